@@ -1,0 +1,169 @@
+package pod5
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/porestream/porestream/signal/vbz"
+)
+
+// signalTableReader finds pieces of current by their row.
+type signalTableReader struct {
+	t *table
+	// All batches but the last have the same number of rows, so that a row's batch
+	// is a division away; ONT's reader counts on it too, here it is checked
+	// whenever a batch is opened.
+	batchRows uint64
+
+	readID, signal, samples int
+	compressed              bool
+	codecs                  codecPool
+}
+
+func (s *signalTableReader) init(t *table) (err error) {
+	s.t = t
+	if s.readID, err = t.required("read_id", isUUID, "minknow.uuid"); err != nil {
+		return err
+	}
+	if s.samples, err = t.required("samples", is(arrow.UINT32), "uint32"); err != nil {
+		return err
+	}
+	isSignal := func(dt arrow.DataType) bool {
+		switch dt := dt.(type) {
+		case *arrow.LargeBinaryType:
+			return true
+		case *arrow.LargeListType:
+			return dt.Elem().ID() == arrow.INT16
+		}
+		return false
+	}
+	if s.signal, err = t.required("signal", isSignal, "minknow.vbz or large_list<int16>"); err != nil {
+		return err
+	}
+	s.compressed = storageType(t.schema.Field(s.signal).Type).ID() == arrow.LARGE_BINARY
+	if t.batches() == 0 {
+		return nil
+	}
+	err = t.batch(0, func(b arrow.RecordBatch) error {
+		s.batchRows = uint64(b.NumRows())
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: batch 0: %w", t.what, err)
+	}
+	return nil
+}
+
+// piece is one row of the signal table, valid only inside row's callback.
+type piece struct {
+	readID  []byte
+	samples uint32
+	column  arrow.Array
+	row     int
+}
+
+// row calls fn with a row of the table.
+func (s *signalTableReader) row(row uint64, fn func(piece) error) error {
+	if s.batchRows == 0 || row/s.batchRows >= uint64(s.t.batches()) {
+		return fmt.Errorf("row %d doesn't exist", row)
+	}
+	i := int(row / s.batchRows)
+	return s.t.batch(i, func(b arrow.RecordBatch) error {
+		if n := uint64(b.NumRows()); n != s.batchRows && (i != s.t.batches()-1 || n > s.batchRows) {
+			return fmt.Errorf("batch %d has %d rows, batch 0 has %d", i, n, s.batchRows)
+		}
+		k := int(row % s.batchRows)
+		if k >= int(b.NumRows()) {
+			return fmt.Errorf("row %d doesn't exist", row)
+		}
+		ids := storage(b.Column(s.readID)).(*array.FixedSizeBinary)
+		samples := storage(b.Column(s.samples)).(*array.Uint32)
+		column := storage(b.Column(s.signal))
+		for _, a := range []arrow.Array{ids, samples, column} {
+			if k >= a.Len() || a.IsNull(k) {
+				return fmt.Errorf("row %d is null", row)
+			}
+		}
+		return fn(piece{readID: ids.Value(k), samples: samples.Value(k), column: column, row: k})
+	})
+}
+
+// count returns the number of samples in rows, without decoding them: versions 0
+// and 1 keep no count in the reads table.
+func (s *signalTableReader) count(rows []uint64) (n uint64, err error) {
+	for _, row := range rows {
+		if err := s.row(row, func(p piece) error { n += uint64(p.samples); return nil }); err != nil {
+			return 0, fmt.Errorf("%s: %w", s.t.what, err)
+		}
+	}
+	return n, nil
+}
+
+// decode appends the samples of one row.
+func (s *signalTableReader) decode(p piece, dst []int16, codec *vbz.Codec) ([]int16, error) {
+	n := int(p.samples)
+	if uint64(n) != uint64(p.samples) {
+		return dst, fmt.Errorf("%d samples are too many", p.samples)
+	}
+	if s.compressed {
+		return codec.Decode(dst, p.column.(*array.LargeBinary).Value(p.row), n)
+	}
+	list := p.column.(*array.LargeList)
+	from, to := list.ValueOffsets(p.row)
+	values := list.ListValues().(*array.Int16)
+	if from < 0 || to < from || to > int64(values.Len()) || to-from != int64(n) {
+		return dst, fmt.Errorf("field %q has entries %d to %d of %d for %d samples", "signal", from, to, values.Len(), n)
+	}
+	return append(dst, values.Int16Values()[from:to]...), nil
+}
+
+// read appends the n samples that a read has in rows.
+func (s *signalTableReader) read(id [16]byte, rows []uint64, n uint64, dst []int16) ([]int16, error) {
+	if n > math.MaxInt32 {
+		return dst, fmt.Errorf("%d samples in one read", n)
+	}
+	codec := s.codecs.get()
+	defer s.codecs.Put(codec)
+	start := len(dst)
+	// Reads beyond the first guess are rare and grow as they prove their length.
+	out := slices.Grow(dst, int(min(n, 4<<20)))
+	for _, row := range rows {
+		err := s.row(row, func(p piece) error {
+			if !bytes.Equal(p.readID, id[:]) {
+				return fmt.Errorf("row %d belongs to another read", row)
+			}
+			if have := uint64(len(out) - start); have+uint64(p.samples) > n {
+				return errors.New("rows hold more samples than the reads table counts")
+			}
+			var err error
+			if out, err = s.decode(p, out, codec); err != nil {
+				return fmt.Errorf("row %d: %w", row, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return dst, err
+		}
+	}
+	if have := uint64(len(out) - start); have != n {
+		return dst, fmt.Errorf("rows hold %d samples, the reads table counts %d", have, n)
+	}
+	return out, nil
+}
+
+// codecPool lends each call a VBZ codec: a Reader is shared between goroutines.
+type codecPool struct{ sync.Pool }
+
+func (p *codecPool) get() *vbz.Codec {
+	if c, ok := p.Get().(*vbz.Codec); ok {
+		return c
+	}
+	return vbz.NewCodec()
+}

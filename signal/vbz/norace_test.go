@@ -1,0 +1,5 @@
+//go:build !race
+
+package vbz
+
+const raceDetector = false

@@ -1,0 +1,145 @@
+package vbz
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// keyBytes is the number of key bytes before the data of n samples.
+func keyBytes(n int) int { return (n + 7) / 8 }
+
+// svb16Bound is the most bytes that n samples can take.
+func svb16Bound(n int) int { return keyBytes(n) + 2*n }
+
+// appendSVB16 appends the svb16 form of the zigzagged differences of samples.
+func appendSVB16(dst []byte, samples []int16) []byte {
+	n := len(samples)
+	start := len(dst)
+	need := start + svb16Bound(n)
+	if cap(dst) < need {
+		grown := make([]byte, start, need)
+		copy(grown, dst)
+		dst = grown
+	}
+	out := dst[start:need]
+	k, p := 0, keyBytes(n)
+	var prev uint16
+	for i := 0; i < n; i += 8 {
+		var key byte
+		for j, s := range samples[i:min(i+8, n)] {
+			d := uint16(s) - prev
+			prev = uint16(s)
+			z := d<<1 ^ uint16(int16(d)>>15)
+			// Both bytes are always stored and the second kept only if it
+			// counts: widths look random, and a store is cheaper than a branch
+			// that guesses wrong.
+			out[p] = byte(z)
+			out[p+1] = byte(z >> 8)
+			two := int((0xff - uint32(z)) >> 31)
+			key |= byte(two) << j
+			p += 1 + two
+		}
+		out[k] = key
+		k++
+	}
+	return dst[:start+p]
+}
+
+// four holds, for four key bits, where each of four samples lies in a
+// little-endian word and how wide it is.
+type four struct {
+	shift1, shift2, shift3 uint8
+	bytes                  uint8 // that the four samples take
+	mask                   [4]uint16
+}
+
+// fours is indexed by four key bits.
+var fours = func() (t [16]four) {
+	for k := range t {
+		e := &t[k]
+		width := func(i int) uint8 { return 8 << (k >> i & 1) }
+		e.shift1 = width(0)
+		e.shift2 = e.shift1 + width(1)
+		e.shift3 = e.shift2 + width(2)
+		e.bytes = (e.shift3 + width(3)) / 8
+		for i := range e.mask {
+			e.mask[i] = 1<<width(i) - 1
+		}
+	}
+	return t
+}()
+
+var errTrailing = errors.New("svb16: bytes left over after the last sample")
+
+// decodeSVB16 fills dst from src and insists that src holds exactly len(dst)
+// samples.
+func decodeSVB16(dst []int16, src []byte) error {
+	n := len(dst)
+	nk := keyBytes(n)
+	if len(src) < nk+n {
+		return fmt.Errorf("svb16: %d bytes are too few for %d samples", len(src), n)
+	}
+	keys, data := src[:nk], src[nk:]
+
+	// Problem: sample widths depend on key bits, so a plain loop branches on
+	// data and chains every load to the one before. Strategy: four samples are
+	// at most eight bytes, so one word holds them, and a table gives all four
+	// positions at once. Only the word address and the running sum form chains.
+	// Consequence: each word load reads up to eight bytes, so the last samples,
+	// where fewer remain, go through the plain loop.
+	var prev uint16
+	i := 0
+	for ; i+8 <= n && len(data) >= 16; i += 8 {
+		key := keys[i>>3]
+		out := dst[i : i+8 : i+8]
+
+		e := &fours[key&15]
+		w := binary.LittleEndian.Uint64(data)
+		prev += unzigzag(uint16(w) & e.mask[0])
+		out[0] = int16(prev)
+		prev += unzigzag(uint16(w>>(e.shift1&63)) & e.mask[1])
+		out[1] = int16(prev)
+		prev += unzigzag(uint16(w>>(e.shift2&63)) & e.mask[2])
+		out[2] = int16(prev)
+		prev += unzigzag(uint16(w>>(e.shift3&63)) & e.mask[3])
+		out[3] = int16(prev)
+		first := e.bytes & 15
+
+		e = &fours[key>>4]
+		w = binary.LittleEndian.Uint64(data[first:])
+		prev += unzigzag(uint16(w) & e.mask[0])
+		out[4] = int16(prev)
+		prev += unzigzag(uint16(w>>(e.shift1&63)) & e.mask[1])
+		out[5] = int16(prev)
+		prev += unzigzag(uint16(w>>(e.shift2&63)) & e.mask[2])
+		out[6] = int16(prev)
+		prev += unzigzag(uint16(w>>(e.shift3&63)) & e.mask[3])
+		out[7] = int16(prev)
+
+		data = data[8+bits.OnesCount8(key):]
+	}
+	for ; i < n; i++ {
+		width := 1 + int(keys[i>>3]>>(i&7)&1)
+		if len(data) < width {
+			return fmt.Errorf("svb16: data end at sample %d of %d", i, n)
+		}
+		z := uint16(data[0])
+		if width == 2 {
+			z |= uint16(data[1]) << 8
+		}
+		prev += unzigzag(z)
+		dst[i] = int16(prev)
+		data = data[width:]
+	}
+	if len(data) != 0 {
+		return errTrailing
+	}
+	if spare := n & 7; spare != 0 && keys[nk-1]>>spare != 0 {
+		return errors.New("svb16: key bits set past the last sample")
+	}
+	return nil
+}
+
+func unzigzag(z uint16) uint16 { return z>>1 ^ -(z & 1) }
