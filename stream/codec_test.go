@@ -1,0 +1,400 @@
+package stream
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+func sampleRun() *streampb.Run {
+	return &streampb.Run{
+		Id: "run-1", Sample: "lambda", Experiment: "exp", FlowCell: "FAF04090", FlowCellProduct: "FLO-MIN106",
+		Kit: "SQK-RAD004", Position: "MN17279", Device: "host", SampleRate: 4000, StartTimeMs: 1_510_000_000_123, PoreType: "R9.4",
+	}
+}
+
+func sampleMarker() *streampb.Marker {
+	return &streampb.Marker{Run: sampleRun(), Source: 2, Sources: 4}
+}
+
+func sampleChunk() *streampb.SignalChunk {
+	return &streampb.SignalChunk{
+		Run: "run-1", Channel: 417, ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", Number: 2, FirstSample: 8000, SampleCount: 3,
+		Vbz: []byte{1, 2, 3, 4}, EndOfRead: true, EndReason: "signal_positive", ReadStart: 123_456_789, ReadNumber: 77, Well: 3,
+		CalibrationOffset: -12.5, CalibrationScale: 0.1755,
+	}
+}
+
+func sampleSegment() *streampb.Segment {
+	return &streampb.Segment{
+		Run: "run-1", Sample: "lambda", ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", Part: 1, Contig: "J02459.1", Region: 0,
+		Start: 37_000, Reverse: true, Supplementary: true, MappingQuality: 60, Ops: []byte{0x50, 0x09}, Bases: []byte("A"),
+		Qualities: []byte{9, 10, 11}, Dwells: []byte{3, 255, 4}, ReadLength: 5400, LastChunkMs: 1_510_000_111_000, Alignment: 1,
+	}
+}
+
+func sampleCall() *streampb.Call {
+	return &streampb.Call{
+		Run: "run-1", Sample: "lambda", VrsId: "ga4gh:VA.mMMmXYS7bUV1LeQoNNMVzQjXC9CFRcIc", Contig: "J02459.1", Pos: 37_589, Ref: "C", Alt: "T",
+		Revision: 3, Status: streampb.CallStatus_AMENDED, Reason: "reads came after the end of the run", Qual: 41.25, GenotypeQuality: 41,
+		Genotype: []uint32{1}, Depth: 24, RefForward: 1, RefReverse: 2, AltForward: 11, AltReverse: 10,
+		Filters: []string{"LowQual", "StrandBias"}, LastChunkMs: 1_510_000_111_000,
+	}
+}
+
+// kindCodec is the codec of one kind of record without its Go type.
+type kindCodec struct {
+	kind   Kind
+	empty  func() proto.Message
+	encode func(proto.Message) ([]byte, error)
+	decode func([]byte) (proto.Message, error)
+}
+
+func codecOf[M proto.Message](kind Kind, empty func() proto.Message, enc func(M) ([]byte, error), dec func([]byte) (M, error)) kindCodec {
+	return kindCodec{
+		kind: kind, empty: empty,
+		encode: func(m proto.Message) ([]byte, error) { return enc(m.(M)) },
+		decode: func(b []byte) (proto.Message, error) {
+			m, err := dec(b)
+			if err != nil {
+				return nil, err
+			}
+			return m, nil
+		},
+	}
+}
+
+var (
+	signalCodec = codecOf(KindSignal, func() proto.Message { return new(streampb.SignalRecord) }, EncodeSignal, DecodeSignal)
+	readsCodec  = codecOf(KindReads, func() proto.Message { return new(streampb.ReadRecord) }, EncodeReads, DecodeReads)
+	callsCodec  = codecOf(KindCalls, func() proto.Message { return new(streampb.CallRecord) }, EncodeCalls, DecodeCalls)
+	runsCodec   = codecOf(KindRuns, func() proto.Message { return new(streampb.Run) }, EncodeRun, DecodeRun)
+)
+
+type sampleRecord struct {
+	name  string
+	codec kindCodec
+	msg   proto.Message
+}
+
+// sampleRecords has every kind of record with every field set.
+func sampleRecords() []sampleRecord {
+	return []sampleRecord{
+		{"signal-run-start", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_RunStart{RunStart: sampleMarker()}}},
+		{"signal-chunk", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: sampleChunk()}}},
+		{"signal-run-end", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_RunEnd{RunEnd: sampleMarker()}}},
+		{"reads-run-start", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunStart{RunStart: sampleMarker()}}},
+		{"reads-segment", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: sampleSegment()}}},
+		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
+		{"calls-run-start", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: sampleMarker()}}},
+		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
+		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},
+		{"runs-run", runsCodec, sampleRun()},
+	}
+}
+
+func mustEncode(t testing.TB, r sampleRecord) []byte {
+	t.Helper()
+	b, err := r.codec.encode(r.msg)
+	if err != nil {
+		t.Fatalf("%s: %v", r.name, err)
+	}
+	return b
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, r := range sampleRecords() {
+		got, err := r.codec.decode(mustEncode(t, r))
+		if err != nil {
+			t.Errorf("%s: %v", r.name, err)
+		} else if !proto.Equal(got, r.msg) {
+			t.Errorf("%s: got %v, want %v", r.name, got, r.msg)
+		}
+	}
+}
+
+// TestBitFlips flips every bit of every kind of record: damage is never taken
+// for data, and never for a newer version.
+func TestBitFlips(t *testing.T) {
+	for _, r := range sampleRecords() {
+		good := mustEncode(t, r)
+		for bit := range len(good) * 8 {
+			bad := append([]byte(nil), good...)
+			bad[bit/8] ^= 1 << (bit % 8)
+			want := CodeChecksum
+			if bit < len(envelopeMagic)*8 {
+				want = CodeForeign
+			}
+			if _, err := r.codec.decode(bad); err == nil || ErrorCode(err) != want {
+				t.Fatalf("%s with bit %d of %d flipped: %v, want code %s", r.name, bit, len(good)*8, err, want)
+			}
+		}
+	}
+}
+
+func TestTruncation(t *testing.T) {
+	for _, r := range sampleRecords() {
+		good := mustEncode(t, r)
+		for n := range good {
+			want := CodeChecksum
+			switch {
+			case n < len(envelopeMagic):
+				want = CodeForeign
+			case n < envelopeLen:
+				want = CodeTruncated
+			}
+			if _, err := r.codec.decode(good[:n]); err == nil || ErrorCode(err) != want {
+				t.Fatalf("%s cut to %d of %d bytes: %v, want code %s", r.name, n, len(good), err, want)
+			}
+		}
+		if _, err := r.codec.decode(append(good, 0)); ErrorCode(err) != CodeChecksum || err == nil {
+			t.Errorf("%s with a byte too many: %v, want code %s", r.name, err, CodeChecksum)
+		}
+	}
+}
+
+// seal makes an envelope around any payload, as a writer with other ideas would.
+func seal(kind Kind, version byte, payload []byte) []byte {
+	b := append([]byte{'P', 'S', byte(kind), version, 0, 0, 0, 0}, payload...)
+	binary.LittleEndian.PutUint32(b[4:], envelopeChecksum(b))
+	return b
+}
+
+func TestEnvelopeErrors(t *testing.T) {
+	payload, err := proto.Marshal(sampleRun())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknownField := append([]byte{0xfa, 0x3f, 3, 'n', 'e', 'w'}, payload...) // field 1023
+	for _, c := range []struct {
+		name string
+		in   []byte
+		code string // empty: decodes
+	}{
+		{"nothing", nil, CodeForeign},
+		{"JSON", []byte(`{"run": "run-1"}`), CodeForeign},
+		{"bare protobuf", payload, CodeForeign},
+		{"magic alone", []byte("PS"), CodeTruncated},
+		{"another kind", seal(KindSignal, envelopeVersion, payload), CodeForeign},
+		{"unknown kind", seal('z', envelopeVersion, payload), CodeForeign},
+		{"newer version", seal(KindRuns, envelopeVersion+1, payload), CodeVersion},
+		{"version 0", seal(KindRuns, 0, payload), CodeVersion},
+		{"no protobuf", seal(KindRuns, envelopeVersion, []byte{0xff, 0xff, 0xff}), CodePayload},
+		{"invalid UTF-8", seal(KindRuns, envelopeVersion, []byte{0x0a, 1, 0xff}), CodePayload},
+		{"empty payload", seal(KindRuns, envelopeVersion, nil), CodeInvalid},
+		{"too large", seal(KindRuns, envelopeVersion, make([]byte, maxRecord+1)), CodeInvalid},
+		{"field of a newer writer", seal(KindRuns, envelopeVersion, unknownField), ""},
+	} {
+		_, err := DecodeRun(c.in)
+		switch {
+		case c.code == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.code != "" && (err == nil || ErrorCode(err) != c.code || !IsBadRecord(err)):
+			t.Errorf("%s: %v, want code %s", c.name, err, c.code)
+		}
+	}
+}
+
+// TestValidity breaks one rule at a time: neither side lets it pass.
+func TestValidity(t *testing.T) {
+	long := strings.Repeat("x", maxName+1)
+	signal := func(edit func(c *streampb.SignalChunk)) sampleRecord {
+		c := sampleChunk()
+		edit(c)
+		return sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: c}}}
+	}
+	reads := func(edit func(s *streampb.Segment)) sampleRecord {
+		s := sampleSegment()
+		edit(s)
+		return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}}}
+	}
+	calls := func(edit func(c *streampb.Call)) sampleRecord {
+		c := sampleCall()
+		edit(c)
+		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}}}
+	}
+	marker := func(edit func(m *streampb.Marker)) sampleRecord {
+		m := sampleMarker()
+		edit(m)
+		return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: m}}}
+	}
+	run := func(edit func(r *streampb.Run)) sampleRecord {
+		r := sampleRun()
+		edit(r)
+		return sampleRecord{codec: runsCodec, msg: r}
+	}
+	for _, c := range []struct {
+		rec  sampleRecord
+		want string // empty: valid
+	}{
+		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
+		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a marker"},
+		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor a marker"},
+
+		{run(func(r *streampb.Run) { r.Id = "" }), "run is empty"},
+		{run(func(r *streampb.Run) { r.Id = long }), "the limit is 512"},
+		{run(func(r *streampb.Run) { r.Id = long[1:] }), ""},
+		{run(func(r *streampb.Run) { r.Sample = "" }), "sample is empty"},
+		{run(func(r *streampb.Run) { r.Sample = "run\x00fake" }), "control character"},
+		{run(func(r *streampb.Run) { r.Sample = "a\nb" }), "control character"},
+		{run(func(r *streampb.Run) { r.Sample = "Probe Nº 7/ä" }), ""},
+		{run(func(r *streampb.Run) { r.SampleRate = 0 }), "sample rate of 0 Hz"},
+		{run(func(r *streampb.Run) { r.SampleRate = 1_000_001 }), "sample rate of 1000001 Hz"},
+		{run(func(r *streampb.Run) { r.SampleRate = 1_000_000 }), ""},
+
+		{marker(func(m *streampb.Marker) { m.Run = nil }), "run is empty"},
+		{marker(func(m *streampb.Marker) { m.Run.SampleRate = 0 }), "sample rate"},
+		{marker(func(m *streampb.Marker) { m.Sources = 0 }), "source 2 of 0"},
+		{marker(func(m *streampb.Marker) { m.Source = 4 }), "source 4 of 4"},
+		{marker(func(m *streampb.Marker) { m.Sources = maxSources + 1 }), "of 100001"},
+		{marker(func(m *streampb.Marker) { m.Source, m.Sources = 0, 1 }), ""},
+
+		{signal(func(c *streampb.SignalChunk) { c.Run = "" }), "run is empty"},
+		{signal(func(c *streampb.SignalChunk) { c.ReadId = "" }), "read id is empty"},
+		{signal(func(c *streampb.SignalChunk) { c.ReadId = long }), "the limit is 512"},
+		{signal(func(c *streampb.SignalChunk) { c.SampleCount = MaxChunkSamples + 1 }), "the limit is 300000"},
+		{signal(func(c *streampb.SignalChunk) { c.SampleCount = MaxChunkSamples }), ""},
+		{signal(func(c *streampb.SignalChunk) { c.SampleCount, c.EndOfRead = 0, false }), "without samples"},
+		{signal(func(c *streampb.SignalChunk) { c.SampleCount, c.EndOfRead = 0, true }), ""},
+		{signal(func(c *streampb.SignalChunk) { c.FirstSample = math.MaxUint64 }), "begins at its sample 18446744073709551615"},
+		{signal(func(c *streampb.SignalChunk) { c.FirstSample = maxReadSamples }), ""},
+
+		{reads(func(s *streampb.Segment) { s.Run = "" }), "run is empty"},
+		{reads(func(s *streampb.Segment) { s.Sample = "" }), "sample is empty"},
+		{reads(func(s *streampb.Segment) { s.ReadId = "" }), "read id is empty"},
+		{reads(func(s *streampb.Segment) { s.Contig = "" }), "contig is empty"},
+
+		{calls(func(c *streampb.Call) { c.Sample = "" }), "sample is empty"},
+		{calls(func(c *streampb.Call) { c.VrsId = "" }), "allele id is empty"},
+		{calls(func(c *streampb.Call) { c.Contig = "" }), "contig is empty"},
+		{calls(func(c *streampb.Call) { c.Pos = 0 }), "J02459.1:0"},
+		{calls(func(c *streampb.Call) { c.Ref = "" }), `replaces ""`},
+		{calls(func(c *streampb.Call) { c.Alt = "" }), `by ""`},
+		{calls(func(c *streampb.Call) { c.Revision = 0 }), "no revision number"},
+		{calls(func(c *streampb.Call) { c.Status = 0 }), "CALL_STATUS_UNSPECIFIED"},
+		{calls(func(c *streampb.Call) { c.Status = 6 }), "status 6"},
+		{calls(func(c *streampb.Call) { c.Qual = math.NaN() }), "QUAL NaN"},
+		{calls(func(c *streampb.Call) { c.Qual = math.Inf(1) }), "QUAL +Inf"},
+		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run
+	} {
+		payload, err := proto.Marshal(c.rec.msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.rec.codec.decode(seal(c.rec.codec.kind, envelopeVersion, payload))
+		_, encodeErr := c.rec.codec.encode(c.rec.msg)
+		if c.want == "" {
+			if err != nil || encodeErr != nil {
+				t.Errorf("%v: decoding: %v, encoding: %v", c.rec.msg, err, encodeErr)
+			}
+			continue
+		}
+		if err == nil || ErrorCode(err) != CodeInvalid || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("decoding: %v, want %s: ...%s...", err, CodeInvalid, c.want)
+		}
+		if encodeErr == nil || !strings.Contains(encodeErr.Error(), c.want) {
+			t.Errorf("encoding: %v, want ...%s...", encodeErr, c.want)
+		}
+		if IsBadRecord(encodeErr) {
+			t.Errorf("encoding: %v counts as a bad input record", encodeErr)
+		}
+	}
+}
+
+func TestEncodeRefusesWhatNoRecordHolds(t *testing.T) {
+	s := sampleSegment()
+	rec := &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}}
+	s.Qualities = nil
+	s.Dwells = make([]byte, maxRecord-proto.Size(rec)-8)
+	b, err := EncodeReads(rec)
+	if err != nil {
+		t.Fatalf("below the limit: %v", err)
+	}
+	if _, err := DecodeReads(b); err != nil {
+		t.Fatalf("below the limit: %v", err)
+	}
+	s.Dwells = make([]byte, maxRecord)
+	var tooLarge *RecordTooLargeError
+	if _, err := EncodeReads(rec); !errors.As(err, &tooLarge) || tooLarge.Limit != maxRecord || tooLarge.Bytes <= maxRecord {
+		t.Fatalf("above the limit: %v", err)
+	}
+}
+
+func TestErrorCode(t *testing.T) {
+	if code := ErrorCode(errors.New("any")); code != CodeInvalid {
+		t.Errorf("code of any error: %q", code)
+	}
+	if IsBadRecord(errors.New("any")) || IsBadRecord(nil) {
+		t.Error("only DecodeErrors are bad records")
+	}
+}
+
+// Decoders of what arrives from outside hold three promises: they don't panic,
+// what they refuse has a reason code, and what they take encodes to a record
+// that says the same.
+func fuzzDecode(f *testing.F, codec kindCodec) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, r := range sampleRecords() {
+		good := mustEncode(f, r)
+		f.Add(good)
+		f.Add(good[:rng.IntN(len(good))])
+		bad := append([]byte(nil), good...)
+		bad[rng.IntN(len(bad))] ^= 0x40
+		f.Add(bad)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		check := func(b []byte) {
+			m, err := codec.decode(b)
+			if err != nil {
+				if !IsBadRecord(err) {
+					t.Fatalf("error without a reason code: %v", err)
+				}
+				return
+			}
+			again, err := codec.encode(m)
+			if err != nil {
+				t.Fatalf("decoded record doesn't encode: %v", err)
+			}
+			m2, err := codec.decode(again)
+			if err != nil {
+				t.Fatalf("decoded record doesn't decode again: %v", err)
+			}
+			if !proto.Equal(m, m2) {
+				t.Fatalf("record changed from %v to %v", m, m2)
+			}
+		}
+		check(b)
+		if len(b) > envelopeLen { // get past the checksum
+			check(seal(codec.kind, envelopeVersion, b[envelopeLen:]))
+		}
+	})
+}
+
+func FuzzDecodeSignal(f *testing.F) { fuzzDecode(f, signalCodec) }
+func FuzzDecodeReads(f *testing.F)  { fuzzDecode(f, readsCodec) }
+func FuzzDecodeCalls(f *testing.F)  { fuzzDecode(f, callsCodec) }
+func FuzzDecodeRun(f *testing.F)    { fuzzDecode(f, runsCodec) }
+
+func BenchmarkDecodeSignal(b *testing.B) {
+	c := sampleChunk()
+	c.Vbz = make([]byte, 5000)
+	c.SampleCount = 4000
+	value, err := EncodeSignal(&streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: c}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(value)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := DecodeSignal(value); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package stream
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Record keys. They decide the partition (see [PartitionFor]), so changing one
+// is a migration.
+
+// SignalKey keys a channel of a run: all chunks of a read are on one partition,
+// in order.
+func SignalKey(run string, channel uint32) []byte {
+	return []byte(run + "/" + strconv.FormatUint(uint64(channel), 10))
+}
+
+// RegionKey keys a region of a contig in a sample: one partition, hence one
+// worker, sees all reads that cover it.
+func RegionKey(sample, contig string, region uint32) []byte {
+	return []byte(sample + "/" + contig + "/" + strconv.FormatUint(uint64(region), 10))
+}
+
+// AlleleKey keys an allele in a sample by its GA4GH VRS id.
+func AlleleKey(sample, vrsID string) []byte { return []byte(sample + "/" + vrsID) }
+
+const markerKeyPrefix = "run\x00"
+
+// MarkerKey keys a run marker of one source, so that compaction keeps each
+// source's newest. No allele key can look like one.
+func MarkerKey(m *streampb.Marker, end bool) []byte {
+	which := "start"
+	if end {
+		which = "end"
+	}
+	return []byte(markerKeyPrefix + m.GetRun().GetId() + "/" + which + "/" + strconv.FormatUint(uint64(m.GetSource()), 10))
+}
+
+// IsMarkerKey tells whether key was made by [MarkerKey].
+func IsMarkerKey(key []byte) bool { return strings.HasPrefix(string(key), markerKeyPrefix) }
+
+// PartitionFor is the partition of key among n, as Kafka's Java client chooses
+// it: murmur2 of the key, sign bit cleared, modulo n.
+func PartitionFor(key []byte, n int32) int32 {
+	return int32(murmur2(key)&0x7fffffff) % n
+}
+
+// murmur2 is MurmurHash2 (Austin Appleby, public domain) with the seed that
+// Kafka's clients use.
+func murmur2(data []byte) uint32 {
+	const (
+		seed = 0x9747b28c
+		m    = 0x5bd1e995
+		r    = 24
+	)
+	h := uint32(seed) ^ uint32(len(data))
+	for ; len(data) >= 4; data = data[4:] {
+		k := uint32(data[0]) | uint32(data[1])<<8 | uint32(data[2])<<16 | uint32(data[3])<<24
+		k *= m
+		k ^= k >> r
+		k *= m
+		h = h*m ^ k
+	}
+	switch len(data) {
+	case 3:
+		h ^= uint32(data[2]) << 16
+		fallthrough
+	case 2:
+		h ^= uint32(data[1]) << 8
+		fallthrough
+	case 1:
+		h ^= uint32(data[0])
+		h *= m
+	}
+	h ^= h >> 13
+	h *= m
+	h ^= h >> 15
+	return h
+}

@@ -1,0 +1,157 @@
+package stream
+
+import (
+	"fmt"
+	"sort"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Markers aligns the run markers of several upstream partitions.
+//
+// Problem: records of a run arrive over several upstream partitions in no
+// common order, and the result of a run may be called final only when nothing
+// of it can follow.
+//
+// Strategy: every upstream partition sends its own end marker behind its last
+// record. A run has ended for this reader once the markers of all sources are
+// here, and a sample once all of its known runs have ended.
+//
+// Markers are idempotent: a marker delivered again changes nothing. The zero
+// value is ready to use.
+type Markers struct {
+	runs map[string]*runMarkers
+}
+
+type runMarkers struct {
+	run     *streampb.Run
+	sources uint32
+	ended   map[uint32]bool
+}
+
+// Start notes that a source has begun a run and reports whether the run was
+// unknown until now.
+func (m *Markers) Start(mk *streampb.Marker) (isNew bool, err error) {
+	_, isNew, err = m.enter(mk)
+	return isNew, err
+}
+
+// End notes that a source has nothing more of a run and reports whether it was
+// the last one missing.
+func (m *Markers) End(mk *streampb.Marker) (complete bool, err error) {
+	r, _, err := m.enter(mk)
+	if err != nil || r.ended[mk.GetSource()] {
+		return false, err
+	}
+	r.ended[mk.GetSource()] = true
+	return r.complete(), nil
+}
+
+func (r *runMarkers) complete() bool { return len(r.ended) == int(r.sources) }
+
+func (m *Markers) enter(mk *streampb.Marker) (r *runMarkers, isNew bool, err error) {
+	if m.runs == nil {
+		m.runs = make(map[string]*runMarkers)
+	}
+	id := mk.GetRun().GetId()
+	r, known := m.runs[id]
+	if !known {
+		r = &runMarkers{run: proto.CloneOf(mk.GetRun()), sources: mk.GetSources(), ended: make(map[uint32]bool)}
+		m.runs[id] = r
+	}
+	switch {
+	case r.sources != mk.GetSources():
+		return nil, false, decodeErrorf(CodeInvalid, "run %s: marker speaks of %d sources, earlier ones of %d", id, mk.GetSources(), r.sources)
+	case r.run.GetSample() != mk.GetRun().GetSample():
+		return nil, false, decodeErrorf(CodeInvalid, "run %s: marker names sample %q, earlier ones %q", id, mk.GetRun().GetSample(), r.run.GetSample())
+	}
+	return r, !known, nil
+}
+
+// Run returns the run's description, or nil when no marker named it yet.
+func (m *Markers) Run(id string) *streampb.Run {
+	if r := m.runs[id]; r != nil {
+		return r.run
+	}
+	return nil
+}
+
+// Ended reports whether every source has ended the run.
+func (m *Markers) Ended(id string) bool {
+	r := m.runs[id]
+	return r != nil && r.complete()
+}
+
+// SampleEnded reports whether every known run of a sample has ended, and that
+// there is one.
+func (m *Markers) SampleEnded(sample string) bool {
+	known := false
+	for _, r := range m.runs {
+		if r.run.GetSample() != sample {
+			continue
+		}
+		if !r.complete() {
+			return false
+		}
+		known = true
+	}
+	return known
+}
+
+// Open lists the runs that have not ended, by id.
+func (m *Markers) Open() []*streampb.Run {
+	var open []*streampb.Run
+	for _, r := range m.runs {
+		if !r.complete() {
+			open = append(open, r.run)
+		}
+	}
+	sort.Slice(open, func(i, j int) bool { return open[i].GetId() < open[j].GetId() })
+	return open
+}
+
+// Broadcast makes one copy of a marker for every partition of a topic.
+func Broadcast(topic string, partitions int32, mk *streampb.Marker, end bool, value []byte) []Out {
+	outs := make([]Out, partitions)
+	for p := range outs {
+		outs[p] = Out{Topic: topic, Partition: int32(p), Key: MarkerKey(mk, end), Value: value}
+	}
+	return outs
+}
+
+// ReadsMarker encodes a marker for the reads topic.
+func ReadsMarker(mk *streampb.Marker, end bool) ([]byte, error) {
+	rec := &streampb.ReadRecord{Body: &streampb.ReadRecord_RunStart{RunStart: mk}}
+	if end {
+		rec.Body = &streampb.ReadRecord_RunEnd{RunEnd: mk}
+	}
+	return EncodeReads(rec)
+}
+
+// CallsMarker encodes a marker for the calls topic.
+func CallsMarker(mk *streampb.Marker, end bool) ([]byte, error) {
+	rec := &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: mk}}
+	if end {
+		rec.Body = &streampb.CallRecord_RunEnd{RunEnd: mk}
+	}
+	return EncodeCalls(rec)
+}
+
+// SignalMarker encodes a marker for the signal topic.
+func SignalMarker(mk *streampb.Marker, end bool) ([]byte, error) {
+	rec := &streampb.SignalRecord{Body: &streampb.SignalRecord_RunStart{RunStart: mk}}
+	if end {
+		rec.Body = &streampb.SignalRecord_RunEnd{RunEnd: mk}
+	}
+	return EncodeSignal(rec)
+}
+
+// Forward is the marker that partition of partitions sends on for mk's run.
+func Forward(mk *streampb.Marker, partition, partitions int32) *streampb.Marker {
+	if partition < 0 || partition >= partitions {
+		panic(fmt.Sprintf("stream: partition %d of %d", partition, partitions))
+	}
+	return &streampb.Marker{Run: mk.GetRun(), Source: uint32(partition), Sources: uint32(partitions)}
+}

@@ -1,0 +1,67 @@
+package stream
+
+import "fmt"
+
+// Topics names the topics of one deployment.
+type Topics struct {
+	Signal, Runs, Reads, Calls, Variants, DeadLetters string
+}
+
+// NewTopics returns the topic names with a prefix, which may be empty.
+func NewTopics(prefix string) Topics {
+	return Topics{
+		Signal:      prefix + "signal",
+		Runs:        prefix + "runs",
+		Reads:       prefix + "reads",
+		Calls:       prefix + "calls",
+		Variants:    prefix + "variants",
+		DeadLetters: prefix + "dlq",
+	}
+}
+
+// TopicSettings are the settings a topic is created with, and those that an
+// existing topic must have for the guarantees to hold.
+type TopicSettings struct {
+	Name string
+	// Partitions is the number of partitions that the topic must have; 0 leaves
+	// an existing topic as it is.
+	Partitions int
+	// NewPartitions is the number that it is created with if Partitions is 0.
+	NewPartitions int
+	// Config are topic configurations as Kafka names them.
+	Config map[string]string
+}
+
+// defaultPartitions spread a flow cell over a dozen workers and cost little when
+// there are fewer.
+const defaultPartitions = 12
+
+// Settings lists every topic in creation order. partitions counts those of the
+// topics that carry a run's data; 0 takes existing topics as they are and creates
+// others with twelve.
+func (t Topics) Settings(partitions int) []TopicSettings {
+	const maxMessage = "1048588"
+	data := func(name, cleanup string) TopicSettings {
+		return TopicSettings{Name: name, Partitions: partitions, NewPartitions: defaultPartitions, Config: map[string]string{
+			"cleanup.policy":    cleanup,
+			"retention.ms":      fmt.Sprint(7 * 24 * 3600 * 1000),
+			"max.message.bytes": maxMessage,
+		}}
+	}
+	// A compacted topic keeps the newest record of every key for good, so it
+	// has no retention time.
+	compacted := func(name string, n int) TopicSettings {
+		return TopicSettings{Name: name, Partitions: n, NewPartitions: defaultPartitions, Config: map[string]string{
+			"cleanup.policy":    "compact",
+			"max.message.bytes": maxMessage,
+		}}
+	}
+	return []TopicSettings{
+		compacted(t.Runs, 1),
+		data(t.Signal, "delete"),
+		data(t.Reads, "delete"),
+		data(t.Calls, "delete"),
+		compacted(t.Variants, partitions),
+		data(t.DeadLetters, "delete"),
+	}
+}

@@ -1,0 +1,129 @@
+package stream
+
+import (
+	"math"
+	"strings"
+	"unicode"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// What a well-formed message has to say to make sense. Readers refuse what
+// breaks these rules as [CodeInvalid], and writers don't write it.
+
+func validSignal(m *streampb.SignalRecord) error {
+	switch body := m.GetBody().(type) {
+	case *streampb.SignalRecord_RunStart:
+		return validMarker(body.RunStart)
+	case *streampb.SignalRecord_RunEnd:
+		return validMarker(body.RunEnd)
+	case *streampb.SignalRecord_Chunk:
+		return validChunk(body.Chunk)
+	}
+	return decodeErrorf(CodeInvalid, "record holds neither a chunk nor a marker")
+}
+
+func validReads(m *streampb.ReadRecord) error {
+	switch body := m.GetBody().(type) {
+	case *streampb.ReadRecord_RunStart:
+		return validMarker(body.RunStart)
+	case *streampb.ReadRecord_RunEnd:
+		return validMarker(body.RunEnd)
+	case *streampb.ReadRecord_Segment:
+		// What is inside the segment is judged with the reference at hand.
+		s := body.Segment
+		return firstError(
+			validName("run", s.GetRun()), validName("sample", s.GetSample()),
+			validName("read id", s.GetReadId()), validName("contig", s.GetContig()))
+	}
+	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a marker")
+}
+
+func validCalls(m *streampb.CallRecord) error {
+	switch body := m.GetBody().(type) {
+	case *streampb.CallRecord_RunStart:
+		return validMarker(body.RunStart)
+	case *streampb.CallRecord_RunEnd:
+		return validMarker(body.RunEnd)
+	case *streampb.CallRecord_Call:
+		return validCall(body.Call)
+	}
+	return decodeErrorf(CodeInvalid, "record holds neither a call nor a marker")
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validName refuses control characters too: names become parts of record keys,
+// headers, log lines and VCF columns.
+func validName(field, s string) error {
+	switch {
+	case s == "":
+		return decodeErrorf(CodeInvalid, "%s is empty", field)
+	case len(s) > maxName:
+		return decodeErrorf(CodeInvalid, "%s has %d bytes, the limit is %d", field, len(s), maxName)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return decodeErrorf(CodeInvalid, "%s %q holds a control character", field, s)
+	}
+	return nil
+}
+
+func validRun(r *streampb.Run) error {
+	if err := firstError(validName("run", r.GetId()), validName("sample", r.GetSample())); err != nil {
+		return err
+	}
+	if r.GetSampleRate() == 0 || r.GetSampleRate() > 1_000_000 {
+		return decodeErrorf(CodeInvalid, "run %s has a sample rate of %d Hz", r.GetId(), r.GetSampleRate())
+	}
+	return nil
+}
+
+func validMarker(m *streampb.Marker) error {
+	if err := validRun(m.GetRun()); err != nil {
+		return err
+	}
+	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
+		return decodeErrorf(CodeInvalid, "marker of source %d of %d", m.GetSource(), m.GetSources())
+	}
+	return nil
+}
+
+func validChunk(c *streampb.SignalChunk) error {
+	if err := firstError(validName("run", c.GetRun()), validName("read id", c.GetReadId())); err != nil {
+		return err
+	}
+	switch {
+	case c.GetSampleCount() > MaxChunkSamples:
+		return decodeErrorf(CodeInvalid, "chunk of %d samples, the limit is %d", c.GetSampleCount(), MaxChunkSamples)
+	case c.GetSampleCount() == 0 && !c.GetEndOfRead():
+		return decodeErrorf(CodeInvalid, "chunk without samples in the middle of read %s", c.GetReadId())
+	case c.GetFirstSample() > maxReadSamples:
+		return decodeErrorf(CodeInvalid, "chunk of read %s begins at its sample %d, the limit is %d", c.GetReadId(), c.GetFirstSample(), uint64(maxReadSamples))
+	}
+	return nil
+}
+
+func validCall(c *streampb.Call) error {
+	if err := firstError(
+		validName("sample", c.GetSample()), validName("allele id", c.GetVrsId()), validName("contig", c.GetContig())); err != nil {
+		return err
+	}
+	_, known := streampb.CallStatus_name[int32(c.GetStatus())]
+	switch {
+	case c.GetPos() < 1 || c.GetRef() == "" || c.GetAlt() == "":
+		return decodeErrorf(CodeInvalid, "call of allele %s at %s:%d replaces %q by %q", c.GetVrsId(), c.GetContig(), c.GetPos(), c.GetRef(), c.GetAlt())
+	case c.GetRevision() == 0:
+		return decodeErrorf(CodeInvalid, "call of allele %s has no revision number", c.GetVrsId())
+	case !known || c.GetStatus() == streampb.CallStatus_CALL_STATUS_UNSPECIFIED:
+		return decodeErrorf(CodeInvalid, "call of allele %s has status %v", c.GetVrsId(), c.GetStatus())
+	case math.IsNaN(c.GetQual()) || math.IsInf(c.GetQual(), 0):
+		return decodeErrorf(CodeInvalid, "call of allele %s has QUAL %g", c.GetVrsId(), c.GetQual())
+	}
+	return nil
+}
