@@ -1,0 +1,199 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// probe goes through the first steps of a connection one by one, until one
+// broker has passed. Brokers mostly just hang up on what they don't expect: it
+// is the step that fails that tells what is wrong. It also keeps the library
+// from taking whatever listens there for a broker, and its first bytes for the
+// number of elements to allocate.
+func probe(ctx context.Context, cfg Config, tlsConf *tls.Config) error {
+	var failed error
+	for _, addr := range cfg.Brokers {
+		ctx, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
+		err := probeBroker(ctx, cfg, tlsConf, addr)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		failed = errors.Join(failed, fmt.Errorf("connecting to Kafka at %s: %w", addr, err))
+	}
+	return oneLine(failed)
+}
+
+func probeBroker(ctx context.Context, cfg Config, tlsConf *tls.Config, addr string) error {
+	conn, err := cfg.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return because(dialReason(err, cfg), err)
+	}
+	defer func() { conn.Close() }()
+	if tlsConf != nil {
+		secure := tls.Client(conn, withServerName(tlsConf, addr))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return because(tlsReason(err), err)
+		}
+		conn = secure
+	}
+	if deadline, limited := ctx.Deadline(); limited {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	if err := askVersions(conn, cfg.ClientID); err != nil {
+		switch {
+		case tlsConf == nil && speaksTLS(ctx, cfg, addr):
+			return because("this port expects TLS", err)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return because(fmt.Sprintf("no answer within %v; is that a Kafka broker?", cfg.DialTimeout), err)
+		default:
+			return because("what listens there is not a Kafka broker", err)
+		}
+	}
+	if cfg.SASL == nil {
+		return nil
+	}
+	offered, err := askMechanism(conn, cfg.ClientID, cfg.SASL.Mechanism)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kafka.UnsupportedSASLMechanism) && len(offered) > 0:
+		return because(fmt.Sprintf("the broker does not offer SASL mechanism %s; it offers %s", cfg.SASL.Mechanism, strings.Join(offered, ", ")), err)
+	default:
+		return because("the broker does not offer SASL on this port; connect without a user or use the SASL port", err)
+	}
+}
+
+// explainGreeting says why a broker that has passed the probe sends us away.
+func explainGreeting(cfg Config, err error) error {
+	at := strings.Join(cfg.Brokers, ", ")
+	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	switch {
+	case cfg.SASL != nil && (hungUp || errors.Is(err, kafka.SASLAuthenticationFailed) || classify(err) == fatal):
+		err = because(fmt.Sprintf("the broker refuses user %q: wrong user, password or mechanism (%s)", cfg.SASL.User, cfg.SASL.Mechanism), err)
+	case cfg.SASL == nil && hungUp:
+		err = because("the broker hangs up on a client without user; it may expect a user and password on this port", err)
+	}
+	return fmt.Errorf("connecting to Kafka at %s: %w", at, err)
+}
+
+func because(reason string, err error) error { return fmt.Errorf("%s (%w)", reason, err) }
+
+func dialReason(err error, cfg Config) string {
+	var dnsErr *net.DNSError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nobody listens there"
+	case errors.As(err, &dnsErr):
+		return "unknown host"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Sprintf("no answer within %v", cfg.DialTimeout)
+	default:
+		return "it can't be reached"
+	}
+}
+
+func tlsReason(err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		alert     tls.AlertError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "the broker's certificate is signed by an authority that is not trusted; name its CA file"
+	case errors.As(err, &hostname):
+		return "the broker's certificate is for another name; set the expected server name"
+	case errors.As(err, &invalid):
+		return "the broker's certificate is not valid"
+	case errors.As(err, &alert):
+		return "the broker refuses the TLS handshake; it may want a client certificate"
+	default:
+		return "this port does not speak TLS; connect without TLS or use the TLS port"
+	}
+}
+
+// askVersions sends ApiVersions version 0, which every broker answers before
+// it wants to know who asks.
+func askVersions(rw io.ReadWriter, clientID string) error {
+	b := appendRequestHeader(nil, protocol.ApiVersions, 0, clientID)
+	finishRequest(b, 0)
+	if _, err := rw.Write(b); err != nil {
+		return err
+	}
+	body, err := readFrame(rw)
+	if err != nil {
+		return err
+	}
+	d := decoder{b: body}
+	if code := kafka.Error(d.int16()); code != 0 {
+		return code
+	}
+	if d.count(6) == 0 && d.err == nil {
+		return errors.New("it lists no requests")
+	}
+	return d.err
+}
+
+// askMechanism sends SaslHandshake version 1 and returns the mechanisms that
+// are offered.
+func askMechanism(rw io.ReadWriter, clientID, mechanism string) ([]string, error) {
+	b := appendRequestHeader(nil, protocol.SaslHandshake, 1, clientID)
+	b = appendString(b, mechanism)
+	finishRequest(b, 0)
+	if _, err := rw.Write(b); err != nil {
+		return nil, err
+	}
+	body, err := readFrame(rw)
+	if err != nil {
+		return nil, err
+	}
+	d := decoder{b: body}
+	code := kafka.Error(d.int16())
+	var offered []string
+	for range d.count(2) {
+		offered = append(offered, d.string())
+	}
+	if d.err == nil && code != 0 {
+		return offered, code
+	}
+	return offered, d.err
+}
+
+// speaksTLS tries a handshake without caring with whom, for a second: it comes
+// on top of what has been waited for.
+func speaksTLS(ctx context.Context, cfg Config, addr string) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	conn, err := cfg.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	err = tls.Client(conn, withServerName(&tls.Config{InsecureSkipVerify: true}, addr)).HandshakeContext(ctx)
+	var alert tls.AlertError
+	return err == nil || errors.As(err, &alert)
+}
+
+func withServerName(conf *tls.Config, addr string) *tls.Config {
+	conf = conf.Clone()
+	if host, _, err := net.SplitHostPort(addr); err == nil && conf.ServerName == "" {
+		conf.ServerName = host
+	}
+	return conf
+}

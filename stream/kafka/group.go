@@ -1,0 +1,406 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/segmentio/kafka-go"
+
+	"github.com/porestream/porestream/stream"
+)
+
+// GroupConfig describes one member of a consumer group that runs one stage.
+// The zero value of every field that is not required has a meaning.
+type GroupConfig struct {
+	// Group is the consumer group's name and Topics its input. Required.
+	Group  string
+	Topics []string
+	// NewHandler makes the stage's logic for an assigned partition. Required.
+	NewHandler stream.NewHandler
+	// Producer writes what the handlers emit. It is shared and outlives the
+	// group. Required.
+	Producer *Producer
+	// Stateless skips the replay of records before the committed offset, for
+	// handlers that keep nothing from resolved records.
+	Stateless bool
+	// CommitInterval is how often resolved offsets are committed. Zero means
+	// 1 s.
+	CommitInterval time.Duration
+	// HeartbeatInterval (zero: 1 s) is also how soon a revocation is noticed.
+	// SessionTimeout (zero: 30 s) is how long a silent member stays a member,
+	// RebalanceTimeout (zero: 60 s) how long members have to rejoin.
+	HeartbeatInterval, SessionTimeout, RebalanceTimeout time.Duration
+	// DrainTimeout bounds finishing work in flight when partitions are
+	// revoked. Heartbeats have stopped by then, so it must be below
+	// SessionTimeout. Zero means 15 s.
+	DrainTimeout time.Duration
+	// JoinTimeout is how long to wait for a generation before the membership
+	// is made anew. Zero means RebalanceTimeout and 30 s.
+	JoinTimeout time.Duration
+	// MaxUnresolved and MaxUnresolvedBytes bound what a partition's handler may
+	// hold unresolved before its fetching pauses. Zero means 131,072 records
+	// and 512 MiB.
+	MaxUnresolved      int
+	MaxUnresolvedBytes int64
+	// MaxFailures is how many generations in a row may fail without progress
+	// before RunGroup gives up. Zero means 5.
+	MaxFailures int
+	// Fetch bounds the reading of each partition.
+	Fetch FetchConfig
+	// OnAssigned, if set, is told how many partitions are assigned and how
+	// many of them are live, whenever that changes. Between generations
+	// assigned is -1. It must not block.
+	OnAssigned func(assigned, live int)
+}
+
+// Validate returns every fault of c at once, joined.
+func (c GroupConfig) Validate() error {
+	var errs []error
+	if c.Group == "" {
+		errs = append(errs, errors.New("no group name"))
+	}
+	if len(c.Topics) == 0 {
+		errs = append(errs, errors.New("no topics"))
+	}
+	if c.NewHandler == nil {
+		errs = append(errs, errors.New("no handler"))
+	}
+	if c.Producer == nil {
+		errs = append(errs, errors.New("no producer"))
+	}
+	d := c.withDefaults()
+	if d.HeartbeatInterval*3 > d.SessionTimeout {
+		errs = append(errs, fmt.Errorf("heartbeats every %v are too rare for a session of %v, a third of it at most", d.HeartbeatInterval, d.SessionTimeout))
+	}
+	if d.DrainTimeout >= d.SessionTimeout {
+		errs = append(errs, fmt.Errorf("draining for %v outlasts a session of %v", d.DrainTimeout, d.SessionTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func (c GroupConfig) withDefaults() GroupConfig {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&c.CommitInterval, time.Second)
+	set(&c.HeartbeatInterval, time.Second)
+	set(&c.SessionTimeout, 30*time.Second)
+	set(&c.RebalanceTimeout, time.Minute)
+	set(&c.DrainTimeout, 15*time.Second)
+	set(&c.JoinTimeout, c.RebalanceTimeout+30*time.Second)
+	if c.MaxUnresolved == 0 {
+		c.MaxUnresolved = 1 << 17
+	}
+	if c.MaxUnresolvedBytes == 0 {
+		c.MaxUnresolvedBytes = 512 << 20
+	}
+	if c.MaxFailures == 0 {
+		c.MaxFailures = 5
+	}
+	if c.OnAssigned == nil {
+		c.OnAssigned = func(int, int) {}
+	}
+	return c
+}
+
+// joinBackoff is how long the library waits after a failed join. A cold
+// coordinator answers so for a second or two.
+const joinBackoff = 500 * time.Millisecond
+
+// partitionWatch is how often the number of partitions is looked at.
+const partitionWatch = 30 * time.Second
+
+// member is this process's membership in a group.
+type member struct {
+	client *Client
+	cfg    GroupConfig
+	log    *slog.Logger
+}
+
+// RunGroup is a member of the group until ctx ends, which makes it drain, leave
+// and return nil, or until handlers keep failing.
+//
+// Every generation has its own workers, one per assigned partition. A worker's
+// error ends the generation: the others drain and commit, the member waits and
+// joins again, and what was not committed is delivered again.
+func RunGroup(ctx context.Context, client *Client, cfg GroupConfig) error {
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("checking settings of group %q: %w", cfg.Group, oneLine(err))
+	}
+	m := &member{client: client, cfg: cfg.withDefaults(), log: client.log.With(slog.String("group", cfg.Group))}
+	if err := m.run(ctx); err != nil {
+		return fmt.Errorf("group %s: %w", cfg.Group, err)
+	}
+	return nil
+}
+
+func (m *member) run(ctx context.Context) error {
+	// The library takes a topic that is not there for one without partitions
+	// and would wait in silence.
+	for _, topic := range m.cfg.Topics {
+		if _, err := m.client.Partitions(ctx, topic); err != nil {
+			return err
+		}
+	}
+	group, err := m.join()
+	if err != nil {
+		return err
+	}
+	defer func() { group.close() }()
+	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
+	failures := 0
+	for {
+		m.cfg.OnAssigned(-1, 0)
+		gen, err := m.nextGeneration(ctx, group)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errNoGeneration):
+			m.log.Warn("no generation; joining anew", slog.Duration("after", m.cfg.JoinTimeout))
+			m.client.metrics.rebuilds.WithLabelValues(m.cfg.Group).Inc()
+			group.close()
+			if group, err = m.join(); err != nil {
+				return err
+			}
+			continue
+		case err != nil && classify(err) == fatal:
+			return fmt.Errorf("joining: %w", err)
+		case err != nil:
+			m.log.Warn("joining again", slog.Any("error", err))
+			continue
+		}
+		g := newGeneration(m, gen)
+		err = g.run(ctx, func(progress bool, err error) time.Duration {
+			// Runs while the membership is still held: waiting here keeps a
+			// failing member from rebalancing the group at full speed.
+			if progress {
+				failures = 0
+				pause.Reset()
+			}
+			if err == nil {
+				return 0
+			}
+			failures++
+			m.client.metrics.failures.WithLabelValues(m.cfg.Group).Inc()
+			if failures >= m.cfg.MaxFailures {
+				return 0
+			}
+			wait := pause.NextBackOff()
+			m.log.Error("generation failed", slog.Any("error", err), slog.Int("failures", failures), slog.Duration("retry_in", wait))
+			return wait
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if failures >= m.cfg.MaxFailures {
+			return fmt.Errorf("giving up after %d failures in a row: %w", failures, err)
+		}
+	}
+}
+
+func (m *member) join() (*membership, error) {
+	return newMembership(kafka.ConsumerGroupConfig{
+		ID:                m.cfg.Group,
+		Brokers:           m.client.cfg.Brokers,
+		Topics:            m.cfg.Topics,
+		HeartbeatInterval: m.cfg.HeartbeatInterval,
+		SessionTimeout:    m.cfg.SessionTimeout,
+		RebalanceTimeout:  m.cfg.RebalanceTimeout,
+		JoinGroupBackoff:  joinBackoff,
+		// Partitions that are added later have to be read as well.
+		WatchPartitionChanges:  true,
+		PartitionWatchInterval: partitionWatch,
+		StartOffset:            kafka.FirstOffset,
+		Timeout:                m.client.cfg.RequestTimeout,
+	}, m.client.dialer)
+}
+
+func (m *member) nextGeneration(ctx context.Context, group *membership) (*kafka.Generation, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.JoinTimeout)
+	defer cancel()
+	gen, err := group.Next(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, errNoGeneration
+	}
+	return gen, err
+}
+
+// errNoGeneration says that the group has not become one in time.
+var errNoGeneration = errors.New("no generation")
+
+// generation is one assignment of partitions to this member.
+type generation struct {
+	*member
+	gen     *kafka.Generation
+	workers []*worker
+
+	mu        sync.Mutex
+	live      int
+	committed map[topicPartition]int64
+	progress  bool // records were resolved and committed
+}
+
+func newGeneration(m *member, gen *kafka.Generation) *generation {
+	return &generation{member: m, gen: gen, committed: make(map[topicPartition]int64)}
+}
+
+// run works on the assigned partitions until the generation ends, ctx ends or
+// a worker fails, then drains and commits. settle is told whether there was
+// progress and how it ended, and says for how long to wait before rejoining.
+func (g *generation) run(ctx context.Context, settle func(progress bool, err error) time.Duration) error {
+	var err error
+	ended := make(chan struct{})
+	// The library waits for this function before it rejoins, and when it
+	// returns the generation is over.
+	g.gen.Start(func(revoked context.Context) {
+		defer close(ended)
+		err = g.work(ctx, revoked)
+		wait := settle(g.progress, err)
+		select {
+		case <-time.After(wait):
+		case <-revoked.Done():
+			// The group moves on; joining it late would hold up the others.
+		case <-ctx.Done():
+		}
+	})
+	<-ended
+	return err
+}
+
+func (g *generation) work(parent, revoked context.Context) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	stop := context.AfterFunc(revoked, func() { cancel(kafka.ErrGenerationEnded) })
+	defer stop()
+	// Draining outlives the caller's context, that is what it is for.
+	drain, endDrain := context.WithCancel(context.WithoutCancel(parent))
+	defer endDrain()
+	startClock := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(g.cfg.DrainTimeout, endDrain)
+		context.AfterFunc(drain, func() { timer.Stop() })
+	})
+	defer startClock()
+
+	var failOnce sync.Once
+	var failure error
+	fail := func(err error) {
+		failOnce.Do(func() { failure = err })
+		cancel(errFailed)
+	}
+	for topic, assignments := range g.gen.Assignments {
+		g.client.forget(topic) // more partitions may be why there is a new generation
+		for _, a := range assignments {
+			g.workers = append(g.workers, newWorker(&g.cfg, g.client, topic, int32(a.ID), a.Offset, fail, g.onState))
+		}
+	}
+	g.client.metrics.rebalances.WithLabelValues(g.cfg.Group).Inc()
+	g.log.Info("generation begins", slog.Int("generation", int(g.gen.ID)), slog.Int("partitions", len(g.workers)))
+	g.cfg.OnAssigned(len(g.workers), 0)
+
+	var workers sync.WaitGroup
+	for _, w := range g.workers {
+		workers.Go(func() { w.run(ctx, drain) })
+	}
+	var committer sync.WaitGroup
+	committer.Go(func() { g.commitEvery(ctx, g.cfg.CommitInterval) })
+	<-ctx.Done() // whatever ends it: revocation, shutdown, failure
+	workers.Wait()
+	committer.Wait()
+	g.finalCommit()
+	// fail is no longer called: every worker is closed, and callbacks that come
+	// later change nothing.
+	failOnce.Do(func() {})
+	g.log.Info("generation ends", slog.Int("generation", int(g.gen.ID)), slog.Any("cause", context.Cause(ctx)))
+	return failure
+}
+
+// errFailed is the cause of a generation's end that was a worker's error.
+var errFailed = errors.New("a partition failed")
+
+// onState counts the live workers.
+func (g *generation) onState(old, state workerState) {
+	g.mu.Lock()
+	switch {
+	case old != workerLive && state == workerLive:
+		g.live++
+	case old == workerLive && state != workerLive:
+		g.live--
+	default:
+		g.mu.Unlock()
+		return
+	}
+	live := g.live
+	g.mu.Unlock()
+	g.client.metrics.live.WithLabelValues(g.cfg.Group).Set(float64(live))
+	g.cfg.OnAssigned(len(g.workers), live)
+}
+
+func (g *generation) commitEvery(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			// A commit that fails is logged and made up for by the next.
+			_ = g.commit()
+		}
+	}
+}
+
+// finalCommit commits for the last time. A coordinator that is loading answers
+// so for a moment.
+func (g *generation) finalCommit() {
+	for range 3 {
+		err := g.commit()
+		var code kafka.Error
+		if err == nil || !errors.As(err, &code) || classify(err) != retriable {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// commit writes the offsets that have moved. They come from this generation's
+// workers alone: the broker would let us commit partitions of other members.
+// After the generation has ended the commit fails, and with it nothing is lost:
+// the next owner begins where the last commit was.
+func (g *generation) commit() error {
+	offsets := make(map[string]map[int]int64)
+	progress := false
+	for _, w := range g.workers {
+		offset, moved, ok := w.committable()
+		tp := topicPartition{w.topic, w.partition}
+		if before, exists := g.committed[tp]; !ok || offset == w.committed && !exists || exists && before == offset {
+			continue
+		}
+		if offsets[w.topic] == nil {
+			offsets[w.topic] = make(map[int]int64)
+		}
+		offsets[w.topic][int(w.partition)] = offset
+		progress = progress || moved
+	}
+	if len(offsets) == 0 {
+		return nil
+	}
+	if err := g.gen.CommitOffsets(offsets); err != nil {
+		g.client.metrics.commitErrors.WithLabelValues(g.cfg.Group).Inc()
+		g.log.Warn("committing offsets failed; the records will be processed again if this lasts", slog.Any("error", err))
+		return err
+	}
+	g.progress = g.progress || progress
+	for topic, partitions := range offsets {
+		for p, offset := range partitions {
+			g.committed[topicPartition{topic, int32(p)}] = offset
+		}
+	}
+	return nil
+}

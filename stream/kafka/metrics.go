@@ -1,0 +1,105 @@
+package kafka
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Values of the direction label.
+const (
+	directionIn  = "in"
+	directionOut = "out"
+)
+
+// metrics is what this package exports. Clients that share a registerer share
+// the metrics.
+type metrics struct {
+	records      *prometheus.CounterVec
+	bytes        *prometheus.CounterVec
+	lag          *prometheus.GaugeVec
+	queueBytes   prometheus.Gauge
+	retries      *prometheus.CounterVec
+	sessions     prometheus.Counter
+	rebalances   *prometheus.CounterVec
+	rebuilds     *prometheus.CounterVec
+	failures     *prometheus.CounterVec
+	commitErrors *prometheus.CounterVec
+	restore      *prometheus.HistogramVec
+	live         *prometheus.GaugeVec
+	unresolved   *prometheus.GaugeVec
+}
+
+// newMetrics makes the metrics and registers them; a nil registerer exports
+// none.
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	const ns = "porestream"
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: name, Help: help}, labels)
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		records:    counters("stream_records_total", "Records read from (in) and made durable in (out) a topic.", "topic", "direction"),
+		bytes:      counters("stream_bytes_total", "Key and value bytes of the records read from (in) and made durable in (out) a topic.", "topic", "direction"),
+		lag:        gauges("stream_lag_records", "Records between the position of an assigned partition and the end of its log.", "topic", "partition"),
+		queueBytes: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "stream_producer_queue_bytes", Help: "Bytes accepted by producers and not yet durable."}),
+		retries:    counters("stream_retries_total", "Requests to brokers that were repeated.", "operation"),
+		sessions: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "stream_producer_sessions_total",
+			Help: "Producer ids taken. More than one per producer means that delivery was given up for a partition and begun anew."}),
+		rebalances:   counters("stream_rebalances_total", "Generations of a consumer group that this member took part in.", "group"),
+		rebuilds:     counters("stream_group_rebuilds_total", "Times that the group membership was made anew because no generation came.", "group"),
+		failures:     counters("stream_generation_failures_total", "Generations that were ended by an error of a handler, a fetch or a write.", "group"),
+		commitErrors: counters("stream_commit_errors_total", "Offset commits that failed.", "group"),
+		restore: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ns, Name: "stream_restore_duration_seconds",
+			Help:                            "Time from assignment of a partition until its handler was live.",
+			Buckets:                         prometheus.ExponentialBuckets(0.01, 4, 8),
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"group"}),
+		live:       gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
+		unresolved: gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	return m, errors.Join(
+		register(reg, &m.records), register(reg, &m.bytes), register(reg, &m.lag), register(reg, &m.queueBytes),
+		register(reg, &m.retries), register(reg, &m.sessions), register(reg, &m.rebalances), register(reg, &m.rebuilds),
+		register(reg, &m.failures), register(reg, &m.commitErrors), register(reg, &m.restore), register(reg, &m.live),
+		register(reg, &m.unresolved),
+	)
+}
+
+// register registers *c, or replaces it by its equal that already is.
+func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+	err := reg.Register(*c)
+	var registered prometheus.AlreadyRegisteredError
+	if errors.As(err, &registered) {
+		existing, ok := registered.ExistingCollector.(C)
+		if !ok {
+			return err
+		}
+		*c = existing
+		return nil
+	}
+	return err
+}
+
+// moved counts records of a topic.
+func (m *metrics) moved(topic, direction string, records, bytes int) {
+	m.records.WithLabelValues(topic, direction).Add(float64(records))
+	m.bytes.WithLabelValues(topic, direction).Add(float64(bytes))
+}
+
+// forget drops the gauges of a partition that is no longer ours.
+func (m *metrics) forget(topic string, partition int32) {
+	p := strconv.Itoa(int(partition))
+	m.lag.DeleteLabelValues(topic, p)
+	m.unresolved.DeleteLabelValues(topic, p)
+}

@@ -1,0 +1,337 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/porestream/porestream/stream"
+)
+
+// Produce versions we can encode and decode. 3 is the oldest that knows record
+// batches, 9 changes the encoding.
+const (
+	minProduceVersion = 3
+	maxProduceVersion = 8
+
+	acksAll = -1
+)
+
+// errBehind fails records because others before them have failed.
+var errBehind = errors.New("not written because records before it failed")
+
+// queued is a record on its way into a batch.
+type queued struct {
+	out      stream.Out
+	size     int
+	since    time.Time
+	delivery *delivery
+}
+
+// queue holds the records of one partition and sends them, one batch at a
+// time.
+type queue struct {
+	producer *Producer
+	topicPartition
+	zstd *zstd.Encoder
+	wake chan struct{} // holds a token when there is something to look at
+
+	// Guarded by the producer's mu.
+	recs  []queued
+	bytes int
+	hurry bool // do not linger over what is there
+
+	// Owned by run.
+	session  *session
+	sequence int32
+	maxBytes int // of a batch; lower than configured once the broker refused
+}
+
+// push appends a record. The producer's mu is held.
+func (q *queue) push(r queued) {
+	q.recs = append(q.recs, r)
+	q.bytes += r.size
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends batches until ctx ends, then fails what is left.
+func (q *queue) run(ctx context.Context) {
+	for {
+		recs := q.next(ctx)
+		if recs == nil {
+			break
+		}
+		q.deliver(ctx, recs)
+	}
+	q.producer.settle(q.takeAll(), ErrClosed)
+}
+
+// next waits for a batch that is full, has lingered, or is hurried; nil when
+// ctx ends.
+func (q *queue) next(ctx context.Context) []queued {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		recs, wait := q.cut(time.Now())
+		if recs != nil {
+			return recs
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-q.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// cut takes a batch if one is due, or says for how long to wait.
+func (q *queue) cut(now time.Time) ([]queued, time.Duration) {
+	p := q.producer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(q.recs) == 0 {
+		q.hurry = false
+		return nil, time.Hour // until woken
+	}
+	lingered := now.Sub(q.recs[0].since)
+	full := q.bytes+batchHeaderBytes >= q.maxBytes || len(q.recs) >= maxBatchRecords
+	if !full && !q.hurry && lingered < p.cfg.Linger {
+		return nil, p.cfg.Linger - lingered
+	}
+	n, size := 0, batchHeaderBytes
+	for n < len(q.recs) && n < maxBatchRecords && (n == 0 || size+q.recs[n].size <= q.maxBytes) {
+		size += q.recs[n].size
+		n++
+	}
+	recs := q.recs[:n:n]
+	q.recs = q.recs[n:]
+	if len(q.recs) == 0 {
+		q.recs = nil // lets go of what is sent
+	}
+	q.bytes -= size - batchHeaderBytes
+	return recs, 0
+}
+
+func (q *queue) takeAll() []queued {
+	p := q.producer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	recs := q.recs
+	q.recs, q.bytes = nil, 0
+	return recs
+}
+
+// deliver writes a batch and settles its records. It returns false once the
+// partition has been given up, and then nothing after recs may be written.
+func (q *queue) deliver(ctx context.Context, recs []queued) bool {
+	p := q.producer
+	err := q.write(ctx, recs)
+	switch {
+	case err == nil:
+		q.sequence += int32(len(recs)) // wraps around as the broker's does
+		if q.sequence < 0 {
+			q.sequence &= 1<<31 - 1
+		}
+		bytes := 0
+		for i := range recs {
+			bytes += len(recs[i].out.Key) + len(recs[i].out.Value)
+		}
+		p.client.metrics.moved(q.topic, directionOut, len(recs), bytes)
+		p.settle(recs, nil)
+	case tooLarge(err) && len(recs) > 1:
+		// The topic allows less than we were told. Nothing was written, so the
+		// halves go out under the same sequence numbers.
+		half := len(recs) / 2
+		size := batchHeaderBytes
+		for i := range recs {
+			size += recs[i].size
+		}
+		q.maxBytes = size / 2
+		if !q.deliver(ctx, recs[:half]) {
+			p.settle(recs[half:], errBehind)
+			return false
+		}
+		return q.deliver(ctx, recs[half:])
+	case tooLarge(err):
+		// Nothing was written and the sequence goes on: only this record fails.
+		p.settle(recs, fmt.Errorf("writing: %w", &RecordTooLargeError{Topic: q.topic, Bytes: recs[0].size + batchHeaderBytes}))
+	default:
+		q.giveUp(ctx, recs, fmt.Errorf("writing to topic %s partition %d: %w", q.topic, q.partition, err))
+		return false
+	}
+	return true
+}
+
+// giveUp fails a batch and all that is queued behind it, and goes on under a
+// new producer id.
+func (q *queue) giveUp(ctx context.Context, recs []queued, err error) {
+	p := q.producer
+	if ctx.Err() == nil {
+		p.client.log.Warn("giving up records", slog.String("topic", q.topic), slog.Int("partition", int(q.partition)),
+			slog.Int("records", len(recs)), slog.Any("error", err))
+	}
+	// Taken before anybody hears of the failure: what is sent in answer to it
+	// is not behind it.
+	behind := q.takeAll()
+	p.settle(recs, err)
+	p.settle(behind, fmt.Errorf("%w: %w", errBehind, err))
+	for ctx.Err() == nil {
+		s, renewErr := p.renew(ctx, q.session)
+		if renewErr == nil {
+			q.session, q.sequence = s, 0
+			return
+		}
+		p.settle(q.takeAll(), renewErr)
+	}
+}
+
+func tooLarge(err error) bool {
+	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.Is(err, kafka.RecordListTooLarge)
+}
+
+// write sends one batch until it is acknowledged. The bytes stay the same from
+// try to try, sequence included: that is what lets the broker drop repetitions.
+func (q *queue) write(ctx context.Context, recs []queued) error {
+	p := q.producer
+	outs := make([]stream.Out, len(recs))
+	for i := range recs {
+		outs[i] = recs[i].out
+	}
+	buf, _ := p.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	batch := encodeBatch(*buf, outs, batchIdentity{producerID: q.session.id, producerEpoch: q.session.epoch, baseSequence: q.sequence}, q.zstd)
+	pause := newBackoff(p.cfg.DeliveryTimeout)
+	for try := 0; ; try++ {
+		err := q.once(ctx, batch)
+		switch {
+		case err == nil, errors.Is(err, kafka.DuplicateSequenceNumber): // written by an earlier try
+			// A try that was given up may still be sending the bytes: only
+			// those of a first try are free again.
+			if try == 0 && q.zstd == nil {
+				*buf = batch
+				p.buffers.Put(buf)
+			}
+			return nil
+		case ctx.Err() != nil:
+			return errors.Join(ErrClosed, err)
+		case classify(err) != retriable:
+			return err
+		}
+		wait := pause.NextBackOff()
+		if wait == pause.Stop {
+			return fmt.Errorf("not acknowledged within %v: %w", p.cfg.DeliveryTimeout, err)
+		}
+		p.client.metrics.retries.WithLabelValues("produce").Inc()
+		if try == 3 {
+			p.client.log.Warn("writing is held up", slog.String("topic", q.topic),
+				slog.String("partition", strconv.Itoa(int(q.partition))), slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ErrClosed, err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// once sends the batch to the partition's leader. Where that turns out to be
+// another, it leaves the client knowing the new one.
+func (q *queue) once(ctx context.Context, batch []byte) error {
+	c := q.producer.client
+	leader, known, err := c.leader(ctx, q.topic, q.partition)
+	if err == nil {
+		if err = q.request(ctx, leader, batch); err == nil {
+			return nil
+		}
+	}
+	if known != nil && ctx.Err() == nil && classify(err) == retriable {
+		// What counts is the first error; a failing refresh shows again.
+		if _, refreshErr := c.refresh(ctx, q.topic, known); refreshErr != nil {
+			c.log.Debug("refreshing topic", slog.String("topic", q.topic), slog.Any("error", refreshErr))
+		}
+	}
+	return err
+}
+
+func (q *queue) request(ctx context.Context, leader int32, batch []byte) error {
+	c := q.producer.client
+	timeout := c.cfg.RequestTimeout * 3 / 4 // leaves time for the answer
+	code, err := exchange(ctx, c, leader, protocol.Produce, func(rw io.ReadWriter, version int16) (kafka.Error, error) {
+		version = min(version, maxProduceVersion)
+		if version < minProduceVersion {
+			return 0, kafka.UnsupportedVersion
+		}
+		if _, err := rw.Write(encodeProduce(version, c.cfg.ClientID, q.topicPartition, timeout, len(batch))); err != nil {
+			return 0, err
+		}
+		if _, err := rw.Write(batch); err != nil {
+			return 0, err
+		}
+		body, err := readFrame(rw)
+		if err != nil {
+			return 0, err
+		}
+		return decodeProduce(body, q.topicPartition)
+	})
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return code
+	}
+	return nil
+}
+
+// encodeProduce encodes a request up to where the batch follows.
+func encodeProduce(version int16, clientID string, tp topicPartition, timeout time.Duration, batchBytes int) []byte {
+	be := binary.BigEndian
+	b := appendRequestHeader(make([]byte, 0, 128), protocol.Produce, version, clientID)
+	b = be.AppendUint16(b, ^uint16(0)) // no transactional id
+	acks := int16(acksAll)
+	b = be.AppendUint16(b, uint16(acks))
+	b = be.AppendUint32(b, uint32(timeout.Milliseconds()))
+	b = be.AppendUint32(b, 1)
+	b = appendString(b, tp.topic)
+	b = be.AppendUint32(b, 1)
+	b = be.AppendUint32(b, uint32(tp.partition))
+	b = be.AppendUint32(b, uint32(batchBytes))
+	finishRequest(b, batchBytes)
+	return b
+}
+
+// decodeProduce reads the response to a request for one partition; what
+// follows the error code differs between versions and is not needed.
+func decodeProduce(body []byte, tp topicPartition) (kafka.Error, error) {
+	d := decoder{b: body}
+	topics := d.count(6)
+	name := d.string()
+	partitions := d.count(6)
+	index := d.int32()
+	code := kafka.Error(d.int16())
+	if d.err != nil {
+		return 0, fmt.Errorf("reading produce response: %w", d.err)
+	}
+	if topics != 1 || partitions != 1 || name != tp.topic || index != tp.partition {
+		return 0, fmt.Errorf("reading produce response: it is not about topic %s partition %d", tp.topic, tp.partition)
+	}
+	return code, nil
+}

@@ -1,0 +1,261 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/porestream/porestream/stream"
+)
+
+// Topic configurations whose values are compared by what they guarantee, not
+// by their spelling.
+const (
+	configCleanup    = "cleanup.policy"
+	configRetention  = "retention.ms"
+	configMaxMessage = "max.message.bytes"
+)
+
+const resourceTopic int8 = 2
+
+// TopicFault is a setting of an existing topic that breaks a guarantee.
+type TopicFault struct {
+	Topic, Setting, Value string
+	// Want says what is needed and Why what would go wrong.
+	Want, Why string
+	// Fix is a command that repairs it.
+	Fix string
+}
+
+func (f *TopicFault) Error() string {
+	return fmt.Sprintf("topic %s: %s is %s, needed is %s: %s; to repair: %s", f.Topic, f.Setting, f.Value, f.Want, f.Why, f.Fix)
+}
+
+// EnsureTopics creates the topics that are missing and checks those that
+// exist: settings that break a guarantee are refused with a [*TopicFault] each,
+// in one error of one line. Settings without any number of partitions leave it to
+// the cluster. replication is used for new topics; 0 means the cluster's
+// default.
+func (c *Client) EnsureTopics(ctx context.Context, topics []stream.TopicSettings, replication int) error {
+	err := c.retry(ctx, "creating topics", func(ctx context.Context) error {
+		return c.ensureTopics(ctx, topics, replication)
+	})
+	if err != nil {
+		return fmt.Errorf("preparing topics: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) ensureTopics(ctx context.Context, topics []stream.TopicSettings, replication int) error {
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = t.Name
+	}
+	res, err := send[*metadata.Response](ctx, c, anyBroker, &metadata.Request{TopicNames: names})
+	if err != nil {
+		return fmt.Errorf("asking for topics: %w", err)
+	}
+	existing := make(map[string]int)
+	for i := range res.Topics {
+		t := &res.Topics[i]
+		switch code := kafka.Error(t.ErrorCode); code {
+		case 0, kafka.LeaderNotAvailable:
+			existing[t.Name] = len(t.Partitions)
+		case kafka.UnknownTopicOrPartition:
+		default:
+			return fmt.Errorf("asking for topic %s: %w", t.Name, code)
+		}
+	}
+	var missing, present []stream.TopicSettings
+	for _, t := range topics {
+		if _, exists := existing[t.Name]; exists {
+			present = append(present, t)
+		} else {
+			missing = append(missing, t)
+		}
+	}
+	// Checked first: nothing is created beside topics that are refused.
+	if err := c.checkTopics(ctx, present, existing); err != nil {
+		return err
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := c.createTopics(ctx, res.ControllerID, missing, replication); err != nil {
+		return err
+	}
+	return c.awaitTopics(ctx, missing)
+}
+
+func (c *Client) createTopics(ctx context.Context, controller int32, topics []stream.TopicSettings, replication int) error {
+	if replication == 0 {
+		replication = -1
+	}
+	req := &createtopics.Request{TimeoutMs: int32(c.cfg.RequestTimeout.Milliseconds() * 3 / 4)}
+	for _, t := range topics {
+		r := createtopics.RequestTopic{Name: t.Name, NumPartitions: int32(t.Partitions), ReplicationFactor: int16(replication)}
+		if t.Partitions == 0 {
+			r.NumPartitions = int32(cmp.Or(t.NewPartitions, -1))
+		}
+		for _, name := range slices.Sorted(maps.Keys(t.Config)) {
+			r.Configs = append(r.Configs, createtopics.RequestConfig{Name: name, Value: t.Config[name]})
+		}
+		req.Topics = append(req.Topics, r)
+	}
+	res, err := send[*createtopics.Response](ctx, c, controller, req)
+	if err != nil {
+		return fmt.Errorf("creating topics: %w", err)
+	}
+	for i := range res.Topics {
+		t := &res.Topics[i]
+		switch code := kafka.Error(t.ErrorCode); code {
+		case 0, kafka.TopicAlreadyExists: // created by another instance meanwhile
+		default:
+			if t.ErrorMessage != "" {
+				return fmt.Errorf("creating topic %s: %s: %w", t.Name, t.ErrorMessage, code)
+			}
+			return fmt.Errorf("creating topic %s: %w", t.Name, code)
+		}
+	}
+	return nil
+}
+
+// awaitTopics checks that new topics have leaders: creation returns before
+// every broker knows them.
+func (c *Client) awaitTopics(ctx context.Context, topics []stream.TopicSettings) error {
+	for _, t := range topics {
+		err := c.retry(ctx, "awaiting topics", func(ctx context.Context) error {
+			c.mu.Lock()
+			known := c.topics[t.Name]
+			c.mu.Unlock()
+			fresh, err := c.refresh(ctx, t.Name, known)
+			if isMissing(err) || err == nil && slices.Contains(fresh.leaders, -1) {
+				return kafka.LeaderNotAvailable
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("awaiting topic %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkTopics compares the settings of existing topics with those wanted.
+func (c *Client) checkTopics(ctx context.Context, topics []stream.TopicSettings, partitions map[string]int) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	req := &describeconfigs.Request{}
+	for _, t := range topics {
+		req.Resources = append(req.Resources, describeconfigs.RequestResource{
+			ResourceType: resourceTopic, ResourceName: t.Name, ConfigNames: slices.Sorted(maps.Keys(t.Config)),
+		})
+	}
+	res, err := send[*describeconfigs.Response](ctx, c, anyBroker, req)
+	if err != nil {
+		return fmt.Errorf("reading topic settings: %w", err)
+	}
+	configs := make(map[string]map[string]string)
+	for i := range res.Resources {
+		r := &res.Resources[i]
+		if r.ErrorCode != 0 {
+			return fmt.Errorf("reading settings of topic %s: %w", r.ResourceName, kafka.Error(r.ErrorCode))
+		}
+		configs[r.ResourceName] = make(map[string]string)
+		for _, e := range r.ConfigEntries {
+			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
+		}
+	}
+	var faults []error
+	for _, t := range topics {
+		for _, f := range topicFaults(t, partitions[t.Name], configs[t.Name], c.cfg.Brokers[0]) {
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return oneLine(errors.Join(faults...))
+}
+
+// topicFaults compares one topic. A setting that promises more than what is
+// wanted is fine.
+func topicFaults(want stream.TopicSettings, partitions int, got map[string]string, broker string) []*TopicFault {
+	var faults []*TopicFault
+	if want.Partitions > 0 && partitions != want.Partitions {
+		f := &TopicFault{
+			Topic: want.Name, Setting: "the number of partitions",
+			Value: strconv.Itoa(partitions), Want: strconv.Itoa(want.Partitions),
+			Why: "keys would be placed otherwise than agreed",
+			Fix: fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --alter --topic %s --partitions %d", broker, want.Name, want.Partitions),
+		}
+		if partitions > want.Partitions {
+			f.Fix = fmt.Sprintf("ask for %d partitions, or delete the topic: kafka-topics.sh --bootstrap-server %s --delete --topic %s", partitions, broker, want.Name)
+		}
+		faults = append(faults, f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.Config)) {
+		need := want.Config[name]
+		value, exists := got[name]
+		if !exists {
+			continue // hidden from us
+		}
+		why := settingFault(name, value, need)
+		if why == "" {
+			continue
+		}
+		faults = append(faults, &TopicFault{
+			Topic: want.Name, Setting: name, Value: value, Want: need, Why: why,
+			Fix: fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --entity-type topics --entity-name %s --alter --add-config %s=%s", broker, want.Name, name, need),
+		})
+	}
+	return faults
+}
+
+// settingFault says why a value is not good enough; empty if it is.
+func settingFault(name, value, need string) string {
+	switch name {
+	case configCleanup:
+		has := strings.Split(value, ",")
+		for i := range has {
+			has[i] = strings.TrimSpace(has[i])
+		}
+		switch {
+		case need == "delete" && slices.Contains(has, "compact"):
+			return "compaction would remove all but the last record of a key"
+		case strings.Contains(need, "compact") && !slices.Contains(has, "compact"):
+			return "the newest state of a key would expire"
+		}
+		return ""
+	case configRetention, configMaxMessage:
+		got, err := strconv.ParseInt(value, 10, 64)
+		wanted, wantErr := strconv.ParseInt(need, 10, 64)
+		if err != nil || wantErr != nil {
+			return "it is not a number"
+		}
+		unlimited := func(n int64) bool { return name == configRetention && n < 0 }
+		switch {
+		case unlimited(got), !unlimited(wanted) && got >= wanted:
+			return ""
+		case name == configRetention:
+			return "records would expire before they are processed again after a failure"
+		default:
+			return "large records would be refused"
+		}
+	}
+	if value != need {
+		return "it differs"
+	}
+	return ""
+}
