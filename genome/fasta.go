@@ -1,0 +1,198 @@
+package genome
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/porestream/porestream/vrs"
+)
+
+const (
+	// maxContig is the longest sequence that positions in VCF and BAM, signed 32-bit, can address.
+	maxContig = math.MaxInt32
+	// maxHeader bounds a header line; real ones are a few hundred bytes.
+	maxHeader = 64 << 10
+)
+
+// letter maps a byte of a sequence line to its upper-case IUPAC nucleotide letter, and all others to 0.
+var letter = func() (t [256]byte) {
+	for _, c := range []byte("ACGTUNRYSWKMBDHV") {
+		t[c], t[c|0x20] = c, c
+	}
+	return t
+}()
+
+// Load reads a FASTA file, plain or compressed with gzip or bgzip (any number of gzip members). Errors name the
+// file and the line.
+func Load(path string) (*Genome, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading reference: %w", err)
+	}
+	defer f.Close()
+	g, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("reading reference %s: %w", path, err)
+	}
+	return g, nil
+}
+
+// Read is Load for a stream.
+func Read(r io.Reader) (*Genome, error) {
+	br := bufio.NewReaderSize(r, 256<<10)
+	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		gz, err := gzip.NewReader(br)
+		if err != nil {
+			return nil, fmt.Errorf("decompressing: %w", err)
+		}
+		defer gz.Close()
+		br = bufio.NewReaderSize(gz, 256<<10)
+	}
+	p := parser{g: &Genome{byName: map[string]*Contig{}}, line: 1}
+	for {
+		chunk, err := br.ReadSlice('\n')
+		if len(chunk) > 0 {
+			if perr := p.add(chunk); perr != nil {
+				return nil, fmt.Errorf("line %d: %w", p.line, perr)
+			}
+		}
+		switch {
+		case err == nil || errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			if err := p.finish(); err != nil {
+				return nil, err
+			}
+			return p.g, nil
+		default:
+			return nil, fmt.Errorf("line %d: %w", p.line, err)
+		}
+	}
+}
+
+// parser builds a Genome from chunks of lines: a chunk ends with a newline or is an unfinished part of a line.
+type parser struct {
+	g        *Genome
+	contig   *Contig // being read
+	line     int     // of the next chunk, from 1
+	midLine  bool    // the next chunk continues a line
+	inHeader bool    // the current line is a header
+	sawCR    bool    // the line so far ended with a carriage return, cut from its newline by the buffer
+	header   []byte
+}
+
+// add takes the next chunk.
+func (p *parser) add(chunk []byte) error {
+	ended := chunk[len(chunk)-1] == '\n'
+	body := chunk
+	if ended {
+		body = chunk[:len(chunk)-1]
+	}
+	if p.sawCR && len(body) > 0 {
+		return errors.New("carriage return inside a line")
+	}
+	p.sawCR = false
+	if n := len(body) - 1; n >= 0 && body[n] == '\r' {
+		body, p.sawCR = body[:n], !ended
+	}
+	if !p.midLine {
+		p.inHeader = len(body) > 0 && body[0] == '>'
+		p.header = p.header[:0]
+	}
+	p.midLine = !ended
+
+	if p.inHeader {
+		if len(p.header)+len(body) > maxHeader {
+			return fmt.Errorf("header line longer than %d bytes", maxHeader)
+		}
+		p.header = append(p.header, body...)
+		if ended {
+			if err := p.open(); err != nil {
+				return err
+			}
+		}
+	} else if err := p.residues(body); err != nil {
+		return err
+	}
+	if ended {
+		p.line++
+	}
+	return nil
+}
+
+// open starts the contig that the header line names.
+func (p *parser) open() error {
+	if err := p.close(); err != nil {
+		return err
+	}
+	name, _, _ := bytes.Cut(bytes.ReplaceAll(p.header[1:], []byte("\t"), []byte(" ")), []byte(" "))
+	if len(name) == 0 {
+		return errors.New("header without a name")
+	}
+	if p.g.byName[string(name)] != nil {
+		return fmt.Errorf("contig %q appears twice", name)
+	}
+	p.contig = &Contig{Name: string(name)}
+	p.g.byName[p.contig.Name] = p.contig
+	p.g.Contigs = append(p.g.Contigs, p.contig)
+	return nil
+}
+
+// residues appends one piece of a sequence line.
+func (p *parser) residues(body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	if p.contig == nil {
+		return errors.New("sequence before the first '>' header: not FASTA")
+	}
+	if len(p.contig.Seq)+len(body) > maxContig {
+		return fmt.Errorf("contig %q is longer than %d", p.contig.Name, maxContig)
+	}
+	start := len(p.contig.Seq)
+	p.contig.Seq = append(p.contig.Seq, body...)
+	for i, c := range body {
+		u := letter[c]
+		if u == 0 {
+			return fmt.Errorf("%q is not a nucleotide letter (contig %q)", c, p.contig.Name)
+		}
+		p.contig.Seq[start+i] = u
+	}
+	return nil
+}
+
+// close completes the contig being read.
+func (p *parser) close() error {
+	if p.contig == nil {
+		return nil
+	}
+	if len(p.contig.Seq) == 0 {
+		return fmt.Errorf("contig %q has no sequence", p.contig.Name)
+	}
+	p.contig.Seq = bytes.Clone(p.contig.Seq) // drop the spare capacity of growing
+	p.contig.Digest = vrs.SequenceDigest(p.contig.Seq)
+	p.contig = nil
+	return nil
+}
+
+// finish ends the file.
+func (p *parser) finish() error {
+	if p.midLine && p.inHeader {
+		if err := p.open(); err != nil {
+			return fmt.Errorf("line %d: %w", p.line, err)
+		}
+	}
+	if err := p.close(); err != nil {
+		return fmt.Errorf("line %d: %w", p.line, err)
+	}
+	if len(p.g.Contigs) == 0 {
+		return errors.New("no sequences: the file is empty")
+	}
+	return nil
+}
