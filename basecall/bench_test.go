@@ -1,0 +1,80 @@
+package basecall
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/infer"
+)
+
+// processorTime returns the processor time that this process has taken. Per unit
+// of it a result is comparable on a machine that others use as well.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkCaller basecalls reads, and in turn runs the bare network on as many
+// full batches of windows. It reports samples of reads per second, and the rate
+// over windows as a share of the bare network's, by the clock and by processor
+// time: what normalising, batching, decoding and joining leave of it.
+func BenchmarkCaller(b *testing.B) {
+	model := ownModel(b)
+	c := newCaller(b, model, Config{})
+	reads := make([]Read, 16)
+	samples, windows := 0, 0
+	for i := range reads {
+		reads[i] = syntheticRead(uint64(i), 40_000)
+		samples += len(reads[i].Samples)
+		windows += c.windows.count(len(reads[i].Samples))
+	}
+	bare, err := infer.Open(c.network, infer.Options{Device: "cpu", BatchCPU: defaultBatchCPU, SessionsCPU: c.outstanding/defaultBatchCPU - 1, BatchCUDA: 1, SessionsCUDA: 1})
+	require.NoError(b, err)
+	defer bare.Close()
+
+	var engineTime, engineCPU, bareTime, bareCPU time.Duration
+	bareWindows, engineWindows := 0, 0
+	for b.Loop() {
+		start, cpu := time.Now(), processorTime(b)
+		var calls sync.WaitGroup
+		for _, read := range reads {
+			calls.Go(func() {
+				if _, err := c.Call(b.Context(), read); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		engineTime += time.Since(start)
+		engineCPU += processorTime(b) - cpu
+		engineWindows += windows
+
+		start, cpu = time.Now(), processorTime(b)
+		rounds := max(1, windows/(bare.Batch*len(bare.Runners)))
+		for _, runner := range bare.Runners {
+			calls.Go(func() {
+				for range rounds {
+					if _, err := runner.Run(bare.Batch); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		calls.Wait()
+		bareTime += time.Since(start)
+		bareCPU += processorTime(b) - cpu
+		bareWindows += rounds * bare.Batch * len(bare.Runners)
+	}
+	rate := func(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
+	readSamples := samples * (engineWindows / windows)
+	b.ReportMetric(rate(readSamples, engineTime), "samples/s")
+	b.ReportMetric(rate(readSamples, engineCPU), "samples/cpu-s")
+	b.ReportMetric(rate(engineWindows, engineTime)/rate(bareWindows, bareTime), "engine/bare")
+	b.ReportMetric(rate(engineWindows, engineCPU)/rate(bareWindows, bareCPU), "engine/bare-cpu")
+}

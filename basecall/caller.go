@@ -1,0 +1,313 @@
+package basecall
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/signal"
+)
+
+// Read is the current of one molecule, as a Caller takes it.
+type Read struct {
+	ID          string
+	Samples     []int16 // ADC levels
+	SampleRate  int     // Hz; must be one that the model was made for
+	Calibration signal.Calibration
+}
+
+// Called is a basecalled read. All of it belongs to the caller.
+type Called struct {
+	// Sequence holds upper-case ACGT in the direction of sequencing.
+	Sequence []byte
+	// Qualities holds one Phred score per base, 1 to 50, without an offset.
+	Qualities []byte
+	// Moves holds one byte per frame of Stride samples: 1 where a base starts,
+	// otherwise 0. It has as many ones as Sequence has bases.
+	Moves []byte
+	// Stride is the number of samples per frame.
+	Stride int
+	// NumSamples is the number of samples in the read. Frame i covers the samples
+	// from TrimmedSamples+i*Stride; up to Stride-1 samples at the end belong to
+	// no frame.
+	NumSamples int
+	// TrimmedSamples is the number of samples before the first frame.
+	TrimmedSamples int
+	// MeanQuality is the Phred score of the mean error probability of the bases;
+	// 0 for a read without bases.
+	MeanQuality float64
+	// Shift and Scale are what the network's input was normalised with:
+	// x = (ADC level - Shift) / Scale.
+	Shift, Scale float32
+}
+
+// Dwells returns the number of frames that each base lasts, at most 255, up to
+// the start of the next base or the end of the read.
+func (c Called) Dwells() []byte {
+	dwells := make([]byte, 0, len(c.Sequence))
+	for _, move := range c.Moves {
+		switch n := len(dwells); {
+		case move == 1:
+			dwells = append(dwells, 1)
+		case n > 0 && dwells[n-1] < 255:
+			dwells[n-1]++
+		}
+	}
+	return dwells
+}
+
+// Config says where and how a Caller runs its model. The zero value is a good
+// default for one process per machine.
+type Config struct {
+	// Device is "cpu", "cuda" (every GPU), a list such as "cuda:0,1", or "auto"
+	// (also ""): all GPUs if CUDA works, otherwise the CPU.
+	Device string
+	// Library is the path of the ONNX Runtime shared library; empty to search
+	// the places that package infer documents.
+	Library string
+	// Sessions is the number of copies of the network per device that run at the
+	// same time; 0 means one per processor (GOMAXPROCS) on the CPU and two on a
+	// GPU, so that one computes while the other is filled.
+	Sessions int
+	// Batch is the number of windows that are computed together; 0 means 8 on
+	// the CPU and 512 on a GPU.
+	Batch int
+	// Queue is the number of windows that may wait for a batch before Call
+	// blocks; 0 means two batches per session.
+	Queue int
+	// MaxDelay is how long an incomplete batch may wait for more windows while
+	// there are calls that could still bring some; 0 means 5 ms.
+	MaxDelay time.Duration
+	// Logger receives what an operator should know; nil discards it.
+	Logger *slog.Logger
+	// Registerer receives the metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Defaults of Config. On a CPU the rate per core is flat from two windows on,
+// so that batches are small for the sake of latency and cache; a GPU needs
+// hundreds to fill it.
+const (
+	defaultBatchCPU     = 8
+	defaultBatchCUDA    = 512
+	defaultSessionsCUDA = 2
+	defaultMaxDelay     = 5 * time.Millisecond
+)
+
+// Caller basecalls reads with one model. It is safe for concurrent use and meant
+// to be shared by everything in a process.
+type Caller struct {
+	model   *Model
+	network infer.Network
+	windows windowing
+	device  string
+	batcher *infer.Batcher
+	metrics *metrics
+	// outstanding is how many windows of one read may be in the batcher: enough
+	// for a single read to keep all runners busy.
+	outstanding int
+	requests    sync.Pool // of *infer.Request with buffers for a window
+	decoders    sync.Pool // of *ctcDecoder
+}
+
+// NewCaller loads a model onto its devices. The caller must Close it.
+func NewCaller(model *Model, cfg Config) (*Caller, error) {
+	m := model.Manifest
+	c := &Caller{
+		model: model,
+		network: infer.Network{
+			Name:      m.Name,
+			ONNX:      model.Network,
+			Input:     m.Network.Input,
+			Output:    m.Network.Output,
+			TimeMajor: m.Network.OutputLayout == "TNC",
+			Samples:   m.Window.Samples,
+			Frames:    m.Window.Samples / m.Network.Stride,
+			Classes:   len(m.Decoder.Labels),
+		},
+		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap},
+	}
+	c.requests.New = func() any {
+		return &infer.Request{
+			Input:  make([]float32, c.network.Samples),
+			Output: make([]float32, c.network.Frames*c.network.Classes),
+		}
+	}
+	c.decoders.New = func() any {
+		return newCTCDecoder(c.network.Classes, m.Decoder.BeamWidth, m.Decoder.BeamCut, m.Network.Scores == "logits")
+	}
+	if err := c.open(cfg); err != nil {
+		return nil, fmt.Errorf("loading model %s: %w", m.Name, err)
+	}
+	return c, nil
+}
+
+// open loads the network and starts the batcher.
+func (c *Caller) open(cfg Config) error {
+	runners, err := infer.Open(c.network, infer.Options{
+		Device:       cfg.Device,
+		Library:      cfg.Library,
+		BatchCPU:     cmp.Or(cfg.Batch, defaultBatchCPU),
+		BatchCUDA:    cmp.Or(cfg.Batch, defaultBatchCUDA),
+		SessionsCPU:  cmp.Or(cfg.Sessions, runtime.GOMAXPROCS(0)),
+		SessionsCUDA: cmp.Or(cfg.Sessions, defaultSessionsCUDA),
+		Logger:       cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	c.device = infer.DeviceNames(runners.Devices)
+	room := runners.Batch * len(runners.Runners)
+	c.outstanding = room + runners.Batch
+	err = c.start(runners, cfg, room)
+	if err != nil {
+		return errors.Join(err, runners.Close())
+	}
+	if cfg.Logger != nil {
+		cfg.Logger.Info("model is loaded",
+			slog.String("model", c.model.Manifest.Name), slog.String("device", c.device),
+			slog.Int("sessions", len(runners.Runners)), slog.Int("batch", runners.Batch), slog.Bool("padded", runners.Padded))
+	}
+	return nil
+}
+
+// start registers the metrics and starts the batcher on the runners.
+func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
+	name := c.model.Manifest.Name
+	inferMetrics, err := infer.NewMetrics(cfg.Registerer, name, c.device)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	if c.metrics, err = newMetrics(cfg.Registerer, name); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	c.batcher, err = infer.NewBatcher(runners.Runners, infer.BatcherConfig{
+		Batch:    runners.Batch,
+		Queue:    cmp.Or(cfg.Queue, 2*room),
+		MaxDelay: cmp.Or(cfg.MaxDelay, defaultMaxDelay),
+		Metrics:  inferMetrics,
+	})
+	return err
+}
+
+// Call basecalls one read. It blocks while the queue is full. A read that is
+// shorter than one frame has no bases; that is no error.
+func (c *Caller) Call(ctx context.Context, read Read) (Called, error) {
+	called, err := c.call(ctx, read)
+	if err != nil {
+		return Called{}, fmt.Errorf("basecalling read %s: %w", read.ID, err)
+	}
+	c.metrics.called(called)
+	return called, nil
+}
+
+func (c *Caller) call(ctx context.Context, read Read) (Called, error) {
+	m := c.model.Manifest
+	if !slices.Contains(m.SampleRates, read.SampleRate) {
+		return Called{}, fmt.Errorf("it was recorded at %d Hz, but model %s is for %v Hz", read.SampleRate, m.Name, m.SampleRates)
+	}
+	norm, err := m.Normalisation.normalisation(read.Samples, read.Calibration)
+	if err != nil {
+		return Called{}, err
+	}
+	bases, err := c.callWindows(ctx, read.Samples, norm)
+	if err != nil {
+		return Called{}, err
+	}
+	called := Called{
+		Stride:     c.windows.stride,
+		NumSamples: len(read.Samples),
+		Shift:      norm.shift,
+		Scale:      norm.scale,
+	}
+	called.Sequence, called.Qualities, called.Moves = c.windows.stitch(bases, len(read.Samples))
+	called.MeanQuality = meanQuality(called.Qualities)
+	return called, nil
+}
+
+// callWindows returns the bases of each window of a read. It submits windows as
+// long as it may and decodes those that have come back meanwhile.
+func (c *Caller) callWindows(ctx context.Context, samples []int16, norm affine) ([][]base, error) {
+	called := make([][]base, c.windows.count(len(samples)))
+	producer := c.batcher.NewProducer(min(c.outstanding, max(1, len(called))))
+	defer producer.Close()
+	decoder := c.decoders.Get().(*ctcDecoder)
+	defer c.decoders.Put(decoder)
+
+	for next := 0; next < len(called) || producer.Outstanding() > 0; {
+		if next < len(called) && !producer.Full() {
+			req := c.requests.Get().(*infer.Request)
+			req.Tag = next
+			c.fillWindow(req.Input, samples, next, norm)
+			if err := producer.Submit(ctx, req); err != nil {
+				return nil, err
+			}
+			next++
+			continue
+		}
+		req, err := producer.Receive(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if req.Err != nil {
+			return nil, req.Err
+		}
+		called[req.Tag], err = c.decode(decoder, req.Output, req.Tag, len(samples))
+		if err != nil {
+			return nil, fmt.Errorf("decoding window %d: %w", req.Tag, err)
+		}
+		c.requests.Put(req)
+	}
+	return called, nil
+}
+
+// fillWindow writes the normalised samples of window i of a read to dst.
+func (c *Caller) fillWindow(dst []float32, samples []int16, i int, norm affine) {
+	from := c.windows.start(i, len(samples))
+	n := min(len(dst), len(samples)-from)
+	norm.apply(dst[:n], samples[from:from+n])
+	pad(dst, n)
+}
+
+// decode returns the bases in the scores of window i, with frames of the read.
+func (c *Caller) decode(d *ctcDecoder, scores []float32, i, samples int) ([]base, error) {
+	first := c.windows.start(i, samples) / c.windows.stride
+	classes := c.network.Classes
+	// Frames of padding belong to nobody.
+	frames := min(c.network.Frames, c.windows.frames(samples)-first)
+	path, err := d.decode(scores[:frames*classes])
+	if err != nil {
+		return nil, err
+	}
+	q := calibrator{c.model.Manifest.Qualities.Scale, c.model.Manifest.Qualities.Bias}
+	labels := c.model.Manifest.Decoder.Labels
+	bases := make([]base, len(path))
+	for k, e := range path {
+		end := int32(frames)
+		if k+1 < len(path) {
+			end = path[k+1].frame
+		}
+		p := baseProbability(d.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class)
+		bases[k] = base{frame: int32(first) + e.frame, label: labels[e.class][0], quality: q.phred(p)}
+	}
+	return bases, nil
+}
+
+// Device names the device that the network runs on, for logs and outputs, for
+// example "cpu" or "cuda:0,1".
+func (c *Caller) Device() string { return c.device }
+
+// Model returns the model.
+func (c *Caller) Model() *Model { return c.model }
+
+// Close computes what is queued and releases the devices. Later calls fail.
+func (c *Caller) Close() error { return c.batcher.Close() }

@@ -1,0 +1,312 @@
+package basecall
+
+import (
+	"fmt"
+	"math"
+)
+
+// Problem: a connectionist temporal classification network (Graves et al. 2006)
+// gives every frame a probability for each base and for a blank. A path picks a
+// class per frame; runs of one class collapse, then blanks go. A sequence is as
+// probable as all its paths together. Find the most probable sequence and where
+// in time its bases start.
+//
+// Assumptions: probabilities of a frame sum to one. A few prefixes hold nearly
+// all of the probability at any time.
+//
+// Strategy: prefix beam search (Graves 2012, section 7.5.3; Hannun et al. 2014).
+// Each frame extends the best width prefixes by every class at least as probable
+// as the cut, adds up the paths that lead to the same prefix, kept apart by
+// whether they end in a blank, and keeps the best width. Prefixes are compared by
+// a 64-bit hash. Beside the sum, each entry keeps its single best path, as a chain
+// of the frames at which that path starts bases: this is the move table, and it
+// doesn't depend on when a prefix first appeared in the beam.
+//
+// Consequences: time is linear in frames, width and classes; nothing is
+// allocated per frame. Ties go to the entry that was ahead before, then to the
+// lower class, so that the result is a function of the scores alone.
+
+// ctcDecoder searches windows one after the other. It isn't safe for concurrent use.
+type ctcDecoder struct {
+	classes int
+	width   int
+	cut     float32
+	logits  bool // scores are logits and not log-probabilities
+
+	posteriors []float32 // of the window, frames by classes
+	beam, next []prefix  // the better first
+	emissions  []emission
+	path       []emission // of the best prefix, in order of time
+}
+
+// prefix is an entry of the beam: a sequence, and the paths that end in it at
+// the current frame. All probabilities share a scale that changes with time.
+type prefix struct {
+	hash   uint64 // of the sequence
+	length int32  // bases in the sequence
+	last   uint8  // class of the last base; 0 if there is none
+
+	// Of the paths that end in the last base and of those that end in a blank:
+	// the sum of their probabilities, the probability of the best, and the
+	// emission of the last base on the best.
+	label, blank             float32
+	bestLabel, bestBlank     float32
+	labelOrigin, blankOrigin int32
+	// fresh says that the best path that ends in the last base emits it at this
+	// frame, after labelOrigin; its own emission is yet to be recorded.
+	fresh bool
+}
+
+func (p *prefix) total() float32 { return p.label + p.blank }
+
+// best returns the probability of the best path and its last emission.
+func (p *prefix) best() (float32, int32) {
+	if p.bestLabel >= p.bestBlank {
+		return p.bestLabel, p.labelOrigin
+	}
+	return p.bestBlank, p.blankOrigin
+}
+
+// emission is one base on a path.
+type emission struct {
+	previous int32 // index of the emission before it; -1 for the first base
+	frame    int32
+	class    uint8
+}
+
+// Bounds of the beam's scale. The best entry is kept above minBest by an exact
+// power of two, and entries that are less than negligible of it are dropped, so
+// that float32 never gets near its denormal numbers.
+const (
+	minBest    = 0x1p-30
+	rescale    = 0x1p30
+	negligible = 0x1p-50
+)
+
+// newCTCDecoder returns a decoder for the given number of classes, the blank
+// being class 0.
+func newCTCDecoder(classes, width int, cut float32, logits bool) *ctcDecoder {
+	return &ctcDecoder{
+		classes: classes,
+		width:   width,
+		cut:     cut,
+		logits:  logits,
+		beam:    make([]prefix, 0, width),
+		next:    make([]prefix, 0, width*classes),
+	}
+}
+
+// decode searches the scores of a window, frames by classes, and returns the
+// emissions of the most probable sequence. They are valid until the next call.
+func (d *ctcDecoder) decode(scores []float32) ([]emission, error) {
+	if err := d.setPosteriors(scores); err != nil {
+		return nil, err
+	}
+	d.emissions = d.emissions[:0]
+	d.beam = append(d.beam[:0], prefix{blank: 1, bestBlank: 1, labelOrigin: -1, blankOrigin: -1})
+	classes := d.classes
+	for frame := range int32(len(d.posteriors) / classes) {
+		p := d.posteriors[int(frame)*classes:][:classes]
+		if d.onlyBlank(p) {
+			d.appendBlank()
+			continue
+		}
+		d.extend(p)
+		d.prune()
+		d.record(frame)
+	}
+	return d.trace(), nil
+}
+
+// setPosteriors turns scores into probabilities.
+func (d *ctcDecoder) setPosteriors(scores []float32) error {
+	if cap(d.posteriors) < len(scores) {
+		d.posteriors = make([]float32, len(scores))
+	}
+	d.posteriors = d.posteriors[:len(scores)]
+	classes := d.classes
+	for i := 0; i+classes <= len(scores); i += classes {
+		row, out := scores[i:i+classes], d.posteriors[i:i+classes]
+		top := float32(0)
+		if d.logits {
+			top = row[0]
+			for _, s := range row[1:] {
+				top = max(top, s)
+			}
+		}
+		sum := float32(0)
+		for k, s := range row {
+			e := float32(math.Exp(float64(s - top)))
+			out[k] = e
+			sum += e
+		}
+		// Not-a-number and infinities arrive here as such; log-probabilities that
+		// don't sum to one are no log-probabilities.
+		if !(sum > 0.99 && (d.logits || sum < 1.01)) {
+			return fmt.Errorf("scores %v of frame %d are not %s", row, i/classes, d.scoreKind())
+		}
+		if d.logits {
+			for k := range out {
+				out[k] /= sum
+			}
+		}
+	}
+	return nil
+}
+
+func (d *ctcDecoder) scoreKind() string {
+	if d.logits {
+		return "finite logits"
+	}
+	return "log-probabilities"
+}
+
+// onlyBlank reports whether the blank is the only class above the cut.
+func (d *ctcDecoder) onlyBlank(p []float32) bool {
+	for _, q := range p[1:] {
+		if q >= d.cut {
+			return false
+		}
+	}
+	return true
+}
+
+// appendBlank extends all entries by a blank. Their common factor is left out,
+// as only ratios count, and their order stays.
+func (d *ctcDecoder) appendBlank() {
+	for i := range d.beam {
+		e := &d.beam[i]
+		e.bestBlank, e.blankOrigin = e.best()
+		e.blank = e.total()
+		e.label, e.bestLabel = 0, 0
+	}
+}
+
+// extend fills next with all prefixes that the classes above the cut lead to:
+// first the entries of the beam themselves, in order, then the new ones.
+func (d *ctcDecoder) extend(p []float32) {
+	next := d.next[:len(d.beam)]
+	for i := range d.beam {
+		from, to := &d.beam[i], &next[i]
+		*to = prefix{hash: from.hash, length: from.length, last: from.last, labelOrigin: from.labelOrigin}
+		if p[0] >= d.cut {
+			best, origin := from.best()
+			to.blank, to.bestBlank, to.blankOrigin = from.total()*p[0], best*p[0], origin
+		}
+		if q := p[from.last]; from.last != 0 && q >= d.cut {
+			to.label, to.bestLabel = from.label*q, from.bestLabel*q
+		}
+	}
+	for i := range d.beam {
+		from := &d.beam[i]
+		for class := 1; class < len(p); class++ {
+			q := p[class]
+			if q < d.cut {
+				continue
+			}
+			sum, best, origin := from.blank, from.bestBlank, from.blankOrigin
+			if uint8(class) != from.last { // otherwise only a blank between makes it another base
+				sum = from.total()
+				best, origin = from.best()
+			}
+			if sum == 0 {
+				continue
+			}
+			sum *= q
+			best *= q
+			hash := extendHash(from.hash, class)
+			if known := d.find(hash, from.length+1); known >= 0 {
+				to := &next[known]
+				to.label += sum
+				if best > to.bestLabel {
+					to.bestLabel, to.labelOrigin, to.fresh = best, origin, true
+				}
+				continue
+			}
+			next = append(next, prefix{
+				hash: hash, length: from.length + 1, last: uint8(class),
+				label: sum, bestLabel: best, labelOrigin: origin, fresh: true,
+			})
+		}
+	}
+	d.next = next
+}
+
+// extendHash returns the hash of a sequence with one more base. Multiplying by an
+// odd number and folding the high bits down are both reversible, so that
+// different bases after one sequence never collide.
+func extendHash(hash uint64, class int) uint64 {
+	hash = (hash + uint64(class)) * 0x9e3779b97f4a7c15
+	return hash ^ hash>>29
+}
+
+// find returns the entry of the beam with a sequence; -1 if there is none.
+func (d *ctcDecoder) find(hash uint64, length int32) int {
+	for i := range d.beam {
+		if d.beam[i].hash == hash && d.beam[i].length == length {
+			return i
+		}
+	}
+	return -1
+}
+
+// prune moves the best entries of next to the beam, in descending order.
+func (d *ctcDecoder) prune() {
+	beam := d.beam[:0]
+	for i := range d.next {
+		e := &d.next[i]
+		total := e.total()
+		if len(beam) == d.width && total <= beam[len(beam)-1].total() {
+			continue
+		}
+		at := len(beam)
+		for at > 0 && total > beam[at-1].total() {
+			at--
+		}
+		if len(beam) < d.width {
+			beam = append(beam, prefix{})
+		}
+		copy(beam[at+1:], beam[at:])
+		beam[at] = *e
+	}
+	best := beam[0].total()
+	for beam[len(beam)-1].total() < best*negligible {
+		beam = beam[:len(beam)-1]
+	}
+	if best < minBest {
+		for i := range beam {
+			e := &beam[i]
+			e.label *= rescale
+			e.blank *= rescale
+			e.bestLabel *= rescale
+			e.bestBlank *= rescale
+		}
+	}
+	d.beam = beam
+}
+
+// record writes down the bases that the best paths of the beam emit at a frame.
+func (d *ctcDecoder) record(frame int32) {
+	for i := range d.beam {
+		e := &d.beam[i]
+		if e.fresh {
+			d.emissions = append(d.emissions, emission{previous: e.labelOrigin, frame: frame, class: e.last})
+			e.labelOrigin, e.fresh = int32(len(d.emissions)-1), false
+		}
+	}
+}
+
+// trace returns the emissions on the best path of the best entry.
+func (d *ctcDecoder) trace() []emission {
+	_, at := d.beam[0].best()
+	n := int(d.beam[0].length)
+	if cap(d.path) < n {
+		d.path = make([]emission, n, 2*n)
+	}
+	d.path = d.path[:n]
+	for ; at >= 0; at = d.emissions[at].previous {
+		n--
+		d.path[n] = d.emissions[at]
+	}
+	return d.path
+}

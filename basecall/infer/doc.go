@@ -1,0 +1,32 @@
+// Package infer runs networks on fixed-size windows of a signal and shares each
+// run among everybody who has windows to offer. It is the only package that
+// knows ONNX Runtime.
+//
+// A [Runner] is one copy of a network on one device with room for one batch. A
+// [Batcher] owns some runners and a queue. Everything that wants windows
+// computed becomes a [Producer]: it submits requests, blocks while the queue is
+// full, and receives its own requests back in the order in which they were
+// computed. Every request that was submitted comes back exactly once.
+//
+// # When a batch leaves
+//
+// A free runner takes the oldest requests, whoever submitted them, for one of
+// three reasons, and the reason is a metric label:
+//
+//   - full: there are as many as a batch holds;
+//   - delay: the oldest has waited for the maximum delay;
+//   - drain: nothing more can come, because every producer is waiting for results
+//     or has left, or because the batcher is closing.
+//
+// The third reason is what makes a single reader fast: nobody waits for a timer
+// when the only one who could fill the batch waits for it too.
+//
+// # What a batch costs
+//
+// On a GPU a batch is always padded to its full size: the libraries below choose
+// their algorithms by shape, and with a fixed shape the result of a row can't
+// depend on how many others there were. On a CPU a smaller batch is
+// proportionally cheaper, so nothing is padded, provided that the runtime
+// computes rows independently of their number; that is checked bit for bit when
+// a network is loaded, and a runtime that fails gets fixed batches as well.
+package infer

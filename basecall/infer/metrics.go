@@ -1,0 +1,133 @@
+package infer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts what a batcher does for one model. A nil *Metrics counts nothing.
+type Metrics struct {
+	batches  *prometheus.CounterVec // by dispatch
+	failures prometheus.Counter
+	items    prometheus.Observer
+	queue    prometheus.Gauge
+	queued   prometheus.Observer
+	computed prometheus.Observer
+	samples  prometheus.Counter
+	padding  prometheus.Counter
+}
+
+// NewMetrics registers the metrics of a model on a device and returns them. With
+// a nil registerer it returns nil. Several models may share a registerer.
+func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, error) {
+	if reg == nil {
+		return nil, nil
+	}
+	labels := []string{"model"}
+	batches := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_infer_batches_total",
+		Help: "Batches computed, by the reason for which they were sent: full, delay or drain.",
+	}, []string{"model", "dispatch"})
+	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_infer_batch_failures_total",
+		Help: "Batches that the runtime failed to compute.",
+	}, labels)
+	items := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "porestream_infer_batch_items",
+		Help:    "Windows per batch, without padding.",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
+	}, labels)
+	queue := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "porestream_infer_queue_windows",
+		Help: "Windows that wait for a batch.",
+	}, labels)
+	queued := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "porestream_infer_queue_duration_seconds",
+		Help:    "Time that a window waited for its batch.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	}, labels)
+	computed := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "porestream_infer_compute_duration_seconds",
+		Help:    "Time that the runtime took for a batch.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	}, labels)
+	samples := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_infer_samples_total",
+		Help: "Samples of windows computed, without padding to the batch size.",
+	}, labels)
+	padding := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_infer_padding_samples_total",
+		Help: "Samples computed only to fill a batch to its fixed size.",
+	}, labels)
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "porestream_infer_info",
+		Help: "Always 1; names the device that a model runs on.",
+	}, []string{"model", "device"})
+
+	err := errors.Join(register(reg, &batches), register(reg, &failures), register(reg, &items),
+		register(reg, &queue), register(reg, &queued), register(reg, &computed),
+		register(reg, &samples), register(reg, &padding), register(reg, &info))
+	if err != nil {
+		return nil, err
+	}
+	info.WithLabelValues(model, device).Set(1)
+	m := &Metrics{
+		batches:  batches.MustCurryWith(prometheus.Labels{"model": model}),
+		failures: failures.WithLabelValues(model),
+		items:    items.WithLabelValues(model),
+		queue:    queue.WithLabelValues(model),
+		queued:   queued.WithLabelValues(model),
+		computed: computed.WithLabelValues(model),
+		samples:  samples.WithLabelValues(model),
+		padding:  padding.WithLabelValues(model),
+	}
+	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain} {
+		m.batches.WithLabelValues(reason.String()) // so that a rate exists from the start
+	}
+	return m, nil
+}
+
+// register registers a collector, or replaces it by the equal one that another
+// model has registered.
+func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+	err := reg.Register(*c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			*c = existing
+			return nil
+		}
+	}
+	return err
+}
+
+func (m *Metrics) queueLength(n int) {
+	if m != nil {
+		m.queue.Set(float64(n))
+	}
+}
+
+func (m *Metrics) queueDuration(d time.Duration) {
+	if m != nil {
+		m.queued.Observe(d.Seconds())
+	}
+}
+
+// batch counts one batch of requests for which the runner computed as many rows.
+func (m *Metrics) batch(reason Dispatch, batch []*Request, computed int, d time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	m.batches.WithLabelValues(reason.String()).Inc()
+	m.items.Observe(float64(len(batch)))
+	m.computed.Observe(d.Seconds())
+	if err != nil {
+		m.failures.Inc()
+		return
+	}
+	window := len(batch[0].Input)
+	m.samples.Add(float64(len(batch) * window))
+	m.padding.Add(float64((computed - len(batch)) * window))
+}

@@ -1,0 +1,170 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+)
+
+// Options say on what a network is to run.
+type Options struct {
+	// Device is "auto" (also ""), "cpu", "cuda" or "cuda:0,1"; see ParseDevices.
+	Device string
+	// Library is the path of ONNX Runtime's shared library; empty to search, see
+	// FindLibrary.
+	Library string
+	// Batch is the number of windows that a runner has room for, by kind of
+	// device; and Sessions the number of runners per device.
+	BatchCPU, BatchCUDA       int
+	SessionsCPU, SessionsCUDA int
+	// Logger receives what an operator should know; nil discards it.
+	Logger *slog.Logger
+}
+
+// Runners are the open copies of a network.
+type Runners struct {
+	Runners []Runner
+	Devices []Device
+	Batch   int // rows that each has room for
+	// Padded says that partial batches are padded to Batch.
+	Padded bool
+}
+
+// Open loads a network onto the devices asked for. With "auto" it takes the
+// first GPU if CUDA can be had and otherwise the CPU, and logs why; a GPU that
+// was asked for by name and can't be had is an error.
+func Open(net Network, opts Options) (*Runners, error) {
+	logger := opts.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	library, err := FindLibrary(opts.Library)
+	if err != nil {
+		return nil, err
+	}
+	if err := loadLibrary(library); err != nil {
+		return nil, err
+	}
+	if opts.Device != "" && opts.Device != DeviceAuto {
+		devices, err := ParseDevices(opts.Device)
+		if err != nil {
+			return nil, err
+		}
+		return openOn(net, devices, opts)
+	}
+	runners, err := openOn(net, []Device{{CUDA: true}}, opts)
+	if err == nil {
+		return runners, nil
+	}
+	logger.Info("running on the CPU", slog.String("network", net.Name), slog.String("why_no_gpu", err.Error()))
+	return openOn(net, []Device{{}}, opts)
+}
+
+// openOn opens all sessions on devices of one kind and checks them.
+func openOn(net Network, devices []Device, opts Options) (*Runners, error) {
+	batch, sessions := opts.BatchCPU, opts.SessionsCPU
+	if devices[0].CUDA {
+		batch, sessions = opts.BatchCUDA, opts.SessionsCUDA
+	}
+	if batch < 1 || sessions < 1 {
+		return nil, fmt.Errorf("batch size %d and %d sessions per device are not positive", batch, sessions)
+	}
+	r := &Runners{Devices: devices, Batch: batch, Padded: devices[0].CUDA}
+	for range sessions {
+		for _, device := range devices {
+			s, err := openSession(net, device, batch)
+			if err != nil {
+				return nil, errors.Join(err, r.Close())
+			}
+			r.Runners = append(r.Runners, s)
+		}
+	}
+	if err := r.check(net); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// check runs the network once, so that one that doesn't fit its description is
+// refused here and not in the middle of a run, and finds out whether batches
+// have to be padded.
+func (r *Runners) check(net Network) error {
+	first := r.Runners[0].(*session)
+	if !r.Padded {
+		independent, err := rowsIndependent(first, net, r.Batch)
+		if err != nil {
+			return fmt.Errorf("trying network %s: %w", net.Name, err)
+		}
+		r.Padded = !independent
+	}
+	for _, runner := range r.Runners {
+		runner.(*session).fixed = r.Padded
+	}
+	if r.Padded {
+		independent, err := rowsIndependent(first, net, r.Batch)
+		if err != nil {
+			return fmt.Errorf("trying network %s: %w", net.Name, err)
+		}
+		if !independent {
+			return fmt.Errorf("network %s on %s: the result of a window depends on its place in the batch", net.Name, r.Devices[0])
+		}
+	}
+	return nil
+}
+
+// rowsIndependent reports whether a window has the same scores, bit for bit, alone
+// and in batches of other sizes at other places among other windows. Which code a
+// runtime uses for a matrix goes by shape and not by content, so one window per
+// shape tells.
+func rowsIndependent(r Runner, net Network, batch int) (bool, error) {
+	want := make([]float32, net.Frames*net.Classes)
+	have := make([]float32, len(want))
+	sizes := []int{1, 3, batch}
+	slices.Sort(sizes)
+	first := true
+	for _, rows := range slices.Compact(sizes) {
+		if rows < 1 || rows > batch {
+			continue
+		}
+		place := rows / 2
+		for row := range rows {
+			fillProbe(r.Input(row), row-place)
+		}
+		if _, err := r.Run(rows); err != nil {
+			return false, err
+		}
+		if first {
+			r.Output(place, want)
+			first = false
+			continue
+		}
+		r.Output(place, have)
+		for i := range have {
+			if math.Float32bits(have[i]) != math.Float32bits(want[i]) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// fillProbe fills a window with noise of the range of a normalised signal, the
+// same for the same seed.
+func fillProbe(x []float32, seed int) {
+	state := uint32(seed)*2654435761 + 1
+	for i := range x {
+		state = state*1664525 + 1013904223
+		x[i] = float32(state>>8)/(1<<22) - 2
+	}
+}
+
+// Close releases all runners.
+func (r *Runners) Close() error {
+	var err error
+	for _, runner := range r.Runners {
+		err = errors.Join(err, runner.Close())
+	}
+	return err
+}

@@ -1,0 +1,289 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// environment is ONNX Runtime itself. A process has one, because the library
+// keeps it in a global; it is never unloaded, as its threads may outlive sessions.
+var environment struct {
+	sync.Mutex
+	library string // path it was loaded from; empty before
+}
+
+// loadLibrary loads ONNX Runtime if that hasn't been done, and refuses a second,
+// different library.
+func loadLibrary(path string) error {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	environment.Lock()
+	defer environment.Unlock()
+	switch environment.library {
+	case path:
+		return nil
+	case "":
+	default:
+		return fmt.Errorf("ONNX Runtime is already loaded from %s; a process can't load %s as well", environment.library, path)
+	}
+	// Official builds report their use to Microsoft, from the moment they are
+	// loaded, unless this is set before (onnxruntime#27379). A laboratory's
+	// machines tell nobody what they compute.
+	if err := os.Setenv("ORT_DISABLE_TELEMETRY", "1"); err != nil {
+		return fmt.Errorf("switching ONNX Runtime's telemetry off: %w", err)
+	}
+	ort.SetSharedLibraryPath(path)
+	// Its own log would repeat on standard error what it returns as errors.
+	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
+		return fmt.Errorf("loading ONNX Runtime from %s: %w", path, err)
+	}
+	environment.library = path
+	return nil
+}
+
+// session is a Runner on ONNX Runtime.
+type session struct {
+	net     Network
+	batch   int
+	fixed   bool // compute full batches only
+	session *ort.DynamicAdvancedSession
+	in, out []float32
+	// tensors hold the first n rows of in and out at index n; made when needed.
+	// They share memory with in and out, so that nothing is allocated per batch.
+	tensors []tensorPair
+	rows    int // rows computed by the last Run
+}
+
+type tensorPair struct{ in, out *ort.Tensor[float32] }
+
+var _ Runner = (*session)(nil)
+
+// openSession loads a network onto a device with room for a batch.
+func openSession(net Network, device Device, batch int) (*session, error) {
+	options, err := sessionOptions(device)
+	if err != nil {
+		return nil, err
+	}
+	defer options.Destroy()
+	if err := checkEnds(net); err != nil {
+		return nil, err
+	}
+	// Loading CUDA's provider takes over signal handlers.
+	handlers := saveSignalHandlers()
+	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.ONNX, []string{net.Input}, []string{net.Output}, options)
+	handlers.restore()
+	if err != nil {
+		return nil, fmt.Errorf("loading network %s on %s: %w", net.Name, device, oneLine(err))
+	}
+	s := &session{
+		net:     net,
+		batch:   batch,
+		session: inner,
+		in:      make([]float32, batch*net.Samples),
+		out:     make([]float32, batch*net.Frames*net.Classes),
+		tensors: make([]tensorPair, batch+1),
+	}
+	return s, nil
+}
+
+// sessionOptions returns the options for one session on a device. On the CPU a
+// session computes on the calling thread only: several sessions side by side are
+// faster than several threads in one, as a recurrent layer leaves them little
+// to share.
+func sessionOptions(device Device) (*ort.SessionOptions, error) {
+	options, err := ort.NewSessionOptions()
+	if err != nil {
+		return nil, fmt.Errorf("making session options: %w", err)
+	}
+	err = errors.Join(
+		options.SetIntraOpNumThreads(1),
+		options.SetInterOpNumThreads(1),
+		options.SetGraphOptimizationLevel(ort.GraphOptimizationLevelEnableAll),
+		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"),
+		options.AddSessionConfigEntry("session.inter_op.allow_spinning", "0"),
+	)
+	if err == nil && device.CUDA {
+		err = appendCUDA(options, device)
+	}
+	if err != nil {
+		options.Destroy()
+		return nil, err
+	}
+	return options, nil
+}
+
+// appendCUDA makes the options ask for a GPU. The error of a machine that can't
+// says what is missing.
+func appendCUDA(options *ort.SessionOptions, device Device) error {
+	cuda, err := ort.NewCUDAProviderOptions()
+	if err != nil {
+		return cudaError(device, err)
+	}
+	defer cuda.Destroy()
+	handlers := saveSignalHandlers()
+	defer handlers.restore()
+	// Update is what loads the provider and so the call that names the library
+	// that is missing. The default algorithm search times candidates, and would let
+	// the clock choose how results are rounded.
+	err = cuda.Update(map[string]string{
+		"device_id":              strconv.Itoa(device.Index),
+		"cudnn_conv_algo_search": "HEURISTIC",
+	})
+	if err != nil {
+		return cudaError(device, err)
+	}
+	if err := options.AppendExecutionProviderCUDA(cuda); err != nil {
+		return cudaError(device, err)
+	}
+	return nil
+}
+
+// cudaError explains why a GPU can't be used and what to do about it.
+func cudaError(device Device, err error) error {
+	text := oneLine(err).Error()
+	// The runtime's own place in its source says nothing to a user.
+	if _, cause, ok := strings.Cut(text, "with error: "); ok {
+		text = cause
+	}
+	text = strings.TrimSuffix(text, ".")
+	advice := "check that the NVIDIA driver and the CUDA libraries are installed"
+	switch {
+	case strings.Contains(text, "not enabled in this build"):
+		advice = "this ONNX Runtime library is for the CPU only; take libonnxruntime.so from the onnxruntime-gpu package and name it with " + LibraryEnv
+	case strings.Contains(text, "cannot open shared object file"):
+		advice = "install that library (part of CUDA, cuDNN or the NVIDIA driver) or add its folder to LD_LIBRARY_PATH"
+	}
+	return fmt.Errorf("device %s can't be used: %s; %s", device, text, advice)
+}
+
+// oneLine takes line breaks and the runtime's indentation out of an error.
+func oneLine(err error) error {
+	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// checkEnds compares the network's inputs and outputs with what is said about them.
+func checkEnds(net Network) error {
+	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(net.ONNX)
+	if err != nil {
+		return fmt.Errorf("reading network %s: %w", net.Name, oneLine(err))
+	}
+	batchAxis, frameAxis := 0, 1
+	if net.TimeMajor {
+		batchAxis, frameAxis = 1, 0
+	}
+	want := []int{-1, 1, net.Samples}
+	if err := checkEnd(net, "input", net.Input, inputs, want, 0); err != nil {
+		return err
+	}
+	want = []int{-1, -1, net.Classes}
+	want[frameAxis] = net.Frames
+	return checkEnd(net, "output", net.Output, outputs, want, batchAxis)
+}
+
+// checkEnd checks that one of the tensors has the given name and dimensions. A
+// dimension that the network leaves open fits all.
+func checkEnd(net Network, kind, name string, tensors []ort.InputOutputInfo, want []int, batchAxis int) error {
+	var names []string
+	for _, t := range tensors {
+		if t.Name != name {
+			names = append(names, strconv.Quote(t.Name))
+			continue
+		}
+		if t.DataType != ort.TensorElementDataTypeFloat {
+			return fmt.Errorf("network %s: %s %q is %v, not float32", net.Name, kind, name, t.DataType)
+		}
+		if len(t.Dimensions) != len(want) {
+			return fmt.Errorf("network %s: %s %q has %d dimensions, not %d", net.Name, kind, name, len(t.Dimensions), len(want))
+		}
+		for axis, have := range t.Dimensions {
+			switch {
+			case have < 0:
+			case axis == batchAxis:
+				return fmt.Errorf("network %s: %s %q has a fixed batch size of %d; it must be exported with a dynamic batch axis",
+					net.Name, kind, name, have)
+			case int(have) != want[axis]:
+				return fmt.Errorf("network %s: axis %d of %s %q is %d, not %d", net.Name, axis, kind, name, have, want[axis])
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("network %s has no %s %q, only %s", net.Name, kind, name, strings.Join(names, ", "))
+}
+
+// Input implements Runner.
+func (s *session) Input(row int) []float32 {
+	return s.in[row*s.net.Samples : (row+1)*s.net.Samples]
+}
+
+// Run implements Runner.
+func (s *session) Run(rows int) (int, error) {
+	s.rows = rows
+	if s.fixed {
+		s.rows = s.batch
+		clear(s.in[rows*s.net.Samples:])
+	}
+	t, err := s.tensorsFor(s.rows)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.session.Run([]ort.Value{t.in}, []ort.Value{t.out}); err != nil {
+		return 0, oneLine(err)
+	}
+	return s.rows, nil
+}
+
+// tensorsFor returns the tensors over the first n rows of the buffers.
+func (s *session) tensorsFor(n int) (tensorPair, error) {
+	if t := s.tensors[n]; t.in != nil {
+		return t, nil
+	}
+	rows, samples, frames, classes := int64(n), int64(s.net.Samples), int64(s.net.Frames), int64(s.net.Classes)
+	in, err := ort.NewTensor(ort.NewShape(rows, 1, samples), s.in)
+	if err != nil {
+		return tensorPair{}, fmt.Errorf("making input tensor: %w", err)
+	}
+	shape := ort.NewShape(rows, frames, classes)
+	if s.net.TimeMajor {
+		shape = ort.NewShape(frames, rows, classes)
+	}
+	out, err := ort.NewTensor(shape, s.out)
+	if err != nil {
+		_ = in.Destroy()
+		return tensorPair{}, fmt.Errorf("making output tensor: %w", err)
+	}
+	s.tensors[n] = tensorPair{in, out}
+	return s.tensors[n], nil
+}
+
+// Output implements Runner.
+func (s *session) Output(row int, dst []float32) {
+	classes := s.net.Classes
+	if !s.net.TimeMajor {
+		n := s.net.Frames * classes
+		copy(dst, s.out[row*n:(row+1)*n])
+		return
+	}
+	for frame := range s.net.Frames {
+		copy(dst[frame*classes:(frame+1)*classes], s.out[(frame*s.rows+row)*classes:])
+	}
+}
+
+// Close implements Runner.
+func (s *session) Close() error {
+	var err error
+	for _, t := range s.tensors {
+		if t.in != nil {
+			err = errors.Join(err, t.in.Destroy(), t.out.Destroy())
+		}
+	}
+	s.tensors = nil
+	return errors.Join(err, s.session.Destroy())
+}

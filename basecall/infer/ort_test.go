@@ -1,0 +1,295 @@
+package infer
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// needLibrary skips a test where ONNX Runtime hasn't been fetched.
+func needLibrary(t testing.TB) {
+	t.Helper()
+	if _, err := FindLibrary(""); err != nil {
+		t.Skip("needs ONNX Runtime: ", err)
+	}
+}
+
+// testNetwork returns one of the networks of testdata/networks.py.
+func testNetwork(t testing.TB, name string) Network {
+	t.Helper()
+	onnx, err := os.ReadFile(filepath.Join("testdata", name+".onnx"))
+	require.NoError(t, err)
+	return Network{
+		Name: name, ONNX: onnx, Input: "signal", Output: "scores",
+		TimeMajor: name == "tnc", Samples: 12, Frames: 4, Classes: 2,
+	}
+}
+
+func cpu(batch int) Options {
+	return Options{Device: "cpu", BatchCPU: batch, SessionsCPU: 1, BatchCUDA: batch, SessionsCUDA: 1}
+}
+
+func TestSessionComputesRowsInBothLayouts(t *testing.T) {
+	needLibrary(t)
+	for _, name := range []string{"ntc", "tnc"} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Open(testNetwork(t, name), cpu(4))
+			require.NoError(t, err)
+			defer r.Close()
+			runner := r.Runners[0]
+			for rows := 1; rows <= 4; rows++ {
+				for row := range rows {
+					for i := range runner.Input(row) {
+						runner.Input(row)[i] = float32(100*row + i*i)
+					}
+				}
+				computed, err := runner.Run(rows)
+				require.NoError(t, err)
+				assert.Equal(t, rows, computed)
+				for row := range rows {
+					scores := make([]float32, 8)
+					runner.Output(row, scores)
+					for f := range 4 {
+						first, third := float32(100*row+9*f*f), float32(100*row+(3*f+2)*(3*f+2))
+						assert.Equal(t, []float32{first + third, first - third}, scores[2*f:2*f+2])
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestOpenRefusesNetworksThatDoNotFit(t *testing.T) {
+	needLibrary(t)
+	change := func(name string, f func(*Network)) Network {
+		net := testNetwork(t, name)
+		f(&net)
+		return net
+	}
+	tests := []struct {
+		name string
+		net  Network
+		want string
+	}{
+		{"not ONNX", change("ntc", func(n *Network) { n.ONNX = []byte("hello") }), "reading network ntc: "},
+		{"empty", change("ntc", func(n *Network) { n.ONNX = nil }), "reading network ntc: "},
+		{"input name", change("ntc", func(n *Network) { n.Input = "x" }), `network ntc has no input "x", only "signal"`},
+		{"output name", change("ntc", func(n *Network) { n.Output = "y" }), `network ntc has no output "y", only "scores"`},
+		{"classes", change("ntc", func(n *Network) { n.Classes = 5 }), `axis 2 of output "scores" is 2, not 5`},
+		{"frames", change("ntc", func(n *Network) { n.Frames = 6 }), "trying network ntc: "},
+		{"fixed batch", testNetwork(t, "fixed_batch"), `input "signal" has a fixed batch size of 1; it must be exported with a dynamic batch axis`},
+		{"element type", testNetwork(t, "float64"), `input "signal" is ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE, not float32`},
+		{"rows depend on each other", testNetwork(t, "rows_mixed"), "the result of a window depends on its place in the batch"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Open(test.net, cpu(4))
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestPaddedSessionComputesFullBatches(t *testing.T) {
+	needLibrary(t)
+	r, err := Open(testNetwork(t, "tnc"), cpu(3))
+	require.NoError(t, err)
+	defer r.Close()
+	s := r.Runners[0].(*session)
+	want := make([]float32, 8)
+	fillProbe(s.Input(0), 1)
+	_, err = s.Run(1)
+	require.NoError(t, err)
+	s.Output(0, want)
+
+	s.fixed = true
+	fillProbe(s.Input(2), 2) // of a batch before
+	computed, err := s.Run(1)
+	require.NoError(t, err)
+	assert.Equal(t, 3, computed)
+	have := make([]float32, 8)
+	s.Output(0, have)
+	assert.Equal(t, want, have)
+	s.Output(2, have)
+	assert.Equal(t, make([]float32, 8), have, "padding is silence")
+}
+
+// TestRealNetworkRowsAreIndependent holds the runtime to the guarantee that the
+// package comment gives: bit by bit, a window's scores don't depend on the size
+// of the batch, its place or its company.
+func TestRealNetworkRowsAreIndependent(t *testing.T) {
+	needLibrary(t)
+	onnx, err := os.ReadFile(filepath.Join("..", "..", "models", "r9.4-fast", "model.onnx"))
+	if os.IsNotExist(err) {
+		t.Skip("needs models/r9.4-fast")
+	}
+	require.NoError(t, err)
+	const batch = 9
+	net := Network{Name: "r9.4-fast", ONNX: onnx, Input: "signal", Output: "scores", Samples: 900, Frames: 300, Classes: 5}
+	r, err := Open(net, cpu(batch))
+	require.NoError(t, err)
+	defer r.Close()
+	assert.False(t, r.Padded)
+	runner := r.Runners[0]
+	scores := func(rows, place, company int) []float32 {
+		for row := range rows {
+			fillProbe(runner.Input(row), company+row)
+		}
+		fillProbe(runner.Input(place), -1)
+		_, err := runner.Run(rows)
+		require.NoError(t, err)
+		out := make([]float32, net.Frames*net.Classes)
+		runner.Output(place, out)
+		return out
+	}
+	want := scores(1, 0, 0)
+	for rows := 1; rows <= batch; rows++ {
+		for _, place := range []int{0, rows / 2, rows - 1} {
+			have := scores(rows, place, 100*rows)
+			for i := range want {
+				if math.Float32bits(want[i]) != math.Float32bits(have[i]) {
+					t.Fatalf("score %d differs at place %d of %d: %v, alone %v", i, place, rows, have[i], want[i])
+				}
+			}
+		}
+	}
+}
+
+func TestCUDAThatCannotBeHad(t *testing.T) {
+	needLibrary(t)
+	opts := cpu(1)
+	opts.Device = "cuda:0"
+	r, err := Open(testNetwork(t, "ntc"), opts)
+	if err == nil {
+		r.Close()
+		t.Skip("this machine has a GPU")
+	}
+	assert.ErrorContains(t, err, "device cuda:0 can't be used: ")
+	assert.NotContains(t, err.Error(), "\n")
+
+	var log strings.Builder
+	opts.Device = DeviceAuto
+	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	r, err = Open(testNetwork(t, "ntc"), opts)
+	require.NoError(t, err, "auto falls back")
+	defer r.Close()
+	assert.Equal(t, "cpu", DeviceNames(r.Devices))
+	assert.Contains(t, log.String(), "device cuda:0 can't be used", "and says why")
+}
+
+func TestCUDAErrorsSayWhatToDo(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{
+			"CUDA execution provider is not enabled in this build.",
+			"device cuda:1 can't be used: CUDA execution provider is not enabled in this build; this ONNX Runtime library is for the CPU only; " +
+				"take libonnxruntime.so from the onnxruntime-gpu package and name it with ORT_LIB",
+		},
+		{
+			"/onnxruntime_src/provider_bridge_ort.cc:2043 onnxruntime::Provider& onnxruntime::ProviderLibrary::Get()\n[ONNXRuntimeError] : 1 : FAIL : " +
+				"Failed to load library /opt/libonnxruntime_providers_cuda.so with error: libcublasLt.so.13: cannot open shared object file: No such file or directory\n",
+			"device cuda:1 can't be used: libcublasLt.so.13: cannot open shared object file: No such file or directory; " +
+				"install that library (part of CUDA, cuDNN or the NVIDIA driver) or add its folder to LD_LIBRARY_PATH",
+		},
+		{
+			"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=1",
+			"device cuda:1 can't be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=1; " +
+				"check that the NVIDIA driver and the CUDA libraries are installed",
+		},
+	}
+	for _, test := range tests {
+		require.EqualError(t, cudaError(Device{CUDA: true, Index: 1}, errorString(test.text)), test.want)
+	}
+}
+
+type errorString string
+
+func (e errorString) Error() string { return string(e) }
+
+func TestParseDevices(t *testing.T) {
+	tests := []struct {
+		text, want, errContains string
+	}{
+		{text: "cpu", want: "cpu"},
+		{text: "cuda", want: "cuda:0"},
+		{text: "cuda:3", want: "cuda:3"},
+		{text: "cuda:0,1,7", want: "cuda:0,1,7"},
+		{text: "gpu", errContains: `device "gpu" is none of`},
+		{text: "auto", errContains: `device "auto" is none of`},
+		{text: "", errContains: `device "" is none of`},
+		{text: "cuda:", errContains: `"" is not the number of a GPU`},
+		{text: "cuda:0,", errContains: `"" is not the number of a GPU`},
+		{text: "cuda:-1", errContains: `"-1" is not the number of a GPU`},
+		{text: "cuda:99999", errContains: `"99999" is not the number of a GPU`},
+		{text: "cuda:1,1", errContains: "names GPU 1 twice"},
+	}
+	for _, test := range tests {
+		devices, err := ParseDevices(test.text)
+		if test.errContains != "" {
+			require.ErrorContains(t, err, test.errContains)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, test.want, DeviceNames(devices))
+	}
+}
+
+func TestFindLibrary(t *testing.T) {
+	dir := t.TempDir()
+	library := filepath.Join(dir, "some.so")
+	require.NoError(t, os.WriteFile(library, nil, 0o600))
+	t.Setenv(LibraryEnv, filepath.Join(dir, "missing.so"))
+
+	path, err := FindLibrary(library)
+	require.NoError(t, err)
+	assert.Equal(t, library, path, "an explicit path wins")
+	_, err = FindLibrary(dir)
+	require.ErrorContains(t, err, dir+" is not a file")
+	_, err = FindLibrary("")
+	require.ErrorContains(t, err, "missing.so (from ORT_LIB) is not a file")
+
+	t.Setenv(LibraryEnv, "")
+	t.Chdir(dir) // outside of any module
+	_, err = FindLibrary("")
+	require.ErrorContains(t, err, "libonnxruntime.so")
+	require.ErrorContains(t, err, "run make deps")
+}
+
+func TestLoadLibraryRefusesASecondOne(t *testing.T) {
+	needLibrary(t)
+	first, err := FindLibrary("")
+	require.NoError(t, err)
+	require.NoError(t, loadLibrary(first))
+	require.NoError(t, loadLibrary(first), "the same again is fine")
+	require.ErrorContains(t, loadLibrary("/elsewhere/libonnxruntime.so"), "already loaded from")
+}
+
+func TestSignalHandlersAreRestored(t *testing.T) {
+	const sig = syscall.SIGWINCH
+	ignored := func() bool {
+		status, err := os.ReadFile("/proc/self/status")
+		if os.IsNotExist(err) {
+			t.Skip("needs /proc")
+		}
+		require.NoError(t, err)
+		_, rest, ok := strings.Cut(string(status), "SigIgn:\t")
+		require.True(t, ok)
+		mask, _, _ := strings.Cut(rest, "\n")
+		digit := mask[len(mask)-1-(int(sig)-1)/4]
+		return strings.IndexByte("0123456789abcdef", digit)>>((int(sig)-1)%4)&1 == 1
+	}
+	require.False(t, ignored())
+	saved := saveSignalHandlers()
+	signal.Ignore(sig)
+	defer signal.Reset(sig)
+	require.True(t, ignored())
+	saved.restore()
+	assert.False(t, ignored())
+}

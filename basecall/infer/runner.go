@@ -1,0 +1,29 @@
+package infer
+
+// Network is an ONNX network over windows of a signal.
+type Network struct {
+	Name   string // for errors and metrics
+	ONNX   []byte
+	Input  string // name of the input, float32 [N, 1, Samples]
+	Output string // name of the output, float32
+	// TimeMajor says that the output is stored as [Frames, N, Classes] and not as
+	// [N, Frames, Classes].
+	TimeMajor bool
+	Samples   int // length of a window
+	Frames    int // frames that the network makes of a window
+	Classes   int // scores per frame
+}
+
+// Runner is one copy of a network with room for one batch. It is used by one
+// goroutine at a time.
+type Runner interface {
+	// Input returns the place for the samples of a row, of the length of a window.
+	Input(row int) []float32
+	// Run computes the first rows rows and returns how many were computed with
+	// padding, rows at least.
+	Run(rows int) (computed int, err error)
+	// Output copies the scores of a row of the last Run, frame by frame, to dst.
+	Output(row int, dst []float32)
+	// Close releases the runner.
+	Close() error
+}

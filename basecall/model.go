@@ -1,0 +1,265 @@
+package basecall
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// ManifestFile is the name of the manifest in a model's folder.
+const ManifestFile = "manifest.toml"
+
+// Limits on what a model folder may make us read, far above any real model.
+const (
+	maxManifestBytes = 1 << 20
+	maxNetworkBytes  = 2 << 30
+)
+
+// Model is a network with what is needed to use it.
+type Model struct {
+	Manifest Manifest
+	Network  []byte // the ONNX file
+}
+
+// Manifest is the file beside a network that says how to use it.
+type Manifest struct {
+	Format        int                   `toml:"format"` // 1
+	Name          string                `toml:"name"`
+	Version       string                `toml:"version"`
+	Description   string                `toml:"description"`
+	Chemistry     string                `toml:"chemistry"`    // for example "r9.4"
+	SampleRates   []int                 `toml:"sample_rates"` // Hz, those the network was trained for
+	Network       NetworkManifest       `toml:"network"`
+	Normalisation NormalisationManifest `toml:"normalisation"`
+	Window        WindowManifest        `toml:"window"`
+	Decoder       DecoderManifest       `toml:"decoder"`
+	Qualities     QualityManifest       `toml:"qualities"`
+}
+
+// NetworkManifest describes the ONNX file and its ends.
+type NetworkManifest struct {
+	File   string `toml:"file"` // relative to the manifest
+	SHA256 string `toml:"sha256"`
+	Input  string `toml:"input"`  // name of the input, float32 [N,1,T]
+	Output string `toml:"output"` // name of the output, float32
+	// OutputLayout is "NTC" or "TNC": batch, frame and class in the order in which
+	// the output is stored.
+	OutputLayout string `toml:"output_layout"`
+	Scores       string `toml:"scores"` // "log_probabilities" or "logits"
+	Stride       int    `toml:"stride"` // samples per frame
+}
+
+// NormalisationManifest says how ADC levels become the network's input.
+type NormalisationManifest struct {
+	Method string  `toml:"method"` // "med_mad", "quantile" or "pa"
+	Clip   float32 `toml:"clip"`   // the input is limited to ±Clip; 0 for no limit
+
+	// For "quantile": shift = max(10, ShiftMultiplier*(qA+qB)) and scale =
+	// max(1, ScaleMultiplier*(qB-qA)), where qA and qB are the quantiles.
+	QuantileA       float64 `toml:"quantile_a"`
+	QuantileB       float64 `toml:"quantile_b"`
+	ShiftMultiplier float64 `toml:"shift_multiplier"`
+	ScaleMultiplier float64 `toml:"scale_multiplier"`
+
+	// For "pa": x = (picoamperes - Mean) / StdDev.
+	Mean   float64 `toml:"mean"`
+	StdDev float64 `toml:"stdev"`
+}
+
+// WindowManifest says how a read is cut.
+type WindowManifest struct {
+	Samples int `toml:"samples"` // length of a window
+	Overlap int `toml:"overlap"` // samples shared by neighbouring windows
+}
+
+// DecoderManifest says how scores become bases.
+type DecoderManifest struct {
+	Type      string   `toml:"type"`       // "ctc"
+	Labels    []string `toml:"labels"`     // one per class; "" is the blank and comes first
+	BeamWidth int      `toml:"beam_width"` // prefixes kept per frame
+	BeamCut   float32  `toml:"beam_cut"`   // classes less probable than this aren't followed
+}
+
+// QualityManifest calibrates base qualities: Q = -10 log10(1-p) * Scale + Bias.
+type QualityManifest struct {
+	Scale float64 `toml:"scale"`
+	Bias  float64 `toml:"bias"`
+}
+
+// OpenModel loads the model in a folder.
+func OpenModel(dir string) (*Model, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening model: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("opening model: %s is not a folder; a model is a folder with a %s", dir, ManifestFile)
+	}
+	model, err := LoadModel(os.DirFS(dir))
+	if err != nil {
+		return nil, fmt.Errorf("loading model %s: %w", dir, err)
+	}
+	return model, nil
+}
+
+// LoadModel loads the model whose manifest lies at the root of a file system. It
+// refuses a manifest with unknown keys and a network with another checksum than
+// the manifest's.
+func LoadModel(fsys fs.FS) (*Model, error) {
+	text, err := readLimited(fsys, ManifestFile, maxManifestBytes)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := ParseManifest(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
+	}
+	network, err := readLimited(fsys, manifest.Network.File, maxNetworkBytes)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(network); hex.EncodeToString(sum[:]) != strings.ToLower(manifest.Network.SHA256) {
+		return nil, fmt.Errorf("%s: sha256 is %x but %s says network.sha256 = %q: the file is damaged or belongs to another manifest",
+			manifest.Network.File, sum, ManifestFile, manifest.Network.SHA256)
+	}
+	return &Model{Manifest: manifest, Network: network}, nil
+}
+
+// readLimited reads a whole file and refuses one that is larger than limit.
+func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: larger than %d bytes", name, limit)
+	}
+	return data, nil
+}
+
+// ParseManifest parses and validates a manifest. The error of an invalid one
+// lists everything that is wrong with it.
+func ParseManifest(text []byte) (Manifest, error) {
+	m := Manifest{Qualities: QualityManifest{Scale: 1}}
+	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := decoder.Decode(&m); err != nil {
+		return Manifest{}, describeTOMLError(err)
+	}
+	if err := m.validate(); err != nil {
+		return Manifest{}, err
+	}
+	return m, nil
+}
+
+// describeTOMLError puts the position and the key of a syntax error on one line.
+func describeTOMLError(err error) error {
+	var strict *toml.StrictMissingError
+	if errors.As(err, &strict) && len(strict.Errors) > 0 {
+		first := strict.Errors[0]
+		row, _ := first.Position()
+		return fmt.Errorf("line %d: unknown key %q", row, strings.Join(first.Key(), "."))
+	}
+	var syntax *toml.DecodeError
+	if errors.As(err, &syntax) {
+		row, column := syntax.Position()
+		if key := strings.Join(syntax.Key(), "."); key != "" {
+			return fmt.Errorf("line %d, column %d: %s: %s", row, column, key, strings.TrimPrefix(syntax.Error(), "toml: "))
+		}
+		return fmt.Errorf("line %d, column %d: %s", row, column, strings.TrimPrefix(syntax.Error(), "toml: "))
+	}
+	return err
+}
+
+// validate checks every field and reports all that is wrong, joined on one line.
+func (m *Manifest) validate() error {
+	var faults []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Sprintf(format, args...))
+		}
+	}
+	if m.Format != 1 {
+		return fmt.Errorf("format = %d is not one that this version reads (1)", m.Format)
+	}
+	check(m.Name != "", "name is missing")
+	check(len(m.SampleRates) > 0, "sample_rates is missing")
+	for _, rate := range m.SampleRates {
+		check(rate > 0, "sample_rates holds %d", rate)
+	}
+
+	n := m.Network
+	check(n.File != "" && fs.ValidPath(n.File) && path.Clean(n.File) != ".",
+		"network.file = %q is not a file name within the model's folder", n.File)
+	sum, err := hex.DecodeString(n.SHA256)
+	check(err == nil && len(sum) == sha256.Size, "network.sha256 = %q is not 64 hexadecimal digits", n.SHA256)
+	check(n.Input != "", "network.input is missing")
+	check(n.Output != "", "network.output is missing")
+	check(n.OutputLayout == "NTC" || n.OutputLayout == "TNC", "network.output_layout = %q is neither NTC nor TNC", n.OutputLayout)
+	check(n.Scores == "log_probabilities" || n.Scores == "logits", "network.scores = %q is neither log_probabilities nor logits", n.Scores)
+	check(n.Stride >= 1 && n.Stride <= 1000, "network.stride = %d is not between 1 and 1000", n.Stride)
+
+	norm := m.Normalisation
+	check(norm.Clip >= 0, "normalisation.clip = %v is negative", norm.Clip)
+	switch norm.Method {
+	case "med_mad":
+	case "quantile":
+		check(0 <= norm.QuantileA && norm.QuantileA < norm.QuantileB && norm.QuantileB <= 1,
+			"normalisation.quantile_a = %v and quantile_b = %v are not 0 <= a < b <= 1", norm.QuantileA, norm.QuantileB)
+		check(norm.ShiftMultiplier > 0, "normalisation.shift_multiplier = %v is not positive", norm.ShiftMultiplier)
+		check(norm.ScaleMultiplier > 0, "normalisation.scale_multiplier = %v is not positive", norm.ScaleMultiplier)
+	case "pa":
+		check(norm.StdDev > 0, "normalisation.stdev = %v is not positive", norm.StdDev)
+	default:
+		check(false, "normalisation.method = %q is none of med_mad, quantile, pa", norm.Method)
+	}
+
+	if stride := n.Stride; stride >= 1 {
+		w := m.Window
+		check(w.Samples > 0 && w.Samples <= 1_000_000 && w.Samples%stride == 0,
+			"window.samples = %d is not a multiple of the stride %d up to 1000000", w.Samples, stride)
+		check(w.Overlap >= 0 && w.Overlap%(2*stride) == 0,
+			"window.overlap = %d is not a multiple of twice the stride %d", w.Overlap, stride)
+		check(2*w.Overlap <= w.Samples, "window.overlap = %d is more than half of window.samples = %d", w.Overlap, w.Samples)
+	}
+
+	d := m.Decoder
+	switch d.Type {
+	case "ctc":
+		check(len(d.Labels) >= 2 && d.Labels[0] == "", "decoder.labels must begin with the blank \"\"")
+		seen := map[string]bool{}
+		for _, label := range d.Labels[min(1, len(d.Labels)):] {
+			check(len(label) == 1 && strings.Contains("ACGT", label), "decoder.labels holds %q, not one of A, C, G, T", label)
+			check(!seen[label], "decoder.labels holds %q twice", label)
+			seen[label] = true
+		}
+		check(d.BeamWidth >= 1 && d.BeamWidth <= 256, "decoder.beam_width = %d is not between 1 and 256", d.BeamWidth)
+		// The most probable class always has at least 1/classes, so that below
+		// this bound no frame can end the search.
+		check(d.BeamCut >= 0 && (len(d.Labels) == 0 || d.BeamCut < 1/float32(len(d.Labels))),
+			"decoder.beam_cut = %v is not at least 0 and below 1/%d", d.BeamCut, len(d.Labels))
+	case "crf":
+		check(false, "decoder.type = \"crf\" is not supported yet; only ctc is")
+	default:
+		check(false, "decoder.type = %q is not ctc", d.Type)
+	}
+
+	check(m.Qualities.Scale > 0, "qualities.scale = %v is not positive", m.Qualities.Scale)
+	if len(faults) > 0 {
+		return errors.New(strings.Join(faults, "; "))
+	}
+	return nil
+}

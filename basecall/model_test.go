@@ -1,0 +1,149 @@
+package basecall
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const validManifest = `format = 1
+name = "r9.4-fast"
+version = "0.1.0"
+chemistry = "r9.4"
+sample_rates = [4000]
+[network]
+file = "model.onnx"
+sha256 = "%x"
+input = "signal"
+output = "scores"
+output_layout = "NTC"
+scores = "log_probabilities"
+stride = 3
+[normalisation]
+method = "med_mad"
+clip = 5.0
+[window]
+samples = 3600
+overlap = 600
+[decoder]
+type = "ctc"
+labels = ["", "A", "C", "G", "T"]
+beam_width = 5
+beam_cut = 0.1
+[qualities]
+scale = 1.0
+bias = 0.0
+`
+
+func manifestText() string { return fmt.Sprintf(validManifest, sha256.Sum256([]byte("network"))) }
+
+func TestLoadModel(t *testing.T) {
+	fsys := fstest.MapFS{
+		"manifest.toml": {Data: []byte(manifestText())},
+		"model.onnx":    {Data: []byte("network")},
+	}
+	model, err := LoadModel(fsys)
+	require.NoError(t, err)
+	assert.Equal(t, "r9.4-fast", model.Manifest.Name)
+	assert.Equal(t, []int{4000}, model.Manifest.SampleRates)
+	assert.Equal(t, WindowManifest{Samples: 3600, Overlap: 600}, model.Manifest.Window)
+	assert.Equal(t, []byte("network"), model.Network)
+
+	fsys["model.onnx"].Data = []byte("another")
+	_, err = LoadModel(fsys)
+	require.ErrorContains(t, err, "model.onnx: sha256 is ")
+	require.ErrorContains(t, err, "network.sha256")
+	delete(fsys, "model.onnx")
+	_, err = LoadModel(fsys)
+	require.ErrorContains(t, err, "model.onnx")
+	_, err = LoadModel(fstest.MapFS{})
+	require.ErrorContains(t, err, "manifest.toml")
+	_, err = LoadModel(fstest.MapFS{"manifest.toml": {Data: bytes.Repeat([]byte("#"), maxManifestBytes+1)}})
+	require.ErrorContains(t, err, "larger than")
+}
+
+func TestOpenModelNamesTheFolder(t *testing.T) {
+	dir := t.TempDir()
+	_, err := OpenModel(dir)
+	require.ErrorContains(t, err, dir)
+	_, err = OpenModel(dir + "/none")
+	require.ErrorContains(t, err, dir+"/none")
+}
+
+func TestParseManifestRefuses(t *testing.T) {
+	tests := []struct{ name, old, new, want string }{
+		{"syntax", `name = "r9.4-fast"`, `name = `, "line 2"},
+		{"type", "stride = 3", `stride = "x"`, "line 13"},
+		{"unknown key", "clip = 5.0", "klip = 5.0", `line 16: unknown key "normalisation.klip"`},
+		{"unknown table", "[window]", "[windows]", `unknown key "windows`},
+		{"format", "format = 1", "format = 2", "format = 2 is not one that this version reads"},
+		{"no format", "format = 1", "", "format = 0"},
+		{"name", `name = "r9.4-fast"`, "", "name is missing"},
+		{"rates", "[4000]", "[]", "sample_rates is missing"},
+		{"rate", "[4000]", "[-1]", "sample_rates holds -1"},
+		{"file outside", `"model.onnx"`, `"../model.onnx"`, `network.file = "../model.onnx"`},
+		{"absolute file", `"model.onnx"`, `"/model.onnx"`, `network.file = "/model.onnx"`},
+		{"checksum", `sha256 = "`, `sha256 = "0`, "network.sha256"},
+		{"input", `input = "signal"`, "", "network.input is missing"},
+		{"output", `output = "scores"`, "", "network.output is missing"},
+		{"layout", `"NTC"`, `"NCT"`, `network.output_layout = "NCT"`},
+		{"scores", `"log_probabilities"`, `"probabilities"`, `network.scores = "probabilities"`},
+		{"stride", "stride = 3", "stride = 0", "network.stride = 0"},
+		{"method", `"med_mad"`, `"mad"`, `normalisation.method = "mad"`},
+		{"clip", "clip = 5.0", "clip = -1.0", "normalisation.clip = -1"},
+		{"quantile", `method = "med_mad"`, `method = "quantile"`, "normalisation.quantile_a = 0 and quantile_b = 0"},
+		{"pa", `method = "med_mad"`, `method = "pa"`, "normalisation.stdev = 0"},
+		{"window", "samples = 3600", "samples = 3601", "window.samples = 3601"},
+		{"huge window", "samples = 3600", "samples = 3000000000", "window.samples = 3000000000"},
+		{"overlap", "overlap = 600", "overlap = 603", "window.overlap = 603"},
+		{"long overlap", "overlap = 600", "overlap = 2400", "window.overlap = 2400 is more than half"},
+		{"crf", `type = "ctc"`, `type = "crf"`, `decoder.type = "crf" is not supported yet`},
+		{"decoder", `type = "ctc"`, `type = "rnnt"`, `decoder.type = "rnnt"`},
+		{"no blank", `["", "A",`, `["A", `, "must begin with the blank"},
+		{"label", `"T"]`, `"U"]`, `decoder.labels holds "U"`},
+		{"label twice", `"T"]`, `"A"]`, `decoder.labels holds "A" twice`},
+		{"beam width", "beam_width = 5", "beam_width = 0", "decoder.beam_width = 0"},
+		{"beam cut", "beam_cut = 0.1", "beam_cut = 0.2", "decoder.beam_cut = 0.2"},
+		{"quality scale", "scale = 1.0", "scale = -1.0", "qualities.scale = -1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			text := manifestText()
+			require.Contains(t, text, test.old)
+			_, err := ParseManifest([]byte(strings.Replace(text, test.old, test.new, 1)))
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestParseManifestReportsAllFaults(t *testing.T) {
+	text := strings.NewReplacer("stride = 3", "stride = 0", "beam_width = 5", "beam_width = 999", "clip = 5.0", "clip = -2.0").Replace(manifestText())
+	_, err := ParseManifest([]byte(text))
+	for _, want := range []string{"network.stride", "decoder.beam_width", "normalisation.clip"} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func FuzzParseManifest(f *testing.F) {
+	f.Add([]byte(manifestText()))
+	f.Add([]byte("format = 1\nname = \""))
+	f.Add([]byte("[network]\nstride = 3\n[decoder]\nlabels = [1]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := ParseManifest(text)
+		if err != nil {
+			return
+		}
+		// What is accepted is safe to compute with.
+		w := windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap}
+		if n := w.count(10 * w.samples); n < 10 {
+			t.Fatalf("%d windows of %+v", n, w)
+		}
+	})
+}

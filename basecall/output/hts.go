@@ -1,0 +1,145 @@
+package output
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/signal"
+)
+
+// htsWriter writes SAM or BAM.
+type htsWriter struct {
+	records interface{ Write(*sam.Record) error }
+	close   func() error
+	header  Header
+	refs    map[string]*sam.Reference
+	groups  map[*signal.Run]string
+	bam     bool
+}
+
+func newHTSWriter(w io.Writer, format Format, header Header) (*htsWriter, error) {
+	h := &htsWriter{header: header, refs: map[string]*sam.Reference{}, groups: map[*signal.Run]string{}, bam: format == BAM}
+	text, err := h.samHeader()
+	if err != nil {
+		return nil, fmt.Errorf("making SAM header: %w", err)
+	}
+	if h.bam {
+		bw, err := bam.NewWriter(w, text, 1)
+		if err != nil {
+			return nil, fmt.Errorf("writing BAM header: %w", err)
+		}
+		h.records, h.close = bw, bw.Close
+		return h, nil
+	}
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	sw, err := sam.NewWriter(buffered, text, sam.FlagDecimal)
+	if err != nil {
+		return nil, fmt.Errorf("writing SAM header: %w", err)
+	}
+	h.records, h.close = sw, buffered.Flush
+	return h, nil
+}
+
+// samHeader returns the header lines, and fills refs and groups.
+func (h *htsWriter) samHeader() (*sam.Header, error) {
+	out, err := sam.NewHeader(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	out.Version, out.SortOrder = "1.6", sam.Unsorted
+	for _, r := range h.header.References {
+		if h.refs[r.Name] != nil { // the library would quietly keep one
+			return nil, fmt.Errorf("reference %s: occurs twice", r.Name)
+		}
+		ref, err := sam.NewReference(r.Name, "", "", r.Length, nil, nil)
+		if err == nil {
+			err = out.AddReference(ref)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reference %s: %w", r.Name, err)
+		}
+		h.refs[r.Name] = ref
+	}
+	seen := map[string]bool{}
+	for _, run := range h.header.Runs {
+		name := readGroup(run, h.header.Model)
+		h.groups[run] = name
+		if seen[name] { // several files of one run have a Run each
+			continue
+		}
+		seen[name] = true
+		group, err := h.group(run, name)
+		if err == nil {
+			err = out.AddReadGroup(group)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read group %s: %w", name, err)
+		}
+	}
+	return out, h.addPrograms(out)
+}
+
+// group returns the read group of a run.
+func (h *htsWriter) group(run *signal.Run, name string) (*sam.ReadGroup, error) {
+	description := "basecall_model=" + clean(h.header.Model.Manifest.Name) + " runid=" + clean(run.ID)
+	sample := clean(run.SampleID)
+	start := run.StartTime
+	if !start.IsZero() {
+		start = start.UTC().Truncate(time.Second)
+	}
+	group, err := sam.NewReadGroup(name, "", description, sample, "", "ONT", clean(run.FlowCellID), sample, "", "", start, 0)
+	if err != nil {
+		return nil, err
+	}
+	model := run.SequencerPosition
+	if model == "" {
+		model = run.Device
+	}
+	return group, group.Set(sam.NewTag("PM"), clean(model))
+}
+
+// addPrograms adds the chain of programs.
+func (h *htsWriter) addPrograms(out *sam.Header) error {
+	p := h.header.Program
+	caller := sam.NewProgram("basecaller", clean(p.Name), clean(p.CommandLine), "", clean(p.Version))
+	if err := caller.Set(sam.NewTag("DS"), clean("device="+h.header.Device)); err != nil {
+		return fmt.Errorf("program: %w", err)
+	}
+	if err := out.AddProgram(caller); err != nil {
+		return fmt.Errorf("program: %w", err)
+	}
+	if a := h.header.Aligner; a != nil {
+		aligner := sam.NewProgram("aligner", clean(a.Name), clean(a.CommandLine), "basecaller", clean(a.Version))
+		if err := out.AddProgram(aligner); err != nil {
+			return fmt.Errorf("program: %w", err)
+		}
+	}
+	return nil
+}
+
+// Write implements Writer.
+func (h *htsWriter) Write(r Record) error {
+	records, err := h.convert(r)
+	for _, record := range records {
+		if err == nil {
+			err = h.records.Write(record)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("writing read %s: %w", r.Read.ID, err)
+	}
+	return nil
+}
+
+// Close implements Writer.
+func (h *htsWriter) Close() error {
+	if err := h.close(); err != nil {
+		return fmt.Errorf("completing output: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package output
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/signal"
+)
+
+// maxNameLength is the longest name that BAM can hold.
+const maxNameLength = 254
+
+// maxCigarOps is the number of CIGAR operations that BAM's 16-bit field can count.
+const maxCigarOps = 1<<16 - 1
+
+// convert returns the SAM records of a read: one per alignment, or one unmapped.
+func (h *htsWriter) convert(r Record) ([]*sam.Record, error) {
+	name := clean(r.Read.ID)
+	if name == "" || len(name) > maxNameLength || strings.ContainsAny(name, " @") {
+		return nil, fmt.Errorf("name of %d bytes is none that SAM allows", len(name))
+	}
+	group, ok := h.groups[r.Read.Run]
+	if !ok {
+		return nil, fmt.Errorf("its run %s is not in the header", r.Read.Run.ID)
+	}
+	signalTags, err := h.readTags(r, group)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Alignments) == 0 {
+		return []*sam.Record{{
+			Name: name, Pos: -1, MatePos: -1, Flags: sam.Unmapped,
+			Seq: sam.NewSeq(r.Called.Sequence), Qual: r.Called.Qualities, AuxFields: signalTags,
+		}}, nil
+	}
+	records := make([]*sam.Record, 0, len(r.Alignments))
+	for i := range r.Alignments {
+		record, err := h.aligned(r, i, name)
+		if err != nil {
+			return nil, err
+		}
+		// The signal's tags stand on the primary only; they are the bulk of a record.
+		if i == 0 {
+			record.AuxFields = append(record.AuxFields, signalTags...)
+		} else {
+			record.AuxFields = append(record.AuxFields, signalTags[0]) // the read group
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+// aligned returns the record of alignment i of a read. Supplementary records
+// carry the whole sequence too, soft-clipped, so that each can be read alone.
+func (h *htsWriter) aligned(r Record, i int, name string) (*sam.Record, error) {
+	a := &r.Alignments[i]
+	ref, ok := h.refs[a.Contig]
+	if !ok {
+		return nil, fmt.Errorf("its reference %s is not in the header", a.Contig)
+	}
+	cigar := cigarOf(a, len(r.Called.Sequence))
+	if _, query := cigar.Lengths(); query != len(r.Called.Sequence) {
+		return nil, fmt.Errorf("its alignment covers %d bases of %d", query, len(r.Called.Sequence))
+	}
+	record := &sam.Record{
+		Name: name, Ref: ref, Pos: a.Start, MapQ: a.MappingQuality, Cigar: cigar, MatePos: -1,
+		Seq: sam.NewSeq(r.Called.Sequence), Qual: r.Called.Qualities,
+	}
+	if a.Reverse {
+		record.Flags |= sam.Reverse
+		record.Seq = sam.NewSeq(reverseComplement(r.Called.Sequence))
+		record.Qual = slices.Clone(r.Called.Qualities)
+		slices.Reverse(record.Qual)
+	}
+	if a.Supplementary {
+		record.Flags |= sam.Supplementary
+	}
+	var t tags
+	t.add("NM", int32(a.NM))
+	t.add("AS", int32(a.Score))
+	t.add("de", float32(a.Divergence))
+	t.addText("SA", otherAlignments(r.Alignments, i, len(r.Called.Sequence)))
+	if h.bam && len(cigar) > maxCigarOps {
+		// SAM specification 4.2.2: the real CIGAR goes to a tag and a placeholder
+		// takes its place.
+		ops := make([]uint32, len(cigar))
+		for k, op := range cigar {
+			ops[k] = uint32(op)
+		}
+		span, query := cigar.Lengths()
+		record.Cigar = sam.Cigar{sam.NewCigarOp(sam.CigarSoftClipped, query), sam.NewCigarOp(sam.CigarSkipped, span)}
+		t.add("CG", ops)
+	}
+	record.AuxFields = t.fields
+	return record, t.err
+}
+
+// cigarOf returns the CIGAR of an alignment of a read of n bases, clips included.
+func cigarOf(a *align.Alignment, n int) sam.Cigar {
+	left, right := a.QueryStart, n-a.QueryEnd
+	if a.Reverse {
+		left, right = right, left
+	}
+	types := [...]sam.CigarOpType{
+		align.Match: sam.CigarEqual, align.Mismatch: sam.CigarMismatch,
+		align.Insertion: sam.CigarInsertion, align.Deletion: sam.CigarDeletion,
+	}
+	cigar := make(sam.Cigar, 0, len(a.Ops)+2)
+	if left > 0 {
+		cigar = append(cigar, sam.NewCigarOp(sam.CigarSoftClipped, left))
+	}
+	for _, op := range a.Ops {
+		cigar = append(cigar, sam.NewCigarOp(types[op.Kind], op.Len))
+	}
+	if right > 0 {
+		cigar = append(cigar, sam.NewCigarOp(sam.CigarSoftClipped, right))
+	}
+	return cigar
+}
+
+// otherAlignments returns the tag SA of alignment i: the others of the read.
+func otherAlignments(all []align.Alignment, i, n int) string {
+	var b strings.Builder
+	for k := range all {
+		if k == i {
+			continue
+		}
+		a := &all[k]
+		strand := '+'
+		if a.Reverse {
+			strand = '-'
+		}
+		fmt.Fprintf(&b, "%s,%d,%c,%v,%d,%d;", a.Contig, a.Start+1, strand, cigarOf(a, n), a.MappingQuality, a.NM)
+	}
+	return b.String()
+}
+
+// readTags returns the tags that say where a read's signal is from and what
+// became of it.
+func (h *htsWriter) readTags(r Record, group string) (sam.AuxFields, error) {
+	read, called := r.Read, r.Called
+	if called.Stride < 1 || called.Stride > math.MaxInt8 {
+		return nil, fmt.Errorf("its stride of %d samples doesn't fit the mv tag", called.Stride)
+	}
+	var t tags
+	t.add("RG", group)
+	t.add("qs", float32(called.MeanQuality))
+	if read.Run.SampleRate > 0 {
+		t.add("du", float32(called.NumSamples)/float32(read.Run.SampleRate))
+	}
+	t.add("ns", int32(called.NumSamples))
+	t.add("ts", int32(called.TrimmedSamples))
+	t.add("mx", int32(read.Well))
+	t.add("ch", int32(read.Channel))
+	t.addText("st", startTag(read))
+	t.add("rn", int32(read.Number))
+	t.addText("fn", r.File)
+	// Shift and scale are in levels; the tags are in picoamperes.
+	t.add("sm", (called.Shift+read.Calibration.Offset)*read.Calibration.Scale)
+	t.add("sd", called.Scale*read.Calibration.Scale)
+	t.addText("sv", h.header.Model.Manifest.Normalisation.Method)
+	if read.PoreType != "not_set" {
+		t.addText("po", read.PoreType)
+	}
+	if read.EndReason != signal.EndUnknown {
+		t.addText("er", read.EndReason.String())
+	}
+	moves := make([]int8, 0, 1+len(called.Moves))
+	moves = append(moves, int8(called.Stride))
+	for _, move := range called.Moves {
+		moves = append(moves, int8(move))
+	}
+	t.add("mv", moves)
+	return t.fields, t.err
+}
+
+// startTag returns the instant at which a read began; empty if that isn't known.
+func startTag(read *signal.Read) string {
+	if read.Run.StartTime.IsZero() {
+		return ""
+	}
+	return timestamp(read.Start())
+}
+
+// tags collects optional fields and keeps the first error.
+type tags struct {
+	fields sam.AuxFields
+	err    error
+}
+
+func (t *tags) add(name string, value any) {
+	aux, err := sam.NewAux(sam.NewTag(name), value)
+	if err != nil && t.err == nil {
+		t.err = fmt.Errorf("tag %s: %w", name, err)
+	}
+	t.fields = append(t.fields, aux)
+}
+
+// addText adds a text unless it is empty.
+func (t *tags) addText(name, value string) {
+	if value = clean(value); value != "" {
+		t.add(name, value)
+	}
+}
+
+// reverseComplement returns the other strand of a sequence of ACGT.
+func reverseComplement(sequence []byte) []byte {
+	out := make([]byte, len(sequence))
+	for i, base := range sequence {
+		complement := byte('N')
+		switch base {
+		case 'A':
+			complement = 'T'
+		case 'C':
+			complement = 'G'
+		case 'G':
+			complement = 'C'
+		case 'T':
+			complement = 'A'
+		}
+		out[len(out)-1-i] = complement
+	}
+	return out
+}

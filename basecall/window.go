@@ -1,0 +1,149 @@
+package basecall
+
+// windowing cuts reads into windows and joins what is called in them.
+//
+// Window starts are multiples of the stride, so that a frame of a window is a
+// frame of the read: frame f covers the samples [f*stride, (f+1)*stride). A
+// window begins every samples-overlap samples; the last is moved back so that it
+// ends with the last whole frame of the read. Samples after it, fewer than a
+// stride, belong to no frame.
+type windowing struct {
+	stride  int // samples per frame
+	samples int // samples per window
+	overlap int // samples that a window shares with the next
+}
+
+// frames returns the number of whole frames of a read.
+func (w windowing) frames(samples int) int { return samples / w.stride }
+
+// count returns the number of windows of a read: none if it has no frame.
+func (w windowing) count(samples int) int {
+	whole := w.frames(samples) * w.stride
+	switch {
+	case whole == 0:
+		return 0
+	case whole <= w.samples:
+		return 1
+	}
+	step := w.samples - w.overlap
+	return 1 + (whole-w.samples+step-1)/step
+}
+
+// start returns the first sample of window i of a read.
+func (w windowing) start(i, samples int) int {
+	whole := w.frames(samples) * w.stride
+	return min(i*(w.samples-w.overlap), max(0, whole-w.samples))
+}
+
+// pad fills a window of which the first n samples are set by repeating these.
+// Repeated signal looks like signal to a network; what is called in it is dropped.
+func pad(window []float32, n int) {
+	for n < len(window) {
+		n += copy(window[n:], window[:n])
+	}
+}
+
+// base is one called base.
+type base struct {
+	frame   int32 // at which it starts
+	label   byte  // A, C, G or T
+	quality byte  // Phred
+}
+
+// cut returns the frame of the read at which to pass from a window to the next.
+// left and right hold their bases with frames of the read, and the two share the
+// frames [from, to).
+//
+// The cut is near the middle of the overlap, where both networks have seen
+// enough signal on either side. A cut through the middle itself could lose a base that
+// the left window starts just after it and the right one just before, or count one
+// twice. So it goes to the start of the nearest base on which both windows agree,
+// in frame and label; of two equally near, the earlier. Only if there is none in
+// the middle half of the overlap does it go through the middle.
+func cut(left, right []base, from, to int) int {
+	middle := (from + to) / 2
+	reach := (to - from) / 4
+	best, found := middle, false
+	i, j := 0, 0
+	for i < len(left) && j < len(right) {
+		l, r := left[i], right[j]
+		switch {
+		case l.frame < r.frame:
+			i++
+			continue
+		case r.frame < l.frame:
+			j++
+			continue
+		}
+		i++
+		j++
+		distance := abs(int(l.frame) - middle)
+		if l.label != r.label || distance > reach {
+			continue
+		}
+		if !found || distance < abs(best-middle) {
+			best, found = int(l.frame), true
+		}
+	}
+	return best
+}
+
+func abs(n int) int {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+// stitch joins the bases of a read's windows. called[i] holds the bases of
+// window i with frames of the read, in ascending order. It returns sequence, qualities and
+// moves.
+func (w windowing) stitch(called [][]base, samples int) (sequence, qualities, moves []byte) {
+	total := 0
+	for _, bases := range called {
+		total += len(bases)
+	}
+	sequence = make([]byte, 0, total)
+	qualities = make([]byte, 0, total)
+	moves = make([]byte, w.frames(samples))
+	begin := 0
+	for i, bases := range called {
+		end := len(moves)
+		if i+1 < len(called) {
+			from := w.start(i+1, samples) / w.stride
+			to := (w.start(i, samples) + w.samples) / w.stride
+			end = cut(framesFrom(bases, from), framesBefore(called[i+1], to), from, to)
+		}
+		for _, b := range framesBefore(framesFrom(bases, begin), end) {
+			sequence = append(sequence, b.label)
+			qualities = append(qualities, b.quality)
+			moves[b.frame] = 1
+		}
+		begin = end
+	}
+	return sequence, qualities, moves
+}
+
+// framesFrom returns the bases that start at a frame or later.
+func framesFrom(bases []base, frame int) []base {
+	return bases[firstAt(bases, frame):]
+}
+
+// framesBefore returns the bases that start before a frame.
+func framesBefore(bases []base, frame int) []base {
+	return bases[:firstAt(bases, frame)]
+}
+
+// firstAt returns the index of the first base that starts at a frame or later.
+func firstAt(bases []base, frame int) int {
+	low, high := 0, len(bases)
+	for low < high {
+		middle := (low + high) / 2
+		if int(bases[middle].frame) < frame {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}

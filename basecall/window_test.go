@@ -1,0 +1,190 @@
+package basecall
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWindowStarts(t *testing.T) {
+	w := windowing{stride: 3, samples: 30, overlap: 12}
+	tests := []struct {
+		samples int
+		starts  []int
+	}{
+		{0, nil},
+		{2, nil},
+		{3, []int{0}},
+		{30, []int{0}},
+		{32, []int{0}}, // the last two samples are no frame
+		{33, []int{0, 3}},
+		{48, []int{0, 18}},
+		{50, []int{0, 18}},
+		{51, []int{0, 18, 21}},
+		{66, []int{0, 18, 36}},
+	}
+	for _, test := range tests {
+		var starts []int
+		for i := range w.count(test.samples) {
+			starts = append(starts, w.start(i, test.samples))
+		}
+		assert.Equal(t, test.starts, starts, "%d samples", test.samples)
+	}
+}
+
+func TestWindowsCoverEveryFrame(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		stride := 1 + rng.IntN(8)
+		w := windowing{stride: stride, samples: stride * (4 + rng.IntN(40))}
+		w.overlap = 2 * stride * rng.IntN(w.samples/stride/4+1)
+		samples := rng.IntN(5 * w.samples)
+		end := 0
+		for i := range w.count(samples) {
+			start := w.start(i, samples)
+			require.Zero(t, start%stride)
+			if i > 0 {
+				require.Greater(t, start, w.start(i-1, samples))
+				require.LessOrEqual(t, start+w.overlap, end, "windows share the overlap at least")
+			}
+			end = start + w.samples
+		}
+		whole := samples / stride * stride
+		if whole > w.samples {
+			require.Equal(t, whole, end, "the last window ends with the read")
+		} else {
+			require.Equal(t, min(1, whole), w.count(samples))
+		}
+	}
+}
+
+func TestPadRepeatsTheSignal(t *testing.T) {
+	x := []float32{1, 2, 3, 9, 9, 9, 9, 9}
+	pad(x, 3)
+	assert.Equal(t, []float32{1, 2, 3, 1, 2, 3, 1, 2}, x)
+	pad(x, 8)
+	assert.Equal(t, []float32{1, 2, 3, 1, 2, 3, 1, 2}, x)
+	one := []float32{5, 0, 0}
+	pad(one, 1)
+	assert.Equal(t, []float32{5, 5, 5}, one)
+}
+
+func basesAt(text string, frames ...int32) []base {
+	bases := make([]base, len(frames))
+	for i, f := range frames {
+		bases[i] = base{frame: f, label: text[i], quality: byte(10 + i)}
+	}
+	return bases
+}
+
+func TestCut(t *testing.T) {
+	tests := []struct {
+		name        string
+		left, right []base
+		want        int
+	}{
+		{"nothing called", nil, nil, 50},
+		{"agreement on the middle", basesAt("AC", 46, 50), basesAt("CG", 50, 57), 50},
+		{"nearest agreement", basesAt("ACG", 43, 48, 53), basesAt("ACG", 43, 48, 53), 48},
+		{"equally near: the earlier", basesAt("AC", 47, 53), basesAt("AC", 47, 53), 47},
+		{"other base", basesAt("A", 51), basesAt("C", 51), 50},
+		{"other frame", basesAt("A", 49), basesAt("A", 51), 50},
+		{"too far out", basesAt("A", 44), basesAt("A", 44), 50},
+		{"just in reach", basesAt("A", 45), basesAt("A", 45), 45},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, cut(test.left, test.right, 40, 60))
+		})
+	}
+}
+
+// TestStitchRestoresARead cuts random calls into windows whose edges are wrong, as
+// a network's are, and joins them again.
+func TestStitchRestoresARead(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for range 500 {
+		w := windowing{stride: 3, samples: 300, overlap: 60}
+		samples := rng.IntN(3000)
+		frames := w.frames(samples)
+		var truth []base
+		for f := rng.IntN(4); f < frames; f += 1 + rng.IntN(3) {
+			truth = append(truth, base{frame: int32(f), label: "ACGT"[rng.IntN(4)], quality: byte(1 + rng.IntN(50))})
+		}
+		called := make([][]base, w.count(samples))
+		for i := range called {
+			from := w.start(i, samples) / w.stride
+			to := min(frames, from+w.samples/w.stride)
+			called[i] = slices.Clone(framesBefore(framesFrom(truth, from), to))
+			for k := range called[i] {
+				b := &called[i][k]
+				// The overlap is 20 frames at least, the middle half is right.
+				if (i > 0 && int(b.frame) < from+5) || (i+1 < len(called) && int(b.frame) >= to-5) {
+					b.label, b.quality = 'N', 0
+				}
+			}
+		}
+		sequence, qualities, moves := w.stitch(called, samples)
+		require.Len(t, moves, frames)
+		require.Len(t, sequence, len(truth))
+		k := 0
+		for f, move := range moves {
+			if move == 0 {
+				continue
+			}
+			require.Equal(t, truth[k], base{int32(f), sequence[k], qualities[k]})
+			k++
+		}
+		require.Equal(t, len(truth), k)
+	}
+}
+
+func TestStitchCountsABaseOnce(t *testing.T) {
+	// The windows place the C on different sides of the middle, frame 15: a cut
+	// there would have it twice in the first case and not at all in the second.
+	w := windowing{stride: 1, samples: 20, overlap: 10}
+	for _, test := range []struct{ left, right []base }{
+		{basesAt("ACG", 12, 14, 17), basesAt("ACG", 12, 16, 17)},
+		{basesAt("ACG", 13, 16, 17), basesAt("ACG", 13, 14, 17)},
+	} {
+		sequence, _, _ := w.stitch([][]base{test.left, test.right}, 30)
+		assert.Equal(t, "ACG", string(sequence))
+	}
+}
+
+func TestDwells(t *testing.T) {
+	moves := make([]byte, 400)
+	for _, f := range []int{2, 3, 7} {
+		moves[f] = 1
+	}
+	called := Called{Sequence: []byte("ACG"), Moves: moves}
+	assert.Equal(t, []byte{1, 4, 255}, called.Dwells())
+	assert.Empty(t, Called{}.Dwells())
+}
+
+func TestMeanQualityAveragesErrors(t *testing.T) {
+	assert.Zero(t, meanQuality(nil))
+	assert.InDelta(t, 20, meanQuality([]byte{20, 20, 20}), 1e-9)
+	assert.InDelta(t, 12.5964, meanQuality([]byte{10, 20}), 1e-4) // error (0.1+0.01)/2
+}
+
+func TestPhred(t *testing.T) {
+	tests := []struct {
+		p    float32
+		c    calibrator
+		want byte
+	}{
+		{0.9, calibrator{1, 0}, 10},
+		{0.99, calibrator{1, 0}, 20},
+		{0.99, calibrator{1.1, -1.1}, 21},
+		{1, calibrator{1, 0}, 50},
+		{0, calibrator{1, 0}, 1},
+		{0.5, calibrator{1, -30}, 1},
+	}
+	for _, test := range tests {
+		assert.Equal(t, test.want, test.c.phred(test.p), "%+v", test)
+	}
+}
