@@ -1,0 +1,84 @@
+package variant
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Config holds the caller's thresholds. Every zero field means its default.
+type Config struct {
+	// Sample names the sample in calls.
+	Sample string
+	// Ploidy is the number of copies of each contig. Only 1 can be called;
+	// default 1.
+	Ploidy int
+	// MinMappingQuality is the least mapping quality of a segment that counts.
+	// Default 5; negative: none.
+	MinMappingQuality int
+	// MaxDepth caps the reads looked at per position. Which ones stay depends on
+	// their ids only. Default 120.
+	MaxDepth int
+	// MinDepth is the depth under which a call is filtered as LowDepth. Default 6.
+	MinDepth int
+	// MinQual is the QUAL under which a call is filtered as LowQual. Default 12.
+	MinQual float64
+	// EmitQual is the QUAL under which a final call isn't reported at all.
+	// Default 5.
+	EmitQual float64
+	// StableDepth, StableQual and StableReads are what a live call needs to be
+	// STABLE: its depth, its QUAL, and how many reads it has been unchanged for.
+	// Defaults 12, 30 and 5.
+	StableDepth int
+	StableQual  float64
+	StableReads int
+	// MaxIndelNoise is the share of alignment columns with a gap from which on no
+	// indel passes (filter NoisyIndel): when reads lose or gain a base that often,
+	// both strands agree on some wrong lengths. R9.4 reads of 88 % identity have
+	// 0.053, of 94 % 0.026. Default 0.035.
+	MaxIndelNoise float64
+	// SNPRate and IndelRate are the prior probabilities of a variant per base.
+	// Defaults 1e-3 and 1e-4.
+	SNPRate, IndelRate float64
+}
+
+// withDefaults fills in the defaults.
+func (c Config) withDefaults() Config {
+	def(&c.Ploidy, 1)
+	def(&c.MinMappingQuality, 5)
+	def(&c.MaxDepth, 120)
+	def(&c.MinDepth, 6)
+	def(&c.MinQual, 12)
+	def(&c.EmitQual, 5)
+	def(&c.StableDepth, 12)
+	def(&c.StableQual, 30)
+	def(&c.StableReads, 5)
+	def(&c.MaxIndelNoise, 0.035)
+	def(&c.SNPRate, 1e-3)
+	def(&c.IndelRate, 1e-4)
+	return c
+}
+
+func def[T int | float64](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Validate says everything that is wrong with c.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if c.Ploidy != 1 {
+		errs = append(errs, fmt.Errorf("ploidy %d: only haploid contigs (ploidy 1) can be called", c.Ploidy))
+	}
+	if c.MaxDepth < c.MinDepth || c.MinDepth < 0 {
+		errs = append(errs, fmt.Errorf("depths: want 0 <= MinDepth (%d) <= MaxDepth (%d)", c.MinDepth, c.MaxDepth))
+	}
+	if !(c.EmitQual >= 0 && c.MinQual >= c.EmitQual) {
+		errs = append(errs, fmt.Errorf("qualities: want 0 <= EmitQual (%g) <= MinQual (%g)", c.EmitQual, c.MinQual))
+	}
+	if !(c.SNPRate > 0 && c.SNPRate < 0.5) || !(c.IndelRate > 0 && c.IndelRate < 0.5) {
+		errs = append(errs, fmt.Errorf("prior rates: want SNPRate (%g) and IndelRate (%g) in (0, 0.5)", c.SNPRate, c.IndelRate))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,17 @@
+// Package variant calls haploid SNPs and indels from read segments as they
+// arrive.
+//
+// The state of a region is its set of read segments, kept as differences from
+// the reference; everything else is derived. A call is therefore a function of
+// the set: the order in which segments arrive, how they are batched, and how
+// often one is delivered have no effect on what [Region.Finalize] returns.
+//
+// While reads arrive, [Region.Evaluate] looks again at places whose number of
+// reads has grown by a fifth and returns revisions: a call appears as
+// PROVISIONAL, becomes STABLE, or is RETRACTED when the evidence turns. It reads no
+// clock, so a region fed the same records in the same order says the same
+// things. Finalize closes the run.
+//
+// Nothing here starts a goroutine, does I/O or keeps global state, except
+// [Alignments], which drives the same regions over a file.
+package variant

@@ -1,0 +1,262 @@
+package variant
+
+import (
+	"math"
+
+	"github.com/porestream/porestream/align"
+)
+
+// maxRun is the longest homopolymer run that has rates of its own; longer runs
+// share its.
+const maxRun = 8
+
+// errorCounts is how often the reads of a region disagree with the reference, by
+// the contexts that matter for nanopore reads: the quality that the basecaller
+// gave, the five bases around, and the homopolymer run a gap is in. Bases are those of the read's own strand, because that is what went
+// through the pore. Sums of integers: no order of reads changes them.
+//
+// Problem: error rates differ threefold between basecallers and between
+// homopolymers of two and of five bases, and qualities of small networks are not
+// calibrated.
+//
+// Assumptions: true variants are rare against errors, so that a disagreement
+// counts as an error.
+//
+// Strategy: measure on the region itself, starting from the rates of an
+// ordinary R9.4 basecaller (priorWeight observations each).
+//
+// Consequences: the same reads give the same model; a region with few reads uses
+// the prior; a reference a few percent away from the sample inflates the rates
+// and makes calls more timid, not more daring.
+type errorCounts struct {
+	bases  [binCount]uint64 // by quality bin
+	errors [binCount]uint64 // of these, mismatches
+	swaps  [4][4]uint64     // mismatches by reference and read base
+
+	contexts [kmerCount][4]uint32 // aligned bases by the reference's 5-mer around them and the read base
+
+	runs       [maxRun + 1][4]uint64 // homopolymer runs passed, by length and base
+	deletions  [maxRun + 1][4]uint64 // deletions that start in one
+	insertions [maxRun + 1][4]uint64 // insertions that lengthen one
+	positions  uint64
+	others     uint64 // insertions that lengthen no run
+
+	deletedBases, insertedBases uint64
+}
+
+// add counts a segment.
+func (c *errorCounts) add(s *segment, ref []byte) {
+	for pos := s.start; pos < s.end; {
+		n := runFrom(ref, pos)
+		if b := baseCode[ref[pos]]; b < 4 {
+			c.runs[min(n, maxRun)][strandBase(b, s.reverse)]++
+		}
+		pos += n
+	}
+	c.positions += uint64(s.end - s.start)
+
+	rpos, qpos, base := s.start, 0, 0
+	for op, rest, ok := s.ops.Next(); ok; op, rest, ok = rest.Next() {
+		switch op.Kind {
+		case align.Match, align.Mismatch:
+			k := kmerAt(ref, rpos, s.reverse)
+			for i := range op.Len {
+				if i > 0 {
+					k = k.next(ref, rpos+i, s.reverse)
+				}
+				bin := s.bin(qpos + i)
+				c.bases[bin]++
+				to := baseCode[ref[rpos+i]]
+				if op.Kind == align.Mismatch {
+					to = baseCode[s.bases[base+i]]
+				}
+				if to < 4 {
+					c.contexts[k][strandBase(to, s.reverse)]++
+				}
+				if op.Kind == align.Mismatch {
+					c.errors[bin]++
+					from := baseCode[ref[rpos+i]]
+					if from < 4 && to < 4 {
+						c.swaps[strandBase(from, s.reverse)][strandBase(to, s.reverse)]++
+					}
+				}
+			}
+		case align.Deletion:
+			if b := baseCode[ref[rpos]]; b < 4 {
+				c.deletions[min(runAround(ref, rpos), maxRun)][strandBase(b, s.reverse)]++
+				c.deletedBases += uint64(op.Len)
+			}
+		case align.Insertion:
+			n, b := insertedRun(ref, rpos, s.bases[base:base+op.Len])
+			if n > 0 {
+				c.insertions[min(n, maxRun)][strandBase(b, s.reverse)]++
+			} else {
+				c.others++
+			}
+			c.insertedBases += uint64(op.Len)
+		}
+		if op.Kind != align.Insertion {
+			rpos += op.Len
+		}
+		if op.Kind != align.Deletion {
+			qpos += op.Len
+		}
+		if op.Kind == align.Mismatch || op.Kind == align.Insertion {
+			base += op.Len
+		}
+	}
+}
+
+// baseCode maps A, C, G, T to 0 to 3 and everything else to 4.
+var baseCode = func() (t [256]byte) {
+	for i := range t {
+		t[i] = baseN
+	}
+	for i, b := range []byte("ACGT") {
+		t[b] = byte(i)
+	}
+	return t
+}()
+
+// strandBase is the base that the pore saw: b, or its complement.
+func strandBase(b byte, reverse bool) byte {
+	if reverse && b < 4 {
+		return 3 - b
+	}
+	return b
+}
+
+// runFrom is the number of equal bases from pos on.
+func runFrom(ref []byte, pos int) int {
+	n := 1
+	for pos+n < len(ref) && ref[pos+n] == ref[pos] {
+		n++
+	}
+	return n
+}
+
+// runAround is the length of the run that pos is in, up to what is counted.
+func runAround(ref []byte, pos int) int {
+	start := pos
+	for start > 0 && pos-start < maxRun && ref[start-1] == ref[pos] {
+		start--
+	}
+	return runFrom(ref, start)
+}
+
+// insertedRun is the length and base of the run that an insertion before pos
+// lengthens; 0 if it lengthens none.
+func insertedRun(ref []byte, pos int, seq []byte) (int, byte) {
+	for _, b := range seq {
+		if b != seq[0] {
+			return 0, 0
+		}
+	}
+	b := baseCode[seq[0]]
+	switch {
+	case b > 3:
+		return 0, 0
+	case pos < len(ref) && ref[pos] == seq[0]:
+		return runAround(ref, pos), b
+	case pos > 0 && ref[pos-1] == seq[0]:
+		return runAround(ref, pos-1), b
+	}
+	return 0, 0
+}
+
+// Prior rates, of R9.4 reads of about 87 % identity (lambda, the deepnano-rnn48
+// and rnn96 networks), by run length from 1.
+var (
+	priorDeletion  = [maxRun + 1]float64{0, 0.04, 0.05, 0.08, 0.13, 0.22, 0.35, 0.45, 0.5}
+	priorInsertion = [maxRun + 1]float64{0, 0.01, 0.015, 0.02, 0.025, 0.03, 0.03, 0.03, 0.03}
+)
+
+const (
+	priorMismatch  = 0.03
+	priorGaps      = 0.05
+	priorOther     = 0.015
+	priorExtension = 0.3
+	priorWeight    = 200
+)
+
+// errorModel is errorCounts as probabilities and, for alignment, as costs in
+// milli-Phred.
+type errorModel struct {
+	counts   *errorCounts
+	mismatch float64 // per aligned base
+	gapRate  float64 // gaps per column
+
+	swap [4][4]float64 // what a wrong base is, by reference base
+
+	pair              [2][binCount][baseN + 1][4]int32 // [strand][bin][read base][haplotype base], bases of the reference's strand
+	stay              [maxRun + 1][4]int32
+	openDel, openIns  [maxRun + 1][4]int32 // beyond stay
+	openOther         int32
+	extendDel, extIns int32
+}
+
+// model derives the error model.
+func (c *errorCounts) model() *errorModel {
+	m := &errorModel{counts: c}
+	rate := func(events, n uint64, prior float64) float64 {
+		return (float64(events) + prior*priorWeight) / (float64(n) + priorWeight)
+	}
+	var bases, errors uint64
+	for bin := range c.bases {
+		bases += c.bases[bin]
+		errors += c.errors[bin]
+	}
+	m.mismatch = rate(errors, bases, priorMismatch)
+	for from := range c.swaps {
+		var total uint64
+		for _, n := range c.swaps[from] {
+			total += n
+		}
+		for to := range c.swaps[from] {
+			if to != from {
+				m.swap[from][to] = rate(c.swaps[from][to], total, 1.0/3)
+			}
+		}
+	}
+	for bin := range c.bases {
+		e := min(0.6, rate(c.errors[bin], c.bases[bin], priorMismatch))
+		for strand := range 2 {
+			for hap := range byte(4) {
+				for read := range byte(baseN) {
+					p := 1 - e
+					if read != hap {
+						p = e * m.swap[strandBase(hap, strand == 1)][strandBase(read, strand == 1)]
+					}
+					m.pair[strand][bin][read][hap] = milliPhred(p)
+				}
+				m.pair[strand][bin][baseN][hap] = milliPhred(0.25)
+			}
+		}
+	}
+	var dels, inss uint64
+	for n := 1; n <= maxRun; n++ {
+		for b := range 4 {
+			d := min(0.7, rate(c.deletions[n][b], c.runs[n][b], priorDeletion[n]))
+			i := min(0.25, rate(c.insertions[n][b], c.runs[n][b], priorInsertion[n]))
+			stay := milliPhred(1 - d - i)
+			m.stay[n][b] = stay
+			m.openDel[n][b] = milliPhred(d) - stay
+			m.openIns[n][b] = milliPhred(i) - stay
+			dels += c.deletions[n][b]
+			inss += c.insertions[n][b]
+		}
+	}
+	// A gap of n bases has n-1 extensions.
+	extend := func(bases, events uint64) float64 {
+		return min(0.6, rate(bases-min(bases, events), bases, priorExtension))
+	}
+	m.gapRate = rate(dels+inss+c.others, c.positions, priorGaps)
+	m.extendDel = milliPhred(extend(c.deletedBases, dels))
+	m.extIns = milliPhred(extend(c.insertedBases, inss+c.others) / 4)
+	// Any of three bases lengthens no run.
+	m.openOther = milliPhred(rate(c.others, c.positions, priorOther) / 3)
+	return m
+}
+
+// milliPhred is the cost of an event of probability p.
+func milliPhred(p float64) int32 { return int32(math.Round(-10_000 * math.Log10(p))) }

@@ -1,0 +1,218 @@
+package variant
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+func randomSeq(rnd *rand.Rand, n int, alphabet string) []byte {
+	s := make([]byte, n)
+	for i := range s {
+		s[i] = alphabet[rnd.IntN(len(alphabet))]
+	}
+	return s
+}
+
+// spelled is ref with the indel.
+func spelled(ref []byte, a indel) string {
+	return string(ref[:a.pos]) + a.ins + string(ref[a.pos+a.del:])
+}
+
+// The leftmost form spells the same sequence, and no form further left does; the
+// slack is how many forms lie to its right.
+func TestLeftmost(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		ref := randomSeq(rnd, 30, "AAC")
+		a := indel{pos: 1 + rnd.IntN(20)}
+		if rnd.IntN(2) == 0 {
+			a.del = 1 + rnd.IntN(4)
+		} else {
+			a.ins = string(randomSeq(rnd, 1+rnd.IntN(4), "AAC"))
+		}
+		want := spelled(ref, a)
+		forms := 0
+		first := -1
+		for p := 0; p+a.del <= len(ref); p++ {
+			b := indel{pos: p, del: a.del}
+			if a.del == 0 {
+				b.ins = want[p : p+len(a.ins)]
+			}
+			if spelled(ref, b) == want {
+				forms++
+				if first < 0 {
+					first = p
+				}
+			}
+		}
+		l := a.leftmost(ref)
+		if got := spelled(ref, l); got != want || l.pos != first {
+			t.Fatalf("%+v of %s became %+v, which spells %s; want position %d", a, ref, l, got, first)
+		}
+		if got := l.slack(ref); got != forms-1 {
+			t.Fatalf("slack of %+v in %s: %d, want %d", l, ref, got, forms-1)
+		}
+	}
+}
+
+// slowCost is the recurrence of realigner.cost written down plainly.
+func slowCost(g *realigner, h, strand int) int32 {
+	hap, price, m := g.haps[h], g.price[h][strand], g.model
+	type key struct {
+		i, j  int
+		state byte
+	}
+	memo := make(map[key]int32)
+	var cost func(i, j int, state byte) int32
+	best := func(i, j int) int32 { return min(cost(i, j, 'M'), cost(i, j, 'I'), cost(i, j, 'D')) }
+	cost = func(i, j int, state byte) int32 {
+		k := key{i, j, state}
+		if c, ok := memo[k]; ok {
+			return c
+		}
+		c := int32(infinite)
+		switch {
+		case state == 'M' && i == 0 && j == 0:
+			c = 0
+		case state == 'M' && i > 0 && j > 0:
+			c = best(i-1, j-1) + m.pair[strand][g.bins[i-1]][g.query[i-1]][hap[j-1]]
+		case state == 'I' && i > 0:
+			open := m.openOther
+			if j > 0 && g.query[i-1] == hap[j-1] {
+				open = price[j-1].openIns
+			} else if j < len(hap) && g.query[i-1] == hap[j] {
+				open = price[j].openIns
+			}
+			c = min(cost(i-1, j, 'M')+open, cost(i-1, j, 'I')+m.extIns)
+		case state == 'D' && j > 0:
+			c = min(cost(i, j-1, 'M')+price[j-1].openDel, cost(i, j-1, 'D')+m.extendDel)
+		}
+		memo[k] = min(c, infinite)
+		return memo[k]
+	}
+	return g.base[h][strand] + best(len(g.query), len(hap))
+}
+
+func TestRealignerCost(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(2, 2))
+	var counts errorCounts
+	g := &realigner{}
+	for range 300 {
+		g.setHaplotypes(counts.model(), randomSeq(rnd, 5+rnd.IntN(15), "AACGT"), randomSeq(rnd, 5+rnd.IntN(15), "AACGT"))
+		g.query, g.bins = g.query[:0], g.bins[:0]
+		for range 1 + rnd.IntN(20) {
+			g.query = append(g.query, byte(rnd.IntN(baseN+1)))
+			g.bins = append(g.bins, byte(rnd.IntN(binCount)))
+		}
+		for h := range 2 {
+			for strand := range 2 {
+				if got, want := g.cost(h, strand), slowCost(g, h, strand); got != want {
+					t.Fatalf("cost %d, the plain recurrence says %d", got, want)
+				}
+			}
+		}
+	}
+}
+
+// Ten reads of one strand that all agree, in the soundest context, don't make a
+// call that passes; three of each strand do.
+func TestOneStrandSaysLittle(t *testing.T) {
+	sound := confused([2]float64{1e-4, 1e-4}, correlation)
+	sys := [2]systematic{sound, sound}
+	odds := func(forward, reverse int) float64 {
+		e := &evidence{}
+		for range forward {
+			e.add(false, [2]float64{0.01, 1})
+		}
+		for range reverse {
+			e.add(true, [2]float64{0.01, 1})
+		}
+		return e.logOdds(&sys) * 10 / math.Ln10 // in Phred
+	}
+	const prior = 34.8 // of one substitution at the default SNPRate
+	if got := odds(10, 0) - prior; got >= 12 {
+		t.Errorf("10 reads of one strand: QUAL %.1f", got)
+	}
+	if got := odds(3, 3) - prior; got < 20 {
+		t.Errorf("3 reads of each strand: QUAL %.1f", got)
+	}
+	if odds(4, 5) != odds(5, 4) {
+		t.Error("the strands aren't treated alike")
+	}
+}
+
+// Counts of a segment don't depend on the strand it is told on: what the pore saw
+// is counted.
+func TestErrorCountsSeeTheReadsStrand(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 3))
+	ref := randomSeq(rnd, 200, "ACGT")
+	mirror := make([]byte, len(ref))
+	for i, b := range ref {
+		mirror[len(ref)-1-i] = "TGCA"[strings.IndexByte("ACGT", b)]
+	}
+	bases := func(c *errorCounts) (n uint32) {
+		for k := range c.contexts {
+			for b, m := range c.contexts[k] {
+				if int(kmer(k).middle()) == b {
+					n += m
+				}
+			}
+		}
+		return n
+	}
+	// 200 matching columns: 0x640 = 200<<3 | match.
+	seg := &segment{start: 0, end: 200, ops: []byte{0xc0, 0x0c}}
+	back := &segment{start: 0, end: 200, ops: []byte{0xc0, 0x0c}, reverse: true}
+	var forward, reverse errorCounts
+	forward.add(seg, ref)
+	reverse.add(back, mirror)
+	if forward.runs != reverse.runs {
+		t.Error("runs of a sequence and of its reverse complement read backwards differ")
+	}
+	// Away from the ends, where contexts run out of the contig, they agree too.
+	differ := 0
+	for k := range forward.contexts {
+		if forward.contexts[k] != reverse.contexts[k] {
+			differ++
+		}
+	}
+	if differ > 8 || bases(&forward) != 200 || bases(&reverse) != 200 {
+		t.Errorf("%d contexts differ; %d and %d bases match their context", differ, bases(&forward), bases(&reverse))
+	}
+}
+
+// A record that passes the checks never upsets a region.
+func FuzzApply(f *testing.F) {
+	rnd := rand.New(rand.NewPCG(4, 4))
+	ref := randomSeq(rnd, 1500, "ACGT")
+	f.Add([]byte{0xc0, 0x0c, 0x0a, 0xc0, 0x0c}, []byte("A"), uint16(10), true)
+	f.Add([]byte{0x50, 0x0b, 0x50, 0x09, 0x50}, []byte("C"), uint16(700), false)
+	f.Fuzz(func(t *testing.T, ops, bases []byte, start uint16, reverse bool) {
+		r, err := NewRegion(testContig(ref), 0, Config{EmitQual: 1e-9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			s := &streampb.Segment{ReadId: id, Contig: "c", Start: int64(start), Ops: ops, Bases: bases, Reverse: reverse != (id > "c"), MappingQuality: 60}
+			if _, err := r.Apply(s); err != nil {
+				return
+			}
+			r.Evaluate()
+		}
+		for _, c := range r.Finalize() {
+			pos := int(c.GetPos()) - 1
+			if c.GetRef() == c.GetAlt() || string(ref[pos:pos+len(c.GetRef())]) != c.GetRef() {
+				t.Fatalf("called %d %s>%s", c.GetPos(), c.GetRef(), c.GetAlt())
+			}
+		}
+	})
+}
+
+func testContig(seq []byte) *genome.Contig {
+	return &genome.Contig{Name: "c", Seq: seq, Digest: "SQ.test"}
+}

@@ -1,0 +1,185 @@
+package variant_test
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+)
+
+// watcher folds revisions as a consumer does, and checks what every stream of
+// revisions must keep.
+type watcher struct {
+	t         *testing.T
+	current   map[string]*streampb.Call // by VRS id
+	revisions int
+}
+
+func (w *watcher) see(calls []*streampb.Call) {
+	w.t.Helper()
+	if w.current == nil {
+		w.current = make(map[string]*streampb.Call)
+	}
+	for _, c := range calls {
+		w.revisions++
+		before := w.current[c.GetVrsId()]
+		if c.GetRevision() != before.GetRevision()+1 {
+			w.t.Errorf("%s: revision %d after %d", name(c), c.GetRevision(), before.GetRevision())
+		}
+		if c.GetStatus() == streampb.CallStatus_RETRACTED {
+			if before == nil || before.GetStatus() == streampb.CallStatus_RETRACTED {
+				w.t.Errorf("%s: retracted what wasn't there", name(c))
+			}
+			if c.GetReason() == "" {
+				w.t.Errorf("%s: retracted without a reason", name(c))
+			}
+		}
+		w.current[c.GetVrsId()] = c
+	}
+}
+
+// alive are the alleles that are not retracted, and their statuses.
+func (w *watcher) alive() map[string]streampb.CallStatus {
+	out := make(map[string]streampb.CallStatus)
+	for _, c := range w.current {
+		if c.GetStatus() != streampb.CallStatus_RETRACTED {
+			out[name(c)] = c.GetStatus()
+		}
+	}
+	return out
+}
+
+// A call appears as provisional, becomes stable, and is final at the end, in few
+// revisions.
+func TestEvaluateLifeOfACall(t *testing.T) {
+	s := newSample(t, 11, 4000)
+	s.edits = []edit{{2000, 1, string(other(s.contig.Seq[2000]))}}
+	r := region(t, s.contig, 0, variant.Config{})
+	w := &watcher{t: t}
+	var statuses []streampb.CallStatus
+	for _, seg := range s.segments(t, 60, 2500, 0, 4000) {
+		apply(t, r, seg)
+		calls := r.Evaluate()
+		w.see(calls)
+		for _, c := range calls {
+			if c.GetPos() == 2001 && (len(statuses) == 0 || statuses[len(statuses)-1] != c.GetStatus()) {
+				statuses = append(statuses, c.GetStatus())
+			}
+		}
+	}
+	if want := []streampb.CallStatus{streampb.CallStatus_PROVISIONAL, streampb.CallStatus_STABLE}; !slices.Equal(statuses, want) {
+		t.Errorf("statuses %v, want %v", statuses, want)
+	}
+	if w.revisions > 8 {
+		t.Errorf("%d revisions for 60 reads", w.revisions)
+	}
+	w.see(r.Finalize())
+	if got := w.alive(); len(got) != 1 || got["2001 "+string(s.contig.Seq[2000])+">"+string(other(s.contig.Seq[2000]))] != streampb.CallStatus_FINAL {
+		t.Errorf("at the end: %v", got)
+	}
+	if again := r.Finalize(); len(again) != 0 {
+		t.Errorf("finalizing again says %v", again)
+	}
+}
+
+// When later reads speak for the reference, a published call is taken back.
+func TestEvaluateRetracts(t *testing.T) {
+	s := newSample(t, 12, 3000)
+	plain := *s
+	plain.edits = nil
+	s.edits = []edit{{1500, 1, string(other(s.contig.Seq[1500]))}}
+	carriers := s.segments(t, 12, 2000, 0, 3000)
+	others := plain.segments(t, 60, 2000, 0, 3000)
+	for i, seg := range others {
+		seg.ReadId = "plain" + seg.ReadId
+		seg.LastChunkMs = int64(5000 + i)
+	}
+	r := region(t, s.contig, 0, variant.Config{})
+	w := &watcher{t: t}
+	feed := func(segments []*streampb.Segment) {
+		for _, seg := range segments {
+			apply(t, r, seg)
+			w.see(r.Evaluate())
+		}
+	}
+	feed(carriers)
+	if len(w.alive()) != 1 {
+		t.Fatalf("after the carriers: %v", w.alive())
+	}
+	feed(others)
+	if len(w.alive()) != 0 {
+		t.Errorf("after five times as many others: %v", w.alive())
+	}
+	w.see(r.Finalize())
+	if len(w.alive()) != 0 {
+		t.Errorf("final: %v", w.alive())
+	}
+}
+
+// Reads that come after the end amend what was final, and a second Finalize says
+// exactly what one Finalize over all reads says.
+func TestAmended(t *testing.T) {
+	s := newSample(t, 13, 4000)
+	s.edits = []edit{{1000, 1, string(other(s.contig.Seq[1000]))}, {2000, 3, ""}, {3000, 1, string(other(s.contig.Seq[3000]))}}
+	cfg := variant.Config{MaxIndelNoise: 1e-3} // filters the indel
+	segments := s.segments(t, 60, 2000, 0, 4000)
+	w := &watcher{t: t}
+	r := region(t, s.contig, 0, cfg)
+	apply(t, r, segments[:20]...)
+	w.see(r.Finalize())
+	for _, seg := range segments[20:] {
+		apply(t, r, seg)
+		late := r.Evaluate()
+		for _, c := range late {
+			if c.GetStatus() != streampb.CallStatus_AMENDED || c.GetReason() == "" {
+				t.Errorf("after the end: %v", c)
+			}
+		}
+		w.see(late)
+	}
+	w.see(r.Finalize())
+
+	once := region(t, s.contig, 0, cfg)
+	apply(t, once, segments...)
+	want := once.Finalize()
+	for _, c := range want {
+		got := proto.CloneOf(w.current[c.GetVrsId()])
+		if got == nil {
+			t.Errorf("%s is missing", name(c))
+			continue
+		}
+		got.Revision, got.Status, got.Reason = c.GetRevision(), c.GetStatus(), c.GetReason()
+		if !proto.Equal(got, c) {
+			t.Errorf("amended to\n%v, all at once\n%v", got, c)
+		}
+	}
+	filtered := slices.ContainsFunc(want, func(c *streampb.Call) bool { return slices.Contains(c.GetFilters(), "NoisyIndel") })
+	if len(want) != 3 || !filtered {
+		t.Errorf("%d calls, one filtered: %v", len(want), filtered)
+	}
+	if len(w.alive()) != len(want) {
+		t.Errorf("%d calls, all at once %d", len(w.alive()), len(want))
+	}
+}
+
+// The same sequence of segments makes the same sequence of revisions.
+func TestEvaluateIsDeterministic(t *testing.T) {
+	s, _ := planted(t, 14)
+	s.mismatch, s.gap = 0.06, 0.03
+	segments := s.segments(t, 50, 2000, 0, 6000)
+	run := func() (out []*streampb.Call) {
+		r := region(t, s.contig, 0, variant.Config{})
+		for _, seg := range segments {
+			apply(t, r, seg)
+			out = append(out, r.Evaluate()...)
+		}
+		return append(out, r.Finalize()...)
+	}
+	first, second := run(), run()
+	if len(first) < 5 || !slices.EqualFunc(first, second, func(a, b *streampb.Call) bool { return proto.Equal(a, b) }) {
+		t.Errorf("%d revisions, then %d others", len(first), len(second))
+	}
+}

@@ -1,0 +1,261 @@
+package variant
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// publisher remembers what has been said about a region, so that what is said
+// next is a revision of it.
+//
+// Problem: every read changes depths and qualities a little, and consumers act
+// on every revision.
+//
+// Strategy: a live revision is made when an allele appears, becomes stable,
+// changes its filters, doubles its depth, or goes. An allele is shown live from
+// MinQual, with no filter except LowDepth, and taken back when its QUAL has
+// fallen to half of that or a filter speaks against it, so that an allele at the
+// threshold doesn't flicker.
+//
+// Consequences: the number of revisions of an allele grows with the logarithm
+// of its depth.
+type publisher struct {
+	alleles map[alleleKey]*published
+	tiles   [][]*published // the same, by the tile of their position
+}
+
+type alleleKey struct {
+	pos      int64
+	ref, alt string
+}
+
+// published is the last revision of an allele.
+type published struct {
+	call  *streampb.Call
+	alive bool // not retracted
+	since int  // depth when it last appeared or changed
+}
+
+func newPublisher(tiles int) publisher {
+	return publisher{alleles: make(map[alleleKey]*published), tiles: make([][]*published, tiles)}
+}
+
+func keyOfCall(c *streampb.Call) alleleKey { return alleleKey{c.GetPos(), c.GetRef(), c.GetAlt()} }
+
+// alive lists the published alleles of a tile, by position.
+func (p *publisher) alive(tile int) []*published {
+	var out []*published
+	for _, a := range p.tiles[tile] {
+		if a.alive {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b *published) int { return compareCalls(a.call, b.call) })
+	return out
+}
+
+// revise makes c, of the given tile, the next revision of its allele.
+func (p *publisher) revise(tile int, c *streampb.Call, status streampb.CallStatus, reason string) *streampb.Call {
+	key := keyOfCall(c)
+	a := p.alleles[key]
+	if a == nil {
+		a = &published{}
+		p.alleles[key] = a
+		p.tiles[tile] = append(p.tiles[tile], a)
+	}
+	c.Revision = a.call.GetRevision() + 1
+	c.Status = status
+	c.Reason = reason
+	if !a.alive || status == streampb.CallStatus_RETRACTED {
+		a.since = int(c.GetDepth())
+	}
+	a.alive = status != streampb.CallStatus_RETRACTED
+	a.call = proto.CloneOf(c)
+	return c
+}
+
+// retract says that an allele is no longer called.
+func (p *publisher) retract(tile int, a *published, reason string) *streampb.Call {
+	return p.revise(tile, proto.CloneOf(a.call), streampb.CallStatus_RETRACTED, reason)
+}
+
+// Evaluate looks again at the places that have enough new reads, and returns the
+// revisions that follow, ordered by position, retractions first. Called after
+// every Apply, it makes the revisions a function of the sequence of segments.
+//
+// A place has enough new reads when there are three, and a fifth of those that
+// were there when it was last looked at.
+func (r *Region) Evaluate() []*streampb.Call {
+	if len(r.touched) == 0 {
+		return nil
+	}
+	slices.Sort(r.touched)
+	var due []int
+	kept := r.touched[:0]
+	for _, t := range r.touched {
+		if r.tiles[t].due() {
+			due = append(due, t)
+		} else {
+			kept = append(kept, t)
+		}
+	}
+	r.touched = kept
+	if len(due) == 0 {
+		return nil
+	}
+
+	model := r.errors.model()
+	var out []*streampb.Call
+	for _, t := range due {
+		tile := &r.tiles[t]
+		tile.evaluated = tile.reads
+		tile.dirty = false
+		out = append(out, r.live(t, r.calls(t, model))...)
+	}
+	return out
+}
+
+// due says whether the tile has enough new reads.
+func (t *tile) due() bool {
+	return t.reads-t.evaluated >= max(3, (t.evaluated+4)/5)
+}
+
+// live compares what a tile holds with what was said about it.
+func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
+	p := &r.publishing
+	current := make(map[alleleKey]*streampb.Call, len(calls))
+	for _, c := range calls {
+		current[keyOfCall(c)] = c
+	}
+
+	var out []*streampb.Call
+	for _, a := range p.alive(t) {
+		c := current[keyOfCall(a.call)]
+		switch {
+		case c == nil:
+			out = append(out, p.retract(t, a, r.replaced(a.call, calls)))
+		case !r.holds(c):
+			reason := "quality fell"
+			if slices.Contains(c.GetFilters(), filterStrandBias) {
+				reason = "strands disagree"
+			}
+			out = append(out, p.retract(t, a, reason))
+		}
+	}
+	for _, c := range calls {
+		a := p.alleles[keyOfCall(c)]
+		if a == nil || !a.alive {
+			if c.GetQual() >= r.cfg.MinQual && onlyLowDepth(c) && int(c.GetDepth()) >= liveMinDepth {
+				out = append(out, p.revise(t, c, r.status(c, int(c.GetDepth())), r.lateness()))
+			}
+			continue
+		}
+		if !r.holds(c) {
+			continue
+		}
+		status := r.status(c, a.since)
+		if a.call.GetStatus() == streampb.CallStatus_STABLE && !r.final {
+			status = streampb.CallStatus_STABLE // an unchanged call stays stable
+		}
+		if status != a.call.GetStatus() && !(r.final && a.call.GetStatus() == streampb.CallStatus_FINAL) ||
+			!slices.Equal(c.GetFilters(), a.call.GetFilters()) ||
+			c.GetDepth() >= 2*a.call.GetDepth() {
+			out = append(out, p.revise(t, c, status, r.lateness()))
+		}
+	}
+	return out
+}
+
+// holds says whether an allele that was published stays so. What is final stays
+// in the result whatever its filters.
+func (r *Region) holds(c *streampb.Call) bool {
+	return r.final || c.GetQual() >= r.cfg.MinQual/2 && onlyLowDepth(c, filterLowQual)
+}
+
+// liveMinDepth is the least depth that a call is shown at while the run goes on.
+const liveMinDepth = 4
+
+// onlyLowDepth says whether nothing but LowDepth, and what else is allowed,
+// filters c.
+func onlyLowDepth(c *streampb.Call, allowed ...string) bool {
+	for _, f := range c.GetFilters() {
+		if f != filterLowDepth && !slices.Contains(allowed, f) {
+			return false
+		}
+	}
+	return true
+}
+
+// status is what a live call deserves, unchanged since it had the given depth.
+func (r *Region) status(c *streampb.Call, since int) streampb.CallStatus {
+	switch {
+	case r.final:
+		return streampb.CallStatus_AMENDED
+	case len(c.GetFilters()) == 0 && int(c.GetDepth()) >= r.cfg.StableDepth && c.GetQual() >= r.cfg.StableQual &&
+		c.GetAltForward() > 0 && c.GetAltReverse() > 0 && int(c.GetDepth())-since >= r.cfg.StableReads:
+		return streampb.CallStatus_STABLE
+	}
+	return streampb.CallStatus_PROVISIONAL
+}
+
+// lateness is the reason of a revision after the end of the run.
+func (r *Region) lateness() string {
+	if r.final {
+		return "reads came after the end of the run"
+	}
+	return ""
+}
+
+// replaced is the reason for which an allele is gone.
+func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) string {
+	for _, c := range calls {
+		if c.GetPos() < old.GetPos()+int64(len(old.GetRef())) && old.GetPos() < c.GetPos()+int64(len(c.GetRef())) {
+			return fmt.Sprintf("replaced by %d %s>%s", c.GetPos(), c.GetRef(), c.GetAlt())
+		}
+	}
+	return "reads no longer support it"
+}
+
+// Finalize evaluates everything and returns every call of the region as FINAL,
+// ordered by position, with a RETRACTED revision for every allele that was
+// published and isn't called. The calls, apart from their revision numbers,
+// depend on the set of applied segments only. Finalizing again returns what has
+// changed since, as AMENDED.
+func (r *Region) Finalize() []*streampb.Call {
+	again := r.final
+	r.final = true
+	p := &r.publishing
+	model := r.errors.model()
+	var out []*streampb.Call
+	for t := range r.tiles {
+		tile := &r.tiles[t]
+		tile.evaluated = tile.reads
+		tile.dirty = false
+		if len(tile.pieces) == 0 {
+			continue
+		}
+		calls := r.calls(t, model)
+		for _, a := range p.alive(t) {
+			if !slices.ContainsFunc(calls, func(c *streampb.Call) bool { return keyOfCall(c) == keyOfCall(a.call) }) {
+				out = append(out, p.retract(t, a, r.replaced(a.call, calls)))
+			}
+		}
+		for _, c := range calls {
+			status, reason := streampb.CallStatus_FINAL, ""
+			if again {
+				if a := p.alleles[keyOfCall(c)]; a != nil && a.alive && sameEvidence(a.call, c) {
+					continue
+				}
+				status, reason = streampb.CallStatus_AMENDED, r.lateness()
+			}
+			out = append(out, p.revise(t, c, status, reason))
+		}
+	}
+	r.touched = r.touched[:0]
+	slices.SortStableFunc(out, compareCalls)
+	return out
+}

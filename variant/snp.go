@@ -1,0 +1,48 @@
+package variant
+
+const (
+	snpMinReads = 2   // reads with the alternate base that make a candidate
+	snpMinShare = 0.2 // and their share of the reads at the site
+)
+
+// proposeSNPs appends the substitutions that a column shows.
+func (r *Region) proposeSNPs(out []candidate, m *matrix, model *errorModel, col int) []candidate {
+	pos, counts := m.lo+col, &r.counts[col]
+	ref := baseCode[r.contig.Seq[pos]]
+	if ref > 3 {
+		return out
+	}
+	depth := int32(0)
+	for code := range deleted + 1 {
+		depth += counts[0][code] + counts[1][code]
+	}
+	for b := range byte(4) {
+		n := counts[0][b] + counts[1][b]
+		if b == ref || n < snpMinReads || float64(n) < snpMinShare*float64(depth) {
+			continue
+		}
+		follow := correlation
+		if inPalindrome(r.contig.Seq, pos) {
+			follow = correlationPalindrome
+		}
+		var rates [2][2]float64 // [hypothesis][strand]
+		for strand := range 2 {
+			k := kmerAt(r.contig.Seq, pos, strand == 1)
+			from, to := strandBase(ref, strand == 1), strandBase(b, strand == 1)
+			own := 0
+			for base := range 4 {
+				own += int(counts[strand][base])
+			}
+			rates[0][strand] = model.confusion(k, to, int(counts[strand][b]), own)
+			rates[1][strand] = model.confusion(k.with(to), from, 0, 0)
+		}
+		alt := string("ACGT"[b])
+		out = append(out, candidate{
+			pos: pos, ref: string("ACGT"[ref]), alt: alt,
+			from: pos, to: pos + 1, seq: alt, start: pos, end: pos + 1,
+			prior: r.cfg.SNPRate / 3,
+			sys:   [2]systematic{confused(rates[0], follow), confused(rates[1], follow).plus(referenceBias)},
+		})
+	}
+	return out
+}

@@ -1,0 +1,65 @@
+package stage
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Metrics counts the stage's work. A nil *Metrics counts nothing.
+type Metrics struct {
+	segments    *prometheus.CounterVec
+	revisions   *prometheus.CounterVec
+	deadLetters *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics with reg. deadLetters counts by stage and
+// code and is shared by all stages.
+func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *Metrics {
+	m := &Metrics{
+		segments: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_variant_segments_total",
+			Help: "Read segments taken in; ignored ones were applied before or map too ambiguously.",
+		}, []string{"result"}),
+		revisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_variant_revisions_total",
+			Help: "Call revisions emitted, by the status they give the call.",
+		}, []string{"status"}),
+		deadLetters: deadLetters,
+	}
+	reg.MustRegister(m.segments, m.revisions)
+	for _, result := range []string{"applied", "ignored"} {
+		m.segments.WithLabelValues(result)
+	}
+	for status, name := range streampb.CallStatus_name {
+		if status != 0 {
+			m.revisions.WithLabelValues(strings.ToLower(name))
+		}
+	}
+	return m
+}
+
+func (m *Metrics) segment(applied bool) {
+	switch {
+	case m == nil:
+	case applied:
+		m.segments.WithLabelValues("applied").Inc()
+	default:
+		m.segments.WithLabelValues("ignored").Inc()
+	}
+}
+
+func (m *Metrics) call(c *streampb.Call) {
+	if m != nil {
+		m.revisions.WithLabelValues(strings.ToLower(c.GetStatus().String())).Inc()
+	}
+}
+
+func (m *Metrics) deadLetter(err error) {
+	if m != nil {
+		m.deadLetters.WithLabelValues(Name, stream.ErrorCode(err)).Inc()
+	}
+}

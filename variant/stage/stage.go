@@ -1,0 +1,221 @@
+// Package stage is the variant stage of the stream: aligned read segments in,
+// revisions of calls out.
+//
+// The handler of a reads partition owns the regions whose segments come over
+// it. Every segment is applied to its region and the revisions that follow from
+// it are emitted; a run's end, once told by every basecall partition, makes the
+// calls of its sample final and is passed on behind them.
+package stage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+)
+
+// Name is the stage's name in dead letters, metrics and logs.
+const Name = "variant"
+
+// Config says what the stage works with.
+type Config struct {
+	Topics stream.Topics
+	// CallsPartitions is the number of partitions of the calls topic.
+	CallsPartitions int32
+	Genome          *genome.Genome
+	// Caller holds the calling thresholds; its Sample is set per region.
+	Caller  variant.Config
+	Metrics *Metrics     // nil: none
+	Logger  *slog.Logger // nil: none
+}
+
+// New returns the maker of the stage's handlers.
+func New(cfg Config) stream.NewHandler {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return func(_ string, partition, partitions int32) (stream.Handler, error) {
+		return &handler{
+			cfg: cfg, partition: partition, partitions: partitions,
+			regions: make(map[regionKey]*variant.Region),
+			log:     cfg.Logger.With("stage", Name, "partition", partition),
+		}, nil
+	}
+}
+
+type regionKey struct {
+	sample, contig string
+	region         uint32
+}
+
+func (k regionKey) compare(o regionKey) int {
+	return cmp.Or(cmp.Compare(k.sample, o.sample), cmp.Compare(k.contig, o.contig), cmp.Compare(k.region, o.region))
+}
+
+// handler is the stage's worker for one partition of the reads topic. What it
+// emits is a function of the records before, so replaying them restores it,
+// revision numbers included.
+type handler struct {
+	cfg                   Config
+	partition, partitions int32
+	markers               stream.Markers
+	regions               map[regionKey]*variant.Region
+	metrics               *Metrics // nil while replaying: that was counted before
+	log                   *slog.Logger
+}
+
+// Replay folds in a record whose effects are downstream already.
+func (h *handler) Replay(_ context.Context, rec stream.Record) error {
+	h.metrics = nil
+	if _, err := h.fold(rec); err != nil && !stream.IsBadRecord(err) {
+		return err
+	}
+	return nil
+}
+
+// Handle processes one record of the reads topic.
+func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
+	h.metrics = h.cfg.Metrics
+	outs, err := h.fold(rec)
+	if err != nil {
+		if !stream.IsBadRecord(err) {
+			return err
+		}
+		h.metrics.deadLetter(err)
+		h.log.Warn("record goes to the dead letters", "offset", rec.Offset, "err", err)
+		outs = []stream.Out{stream.DeadLetter(h.cfg.Topics.DeadLetters, rec, Name, err)}
+	}
+	return emit.Emit(ctx, outs, []int64{rec.Offset})
+}
+
+// Close has nothing to wait for: Handle leaves no work behind.
+func (h *handler) Close(context.Context) error { return nil }
+
+// fold applies a record and returns what follows from it.
+func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
+	m, err := stream.DecodeReads(rec.Value)
+	if err != nil {
+		return nil, err
+	}
+	switch body := m.Body.(type) {
+	case *streampb.ReadRecord_RunStart:
+		return h.runStart(body.RunStart)
+	case *streampb.ReadRecord_RunEnd:
+		return h.runEnd(body.RunEnd)
+	default:
+		return h.segment(m.GetSegment())
+	}
+}
+
+func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
+	isNew, err := h.markers.Start(mk)
+	if err != nil || !isNew {
+		return nil, err
+	}
+	return h.forward(mk, false)
+}
+
+// runEnd makes the calls of the run's sample final, once all of its runs have
+// ended, and passes the end on. A marker that comes again, because its run was
+// sent again, brings out what has changed since.
+func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
+	complete, err := h.markers.End(mk)
+	if err != nil {
+		return nil, err
+	}
+	var outs []stream.Out
+	if sample := mk.GetRun().GetSample(); h.markers.SampleEnded(sample) {
+		for _, key := range h.sampleRegions(sample) {
+			calls, err := h.encode(h.regions[key].Finalize())
+			if err != nil {
+				return nil, err
+			}
+			outs = append(outs, calls...)
+		}
+	}
+	if !complete {
+		return outs, nil
+	}
+	end, err := h.forward(mk, true)
+	return append(outs, end...), err
+}
+
+func (h *handler) sampleRegions(sample string) []regionKey {
+	var keys []regionKey
+	for key := range h.regions {
+		if key.sample == sample {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, regionKey.compare)
+	return keys
+}
+
+func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
+	own := stream.Forward(mk, h.partition, h.partitions)
+	value, err := stream.CallsMarker(own, end)
+	if err != nil {
+		return nil, err
+	}
+	return stream.Broadcast(h.cfg.Topics.Calls, h.cfg.CallsPartitions, own, end, value), nil
+}
+
+func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
+	region, err := h.region(s)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := region.Apply(s)
+	if err != nil {
+		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: err.Error()}
+	}
+	h.metrics.segment(changed)
+	if !changed {
+		return nil, nil
+	}
+	return h.encode(region.Evaluate())
+}
+
+func (h *handler) region(s *streampb.Segment) (*variant.Region, error) {
+	key := regionKey{s.GetSample(), s.GetContig(), s.GetRegion()}
+	if r := h.regions[key]; r != nil {
+		return r, nil
+	}
+	contig := h.cfg.Genome.Contig(key.contig)
+	if contig == nil {
+		return nil, &stream.DecodeError{
+			Code:   stream.CodeInvalid,
+			Reason: fmt.Sprintf("segment of read %s lies on contig %s, which the reference lacks: were the reads aligned to another one?", s.GetReadId(), key.contig),
+		}
+	}
+	cfg := h.cfg.Caller
+	cfg.Sample = key.sample
+	r, err := variant.NewRegion(contig, int(key.region), cfg)
+	if err != nil {
+		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: err.Error()}
+	}
+	h.regions[key] = r
+	return r, nil
+}
+
+func (h *handler) encode(calls []*streampb.Call) ([]stream.Out, error) {
+	outs := make([]stream.Out, len(calls))
+	for i, c := range calls {
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}})
+		if err != nil {
+			return nil, err
+		}
+		h.metrics.call(c)
+		outs[i] = stream.Out{
+			Topic: h.cfg.Topics.Calls, Partition: stream.AnyPartition,
+			Key: stream.AlleleKey(c.GetSample(), c.GetVrsId()), Value: value,
+		}
+	}
+	return outs, nil
+}
