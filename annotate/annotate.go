@@ -1,0 +1,332 @@
+package annotate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/vrs"
+)
+
+// DefaultDistance is how far upstream and downstream of a transcript a variant is reported with it, VEP's default.
+const DefaultDistance = 5000
+
+// Annotation is what is known about one variant allele.
+type Annotation struct {
+	HGVSg string `json:"hgvsg,omitempty"`
+	// MostSevere summarises the first consequence.
+	MostSevere MostSevere `json:"most_severe"`
+	// Consequences holds one entry for each transcript in reach, the most relevant first: by severity of the worst
+	// term, then MANE Select, MANE Plus Clinical, canonical, protein-coding, nearest, longest coding sequence, ID.
+	Consequences []Consequence `json:"consequences,omitempty"`
+}
+
+// MostSevere is the one consequence to show where there is room for one.
+type MostSevere struct {
+	Term       string `json:"term"`
+	SO         string `json:"so"`
+	Impact     Impact `json:"impact"`
+	Gene       string `json:"gene,omitempty"`       // symbol, or the ID if there is none
+	Transcript string `json:"transcript,omitempty"` // ID of the feature
+}
+
+// Gene names a gene.
+type Gene struct {
+	Symbol string `json:"symbol,omitempty"`
+	ID     string `json:"id,omitempty"`
+}
+
+// Feature names what a consequence is about.
+type Feature struct {
+	Type    string `json:"type"` // "Transcript"
+	ID      string `json:"id"`
+	Biotype string `json:"biotype,omitempty"`
+}
+
+// Consequence is what a variant does to one transcript. Positions count from 1 in transcript direction and are
+// ranges ("7-9"; "?" for an unknown bound) where more than one base is concerned; between two bases ("7-8") for an
+// insertion. Gene, Feature, Terms and Flags are shared with other annotations and must not be changed.
+type Consequence struct {
+	Allele     string   `json:"allele"` // the new bases; "-" for a deletion
+	Gene       *Gene    `json:"gene,omitempty"`
+	Feature    *Feature `json:"feature,omitempty"` // nil for an intergenic variant
+	Terms      []Term   `json:"terms"`             // from severe to slight
+	Impact     Impact   `json:"impact"`            // of the most severe term
+	HGVSc      string   `json:"hgvsc,omitempty"`   // or n. for transcripts that are not coding
+	HGVSp      string   `json:"hgvsp,omitempty"`
+	HGVSOffset int      `json:"hgvs_offset,omitempty"` // bases between the left-aligned variant and HGVSc's place
+	Exon       string   `json:"exon,omitempty"`        // "2/10"
+	Intron     string   `json:"intron,omitempty"`
+	CDNA       string   `json:"cdna,omitempty"`
+	CDS        string   `json:"cds,omitempty"`
+	Protein    string   `json:"protein,omitempty"`
+	AminoAcids string   `json:"amino_acids,omitempty"` // "E/K", or "F" if unchanged
+	Codons     string   `json:"codons,omitempty"`      // "Gag/Aag", changed bases in upper case
+	Distance   int      `json:"distance,omitempty"`    // bases to the transcript
+	Strand     int      `json:"strand,omitempty"`      // 1 or -1
+	Flags      []string `json:"flags,omitempty"`       // canonical, mane_select, mane_plus_clinical, cds_start_NF, cds_end_NF
+}
+
+// ErrUnsupportedAllele is the error for alternate alleles that are not sequences: symbolic ones, breakends and "*".
+var ErrUnsupportedAllele = errors.New("not a sequence")
+
+// maxAllele bounds the alleles that are annotated base by base; longer changes are structural variants.
+const maxAllele = 1 << 20
+
+// Annotator annotates variants. It is safe for concurrent use.
+type Annotator struct {
+	genome               *genome.Genome
+	model                *Model
+	upstream, downstream int
+}
+
+// New is an Annotator for a gene model read with the same genome. Without a model (nil) every variant is intergenic.
+func New(g *genome.Genome, m *Model) *Annotator {
+	if m == nil {
+		m = &Model{}
+	}
+	return &Annotator{genome: g, model: m, upstream: DefaultDistance, downstream: DefaultDistance}
+}
+
+// WithDistance is a copy of a with other distances up to which variants beside a transcript are reported with it.
+func (a *Annotator) WithDistance(upstream, downstream int) *Annotator {
+	b := *a
+	b.upstream, b.downstream = max(0, upstream), max(0, downstream)
+	return &b
+}
+
+// Annotate tells what replacing ref, at 1-based position pos1 of contig, by alt does. The alleles are sequences as
+// in VCF (any letter case, with or without shared flanks) and ref must be what the contig has there. The result
+// depends on the change alone, not on its spelling, but for Consequence.Allele.
+func (a *Annotator) Annotate(contig string, pos1 int, ref, alt string) (Annotation, error) {
+	v, err := a.variant(contig, pos1, ref, alt)
+	if err != nil {
+		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
+	}
+	return a.annotate(v, alleleName(ref, alt)), nil
+}
+
+// clip shortens an allele for an error message.
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}
+
+// alleleName is VEP's name of an alternate allele: without the first base if an indel shares it with the reference.
+func alleleName(ref, alt string) string {
+	if len(ref) != len(alt) && ref != "" && alt != "" && ref[0] == alt[0] {
+		alt = alt[1:]
+	}
+	if alt == "" {
+		return "-"
+	}
+	return strings.ToUpper(alt)
+}
+
+// variant checks and normalises.
+func (a *Annotator) variant(contig string, pos1 int, ref, alt string) (*variant, error) {
+	c := a.genome.Contig(contig)
+	if c == nil {
+		return nil, fmt.Errorf("contig %q is not in the reference", contig)
+	}
+	for _, s := range []string{ref, alt} {
+		if len(s) > maxAllele {
+			return nil, fmt.Errorf("allele of %d bases: %w of at most %d", len(s), ErrUnsupportedAllele, maxAllele)
+		}
+	}
+	ref, alt = strings.ToUpper(ref), strings.ToUpper(alt)
+	for i := range len(alt) {
+		if !isNucleotide(alt[i]) {
+			return nil, fmt.Errorf("alternate allele %q: %w", clip(alt), ErrUnsupportedAllele)
+		}
+	}
+	pos := pos1 - 1
+	if pos < 0 || pos > len(c.Seq) || len(ref) > len(c.Seq)-pos {
+		return nil, fmt.Errorf("reaches outside the contig of %d bases", len(c.Seq))
+	}
+	if got := string(c.Seq[pos : pos+len(ref)]); got != ref {
+		return nil, fmt.Errorf("REF is %s, but the reference has %s there", clip(ref), clip(got))
+	}
+	if ref == alt {
+		return nil, errors.New("REF and ALT are equal")
+	}
+	left := vrs.Edit{Start: pos, Ref: ref, Alt: alt}.Left(c.Seq)
+	v := &variant{contig: c, start: left.Start, end: left.End(), ref: left.Ref, alt: left.Alt}
+	if v.ref == "" || v.alt == "" {
+		v.roll = left.Right(c.Seq).Start - left.Start
+	}
+	if v.insertion() && v.start == 0 && v.roll > 0 {
+		// Before the first base there is no base to anchor on. VCF anchors on the one after, so that the insertion
+		// reads as following it wherever it can.
+		v.start, v.end, v.alt, v.roll = 1, 1, rotate(v.alt, 1), v.roll-1
+	}
+	return v, nil
+}
+
+// isNucleotide says whether c is an upper-case IUPAC nucleotide letter.
+func isNucleotide(c byte) bool { return c == 'N' || complement[c] != 'N' }
+
+// annotate makes the annotation of v.
+func (a *Annotator) annotate(v *variant, allele string) Annotation {
+	effects, order := a.effects(v)
+	ann := Annotation{HGVSg: v.hgvsG()}
+	if len(effects) == 0 {
+		term := terms[intergenic]
+		ann.MostSevere = MostSevere{Term: term.Name, SO: term.SO, Impact: term.impact}
+		ann.Consequences = []Consequence{{Allele: allele, Terms: []Term{term.Term}, Impact: term.impact}}
+		return ann
+	}
+	ann.Consequences = make([]Consequence, len(effects))
+	for i, o := range order {
+		ann.Consequences[i] = effects[o].consequence(v, allele)
+	}
+	first, worst := &ann.Consequences[0], terms[effects[order[0]].terms.worst()]
+	ann.MostSevere = MostSevere{Term: worst.Name, SO: worst.SO, Impact: worst.impact, Gene: cmp.Or(first.Gene.Symbol, first.Gene.ID), Transcript: first.Feature.ID}
+	return ann
+}
+
+// effects are the effects on all transcripts in reach, and their order of relevance.
+func (a *Annotator) effects(v *variant) ([]effect, []int) {
+	track := a.model.contigs[v.contig]
+	if track == nil {
+		return nil, nil
+	}
+	reach := max(a.upstream, a.downstream)
+	var near [32]*transcript
+	transcripts := track.overlapping(near[:0], v.start-reach, v.end+reach)
+	effects := make([]effect, 0, len(transcripts))
+	for _, t := range transcripts {
+		if e := v.effectOn(t, a.upstream, a.downstream); e.terms != 0 {
+			effects = append(effects, e)
+		}
+	}
+	order := make([]int, len(effects))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(x, y int) int { return effects[x].compare(&effects[y]) })
+	return effects, order
+}
+
+// compare orders effects by relevance.
+func (e *effect) compare(f *effect) int {
+	s, t := e.t, f.t
+	return cmp.Or(
+		cmp.Compare(e.terms.worst(), f.terms.worst()),
+		yesFirst(s.maneSelect, t.maneSelect),
+		yesFirst(s.manePlus, t.manePlus),
+		yesFirst(s.canonical, t.canonical),
+		yesFirst(s.biotype == "protein_coding", t.biotype == "protein_coding"),
+		cmp.Compare(e.distance, f.distance),
+		cmp.Compare(t.cdsLen, s.cdsLen),
+		cmp.Compare(s.id, t.id),
+		cmp.Compare(s.start, t.start),
+		cmp.Compare(s.line, t.line),
+	)
+}
+
+// yesFirst orders true before false.
+func yesFirst(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}
+
+// consequence renders e.
+func (e *effect) consequence(v *variant, allele string) Consequence {
+	t := e.t
+	c := Consequence{
+		Allele:   allele,
+		Gene:     t.gene.name,
+		Feature:  t.name,
+		Terms:    e.terms.list(),
+		Impact:   terms[e.terms.worst()].impact,
+		Distance: e.distance,
+		Strand:   1,
+		Flags:    t.flags,
+	}
+	if !t.forward {
+		c.Strand = -1
+	}
+	if e.terms.has(upstreamGene) || e.terms.has(downstreamGene) || e.terms.has(transcriptAblation) {
+		return c
+	}
+	c.HGVSc, c.HGVSOffset = v.hgvsC(t)
+	if t.cds != nil {
+		c.HGVSp = e.hgvsP()
+	}
+	c.Exon = numberOf(e.exonFirst, e.exonLast, len(t.exons))
+	c.Intron = numberOf(e.intronFirst, e.intronLast, len(t.exons)-1)
+	c.CDNA = position(e.cdnaFrom, e.cdnaTo)
+	if t.cds == nil {
+		return c
+	}
+	c.CDS = position(e.cdsFrom, e.cdsTo)
+	if e.codon != nil {
+		e.codon.render(&c)
+	}
+	return c
+}
+
+// numberOf is an exon's or intron's number of all, "2/10" or "2-3/10".
+func numberOf(first, last, all int) string {
+	if first == 0 {
+		return ""
+	}
+	s := strconv.Itoa(first)
+	if last != first {
+		s += "-" + strconv.Itoa(last)
+	}
+	return s + "/" + strconv.Itoa(all)
+}
+
+// position is the 1-based closed range of the offsets [from,to), -1 for an unknown bound; for an insertion the
+// bases on its two sides.
+func position(from, to int) string {
+	switch {
+	case from < 0 && to < 0:
+		return ""
+	case from < 0:
+		return "?-" + strconv.Itoa(to)
+	case to < 0:
+		return strconv.Itoa(from+1) + "-?"
+	case to == from:
+		return strconv.Itoa(from) + "-" + strconv.Itoa(from+1)
+	case to == from+1:
+		return strconv.Itoa(to)
+	}
+	return strconv.Itoa(from+1) + "-" + strconv.Itoa(to)
+}
+
+// render sets the codon's fields of out.
+func (c *codonChange) render(out *Consequence) {
+	n := len(c.refPep)
+	if n == 0 {
+		out.Protein = position(c.first, c.first)
+	} else {
+		out.Protein = position(c.first, c.first+n)
+	}
+	out.AminoAcids = dash(c.refPep)
+	if c.altPep != c.refPep {
+		out.AminoAcids += "/" + dash(c.altPep)
+	}
+	out.Codons = dash(upperPart(c.ref, c.lead, c.refLen)) + "/" + dash(upperPart(c.alt, c.lead, c.altLen))
+}
+
+// dash is s, or "-" if it is empty.
+func dash(s string) string { return cmp.Or(s, "-") }
+
+// upperPart is s in lower case but for n letters from the given index.
+func upperPart(s string, from, n int) string {
+	return strings.ToLower(s[:from]) + s[from:from+n] + strings.ToLower(s[from+n:])
+}

@@ -1,0 +1,118 @@
+package annotate
+
+// geneticCode is one of NCBI's genetic code tables.
+type geneticCode struct {
+	table  int
+	aminos string // amino acids of the 64 codons in the order TTT, TTC, TTA, TTG, TCT, …, GGG
+	// starts are the codons that a variant may put in place of a start codon without losing it: the ones in wide
+	// use. NCBI's list is longer, for it holds every codon ever seen to initiate.
+	starts []string
+	// annotated are the codons that read as methionine where the annotation has a start: NCBI's list.
+	annotated []string
+}
+
+// standardCode is the table of most nuclear genomes.
+const standardCode = 1
+
+// codeOf is NCBI's table of that number, or nil.
+func codeOf(table int) *geneticCode {
+	for i := range geneticCodes {
+		if geneticCodes[i].table == table {
+			return &geneticCodes[i]
+		}
+	}
+	return nil
+}
+
+// unknownAmino is the amino acid of a codon with a base that is not A, C, G or T.
+const unknownAmino = 'X'
+
+// baseIndex orders bases as the tables do; 4 stands for all other letters.
+var baseIndex = func() (t [256]uint8) {
+	for i := range t {
+		t[i] = 4
+	}
+	for i, c := range []byte("TCAG") {
+		t[c] = uint8(i)
+	}
+	t['U'] = t['T']
+	return t
+}()
+
+// amino translates one codon.
+func (c *geneticCode) amino(b0, b1, b2 byte) byte {
+	i, j, k := baseIndex[b0], baseIndex[b1], baseIndex[b2]
+	if i|j|k > 3 {
+		return unknownAmino
+	}
+	return c.aminos[int(i)<<4|int(j)<<2|int(k)]
+}
+
+// isCodon says whether the three bases are one of the codons in list.
+func isCodon(list []string, b0, b1, b2 byte) bool {
+	for _, s := range list {
+		if s[0] == b0 && s[1] == b1 && s[2] == b2 {
+			return true
+		}
+	}
+	return false
+}
+
+// threeLetter are the names of amino acids in HGVS (IUPAC-IUB, 1984), by one-letter symbol.
+var threeLetter = [256]string{
+	'A': "Ala", 'R': "Arg", 'N': "Asn", 'D': "Asp", 'C': "Cys", 'Q': "Gln", 'E': "Glu", 'G': "Gly", 'H': "His",
+	'I': "Ile", 'L': "Leu", 'K': "Lys", 'M': "Met", 'F': "Phe", 'P': "Pro", 'S': "Ser", 'T': "Thr", 'W': "Trp",
+	'Y': "Tyr", 'V': "Val", 'U': "Sec", 'O': "Pyl", '*': "Ter", unknownAmino: "Xaa",
+}
+
+// complement maps IUPAC nucleotide letters to their complements.
+var complement = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 'N'
+	}
+	for _, p := range []string{"AT", "CG", "RY", "KM", "BV", "DH", "SS", "WW", "NN"} {
+		t[p[0]], t[p[1]] = p[1], p[0]
+	}
+	t['U'] = 'A'
+	return t
+}()
+
+// reverseComplement is the other strand of s.
+func reverseComplement(s string) string {
+	b := make([]byte, len(s))
+	for i := range len(s) {
+		b[len(s)-1-i] = complement[s[i]]
+	}
+	return string(b)
+}
+
+// geneticCodes are NCBI's tables (The Genetic Codes, version 4.6).
+var geneticCodes = [...]geneticCode{
+	{1, "FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG", "CTG", "TTG"}},
+	{2, "FFLLSSSSYY**CCWWLLLLPPPPHHQQRRRRIIMMTTTTNNKKSS**VVVVAAAADDEEGGGG", []string{"ATG", "ATA"}, []string{"ATA", "ATC", "ATG", "ATT", "GTG"}},
+	{3, "FFLLSSSSYY**CCWWTTTTPPPPHHQQRRRRIIMMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG", "ATA"}, []string{"ATA", "ATG", "GTG"}},
+	{4, "FFLLSSSSYY**CCWWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG", "GTG", "TTG"}, []string{"ATA", "ATC", "ATG", "ATT", "CTG", "GTG", "TTA", "TTG"}},
+	{5, "FFLLSSSSYY**CCWWLLLLPPPPHHQQRRRRIIMMTTTTNNKKSSSSVVVVAAAADDEEGGGG", []string{"ATG", "ATA"}, []string{"ATA", "ATC", "ATG", "ATT", "GTG", "TTG"}},
+	{6, "FFLLSSSSYYQQCC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{9, "FFLLSSSSYY**CCWWLLLLPPPPHHQQRRRRIIIMTTTTNNNKSSSSVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG", "GTG"}},
+	{10, "FFLLSSSSYY**CCCWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{11, "FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG", "GTG", "TTG"}, []string{"ATA", "ATC", "ATG", "ATT", "CTG", "GTG", "TTG"}},
+	{12, "FFLLSSSSYY**CC*WLLLSPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG", "CTG"}},
+	{13, "FFLLSSSSYY**CCWWLLLLPPPPHHQQRRRRIIMMTTTTNNKKSSGGVVVVAAAADDEEGGGG", []string{"ATG", "ATA"}, []string{"ATA", "ATG", "GTG", "TTG"}},
+	{14, "FFLLSSSSYYY*CCWWLLLLPPPPHHQQRRRRIIIMTTTTNNNKSSSSVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{15, "FFLLSSSSYY*QCC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{16, "FFLLSSSSYY*LCC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{21, "FFLLSSSSYY**CCWWLLLLPPPPHHQQRRRRIIMMTTTTNNNKSSSSVVVVAAAADDEEGGGG", []string{"ATG", "ATA"}, []string{"ATG", "GTG"}},
+	{22, "FFLLSS*SYY*LCC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{23, "FF*LSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG", "ATT", "GTG"}},
+	{24, "FFLLSSSSYY**CCWWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSSKVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG", "CTG", "GTG", "TTG"}},
+	{25, "FFLLSSSSYY**CCGWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG", "GTG", "TTG"}, []string{"ATG", "GTG", "TTG"}},
+	{26, "FFLLSSSSYY**CC*WLLLAPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG", "CTG"}},
+	{27, "FFLLSSSSYYQQCCWWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{28, "FFLLSSSSYYQQCCWWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{29, "FFLLSSSSYYYYCC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{30, "FFLLSSSSYYEECC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{31, "FFLLSSSSYYEECCWWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG"}},
+	{32, "FFLLSSSSYY*WCC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATA", "ATC", "ATG", "ATT", "CTG", "GTG", "TTG"}},
+	{33, "FFLLSSSSYYY*CCWWLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSSKVVVVAAAADDEEGGGG", []string{"ATG"}, []string{"ATG", "CTG", "GTG", "TTG"}},
+}

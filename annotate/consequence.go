@@ -1,0 +1,200 @@
+package annotate
+
+import "github.com/porestream/porestream/genome"
+
+// variant is a change of one contig, trimmed and left-aligned.
+type variant struct {
+	contig     *genome.Contig
+	start, end int    // replaced bases; equal for an insertion
+	ref, alt   string // forward strand
+	roll       int    // by how many bases it can move right without changing the result
+}
+
+func (v *variant) insertion() bool { return v.start == v.end }
+
+// overlaps says whether v changes the bases [start,end); an insertion must lie between two of them.
+func (v *variant) overlaps(start, end int) bool {
+	if v.insertion() {
+		return v.start > start && v.start < end
+	}
+	return v.start < end && v.end > start
+}
+
+// placed is v where its consequence for t is judged: where it stands, leftmost, unless an insertion or deletion that
+// could as well lie inside an exon stands across or beyond the exon's edge. Taken there it would seem to destroy a
+// splice site that the changed sequence still has. VEP judges the leftmost place only.
+func (v *variant) placed(t *transcript) *variant {
+	if v.roll == 0 {
+		return v
+	}
+	inside := 0 // an insertion inside an exon has one of its bases on either side
+	if v.insertion() {
+		inside = 1
+	}
+	best := -1
+	for _, x := range t.exons {
+		shift := max(0, x.start+inside-v.start)
+		if shift <= v.roll && v.end+shift <= x.end-inside && (best < 0 || shift < best) {
+			best = shift
+		}
+	}
+	if best <= 0 {
+		return v
+	}
+	w := *v
+	w.start, w.end, w.roll = v.start+best, v.end+best, v.roll-best
+	w.ref, w.alt = rotate(v.ref, best), rotate(v.alt, best)
+	return &w
+}
+
+// regions calls f for each run of changed bases: more than one only if v replaces bases by as many others and some
+// between stay the same.
+func (v *variant) regions(f func(start, end int)) {
+	if len(v.ref) != len(v.alt) {
+		f(v.start, v.end)
+		return
+	}
+	for i := 0; i < len(v.ref); i++ {
+		if v.ref[i] == v.alt[i] {
+			continue
+		}
+		j := i + 1
+		for j < len(v.ref) && v.ref[j] != v.alt[j] {
+			j++
+		}
+		f(v.start+i, v.start+j)
+		i = j
+	}
+}
+
+// effect is what a variant does to one transcript.
+type effect struct {
+	t        *transcript
+	terms    termSet
+	distance int // bases to the transcript, if the variant lies outside
+
+	exonFirst, exonLast     int // numbers of the exons touched, from 1; 0 if none
+	intronFirst, intronLast int
+
+	// Offsets of the replaced bases, half open; -1 where a bound lies in an intron or outside; see transcript.span.
+	cdnaFrom, cdnaTo int
+	cdsFrom, cdsTo   int
+
+	codon *codonChange // nil unless the whole change lies in the coding sequence
+	// lostStart: translation no longer starts where it did.
+	lostStart bool
+}
+
+// codonChange is the change of the smallest window of whole codons that holds all changed bases.
+type codonChange struct {
+	first          int    // index of the window's first codon, from 0
+	ref, alt       string // codons in transcript direction; alt may end in a part of a codon
+	lead           int    // unchanged bases before the change
+	refLen, altLen int    // changed bases
+	refPep, altPep string // amino acids; a part of a codon reads X
+}
+
+// effectOn decides what v does to t; reach is the distance up to which the neighbourhood of a gene counts.
+func (v *variant) effectOn(t *transcript, upstream, downstream int) effect {
+	e := effect{t: t, cdnaFrom: -1, cdnaTo: -1, cdsFrom: -1, cdsTo: -1}
+	if v.start <= t.start && v.end >= t.end && len(v.alt) < len(v.ref) {
+		e.terms.add(transcriptAblation)
+		return e
+	}
+	if !v.overlaps(t.start, t.end) {
+		e.outside(v, upstream, downstream)
+		return e
+	}
+	v = v.placed(t)
+	inExon := e.exons(v)
+	splice := e.introns(v)
+	e.cdnaFrom, e.cdnaTo = t.span(t.exons, v.start, v.end)
+	if t.cds == nil {
+		if inExon {
+			e.terms.add(nonCodingExon)
+		} else {
+			e.terms.add(nonCodingTranscript)
+		}
+	} else {
+		e.coding(v, inExon, splice.frameIntron)
+		e.untranslated(v, inExon || splice.frameIntron)
+	}
+	switch t.biotype {
+	case "nonsense_mediated_decay", "NMD", "NMD_transcript_variant":
+		e.terms.add(nmdTranscript)
+	}
+	if e.terms == 0 {
+		e.terms.add(codingTranscript)
+	}
+	return e
+}
+
+// outside classifies a variant beside the transcript.
+func (e *effect) outside(v *variant, upstream, downstream int) {
+	// As VEP has it, in 1-based closed coordinates, in which an insertion ends before it starts.
+	first, last := v.start+1, v.end
+	tFirst, tLast := e.t.start+1, e.t.end
+	before := last < tFirst
+	limit := downstream
+	if before == e.t.forward {
+		limit = upstream
+	}
+	if before && last < tFirst-limit || !before && first > tLast+limit {
+		return
+	}
+	e.distance = min(abs(first-tFirst), abs(first-tLast), abs(last-tFirst), abs(last-tLast))
+	if before == e.t.forward {
+		e.terms.add(upstreamGene)
+	} else {
+		e.terms.add(downstreamGene)
+	}
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// exons notes the exons touched, and says whether there are any. An insertion at the edge of an exon touches it.
+func (e *effect) exons(v *variant) bool {
+	for i, x := range e.t.exons {
+		if v.overlaps(x.start, x.end) || v.insertion() && v.start >= x.start && v.start <= x.end {
+			if e.exonFirst == 0 {
+				e.exonFirst = i + 1
+			}
+			e.exonLast = i + 1
+		}
+	}
+	return e.exonFirst > 0
+}
+
+// untranslated adds the terms of untranslated regions.
+func (e *effect) untranslated(v *variant, inExon bool) {
+	if !inExon {
+		return
+	}
+	t := e.t
+	before := v.start < t.cdsStart && v.end > t.start
+	after := v.end > t.cdsEnd && v.start < t.end
+	if v.insertion() {
+		before = v.start > t.start && v.start <= t.cdsStart
+		after = v.start >= t.cdsEnd && v.start < t.end
+	}
+	if !t.forward {
+		before, after = after, before
+	}
+	// A change that also removes bases outside the transcript touches untranslated sequence only if there is some.
+	e.terms.addIf(before && t.hasUTR5(), fivePrimeUTR)
+	e.terms.addIf(after && t.hasUTR3(), threePrimeUTR)
+}
+
+func (t *transcript) hasUTR5() bool {
+	if t.forward {
+		return t.start < t.cdsStart
+	}
+	return t.end > t.cdsEnd
+}
+
+func (t *transcript) hasUTR3() bool {
+	if t.forward {
+		return t.end > t.cdsEnd
+	}
+	return t.start < t.cdsStart
+}

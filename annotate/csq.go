@@ -1,0 +1,119 @@
+package annotate
+
+import (
+	"strconv"
+	"strings"
+)
+
+// csqFields are the sub-fields of INFO/CSQ: Ensembl VEP's names, its default order first.
+const csqFields = "Allele|Consequence|IMPACT|SYMBOL|Gene|Feature_type|Feature|BIOTYPE|EXON|INTRON|HGVSc|HGVSp|" +
+	"cDNA_position|CDS_position|Protein_position|Amino_acids|Codons|Existing_variation|DISTANCE|STRAND|FLAGS|" +
+	"PICK|CANONICAL|MANE_SELECT|HGVS_OFFSET|HGVSg"
+
+// CSQDescription is the Description of INFO/CSQ in a VCF header. Parsers of VEP's output know it by its beginning.
+const CSQDescription = "Consequence annotations from Ensembl VEP. Format: " + csqFields
+
+// escapeCSQ replaces what would end a sub-field, an entry or an INFO field, as VEP does.
+var escapeCSQ = strings.NewReplacer(",", "&", "|", "&", ";", "%3B", "=", "%3D", " ", "_", "\t", "_")
+
+// AppendCSQ appends the annotation as the value of INFO/CSQ: an entry for each consequence, separated by commas.
+func (ann *Annotation) AppendCSQ(b []byte) []byte {
+	hgvsg := escapeCSQ.Replace(ann.HGVSg)
+	for i := range ann.Consequences {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = ann.Consequences[i].appendCSQ(b, i == 0)
+		b = append(b, hgvsg...)
+	}
+	return b
+}
+
+// plainInCSQ says whether a sub-field can be written as it is.
+func plainInCSQ(s string) bool {
+	for i := range len(s) {
+		switch s[i] {
+		case ',', '|', ';', '=', ' ', '\t':
+			return false
+		}
+	}
+	return true
+}
+
+// appendCSQ appends all sub-fields but the last, HGVSg.
+func (c *Consequence) appendCSQ(b []byte, pick bool) []byte {
+	text := func(s string) {
+		if !plainInCSQ(s) {
+			s = escapeCSQ.Replace(s)
+		}
+		b = append(append(b, s...), '|')
+	}
+	number := func(n int) {
+		if n != 0 {
+			b = strconv.AppendInt(b, int64(n), 10)
+		}
+		b = append(b, '|')
+	}
+	flag := func(on bool, value string) {
+		if on {
+			b = append(b, value...)
+		}
+		b = append(b, '|')
+	}
+	text(c.Allele)
+	for i, t := range c.Terms {
+		if i > 0 {
+			b = append(b, '&')
+		}
+		b = append(b, t.Name...)
+	}
+	b = append(b, '|')
+	text(string(c.Impact))
+	var g Gene
+	var f Feature
+	if c.Gene != nil {
+		g = *c.Gene
+	}
+	if c.Feature != nil {
+		f = *c.Feature
+	}
+	text(g.Symbol)
+	text(g.ID)
+	text(f.Type)
+	text(f.ID)
+	text(f.Biotype)
+	text(c.Exon)
+	text(c.Intron)
+	text(c.HGVSc)
+	text(c.HGVSp)
+	text(c.CDNA)
+	text(c.CDS)
+	text(c.Protein)
+	text(c.AminoAcids)
+	text(c.Codons)
+	b = append(b, '|') // Existing_variation: there is no source of known variants here
+	number(c.Distance)
+	number(c.Strand)
+	var canonical, mane bool
+	n := 0
+	for _, flag := range c.Flags {
+		switch flag {
+		case "canonical":
+			canonical = true
+		case "mane_select":
+			mane = true
+		case "cds_start_NF", "cds_end_NF":
+			if n > 0 {
+				b = append(b, '&')
+			}
+			b = append(b, flag...)
+			n++
+		}
+	}
+	b = append(b, '|')
+	flag(pick, "1")
+	flag(canonical, "YES")
+	flag(mane, f.ID)
+	number(c.HGVSOffset)
+	return b
+}

@@ -1,0 +1,221 @@
+// Package event is the public contract of the variants topic: one JSON document
+// per revision of an allele in a sample, as a CloudEvent in Kafka's binary mode.
+//
+// Consumers fold by record key and keep the highest revision; the topic is
+// compacted by that key. Unknown members are to be ignored: version 1 only ever
+// gains members. docs/variants.md describes the contract, and
+// docs/variants.schema.json is its JSON Schema.
+package event
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// The CloudEvents types on the topic.
+const (
+	TypeVariant = "porestream.variant.v1"
+	// TypeRunEnd says that one partition of the stage upstream has nothing more
+	// of a run. A run is complete once all of its sources have said so.
+	TypeRunEnd = "porestream.run.ended.v1"
+)
+
+// SchemaVersion is the version of [Variant] that this package writes.
+const SchemaVersion = 1
+
+// Variant is one revision of one allele in one sample.
+type Variant struct {
+	SchemaVersion int    `json:"schema_version"`
+	Run           string `json:"run"` // run of the newest read behind the revision
+	Sample        string `json:"sample"`
+	Revision      uint64 `json:"revision"`
+	Status        string `json:"status"`           // PROVISIONAL STABLE FINAL AMENDED RETRACTED
+	Reason        string `json:"reason,omitempty"` // why it was retracted or amended
+
+	Allele     Allele              `json:"variant"`
+	Call       Call                `json:"call"`
+	Annotation annotate.Annotation `json:"annotation"`
+
+	// AnnotationError says why the annotation is empty.
+	AnnotationError string `json:"annotation_error,omitempty"`
+	// LastChunk is when the last signal chunk of the newest read behind the
+	// revision was recorded on the signal topic.
+	LastChunk *time.Time `json:"last_chunk_time,omitempty"`
+}
+
+// Allele is what differs from the reference, spelled as VCF does.
+type Allele struct {
+	VRSID  string `json:"vrs_id"`
+	Contig string `json:"contig"`
+	Pos    int64  `json:"pos"` // 1-based
+	Ref    string `json:"ref"`
+	Alt    string `json:"alt"`
+}
+
+// Call is the evidence.
+type Call struct {
+	Qual            float64  `json:"qual"`
+	GenotypeQuality uint32   `json:"gq"`
+	Genotype        []uint32 `json:"genotype"`
+	Filters         []string `json:"filters,omitempty"` // none: PASS
+	Depth           uint32   `json:"depth"`
+	RefForward      uint32   `json:"ref_forward"`
+	RefReverse      uint32   `json:"ref_reverse"`
+	AltForward      uint32   `json:"alt_forward"`
+	AltReverse      uint32   `json:"alt_reverse"`
+}
+
+// FromCall returns the event of a call and its annotation.
+func FromCall(c *streampb.Call, a annotate.Annotation) Variant {
+	v := Variant{
+		SchemaVersion: SchemaVersion,
+		Run:           c.GetRun(), Sample: c.GetSample(),
+		Revision: c.GetRevision(), Status: c.GetStatus().String(), Reason: c.GetReason(),
+		Allele: Allele{VRSID: c.GetVrsId(), Contig: c.GetContig(), Pos: c.GetPos(), Ref: c.GetRef(), Alt: c.GetAlt()},
+		Call: Call{
+			Qual: c.GetQual(), GenotypeQuality: c.GetGenotypeQuality(),
+			Genotype: append([]uint32{}, c.GetGenotype()...), // a list even when it is empty
+			Filters:  c.GetFilters(),
+			Depth:    c.GetDepth(), RefForward: c.GetRefForward(), RefReverse: c.GetRefReverse(),
+			AltForward: c.GetAltForward(), AltReverse: c.GetAltReverse(),
+		},
+		Annotation: a,
+	}
+	if ms := c.GetLastChunkMs(); ms > 0 {
+		t := time.UnixMilli(ms).UTC()
+		v.LastChunk = &t
+	}
+	return v
+}
+
+// Passed tells whether the revision stands and passed all filters.
+func (v Variant) Passed() bool {
+	return v.Status != streampb.CallStatus_RETRACTED.String() && len(v.Call.Filters) == 0
+}
+
+// ToCall is the call within an event.
+func (v Variant) ToCall() *streampb.Call {
+	c := &streampb.Call{
+		Run: v.Run, Sample: v.Sample, Revision: v.Revision, Reason: v.Reason,
+		Status: streampb.CallStatus(streampb.CallStatus_value[v.Status]),
+		VrsId:  v.Allele.VRSID, Contig: v.Allele.Contig, Pos: v.Allele.Pos, Ref: v.Allele.Ref, Alt: v.Allele.Alt,
+		Qual: v.Call.Qual, GenotypeQuality: v.Call.GenotypeQuality, Genotype: v.Call.Genotype, Filters: v.Call.Filters,
+		Depth: v.Call.Depth, RefForward: v.Call.RefForward, RefReverse: v.Call.RefReverse,
+		AltForward: v.Call.AltForward, AltReverse: v.Call.AltReverse,
+	}
+	if v.LastChunk != nil {
+		c.LastChunkMs = v.LastChunk.UnixMilli()
+	}
+	return c
+}
+
+// JSON is the event's document, without a line end.
+func (v Variant) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // HGVS is full of ">"
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encoding variant %s: %w", v.Allele.VRSID, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Record returns the record that carries v on topic.
+func (v Variant) Record(topic string) (stream.Out, error) {
+	value, err := v.JSON()
+	if err != nil {
+		return stream.Out{}, err
+	}
+	key := stream.AlleleKey(v.Sample, v.Allele.VRSID)
+	headers := cloudEvent(TypeVariant, v.Run, string(key)+"/"+strconv.FormatUint(v.Revision, 10))
+	headers = append(headers,
+		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d:%s:%s", v.Allele.Contig, v.Allele.Pos, v.Allele.Ref, v.Allele.Alt)},
+		stream.Header{Key: "ce_partitionkey", Value: key},
+	)
+	if v.LastChunk != nil {
+		headers = append(headers, stream.Header{Key: "ce_time", Value: []byte(v.LastChunk.Format(time.RFC3339Nano))})
+	}
+	return stream.Out{Topic: topic, Partition: stream.AnyPartition, Key: key, Value: value, Headers: headers}, nil
+}
+
+// RunEnd says that source of sources has nothing more of a run.
+type RunEnd struct {
+	Run     string `json:"run"`
+	Sample  string `json:"sample"`
+	Source  uint32 `json:"source"`
+	Sources uint32 `json:"sources"`
+}
+
+// RunEndRecords are the records that tell every partition of topic.
+func RunEndRecords(topic string, partitions int32, mk *streampb.Marker) ([]stream.Out, error) {
+	value, err := json.Marshal(RunEnd{
+		Run: mk.GetRun().GetId(), Sample: mk.GetRun().GetSample(), Source: mk.GetSource(), Sources: mk.GetSources(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the end of run %s: %w", mk.GetRun().GetId(), err)
+	}
+	outs := stream.Broadcast(topic, partitions, mk, true, value)
+	for i := range outs {
+		outs[i].Headers = cloudEvent(TypeRunEnd, mk.GetRun().GetId(), string(outs[i].Key))
+	}
+	return outs, nil
+}
+
+// cloudEvent returns the required attributes. The id is derived from what the
+// event says, so an event that is sent again keeps its id.
+func cloudEvent(typ, run, identity string) []stream.Header {
+	sum := sha256.Sum256([]byte(typ + "\x00" + run + "\x00" + identity))
+	return []stream.Header{
+		{Key: "ce_specversion", Value: []byte("1.0")},
+		{Key: "ce_id", Value: []byte(base64.RawURLEncoding.EncodeToString(sum[:18]))},
+		{Key: "ce_source", Value: []byte("urn:porestream:run:" + url.PathEscape(run))},
+		{Key: "ce_type", Value: []byte(typ)},
+		{Key: "content-type", Value: []byte("application/json")},
+	}
+}
+
+// Decode reads a record of the variants topic: one of the results is set.
+// Records of types that this package doesn't know give none.
+func Decode(rec stream.Record) (*Variant, *RunEnd, error) {
+	typ := ""
+	for _, h := range rec.Headers {
+		if h.Key == "ce_type" {
+			typ = string(h.Value)
+		}
+	}
+	place := func(err error) error {
+		return fmt.Errorf("decoding record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
+	}
+	switch typ {
+	case TypeVariant:
+		v := new(Variant)
+		if err := json.Unmarshal(rec.Value, v); err != nil {
+			return nil, nil, place(err)
+		}
+		if v.Sample == "" || v.Allele.VRSID == "" || v.Revision == 0 {
+			return nil, nil, place(errors.New("a variant needs sample, variant.vrs_id and revision"))
+		}
+		return v, nil, nil
+	case TypeRunEnd:
+		e := new(RunEnd)
+		if err := json.Unmarshal(rec.Value, e); err != nil {
+			return nil, nil, place(err)
+		}
+		if e.Run == "" || e.Source >= e.Sources {
+			return nil, nil, place(fmt.Errorf("end of run %q by source %d of %d", e.Run, e.Source, e.Sources))
+		}
+		return nil, e, nil
+	}
+	return nil, nil, nil
+}

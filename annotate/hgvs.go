@@ -1,0 +1,283 @@
+package annotate
+
+import (
+	"strconv"
+	"strings"
+)
+
+// hgvsKind is the kind of change in HGVS's order of preference.
+type hgvsKind uint8
+
+const (
+	hgvsSubstitution hgvsKind = iota
+	hgvsDeletion
+	hgvsInversion
+	hgvsDuplication
+	hgvsInsertion
+	hgvsDelins
+)
+
+// described is a change at the place and of the kind that HGVS gives it.
+type described struct {
+	kind       hgvsKind
+	start, end int    // the bases changed, removed or duplicated; for an insertion its point
+	ref, alt   string // forward strand
+	shift      int    // by how many bases it was moved from where the variant stands
+}
+
+// describe applies the 3' rule in the given direction, without leaving [first,last) of the contig, and finds the
+// kind.
+func (v *variant) describe(forward bool, first, last int) described {
+	d := described{start: v.start, end: v.end, ref: v.ref, alt: v.alt}
+	if len(v.ref) == 0 || len(v.alt) == 0 {
+		// The variant is left-aligned: that is the 3' end already for a sequence on the reverse strand.
+		shift := 0
+		if forward {
+			shift = max(0, min(v.roll, last-v.end))
+		} else if v.start < first {
+			shift = min(v.roll, first-v.start)
+		}
+		d.start, d.end, d.shift = v.start+shift, v.end+shift, shift
+		d.ref, d.alt = rotate(v.ref, shift), rotate(v.alt, shift)
+	}
+	switch {
+	case len(d.ref) == 1 && len(d.alt) == 1:
+		d.kind = hgvsSubstitution
+	case len(d.alt) == 0:
+		d.kind = hgvsDeletion
+	case len(d.ref) == 0:
+		d.kind = hgvsInsertion
+		n := len(d.alt)
+		if from := d.start - n; forward && from >= first && string(v.contig.Seq[from:d.start]) == d.alt {
+			d.kind, d.start = hgvsDuplication, from
+		} else if to := d.start + n; !forward && to <= last && string(v.contig.Seq[d.start:to]) == d.alt {
+			d.kind, d.end = hgvsDuplication, to
+		}
+	case len(d.ref) == len(d.alt) && reverseComplement(d.ref) == d.alt:
+		d.kind = hgvsInversion
+	default:
+		d.kind = hgvsDelins
+	}
+	return d
+}
+
+// rotate moves the first n bases (counted around) of s to its end.
+func rotate(s string, n int) string {
+	if len(s) == 0 || n%len(s) == 0 {
+		return s
+	}
+	n %= len(s)
+	return s[n:] + s[:n]
+}
+
+// appendDescribed appends the description of d, its positions written by pos, which takes a base of the contig.
+func appendDescribed(b []byte, d described, forward bool, pos func(b []byte, base int) []byte) []byte {
+	first, last := d.start, d.end-1
+	if d.kind == hgvsInsertion {
+		first, last = d.start-1, d.start
+	}
+	if !forward {
+		first, last = last, first
+	}
+	b = pos(b, first)
+	ref, alt := d.ref, d.alt
+	if !forward {
+		ref, alt = reverseComplement(ref), reverseComplement(alt)
+	}
+	if d.kind == hgvsSubstitution {
+		b = append(b, ref...)
+		b = append(b, '>')
+		return append(b, alt...)
+	}
+	if first != last {
+		b = append(b, '_')
+		b = pos(b, last)
+	}
+	switch d.kind {
+	case hgvsDeletion:
+		return append(b, "del"...)
+	case hgvsInversion:
+		return append(b, "inv"...)
+	case hgvsDuplication:
+		return append(b, "dup"...)
+	case hgvsInsertion:
+		b = append(b, "ins"...)
+	default:
+		b = append(b, "delins"...)
+	}
+	return append(b, alt...)
+}
+
+// hgvsG is the genomic description, such as "NC_045512.2:g.23403A>G"; mitochondria have "m.".
+func (v *variant) hgvsG() string {
+	d := v.describe(true, 0, len(v.contig.Seq))
+	if d.kind == hgvsInsertion && (d.start == 0 || d.start == len(v.contig.Seq)) {
+		return "" // there is no base on one side of it to name
+	}
+	b := make([]byte, 0, len(v.contig.Name)+24+len(d.alt))
+	b = append(b, v.contig.Name...)
+	if isMitochondrion(v.contig.Name) {
+		b = append(b, ":m."...)
+	} else {
+		b = append(b, ":g."...)
+	}
+	return string(appendDescribed(b, d, true, func(b []byte, base int) []byte {
+		return strconv.AppendInt(b, int64(base)+1, 10)
+	}))
+}
+
+// isMitochondrion recognises the usual names of the human mitochondrial genome.
+func isMitochondrion(contig string) bool {
+	switch contig {
+	case "MT", "chrM", "chrMT", "M", "NC_012920.1":
+		return true
+	}
+	return false
+}
+
+// hgvsC is the description in transcript coordinates, c. or n., and by how many bases it stands from the variant;
+// "" where the change reaches outside the transcript.
+func (v *variant) hgvsC(t *transcript) (string, int) {
+	d := v.describe(t.forward, t.start, t.end)
+	if d.start < t.start || d.end > t.end || d.kind == hgvsInsertion && (d.start == t.start || d.start == t.end) {
+		return "", 0
+	}
+	b := make([]byte, 0, len(t.id)+32+len(d.alt))
+	if t.implicit {
+		// There is no transcript to name: the reference is the contig, and the protein selects the reading frame.
+		b = append(b, t.contig.Name...)
+		b = append(b, '(')
+		b = append(b, t.id...)
+		b = append(b, ')')
+	} else {
+		b = append(b, t.id...)
+	}
+	if t.cds != nil {
+		b = append(b, ":c."...)
+	} else {
+		b = append(b, ":n."...)
+	}
+	return string(appendDescribed(b, d, t.forward, t.appendPosition)), d.shift
+}
+
+// appendPosition appends the HGVS number of a base inside the transcript: counted from the start codon, with - and *
+// outside the coding sequence, and with an offset from the nearest exon in an intron.
+func (t *transcript) appendPosition(b []byte, base int) []byte {
+	if o := t.locate(t.exons, base); o >= 0 {
+		return t.appendExonic(b, base, o)
+	}
+	// The exon before and the exon after the intron, in transcript direction.
+	i := 1
+	for i < len(t.exons)-1 && (t.forward && t.exons[i].start < base || !t.forward && t.exons[i].end > base) {
+		i++
+	}
+	prev, next := t.exons[i-1], t.exons[i]
+	before, after := prev.end-1, next.start
+	fromBefore, toAfter := base-before, after-base
+	if !t.forward {
+		before, after = prev.start, next.end-1
+		fromBefore, toAfter = before-base, base-after
+	}
+	if fromBefore <= toAfter {
+		b = t.appendExonic(b, before, t.locate(t.exons, before))
+		b = append(b, '+')
+		return strconv.AppendInt(b, int64(fromBefore), 10)
+	}
+	b = t.appendExonic(b, after, t.locate(t.exons, after))
+	b = append(b, '-')
+	return strconv.AppendInt(b, int64(toAfter), 10)
+}
+
+// appendExonic appends the number of an exonic base; offset is its offset in the exons.
+func (t *transcript) appendExonic(b []byte, base, offset int) []byte {
+	if t.cds == nil {
+		return strconv.AppendInt(b, int64(offset)+1, 10)
+	}
+	first, last := t.cdsStart, t.cdsEnd-1
+	if !t.forward {
+		first, last = last, first
+	}
+	if c := t.locate(t.cds, base); c >= 0 {
+		return strconv.AppendInt(b, int64(c-t.pad)+1, 10)
+	}
+	if start := t.locate(t.exons, first); offset < start {
+		return strconv.AppendInt(b, int64(offset-start), 10)
+	}
+	end := t.locate(t.exons, last)
+	if offset > end {
+		b = append(b, '*')
+		return strconv.AppendInt(b, int64(offset-end), 10)
+	}
+	// A base that the ribosome skips: counted from the coding base before it.
+	for back := 1; ; back++ {
+		p := base - back
+		if !t.forward {
+			p = base + back
+		}
+		if c := t.locate(t.cds, p); c >= 0 {
+			b = strconv.AppendInt(b, int64(c-t.pad)+1, 10)
+			b = append(b, '+')
+			return strconv.AppendInt(b, int64(back), 10)
+		}
+	}
+}
+
+// hgvsP is the description of the protein, such as "YP_009724390.1:p.Asp614Gly"; "" where none can be given.
+func (e *effect) hgvsP() string {
+	p := e.proteinChange()
+	if p == "" {
+		return ""
+	}
+	return e.t.protein + ":p." + p
+}
+
+// proteinChange compares the protein with the changed one.
+func (e *effect) proteinChange() string {
+	t, c := e.t, e.codon
+	if e.lostStart {
+		return "Met1?"
+	}
+	if e.terms.has(startRetained) {
+		return "Met1="
+	}
+	if c == nil || e.terms.has(incompleteTerminalCodon) {
+		return ""
+	}
+	if c.refLen == c.altLen && len(c.refPep) == 1 {
+		return e.oneAmino(c.first, c.refPep[0], c.altPep[0])
+	}
+	shifts := (c.altLen-c.refLen)%3 != 0
+	p := proteinDiff{t: t, from: e.cdsFrom, to: e.cdsTo, alt: c.alt[c.lead : c.lead+c.altLen], window: c}
+	if shifts {
+		return p.shifted()
+	}
+	return p.inFrame()
+}
+
+// oneAmino describes the change of one amino acid.
+func (e *effect) oneAmino(codon int, ref, alt byte) string {
+	switch {
+	case ref == unknownAmino || alt == unknownAmino:
+		return "" // the codon is incomplete or has bases that are not known
+	case ref == alt:
+		return residue(ref, codon) + "="
+	case ref == '*':
+		p := proteinDiff{t: e.t, from: e.cdsFrom, to: e.cdsTo, alt: e.codon.alt[e.codon.lead : e.codon.lead+e.codon.altLen], window: e.codon}
+		return p.extension(codon)
+	}
+	return residue(ref, codon) + threeLetter[alt]
+}
+
+// residue names an amino acid and its number, from the codon's index.
+func residue(amino byte, codon int) string {
+	return threeLetter[amino] + strconv.Itoa(codon+1)
+}
+
+// names are the three-letter names of a peptide.
+func names(pep []byte) string {
+	var b strings.Builder
+	for _, a := range pep {
+		b.WriteString(threeLetter[a])
+	}
+	return b.String()
+}

@@ -1,0 +1,249 @@
+package annotate
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// proteinDiff compares the protein of a transcript with the one after its coding bases [from,to) became alt. It
+// reads the new sequence lazily, on behind the coding sequence, as far as the new stop.
+type proteinDiff struct {
+	t        *transcript
+	from, to int
+	alt      string
+	window   *codonChange
+}
+
+// base is base i of the changed coding sequence and what follows it, or 0 at its end.
+func (p *proteinDiff) base(i int) byte {
+	cds := p.t.coding()
+	switch {
+	case i < p.from:
+		return cds[i]
+	case i < p.from+len(p.alt):
+		return p.alt[i-p.from]
+	}
+	if i += p.to - p.from - len(p.alt); i < len(cds) {
+		return cds[i]
+	}
+	return p.t.after(i - len(cds))
+}
+
+// amino is amino acid i of the changed protein; 0 if the sequence ends before its codon does.
+func (p *proteinDiff) amino(i int) byte {
+	b0, b1, b2 := p.base(3*i), p.base(3*i+1), p.base(3*i+2)
+	if b0 == 0 || b1 == 0 || b2 == 0 {
+		return 0
+	}
+	if 3*i+3 <= p.from {
+		return p.t.reference(i)
+	}
+	if i == 0 && p.t.hasStart() && isCodon(p.t.code.starts, b0, b1, b2) {
+		return 'M'
+	}
+	if j := 3*i + p.to - p.from - len(p.alt); 3*i >= p.from+len(p.alt) && j%3 == 0 {
+		if a := p.t.reference(j / 3); a != 0 { // the frame is the old one, with its exceptions
+			return a
+		}
+	}
+	return p.t.code.amino(b0, b1, b2)
+}
+
+// shifted describes a change of the reading frame.
+func (p *proteinDiff) shifted() string {
+	i := p.window.first
+	for {
+		ref, alt := p.t.reference(i), p.amino(i)
+		switch {
+		case ref == 0 || alt == 0:
+			return "" // the sequence ends before anything differs
+		case ref == alt && ref == '*':
+			return residue('*', i) + "="
+		case ref == alt:
+			i++
+		case alt == '*':
+			return residue(ref, i) + "Ter"
+		case ref == '*':
+			return p.extension(i)
+		default:
+			return residue(ref, i) + threeLetter[alt] + "fsTer" + p.stopAfter(i)
+		}
+	}
+}
+
+// stopAfter counts from codon i, itself as 1, to the first stop; "?" if the sequence ends before there is one.
+func (p *proteinDiff) stopAfter(i int) string {
+	for n := 1; ; n++ {
+		switch p.amino(i + n - 1) {
+		case '*':
+			return strconv.Itoa(n)
+		case 0:
+			return "?"
+		}
+	}
+}
+
+// extension describes the loss of the stop at codon i, the first residue that differs.
+func (p *proteinDiff) extension(i int) string {
+	alt := p.amino(i)
+	if alt == 0 {
+		return residue('*', i) + "ext?"
+	}
+	for n := 0; ; n++ {
+		switch p.amino(i + n) {
+		case '*':
+			return residue('*', i) + threeLetter[alt] + "extTer" + strconv.Itoa(n)
+		case 0:
+			return residue('*', i) + threeLetter[alt] + "extTer?"
+		}
+	}
+}
+
+// inFrame describes a change that keeps the reading frame.
+func (p *proteinDiff) inFrame() string {
+	first := p.window.first
+	ref := []byte(p.window.refPep)
+	var alt []byte
+	for i := range len(p.window.alt) / 3 {
+		a := p.amino(first + i)
+		if a == 0 {
+			return ""
+		}
+		alt = append(alt, a)
+		if a == '*' {
+			break
+		}
+	}
+	stops := bytes.IndexByte(alt, '*') >= 0
+	// What both begin with did not change.
+	same := 0
+	for same < len(ref) && same < len(alt) && ref[same] == alt[same] && ref[same] != '*' {
+		same++
+	}
+	first, ref, alt = first+same, ref[same:], alt[same:]
+	if len(ref) == 0 && len(alt) == 0 {
+		return p.silent()
+	}
+	if len(ref) > 0 && len(alt) > 0 && ref[0] == '*' && alt[0] == '*' {
+		return residue('*', first) + "="
+	}
+	if len(ref) > 0 && ref[0] == '*' {
+		if stops {
+			return p.inserted(first, alt[:bytes.IndexByte(alt, '*')])
+		}
+		return p.extension(first)
+	}
+	if stops && alt[0] == '*' {
+		if len(ref) == 0 {
+			ref = []byte{p.t.reference(first)}
+		}
+		if ref[0] == '*' {
+			return residue('*', first) + "="
+		}
+		return residue(ref[0], first) + "Ter"
+	}
+	if stops {
+		// The new protein ends here: everything after it is gone, but only what the change touches is named.
+		return p.replaced(first, ref, alt)
+	}
+	if bytes.IndexByte(ref, '*') >= 0 {
+		return p.beyondStop(first, ref, alt)
+	}
+	for len(ref) > 0 && len(alt) > 0 && ref[len(ref)-1] == alt[len(alt)-1] {
+		ref, alt = ref[:len(ref)-1], alt[:len(alt)-1]
+	}
+	switch {
+	case len(alt) == 0:
+		return p.deleted(first, len(ref))
+	case len(ref) == 0:
+		return p.inserted(first, alt)
+	}
+	return p.replaced(first, ref, alt)
+}
+
+// silent describes a change of codons that leaves their amino acids as they were.
+func (p *proteinDiff) silent() string {
+	n := len(p.window.refPep)
+	if n == 0 {
+		return ""
+	}
+	first, last := p.window.first, p.window.first+n-1
+	if n == 1 {
+		return residue(p.window.refPep[0], first) + "="
+	}
+	return residue(p.window.refPep[0], first) + "_" + residue(p.window.refPep[n-1], last) + "="
+}
+
+// span names the residues [first,first+n) of the unchanged protein.
+func (p *proteinDiff) span(first, n int) string {
+	s := residue(p.t.reference(first), first)
+	if n > 1 {
+		s += "_" + residue(p.t.reference(first+n-1), first+n-1)
+	}
+	return s
+}
+
+// deleted describes the loss of n residues, moved as far to the end of the protein as they can be.
+func (p *proteinDiff) deleted(first, n int) string {
+	for {
+		next := p.t.reference(first + n)
+		if next == 0 || next == '*' || next != p.t.reference(first) {
+			return p.span(first, n) + "del"
+		}
+		first++
+	}
+}
+
+// inserted describes residues put before residue first, moved as far to the end of the protein as they can be.
+func (p *proteinDiff) inserted(first int, ins []byte) string {
+	for {
+		next := p.t.reference(first)
+		if next == 0 || next == '*' || next != ins[0] {
+			break
+		}
+		ins = append(ins[1:], ins[0])
+		first++
+	}
+	n := len(ins)
+	dup := first >= n
+	for i := 0; dup && i < n; i++ {
+		dup = p.t.reference(first-n+i) == ins[i]
+	}
+	if dup {
+		return p.span(first-n, n) + "dup"
+	}
+	next := p.t.reference(first)
+	switch {
+	case first == 0 || next == 0:
+		return ""
+	case next == '*':
+		return p.extension(first) // nothing but the stop follows
+	}
+	return residue(p.t.reference(first-1), first-1) + "_" + residue(next, first) + "ins" + names(ins)
+}
+
+// replaced describes ref, which begins at residue first, becoming alt.
+func (p *proteinDiff) replaced(first int, ref, alt []byte) string {
+	if len(ref) == 0 {
+		return p.inserted(first, alt)
+	}
+	if len(ref) == 1 && len(alt) == 1 {
+		return residue(ref[0], first) + threeLetter[alt[0]]
+	}
+	return p.span(first, len(ref)) + "delins" + names(alt)
+}
+
+// beyondStop describes a change that begins before the stop and takes it away: the new residues up to the new stop.
+func (p *proteinDiff) beyondStop(first int, ref, alt []byte) string {
+	for i := first + len(alt); ; i++ {
+		a := p.amino(i)
+		if a == 0 {
+			return residue(ref[0], first) + threeLetter[p.amino(first)] + "fsTer?"
+		}
+		alt = append(alt, a)
+		if a == '*' {
+			break
+		}
+	}
+	return p.span(first, bytes.IndexByte(ref, '*')+1) + "delins" + names(alt)
+}

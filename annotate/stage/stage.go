@@ -1,0 +1,184 @@
+// Package stage is the annotate stage of the stream: revisions of calls in,
+// annotated variants for the public out.
+package stage
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Name is the stage's name in dead letters, metrics and logs.
+const Name = "annotate"
+
+// Annotator annotates one allele; annotate.Annotator is one.
+type Annotator interface {
+	Annotate(contig string, pos int, ref, alt string) (annotate.Annotation, error)
+}
+
+// Config says what the stage works with.
+type Config struct {
+	Topics stream.Topics
+	// VariantsPartitions is the number of partitions of the variants topic.
+	VariantsPartitions int32
+	Annotator          Annotator
+	Metrics            *Metrics     // nil: none
+	Logger             *slog.Logger // nil: none
+}
+
+// Metrics counts the stage's work. A nil *Metrics counts nothing.
+type Metrics struct {
+	variants    *prometheus.CounterVec
+	latency     prometheus.Histogram
+	deadLetters *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics with reg. deadLetters counts by stage and
+// code and is shared by all stages.
+func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *Metrics {
+	m := &Metrics{
+		variants: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_annotate_variants_total",
+			Help: "Annotated revisions published, by the impact of the most severe consequence.",
+		}, []string{"impact"}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "porestream_end_to_end_latency_seconds",
+			Help: "From the last signal chunk of a read, as the signal topic recorded it, to the annotated revision that follows from the read.",
+			// The promise is seconds: classic buckets from 50 ms to 7 minutes.
+			Buckets:                         prometheus.ExponentialBuckets(0.05, 2, 14),
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  160,
+			NativeHistogramMinResetDuration: time.Hour,
+		}),
+		deadLetters: deadLetters,
+	}
+	reg.MustRegister(m.variants, m.latency)
+	for _, impact := range []annotate.Impact{annotate.High, annotate.Moderate, annotate.Low, annotate.Modifier} {
+		m.variants.WithLabelValues(string(impact))
+	}
+	return m
+}
+
+// New returns the maker of the stage's handlers.
+func New(cfg Config) stream.NewHandler {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return func(_ string, partition, partitions int32) (stream.Handler, error) {
+		return &handler{
+			cfg: cfg, partition: partition, partitions: partitions,
+			log: cfg.Logger.With("stage", Name, "partition", partition),
+		}, nil
+	}
+}
+
+// handler is the stage's worker for one partition of the calls topic. Its only
+// state is which runs have ended.
+type handler struct {
+	cfg                   Config
+	partition, partitions int32
+	markers               stream.Markers
+	log                   *slog.Logger
+}
+
+// Replay notes the run markers before the committed offset.
+func (h *handler) Replay(_ context.Context, rec stream.Record) error {
+	if !stream.IsMarkerKey(rec.Key) {
+		return nil
+	}
+	m, err := stream.DecodeCalls(rec.Value)
+	if err != nil {
+		return nil //nolint:nilerr // a dead letter already
+	}
+	switch body := m.Body.(type) {
+	case *streampb.CallRecord_RunStart:
+		_, err = h.markers.Start(body.RunStart)
+	case *streampb.CallRecord_RunEnd:
+		_, err = h.markers.End(body.RunEnd)
+	}
+	if err != nil {
+		h.log.Warn("contradicting marker before the committed offset", "offset", rec.Offset, "err", err)
+	}
+	return nil
+}
+
+// Handle processes one record of the calls topic.
+func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
+	outs, err := h.outputs(rec)
+	if err != nil {
+		if !stream.IsBadRecord(err) {
+			return err
+		}
+		if h.cfg.Metrics != nil {
+			h.cfg.Metrics.deadLetters.WithLabelValues(Name, stream.ErrorCode(err)).Inc()
+		}
+		h.log.Warn("record goes to the dead letters", "offset", rec.Offset, "err", err)
+		outs = []stream.Out{stream.DeadLetter(h.cfg.Topics.DeadLetters, rec, Name, err)}
+	}
+	return emit.Emit(ctx, outs, []int64{rec.Offset})
+}
+
+// Close has nothing to wait for: Handle leaves no work behind.
+func (h *handler) Close(context.Context) error { return nil }
+
+func (h *handler) outputs(rec stream.Record) ([]stream.Out, error) {
+	m, err := stream.DecodeCalls(rec.Value)
+	if err != nil {
+		return nil, err
+	}
+	switch body := m.Body.(type) {
+	case *streampb.CallRecord_RunStart:
+		_, err := h.markers.Start(body.RunStart)
+		return nil, err
+	case *streampb.CallRecord_RunEnd:
+		complete, err := h.markers.End(body.RunEnd)
+		if err != nil || !complete {
+			return nil, err
+		}
+		own := stream.Forward(body.RunEnd, h.partition, h.partitions)
+		return event.RunEndRecords(h.cfg.Topics.Variants, h.cfg.VariantsPartitions, own)
+	}
+	v := h.annotate(m.GetCall())
+	out, err := v.Record(h.cfg.Topics.Variants)
+	if err != nil {
+		return nil, err
+	}
+	h.count(&v)
+	return []stream.Out{out}, nil
+}
+
+// annotate never holds a call back: one that can't be annotated is published
+// with the reason.
+func (h *handler) annotate(c *streampb.Call) event.Variant {
+	a, err := h.cfg.Annotator.Annotate(c.GetContig(), int(c.GetPos()), c.GetRef(), c.GetAlt())
+	v := event.FromCall(c, a)
+	if err != nil {
+		v.AnnotationError = err.Error()
+		h.log.Warn("call can't be annotated", "allele", c.GetVrsId(), "err", err)
+	}
+	return v
+}
+
+func (h *handler) count(v *event.Variant) {
+	m := h.cfg.Metrics
+	if m == nil {
+		return
+	}
+	impact := "none"
+	if s := v.Annotation.MostSevere; s.Term != "" {
+		impact = string(s.Impact)
+	}
+	m.variants.WithLabelValues(impact).Inc()
+	// A final revision follows from the end of the run and says nothing about
+	// how long a read took.
+	if v.LastChunk != nil && v.Status != streampb.CallStatus_FINAL.String() {
+		m.latency.Observe(time.Since(*v.LastChunk).Seconds())
+	}
+}
