@@ -1,0 +1,112 @@
+"""Command line: ``python -m basecall_train COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from .recipe import Recipe
+
+log = logging.getLogger("basecall_train")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command. Returns the exit status: 0 done, 1 failed (2, usage, is argparse's)."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    try:
+        options.run(options)
+    except (OSError, ValueError, RuntimeError) as fault:
+        print(f"basecall_train {options.command}: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="basecall_train", description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, run, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        sub.add_argument("recipe", type=Path, help="recipe (TOML)")
+        return sub
+
+    def folders(sub: argparse.ArgumentParser, *wanted: str) -> None:
+        texts = {
+            "data": "folder that the recipe's paths start from",
+            "work": "folder for prepared data and checkpoints (some hundred megabytes)",
+            "model": "folder of the model to write or judge",
+        }
+        for name in wanted:
+            sub.add_argument(f"--{name}", type=Path, required=True, help=texts[name])
+
+    folders(command("prepare", _prepare, "turn recordings into training data"), "data", "work")
+    train = command("train", _train, "train, or go on training, on prepared data")
+    folders(train, "work")
+    train.add_argument("--start", type=Path, help="checkpoint of another recipe to start from, if there is none in the work folder")
+    folders(command("export", _export, "write the averaged network and its manifest"), "work", "model")
+    folders(command("evaluate", _evaluate, "judge a model, calibrate its qualities, write its card"), "data", "model")
+    everything = command("all", _all, "from recordings to a model with its card")
+    folders(everything, "data", "work", "model")
+    everything.set_defaults(start=None)
+    return parser
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from .store import prepare
+
+    prepare(Recipe.load(options.recipe), options.data, options.work)
+
+
+def _train(options: argparse.Namespace) -> None:
+    import torch
+
+    from .store import Sampler
+    from .training import Trainer
+
+    torch.set_num_threads(1)  # the trainer's workers are what runs in parallel
+    recipe = Recipe.load(options.recipe)
+    trainer = Trainer(recipe, Sampler(recipe, options.work))
+    checkpoint = options.work / "checkpoint.pt"
+    if checkpoint.is_file():
+        trainer.load(checkpoint)
+        log.info("going on from step %d", trainer.step)
+    elif options.start:
+        trainer.load(options.start, whole_budget=True)
+    stops: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _: stops.append(received))
+    trainer.run(checkpoint, stopped=lambda: bool(stops))
+    if stops:
+        raise RuntimeError(f"stopped at step {trainer.step}; the same command goes on from there")
+
+
+def _export(options: argparse.Namespace) -> None:
+    from . import export
+    from .training import load_average
+
+    recipe = Recipe.load(options.recipe)
+    options.model.mkdir(parents=True, exist_ok=True)
+    export.write(load_average(options.work / "checkpoint.pt"), options.model / recipe.manifest.file)
+    recipe.manifest.sealed(options.model).write(options.model)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from .card import write_card
+    from .evaluation import evaluate_recipe
+
+    recipe = Recipe.load(options.recipe)
+    write_card(recipe, evaluate_recipe(recipe, options.data, options.model), options.model)
+
+
+def _all(options: argparse.Namespace) -> None:
+    for step in (_prepare, _train, _export, _evaluate):
+        step(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Aligning calls and counting what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import mappy
+
+MATCH = (0, 7, 8)
+INSERTION = 1
+DELETION = (2, 3)
+
+_COMPLEMENT = str.maketrans("ACGTN", "TGCAN")
+
+
+def reverse_complement(sequence: str) -> str:
+    """Returns the other strand, read from its 5' end."""
+    return sequence.translate(_COMPLEMENT)[::-1]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """The best alignment of a query, in the query's orientation: positions on target belong to the strand it matches."""
+
+    contig: str
+    query_start: int
+    query_end: int
+    target: str
+    """The stretch of reference that is covered, reverse-complemented for a hit on the minus strand."""
+    cigar: tuple[tuple[int, int], ...]
+    """(length, operation) from the query's start to its end."""
+    query_length: int
+    matches: int
+    columns: int
+
+    @property
+    def identity(self) -> float:
+        """Matching columns over all columns."""
+        return self.matches / self.columns
+
+    @property
+    def aligned(self) -> float:
+        """Fraction of the query that is part of the alignment."""
+        return (self.query_end - self.query_start) / self.query_length
+
+    def columns_of(self, query: str) -> Iterator[tuple[int, int]]:
+        """Yields (query index, target index) of every column, -1 where that side has a gap."""
+        q, t = self.query_start, 0
+        for length, operation in self.cigar:
+            for _ in range(length):
+                if operation in MATCH:
+                    yield q, t
+                    q, t = q + 1, t + 1
+                elif operation == INSERTION:
+                    yield q, -1
+                    q += 1
+                else:
+                    yield -1, t
+                    t += 1
+
+
+class Reference:
+    """Sequences to align against (minimap2's map-ont parameters)."""
+
+    def __init__(self, contigs: dict[str, str]) -> None:
+        self._contigs = {name: sequence.upper() for name, sequence in contigs.items()}
+        self._aligners = {name: mappy.Aligner(seq=sequence, preset="map-ont") for name, sequence in self._contigs.items()}
+
+    @classmethod
+    def read(cls, path) -> Reference:
+        """Reads a FASTA file, gzipped or not."""
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such reference")
+        return cls({name: sequence for name, sequence, _ in mappy.fastx_read(str(path))})
+
+    def best(self, query: str) -> Hit | None:
+        """Returns the alignment with the most matches, or None."""
+        found = [(hit, name) for name, aligner in self._aligners.items() for hit in aligner.map(query) if hit.is_primary]
+        if not found:
+            return None
+        hit, name = max(found, key=lambda pair: pair[0].mlen)
+        target = self._contigs[name][hit.r_st : hit.r_en]
+        cigar = tuple((length, operation) for length, operation in hit.cigar)
+        if hit.strand < 0:
+            target, cigar = reverse_complement(target), cigar[::-1]
+        return Hit(name, hit.q_st, hit.q_en, target, cigar, len(query), hit.mlen, hit.blen)

@@ -1,0 +1,107 @@
+"""The model card: what a model is, what it was made from and how well it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .evaluation import Result, quality_bins
+from .manifest import Manifest
+from .recipe import Recipe
+
+
+def write_card(recipe: Recipe, judged: tuple[Manifest, list[Result]], folder: Path) -> None:
+    """Writes ``MODEL_CARD.md`` into the model's folder."""
+    manifest, results = judged
+    parts = [
+        _head(recipe, manifest, (folder / manifest.file).stat().st_size),
+        _accuracy(results),
+        _qualities(recipe, manifest, results),
+        _origin(recipe),
+        *(f"## {heading}\n\n{text.strip()}\n" for heading, text in recipe.notes.items()),
+    ]
+    (folder / "MODEL_CARD.md").write_text("\n".join(parts))
+
+
+def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
+    shape, training = recipe.shape, recipe.training
+    budget = f"{training.minutes:g} minutes of" if training.minutes else f"{training.steps} steps of"
+    start = f"the weights of {training.follows}" if training.follows else "random weights"
+    return f"""# {manifest.name} {manifest.version}
+
+{manifest.description}.
+
+| | |
+|---|---|
+| chemistry, sample rate | {manifest.chemistry.upper()}, {", ".join(f"{rate} Hz" for rate in manifest.sample_rates)} |
+| input | `{manifest.input}` float32 [N, 1, T], (raw - median) / (1.4826 MAD) over the read, within ±{manifest.clip:g}; T a multiple of {manifest.stride} |
+| output | `{manifest.output}` float32 [N, T/{manifest.stride}, 5], natural log-probabilities of blank, A, C, G, T (CTC) |
+| network | convolutions 1→{shape.stem} (9 wide) and {shape.stem}→{shape.width} (19 wide, stride {manifest.stride}), {shape.layers} LSTM layers of width {shape.width}, backwards and forwards in turn, each added to its input |
+| windows | {manifest.window} samples, {manifest.overlap} shared by neighbours |
+| file | {size / 1e6:.2f} MB, fp32, ONNX standard operators |
+| training | {budget} `basecall_train` on {training.threads} CPU threads, from {start} |
+"""
+
+
+def _accuracy(results: list[Result]) -> str:
+    rows = [
+        "| reads | aligned | identity mean | median | substitutions | insertions | deletions | in homopolymers |",
+        "|" + "---|" * 8,
+    ]
+    for r in results:
+        e = r.errors
+        n = e.columns
+        rows.append(
+            f"| {r.name} | {len(r.identities)} of {r.reads} | {_percent(np.mean(r.identities))} | {_percent(np.median(r.identities))} "
+            f"| {_percent(e.substitutions / n)} | {_percent(e.insertions / n)} | {_percent(e.deletions / n)} "
+            f"| +{_percent(e.homopolymer_insertions / n)} -{_percent(e.homopolymer_deletions / n)} |"
+        )
+    table = "\n".join(rows)
+    return f"""## Accuracy
+
+None of these reads was trained on. Calls are greedy (the best class of every frame) and aligned by minimap2 (map-ont). Identity is
+matches over alignment columns per read that aligns; errors are per column of all alignments. The last column counts insertions
+into and deletions from runs of three equal bases or more.
+
+{table}
+"""
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.2f} %"
+
+
+def _qualities(recipe: Recipe, manifest: Manifest, results: list[Result]) -> str:
+    fitted = [result for one, result in zip(recipe.evaluations, results, strict=True) if one.calibrate]
+    if not fitted:
+        return "## Base qualities\n\nNot calibrated.\n"
+    bins = quality_bins(fitted[0], manifest.quality_scale, manifest.quality_bias)
+    rows = "\n".join(f"| {b.predicted:.1f} | {b.observed:.1f} | {b.bases} |" for b in bins)
+    return f"""## Base qualities
+
+Q = {manifest.quality_scale:.2f} · (-10 log10(1 - p)) {manifest.quality_bias:+.2f}, p being the highest probability of the base in its frames.
+Fitted on {fitted[0].name}; a base is wrong if it is substituted or inserted.
+
+| predicted Q | observed Q | bases |
+|---|---|---|
+{rows}
+"""
+
+
+def _origin(recipe: Recipe) -> str:
+    rows = ["| use | data | licence |", "|---|---|---|"]
+    for source in recipe.sources:
+        truth = "truth: genome" if source.reference else "truth: calls" if source.calls else "teacher only"
+        rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")
+    for one in recipe.evaluations:
+        rows.append(f"| evaluation only | {one.citation or one.name} | {one.licence or 'unstated'} |")
+    rows.append(
+        f"| teacher | frame probabilities of {recipe.teacher.name} ({recipe.teacher_citation or 'uncited'}), none of its weights "
+        f"| {recipe.teacher_licence or 'unstated'} |"
+    )
+    table = "\n".join(rows)
+    return f"""## Where it comes from
+
+{table}
+"""

@@ -1,0 +1,180 @@
+"""Judging a model by aligning its calls to the genome that the reads came from."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from .alignment import Hit, Reference
+from .calling import Call, Model, greedy, raw_qualities
+from .manifest import Manifest
+from .recipe import Evaluation, Recipe
+from .signal import read_recording
+
+log = logging.getLogger(__name__)
+
+HOMOPOLYMER = 3
+"""Shortest run of equal bases in the reference that counts as a homopolymer."""
+MAX_BIN_QUALITY = 40
+
+
+@dataclass
+class Errors:
+    """Columns of alignments by kind."""
+
+    matches: int = 0
+    substitutions: int = 0
+    insertions: int = 0
+    deletions: int = 0
+    homopolymer_insertions: int = 0
+    """Inserted bases that lengthen a homopolymer."""
+    homopolymer_deletions: int = 0
+    """Deleted bases of a homopolymer."""
+
+    @property
+    def columns(self) -> int:
+        """All columns."""
+        return self.matches + self.substitutions + self.insertions + self.deletions
+
+    def add(self, call: str, hit: Hit) -> np.ndarray:
+        """Counts the columns of an alignment. Returns, for each base of the call, 1 right, 0 wrong, -1 not aligned."""
+        right = np.full(len(call), -1, np.int8)
+        runs = _run_lengths(hit.target)
+        last = -1
+        for q, t in hit.columns_of(call):
+            if q < 0:
+                self.deletions += 1
+                self.homopolymer_deletions += int(runs[t] >= HOMOPOLYMER)
+            elif t < 0:
+                self.insertions += 1
+                right[q] = 0
+                beside = (n for n in (last, last + 1) if 0 <= n < len(runs))
+                self.homopolymer_insertions += any(hit.target[n] == call[q] and runs[n] >= HOMOPOLYMER for n in beside)
+            else:
+                equal = call[q] == hit.target[t]
+                self.matches += equal
+                self.substitutions += not equal
+                right[q] = equal
+            last = t if t >= 0 else last
+        return right
+
+
+def _run_lengths(sequence: str) -> np.ndarray:
+    """Returns for every base the length of the run of equal bases that it is part of."""
+    codes = np.frombuffer(sequence.encode(), np.uint8)
+    begins = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+    lengths = np.diff(np.append(begins, len(codes)))
+    return np.repeat(lengths, lengths)
+
+
+@dataclass
+class Result:
+    """How a model does on one set of reads."""
+
+    name: str
+    reads: int = 0
+    samples: int = 0
+    bases: int = 0
+    seconds: float = 0.0
+    """Processor time in the network, windows and stitching, one thread."""
+    identities: list[float] = field(default_factory=list)
+    """Of the reads that align: matches over alignment columns."""
+    aligned: list[float] = field(default_factory=list)
+    """Of the reads that align: fraction of the called bases in the alignment."""
+    errors: Errors = field(default_factory=Errors)
+    probabilities: list[np.ndarray] = field(default_factory=list)
+    """Mean probabilities of the aligned bases, by read."""
+    right: list[np.ndarray] = field(default_factory=list)
+    """Whether each of those bases matches."""
+
+    def add(self, call: Call, reference: Reference) -> None:
+        """Counts one read's call."""
+        self.reads += 1
+        self.bases += len(call.bases)
+        hit = reference.best(call.bases) if call.bases else None
+        if hit is None:
+            return
+        self.identities.append(hit.identity)
+        self.aligned.append(hit.aligned)
+        right = self.errors.add(call.bases, hit)
+        self.probabilities.append(call.probabilities[right >= 0])
+        self.right.append(right[right >= 0])
+
+    def summary(self) -> str:
+        """Returns one line."""
+        return (
+            f"{self.name}: {len(self.identities)} of {self.reads} reads align, identity mean {np.mean(self.identities):.4f} "
+            f"median {np.median(self.identities):.4f}, aligned {np.mean(self.aligned):.3f}, "
+            f"{self.samples / self.seconds:.3g} samples/s"
+        )
+
+
+def evaluate(model: Model, evaluation: Evaluation, data: Path) -> Result:
+    """Calls (greedily) and aligns the reads of one evaluation set."""
+    reference = Reference.read(data / evaluation.reference)
+    result = Result(evaluation.name)
+    for read in read_recording(data / evaluation.recordings):
+        begun = time.process_time()
+        posteriors = model.posteriors(read.raw)
+        result.seconds += time.process_time() - begun
+        result.samples += len(read.raw)
+        result.add(greedy(posteriors, model.manifest.labels), reference)
+    if not result.identities:
+        raise ValueError(f"{data / evaluation.recordings}: no read aligns to {evaluation.reference}")
+    log.info("%s", result.summary())
+    return result
+
+
+@dataclass(frozen=True)
+class QualityBin:
+    """Bases of similar predicted quality: their number, mean prediction and observed quality (Phred)."""
+
+    bases: int
+    predicted: float
+    observed: float
+
+
+def quality_bins(result: Result, scale: float = 1.0, bias: float = 0.0, width: int = 2) -> list[QualityBin]:
+    """Groups the aligned bases by predicted quality. Bins of fewer than 200 bases are left out.
+
+    Errors of a base are substitutions and insertions; a deletion has no base to blame.
+    """
+    predicted = scale * raw_qualities(np.concatenate(result.probabilities)) + bias
+    right = np.concatenate(result.right)
+    bins = []
+    for low in range(0, MAX_BIN_QUALITY, width):
+        inside = (predicted >= low) & (predicted < low + width)
+        if inside.sum() >= 200:
+            error = max(1 - right[inside].mean(), 0.5 / inside.sum())
+            bins.append(QualityBin(int(inside.sum()), float(predicted[inside].mean()), float(-10 * np.log10(error))))
+    return bins
+
+
+def fit_qualities(result: Result) -> tuple[float, float]:
+    """Returns scale and bias of the line through the bins of :func:`quality_bins`, weighted by their bases."""
+    bins = quality_bins(result)
+    if len(bins) < 2:
+        raise ValueError(f"{result.name}: too few aligned bases to calibrate qualities")
+    weight = np.sqrt([b.bases for b in bins])
+    scale, bias = np.polyfit([b.predicted for b in bins], [b.observed for b in bins], 1, w=weight)
+    return float(scale), float(bias)
+
+
+def evaluate_recipe(recipe: Recipe, data: Path, folder: Path) -> tuple[Manifest, list[Result]]:
+    """Judges the model in folder on the recipe's evaluation sets, and calibrates it.
+
+    The calibrated manifest replaces the one in the folder.
+    """
+    model = Model.open(folder)
+    results = [evaluate(model, one, data) for one in recipe.evaluations]
+    chosen = [result for one, result in zip(recipe.evaluations, results, strict=True) if one.calibrate]
+    manifest = model.manifest
+    if chosen:
+        scale, bias = fit_qualities(chosen[0])
+        manifest = replace(manifest, quality_scale=round(scale, 4), quality_bias=round(bias, 4))
+        manifest.write(folder)
+    return manifest, results

@@ -1,0 +1,103 @@
+"""Writing a network as an ONNX graph of standard operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from .network import STRIDE, Basecaller, runs_backwards
+
+OPSET = 17
+
+
+def to_onnx(network: Basecaller) -> onnx.ModelProto:
+    """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/3,5], natural log-probabilities.
+
+    It is built by hand rather than traced: every LSTM stays one operator with its direction as an attribute (a traced
+    flip becomes a gather) and the same weights always give the same bytes. No clipping or peepholes, so that CPU and
+    CUDA execution providers both run it.
+    """
+    nodes: list[onnx.NodeProto] = []
+    constants: list[onnx.TensorProto] = []
+    weights = {name: tensor.detach().cpu().float().numpy() for name, tensor in network.state_dict().items()}
+
+    def constant(name: str, value: np.ndarray) -> str:
+        constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def node(kind: str, inputs: list[str], output: str, **attributes) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+        return output
+
+    def convolution(name: str, source: str, stride: int, padding: int) -> str:
+        kernel = constant(f"{name}.weight", weights[f"{name}.weight"])
+        bias = constant(f"{name}.bias", weights[f"{name}.bias"])
+        linear = node("Conv", [source, kernel, bias], name, strides=[stride], pads=[padding, padding])
+        gate = node("Sigmoid", [linear], f"{name}.gate")
+        return node("Mul", [linear, gate], f"{name}.silu")
+
+    x = convolution("stem", "signal", 1, network.stem.padding[0])
+    x = convolution("down", x, STRIDE, network.down.padding[0])
+    x = node("Transpose", [x], "frames", perm=[2, 0, 1])
+    direction_axis = constant("direction_axis", np.array([1], np.int64))
+    width = network.shape.width
+    for i in range(network.shape.layers):
+        name = f"lstm.{i}"
+        w, r, b_in, b_rec = (
+            _gates(weights[f"{name}.{part}_l0"], width) for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        y = node(
+            "LSTM",
+            [
+                x,
+                constant(f"{name}.W", w[None]),
+                constant(f"{name}.R", r[None]),
+                constant(f"{name}.B", np.concatenate([b_in, b_rec])[None]),
+            ],
+            name,
+            hidden_size=width,
+            direction="reverse" if runs_backwards(i) else "forward",
+        )
+        y = node("Squeeze", [y, direction_axis], f"{name}.states")
+        x = node("Add", [x, y], f"{name}.sum")
+    x = node("MatMul", [x, constant("head.weight", weights["head.weight"].T)], "head")
+    x = node("Add", [x, constant("head.bias", weights["head.bias"])], "logits")
+    x = node("LogSoftmax", [x], "log_probabilities", axis=-1)
+    node("Transpose", [x], "scores", perm=[1, 0, 2])
+
+    classes = weights["head.bias"].shape[0]
+    graph = helper.make_graph(
+        nodes,
+        "basecaller",
+        [helper.make_tensor_value_info("signal", TensorProto.FLOAT, ["N", 1, "T"])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["N", "frames", classes])],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8, producer_name="porestream")
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _gates(block: np.ndarray, width: int) -> np.ndarray:
+    """Reorders LSTM gates from PyTorch's input, forget, cell, output to ONNX's input, output, forget, cell."""
+    i, f, c, o = (block[k * width : (k + 1) * width] for k in range(4))
+    return np.concatenate([i, o, f, c])
+
+
+def write(network: Basecaller, path: Path) -> None:
+    """Exports network to path after checking that ONNX Runtime agrees with PyTorch to 1e-4."""
+    import onnxruntime
+
+    model = to_onnx(network.eval()).SerializeToString()
+    signal = torch.randn(2, 1, 150 * STRIDE, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = network(signal).log_softmax(-1).permute(1, 0, 2).numpy()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    difference = np.abs(session.run(["scores"], {"signal": signal.numpy()})[0] - expected).max()
+    if difference > 1e-4:
+        raise RuntimeError(f"exported graph differs from the network by {difference:.2e}")
+    path.write_bytes(model)

@@ -1,0 +1,142 @@
+"""The manifest beside a model: all that a caller needs to know about its network."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+ALPHABET = ("", "A", "C", "G", "T")
+"""Classes of a frame, the CTC blank first."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How to feed a network and read its scores. Lengths are in samples unless said otherwise."""
+
+    name: str
+    version: str
+    description: str
+    chemistry: str
+    sample_rates: tuple[int, ...]
+    stride: int
+    """Samples per output frame."""
+    window: int
+    """Samples given to the network at once; a multiple of stride."""
+    overlap: int
+    """Samples that neighbouring windows share; a multiple of 2 stride, so that both are cut at its middle."""
+    file: str = "model.onnx"
+    sha256: str = ""
+    input: str = "signal"
+    output: str = "scores"
+    output_layout: str = "NTC"
+    scores: str = "log_probabilities"
+    clip: float = 5.0
+    """Limit of the normalised signal, 0 for none."""
+    beam_width: int = 5
+    beam_cut: float = 0.1
+    quality_scale: float = 1.0
+    quality_bias: float = 0.0
+    labels: tuple[str, ...] = field(default=ALPHABET)
+
+    def __post_init__(self) -> None:
+        if self.window % self.stride:
+            raise ValueError(f"{self.name}: window of {self.window} samples is not a multiple of stride {self.stride}")
+        if self.overlap % (2 * self.stride) or not 0 <= self.overlap < self.window:
+            raise ValueError(
+                f"{self.name}: overlap of {self.overlap} samples is not a multiple of {2 * self.stride} below the window"
+            )
+        if self.output_layout not in ("NTC", "TNC"):
+            raise ValueError(f"{self.name}: output layout {self.output_layout!r} is neither NTC nor TNC")
+        if self.scores not in ("log_probabilities", "logits"):
+            raise ValueError(f"{self.name}: scores {self.scores!r} are neither log_probabilities nor logits")
+
+    def to_toml(self) -> str:
+        """Renders the manifest; :meth:`load` reads it back unchanged."""
+
+        def quoted(text: str) -> str:
+            return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+        return f"""format = 1
+name = {quoted(self.name)}
+version = {quoted(self.version)}
+description = {quoted(self.description)}
+chemistry = {quoted(self.chemistry)}
+sample_rates = [{", ".join(map(str, self.sample_rates))}]
+
+[network]
+file = {quoted(self.file)}
+sha256 = {quoted(self.sha256)}
+input = {quoted(self.input)}            # float32 [N,1,T]
+output = {quoted(self.output)}           # float32 [N,T/stride,C] (NTC) or [T/stride,N,C] (TNC)
+output_layout = {quoted(self.output_layout)}
+scores = {quoted(self.scores)}
+stride = {self.stride}                  # samples per output frame
+
+[normalisation]
+method = "med_mad"          # (raw - median) / (1.4826 MAD), over the read
+clip = {self.clip}                  # limit of the normalised signal, 0 for none
+
+[window]
+samples = {self.window}
+overlap = {self.overlap}               # samples shared by neighbours, which are cut at its middle
+
+[decoder]
+type = "ctc"
+labels = [{", ".join(map(quoted, self.labels))}]   # the first is the blank
+beam_width = {self.beam_width}
+beam_cut = {self.beam_cut}              # classes of lower probability are not followed
+
+[qualities]
+# Q = scale * -10 log10(1 - p) + bias, p the highest probability of the emitted base in its frames
+scale = {self.quality_scale:.4f}
+bias = {self.quality_bias:.4f}
+"""
+
+    @classmethod
+    def load(cls, path: Path) -> Manifest:
+        """Reads a manifest file."""
+        with path.open("rb") as stream:
+            table = tomllib.load(stream)
+        try:
+            return cls.from_table(table)
+        except KeyError as missing:
+            raise ValueError(f"{path}: key {missing} is missing") from missing
+
+    @classmethod
+    def from_table(cls, table: dict) -> Manifest:
+        """Builds a manifest from its parsed TOML."""
+        if table["format"] != 1 or table["decoder"]["type"] != "ctc" or table["normalisation"]["method"] != "med_mad":
+            raise ValueError("only format 1 with med_mad normalisation and a ctc decoder is known here")
+        network, window, decoder = table["network"], table["window"], table["decoder"]
+        return cls(
+            name=table["name"],
+            version=table["version"],
+            description=table["description"],
+            chemistry=table["chemistry"],
+            sample_rates=tuple(table["sample_rates"]),
+            stride=network["stride"],
+            window=window["samples"],
+            overlap=window["overlap"],
+            file=network["file"],
+            sha256=network["sha256"],
+            input=network["input"],
+            output=network["output"],
+            output_layout=network["output_layout"],
+            scores=network["scores"],
+            clip=table["normalisation"]["clip"],
+            beam_width=decoder["beam_width"],
+            beam_cut=decoder["beam_cut"],
+            quality_scale=table["qualities"]["scale"],
+            quality_bias=table["qualities"]["bias"],
+            labels=tuple(decoder["labels"]),
+        )
+
+    def sealed(self, folder: Path) -> Manifest:
+        """Returns the manifest with the digest of the network file in folder."""
+        return replace(self, sha256=hashlib.sha256((folder / self.file).read_bytes()).hexdigest())
+
+    def write(self, folder: Path) -> None:
+        """Writes ``manifest.toml`` into the model's folder."""
+        (folder / "manifest.toml").write_text(self.to_toml())

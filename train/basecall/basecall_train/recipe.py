@@ -1,0 +1,162 @@
+"""Recipes: everything that decides what a model becomes, in one TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .manifest import Manifest
+from .network import STRIDE, Shape
+
+
+@dataclass(frozen=True)
+class Source:
+    """Recordings to learn from. Paths are relative to the data folder."""
+
+    name: str
+    recordings: str
+    share: float
+    """Part of the chunks that are drawn from here; shares need not add up to one."""
+    reference: str = ""
+    """FASTA of the genome under the reads."""
+    calls: str = ""
+    """FASTQ of more accurate calls of the same reads, by read id: the truth where no genome is trusted."""
+    truth_weight: float = 0.5
+    """Weight of the targets conditioned on the truth against the teacher's own."""
+    citation: str = ""
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        if self.reference and self.calls:
+            raise ValueError(f"source {self.name}: a truth is either a reference or calls, not both")
+        if self.share <= 0 or not 0 <= self.truth_weight <= 1:
+            raise ValueError(f"source {self.name}: share must be positive and truth_weight within 0..1")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Recordings to judge by. They are never trained on."""
+
+    name: str
+    recordings: str
+    reference: str
+    citation: str = ""
+    licence: str = ""
+    calibrate: bool = False
+    """Whether base qualities are fitted on these reads."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to learn. The budget is given in minutes of wall clock or in steps."""
+
+    minutes: float = 0
+    steps: int = 0
+    follows: str = ""
+    """What the start checkpoint was made with, for the card; empty: random weights."""
+    seed: int = 1
+    batch: int = 16
+    chunk: int = 1800
+    """Samples per chunk."""
+    border: int = 12
+    """Frames at either end of a chunk whose loss does not count: their context is cut off."""
+    ctc: float = 0.0
+    """Weight of a CTC loss against the frame loss, in chunks whose true bases are all known."""
+    ctc_start: float = 0.5
+    """Part of the budget before which only the frame loss counts."""
+    learning_rate: float = 4e-3
+    warmup: int = 200
+    """Steps over which the rate rises from zero."""
+    decay: float = 0.65
+    """Last part of the budget over which the rate falls linearly to zero."""
+    weight_decay: float = 0.02
+    average: float = 0.998
+    """Decay per step of the averaged weights, which are what is exported."""
+    threads: int = 2
+    parts: int = 4
+    """Pieces of a batch, worked on by the threads. Part of the recipe: it fixes the order of summation."""
+
+    def __post_init__(self) -> None:
+        if (self.minutes > 0) == (self.steps > 0):
+            raise ValueError("training: give either minutes or steps")
+        if self.batch % self.parts or self.chunk % STRIDE or self.chunk // STRIDE <= 2 * self.border:
+            raise ValueError("training: parts must divide batch, chunk be a multiple of the stride and exceed its borders")
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Standard deviations of what is done to a chunk, in units of normalised signal."""
+
+    scale: float = 0.05
+    shift: float = 0.06
+    drift: float = 0.04
+    """Linear change from the middle of the chunk to its end."""
+    noise: float = 0.08
+    """Largest standard deviation of white noise; each chunk draws its own."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A parsed recipe file."""
+
+    manifest: Manifest
+    shape: Shape
+    training: Training
+    augmentation: Augmentation
+    teacher_file: str
+    teacher: Manifest
+    sources: tuple[Source, ...]
+    evaluations: tuple[Evaluation, ...]
+    teacher_citation: str = ""
+    teacher_licence: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+    """Sections of the model card by heading."""
+
+    @classmethod
+    def load(cls, path: Path) -> Recipe:
+        """Reads and checks a recipe."""
+        with path.open("rb") as stream:
+            table = tomllib.load(stream)
+        try:
+            model, teacher = table["model"], table["teacher"]
+            return cls(
+                manifest=Manifest(
+                    name=model["name"],
+                    version=model["version"],
+                    description=model["description"],
+                    chemistry=model["chemistry"],
+                    sample_rates=tuple(model["sample_rates"]),
+                    stride=STRIDE,
+                    window=model["window"],
+                    overlap=model["overlap"],
+                ),
+                shape=Shape(**table.get("network", {})),
+                training=Training(**table["training"]),
+                augmentation=Augmentation(**table.get("augmentation", {})),
+                teacher_file=teacher["file"],
+                teacher=Manifest(
+                    name=teacher["name"],
+                    version="",
+                    description="",
+                    chemistry=model["chemistry"],
+                    sample_rates=tuple(model["sample_rates"]),
+                    stride=STRIDE,
+                    window=teacher["window"],
+                    overlap=teacher["overlap"],
+                    input=teacher["input"],
+                    output=teacher["output"],
+                    output_layout=teacher["output_layout"],
+                    scores=teacher["scores"],
+                    clip=teacher["clip"],
+                ),
+                sources=tuple(Source(**source) for source in table["source"]),
+                evaluations=tuple(Evaluation(**one) for one in table.get("evaluation", [])),
+                teacher_citation=teacher.get("citation", ""),
+                teacher_licence=teacher.get("licence", ""),
+                notes=table.get("notes", {}),
+            )
+        except KeyError as missing:
+            raise ValueError(f"{path}: key {missing} is missing") from missing
+        except (TypeError, ValueError) as fault:
+            raise ValueError(f"{path}: {fault}") from fault

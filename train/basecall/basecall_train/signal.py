@@ -1,0 +1,59 @@
+"""Reading recordings and normalising their current."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+MAD_TO_SIGMA = 1.4826
+"""Standard deviation of a normal distribution per median absolute deviation."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """One recorded read: its id and its samples as the converter's integers."""
+
+    id: str
+    raw: np.ndarray
+
+
+def read_recording(path: Path) -> Iterator[Read]:
+    """Yields the reads of a BLOW5/SLOW5 or POD5 file in file order."""
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such recording")
+    if suffix in (".blow5", ".slow5"):
+        import pyslow5
+
+        recording = pyslow5.Open(str(path), "r")
+        try:
+            for record in recording.seq_reads():
+                yield Read(record["read_id"], record["signal"])
+        finally:
+            recording.close()
+    elif suffix == ".pod5":
+        import pod5
+
+        with pod5.Reader(path) as recording:
+            for record in recording.reads():
+                yield Read(str(record.read_id), record.signal)
+    else:
+        raise ValueError(f"{path}: recordings are .blow5, .slow5 or .pod5 files")
+
+
+def normalise(raw: np.ndarray, clip: float) -> np.ndarray:
+    """Returns (raw - median) / (1.4826 MAD) as float32, limited to ±clip (0: unlimited).
+
+    The calibration to picoamperes is affine and therefore cancels out. A signal without any spread has nothing to call
+    and is refused.
+    """
+    current = raw.astype(np.float32)
+    median = np.median(current)
+    spread = MAD_TO_SIGMA * np.median(np.abs(current - median))
+    if spread == 0:
+        raise ValueError("signal has a median absolute deviation of zero")
+    scaled = (current - median) / np.float32(spread)
+    return np.clip(scaled, -clip, clip) if clip > 0 else scaled

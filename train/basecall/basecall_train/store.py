@@ -1,0 +1,160 @@
+"""Prepared training data: normalised signal and frame targets as flat arrays, and the drawing of chunks from them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import mappy
+import numpy as np
+import torch
+
+from .alignment import Reference
+from .calling import Model
+from .network import STRIDE
+from .recipe import Augmentation, Recipe, Source, Training
+from .signal import normalise, read_recording
+from .targets import UNKNOWN, condition
+
+log = logging.getLogger(__name__)
+
+DESCRIPTION = "source.json"
+"""File that says what a prepared folder was made from."""
+
+
+def prepare(recipe: Recipe, data: Path, store: Path) -> None:
+    """Runs the teacher over every source and writes ``STORE/SOURCE/{signal,targets,bases,lengths}.npy``.
+
+    A source that is already there for the same description is kept.
+    """
+    teacher = Model(data / recipe.teacher_file, recipe.teacher)
+    for source in recipe.sources:
+        folder = store / source.name
+        if _is_prepared(recipe, source, folder):
+            log.info("%s: already prepared", source.name)
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / DESCRIPTION).unlink(missing_ok=True)
+        _prepare_source(source, recipe.manifest.clip, teacher, data, folder)
+        # Written last: its presence says that the arrays are whole.
+        (folder / DESCRIPTION).write_text(json.dumps(_description(recipe, source), indent=1))
+
+
+def _description(recipe: Recipe, source: Source) -> dict:
+    """Returns all that the prepared arrays depend on."""
+    described = asdict(source)
+    for irrelevant in ("share", "citation", "licence"):
+        del described[irrelevant]
+    return described | {"teacher": recipe.teacher_file, "clip": recipe.manifest.clip}
+
+
+def _is_prepared(recipe: Recipe, source: Source, folder: Path) -> bool:
+    path = folder / DESCRIPTION
+    return path.is_file() and json.loads(path.read_text()) == _description(recipe, source)
+
+
+def _prepare_source(source: Source, clip: float, teacher: Model, data: Path, folder: Path) -> None:
+    genome = Reference.read(data / source.reference) if source.reference else None
+    calls = {name: bases for name, bases, _ in mappy.fastx_read(str(data / source.calls))} if source.calls else {}
+    signals: list[np.ndarray] = []
+    targets: list[np.ndarray] = []
+    bases: list[np.ndarray] = []
+    for read in read_recording(data / source.recordings):
+        try:
+            posteriors = teacher.posteriors(read.raw)
+        except ValueError as fault:
+            raise ValueError(f"{data / source.recordings}: read {read.id}: {fault}") from fault
+        truth = genome or (Reference({read.id: calls[read.id]}) if read.id in calls else None)
+        conditioned = condition(posteriors, truth)
+        weight = source.truth_weight
+        targets.append(((1 - weight) * posteriors + weight * conditioned.targets).astype(np.float16))
+        bases.append(conditioned.bases)
+        signals.append(normalise(read.raw, clip)[: len(posteriors) * STRIDE].astype(np.float16))
+    lengths = np.array([len(s) for s in signals])
+    np.save(folder / "signal.npy", np.concatenate(signals))
+    np.save(folder / "targets.npy", np.concatenate(targets))
+    np.save(folder / "bases.npy", np.concatenate(bases))
+    np.save(folder / "lengths.npy", lengths)
+    known = np.mean(np.concatenate(bases) != UNKNOWN)
+    log.info(
+        "%s: %d reads, %d samples, truth for %.0f %% of the frames",
+        source.name, len(lengths), lengths.sum(), 100 * known,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Chunks: signal [N, 1, T], target distributions [T/3, N, classes] and the true bases emitted in each frame [N, T/3]."""
+
+    signal: torch.Tensor
+    targets: torch.Tensor
+    bases: np.ndarray
+
+
+class Sampler:
+    """Draws batches. A batch depends on the seed and the step alone, so a resumed run sees what an unbroken one would."""
+
+    def __init__(self, recipe: Recipe, store: Path) -> None:
+        self._training = recipe.training
+        self._augmentation = recipe.augmentation
+        for source in recipe.sources:
+            if not _is_prepared(recipe, source, store / source.name):
+                raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
+        self._sources = [_Chunks(store / source.name, recipe.training.chunk) for source in recipe.sources]
+        shares = np.array([source.share for source in recipe.sources])
+        self._shares = shares / shares.sum()
+
+    def batch(self, step: int) -> Batch:
+        """Returns the batch of a step."""
+        training: Training = self._training
+        rng = np.random.default_rng((training.seed, step))
+        frames = training.chunk // STRIDE
+        signal = np.empty((training.batch, 1, training.chunk), np.float32)
+        targets = np.empty((frames, training.batch, self._sources[0].classes), np.float32)
+        bases = np.empty((training.batch, frames), np.uint8)
+        for n in range(training.batch):
+            source = self._sources[rng.choice(len(self._sources), p=self._shares)]
+            chunk, targets[:, n], bases[n] = source.draw(rng)
+            signal[n, 0] = augment(chunk, self._augmentation, rng)
+        return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
+
+
+def augment(chunk: np.ndarray, how: Augmentation, rng: np.random.Generator) -> np.ndarray:
+    """Returns the chunk as a slightly different pore, amplifier and read would have given it."""
+    scale, shift, drift = rng.standard_normal(3) * (how.scale, how.shift, how.drift)
+    trend = np.linspace(-1, 1, len(chunk), dtype=np.float32)
+    noise = rng.standard_normal(len(chunk), dtype=np.float32) * np.float32(rng.random() * how.noise)
+    return chunk * np.float32(1 + scale) + np.float32(shift) + np.float32(drift) * trend + noise
+
+
+class _Chunks:
+    """One prepared source, read through memory maps."""
+
+    def __init__(self, folder: Path, samples: int) -> None:
+        self._signal = np.load(folder / "signal.npy", mmap_mode="r")
+        self._targets = np.load(folder / "targets.npy", mmap_mode="r")
+        self._bases = np.load(folder / "bases.npy", mmap_mode="r")
+        lengths = np.load(folder / "lengths.npy")
+        begins = np.cumsum(lengths) - lengths
+        places = (lengths - samples) // STRIDE + 1
+        usable = places > 0
+        if not usable.any():
+            raise ValueError(f"{folder}: no read has {samples} samples")
+        self._begins, self._places = begins[usable], np.cumsum(places[usable])
+        self._samples = samples
+        self.classes = self._targets.shape[1]
+
+    def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns signal, targets and bases of a chunk, every place in every read being equally likely."""
+        place = rng.integers(self._places[-1])
+        read = np.searchsorted(self._places, place, side="right")
+        within = place - (self._places[read - 1] if read else 0)
+        first = self._begins[read] + within * STRIDE
+        frames = slice(first // STRIDE, (first + self._samples) // STRIDE)
+        return (
+            self._signal[first : first + self._samples].astype(np.float32),
+            self._targets[frames].astype(np.float32),
+            self._bases[frames],
+        )

@@ -1,0 +1,155 @@
+"""What a network should say in every frame of a read.
+
+The teacher, any basecaller with the same stride, gives a distribution over the classes for every frame. Where the true sequence
+under a read is known, those distributions are conditioned on it: between two frames in which the teacher's calls agree with the
+truth, the CTC forward-backward algorithm (Graves et al. 2006, eq. 16) gives the probability of each class in each frame given
+that the frames together spell the true bases. The teacher then only decides *when* a base passes, the truth decides *which*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from .alignment import Hit, Reference
+from .calling import Call, greedy
+from .manifest import ALPHABET
+
+MIN_ALIGNED = 0.90
+"""Reads of which less is aligned get no truth: chimeras, adapters, wrong references."""
+MIN_IDENTITY = 0.80
+"""Reads whose teacher calls agree less get no truth: their anchors cannot be trusted."""
+SEGMENT_FRAMES = 200
+"""Length at which a segment ends at the next anchor. Short segments keep mistakes local and the lattice small."""
+MAX_SEGMENT_FRAMES = 600
+ANCHOR_RUN = 5
+"""Equal columns in a row whose middle counts as an anchor."""
+FLOOR = 1e-4
+"""Probability added to every class, so that the truth is possible where the teacher excludes it."""
+MAX_EXCESS = 0.6
+"""Loss per frame above the teacher's best path beyond which a segment's truth is not believed."""
+UNKNOWN = 255
+"""Mark of a frame without a truth."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of frames [begin, end) and the classes that it spells."""
+
+    begin: int
+    end: int
+    classes: np.ndarray
+
+
+def anchors(call: Call, hit: Hit) -> Iterator[tuple[int, int]]:
+    """Yields (frame, target index) for called bases amid ANCHOR_RUN equal columns."""
+    run = 0
+    for q, t in hit.columns_of(call.bases):
+        run = run + 1 if q >= 0 and t >= 0 and call.bases[q] == hit.target[t] else 0
+        if run >= ANCHOR_RUN:
+            back = ANCHOR_RUN // 2
+            yield int(call.frames[q - back]), t - back
+
+
+def segments(call: Call, hit: Hit) -> list[Segment]:
+    """Cuts an aligned call into segments between anchors."""
+    codes = np.array([ALPHABET.index(base) if base in "ACGT" else 0 for base in hit.target])
+    found: list[Segment] = []
+    begin: tuple[int, int] | None = None
+    for frame, position in anchors(call, hit):
+        if begin is None:
+            begin = frame, position
+        elif frame - begin[0] >= SEGMENT_FRAMES:
+            classes = codes[begin[1] : position]
+            # One frame in ten is left for the blanks that CTC needs between equal bases.
+            if frame - begin[0] <= MAX_SEGMENT_FRAMES and 0 < len(classes) * 1.1 <= frame - begin[0] and classes.all():
+                found.append(Segment(begin[0], frame, classes))
+            begin = frame, position
+    return found
+
+
+def occupancy(posteriors: list[np.ndarray], spelled: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+    """Conditions posteriors [T, classes] on spelling the given classes.
+
+    Returns the conditioned distributions and, per item, the loss per frame in excess of the best unconditioned path.
+    """
+    lengths = [len(p) for p in posteriors]
+    scores = torch.full((max(lengths), len(posteriors), len(ALPHABET)), -20.0)
+    for i, p in enumerate(posteriors):
+        p = p.astype(np.float32) + FLOOR
+        scores[: len(p), i] = torch.from_numpy(np.log(p / p.sum(-1, keepdims=True)))
+    scores.requires_grad_(True)
+    loss = F.ctc_loss(
+        scores,
+        torch.from_numpy(np.concatenate(spelled)),
+        torch.tensor(lengths),
+        torch.tensor([len(s) for s in spelled]),
+        reduction="none",
+    )
+    # PyTorch's gradient of the CTC loss is exp(scores) - occupancy: that of the logits in front of a log-softmax.
+    (gradient,) = torch.autograd.grad(loss.sum(), scores)
+    given = scores.detach()
+    conditioned = (given.exp() - gradient).clamp_(0, 1).numpy()
+    best = np.array([-given[:length, i].max(-1).values.sum().item() for i, length in enumerate(lengths)])
+    excess = (loss.detach().numpy() - best) / np.array(lengths)
+    return [conditioned[:length, i] for i, length in enumerate(lengths)], excess
+
+
+def emission_frames(conditioned: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Returns the most likely frame of each class when all are emitted in order, one frame each (Viterbi)."""
+    gain = np.log(conditioned[:, classes] + FLOOR)
+    frames, bases = gain.shape
+    best = np.full(bases + 1, -np.inf)
+    best[0] = 0.0
+    emits = np.empty((frames, bases), bool)
+    for t in range(frames):
+        moved = best[:-1] + gain[t]
+        emits[t] = moved > best[1:]
+        best[1:] = np.maximum(best[1:], moved)
+    found = np.empty(bases, np.int64)
+    k = bases
+    for t in range(frames - 1, -1, -1):
+        if k and emits[t, k - 1]:
+            k -= 1
+            found[k] = t
+    return found
+
+
+@dataclass(frozen=True)
+class Conditioned:
+    """A read's frames given the truth: the distributions, and the true base that each frame emits."""
+
+    targets: np.ndarray
+    """[T, classes]; the teacher's where there is no truth."""
+    bases: np.ndarray
+    """[T] uint8: a class, 0 where no base is emitted, UNKNOWN where there is no truth."""
+
+    @property
+    def known(self) -> int:
+        """Number of frames with a truth."""
+        return int((self.bases != UNKNOWN).sum())
+
+
+def condition(posteriors: np.ndarray, truth: Reference | None) -> Conditioned:
+    """Conditions the teacher's posteriors [T, classes] of a read on the truth wherever that is believed."""
+    targets, bases = posteriors.copy(), np.full(len(posteriors), UNKNOWN, np.uint8)
+    result = Conditioned(targets, bases)
+    call = greedy(posteriors, ALPHABET)
+    hit = truth.best(call.bases) if truth and call.bases else None
+    if hit is None or hit.aligned < MIN_ALIGNED or hit.identity < MIN_IDENTITY:
+        return result
+    parts = segments(call, hit)
+    if not parts:
+        return result
+    distributions, excess = occupancy([posteriors[s.begin : s.end] for s in parts], [s.classes for s in parts])
+    for segment, distribution, loss in zip(parts, distributions, excess, strict=True):
+        if loss < MAX_EXCESS:
+            targets[segment.begin : segment.end] = distribution
+            emitted = np.zeros(segment.end - segment.begin, np.uint8)
+            emitted[emission_frames(distribution, segment.classes)] = segment.classes
+            bases[segment.begin : segment.end] = emitted
+    return result

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from basecall_train.alignment import Hit, Reference, reverse_complement
+from basecall_train.calling import Call
+from basecall_train.evaluation import Errors, Result, fit_qualities, quality_bins
+
+
+@pytest.mark.parametrize("strand", [1, -1])
+def test_columns_spell_query_and_target(world, strand):
+    piece = world.genome[1000:1600]
+    query = piece[:200] + "ACGTTGCA" + piece[200:400] + piece[403:]
+    query = query if strand > 0 else reverse_complement(query)
+    hit = Reference({"genome": world.genome}).best(query)
+    columns = list(hit.columns_of(query))
+    assert "".join(query[q] for q, _ in columns if q >= 0) == query[hit.query_start : hit.query_end]
+    assert "".join(hit.target[t] for _, t in columns if t >= 0) == hit.target
+    assert sum(q >= 0 and t >= 0 and query[q] == hit.target[t] for q, t in columns) == hit.matches
+    assert len(columns) == hit.columns
+    assert hit.target in (world.genome if strand > 0 else reverse_complement(world.genome))
+
+
+def test_no_hit_for_a_strange_sequence(world):
+    assert Reference({"genome": world.genome}).best("AC" * 300) is None
+
+
+def hit_of(query: str, target: str, cigar: list[tuple[int, int]]) -> Hit:
+    return Hit("c", 0, len(query), target, tuple(cigar), len(query), 0, 1)
+
+
+@pytest.mark.parametrize(
+    "query, target, cigar, expected",
+    [
+        ("ACGT", "ACGT", [(4, 0)], Errors(4)),
+        ("ACGT", "ATGT", [(4, 0)], Errors(3, substitutions=1)),
+        ("AGT", "ACGT", [(1, 0), (1, 2), (2, 0)], Errors(3, deletions=1)),
+        ("CAAT", "CAAAT", [(2, 0), (1, 2), (2, 0)], Errors(4, deletions=1, homopolymer_deletions=1)),
+        ("CAAAAT", "CAAAT", [(1, 0), (1, 1), (4, 0)], Errors(5, insertions=1, homopolymer_insertions=1)),
+        ("CAAAGT", "CAAAT", [(4, 0), (1, 1), (1, 0)], Errors(5, insertions=1)),
+        ("CAAAAT", "CAAAT", [(4, 0), (1, 1), (1, 0)], Errors(5, insertions=1, homopolymer_insertions=1)),
+    ],
+)
+def test_errors_are_told_apart(query, target, cigar, expected):
+    errors = Errors()
+    errors.add(query, hit_of(query, target, cigar))
+    assert errors == expected
+
+
+def test_right_and_wrong_bases():
+    query, target = "GACTTG", "ACTG"
+    hit = Hit("c", 1, 6, target, ((3, 0), (1, 1), (1, 0)), 6, 4, 5)
+    assert list(Errors().add(query, hit)) == [-1, 1, 1, 1, 0, 1]
+
+
+def test_quality_calibration_recovers_the_truth():
+    rng = np.random.default_rng(0)
+    result = Result("simulated")
+    claimed = rng.uniform(2, 30, 200_000)
+    truth = 0.7 * claimed + 3
+    result.probabilities.append(1 - 10 ** (-claimed / 10))
+    result.right.append((rng.random(len(claimed)) > 10 ** (-truth / 10)).astype(np.int8))
+    scale, bias = fit_qualities(result)
+    assert scale == pytest.approx(0.7, abs=0.05) and bias == pytest.approx(3, abs=0.7)
+    assert all(abs(b.predicted - b.observed) < 1 for b in quality_bins(result, scale, bias) if b.bases > 5000)
+
+
+def test_a_read_that_does_not_align_counts_as_a_read(world):
+    result = Result("r")
+    result.add(Call("AC" * 300, np.arange(600), np.full(600, 0.9)), Reference({"genome": world.genome}))
+    assert result.reads == 1 and result.bases == 600 and not result.identities

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from basecall_train.signal import normalise, read_recording
+
+
+def test_normalised_signal_does_not_depend_on_the_calibration():
+    raw = np.random.default_rng(0).normal(500, 60, 1000)
+    assert np.allclose(normalise(raw, 0), normalise(raw * 0.17 - 40, 0), atol=1e-4)
+    assert abs(np.median(normalise(raw, 0))) < 1e-6
+    assert normalise(raw, 0).std() == pytest.approx(1, abs=0.1)
+
+
+def test_normalised_signal_is_clipped():
+    raw = np.append(np.random.default_rng(0).normal(500, 60, 1000), 5000)
+    assert normalise(raw, 5).max() == 5
+    assert normalise(raw, 0).max() > 50
+
+
+def test_constant_signal_is_refused():
+    with pytest.raises(ValueError, match="zero"):
+        normalise(np.full(100, 7, np.int16), 5)
+
+
+def test_reads_come_in_file_order(world):
+    reads = list(read_recording(world.folder / "reads.blow5"))
+    assert [read.id for read in reads] == list(world.reads)[:6]
+    assert all(len(read.raw) == 7200 for read in reads)
+
+
+def test_the_same_reads_from_both_formats():
+    root = next(p for p in Path(__file__).parents if (p / "go.mod").is_file() or p.parent == p)
+    folder = root.parent / "shared" / "data" / "ecoli-r9"
+    if not folder.is_dir():
+        pytest.skip("real recordings are not here")
+    pod5 = {read.id: read.raw for read in read_recording(folder / "reads.pod5")}
+    blow5 = {read.id: read.raw for read in read_recording(folder / "reads.blow5")}
+    assert pod5.keys() == blow5.keys() and len(pod5) == 57
+    assert all((pod5[name] == blow5[name]).all() for name in pod5)
+
+
+@pytest.mark.parametrize("name, fault", [("absent.blow5", FileNotFoundError), ("genome.fa", ValueError)])
+def test_what_is_not_a_recording_is_named(world, name, fault):
+    with pytest.raises(fault, match=name):
+        list(read_recording(world.folder / name))

@@ -1,0 +1,155 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from basecall_train import export
+from basecall_train.__main__ import main
+from basecall_train.calling import Model
+from basecall_train.manifest import Manifest
+from basecall_train.network import Basecaller, Shape
+from basecall_train.optimiser import orthogonalise
+from basecall_train.recipe import Augmentation, Recipe, Training
+from basecall_train.store import Sampler, augment
+from basecall_train.training import Trainer, learning_rate, load_average
+
+
+def trainer(prepared, **changes) -> Trainer:
+    recipe, store = prepared
+    recipe = replace(recipe, training=replace(recipe.training, **changes))
+    return Trainer(recipe, Sampler(recipe, store))
+
+
+def weights(network: Basecaller) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def test_the_loss_falls(prepared, tmp_path):
+    t = trainer(prepared, steps=40)
+    steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
+    assert steps[-1].divergence < 0.5 * steps[0].divergence
+    with_ctc = [step.ctc for step in steps if step.ctc]
+    assert len(with_ctc) == 28 and with_ctc[-1] < with_ctc[0]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_seeds_and_nothing_else_decide(prepared, tmp_path, threads):
+    runs = [trainer(prepared, steps=4, threads=n) for n in (2, threads)]
+    other = trainer(prepared, steps=4, seed=2)
+    for t in (*runs, other):
+        t.run(tmp_path / "c.pt")
+    assert torch.equal(weights(runs[0].network), weights(runs[1].network))
+    assert not torch.equal(weights(runs[0].network), weights(other.network))
+
+
+def test_a_resumed_run_ends_like_an_unbroken_one(prepared, tmp_path):
+    whole = trainer(prepared, steps=8)
+    whole.run(tmp_path / "whole.pt")
+    broken = trainer(prepared, steps=8)
+    broken.run(tmp_path / "broken.pt", stopped=lambda: broken.step == 3)
+    resumed = trainer(prepared, steps=8)
+    resumed.load(tmp_path / "broken.pt")
+    assert resumed.step == 3
+    resumed.run(tmp_path / "broken.pt")
+    assert torch.equal(weights(resumed.network), weights(whole.network))
+    assert torch.equal(weights(resumed.average), weights(whole.average))
+    assert torch.equal(weights(load_average(tmp_path / "broken.pt")), weights(whole.average))
+
+
+def test_a_second_recipe_starts_where_the_first_ended(prepared, tmp_path):
+    first = trainer(prepared, steps=3)
+    first.run(tmp_path / "first.pt")
+    second = trainer(prepared, steps=2, seed=5)
+    second.load(tmp_path / "first.pt", whole_budget=True)
+    assert second.step == 0 and torch.equal(weights(second.network), weights(first.network))
+    second.run(tmp_path / "second.pt")
+    assert second.step == 2 and not torch.equal(weights(second.network), weights(first.network))
+
+
+def test_a_checkpoint_of_another_shape_is_refused(prepared, tmp_path):
+    trainer(prepared, steps=1).save(tmp_path / "c.pt")
+    recipe, store = prepared
+    other = replace(recipe, shape=Shape(width=8, layers=2, stem=4))
+    with pytest.raises(ValueError, match="c.pt"):
+        Trainer(other, Sampler(other, store)).load(tmp_path / "c.pt")
+
+
+def test_data_prepared_for_another_recipe_is_refused(prepared):
+    recipe, store = prepared
+    other = replace(recipe, sources=(replace(recipe.sources[0], truth_weight=0.9), *recipe.sources[1:]))
+    with pytest.raises(ValueError, match="labelled.*prepare"):
+        Sampler(other, store)
+    shared_out = replace(recipe, sources=tuple(replace(source, share=2.0) for source in recipe.sources))
+    assert Sampler(shared_out, store).batch(0).signal.shape == (8, 1, 360)
+
+
+def test_learning_rate_rises_holds_and_falls():
+    training = Training(minutes=10, learning_rate=1, warmup=10, decay=0.5)
+    assert learning_rate(training, 0, 0) == pytest.approx(0.1)
+    assert learning_rate(training, 100, 150) == 1
+    assert learning_rate(training, 100, 450) == pytest.approx(0.5)
+    assert learning_rate(training, 100, 700) == 0
+
+
+def test_orthogonalised_matrices_have_singular_values_near_one():
+    singular = torch.linalg.svdvals(orthogonalise(torch.randn(3, 16, 16, generator=torch.Generator().manual_seed(0))))
+    assert singular.median() > 0.6 and singular.max() < 1.4
+
+
+def test_augmentation_has_the_size_that_is_asked_for():
+    rng = np.random.default_rng(0)
+    silent = np.zeros(300, np.float32)
+    assert (augment(silent, Augmentation(0, 0, 0, 0), rng) == 0).all()
+    shifts = [augment(silent, Augmentation(0, 0.5, 0, 0), rng)[0] for _ in range(2000)]
+    assert np.std(shifts) == pytest.approx(0.5, rel=0.1)
+    noises = [augment(silent, Augmentation(0, 0, 0, 0.2), rng).std() for _ in range(500)]
+    assert max(noises) < 0.24 and np.mean(noises) == pytest.approx(0.1, rel=0.1)
+
+
+@pytest.mark.parametrize("layers", [1, 4])
+def test_the_exported_graph_equals_the_network(tmp_path, layers):
+    torch.manual_seed(3)
+    network = Basecaller(Shape(width=12, layers=layers, stem=4)).eval()
+    export.write(network, tmp_path / "model.onnx")
+    manifest = Manifest("m", "1", "", "r9.4", (4000,), 3, 900, 120)
+    signal = np.random.default_rng(0).normal(size=(3, 900)).astype(np.float32)
+    with torch.no_grad():
+        expected = network(torch.from_numpy(signal[:, None])).softmax(-1).permute(1, 0, 2).numpy()
+    assert np.abs(Model(tmp_path / "model.onnx", manifest).scores(signal) - expected).max() < 1e-5
+    first = (tmp_path / "model.onnx").read_bytes()
+    export.write(network, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == first
+
+
+def test_from_recordings_to_a_model_in_one_command(world, tmp_path):
+    command = ["all", str(world.recipe), "--data", str(world.folder), "--work", str(tmp_path / "work")]
+    assert main([*command, "--model", str(tmp_path / "toy")]) == 0
+    model = Model.open(tmp_path / "toy")
+    assert len(model.manifest.sha256) == 64 and model.manifest.quality_scale != 1
+    card = (tmp_path / "toy" / "MODEL_CARD.md").read_text()
+    assert "held out" in card and "toy teacher" in card
+    from basecall_train.evaluation import evaluate
+
+    result = evaluate(model, Recipe.load(world.recipe).evaluations[0], world.folder)
+    assert len(result.identities) == 2 and np.mean(result.identities) > 0.97
+
+
+def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
+    status = main(["prepare", str(world.recipe), "--data", str(tmp_path), "--work", str(tmp_path)])
+    assert status == 1
+    assert "teacher.onnx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("steps = 150", "steps = 150\nminutes = 3", "minutes or steps"),
+        ("share = 1", "share = -1", "share"),
+        ('name = "toy"', "", "name"),
+    ],
+)
+def test_a_wrong_recipe_is_named(world, tmp_path, old, new, message):
+    (tmp_path / "wrong.toml").write_text(world.recipe.read_text().replace(old, new, 1))
+    with pytest.raises(ValueError, match=f"wrong.toml.*{message}"):
+        Recipe.load(tmp_path / "wrong.toml")
