@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/align/minimap"
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/output"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/signal"
+)
+
+type basecallConfig struct {
+	engines processor.Flags
+	log     cli.LogFlags
+	format  string
+	batch   int
+}
+
+func basecallCommand() *cobra.Command {
+	var cfg basecallConfig
+	cmd := &cobra.Command{
+		Use:   "basecall [--ref FASTA] [--format fastq|sam|bam] SIGNAL...",
+		Short: "Basecall POD5 and BLOW5 files to standard output",
+		Long: `Basecalls files, or folders of them, with the engine that the stream uses. Reads
+come in the order in which the sequencer began them. With --ref they are aligned
+too; FASTQ has no place for that.`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return basecallFiles(cmd.Context(), cfg, args, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.engines.Reference, "ref", "", "reference genome to align to, FASTA, may be gzipped")
+	cfg.engines.RegisterBasecall(flags)
+	flags.StringVar(&cfg.format, "format", "fastq", "fastq, sam or bam")
+	flags.IntVar(&cfg.batch, "batch", 0, "windows computed together; 0 chooses by device")
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdout io.Writer) (err error) {
+	format, err := output.ParseFormat(cfg.format)
+	if err != nil {
+		return cli.Usagef("--format: %w", err)
+	}
+	if cfg.engines.Reference != "" && format == output.FASTQ {
+		return cli.Usagef("--ref aligns the reads, which FASTQ has no place for: choose --format sam or bam")
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	recording, err := signal.NewIndex(ctx, paths)
+	if err != nil {
+		return err
+	}
+	defer recording.Close()
+	model, err := models.Open(cfg.engines.Model)
+	if err != nil {
+		return err
+	}
+	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
+		return err
+	}
+	caller, err := basecall.NewCaller(model, basecall.Config{
+		Device: cfg.engines.Device, Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, caller.Close()) }()
+
+	header := output.Header{
+		Model: model, Runs: recording.Runs(), Device: caller.Device(),
+		Program: output.Program{Name: "pore", Version: cli.Version, CommandLine: "pore basecall"},
+	}
+	b := &basecaller{recording: recording, caller: caller}
+	if cfg.engines.Reference != "" {
+		g, err := genome.Load(cfg.engines.Reference)
+		if err != nil {
+			return err
+		}
+		index, err := minimap.NewIndex(g, minimap.Config{Preset: cfg.engines.Preset})
+		if err != nil {
+			return err
+		}
+		defer index.Close()
+		n := runtime.GOMAXPROCS(0)
+		b.aligners = make(chan *minimap.Aligner, n)
+		for range n {
+			aligner := index.NewAligner()
+			defer aligner.Close()
+			b.aligners <- aligner
+		}
+		header.Aligner = &output.Program{Name: "minimap2", Version: minimap.Version()}
+		for _, c := range g.Contigs {
+			header.References = append(header.References, output.Reference{Name: c.Name, Length: len(c.Seq)})
+		}
+	}
+	out := bufio.NewWriterSize(stdout, 1<<20)
+	writer, err := output.NewWriter(out, format, header)
+	if err != nil {
+		return err
+	}
+	stop := cli.ShowProgress(os.Stderr, "reads", func() (int64, int64) { return b.written.Load(), int64(recording.Len()) })
+	defer stop()
+	if err := b.run(ctx, writer); err != nil {
+		return err
+	}
+	if err := writer.Close(); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// basecaller calls the reads of a recording side by side and writes them in
+// order.
+type basecaller struct {
+	recording *signal.Index
+	caller    *basecall.Caller
+	aligners  chan *minimap.Aligner // nil: the reads are not aligned
+	written   atomic.Int64
+}
+
+func (b *basecaller) run(ctx context.Context, writer output.Writer) error {
+	// As many reads are in the works as the queue between start and finish
+	// holds: enough to fill the network's batches.
+	pending := make(chan chan output.Record, 8*runtime.GOMAXPROCS(0))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(pending)
+		for i := range b.recording.Len() {
+			done := make(chan output.Record, 1)
+			select {
+			case pending <- done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			group.Go(func() error {
+				rec, err := b.call(ctx, i)
+				if err != nil {
+					return err
+				}
+				done <- rec
+				return nil
+			})
+		}
+		return nil
+	})
+	group.Go(func() error {
+		for done := range pending {
+			select {
+			case rec := <-done:
+				if err := writer.Write(rec); err != nil {
+					return err
+				}
+				b.written.Add(1)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func (b *basecaller) call(ctx context.Context, i int) (output.Record, error) {
+	read := b.recording.Entry(i)
+	samples, err := b.recording.Samples(i, nil)
+	if err != nil {
+		return output.Record{}, err
+	}
+	called, err := b.caller.Call(ctx, basecall.Read{
+		ID: read.ID, Samples: samples, SampleRate: read.Run.SampleRate, Calibration: read.Calibration,
+	})
+	if err != nil {
+		return output.Record{}, fmt.Errorf("%s: %w", b.recording.Path(i), err)
+	}
+	rec := output.Record{Read: &read, Called: called, File: filepath.Base(b.recording.Path(i))}
+	if b.aligners != nil {
+		aligner := <-b.aligners
+		defer func() { b.aligners <- aligner }()
+		if rec.Alignments, err = aligner.Map(read.ID, called.Sequence); err != nil {
+			return output.Record{}, err
+		}
+	}
+	return rec, nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vcf"
+)
+
+type callConfig struct {
+	reference, sample string
+	ploidy            int
+	log               cli.LogFlags
+}
+
+func callCommand() *cobra.Command {
+	var cfg callConfig
+	cmd := &cobra.Command{
+		Use:   "call --ref FASTA IN.bam",
+		Short: "Call the variants of aligned reads",
+		Long: `Writes the variants of a BAM or SAM file as VCF to standard output, with the
+engine that the stream uses. - is standard input.`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return call(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
+	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the read groups'")
+	flags.IntVar(&cfg.ploidy, "ploidy", 1, "haplotypes per contig; only 1 so far")
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer) error {
+	if cfg.reference == "" {
+		return cli.Usagef("--ref is required: the reference genome that the reads are aligned to")
+	}
+	if cfg.ploidy != 1 {
+		return cli.Usagef("--ploidy %d: only haploid calls are supported so far", cfg.ploidy)
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	in, name, err := openInput(path, stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return err
+	}
+	alignments, err := variant.ReadAlignments(in, g)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer alignments.Close()
+	caller := variant.Config{Sample: cmp.Or(cfg.sample, alignments.Sample(), "sample")}
+	out := bufio.NewWriter(stdout)
+	writer, err := vcf.NewWriter(out, variant.Header(g, caller.Sample, caller))
+	if err != nil {
+		return err
+	}
+	counts, err := alignments.Call(ctx, caller, func(c *streampb.Call) error { return writer.Write(variant.VCFRecord(c)) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	logger.Info("alignments were called", "counts", counts)
+	if err := writer.Flush(); err != nil {
+		return err
+	}
+	return out.Flush()
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+type consumeConfig struct {
+	kafka     cli.KafkaFlags
+	log       cli.LogFlags
+	topic     string
+	filter    string
+	format    string
+	reference string
+	from      string
+	untilEnd  bool
+}
+
+func consumeCommand() *cobra.Command {
+	var cfg consumeConfig
+	cmd := &cobra.Command{
+		Use:   "consume --brokers HOST:PORT [--filter EXPR] [--format text|json|vcf]",
+		Short: "Follow the annotated variants on Kafka",
+		Long: `Follows the variants topic and prints every revision as it appears.
+
+--filter is an expression over the event's JSON members (docs/variants.md), for
+example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
+
+--format vcf reads what is on the topic now, folds it to the newest revision of
+every allele and prints one VCF; it needs --ref for the contigs.`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return consume(cmd.Context(), cfg, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	cfg.kafka.Register(flags)
+	cfg.log.Register(flags, slog.LevelWarn)
+	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic)")
+	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
+	flags.StringVar(&cfg.format, "format", "text", "text, json or vcf")
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf")
+	flags.StringVar(&cfg.from, "from", "start", "start, or end for what comes from now on")
+	flags.BoolVar(&cfg.untilEnd, "until-end", false, "stop at the end of what is on the topic now")
+	return cmd
+}
+
+func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
+	filter, err := compileFilter(cfg.filter)
+	if err != nil {
+		return err
+	}
+	from := map[string]kafka.Position{"start": kafka.FromStart, "end": kafka.FromEnd}
+	position, ok := from[cfg.from]
+	if !ok {
+		return cli.Usagef("--from %q: want start or end", cfg.from)
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	kafkaConfig, err := cfg.kafka.Config(logger, nil)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(stdout)
+	var print func(*event.Variant) error
+	switch cfg.format {
+	case "text":
+		print = func(v *event.Variant) error { return printed(out, v.Text()) }
+	case "json":
+		print = func(v *event.Variant) error {
+			b, err := v.JSON()
+			if err != nil {
+				return err
+			}
+			return printed(out, string(b))
+		}
+	case "vcf":
+		if cfg.reference == "" {
+			return cli.Usagef("--format vcf needs --ref, the reference genome")
+		}
+		cfg.untilEnd = true
+		print = func(*event.Variant) error { return nil }
+	default:
+		return cli.Usagef("--format %q: want text, json or vcf", cfg.format)
+	}
+	client, err := kafka.Connect(ctx, kafkaConfig)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	topic := cfg.topic
+	if topic == "" {
+		topic = stream.NewTopics(cfg.kafka.Prefix).Variants
+	}
+	partitions, err := client.Partitions(ctx, topic)
+	if err != nil {
+		return err
+	}
+	fold := pipeline.NewFold(int32(partitions))
+	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
+	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
+		if keep, err := filter(rec); err != nil || !keep {
+			return err
+		}
+		v, err := fold.Add(rec)
+		if err != nil {
+			logger.Warn("ignoring a record", "err", err)
+			return nil
+		}
+		if v == nil {
+			return nil
+		}
+		return print(v)
+	})
+	if err != nil {
+		return err
+	}
+	if cfg.format == "vcf" {
+		if err := consumedVCF(out, fold, cfg.reference); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// printed writes one line and sends it on its way: whoever follows a topic
+// through a pipe wants it now.
+func printed(out *bufio.Writer, line string) error {
+	_, _ = out.WriteString(line) // a bufio.Writer's error stays until Flush
+	_ = out.WriteByte('\n')
+	return out.Flush()
+}
+
+func consumedVCF(out io.Writer, fold *pipeline.Fold, reference string) error {
+	g, err := genome.Load(reference)
+	if err != nil {
+		return err
+	}
+	samples := fold.Samples()
+	if len(samples) != 1 {
+		return fmt.Errorf("the topic holds %d samples (%q), a VCF takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
+	}
+	return pipeline.WriteVCF(out, g, samples[0], fold.Variants(samples[0], g.Rank))
+}
+
+// compileFilter returns a predicate over the JSON document of a variant event.
+// Records of other kinds pass: they carry the run's end.
+func compileFilter(expression string) (func(stream.Record) (bool, error), error) {
+	if expression == "" {
+		return func(stream.Record) (bool, error) { return true, nil }, nil
+	}
+	program, err := expr.Compile(expression, expr.AsBool(), expr.AllowUndefinedVariables())
+	if err != nil {
+		return nil, cli.Usagef("--filter: %w", err)
+	}
+	return func(rec stream.Record) (bool, error) {
+		if stream.IsMarkerKey(rec.Key) {
+			return true, nil
+		}
+		var doc map[string]any
+		if json.Unmarshal(rec.Value, &doc) != nil {
+			return true, nil //nolint:nilerr // not ours to judge; decoding will say what is wrong
+		}
+		result, err := vm.Run(program, doc)
+		if err != nil {
+			return false, fmt.Errorf("evaluating --filter on record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
+		}
+		keep, ok := result.(bool)
+		if !ok {
+			return false, errors.New("evaluating --filter: the result is neither true nor false")
+		}
+		return keep, nil
+	}, nil
+}

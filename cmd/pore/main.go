@@ -1,0 +1,28 @@
+// Command pore is what a person types: the whole pipeline on one machine, each
+// stage by itself on files, and a view into the topics. The stages are the same
+// engines that the services run.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(command())) }
+
+func command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pore",
+		Short: "From nanopore current to annotated variants while the sequencer is running",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Usagef("name a command; see %s --help", cmd.Name())
+		},
+	}
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), callCommand(), annotateCommand(), consumeCommand())
+	return cmd
+}

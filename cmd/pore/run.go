@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ops"
+	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/embedded"
+)
+
+type runConfig struct {
+	kafka      cli.KafkaFlags
+	engines    processor.Flags
+	log        cli.LogFlags
+	out        string
+	partitions int
+	processors int
+	pace       string
+	chunk      time.Duration
+	sample     string
+	listen     string
+}
+
+func runCommand() *cobra.Command {
+	var cfg runConfig
+	cmd := &cobra.Command{
+		Use:   "run --ref FASTA [--gff GFF3] --out DIR SIGNAL...",
+		Short: "Run the whole pipeline over Kafka, from signal files to annotated variants",
+		Long: `Plays POD5 and BLOW5 files, or folders of them, through the whole pipeline and
+writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
+in them has ended. Without --brokers an embedded broker carries the topics, which
+are gone afterwards.`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), cfg, args) },
+	}
+	flags := cmd.Flags()
+	cfg.engines.Register(flags)
+	flags.StringVar(&cfg.out, "out", "", "folder for the results (required)")
+	flags.StringVar(&cfg.pace, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
+	flags.DurationVar(&cfg.chunk, "chunk", time.Second, "length of a signal chunk")
+	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the recording's")
+	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of the topics that are created")
+	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
+	flags.StringVar(&cfg.listen, "listen", "", "address of /healthz, /readyz and /metrics; none if not given")
+	cfg.kafka.Register(flags)
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func run(ctx context.Context, cfg runConfig, paths []string) error {
+	if cfg.out == "" {
+		return cli.Usagef("--out is required: the folder for the results")
+	}
+	if cfg.partitions < 1 || cfg.processors < 1 {
+		return cli.Usagef("--partitions and --processors must be at least 1")
+	}
+	if err := os.MkdirAll(cfg.out, 0o755); err != nil {
+		return fmt.Errorf("making the folder for the results: %w", err)
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	pace, err := ingest.ParsePace(cfg.pace)
+	if err != nil {
+		return cli.Usagef("--pace: %w", err)
+	}
+	opts, err := cfg.engines.Options(nil)
+	if err != nil {
+		return err
+	}
+	registry := ops.NewRegistry(cli.Version)
+	var total atomic.Int64
+	stopProgress := cli.ShowProgress(os.Stderr, "samples", func() (int64, int64) {
+		return pipeline.SamplesProcessed(registry), total.Load()
+	})
+	defer stopProgress()
+	result, err := runPipeline(ctx, pipeline.Config{
+		Signal: paths, Partitions: cfg.partitions, Processors: cfg.processors,
+		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
+		Engines: opts, Registry: registry, Logger: logger,
+		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
+	}, cfg.kafka, cfg.listen)
+	stopProgress()
+	if err != nil {
+		return err
+	}
+	if err := result.Write(cfg.out); err != nil {
+		return err
+	}
+	s := result.Summary
+	fmt.Fprintf(os.Stderr, "%d reads, %d samples and %d variants in %.1f s (%.0f samples/s on %s); results in %s\n",
+		s.Reads, s.Samples, s.Variants, s.WallSeconds, s.SamplesPerSecond, s.Device, cfg.out)
+	return nil
+}
+
+// runPipeline runs the pipeline over the brokers that the flags name, or over an
+// embedded one that lives as long as the run.
+func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, listen string) (*pipeline.Result, error) {
+	stages, err := processor.ParseStages("")
+	if err != nil {
+		return nil, err
+	}
+	cfg.Engines.Stages, cfg.Engines.Registerer, cfg.Engines.Logger = stages, cfg.Registry, cfg.Logger
+	cfg.Replication = flags.Replication
+	if len(flags.Brokers) == 0 {
+		broker, cleanUp, err := startBroker(cfg.Logger)
+		if err != nil {
+			return nil, err
+		}
+		defer cleanUp()
+		flags.Brokers = []string{broker}
+	} else if flags.Prefix == "" {
+		// Topics of its own keep this run apart from others on the cluster.
+		var id [4]byte
+		_, _ = rand.Read(id[:]) // never fails
+		flags.Prefix = "pore-" + hex.EncodeToString(id[:]) + "."
+		onStart := cfg.OnStart
+		cfg.OnStart = func(s pipeline.Start) {
+			fmt.Fprintf(os.Stderr, "topics of this run begin with %s\n", flags.Prefix)
+			if onStart != nil {
+				onStart(s)
+			}
+		}
+	}
+	if cfg.Kafka, err = flags.Config(cfg.Logger, cfg.Registry); err != nil {
+		return nil, err
+	}
+	cfg.Topics, cfg.Group = stream.NewTopics(flags.Prefix), flags.Prefix+"porestream"
+	if listen != "" {
+		server, err := ops.Listen(listen, cfg.Registry, func() error { return nil }, cfg.Logger)
+		if err != nil {
+			return nil, err
+		}
+		serving, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			if err := server.Run(serving); err != nil {
+				cfg.Logger.Warn("metrics are gone", "err", err)
+			}
+		}()
+	}
+	return pipeline.Run(ctx, cfg)
+}
+
+// startBroker starts an embedded broker with its log in a temporary folder.
+func startBroker(logger *slog.Logger) (addr string, cleanUp func(), err error) {
+	dir, err := os.MkdirTemp("", "porestream-")
+	if err != nil {
+		return "", nil, fmt.Errorf("making a folder for the embedded broker: %w", err)
+	}
+	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(dir, "broker"), Logger: logger})
+	if err != nil {
+		os.RemoveAll(dir)
+		return "", nil, err
+	}
+	return broker.Addr(), func() {
+		if err := broker.Close(); err != nil {
+			logger.Warn("closing the embedded broker", "err", err)
+		}
+		os.RemoveAll(dir)
+	}, nil
+}

@@ -1,0 +1,117 @@
+// Command processor runs the stages of the stream: it basecalls signal, calls
+// variants from the reads and annotates the calls, consuming from and producing
+// to Kafka. Start as many as there is work for; partitions are shared out
+// between them. internal/processor/wire.go shows the flow.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/ops"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+func main() { os.Exit(cli.Main(command())) }
+
+type config struct {
+	kafka      cli.KafkaFlags
+	engines    processor.Flags
+	log        cli.LogFlags
+	stages     string
+	group      string
+	listen     string
+	partitions int
+}
+
+func command() *cobra.Command {
+	var cfg config
+	cmd := &cobra.Command{
+		Use:   "processor --brokers HOST:PORT --ref FASTA [--gff GFF3]",
+		Short: "Basecall, call variants and annotate, from Kafka to Kafka",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cfg) },
+	}
+	flags := cmd.Flags()
+	cfg.kafka.Register(flags)
+	cfg.engines.Register(flags)
+	cfg.log.Register(flags, slog.LevelInfo)
+	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate (default all)")
+	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
+	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of /healthz, /readyz and /metrics")
+	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
+	return cmd
+}
+
+func run(ctx context.Context, cfg config) error {
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	stages, err := processor.ParseStages(cfg.stages)
+	if err != nil {
+		return cli.Usagef("--stages: %w", err)
+	}
+	opts, err := cfg.engines.Options(stages)
+	if err != nil {
+		return err
+	}
+	reg := ops.NewRegistry(cli.Version)
+	kafkaConfig, err := cfg.kafka.Config(logger, reg)
+	if err != nil {
+		return err
+	}
+	client, err := kafka.Connect(ctx, kafkaConfig)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	topics := stream.NewTopics(cfg.kafka.Prefix)
+	if err := client.EnsureTopics(ctx, topics.Settings(cfg.partitions), cfg.kafka.Replication); err != nil {
+		return err
+	}
+	opts.Registerer, opts.Logger = reg, logger
+	engines, err := processor.Load(opts)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := engines.Close(); err != nil {
+			logger.Warn("closing the engines", "err", err)
+		}
+	}()
+	producer, err := kafka.NewProducer(ctx, client, kafka.ProducerConfig{Zstd: []string{topics.Reads, topics.Calls, topics.Variants}})
+	if err != nil {
+		return err
+	}
+	p := processor.New(client, producer, engines, processor.Config{
+		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Metrics: processor.NewMetrics(reg), Logger: logger,
+	})
+	server, err := ops.Listen(cfg.listen, reg, p.Ready, logger)
+	if err != nil {
+		return err
+	}
+	logger.Info("processor started", "stages", strings.Join(stages, ","), "device", engines.Device(), "model", engines.Model(), "listen", server.Addr())
+
+	group, runCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.Run(runCtx) })
+	group.Go(func() error { return server.Run(runCtx) })
+	err = group.Wait()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if closeErr := producer.Close(closing); err == nil && closeErr != nil {
+		err = fmt.Errorf("flushing what was produced: %w", closeErr)
+	}
+	logger.Info("processor stopped")
+	return err
+}

@@ -1,0 +1,125 @@
+// Package cli is what Porestream's commands share: exit codes, one-line errors,
+// logging and the flags that reach Kafka.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Version is the version of all commands.
+const Version = "0.1.0"
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError is an error in how a command was called.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// Usagef returns an error that makes the command exit with 2.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Args wraps an argument check so that what it refuses is a usage error.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// Main runs a command until it is done or interrupted and returns the exit
+// code. An error is one line on standard error that begins with the command's
+// path. A second interrupt kills.
+func Main(cmd *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the default action comes back with the first signal
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.Version = Version
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	called, err := cmd.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	path := cmd.Name()
+	if called != nil {
+		path = called.CommandPath()
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", path, oneLine(err, ctx.Err() != nil))
+	if isUsage(err) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// isUsage tells whether the command was called wrongly. Cobra has no types for
+// its own complaints.
+func isUsage(err error) bool {
+	if _, ok := errors.AsType[usageError](err); ok {
+		return true
+	}
+	for _, prefix := range []string{"unknown command", "required flag(s)", "if any flags in the group", "at least one of the flags in the group"} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// oneLine keeps an error on one line; joined errors come one per line. After an
+// interrupt being cancelled is no news.
+func oneLine(err error, interrupted bool) string {
+	if interrupted && errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "; ")
+}
+
+// LogFlags choose how a command logs.
+type LogFlags struct {
+	Level  slog.Level
+	Format string
+}
+
+// Register adds the flags.
+func (f *LogFlags) Register(flags *pflag.FlagSet, level slog.Level) {
+	f.Level = level
+	flags.TextVar(&f.Level, "log-level", level, "least level that is logged: DEBUG, INFO, WARN or ERROR")
+	flags.StringVar(&f.Format, "log-format", "text", "text or json")
+}
+
+// Logger returns the logger that the flags describe.
+func (f *LogFlags) Logger(w io.Writer) (*slog.Logger, error) {
+	opts := &slog.HandlerOptions{Level: f.Level}
+	switch f.Format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, Usagef("--log-format %q: want text or json", f.Format)
+}

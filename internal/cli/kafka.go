@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+// passwordVariable is the environment variable that may hold the SASL password,
+// which has no flag of its own: flags are visible to every user of a machine.
+const passwordVariable = "PORESTREAM_SASL_PASSWORD"
+
+// KafkaFlags say how to reach Kafka.
+type KafkaFlags struct {
+	Brokers      []string
+	Prefix       string
+	Replication  int
+	tls          bool
+	tlsConfig    kafka.TLSConfig
+	mechanism    string
+	user         string
+	passwordFile string
+}
+
+// Register adds the flags.
+func (f *KafkaFlags) Register(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.Brokers, "brokers", nil, "Kafka brokers, host:port[,host:port...]")
+	flags.StringVar(&f.Prefix, "topic-prefix", "", "prefix of all topic names")
+	flags.IntVar(&f.Replication, "replication", 1, "replication factor of topics that are created")
+	flags.BoolVar(&f.tls, "tls", false, "encrypt the connections (implied by the other --tls flags)")
+	flags.StringVar(&f.tlsConfig.CAFile, "tls-ca", "", "PEM file of the authorities to trust; the system's if not given")
+	flags.StringVar(&f.tlsConfig.CertFile, "tls-cert", "", "PEM file of this client's certificate")
+	flags.StringVar(&f.tlsConfig.KeyFile, "tls-key", "", "PEM file of this client's key")
+	flags.StringVar(&f.tlsConfig.ServerName, "tls-server-name", "", "name expected in the broker's certificate, if not its host name")
+	flags.BoolVar(&f.tlsConfig.SkipVerify, "tls-insecure-skip-verify", false, "accept any certificate; for trials only")
+	flags.StringVar(&f.mechanism, "sasl-mechanism", "", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+	flags.StringVar(&f.user, "sasl-user", "", "user to authenticate as")
+	flags.StringVar(&f.passwordFile, "sasl-password-file", "", "file with the password; else the environment variable "+passwordVariable)
+}
+
+// Config is the configuration that the flags describe.
+func (f *KafkaFlags) Config(logger *slog.Logger, reg prometheus.Registerer) (kafka.Config, error) {
+	cfg := kafka.Config{Brokers: f.Brokers, Logger: logger, Registerer: reg}
+	if f.tls || f.tlsConfig != (kafka.TLSConfig{}) {
+		tls := f.tlsConfig
+		cfg.TLS = &tls
+	}
+	switch {
+	case f.mechanism != "" && f.user == "":
+		return cfg, Usagef("--sasl-mechanism needs --sasl-user")
+	case f.mechanism == "" && (f.user != "" || f.passwordFile != ""):
+		return cfg, Usagef("--sasl-user and --sasl-password-file need --sasl-mechanism")
+	case f.mechanism != "":
+		cfg.SASL = &kafka.SASLConfig{Mechanism: f.mechanism, User: f.user, PasswordFile: f.passwordFile}
+		if f.passwordFile == "" {
+			cfg.SASL.Password = os.Getenv(passwordVariable)
+		}
+		if f.passwordFile == "" && cfg.SASL.Password == "" {
+			return cfg, Usagef("--sasl-mechanism needs a password: give --sasl-password-file or set %s", passwordVariable)
+		}
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, usageError{err}
+	}
+	return cfg, nil
+}

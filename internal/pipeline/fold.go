@@ -1,0 +1,109 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Fold is the state of a variants topic as a consumer sees it: the newest
+// revision of every allele, and which runs have ended. It is a pure function of
+// the records added, whatever order the partitions come in and however often a
+// record is delivered.
+type Fold struct {
+	partitions int32
+	latest     map[string]*event.Variant
+	ends       map[string]map[endKey]struct{} // by run
+	sources    map[string]uint32              // the most that an end speaks of, by run
+}
+
+type endKey struct {
+	partition int32
+	source    uint32
+}
+
+// NewFold returns the state of an empty topic with a number of partitions.
+func NewFold(partitions int32) *Fold {
+	return &Fold{
+		partitions: partitions,
+		latest:     make(map[string]*event.Variant),
+		ends:       make(map[string]map[endKey]struct{}),
+		sources:    make(map[string]uint32),
+	}
+}
+
+// Add takes one record and returns the revision that it brings, or nil when it
+// brings none: it is older than what is known, a marker, or an event of a kind
+// this program doesn't know.
+func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
+	v, end, err := event.Decode(rec)
+	switch {
+	case err != nil:
+		return nil, err
+	case end != nil:
+		if f.ends[end.Run] == nil {
+			f.ends[end.Run] = make(map[endKey]struct{})
+		}
+		f.ends[end.Run][endKey{rec.Partition, end.Source}] = struct{}{}
+		f.sources[end.Run] = max(f.sources[end.Run], end.Sources)
+	case v != nil:
+		known := f.latest[string(rec.Key)]
+		if known == nil || v.Revision > known.Revision {
+			f.latest[string(rec.Key)] = v
+			return v, nil
+		}
+	}
+	return nil, nil
+}
+
+// Ended tells whether nothing more of a run can come.
+func (f *Fold) Ended(run string) bool {
+	sources := f.sources[run]
+	return sources > 0 && len(f.ends[run]) == int(f.partitions)*int(sources)
+}
+
+// Samples lists the samples that have a call, sorted.
+func (f *Fold) Samples() []string {
+	var samples []string
+	for _, v := range f.latest {
+		samples = append(samples, v.Sample)
+	}
+	slices.Sort(samples)
+	return slices.Compact(samples)
+}
+
+// Variants lists the newest revisions of a sample that are not retracted, by
+// position, with contigs in the order that rank gives.
+func (f *Fold) Variants(sample string, rank func(contig string) int) []*event.Variant {
+	var list []*event.Variant
+	for _, v := range f.latest {
+		if v.Sample == sample && v.Status != streampb.CallStatus_RETRACTED.String() {
+			list = append(list, v)
+		}
+	}
+	slices.SortFunc(list, func(a, b *event.Variant) int {
+		return cmp.Or(
+			cmp.Compare(rank(a.Allele.Contig), rank(b.Allele.Contig)),
+			cmp.Compare(a.Allele.Pos, b.Allele.Pos),
+			cmp.Compare(a.Allele.Ref, b.Allele.Ref),
+			cmp.Compare(a.Allele.Alt, b.Allele.Alt),
+		)
+	})
+	return list
+}
+
+// passed counts the variants of the runs' samples that passed all filters. The
+// topic may hold other samples.
+func (f *Fold) passed(runs []*streampb.Run) int64 {
+	var n int64
+	for _, v := range f.latest {
+		ofRuns := slices.ContainsFunc(runs, func(r *streampb.Run) bool { return r.GetSample() == v.Sample })
+		if ofRuns && v.Passed() {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,250 @@
+// Package pipeline runs the whole pipeline on one machine, from signal files
+// to the variants of the runs in them, over Kafka: the same services as on a
+// cluster, in one process.
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Config says what to run and on what.
+type Config struct {
+	Signal []string // files and folders
+	// Kafka is the cluster to run over.
+	Kafka       kafka.Config
+	Topics      stream.Topics
+	Group       string // prefix of the consumer groups
+	Replication int
+	// Partitions is the number of partitions of the topics that are created.
+	Partitions int
+	// Processors is the number of members of every consumer group.
+	Processors int
+	Pace       float64 // see ingest.Config
+	Chunk      time.Duration
+	Sample     string
+	Engines    processor.Options
+	// Registry takes the metrics of everything.
+	Registry *prometheus.Registry
+	Logger   *slog.Logger
+
+	// OnStart, if set, is told what is about to run. OnVariant, if set, is told
+	// of every revision as it appears on the variants topic; one at a time.
+	OnStart   func(Start)
+	OnVariant func(*event.Variant)
+}
+
+// Start is what is about to run.
+type Start struct {
+	Device, Model  string
+	Runs           []*streampb.Run
+	Reads, Samples int64
+}
+
+// Result is what a run came to.
+type Result struct {
+	Genome  *genome.Genome
+	Runs    []*streampb.Run
+	Fold    *Fold
+	Summary Summary
+}
+
+// Run plays the signal, processes it until every run in it has ended and
+// returns the state of the variants topic. Everything it starts has stopped when
+// it returns.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	files, err := signal.Expand(cfg.Signal)
+	if err != nil {
+		return nil, err
+	}
+	recording, err := signal.NewIndex(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	defer recording.Close()
+	if recording.Len() == 0 {
+		return nil, fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", "))
+	}
+	engines, err := processor.Load(cfg.Engines)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := engines.Close(); err != nil {
+			cfg.Logger.Warn("closing the engines", "err", err)
+		}
+	}()
+	if err := processor.CheckModel(recording, engines.Caller.Model(), cfg.Engines.Model != ""); err != nil {
+		return nil, err
+	}
+	client, err := kafka.Connect(ctx, cfg.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	if err := client.EnsureTopics(ctx, cfg.Topics.Settings(cfg.Partitions), cfg.Replication); err != nil {
+		return nil, err
+	}
+	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, metrics: processor.NewMetrics(cfg.Registry)}
+	return r.run(ctx)
+}
+
+// run is a run in progress.
+type run struct {
+	cfg       Config
+	client    *kafka.Client
+	engines   *processor.Engines
+	recording *signal.Index
+	metrics   *processor.Metrics
+	latencies []time.Duration
+}
+
+// errComplete ends the run's goroutines once there is nothing left to come.
+var errComplete = errors.New("all runs have ended")
+
+func (r *run) run(ctx context.Context) (*Result, error) {
+	signalPartitions, err := r.client.Partitions(ctx, r.cfg.Topics.Signal)
+	if err != nil {
+		return nil, err
+	}
+	variantsPartitions, err := r.client.Partitions(ctx, r.cfg.Topics.Variants)
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.deadLetters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	producer, err := kafka.NewProducer(ctx, r.client, kafka.ProducerConfig{
+		Zstd: []string{r.cfg.Topics.Reads, r.cfg.Topics.Calls, r.cfg.Topics.Variants},
+	})
+	if err != nil {
+		return nil, err
+	}
+	player, err := ingest.NewPlayer(r.recording, producer, ingest.Config{
+		Topics: r.cfg.Topics, Partitions: int32(signalPartitions), Pace: r.cfg.Pace, Chunk: r.cfg.Chunk, Sample: r.cfg.Sample,
+		Metrics: ingest.NewMetrics(r.cfg.Registry), Logger: r.cfg.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, r.close(ctx, producer))
+	}
+	r.announce(player)
+
+	start := time.Now()
+	fold := NewFold(int32(variantsPartitions))
+	group, groupCtx := errgroup.WithContext(ctx)
+	for range max(1, r.cfg.Processors) {
+		p := processor.New(r.client, producer, r.engines, processor.Config{
+			Topics: r.cfg.Topics, Group: r.cfg.Group, Metrics: r.metrics, Logger: r.cfg.Logger,
+		})
+		group.Go(func() error { return p.Run(groupCtx) })
+	}
+	group.Go(func() error {
+		_, err := player.Play(groupCtx)
+		return err
+	})
+	group.Go(func() error { return r.consume(groupCtx, fold, player.Runs()) })
+	err = group.Wait()
+	wall := time.Since(start)
+	if closeErr := r.close(ctx, producer); err == nil || errors.Is(err, errComplete) {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	after, err := r.deadLetters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := r.summarise(fold, player.Runs(), wall, after-before)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Genome: r.engines.Genome, Runs: player.Runs(), Fold: fold, Summary: summary}, nil
+}
+
+func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := producer.Close(closing); err != nil {
+		return fmt.Errorf("flushing what was produced: %w", err)
+	}
+	return nil
+}
+
+func (r *run) announce(player *ingest.Player) {
+	start := Start{Device: r.engines.Device(), Model: r.engines.Model(), Runs: player.Runs(), Reads: int64(r.recording.Len())}
+	for i := range r.recording.Len() {
+		start.Samples += int64(r.recording.Entry(i).NumSamples)
+	}
+	r.cfg.Logger.Info("run begins", "device", start.Device, "model", start.Model, "reads", start.Reads, "samples", start.Samples)
+	if r.cfg.OnStart != nil {
+		r.cfg.OnStart(start)
+	}
+}
+
+// consume follows the variants topic until every run has ended on all of its
+// partitions.
+func (r *run) consume(ctx context.Context, fold *Fold, runs []*streampb.Run) error {
+	err := r.client.Consume(ctx, r.cfg.Topics.Variants, kafka.ConsumeOptions{From: kafka.FromStart}, func(rec stream.Record) error {
+		v, err := fold.Add(rec)
+		if err != nil {
+			r.cfg.Logger.Warn("ignoring a record of the variants topic", "err", err)
+			return nil
+		}
+		if v != nil {
+			r.seen(v)
+		}
+		if !slices.ContainsFunc(runs, func(run *streampb.Run) bool { return !fold.Ended(run.GetId()) }) {
+			return errComplete
+		}
+		return nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+func (r *run) seen(v *event.Variant) {
+	// A final revision follows from the end of the run, not from a read.
+	if v.LastChunk != nil && v.Status != streampb.CallStatus_FINAL.String() {
+		r.latencies = append(r.latencies, time.Since(*v.LastChunk))
+	}
+	if r.cfg.OnVariant != nil {
+		r.cfg.OnVariant(v)
+	}
+}
+
+// deadLetters is the number of records on the dead-letter topic.
+func (r *run) deadLetters(ctx context.Context) (int64, error) {
+	offsets, err := r.client.Offsets(ctx, r.cfg.Topics.DeadLetters)
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	for _, o := range offsets {
+		n += o.End - o.Start
+	}
+	return n, nil
+}

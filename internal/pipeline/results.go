@@ -1,0 +1,128 @@
+package pipeline
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vcf"
+)
+
+// Write writes variants.vcf, variants.jsonl and summary.json into dir. With
+// several samples each has files of its own, SAMPLE.variants.vcf and so on.
+func (r *Result) Write(dir string) error {
+	samples := r.samples()
+	taken := make(map[string]bool)
+	for _, sample := range samples {
+		prefix := ""
+		if len(samples) > 1 {
+			for prefix = fileName(sample) + "."; taken[prefix]; prefix = "_" + prefix {
+			}
+			taken[prefix] = true
+		}
+		variants := r.Fold.Variants(sample, r.Genome.Rank)
+		err := writeFile(filepath.Join(dir, prefix+"variants.vcf"), func(w io.Writer) error {
+			return WriteVCF(w, r.Genome, sample, variants)
+		})
+		if err != nil {
+			return err
+		}
+		err = writeFile(filepath.Join(dir, prefix+"variants.jsonl"), func(w io.Writer) error {
+			for _, v := range variants {
+				line, err := v.JSON()
+				if err != nil {
+					return err
+				}
+				if _, err := w.Write(append(line, '\n')); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return writeFile(filepath.Join(dir, "summary.json"), func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r.Summary)
+	})
+}
+
+// samples lists the samples of the runs, those without a call included.
+func (r *Result) samples() []string {
+	var samples []string
+	for _, run := range r.Runs {
+		samples = append(samples, run.GetSample())
+	}
+	slices.Sort(samples)
+	return slices.Compact(samples)
+}
+
+// WriteVCF writes the variants of one sample, which are in the order of the
+// file. It holds nothing that differs between two runs over the same reads.
+func WriteVCF(w io.Writer, g *genome.Genome, sample string, variants []*event.Variant) error {
+	header := variant.Header(g, sample, variant.Config{})
+	header.AddInfo("CSQ", ".", "String", annotate.CSQDescription)
+	out, err := vcf.NewWriter(w, header)
+	if err != nil {
+		return err
+	}
+	for _, v := range variants {
+		rec := variant.VCFRecord(v.ToCall())
+		if csq := v.Annotation.AppendCSQ(nil); len(csq) > 0 {
+			rec.Info.Set("CSQ", string(csq))
+		}
+		if err := out.Write(rec); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// fileName makes a sample's name fit for a file.
+func fileName(sample string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '_'
+		}
+		return r
+	}, sample)
+}
+
+// writeFile replaces a file as a whole: it never holds half of what write
+// writes.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	buf := bufio.NewWriter(f)
+	if err = write(buf); err == nil {
+		err = buf.Flush()
+	}
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+// Package processor runs the stages of the pipeline on one machine. wire.go
+// shows the whole flow in one function.
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/align/minimap"
+	"github.com/porestream/porestream/annotate"
+	annotatestage "github.com/porestream/porestream/annotate/stage"
+	"github.com/porestream/porestream/basecall"
+	basecallstage "github.com/porestream/porestream/basecall/stage"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/variant"
+	variantstage "github.com/porestream/porestream/variant/stage"
+)
+
+// allStages lists the stages in the order of the flow.
+var allStages = []string{basecallstage.Name, variantstage.Name, annotatestage.Name}
+
+// ParseStages reads a comma-separated list of stages; empty means all.
+func ParseStages(list string) ([]string, error) {
+	if list == "" {
+		return slices.Clone(allStages), nil
+	}
+	var stages []string
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case !slices.Contains(allStages, name):
+			return nil, fmt.Errorf("unknown stage %q: the stages are %s", name, strings.Join(allStages, ", "))
+		case slices.Contains(stages, name):
+			return nil, fmt.Errorf("stage %q is named twice", name)
+		}
+		stages = append(stages, name)
+	}
+	return stages, nil
+}
+
+// Options says which engines to load.
+type Options struct {
+	Stages    []string
+	Reference string // FASTA
+	Genes     string // GFF3; empty annotates with intergenic_variant only
+	Model     string // name or folder; empty means the default
+	Device    string
+	Library   string // ONNX Runtime; empty means the usual places
+	Preset    string // minimap2 preset; empty means the default
+	Caller    variant.Config
+
+	Registerer prometheus.Registerer
+	Logger     *slog.Logger
+}
+
+// Engines are what the stages compute with. They are loaded once per process
+// and shared by all of its workers.
+type Engines struct {
+	Genome    *genome.Genome
+	Annotator *annotate.Annotator // annotate stage
+	Caller    *basecall.Caller    // basecall stage
+	variant   variant.Config
+	index     *minimap.Index
+	aligners  []*minimap.Aligner
+	stages    []string
+}
+
+// Load loads the engines that the chosen stages need, and refuses inputs that
+// don't belong together.
+func Load(opts Options) (*Engines, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	g, err := genome.Load(opts.Reference)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engines{Genome: g, variant: opts.Caller, stages: opts.Stages}
+	if err := opts.Caller.Validate(); err != nil {
+		return nil, err
+	}
+	if slices.Contains(opts.Stages, annotatestage.Name) {
+		if e.Annotator, err = LoadAnnotator(g, opts.Genes, opts.Logger); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(opts.Stages, basecallstage.Name) {
+		if err := e.loadBasecaller(opts); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	return e, nil
+}
+
+// LoadAnnotator reads the genes, which may be none, and checks them against the
+// reference. What is left out of them is logged.
+func LoadAnnotator(g *genome.Genome, genes string, logger *slog.Logger) (*annotate.Annotator, error) {
+	if genes == "" {
+		return annotate.New(g, nil), nil
+	}
+	model, err := annotate.LoadGFF3(genes, g)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range model.Warnings {
+		logger.Warn("genes are not read completely", "file", genes, "reason", w)
+	}
+	return annotate.New(g, model), nil
+}
+
+func (e *Engines) loadBasecaller(opts Options) error {
+	model, err := models.Open(opts.Model)
+	if err != nil {
+		return err
+	}
+	if e.Caller, err = basecall.NewCaller(model, basecall.Config{
+		Device: opts.Device, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+	}); err != nil {
+		return err
+	}
+	if e.index, err = minimap.NewIndex(e.Genome, minimap.Config{Preset: opts.Preset}); err != nil {
+		return err
+	}
+	// Reads in the works: enough that the network's batches fill while others
+	// are decoded and aligned.
+	for range 8 * runtime.GOMAXPROCS(0) {
+		e.aligners = append(e.aligners, e.index.NewAligner())
+	}
+	return nil
+}
+
+// Device names the device that basecalling runs on; empty without that stage.
+func (e *Engines) Device() string {
+	if e.Caller == nil {
+		return ""
+	}
+	return e.Caller.Device()
+}
+
+// Model names the basecalling model; empty without that stage.
+func (e *Engines) Model() string {
+	if e.Caller == nil {
+		return ""
+	}
+	return e.Caller.Model().Manifest.Name
+}
+
+// Close releases devices and memory.
+func (e *Engines) Close() error {
+	var errs []error
+	if e.Caller != nil {
+		errs = append(errs, e.Caller.Close())
+	}
+	for _, a := range e.aligners {
+		errs = append(errs, a.Close())
+	}
+	if e.index != nil {
+		errs = append(errs, e.index.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// CheckModel refuses a recording that the model was not made for, before anything
+// is computed. named tells whether the user chose the model; if not, a run that
+// doesn't say what it was sequenced with is refused too, rather than called with
+// whatever is the default.
+func CheckModel(recording *signal.Index, model *basecall.Model, named bool) error {
+	m := model.Manifest
+	checked := make(map[*signal.Run]bool)
+	for i := range recording.Len() {
+		run := recording.Entry(i).Run
+		if checked[run] {
+			continue
+		}
+		checked[run] = true
+		chemistry := run.Chemistry()
+		switch {
+		case !slices.Contains(m.SampleRates, run.SampleRate):
+			return fmt.Errorf("%s: run %s was recorded at %d Hz, but model %s is for %v Hz: choose another with --model",
+				recording.Path(i), run.ID, run.SampleRate, m.Name, m.SampleRates)
+		case chemistry == "" && !named:
+			return fmt.Errorf("%s: run %s names neither flow cell nor kit, so no model can be chosen for it: name one with --model",
+				recording.Path(i), run.ID)
+		case chemistry != "" && chemistry != m.Chemistry:
+			return fmt.Errorf("%s: run %s was sequenced with %s chemistry, but model %s is for %s: choose another with --model",
+				recording.Path(i), run.ID, chemistry, m.Name, m.Chemistry)
+		}
+	}
+	return nil
+}

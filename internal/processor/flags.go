@@ -1,0 +1,38 @@
+package processor
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/internal/cli"
+)
+
+// Flags choose the reference and the engines on a command line.
+type Flags struct {
+	Reference, Genes, Model, Device, Library, Preset string
+}
+
+// Register adds the flags.
+func (f *Flags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
+	flags.StringVar(&f.Genes, "gff", "", "genes of the reference, GFF3, may be gzipped")
+	f.RegisterBasecall(flags)
+}
+
+// RegisterBasecall adds those that concern basecalling and alignment alone.
+func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Model, "model", "", "basecalling model, by name or folder")
+	flags.StringVar(&f.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]")
+	flags.StringVar(&f.Library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
+	flags.StringVar(&f.Preset, "preset", "", "minimap2 preset for alignment")
+}
+
+// Options is what the flags ask for, with the stages to run.
+func (f *Flags) Options(stages []string) (Options, error) {
+	if f.Reference == "" {
+		return Options{}, cli.Usagef("--ref is required: the reference genome as FASTA")
+	}
+	return Options{
+		Stages: stages, Reference: f.Reference, Genes: f.Genes,
+		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
+	}, nil
+}

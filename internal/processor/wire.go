@@ -1,0 +1,162 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	annotatestage "github.com/porestream/porestream/annotate/stage"
+	basecallstage "github.com/porestream/porestream/basecall/stage"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+	variantstage "github.com/porestream/porestream/variant/stage"
+)
+
+// Config says how a processor takes part in the stream.
+type Config struct {
+	Topics stream.Topics
+	// Group is the prefix of the consumer groups, one per stage.
+	Group   string
+	Metrics *Metrics     // nil: none
+	Logger  *slog.Logger // nil: none
+}
+
+// Metrics are the metrics of all stages. Several processors of one process
+// share them.
+type Metrics struct {
+	basecall *basecallstage.Metrics
+	variant  *variantstage.Metrics
+	annotate *annotatestage.Metrics
+}
+
+// NewMetrics registers the metrics of all stages.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	deadLetters := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_dead_letters_total",
+		Help: "Records that could not be processed and went to the dead-letter topic, by stage and reason code.",
+	}, []string{"stage", "code"})
+	reg.MustRegister(deadLetters)
+	return &Metrics{
+		basecall: basecallstage.NewMetrics(reg, deadLetters),
+		variant:  variantstage.NewMetrics(reg, deadLetters),
+		annotate: annotatestage.NewMetrics(reg, deadLetters),
+	}
+}
+
+// Processor takes part in the stream with the stages of its engines.
+type Processor struct {
+	client   *kafka.Client
+	producer *kafka.Producer
+	engines  *Engines
+	cfg      Config
+
+	mu   sync.Mutex
+	live map[string]bool // stages that have a generation
+}
+
+// New returns a processor that is not running yet.
+func New(client *kafka.Client, producer *kafka.Producer, engines *Engines, cfg Config) *Processor {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = new(Metrics)
+	}
+	return &Processor{client: client, producer: producer, engines: engines, cfg: cfg, live: make(map[string]bool)}
+}
+
+// Run processes until ctx ends, then drains and returns nil, or until a stage
+// can't go on.
+func (p *Processor) Run(ctx context.Context) error {
+	t := p.cfg.Topics
+	partitions := make(map[string]int32)
+	for _, topic := range []string{t.Signal, t.Reads, t.Calls, t.Variants} {
+		n, err := p.client.Partitions(ctx, topic)
+		if err != nil {
+			return err
+		}
+		partitions[topic] = int32(n)
+	}
+	e, m, log := p.engines, p.cfg.Metrics, p.cfg.Logger
+
+	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
+	flow := []struct {
+		stage string
+		input string
+		start func() stream.NewHandler
+	}{
+		{basecallstage.Name, t.Signal, func() stream.NewHandler {
+			aligners := make([]basecallstage.Aligner, len(e.aligners))
+			for i, a := range e.aligners {
+				aligners[i] = a
+			}
+			return basecallstage.New(basecallstage.Config{
+				Topics: t, ReadsPartitions: partitions[t.Reads],
+				Caller: e.Caller, SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
+				Contig:  func(name string) []byte { return e.Genome.Contig(name).Seq },
+				Metrics: m.basecall, Logger: log,
+			})
+		}},
+		{variantstage.Name, t.Reads, func() stream.NewHandler {
+			return variantstage.New(variantstage.Config{
+				Topics: t, CallsPartitions: partitions[t.Calls],
+				Genome: e.Genome, Caller: e.variant,
+				Metrics: m.variant, Logger: log,
+			})
+		}},
+		{annotatestage.Name, t.Calls, func() stream.NewHandler {
+			return annotatestage.New(annotatestage.Config{
+				Topics: t, VariantsPartitions: partitions[t.Variants],
+				Annotator: e.Annotator,
+				Metrics:   m.annotate, Logger: log,
+			})
+		}},
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	for _, f := range flow {
+		if !slices.Contains(e.stages, f.stage) {
+			continue
+		}
+		newHandler := f.start()
+		group.Go(func() error {
+			err := kafka.RunGroup(ctx, p.client, kafka.GroupConfig{
+				Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input},
+				NewHandler: newHandler, Producer: p.producer,
+				// Open reads keep their chunks unresolved for as long as their
+				// strands last: a flow cell's worth must fit, and the assembler
+				// bounds the memory.
+				MaxUnresolved: 1 << 22, MaxUnresolvedBytes: 16 << 30,
+				OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },
+			})
+			if err != nil {
+				return fmt.Errorf("%s stage: %w", f.stage, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (p *Processor) setLive(stage string, live bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live[stage] = live
+}
+
+// Ready says which stage has no place in its group yet; nil when all have.
+func (p *Processor) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, stage := range p.engines.stages {
+		if !p.live[stage] {
+			return fmt.Errorf("the %s stage waits for its consumer group", stage)
+		}
+	}
+	return nil
+}
