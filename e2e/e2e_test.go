@@ -1,0 +1,309 @@
+// Package e2e tests the commands as a user runs them: real binaries, real
+// recordings, exit codes, files and error lines.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/vcf"
+)
+
+// bin is the folder of the binaries under test.
+var bin string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "porestream-e2e-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		build := exec.Command("go", "build", "-o", dir+"/", "./cmd/...")
+		build.Dir = root()
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the commands: %v\n%s", err, out)
+			return 1
+		}
+		bin = dir
+		if os.Getenv("ORT_LIB") == "" {
+			os.Setenv("ORT_LIB", filepath.Join(root(), ".deps", "onnxruntime", "libonnxruntime.so"))
+		}
+		return m.Run()
+	}())
+}
+
+// root is the project's folder.
+func root() string {
+	dir, err := filepath.Abs("..")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}
+
+// lambda is a file of the shipped recording.
+func lambda(name string) string { return filepath.Join(root(), "testdata", "lambda", name) }
+
+// shared is a file of the larger recordings that live beside the project, or
+// skips the test where they are absent.
+func shared(t *testing.T, path string) string {
+	t.Helper()
+	full := filepath.Join(root(), "..", "shared", "data", filepath.FromSlash(path))
+	if _, err := os.Stat(full); err != nil {
+		t.Skipf("needs the recordings beside the project: %v", err)
+	}
+	return full
+}
+
+// result is what came of a command.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// pore runs a command of bin/pore until it ends.
+func pore(t *testing.T, args ...string) result {
+	t.Helper()
+	return command(t, "pore", args...)
+}
+
+func command(t *testing.T, name string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		t.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
+	} else if ok && exit.ExitCode() < 0 {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// run runs `pore run` over a recording and returns the folder of its results.
+func run(t *testing.T, ref, gff, reads string, flags ...string) string {
+	t.Helper()
+	out := t.TempDir()
+	args := append([]string{"run", "--ref", ref, "--gff", gff, "--out", out}, flags...)
+	res := pore(t, append(args, reads)...)
+	require.Zero(t, res.code, res.stderr)
+	return out
+}
+
+// passed lists the PASS records of a VCF: place, change, and the term and
+// protein change of the first consequence.
+func passed(t *testing.T, path string) []string {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := vcf.NewReader(f)
+	require.NoError(t, err)
+	var list []string
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		require.NoError(t, err)
+		if strings.Join(rec.Filter, ";") != "PASS" {
+			continue
+		}
+		csq, _ := rec.Info.Get("CSQ")
+		first, _, _ := strings.Cut(csq, ",")
+		fields := strings.Split(first, "|")
+		require.Greater(t, len(fields), 11, "CSQ of %s:%d: %q", rec.Chrom, rec.Pos, csq)
+		_, protein, _ := strings.Cut(fields[11], ":")
+		list = append(list, strings.Join([]string{strconv.Itoa(rec.Pos), rec.Ref + ">" + rec.Alt[0], fields[1], protein}, " "))
+	}
+}
+
+// lambdaSNPs are the variants of the sequenced phage against J02459.1.
+var lambdaSNPs = []string{
+	"37589 C>T missense_variant p.Glu118Lys",
+	"37742 C>T missense_variant p.Ala67Thr",
+	"43082 G>A missense_variant p.Ala15Thr",
+	"45352 G>A stop_gained p.Trp56Ter",
+}
+
+func readFile(t *testing.T, path ...string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(path...))
+	require.NoError(t, err)
+	return b
+}
+
+// TestRun checks the results of a run: the variants of the truth and no other,
+// one JSON document for each record of the VCF, and a summary that adds up.
+func TestRun(t *testing.T) {
+	out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"))
+	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(out, "variants.vcf")))
+
+	var summary map[string]any
+	require.NoError(t, json.Unmarshal(readFile(t, out, "summary.json"), &summary))
+	require.EqualValues(t, 243, summary["reads"])
+	require.EqualValues(t, 4, summary["variants"])
+	require.EqualValues(t, 0, summary["gaps"])
+	require.EqualValues(t, 0, summary["dead_letters"])
+	require.EqualValues(t, summary["reads"], summary["mapped"].(float64)+summary["rejected"].(float64))
+	require.Greater(t, summary["samples"], 9e6)
+	require.Greater(t, summary["bases"], 5e5)
+	require.Equal(t, "cpu", summary["device"])
+	require.NotEmpty(t, summary["model"])
+	for _, q := range []string{"p50", "p99"} {
+		require.Greater(t, summary["latency_ms"].(map[string]any)[q], 0.0)
+	}
+
+	lines := bytes.Count(readFile(t, out, "variants.jsonl"), []byte("\n"))
+	records := 0
+	for line := range strings.Lines(string(readFile(t, out, "variants.vcf"))) {
+		if !strings.HasPrefix(line, "#") {
+			records++
+		}
+	}
+	require.Equal(t, records, lines)
+}
+
+// TestSameBytes runs one recording over different numbers of partitions and
+// processors: the VCF must not differ in a byte.
+func TestSameBytes(t *testing.T) {
+	configs := [][2]string{{"1", "1"}, {"7", "3"}}
+	if os.Getenv("CI") != "" {
+		configs = append(configs, [2]string{"4", "1"}, [2]string{"4", "3"}, [2]string{"1", "3"}, [2]string{"7", "1"})
+	}
+	if testing.Short() {
+		t.Skip("runs the pipeline several times")
+	}
+	var want []byte
+	for _, c := range configs {
+		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--partitions", c[0], "--processors", c[1])
+		got := readFile(t, out, "variants.vcf")
+		if want == nil {
+			want = got
+		}
+		require.Equal(t, string(want), string(got), "%s partitions, %s processors", c[0], c[1])
+	}
+}
+
+// TestWholeLambda runs the whole recording, from both formats, and against the
+// reference that the strain does not differ from.
+func TestWholeLambda(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the pipeline three times")
+	}
+	gff := shared(t, "lambda-r9/genes.gff3")
+	ref := shared(t, "lambda-r9/J02459.1.fa")
+	pod5 := run(t, ref, gff, shared(t, "lambda-r9/reads.pod5"))
+	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(pod5, "variants.vcf")))
+	blow5 := run(t, ref, gff, shared(t, "lambda-r9/reads.blow5"))
+	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(blow5, "variants.vcf")))
+
+	out := t.TempDir()
+	res := pore(t, "run", "--ref", shared(t, "lambda-r9/NEB.fa"), "--out", out, shared(t, "lambda-r9/reads.pod5"))
+	require.Zero(t, res.code, res.stderr)
+	require.Empty(t, passed(t, filepath.Join(out, "variants.vcf")))
+}
+
+// TestEcoli runs a recording of less than one read's depth: nothing can be
+// called from it.
+func TestEcoli(t *testing.T) {
+	out := run(t, shared(t, "ecoli-r9/MG1655.fa.gz"), shared(t, "ecoli-r9/genes.gff3.gz"), shared(t, "ecoli-r9/reads.pod5"))
+	require.Empty(t, passed(t, filepath.Join(out, "variants.vcf")))
+}
+
+// TestErrors checks that what a user gets wrong is said in one line that names
+// it, with the right exit code.
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	empty := filepath.Join(dir, "empty")
+	require.NoError(t, os.Mkdir(empty, 0o755))
+	other := write("other.fa", ">chrOther\nACGTACGTACGTACGT\n")
+	short := write("short.fa", ">J02459.1\nACGTACGTACGTACGT\n")
+	notFASTA := write("not.fa", "this is no FASTA\n")
+	badGFF := write("bad.gff3", "##gff-version 3\nJ02459.1\tx\tCDS\tone\t100\t.\t+\t0\tID=c\n")
+	out := filepath.Join(dir, "out")
+	ref, gff, reads := lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5")
+
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want []string // in the line
+	}{
+		{"no command", []string{}, 2, []string{"name a command"}},
+		{"unknown command", []string{"frobnicate"}, 2, []string{"frobnicate"}},
+		{"unknown flag", []string{"run", "--frob"}, 2, []string{"--frob"}},
+		{"no reference", []string{"run", "--out", out, reads}, 2, []string{"--ref"}},
+		{"no output folder", []string{"run", "--ref", ref, reads}, 2, []string{"--out"}},
+		{"no signal", []string{"run", "--ref", ref, "--out", out}, 2, []string{"arg"}},
+		{"signal file missing", []string{"run", "--ref", ref, "--out", out, filepath.Join(dir, "none.pod5")}, 1, []string{"none.pod5"}},
+		{"no reads", []string{"run", "--ref", ref, "--out", out, filepath.Join(root(), "testdata", "no-reads.pod5")}, 1, []string{"no-reads.pod5: no reads"}},
+		{"folder without signal", []string{"run", "--ref", ref, "--out", out, empty}, 1, []string{"empty"}},
+		{"reference missing", []string{"run", "--ref", filepath.Join(dir, "none.fa"), "--out", out, reads}, 1, []string{"none.fa"}},
+		{"reference is no FASTA", []string{"run", "--ref", notFASTA, "--out", out, reads}, 1, []string{"not.fa", "line 1"}},
+		{"genes of another reference", []string{"run", "--ref", other, "--gff", gff, "--out", out, reads}, 1, []string{"genes.gff3", "J02459.1", "chrOther"}},
+		{"reference shorter than the genes", []string{"run", "--ref", short, "--gff", gff, "--out", out, reads}, 1, []string{"genes.gff3", "J02459.1", "48502"}},
+		{"damaged genes", []string{"run", "--ref", ref, "--gff", badGFF, "--out", out, reads}, 1, []string{"bad.gff3", "line 2"}},
+		{"unknown model", []string{"run", "--ref", ref, "--model", "nope", "--out", out, reads}, 1, []string{"nope", "r9.4-fast"}},
+		{"bad device", []string{"run", "--ref", ref, "--device", "tpu", "--out", out, reads}, 1, []string{"tpu"}},
+		{"CUDA without a GPU build", []string{"run", "--ref", ref, "--device", "cuda", "--out", out, reads}, 1, []string{"CUDA"}},
+		{"no Kafka", []string{"run", "--brokers", "127.0.0.1:1", "--ref", ref, "--out", out, reads}, 1, []string{"127.0.0.1:1"}},
+		{"bad broker address", []string{"run", "--brokers", "nowhere", "--ref", ref, "--out", out, reads}, 2, []string{"nowhere"}},
+		{"password without mechanism", []string{"consume", "--brokers", "127.0.0.1:1", "--sasl-user", "u"}, 2, []string{"--sasl-mechanism"}},
+		{"bad filter", []string{"consume", "--brokers", "127.0.0.1:1", "--filter", "status =="}, 2, []string{"--filter"}},
+		{"bad pace", []string{"run", "--ref", ref, "--pace", "-1", "--out", out, reads}, 2, []string{"--pace"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			res := pore(t, tt.args...)
+			require.Equal(t, tt.code, res.code, res.stderr)
+			require.Empty(t, res.stdout)
+			require.Equal(t, 1, strings.Count(res.stderr, "\n"), "one line, not\n%s", res.stderr)
+			require.True(t, strings.HasPrefix(res.stderr, "pore"), res.stderr)
+			for _, want := range tt.want {
+				require.Contains(t, res.stderr, want)
+			}
+		})
+	}
+}
+
+// TestBrokenFiles basecalls files that can't be: each is refused in one line
+// that names the file, and nothing is written.
+func TestBrokenFiles(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(shared(t, "formats/broken-pod5"), "*.pod5"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			res := pore(t, "basecall", file)
+			require.Equal(t, 1, res.code, res.stderr)
+			require.Empty(t, res.stdout)
+			require.Equal(t, 1, strings.Count(res.stderr, "\n"), "one line, not\n%s", res.stderr)
+			require.Contains(t, res.stderr, file+": ")
+		})
+	}
+}

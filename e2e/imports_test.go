@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/porestream/porestream/"
+
+// TestImports holds the packages to the direction that DESIGN.md gives their
+// dependencies.
+func TestImports(t *testing.T) {
+	const (
+		kafkaGo  = "github.com/segmentio/kafka-go"
+		kfake    = "github.com/twmb/franz-go"
+		ort      = "github.com/yalue/onnxruntime_go"
+		cobra    = "github.com/spf13/cobra"
+		services = module + "internal/"
+	)
+	for _, tt := range []struct {
+		pkg, reason string
+		forbidden   []string
+	}{
+		{"signal", "readers know nothing of transport or engines", []string{kafkaGo, kfake, ort, services}},
+		{"stream", "record types are pure", []string{kafkaGo, kfake, ort, services, "net/http"}},
+		{"stream/kafka", "the client knows no engine and no test broker", []string{kfake, ort, services}},
+		{"align", "segments are pure; cgo is in align/minimap", []string{kafkaGo, ort, services, "runtime/cgo"}},
+		{"variant", "calling is pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
+		{"annotate", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
+		{"annotate/event", "consumers decode events without an engine", []string{kafkaGo, ort, services}},
+		{"basecall", "the engine knows no transport", []string{kafkaGo, kfake, services}},
+		{"basecall/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
+		{"variant/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
+		{"annotate/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
+		{"internal/ingest", "playing a recording needs no engine", []string{kafkaGo, ort}},
+		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
+		{"cmd/processor", "the processor carries no broker", []string{kfake}},
+	} {
+		t.Run(tt.pkg, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+tt.pkg)
+			cmd.Dir = root()
+			out, err := cmd.Output()
+			require.NoError(t, err)
+			for dep := range strings.Lines(string(out)) {
+				for _, f := range tt.forbidden {
+					require.False(t, strings.HasPrefix(strings.TrimSpace(dep), f), "%s imports %s: %s", tt.pkg, strings.TrimSpace(dep), tt.reason)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/signal/vbz"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/embedded"
+	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/stream/streamtest"
+)
+
+// lambdaRun is the run in the shipped recording.
+const lambdaRun = "f7c95112c35c42bc2983752717adc93133266cdf"
+
+// brokers runs a test over an embedded broker and, where its jars are, over an
+// Apache Kafka.
+func brokers(t *testing.T, test func(t *testing.T, addr string)) {
+	if testing.Short() {
+		t.Skip("runs the services")
+	}
+	t.Run("embedded", func(t *testing.T) {
+		broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(t.TempDir(), "broker")})
+		require.NoError(t, err)
+		t.Cleanup(func() { broker.Close() })
+		test(t, broker.Addr())
+	})
+	t.Run("apache", func(t *testing.T) {
+		if os.Getenv(streamtest.LibVariable) == "" {
+			t.Skipf("needs the jars of Apache Kafka: set %s (stream/streamtest/kafka/fetch.sh)", streamtest.LibVariable)
+		}
+		broker, err := streamtest.StartApache(t.Context(), streamtest.ApacheConfig{Lib: os.Getenv(streamtest.LibVariable), Dir: t.TempDir()})
+		require.NoError(t, err)
+		t.Cleanup(func() { broker.Stop() })
+		test(t, broker.Addr)
+	})
+}
+
+// service is a running ingest or processor.
+type service struct {
+	name   string
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	exited chan struct{} // closed once err says how
+	err    error
+}
+
+// start starts a service. One that fails by itself ends the test's context,
+// through cancel, with what it said.
+func start(t *testing.T, cancel context.CancelCauseFunc, name string, args ...string) *service {
+	t.Helper()
+	s := &service{name: name, cmd: exec.Command(filepath.Join(bin, name), args...), stderr: new(bytes.Buffer), exited: make(chan struct{})}
+	s.cmd.Stderr = s.stderr
+	require.NoError(t, s.cmd.Start())
+	go func() {
+		defer close(s.exited)
+		if s.err = s.cmd.Wait(); s.cmd.ProcessState.ExitCode() > 0 {
+			cancel(fmt.Errorf("%s: %w: %s", name, s.err, s.stderr))
+		}
+	}()
+	t.Cleanup(func() { s.cmd.Process.Kill(); <-s.exited })
+	return s
+}
+
+// ended waits for a service's own end and checks that it was in order.
+func (s *service) ended(t *testing.T) {
+	t.Helper()
+	<-s.exited
+	require.NoError(t, s.err, s.stderr)
+}
+
+// stop asks a service to stop and checks that it does so in order.
+func (s *service) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	s.ended(t)
+}
+
+func startProcessor(t *testing.T, cancel context.CancelCauseFunc, addr, stages string) *service {
+	return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
+		"--stages", stages, "--listen", "127.0.0.1:0")
+}
+
+// follow reads the variants topic until the run has ended or seen, if not nil,
+// returns true.
+func follow(ctx context.Context, t *testing.T, client *kafka.Client, seen func(revisions int) bool) {
+	t.Helper()
+	topic := stream.NewTopics("").Variants
+	partitions, err := client.Partitions(t.Context(), topic)
+	require.NoError(t, err)
+	fold := pipeline.NewFold(int32(partitions))
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
+	defer cancel()
+	done := errors.New("seen enough")
+	revisions := 0
+	err = client.Consume(ctx, topic, kafka.ConsumeOptions{From: kafka.FromStart}, func(rec stream.Record) error {
+		v, err := fold.Add(rec)
+		if err != nil {
+			return err
+		}
+		if v != nil {
+			revisions++
+		}
+		if fold.Ended(lambdaRun) || seen != nil && seen(revisions) {
+			return done
+		}
+		return nil
+	})
+	if !errors.Is(err, done) {
+		t.Fatalf("following the variants: %v, %v", err, context.Cause(ctx))
+	}
+}
+
+// TestServices runs the services by themselves, as on a cluster: damaged records
+// among the signal, stages in processes of their own, one of them killed. The
+// result must be that of an undisturbed run in one process.
+func TestServices(t *testing.T) {
+	brokers(t, func(t *testing.T, addr string) {
+		want := readFile(t, run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5")), "variants.vcf")
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{addr}})
+		require.NoError(t, err)
+		defer client.Close()
+		topics := stream.NewTopics("")
+		require.NoError(t, client.EnsureTopics(t.Context(), topics.Settings(3), 1))
+		damaged := sendDamaged(t, client, topics)
+
+		ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambda("reads.pod5"))
+		first := startProcessor(t, cancel, addr, "basecall,variant")
+		annotator := startProcessor(t, cancel, addr, "annotate")
+		follow(ctx, t, client, func(revisions int) bool { return revisions >= 2 })
+		require.NoError(t, first.cmd.Process.Kill())
+		<-first.exited
+		second := startProcessor(t, cancel, addr, "basecall,variant")
+		ingest.ended(t)
+		follow(ctx, t, client, nil)
+		second.stop(t)
+		annotator.stop(t)
+
+		res := pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", lambda("reference.fa"))
+		require.Zero(t, res.code, res.stderr)
+		require.Equal(t, string(want), res.stdout)
+		checkDeadLetters(t, client, topics, damaged)
+	})
+}
+
+// sendDamaged puts records on the signal topic that can't be processed, and
+// returns the code that each must be given by its value.
+func sendDamaged(t *testing.T, client *kafka.Client, topics stream.Topics) map[string]string {
+	t.Helper()
+	samples := make([]int16, 4000)
+	good, err := stream.EncodeSignal(&streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: &streampb.SignalChunk{
+		Run: lambdaRun, Channel: 7, ReadId: "damaged", SampleCount: 4000, Vbz: vbz.Encode(nil, samples), EndOfRead: true,
+	}}})
+	require.NoError(t, err)
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)/2] ^= 0x10
+	damaged := map[string]string{
+		string(good[:len(good)-3]): stream.CodeChecksum,
+		string(flipped):            stream.CodeChecksum,
+		"not one of ours":          stream.CodeForeign,
+		// Whole, but of a run that never started.
+		string(good): stream.CodeInvalid,
+	}
+	producer, err := kafka.NewProducer(t.Context(), client, kafka.ProducerConfig{})
+	require.NoError(t, err)
+	for value := range damaged {
+		require.NoError(t, producer.Send(t.Context(), []stream.Out{{Topic: topics.Signal, Partition: stream.AnyPartition, Key: []byte("bad"), Value: []byte(value)}}, nil))
+	}
+	require.NoError(t, producer.Close(t.Context()))
+	return damaged
+}
+
+func checkDeadLetters(t *testing.T, client *kafka.Client, topics stream.Topics, damaged map[string]string) {
+	t.Helper()
+	found := make(map[string]string)
+	err := client.Consume(t.Context(), topics.DeadLetters, kafka.ConsumeOptions{From: kafka.FromStart, UntilEnd: true}, func(rec stream.Record) error {
+		headers := make(map[string]string)
+		for _, h := range rec.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		require.Equal(t, "basecall", headers[stream.HeaderStage])
+		require.Equal(t, topics.Signal, headers[stream.HeaderTopic])
+		require.NotEmpty(t, headers[stream.HeaderReason])
+		_, err := strconv.ParseInt(headers[stream.HeaderOffset], 10, 64)
+		require.NoError(t, err)
+		require.Equal(t, "bad", string(rec.Key))
+		found[string(rec.Value)] = headers[stream.HeaderCode]
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, damaged, found)
+}
+
+// TestKafkaGivesTheSameBytes compares a run over Apache Kafka with one over the
+// embedded broker.
+func TestKafkaGivesTheSameBytes(t *testing.T) {
+	if os.Getenv(streamtest.LibVariable) == "" {
+		t.Skipf("needs the jars of Apache Kafka: set %s (stream/streamtest/kafka/fetch.sh)", streamtest.LibVariable)
+	}
+	broker, err := streamtest.StartApache(t.Context(), streamtest.ApacheConfig{Lib: os.Getenv(streamtest.LibVariable), Dir: t.TempDir()})
+	require.NoError(t, err)
+	defer broker.Stop()
+	want := readFile(t, run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5")), "variants.vcf")
+	for _, c := range [][2]string{{"4", "1"}, {"7", "3"}} {
+		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"),
+			"--brokers", broker.Addr, "--partitions", c[0], "--processors", c[1])
+		require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")), "%s partitions, %s processors", c[0], c[1])
+	}
+}
