@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Checks what is deployed with the tools that will read it: Prometheus' own
+# checker on configuration, rules and the exported page, Compose's loader on the
+# Compose files, and a Prometheus that watches a real run, from which every query
+# of the dashboards must get data.
+#
+#   make build && deploy/check.sh
+#
+# Needs Go, curl, and prometheus with promtool (Debian: the package prometheus,
+# which is installed where this runs as root with apt-get). hadolint is used where
+# it is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+service=127.0.0.1:${PORESTREAM_CHECK_PORT:-9109}         # the run's metrics
+watcher=127.0.0.1:${PORESTREAM_CHECK_PROMETHEUS_PORT:-9190} # Prometheus
+
+say() { echo "deploy/check: $*" >&2; }
+fail() { say "$@"; exit 1; }
+
+missing() {
+	local tool
+	for tool in go curl prometheus promtool; do
+		command -v "$tool" >/dev/null || echo "$tool"
+	done
+}
+if [ -n "$(missing)" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	say "installing prometheus and curl"
+	apt-get install -y -q prometheus curl >&2 || { apt-get update -q >&2 && apt-get install -y -q prometheus curl >&2; } || true
+fi
+[ -z "$(missing)" ] || fail "missing: $(missing | tr '\n' ' ')(Debian: apt-get install prometheus curl)"
+[ -x bin/pore ] || fail "bin/pore is missing: run make build"
+
+say "Prometheus configuration and rules"
+promtool check config deploy/prometheus/prometheus.yml >&2
+(cd deploy/prometheus && promtool test rules rules_test.yml >&2)
+
+say "Compose files"
+(
+	cd deploy/composecheck
+	go run . ../compose/compose.yaml
+	go run . ../compose/compose.yaml ../compose/compose.cuda.yaml
+) >&2
+
+if command -v hadolint >/dev/null; then
+	say "Dockerfile"
+	hadolint deploy/docker/Dockerfile >&2
+else
+	say "Dockerfile: skipped, hadolint is not there"
+fi
+
+tmp=$(mktemp -d)
+pids=()
+cleanup() {
+	for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+	wait 2>/dev/null || true
+	rm -rf "$tmp"
+}
+trap cleanup EXIT
+
+say "a run under a real Prometheus"
+cat >"$tmp/prometheus.yml" <<YAML
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [$PWD/deploy/prometheus/rules.yml]
+scrape_configs:
+  - job_name: processor
+    static_configs: [{targets: ["$service"]}]
+YAML
+prometheus --config.file="$tmp/prometheus.yml" --storage.tsdb.path="$tmp/tsdb" \
+	--web.listen-address="$watcher" --log.level=warn >"$tmp/prometheus.log" 2>&1 &
+watching=$!
+pids+=("$watching")
+for _ in $(seq 60); do
+	curl -sf "http://$watcher/-/ready" >/dev/null && break
+	kill -0 "$watching" 2>/dev/null || { cat "$tmp/prometheus.log" >&2; fail "Prometheus ended"; }
+	sleep 0.5
+done
+curl -sf "http://$watcher/-/ready" >/dev/null || { cat "$tmp/prometheus.log" >&2; fail "Prometheus did not get ready on $watcher"; }
+
+bin/pore run --listen "$service" --pace 20 --out "$tmp/out" \
+	--ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 testdata/lambda/reads.pod5 >"$tmp/run.log" 2>&1 &
+run=$!
+pids+=("$run")
+while kill -0 "$run" 2>/dev/null; do
+	# The last page before the end has seen most of the run.
+	if curl -sf "http://$service/metrics" -o "$tmp/page.new"; then mv "$tmp/page.new" "$tmp/page"; fi
+	sleep 1
+done
+wait "$run" || { cat "$tmp/run.log" >&2; fail "pore run failed"; }
+[ -s "$tmp/page" ] || fail "pore run exported nothing on $service"
+
+say "the exported page"
+promtool check metrics <"$tmp/page" >&2
+
+say "every query of dashboards and rules"
+PORESTREAM_TEST_PROMETHEUS="http://$watcher" go test -count=1 -run '^TestLiveQueriesHaveData$' ./deploy/deploytest >&2
+say "ok"

@@ -1,0 +1,221 @@
+package deploytest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ops"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/stream/embedded"
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+// metric is one metric that the code registers.
+type metric struct {
+	name, kind, help string
+	labels           []string
+}
+
+// root is the folder of the module.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		require.NotEqual(t, dir, parent, "no go.mod above the test")
+		dir = parent
+	}
+}
+
+// catalogue is every porestream metric of every program, by name. The programs'
+// own constructors say what there is.
+func catalogue(t *testing.T) map[string]metric {
+	t.Helper()
+	if _, err := infer.FindLibrary(""); err != nil {
+		t.Skip("the basecaller's metrics need ONNX Runtime: ", err)
+	}
+	found, err := collectOnce()
+	require.NoError(t, err)
+	return found
+}
+
+var collectOnce = sync.OnceValues(collect)
+
+func collect() (_ map[string]metric, err error) {
+	registry := ops.NewRegistry("test")
+	r := &recorder{Registerer: registry, found: make(map[string]metric)}
+	// The registry comes with metrics that r didn't see.
+	families, err := registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "porestream_") {
+			continue // the Go runtime's and the process's
+		}
+		m := metric{name: f.GetName(), kind: strings.ToLower(f.GetType().String()), help: f.GetHelp()}
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			m.labels = append(m.labels, l.GetName())
+		}
+		r.found[m.name] = m
+	}
+
+	ingest.NewMetrics(r)
+	processor.NewMetrics(r)
+
+	lambda := filepath.Join("..", "..", "testdata", "lambda")
+	stages, err := processor.ParseStages("")
+	if err != nil {
+		return nil, err
+	}
+	engines, err := processor.Load(processor.Options{
+		Stages: stages, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := engines.Close(); err != nil {
+		return nil, err
+	}
+
+	dir, err := os.MkdirTemp("", "deploytest-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(dir, "broker")})
+	if err != nil {
+		return nil, err
+	}
+	defer broker.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{broker.Addr()}, Registerer: r})
+	if err != nil {
+		return nil, err
+	}
+	client.Close()
+	return r.found, r.err
+}
+
+// recorder is a registerer that remembers what is registered, also that which
+// has no value yet.
+type recorder struct {
+	prometheus.Registerer
+	found map[string]metric
+	err   error
+}
+
+func (r *recorder) Register(c prometheus.Collector) error {
+	if err := r.Registerer.Register(c); err != nil {
+		return err
+	}
+	descs := make(chan *prometheus.Desc)
+	go func() { c.Describe(descs); close(descs) }()
+	for d := range descs {
+		m, err := describe(d.String(), c)
+		if err != nil {
+			r.err = err
+			continue
+		}
+		r.found[m.name] = m
+	}
+	return nil
+}
+
+func (r *recorder) MustRegister(cs ...prometheus.Collector) {
+	for _, c := range cs {
+		if err := r.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// descPattern is how the client library prints a description, the only way in
+// which it shows one.
+var descPattern = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*")(?:, unit: "[^"]*")?, constLabels: \{\}, variableLabels: \{([^}]*)\}`)
+
+func describe(desc string, c prometheus.Collector) (metric, error) {
+	m := descPattern.FindStringSubmatch(desc)
+	if m == nil {
+		return metric{}, fmt.Errorf("unexpected description %s", desc)
+	}
+	name, err := strconv.Unquote(m[1])
+	if err != nil {
+		return metric{}, err
+	}
+	help, err := strconv.Unquote(m[2])
+	if err != nil {
+		return metric{}, err
+	}
+	out := metric{name: name, help: help}
+	if m[3] != "" {
+		out.labels = strings.Split(m[3], ",")
+	}
+	switch c.(type) {
+	case *prometheus.CounterVec:
+		out.kind = "counter"
+	case *prometheus.GaugeVec, prometheus.Gauge: // before Counter, whose methods a gauge has too
+		out.kind = "gauge"
+	case *prometheus.HistogramVec, prometheus.Histogram:
+		out.kind = "histogram"
+	case prometheus.Counter:
+		out.kind = "counter"
+	default:
+		return metric{}, fmt.Errorf("metric %s has the unknown type %T", name, c)
+	}
+	return out, nil
+}
+
+// series is what a metric is exported as: names and their labels.
+func series(metrics map[string]metric) map[string][]string {
+	out := make(map[string][]string)
+	for name, m := range metrics {
+		labels := append([]string{"job", "instance"}, m.labels...)
+		if m.kind != "histogram" {
+			out[name] = labels
+			continue
+		}
+		out[name+"_bucket"] = append(slices.Clone(labels), "le")
+		out[name+"_sum"], out[name+"_count"] = labels, labels
+	}
+	out["up"] = []string{"job", "instance"}
+	return out
+}
+
+func TestCatalogue(t *testing.T) {
+	found := catalogue(t)
+	for _, name := range []string{
+		"porestream_build_info", "porestream_ingest_samples_total", "porestream_basecall_bases_total",
+		"porestream_infer_batches_total", "porestream_stream_lag_records", "porestream_dead_letters_total",
+	} {
+		require.Contains(t, slices.Sorted(maps.Keys(found)), name)
+	}
+	require.Equal(t, "histogram", found["porestream_end_to_end_latency_seconds"].kind)
+	require.Equal(t, "gauge", found["porestream_ingest_lateness_seconds"].kind)
+	require.Equal(t, "counter", found["porestream_ingest_samples_total"].kind)
+	require.Equal(t, []string{"topic", "partition"}, found["porestream_stream_lag_records"].labels)
+	for name, m := range found {
+		require.NotEmpty(t, m.help, name)
+		require.Equal(t, m.kind == "counter", strings.HasSuffix(name, "_total"), "%s is a %s", name, m.kind)
+	}
+}

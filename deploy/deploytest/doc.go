@@ -1,0 +1,8 @@
+// Package deploytest checks what is deployed against the code: every metric
+// that a dashboard, a rule or the documentation names is one that the programs
+// register, with the labels that are asked for; every flag in the Compose file
+// is one that the programs have; every file that is named is there.
+//
+// It holds tests only. Run with -update, they rewrite the table of metrics in
+// docs/metrics.md.
+package deploytest
