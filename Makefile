@@ -1,0 +1,49 @@
+# Porestream. `make demo` and `make test` are all that a fresh clone needs; both
+# fetch what they link against (scripts/deps.sh) on their first run.
+
+GO ?= go
+tools := .cache/bin
+golangci_version := v2.15.0
+
+.PHONY: all build demo test test-short fuzz bench lint fmt deps proto clean help
+
+all: build
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+deps: ## fetch ONNX Runtime and build minimap2, once, into .deps/
+	@./scripts/deps.sh
+
+build: deps ## build bin/ingest, bin/processor and bin/pore
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+demo: build ## play a real recording and compare its variants with the truth
+	@bin/pore demo
+
+test: deps ## run all tests
+	$(GO) test -race -timeout 40m ./...
+
+test-short: deps ## run the tests without the race detector and the slow ones
+	$(GO) test -short ./...
+
+fuzz: deps ## run every fuzz target for FUZZTIME (default 10s) each
+	@./scripts/fuzz.sh
+
+bench: deps ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+lint: deps $(tools)/golangci-lint ## run the linters
+	$(tools)/golangci-lint run ./...
+
+fmt: $(tools)/golangci-lint ## format the code
+	$(tools)/golangci-lint fmt ./...
+
+proto: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
+	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto
+
+$(tools)/golangci-lint:
+	GOBIN=$(CURDIR)/$(tools) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(golangci_version)
+
+clean: ## remove what was built, but not what was fetched
+	rm -rf bin
