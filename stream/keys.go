@@ -25,6 +25,14 @@ func RegionKey(sample, contig string, region uint32) []byte {
 // AlleleKey keys an allele in a sample by its GA4GH VRS id.
 func AlleleKey(sample, vrsID string) []byte { return []byte(sample + "/" + vrsID) }
 
+// ContigPartition is the partition of the calls topic, among n, that holds
+// everything about a contig of a sample. What a change does to a protein may
+// depend on the changes beside it, so one worker sees all of them; the record's
+// key, an allele, is too fine to choose by.
+func ContigPartition(sample, contig string, n int32) int32 {
+	return PartitionFor([]byte(sample+"/"+contig), n)
+}
+
 const markerKeyPrefix = "run\x00"
 
 // MarkerKey keys a run marker of one source, so that compaction keeps each

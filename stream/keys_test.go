@@ -43,6 +43,25 @@ func TestPartitionFor(t *testing.T) {
 	}
 }
 
+// TestContigPartition: all alleles of a contig of a sample share a partition, and
+// contigs and samples are spread.
+func TestContigPartition(t *testing.T) {
+	counts := make([]int, 6)
+	for sample := range 60 {
+		for contig := range 20 {
+			counts[ContigPartition(fmt.Sprint("sample-", sample), fmt.Sprint("chr", contig+1), 6)]++
+		}
+	}
+	for p, n := range counts {
+		if n < 150 || n > 250 {
+			t.Errorf("partition %d has %d of 1200 contigs", p, n)
+		}
+	}
+	if got, want := ContigPartition("lambda", "J02459.1", 12), PartitionFor([]byte("lambda/J02459.1"), 12); got != want {
+		t.Errorf("partition %d, want %d: records of older programs would lie elsewhere", got, want)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	mk := &streampb.Marker{Run: &streampb.Run{Id: "run-1"}, Source: 12, Sources: 16}
 	for _, c := range []struct {

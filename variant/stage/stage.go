@@ -213,7 +213,7 @@ func (h *handler) encode(calls []*streampb.Call) ([]stream.Out, error) {
 		}
 		h.metrics.call(c)
 		outs[i] = stream.Out{
-			Topic: h.cfg.Topics.Calls, Partition: stream.AnyPartition,
+			Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(c.GetSample(), c.GetContig(), h.cfg.CallsPartitions),
 			Key: stream.AlleleKey(c.GetSample(), c.GetVrsId()), Value: value,
 		}
 	}

@@ -198,7 +198,7 @@ func calls(t testing.TB, outs []stream.Out) []*streampb.Call {
 			t.Fatal(err)
 		}
 		if c := m.GetCall(); c != nil {
-			if string(o.Key) != "lambda/"+c.GetVrsId() || o.Partition != stream.AnyPartition {
+			if string(o.Key) != "lambda/"+c.GetVrsId() || o.Partition != stream.ContigPartition("lambda", "J02459.1", 3) {
 				t.Fatalf("call goes to key %q, partition %d", o.Key, o.Partition)
 			}
 			list = append(list, c)
