@@ -13,8 +13,9 @@ type Model struct {
 	// Warnings tell what the file has and the model leaves out or repairs, in the order of the file.
 	Warnings []string
 
-	contigs map[*genome.Contig]*track
-	count   int
+	contigs    map[*genome.Contig]*track
+	regulation map[*genome.Contig]*regulatoryTrack
+	count      int
 }
 
 // Transcripts is the number of transcripts, coding and not.
@@ -316,6 +317,8 @@ func (t *transcript) tags(r *row) {
 			t.startNF = true
 		case "cds_end_NF":
 			t.endNF = true
+		default:
+			t.labels.add(tag)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type transcript struct {
 	name       *Feature
 	flags      []string // for output
 	id         string
+	version    string // "" if unknown or part of the id
 	protein    string // accession of the protein, "" if not coding
 	biotype    string
 	implicit   bool // stands for a CDS that the file has directly under its gene: id is the protein's
@@ -49,6 +50,9 @@ type transcript struct {
 	readsOn    bool // nothing is known after the CDS, so translation goes on along the contig
 
 	canonical, maneSelect, manePlus bool
+	labels                          labels
+	// mature are the mature microRNAs within a precursor, by position.
+	mature []Span
 
 	once       sync.Once
 	codingSeq  []byte
