@@ -2,9 +2,6 @@ package annotate
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,26 +137,6 @@ func BenchmarkAnnotate(b *testing.B) {
 			})
 		}
 	}
-}
-
-func BenchmarkVCF(b *testing.B) {
-	a := ecoli(b)
-	contig := a.genome.Contigs[0]
-	var in bytes.Buffer
-	in.WriteString("##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n")
-	const records = 2000
-	for i := range records {
-		pos := i * (len(contig.Seq) / records)
-		ref := contig.Seq[pos]
-		fmt.Fprintf(&in, "%s\t%d\t.\t%c\t%c\t.\t.\t.\n", contig.Name, pos+1, ref, complement[ref])
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := VCF(context.Background(), bytes.NewReader(in.Bytes()), io.Discard, a, Options{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*records/b.Elapsed().Seconds(), "variants/s")
 }
 
 // TestProteomes translates every coding sequence of three genomes: each begins with methionine and has its only stop

@@ -1,15 +1,22 @@
 package annotate
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
 
 	"github.com/porestream/porestream/vcf"
 	"github.com/porestream/porestream/vrs"
+)
+
+// Field is an INFO field that tells consequences, in the form of the program that introduced it.
+type Field string
+
+// The fields.
+const (
+	CSQ  Field = "CSQ"  // Ensembl VEP
+	BCSQ Field = "BCSQ" // bcftools csq
 )
 
 // Stats counts what a stream had.
@@ -19,50 +26,89 @@ type Stats struct {
 	Unsupported int // alternate alleles passed through without annotation: symbolic ones, breakends, "*"
 }
 
-// Options are choices for VCF and JSONLines. The zero value is what most want.
+// Add adds the counts of s.
+func (t *Stats) Add(s Stats) {
+	t.Records += s.Records
+	t.Alleles += s.Alleles
+	t.Unsupported += s.Unsupported
+}
+
+// Options choose what is said about an allele. The zero value is what most want.
 type Options struct {
+	// Fields are the INFO fields to write, in this order. Those that take more than a record at a time, BCSQ, are
+	// not this package's: they are left as they come.
+	Fields []Field
 	// Pick keeps only the first, most relevant consequence of each allele.
 	Pick bool
 }
 
-// VCF copies a VCF stream (text, gzip or bgzip) to out as text, with the consequences of each alternate allele in
-// INFO/CSQ. Everything else stays as it is, and so does the order. It works one record at a time in bounded memory.
-// An error about a record carries its line number.
-func VCF(ctx context.Context, in io.Reader, out io.Writer, a *Annotator, opts Options) (Stats, error) {
-	var s Stats
-	r, err := vcf.NewReader(in)
-	if err != nil {
-		return s, fmt.Errorf("reading VCF: %w", err)
+// Rows annotates the data lines of VCF files, one at a time. It holds memory that it uses again: it is for one
+// goroutine.
+type Rows struct {
+	Stats Stats
+
+	a    *Annotator
+	opts Options
+	own  []Field  // those of opts.Fields that it writes
+	keys []string // their names
+	alts []string
+}
+
+// Rows returns what annotates data lines.
+func (a *Annotator) Rows(opts Options) *Rows {
+	r := &Rows{a: a, opts: opts}
+	for _, f := range opts.Fields {
+		if f == CSQ {
+			r.own, r.keys = append(r.own, f), append(r.keys, string(f))
+		}
 	}
-	header := r.Header().Clone()
-	header.AddInfo("CSQ", ".", "String", CSQDescription)
-	w, err := vcf.NewWriter(out, header)
-	if err != nil {
-		return s, err
+	return r
+}
+
+// Declare adds the INFO fields that r writes to a header.
+func (r *Rows) Declare(h *vcf.Header) {
+	for _, f := range r.own {
+		h.AddInfo(string(f), ".", "String", CSQDescription)
 	}
-	var csq []byte
-	err = eachRecord(ctx, r, func(rec *vcf.Record) error {
-		csq = csq[:0]
-		err := s.record(a, rec, opts, func(_ string, _ *variant, ann *Annotation) error {
-			if len(csq) > 0 {
-				csq = append(csq, ',')
+}
+
+// Append appends a data line with what its alternate alleles do in INFO, and with its end. Everything else stays as
+// it is.
+func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
+	begun := len(dst)
+	dst, filled := row.AppendUpToInfo(dst, r.keys...) // values of an earlier run perhaps have other sub-fields
+	before := len(dst)
+	if len(r.own) > 0 {
+		if filled {
+			dst = append(dst, ';')
+		}
+		dst = append(dst, "CSQ="...)
+		from := len(dst)
+		err := r.each(row, func(_ string, _ *variant, ann *Annotation) error {
+			if len(dst) > from {
+				dst = append(dst, ',')
 			}
-			csq = ann.AppendCSQ(csq)
+			dst = ann.AppendCSQ(dst)
 			return nil
 		})
 		if err != nil {
-			return err
+			return dst[:begun], err
 		}
-		rec.Info.Delete("CSQ") // of an earlier run, perhaps with other fields
-		if len(csq) > 0 {
-			rec.Info.Set("CSQ", string(csq))
+		if len(dst) == from {
+			dst = dst[:before]
+		} else {
+			filled = true
 		}
-		return w.Write(rec)
-	})
-	return s, errors.Join(err, w.Flush())
+	} else {
+		r.Stats.Records++
+	}
+	if !filled {
+		dst = append(dst, '.')
+	}
+	return append(append(dst, row.AfterInfo()...), '\n'), nil
 }
 
-// Line is one line that JSONLines writes: an alternate allele and its annotation.
+// Line is an alternate allele and its annotation.
 type Line struct {
 	Variant Variant `json:"variant"`
 	Annotation
@@ -78,95 +124,67 @@ type Variant struct {
 	VRSID  string `json:"vrs_id"` // GA4GH VRS 2.x computed identifier
 }
 
-// JSONLines writes one Line for each alternate allele of a VCF stream, in its order.
-func JSONLines(ctx context.Context, in io.Reader, out io.Writer, a *Annotator, opts Options) (Stats, error) {
-	var s Stats
-	r, err := vcf.NewReader(in)
-	if err != nil {
-		return s, fmt.Errorf("reading VCF: %w", err)
-	}
-	w := bufio.NewWriterSize(out, 64<<10)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false) // HGVS is full of ">"
-	err = eachRecord(ctx, r, func(rec *vcf.Record) error {
-		return s.record(a, rec, opts, func(alt string, v *variant, ann *Annotation) error {
-			id, err := vrs.AlleleID(v.contig.Digest, v.contig.Seq, v.start, v.ref, v.alt)
-			if err != nil {
-				return err
-			}
-			line := Line{Variant{Contig: rec.Chrom, Pos: rec.Pos, ID: rec.ID, Ref: rec.Ref, Alt: alt, VRSID: id}, *ann}
-			if err := enc.Encode(line); err != nil {
-				return fmt.Errorf("writing annotation: %w", err)
-			}
-			return nil
-		})
-	})
-	if ferr := w.Flush(); ferr != nil && err == nil {
-		err = fmt.Errorf("writing annotations: %w", ferr)
-	}
-	return s, err
-}
-
-// eachRecord calls f for each record until the stream ends, f fails or ctx is cancelled.
-func eachRecord(ctx context.Context, r *vcf.Reader, f func(*vcf.Record) error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("annotating VCF: %w", err)
-		}
-		rec, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+// Each calls f for each alternate allele of a data line that can be annotated.
+func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
+	return r.each(row, func(alt string, v *variant, ann *Annotation) error {
+		id, err := vrs.AlleleID(v.contig.Digest, v.contig.Seq, v.start, v.ref, v.alt)
 		if err != nil {
-			return fmt.Errorf("reading VCF: %w", err)
+			return err
 		}
-		if err := f(rec); err != nil {
-			return fmt.Errorf("line %d: %w", r.Line(), err)
+		line := Line{Variant{Contig: v.contig.Name, Pos: row.Pos, Ref: string(row.Ref), Alt: alt, VRSID: id}, *ann}
+		if id := string(row.ID); id != "." {
+			line.Variant.ID = id
 		}
-	}
+		return f(&line)
+	})
 }
 
-// record annotates the alternate alleles of rec, calls f for each, and counts.
-func (s *Stats) record(a *Annotator, rec *vcf.Record, opts Options, f func(alt string, v *variant, ann *Annotation) error) error {
-	s.Records++
-	strip := sharesFirstBase(rec)
-	for _, alt := range rec.Alt {
-		v, err := a.variant(rec.Chrom, rec.Pos, rec.Ref, alt)
+// each annotates the alternate alleles of row, calls f for each, and counts.
+func (r *Rows) each(row *vcf.Row, f func(alt string, v *variant, ann *Annotation) error) error {
+	r.Stats.Records++
+	if string(row.Alt) == "." {
+		return nil
+	}
+	chrom, ref := string(row.Chrom), string(row.Ref)
+	r.alts = slices.AppendSeq(r.alts[:0], strings.SplitSeq(string(row.Alt), ","))
+	strip := sharesFirstBase(ref, r.alts)
+	for _, alt := range r.alts {
+		v, err := r.a.variant(chrom, row.Pos, ref, alt)
 		if errors.Is(err, ErrUnsupportedAllele) {
-			s.Unsupported++
+			r.Stats.Unsupported++
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("annotating %s:%d %s>%s: %w", rec.Chrom, rec.Pos, clip(rec.Ref), clip(alt), err)
+			return fmt.Errorf("annotating %s:%d %s>%s: %w", chrom, row.Pos, clip(ref), clip(alt), err)
 		}
-		name := alt
+		name := strings.ToUpper(alt)
 		if strip {
-			name = dash(alt[1:])
+			name = dash(name[1:])
 		}
-		ann := a.annotate(v, name)
-		if opts.Pick {
+		ann := r.a.annotate(v, name)
+		if r.opts.Pick {
 			ann.Consequences = ann.Consequences[:1]
 		}
 		if err := f(alt, v, &ann); err != nil {
 			return err
 		}
-		s.Alleles++
+		r.Stats.Alleles++
 	}
 	return nil
 }
 
 // sharesFirstBase says whether VEP names the record's alleles without their first base: when one of them is an indel
 // and all begin alike.
-func sharesFirstBase(rec *vcf.Record) bool {
+func sharesFirstBase(ref string, alts []string) bool {
 	indel := false
-	for _, alt := range rec.Alt {
+	for _, alt := range alts {
 		if alt == "*" {
 			continue
 		}
-		if alt[0] != rec.Ref[0] {
+		if alt[0] != ref[0] {
 			return false
 		}
-		indel = indel || len(alt) != len(rec.Ref)
+		indel = indel || len(alt) != len(ref)
 	}
 	return indel
 }

@@ -2,9 +2,9 @@ package annotate
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -22,6 +22,54 @@ c	22	.	A	AGGG	.	.	.	GT	1
 c	30	.	CT	C,CTT	.	q10	.	GT	1
 c	6000	.	G	.	.	.	DP=3	GT	0
 `
+
+// annotated is what Rows make of a VCF text, in one or more lines, and the counts.
+func annotated(t testing.TB, a *Annotator, in string, opts Options, line func(*Rows, *vcf.Row) ([]byte, error)) (string, Stats, error) {
+	t.Helper()
+	r, err := vcf.NewReader(strings.NewReader(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	header := r.Header().Clone()
+	rows := a.Rows(opts)
+	rows.Declare(header)
+	w, err := vcf.NewWriter(&out, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		block, err := r.NextBlock(nil)
+		if errors.Is(err, io.EOF) {
+			return out.String(), rows.Stats, nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text := block.Text; len(text) > 0; {
+			var l []byte
+			var row vcf.Row
+			l, text = vcf.CutLine(text)
+			if err := header.ParseRow(l, &row); err != nil {
+				t.Fatal(err)
+			}
+			b, err := line(rows, &row)
+			if err != nil {
+				return out.String(), rows.Stats, err
+			}
+			out.Write(b)
+		}
+	}
+}
+
+// annotatedVCF annotates a VCF text.
+func annotatedVCF(t testing.TB, a *Annotator, in string, opts Options) (string, Stats, error) {
+	t.Helper()
+	return annotated(t, a, in, opts, func(r *Rows, row *vcf.Row) ([]byte, error) { return r.Append(nil, row) })
+}
 
 // csqEntries are the entries of the record's INFO/CSQ, each by the names of its fields.
 func csqEntries(t *testing.T, rec *vcf.Record, description string) []map[string]string {
@@ -52,15 +100,14 @@ func csqEntries(t *testing.T, rec *vcf.Record, description string) []map[string]
 
 func TestVCF(t *testing.T) {
 	a := gene14.annotator(t, "+")
-	var out bytes.Buffer
-	stats, err := VCF(context.Background(), strings.NewReader(toyVCF), &out, a, Options{})
+	out, stats, err := annotatedVCF(t, a, toyVCF, Options{Fields: []Field{CSQ}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if stats != (Stats{Records: 4, Alleles: 5, Unsupported: 1}) {
 		t.Errorf("%+v", stats)
 	}
-	r, err := vcf.NewReader(&out)
+	r, err := vcf.NewReader(strings.NewReader(out))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,53 +167,113 @@ func TestCSQEscapes(t *testing.T) {
 	}
 }
 
-func TestJSONLines(t *testing.T) {
+func TestEachAllele(t *testing.T) {
 	a := gene14.annotator(t, "+")
-	var out bytes.Buffer
-	if _, err := JSONLines(context.Background(), strings.NewReader(toyVCF), &out, a, Options{Pick: true}); err != nil {
+	var lines []Line
+	_, stats, err := annotated(t, a, toyVCF, Options{Pick: true}, func(r *Rows, row *vcf.Row) ([]byte, error) {
+		return nil, r.Each(row, func(l *Line) error { lines = append(lines, *l); return nil })
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 5 {
-		t.Fatalf("%d lines, want one for each sequence", len(lines))
+	if len(lines) != 5 || stats != (Stats{Records: 4, Alleles: 5, Unsupported: 1}) {
+		t.Fatalf("%d lines, want one for each sequence; %+v", len(lines), stats)
 	}
 	c := a.genome.Contig("c")
 	id, err := vrs.AlleleID(c.Digest, c.Seq, 19, "A", "T")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"variant":{"contig":"c","pos":20,"id":"rs1","ref":"A","alt":"T","vrs_id":"` + id + `"},"hgvsg":"c:g.20A>T",` +
+	got, err := json.Marshal(lines[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"variant":{"contig":"c","pos":20,"id":"rs1","ref":"A","alt":"T","vrs_id":"` + id + `"},"hgvsg":"c:g.20A\u003eT",` +
 		`"most_severe":{"term":"stop_gained","so":"SO:0001587","impact":"HIGH","gene":"TOY","transcript":"T"},` +
 		`"consequences":[{"allele":"T","gene":{"symbol":"TOY","id":"G"},"feature":{"type":"Transcript","id":"T","biotype":"protein_coding"},` +
-		`"terms":[{"so":"SO:0001587","name":"stop_gained"}],"impact":"HIGH","hgvsc":"T:c.4A>T","hgvsp":"P:p.Lys2Ter","exon":"1/2",` +
+		`"terms":[{"so":"SO:0001587","name":"stop_gained"}],"impact":"HIGH","hgvsc":"T:c.4A\u003eT","hgvsp":"P:p.Lys2Ter","exon":"1/2",` +
 		`"cdna":"10","cds":"4","protein":"2","amino_acids":"K/*","codons":"Aaa/Taa","strand":1}]}`
-	if lines[0] != want {
-		t.Errorf("got  %s\nwant %s", lines[0], want)
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	var l Line
-	if err := json.Unmarshal([]byte(lines[4]), &l); err != nil || l.Variant.Alt != "CTT" || l.Consequences[0].HGVSc != "T:c.20dup" {
-		t.Errorf("%+v %v", l, err)
+	if l := lines[4]; l.Variant.Alt != "CTT" || l.Consequences[0].HGVSc != "T:c.20dup" {
+		t.Errorf("%+v", l)
 	}
 }
 
-func TestStreamErrors(t *testing.T) {
+// TestRowKeepsTheRest: what is not annotated stays byte for byte, and without a field to write all of it does.
+func TestRowKeepsTheRest(t *testing.T) {
+	a := gene14.annotator(t, "+")
+	const in = `##fileformat=VCFv4.3
+##INFO=<ID=CSQ,Number=.,Type=String,Description="of long ago">
+#CHROM	POS	ID	REF	ALT	QUAL	FILTER	INFO	FORMAT	s
+c	20	rs1	A	T	5e1	PASS;q	DP=09;XX=CSQ=;CSQ=old|entry;DB	GT:GL	1
+c	0020	.	A	<DEL>	.	.	CSQ=x	GT:GL	1:-.5
+c	6000	.	G	.	.	.	DP=3	GT:GL	0
+`
+	out, _, err := annotatedVCF(t, a, in, Options{})
+	if err != nil || out != in {
+		t.Errorf("got\n%s\nwant\n%s\n%v", out, in, err)
+	}
+	out, _, err = annotatedVCF(t, a, in, Options{Fields: []Field{CSQ}, Pick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out, "\n")
+	if l := lines[3]; !strings.HasPrefix(l, "c\t20\trs1\tA\tT\t5e1\tPASS;q\tDP=09;XX=CSQ=;DB;CSQ=T|stop_gained|") || !strings.HasSuffix(l, "\tGT:GL\t1") || strings.Count(l, "CSQ=") != 2 {
+		t.Errorf("line %q", l)
+	}
+	if l, want := lines[4], "c\t0020\t.\tA\t<DEL>\t.\t.\t.\tGT:GL\t1:-.5"; l != want {
+		t.Errorf("line %q, want %q", l, want)
+	}
+	if l, want := lines[5], "c\t6000\t.\tG\t.\t.\t.\tDP=3\tGT:GL\t0"; l != want {
+		t.Errorf("line %q, want %q", l, want)
+	}
+}
+
+func TestRowErrors(t *testing.T) {
 	a := gene14.annotator(t, "+")
 	for _, c := range []struct{ name, in, want string }{
-		{"not VCF", "hello", "reading VCF: line 1"},
-		{"malformed", toyVCF + "c\tx\n", "reading VCF: line 9: 2 columns"},
-		{"other reference", toyVCF + "c\t20\t.\tG\tT\t.\t.\t.\tGT\t1\n", "line 9: annotating c:20 G>T: REF is G, but the reference has A there"},
-		{"other contig", toyVCF + "x\t20\t.\tG\tT\t.\t.\t.\tGT\t1\n", `line 9: annotating x:20 G>T: contig "x" is not in the reference`},
+		{"other reference", "c\t20\t.\tG\tT\t.\t.\t.\tGT\t1\n", "annotating c:20 G>T: REF is G, but the reference has A there"},
+		{"other contig", "x\t20\t.\tG\tT\t.\t.\t.\tGT\t1\n", `annotating x:20 G>T: contig "x" is not in the reference`},
 	} {
-		if _, err := VCF(context.Background(), strings.NewReader(c.in), io.Discard, a, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		out, _, err := annotatedVCF(t, a, toyVCF+c.in, Options{Fields: []Field{CSQ}})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
-		if _, err := JSONLines(context.Background(), strings.NewReader(c.in), io.Discard, a, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		if !strings.HasSuffix(out, "\tDP=3\tGT\t0\n") {
+			t.Errorf("%s: the line before the error ends %q", c.name, out)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := VCF(ctx, strings.NewReader(toyVCF), io.Discard, a, Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+}
+
+func BenchmarkRows(b *testing.B) {
+	a := ecoli(b)
+	contig := a.genome.Contigs[0]
+	const records = 2000
+	header := vcf.NewHeader("VCFv4.2")
+	var lines [records][]byte
+	for i := range records {
+		pos := i * (len(contig.Seq) / records)
+		ref := contig.Seq[pos]
+		lines[i] = fmt.Appendf(nil, "%s\t%d\t.\t%c\t%c\t.\t.\t.", contig.Name, pos+1, ref, complement[ref])
 	}
+	b.ReportAllocs()
+	rows := a.Rows(Options{Fields: []Field{CSQ}})
+	var row vcf.Row
+	var out []byte
+	for b.Loop() {
+		out = out[:0]
+		for i := range lines {
+			if err := header.ParseRow(lines[i], &row); err != nil {
+				b.Fatal(err)
+			}
+			var err error
+			if out, err = rows.Append(out, &row); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.SetBytes(int64(len(out)))
+	b.ReportMetric(float64(b.N)*records/b.Elapsed().Seconds(), "variants/s")
 }

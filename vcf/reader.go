@@ -37,6 +37,7 @@ type Reader struct {
 	br     *bufio.Reader
 	line   int // of the last line read
 	long   []byte
+	rest   []byte // the beginning of a line that NextBlock has read
 }
 
 // NewReader reads the header of a VCF stream: text, gzip or bgzip.
@@ -161,19 +162,17 @@ func (r *Reader) Next() (*Record, error) {
 		if err != nil {
 			return nil, r.fault(err)
 		}
+		rec.line = r.line
 		return rec, nil
 	}
 }
 
 // parse makes a record of a data line. The record's strings share the line's memory.
 func (r *Reader) parse(line string) (*Record, error) {
-	if line[0] == '#' {
+	if strings.HasPrefix(line, "#") {
 		return nil, errors.New("header line after the data began")
 	}
-	want := 8
-	if r.header.formatColumn {
-		want = 9 + len(r.header.Samples)
-	}
+	want := r.header.columnCount()
 	var f [9]string
 	rest, n := line, 0
 	for n < len(f) {
@@ -197,11 +196,11 @@ func (r *Reader) parse(line string) (*Record, error) {
 	}
 
 	rec := &Record{Chrom: f[0], Ref: f[3]}
-	pos, err := strconv.ParseInt(f[1], 10, 32)
-	if err != nil || pos < 0 {
+	pos, ok := parsePos(f[1])
+	if !ok {
 		return nil, fmt.Errorf("POS %q is not a position", clip(f[1]))
 	}
-	rec.Pos = int(pos)
+	rec.Pos = pos
 	if f[2] != "." {
 		rec.ID = f[2]
 	}
@@ -273,7 +272,7 @@ func parseInfo(s string) Info {
 }
 
 // isLetters says whether s is made of ASCII letters only.
-func isLetters(s string) bool {
+func isLetters[S []byte | string](s S) bool {
 	for i := range len(s) {
 		if c := s[i] | 0x20; c < 'a' || c > 'z' {
 			return false

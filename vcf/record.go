@@ -19,9 +19,13 @@ type Record struct {
 	Format  []string   // empty when there are no samples
 	Samples [][]string // per sample its FORMAT values; trailing ones may be absent
 
+	line      int     // number of the line it was read from
 	qualText  string  // QUAL as read, written again while Qual is unchanged
 	qualValue float64 // the value of qualText
 }
+
+// Line is the number of the line that the record was read from, or 0 if it was not read.
+func (rec *Record) Line() int { return rec.line }
 
 // InfoField is one entry of the INFO column: Key=Value, or the bare Key of a flag.
 type InfoField struct {
@@ -90,8 +94,8 @@ func FormatFloat(v float64) string {
 	return strconv.FormatFloat(v, 'g', floatDigits, 64)
 }
 
-// appendLine appends the record as a data line with its newline.
-func (rec *Record) appendLine(b []byte) []byte {
+// AppendLine appends the record as a data line with its newline. It does not check the record as a Writer does.
+func (rec *Record) AppendLine(b []byte) []byte {
 	b = append(b, rec.Chrom...)
 	b = append(b, '\t')
 	b = strconv.AppendInt(b, int64(rec.Pos), 10)

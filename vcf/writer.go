@@ -34,7 +34,7 @@ func (w *Writer) Write(r *Record) error {
 	if err := w.check(r); err != nil {
 		return fmt.Errorf("writing VCF record %s:%d: %w", r.Chrom, r.Pos, err)
 	}
-	w.buf = r.appendLine(w.buf[:0])
+	w.buf = r.AppendLine(w.buf[:0])
 	if _, err := w.w.Write(w.buf); err != nil {
 		return fmt.Errorf("writing VCF: %w", err)
 	}

@@ -1,59 +1,102 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/pipe"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 )
 
 type annotateConfig struct {
-	reference, genes, format string
-	pick                     bool
-	log                      cli.LogFlags
+	reference, genes string
+	fields           []string
+	format, output   string
+	onError          string
+	threads          int
+	distance         int
+	pick             bool
+	log              cli.LogFlags
 }
 
 func annotateCommand() *cobra.Command {
 	var cfg annotateConfig
 	cmd := &cobra.Command{
-		Use:   "annotate --ref FASTA --gff GFF3 IN.vcf",
+		Use:   "annotate --ref FASTA --gff GFF3 [IN.vcf]",
 		Short: "Annotate the variants of a VCF with their consequences",
 		Long: `Writes the VCF with INFO/CSQ (VEP's field names), or one JSON line per alternate
-allele, to standard output. IN.vcf may be gzipped; - is standard input.`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+allele, to standard output. IN.vcf may be gzipped; without it, or if it is -,
+standard input is read. Counts come last, on standard error.`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return annotateVCF(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+			return annotateVCF(cmd.Context(), cfg, cmp.Or(strings.Join(args, ""), "-"), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	flags.StringVar(&cfg.genes, "gff", "", "genes of the reference, GFF3, may be gzipped (required)")
+	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP)")
 	flags.StringVar(&cfg.format, "format", "vcf", "vcf or json")
-	cfg.log.Register(flags, slog.LevelWarn)
+	flags.StringVarP(&cfg.output, "output", "o", "-", "output file; one that ends in .gz is compressed with BGZF")
+	flags.StringVar(&cfg.onError, "on-error", "fail", "fail, or skip: pass a line with an error through without annotation, and count it")
+	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
+	flags.IntVar(&cfg.distance, "distance", annotate.DefaultDistance, "bases up to which a variant beside a transcript is reported with it")
 	flags.BoolVar(&cfg.pick, "pick", false, "only the most relevant consequence of each allele")
+	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
 
-func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.Reader, stdout io.Writer) error {
-	if cfg.reference == "" || cfg.genes == "" {
-		return cli.Usagef("--ref and --gff are required: the reference genome and its genes")
+// options checks the flags and returns what they ask of the pipe.
+func (cfg *annotateConfig) options() (pipe.Options, error) {
+	opts := pipe.Options{Threads: cfg.threads, Format: pipe.Format(cfg.format), Bgzip: strings.HasSuffix(cfg.output, ".gz")}
+	opts.Pick = cfg.pick
+	switch {
+	case cfg.reference == "" || cfg.genes == "":
+		return opts, cli.Usagef("--ref and --gff are required: the reference genome and its genes")
+	case opts.Format != pipe.VCF && opts.Format != pipe.JSON:
+		return opts, cli.Usagef("--format %q: want vcf or json", cfg.format)
+	case cfg.onError != "fail" && cfg.onError != "skip":
+		return opts, cli.Usagef("--on-error %q: want fail or skip", cfg.onError)
+	case cfg.threads < 0:
+		return opts, cli.Usagef("--threads %d: want a number of workers", cfg.threads)
+	case cfg.distance < 0:
+		return opts, cli.Usagef("--distance %d: want a number of bases", cfg.distance)
 	}
-	write := map[string]func(context.Context, io.Reader, io.Writer, *annotate.Annotator, annotate.Options) (annotate.Stats, error){
-		"vcf": annotate.VCF, "json": annotate.JSONLines,
-	}[cfg.format]
-	if write == nil {
-		return cli.Usagef("--format %q: want vcf or json", cfg.format)
+	opts.SkipErrors = cfg.onError == "skip"
+	for _, name := range cfg.fields {
+		field := annotate.Field(strings.ToUpper(strings.TrimSpace(name)))
+		switch {
+		case field == annotate.BCSQ:
+			return opts, cli.Usagef("--fields bcsq is not supported yet")
+		case field != annotate.CSQ:
+			return opts, cli.Usagef("--fields %q: want csq", name)
+		case slices.Contains(opts.Fields, field):
+			return opts, cli.Usagef("--fields names %s twice", name)
+		}
+		opts.Fields = append(opts.Fields, field)
 	}
-	logger, err := cfg.log.Logger(os.Stderr)
+	return opts, nil
+}
+
+func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.Reader, stdout io.Writer) (err error) {
+	opts, err := cfg.options()
 	if err != nil {
+		return err
+	}
+	if opts.Logger, err = cfg.log.Logger(os.Stderr); err != nil {
 		return err
 	}
 	in, name, err := openInput(path, stdin)
@@ -65,14 +108,64 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return err
 	}
-	annotator, err := processor.LoadAnnotator(g, cfg.genes, logger)
+	annotator, err := processor.LoadAnnotator(g, cfg.genes, opts.Logger)
 	if err != nil {
 		return err
 	}
-	if _, err := write(ctx, in, stdout, annotator, annotate.Options{Pick: cfg.pick}); err != nil {
+	out := stdout
+	if cfg.output != "-" {
+		f, err := os.Create(cfg.output)
+		if err != nil {
+			return err
+		}
+		defer func() { err = closeOutput(f, err) }()
+		out = f
+	}
+	source := &countingReader{r: in}
+	stop := cli.ShowProgress(os.Stderr, "B", func() (int64, int64) { return source.n.Load(), sizeOf(in) })
+	defer stop()
+	stats, err := pipe.Annotate(ctx, source, out, annotator.WithDistance(cfg.distance, cfg.distance), opts)
+	stop()
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	fmt.Fprintf(os.Stderr, "%d records, %d alleles annotated, %d not supported, %d lines skipped\n",
+		stats.Records, stats.Alleles, stats.Unsupported, stats.Skipped)
 	return nil
+}
+
+// closeOutput closes an output file. One that is not whole does not stay.
+func closeOutput(f *os.File, err error) error {
+	regular := sizeOf(f) > 0 // a device, such as /dev/null, has no size
+	if err = errors.Join(err, f.Close()); err != nil && regular {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// countingReader counts what is read.
+type countingReader struct {
+	r io.Reader
+	n atomic.Int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// sizeOf is the size of a file, or 0 if r is none.
+func sizeOf(r io.Reader) int64 {
+	f, ok := r.(*os.File)
+	if !ok {
+		return 0
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
 }
 
 // openInput opens a file, or standard input for "-", and names it for errors.

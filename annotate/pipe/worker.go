@@ -1,0 +1,107 @@
+package pipe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/vcf"
+)
+
+// worker annotates batches.
+type worker struct {
+	pipe *pipe
+	rows *annotate.Rows
+	row  vcf.Row
+	text bytes.Buffer // of JSON
+	zip  *vcf.Bgzip   // nil: not compressed
+}
+
+func newWorker(p *pipe) (*worker, error) {
+	w := &worker{pipe: p, rows: p.annotator.Rows(p.opts.Options)}
+	if !p.opts.Bgzip {
+		return w, nil
+	}
+	var err error
+	w.zip, err = vcf.NewBgzip(bgzipLevel)
+	return w, err
+}
+
+// run annotates batches until there are no more.
+func (w *worker) run() {
+	for b := range w.pipe.work {
+		w.batch(b)
+		b.done <- struct{}{}
+	}
+}
+
+// batch annotates b.
+func (w *worker) batch(b *batch) {
+	w.rows.Stats = annotate.Stats{}
+	number := b.first - 1
+	rest, i := b.text, 0
+	for len(rest) > 0 {
+		var line []byte
+		line, rest = vcf.CutLine(rest)
+		if number++; len(b.lines) > 0 {
+			number = b.lines[i]
+			i++
+		}
+		if len(line) == 0 {
+			continue // a blank line holds no data; some tools end files with one
+		}
+		err := w.line(b, line)
+		if err == nil {
+			continue
+		}
+		if !w.pipe.opts.SkipErrors {
+			b.err = fmt.Errorf("line %d: %w", number, err)
+			break
+		}
+		w.skip(b, line, number, err)
+	}
+	b.stats.Stats = w.rows.Stats
+	if w.zip == nil {
+		return
+	}
+	zip, err := w.zip.Append(b.zip[:0], b.out)
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	b.zip, b.out = b.out, zip
+}
+
+// line annotates one line.
+func (w *worker) line(b *batch, line []byte) error {
+	if err := w.pipe.header.ParseRow(line, &w.row); err != nil {
+		return err
+	}
+	if w.pipe.opts.Format == JSON {
+		return w.json(b)
+	}
+	var err error
+	b.out, err = w.rows.Append(b.out, &w.row)
+	return err
+}
+
+// json appends a JSON line for each allele.
+func (w *worker) json(b *batch) error {
+	w.text.Reset()
+	enc := json.NewEncoder(&w.text)
+	enc.SetEscapeHTML(false) // HGVS is full of ">"
+	if err := w.rows.Each(&w.row, func(l *annotate.Line) error { return enc.Encode(l) }); err != nil {
+		return err
+	}
+	b.out = append(b.out, w.text.Bytes()...)
+	return nil
+}
+
+// skip passes a line through that has an error.
+func (w *worker) skip(b *batch, line []byte, number int, err error) {
+	w.pipe.opts.Logger.Warn("line is passed through without annotation", "line", number, "error", err)
+	b.stats.Skipped++
+	if w.pipe.opts.Format != JSON {
+		b.out = append(append(b.out, line...), '\n')
+	}
+}
