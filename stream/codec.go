@@ -28,6 +28,9 @@ const (
 	// MaxChunkSamples bounds the samples of one signal chunk: a minute of one
 	// channel at 5 kHz, far above the second that is usual.
 	MaxChunkSamples = 300_000
+	// maxCoverage bounds the positions of one coverage record, so that a few
+	// bytes can't stand for more depths than a region has.
+	maxCoverage = 1 << 20
 	// maxSources bounds the upstream partitions that a marker may speak of.
 	maxSources = 100_000
 )
@@ -41,6 +44,7 @@ const (
 	KindReads  Kind = 'r'
 	KindCalls  Kind = 'c'
 	KindRuns   Kind = 'm'
+	KindWatch  Kind = 'w'
 )
 
 // Reason codes of records that can't be decoded, as they appear in the
@@ -154,6 +158,9 @@ func EncodeReads(m *streampb.ReadRecord) ([]byte, error) { return encode(KindRea
 // EncodeCalls returns the value of a record on the calls topic.
 func EncodeCalls(m *streampb.CallRecord) ([]byte, error) { return encode(KindCalls, m, validCalls(m)) }
 
+// EncodeWatch returns the value of a record on the watch topic.
+func EncodeWatch(m *streampb.WatchRecord) ([]byte, error) { return encode(KindWatch, m, validWatch(m)) }
+
 // EncodeRun returns the value of a record on the runs topic.
 func EncodeRun(m *streampb.Run) ([]byte, error) { return encode(KindRuns, m, validRun(m)) }
 
@@ -182,6 +189,16 @@ func DecodeReads(b []byte) (*streampb.ReadRecord, error) {
 func DecodeCalls(b []byte) (*streampb.CallRecord, error) {
 	m := new(streampb.CallRecord)
 	if err := firstError(decode(KindCalls, b, m), validCalls(m)); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// DecodeWatch reads and validates a value of the watch topic. Its errors are
+// [DecodeError]s.
+func DecodeWatch(b []byte) (*streampb.WatchRecord, error) {
+	m := new(streampb.WatchRecord)
+	if err := firstError(decode(KindWatch, b, m), validWatch(m)); err != nil {
 		return nil, err
 	}
 	return m, nil

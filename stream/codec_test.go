@@ -49,6 +49,13 @@ func sampleCall() *streampb.Call {
 	}
 }
 
+func sampleCoverage() *streampb.Coverage {
+	return &streampb.Coverage{
+		Run: "run-1", Sample: "lambda", Contig: "J02459.1", Start: 36_864, End: 37_888, Lengths: []uint32{1000, 1, 23}, Depths: []uint32{24, 300, 0},
+		Revision: 7, Final: true, Panels: "sha256:3f1c",
+	}
+}
+
 // kindCodec is the codec of one kind of record without its Go type.
 type kindCodec struct {
 	kind   Kind
@@ -75,6 +82,7 @@ var (
 	signalCodec = codecOf(KindSignal, func() proto.Message { return new(streampb.SignalRecord) }, EncodeSignal, DecodeSignal)
 	readsCodec  = codecOf(KindReads, func() proto.Message { return new(streampb.ReadRecord) }, EncodeReads, DecodeReads)
 	callsCodec  = codecOf(KindCalls, func() proto.Message { return new(streampb.CallRecord) }, EncodeCalls, DecodeCalls)
+	watchCodec  = codecOf(KindWatch, func() proto.Message { return new(streampb.WatchRecord) }, EncodeWatch, DecodeWatch)
 	runsCodec   = codecOf(KindRuns, func() proto.Message { return new(streampb.Run) }, EncodeRun, DecodeRun)
 )
 
@@ -96,6 +104,11 @@ func sampleRecords() []sampleRecord {
 		{"calls-run-start", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: sampleMarker()}}},
 		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
 		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},
+		{"calls-coverage", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: sampleCoverage()}}},
+		{"watch-run-start", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunStart{RunStart: sampleMarker()}, Panels: "sha256:3f1c"}},
+		{"watch-variant", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: []byte(`{"sample":"lambda","revision":3}`)}, Panels: "sha256:3f1c"}},
+		{"watch-coverage", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: sampleCoverage()}, Panels: "sha256:3f1c"}},
+		{"watch-run-end", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunEnd{RunEnd: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"runs-run", runsCodec, sampleRun()},
 	}
 }
@@ -220,6 +233,11 @@ func TestValidity(t *testing.T) {
 		edit(c)
 		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}}}
 	}
+	coverage := func(edit func(c *streampb.Coverage)) sampleRecord {
+		c := sampleCoverage()
+		edit(c)
+		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}}}
+	}
 	marker := func(edit func(m *streampb.Marker)) sampleRecord {
 		m := sampleMarker()
 		edit(m)
@@ -236,7 +254,11 @@ func TestValidity(t *testing.T) {
 	}{
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
 		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a marker"},
-		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor a marker"},
+		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor a marker"},
+		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: "p"}}, "neither a variant nor coverage nor a marker"},
+		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{}}}, "variant is empty"},
+		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{}}}, "sample is empty"},
+		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_RunEnd{RunEnd: &streampb.Marker{}}}}, "run is empty"},
 
 		{run(func(r *streampb.Run) { r.Id = "" }), "run is empty"},
 		{run(func(r *streampb.Run) { r.Id = long }), "the limit is 512"},
@@ -283,6 +305,19 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.Qual = math.NaN() }), "QUAL NaN"},
 		{calls(func(c *streampb.Call) { c.Qual = math.Inf(1) }), "QUAL +Inf"},
 		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run
+
+		{coverage(func(c *streampb.Coverage) { c.Sample = "" }), "sample is empty"},
+		{coverage(func(c *streampb.Coverage) { c.Contig = "" }), "contig is empty"},
+		{coverage(func(c *streampb.Coverage) { c.Start = -1 }), "from -1 to 37888"},
+		{coverage(func(c *streampb.Coverage) { c.End = c.Start }), "from 36864 to 36864"},
+		{coverage(func(c *streampb.Coverage) { c.Start, c.End = math.MaxInt64-1024, math.MaxInt64 }), "from 9223372036854774783"},
+		{coverage(func(c *streampb.Coverage) { c.End, c.Lengths[0] = c.Start+maxCoverage+1, maxCoverage+1-24 }), "from 36864 to 1085441"},
+		{coverage(func(c *streampb.Coverage) { c.End, c.Lengths[0] = c.Start+maxCoverage, maxCoverage-24 }), ""},
+		{coverage(func(c *streampb.Coverage) { c.Revision = 0 }), "no revision number"},
+		{coverage(func(c *streampb.Coverage) { c.Depths = c.Depths[1:] }), "3 lengths and 2 depths"},
+		{coverage(func(c *streampb.Coverage) { c.Lengths[1] = 0 }), "an empty block"},
+		{coverage(func(c *streampb.Coverage) { c.Lengths[2]++ }), "blocks of 1025 positions"},
+		{coverage(func(c *streampb.Coverage) { c.Lengths, c.Depths = nil, nil }), "blocks of 0 positions"},
 	} {
 		payload, err := proto.Marshal(c.rec.msg)
 		if err != nil {
@@ -380,6 +415,7 @@ func fuzzDecode(f *testing.F, codec kindCodec) {
 func FuzzDecodeSignal(f *testing.F) { fuzzDecode(f, signalCodec) }
 func FuzzDecodeReads(f *testing.F)  { fuzzDecode(f, readsCodec) }
 func FuzzDecodeCalls(f *testing.F)  { fuzzDecode(f, callsCodec) }
+func FuzzDecodeWatch(f *testing.F)  { fuzzDecode(f, watchCodec) }
 func FuzzDecodeRun(f *testing.F)    { fuzzDecode(f, runsCodec) }
 
 func BenchmarkDecodeSignal(b *testing.B) {

@@ -25,6 +25,12 @@ func RegionKey(sample, contig string, region uint32) []byte {
 // AlleleKey keys an allele in a sample by its GA4GH VRS id.
 func AlleleKey(sample, vrsID string) []byte { return []byte(sample + "/" + vrsID) }
 
+// CoverageKey keys a stretch of a contig in a sample, which begins at a 0-based
+// position, on the calls topic.
+func CoverageKey(sample, contig string, start int64) []byte {
+	return []byte(sample + "/" + contig + "/" + strconv.FormatInt(start, 10))
+}
+
 // ContigPartition is the partition of the calls topic, among n, that holds
 // everything about a contig of a sample. What a change does to a protein may
 // depend on the changes beside it, so one worker sees all of them; the record's

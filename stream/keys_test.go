@@ -71,6 +71,7 @@ func TestKeys(t *testing.T) {
 	}{
 		{SignalKey("run-1", 4294967295), "run-1/4294967295", false},
 		{RegionKey("lambda", "J02459.1", 7), "lambda/J02459.1/7", false},
+		{CoverageKey("lambda", "J02459.1", 36_864), "lambda/J02459.1/36864", false},
 		{AlleleKey("lambda", "ga4gh:VA.x"), "lambda/ga4gh:VA.x", false},
 		{AlleleKey("run", "ga4gh:VA.x"), "run/ga4gh:VA.x", false},
 		{MarkerKey(mk, false), "run\x00run-1/start/12", true},
@@ -91,7 +92,7 @@ func TestKeys(t *testing.T) {
 func TestSettings(t *testing.T) {
 	topics := NewTopics("lab-")
 	byName := make(map[string]TopicSettings)
-	for _, s := range topics.Settings(6) {
+	for _, s := range append(topics.Settings(6), topics.WatchSettings(6)...) {
 		byName[s.Name] = s
 	}
 	for _, c := range []struct {
@@ -104,6 +105,8 @@ func TestSettings(t *testing.T) {
 		{"lab-calls", "delete", 6},
 		{"lab-variants", "compact", 6},
 		{"lab-dlq", "delete", 6},
+		{"lab-watch", "delete", 6},
+		{"lab-alerts", "compact", 6},
 	} {
 		s, ok := byName[c.name]
 		if !ok || s.Partitions != c.partitions || s.Config["cleanup.policy"] != c.policy {

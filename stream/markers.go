@@ -139,6 +139,16 @@ func CallsMarker(mk *streampb.Marker, end bool) ([]byte, error) {
 	return EncodeCalls(rec)
 }
 
+// WatchMarker encodes a marker for the watch topic, of a writer with the given
+// panels.
+func WatchMarker(mk *streampb.Marker, end bool, panels string) ([]byte, error) {
+	rec := &streampb.WatchRecord{Body: &streampb.WatchRecord_RunStart{RunStart: mk}, Panels: panels}
+	if end {
+		rec.Body = &streampb.WatchRecord_RunEnd{RunEnd: mk}
+	}
+	return EncodeWatch(rec)
+}
+
 // SignalMarker encodes a marker for the signal topic.
 func SignalMarker(mk *streampb.Marker, end bool) ([]byte, error) {
 	rec := &streampb.SignalRecord{Body: &streampb.SignalRecord_RunStart{RunStart: mk}}

@@ -5,6 +5,8 @@ import "fmt"
 // Topics names the topics of one deployment.
 type Topics struct {
 	Signal, Runs, Reads, Calls, Variants, DeadLetters string
+	// Watch and Alerts exist only where panels are watched.
+	Watch, Alerts string
 }
 
 // NewTopics returns the topic names with a prefix, which may be empty.
@@ -16,6 +18,8 @@ func NewTopics(prefix string) Topics {
 		Calls:       prefix + "calls",
 		Variants:    prefix + "variants",
 		DeadLetters: prefix + "dlq",
+		Watch:       prefix + "watch",
+		Alerts:      prefix + "alerts",
 	}
 }
 
@@ -36,32 +40,43 @@ type TopicSettings struct {
 // there are fewer.
 const defaultPartitions = 12
 
-// Settings lists every topic in creation order. partitions counts those of the
-// topics that carry a run's data; 0 takes existing topics as they are and creates
-// others with twelve.
+// Settings lists the topics that every deployment has, in creation order.
+// partitions counts those of the topics that carry a run's data; 0 takes existing
+// topics as they are and creates others with twelve.
 func (t Topics) Settings(partitions int) []TopicSettings {
-	const maxMessage = "1048588"
-	data := func(name, cleanup string) TopicSettings {
-		return TopicSettings{Name: name, Partitions: partitions, NewPartitions: defaultPartitions, Config: map[string]string{
-			"cleanup.policy":    cleanup,
-			"retention.ms":      fmt.Sprint(7 * 24 * 3600 * 1000),
-			"max.message.bytes": maxMessage,
-		}}
-	}
-	// A compacted topic keeps the newest record of every key for good, so it
-	// has no retention time.
-	compacted := func(name string, n int) TopicSettings {
-		return TopicSettings{Name: name, Partitions: n, NewPartitions: defaultPartitions, Config: map[string]string{
-			"cleanup.policy":    "compact",
-			"max.message.bytes": maxMessage,
-		}}
-	}
 	return []TopicSettings{
 		compacted(t.Runs, 1),
-		data(t.Signal, "delete"),
-		data(t.Reads, "delete"),
-		data(t.Calls, "delete"),
+		retained(t.Signal, partitions),
+		retained(t.Reads, partitions),
+		retained(t.Calls, partitions),
 		compacted(t.Variants, partitions),
-		data(t.DeadLetters, "delete"),
+		retained(t.DeadLetters, partitions),
 	}
+}
+
+// WatchSettings lists the topics that a deployment with panels has besides, as
+// [Topics.Settings] does.
+func (t Topics) WatchSettings(partitions int) []TopicSettings {
+	return []TopicSettings{retained(t.Watch, partitions), compacted(t.Alerts, partitions)}
+}
+
+// maxMessage is what brokers take by default. See maxRecord.
+const maxMessage = "1048588"
+
+// retained are the settings of a topic whose records expire.
+func retained(name string, partitions int) TopicSettings {
+	return TopicSettings{Name: name, Partitions: partitions, NewPartitions: defaultPartitions, Config: map[string]string{
+		"cleanup.policy":    "delete",
+		"retention.ms":      fmt.Sprint(7 * 24 * 3600 * 1000),
+		"max.message.bytes": maxMessage,
+	}}
+}
+
+// compacted are the settings of a topic that keeps the newest record of every key
+// for good, so it has no retention time.
+func compacted(name string, partitions int) TopicSettings {
+	return TopicSettings{Name: name, Partitions: partitions, NewPartitions: defaultPartitions, Config: map[string]string{
+		"cleanup.policy":    "compact",
+		"max.message.bytes": maxMessage,
+	}}
 }

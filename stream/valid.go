@@ -47,8 +47,28 @@ func validCalls(m *streampb.CallRecord) error {
 		return validMarker(body.RunEnd)
 	case *streampb.CallRecord_Call:
 		return validCall(body.Call)
+	case *streampb.CallRecord_Coverage:
+		return validCoverage(body.Coverage)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a call nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a call nor coverage nor a marker")
+}
+
+func validWatch(m *streampb.WatchRecord) error {
+	switch body := m.GetBody().(type) {
+	case *streampb.WatchRecord_RunStart:
+		return validMarker(body.RunStart)
+	case *streampb.WatchRecord_RunEnd:
+		return validMarker(body.RunEnd)
+	case *streampb.WatchRecord_Variant:
+		// The document is judged by who knows its members.
+		if len(body.Variant) == 0 {
+			return decodeErrorf(CodeInvalid, "variant is empty")
+		}
+		return nil
+	case *streampb.WatchRecord_Coverage:
+		return validCoverage(body.Coverage)
+	}
+	return decodeErrorf(CodeInvalid, "record holds neither a variant nor coverage nor a marker")
 }
 
 func firstError(errs ...error) error {
@@ -124,6 +144,32 @@ func validCall(c *streampb.Call) error {
 		return decodeErrorf(CodeInvalid, "call of allele %s has status %v", c.GetVrsId(), c.GetStatus())
 	case math.IsNaN(c.GetQual()) || math.IsInf(c.GetQual(), 0):
 		return decodeErrorf(CodeInvalid, "call of allele %s has QUAL %g", c.GetVrsId(), c.GetQual())
+	}
+	return nil
+}
+
+func validCoverage(c *streampb.Coverage) error {
+	if err := firstError(validName("sample", c.GetSample()), validName("contig", c.GetContig())); err != nil {
+		return err
+	}
+	size := c.GetEnd() - c.GetStart()
+	switch {
+	case c.GetStart() < 0 || c.GetStart() > math.MaxInt64-maxCoverage || size <= 0 || size > maxCoverage:
+		return decodeErrorf(CodeInvalid, "coverage of %s from %d to %d", c.GetContig(), c.GetStart(), c.GetEnd())
+	case c.GetRevision() == 0:
+		return decodeErrorf(CodeInvalid, "coverage of %s:%d has no revision number", c.GetContig(), c.GetStart())
+	case len(c.GetLengths()) != len(c.GetDepths()):
+		return decodeErrorf(CodeInvalid, "coverage of %s:%d has %d lengths and %d depths", c.GetContig(), c.GetStart(), len(c.GetLengths()), len(c.GetDepths()))
+	}
+	sum := int64(0)
+	for _, n := range c.GetLengths() {
+		if n == 0 {
+			return decodeErrorf(CodeInvalid, "coverage of %s:%d has an empty block", c.GetContig(), c.GetStart())
+		}
+		sum += int64(n)
+	}
+	if sum != size {
+		return decodeErrorf(CodeInvalid, "coverage of %s from %d to %d has blocks of %d positions", c.GetContig(), c.GetStart(), c.GetEnd(), sum)
 	}
 	return nil
 }

@@ -988,6 +988,125 @@ func (x *Call) GetLastChunkMs() int64 {
 	return 0
 }
 
+// Coverage is one revision of how many usable reads lie over a stretch of the
+// reference that a panel watches. A usable read is one that the caller would
+// count in the depth of a substitution there.
+type Coverage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // run of the newest read behind the revision
+	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
+	Contig        string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
+	Start         int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`            // 0-based
+	End           int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`                // 0-based, behind the last position
+	Lengths       []uint32               `protobuf:"varint,6,rep,packed,name=lengths,proto3" json:"lengths,omitempty"` // positions of each block of one depth; from start to end
+	Depths        []uint32               `protobuf:"varint,7,rep,packed,name=depths,proto3" json:"depths,omitempty"`   // usable reads at every position of each block
+	Revision      uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`      // grows with every revision of this stretch
+	Final         bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`            // all runs of the sample have ended
+	Panels        string                 `protobuf:"bytes,10,opt,name=panels,proto3" json:"panels,omitempty"`          // fingerprint of the panels whose targets these are
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Coverage) Reset() {
+	*x = Coverage{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Coverage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Coverage) ProtoMessage() {}
+
+func (x *Coverage) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
+func (*Coverage) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Coverage) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Coverage) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *Coverage) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *Coverage) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Coverage) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *Coverage) GetLengths() []uint32 {
+	if x != nil {
+		return x.Lengths
+	}
+	return nil
+}
+
+func (x *Coverage) GetDepths() []uint32 {
+	if x != nil {
+		return x.Depths
+	}
+	return nil
+}
+
+func (x *Coverage) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Coverage) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *Coverage) GetPanels() string {
+	if x != nil {
+		return x.Panels
+	}
+	return ""
+}
+
 type CallRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Body:
@@ -995,6 +1114,7 @@ type CallRecord struct {
 	//	*CallRecord_RunStart
 	//	*CallRecord_Call
 	//	*CallRecord_RunEnd
+	//	*CallRecord_Coverage
 	Body          isCallRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1002,7 +1122,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1134,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1147,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -1064,6 +1184,15 @@ func (x *CallRecord) GetRunEnd() *Marker {
 	return nil
 }
 
+func (x *CallRecord) GetCoverage() *Coverage {
+	if x != nil {
+		if x, ok := x.Body.(*CallRecord_Coverage); ok {
+			return x.Coverage
+		}
+	}
+	return nil
+}
+
 type isCallRecord_Body interface {
 	isCallRecord_Body()
 }
@@ -1080,11 +1209,140 @@ type CallRecord_RunEnd struct {
 	RunEnd *Marker `protobuf:"bytes,3,opt,name=run_end,json=runEnd,proto3,oneof"`
 }
 
+type CallRecord_Coverage struct {
+	Coverage *Coverage `protobuf:"bytes,4,opt,name=coverage,proto3,oneof"`
+}
+
 func (*CallRecord_RunStart) isCallRecord_Body() {}
 
 func (*CallRecord_Call) isCallRecord_Body() {}
 
 func (*CallRecord_RunEnd) isCallRecord_Body() {}
+
+func (*CallRecord_Coverage) isCallRecord_Body() {}
+
+// WatchRecord is what the watch stage needs to know of a sample.
+type WatchRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Body:
+	//
+	//	*WatchRecord_RunStart
+	//	*WatchRecord_Variant
+	//	*WatchRecord_Coverage
+	//	*WatchRecord_RunEnd
+	Body          isWatchRecord_Body `protobuf_oneof:"body"`
+	Panels        string             `protobuf:"bytes,5,opt,name=panels,proto3" json:"panels,omitempty"` // fingerprint of the panels that the writer chose by
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRecord) Reset() {
+	*x = WatchRecord{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRecord) ProtoMessage() {}
+
+func (x *WatchRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
+func (*WatchRecord) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WatchRecord) GetBody() isWatchRecord_Body {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *WatchRecord) GetRunStart() *Marker {
+	if x != nil {
+		if x, ok := x.Body.(*WatchRecord_RunStart); ok {
+			return x.RunStart
+		}
+	}
+	return nil
+}
+
+func (x *WatchRecord) GetVariant() []byte {
+	if x != nil {
+		if x, ok := x.Body.(*WatchRecord_Variant); ok {
+			return x.Variant
+		}
+	}
+	return nil
+}
+
+func (x *WatchRecord) GetCoverage() *Coverage {
+	if x != nil {
+		if x, ok := x.Body.(*WatchRecord_Coverage); ok {
+			return x.Coverage
+		}
+	}
+	return nil
+}
+
+func (x *WatchRecord) GetRunEnd() *Marker {
+	if x != nil {
+		if x, ok := x.Body.(*WatchRecord_RunEnd); ok {
+			return x.RunEnd
+		}
+	}
+	return nil
+}
+
+func (x *WatchRecord) GetPanels() string {
+	if x != nil {
+		return x.Panels
+	}
+	return ""
+}
+
+type isWatchRecord_Body interface {
+	isWatchRecord_Body()
+}
+
+type WatchRecord_RunStart struct {
+	RunStart *Marker `protobuf:"bytes,1,opt,name=run_start,json=runStart,proto3,oneof"`
+}
+
+type WatchRecord_Variant struct {
+	Variant []byte `protobuf:"bytes,2,opt,name=variant,proto3,oneof"` // document of the variants topic, JSON
+}
+
+type WatchRecord_Coverage struct {
+	Coverage *Coverage `protobuf:"bytes,3,opt,name=coverage,proto3,oneof"`
+}
+
+type WatchRecord_RunEnd struct {
+	RunEnd *Marker `protobuf:"bytes,4,opt,name=run_end,json=runEnd,proto3,oneof"`
+}
+
+func (*WatchRecord_RunStart) isWatchRecord_Body() {}
+
+func (*WatchRecord_Variant) isWatchRecord_Body() {}
+
+func (*WatchRecord_Coverage) isWatchRecord_Body() {}
+
+func (*WatchRecord_RunEnd) isWatchRecord_Body() {}
 
 var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
@@ -1186,12 +1444,32 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\valt_reverse\x18\x12 \x01(\rR\n" +
 	"altReverse\x12\x18\n" +
 	"\afilters\x18\x13 \x03(\tR\afilters\x12\"\n" +
-	"\rlast_chunk_ms\x18\x14 \x01(\x03R\vlastChunkMs\"\xa7\x01\n" +
+	"\rlast_chunk_ms\x18\x14 \x01(\x03R\vlastChunkMs\"\xf0\x01\n" +
+	"\bCoverage\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x16\n" +
+	"\x06contig\x18\x03 \x01(\tR\x06contig\x12\x14\n" +
+	"\x05start\x18\x04 \x01(\x03R\x05start\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\x03R\x03end\x12\x18\n" +
+	"\alengths\x18\x06 \x03(\rR\alengths\x12\x16\n" +
+	"\x06depths\x18\a \x03(\rR\x06depths\x12\x1a\n" +
+	"\brevision\x18\b \x01(\x04R\brevision\x12\x14\n" +
+	"\x05final\x18\t \x01(\bR\x05final\x12\x16\n" +
+	"\x06panels\x18\n" +
+	" \x01(\tR\x06panels\"\xde\x01\n" +
 	"\n" +
 	"CallRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12)\n" +
 	"\x04call\x18\x02 \x01(\v2\x13.porestream.v1.CallH\x00R\x04call\x120\n" +
-	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEndB\x06\n" +
+	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x125\n" +
+	"\bcoverage\x18\x04 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverageB\x06\n" +
+	"\x04body\"\xe8\x01\n" +
+	"\vWatchRecord\x124\n" +
+	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12\x1a\n" +
+	"\avariant\x18\x02 \x01(\fH\x00R\avariant\x125\n" +
+	"\bcoverage\x18\x03 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverage\x120\n" +
+	"\arun_end\x18\x04 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x12\x16\n" +
+	"\x06panels\x18\x05 \x01(\tR\x06panelsB\x06\n" +
 	"\x04body*m\n" +
 	"\n" +
 	"CallStatus\x12\x1b\n" +
@@ -1216,7 +1494,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(CallStatus)(0),      // 0: porestream.v1.CallStatus
 	(*Run)(nil),          // 1: porestream.v1.Run
@@ -1226,7 +1504,9 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*Segment)(nil),      // 5: porestream.v1.Segment
 	(*ReadRecord)(nil),   // 6: porestream.v1.ReadRecord
 	(*Call)(nil),         // 7: porestream.v1.Call
-	(*CallRecord)(nil),   // 8: porestream.v1.CallRecord
+	(*Coverage)(nil),     // 8: porestream.v1.Coverage
+	(*CallRecord)(nil),   // 9: porestream.v1.CallRecord
+	(*WatchRecord)(nil),  // 10: porestream.v1.WatchRecord
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	1,  // 0: porestream.v1.Marker.run:type_name -> porestream.v1.Run
@@ -1240,11 +1520,15 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	3,  // 8: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
 	7,  // 9: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
 	3,  // 10: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 11: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	3,  // 12: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	8,  // 13: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	3,  // 14: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -1262,10 +1546,17 @@ func file_stream_streampb_porestream_proto_init() {
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[7].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[8].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
+		(*CallRecord_Coverage)(nil),
+	}
+	file_stream_streampb_porestream_proto_msgTypes[9].OneofWrappers = []any{
+		(*WatchRecord_RunStart)(nil),
+		(*WatchRecord_Variant)(nil),
+		(*WatchRecord_Coverage)(nil),
+		(*WatchRecord_RunEnd)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1273,7 +1564,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
