@@ -54,15 +54,8 @@ func (c *candidate) conflicts(o *candidate) bool {
 // note finds the newest read at the site; the first in canonical order of equals.
 func (c *candidate) note(m *matrix) {
 	col := c.from - m.lo
-	var newest *segment
-	for i := range m.rows {
-		w := &m.rows[i]
-		if w.code[col] != absent && (newest == nil || w.seg.lastChunk > newest.lastChunk) {
-			newest = w.seg
-		}
-	}
-	if newest != nil {
-		c.run, c.lastChunk = newest.run, newest.lastChunk
+	if s := m.newest(col, col+1); s != nil {
+		c.run, c.lastChunk = s.run, s.lastChunk
 	}
 }
 

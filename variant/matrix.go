@@ -32,6 +32,7 @@ type row struct {
 	code     []byte // per column
 	qual     []byte // per column: quality bin
 	ins      []insertion
+	capped   bool // the cap on depth left it out of a column in [from, to)
 }
 
 // insertion is read bases between column after and the next.
@@ -132,6 +133,7 @@ func (m *matrix) paint(p piece, ref []byte, from, to int, limit int32) {
 	for i := from; i < to; i++ {
 		if m.depth[i] >= limit {
 			w.code[i] = absent
+			w.capped = true
 		} else {
 			m.depth[i]++
 		}

@@ -115,6 +115,7 @@ func (r *Region) Evaluate() []*streampb.Call {
 		tile.evaluated = tile.reads
 		tile.dirty = false
 		out = append(out, r.live(t, r.calls(t, model))...)
+		r.measure(t, false)
 	}
 	return out
 }
@@ -239,6 +240,7 @@ func (r *Region) Finalize() []*streampb.Call {
 			continue
 		}
 		calls := r.calls(t, model)
+		r.measure(t, true)
 		for _, a := range p.alive(t) {
 			if !slices.ContainsFunc(calls, func(c *streampb.Call) bool { return keyOfCall(c) == keyOfCall(a.call) }) {
 				out = append(out, p.retract(t, a, r.replaced(a.call, calls)))

@@ -35,6 +35,7 @@ type Region struct {
 	final   bool
 
 	publishing publisher
+	coverage   coverage
 
 	// Working memory of evaluate.
 	scratch  matrix

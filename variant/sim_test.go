@@ -67,6 +67,9 @@ func (s *sample) read(id string, start, end int, reverse bool) (*align.Read, *al
 		}
 	}
 	base := func(b, against byte) {
+		if b == 'N' {
+			b = 'A' // a read has some base where the reference knows none
+		}
 		q := byte(20 + s.rnd.IntN(10))
 		if s.rnd.Float64() < s.mismatch {
 			b = "ACGT"[s.rnd.IntN(4)]

@@ -13,6 +13,7 @@ import (
 type Metrics struct {
 	segments    *prometheus.CounterVec
 	revisions   *prometheus.CounterVec
+	coverages   prometheus.Counter
 	deadLetters *prometheus.CounterVec
 }
 
@@ -28,9 +29,13 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_variant_revisions_total",
 			Help: "Call revisions emitted, by the status they give the call.",
 		}, []string{"status"}),
+		coverages: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "porestream_variant_coverage_revisions_total",
+			Help: "Revisions of the coverage of panels' targets emitted.",
+		}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.segments, m.revisions)
+	reg.MustRegister(m.segments, m.revisions, m.coverages)
 	for _, result := range []string{"applied", "ignored"} {
 		m.segments.WithLabelValues(result)
 	}
@@ -55,6 +60,12 @@ func (m *Metrics) segment(applied bool) {
 func (m *Metrics) call(c *streampb.Call) {
 	if m != nil {
 		m.revisions.WithLabelValues(strings.ToLower(c.GetStatus().String())).Inc()
+	}
+}
+
+func (m *Metrics) coverage() {
+	if m != nil {
+		m.coverages.Inc()
 	}
 }
 

@@ -30,7 +30,11 @@ type Config struct {
 	CallsPartitions int32
 	Genome          *genome.Genome
 	// Caller holds the calling thresholds; its Sample is set per region.
-	Caller  variant.Config
+	Caller variant.Config
+	// Targets are the stretches, by contig, whose coverage is told besides; nil:
+	// none. Panels is the fingerprint of the panels that ask for them.
+	Targets map[string][]variant.Span
+	Panels  string
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 }
@@ -132,11 +136,12 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	var outs []stream.Out
 	if sample := mk.GetRun().GetSample(); h.markers.SampleEnded(sample) {
 		for _, key := range h.sampleRegions(sample) {
-			calls, err := h.encode(h.regions[key].Finalize())
+			region := h.regions[key]
+			said, err := h.encode(region.Finalize(), region.Coverage())
 			if err != nil {
 				return nil, err
 			}
-			outs = append(outs, calls...)
+			outs = append(outs, said...)
 		}
 	}
 	if !complete {
@@ -179,7 +184,7 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	if !changed {
 		return nil, nil
 	}
-	return h.encode(region.Evaluate())
+	return h.encode(region.Evaluate(), region.Coverage())
 }
 
 func (h *handler) region(s *streampb.Segment) (*variant.Region, error) {
@@ -200,22 +205,41 @@ func (h *handler) region(s *streampb.Segment) (*variant.Region, error) {
 	if err != nil {
 		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: err.Error()}
 	}
+	if spans := h.cfg.Targets[key.contig]; len(spans) > 0 {
+		r.Watch(spans)
+	}
 	h.regions[key] = r
 	return r, nil
 }
 
-func (h *handler) encode(calls []*streampb.Call) ([]stream.Out, error) {
-	outs := make([]stream.Out, len(calls))
-	for i, c := range calls {
-		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}})
+// encode returns the records of revisions of a region. Coverage goes first: who
+// knows that a depth is final has not seen the last of the calls, and who has
+// seen those knows the depth.
+func (h *handler) encode(calls []*streampb.Call, coverage []*streampb.Coverage) ([]stream.Out, error) {
+	outs := make([]stream.Out, 0, len(calls)+len(coverage))
+	add := func(sample, contig string, key []byte, rec *streampb.CallRecord) error {
+		value, err := stream.EncodeCalls(rec)
 		if err != nil {
+			return err
+		}
+		partition := stream.ContigPartition(sample, contig, h.cfg.CallsPartitions)
+		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: partition, Key: key, Value: value})
+		return nil
+	}
+	for _, c := range coverage {
+		c.Panels = h.cfg.Panels
+		key := stream.CoverageKey(c.GetSample(), c.GetContig(), c.GetStart())
+		if err := add(c.GetSample(), c.GetContig(), key, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}}); err != nil {
+			return nil, err
+		}
+		h.metrics.coverage()
+	}
+	for _, c := range calls {
+		key := stream.AlleleKey(c.GetSample(), c.GetVrsId())
+		if err := add(c.GetSample(), c.GetContig(), key, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}}); err != nil {
 			return nil, err
 		}
 		h.metrics.call(c)
-		outs[i] = stream.Out{
-			Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(c.GetSample(), c.GetContig(), h.cfg.CallsPartitions),
-			Key: stream.AlleleKey(c.GetSample(), c.GetVrsId()), Value: value,
-		}
 	}
 	return outs, nil
 }

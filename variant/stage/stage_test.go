@@ -17,6 +17,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
 )
 
 // truth are the SNPs of the molecules that the tests sequence, 1-based: those of
@@ -473,6 +474,150 @@ func TestDeadLetters(t *testing.T) {
 	outs := handle(t, h, records([][]byte{markerValue(t, "run-1", "lambda", 0, 2, true), markerValue(t, "run-1", "lambda", 1, 2, true)})).outs()
 	if len(outs) != 3 {
 		t.Errorf("the run ends with %d records, want the markers alone", len(outs))
+	}
+}
+
+// watching is a handler that tells the coverage of two targets, one of which no
+// read reaches.
+func watching(t testing.TB, g *genome.Genome, m *Metrics) stream.Handler {
+	t.Helper()
+	h, err := New(Config{
+		Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Metrics: m, Panels: "sha256:1",
+		Targets: map[string][]variant.Span{"J02459.1": {{Start: 37_500, End: 38_000}, {Start: 100, End: 200}}},
+	})("reads", 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// coverageOf decodes the coverage among outs.
+func coverageOf(t testing.TB, outs []stream.Out) []*streampb.Coverage {
+	t.Helper()
+	var list []*streampb.Coverage
+	for _, o := range outs {
+		if o.Topic != "calls" {
+			continue
+		}
+		m, err := stream.DecodeCalls(o.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := m.GetCoverage(); c != nil {
+			if want := fmt.Sprintf("lambda/J02459.1/%d", c.GetStart()); string(o.Key) != want || o.Partition != stream.ContigPartition("lambda", "J02459.1", 3) {
+				t.Fatalf("coverage goes to key %q, partition %d", o.Key, o.Partition)
+			}
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// TestCoverageOfARun: the coverage of targets is told while the run goes on and at
+// its end, before the calls and the markers, and watching changes no call.
+func TestCoverageOfARun(t *testing.T) {
+	g := lambda(t)
+	recs := runRecords(t, simulate(t, g, "run-1", "lambda", 150, 1))
+	m := NewMetrics(prometheus.NewRegistry(), prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
+	emissions := handle(t, watching(t, g, m), recs).emissions
+	all := (&fakeEmitter{emissions}).outs()
+	list := coverageOf(t, all)
+	stretches := make(map[string]uint64)
+	for i, c := range list {
+		name := fmt.Sprintf("%d-%d", c.GetStart(), c.GetEnd())
+		if c.GetRevision() != stretches[name]+1 || c.GetPanels() != "sha256:1" || c.GetRun() != "run-1" || c.GetFinal() != (i >= len(list)-2) {
+			t.Errorf("coverage %d: %v", i, c)
+		}
+		stretches[name] = c.GetRevision()
+	}
+	if len(stretches) != 2 || stretches["37500-37888"] < 4 || stretches["37888-38000"] < 4 {
+		t.Errorf("revisions of stretches: %v", stretches)
+	}
+	if n := testutil.ToFloat64(m.coverages); n != float64(len(list)) {
+		t.Errorf("%v revisions are counted of %d", n, len(list))
+	}
+	last := emissions[len(emissions)-1].outs
+	if got := coverageOf(t, last[:2]); len(got) != 2 {
+		t.Errorf("the run's end begins with %v", last[:2])
+	}
+	without := handle(t, newHandler(t, g, nil), recs).outs()
+	told := slices.DeleteFunc(all, func(o stream.Out) bool {
+		rec, err := stream.DecodeCalls(o.Value)
+		return err == nil && rec.GetCoverage() != nil
+	})
+	if fmt.Sprintf("%+v", told) != fmt.Sprintf("%+v", without) {
+		t.Error("watching changes what else is emitted")
+	}
+}
+
+// TestCoverageReplayAndOrder: restored anywhere the handler goes on with the same
+// coverage; in any order and with repetitions the last is the same.
+func TestCoverageReplayAndOrder(t *testing.T) {
+	g := lambda(t)
+	segments := simulate(t, g, "run-1", "lambda", 70, 2)
+	recs := runRecords(t, segments)
+	whole := handle(t, watching(t, g, nil), recs).emissions
+	for _, at := range []int{0, 2, 30, len(recs) - 1, len(recs)} {
+		reg := prometheus.NewRegistry()
+		m := NewMetrics(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
+		h := watching(t, g, m)
+		for _, rec := range recs[:at] {
+			if err := h.Replay(t.Context(), rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := testutil.ToFloat64(m.coverages); n != 0 {
+			t.Errorf("replaying counts %v revisions", n)
+		}
+		for i, e := range handle(t, h, recs[at:]).emissions {
+			if got, want := fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", whole[at+i]); got != want {
+				t.Fatalf("restored at %d, record %d gives\n%s\nwant\n%s", at, at+i, got, want)
+			}
+		}
+	}
+	last := func(emissions []emission) string {
+		list := coverageOf(t, emissions[len(emissions)-1].outs)
+		for _, c := range list {
+			c.Revision = 0
+		}
+		return fmt.Sprint(list)
+	}
+	for seed := range uint64(2) {
+		rng := rand.New(rand.NewPCG(seed, 23))
+		order := append(slices.Clone(segments), segments[:10]...)
+		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		if got, want := last(handle(t, watching(t, g, nil), runRecords(t, order)).emissions), last(whole); got != want {
+			t.Errorf("seed %d: final coverage\n%s\nwant\n%s", seed, got, want)
+		}
+	}
+}
+
+// TestCoverageOfTwoRuns: the coverage of a sample is final once both runs have
+// ended, and counts the reads of both.
+func TestCoverageOfTwoRuns(t *testing.T) {
+	g := lambda(t)
+	values := [][]byte{markerValue(t, "run-1", "lambda", 0, 1, false), markerValue(t, "run-2", "lambda", 0, 1, false)}
+	for i, run := range []string{"run-1", "run-2"} {
+		for _, s := range simulate(t, g, run, "lambda", 50, uint64(8+i)) {
+			values = append(values, segmentValue(t, s))
+		}
+		values = append(values, markerValue(t, run, "lambda", 0, 1, true))
+	}
+	emissions := handle(t, watching(t, g, nil), records(values)).emissions
+	deepest := func(list []*streampb.Coverage) uint32 {
+		var d uint32
+		for _, c := range list {
+			d = max(d, slices.Max(c.GetDepths()))
+		}
+		return d
+	}
+	firstEnd, bothEnd := 2+50, len(emissions)-1
+	if got := coverageOf(t, emissions[firstEnd].outs); len(got) != 0 {
+		t.Errorf("the first run's end gives %v", got)
+	}
+	early, final := coverageOf(t, (&fakeEmitter{emissions[:firstEnd]}).outs()), coverageOf(t, emissions[bothEnd].outs)
+	if len(final) != 2 || !final[0].GetFinal() || deepest(final) < deepest(early)*3/2 {
+		t.Errorf("depth %d after one run, %v after both", deepest(early), final)
 	}
 }
 

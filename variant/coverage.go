@@ -1,0 +1,231 @@
+package variant
+
+import (
+	"math/bits"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Span is a stretch of a contig, 0-based and half open.
+type Span struct{ Start, End int }
+
+// coverage is what has been said about the depth of watched stretches.
+//
+// Problem: that nothing was called means something only where enough reads would
+// have shown it, and the reads stay in the stage that calls.
+//
+// Strategy: depth is measured whenever a tile is evaluated, and said again when
+// one of its positions has passed a power of two, or at the end.
+//
+// Consequences: revisions are a function of the sequence of segments, like those
+// of calls, and grow with the logarithm of the depth; the depths of the last one
+// are a function of the set of segments.
+type coverage struct {
+	tiles   map[int][]*watched // by tile, by position within
+	pending []*streampb.Coverage
+	depth   []int32 // working memory
+}
+
+// watched is the last revision about a stretch within one tile.
+type watched struct {
+	span Span
+	said *streampb.Coverage // nil: nothing yet
+}
+
+// Watch makes the region say how deep parts of its contig are covered; see
+// [Region.Coverage]. What lies outside its core is left to other regions. It
+// replaces what was watched before and belongs before the first segment.
+func (r *Region) Watch(spans []Span) {
+	r.coverage = coverage{tiles: make(map[int][]*watched)}
+	for _, s := range union(spans) {
+		for at := max(s.Start, r.start); at < min(s.End, r.end); {
+			t := (at - r.start) / tileWidth
+			end := min(s.End, r.tileEnd(t))
+			r.coverage.tiles[t] = append(r.coverage.tiles[t], &watched{span: Span{at, end}})
+			at = end
+		}
+	}
+}
+
+// union is the positions of spans as disjoint spans, ascending.
+func union(spans []Span) []Span {
+	sorted := slices.Clone(spans)
+	slices.SortFunc(sorted, func(a, b Span) int { return a.Start - b.Start })
+	out := sorted[:0]
+	for _, s := range sorted {
+		switch last := len(out) - 1; {
+		case s.Start >= s.End:
+		case last >= 0 && s.Start <= out[last].End:
+			out[last].End = max(out[last].End, s.End)
+		default:
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Coverage returns the revisions about watched stretches that follow from the
+// Evaluate or Finalize before, by position. Stretches without a read are never
+// mentioned.
+func (r *Region) Coverage() []*streampb.Coverage {
+	out := r.coverage.pending
+	r.coverage.pending = nil
+	slices.SortStableFunc(out, func(a, b *streampb.Coverage) int { return int(a.GetStart() - b.GetStart()) })
+	return out
+}
+
+// measure notes how deep the watched stretches of tile t, which is in
+// r.scratch, are covered. exact asks for a revision even if no depth has passed
+// a power of two.
+func (r *Region) measure(t int, exact bool) {
+	stretches := r.coverage.tiles[t]
+	if len(stretches) == 0 {
+		return
+	}
+	m := &r.scratch
+	r.coverage.depth = m.usable(&r.aligner, r.contig.Seq, r.coverage.depth)
+	for _, w := range stretches {
+		next := &streampb.Coverage{
+			Sample: r.cfg.Sample, Contig: r.contig.Name, Start: int64(w.span.Start), End: int64(w.span.End), Final: r.final,
+		}
+		next.Lengths, next.Depths = blocks(r.coverage.depth[w.span.Start-m.lo : w.span.End-m.lo])
+		if !worthSaying(w.said, next, exact) {
+			continue
+		}
+		if s := m.newest(w.span.Start-m.lo, w.span.End-m.lo); s != nil {
+			next.Run = s.run
+		}
+		next.Revision = w.said.GetRevision() + 1
+		w.said = next
+		r.coverage.pending = append(r.coverage.pending, proto.CloneOf(next))
+	}
+}
+
+// worthSaying says whether next is worth a revision after said.
+func worthSaying(said, next *streampb.Coverage, exact bool) bool {
+	same := slices.Equal(said.GetLengths(), next.GetLengths()) && slices.Equal(said.GetDepths(), next.GetDepths())
+	switch {
+	case said == nil:
+		return exact || slices.ContainsFunc(next.GetDepths(), func(d uint32) bool { return d > 0 })
+	case exact:
+		return !same || said.GetFinal() != next.GetFinal()
+	}
+	return !same && passedPowerOfTwo(said, next)
+}
+
+// passedPowerOfTwo says whether the depth of any position has.
+func passedPowerOfTwo(a, b *streampb.Coverage) bool {
+	for i, j, left, right := 0, 0, uint32(0), uint32(0); ; {
+		if left == 0 {
+			if i == len(a.GetLengths()) {
+				return false
+			}
+			left, i = a.GetLengths()[i], i+1
+		}
+		if right == 0 {
+			right, j = b.GetLengths()[j], j+1
+		}
+		if bits.Len32(a.GetDepths()[i-1]) != bits.Len32(b.GetDepths()[j-1]) {
+			return true
+		}
+		n := min(left, right)
+		left, right = left-n, right-n
+	}
+}
+
+// blocks run-length encodes depths.
+func blocks(depth []int32) (lengths, depths []uint32) {
+	for i, d := range depth {
+		if i > 0 && d == depth[i-1] {
+			lengths[len(lengths)-1]++
+			continue
+		}
+		lengths, depths = append(lengths, 1), append(depths, uint32(d))
+	}
+	return lengths, depths
+}
+
+// usable counts, per column, the reads that [Region.test] would put a
+// substitution there to: those that span its window. Columns whose window the
+// matrix doesn't hold, or in which no allele can be told, have none.
+func (m *matrix) usable(g *realigner, ref []byte, depth []int32) []int32 {
+	width := m.hi - m.lo
+	depth = append(depth[:0], make([]int32, width+1)...)
+	for i := range m.rows {
+		w := &m.rows[i]
+		long := w.inserted() > 3*windowWidth // only then may a window's bases exceed the realigner's limit
+		for from := w.from; from < w.to; {
+			if w.code[from] == absent {
+				from++
+				continue
+			}
+			to := w.to
+			if w.capped {
+				for to = from; to < w.to && w.code[to] != absent; {
+					to++
+				}
+			}
+			first, last := from+flank, to-flank // columns whose window lies within
+			if from == 0 {
+				first = 0
+			}
+			if to == width {
+				last = width
+			}
+			switch {
+			case long:
+				for c := first; c < last; c++ {
+					if g.setQuery(w, max(0, c-flank), min(width, c+1+flank)) {
+						depth[c]++
+						depth[c+1]--
+					}
+				}
+			case first < last:
+				depth[first]++
+				depth[last]--
+			}
+			from = to
+		}
+	}
+	for c := 1; c < width; c++ { // until now, differences
+		depth[c] += depth[c-1]
+	}
+	for c := range width {
+		if baseCode[ref[m.lo+c]] > 3 {
+			clear(depth[max(0, c-flank):min(width, c+1+flank)])
+		}
+	}
+	return depth[:width]
+}
+
+// windowWidth is how many positions a substitution is looked at with.
+const windowWidth = 2*flank + 1
+
+// inserted counts the bases of the row's insertions.
+func (w *row) inserted() int {
+	n := 0
+	for _, ins := range w.ins {
+		n += len(ins.seq)
+	}
+	return n
+}
+
+// newest is the newest read in columns [from, to); the first in canonical order
+// of equals.
+func (m *matrix) newest(from, to int) *segment {
+	var newest *segment
+	for i := range m.rows {
+		w := &m.rows[i]
+		if newest != nil && w.seg.lastChunk <= newest.lastChunk {
+			continue
+		}
+		lo, hi := max(from, w.from), min(to, w.to)
+		if lo < hi && slices.ContainsFunc(w.code[lo:hi], func(code byte) bool { return code != absent }) {
+			newest = w.seg
+		}
+	}
+	return newest
+}
