@@ -157,7 +157,7 @@ func (a *Annotator) variant(contig string, pos1 int, ref, alt string) (*variant,
 		return nil, errors.New("REF and ALT are equal")
 	}
 	left := vrs.Edit{Start: pos, Ref: ref, Alt: alt}.Left(c.Seq)
-	v := &variant{contig: c, start: left.Start, end: left.End(), ref: left.Ref, alt: left.Alt}
+	v := &variant{contig: c, start: left.Start, end: left.End(), ref: left.Ref, alt: left.Alt, mitochondrial: a.model.mitochondrial(c)}
 	if v.ref == "" || v.alt == "" {
 		v.roll = left.Right(c.Seq).Start - left.Start
 	}

@@ -14,6 +14,9 @@ type geneticCode struct {
 // standardCode is the table of most nuclear genomes.
 const standardCode = 1
 
+// vertebrateMitochondrialCode is the number of the table for the mitochondria of vertebrates.
+const vertebrateMitochondrialCode = 2
+
 // codeOf is NCBI's table of that number, or nil.
 func codeOf(table int) *geneticCode {
 	for i := range geneticCodes {

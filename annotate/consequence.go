@@ -8,6 +8,8 @@ type variant struct {
 	start, end int    // replaced bases; equal for an insertion
 	ref, alt   string // forward strand
 	roll       int    // by how many bases it can move right without changing the result
+	// mitochondrial says that the contig is a mitochondrial genome.
+	mitochondrial bool
 }
 
 func (v *variant) insertion() bool { return v.start == v.end }

@@ -3,6 +3,8 @@ package annotate
 import (
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/genome"
 )
 
 // hgvsKind is the kind of change in HGVS's order of preference.
@@ -116,23 +118,33 @@ func (v *variant) hgvsG() string {
 	}
 	b := make([]byte, 0, len(v.contig.Name)+24+len(d.alt))
 	b = append(b, v.contig.Name...)
-	if isMitochondrion(v.contig.Name) {
+	if v.mitochondrial {
 		b = append(b, ":m."...)
 	} else {
 		b = append(b, ":g."...)
 	}
-	return string(appendDescribed(b, d, true, func(b []byte, base int) []byte {
-		return strconv.AppendInt(b, int64(base)+1, 10)
-	}))
+	return string(appendDescribed(b, d, true, appendBase))
 }
 
-// isMitochondrion recognises the usual names of the human mitochondrial genome.
+// appendBase appends the number of a base counted along the contig.
+func appendBase(b []byte, base int) []byte { return strconv.AppendInt(b, int64(base)+1, 10) }
+
+// isMitochondrion recognises the usual names of mitochondrial genomes.
 func isMitochondrion(contig string) bool {
 	switch contig {
-	case "MT", "chrM", "chrMT", "M", "NC_012920.1":
+	case "MT", "Mt", "chrM", "chrMT", "chrMt", "M", "mitochondrion", "Mito", "NC_012920.1", "NC_001807.4", "NC_005089.1":
 		return true
 	}
 	return false
+}
+
+// mitochondrial says whether c is a mitochondrial genome: by its name, or by vertebrate mitochondrial code in it.
+func (m *Model) mitochondrial(c *genome.Contig) bool {
+	if isMitochondrion(c.Name) {
+		return true
+	}
+	k := m.contigs[c]
+	return k != nil && k.mitochondrial
 }
 
 // hgvsC is the description in transcript coordinates, c. or n., and by how many bases it stands from the variant;
@@ -163,8 +175,13 @@ func (v *variant) hgvsC(t *transcript) (string, int) {
 // appendPosition appends the HGVS number of a base inside the transcript: counted from the start codon, with - and *
 // outside the coding sequence, and with an offset from the nearest exon in an intron.
 func (t *transcript) appendPosition(b []byte, base int) []byte {
+	return t.appendNumber(b, base, t.appendExonic)
+}
+
+// appendNumber appends the number of a base inside the transcript, that of an exonic one by exonic.
+func (t *transcript) appendNumber(b []byte, base int, exonic func(b []byte, base, offset int) []byte) []byte {
 	if o := t.locate(t.exons, base); o >= 0 {
-		return t.appendExonic(b, base, o)
+		return exonic(b, base, o)
 	}
 	// The exon before and the exon after the intron, in transcript direction.
 	i := 1
@@ -179,11 +196,11 @@ func (t *transcript) appendPosition(b []byte, base int) []byte {
 		fromBefore, toAfter = before-base, base-after
 	}
 	if fromBefore <= toAfter {
-		b = t.appendExonic(b, before, t.locate(t.exons, before))
+		b = exonic(b, before, t.locate(t.exons, before))
 		b = append(b, '+')
 		return strconv.AppendInt(b, int64(fromBefore), 10)
 	}
-	b = t.appendExonic(b, after, t.locate(t.exons, after))
+	b = exonic(b, after, t.locate(t.exons, after))
 	b = append(b, '-')
 	return strconv.AppendInt(b, int64(toAfter), 10)
 }

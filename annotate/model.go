@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -27,6 +28,8 @@ type track struct {
 	// reach[i] is the greatest end among transcripts[:i+1]: where it falls below a position no earlier transcript
 	// overlaps it.
 	reach []int
+	// mitochondrial says that coding sequences of the contig read in the vertebrate mitochondrial code.
+	mitochondrial bool
 }
 
 // overlapping appends the transcripts that share a base or an edge with [start,end] to dst.
@@ -203,10 +206,27 @@ func (b *builder) geneOf(r *row) *gene {
 				Symbol: r.first("gene", "gene_name", "Name", "locus_tag"),
 			},
 			biotype: r.first("gene_biotype", "biotype", "gene_type"),
+			aliases: geneAliases(r),
 		}
 		b.genes[r] = g
 	}
 	return g
+}
+
+// geneAliases are the names by which a description may call the gene of row r.
+func geneAliases(r *row) []string {
+	var names []string
+	for _, k := range []string{"ID", "gene_id", "gene", "gene_name", "Name", "locus_tag", "old_locus_tag"} {
+		if v := r.get(k); v != "" && !slices.Contains(names, v) {
+			names = append(names, v)
+		}
+	}
+	for _, x := range strings.Split(r.get("Dbxref"), ",") {
+		if strings.HasPrefix(x, "GeneID:") || strings.HasPrefix(x, "HGNC:") {
+			names = append(names, x)
+		}
+	}
+	return names
 }
 
 // accession is an ID without the prefix that makes it unique in its file.
@@ -397,5 +417,6 @@ func (k *track) index() {
 	for i, t := range k.transcripts {
 		reach = max(reach, t.end)
 		k.reach[i] = reach
+		k.mitochondrial = k.mitochondrial || t.code != nil && t.code.table == vertebrateMitochondrialCode
 	}
 }

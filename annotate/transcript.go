@@ -11,6 +11,7 @@ import (
 type gene struct {
 	name    *Gene
 	biotype string
+	aliases []string // all names of the gene in the file
 }
 
 // segment is a stretch of a transcript that is contiguous on the contig.
