@@ -31,6 +31,7 @@ type Config struct {
 	Annotator          Annotator
 	Metrics            *Metrics     // nil: none
 	Logger             *slog.Logger // nil: none
+	Watch              *Watch       // nil: no panels
 }
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
@@ -85,6 +86,7 @@ type handler struct {
 	cfg                   Config
 	partition, partitions int32
 	markers               stream.Markers
+	unwatched             bool // it was said that coverage is dropped
 	log                   *slog.Logger
 }
 
@@ -135,23 +137,37 @@ func (h *handler) outputs(rec stream.Record) ([]stream.Out, error) {
 	}
 	switch body := m.Body.(type) {
 	case *streampb.CallRecord_RunStart:
-		_, err := h.markers.Start(body.RunStart)
-		return nil, err
+		isNew, err := h.markers.Start(body.RunStart)
+		if err != nil || !isNew {
+			return nil, err
+		}
+		return h.watchMarker(body.RunStart, false)
 	case *streampb.CallRecord_RunEnd:
 		complete, err := h.markers.End(body.RunEnd)
 		if err != nil || !complete {
 			return nil, err
 		}
 		own := stream.Forward(body.RunEnd, h.partition, h.partitions)
-		return event.RunEndRecords(h.cfg.Topics.Variants, h.cfg.VariantsPartitions, own)
+		outs, err := event.RunEndRecords(h.cfg.Topics.Variants, h.cfg.VariantsPartitions, own)
+		if err != nil {
+			return nil, err
+		}
+		watch, err := h.watchMarker(body.RunEnd, true)
+		return append(outs, watch...), err
+	case *streampb.CallRecord_Coverage:
+		return h.watchCoverage(body.Coverage)
 	}
 	v := h.annotate(m.GetCall())
 	out, err := v.Record(h.cfg.Topics.Variants)
 	if err != nil {
 		return nil, err
 	}
+	watch, err := h.watchVariant(&v, out.Value)
+	if err != nil {
+		return nil, err
+	}
 	h.count(&v)
-	return []stream.Out{out}, nil
+	return append([]stream.Out{out}, watch...), nil
 }
 
 // annotate never holds a call back: one that can't be annotated is published
