@@ -138,7 +138,7 @@ func (v Variant) Record(topic string) (stream.Out, error) {
 		return stream.Out{}, err
 	}
 	key := stream.AlleleKey(v.Sample, v.Allele.VRSID)
-	headers := cloudEvent(TypeVariant, v.Run, string(key)+"/"+strconv.FormatUint(v.Revision, 10))
+	headers := CloudEvent(TypeVariant, v.Run, string(key)+"/"+strconv.FormatUint(v.Revision, 10))
 	headers = append(headers,
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d:%s:%s", v.Allele.Contig, v.Allele.Pos, v.Allele.Ref, v.Allele.Alt)},
 		stream.Header{Key: "ce_partitionkey", Value: key},
@@ -167,14 +167,14 @@ func RunEndRecords(topic string, partitions int32, mk *streampb.Marker) ([]strea
 	}
 	outs := stream.Broadcast(topic, partitions, mk, true, value)
 	for i := range outs {
-		outs[i].Headers = cloudEvent(TypeRunEnd, mk.GetRun().GetId(), string(outs[i].Key))
+		outs[i].Headers = CloudEvent(TypeRunEnd, mk.GetRun().GetId(), string(outs[i].Key))
 	}
 	return outs, nil
 }
 
 // cloudEvent returns the required attributes. The id is derived from what the
 // event says, so an event that is sent again keeps its id.
-func cloudEvent(typ, run, identity string) []stream.Header {
+func CloudEvent(typ, run, identity string) []stream.Header {
 	sum := sha256.Sum256([]byte(typ + "\x00" + run + "\x00" + identity))
 	return []stream.Header{
 		{Key: "ce_specversion", Value: []byte("1.0")},

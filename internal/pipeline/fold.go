@@ -14,25 +14,13 @@ import (
 // the records added, whatever order the partitions come in and however often a
 // record is delivered.
 type Fold struct {
-	partitions int32
-	latest     map[string]*event.Variant
-	ends       map[string]map[endKey]struct{} // by run
-	sources    map[string]uint32              // the most that an end speaks of, by run
-}
-
-type endKey struct {
-	partition int32
-	source    uint32
+	runEnds
+	latest map[string]*event.Variant
 }
 
 // NewFold returns the state of an empty topic with a number of partitions.
 func NewFold(partitions int32) *Fold {
-	return &Fold{
-		partitions: partitions,
-		latest:     make(map[string]*event.Variant),
-		ends:       make(map[string]map[endKey]struct{}),
-		sources:    make(map[string]uint32),
-	}
+	return &Fold{runEnds: newRunEnds(partitions), latest: make(map[string]*event.Variant)}
 }
 
 // Add takes one record and returns the revision that it brings, or nil when it
@@ -44,11 +32,7 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 	case err != nil:
 		return nil, err
 	case end != nil:
-		if f.ends[end.Run] == nil {
-			f.ends[end.Run] = make(map[endKey]struct{})
-		}
-		f.ends[end.Run][endKey{rec.Partition, end.Source}] = struct{}{}
-		f.sources[end.Run] = max(f.sources[end.Run], end.Sources)
+		f.add(rec.Partition, end)
 	case v != nil:
 		known := f.latest[string(rec.Key)]
 		if known == nil || v.Revision > known.Revision {
@@ -57,12 +41,6 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 		}
 	}
 	return nil, nil
-}
-
-// Ended tells whether nothing more of a run can come.
-func (f *Fold) Ended(run string) bool {
-	sources := f.sources[run]
-	return sources > 0 && len(f.ends[run]) == int(f.partitions)*int(sources)
 }
 
 // Samples lists the samples that have a call, sorted.
