@@ -20,8 +20,9 @@ type Annotation struct {
 	HGVSg string `json:"hgvsg,omitempty"`
 	// MostSevere summarises the first consequence.
 	MostSevere MostSevere `json:"most_severe"`
-	// Consequences holds one entry for each transcript in reach, the most relevant first: by severity of the worst
-	// term, then MANE Select, MANE Plus Clinical, canonical, protein-coding, nearest, longest coding sequence, ID.
+	// Consequences holds one entry for each transcript in reach and each regulatory feature touched, the most relevant
+	// first: by severity of the worst term, then MANE Select, MANE Plus Clinical, canonical, protein-coding, nearest,
+	// longest coding sequence, ID. It is empty only if a Pick leaves all of them out.
 	Consequences []Consequence `json:"consequences,omitempty"`
 }
 
@@ -42,18 +43,18 @@ type Gene struct {
 
 // Feature names what a consequence is about.
 type Feature struct {
-	Type    string `json:"type"` // "Transcript"
+	Type    string `json:"type"` // "Transcript", "RegulatoryFeature" or "MotifFeature"
 	ID      string `json:"id"`
 	Biotype string `json:"biotype,omitempty"`
 }
 
-// Consequence is what a variant does to one transcript. Positions count from 1 in transcript direction and are
+// Consequence is what a variant does to one transcript or regulatory feature. Positions count from 1 in transcript direction and are
 // ranges ("7-9"; "?" for an unknown bound) where more than one base is concerned; between two bases ("7-8") for an
-// insertion. Gene, Feature, Terms and Flags are shared with other annotations and must not be changed.
+// insertion. Gene, Feature, Terms, NMD and Flags are shared with other annotations and must not be changed.
 type Consequence struct {
 	Allele     string   `json:"allele"` // the new bases; "-" for a deletion
 	Gene       *Gene    `json:"gene,omitempty"`
-	Feature    *Feature `json:"feature,omitempty"` // nil for an intergenic variant
+	Feature    *Feature `json:"feature,omitempty"` // nil for an intergenic variant, and for the most severe term alone
 	Terms      []Term   `json:"terms"`             // from severe to slight
 	Impact     Impact   `json:"impact"`            // of the most severe term
 	HGVSc      string   `json:"hgvsc,omitempty"`   // or n. for transcripts that are not coding
@@ -68,10 +69,13 @@ type Consequence struct {
 	Codons     string   `json:"codons,omitempty"`      // "Gag/Aag", changed bases in upper case
 	Distance   int      `json:"distance,omitempty"`    // bases to the transcript
 	Strand     int      `json:"strand,omitempty"`      // 1 or -1
+	NMD        *NMD     `json:"nmd,omitempty"`         // of a stop gained, a frameshift or a splice site lost in the coding sequence
+	Pick       bool     `json:"pick,omitempty"`        // the best by the criteria of Pick
 	Flags      []string `json:"flags,omitempty"`       // canonical, mane_select, mane_plus_clinical, cds_start_NF, cds_end_NF
 }
 
-// ErrUnsupportedAllele is the error for alternate alleles that are not sequences: symbolic ones, breakends and "*".
+// ErrUnsupportedAllele is the error for alternate alleles of which no consequence can be told. Annotate has it for all
+// that are not sequences: symbolic ones, breakends and "*"; AnnotateSite for fewer.
 var ErrUnsupportedAllele = errors.New("not a sequence")
 
 // maxAllele bounds the alleles that are annotated base by base; longer changes are structural variants.
@@ -82,6 +86,7 @@ type Annotator struct {
 	genome               *genome.Genome
 	model                *Model
 	upstream, downstream int
+	pick                 Pick
 }
 
 // New is an Annotator for a gene model read with the same genome. Without a model (nil) every variant is intergenic.
@@ -96,6 +101,13 @@ func New(g *genome.Genome, m *Model) *Annotator {
 func (a *Annotator) WithDistance(upstream, downstream int) *Annotator {
 	b := *a
 	b.upstream, b.downstream = max(0, upstream), max(0, downstream)
+	return &b
+}
+
+// WithPick is a copy of a that keeps and marks the consequences that p chooses.
+func (a *Annotator) WithPick(p Pick) *Annotator {
+	b := *a
+	b.pick = p
 	return &b
 }
 
@@ -172,53 +184,73 @@ func (a *Annotator) variant(contig string, pos1 int, ref, alt string) (*variant,
 // isNucleotide says whether c is an upper-case IUPAC nucleotide letter.
 func isNucleotide(c byte) bool { return c == 'N' || complement[c] != 'N' }
 
-// annotate makes the annotation of v.
+// annotate makes the annotation of v, the one alternate allele of its record.
 func (a *Annotator) annotate(v *variant, allele string) Annotation {
-	effects, order := a.effects(v)
-	ann := Annotation{HGVSg: v.hgvsG()}
+	all := candidates{a.effects(v)}
+	a.pick.choose(all)
+	return v.annotation(all[0], allele)
+}
+
+// annotation renders the effects that are kept.
+func (v *variant) annotation(effects []*effect, allele string) Annotation {
+	ann := Annotation{HGVSg: v.describeOnContig()}
 	if len(effects) == 0 {
-		term := terms[intergenic]
-		ann.MostSevere = MostSevere{Term: term.Name, SO: term.SO, Impact: term.impact}
-		ann.Consequences = []Consequence{{Allele: allele, Terms: []Term{term.Term}, Impact: term.impact}}
 		return ann
 	}
 	ann.Consequences = make([]Consequence, len(effects))
-	for i, o := range order {
-		ann.Consequences[i] = effects[o].consequence(v, allele)
+	for i, e := range effects {
+		ann.Consequences[i] = e.consequence(v, allele)
 	}
-	first, worst := &ann.Consequences[0], terms[effects[order[0]].terms.worst()]
-	ann.MostSevere = MostSevere{Term: worst.Name, SO: worst.SO, Impact: worst.impact, Gene: cmp.Or(first.Gene.Symbol, first.Gene.ID), Transcript: first.Feature.ID}
+	first, worst := &ann.Consequences[0], &terms[effects[0].terms.worst()]
+	ann.MostSevere = MostSevere{Term: worst.Name, SO: worst.SO, Impact: worst.impact}
+	if first.Gene != nil {
+		ann.MostSevere.Gene = cmp.Or(first.Gene.Symbol, first.Gene.ID)
+	}
+	if first.Feature != nil {
+		ann.MostSevere.Transcript = first.Feature.ID
+	}
 	return ann
 }
 
-// effects are the effects on all transcripts in reach, and their order of relevance.
-func (a *Annotator) effects(v *variant) ([]effect, []int) {
-	track := a.model.contigs[v.contig]
-	if track == nil {
-		return nil, nil
-	}
-	reach := max(a.upstream, a.downstream)
-	var near [32]*transcript
-	transcripts := track.overlapping(near[:0], v.start-reach, v.end+reach)
-	effects := make([]effect, 0, len(transcripts))
-	for _, t := range transcripts {
-		if e := v.effectOn(t, a.upstream, a.downstream); e.terms != 0 {
-			effects = append(effects, e)
+// effects are the effects on all features in reach in their order of relevance, or that there are none: at least one.
+func (a *Annotator) effects(v *variant) []*effect {
+	var effects []effect
+	if track := a.model.contigs[v.contig]; track != nil {
+		reach := max(a.upstream, a.downstream)
+		var near [32]*transcript
+		transcripts := track.overlapping(near[:0], v.start-reach, v.end+reach)
+		effects = make([]effect, 0, len(transcripts)+1)
+		for _, t := range transcripts {
+			if e := v.effectOn(t, a.upstream, a.downstream); e.terms != 0 {
+				effects = append(effects, e)
+			}
 		}
 	}
-	order := make([]int, len(effects))
-	for i := range order {
-		order[i] = i
+	beside := len(effects) == 0
+	if track := a.model.regulation[v.contig]; track != nil {
+		effects = v.regulatoryEffects(effects, track)
 	}
-	slices.SortFunc(order, func(x, y int) int { return effects[x].compare(&effects[y]) })
-	return effects, order
+	if beside {
+		effects = append(effects, effect{terms: 1 << intergenic})
+	}
+	order := make([]*effect, len(effects))
+	for i := range order {
+		order[i] = &effects[i]
+	}
+	slices.SortFunc(order, (*effect).compare)
+	return order
 }
 
 // compare orders effects by relevance.
 func (e *effect) compare(f *effect) int {
+	if c := cmp.Compare(e.terms.worst(), f.terms.worst()); c != 0 {
+		return c
+	}
 	s, t := e.t, f.t
+	if s == nil || t == nil {
+		return e.compareRegulatory(f)
+	}
 	return cmp.Or(
-		cmp.Compare(e.terms.worst(), f.terms.worst()),
 		yesFirst(s.maneSelect, t.maneSelect),
 		yesFirst(s.manePlus, t.manePlus),
 		yesFirst(s.canonical, t.canonical),
@@ -228,6 +260,18 @@ func (e *effect) compare(f *effect) int {
 		cmp.Compare(s.id, t.id),
 		cmp.Compare(s.start, t.start),
 		cmp.Compare(s.line, t.line),
+	)
+}
+
+// compareRegulatory is compare for effects of which at least one is on no transcript.
+func (e *effect) compareRegulatory(f *effect) int {
+	if e.r == nil || f.r == nil {
+		return yesFirst(e.t != nil, f.t != nil)
+	}
+	return cmp.Or(
+		cmp.Compare(e.r.name.ID, f.r.name.ID),
+		cmp.Compare(e.r.start, f.r.start),
+		cmp.Compare(e.r.end, f.r.end),
 	)
 }
 
@@ -244,26 +288,33 @@ func yesFirst(x, y bool) int {
 
 // consequence renders e.
 func (e *effect) consequence(v *variant, allele string) Consequence {
-	t := e.t
 	c := Consequence{
-		Allele:   allele,
-		Gene:     t.gene.name,
-		Feature:  t.name,
-		Terms:    e.terms.list(),
-		Impact:   terms[e.terms.worst()].impact,
-		Distance: e.distance,
-		Strand:   1,
-		Flags:    t.flags,
+		Allele: allele,
+		Terms:  e.terms.list(),
+		Impact: terms[e.terms.worst()].impact,
+		Pick:   e.picked,
 	}
+	t := e.t
+	if t == nil {
+		if e.r != nil {
+			c.Feature = e.r.name
+		}
+		return c
+	}
+	c.Gene, c.Feature, c.Flags, c.Distance = t.gene.name, t.name, t.flags, e.distance
+	c.Strand = 1
 	if !t.forward {
 		c.Strand = -1
 	}
-	if e.terms.has(upstreamGene) || e.terms.has(downstreamGene) || e.terms.has(transcriptAblation) {
+	if e.whole {
 		return c
 	}
-	c.HGVSc, c.HGVSOffset = v.hgvsC(t)
-	if t.cds != nil {
-		c.HGVSp = e.hgvsP()
+	if v.kind == svNone {
+		c.HGVSc, c.HGVSOffset = v.hgvsC(t)
+		if t.cds != nil {
+			c.HGVSp = e.hgvsP()
+		}
+		c.NMD = e.nmd()
 	}
 	c.Exon = numberOf(e.exonFirst, e.exonLast, len(t.exons))
 	c.Intron = numberOf(e.intronFirst, e.intronLast, len(t.exons)-1)

@@ -94,7 +94,7 @@ func (e *effect) partlyCoding(v *variant, lo, hi int) {
 			e.lostStart = true
 			e.terms.add(startLost)
 		}
-	case hi > t.cdsLen-3 && !t.endNF && t.reference(t.cdsLen/3-1) == '*' && t.cdsLen%3 == 0 && e.cdsTo < 0 && !e.inIntron(v, false):
+	case hi > t.cdsLen-3 && t.hasStop() && e.cdsTo < 0 && !e.inIntron(v, false):
 		if t.stopKept(v, lo) {
 			e.terms.add(stopRetained)
 		} else {
@@ -103,6 +103,11 @@ func (e *effect) partlyCoding(v *variant, lo, hi int) {
 	default:
 		e.terms.add(codingSequence)
 	}
+}
+
+// hasStop says whether the coding sequence is complete at its end.
+func (t *transcript) hasStop() bool {
+	return !t.endNF && t.cdsLen%3 == 0 && t.reference(t.cdsLen/3-1) == '*'
 }
 
 // inIntron says whether the first (or else the last) changed base in transcript direction lies in an intron.

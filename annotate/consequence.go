@@ -10,6 +10,11 @@ type variant struct {
 	roll       int    // by how many bases it can move right without changing the result
 	// mitochondrial says that the contig is a mitochondrial genome.
 	mitochondrial bool
+
+	// Of structural variants only, which have no ref and alt:
+	kind    svKind
+	symbol  string // name of the alteration
+	precise bool   // its ends are known exactly
 }
 
 func (v *variant) insertion() bool { return v.start == v.end }
@@ -52,7 +57,7 @@ func (v *variant) placed(t *transcript) *variant {
 // regions calls f for each run of changed bases: more than one only if v replaces bases by as many others and some
 // between stay the same.
 func (v *variant) regions(f func(start, end int)) {
-	if len(v.ref) != len(v.alt) {
+	if len(v.ref) != len(v.alt) || v.kind != svNone {
 		f(v.start, v.end)
 		return
 	}
@@ -69,11 +74,14 @@ func (v *variant) regions(f func(start, end int)) {
 	}
 }
 
-// effect is what a variant does to one transcript.
+// effect is what a variant does to one transcript or regulatory feature, or that it touches none.
 type effect struct {
-	t        *transcript
+	t        *transcript // nil if it is on none
+	r        *regulatory // nil if it is on none
 	terms    termSet
-	distance int // bases to the transcript, if the variant lies outside
+	distance int  // bases to the transcript, if the variant lies outside
+	whole    bool // the transcript is untouched, or concerned as a whole: positions in it say nothing
+	picked   bool
 
 	exonFirst, exonLast     int // numbers of the exons touched, from 1; 0 if none
 	intronFirst, intronLast int
@@ -99,12 +107,18 @@ type codonChange struct {
 // effectOn decides what v does to t; reach is the distance up to which the neighbourhood of a gene counts.
 func (v *variant) effectOn(t *transcript, upstream, downstream int) effect {
 	e := effect{t: t, cdnaFrom: -1, cdnaTo: -1, cdsFrom: -1, cdsTo: -1}
-	if v.start <= t.start && v.end >= t.end && len(v.alt) < len(v.ref) {
+	if v.start <= t.start && v.end >= t.end && v.loss() {
 		e.terms.add(transcriptAblation)
+		e.whole = true
 		return e
 	}
 	if !v.overlaps(t.start, t.end) {
 		e.outside(v, upstream, downstream)
+		e.whole = true
+		return e
+	}
+	if v.kind != svNone {
+		e.structural(v)
 		return e
 	}
 	v = v.placed(t)
@@ -112,23 +126,39 @@ func (v *variant) effectOn(t *transcript, upstream, downstream int) effect {
 	splice := e.introns(v)
 	e.cdnaFrom, e.cdnaTo = t.span(t.exons, v.start, v.end)
 	if t.cds == nil {
-		if inExon {
-			e.terms.add(nonCodingExon)
-		} else {
-			e.terms.add(nonCodingTranscript)
-		}
+		e.nonCoding(v, inExon)
 	} else {
 		e.coding(v, inExon, splice.frameIntron)
 		e.untranslated(v, inExon || splice.frameIntron)
 	}
-	switch t.biotype {
+	e.finish()
+	return e
+}
+
+// nonCoding adds the terms of a transcript that is not translated.
+func (e *effect) nonCoding(v *variant, inExon bool) {
+	for _, m := range e.t.mature {
+		if v.overlaps(m.Start, m.End) {
+			e.terms = 1 << matureMiRNA // VEP asks no further
+			return
+		}
+	}
+	if inExon {
+		e.terms.add(nonCodingExon)
+	} else {
+		e.terms.add(nonCodingTranscript)
+	}
+}
+
+// finish adds the terms that the transcript alone decides, or that there is no other one.
+func (e *effect) finish() {
+	switch e.t.biotype {
 	case "nonsense_mediated_decay", "NMD", "NMD_transcript_variant":
 		e.terms.add(nmdTranscript)
 	}
 	if e.terms == 0 {
 		e.terms.add(codingTranscript)
 	}
-	return e
 }
 
 // outside classifies a variant beside the transcript.

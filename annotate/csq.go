@@ -23,7 +23,7 @@ func (ann *Annotation) AppendCSQ(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = ann.Consequences[i].appendCSQ(b, i == 0)
+		b = ann.Consequences[i].appendCSQ(b)
 		b = append(b, hgvsg...)
 	}
 	return b
@@ -41,7 +41,7 @@ func plainInCSQ(s string) bool {
 }
 
 // appendCSQ appends all sub-fields but the last, HGVSg.
-func (c *Consequence) appendCSQ(b []byte, pick bool) []byte {
+func (c *Consequence) appendCSQ(b []byte) []byte {
 	text := func(s string) {
 		if !plainInCSQ(s) {
 			s = escapeCSQ.Replace(s)
@@ -111,7 +111,7 @@ func (c *Consequence) appendCSQ(b []byte, pick bool) []byte {
 		}
 	}
 	b = append(b, '|')
-	flag(pick, "1")
+	flag(c.Pick, "1")
 	flag(canonical, "YES")
 	flag(mane, f.ID)
 	number(c.HGVSOffset)

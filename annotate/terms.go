@@ -1,6 +1,9 @@
 package annotate
 
-import "math/bits"
+import (
+	"iter"
+	"math/bits"
+)
 
 // Term is a Sequence Ontology consequence term.
 type Term struct {
@@ -30,6 +33,9 @@ const (
 	frameshift
 	stopLost
 	startLost
+	transcriptAmplification
+	featureElongation
+	featureTruncation
 	inframeInsertion
 	inframeDeletion
 	missense
@@ -43,6 +49,7 @@ const (
 	stopRetained
 	synonymous
 	codingSequence
+	matureMiRNA
 	fivePrimeUTR
 	threePrimeUTR
 	nonCodingExon
@@ -52,12 +59,18 @@ const (
 	codingTranscript
 	upstreamGene
 	downstreamGene
+	motifAblation
+	motifAmplification
+	motifVariant
+	regulatoryAblation
+	regulatoryAmplification
+	regulatoryVariant
 	intergenic
+	sequenceVariant
 	termCount
 )
 
 // terms are the Sequence Ontology's names and VEP's impacts, in VEP's order of severity (Ensembl release 115).
-// Terms that only structural variants or regulatory features have are not in it.
 var terms = [termCount]struct {
 	Term
 	impact Impact
@@ -69,6 +82,9 @@ var terms = [termCount]struct {
 	frameshift:              {Term{"SO:0001589", "frameshift_variant"}, High},
 	stopLost:                {Term{"SO:0001578", "stop_lost"}, High},
 	startLost:               {Term{"SO:0002012", "start_lost"}, High},
+	transcriptAmplification: {Term{"SO:0001889", "transcript_amplification"}, High},
+	featureElongation:       {Term{"SO:0001907", "feature_elongation"}, High},
+	featureTruncation:       {Term{"SO:0001906", "feature_truncation"}, High},
 	inframeInsertion:        {Term{"SO:0001821", "inframe_insertion"}, Moderate},
 	inframeDeletion:         {Term{"SO:0001822", "inframe_deletion"}, Moderate},
 	missense:                {Term{"SO:0001583", "missense_variant"}, Moderate},
@@ -82,6 +98,7 @@ var terms = [termCount]struct {
 	stopRetained:            {Term{"SO:0001567", "stop_retained_variant"}, Low},
 	synonymous:              {Term{"SO:0001819", "synonymous_variant"}, Low},
 	codingSequence:          {Term{"SO:0001580", "coding_sequence_variant"}, Modifier},
+	matureMiRNA:             {Term{"SO:0001620", "mature_miRNA_variant"}, Modifier},
 	fivePrimeUTR:            {Term{"SO:0001623", "5_prime_UTR_variant"}, Modifier},
 	threePrimeUTR:           {Term{"SO:0001624", "3_prime_UTR_variant"}, Modifier},
 	nonCodingExon:           {Term{"SO:0001792", "non_coding_transcript_exon_variant"}, Modifier},
@@ -91,11 +108,29 @@ var terms = [termCount]struct {
 	codingTranscript:        {Term{"SO:0001968", "coding_transcript_variant"}, Modifier},
 	upstreamGene:            {Term{"SO:0001631", "upstream_gene_variant"}, Modifier},
 	downstreamGene:          {Term{"SO:0001632", "downstream_gene_variant"}, Modifier},
+	motifAblation:           {Term{"SO:0001895", "TFBS_ablation"}, Moderate},
+	motifAmplification:      {Term{"SO:0001892", "TFBS_amplification"}, Modifier},
+	motifVariant:            {Term{"SO:0001782", "TF_binding_site_variant"}, Modifier},
+	regulatoryAblation:      {Term{"SO:0001894", "regulatory_region_ablation"}, Modifier},
+	regulatoryAmplification: {Term{"SO:0001891", "regulatory_region_amplification"}, Modifier},
+	regulatoryVariant:       {Term{"SO:0001566", "regulatory_region_variant"}, Modifier},
 	intergenic:              {Term{"SO:0001628", "intergenic_variant"}, Modifier},
+	sequenceVariant:         {Term{"SO:0001060", "sequence_variant"}, Modifier},
+}
+
+// Terms yields all consequence terms with their impacts, the most severe first.
+func Terms() iter.Seq2[Term, Impact] {
+	return func(yield func(Term, Impact) bool) {
+		for i := range terms {
+			if !yield(terms[i].Term, terms[i].impact) {
+				return
+			}
+		}
+	}
 }
 
 // termSet is a set of terms, one bit each.
-type termSet uint32
+type termSet uint64
 
 func (s termSet) has(t termID) bool { return s&(1<<t) != 0 }
 
@@ -110,7 +145,7 @@ func (s *termSet) addIf(ok bool, t termID) {
 
 // worst is the most severe term of a set that is not empty.
 func (s termSet) worst() termID {
-	return termID(bits.TrailingZeros32(uint32(s)))
+	return termID(bits.TrailingZeros64(uint64(s)))
 }
 
 // alone holds each term as a list of its own, for sets of one.
@@ -123,15 +158,13 @@ var alone = func() (lists [termCount][1]Term) {
 
 // list are the set's terms from severe to slight.
 func (s termSet) list() []Term {
-	n := bits.OnesCount32(uint32(s))
+	n := bits.OnesCount64(uint64(s))
 	if n == 1 {
 		return alone[s.worst()][:]
 	}
 	list := make([]Term, 0, n)
-	for t := range termCount {
-		if s.has(t) {
-			list = append(list, terms[t].Term)
-		}
+	for ; s != 0; s &= s - 1 {
+		list = append(list, terms[s.worst()].Term)
 	}
 	return list
 }
