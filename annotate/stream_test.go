@@ -159,7 +159,7 @@ func TestVCF(t *testing.T) {
 func TestCSQEscapes(t *testing.T) {
 	ann := Annotation{HGVSg: "c:g.1=", Consequences: []Consequence{{
 		Allele: "T", Terms: []Term{{"SO:1", "x_variant"}, {"SO:2", "y_variant"}}, Impact: Low, Gene: &Gene{Symbol: "a,b;c|d e"},
-		HGVSp: "P:p.Lys2=", Flags: []string{"canonical", "cds_start_NF", "cds_end_NF"},
+		HGVSp: "P:p.Lys2=", Flags: []string{"canonical", "cds_start_NF", "cds_end_NF"}, Pick: true,
 	}}}
 	got := string(ann.AppendCSQ(nil))
 	if want := "T|x_variant&y_variant|LOW|a&b%3Bc&d_e||||||||P:p.Lys2%3D|||||||||cds_start_NF&cds_end_NF|1|YES|||c:g.1%3D"; got != want {
@@ -192,7 +192,7 @@ func TestEachAllele(t *testing.T) {
 		`"most_severe":{"term":"stop_gained","so":"SO:0001587","impact":"HIGH","gene":"TOY","transcript":"T"},` +
 		`"consequences":[{"allele":"T","gene":{"symbol":"TOY","id":"G"},"feature":{"type":"Transcript","id":"T","biotype":"protein_coding"},` +
 		`"terms":[{"so":"SO:0001587","name":"stop_gained"}],"impact":"HIGH","hgvsc":"T:c.4A\u003eT","hgvsp":"P:p.Lys2Ter","exon":"1/2",` +
-		`"cdna":"10","cds":"4","protein":"2","amino_acids":"K/*","codons":"Aaa/Taa","strand":1}]}`
+		`"cdna":"10","cds":"4","protein":"2","amino_acids":"K/*","codons":"Aaa/Taa","strand":1,"nmd":{"predicted":false,"rule":"last_50_bases_of_penultimate_exon"},"pick":true}]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
