@@ -17,6 +17,7 @@ const (
 	hgvsDuplication
 	hgvsInsertion
 	hgvsDelins
+	hgvsRepeat
 )
 
 // described is a change at the place and of the kind that HGVS gives it.
@@ -25,6 +26,7 @@ type described struct {
 	start, end int    // the bases changed, removed or duplicated; for an insertion its point
 	ref, alt   string // forward strand
 	shift      int    // by how many bases it was moved from where the variant stands
+	copies     int    // of alt, that a repeat has instead of the bases
 }
 
 // describe applies the 3' rule in the given direction, without leaving [first,last) of the contig, and finds the
@@ -61,6 +63,43 @@ func (v *variant) describe(forward bool, first, last int) described {
 		d.kind = hgvsDelins
 	}
 	return d
+}
+
+// multiplied is d, or, if d inserts several copies of a unit beside fewer of them, the repeat that they make
+// together: more than one additional copy is no duplication.
+func (v *variant) multiplied(d described, forward bool, first, last int) described {
+	if d.kind != hgvsInsertion {
+		return d
+	}
+	p := period(d.alt)
+	if p == len(d.alt) {
+		return d
+	}
+	start, end := d.start, d.start
+	unit := d.alt[:p]
+	if forward {
+		for start-p >= first && string(v.contig.Seq[start-p:start]) == unit {
+			start -= p
+		}
+	} else {
+		for end+p <= last && string(v.contig.Seq[end:end+p]) == unit {
+			end += p
+		}
+	}
+	if start == end {
+		return d
+	}
+	return described{kind: hgvsRepeat, start: start, end: end, alt: unit, shift: d.shift, copies: (end-start)/p + len(d.alt)/p}
+}
+
+// period is the length of the shortest unit that s is made of.
+func period(s string) int {
+	for p := 1; p <= len(s)/2; p++ {
+		if len(s)%p == 0 && s[p:] == s[:len(s)-p] {
+			return p
+		}
+	}
+	return len(s)
 }
 
 // rotate moves the first n bases (counted around) of s to its end.
@@ -104,6 +143,9 @@ func appendDescribed(b []byte, d described, forward bool, pos func(b []byte, bas
 		return append(b, "dup"...)
 	case hgvsInsertion:
 		b = append(b, "ins"...)
+	case hgvsRepeat:
+		b = append(append(b, alt...), '[')
+		return append(strconv.AppendInt(b, int64(d.copies), 10), ']')
 	default:
 		b = append(b, "delins"...)
 	}

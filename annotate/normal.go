@@ -1,0 +1,404 @@
+package annotate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/annotate/hgvs"
+	"github.com/porestream/porestream/vrs"
+)
+
+// Normal is an HGVS description in normal form, and the same in other terms.
+type Normal struct {
+	// Description is the input with its changes in normal form, counted as the input counts them. Equal changes have
+	// equal descriptions, however they were spelled.
+	Description string
+	// Genomic counts along the contig: g. or m., or o. if the input does; "" where g. cannot say it.
+	Genomic string
+	// Protein is the predicted protein of the described transcript, or, if the input counts along the contig, of the
+	// most relevant transcript that has one; "" if no protein is concerned.
+	Protein string
+	// Loci are the changes as VCF has them; none for a description that leaves the reference as it is.
+	Loci []Locus
+}
+
+// Locus is an alternate allele as VCF has it: left-aligned, with an anchor base where one of the alleles would be
+// empty.
+type Locus struct {
+	Contig   string
+	Pos      int // 1-based
+	Ref, Alt string
+}
+
+// String is contig:pos:ref:alt.
+func (l Locus) String() string {
+	return l.Contig + ":" + strconv.Itoa(l.Pos) + ":" + l.Ref + ":" + l.Alt
+}
+
+// ProteinStyle is how descriptions of proteins are written. Its zero value is that of VEP's CSQ.
+type ProteinStyle struct {
+	Predicted bool // in parentheses, as the nomenclature has what was not seen in the protein itself
+	Asterisk  bool // * for a stop instead of Ter
+}
+
+// apply writes a description that has neither.
+func (s ProteinStyle) apply(description string) string {
+	i := strings.Index(description, ":p.")
+	if i < 0 {
+		return description
+	}
+	return description[:i+3] + s.change(description[i+3:])
+}
+
+// change writes what follows "p.". Unknown consequences are never in parentheses.
+func (s ProteinStyle) change(p string) string {
+	if s.Asterisk {
+		p = strings.ReplaceAll(p, "Ter", "*")
+	}
+	if s.Predicted && p != unknownProtein && p != noProtein {
+		p = "(" + p + ")"
+	}
+	return p
+}
+
+// What is said of a protein without saying how it changes.
+const (
+	unknownProtein = "?"
+	noProtein      = "0?" // probably there is none
+	sameProtein    = "="
+)
+
+// Normalizer turns HGVS descriptions into variants and into their normal form. It is safe for concurrent use.
+type Normalizer struct {
+	a     *Annotator
+	names index
+	style ProteinStyle
+}
+
+// NewNormalizer is a Normalizer for the genome and genes of a.
+func NewNormalizer(a *Annotator, style ProteinStyle) *Normalizer {
+	return &Normalizer{a: a, names: indexModel(a.model), style: style}
+}
+
+// Normalize resolves one description. It fails for what is not a description of DNA, for what the reference or the
+// gene model contradicts, and for what has no single sequence.
+func (n *Normalizer) Normalize(description string) (Normal, error) {
+	d, err := hgvs.Parse(description)
+	if err != nil {
+		return Normal{}, err
+	}
+	on, err := n.numbering(d)
+	if err != nil {
+		return Normal{}, err
+	}
+	alleles := make([]resolved, len(d.Alleles))
+	for i, a := range d.Alleles {
+		if alleles[i], err = n.resolve(on, a); err != nil {
+			return Normal{}, err
+		}
+	}
+	return n.normal(on, alleles)
+}
+
+// resolved is an allele with its changes on the contig, in the order of the contig.
+type resolved struct {
+	hgvs.Allele
+	changes []resolvedChange
+}
+
+// resolvedChange is one of an allele's changes.
+type resolvedChange struct {
+	edit  vrs.Edit
+	whole bool     // the whole sequence is as the reference
+	v     *variant // nil if the change leaves the reference as it is
+}
+
+// resolve finds the changes of an allele, joining those that are one by the nomenclature.
+func (n *Normalizer) resolve(on *numbering, a hgvs.Allele) (resolved, error) {
+	r := resolved{Allele: a}
+	var edits []vrs.Edit
+	for _, c := range a.Changes {
+		if c.Whole {
+			if len(a.Changes) > 1 {
+				return r, fmt.Errorf("= is about the whole sequence and stands alone")
+			}
+			r.changes = []resolvedChange{{whole: true}}
+			return r, nil
+		}
+		e, err := n.edit(on, c)
+		if err != nil {
+			return r, err
+		}
+		edits = append(edits, e)
+	}
+	if !on.forward() {
+		slices.Reverse(edits)
+	}
+	slices.SortStableFunc(edits, func(e, f vrs.Edit) int {
+		return cmp.Or(cmp.Compare(e.Start, f.Start), cmp.Compare(e.End(), f.End()))
+	})
+	joined := edits[:1]
+	for _, e := range edits[1:] {
+		last := &joined[len(joined)-1]
+		switch {
+		case e.Start < last.End():
+			return r, errors.New("changes in the same brackets overlap: one molecule cannot have both")
+		case on.joins(*last, e):
+			between := string(on.contig.Seq[last.End():e.Start])
+			last.Ref += between + e.Ref
+			last.Alt += between + e.Alt
+		default:
+			joined = append(joined, e)
+		}
+	}
+	for _, e := range joined {
+		c := resolvedChange{edit: e}
+		if e.Ref != e.Alt {
+			var err error
+			if c.v, err = n.a.variant(on.contig.Name, e.Start+1, e.Ref, e.Alt); err != nil {
+				return r, err
+			}
+		}
+		r.changes = append(r.changes, c)
+	}
+	return r, nil
+}
+
+// joins says whether two changes of one molecule are one: if no base lies between them, or one and they change the
+// same codon.
+func (n *numbering) joins(e, f vrs.Edit) bool {
+	if e.Ref == e.Alt || f.Ref == f.Alt {
+		return false
+	}
+	between := f.Start - e.End()
+	if between != 1 || n.kind != 'c' || len(e.Ref) != len(e.Alt) || len(f.Ref) != len(f.Alt) {
+		return between == 0
+	}
+	first, last := n.t.locate(n.t.cds, e.Start), n.t.locate(n.t.cds, f.End()-1)
+	return first >= 0 && last >= 0 && first/3 == last/3 && abs(first-last) <= 2
+}
+
+// normal describes the alleles.
+func (n *Normalizer) normal(on *numbering, alleles []resolved) (Normal, error) {
+	along := on
+	if on.t != nil {
+		along = &numbering{contig: on.contig, kind: 'g', name: on.contig.Name}
+		if n.a.model.mitochondrial(on.contig) {
+			along.kind = 'm'
+		}
+	}
+	var out Normal
+	var err error
+	if out.Description, err = on.describeAlleles(alleles); err != nil {
+		return Normal{}, err
+	}
+	if out.Genomic, err = along.describeAlleles(alleles); errors.Is(err, errNoDescription) {
+		out.Genomic, err = "", nil
+	}
+	if err != nil {
+		return Normal{}, err
+	}
+	out.Protein = n.protein(on, alleles)
+	for _, a := range alleles {
+		for _, c := range a.changes {
+			if c.v == nil {
+				continue
+			}
+			e := vrs.Edit{Start: c.v.start, Ref: c.v.ref, Alt: c.v.alt}.Normal(on.contig.Seq)
+			out.Loci = append(out.Loci, Locus{Contig: on.contig.Name, Pos: e.Start + 1, Ref: e.Ref, Alt: e.Alt})
+		}
+	}
+	return out, nil
+}
+
+// describeAlleles is the description of all alleles.
+func (n *numbering) describeAlleles(alleles []resolved) (string, error) {
+	texts := make([]string, len(alleles))
+	for i, a := range alleles {
+		list := make([]string, len(a.changes))
+		for j, c := range a.changes {
+			var err error
+			if list[j], err = n.describeChange(c); err != nil {
+				return "", err
+			}
+		}
+		if !n.forward() {
+			slices.Reverse(list)
+		}
+		texts[i] = bracketed(strings.Join(list, ";"), a, len(alleles) == 1 && len(list) == 1)
+	}
+	return n.prefix() + joinAlleles(texts, alleles), nil
+}
+
+// bracketed puts changes in brackets unless they stand alone.
+func bracketed(s string, a resolved, alone bool) string {
+	if alone || a.Bare {
+		return s
+	}
+	return "[" + s + "]"
+}
+
+// joinAlleles joins the texts of alleles.
+func joinAlleles(texts []string, alleles []resolved) string {
+	var b strings.Builder
+	for i, s := range texts {
+		switch {
+		case i == 0:
+		case alleles[i].Unphased:
+			b.WriteString("(;)")
+		default:
+			b.WriteByte(';')
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+// describeChange is the description of one change.
+func (n *numbering) describeChange(c resolvedChange) (string, error) {
+	switch {
+	case c.whole:
+		return "=", nil
+	case c.v != nil:
+		return n.describe(c.v)
+	}
+	first, last := c.edit.Start, c.edit.End()-1
+	if last < first { // an insertion of nothing: the bases on its two sides are as they were
+		first, last = max(0, last), min(first, len(n.contig.Seq)-1)
+	}
+	if !n.forward() {
+		first, last = last, first
+	}
+	b := n.appendPosition(nil, first)
+	if first != last {
+		b = n.appendPosition(append(b, '_'), last)
+	}
+	return string(append(b, '=')), nil
+}
+
+// protein is the description of the proteins that the alleles give, "" if there is none to describe.
+func (n *Normalizer) protein(on *numbering, alleles []resolved) string {
+	t := on.t
+	if t == nil {
+		t = n.relevant(alleles)
+	}
+	if t == nil || t.cds == nil {
+		return ""
+	}
+	texts := make([]string, len(alleles))
+	some := false
+	for i, a := range alleles {
+		list := t.proteinChanges(a.changes)
+		some = some || len(list) > 0
+		if len(list) == 0 {
+			list = []string{sameProtein}
+		}
+		s := strings.Join(list, ";")
+		texts[i] = bracketed(n.style.change(s), a, len(alleles) == 1 && len(list) == 1)
+	}
+	if !some {
+		return ""
+	}
+	return t.protein + ":p." + joinAlleles(texts, alleles)
+}
+
+// relevant is the transcript whose protein a description along the contig is about: the first by relevance, of the
+// first change that concerns one.
+func (n *Normalizer) relevant(alleles []resolved) *transcript {
+	for _, a := range alleles {
+		for _, c := range a.changes {
+			if c.v == nil {
+				continue
+			}
+			for _, e := range n.a.effects(c.v) {
+				if e.predicted() != "" {
+					return e.t
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// proteinChanges are what the changes of one molecule do to the protein. Changes of one codon, and those that follow
+// a shift of the reading frame until it is restored, have one consequence together.
+func (t *transcript) proteinChanges(changes []resolvedChange) []string {
+	changes = slices.Clone(changes)
+	if !t.forward {
+		slices.Reverse(changes)
+	}
+	var list []string
+	var open *effect // what the changes so far do that may go on
+	flush := func() {
+		if open != nil {
+			if p := open.predicted(); p != "" {
+				list = append(list, p)
+			}
+			open = nil
+		}
+	}
+	for _, c := range changes {
+		if c.whole {
+			return []string{sameProtein}
+		}
+		if c.v == nil {
+			continue
+		}
+		e := c.v.effectOn(t, 0, 0)
+		if open != nil && e.codon != nil && open.goesOn(&e) {
+			open.append(&e)
+			continue
+		}
+		flush()
+		open = &e
+		if e.codon == nil {
+			flush()
+		}
+	}
+	flush()
+	return list
+}
+
+// goesOn says whether f, a change behind e, has its consequence together with e.
+func (e *effect) goesOn(f *effect) bool {
+	shifts := (e.codon.altLen-e.codon.refLen)%3 != 0
+	return f.cdsFrom >= e.cdsTo && (shifts || f.codon.first <= max(e.cdsTo-1, e.cdsFrom)/3)
+}
+
+// append makes e the change of both.
+func (e *effect) append(f *effect) {
+	alt := e.codon.inserted() + string(e.t.coding()[e.cdsTo:f.cdsFrom]) + f.codon.inserted()
+	e.cdsTo = f.cdsTo
+	e.codon = e.t.codonChange(e.cdsFrom, e.cdsTo, alt)
+	e.lostStart = e.lostStart || f.lostStart
+	e.terms &^= 1 << startRetained
+}
+
+// inserted are the new bases in transcript direction.
+func (c *codonChange) inserted() string { return c.alt[c.lead : c.lead+c.altLen] }
+
+// predicted is what follows "p." for the protein of e's transcript, "" if the change does not concern it.
+func (e *effect) predicted() string {
+	switch {
+	case e.t == nil || e.t.cds == nil || e.terms == 0:
+		return ""
+	case e.terms.has(transcriptAblation):
+		return noProtein
+	}
+	if p := e.proteinChange(); p != "" {
+		return p
+	}
+	for _, unknown := range []termID{spliceDonor, spliceAcceptor, codingSequence, stopLost, frameshift} {
+		if e.terms.has(unknown) {
+			return unknownProtein
+		}
+	}
+	if e.codon != nil {
+		return unknownProtein
+	}
+	return ""
+}
