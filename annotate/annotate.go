@@ -216,12 +216,12 @@ func (v *variant) annotation(effects []*effect, allele string) Annotation {
 func (a *Annotator) effects(v *variant) []*effect {
 	var effects []effect
 	if track := a.model.contigs[v.contig]; track != nil {
-		reach := max(a.upstream, a.downstream)
-		var near [32]*transcript
-		transcripts := track.overlapping(near[:0], v.start-reach, v.end+reach)
-		effects = make([]effect, 0, len(transcripts)+1)
-		for _, t := range transcripts {
-			if e := v.effectOn(t, a.upstream, a.downstream); e.terms != 0 {
+		var near [32]sighting
+		seen := track.sightings(near[:0], v, max(a.upstream, a.downstream))
+		effects = make([]effect, 0, len(seen)+1)
+		for _, s := range seen {
+			if e := s.v.effectOn(s.t, a.upstream, a.downstream); e.terms != 0 {
+				e.seen = s.v
 				effects = append(effects, e)
 			}
 		}
@@ -309,6 +309,7 @@ func (e *effect) consequence(v *variant, allele string) Consequence {
 	if e.whole {
 		return c
 	}
+	v = e.seen
 	if v.kind == svNone {
 		c.HGVSc, c.HGVSOffset = v.hgvsC(t)
 		if t.cds != nil {

@@ -49,7 +49,7 @@ func load(t testing.TB, fasta, gff string) *Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := LoadGFF3(gff, g)
+	m, err := LoadModel(gff, g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestProteomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nine of lambda's genes begin with GTG, and the file does not name the genetic code.
-	genes, err := GFF3{GeneticCode: 11}.Load(filepath.Join(dir, "genes.gff3"), phage)
+	genes, err := ModelReader{Codes: GeneticCodes{Default: 11}}.Load(phage, filepath.Join(dir, "genes.gff3"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,15 @@
 package annotate
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/genome"
+)
+
 // geneticCode is one of NCBI's genetic code tables.
 type geneticCode struct {
 	table  int
@@ -87,6 +97,93 @@ func reverseComplement(s string) string {
 		b[len(s)-1-i] = complement[s[i]]
 	}
 	return string(b)
+}
+
+// GeneticCodes say which of NCBI's genetic codes to read coding sequences with that do not say theirs. Its text form,
+// for a command line, is a list such as "11,MT=2": a number for all contigs, and numbers for some.
+type GeneticCodes struct {
+	// Default is for contigs that are not named; 0 is the standard code, or that of a mitochondrion or plastid where
+	// the contig has one of the usual names of one.
+	Default int
+	Contig  map[string]int
+}
+
+// Set reads the text form and adds it to what is set.
+func (c *GeneticCodes) Set(text string) error {
+	for _, item := range strings.Split(text, ",") {
+		name, number := "", item
+		if i := strings.LastIndexByte(item, '='); i >= 0 {
+			name, number = item[:i], item[i+1:]
+		}
+		table, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil || codeOf(table) == nil {
+			return fmt.Errorf("%q is not the number of one of NCBI's genetic codes, nor CONTIG=NUMBER", item)
+		}
+		if name == "" {
+			c.Default = table
+			continue
+		}
+		if c.Contig == nil {
+			c.Contig = map[string]int{}
+		}
+		c.Contig[strings.TrimSpace(name)] = table
+	}
+	return nil
+}
+
+// String is the text form.
+func (c *GeneticCodes) String() string {
+	var items []string
+	if c.Default != 0 {
+		items = append(items, strconv.Itoa(c.Default))
+	}
+	for name, table := range c.Contig {
+		items = append(items, name+"="+strconv.Itoa(table))
+	}
+	slices.Sort(items)
+	return strings.Join(items, ",")
+}
+
+// Type names the text form in a command's help.
+func (c *GeneticCodes) Type() string { return "codes" }
+
+// check refuses codes that do not exist and contigs that the genome does not have.
+func (c *GeneticCodes) check(g *genome.Genome) error {
+	if codeOf(cmp.Or(c.Default, standardCode)) == nil {
+		return fmt.Errorf("genetic code %d is not one of NCBI's", c.Default)
+	}
+	for name, table := range c.Contig {
+		if codeOf(table) == nil {
+			return fmt.Errorf("genetic code %d of contig %q is not one of NCBI's", table, name)
+		}
+		if g.Contig(name) == nil {
+			return fmt.Errorf("genetic code %d is for contig %q, which is not in the reference", table, name)
+		}
+	}
+	return nil
+}
+
+// organelleCodes are the genetic codes of mitochondria and plastids by the names that their contigs have in the usual
+// files: UCSC's and Ensembl's vertebrates, yeast, worm, fly and plants.
+var organelleCodes = map[string]int{
+	"MT": 2, "chrM": 2, "chrMT": 2, "M": 2, "NC_012920.1": 2,
+	"Mito": 3, "chrmt": 3,
+	"MtDNA": 5, "mitochondrion_genome": 5,
+	"Mt": 1, "Pt": 11,
+}
+
+// of is the code of coding sequences on a contig; named says that it was found by the contig's name.
+func (c *GeneticCodes) of(contig string) (table int, named bool) {
+	if table, ok := c.Contig[contig]; ok {
+		return table, false
+	}
+	if c.Default != 0 {
+		return c.Default, false
+	}
+	if table, ok := organelleCodes[contig]; ok {
+		return table, true
+	}
+	return standardCode, false
 }
 
 // geneticCodes are NCBI's tables (The Genetic Codes, version 4.6).

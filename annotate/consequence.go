@@ -78,6 +78,7 @@ func (v *variant) regions(f func(start, end int)) {
 type effect struct {
 	t        *transcript // nil if it is on none
 	r        *regulatory // nil if it is on none
+	seen     *variant    // v as it lies on the contig of t, which is unrolled if it is circular; nil without t
 	terms    termSet
 	distance int  // bases to the transcript, if the variant lies outside
 	whole    bool // the transcript is untouched, or concerned as a whole: positions in it say nothing

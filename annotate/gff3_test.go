@@ -32,72 +32,6 @@ func rows(lines ...string) string {
 	return b.String()
 }
 
-func TestReadGFF3Refuses(t *testing.T) {
-	g := readGenome(t, ">c\n"+strings.Repeat("ACGT", 25)+"\n>d\nAC\n")
-	for _, c := range []struct{ name, in, want string }{
-		{"empty", "", "the file is empty"},
-		{"nothing", "##gff-version 3\n", "no gene, exon or CDS"},
-		{"columns", "c\tx\tgene\t1\t9\n", "line 1: 5 columns, want 9"},
-		{"FASTA", ">c\nACGT\n", "no gene, exon or CDS"},
-		{"GTF", "c\tx\texon\t1\t9\t.\t+\t.\tgene_id \"g\"; transcript_id \"t\";\n", "line 1: this is GTF"},
-		{"start", rows("c exon 0 9 + . Parent=t"), `line 1: exon: start "0"`},
-		{"end", rows("c exon 5 4 + . Parent=t"), `line 1: exon: end "4"`},
-		{"strand", rows("c exon 1 4 x . Parent=t"), `line 1: exon: strand "x"`},
-		{"phase", rows("c CDS 1 4 + 3 Parent=t"), `line 1: CDS: phase "3"`},
-		{"parent", rows("##gff-version 3", "c exon 1 4 + . Parent=t"), `line 2: exon has the parent "t", which no row describes`},
-		{"other genome", rows("x gene 1 9 + . ID=g", "x CDS 1 9 + 0 Parent=g"), "no contig in common: the gene model has x, the reference has c, d"},
-		{"contig's length", rows("##sequence-region c 1 99", "c gene 1 9 + . ID=g"), `line 1: ##sequence-region: contig "c" ends at 99, but the reference has 100 bases`},
-		{"beyond the contig", rows("c gene 1 99 + . ID=g", "c CDS 90 101 + 0 Parent=g"), `line 2: CDS ends at 101, but contig "c" of the reference has 100 bases`},
-		{"genetic code", rows("c gene 1 9 + . ID=g", "c CDS 1 9 + 0 Parent=g;transl_table=7"), "line 2: transl_table 7 is not one of NCBI's"},
-		{"genetic code's number", rows("c gene 1 9 + . ID=g", "c CDS 1 9 + 0 Parent=g;transl_table=x"), `line 2: transl_table "x"`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if _, err := ReadGFF3(strings.NewReader(c.in), g); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
-		})
-	}
-	if _, err := (GFF3{GeneticCode: 7}).Read(strings.NewReader(""), g); err == nil || !strings.Contains(err.Error(), "genetic code 7") {
-		t.Errorf("genetic code: %v", err)
-	}
-	if _, err := LoadGFF3("testdata/none.gff3", g); err == nil || !strings.Contains(err.Error(), "none.gff3") {
-		t.Errorf("missing file: %v", err)
-	}
-}
-
-// TestReadGFF3Warns lists what is left out or repaired, with a word about each.
-func TestReadGFF3Warns(t *testing.T) {
-	g := readGenome(t, ">c\n"+strings.Repeat("ACGT", 25)+"\n")
-	for _, c := range []struct {
-		name, in, want string
-		transcripts    int
-	}{
-		{"overlapping exons", rows("c gene 1 90 + . ID=g", "c mRNA 1 90 + . ID=t;Parent=g", "c exon 1 20 + . Parent=t", "c exon 15 40 + . Parent=t"), "overlapping exons (1-20 and 15-40)", 0},
-		{"CDS outside exons", rows("c gene 1 90 + . ID=g", "c mRNA 1 90 + . ID=t;Parent=g", "c exon 1 20 + . Parent=t", "c CDS 15 40 + 0 Parent=t"), "outside its exons", 0},
-		{"strands", rows("c gene 1 90 + . ID=g", "c CDS 1 9 + 0 ID=p;Parent=g", "c CDS 15 20 - 0 ID=p;Parent=g"), "trans-splicing is not supported", 0},
-		{"no strand", rows("c gene 1 90 . . ID=g", "c exon 1 9 . . Parent=g"), "has no strand", 0},
-		{"phase", rows("c gene 1 90 + . ID=g", "c mRNA 1 90 + . ID=t;Parent=g", "c CDS 1 10 + 0 Parent=t", "c CDS 40 50 + 0 Parent=t"), "has phase 0 where the bases before it give 2", 1},
-		{"unknown contig", rows("c gene 1 90 + . ID=g", "c CDS 1 9 + 0 Parent=g", "x gene 1 9 + . ID=h", "x CDS 1 9 + 0 Parent=h"), `contig "x" is not in the reference: its 2 rows`, 1},
-		{"twice", rows("c gene 1 90 + . ID=g", "c gene 1 90 + . ID=g", "c CDS 1 9 + 0 Parent=g"), `"g" is described twice`, 1},
-		{"across the origin", rows("c region 1 100 + . ID=r;Is_circular=true", "c gene 95 105 + . ID=g", "c CDS 95 105 + 0 Parent=g"), "crosses the origin", 1},
-		{"translation exception", rows("c gene 1 90 + . ID=g", "c CDS 1 9 + 0 Parent=g;transl_except=(pos:4..6%2Caa:Foo)"), "is not understood", 1},
-		{"clean", rows("c gene 1 90 + . ID=g", "c CDS 1 9 + 0 Parent=g"), "", 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m, err := ReadGFF3(strings.NewReader(c.in), g)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m.Transcripts() != c.transcripts {
-				t.Errorf("%d transcripts, want %d", m.Transcripts(), c.transcripts)
-			}
-			if got := strings.Join(m.Warnings, "\n"); c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("warnings %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
 // TestGFF3Styles reads one gene as different sources write it.
 func TestGFF3Styles(t *testing.T) {
 	const fasta = ">c\nCCATGGCTTGGAAATAACC\n" // MAWK at 3 to 17
@@ -132,7 +66,7 @@ func TestGFF3Styles(t *testing.T) {
 		{"pseudogene", rows("c pseudogene 1 19 + . ID=gene-r;Name=abc;gene_biotype=pseudogene;pseudo=true", "c CDS 3 17 + 0 ID=cds-r;Parent=gene-r;pseudo=true"), "r", "r", "pseudogene", "c(r):n.4G>A", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := ReadGFF3(strings.NewReader(c.in), g)
+			m, err := ReadModel(strings.NewReader(c.in), g)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +110,7 @@ func TestTranslation(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := readGenome(t, ">c\n"+c.seq+"\n")
 			in := rows("c gene 1 "+itoa(len(c.seq))+" + . ID=g;Name=abc", "c CDS 1 "+itoa(len(c.seq))+" + "+c.phase+" ID=p;Parent=g;"+c.attributes)
-			m, err := ReadGFF3(strings.NewReader(in), g)
+			m, err := ReadModel(strings.NewReader(in), g)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +137,7 @@ func FuzzReadGFF3(f *testing.F) {
 		if len(in) > 1<<14 || len(in) > 1 && in[0] == 0x1f {
 			return
 		}
-		m, err := ReadGFF3(bytes.NewReader(in), g)
+		m, err := ReadModel(bytes.NewReader(in), g)
 		if err != nil {
 			return
 		}

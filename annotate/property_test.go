@@ -90,7 +90,7 @@ func (t toy) annotator(tb testing.TB, strand string) *Annotator {
 			row("CDS", s, e, ".", "ID=CDS:P;Parent=transcript:T;protein_id=P")
 		}
 	}
-	m, err := ReadGFF3(strings.NewReader(b.String()), g)
+	m, err := ReadModel(strings.NewReader(b.String()), g)
 	if err != nil {
 		tb.Fatal(err)
 	}

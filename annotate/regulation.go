@@ -1,6 +1,11 @@
 package annotate
 
-import "sort"
+import (
+	"cmp"
+	"sort"
+	"strconv"
+	"strings"
+)
 
 // regulatory is a region that takes part in the regulation of genes.
 type regulatory struct {
@@ -39,4 +44,34 @@ func (k *regulatoryTrack) index() {
 		reach = max(reach, r.end)
 		k.reach[i] = reach
 	}
+}
+
+// isRegulatory says whether rows of this type are regulatory regions: those of the Ensembl Regulatory Build and their
+// like in other annotations.
+func isRegulatory(kind []byte) bool {
+	switch string(kind) {
+	case "regulatory_region", "promoter", "promoter_flanking_region", "enhancer", "silencer", "open_chromatin_region",
+		"CTCF_binding_site", "TF_binding_site", "TFBS", "epigenetically_modified_region",
+		"epigenetically_modified_accessible_region", "EMAR", "transcriptional_cis_regulatory_region":
+		return true
+	}
+	return false
+}
+
+// regulatory is the row as a regulatory region.
+func (r *record) regulatory() *regulatory {
+	kind := string(r.kind)
+	id := r.first("regulatory_feature_stable_id", "stable_id", "ID", "gene_id", "Name")
+	if _, after, ok := strings.Cut(id, ":"); ok && !strings.Contains(id, "..") { // promoter:ENSR1_A2
+		id = after
+	}
+	id = cmp.Or(id, kind+"_"+strconv.Itoa(r.start+1)+"_"+strconv.Itoa(r.end))
+	name := &Feature{Type: "RegulatoryFeature", ID: id, Biotype: kind}
+	switch kind {
+	case "TF_binding_site", "TFBS":
+		name.Type, name.Biotype = "MotifFeature", "TF_binding_site"
+	case "regulatory_region":
+		name.Biotype = cmp.Or(strings.ReplaceAll(r.first("feature_type", "regulatory_class"), " ", "_"), kind)
+	}
+	return &regulatory{start: max(0, r.start), end: min(r.end, r.region.length), name: name}
 }

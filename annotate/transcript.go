@@ -140,13 +140,7 @@ func (t *transcript) splice() {
 	if t.pad == 0 && t.forward && len(t.cds) == 1 {
 		t.codingSeq = t.contig.Seq[t.cds[0].start:t.cds[0].end]
 	} else {
-		t.codingSeq = make([]byte, t.pad, t.cdsLen)
-		for i := range t.codingSeq {
-			t.codingSeq[i] = 'N'
-		}
-		for _, s := range t.cds {
-			t.codingSeq = t.appendStrand(t.codingSeq, s.start, s.end)
-		}
+		t.codingSeq = t.appendCoding(make([]byte, 0, t.cdsLen))
 	}
 	if c := t.codingSeq; t.pad == 0 && !t.startNF && len(c) >= 3 {
 		t.startCodon = isCodon(t.code.annotated, c[0], c[1], c[2])

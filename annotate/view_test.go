@@ -9,7 +9,7 @@ import (
 
 func TestView(t *testing.T) {
 	g := readGenome(t, ">c\nCCTTATTTAACCAGCCATCC\n") // MAK* on the reverse strand at 4 to 18, an intron of CC at 11 to 12
-	m, err := ReadGFF3(strings.NewReader(rows("c gene 1 20 - . ID=g;Name=abc", "c mRNA 2 20 - . ID=t;Parent=g",
+	m, err := ReadModel(strings.NewReader(rows("c gene 1 20 - . ID=g;Name=abc", "c mRNA 2 20 - . ID=t;Parent=g",
 		"c exon 2 10 - . Parent=t", "c exon 13 20 - . Parent=t", "c CDS 13 18 - 0 ID=p;Parent=t;transl_table=11", "c CDS 5 10 - 0 ID=p;Parent=t")), g)
 	require.NoError(t, err)
 	require.Empty(t, m.TranscriptsOn("d"))

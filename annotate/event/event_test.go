@@ -287,7 +287,7 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := annotate.LoadGFF3(filepath.Join(dir, "genes.gff3"), g)
+	model, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), g)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func lambdaAnnotator(t testing.TB) *annotate.Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := annotate.LoadGFF3(filepath.Join(dir, "genes.gff3"), g)
+	model, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), g)
 	if err != nil {
 		t.Fatal(err)
 	}

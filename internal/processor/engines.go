@@ -106,11 +106,11 @@ func LoadAnnotator(g *genome.Genome, genes string, logger *slog.Logger) (*annota
 	if genes == "" {
 		return annotate.New(g, nil), nil
 	}
-	model, err := annotate.LoadGFF3(genes, g)
+	model, err := annotate.LoadModel(genes, g)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range model.Warnings {
+	for _, w := range model.Warnings() {
 		logger.Warn("genes are not read completely", "file", genes, "reason", w)
 	}
 	return annotate.New(g, model), nil

@@ -1,0 +1,124 @@
+package annotate
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// attributes are column 9 of a GFF3 or GTF row as written.
+type attributes struct {
+	text []byte
+	gtf  bool // key "value"; instead of key=value;
+}
+
+// isGTF recognises GTF's attributes: key "value"; pairs.
+func isGTF(text []byte) bool {
+	key, rest, ok := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
+	return ok && bytes.IndexByte(key, '=') < 0 && bytes.HasPrefix(bytes.TrimLeft(rest, " "), []byte(`"`))
+}
+
+// next cuts the first attribute off text. Its value is as written, without quotes.
+func (a attributes) next(text []byte) (key, value, rest []byte) {
+	for len(text) > 0 && (text[0] == ' ' || text[0] == ';') {
+		text = text[1:]
+	}
+	if !a.gtf {
+		field := text
+		if i := bytes.IndexByte(text, ';'); i >= 0 {
+			field, rest = text[:i], text[i+1:]
+		}
+		key, value, _ = bytes.Cut(field, []byte("="))
+		return key, value, rest
+	}
+	i := bytes.IndexByte(text, ' ')
+	if i < 0 {
+		return text, nil, nil
+	}
+	key, text = text[:i], bytes.TrimLeft(text[i:], " ")
+	if len(text) > 0 && text[0] == '"' { // a quoted value may hold a semicolon
+		if i = bytes.IndexByte(text[1:], '"'); i >= 0 {
+			return key, text[1 : 1+i], text[i+2:]
+		}
+	}
+	if i = bytes.IndexByte(text, ';'); i >= 0 {
+		return key, text[:i], text[i+1:]
+	}
+	return key, text, nil
+}
+
+// raw is the value of an attribute as written, or nil.
+func (a attributes) raw(key string) []byte {
+	for rest := a.text; len(rest) > 0; {
+		var k, v []byte
+		if k, v, rest = a.next(rest); string(k) == key {
+			return v
+		}
+	}
+	return nil
+}
+
+// get is the decoded value of an attribute, or "".
+func (a attributes) get(key string) string { return a.decode(a.raw(key)) }
+
+// first is the first of the attributes that is there, or "".
+func (a attributes) first(keys ...string) string {
+	for _, k := range keys {
+		if v := a.raw(k); len(v) > 0 {
+			return a.decode(v)
+		}
+	}
+	return ""
+}
+
+// list are the decoded values of an attribute that may have several: GFF3 has commas between them, GTF repeats the key.
+func (a attributes) list(key string) []string {
+	var values []string
+	for rest := a.text; len(rest) > 0; {
+		var k, v []byte
+		if k, v, rest = a.next(rest); string(k) != key {
+			continue
+		}
+		for _, s := range bytes.Split(v, []byte(",")) {
+			values = append(values, a.decode(s))
+		}
+	}
+	return values
+}
+
+// decode resolves the escapes of a value; GTF has none.
+func (a attributes) decode(value []byte) string {
+	if a.gtf {
+		return string(value)
+	}
+	return decode(string(value))
+}
+
+// decode resolves GFF3's percent-encoding; what is not an encoding stays as it is.
+func decode(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b = append(b, byte(c))
+				i += 2
+				continue
+			}
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+// accession is an ID without the prefix that makes it unique in its file.
+func accession(id string) string {
+	for _, prefix := range []string{"gene:", "transcript:", "CDS:", "gene-", "rna-", "cds-"} {
+		if s, ok := strings.CutPrefix(id, prefix); ok {
+			return s
+		}
+	}
+	return id
+}

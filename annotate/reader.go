@@ -1,0 +1,469 @@
+package annotate
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/porestream/porestream/genome"
+)
+
+// maxRow bounds one line of a gene model; attributes of real files reach some tens of kilobytes.
+const maxRow = 8 << 20
+
+// ModelReader reads gene models and regulatory regions from GFF3 and GTF. Its zero value is what most files need.
+type ModelReader struct {
+	// Codes are the genetic codes of coding sequences whose rows have no transl_table, as in Ensembl's files.
+	Codes GeneticCodes
+	// Circular names contigs that are circular, in addition to those that a row of the file declares
+	// (Is_circular=true).
+	Circular []string
+}
+
+// LoadModel is ModelReader{}.Load of one file.
+func LoadModel(path string, g *genome.Genome) (*Model, error) { return ModelReader{}.Load(g, path) }
+
+// ReadModel is ModelReader{}.Read.
+func ReadModel(r io.Reader, g *genome.Genome) (*Model, error) { return ModelReader{}.Read(r, g) }
+
+// Load reads files that together describe the genes, and perhaps the regulatory regions, of the genome: GFF3 or GTF,
+// as Ensembl, GENCODE, NCBI, Prokka and Bakta write them; plain, gzip or bgzip. Errors name the file and the line. What
+// does not fit the genome is refused; what else is wrong is counted in Model.Faults.
+func (o ModelReader) Load(g *genome.Genome, paths ...string) (*Model, error) {
+	p, err := o.parser(g)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		if err := p.load(path); err != nil {
+			return nil, fmt.Errorf("reading gene model %s: %w", path, err)
+		}
+	}
+	m, err := p.build()
+	if err != nil {
+		return nil, fmt.Errorf("reading gene model %s: %w", strings.Join(paths, ", "), err)
+	}
+	return m, nil
+}
+
+// Read is Load for a stream.
+func (o ModelReader) Read(r io.Reader, g *genome.Genome) (*Model, error) {
+	p, err := o.parser(g)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.read(r); err != nil {
+		return nil, err
+	}
+	return p.build()
+}
+
+// parser is a parser for o, checked against the genome.
+func (o ModelReader) parser(g *genome.Genome) (*parser, error) {
+	if err := o.Codes.check(g); err != nil {
+		return nil, err
+	}
+	p := &parser{genome: g, codes: o.Codes, regions: map[string]*region{}, names: map[string]string{}}
+	for _, name := range o.Circular {
+		if g.Contig(name) == nil {
+			return nil, fmt.Errorf("circular contig %q is not in the reference", name)
+		}
+		p.region([]byte(name)).circular = true
+	}
+	return p, nil
+}
+
+// region is a contig as the gene model knows it.
+type region struct {
+	name     string
+	contig   *genome.Contig // nil if the genome has none of that name
+	length   int
+	circular bool
+	rows     int
+
+	features   map[string]*feature // by ID
+	regulatory []*regulatory
+}
+
+// feature is a row that may have parts or be the parent of other features: a gene or a transcript.
+type feature struct {
+	attributes
+	line   int
+	region *region
+	kind   string
+	start  int // inter-residue, as the row has it: excerpts have genes reach outside the contig
+	end    int
+	strand byte // '+', '-', or '.' when unknown
+	id     string
+	parent *feature // nil if there is none
+	// children is the number of features that have it as parent.
+	children int
+	// derived says that the row stands for a part of its parent, such as a mature microRNA: it is no transcript.
+	derived bool
+	// unnamed says that nothing gives the transcript a name: it stands for its CDS.
+	unnamed bool
+	// described says that a GTF's row of the feature itself was read, not only rows of its parts.
+	described bool
+
+	exons, cds, utrs []part
+	starts, stops    []part // GTF's rows of start and stop codons
+	seleno           []part // codons that read as selenocysteine
+	mature           []Span
+}
+
+// part is an exon or a stretch of coding or untranslated sequence.
+type part struct {
+	start, end int32 // inter-residue
+	line       int32
+	phase      int8 // bases to skip to the next codon; -1 when unknown
+	strand     byte
+	kind       partKind
+	text       []byte // attributes, of CDS rows only; rows of one CDS share them if they are the same
+}
+
+// partKind is what a part is.
+type partKind uint8
+
+const (
+	noPart partKind = iota
+	exonPart
+	cdsPart
+	utrPart
+	startPart
+	stopPart
+	selenoPart
+)
+
+// kindOfPart is the kind that column 3 names, or noPart for features that have parts.
+func kindOfPart(kind []byte) partKind {
+	switch string(kind) {
+	case "exon", "pseudogenic_exon", "coding_exon":
+		return exonPart
+	case "CDS":
+		return cdsPart
+	case "five_prime_UTR", "three_prime_UTR", "UTR", "five_prime_utr", "three_prime_utr", "5UTR", "3UTR":
+		return utrPart
+	case "start_codon":
+		return startPart
+	case "stop_codon":
+		return stopPart
+	case "Selenocysteine", "stop_codon_redefined_as_selenocysteine":
+		return selenoPart
+	}
+	return noPart
+}
+
+// String is the kind in messages.
+func (k partKind) String() string {
+	return [...]string{"row", "exon", "CDS", "UTR", "start_codon", "stop_codon", "selenocysteine"}[k]
+}
+
+// record is one row, its text valid until the next is read.
+type record struct {
+	attributes
+	line       int
+	region     *region
+	kind       []byte
+	start, end int
+	strand     byte
+	phase      int8
+}
+
+// parser collects the features of files.
+type parser struct {
+	genome *genome.Genome
+	codes  GeneticCodes
+	faults faults
+	line   int
+	gtf    bool // syntax of the last row
+
+	regions map[string]*region
+	last    *region
+	foreign []string // contigs that the genome does not have, in the order of the file
+	known   int      // rows on contigs that it has
+
+	features []*feature
+	pending  []orphan          // parts whose parent was not seen yet
+	names    map[string]string // one copy of each kind
+	stopRows bool              // GTF with stop_codon rows
+}
+
+// load reads a file.
+func (p *parser) load(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return p.read(f)
+}
+
+// read takes the rows of a file.
+func (p *parser) read(r io.Reader) error {
+	br := bufio.NewReaderSize(r, 64<<10)
+	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		gz, err := gzip.NewReader(br)
+		if err != nil {
+			return fmt.Errorf("decompressing: %w", err)
+		}
+		defer gz.Close()
+		br = bufio.NewReaderSize(gz, 64<<10)
+	}
+	sc := bufio.NewScanner(br)
+	sc.Buffer(make([]byte, 0, 64<<10), maxRow)
+	p.line = 0
+	for sc.Scan() {
+		p.line++
+		if bytes.HasPrefix(sc.Bytes(), []byte("##FASTA")) || bytes.HasPrefix(sc.Bytes(), []byte(">")) {
+			break // the sequences are the genome's business
+		}
+		if err := p.add(sc.Bytes()); err != nil {
+			return fmt.Errorf("line %d: %w", p.line, err)
+		}
+	}
+	if err := sc.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("longer than %d bytes", maxRow)
+		}
+		return fmt.Errorf("line %d: %w", p.line+1, err)
+	}
+	if p.line == 0 {
+		return errors.New("the file is empty: neither GFF3 nor GTF")
+	}
+	return p.resolve()
+}
+
+// add takes a line.
+func (p *parser) add(line []byte) error {
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) == 0 {
+		return nil
+	}
+	if line[0] == '#' {
+		if bytes.HasPrefix(line, []byte("##sequence-region")) {
+			return p.sequenceRegion(strings.Fields(string(line)))
+		}
+		return nil
+	}
+	var f [9][]byte
+	rest := line
+	for i := range f {
+		var more bool
+		f[i], rest, more = bytes.Cut(rest, []byte("\t"))
+		if more != (i < 8) {
+			return fmt.Errorf("%d columns, want 9 separated by tabs: neither GFF3 nor GTF", 1+bytes.Count(line, []byte("\t")))
+		}
+	}
+	p.gtf = isGTF(f[8])
+	r := record{attributes: attributes{f[8], p.gtf}, line: p.line, region: p.region(f[0]), kind: f[2]}
+	kind := kindOfPart(r.kind)
+	if kind == noPart && !p.gtf && string(r.kind) != "gene" && string(r.raw("Is_circular")) == "true" {
+		r.region.circular = true
+	}
+	if kind == noPart && p.idle(&r) {
+		return nil
+	}
+	r.region.rows++
+	if r.region.contig == nil {
+		if r.region.rows == 1 {
+			p.foreign = append(p.foreign, r.region.name)
+		}
+		return nil
+	}
+	p.known++
+	if err := r.orient(f[6], f[7]); err != nil {
+		return err
+	}
+	if err := r.place(f[3], f[4], kind != noPart); err != nil {
+		return err
+	}
+	if p.gtf {
+		p.addGTF(&r, kind)
+	} else {
+		p.addGFF3(&r, kind)
+	}
+	return nil
+}
+
+// idle says whether a row that is not a part says nothing about genes or their regulation.
+func (p *parser) idle(r *record) bool {
+	if isRegulatory(r.kind) {
+		return false
+	}
+	if p.gtf {
+		return string(r.kind) != "gene" && len(r.raw("transcript_id")) == 0
+	}
+	return isLandmark(r.kind) || len(r.raw("ID")) == 0
+}
+
+// region is the contig of a name as column 1 has it.
+func (p *parser) region(name []byte) *region {
+	if p.last != nil && p.last.name == string(name) {
+		return p.last
+	}
+	k := p.regions[string(name)]
+	if k == nil {
+		k = &region{name: decode(string(name)), features: map[string]*feature{}}
+		if k.contig = p.genome.Contig(k.name); k.contig != nil {
+			k.length = len(k.contig.Seq)
+		}
+		p.regions[string(name)] = k
+	}
+	p.last = k
+	return k
+}
+
+// intern is one copy of a short string that many rows have.
+func (p *parser) intern(s []byte) string {
+	name, ok := p.names[string(s)]
+	if !ok {
+		name = string(s)
+		p.names[name] = name
+	}
+	return name
+}
+
+// place sets the row's coordinates. Those of a part must lie on the contig. On a circular contig they may go on behind
+// its end, or start behind where they end.
+func (r *record) place(start, end []byte, strict bool) error {
+	s, err := strconv.Atoi(string(start))
+	if err != nil || strict && s < 1 {
+		return fmt.Errorf("%s: start %q is not a position", r.kind, start)
+	}
+	length := r.region.length
+	e, err := strconv.Atoi(string(end))
+	if err == nil && e < s && e > 0 && r.region.circular && s <= length {
+		e += length
+	}
+	if err != nil || e < s {
+		return fmt.Errorf("%s: end %q is not a position at or after start %d", r.kind, end, s)
+	}
+	if strict && e > length && (!r.region.circular || e > 2*length || e-s >= length) {
+		return fmt.Errorf("%s ends at %d, but contig %q of the reference has %d bases: they do not belong together", r.kind, e, r.region.name, length)
+	}
+	r.start, r.end = s-1, e
+	return nil
+}
+
+// orient sets the row's strand and phase.
+func (r *record) orient(strand, phase []byte) error {
+	switch string(strand) {
+	case "+", "-":
+		r.strand = strand[0]
+	case ".", "?":
+		r.strand = '.'
+	default:
+		return fmt.Errorf("%s: strand %q, want + - . or ?", r.kind, strand)
+	}
+	switch string(phase) {
+	case "0", "1", "2":
+		r.phase = int8(phase[0] - '0')
+	case ".":
+		r.phase = -1
+	default:
+		return fmt.Errorf("%s: phase %q is none of 0, 1, 2 and %q", r.kind, phase, ".")
+	}
+	return nil
+}
+
+// part is the row as a part.
+func (r *record) part(kind partKind) part {
+	return part{start: int32(r.start), end: int32(r.end), line: int32(r.line), phase: r.phase, strand: r.strand, kind: kind}
+}
+
+// feature is the row as a feature with an ID.
+func (p *parser) feature(r *record, id string) *feature {
+	return &feature{
+		attributes: attributes{bytes.Clone(r.text), r.gtf}, line: r.line, region: r.region,
+		kind: p.intern(r.kind), start: r.start, end: r.end, strand: r.strand, id: id,
+	}
+}
+
+// add files a part of f; text are the attributes of its row.
+func (f *feature) add(x part, text []byte) {
+	switch x.kind {
+	case exonPart:
+		f.exons = append(f.exons, x)
+	case cdsPart:
+		if n := len(f.cds); n > 0 && bytes.Equal(f.cds[n-1].text, text) {
+			x.text = f.cds[n-1].text
+		} else {
+			x.text = bytes.Clone(text)
+		}
+		f.cds = append(f.cds, x)
+	case utrPart:
+		f.utrs = append(f.utrs, x)
+	case startPart:
+		f.starts = append(f.starts, x)
+	case stopPart:
+		f.stops = append(f.stops, x)
+	case selenoPart:
+		f.seleno = append(f.seleno, x)
+	}
+}
+
+// of are the attributes of one of f's CDS rows.
+func (f *feature) of(x *part) attributes { return attributes{x.text, f.gtf} }
+
+// sequenceRegion compares a declared contig with the genome's.
+func (p *parser) sequenceRegion(f []string) error {
+	if len(f) != 4 {
+		return errors.New("##sequence-region: want a name, a start and an end")
+	}
+	c := p.genome.Contig(decode(f[1]))
+	if c == nil {
+		return nil
+	}
+	end, err := strconv.Atoi(f[3])
+	if err != nil {
+		return fmt.Errorf("##sequence-region: end %q is not a number", f[3])
+	}
+	if end != len(c.Seq) {
+		return fmt.Errorf("##sequence-region: contig %q ends at %d, but the reference has %d bases: they do not belong together", c.Name, end, len(c.Seq))
+	}
+	return nil
+}
+
+// build makes the model of what was read.
+func (p *parser) build() (*Model, error) {
+	if p.known == 0 && len(p.foreign) == 0 {
+		return nil, errors.New("no gene, exon or CDS in it: neither GFF3 nor GTF")
+	}
+	if p.known == 0 {
+		return nil, fmt.Errorf("no contig in common: the gene model has %s, the reference has %s", nameList(p.foreign), nameList(p.genome.Names()))
+	}
+	for _, name := range p.foreign {
+		rows := p.regions[name].rows
+		p.faults.noteMany(UnknownContig, rows, 0, "contig %q is not in the reference: its %d rows are left out", name, rows)
+	}
+	b := builder{
+		model:   &Model{contigs: map[*genome.Contig]*track{}, regulation: map[*genome.Contig]*regulatoryTrack{}},
+		genes:   map[*feature]*gene{},
+		codes:   p.codes,
+		faults:  &p.faults,
+		addStop: !p.stopRows,
+	}
+	return b.build(p)
+}
+
+// nameList names the first few of many.
+func nameList(names []string) string {
+	const shown = 5
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+// LoadGFF3 is LoadModel.
+func LoadGFF3(path string, g *genome.Genome) (*Model, error) { return LoadModel(path, g) }
+
+// ReadGFF3 is ReadModel.
+func ReadGFF3(r io.Reader, g *genome.Genome) (*Model, error) { return ReadModel(r, g) }
