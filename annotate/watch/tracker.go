@@ -1,0 +1,223 @@
+package watch
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
+)
+
+// Tracker is the state of one sample. It is a function of the sequence of its calls; what it says when all runs have
+// ended is a function of their set. It is not safe for concurrent use.
+type Tracker struct {
+	watch  *Watch
+	sample string
+	states []subjectState
+	depths map[string]*depths
+	runs   map[string]bool // known runs; true: ended
+	room   [chunkBases]int
+}
+
+// subjectState is what a sample shows of a subject.
+type subjectState struct {
+	chunks  []covered // of the subject's area; nil while no depth is known
+	below   int       // positions of the chunks that are not deep enough
+	alleles []*seen   // by place
+	answer  answer
+}
+
+// seen is the newest revision of an allele.
+type seen struct {
+	allele      event.Allele
+	run, status string
+	revision    uint64
+	call        event.Call
+	consequence *annotate.Consequence
+	detected    bool   // at the last look
+	answer      answer // of the allele for itself, in rules that several can fulfil
+}
+
+// answer is what was last said about something.
+type answer struct {
+	state State // "" before anything was said: PENDING
+	last  *Alert
+}
+
+// NewTracker is a sample of which nothing is known yet.
+func (w *Watch) NewTracker(sample string) *Tracker {
+	return &Tracker{
+		watch: w, sample: sample, states: make([]subjectState, len(w.subjects)),
+		depths: map[string]*depths{}, runs: map[string]bool{},
+	}
+}
+
+// Variant takes a revision of an allele and returns the alerts that follow. Revisions that are not newer than what is
+// known change nothing.
+func (t *Tracker) Variant(v *event.Variant) []Alert {
+	t.know(v.Run)
+	var room [4]hit
+	var alerts []Alert
+	for _, h := range t.watch.matches(room[:0], v) {
+		if t.states[h.subject.number].take(v, h.consequence) {
+			alerts = t.decide(alerts, h.subject)
+		}
+	}
+	return alerts
+}
+
+// know notes a run.
+func (t *Tracker) know(run string) {
+	if _, ok := t.runs[run]; run != "" && !ok {
+		t.runs[run] = false
+	}
+}
+
+// take keeps the revision if it is newer; else it is false.
+func (st *subjectState) take(v *event.Variant, c *annotate.Consequence) bool {
+	i, ok := slices.BinarySearchFunc(st.alleles, &v.Allele, func(s *seen, a *event.Allele) int { return compareAlleles(&s.allele, a) })
+	if !ok {
+		st.alleles = slices.Insert(st.alleles, i, &seen{})
+	}
+	s := st.alleles[i]
+	if ok && v.Revision <= s.revision {
+		return false
+	}
+	if c == nil && len(v.Annotation.Consequences) > 0 {
+		c = &v.Annotation.Consequences[0]
+	}
+	s.allele, s.run, s.status, s.revision, s.call, s.consequence = v.Allele, v.Run, v.Status, v.Revision, v.Call, c
+	return true
+}
+
+// compareAlleles orders alleles by place.
+func compareAlleles(a, b *event.Allele) int {
+	return cmp.Or(cmp.Compare(a.Contig, b.Contig), cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Alt, b.Alt), cmp.Compare(a.VRSID, b.VRSID))
+}
+
+// Coverage takes a revision of a stretch's depth and returns the alerts that follow.
+func (t *Tracker) Coverage(c Coverage) []Alert {
+	t.know(c.Run)
+	if c.Start < 0 || c.Start >= c.End {
+		return nil
+	}
+	c.Blocks = slices.Clone(c.Blocks)
+	slices.SortFunc(c.Blocks, func(a, b DepthBlock) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	d := t.depths[c.Contig]
+	if d == nil {
+		d = &depths{}
+		t.depths[c.Contig] = d
+	}
+	if !d.set(&c) {
+		return nil
+	}
+	var room [64]int32
+	ids := t.watch.depthAt[c.Contig].overlapping(room[:0], c.Start, c.End)
+	slices.SortFunc(ids, func(a, b int32) int {
+		return cmp.Compare(t.watch.chunks[a].subject, t.watch.chunks[b].subject)
+	})
+	var alerts []Alert
+	for i, id := range ids {
+		at := t.watch.chunks[id]
+		s, st := t.watch.subjects[at.subject], &t.states[at.subject]
+		if st.chunks == nil {
+			st.chunks, st.below = uncovered(s.area), s.area.positions
+		}
+		chunk := &st.chunks[at.chunk]
+		st.below -= chunk.below
+		*chunk = d.sumUp(s.area.chunks[at.chunk], s.test.needed, t.room[:])
+		st.below += chunk.below
+		if i+1 == len(ids) || t.watch.chunks[ids[i+1]].subject != at.subject {
+			alerts = t.decide(alerts, s)
+		}
+	}
+	return alerts
+}
+
+// uncovered are the chunks of an area without reads.
+func uncovered(a *area) []covered {
+	chunks := make([]covered, len(a.chunks))
+	for i, c := range a.chunks {
+		chunks[i] = covered{below: c.end - c.start, worstAt: c.start, least: math.MaxInt}
+	}
+	return chunks
+}
+
+// RunEnd says that no more reads of a run follow. Once that is so for all known runs of the sample every subject is
+// decided, and stays so unless the evidence changes; until then nothing follows.
+func (t *Tracker) RunEnd(run string) []Alert {
+	t.runs[run] = true
+	if !t.ended() {
+		return nil
+	}
+	var alerts []Alert
+	for _, s := range t.watch.subjects {
+		alerts = t.decide(alerts, s)
+	}
+	return alerts
+}
+
+// ended says whether all known runs have ended.
+func (t *Tracker) ended() bool {
+	if len(t.runs) == 0 {
+		return false
+	}
+	for _, ended := range t.runs {
+		if !ended {
+			return false
+		}
+	}
+	return true
+}
+
+// lastRun is the run to name where no read is evidence.
+func (t *Tracker) lastRun() string {
+	return slices.Max(append(slices.Collect(maps.Keys(t.runs)), ""))
+}
+
+// decide appends what is to be said about a subject now.
+func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
+	st := &t.states[s.number]
+	final := t.ended()
+	best, bestFinding := -1, finding{}
+	var states []AlleleState
+	for i, a := range st.alleles {
+		f := s.test.judge(a, final)
+		a.detected = f.state == Detected
+		if best < 0 || f.outweighs(&bestFinding) {
+			best, bestFinding = i, f
+		}
+		if s.scope == ScopeAllele {
+			continue
+		}
+		if f.state == "" {
+			f.covered = t.atAllele(s, &a.allele)
+			f.settle(s, f.covered.NotCallable, final)
+		}
+		states = append(states, AlleleState{a.allele.VRSID, f.state})
+		if s.filter != nil && a.answer.mayBeNews(f.state, final) {
+			next := t.alert(s, final)
+			next.Scope, next.Subject = ScopeAllele, a.allele.VRSID
+			next.show(s, a, &f)
+			alerts = a.answer.say(alerts, next)
+		}
+	}
+	f := bestFinding
+	if f.state == "" {
+		f.settle(s, st.notCallable(s), final)
+	}
+	if !st.answer.mayBeNews(f.state, final) {
+		return alerts
+	}
+	f.covered = st.sum(s)
+	next := t.alert(s, final)
+	next.Alleles = states
+	if best >= 0 && (bestFinding.state != "" || s.scope == ScopeAllele) {
+		next.show(s, st.alleles[best], &f)
+	} else {
+		next.show(s, nil, &f)
+	}
+	return st.answer.say(alerts, next)
+}
