@@ -3,7 +3,7 @@ package annotate
 import "strings"
 
 // coding adds the terms of the coding sequence.
-func (e *effect) coding(v *variant, inExon, frameIntron bool) {
+func (e *effect) coding(w *workspace, v *variant, inExon, frameIntron bool) {
 	t := e.t
 	lo, hi := t.codingOverlap(v)
 	if lo < 0 {
@@ -22,7 +22,8 @@ func (e *effect) coding(v *variant, inExon, frameIntron bool) {
 		alt = reverseComplement(alt)
 	}
 	e.cdsFrom, e.cdsTo, alt = t.slipped(v, e.cdsFrom, e.cdsTo, alt)
-	e.codon = t.codonChange(e.cdsFrom, e.cdsTo, alt)
+	e.codon = take(&w.codons)
+	t.codonChange(e.codon, e.cdsFrom, e.cdsTo, alt)
 	e.peptideTerms(v, alt)
 }
 
@@ -184,10 +185,10 @@ func (t *transcript) stopKept(v *variant, lo int) bool {
 	return t.code.amino(codon[0], codon[1], codon[2]) == '*'
 }
 
-// codonChange is the change of codons when the coding bases [from,to) become alt.
-func (t *transcript) codonChange(from, to int, alt string) *codonChange {
+// codonChange sets c to the change of codons when the coding bases [from,to) become alt.
+func (t *transcript) codonChange(c *codonChange, from, to int, alt string) {
 	cds := t.coding()
-	c := &codonChange{first: from / 3, lead: from % 3, refLen: to - from, altLen: len(alt)}
+	*c = codonChange{first: from / 3, lead: from % 3, refLen: to - from, altLen: len(alt)}
 	begin := 3 * c.first
 	end := begin
 	if to > from || c.lead > 0 {
@@ -197,7 +198,6 @@ func (t *transcript) codonChange(from, to int, alt string) *codonChange {
 	c.alt = c.ref[:c.lead] + alt + c.ref[to-begin:]
 	c.refPep = t.translateRef(c.first, c.ref)
 	c.altPep = t.translateAlt(c, end)
-	return c
 }
 
 // translateRef translates codons of the unchanged sequence, the first of which has the given index.
