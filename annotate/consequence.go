@@ -113,21 +113,21 @@ type codonChange struct {
 // e is a zero value, and keeps what it takes from w.
 func (v *variant) effectOn(w *workspace, e *effect, t *transcript, upstream, downstream int) {
 	e.t, e.cdnaFrom, e.cdnaTo, e.cdsFrom, e.cdsTo = t, -1, -1, -1, -1
-	if v.start <= t.start && v.end >= t.end && v.loss() {
-		e.terms.add(transcriptAblation)
-		e.whole = true
-		return
-	}
 	if !v.overlaps(t.start, t.end) {
 		e.outside(v, upstream, downstream)
 		e.whole = true
 		return
 	}
-	if v.kind != svNone {
+	v = v.placed(t)
+	switch {
+	case v.start <= t.start && v.end >= t.end && v.loss():
+		e.terms.add(transcriptAblation)
+		e.whole = true
+		return
+	case v.kind != svNone:
 		e.structural(v)
 		return
 	}
-	v = v.placed(t)
 	inExon := e.exons(v)
 	splice := e.introns(v)
 	e.cdnaFrom, e.cdnaTo = t.span(t.exons, v.start, v.end)
