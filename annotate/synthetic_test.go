@@ -219,8 +219,11 @@ func (s geneSet) annotator(t testing.TB) *Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if warnings := m.Warnings(); len(warnings) > 0 {
-		t.Fatalf("the made-up genes have warnings: %s", warnings[0])
+	for _, w := range m.Warnings() {
+		// Transcripts that share exons in another frame have stops inside.
+		if !strings.Contains(w, "stop codon") {
+			t.Fatalf("the made-up genes have warnings: %s", w)
+		}
 	}
 	return New(g, m)
 }
