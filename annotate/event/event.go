@@ -138,7 +138,7 @@ func (v Variant) Record(topic string) (stream.Out, error) {
 		return stream.Out{}, err
 	}
 	key := stream.AlleleKey(v.Sample, v.Allele.VRSID)
-	headers := CloudEvent(TypeVariant, v.Run, string(key)+"/"+strconv.FormatUint(v.Revision, 10))
+	headers := CloudEvent(TypeVariant, v.Run, eventID(TypeVariant, v.Run, string(key)+"/"+strconv.FormatUint(v.Revision, 10)))
 	headers = append(headers,
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d:%s:%s", v.Allele.Contig, v.Allele.Pos, v.Allele.Ref, v.Allele.Alt)},
 		stream.Header{Key: "ce_partitionkey", Value: key},
@@ -167,22 +167,28 @@ func RunEndRecords(topic string, partitions int32, mk *streampb.Marker) ([]strea
 	}
 	outs := stream.Broadcast(topic, partitions, mk, true, value)
 	for i := range outs {
-		outs[i].Headers = CloudEvent(TypeRunEnd, mk.GetRun().GetId(), string(outs[i].Key))
+		run := mk.GetRun().GetId()
+		outs[i].Headers = CloudEvent(TypeRunEnd, run, eventID(TypeRunEnd, run, string(outs[i].Key)))
 	}
 	return outs, nil
 }
 
-// cloudEvent returns the required attributes. The id is derived from what the
-// event says, so an event that is sent again keeps its id.
-func CloudEvent(typ, run, identity string) []stream.Header {
-	sum := sha256.Sum256([]byte(typ + "\x00" + run + "\x00" + identity))
+// CloudEvent returns the attributes that every event about a run has, as headers.
+func CloudEvent(typ, run, id string) []stream.Header {
 	return []stream.Header{
 		{Key: "ce_specversion", Value: []byte("1.0")},
-		{Key: "ce_id", Value: []byte(base64.RawURLEncoding.EncodeToString(sum[:18]))},
+		{Key: "ce_id", Value: []byte(id)},
 		{Key: "ce_source", Value: []byte("urn:porestream:run:" + url.PathEscape(run))},
 		{Key: "ce_type", Value: []byte(typ)},
 		{Key: "content-type", Value: []byte("application/json")},
 	}
+}
+
+// eventID follows from what the event says, so an event that is sent again keeps
+// its id.
+func eventID(typ, run, identity string) string {
+	sum := sha256.Sum256([]byte(typ + "\x00" + run + "\x00" + identity))
+	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
 // Decode reads a record of the variants topic: one of the results is set.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
 	"github.com/spf13/cobra"
 
-	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/annotate/watch/alert"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
@@ -26,6 +29,7 @@ type consumeConfig struct {
 	kafka     cli.KafkaFlags
 	log       cli.LogFlags
 	topic     string
+	alerts    bool
 	filter    string
 	format    string
 	reference string
@@ -36,9 +40,10 @@ type consumeConfig struct {
 func consumeCommand() *cobra.Command {
 	var cfg consumeConfig
 	cmd := &cobra.Command{
-		Use:   "consume --brokers HOST:PORT [--filter EXPR] [--format text|json|vcf]",
-		Short: "Follow the annotated variants on Kafka",
-		Long: `Follows the variants topic and prints every revision as it appears.
+		Use:   "consume --brokers HOST:PORT [--alerts] [--filter EXPR] [--format text|json|vcf]",
+		Short: "Follow the annotated variants, or the alerts of panels, on Kafka",
+		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
+the alerts topic (docs/alerts.md), and every change of a rule's state.
 
 --filter is an expression over the event's JSON members (docs/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
@@ -53,7 +58,8 @@ every allele and prints one VCF; it needs --ref for the contigs.`,
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
-	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic)")
+	flags.BoolVar(&cfg.alerts, "alerts", false, "follow the alerts of panels instead of the variants")
+	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts the alerts topic)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
 	flags.StringVar(&cfg.format, "format", "text", "text, json or vcf")
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf")
@@ -80,66 +86,91 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(stdout)
-	var print func(*event.Variant) error
-	switch cfg.format {
-	case "text":
-		print = func(v *event.Variant) error { return printed(out, v.Text()) }
-	case "json":
-		print = func(v *event.Variant) error {
-			b, err := v.JSON()
-			if err != nil {
-				return err
-			}
-			return printed(out, string(b))
-		}
-	case "vcf":
-		if cfg.reference == "" {
+	if !slices.Contains([]string{"text", "json", "vcf"}, cfg.format) {
+		return cli.Usagef("--format %q: want text, json or vcf", cfg.format)
+	}
+	if cfg.format == "vcf" {
+		switch {
+		case cfg.alerts:
+			return cli.Usagef("--format vcf is for variants, not with --alerts")
+		case cfg.reference == "":
 			return cli.Usagef("--format vcf needs --ref, the reference genome")
 		}
 		cfg.untilEnd = true
-		print = func(*event.Variant) error { return nil }
-	default:
-		return cli.Usagef("--format %q: want text, json or vcf", cfg.format)
 	}
 	client, err := kafka.Connect(ctx, kafkaConfig)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	topic := cfg.topic
-	if topic == "" {
-		topic = stream.NewTopics(cfg.kafka.Prefix).Variants
+	topics := stream.NewTopics(cfg.kafka.Prefix)
+	topic := topics.Variants
+	if cfg.alerts {
+		topic = topics.Alerts
 	}
+	topic = cmp.Or(cfg.topic, topic)
 	partitions, err := client.Partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
-	fold := pipeline.NewFold(int32(partitions))
+	out := bufio.NewWriter(stdout)
+	show := &viewer{out: out, format: cfg.format, variants: pipeline.NewFold(int32(partitions)), alerts: pipeline.NewAlertFold(int32(partitions))}
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
 		if keep, err := filter(rec); err != nil || !keep {
 			return err
 		}
-		v, err := fold.Add(rec)
-		if err != nil {
-			logger.Warn("ignoring a record", "err", err)
-			return nil
-		}
-		if v == nil {
-			return nil
-		}
-		return print(v)
+		return show.take(rec, logger)
 	})
 	if err != nil {
 		return err
 	}
 	if cfg.format == "vcf" {
-		if err := consumedVCF(out, fold, cfg.reference); err != nil {
+		if err := consumedVCF(out, show.variants, cfg.reference); err != nil {
 			return err
 		}
 	}
 	return out.Flush()
+}
+
+// viewer prints what is new on a public topic.
+type viewer struct {
+	out      *bufio.Writer
+	format   string
+	variants *pipeline.Fold
+	alerts   *pipeline.AlertFold
+}
+
+// take prints what a record brings. One that can't be read is logged and left out.
+func (w *viewer) take(rec stream.Record, logger *slog.Logger) error {
+	v, err := w.variants.Add(rec)
+	if err == nil && v != nil {
+		return w.print(v.Text(), v.JSON)
+	}
+	if err == nil {
+		var a *watch.Alert
+		if a, err = w.alerts.Add(rec); a != nil {
+			return w.print(alert.Text(a), a.JSON)
+		}
+	}
+	if err != nil {
+		logger.Warn("ignoring a record", "err", err)
+	}
+	return nil
+}
+
+func (w *viewer) print(text string, document func() ([]byte, error)) error {
+	switch w.format {
+	case "text":
+		return printed(w.out, text)
+	case "json":
+		b, err := document()
+		if err != nil {
+			return err
+		}
+		return printed(w.out, string(b))
+	}
+	return nil
 }
 
 // printed writes one line and sends it on its way: whoever follows a topic
@@ -162,7 +193,7 @@ func consumedVCF(out io.Writer, fold *pipeline.Fold, reference string) error {
 	return pipeline.WriteVCF(out, g, samples[0], fold.Variants(samples[0], g.Rank))
 }
 
-// compileFilter returns a predicate over the JSON document of a variant event.
+// compileFilter returns a predicate over the JSON document of an event.
 // Records of other kinds pass: they carry the run's end.
 func compileFilter(expression string) (func(stream.Record) (bool, error), error) {
 	if expression == "" {

@@ -38,11 +38,11 @@ type runConfig struct {
 func runCommand() *cobra.Command {
 	var cfg runConfig
 	cmd := &cobra.Command{
-		Use:   "run --ref FASTA [--gff GFF3] --out DIR SIGNAL...",
+		Use:   "run --ref FASTA [--gff GFF3] [--panel YAML] --out DIR SIGNAL...",
 		Short: "Run the whole pipeline over Kafka, from signal files to annotated variants",
 		Long: `Plays POD5 and BLOW5 files, or folders of them, through the whole pipeline and
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
-in them has ended. Without --brokers an embedded broker carries the topics, which
+in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. Without --brokers an embedded broker carries the topics, which
 are gone afterwards.`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), cfg, args) },
@@ -111,7 +111,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
 // embedded one that lives as long as the run.
 func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, listen string) (*pipeline.Result, error) {
-	stages, err := processor.ParseStages("")
+	stages, err := processor.ParseStages("", len(cfg.Engines.Panels) > 0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,8 @@
 // Command processor runs the stages of the stream: it basecalls signal, calls
-// variants from the reads and annotates the calls, consuming from and producing
-// to Kafka. Start as many as there is work for; partitions are shared out
-// between them. internal/processor/wire.go shows the flow.
+// variants from the reads, annotates the calls and holds samples against panels,
+// consuming from and producing to Kafka. Start as many as there is work for;
+// partitions are shared out between them. internal/processor/wire.go shows the
+// flow.
 package main
 
 import (
@@ -37,7 +38,7 @@ type config struct {
 func command() *cobra.Command {
 	var cfg config
 	cmd := &cobra.Command{
-		Use:   "processor --brokers HOST:PORT --ref FASTA [--gff GFF3]",
+		Use:   "processor --brokers HOST:PORT --ref FASTA [--gff GFF3] [--panel YAML]",
 		Short: "Basecall, call variants and annotate, from Kafka to Kafka",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cfg) },
@@ -46,7 +47,7 @@ func command() *cobra.Command {
 	cfg.kafka.Register(flags)
 	cfg.engines.Register(flags)
 	cfg.log.Register(flags, slog.LevelInfo)
-	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate (default all)")
+	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate, and with --panel watch (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of /healthz, /readyz and /metrics")
 	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
@@ -58,7 +59,7 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	stages, err := processor.ParseStages(cfg.stages)
+	stages, err := processor.ParseStages(cfg.stages, len(cfg.engines.Panels) > 0)
 	if err != nil {
 		return cli.Usagef("--stages: %w", err)
 	}
@@ -77,9 +78,6 @@ func run(ctx context.Context, cfg config) error {
 	}
 	defer client.Close()
 	topics := stream.NewTopics(cfg.kafka.Prefix)
-	if err := client.EnsureTopics(ctx, topics.Settings(cfg.partitions), cfg.kafka.Replication); err != nil {
-		return err
-	}
 	opts.Registerer, opts.Logger = reg, logger
 	engines, err := processor.Load(opts)
 	if err != nil {
@@ -90,7 +88,10 @@ func run(ctx context.Context, cfg config) error {
 			logger.Warn("closing the engines", "err", err)
 		}
 	}()
-	producer, err := kafka.NewProducer(ctx, client, kafka.ProducerConfig{Zstd: []string{topics.Reads, topics.Calls, topics.Variants}})
+	if err := client.EnsureTopics(ctx, engines.TopicSettings(topics, cfg.partitions), cfg.kafka.Replication); err != nil {
+		return err
+	}
+	producer, err := kafka.NewProducer(ctx, client, kafka.ProducerConfig{Zstd: []string{topics.Reads, topics.Calls, topics.Variants, topics.Watch, topics.Alerts}})
 	if err != nil {
 		return err
 	}

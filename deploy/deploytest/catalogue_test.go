@@ -83,7 +83,7 @@ func collect() (_ map[string]metric, err error) {
 	processor.NewMetrics(r)
 
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
-	stages, err := processor.ParseStages("")
+	stages, err := processor.ParseStages("", false)
 	if err != nil {
 		return nil, err
 	}

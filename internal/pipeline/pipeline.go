@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/processor"
@@ -47,8 +48,10 @@ type Config struct {
 
 	// OnStart, if set, is told what is about to run. OnVariant, if set, is told
 	// of every revision as it appears on the variants topic; one at a time.
+	// OnAlert is told of every alert, from a goroutine of its own.
 	OnStart   func(Start)
 	OnVariant func(*event.Variant)
+	OnAlert   func(*watch.Alert)
 }
 
 // Start is what is about to run.
@@ -63,6 +66,7 @@ type Result struct {
 	Genome  *genome.Genome
 	Runs    []*streampb.Run
 	Fold    *Fold
+	Alerts  *AlertFold // nil without panels
 	Summary Summary
 }
 
@@ -99,7 +103,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	defer client.Close()
-	if err := client.EnsureTopics(ctx, cfg.Topics.Settings(cfg.Partitions), cfg.Replication); err != nil {
+	if err := client.EnsureTopics(ctx, engines.TopicSettings(cfg.Topics, cfg.Partitions), cfg.Replication); err != nil {
 		return nil, err
 	}
 	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, metrics: processor.NewMetrics(cfg.Registry)}
@@ -124,7 +128,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	variantsPartitions, err := r.client.Partitions(ctx, r.cfg.Topics.Variants)
+	fold, alerts, err := r.folds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	producer, err := kafka.NewProducer(ctx, r.client, kafka.ProducerConfig{
-		Zstd: []string{r.cfg.Topics.Reads, r.cfg.Topics.Calls, r.cfg.Topics.Variants},
+		Zstd: []string{r.cfg.Topics.Reads, r.cfg.Topics.Calls, r.cfg.Topics.Variants, r.cfg.Topics.Watch, r.cfg.Topics.Alerts},
 	})
 	if err != nil {
 		return nil, err
@@ -148,7 +152,6 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	r.announce(player)
 
 	start := time.Now()
-	fold := NewFold(int32(variantsPartitions))
 	group, groupCtx := errgroup.WithContext(ctx)
 	for range max(1, r.cfg.Processors) {
 		p := processor.New(r.client, producer, r.engines, processor.Config{
@@ -160,7 +163,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		_, err := player.Play(groupCtx)
 		return err
 	})
-	group.Go(func() error { return r.consume(groupCtx, fold, player.Runs()) })
+	group.Go(func() error { return r.consume(groupCtx, fold, alerts, player.Runs()) })
 	err = group.Wait()
 	wall := time.Since(start)
 	if closeErr := r.close(ctx, producer); err == nil || errors.Is(err, errComplete) {
@@ -180,7 +183,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Genome: r.engines.Genome, Runs: player.Runs(), Fold: fold, Summary: summary}, nil
+	return &Result{Genome: r.engines.Genome, Runs: player.Runs(), Fold: fold, Alerts: alerts, Summary: summary}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
@@ -203,25 +206,72 @@ func (r *run) announce(player *ingest.Player) {
 	}
 }
 
-// consume follows the variants topic until every run has ended on all of its
-// partitions.
-func (r *run) consume(ctx context.Context, fold *Fold, runs []*streampb.Run) error {
-	err := r.client.Consume(ctx, r.cfg.Topics.Variants, kafka.ConsumeOptions{From: kafka.FromStart}, func(rec stream.Record) error {
-		v, err := fold.Add(rec)
-		if err != nil {
-			r.cfg.Logger.Warn("ignoring a record of the variants topic", "err", err)
+// folds are the empty states of the public topics; there are no alerts without
+// panels.
+func (r *run) folds(ctx context.Context) (*Fold, *AlertFold, error) {
+	partitions, err := r.client.Partitions(ctx, r.cfg.Topics.Variants)
+	if err != nil {
+		return nil, nil, err
+	}
+	fold := NewFold(int32(partitions))
+	if r.engines.Watch == nil {
+		return fold, nil, nil
+	}
+	if partitions, err = r.client.Partitions(ctx, r.cfg.Topics.Alerts); err != nil {
+		return nil, nil, err
+	}
+	return fold, NewAlertFold(int32(partitions)), nil
+}
+
+// consume follows the public topics until every run has ended on all of their
+// partitions. It returns errComplete then.
+func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, runs []*streampb.Run) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return r.follow(ctx, r.cfg.Topics.Variants, runs, &fold.runEnds, func(rec stream.Record) error {
+			v, err := fold.Add(rec)
+			if v != nil {
+				r.seen(v)
+			}
+			return err
+		})
+	})
+	if alerts != nil {
+		group.Go(func() error {
+			return r.follow(ctx, r.cfg.Topics.Alerts, runs, &alerts.runEnds, func(rec stream.Record) error {
+				a, err := alerts.Add(rec)
+				if a != nil && r.cfg.OnAlert != nil {
+					r.cfg.OnAlert(a)
+				}
+				return err
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return errComplete
+}
+
+// follow reads a public topic until every run has ended on it. What add can't
+// read is left out.
+func (r *run) follow(ctx context.Context, topic string, runs []*streampb.Run, ends *runEnds, add func(stream.Record) error) error {
+	ended := errors.New("all runs have ended on the topic")
+	err := r.client.Consume(ctx, topic, kafka.ConsumeOptions{From: kafka.FromStart}, func(rec stream.Record) error {
+		if err := add(rec); err != nil {
+			r.cfg.Logger.Warn("ignoring a record", "err", err)
 			return nil
 		}
-		if v != nil {
-			r.seen(v)
-		}
-		if !slices.ContainsFunc(runs, func(run *streampb.Run) bool { return !fold.Ended(run.GetId()) }) {
-			return errComplete
+		if !slices.ContainsFunc(runs, func(run *streampb.Run) bool { return !ends.Ended(run.GetId()) }) {
+			return ended
 		}
 		return nil
 	})
-	if err == nil {
-		err = ctx.Err()
+	switch {
+	case errors.Is(err, ended):
+		return nil
+	case err == nil:
+		return ctx.Err()
 	}
 	return err
 }

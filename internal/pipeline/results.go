@@ -12,13 +12,15 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
 )
 
-// Write writes variants.vcf, variants.jsonl and summary.json into dir. With
-// several samples each has files of its own, SAMPLE.variants.vcf and so on.
+// Write writes variants.vcf, variants.jsonl and summary.json into dir, and with
+// panels alerts.json and alerts.tsv. With several samples each has files of its
+// own, SAMPLE.variants.vcf and so on.
 func (r *Result) Write(dir string) error {
 	samples := r.samples()
 	taken := make(map[string]bool)
@@ -50,6 +52,15 @@ func (r *Result) Write(dir string) error {
 		})
 		if err != nil {
 			return err
+		}
+		if r.Alerts == nil {
+			continue
+		}
+		alerts := r.Alerts.Alerts(sample)
+		for name, write := range map[string]func(io.Writer, []*watch.Alert) error{"alerts.json": writeAlerts, "alerts.tsv": writeAlertTable} {
+			if err := writeFile(filepath.Join(dir, prefix+name), func(w io.Writer) error { return write(w, alerts) }); err != nil {
+				return err
+			}
 		}
 	}
 	return writeFile(filepath.Join(dir, "summary.json"), func(w io.Writer) error {

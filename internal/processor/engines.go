@@ -15,6 +15,8 @@ import (
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/annotate"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
+	"github.com/porestream/porestream/annotate/watch"
+	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	"github.com/porestream/porestream/basecall"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/genome"
@@ -25,12 +27,13 @@ import (
 )
 
 // allStages lists the stages in the order of the flow.
-var allStages = []string{basecallstage.Name, variantstage.Name, annotatestage.Name}
+var allStages = []string{basecallstage.Name, variantstage.Name, annotatestage.Name, watchstage.Name}
 
-// ParseStages reads a comma-separated list of stages; empty means all.
-func ParseStages(list string) ([]string, error) {
+// ParseStages reads a comma-separated list of stages; empty means all. The watch
+// stage needs panels.
+func ParseStages(list string, panels bool) ([]string, error) {
 	if list == "" {
-		return slices.Clone(allStages), nil
+		return slices.DeleteFunc(slices.Clone(allStages), func(s string) bool { return s == watchstage.Name && !panels }), nil
 	}
 	var stages []string
 	for name := range strings.SplitSeq(list, ",") {
@@ -40,6 +43,8 @@ func ParseStages(list string) ([]string, error) {
 			return nil, fmt.Errorf("unknown stage %q: the stages are %s", name, strings.Join(allStages, ", "))
 		case slices.Contains(stages, name):
 			return nil, fmt.Errorf("stage %q is named twice", name)
+		case name == watchstage.Name && !panels:
+			return nil, fmt.Errorf("the %s stage needs a panel: give --panel", name)
 		}
 		stages = append(stages, name)
 	}
@@ -56,6 +61,7 @@ type Options struct {
 	Library   string // ONNX Runtime; empty means the usual places
 	Preset    string // minimap2 preset; empty means the default
 	Caller    variant.Config
+	Panels    []string // watch-lists, YAML; none: nothing is watched
 
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
@@ -65,9 +71,11 @@ type Options struct {
 // and shared by all of its workers.
 type Engines struct {
 	Genome    *genome.Genome
-	Annotator *annotate.Annotator // annotate stage
+	Annotator *annotate.Annotator // annotate stage, and panels
+	Watch     *watch.Watch        // nil: no panels
 	Caller    *basecall.Caller    // basecall stage
 	variant   variant.Config
+	panels    string // fingerprint
 	index     *minimap.Index
 	aligners  []*minimap.Aligner
 	stages    []string
@@ -87,8 +95,13 @@ func Load(opts Options) (*Engines, error) {
 	if err := opts.Caller.Validate(); err != nil {
 		return nil, err
 	}
-	if slices.Contains(opts.Stages, annotatestage.Name) {
+	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
 		if e.Annotator, err = LoadAnnotator(g, opts.Genes, opts.Logger); err != nil {
+			return nil, err
+		}
+	}
+	if len(opts.Panels) > 0 {
+		if err := e.loadPanels(opts.Panels); err != nil {
 			return nil, err
 		}
 	}

@@ -9,12 +9,14 @@ import (
 // Flags choose the reference and the engines on a command line.
 type Flags struct {
 	Reference, Genes, Model, Device, Library, Preset string
+	Panels                                           []string
 }
 
 // Register adds the flags.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	flags.StringVar(&f.Genes, "gff", "", "genes of the reference, GFF3, may be gzipped")
+	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/watchlists.md); may be given several times")
 	f.RegisterBasecall(flags)
 }
 
@@ -34,5 +36,6 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	return Options{
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
+		Panels: f.Panels,
 	}, nil
 }

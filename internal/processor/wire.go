@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	annotatestage "github.com/porestream/porestream/annotate/stage"
+	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
@@ -32,6 +33,7 @@ type Metrics struct {
 	basecall *basecallstage.Metrics
 	variant  *variantstage.Metrics
 	annotate *annotatestage.Metrics
+	watch    *watchstage.Metrics
 }
 
 // NewMetrics registers the metrics of all stages.
@@ -45,6 +47,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		basecall: basecallstage.NewMetrics(reg, deadLetters),
 		variant:  variantstage.NewMetrics(reg, deadLetters),
 		annotate: annotatestage.NewMetrics(reg, deadLetters),
+		watch:    watchstage.NewMetrics(reg, deadLetters),
 	}
 }
 
@@ -75,7 +78,11 @@ func New(client *kafka.Client, producer *kafka.Producer, engines *Engines, cfg C
 func (p *Processor) Run(ctx context.Context) error {
 	t := p.cfg.Topics
 	partitions := make(map[string]int32)
-	for _, topic := range []string{t.Signal, t.Reads, t.Calls, t.Variants} {
+	topics := []string{t.Signal, t.Reads, t.Calls, t.Variants}
+	if p.engines.Watch != nil {
+		topics = append(topics, t.Watch, t.Alerts)
+	}
+	for _, topic := range topics {
 		n, err := p.client.Partitions(ctx, topic)
 		if err != nil {
 			return err
@@ -85,6 +92,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	e, m, log := p.engines, p.cfg.Metrics, p.cfg.Logger
 
 	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
+	//                                                       └─▶ watch ─▶ watch ─▶ alerts   (with panels)
 	flow := []struct {
 		stage string
 		input string
@@ -106,14 +114,22 @@ func (p *Processor) Run(ctx context.Context) error {
 			return variantstage.New(variantstage.Config{
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Caller: e.variant,
+				Targets: e.targets(), Panels: e.panels,
 				Metrics: m.variant, Logger: log,
 			})
 		}},
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {
 			return annotatestage.New(annotatestage.Config{
 				Topics: t, VariantsPartitions: partitions[t.Variants],
-				Annotator: e.Annotator,
-				Metrics:   m.annotate, Logger: log,
+				Annotator: e.Annotator, Watch: e.watched(partitions[t.Watch]),
+				Metrics: m.annotate, Logger: log,
+			})
+		}},
+		{watchstage.Name, t.Watch, func() stream.NewHandler {
+			return watchstage.New(watchstage.Config{
+				Topics: t, AlertsPartitions: partitions[t.Alerts],
+				Watch: e.Watch, Panels: e.panels,
+				Metrics: m.watch, Logger: log,
 			})
 		}},
 	}

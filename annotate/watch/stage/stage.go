@@ -1,0 +1,209 @@
+// Package stage is the watch stage of the stream: annotated variants and coverage
+// in, what panels say of samples out.
+//
+// All of a sample is in one partition of the watch topic, so one handler holds its
+// state. Run markers come over every partition of the stage upstream; once all of
+// them have ended the runs of a sample, its rules are answered for good.
+package stage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Name is the stage's name in dead letters, metrics and logs.
+const Name = "watch"
+
+// Config says what the stage works with.
+type Config struct {
+	Topics stream.Topics
+	// AlertsPartitions is the number of partitions of the alerts topic.
+	AlertsPartitions int32
+	// Watch is the panels, and Panels their fingerprint. Records that were chosen
+	// or measured for other panels are left out: that such a record doesn't show a
+	// variant says nothing.
+	Watch   *watch.Watch
+	Panels  string
+	Metrics *Metrics     // nil: none
+	Logger  *slog.Logger // nil: none
+}
+
+// New returns the maker of the stage's handlers.
+func New(cfg Config) stream.NewHandler {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return func(_ string, partition, partitions int32) (stream.Handler, error) {
+		return &handler{
+			cfg: cfg, partition: partition, partitions: partitions,
+			trackers: make(map[string]*watch.Tracker),
+			log:      cfg.Logger.With("stage", Name, "partition", partition),
+		}, nil
+	}
+}
+
+// handler is the stage's worker for one partition of the watch topic. What it
+// emits is a function of the records before, so replaying them restores it,
+// revision numbers included.
+type handler struct {
+	cfg                   Config
+	partition, partitions int32
+	markers               stream.Markers
+	trackers              map[string]*watch.Tracker // by sample
+	stranger              string                    // the last fingerprint of other panels that was warned of
+	metrics               *Metrics                  // nil while replaying: that was counted before
+	log                   *slog.Logger
+}
+
+// Replay folds in a record whose effects are downstream already.
+func (h *handler) Replay(_ context.Context, rec stream.Record) error {
+	h.metrics = nil
+	if _, err := h.fold(rec); err != nil && !stream.IsBadRecord(err) {
+		return err
+	}
+	return nil
+}
+
+// Handle processes one record of the watch topic.
+func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
+	h.metrics = h.cfg.Metrics
+	outs, err := h.fold(rec)
+	if err != nil {
+		if !stream.IsBadRecord(err) {
+			return err
+		}
+		h.metrics.deadLetter(err)
+		h.log.Warn("record goes to the dead letters", "offset", rec.Offset, "err", err)
+		outs = []stream.Out{stream.DeadLetter(h.cfg.Topics.DeadLetters, rec, Name, err)}
+	}
+	return emit.Emit(ctx, outs, []int64{rec.Offset})
+}
+
+// Close has nothing to wait for: Handle leaves no work behind.
+func (h *handler) Close(context.Context) error { return nil }
+
+// fold applies a record and returns what follows from it.
+func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
+	m, err := stream.DecodeWatch(rec.Value)
+	if err != nil {
+		return nil, err
+	}
+	switch body := m.GetBody().(type) {
+	case *streampb.WatchRecord_RunStart:
+		_, err := h.markers.Start(body.RunStart)
+		return nil, err
+	case *streampb.WatchRecord_RunEnd:
+		return h.runEnd(body.RunEnd)
+	case *streampb.WatchRecord_Coverage:
+		if !h.ours(m.GetPanels()) || !h.ours(body.Coverage.GetPanels()) {
+			return nil, nil
+		}
+		return h.publish(h.tracker(body.Coverage.GetSample()).Coverage(coverage(body.Coverage)))
+	default:
+		if !h.ours(m.GetPanels()) {
+			return nil, nil
+		}
+		return h.variant(m.GetVariant())
+	}
+}
+
+// ours tells whether a record was made for the panels of this process.
+func (h *handler) ours(panels string) bool {
+	if panels == h.cfg.Panels {
+		return true
+	}
+	h.metrics.leftOut()
+	if h.stranger != panels {
+		h.stranger = panels
+		h.log.Warn("records made for other panels are left out: start every processor with the same --panel files", "panels", panels, "own", h.cfg.Panels)
+	}
+	return false
+}
+
+func (h *handler) variant(document []byte) ([]stream.Out, error) {
+	v := new(event.Variant)
+	if err := json.Unmarshal(document, v); err != nil {
+		return nil, &stream.DecodeError{Code: stream.CodePayload, Reason: fmt.Sprintf("variant: %v", err)}
+	}
+	if v.Sample == "" || v.Allele.VRSID == "" || v.Revision == 0 {
+		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: "a variant needs sample, variant.vrs_id and revision"}
+	}
+	alerts := h.tracker(v.Sample).Variant(v)
+	if len(alerts) > 0 {
+		h.metrics.latency(v)
+	}
+	return h.publish(alerts)
+}
+
+// coverage is what c says, without what belongs to the stream.
+func coverage(c *streampb.Coverage) watch.Coverage {
+	out := watch.Coverage{
+		Run: c.GetRun(), Contig: c.GetContig(), Start: int(c.GetStart()), End: int(c.GetEnd()),
+		Blocks: make([]watch.DepthBlock, len(c.GetLengths())), Revision: c.GetRevision(), Final: c.GetFinal(),
+	}
+	at := out.Start
+	for i, n := range c.GetLengths() {
+		out.Blocks[i] = watch.DepthBlock{Start: at, End: at + int(n), Depth: int(c.GetDepths()[i])}
+		at += int(n)
+	}
+	return out
+}
+
+// runEnd answers the rules of the run's sample, once all of its runs have ended,
+// and passes the end on. A marker that comes again, because its run was sent
+// again, brings out what has changed since.
+func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
+	complete, err := h.markers.End(mk)
+	if err != nil {
+		return nil, err
+	}
+	var outs []stream.Out
+	// A sample of which nothing was heard is answered too, by the partition where
+	// it would have been heard.
+	sample := mk.GetRun().GetSample()
+	if stream.PartitionFor([]byte(sample), h.partitions) == h.partition && h.markers.SampleEnded(sample) {
+		for _, run := range h.markers.SampleRuns(sample) {
+			alerts, err := h.publish(h.tracker(sample).RunEnd(run))
+			if err != nil {
+				return nil, err
+			}
+			outs = append(outs, alerts...)
+		}
+	}
+	if !complete {
+		return outs, nil
+	}
+	own := stream.Forward(mk, h.partition, h.partitions)
+	end, err := event.RunEndRecords(h.cfg.Topics.Alerts, h.cfg.AlertsPartitions, own)
+	return append(outs, end...), err
+}
+
+func (h *handler) tracker(sample string) *watch.Tracker {
+	t := h.trackers[sample]
+	if t == nil {
+		t = h.cfg.Watch.NewTracker(sample)
+		h.trackers[sample] = t
+	}
+	return t
+}
+
+func (h *handler) publish(alerts []watch.Alert) ([]stream.Out, error) {
+	outs := make([]stream.Out, len(alerts))
+	for i := range alerts {
+		out, err := alert.Record(h.cfg.Topics.Alerts, &alerts[i])
+		if err != nil {
+			return nil, err
+		}
+		h.metrics.alert(&alerts[i])
+		outs[i] = out
+	}
+	return outs, nil
+}

@@ -1,0 +1,131 @@
+package pipeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/stream"
+)
+
+// AlertFold is the state of an alerts topic as a consumer sees it: what every
+// panel's rules say of every sample now, and which runs have ended. However often a
+// record is delivered, and in whatever order the partitions come, it is the same.
+type AlertFold struct {
+	runEnds
+	latest map[string]*watch.Alert
+}
+
+// NewAlertFold returns the state of an empty topic with a number of partitions.
+func NewAlertFold(partitions int32) *AlertFold {
+	return &AlertFold{runEnds: newRunEnds(partitions), latest: make(map[string]*watch.Alert)}
+}
+
+// Add takes one record and returns the alert that it brings, or nil when it brings
+// none: it is known, a marker, or an event of a kind this program doesn't know.
+func (f *AlertFold) Add(rec stream.Record) (*watch.Alert, error) {
+	a, end, err := alert.Decode(rec)
+	switch {
+	case err != nil:
+		return nil, err
+	case end != nil:
+		f.add(rec.Partition, end)
+	case a != nil && alert.Supersedes(a, f.latest[string(rec.Key)]):
+		f.latest[string(rec.Key)] = a
+		return a, nil
+	}
+	return nil, nil
+}
+
+// Alerts lists the newest alerts of a sample by panel, rule and subject, the rule
+// itself before its alleles.
+func (f *AlertFold) Alerts(sample string) []*watch.Alert {
+	list := []*watch.Alert{}
+	for _, a := range f.latest {
+		if a.Sample == sample {
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b *watch.Alert) int {
+		return cmp.Or(
+			cmp.Compare(a.Panel.ID, b.Panel.ID), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Subject, b.Subject),
+			cmp.Compare(a.Panel.Hash, b.Panel.Hash),
+		)
+	})
+	return list
+}
+
+// writeAlerts writes alerts as one JSON array.
+func writeAlerts(w io.Writer, alerts []*watch.Alert) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // HGVS is full of ">"
+	enc.SetIndent("", "  ")
+	return enc.Encode(alerts)
+}
+
+// alertColumns are the columns of alerts.tsv.
+var alertColumns = []string{
+	"sample", "panel", "version", "rule", "subject", "state", "contig", "pos", "ref", "alt", "gene", "term", "hgvsc", "hgvsp",
+	"alt_reads", "depth", "qual", "false_alarm", "miss", "label", "severity", "reason",
+}
+
+// writeAlertTable writes alerts as tab-separated lines, with "." for what an alert
+// doesn't have.
+func writeAlertTable(w io.Writer, alerts []*watch.Alert) error {
+	if _, err := fmt.Fprintln(w, strings.Join(alertColumns, "\t")); err != nil {
+		return err
+	}
+	for _, a := range alerts {
+		row := alertRow(a)
+		for i, cell := range row {
+			row[i] = cmp.Or(cells.Replace(cell), ".")
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cells keeps a panel's words from breaking a table.
+var cells = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
+
+func alertRow(a *watch.Alert) []string {
+	row := []string{a.Sample, a.Panel.ID, a.Panel.Version, a.Rule, a.Subject, string(a.State)}
+	if v := a.Allele; v != nil {
+		row = append(row, v.Contig, strconv.FormatInt(v.Pos, 10), v.Ref, v.Alt)
+	} else {
+		row = append(row, "", "", "", "")
+	}
+	if c := a.Consequence; c != nil {
+		gene, terms := "", make([]string, len(c.Terms))
+		if c.Gene != nil {
+			gene = cmp.Or(c.Gene.Symbol, c.Gene.ID)
+		}
+		for i, t := range c.Terms {
+			terms[i] = t.Name
+		}
+		row = append(row, gene, strings.Join(terms, "&"), c.HGVSc, c.HGVSp)
+	} else {
+		row = append(row, "", "", "", "")
+	}
+	if e := a.Evidence; e != nil {
+		row = append(row, strconv.Itoa(int(e.AltForward+e.AltReverse)), strconv.Itoa(int(e.Depth)), strconv.FormatFloat(e.Qual, 'f', 1, 64))
+	} else {
+		row = append(row, "", "", "")
+	}
+	return append(row, probability(a.Probability.FalseAlarm), probability(a.Probability.Miss), a.Label, a.Severity, a.Reason)
+}
+
+func probability(p *float64) string {
+	if p == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*p, 'g', 3, 64)
+}

@@ -1,0 +1,76 @@
+package processor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	annotatestage "github.com/porestream/porestream/annotate/stage"
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/variant"
+)
+
+// loadPanels reads watch-lists and checks them against the reference and its
+// genes.
+func (e *Engines) loadPanels(paths []string) error {
+	panels := make([]*watch.Panel, len(paths))
+	for i, path := range paths {
+		p, err := watch.Load(path)
+		if err != nil {
+			return err
+		}
+		panels[i] = p
+	}
+	w, err := watch.New(e.Genome, e.Annotator, panels...)
+	if err != nil {
+		return err
+	}
+	e.Watch, e.panels = w, fingerprint(panels)
+	return nil
+}
+
+// fingerprint tells sets of panels apart, whatever the order they were named in.
+func fingerprint(panels []*watch.Panel) string {
+	hashes := make([]string, len(panels))
+	for i, p := range panels {
+		hashes[i] = p.Hash
+	}
+	if len(hashes) == 1 {
+		return hashes[0]
+	}
+	slices.Sort(hashes)
+	sum := sha256.Sum256([]byte(strings.Join(hashes, "\n")))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// targets are the stretches whose coverage the panels ask for, by contig.
+func (e *Engines) targets() map[string][]variant.Span {
+	if e.Watch == nil {
+		return nil
+	}
+	targets := make(map[string][]variant.Span)
+	for _, t := range e.Watch.Targets() {
+		targets[t.Contig] = append(targets[t.Contig], variant.Span{Start: t.Start, End: t.End})
+	}
+	return targets
+}
+
+// watched is what the annotate stage passes on; nil without panels.
+func (e *Engines) watched(partitions int32) *annotatestage.Watch {
+	if e.Watch == nil {
+		return nil
+	}
+	return &annotatestage.Watch{Partitions: partitions, Panels: e.panels, Concerns: e.Watch.Concerns}
+}
+
+// TopicSettings lists the topics that the engines' stages need; see
+// [stream.Topics.Settings].
+func (e *Engines) TopicSettings(t stream.Topics, partitions int) []stream.TopicSettings {
+	settings := t.Settings(partitions)
+	if e.Watch != nil {
+		settings = append(settings, t.WatchSettings(partitions)...)
+	}
+	return settings
+}
