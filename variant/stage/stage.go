@@ -136,12 +136,11 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	var outs []stream.Out
 	if sample := mk.GetRun().GetSample(); h.markers.SampleEnded(sample) {
 		for _, key := range h.sampleRegions(sample) {
-			region := h.regions[key]
-			said, err := h.encode(region.Finalize(), region.Coverage())
+			final, err := h.finalize(h.regions[key])
 			if err != nil {
 				return nil, err
 			}
-			outs = append(outs, said...)
+			outs = append(outs, final...)
 		}
 	}
 	if !complete {
@@ -149,6 +148,19 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	}
 	end, err := h.forward(mk, true)
 	return append(outs, end...), err
+}
+
+// finalize returns what is final about a region, coverage first: whoever has
+// passed on a final depth, and so knows the panels that asked for it, passes on
+// all of the final calls too, even if processors are replaced meanwhile.
+func (h *handler) finalize(region *variant.Region) ([]stream.Out, error) {
+	final := region.Finalize()
+	coverage, err := h.encodeCoverage(region.Coverage())
+	if err != nil {
+		return nil, err
+	}
+	calls, err := h.encodeCalls(final)
+	return append(coverage, calls...), err
 }
 
 func (h *handler) sampleRegions(sample string) []regionKey {
@@ -184,7 +196,14 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	if !changed {
 		return nil, nil
 	}
-	return h.encode(region.Evaluate(), region.Coverage())
+	calls, err := h.encodeCalls(region.Evaluate())
+	if err != nil {
+		return nil, err
+	}
+	// Behind the calls: that a place has become deep enough to say that nothing
+	// is there must not be heard before what is there.
+	coverage, err := h.encodeCoverage(region.Coverage())
+	return append(calls, coverage...), err
 }
 
 func (h *handler) region(s *streampb.Segment) (*variant.Region, error) {
@@ -212,34 +231,37 @@ func (h *handler) region(s *streampb.Segment) (*variant.Region, error) {
 	return r, nil
 }
 
-// encode returns the records of revisions of a region. Coverage goes first: who
-// knows that a depth is final has not seen the last of the calls, and who has
-// seen those knows the depth.
-func (h *handler) encode(calls []*streampb.Call, coverage []*streampb.Coverage) ([]stream.Out, error) {
-	outs := make([]stream.Out, 0, len(calls)+len(coverage))
-	add := func(sample, contig string, key []byte, rec *streampb.CallRecord) error {
-		value, err := stream.EncodeCalls(rec)
+// encodeCalls returns the records of revisions of calls.
+func (h *handler) encodeCalls(calls []*streampb.Call) ([]stream.Out, error) {
+	outs := make([]stream.Out, len(calls))
+	for i, c := range calls {
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}})
 		if err != nil {
-			return err
-		}
-		partition := stream.ContigPartition(sample, contig, h.cfg.CallsPartitions)
-		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: partition, Key: key, Value: value})
-		return nil
-	}
-	for _, c := range coverage {
-		c.Panels = h.cfg.Panels
-		key := stream.CoverageKey(c.GetSample(), c.GetContig(), c.GetStart())
-		if err := add(c.GetSample(), c.GetContig(), key, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}}); err != nil {
-			return nil, err
-		}
-		h.metrics.coverage()
-	}
-	for _, c := range calls {
-		key := stream.AlleleKey(c.GetSample(), c.GetVrsId())
-		if err := add(c.GetSample(), c.GetContig(), key, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}}); err != nil {
 			return nil, err
 		}
 		h.metrics.call(c)
+		outs[i] = stream.Out{
+			Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(c.GetSample(), c.GetContig(), h.cfg.CallsPartitions),
+			Key: stream.AlleleKey(c.GetSample(), c.GetVrsId()), Value: value,
+		}
+	}
+	return outs, nil
+}
+
+// encodeCoverage returns the records of revisions of coverage.
+func (h *handler) encodeCoverage(coverage []*streampb.Coverage) ([]stream.Out, error) {
+	outs := make([]stream.Out, len(coverage))
+	for i, c := range coverage {
+		c.Panels = h.cfg.Panels
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}})
+		if err != nil {
+			return nil, err
+		}
+		h.metrics.coverage()
+		outs[i] = stream.Out{
+			Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(c.GetSample(), c.GetContig(), h.cfg.CallsPartitions),
+			Key: stream.CoverageKey(c.GetSample(), c.GetContig(), c.GetStart()), Value: value,
+		}
 	}
 	return outs, nil
 }
