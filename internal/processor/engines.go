@@ -101,7 +101,7 @@ func Load(opts Options) (*Engines, error) {
 		}
 	}
 	if len(opts.Panels) > 0 {
-		if err := e.loadPanels(opts.Panels); err != nil {
+		if err := e.loadPanels(opts.Panels, opts.Logger); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package processor
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 )
 
 // loadPanels reads watch-lists and checks them against the reference and its
-// genes.
-func (e *Engines) loadPanels(paths []string) error {
+// genes. What can't be answered in full is logged.
+func (e *Engines) loadPanels(paths []string, logger *slog.Logger) error {
 	panels := make([]*watch.Panel, len(paths))
 	for i, path := range paths {
 		p, err := watch.Load(path)
@@ -26,6 +27,9 @@ func (e *Engines) loadPanels(paths []string) error {
 	w, err := watch.New(e.Genome, e.Annotator, panels...)
 	if err != nil {
 		return err
+	}
+	for _, warning := range w.Warnings() {
+		logger.Warn("a panel asks for what can't be answered in full", "reason", warning)
 	}
 	e.Watch, e.panels = w, fingerprint(panels)
 	return nil

@@ -74,7 +74,16 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, good := range [][]byte{complete, minimal, outs[0].Value} {
+	page, err := os.ReadFile(filepath.Join(docs, "alerts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := bytes.Cut(page, []byte("```json\n"))
+	example, _, found := bytes.Cut(example, []byte("```"))
+	if !found {
+		t.Fatal("docs/alerts.md has no example")
+	}
+	for _, good := range [][]byte{complete, minimal, outs[0].Value, example} {
 		if err := validate(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
