@@ -15,8 +15,9 @@ import (
 
 // Target is a stretch of a contig whose depth has to be known: 0-based, half open.
 type Target struct {
-	Contig     string
-	Start, End int
+	Contig string `json:"contig"`
+	Start  int    `json:"start"`
+	End    int    `json:"end"`
 }
 
 // Watch is panels that were checked against a reference and its genes. It does not change and may be shared.

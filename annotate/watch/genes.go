@@ -16,7 +16,7 @@ const spliceReach = 8
 // catalogue finds genes and transcripts by what people call them.
 type catalogue struct {
 	genome       *genome.Genome
-	annotator    *annotate.Annotator
+	normalizer   *annotate.Normalizer
 	all          []*annotate.View
 	byGene       map[string][]*annotate.View // symbol or id
 	byTranscript map[string][]*annotate.View // id, with or without version, or accession of the protein
@@ -24,7 +24,7 @@ type catalogue struct {
 
 // newCatalogue lists the transcripts of the annotator's gene model.
 func newCatalogue(g *genome.Genome, a *annotate.Annotator) *catalogue {
-	c := &catalogue{genome: g, annotator: a, byGene: map[string][]*annotate.View{}, byTranscript: map[string][]*annotate.View{}}
+	c := &catalogue{genome: g, normalizer: annotate.NewNormalizer(a, annotate.ProteinStyle{}), byGene: map[string][]*annotate.View{}, byTranscript: map[string][]*annotate.View{}}
 	for _, contig := range g.Contigs {
 		views := a.Model().TranscriptsOn(contig.Name)
 		for i := range views {
@@ -256,5 +256,13 @@ func (p *proteinChange) fits(v *annotate.View) error {
 
 // nucleotide resolves a change of a contig or a transcript.
 func (c *catalogue) nucleotide(text string) (*subject, error) {
-	return nil, fmt.Errorf("%q: only changes of proteins (p.) can be watched for yet: name the allele by vcf", clip(text))
+	n, err := c.normalizer.Normalize(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", clip(text), err)
+	}
+	if len(n.Loci) != 1 {
+		return nil, fmt.Errorf("%s describes %d changes of the reference: want one allele, name several one by one", clip(text), len(n.Loci))
+	}
+	l := n.Loci[0]
+	return alleleSubject(c.genome.Contig(l.Contig), l.Pos-1, l.Ref, l.Alt)
 }

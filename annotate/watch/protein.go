@@ -86,10 +86,10 @@ func longSymbols(s string) string {
 // proteinKey finds the watched changes of a transcript's protein.
 type proteinKey struct{ transcript, change string }
 
-// changeOf is what an HGVS description of a protein says without accession and parentheses; "" if it says nothing.
+// changeOf is what an HGVS description of a protein says without accession and parentheses, with Ter for a stop; "" if it says nothing.
 func changeOf(hgvsp string) string {
 	_, change, _ := strings.Cut(hgvsp, ":p.")
-	return strings.Trim(change, "()")
+	return strings.ReplaceAll(strings.Trim(change, "()"), "*", "Ter")
 }
 
 // shorterFrameshifts are the shorter ways to name a change of the frame: without the new stop, and without the new

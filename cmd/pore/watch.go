@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
+)
+
+func watchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Watch-lists: panels of alleles, genes and regions to be alerted of",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(watchCheckCommand())
+	return cmd
+}
+
+type watchCheckConfig struct {
+	reference, genes, format string
+	log                      cli.LogFlags
+}
+
+func watchCheckCommand() *cobra.Command {
+	var cfg watchCheckConfig
+	cmd := &cobra.Command{
+		Use:   "check --ref FASTA [--gff GFF3] PANEL.yaml...",
+		Short: "Check panels against a reference and its genes",
+		Long: `Writes a line for each rule, and for each allele of rules that name several:
+what it means on the reference, and the depth that NEGATIVE needs. A panel with
+faults is refused: they are told with file and line, and the exit code is 1.`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return checkPanels(cfg, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
+	flags.StringVar(&cfg.genes, "gff", "", "genes of the reference, GFF3, may be gzipped")
+	flags.StringVar(&cfg.format, "format", "tsv", "tsv or json (one object per line)")
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func checkPanels(cfg watchCheckConfig, paths []string, stdout, stderr io.Writer) error {
+	if cfg.reference == "" {
+		return cli.Usagef("--ref is required: the reference genome that the panels are about")
+	}
+	if cfg.format != "tsv" && cfg.format != "json" {
+		return cli.Usagef("--format %q: want tsv or json", cfg.format)
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return err
+	}
+	annotator, err := processor.LoadAnnotator(g, cfg.genes, logger)
+	if err != nil {
+		return err
+	}
+	var panels []*watch.Panel
+	var faults []error
+	for _, path := range paths {
+		p, err := watch.Load(path)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		panels = append(panels, p)
+	}
+	w, err := watch.New(g, annotator, panels...)
+	if err != nil {
+		faults = append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		fmt.Fprintln(stderr, err)
+		return fmt.Errorf("the panels can't be used as they are: see the lines above")
+	}
+	for _, warning := range w.Warnings() {
+		fmt.Fprintln(stderr, "warning:", warning)
+	}
+	return writeResolved(stdout, w.Resolve(), cfg.format)
+}
+
+// writeResolved writes what rules mean.
+func writeResolved(w io.Writer, rules []watch.Resolved, format string) error {
+	out := bufio.NewWriter(w)
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if format == "tsv" {
+		fmt.Fprintln(out, watch.ResolvedColumns)
+	}
+	for _, r := range rules {
+		if format == "json" {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(out, r.Text())
+	}
+	return out.Flush()
+}
