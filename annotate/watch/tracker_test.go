@@ -1,7 +1,13 @@
 package watch_test
 
 import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +18,8 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vrs"
 )
+
+var update = flag.Bool("update", false, "write the golden files")
 
 // lambda is the genome and the genes of phage lambda.
 func lambda(t testing.TB) (*genome.Genome, *annotate.Annotator) {
@@ -24,13 +32,39 @@ func lambda(t testing.TB) (*genome.Genome, *annotate.Annotator) {
 	return g, annotate.New(g, m)
 }
 
-// called is a revision of an allele with alt of depth reads.
-func called(t testing.TB, g *genome.Genome, a *annotate.Annotator, pos int, ref, alt string, altReads, depth uint32) *event.Variant {
+// bench is a Watch on lambda with what is needed to make observations.
+type bench struct {
+	g *genome.Genome
+	a *annotate.Annotator
+	w *watch.Watch
+}
+
+// newBench loads a panel of phage lambda.
+func newBench(t testing.TB, path string) *bench {
 	t.Helper()
-	contig := g.Contigs[0]
+	g, a := lambda(t)
+	p, err := watch.Load(path)
+	require.NoError(t, err)
+	w, err := watch.New(g, a, p)
+	require.NoError(t, err)
+	return &bench{g, a, w}
+}
+
+// written loads the panel that has these rules.
+func written(t testing.TB, rules string) *bench {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "panel.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("panel: p\nversion: 1\nrules:\n"+rules), 0o600))
+	return newBench(t, path)
+}
+
+// allele is a revision of an allele that alt of depth reads show.
+func (b *bench) allele(t testing.TB, pos int, ref, alt string, altReads, depth uint32) *event.Variant {
+	t.Helper()
+	contig := b.g.Contigs[0]
 	id, err := vrs.AlleleID(contig.Digest, contig.Seq, pos-1, ref, alt)
 	require.NoError(t, err)
-	annotation, err := a.Annotate(contig.Name, pos, ref, alt)
+	annotation, err := b.a.Annotate(contig.Name, pos, ref, alt)
 	require.NoError(t, err)
 	return &event.Variant{
 		SchemaVersion: event.SchemaVersion, Run: "run", Sample: "lambda", Revision: 1, Status: "PROVISIONAL",
@@ -40,45 +74,375 @@ func called(t testing.TB, g *genome.Genome, a *annotate.Annotator, pos int, ref,
 	}
 }
 
-// covered is a stretch covered to one depth.
-func covered(start, end, depth int, revision uint64) watch.Coverage {
-	return watch.Coverage{Run: "run", Contig: "J02459.1", Start: start, End: end, Revision: revision,
-		Blocks: []watch.DepthBlock{{Start: start, End: end, Depth: depth}}}
+// revised is a later revision of v.
+func revised(v *event.Variant, status string, qual float64, altReads, depth uint32) *event.Variant {
+	next := *v
+	next.Revision++
+	next.Status = status
+	next.Call.Qual, next.Call.Depth = qual, depth
+	next.Call.AltForward, next.Call.AltReverse = altReads/2, altReads-altReads/2
+	return &next
 }
 
-func TestLambdaDemoPanel(t *testing.T) {
-	g, a := lambda(t)
-	p, err := watch.Load(filepath.Join("testdata", "lambda", "panel.yaml"))
-	require.NoError(t, err)
-	w, err := watch.New(g, a, p)
-	require.NoError(t, err)
-	require.Empty(t, w.Warnings())
-
-	tr := w.NewTracker("lambda")
-	for _, target := range w.Targets() {
-		tr.Coverage(covered(target.Start, target.End, 30, 1))
+// covered is a stretch of lambda covered to one depth.
+func covered(start, end, depth int, revision uint64) watch.Coverage {
+	return watch.Coverage{
+		Run: "run", Contig: "J02459.1", Start: start, End: end, Revision: revision,
+		Blocks: []watch.DepthBlock{{Start: start, End: end, Depth: depth}},
 	}
-	states := map[string]watch.State{}
-	note := func(alerts []watch.Alert) {
-		for _, a := range alerts {
-			states[a.Key()] = a.State
+}
+
+// coverAll covers all targets to one depth.
+func (b *bench) coverAll(tr *watch.Tracker, depth int, revision uint64) []watch.Alert {
+	var alerts []watch.Alert
+	for _, t := range b.w.Targets() {
+		alerts = append(alerts, tr.Coverage(covered(t.Start, t.End, depth, revision))...)
+	}
+	return alerts
+}
+
+// brief is an alert on one line: rule, scope, state, and whether it is final.
+func brief(a watch.Alert) string {
+	s := fmt.Sprintf("%s %s %s>%s", a.Rule, a.Scope, a.Previous, a.State)
+	if a.Final {
+		s += " final"
+	}
+	return s
+}
+
+// briefs are alerts, each on one line.
+func briefs(alerts []watch.Alert) []string {
+	lines := []string{}
+	for _, a := range alerts {
+		lines = append(lines, brief(a))
+	}
+	return lines
+}
+
+// trimmed leaves of v's annotation what rules look at, so that the golden file
+// does not change with everything else that is said of a variant.
+func trimmed(v *event.Variant) *event.Variant {
+	for i, c := range v.Annotation.Consequences {
+		v.Annotation.Consequences[i] = annotate.Consequence{
+			Allele: c.Allele, Gene: c.Gene, Feature: c.Feature, Terms: c.Terms, Impact: c.Impact, HGVSc: c.HGVSc, HGVSp: c.HGVSp, Protein: c.Protein,
 		}
 	}
-	note(tr.Variant(called(t, g, a, 37589, "C", "T", 17, 20)))
-	note(tr.Variant(called(t, g, a, 37742, "C", "T", 4, 5)))
-	note(tr.Variant(called(t, g, a, 45352, "G", "A", 13, 14)))
-	require.Equal(t, map[string]watch.State{
-		"lambda/lambda-demo/cI-E118K/cI:p.Glu118Lys":                          watch.Detected,
-		"lambda/lambda-demo/cI-A67T/lambdap88:p.Ala67Thr":                     watch.Suspected,
-		"lambda/lambda-demo/S-stop/":                                          watch.Detected,
-		"lambda/lambda-demo/S-stop/ga4gh:VA.T8KbScZAqN7VRrIetvmXto0w-mq5tcJF": watch.Detected,
-	}, states)
-	note(tr.RunEnd("run"))
-	require.Equal(t, map[string]watch.State{
-		"lambda/lambda-demo/cI-E118K/cI:p.Glu118Lys":                             watch.Detected,
-		"lambda/lambda-demo/cI-A67T/lambdap88:p.Ala67Thr":                        watch.NotCallable,
-		"lambda/lambda-demo/NinH-A15T/ga4gh:VA.1MjdqH94ssSKJFHApQJnp6refESPPLrU": watch.Negative,
-		"lambda/lambda-demo/S-stop/":                                             watch.Detected,
-		"lambda/lambda-demo/S-stop/ga4gh:VA.T8KbScZAqN7VRrIetvmXto0w-mq5tcJF":    watch.Detected,
-	}, states)
+	return v
+}
+
+// TestGoldenAlerts plays a run of lambda that has the four differences of the
+// recorded strain, and holds the documents to a file that was checked by hand
+// against testdata/lambda/truth.vcf.
+func TestGoldenAlerts(t *testing.T) {
+	b := newBench(t, filepath.Join("testdata", "lambda", "panel.yaml"))
+	require.Empty(t, b.w.Warnings())
+	tr := b.w.NewTracker("lambda")
+	alerts := b.coverAll(tr, 8, 1)
+	first := trimmed(b.allele(t, 37589, "C", "T", 5, 6))
+	stop := trimmed(b.allele(t, 45352, "G", "A", 9, 11))
+	alerts = append(alerts, tr.Variant(first)...)
+	alerts = append(alerts, tr.Variant(stop)...)
+	alerts = append(alerts, b.coverAll(tr, 26, 2)...)
+	for _, v := range []*event.Variant{
+		revised(first, "FINAL", 41.0, 17, 20),
+		revised(stop, "FINAL", 15.7, 19, 22),
+		revised(trimmed(b.allele(t, 37742, "C", "T", 0, 0)), "FINAL", 14.9, 17, 20),
+	} {
+		alerts = append(alerts, tr.Variant(v)...)
+	}
+	alerts = append(alerts, tr.RunEnd("run")...)
+
+	var got bytes.Buffer
+	for _, a := range alerts {
+		doc, err := a.JSON()
+		require.NoError(t, err)
+		got.Write(append(doc, '\n'))
+	}
+	path := filepath.Join("testdata", "lambda", "alerts.jsonl")
+	if *update {
+		require.NoError(t, os.WriteFile(path, got.Bytes(), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.String())
+}
+
+func TestStates(t *testing.T) {
+	const exact = "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n"
+	const gene = "- id: r\n  match: {gene: cI, consequence: missense_variant}\n"
+	for _, tt := range []struct {
+		name, rules string
+		play        func(b *bench, tr *watch.Tracker) []watch.Alert
+		want        []string
+	}{
+		{"nothing known", exact, func(b *bench, tr *watch.Tracker) []watch.Alert { return tr.RunEnd("run") },
+			[]string{"r allele PENDING>NOT_CALLABLE final"}},
+		{"not deep enough", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			return append(b.coverAll(tr, 14, 1), tr.RunEnd("run")...)
+		}, []string{"r allele PENDING>NOT_CALLABLE final"}},
+		{"deep enough", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			return append(b.coverAll(tr, 15, 1), tr.RunEnd("run")...)
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final"}},
+		{"grows", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 3, 4)
+			alerts := tr.Variant(v)
+			return append(alerts, tr.Variant(revised(v, "STABLE", 30, 10, 12))...)
+		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>DETECTED"}},
+		{"hysteresis", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 10, 12)
+			alerts := tr.Variant(v)
+			v = revised(v, "PROVISIONAL", 8, 10, 14) // below MinQual, above RetractQual
+			alerts = append(alerts, tr.Variant(v)...)
+			v = revised(v, "PROVISIONAL", 5, 10, 15)
+			return append(alerts, tr.Variant(v)...)
+		}, []string{"r allele PENDING>DETECTED", "r allele DETECTED>SUSPECTED"}},
+		{"retracted", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 10, 12)
+			alerts := tr.Variant(v)
+			alerts = append(alerts, tr.Variant(revised(v, "RETRACTED", 2, 3, 12))...)
+			alerts = append(alerts, b.coverAll(tr, 40, 1)...)
+			return append(alerts, tr.RunEnd("run")...)
+		}, []string{"r allele PENDING>DETECTED", "r allele DETECTED>PENDING", "r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final"}},
+		{"filtered at the end", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 20, 22)
+			v.Call.Filters = []string{"StrandBias"}
+			return append(tr.Variant(v), append(b.coverAll(tr, 22, 1), tr.RunEnd("run")...)...)
+		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>NOT_CALLABLE final"}},
+		{"filter accepted", "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n  thresholds: {accept_filters: StrandBias}\n", func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 20, 22)
+			v.Call.Filters = []string{"StrandBias"}
+			return tr.Variant(v)
+		}, []string{"r allele PENDING>DETECTED"}},
+		{"called but the reads speak against it", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 8, 40)
+			v.Call.Filters = []string{"LowQual"}
+			return append(tr.Variant(v), append(b.coverAll(tr, 40, 1), tr.RunEnd("run")...)...)
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final"}},
+		{"an old revision and the same again", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 10, 12)
+			next := revised(v, "STABLE", 30, 12, 14)
+			alerts := tr.Variant(next)
+			alerts = append(alerts, tr.Variant(v)...)
+			return append(alerts, tr.Variant(next)...)
+		}, []string{"r allele PENDING>DETECTED"}},
+		{"another allele there", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			return tr.Variant(b.allele(t, 37589, "C", "G", 10, 12))
+		}, []string{}},
+		{"gene", gene, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			alerts := tr.Variant(b.allele(t, 37589, "C", "T", 17, 18))
+			alerts = append(alerts, tr.Variant(b.allele(t, 37588, "T", "C", 17, 18))...)
+			return append(alerts, tr.Variant(b.allele(t, 37742, "C", "T", 4, 5))...)
+		}, []string{"r allele PENDING>DETECTED", "r rule PENDING>DETECTED", "r allele PENDING>DETECTED", "r allele PENDING>SUSPECTED"}},
+		{"gene, one position uncovered", gene, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			alerts := b.coverAll(tr, 40, 1)
+			target := b.w.Targets()[0]
+			hole := covered(target.Start, target.End, 40, 2)
+			hole.Blocks = []watch.DepthBlock{{Start: target.Start, End: target.Start + 7, Depth: 40}, {Start: target.Start + 8, End: target.End, Depth: 40}}
+			alerts = append(alerts, tr.Coverage(hole)...)
+			return append(alerts, tr.RunEnd("run")...)
+		}, []string{"r rule PENDING>NEGATIVE", "r rule NEGATIVE>PENDING", "r rule PENDING>NOT_CALLABLE final"}},
+		{"two runs", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			first := covered(37588, 37589, 30, 1)
+			other := covered(37588, 37589, 31, 2)
+			other.Run = "other"
+			alerts := tr.Coverage(first)
+			alerts = append(alerts, tr.Coverage(other)...)
+			alerts = append(alerts, tr.RunEnd("run")...) // the other goes on
+			return append(alerts, tr.RunEnd("other")...)
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final"}},
+		{"amended after the end", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			alerts := append(b.coverAll(tr, 20, 1), tr.RunEnd("run")...)
+			return append(alerts, tr.Variant(revised(b.allele(t, 37589, "C", "T", 0, 0), "AMENDED", 30, 20, 22))...)
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final", "r allele NEGATIVE>DETECTED final"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := written(t, tt.rules)
+			require.Equal(t, tt.want, briefs(tt.play(b, b.w.NewTracker("s"))))
+		})
+	}
+}
+
+// TestMatching holds which alleles each way of writing a rule means.
+func TestMatching(t *testing.T) {
+	type edit struct {
+		pos      int
+		ref, alt string
+	}
+	e118k, other118, frame, stop := edit{37589, "C", "T"}, edit{37588, "T", "C"}, edit{37588, "TC", "T"}, edit{45352, "G", "A"}
+	silent := edit{37587, "C", "T"}
+	for _, tt := range []struct {
+		match string
+		yes   []edit
+		no    []edit
+	}{
+		{`{hgvs: "cI:p.Glu118Lys"}`, []edit{e118k}, []edit{other118, frame, stop}},
+		{`{hgvs: "lambdap88:p.(E118K)"}`, []edit{e118k}, []edit{other118}},
+		{`{hgvs: "lambdap88:p.Glu118fs"}`, []edit{frame}, []edit{e118k}},
+		{`{hgvs: "J02459.1:g.37589C>T"}`, []edit{e118k}, []edit{other118}},
+		{`{hgvs: "lambdap88:c.352G>A"}`, []edit{e118k}, []edit{other118}},
+		{`{hgvs: ["lambdap88:c.352G>A", "lambdap74:p.W56*"]}`, []edit{e118k, stop}, []edit{other118}},
+		{`{vrs: "ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH", region: "J02459.1:37589"}`, []edit{e118k}, []edit{other118, stop}},
+		{`{vcf: "J02459.1-37589-C-T"}`, []edit{e118k}, []edit{other118}},
+		{`{vcf: "J02459.1:37588:TCA:TTA"}`, []edit{e118k}, []edit{other118}},
+		{`{gene: cI}`, []edit{e118k, other118, frame, silent}, []edit{stop}},
+		{`{gene: cI, codon: 118}`, []edit{e118k, other118, frame}, []edit{{37742, "C", "T"}, stop}},
+		{`{gene: cI, codon: 60-70}`, []edit{{37742, "C", "T"}}, []edit{e118k}},
+		{`{gene: cI, codon: ["60-70", 118], consequence: [missense_variant, stop_gained]}`, []edit{{37742, "C", "T"}, e118k}, []edit{frame, silent}},
+		{`{gene: cI, consequence: missense_variant}`, []edit{e118k, other118}, []edit{silent, stop}},
+		{`{gene: [cI, S], impact: HIGH}`, []edit{stop, frame}, []edit{e118k, silent}},
+		{`{transcript: lambdap74, nmd: escaping}`, []edit{stop}, []edit{e118k}},
+		{`{transcript: lambdap74, nmd: predicted}`, nil, []edit{stop}},
+		{`{impact: [moderate, high]}`, []edit{e118k, stop, frame}, []edit{silent}},
+		{`{region: "J02459.1:37580-37600"}`, []edit{e118k, silent}, []edit{stop}},
+		{`{region: "J02459.1:37580-37600", impact: LOW}`, []edit{silent}, []edit{e118k}},
+		{`{region: "J02459.1:37588-37600", gene: cI}`, []edit{e118k}, []edit{silent, stop}},
+		{`{region: "J02459.1"}`, []edit{e118k, silent, stop}, nil},
+		{`{region: [ "J02459.1:1-100", "J02459.1:45,352"]}`, []edit{stop}, []edit{e118k}},
+	} {
+		t.Run(tt.match, func(t *testing.T) {
+			b := written(t, "- id: r\n  match: "+tt.match+"\n")
+			for _, e := range tt.yes {
+				require.True(t, b.w.Concerns(b.allele(t, e.pos, e.ref, e.alt, 1, 1)), "%v", e)
+			}
+			for _, e := range tt.no {
+				require.False(t, b.w.Concerns(b.allele(t, e.pos, e.ref, e.alt, 1, 1)), "%v", e)
+			}
+		})
+	}
+}
+
+// TestSpellingDoesNotMatter says that an indel is found however panel and caller
+// place it within its repeat.
+func TestSpellingDoesNotMatter(t *testing.T) {
+	g, _ := lambda(t)
+	seq := g.Contigs[0].Seq
+	at := bytes.Index(seq, []byte("GAAAAAAC"))
+	require.Positive(t, at)
+	left := fmt.Sprintf("J02459.1:%d:GA:G", at+1)
+	right := fmt.Sprintf("J02459.1:%d:AC:C", at+7)
+	for _, match := range []string{
+		"{vcf: \"" + left + "\"}", "{vcf: \"" + right + "\"}",
+		fmt.Sprintf("{region: \"J02459.1:%d\"}", at+3), fmt.Sprintf("{hgvs: \"J02459.1:g.%ddel\"}", at+4),
+	} {
+		b := written(t, "- id: r\n  match: "+match+"\n")
+		require.True(t, b.w.Concerns(b.allele(t, at+1, "GA", "G", 1, 1)), match)
+		require.True(t, b.w.Concerns(b.allele(t, at+7, "AC", "C", 1, 1)), match)
+	}
+}
+
+// observation is one call of a tracker.
+type observation func(tr *watch.Tracker) []watch.Alert
+
+// TestFinalAlertsAreAFunctionOfTheEvidence plays the same observations in many
+// orders, with repetitions, and ends of runs in between: the last alert of
+// every key is the same but for its revision and what was before.
+func TestFinalAlertsAreAFunctionOfTheEvidence(t *testing.T) {
+	b := newBench(t, filepath.Join("testdata", "lambda", "panel.yaml"))
+	rng := rand.New(rand.NewPCG(7, 11))
+	for range 40 {
+		runs := []string{"run", "second"}[:1+rng.IntN(2)]
+		all := b.evidence(t, rng, runs)
+		for _, run := range runs {
+			all = append(all, func(tr *watch.Tracker) []watch.Alert { return tr.RunEnd(run) })
+		}
+		var want map[string]string
+		for range 6 {
+			got := play(t, b.w, rng, all)
+			if want == nil {
+				want = got
+			}
+			require.Equal(t, want, got)
+		}
+	}
+}
+
+// evidence is a random set of observations in several revisions.
+func (b *bench) evidence(t *testing.T, rng *rand.Rand, runs []string) []observation {
+	var all []observation
+	run := func() string { return runs[rng.IntN(len(runs))] }
+	for _, e := range []struct {
+		pos      int
+		ref, alt string
+	}{{37589, "C", "T"}, {37588, "T", "C"}, {37742, "C", "T"}, {43082, "G", "A"}, {45352, "G", "A"}, {45353, "G", "A"}, {45300, "T", "TA"}} {
+		if string(b.g.Contigs[0].Seq[e.pos-1:e.pos-1+len(e.ref)]) != e.ref {
+			continue
+		}
+		v := b.allele(t, e.pos, e.ref, e.alt, 0, 0)
+		for range rng.IntN(4) {
+			depth := uint32(rng.IntN(40))
+			status := []string{"PROVISIONAL", "STABLE", "FINAL", "RETRACTED"}[rng.IntN(4)]
+			v = revised(v, status, 40*rng.Float64(), uint32(rng.IntN(int(depth)+1)), depth)
+			v.Run = run()
+			v.Call.Filters = [][]string{nil, {"LowQual"}, {"StrandBias"}}[rng.IntN(3)]
+			next := v
+			all = append(all, func(tr *watch.Tracker) []watch.Alert { return tr.Variant(next) })
+		}
+	}
+	for _, target := range b.w.Targets() {
+		mid := (target.Start + target.End) / 2
+		for i, part := range []watch.Target{{Start: target.Start, End: mid}, {Start: mid, End: target.End}} {
+			if part.Start == part.End || i == 1 && rng.IntN(8) == 0 {
+				continue
+			}
+			for revision := range rng.Uint64N(4) {
+				c := covered(part.Start, part.End, rng.IntN(50), revision+1)
+				c.Run = run()
+				all = append(all, func(tr *watch.Tracker) []watch.Alert { return tr.Coverage(c) })
+			}
+		}
+	}
+	return all
+}
+
+// play gives a tracker the observations in random order, some of them twice, and
+// returns the last alert of every key.
+func play(t *testing.T, w *watch.Watch, rng *rand.Rand, all []observation) map[string]string {
+	all = slices.Clone(all)
+	for range rng.IntN(len(all)) {
+		all = append(all, all[rng.IntN(len(all))])
+	}
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	tr := w.NewTracker("s")
+	last, revision, state := map[string]string{}, map[string]uint64{}, map[string]watch.State{}
+	ids := map[string]bool{}
+	for _, o := range all {
+		for _, a := range o(tr) {
+			require.Equal(t, revision[a.Key()]+1, a.Revision, "revisions go on without gaps")
+			require.False(t, ids[a.ID], "ids are of one revision")
+			before := state[a.Key()]
+			if before == "" {
+				before = watch.Pending
+			}
+			require.Equal(t, before, a.Previous)
+			revision[a.Key()], state[a.Key()], ids[a.ID] = a.Revision, a.State, true
+			key := a.Key()
+			a.Revision, a.Previous, a.ID = 0, "", ""
+			doc, err := a.JSON()
+			require.NoError(t, err)
+			last[key] = string(doc)
+		}
+	}
+	for key, doc := range last {
+		require.Contains(t, doc, `"final":true`, key)
+	}
+	return last
+}
+
+// TestReplayGivesTheSameAlerts says that a tracker is a function of its calls:
+// what is delivered again after a crash has the same ids.
+func TestReplayGivesTheSameAlerts(t *testing.T) {
+	b := newBench(t, filepath.Join("testdata", "lambda", "panel.yaml"))
+	rng := rand.New(rand.NewPCG(3, 5))
+	all := b.evidence(t, rng, []string{"run"})
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	var runs [2][]watch.Alert
+	for i := range runs {
+		tr := b.w.NewTracker("s")
+		for _, o := range all {
+			runs[i] = append(runs[i], o(tr)...)
+		}
+		runs[i] = append(runs[i], tr.RunEnd("run")...)
+	}
+	require.NotEmpty(t, runs[0])
+	require.Equal(t, runs[0], runs[1])
 }
