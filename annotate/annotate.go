@@ -85,8 +85,18 @@ const maxAllele = 1 << 20
 type Annotator struct {
 	genome               *genome.Genome
 	model                *Model
+	places               map[string]*place
 	upstream, downstream int
 	pick                 Pick
+	preferences          preferences
+}
+
+// place is what there is to know about a contig.
+type place struct {
+	contig        *genome.Contig
+	track         *track           // nil if it has no transcripts
+	regulation    *regulatoryTrack // nil if it has no regulatory features
+	mitochondrial bool
 }
 
 // New is an Annotator for a gene model read with the same genome. Without a model (nil) every variant is intergenic.
@@ -94,7 +104,13 @@ func New(g *genome.Genome, m *Model) *Annotator {
 	if m == nil {
 		m = &Model{}
 	}
-	return &Annotator{genome: g, model: m, upstream: DefaultDistance, downstream: DefaultDistance}
+	m.number()
+	a := &Annotator{genome: g, model: m, places: make(map[string]*place, len(g.Contigs)), upstream: DefaultDistance, downstream: DefaultDistance}
+	for _, c := range g.Contigs {
+		a.places[c.Name] = &place{contig: c, track: m.contigs[c], regulation: m.regulation[c], mitochondrial: m.mitochondrial(c)}
+	}
+	a.preferences = m.preferences(&a.pick)
+	return a
 }
 
 // WithDistance is a copy of a with other distances up to which variants beside a transcript are reported with it.
@@ -108,6 +124,7 @@ func (a *Annotator) WithDistance(upstream, downstream int) *Annotator {
 func (a *Annotator) WithPick(p Pick) *Annotator {
 	b := *a
 	b.pick = p
+	b.preferences = a.model.preferences(&b.pick)
 	return &b
 }
 
@@ -115,11 +132,12 @@ func (a *Annotator) WithPick(p Pick) *Annotator {
 // in VCF (any letter case, with or without shared flanks) and ref must be what the contig has there. The result
 // depends on the change alone, not on its spelling, but for Consequence.Allele.
 func (a *Annotator) Annotate(contig string, pos1 int, ref, alt string) (Annotation, error) {
-	v, err := a.variant(contig, pos1, ref, alt)
+	var w workspace
+	v, err := a.variant(&w, contig, pos1, ref, alt)
 	if err != nil {
 		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
 	}
-	return a.annotate(v, alleleName(ref, alt)), nil
+	return a.annotate(&w, v, alleleName(ref, alt)), nil
 }
 
 // clip shortens an allele for an error message.
@@ -142,15 +160,14 @@ func alleleName(ref, alt string) string {
 }
 
 // variant checks and normalises.
-func (a *Annotator) variant(contig string, pos1 int, ref, alt string) (*variant, error) {
-	c := a.genome.Contig(contig)
-	if c == nil {
+func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt string) (*variant, error) {
+	at := a.places[contig]
+	if at == nil {
 		return nil, fmt.Errorf("contig %q is not in the reference", contig)
 	}
-	for _, s := range []string{ref, alt} {
-		if len(s) > maxAllele {
-			return nil, fmt.Errorf("allele of %d bases: %w of at most %d", len(s), ErrUnsupportedAllele, maxAllele)
-		}
+	c := at.contig
+	if n := max(len(ref), len(alt)); n > maxAllele {
+		return nil, fmt.Errorf("allele of %d bases: %w of at most %d", n, ErrUnsupportedAllele, maxAllele)
 	}
 	ref, alt = strings.ToUpper(ref), strings.ToUpper(alt)
 	for i := range len(alt) {
@@ -162,14 +179,15 @@ func (a *Annotator) variant(contig string, pos1 int, ref, alt string) (*variant,
 	if pos < 0 || pos > len(c.Seq) || len(ref) > len(c.Seq)-pos {
 		return nil, fmt.Errorf("reaches outside the contig of %d bases", len(c.Seq))
 	}
-	if got := string(c.Seq[pos : pos+len(ref)]); got != ref {
-		return nil, fmt.Errorf("REF is %s, but the reference has %s there", clip(ref), clip(got))
+	if got := c.Seq[pos : pos+len(ref)]; string(got) != ref {
+		return nil, fmt.Errorf("REF is %s, but the reference has %s there", clip(ref), clip(string(got)))
 	}
 	if ref == alt {
 		return nil, errors.New("REF and ALT are equal")
 	}
 	left := vrs.Edit{Start: pos, Ref: ref, Alt: alt}.Left(c.Seq)
-	v := &variant{contig: c, start: left.Start, end: left.End(), ref: left.Ref, alt: left.Alt, mitochondrial: a.model.mitochondrial(c)}
+	v := take(&w.variants)
+	*v = variant{contig: c, start: left.Start, end: left.End(), ref: left.Ref, alt: left.Alt, mitochondrial: at.mitochondrial, place: at}
 	if v.ref == "" || v.alt == "" {
 		v.roll = left.Right(c.Seq).Start - left.Start
 	}
@@ -185,8 +203,8 @@ func (a *Annotator) variant(contig string, pos1 int, ref, alt string) (*variant,
 func isNucleotide(c byte) bool { return c == 'N' || complement[c] != 'N' }
 
 // annotate makes the annotation of v, the one alternate allele of its record.
-func (a *Annotator) annotate(v *variant, allele string) Annotation {
-	all := candidates{a.effects(v)}
+func (a *Annotator) annotate(w *workspace, v *variant, allele string) Annotation {
+	all := candidates{a.effects(w, v)}
 	a.pick.choose(all)
 	return v.annotation(all[0], allele)
 }
@@ -213,54 +231,112 @@ func (v *variant) annotation(effects []*effect, allele string) Annotation {
 }
 
 // effects are the effects on all features in reach in their order of relevance, or that there are none: at least one.
-func (a *Annotator) effects(v *variant) []*effect {
-	var effects []effect
-	if track := a.model.contigs[v.contig]; track != nil {
-		var near [32]sighting
-		seen := track.sightings(near[:0], v, max(a.upstream, a.downstream))
-		effects = make([]effect, 0, len(seen)+1)
-		for _, s := range seen {
-			if e := s.v.effectOn(s.t, a.upstream, a.downstream); e.terms != 0 {
-				e.seen = s.v
-				effects = append(effects, e)
+func (a *Annotator) effects(w *workspace, v *variant) []*effect {
+	begun := len(w.order)
+	if track := v.place.track; track != nil {
+		w.seen = track.sightings(w.seen[:0], v, max(a.upstream, a.downstream))
+		for _, s := range w.seen {
+			e := take(&w.effects)
+			s.v.effectOn(w, e, s.t, a.upstream, a.downstream)
+			if e.terms == 0 {
+				w.effects = w.effects[:len(w.effects)-1]
+				continue
 			}
+			e.seen = s.v
+			e.relevance = s.t.relevance(e)
+			e.preference = a.preferences.of(e)
+			w.order = append(w.order, e)
 		}
 	}
-	beside := len(effects) == 0
-	if track := a.model.regulation[v.contig]; track != nil {
-		effects = v.regulatoryEffects(effects, track)
+	beside := len(w.order) == begun
+	if v.place.regulation != nil {
+		var few [8]effect
+		for _, e := range v.regulatoryEffects(few[:0], v.place.regulation) {
+			x := take(&w.effects)
+			*x = e
+			w.order = append(w.order, x)
+		}
 	}
 	if beside {
-		effects = append(effects, effect{terms: 1 << intergenic})
+		e := take(&w.effects)
+		e.terms = 1 << intergenic
+		w.order = append(w.order, e)
 	}
-	order := make([]*effect, len(effects))
-	for i := range order {
-		order[i] = &effects[i]
-	}
-	slices.SortFunc(order, (*effect).compare)
+	order := w.order[begun:len(w.order):len(w.order)]
+	sortEffects(order)
 	return order
+}
+
+// sortEffects orders effects by relevance.
+func sortEffects(order []*effect) {
+	if len(order) > 32 {
+		slices.SortFunc(order, (*effect).compare)
+		return
+	}
+	for i := 1; i < len(order); i++ {
+		e, j := order[i], i
+		for ; j > 0 && e.compare(order[j-1]) < 0; j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = e
+	}
+}
+
+// The parts of relevance, in bits: it orders effects on transcripts by the severity of the worst term, the class of the
+// transcript, its distance, and its rank among all transcripts.
+const (
+	rankBits     = 28
+	distanceBits = 24
+	classBits    = 4
+)
+
+// maxDistance is the greatest distance that relevance can tell from others.
+const maxDistance = 1<<distanceBits - 1
+
+// relevance is e's place in the order of effects on transcripts.
+func (t *transcript) relevance(e *effect) uint64 {
+	r := uint64(e.terms.worst())<<classBits | uint64(t.class)
+	r = r<<distanceBits | uint64(min(e.distance, maxDistance))
+	return r<<rankBits | uint64(t.rank)
+}
+
+// number gives the model's transcripts their numbers, classes and ranks.
+func (m *Model) number() {
+	m.numbered.Do(func() {
+		all := make([]*transcript, 0, m.count)
+		for _, k := range m.contigs {
+			all = append(all, k.transcripts...)
+		}
+		slices.SortFunc(all, func(s, t *transcript) int {
+			return cmp.Or(
+				cmp.Compare(t.cdsLen, s.cdsLen),
+				cmp.Compare(s.id, t.id),
+				cmp.Compare(s.start, t.start),
+				cmp.Compare(s.line, t.line),
+			)
+		})
+		for i, t := range all {
+			t.rank = uint32(i)
+			for _, yes := range []bool{t.maneSelect, t.manePlus, t.canonical, t.biotype == "protein_coding"} {
+				t.class <<= 1
+				if !yes {
+					t.class++
+				}
+			}
+		}
+		m.ranked = all
+	})
 }
 
 // compare orders effects by relevance.
 func (e *effect) compare(f *effect) int {
+	if e.t != nil && f.t != nil {
+		return cmp.Compare(e.relevance, f.relevance)
+	}
 	if c := cmp.Compare(e.terms.worst(), f.terms.worst()); c != 0 {
 		return c
 	}
-	s, t := e.t, f.t
-	if s == nil || t == nil {
-		return e.compareRegulatory(f)
-	}
-	return cmp.Or(
-		yesFirst(s.maneSelect, t.maneSelect),
-		yesFirst(s.manePlus, t.manePlus),
-		yesFirst(s.canonical, t.canonical),
-		yesFirst(s.biotype == "protein_coding", t.biotype == "protein_coding"),
-		cmp.Compare(e.distance, f.distance),
-		cmp.Compare(t.cdsLen, s.cdsLen),
-		cmp.Compare(s.id, t.id),
-		cmp.Compare(s.start, t.start),
-		cmp.Compare(s.line, t.line),
-	)
+	return e.compareRegulatory(f)
 }
 
 // compareRegulatory is compare for effects of which at least one is on no transcript.

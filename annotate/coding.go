@@ -1,9 +1,13 @@
 package annotate
 
-import "strings"
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
 
 // coding adds the terms of the coding sequence.
-func (e *effect) coding(v *variant, inExon, frameIntron bool) {
+func (e *effect) coding(w *workspace, v *variant, inExon, frameIntron bool) {
 	t := e.t
 	lo, hi := t.codingOverlap(v)
 	if lo < 0 {
@@ -22,7 +26,8 @@ func (e *effect) coding(v *variant, inExon, frameIntron bool) {
 		alt = reverseComplement(alt)
 	}
 	e.cdsFrom, e.cdsTo, alt = t.slipped(v, e.cdsFrom, e.cdsTo, alt)
-	e.codon = t.codonChange(e.cdsFrom, e.cdsTo, alt)
+	e.codon = take(&w.codons)
+	t.codonChange(e.codon, e.cdsFrom, e.cdsTo, alt)
 	e.peptideTerms(v, alt)
 }
 
@@ -54,6 +59,16 @@ func (t *transcript) codingOverlap(v *variant) (lo, hi int) {
 	return lo, hi
 }
 
+// readsTwice says whether v changes bases that the coding sequence has twice.
+func (t *transcript) readsTwice(v *variant) bool {
+	for i := 1; i < len(t.cds); i++ {
+		if start, end := max(t.cds[i-1].start, t.cds[i].start), min(t.cds[i-1].end, t.cds[i].end); start < end && v.overlaps(start, end) {
+			return true
+		}
+	}
+	return false
+}
+
 // slipped widens a substitution of a base that the coding sequence has twice, where the ribosome slips back, to
 // both of its copies.
 func (t *transcript) slipped(v *variant, from, to int, alt string) (int, int, string) {
@@ -61,7 +76,7 @@ func (t *transcript) slipped(v *variant, from, to int, alt string) (int, int, st
 		return from, to, alt
 	}
 	lo, hi := t.codingOverlap(v)
-	if lo == from && hi == to {
+	if !t.readsTwice(v) {
 		return from, to, alt
 	}
 	changed := append([]byte(nil), t.coding()[lo:hi]...)
@@ -123,42 +138,65 @@ func (e *effect) inIntron(v *variant, first bool) bool {
 // right before what follows v: then translation starts as before. If the length does not change it is enough that
 // the new first codon is a start codon.
 func (t *transcript) startKept(v *variant, hi int, lengthChanges bool) bool {
-	cds := t.coding()
-	before := func(i int) byte { // i-th base before the end of the change, from 0, in transcript direction
+	cds, now := t.coding(), t.upTo(v, hi)
+	if len(now) < hi {
+		return false
+	}
+	if lengthChanges {
+		return bytes.Equal(now, cds[:hi])
+	}
+	var codon [3]byte
+	copy(codon[copy(codon[:], now):], cds[min(hi, 3):])
+	return isCodon(t.code.starts, codon[0], codon[1], codon[2])
+}
+
+// upTo are the n bases of the changed transcript that end with v; before the transcript, the contig's bases count.
+// There are fewer where the contig begins.
+func (t *transcript) upTo(v *variant, n int) []byte {
+	var buf [64]byte
+	b := buf[:0] // from the last to the first
+	for i := len(v.alt) - 1; i >= 0 && len(b) < n; i-- {
 		if t.forward {
-			if i < len(v.alt) {
-				return v.alt[len(v.alt)-1-i]
-			}
-			if p := v.start - 1 - (i - len(v.alt)); p >= 0 {
-				return t.contig.Seq[p]
-			}
-			return 0
-		}
-		if i < len(v.alt) {
-			return complement[v.alt[i]]
-		}
-		if p := v.end + (i - len(v.alt)); p < len(t.contig.Seq) {
-			return complement[t.contig.Seq[p]]
-		}
-		return 0
-	}
-	if !lengthChanges {
-		var codon [3]byte
-		for i := range codon {
-			if i < hi {
-				codon[i] = before(hi - 1 - i)
-			} else {
-				codon[i] = cds[i]
-			}
-		}
-		return isCodon(t.code.starts, codon[0], codon[1], codon[2])
-	}
-	for i := range hi {
-		if before(hi-1-i) != cds[i] {
-			return false
+			b = append(b, v.alt[i])
+		} else {
+			b = append(b, complement[v.alt[len(v.alt)-1-i]])
 		}
 	}
-	return true
+	p := v.start - 1
+	if !t.forward {
+		p = v.end
+	}
+	for ; len(b) < n && p >= 0 && p < len(t.contig.Seq); p = t.before(p) {
+		if p = t.exonicBefore(p); t.forward {
+			b = append(b, t.contig.Seq[p])
+		} else {
+			b = append(b, complement[t.contig.Seq[p]])
+		}
+	}
+	slices.Reverse(b)
+	return b
+}
+
+// before is the neighbour of base p of the contig in the direction of the transcript's start.
+func (t *transcript) before(p int) int {
+	if t.forward {
+		return p - 1
+	}
+	return p + 1
+}
+
+// exonicBefore is p, or, where p lies in an intron, the last base of the exon before it.
+func (t *transcript) exonicBefore(p int) int {
+	for i := 1; i < len(t.exons); i++ {
+		x, next := t.exons[i-1], t.exons[i]
+		if t.forward && p >= x.end && p < next.start {
+			return x.end - 1
+		}
+		if !t.forward && p < x.start && p >= next.end {
+			return x.start
+		}
+	}
+	return p
 }
 
 // stopKept says whether, after a change from coding offset lo to somewhere behind the coding sequence, the last
@@ -184,10 +222,10 @@ func (t *transcript) stopKept(v *variant, lo int) bool {
 	return t.code.amino(codon[0], codon[1], codon[2]) == '*'
 }
 
-// codonChange is the change of codons when the coding bases [from,to) become alt.
-func (t *transcript) codonChange(from, to int, alt string) *codonChange {
+// codonChange sets c to the change of codons when the coding bases [from,to) become alt.
+func (t *transcript) codonChange(c *codonChange, from, to int, alt string) {
 	cds := t.coding()
-	c := &codonChange{first: from / 3, lead: from % 3, refLen: to - from, altLen: len(alt)}
+	*c = codonChange{first: from / 3, lead: from % 3, refLen: to - from, altLen: len(alt)}
 	begin := 3 * c.first
 	end := begin
 	if to > from || c.lead > 0 {
@@ -197,7 +235,6 @@ func (t *transcript) codonChange(from, to int, alt string) *codonChange {
 	c.alt = c.ref[:c.lead] + alt + c.ref[to-begin:]
 	c.refPep = t.translateRef(c.first, c.ref)
 	c.altPep = t.translateAlt(c, end)
-	return c
 }
 
 // translateRef translates codons of the unchanged sequence, the first of which has the given index.

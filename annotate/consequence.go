@@ -10,6 +10,7 @@ type variant struct {
 	roll       int    // by how many bases it can move right without changing the result
 	// mitochondrial says that the contig is a mitochondrial genome.
 	mitochondrial bool
+	place         *place
 
 	// Of structural variants only, which have no ref and alt:
 	kind    svKind
@@ -84,6 +85,9 @@ type effect struct {
 	whole    bool // the transcript is untouched, or concerned as a whole: positions in it say nothing
 	picked   bool
 
+	relevance  uint64 // of an effect on a transcript, its place among others: the lower, the earlier
+	preference uint64 // its place in the order that picks one: the lower, the better
+
 	exonFirst, exonLast     int // numbers of the exons touched, from 1; 0 if none
 	intronFirst, intronLast int
 
@@ -106,34 +110,34 @@ type codonChange struct {
 }
 
 // effectOn decides what v does to t; reach is the distance up to which the neighbourhood of a gene counts.
-func (v *variant) effectOn(t *transcript, upstream, downstream int) effect {
-	e := effect{t: t, cdnaFrom: -1, cdnaTo: -1, cdsFrom: -1, cdsTo: -1}
-	if v.start <= t.start && v.end >= t.end && v.loss() {
-		e.terms.add(transcriptAblation)
-		e.whole = true
-		return e
-	}
+// e is a zero value, and keeps what it takes from w.
+func (v *variant) effectOn(w *workspace, e *effect, t *transcript, upstream, downstream int) {
+	e.t, e.cdnaFrom, e.cdnaTo, e.cdsFrom, e.cdsTo = t, -1, -1, -1, -1
 	if !v.overlaps(t.start, t.end) {
 		e.outside(v, upstream, downstream)
 		e.whole = true
-		return e
-	}
-	if v.kind != svNone {
-		e.structural(v)
-		return e
+		return
 	}
 	v = v.placed(t)
+	switch {
+	case v.start <= t.start && v.end >= t.end && v.loss():
+		e.terms.add(transcriptAblation)
+		e.whole = true
+		return
+	case v.kind != svNone:
+		e.structural(v)
+		return
+	}
 	inExon := e.exons(v)
 	splice := e.introns(v)
 	e.cdnaFrom, e.cdnaTo = t.span(t.exons, v.start, v.end)
 	if t.cds == nil {
 		e.nonCoding(v, inExon)
 	} else {
-		e.coding(v, inExon, splice.frameIntron)
+		e.coding(w, v, inExon, splice.frameIntron)
 		e.untranslated(v, inExon || splice.frameIntron)
 	}
 	e.finish()
-	return e
 }
 
 // nonCoding adds the terms of a transcript that is not translated.

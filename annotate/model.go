@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"sort"
+	"sync"
 
 	"github.com/porestream/porestream/genome"
 )
@@ -14,6 +15,9 @@ type Model struct {
 	contigs    map[*genome.Contig]*track
 	regulation map[*genome.Contig]*regulatoryTrack
 	count      int
+
+	numbered sync.Once
+	ranked   []*transcript // by rank
 }
 
 // Transcripts is the number of transcripts, coding and not.

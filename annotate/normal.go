@@ -159,7 +159,7 @@ func (n *Normalizer) resolve(on *numbering, a hgvs.Allele) (resolved, error) {
 		c := resolvedChange{edit: e}
 		if e.Ref != e.Alt {
 			var err error
-			if c.v, err = n.a.variant(on.contig.Name, e.Start+1, e.Ref, e.Alt); err != nil {
+			if c.v, err = n.a.variant(new(workspace), on.contig.Name, e.Start+1, e.Ref, e.Alt); err != nil {
 				return r, err
 			}
 		}
@@ -314,7 +314,7 @@ func (n *Normalizer) relevant(alleles []resolved) *transcript {
 			if c.v == nil {
 				continue
 			}
-			for _, e := range n.a.effects(c.v) {
+			for _, e := range n.a.effects(new(workspace), c.v) {
 				if e.predicted() != "" {
 					return e.t
 				}
@@ -348,7 +348,8 @@ func (t *transcript) proteinChanges(changes []resolvedChange) []string {
 		if c.v == nil {
 			continue
 		}
-		e := c.v.effectOn(t, 0, 0)
+		var e effect
+		c.v.effectOn(new(workspace), &e, t, 0, 0)
 		if open != nil && e.codon != nil && open.goesOn(&e) {
 			open.append(&e)
 			continue
@@ -373,7 +374,8 @@ func (e *effect) goesOn(f *effect) bool {
 func (e *effect) append(f *effect) {
 	alt := e.codon.inserted() + string(e.t.coding()[e.cdsTo:f.cdsFrom]) + f.codon.inserted()
 	e.cdsTo = f.cdsTo
-	e.codon = e.t.codonChange(e.cdsFrom, e.cdsTo, alt)
+	e.codon = new(codonChange)
+	e.t.codonChange(e.codon, e.cdsFrom, e.cdsTo, alt)
 	e.lostStart = e.lostStart || f.lostStart
 	e.terms &^= 1 << startRetained
 }

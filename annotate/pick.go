@@ -3,6 +3,7 @@ package annotate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,14 +147,69 @@ func (l *labels) apprisGrade() int {
 	return n
 }
 
-// better says whether e comes before f by the order of criteria.
-func (e *effect) better(f *effect, order []PickCriterion) bool {
-	for _, c := range order {
-		if x, y := e.score(c), f.score(c); x != y {
-			return x < y
+// scoreBits are how many bits the scores of the criteria take.
+var scoreBits = map[PickCriterion]int{
+	ByMANESelect: 1, ByMANEPlusClinical: 1, ByCanonical: 1, ByAPPRIS: 7, ByTSL: 7, ByBiotype: 1, ByCCDS: 1, ByRank: 6,
+	ByLength: 31, ByEnsembl: 1, ByRefSeq: 1,
+}
+
+// preferences holds what speaks for each transcript in the order of the criteria, so that two effects are compared by
+// comparing two numbers.
+type preferences struct {
+	order       []PickCriterion
+	rankAt      int      // where the severity of the worst term stands, in bits; -1 if it does not count
+	withoutRank []uint64 // by the transcript's rank in the model; the severity is zero
+}
+
+// preferences are the preferences of p for m's transcripts.
+func (m *Model) preferences(p *Pick) preferences {
+	f := preferences{order: p.order(), rankAt: -1}
+	if i := slices.Index(f.order, ByRank); i >= 0 {
+		f.rankAt = 0
+		for _, later := range f.order[i+1:] {
+			f.rankAt += scoreBits[later]
 		}
 	}
-	return false
+	f.withoutRank = make([]uint64, len(m.ranked))
+	for i, t := range m.ranked {
+		f.withoutRank[i] = f.pack(&effect{t: t, terms: 1})
+	}
+	return f
+}
+
+// order are the criteria by which p chooses.
+func (p *Pick) order() []PickCriterion {
+	switch {
+	case p.Mode == MostSevereOnly:
+		return []PickCriterion{ByRank}
+	case len(p.Order) == 0:
+		return defaultPickOrder
+	}
+	return p.Order
+}
+
+// pack makes one number of e's scores.
+func (f *preferences) pack(e *effect) uint64 {
+	var n uint64
+	for _, c := range f.order {
+		score := e.score(c)
+		if c == ByLength {
+			score += math.MaxInt32
+		}
+		n = n<<scoreBits[c] | uint64(score)
+	}
+	return n
+}
+
+// of is e's preference: the lower, the better.
+func (f *preferences) of(e *effect) uint64 {
+	if e.t == nil {
+		return f.pack(e)
+	}
+	if f.rankAt < 0 {
+		return f.withoutRank[e.t.rank]
+	}
+	return f.withoutRank[e.t.rank] | uint64(e.terms.worst())<<f.rankAt
 }
 
 // candidates are the effects of the alternate alleles of a record, in order of relevance for each allele.
@@ -161,25 +217,19 @@ type candidates [][]*effect
 
 // choose marks the effects that p is about, and those to leave out.
 func (p *Pick) choose(all candidates) {
-	order := p.Order
-	if len(order) == 0 {
-		order = defaultPickOrder
-	}
 	switch p.Mode {
 	case FlagPickAllele, PickAllele:
 		for i := range all {
-			all[i : i+1].best(order)
+			all[i : i+1].best()
 		}
-	case FlagPick, PickRecord:
-		all.best(order)
+	case FlagPick, PickRecord, MostSevereOnly:
+		all.best()
 	case FlagPickAlleleGene, PickAlleleGene:
 		for i := range all {
-			all[i : i+1].bestOfGenes(order)
+			all[i : i+1].bestOfGenes()
 		}
 	case PickGene:
-		all.bestOfGenes(order)
-	case MostSevereOnly:
-		all.best([]PickCriterion{ByRank})
+		all.bestOfGenes()
 	}
 	if p.Mode < PickRecord {
 		return
@@ -193,11 +243,11 @@ func (p *Pick) choose(all candidates) {
 }
 
 // best marks the best of all effects.
-func (all candidates) best(order []PickCriterion) {
+func (all candidates) best() {
 	var best *effect
 	for i := range all {
 		for _, e := range all[i] {
-			if best == nil || e.better(best, order) {
+			if best == nil || e.preference < best.preference {
 				best = e
 			}
 		}
@@ -208,13 +258,13 @@ func (all candidates) best(order []PickCriterion) {
 }
 
 // bestOfGenes marks the best effect for each gene, and those on features without a gene.
-func (all candidates) bestOfGenes(order []PickCriterion) {
+func (all candidates) bestOfGenes() {
 	genes := map[*gene]*effect{}
 	for i := range all {
 		for _, e := range all[i] {
 			if e.t == nil {
 				e.picked = true
-			} else if best := genes[e.t.gene]; best == nil || e.better(best, order) {
+			} else if best := genes[e.t.gene]; best == nil || e.preference < best.preference {
 				genes[e.t.gene] = e
 			}
 		}

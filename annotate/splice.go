@@ -63,8 +63,9 @@ func (s *spliceEffect) at(forward bool, start, end, from, to int) {
 		return from < b && to > a
 	}
 	// donorIn and acceptorIn test bases first to last of the intron, counted from 1 at its own edge.
-	fromStart := func(first, last int) bool { return in(start+first-1, start+last) }
-	fromEnd := func(first, last int) bool { return in(end-last, end-first+1) }
+	// In a short intron a window ends where the intron does.
+	fromStart := func(first, last int) bool { return in(start+first-1, min(start+last, end)) }
+	fromEnd := func(first, last int) bool { return in(max(end-last, start), end-first+1) }
 	donorIn, acceptorIn := fromStart, fromEnd
 	if !forward {
 		donorIn, acceptorIn = fromEnd, fromStart

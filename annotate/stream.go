@@ -52,6 +52,7 @@ type Rows struct {
 	own  []Field  // those of opts.Fields that it writes
 	keys []string // their names
 	alts []string
+	w    workspace
 }
 
 // Rows returns what annotates data lines.
@@ -148,8 +149,9 @@ func (r *Rows) each(row *vcf.Row, f func(alt string, v *variant, ann *Annotation
 	chrom, ref := string(row.Chrom), string(row.Ref)
 	r.alts = slices.AppendSeq(r.alts[:0], strings.SplitSeq(string(row.Alt), ","))
 	strip := sharesFirstBase(ref, r.alts)
+	r.w.reset()
 	for _, alt := range r.alts {
-		v, err := r.a.variant(chrom, row.Pos, ref, alt)
+		v, err := r.a.variant(&r.w, chrom, row.Pos, ref, alt)
 		if errors.Is(err, ErrUnsupportedAllele) {
 			r.Stats.Unsupported++
 			continue
@@ -161,7 +163,7 @@ func (r *Rows) each(row *vcf.Row, f func(alt string, v *variant, ann *Annotation
 		if strip {
 			name = dash(name[1:])
 		}
-		ann := r.a.annotate(v, name)
+		ann := r.a.annotate(&r.w, v, name)
 		if r.opts.Pick {
 			ann.Consequences = ann.Consequences[:1]
 		}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/porestream/porestream/genome"
 )
 
 // maxStructural bounds the bases that a structural variant may span, as VEP's --max_sv_size does: what is longer
@@ -121,43 +119,76 @@ type Allele struct {
 // variants. An allele whose consequence cannot be told is not an error of the record; a contig that is not known, a
 // place outside of it or another reference base there is.
 func (a *Annotator) AnnotateSite(dst []Allele, s *Site) ([]Allele, error) {
+	var w workspace
+	judged, err := a.judge(&w, nil, s)
+	if err != nil {
+		return dst, err
+	}
+	for i := range judged {
+		j := &judged[i]
+		allele := Allele{Alt: j.alt, Unsupported: j.unsupported, variant: j.v}
+		if j.effects != nil {
+			allele.Annotation = j.described().annotation(j.effects, j.name)
+		}
+		dst = append(dst, allele)
+	}
+	return dst, nil
+}
+
+// judged is what there is to say about one alternate allele of a Site.
+type judged struct {
+	alt         string // as in the record
+	name        string // as VEP names it
+	v           *variant
+	effects     []*effect // nil if there are none to tell
+	unsupported error
+}
+
+// described is the variant to describe; of an allele of an unknown type there is only the name.
+func (j *judged) described() *variant {
+	if j.v == nil {
+		return &variant{symbol: j.alt}
+	}
+	return j.v
+}
+
+// judge appends the alternate alleles of s with their effects to dst. They keep memory of w. The error is one of the
+// whole record.
+func (a *Annotator) judge(w *workspace, dst []judged, s *Site) ([]judged, error) {
 	first := len(dst)
-	var few [4][]*effect
-	all := candidates(few[:0])
 	for i, alt := range s.Alts {
-		v, err := a.alternate(s, i)
+		v, err := a.alternate(w, s, i)
 		if err != nil && !errors.Is(err, ErrUnsupportedAllele) {
 			return dst[:first], fmt.Errorf("annotating %s:%d %s>%s: %w", s.Contig, s.Pos, clip(s.Ref), clip(alt), err)
 		}
-		dst = append(dst, Allele{Alt: alt, Unsupported: err, variant: v})
+		dst = append(dst, judged{alt: alt, v: v, unsupported: err})
 		switch {
 		case v != nil:
-			all = append(all, a.effects(v))
+			w.all = append(w.all, a.effects(w, v))
 		case errors.Is(err, errUnknownType):
-			all = append(all, []*effect{{terms: 1 << sequenceVariant}})
+			e := &effect{terms: 1 << sequenceVariant}
+			e.preference = a.preferences.of(e)
+			w.all = append(w.all, []*effect{e})
 		default:
-			all = append(all, nil)
+			w.all = append(w.all, nil)
 		}
 	}
-	a.pick.choose(all)
+	a.pick.choose(w.all)
 	strip := sharedFirstBase(s.Ref, s.Alts)
-	for i, effects := range all {
-		allele := &dst[first+i]
-		v := allele.variant
-		if v == nil {
-			if effects == nil {
-				continue
-			}
-			v = &variant{symbol: allele.Alt}
-		}
-		name := v.symbol
-		if name == "" {
-			name = strings.ToUpper(allele.Alt)
+	for i, effects := range w.all {
+		j := &dst[first+i]
+		j.effects = effects
+		switch {
+		case j.v == nil:
+			j.name = j.alt
+		case j.v.symbol != "":
+			j.name = j.v.symbol
+		default:
+			j.name = strings.ToUpper(j.alt)
 			if strip {
-				name = dash(name[1:])
+				j.name = dash(j.name[1:])
 			}
 		}
-		allele.Annotation = v.annotation(effects, name)
 	}
 	return dst, nil
 }
@@ -192,15 +223,16 @@ func isSequence(alt string) bool {
 var errUnknownType = fmt.Errorf("symbolic type is not known: %w", ErrUnsupportedAllele)
 
 // alternate is alternate allele i of s. An error that wraps ErrUnsupportedAllele concerns the allele alone.
-func (a *Annotator) alternate(s *Site, i int) (*variant, error) {
+func (a *Annotator) alternate(w *workspace, s *Site, i int) (*variant, error) {
 	alt := s.Alts[i]
 	if isSequence(alt) {
-		return a.variant(s.Contig, s.Pos, s.Ref, alt)
+		return a.variant(w, s.Contig, s.Pos, s.Ref, alt)
 	}
-	c, err := a.checkSite(s)
+	at, err := a.checkSite(s)
 	if err != nil {
 		return nil, err
 	}
+	c := at.contig
 	unsupported := func(format string, args ...any) (*variant, error) {
 		return nil, fmt.Errorf(format+": %w", append(args, ErrUnsupportedAllele)...)
 	}
@@ -222,7 +254,8 @@ func (a *Annotator) alternate(s *Site, i int) (*variant, error) {
 	default:
 		return unsupported("%q is neither a sequence nor symbolic", clip(alt))
 	}
-	v := &variant{contig: c, kind: st.kind, symbol: st.name, precise: !s.Imprecise, mitochondrial: a.model.mitochondrial(c)}
+	v := take(&w.variants)
+	*v = variant{contig: c, kind: st.kind, symbol: st.name, precise: !s.Imprecise, mitochondrial: at.mitochondrial, place: at}
 	switch st.kind {
 	case svInsertion:
 		v.start, v.end = s.Pos, s.Pos
@@ -251,18 +284,19 @@ func (a *Annotator) alternate(s *Site, i int) (*variant, error) {
 
 // checkSite finds the contig and compares REF with it, where REF is known: programs that find structural variants
 // often write N.
-func (a *Annotator) checkSite(s *Site) (*genome.Contig, error) {
-	c := a.genome.Contig(s.Contig)
-	if c == nil {
+func (a *Annotator) checkSite(s *Site) (*place, error) {
+	at := a.places[s.Contig]
+	if at == nil {
 		return nil, fmt.Errorf("contig %q is not in the reference", s.Contig)
 	}
+	c := at.contig
 	// A structural variant before the first base stands at 0.
 	if s.Pos < 0 || s.Pos > len(c.Seq) {
 		return nil, fmt.Errorf("reaches outside the contig of %d bases", len(c.Seq))
 	}
 	ref := strings.ToUpper(s.Ref)
 	if s.Pos == 0 || strings.Trim(ref, "N") == "" {
-		return c, nil
+		return at, nil
 	}
 	if len(ref) > len(c.Seq)-(s.Pos-1) {
 		return nil, fmt.Errorf("reaches outside the contig of %d bases", len(c.Seq))
@@ -270,7 +304,7 @@ func (a *Annotator) checkSite(s *Site) (*genome.Contig, error) {
 	if got := string(c.Seq[s.Pos-1 : s.Pos-1+len(ref)]); got != ref {
 		return nil, fmt.Errorf("REF is %s, but the reference has %s there", clip(ref), clip(got))
 	}
-	return c, nil
+	return at, nil
 }
 
 // end is the last base of alternate allele i, counted from 1; 0 if neither END nor SVLEN tell it. END is the end of

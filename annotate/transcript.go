@@ -55,6 +55,9 @@ type transcript struct {
 	// mature are the mature microRNAs within a precursor, by position.
 	mature []Span
 
+	rank  uint32 // among all transcripts of the model: longest coding sequence, ID
+	class uint8  // a bit each for what it is not: MANE Select, MANE Plus Clinical, canonical, protein-coding
+
 	once       sync.Once
 	codingSeq  []byte
 	startCodon bool // the coding sequence is complete at its start and begins with a start codon

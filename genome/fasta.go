@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -17,6 +18,9 @@ import (
 const (
 	// maxContig is the longest sequence that positions in VCF and BAM, signed 32-bit, can address.
 	maxContig = math.MaxInt32
+	// maxRoom bounds what is set aside for a file by its size: more than the largest genomes of interest need, and what
+	// is larger may be something else.
+	maxRoom = 8 << 30
 	// maxHeader bounds a header line; real ones are a few hundred bytes.
 	maxHeader = 64 << 10
 )
@@ -37,7 +41,11 @@ func Load(path string) (*Genome, error) {
 		return nil, fmt.Errorf("reading reference: %w", err)
 	}
 	defer f.Close()
-	g, err := Read(f)
+	size := 0
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= maxRoom {
+		size = int(info.Size())
+	}
+	g, err := read(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("reading reference %s: %w", path, err)
 	}
@@ -45,7 +53,11 @@ func Load(path string) (*Genome, error) {
 }
 
 // Read is Load for a stream.
-func Read(r io.Reader) (*Genome, error) {
+func Read(r io.Reader) (*Genome, error) { return read(r, 0) }
+
+// read is Read. size is the number of bytes to come, or 0 if it is not known: what is known to fit is not copied as
+// it grows, which takes most of the time.
+func read(r io.Reader, size int) (*Genome, error) {
 	br := bufio.NewReaderSize(r, 256<<10)
 	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		gz, err := gzip.NewReader(br)
@@ -53,9 +65,9 @@ func Read(r io.Reader) (*Genome, error) {
 			return nil, fmt.Errorf("decompressing: %w", err)
 		}
 		defer gz.Close()
-		br = bufio.NewReaderSize(gz, 256<<10)
+		br, size = bufio.NewReaderSize(gz, 256<<10), 0
 	}
-	p := parser{g: &Genome{byName: map[string]*Contig{}}, line: 1}
+	p := parser{room: make([]byte, 0, size), g: &Genome{byName: map[string]*Contig{}}, line: 1}
 	for {
 		chunk, err := br.ReadSlice('\n')
 		if len(chunk) > 0 {
@@ -85,6 +97,8 @@ type parser struct {
 	inHeader bool    // the current line is a header
 	sawCR    bool    // the line so far ended with a carriage return, cut from its newline by the buffer
 	header   []byte
+	room     []byte // for sequences to come
+	digests  sync.WaitGroup
 }
 
 // add takes the next chunk.
@@ -138,7 +152,7 @@ func (p *parser) open() error {
 	if p.g.byName[string(name)] != nil {
 		return fmt.Errorf("contig %q appears twice", name)
 	}
-	p.contig = &Contig{Name: string(name)}
+	p.contig = &Contig{Name: string(name), Seq: p.room[len(p.room):]}
 	p.g.byName[p.contig.Name] = p.contig
 	p.g.Contigs = append(p.g.Contigs, p.contig)
 	return nil
@@ -175,8 +189,15 @@ func (p *parser) close() error {
 	if len(p.contig.Seq) == 0 {
 		return fmt.Errorf("contig %q has no sequence", p.contig.Name)
 	}
-	p.contig.Seq = bytes.Clone(p.contig.Seq) // drop the spare capacity of growing
-	p.contig.Digest = vrs.SequenceDigest(p.contig.Seq)
+	c := p.contig
+	if n := len(p.room) + len(c.Seq); n <= cap(p.room) {
+		p.room = p.room[:n]
+		c.Seq = c.Seq[:len(c.Seq):len(c.Seq)]
+	} else {
+		p.room = nil
+		c.Seq = bytes.Clone(c.Seq) // drop the spare capacity of growing
+	}
+	p.digests.Go(func() { c.Digest = vrs.SequenceDigest(c.Seq) })
 	p.contig = nil
 	return nil
 }
@@ -191,6 +212,7 @@ func (p *parser) finish() error {
 	if err := p.close(); err != nil {
 		return fmt.Errorf("line %d: %w", p.line, err)
 	}
+	p.digests.Wait()
 	if len(p.g.Contigs) == 0 {
 		return errors.New("no sequences: the file is empty")
 	}
