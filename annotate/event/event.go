@@ -47,6 +47,11 @@ type Variant struct {
 	Call       Call                `json:"call"`
 	Annotation annotate.Annotation `json:"annotation"`
 
+	// Haplotype says what the allele does together with others that the sample
+	// carries; absent where it acts alone. It is true besides the annotation's
+	// consequences, which are the allele's own.
+	Haplotype []Compound `json:"haplotype,omitempty"`
+
 	// AnnotationError says why the annotation is empty.
 	AnnotationError string `json:"annotation_error,omitempty"`
 	// LastChunk is when the last signal chunk of the newest read behind the
@@ -61,6 +66,11 @@ type Allele struct {
 	Pos    int64  `json:"pos"` // 1-based
 	Ref    string `json:"ref"`
 	Alt    string `json:"alt"`
+}
+
+// AlleleOf is the allele that a call is about.
+func AlleleOf(c *streampb.Call) Allele {
+	return Allele{VRSID: c.GetVrsId(), Contig: c.GetContig(), Pos: c.GetPos(), Ref: c.GetRef(), Alt: c.GetAlt()}
 }
 
 // Call is the evidence.
@@ -82,7 +92,7 @@ func FromCall(c *streampb.Call, a annotate.Annotation) Variant {
 		SchemaVersion: SchemaVersion,
 		Run:           c.GetRun(), Sample: c.GetSample(),
 		Revision: c.GetRevision(), Status: c.GetStatus().String(), Reason: c.GetReason(),
-		Allele: Allele{VRSID: c.GetVrsId(), Contig: c.GetContig(), Pos: c.GetPos(), Ref: c.GetRef(), Alt: c.GetAlt()},
+		Allele: AlleleOf(c),
 		Call: Call{
 			Qual: c.GetQual(), GenotypeQuality: c.GetGenotypeQuality(),
 			Genotype: append([]uint32{}, c.GetGenotype()...), // a list even when it is empty

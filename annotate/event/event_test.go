@@ -363,7 +363,7 @@ func TestSchemaKnowsAllMembers(t *testing.T) {
 	defs := raw["$defs"].(map[string]any)
 	for def, typ := range map[string]reflect.Type{
 		"variant_event": reflect.TypeFor[Variant](), "allele": reflect.TypeFor[Allele](), "call": reflect.TypeFor[Call](),
-		"annotation": reflect.TypeFor[annotate.Annotation](), "consequence": reflect.TypeFor[annotate.Consequence](), "run_end": reflect.TypeFor[RunEnd](),
+		"annotation": reflect.TypeFor[annotate.Annotation](), "consequence": reflect.TypeFor[annotate.Consequence](), "run_end": reflect.TypeFor[RunEnd](), "compound": reflect.TypeFor[Compound](),
 	} {
 		compareMembers(t, def, defs[def].(map[string]any), typ)
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	// VariantsPartitions is the number of partitions of the variants topic.
 	VariantsPartitions int32
 	Annotator          Annotator
+	Haplotypes         Haplotypes   // nil: alleles are never taken together
 	Metrics            *Metrics     // nil: none
 	Logger             *slog.Logger // nil: none
 	Watch              *Watch       // nil: no panels
@@ -75,26 +76,25 @@ func New(cfg Config) stream.NewHandler {
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		return &handler{
 			cfg: cfg, partition: partition, partitions: partitions,
-			log: cfg.Logger.With("stage", Name, "partition", partition),
+			neighbours: neighbours{haplotypes: cfg.Haplotypes},
+			log:        cfg.Logger.With("stage", Name, "partition", partition),
 		}, nil
 	}
 }
 
-// handler is the stage's worker for one partition of the calls topic. Its only
-// state is which runs have ended.
+// handler is the stage's worker for one partition of the calls topic. Its state
+// is which runs have ended and which alleles stand.
 type handler struct {
 	cfg                   Config
 	partition, partitions int32
 	markers               stream.Markers
+	neighbours            neighbours
 	unwatched             bool // it was said that coverage is dropped
 	log                   *slog.Logger
 }
 
-// Replay notes the run markers before the committed offset.
+// Replay brings the state to where it was at the committed offset.
 func (h *handler) Replay(_ context.Context, rec stream.Record) error {
-	if !stream.IsMarkerKey(rec.Key) {
-		return nil
-	}
 	m, err := stream.DecodeCalls(rec.Value)
 	if err != nil {
 		return nil //nolint:nilerr // a dead letter already
@@ -104,6 +104,11 @@ func (h *handler) Replay(_ context.Context, rec stream.Record) error {
 		_, err = h.markers.Start(body.RunStart)
 	case *streampb.CallRecord_RunEnd:
 		_, err = h.markers.End(body.RunEnd)
+	case *streampb.CallRecord_Call:
+		_, err = h.neighbours.apply(body.Call)
+		if err != nil {
+			return err
+		}
 	}
 	if err != nil {
 		h.log.Warn("contradicting marker before the committed offset", "offset", rec.Offset, "err", err)
@@ -157,17 +162,46 @@ func (h *handler) outputs(rec stream.Record) ([]stream.Out, error) {
 	case *streampb.CallRecord_Coverage:
 		return h.watchCoverage(body.Coverage)
 	}
-	v := h.annotate(m.GetCall())
-	out, err := v.Record(h.cfg.Topics.Variants)
+	return h.publish(m.GetCall())
+}
+
+// publish returns what follows from a revision of a call: an event about it, and
+// one about each neighbour that it makes do something else.
+func (h *handler) publish(c *streampb.Call) ([]stream.Out, error) {
+	revisions, err := h.neighbours.apply(c)
 	if err != nil {
 		return nil, err
 	}
-	watch, err := h.watchVariant(&v, out.Value)
-	if err != nil {
-		return nil, err
+	var outs []stream.Out
+	for _, r := range revisions {
+		v := h.annotate(r.call)
+		v.Revision, v.Haplotype = r.number, r.compounds
+		if r.call != c {
+			// What changed a neighbour's event is the signal behind this call.
+			v.LastChunk = latest(v.LastChunk, event.FromCall(c, annotate.Annotation{}).LastChunk)
+		}
+		out, err := v.Record(h.cfg.Topics.Variants)
+		if err != nil {
+			return nil, err
+		}
+		watch, err := h.watchVariant(&v, out.Value)
+		if err != nil {
+			return nil, err
+		}
+		if r.call == c {
+			h.count(&v)
+		}
+		outs = append(append(outs, out), watch...)
 	}
-	h.count(&v)
-	return append([]stream.Out{out}, watch...), nil
+	return outs, nil
+}
+
+// latest is the later of two times, either of which may be unknown.
+func latest(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.After(*a) {
+		return b
+	}
+	return a
 }
 
 // annotate never holds a call back: one that can't be annotated is published

@@ -281,12 +281,21 @@ func TestContradictingMarkers(t *testing.T) {
 }
 
 func BenchmarkHandleCall(b *testing.B) {
-	h := newHandler(b, lambdaAnnotator(b), nil)
-	rec := records(callRecord(b, testCall(37589, "C", "T", 1, streampb.CallStatus_PROVISIONAL)))[0]
+	a := lambdaAnnotator(b)
+	h := newHandler(b, a, nil)
+	revisions := make([]testRecord, 1000)
+	for i := range revisions {
+		revisions[i] = callRecord(b, testCall(37589, "C", "T", uint64(i+1), streampb.CallStatus_PROVISIONAL))
+	}
+	recs := records(revisions...)
 	emit := new(fakeEmitter)
-	b.SetBytes(int64(len(rec.Value)))
+	b.SetBytes(int64(len(recs[0].Value)))
 	b.ReportAllocs()
-	for b.Loop() {
+	for i := 0; b.Loop(); i++ {
+		if i == len(recs) { // from the first revision again
+			i, h = 0, newHandler(b, a, nil)
+		}
+		rec := recs[i]
 		emit.emissions = emit.emissions[:0]
 		if err := h.Handle(b.Context(), rec, emit); err != nil {
 			b.Fatal(err)

@@ -1,0 +1,168 @@
+package stage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Haplotypes tells what alleles do together.
+type Haplotypes interface {
+	// Locus is the least stretch around [start,end) of a contig outside of which no
+	// allele shares a transcript with one inside. Inter-residue coordinates.
+	Locus(contig string, start, end int) (int, int)
+	// Together returns, for each of the alleles that one haplotype carries, in the
+	// order of their positions, what it does together with others of them; nothing
+	// for those that act alone.
+	Together(contig string, alleles []event.Allele) ([][]event.Compound, error)
+}
+
+// neighbours knows which alleles stand on the contigs of samples, so that a
+// revision of one can tell what it changes about the others: two changes of one
+// codon are one amino acid, and a second frameshift may give the frame back.
+//
+// All calls of a contig of a sample are on one partition, and what is published
+// is a function of their sequence there: whoever replays it goes on with the
+// same revision numbers.
+type neighbours struct {
+	haplotypes Haplotypes // nil: alleles are never taken together
+	contigs    map[contigKey][]*standing
+}
+
+type contigKey struct{ sample, contig string }
+
+// standing is an allele that was called.
+type standing struct {
+	call      *streampb.Call // the newest revision of the call
+	revision  uint64         // of the newest event
+	compounds []event.Compound
+}
+
+// revision is an event to be published.
+type revision struct {
+	call      *streampb.Call
+	number    uint64
+	compounds []event.Compound
+}
+
+// span is the reference that the allele replaces, inter-residue.
+func (s *standing) span() (int, int) {
+	start := int(s.call.GetPos()) - 1
+	return start, start + len(s.call.GetRef())
+}
+
+// joins says whether the allele is taken together with its neighbours: it passed
+// all filters, and every haplotype of the sample carries it. Which haplotype a
+// heterozygous allele is on is not known without a phase.
+func (s *standing) joins() bool {
+	c := s.call
+	if c.GetStatus() == streampb.CallStatus_RETRACTED || len(c.GetFilters()) > 0 || len(c.GetGenotype()) == 0 {
+		return false
+	}
+	return !slices.Contains(c.GetGenotype(), 0)
+}
+
+// compare orders alleles by place.
+func (s *standing) compare(o *standing) int {
+	return cmp.Or(
+		cmp.Compare(s.call.GetPos(), o.call.GetPos()),
+		cmp.Compare(s.call.GetRef(), o.call.GetRef()),
+		cmp.Compare(s.call.GetAlt(), o.call.GetAlt()),
+	)
+}
+
+// apply takes a revision of a call and returns the revisions to be published: its
+// own first, then those of neighbours that it makes do something else. A revision
+// that was there before gives none.
+func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
+	key := contigKey{c.GetSample(), c.GetContig()}
+	alleles := n.contigs[key]
+	own := &standing{call: c}
+	at, known := slices.BinarySearchFunc(alleles, own, (*standing).compare)
+	joined := false
+	if known {
+		own = alleles[at]
+		if c.GetRevision() <= own.call.GetRevision() {
+			return nil, nil
+		}
+		joined = own.joins()
+		own.call = c
+	} else {
+		if n.contigs == nil {
+			n.contigs = make(map[contigKey][]*standing)
+		}
+		alleles = slices.Insert(alleles, at, own)
+		n.contigs[key] = alleles
+	}
+	var changed []*standing
+	if n.haplotypes != nil && (joined || own.joins()) {
+		var err error
+		if changed, err = n.recompute(alleles, own); err != nil {
+			return nil, fmt.Errorf("taking %s:%d together with its neighbours: %w", key.contig, c.GetPos(), err)
+		}
+	}
+	revisions := []revision{own.next()}
+	for _, s := range changed {
+		if s != own {
+			revisions = append(revisions, s.next())
+		}
+	}
+	return revisions, nil
+}
+
+// next is the next event about the allele.
+func (s *standing) next() revision {
+	// A neighbour may have taken the event's number ahead of the call's.
+	s.revision = max(s.revision+1, s.call.GetRevision())
+	return revision{s.call, s.revision, s.compounds}
+}
+
+// recompute brings the compounds of the locus around own up to date and returns
+// the alleles for which they are others than before.
+func (n *neighbours) recompute(alleles []*standing, own *standing) ([]*standing, error) {
+	contig := own.call.GetContig()
+	from, to := own.span()
+	var locus []*standing
+	// A long deletion may reach into the next locus, and join the two.
+	for {
+		start, end := n.haplotypes.Locus(contig, from, to)
+		locus = locus[:0]
+		for _, s := range alleles {
+			first, last := s.span()
+			if first > end {
+				break
+			}
+			if last < start || !s.joins() {
+				continue
+			}
+			locus = append(locus, s)
+			start, end = min(start, first), max(end, last)
+		}
+		if start >= from && end <= to {
+			break
+		}
+		from, to = min(from, start), max(to, end)
+	}
+	joined := make([]event.Allele, len(locus))
+	for i, s := range locus {
+		joined[i] = event.AlleleOf(s.call)
+	}
+	together, err := n.haplotypes.Together(contig, joined)
+	if err != nil {
+		return nil, err
+	}
+	var changed []*standing
+	if !own.joins() {
+		own.compounds = nil
+	}
+	for i, s := range locus {
+		if !slices.EqualFunc(s.compounds, together[i], event.Compound.Equal) {
+			s.compounds = together[i]
+			changed = append(changed, s)
+		}
+	}
+	return changed, nil
+}
