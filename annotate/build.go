@@ -165,6 +165,7 @@ func (b *builder) transcript(f *feature, g *gene, implicit bool) error {
 		return nil
 	}
 	k := b.track(f.region)
+	t.track = k
 	if k.circle > 0 {
 		t.contig = k.unrolled
 		f.unroll(k.circle)

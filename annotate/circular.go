@@ -105,6 +105,27 @@ func (k *track) sightings(dst []sighting, v *variant, reach int) []sighting {
 	return dst
 }
 
+// turn is by how much the bases [start,end) of a circular contig must move to lie in t, which crosses its origin; 0 if
+// they need not.
+func (t *transcript) turn(start, end int) int {
+	if t == nil {
+		return 0
+	}
+	length := len(t.contig.Seq) / 2
+	if t.end <= length || t.track.circle == 0 || start >= t.start || end+length > t.end {
+		return 0
+	}
+	return length
+}
+
+// sees is v as it lies in t.
+func (t *transcript) sees(v *variant) *variant {
+	if t == nil || t.track.circle == 0 || v.contig == t.contig {
+		return v
+	}
+	return t.track.turned(v, t.turn(v.start, v.end))
+}
+
 // turned is v on the unrolled contig, some turns of it further on. An insertion or deletion may move across the origin
 // there.
 func (k *track) turned(v *variant, by int) *variant {

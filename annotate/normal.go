@@ -156,9 +156,12 @@ func (n *Normalizer) resolve(on *numbering, a hgvs.Allele) (resolved, error) {
 		}
 	}
 	for _, e := range joined {
+		var err error
+		if e, err = n.onContig(on, e); err != nil {
+			return r, err
+		}
 		c := resolvedChange{edit: e}
 		if e.Ref != e.Alt {
-			var err error
 			if c.v, err = n.a.variant(new(workspace), on.contig.Name, e.Start+1, e.Ref, e.Alt); err != nil {
 				return r, err
 			}
@@ -166,6 +169,18 @@ func (n *Normalizer) resolve(on *numbering, a hgvs.Allele) (resolved, error) {
 		r.changes = append(r.changes, c)
 	}
 	return r, nil
+}
+
+// onContig is an edit of the contig that on counts along, which is unrolled if it is circular, on the contig itself.
+func (n *Normalizer) onContig(on *numbering, e vrs.Edit) (vrs.Edit, error) {
+	length := len(n.a.genome.Contig(on.contig.Name).Seq)
+	switch {
+	case e.Start >= length && e.End() > length:
+		e.Start -= length
+	case e.End() > length:
+		return e, fmt.Errorf("the change crosses the origin of %s, which is not supported", on.contig.Name)
+	}
+	return e, nil
 }
 
 // joins says whether two changes of one molecule are one: if no base lies between them, or one and they change the
@@ -186,8 +201,9 @@ func (n *numbering) joins(e, f vrs.Edit) bool {
 func (n *Normalizer) normal(on *numbering, alleles []resolved) (Normal, error) {
 	along := on
 	if on.t != nil {
-		along = &numbering{contig: on.contig, kind: 'g', name: on.contig.Name}
-		if n.a.model.mitochondrial(on.contig) {
+		c := n.a.genome.Contig(on.contig.Name)
+		along = &numbering{contig: c, kind: 'g', name: c.Name}
+		if n.a.model.mitochondrial(c) {
 			along.kind = 'm'
 		}
 	}
@@ -208,7 +224,7 @@ func (n *Normalizer) normal(on *numbering, alleles []resolved) (Normal, error) {
 			if c.v == nil {
 				continue
 			}
-			e := vrs.Edit{Start: c.v.start, Ref: c.v.ref, Alt: c.v.alt}.Normal(on.contig.Seq)
+			e := vrs.Edit{Start: c.v.start, Ref: c.v.ref, Alt: c.v.alt}.Normal(along.contig.Seq)
 			out.Loci = append(out.Loci, Locus{Contig: on.contig.Name, Pos: e.Start + 1, Ref: e.Ref, Alt: e.Alt})
 		}
 	}
@@ -264,9 +280,12 @@ func (n *numbering) describeChange(c resolvedChange) (string, error) {
 	case c.whole:
 		return "=", nil
 	case c.v != nil:
-		return n.describe(c.v)
+		return n.describe(n.t.sees(c.v))
 	}
 	first, last := c.edit.Start, c.edit.End()-1
+	if turn := n.t.turn(c.edit.Start, c.edit.End()); turn > 0 {
+		first, last = first+turn, last+turn
+	}
 	if last < first { // an insertion of nothing: the bases on its two sides are as they were
 		first, last = max(0, last), min(first, len(n.contig.Seq)-1)
 	}
@@ -349,7 +368,7 @@ func (t *transcript) proteinChanges(changes []resolvedChange) []string {
 			continue
 		}
 		var e effect
-		c.v.effectOn(new(workspace), &e, t, 0, 0)
+		t.sees(c.v).effectOn(new(workspace), &e, t, 0, 0)
 		if open != nil && e.codon != nil && open.goesOn(&e) {
 			open.append(&e)
 			continue

@@ -115,7 +115,7 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 	if own {
 		name = d.Selector
 	}
-	return &numbering{contig: c, t: t, kind: d.Type, name: c.Name + "(" + name + ")"}, nil
+	return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + name + ")"}, nil
 }
 
 // genomic is the numbering of g., m. and o.
@@ -172,7 +172,7 @@ func (n *Normalizer) transcript(name string, kind byte, c *genome.Contig) (*tran
 		return nil, false, fmt.Errorf("transcript %q is unknown: the gene model has no transcript, protein or gene of that name", clip(name))
 	}
 	if c != nil {
-		list = filtered(list, func(t *transcript) bool { return t.contig == c })
+		list = filtered(list, func(t *transcript) bool { return t.contig.Name == c.Name })
 		if len(list) == 0 {
 			return nil, false, fmt.Errorf("%s is not on %s", name, c.Name)
 		}

@@ -23,7 +23,8 @@ type segment struct {
 // transcript is one transcript, coding or not. Exons and coding segments are in transcript order, so that on the
 // reverse strand their coordinates fall.
 type transcript struct {
-	contig     *genome.Contig
+	track      *track
+	contig     *genome.Contig // unrolled if it is circular
 	gene       *gene
 	name       *Feature
 	flags      []string // for output
