@@ -17,13 +17,13 @@ type geneSet struct {
 	fasta, gff string
 }
 
-// newGeneSet makes a set on contigs of at most the given number of genes each.
-func newGeneSet(seed uint64, contigs, genes int) geneSet {
+// newGeneSet makes a set on contigs of the given number of genes each. Gaps are what is too short to be an intron.
+func newGeneSet(seed uint64, contigs, genes int, gaps bool) geneSet {
 	rng := rand.New(rand.NewPCG(seed, 23))
 	var fasta, gff strings.Builder
 	gff.WriteString("##gff-version 3\n")
 	for c := range contigs {
-		g := geneWriter{rng: rng, contig: fmt.Sprintf("chr%d", c+1)}
+		g := geneWriter{rng: rng, contig: fmt.Sprintf("chr%d", c+1), gaps: gaps}
 		g.grow(300 + rng.IntN(6000))
 		for i := range genes {
 			g.gene(fmt.Sprintf("G%d_%d", c+1, i+1))
@@ -44,6 +44,7 @@ func newGeneSet(seed uint64, contigs, genes int) geneSet {
 type geneWriter struct {
 	rng    *rand.Rand
 	contig string
+	gaps   bool
 	seq    []byte
 	rows   strings.Builder
 }
@@ -68,7 +69,11 @@ func (g *geneWriter) gene(name string) {
 		start := len(g.seq)
 		g.grow([]int{1 + rng.IntN(6), 20 + rng.IntN(60), 60 + rng.IntN(200), 60 + rng.IntN(200)}[rng.IntN(4)])
 		exons = append(exons, Span{start, len(g.seq)})
-		g.grow([]int{1 + rng.IntN(13), 14 + rng.IntN(12), 30 + rng.IntN(60), 60 + rng.IntN(400), 60 + rng.IntN(400)}[rng.IntN(5)])
+		shortest := 30 + rng.IntN(10)
+		if g.gaps {
+			shortest = 1 + rng.IntN(13)
+		}
+		g.grow([]int{shortest, 14 + rng.IntN(12), 30 + rng.IntN(60), 60 + rng.IntN(400), 60 + rng.IntN(400)}[rng.IntN(5)])
 	}
 	end := exons[len(exons)-1].End
 	g.seq = g.seq[:end]
@@ -106,6 +111,21 @@ func (g *geneWriter) gene(name string) {
 		row(kind, Span{mine[0].Start, mine[len(mine)-1].End}, ".", "ID=transcript:"+id+";Parent=gene:"+name+";biotype="+class+tag)
 		for _, x := range mine {
 			row("exon", x, ".", "Parent=transcript:"+id)
+		}
+		for _, x := range mine {
+			if len(cds) == 0 {
+				break
+			}
+			left, right := "five_prime_UTR", "three_prime_UTR"
+			if strand == "-" {
+				left, right = right, left
+			}
+			if e := min(x.End, cds[0].Start); x.Start < e {
+				row(left, Span{x.Start, e}, ".", "Parent=transcript:"+id)
+			}
+			if s := max(x.Start, cds[len(cds)-1].End); s < x.End {
+				row(right, Span{s, x.End}, ".", "Parent=transcript:"+id)
+			}
 		}
 		for k, x := range cds {
 			row("CDS", x, fmt.Sprint(phases[k]), "ID=CDS:P"+id+";Parent=transcript:"+id+";protein_id=P"+id)
@@ -228,4 +248,6 @@ func (s geneSet) annotator(t testing.TB) *Annotator {
 	return New(g, m)
 }
 
-func synthetic(t testing.TB, seed uint64) *Annotator { return newGeneSet(seed, 3, 60).annotator(t) }
+func synthetic(t testing.TB, seed uint64) *Annotator {
+	return newGeneSet(seed, 3, 60, true).annotator(t)
+}
