@@ -407,54 +407,94 @@ func (e *effect) consequence(v *variant, allele string) Consequence {
 }
 
 // numberOf is an exon's or intron's number of all, "2/10" or "2-3/10".
-func numberOf(first, last, all int) string {
+func numberOf(first, last, all int) string { return string(appendNumberOf(nil, first, last, all)) }
+
+// appendNumberOf appends what numberOf returns.
+func appendNumberOf(b []byte, first, last, all int) []byte {
 	if first == 0 {
-		return ""
+		return b
 	}
-	s := strconv.Itoa(first)
+	b = strconv.AppendInt(b, int64(first), 10)
 	if last != first {
-		s += "-" + strconv.Itoa(last)
+		b = append(b, '-')
+		b = strconv.AppendInt(b, int64(last), 10)
 	}
-	return s + "/" + strconv.Itoa(all)
+	b = append(b, '/')
+	return strconv.AppendInt(b, int64(all), 10)
 }
 
 // position is the 1-based closed range of the offsets [from,to), -1 for an unknown bound; for an insertion the
 // bases on its two sides.
-func position(from, to int) string {
+func position(from, to int) string { return string(appendPosition(nil, from, to)) }
+
+// appendPosition appends what position returns.
+func appendPosition(b []byte, from, to int) []byte {
+	number := func(n int) { b = strconv.AppendInt(b, int64(n), 10) }
 	switch {
 	case from < 0 && to < 0:
-		return ""
 	case from < 0:
-		return "?-" + strconv.Itoa(to)
+		b = append(b, "?-"...)
+		number(to)
 	case to < 0:
-		return strconv.Itoa(from+1) + "-?"
+		number(from + 1)
+		b = append(b, "-?"...)
 	case to == from:
-		return strconv.Itoa(from) + "-" + strconv.Itoa(from+1)
+		number(from)
+		b = append(b, '-')
+		number(from + 1)
 	case to == from+1:
-		return strconv.Itoa(to)
+		number(to)
+	default:
+		number(from + 1)
+		b = append(b, '-')
+		number(to)
 	}
-	return strconv.Itoa(from+1) + "-" + strconv.Itoa(to)
+	return b
 }
 
 // render sets the codon's fields of out.
 func (c *codonChange) render(out *Consequence) {
-	n := len(c.refPep)
-	if n == 0 {
-		out.Protein = position(c.first, c.first)
-	} else {
-		out.Protein = position(c.first, c.first+n)
-	}
-	out.AminoAcids = dash(c.refPep)
+	out.Protein = string(c.appendProtein(nil))
+	out.AminoAcids = string(c.appendAminoAcids(nil))
+	out.Codons = string(c.appendCodons(nil))
+}
+
+// appendProtein appends the positions of the codons in the protein.
+func (c *codonChange) appendProtein(b []byte) []byte {
+	return appendPosition(b, c.first, c.first+len(c.refPep))
+}
+
+// appendAminoAcids appends the amino acids before and after, or once if they are the same.
+func (c *codonChange) appendAminoAcids(b []byte) []byte {
+	b = append(b, dash(c.refPep)...)
 	if c.altPep != c.refPep {
-		out.AminoAcids += "/" + dash(c.altPep)
+		b = append(b, '/')
+		b = append(b, dash(c.altPep)...)
 	}
-	out.Codons = dash(upperPart(c.ref, c.lead, c.refLen)) + "/" + dash(upperPart(c.alt, c.lead, c.altLen))
+	return b
+}
+
+// appendCodons appends the codons before and after, what changes in upper case.
+func (c *codonChange) appendCodons(b []byte) []byte {
+	b = appendUpperPart(b, c.ref, c.lead, c.refLen)
+	b = append(b, '/')
+	return appendUpperPart(b, c.alt, c.lead, c.altLen)
+}
+
+// appendUpperPart appends s, "-" if it is empty, in lower case but for n letters from the given index.
+func appendUpperPart(b []byte, s string, from, n int) []byte {
+	if s == "" {
+		return append(b, '-')
+	}
+	begun := len(b)
+	b = append(b, s...)
+	for i := range s {
+		if i < from || i >= from+n {
+			b[begun+i] |= 0x20
+		}
+	}
+	return b
 }
 
 // dash is s, or "-" if it is empty.
 func dash(s string) string { return cmp.Or(s, "-") }
-
-// upperPart is s in lower case but for n letters from the given index.
-func upperPart(s string, from, n int) string {
-	return strings.ToLower(s[:from]) + s[from:from+n] + strings.ToLower(s[from+n:])
-}

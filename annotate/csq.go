@@ -10,15 +10,32 @@ const csqFields = "Allele|Consequence|IMPACT|SYMBOL|Gene|Feature_type|Feature|BI
 	"cDNA_position|CDS_position|Protein_position|Amino_acids|Codons|Existing_variation|DISTANCE|STRAND|FLAGS|" +
 	"PICK|CANONICAL|MANE_SELECT|HGVS_OFFSET|HGVSg"
 
-// CSQDescription is the Description of INFO/CSQ in a VCF header. Parsers of VEP's output know it by its beginning.
-const CSQDescription = "Consequence annotations from Ensembl VEP. Format: " + csqFields
+// csqFormat begins the Description of INFO/CSQ in a VCF header. Parsers of VEP's output know it by this.
+const csqFormat = "Consequence annotations from Ensembl VEP. Format: "
 
-// escapeCSQ replaces what would end a sub-field, an entry or an INFO field, as VEP does.
-var escapeCSQ = strings.NewReplacer(",", "&", "|", "&", ";", "%3B", "=", "%3D", " ", "_", "\t", "_")
+// CSQDescription is the Description of INFO/CSQ with the usual sub-fields.
+const CSQDescription = csqFormat + csqFields
+
+// csqEscapes replace what would end a sub-field, an entry or an INFO field, as VEP does.
+var csqEscapes = strings.NewReplacer(",", "&", "|", "&", ";", "%3B", "=", "%3D")
+
+// escapeCSQ is s as the text of a sub-field. Every run of white space becomes one underscore.
+func escapeCSQ(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c != ' ' && c != '\t':
+			b.WriteByte(c)
+		case i == 0 || s[i-1] != ' ' && s[i-1] != '\t':
+			b.WriteByte('_')
+		}
+	}
+	return csqEscapes.Replace(b.String())
+}
 
 // AppendCSQ appends the annotation as the value of INFO/CSQ: an entry for each consequence, separated by commas.
 func (ann *Annotation) AppendCSQ(b []byte) []byte {
-	hgvsg := escapeCSQ.Replace(ann.HGVSg)
+	hgvsg := escapeCSQ(ann.HGVSg)
 	for i := range ann.Consequences {
 		if i > 0 {
 			b = append(b, ',')
@@ -30,21 +47,22 @@ func (ann *Annotation) AppendCSQ(b []byte) []byte {
 }
 
 // plainInCSQ says whether a sub-field can be written as it is.
-func plainInCSQ(s string) bool {
+func plainInCSQ[S []byte | string](s S) bool {
 	for i := range len(s) {
-		switch s[i] {
-		case ',', '|', ';', '=', ' ', '\t':
+		if specialInCSQ[s[i]] {
 			return false
 		}
 	}
 	return true
 }
 
+var specialInCSQ = [256]bool{',': true, '|': true, ';': true, '=': true, ' ': true, '\t': true}
+
 // appendCSQ appends all sub-fields but the last, HGVSg.
 func (c *Consequence) appendCSQ(b []byte) []byte {
 	text := func(s string) {
 		if !plainInCSQ(s) {
-			s = escapeCSQ.Replace(s)
+			s = escapeCSQ(s)
 		}
 		b = append(append(b, s...), '|')
 	}

@@ -154,18 +154,22 @@ func appendDescribed(b []byte, d described, forward bool, pos func(b []byte, bas
 
 // hgvsG is the genomic description, such as "NC_045512.2:g.23403A>G"; mitochondria have "m.".
 func (v *variant) hgvsG() string {
+	return string(v.appendHGVSG(make([]byte, 0, len(v.contig.Name)+24+len(v.alt))))
+}
+
+// appendHGVSG appends what hgvsG returns.
+func (v *variant) appendHGVSG(b []byte) []byte {
 	d := v.describe(true, 0, len(v.contig.Seq))
 	if d.kind == hgvsInsertion && (d.start == 0 || d.start == len(v.contig.Seq)) {
-		return "" // there is no base on one side of it to name
+		return b // there is no base on one side of it to name
 	}
-	b := make([]byte, 0, len(v.contig.Name)+24+len(d.alt))
 	b = append(b, v.contig.Name...)
 	if v.mitochondrial {
 		b = append(b, ":m."...)
 	} else {
 		b = append(b, ":g."...)
 	}
-	return string(appendDescribed(b, d, true, appendBase))
+	return appendDescribed(b, d, true, appendBase)
 }
 
 // appendBase appends the number of a base counted along the contig.
@@ -192,11 +196,16 @@ func (m *Model) mitochondrial(c *genome.Contig) bool {
 // hgvsC is the description in transcript coordinates, c. or n., and by how many bases it stands from the variant;
 // "" where the change reaches outside the transcript.
 func (v *variant) hgvsC(t *transcript) (string, int) {
+	b, shift := v.appendHGVSC(make([]byte, 0, len(t.id)+32+len(v.alt)), t)
+	return string(b), shift
+}
+
+// appendHGVSC appends what hgvsC returns.
+func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
 	d := v.describe(t.forward, t.start, t.end)
 	if d.start < t.start || d.end > t.end || d.kind == hgvsInsertion && (d.start == t.start || d.start == t.end) {
-		return "", 0
+		return b, 0
 	}
-	b := make([]byte, 0, len(t.id)+32+len(d.alt))
 	if t.implicit {
 		// There is no transcript to name: the reference is the contig, and the protein selects the reading frame.
 		b = append(b, t.contig.Name...)
@@ -211,7 +220,7 @@ func (v *variant) hgvsC(t *transcript) (string, int) {
 	} else {
 		b = append(b, ":n."...)
 	}
-	return string(appendDescribed(b, d, t.forward, t.appendPosition)), d.shift
+	return appendDescribed(b, d, t.forward, t.appendPosition), d.shift
 }
 
 // appendPosition appends the HGVS number of a base inside the transcript: counted from the start codon, with - and *
@@ -288,6 +297,26 @@ func (e *effect) hgvsP() string {
 		return ""
 	}
 	return e.t.protein + ":p." + p
+}
+
+// appendHGVSP appends what hgvsP returns. Most changes are of one amino acid, and made without a string for each part.
+func (e *effect) appendHGVSP(b []byte) []byte {
+	c := e.codon
+	if c == nil || c.refLen != c.altLen || len(c.refPep) != 1 || c.refPep == "*" || e.lostStart ||
+		e.terms&(1<<startRetained|1<<incompleteTerminalCodon) != 0 {
+		return append(b, e.hgvsP()...)
+	}
+	ref, alt := c.refPep[0], c.altPep[0]
+	if ref == unknownAmino || alt == unknownAmino {
+		return b
+	}
+	b = append(append(b, e.t.protein...), ":p."...)
+	b = append(b, threeLetter[ref]...)
+	b = strconv.AppendInt(b, int64(c.first)+1, 10)
+	if ref == alt {
+		return append(b, '=')
+	}
+	return append(b, threeLetter[alt]...)
 }
 
 // proteinChange compares the protein with the changed one.

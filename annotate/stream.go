@@ -1,9 +1,9 @@
 package annotate
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/porestream/porestream/vcf"
@@ -16,6 +16,7 @@ type Field string
 // The fields.
 const (
 	CSQ  Field = "CSQ"  // Ensembl VEP
+	ANN  Field = "ANN"  // SnpEff
 	BCSQ Field = "BCSQ" // bcftools csq
 )
 
@@ -35,11 +36,11 @@ func (t *Stats) Add(s Stats) {
 
 // Options choose what is said about an allele. The zero value is what most want.
 type Options struct {
-	// Fields are the INFO fields to write, in this order. Those that take more than a record at a time, BCSQ, are
-	// not this package's: they are left as they come.
+	// Fields are the INFO fields to write, in this order. BCSQ takes more than a record at a time and is not this
+	// package's: it is left as it comes.
 	Fields []Field
-	// Pick keeps only the first, most relevant consequence of each allele.
-	Pick bool
+	// CSQ are the names of the sub-fields of INFO/CSQ; see CSQSubfields. None: the usual ones.
+	CSQ []string
 }
 
 // Rows annotates the data lines of VCF files, one at a time. It holds memory that it uses again: it is for one
@@ -47,61 +48,73 @@ type Options struct {
 type Rows struct {
 	Stats Stats
 
-	a    *Annotator
-	opts Options
-	own  []Field  // those of opts.Fields that it writes
-	keys []string // their names
-	alts []string
-	w    workspace
+	a      *Annotator
+	fields []Field  // those of the options that it writes
+	names  []string // of fields
+	layout *csqLayout
+	csq    *csqWriter
+
+	site   Site
+	judged []judged
+	w      workspace
 }
 
-// Rows returns what annotates data lines.
-func (a *Annotator) Rows(opts Options) *Rows {
-	r := &Rows{a: a, opts: opts}
+// Rows returns what annotates data lines. It fails if the options name a sub-field that is not known.
+func (a *Annotator) Rows(opts Options) (*Rows, error) {
+	r := &Rows{a: a}
 	for _, f := range opts.Fields {
-		if f == CSQ {
-			r.own, r.keys = append(r.own, f), append(r.keys, string(f))
+		if f != BCSQ {
+			r.fields, r.names = append(r.fields, f), append(r.names, string(f))
 		}
 	}
-	return r
+	var err error
+	if r.layout, err = newCSQLayout(opts.CSQ); err != nil {
+		return nil, err
+	}
+	r.csq = a.model.csqWriter(r.layout)
+	return r, nil
 }
 
 // Declare adds the INFO fields that r writes to a header.
 func (r *Rows) Declare(h *vcf.Header) {
-	for _, f := range r.own {
-		h.AddInfo(string(f), ".", "String", CSQDescription)
+	for _, f := range r.fields {
+		h.AddInfo(string(f), ".", "String", map[Field]string{CSQ: r.layout.description(), ANN: ANNDescription}[f])
 	}
 }
 
 // Append appends a data line with what its alternate alleles do in INFO, and with its end. Everything else stays as
 // it is.
 func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
-	begun := len(dst)
-	dst, filled := row.AppendUpToInfo(dst, r.keys...) // values of an earlier run perhaps have other sub-fields
-	before := len(dst)
-	if len(r.own) > 0 {
+	if err := r.judge(row); err != nil {
+		return dst, err
+	}
+	dst, filled := row.AppendUpToInfo(dst, r.names...) // values of an earlier run perhaps have other sub-fields
+	for _, f := range r.fields {
+		before := len(dst)
 		if filled {
 			dst = append(dst, ';')
 		}
-		dst = append(dst, "CSQ="...)
+		dst = append(append(dst, f...), '=')
 		from := len(dst)
-		err := r.each(row, func(_ string, _ *variant, ann *Annotation) error {
+		for i := range r.judged {
+			j := &r.judged[i]
+			if len(j.effects) == 0 {
+				continue
+			}
 			if len(dst) > from {
 				dst = append(dst, ',')
 			}
-			dst = ann.AppendCSQ(dst)
-			return nil
-		})
-		if err != nil {
-			return dst[:begun], err
+			if f == CSQ {
+				dst = r.csq.append(dst, j, i+1)
+			} else {
+				dst = r.a.appendANN(dst, j)
+			}
 		}
 		if len(dst) == from {
 			dst = dst[:before]
-		} else {
-			filled = true
+			continue
 		}
-	} else {
-		r.Stats.Records++
+		filled = true
 	}
 	if !filled {
 		dst = append(dst, '.')
@@ -122,71 +135,95 @@ type Variant struct {
 	ID     string `json:"id,omitempty"`
 	Ref    string `json:"ref"`
 	Alt    string `json:"alt"`
-	VRSID  string `json:"vrs_id"` // GA4GH VRS 2.x computed identifier
+	VRSID  string `json:"vrs_id,omitempty"` // GA4GH VRS 2.x computed identifier, of alleles that are sequences
 }
 
 // Each calls f for each alternate allele of a data line that can be annotated.
 func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
-	return r.each(row, func(alt string, v *variant, ann *Annotation) error {
-		id, err := vrs.AlleleID(v.contig.Digest, v.contig.Seq, v.start, v.ref, v.alt)
-		if err != nil {
-			return err
+	if err := r.judge(row); err != nil {
+		return err
+	}
+	for i := range r.judged {
+		j := &r.judged[i]
+		if j.effects == nil {
+			continue
 		}
-		line := Line{Variant{Contig: v.contig.Name, Pos: row.Pos, Ref: string(row.Ref), Alt: alt, VRSID: id}, *ann}
+		line := Line{
+			Variant:    Variant{Contig: r.site.Contig, Pos: row.Pos, Ref: r.site.Ref, Alt: j.alt},
+			Annotation: j.described().annotation(j.effects, j.name),
+		}
 		if id := string(row.ID); id != "." {
 			line.Variant.ID = id
 		}
-		return f(&line)
-	})
-}
-
-// each annotates the alternate alleles of row, calls f for each, and counts.
-func (r *Rows) each(row *vcf.Row, f func(alt string, v *variant, ann *Annotation) error) error {
-	r.Stats.Records++
-	if string(row.Alt) == "." {
-		return nil
-	}
-	chrom, ref := string(row.Chrom), string(row.Ref)
-	r.alts = slices.AppendSeq(r.alts[:0], strings.SplitSeq(string(row.Alt), ","))
-	strip := sharesFirstBase(ref, r.alts)
-	r.w.reset()
-	for _, alt := range r.alts {
-		v, err := r.a.variant(&r.w, chrom, row.Pos, ref, alt)
-		if errors.Is(err, ErrUnsupportedAllele) {
-			r.Stats.Unsupported++
-			continue
+		if v := j.v; v != nil && v.kind == svNone {
+			var err error
+			if line.Variant.VRSID, err = vrs.AlleleID(v.contig.Digest, v.contig.Seq, v.start, v.ref, v.alt); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("annotating %s:%d %s>%s: %w", chrom, row.Pos, clip(ref), clip(alt), err)
-		}
-		name := strings.ToUpper(alt)
-		if strip {
-			name = dash(name[1:])
-		}
-		ann := r.a.annotate(&r.w, v, name)
-		if r.opts.Pick {
-			ann.Consequences = ann.Consequences[:1]
-		}
-		if err := f(alt, v, &ann); err != nil {
+		if err := f(&line); err != nil {
 			return err
 		}
-		r.Stats.Alleles++
 	}
 	return nil
 }
 
-// sharesFirstBase says whether VEP names the record's alleles without their first base: when one of them is an indel
-// and all begin alike.
-func sharesFirstBase(ref string, alts []string) bool {
-	indel := false
-	for _, alt := range alts {
-		if alt == "*" {
-			continue
-		}
-		if alt[0] != ref[0] {
-			return false
-		}
-		indel = indel || len(alt) != len(ref)
+// judge sets r.judged to the alternate alleles of row, and counts.
+func (r *Rows) judge(row *vcf.Row) error {
+	r.Stats.Records++
+	r.w.reset()
+	r.judged = r.judged[:0]
+	if err := r.site.set(row); err != nil {
+		return err
 	}
-	return indel
+	var err error
+	if r.judged, err = r.a.judge(&r.w, r.judged, &r.site); err != nil {
+		return err
+	}
+	for i := range r.judged {
+		if r.judged[i].unsupported != nil {
+			r.Stats.Unsupported++
+		} else {
+			r.Stats.Alleles++
+		}
+	}
+	return nil
+}
+
+// set makes s what row says. It keeps the memory of s.
+func (s *Site) set(row *vcf.Row) error {
+	if s.Contig != string(row.Chrom) {
+		s.Contig = string(row.Chrom)
+	}
+	s.Pos, s.Ref = row.Pos, string(row.Ref)
+	s.Alts, s.End, s.Lengths, s.Imprecise = s.Alts[:0], 0, s.Lengths[:0], false
+	if len(row.Alt) == 1 && row.Alt[0] == '.' {
+		return nil
+	}
+	symbolic := false
+	for alt := range bytes.SplitSeq(row.Alt, []byte{','}) {
+		s.Alts = append(s.Alts, string(alt))
+		symbolic = symbolic || !isSequence(s.Alts[len(s.Alts)-1])
+	}
+	if !symbolic {
+		return nil
+	}
+	if end, ok := row.InfoValue("END"); ok {
+		n, err := strconv.Atoi(string(end))
+		if err != nil || n < 0 {
+			return fmt.Errorf("INFO/END %q is not a position", clip(string(end)))
+		}
+		s.End = n
+	}
+	if lengths, ok := row.InfoValue("SVLEN"); ok {
+		for length := range strings.SplitSeq(string(lengths), ",") {
+			n, err := strconv.Atoi(length)
+			if err != nil && length != "." {
+				return fmt.Errorf("INFO/SVLEN %q is not a list of lengths", clip(string(lengths)))
+			}
+			s.Lengths = append(s.Lengths, n)
+		}
+	}
+	_, s.Imprecise = row.InfoValue("IMPRECISE")
+	return nil
 }

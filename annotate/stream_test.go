@@ -32,7 +32,10 @@ func annotated(t testing.TB, a *Annotator, in string, opts Options, line func(*R
 	}
 	var out bytes.Buffer
 	header := r.Header().Clone()
-	rows := a.Rows(opts)
+	rows, err := a.Rows(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rows.Declare(header)
 	w, err := vcf.NewWriter(&out, header)
 	if err != nil {
@@ -170,7 +173,7 @@ func TestCSQEscapes(t *testing.T) {
 func TestEachAllele(t *testing.T) {
 	a := gene14.annotator(t, "+")
 	var lines []Line
-	_, stats, err := annotated(t, a, toyVCF, Options{Pick: true}, func(r *Rows, row *vcf.Row) ([]byte, error) {
+	_, stats, err := annotated(t, a, toyVCF, Options{}, func(r *Rows, row *vcf.Row) ([]byte, error) {
 		return nil, r.Each(row, func(l *Line) error { lines = append(lines, *l); return nil })
 	})
 	if err != nil {
@@ -215,7 +218,8 @@ c	6000	.	G	.	.	.	DP=3	GT:GL	0
 	if err != nil || out != in {
 		t.Errorf("got\n%s\nwant\n%s\n%v", out, in, err)
 	}
-	out, _, err = annotatedVCF(t, a, in, Options{Fields: []Field{CSQ}, Pick: true})
+	a = a.WithPick(Pick{Mode: PickAllele})
+	out, _, err = annotatedVCF(t, a, in, Options{Fields: []Field{CSQ}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +263,10 @@ func BenchmarkRows(b *testing.B) {
 		lines[i] = fmt.Appendf(nil, "%s\t%d\t.\t%c\t%c\t.\t.\t.", contig.Name, pos+1, ref, complement[ref])
 	}
 	b.ReportAllocs()
-	rows := a.Rows(Options{Fields: []Field{CSQ}})
+	rows, err := a.Rows(Options{Fields: []Field{CSQ}})
+	if err != nil {
+		b.Fatal(err)
+	}
 	var row vcf.Row
 	var out []byte
 	for b.Loop() {

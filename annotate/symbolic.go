@@ -326,6 +326,14 @@ func (v *variant) loss() bool {
 	return v.kind == svLoss || v.kind == svNone && len(v.alt) < len(v.ref)
 }
 
+// appendOnContig appends what describeOnContig returns.
+func (v *variant) appendOnContig(b []byte) []byte {
+	if v.contig != nil && v.kind == svNone {
+		return v.appendHGVSG(b)
+	}
+	return append(b, v.describeOnContig()...)
+}
+
 // describeOnContig is the genomic description. Structural variants have one if their ends are known exactly.
 func (v *variant) describeOnContig() string {
 	switch {

@@ -256,3 +256,16 @@ func (row *Row) AppendUpToInfo(dst []byte, without ...string) ([]byte, bool) {
 
 // AfterInfo is the line from the end of INFO on: FORMAT and the samples with the tabs before them, or nothing.
 func (row *Row) AfterInfo() []byte { return row.Text[row.afterInf:] }
+
+// InfoValue is the value of an INFO field as written, and whether the field is there. A flag's value is empty.
+func (row *Row) InfoValue(key string) ([]byte, bool) {
+	info := row.Info()
+	for more := true; more; {
+		var field []byte
+		field, info, more = bytes.Cut(info, []byte{';'})
+		if name, value, _ := bytes.Cut(field, []byte{'='}); string(name) == key {
+			return value, true
+		}
+	}
+	return nil, false
+}

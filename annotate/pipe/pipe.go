@@ -94,7 +94,11 @@ func Annotate(ctx context.Context, in io.Reader, out io.Writer, a *annotate.Anno
 			return Stats{}, err
 		}
 	}
-	a.Rows(opts.Options).Declare(header)
+	rows, err := a.Rows(opts.Options)
+	if err != nil {
+		return Stats{}, err
+	}
+	rows.Declare(header)
 
 	group, ctx := errgroup.WithContext(ctx)
 	p := &pipe{reader: r, header: header, annotator: a, opts: opts, out: out}
@@ -103,12 +107,14 @@ func Annotate(ctx context.Context, in io.Reader, out io.Writer, a *annotate.Anno
 	for range n {
 		p.free <- &batch{done: make(chan struct{}, 1)}
 	}
-	group.Go(func() error { return p.read(ctx) })
-	for range opts.Threads {
-		w, err := newWorker(p)
-		if err != nil {
+	workers := make([]*worker, opts.Threads)
+	for i := range workers {
+		if workers[i], err = newWorker(p); err != nil {
 			return Stats{}, err
 		}
+	}
+	group.Go(func() error { return p.read(ctx) })
+	for _, w := range workers {
 		group.Go(func() error { w.run(); return nil })
 	}
 	group.Go(func() error { return p.write(ctx) })

@@ -279,7 +279,7 @@ func TestBgzip(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	out, stats, err := run(t, strings.NewReader(manyLines(t, 100)), Options{Format: JSON, Options: annotate.Options{Pick: true}})
+	out, stats, err := run(t, strings.NewReader(manyLines(t, 100)), Options{Format: JSON})
 	if err != nil || stats.Alleles != 100 {
 		t.Fatalf("%+v %v", stats, err)
 	}

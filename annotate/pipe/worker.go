@@ -19,11 +19,14 @@ type worker struct {
 }
 
 func newWorker(p *pipe) (*worker, error) {
-	w := &worker{pipe: p, rows: p.annotator.Rows(p.opts.Options)}
+	rows, err := p.annotator.Rows(p.opts.Options)
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{pipe: p, rows: rows}
 	if !p.opts.Bgzip {
 		return w, nil
 	}
-	var err error
 	w.zip, err = vcf.NewBgzip(bgzipLevel)
 	return w, err
 }

@@ -23,12 +23,12 @@ import (
 
 type annotateConfig struct {
 	reference, genes string
-	fields           []string
+	fields, csq      []string
 	format, output   string
 	onError          string
 	threads          int
 	distance         int
-	pick             bool
+	pick             pickFlags
 	log              cli.LogFlags
 }
 
@@ -37,9 +37,10 @@ func annotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "annotate --ref FASTA --gff GFF3 [IN.vcf]",
 		Short: "Annotate the variants of a VCF with their consequences",
-		Long: `Writes the VCF with INFO/CSQ (VEP's field names), or one JSON line per alternate
-allele, to standard output. IN.vcf may be gzipped; without it, or if it is -,
-standard input is read. Counts come last, on standard error.`,
+		Long: `Writes the VCF with INFO/CSQ (as Ensembl VEP does), ANN (as SnpEff), or one JSON
+line per alternate allele, to standard output. IN.vcf may be gzipped; without it,
+or if it is -, standard input is read. Everything that is not annotated stays as
+it is, and so does the order. Counts come last, on standard error.`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return annotateVCF(cmd.Context(), cfg, cmp.Or(strings.Join(args, ""), "-"), cmd.InOrStdin(), cmd.OutOrStdout())
@@ -48,13 +49,15 @@ standard input is read. Counts come last, on standard error.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	flags.StringVar(&cfg.genes, "gff", "", "genes of the reference, GFF3, may be gzipped (required)")
-	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP)")
+	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP), ann (as SnpEff)")
+	names, defaults := annotate.CSQSubfields()
+	flags.StringSliceVar(&cfg.csq, "csq-fields", names[:defaults], "sub-fields of CSQ; there are also "+strings.Join(names[defaults:], ","))
 	flags.StringVar(&cfg.format, "format", "vcf", "vcf or json")
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file; one that ends in .gz is compressed with BGZF")
 	flags.StringVar(&cfg.onError, "on-error", "fail", "fail, or skip: pass a line with an error through without annotation, and count it")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	flags.IntVar(&cfg.distance, "distance", annotate.DefaultDistance, "bases up to which a variant beside a transcript is reported with it")
-	flags.BoolVar(&cfg.pick, "pick", false, "only the most relevant consequence of each allele")
+	cfg.pick.register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -62,7 +65,7 @@ standard input is read. Counts come last, on standard error.`,
 // options checks the flags and returns what they ask of the pipe.
 func (cfg *annotateConfig) options() (pipe.Options, error) {
 	opts := pipe.Options{Threads: cfg.threads, Format: pipe.Format(cfg.format), Bgzip: strings.HasSuffix(cfg.output, ".gz")}
-	opts.Pick = cfg.pick
+	opts.CSQ = cfg.csq
 	switch {
 	case cfg.reference == "" || cfg.genes == "":
 		return opts, cli.Usagef("--ref and --gff are required: the reference genome and its genes")
@@ -81,18 +84,25 @@ func (cfg *annotateConfig) options() (pipe.Options, error) {
 		switch {
 		case field == annotate.BCSQ:
 			return opts, cli.Usagef("--fields bcsq is not supported yet")
-		case field != annotate.CSQ:
-			return opts, cli.Usagef("--fields %q: want csq", name)
+		case field != annotate.CSQ && field != annotate.ANN:
+			return opts, cli.Usagef("--fields %q: want csq or ann", name)
 		case slices.Contains(opts.Fields, field):
 			return opts, cli.Usagef("--fields names %s twice", name)
 		}
 		opts.Fields = append(opts.Fields, field)
+	}
+	if _, err := annotate.New(new(genome.Genome), nil).Rows(opts.Options); err != nil {
+		return opts, cli.Usagef("--csq-fields: %w", err)
 	}
 	return opts, nil
 }
 
 func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.Reader, stdout io.Writer) (err error) {
 	opts, err := cfg.options()
+	if err != nil {
+		return err
+	}
+	pick, err := cfg.pick.pick()
 	if err != nil {
 		return err
 	}
@@ -112,6 +122,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return err
 	}
+	annotator = annotator.WithDistance(cfg.distance, cfg.distance).WithPick(pick)
 	out := stdout
 	if cfg.output != "-" {
 		f, err := os.Create(cfg.output)
@@ -124,7 +135,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	source := &countingReader{r: in}
 	stop := cli.ShowProgress(os.Stderr, "B", func() (int64, int64) { return source.n.Load(), sizeOf(in) })
 	defer stop()
-	stats, err := pipe.Annotate(ctx, source, out, annotator.WithDistance(cfg.distance, cfg.distance), opts)
+	stats, err := pipe.Annotate(ctx, source, out, annotator, opts)
 	stop()
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -1,0 +1,379 @@
+package annotate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// csqField is a sub-field of INFO/CSQ.
+type csqField uint8
+
+// The sub-fields, those of csqFields first.
+const (
+	csqAllele csqField = iota
+	csqConsequence
+	csqImpact
+	csqSymbol
+	csqGene
+	csqFeatureType
+	csqFeature
+	csqBiotype
+	csqExon
+	csqIntron
+	csqHGVSc
+	csqHGVSp
+	csqCDNA
+	csqCDS
+	csqProtein
+	csqAminoAcids
+	csqCodons
+	csqExisting
+	csqDistance
+	csqStrand
+	csqFlags
+	csqPick
+	csqCanonical
+	csqManeSelect
+	csqHGVSOffset
+	csqHGVSg
+	csqManePlusClinical
+	csqTSL
+	csqAPPRIS
+	csqCCDS
+	csqENSP
+	csqNMD
+	csqAlleleNum
+	csqFieldCount
+)
+
+// csqNames are Ensembl VEP's names of the sub-fields.
+var csqNames = [csqFieldCount]string{
+	"Allele", "Consequence", "IMPACT", "SYMBOL", "Gene", "Feature_type", "Feature", "BIOTYPE", "EXON", "INTRON", "HGVSc", "HGVSp",
+	"cDNA_position", "CDS_position", "Protein_position", "Amino_acids", "Codons", "Existing_variation", "DISTANCE", "STRAND", "FLAGS",
+	"PICK", "CANONICAL", "MANE_SELECT", "HGVS_OFFSET", "HGVSg",
+	"MANE_PLUS_CLINICAL", "TSL", "APPRIS", "CCDS", "ENSP", "NMD", "ALLELE_NUM",
+}
+
+// CSQSubfields are the names of the sub-fields that INFO/CSQ can have; the first defaults of them it has unless others
+// are chosen.
+func CSQSubfields() (names []string, defaults int) {
+	return slices.Clone(csqNames[:]), strings.Count(csqFields, "|") + 1
+}
+
+// csqStep is how one sub-field, or several together, are written: as text that depends on the transcript alone, or
+// one for each variant.
+type csqStep struct {
+	field csqField
+	text  int // index of the transcript's text; -1 if the field is written for each variant
+}
+
+// csqLayout says which sub-fields INFO/CSQ has and how they are written. Most entries are about genes beside the
+// variant, and nearly all of their text is always the same.
+type csqLayout struct {
+	fields []csqField
+	inside []csqStep // for a variant in the transcript
+	whole  []csqStep // for one beside it, or that concerns it as a whole
+}
+
+// newCSQLayout is the layout with the sub-fields of the given names; the usual ones if there are none.
+func newCSQLayout(names []string) (*csqLayout, error) {
+	if len(names) == 0 {
+		names = strings.Split(csqFields, "|")
+	}
+	l := &csqLayout{}
+	for _, name := range names {
+		i := slices.IndexFunc(csqNames[:], func(s string) bool { return strings.EqualFold(s, name) })
+		if i < 0 {
+			return nil, fmt.Errorf("CSQ has no sub-field %q: there are %s", name, strings.Join(csqNames[:], ", "))
+		}
+		if slices.Contains(l.fields, csqField(i)) {
+			return nil, fmt.Errorf("sub-field %q of CSQ is named twice", name)
+		}
+		l.fields = append(l.fields, csqField(i))
+	}
+	l.inside = l.steps(func(f csqField) bool { return f.ofTranscript() })
+	l.whole = l.steps(func(f csqField) bool { return f.ofTranscript() || f.ofPlace() })
+	return l, nil
+}
+
+// description is the Description of INFO/CSQ in a header.
+func (l *csqLayout) description() string {
+	names := make([]string, len(l.fields))
+	for i, f := range l.fields {
+		names[i] = csqNames[f]
+	}
+	return csqFormat + strings.Join(names, "|")
+}
+
+// steps joins neighbouring sub-fields that the transcript alone decides.
+func (l *csqLayout) steps(fixed func(csqField) bool) []csqStep {
+	var steps []csqStep
+	texts, joined := 0, false
+	for _, f := range l.fields {
+		switch {
+		case !fixed(f):
+			steps = append(steps, csqStep{field: f, text: -1})
+		case !joined:
+			steps = append(steps, csqStep{field: f, text: texts})
+			texts++
+		}
+		joined = fixed(f)
+	}
+	return steps
+}
+
+// ofTranscript says whether the transcript alone decides f.
+func (f csqField) ofTranscript() bool {
+	switch f {
+	case csqSymbol, csqGene, csqFeatureType, csqFeature, csqBiotype, csqStrand, csqFlags, csqCanonical, csqManeSelect, csqManePlusClinical,
+		csqTSL, csqAPPRIS, csqCCDS, csqENSP:
+		return true
+	}
+	return false
+}
+
+// ofPlace says whether f tells a place in the transcript or what happens there: it is empty if the variant is beside.
+func (f csqField) ofPlace() bool {
+	switch f {
+	case csqExon, csqIntron, csqHGVSc, csqHGVSp, csqCDNA, csqCDS, csqProtein, csqAminoAcids, csqCodons, csqHGVSOffset, csqNMD:
+		return true
+	}
+	return false
+}
+
+// csqText is what is always the same about a transcript, for the steps of a layout.
+type csqText struct{ inside, whole []string }
+
+// textOf makes the texts of t.
+func (l *csqLayout) textOf(t *transcript) *csqText {
+	of := func(fixed func(csqField) bool) []string {
+		var texts []string
+		var b []byte
+		for i, f := range l.fields {
+			if fixed(f) {
+				b = append(t.appendCSQ(b, f), '|')
+			}
+			if len(b) > 0 && (!fixed(f) || i == len(l.fields)-1) {
+				texts = append(texts, string(b))
+				b = b[:0]
+			}
+		}
+		return texts
+	}
+	return &csqText{
+		inside: of(func(f csqField) bool { return f.ofTranscript() }),
+		whole:  of(func(f csqField) bool { return f.ofTranscript() || f.ofPlace() }),
+	}
+}
+
+// appendCSQ appends a sub-field that t alone decides.
+func (t *transcript) appendCSQ(b []byte, f csqField) []byte {
+	from := len(b)
+	yes := func(ok bool, s string) {
+		if ok {
+			b = append(b, s...)
+		}
+	}
+	switch f {
+	case csqSymbol:
+		b = append(b, t.gene.name.Symbol...)
+	case csqGene:
+		b = append(b, t.gene.name.ID...)
+	case csqFeatureType:
+		b = append(b, t.name.Type...)
+	case csqFeature:
+		b = append(b, t.name.ID...)
+	case csqBiotype:
+		b = append(b, t.name.Biotype...)
+	case csqStrand:
+		yes(t.forward, "1")
+		yes(!t.forward, "-1")
+	case csqFlags:
+		yes(t.startNF, "cds_start_NF")
+		yes(t.startNF && t.endNF, "&")
+		yes(t.endNF, "cds_end_NF")
+		return b
+	case csqCanonical:
+		yes(t.canonical, "YES")
+	case csqManeSelect:
+		yes(t.maneSelect, t.id)
+	case csqManePlusClinical:
+		yes(t.manePlus, t.id)
+	case csqTSL:
+		if t.labels.tsl > 0 {
+			b = strconv.AppendInt(b, int64(t.labels.tsl), 10)
+		}
+	case csqAPPRIS:
+		b = append(b, t.labels.appris...)
+	case csqCCDS:
+		b = append(b, t.labels.ccds...)
+	case csqENSP:
+		b = append(b, t.protein...)
+	}
+	return escapeFrom(b, from)
+}
+
+// escapeFrom escapes what was appended to b from the given index on.
+func escapeFrom(b []byte, from int) []byte {
+	if plainInCSQ(b[from:]) {
+		return b
+	}
+	return append(b[:from], escapeCSQ(string(b[from:]))...)
+}
+
+// csqWriter writes INFO/CSQ. It is for one goroutine.
+type csqWriter struct {
+	layout *csqLayout
+	texts  []*csqText // by the transcript's rank; nil until it is needed
+	hgvsg  []byte
+}
+
+func (m *Model) csqWriter(l *csqLayout) *csqWriter {
+	return &csqWriter{layout: l, texts: make([]*csqText, len(m.ranked))}
+}
+
+// append appends the entries of one alternate allele, the number of which counts from 1, with commas between them.
+func (w *csqWriter) append(b []byte, j *judged, number int) []byte {
+	w.hgvsg = append(escapeFrom(j.described().appendOnContig(w.hgvsg[:0]), 0), '|')
+	for i, e := range j.effects {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = w.entry(b, j, e, number)
+		b = b[:len(b)-1] // the last "|"
+	}
+	return b
+}
+
+// entry appends one entry and a "|".
+func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
+	if e.t == nil {
+		for _, f := range w.layout.fields {
+			b = append(w.field(b, f, j, e, number), '|')
+		}
+		return b
+	}
+	text := w.texts[e.t.rank]
+	if text == nil {
+		text = w.layout.textOf(e.t)
+		w.texts[e.t.rank] = text
+	}
+	steps, texts := w.layout.inside, text.inside
+	if e.whole {
+		steps, texts = w.layout.whole, text.whole
+	}
+	for _, s := range steps {
+		switch {
+		case s.text >= 0:
+			b = append(b, texts[s.text]...)
+		case s.field == csqHGVSg:
+			b = append(b, w.hgvsg...)
+		default:
+			b = append(w.field(b, s.field, j, e, number), '|')
+		}
+	}
+	return b
+}
+
+// field appends one sub-field of e.
+func (w *csqWriter) field(b []byte, f csqField, j *judged, e *effect, number int) []byte {
+	t := e.t
+	from := len(b)
+	switch f {
+	case csqAllele:
+		b = append(b, j.name...)
+	case csqConsequence:
+		return e.terms.appendNames(b)
+	case csqImpact:
+		return append(b, terms[e.terms.worst()].impact...)
+	case csqPick:
+		if e.picked {
+			b = append(b, '1')
+		}
+		return b
+	case csqHGVSg:
+		return append(b, w.hgvsg[:len(w.hgvsg)-1]...)
+	case csqAlleleNum:
+		return strconv.AppendInt(b, int64(number), 10)
+	case csqDistance:
+		if e.distance != 0 {
+			b = strconv.AppendInt(b, int64(e.distance), 10)
+		}
+		return b
+	case csqFeatureType, csqFeature, csqBiotype:
+		if t == nil && e.r != nil {
+			b = append(b, map[csqField]string{csqFeatureType: e.r.name.Type, csqFeature: e.r.name.ID, csqBiotype: e.r.name.Biotype}[f]...)
+		}
+	default:
+		if t != nil && !e.whole {
+			return e.appendPlace(b, f)
+		}
+	}
+	return escapeFrom(b, from)
+}
+
+// appendPlace appends a sub-field that tells a place in the transcript or what happens there.
+func (e *effect) appendPlace(b []byte, f csqField) []byte {
+	t, v := e.t, e.seen
+	from := len(b)
+	switch f {
+	case csqExon:
+		return appendNumberOf(b, e.exonFirst, e.exonLast, len(t.exons))
+	case csqIntron:
+		return appendNumberOf(b, e.intronFirst, e.intronLast, len(t.exons)-1)
+	case csqCDNA:
+		return appendPosition(b, e.cdnaFrom, e.cdnaTo)
+	}
+	if v.kind == svNone {
+		switch f {
+		case csqHGVSc:
+			b, _ = v.appendHGVSC(b, t)
+			return escapeFrom(b, from)
+		case csqHGVSOffset:
+			if v.roll == 0 {
+				return b // it can stand nowhere else
+			}
+			if _, shift := v.hgvsC(t); shift != 0 {
+				b = strconv.AppendInt(b, int64(shift), 10)
+			}
+			return b
+		case csqHGVSp:
+			if t.cds != nil {
+				b = e.appendHGVSP(b)
+			}
+			return escapeFrom(b, from)
+		case csqNMD:
+			if p := e.nmd(); p != nil && !p.Predicted {
+				b = append(b, "NMD_escaping_variant"...)
+			}
+			return b
+		}
+	}
+	switch {
+	case t.cds == nil:
+	case f == csqCDS:
+		b = appendPosition(b, e.cdsFrom, e.cdsTo)
+	case e.codon == nil:
+	case f == csqProtein:
+		b = e.codon.appendProtein(b)
+	case f == csqAminoAcids:
+		b = e.codon.appendAminoAcids(b)
+	case f == csqCodons:
+		b = e.codon.appendCodons(b)
+	}
+	return b
+}
+
+// appendNames appends the names of the terms with "&" between them.
+func (s termSet) appendNames(b []byte) []byte {
+	for i := 0; s != 0; s &= s - 1 {
+		if i > 0 {
+			b = append(b, '&')
+		}
+		b = append(b, terms[s.worst()].Name...)
+		i++
+	}
+	return b
+}
