@@ -100,18 +100,6 @@ func (m *Markers) SampleEnded(sample string) bool {
 	return known
 }
 
-// SampleRuns lists the known runs of a sample, ended or not, by id.
-func (m *Markers) SampleRuns(sample string) []string {
-	var ids []string
-	for id, r := range m.runs {
-		if r.run.GetSample() == sample {
-			ids = append(ids, id)
-		}
-	}
-	sort.Strings(ids)
-	return ids
-}
-
 // Open lists the runs that have not ended, by id.
 func (m *Markers) Open() []*streampb.Run {
 	var open []*streampb.Run

@@ -68,6 +68,10 @@ func (t *Tracker) Variant(v *event.Variant) []Alert {
 	return alerts
 }
 
+// RunStart says that reads of a run may follow, which keeps the sample undecided until [Tracker.RunEnd]. A run that is
+// named by evidence is known without.
+func (t *Tracker) RunStart(run string) { t.know(run) }
+
 // know notes a run.
 func (t *Tracker) know(run string) {
 	if _, ok := t.runs[run]; run != "" && !ok {

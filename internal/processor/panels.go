@@ -3,6 +3,7 @@ package processor
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,19 +21,29 @@ func (e *Engines) loadPanels(paths []string, logger *slog.Logger) error {
 	for i, path := range paths {
 		p, err := watch.Load(path)
 		if err != nil {
-			return err
+			return firstFault(err)
 		}
 		panels[i] = p
 	}
 	w, err := watch.New(e.Genome, e.Annotator, panels...)
 	if err != nil {
-		return err
+		return firstFault(err)
 	}
 	for _, warning := range w.Warnings() {
 		logger.Warn("a panel asks for what can't be answered in full", "reason", warning)
 	}
 	e.Watch, e.panels = w, fingerprint(panels)
 	return nil
+}
+
+// firstFault is the first line of an error that has one for each fault of a panel:
+// a service says in one line why it doesn't start.
+func firstFault(err error) error {
+	first, rest, more := strings.Cut(err.Error(), "\n")
+	if !more {
+		return err
+	}
+	return fmt.Errorf("%s (and %d more lines: pore watch check shows all)", first, 1+strings.Count(rest, "\n"))
 }
 
 // fingerprint tells sets of panels apart, whatever the order they were named in.

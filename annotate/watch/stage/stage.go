@@ -98,8 +98,7 @@ func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
 	}
 	switch body := m.GetBody().(type) {
 	case *streampb.WatchRecord_RunStart:
-		_, err := h.markers.Start(body.RunStart)
-		return nil, err
+		return h.runStart(body.RunStart)
 	case *streampb.WatchRecord_RunEnd:
 		return h.runEnd(body.RunEnd)
 	case *streampb.WatchRecord_Coverage:
@@ -157,6 +156,18 @@ func coverage(c *streampb.Coverage) watch.Coverage {
 	return out
 }
 
+// runStart keeps the run's sample undecided until the run has ended.
+func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
+	isNew, err := h.markers.Start(mk)
+	if err != nil || !isNew {
+		return nil, err
+	}
+	if h.owns(mk.GetRun()) {
+		h.tracker(mk.GetRun().GetSample()).RunStart(mk.GetRun().GetId())
+	}
+	return nil, nil
+}
+
 // runEnd answers the rules of the run's sample, once all of its runs have ended,
 // and passes the end on. A marker that comes again, because its run was sent
 // again, brings out what has changed since.
@@ -165,17 +176,11 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	if err != nil {
 		return nil, err
 	}
+	run := mk.GetRun()
 	var outs []stream.Out
-	// A sample of which nothing was heard is answered too, by the partition where
-	// it would have been heard.
-	sample := mk.GetRun().GetSample()
-	if stream.PartitionFor([]byte(sample), h.partitions) == h.partition && h.markers.SampleEnded(sample) {
-		for _, run := range h.markers.SampleRuns(sample) {
-			alerts, err := h.publish(h.tracker(sample).RunEnd(run))
-			if err != nil {
-				return nil, err
-			}
-			outs = append(outs, alerts...)
+	if h.markers.Ended(run.GetId()) && h.owns(run) {
+		if outs, err = h.publish(h.tracker(run.GetSample()).RunEnd(run.GetId())); err != nil {
+			return nil, err
 		}
 	}
 	if !complete {
@@ -184,6 +189,13 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	own := stream.Forward(mk, h.partition, h.partitions)
 	end, err := event.RunEndRecords(h.cfg.Topics.Alerts, h.cfg.AlertsPartitions, own)
 	return append(outs, end...), err
+}
+
+// owns tells whether the records of the run's sample come over this partition. Its
+// markers come over all: a sample of which nothing else is heard is answered too,
+// and once.
+func (h *handler) owns(run *streampb.Run) bool {
+	return stream.PartitionFor([]byte(run.GetSample()), h.partitions) == h.partition
 }
 
 func (h *handler) tracker(sample string) *watch.Tracker {

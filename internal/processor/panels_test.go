@@ -1,0 +1,104 @@
+package processor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/porestream/porestream/annotate/watch"
+)
+
+func TestParseStages(t *testing.T) {
+	for _, c := range []struct {
+		list   string
+		panels bool
+		want   string // stages, or what the error says
+	}{
+		{"", false, "basecall variant annotate"},
+		{"", true, "basecall variant annotate watch"},
+		{"annotate, basecall", true, "annotate basecall"},
+		{"watch", true, "watch"},
+		{"watch", false, "--panel"},
+		{"variant,variant", true, "named twice"},
+		{"call", true, "the stages are basecall, variant, annotate, watch"},
+	} {
+		stages, err := ParseStages(c.list, c.panels)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), c.want):
+			t.Errorf("%q: %v, want ...%s...", c.list, err, c.want)
+		case err == nil && strings.Join(stages, " ") != c.want:
+			t.Errorf("%q: %q, want %q", c.list, stages, c.want)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	a, b := &watch.Panel{Hash: "sha256:a"}, &watch.Panel{Hash: "sha256:b"}
+	one, both := fingerprint([]*watch.Panel{a}), fingerprint([]*watch.Panel{a, b})
+	if one != "sha256:a" || both != fingerprint([]*watch.Panel{b, a}) || both == one || both == fingerprint([]*watch.Panel{b}) {
+		t.Errorf("fingerprints %s and %s", one, both)
+	}
+}
+
+// TestWrongPanelIsOneLine: whatever is wrong, one line says where, and that there
+// is more.
+func TestWrongPanelIsOneLine(t *testing.T) {
+	lambda := filepath.Join("..", "..", "testdata", "lambda")
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"unknown genes": {
+			"panel: p\nversion: 1\nrules:\n- id: a\n  match: {gene: nope}\n- id: b\n  match: {gene: neither}\n",
+			[]string{"panel.yaml:5", `"nope"`, "more line"},
+		},
+		"wrong reference base": {"panel: p\nversion: 1\nrules:\n- id: a\n  match: {vcf: \"J02459.1:37589:A:T\"}\n", []string{"panel.yaml:5", "37589", "not A"}},
+		"no YAML":              {"panel: [", []string{"panel.yaml"}},
+	} {
+		path := filepath.Join(t.TempDir(), "panel.yaml")
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: filepath.Join(lambda, "genes.gff3"), Panels: []string{path}})
+		if err == nil || strings.Contains(err.Error(), "\n") || slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
+			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
+		}
+	}
+	if _, err := Load(Options{Reference: filepath.Join(lambda, "reference.fa"), Panels: []string{"none.yaml"}}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing panel: %v", err)
+	}
+}
+
+// TestTargets: the places of panels reach the variant stage, and nothing does
+// without panels.
+func TestTargets(t *testing.T) {
+	lambda := filepath.Join("..", "..", "testdata", "lambda")
+	opts := Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: filepath.Join(lambda, "genes.gff3")}
+	plain, err := Load(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain.targets() != nil || plain.watched(3) != nil || plain.Annotator != nil {
+		t.Error("something is watched without panels")
+	}
+	opts.Panels = []string{filepath.Join("..", "..", "annotate", "watch", "testdata", "lambda", "panel.yaml")}
+	e, err := Load(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pos := range []int{37_589, 37_742, 43_082, 45_352} {
+		covered := false
+		for _, s := range e.targets()["J02459.1"] {
+			covered = covered || s.Start < pos && pos <= s.End
+		}
+		if !covered {
+			t.Errorf("position %d is not among the targets %v", pos, e.targets())
+		}
+	}
+	if w := e.watched(3); w.Partitions != 3 || w.Panels != e.panels || !strings.HasPrefix(w.Panels, "sha256:") {
+		t.Errorf("watched: %+v", w)
+	}
+}
