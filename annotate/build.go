@@ -184,6 +184,7 @@ func (b *builder) transcript(f *feature, g *gene, implicit bool) error {
 			return err
 		}
 	}
+	t.written = f.written(t)
 	t.name = &Feature{Type: "Transcript", ID: t.id, Biotype: t.biotype}
 	t.flags = t.marks()
 	k.transcripts = append(k.transcripts, t)

@@ -65,6 +65,7 @@ type transcript struct {
 	utr3       []byte
 	line       int
 	cdnaLength int
+	written    *Written
 }
 
 // exception is a codon that does not read as the table says (transl_except), such as selenocysteine.

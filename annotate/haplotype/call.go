@@ -1,0 +1,153 @@
+package haplotype
+
+import "strconv"
+
+// change is what a compound does to the protein and the variants that it is made of, as written. A change can be known
+// and yet not be written with a consequence.
+type change struct {
+	text           string // "|5TY>5I|121ACG>A+124TA>T"
+	known, written bool
+	aminos, bases  string // the two halves of text
+}
+
+// call is one consequence at a site.
+type call struct {
+	terms      Terms
+	transcript *transcript
+	allele     int   // number of the alternate allele; 0: not of one
+	elsewhere  *site // where the consequence is written, if terms has printedElsewhere
+	change     change
+	members    []*site // of the compound, in the order of positions; nil for one variant on its own
+}
+
+// shown are the terms as they are written.
+func (c *call) shown() Terms {
+	t := c.terms
+	// Starts and stops of incomplete coding sequences are no news where there is another consequence to tell.
+	if t&incompleteCDS != 0 && t&^(startStop|incompleteCDS|UpstreamStop) != 0 {
+		t &^= startStop | incompleteCDS
+	}
+	if t&startStop != 0 {
+		t &^= Missense
+	}
+	return t
+}
+
+// append appends the consequence as one value of INFO/BCSQ.
+func (c *call) append(dst []byte) []byte {
+	t := c.shown()
+	if t&printedElsewhere != 0 && c.elsewhere != nil {
+		return strconv.AppendInt(append(dst, '@'), int64(c.elsewhere.pos+1), 10)
+	}
+	tr := c.transcript
+	if t&UpstreamStop != 0 {
+		dst = append(dst, '*')
+	}
+	dst, any := t.append(dst)
+	if tr.biotype.decay && t&^(Intron|NonCoding) != 0 {
+		if any {
+			dst = append(dst, '&')
+		}
+		dst = append(dst, "NMD_transcript"...)
+	}
+	dst = append(dst, '|')
+	dst = append(dst, tr.gene...)
+	dst = append(dst, '|')
+	if t&^(Intron|NonCoding) != 0 {
+		dst = append(dst, tr.id...)
+	}
+	dst = append(dst, '|')
+	dst = append(dst, tr.biotype.name...)
+	if t&compound != 0 && t&places == 0 || c.change.written {
+		dst = append(dst, '|', tr.strand())
+	}
+	if c.change.written {
+		dst = append(dst, c.change.text...)
+	}
+	return dst
+}
+
+func (t *transcript) strand() byte {
+	if t.forward {
+		return '+'
+	}
+	return '-'
+}
+
+// sharesLine says whether calls of c and d can be one value although they may be of different transcripts: those
+// without a transcript's name can.
+func (c *call) sharesLine(d *call) bool {
+	return c.transcript == d.transcript || (c.terms|d.terms)&^(Intron|NonCoding) == 0
+}
+
+// push adds a consequence to the site's, or merges it into one of them. It returns its number and whether it is new.
+func (s *site) push(c call) (int, bool) {
+	if c.terms&FeatureElongation != 0 {
+		c.terms &^= InframeInsertion
+	}
+	if c.terms&FeatureTruncation != 0 {
+		c.terms &^= InframeDeletion
+	}
+	if c.terms&(SpliceDonor|SpliceAcceptor) != 0 {
+		c.terms &^= SpliceRegion
+	}
+	for i := range s.calls {
+		if s.calls[i].absorb(&c) {
+			return i, false
+		}
+	}
+	s.calls = append(s.calls, c)
+	return len(s.calls) - 1, true
+}
+
+// absorb makes c part of old if they are one value.
+func (old *call) absorb(c *call) bool {
+	switch {
+	case c.terms&printedElsewhere != 0:
+		if c.terms&startStop != 0 && old.terms&startStop != 0 {
+			*old = *c // the start or stop is told where the compound is
+			return true
+		}
+		return old.terms&printedElsewhere != 0 && c.elsewhere == old.elsewhere
+	case c.terms&compound != 0:
+		return old.absorbCompound(c)
+	}
+	if !c.sharesLine(old) || c.transcript.biotype != old.transcript.biotype {
+		return false
+	}
+	if old.terms&compound == 0 {
+		old.terms |= c.terms
+		return true
+	}
+	return old.terms|c.terms == old.terms
+}
+
+// absorbCompound is absorb for changes of the protein.
+func (old *call) absorbCompound(c *call) bool {
+	if !c.sharesLine(old) || c.transcript.biotype != old.transcript.biotype || c.transcript.geneID != old.transcript.geneID ||
+		c.allele != old.allele || (c.terms^old.terms)&UpstreamStop != 0 {
+		return false
+	}
+	if c.change.known != old.change.known {
+		// The place of a variant can already have told of a start or stop that its translation tells of again.
+		if c.terms&startStop == 0 || old.terms&startStop == 0 {
+			return false
+		}
+		old.terms |= c.terms
+		if old.terms&StopRetained != 0 {
+			old.terms &^= StopLost | Synonymous
+		}
+		if old.terms&StartRetained != 0 {
+			old.terms &^= StartLost | Synonymous
+		}
+		if !old.change.known {
+			old.change, old.members = c.change, c.members
+		}
+		return true
+	}
+	if c.change.text != old.change.text {
+		return false
+	}
+	old.terms |= c.terms
+	return true
+}

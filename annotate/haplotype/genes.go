@@ -1,0 +1,258 @@
+package haplotype
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genome"
+)
+
+const (
+	// pad is how many bases beside a transcript or its coding sequence its rules may look at.
+	pad = 10
+	// spliceSite is how many bases of an intron are its donor or acceptor, spliceRegion how many belong to the
+	// region around them.
+	spliceSite   = 2
+	spliceRegion = 8
+)
+
+// Genes are the transcripts of a genome, laid out for the rules. They do not change and may be shared.
+type Genes struct {
+	// Warnings tell of transcripts that have no or fewer consequences.
+	Warnings []string
+
+	genome  *genome.Genome
+	contigs map[string]*contig
+}
+
+// contig holds what lies on one contig.
+type contig struct {
+	seq         []byte
+	coding      index[*exon]
+	untranslate index[*utr]
+	exons       index[*exon]
+	transcripts index[*transcript]
+}
+
+// transcript is one transcript. What lies on it is in the order of positions, whatever the strand.
+type transcript struct {
+	id, gene string
+	geneID   *annotate.Gene
+	biotype  *biotype
+	code     *code
+	seq      []byte // of its contig
+	beg, end int
+	forward  bool
+	cds      []*exon
+	utrs     []*utr
+	// cut5 and cut3 say that the annotation lacks the start or the end of the coding sequence.
+	cut5, cut3 bool
+}
+
+// exon is an exon, or a coding stretch of one.
+type exon struct {
+	transcript *transcript
+	beg, end   int
+	number     int // among the coding stretches
+	offset     int // of its first base among the coding bases
+}
+
+func (e *exon) length() int { return e.end - e.beg + 1 }
+
+type utr struct {
+	transcript *transcript
+	beg, end   int
+	five       bool
+}
+
+// NewGenes lays the genes out. table is the genetic code of all coding sequences, DefaultCode or a number of NCBI's; if
+// it is negative, each is read as its annotation says, and with DefaultCode where that says nothing.
+func NewGenes(g *genome.Genome, m *annotate.Model, table int) (*Genes, error) {
+	all := &Genes{genome: g, contigs: map[string]*contig{}}
+	codes := map[int]*code{}
+	for v := range m.All() {
+		kind := biotypeOf(v.Biotype)
+		if kind == nil {
+			continue
+		}
+		number := table
+		if table < 0 {
+			number = DefaultCode
+			if v.Written().Code || v.GeneticCode > 1 {
+				number = v.GeneticCode
+			}
+		}
+		if codes[number] == nil {
+			c, err := newCode(number)
+			if err != nil {
+				return nil, err
+			}
+			codes[number] = c
+		}
+		c := all.contigs[v.Contig.Name]
+		if c == nil {
+			c = &contig{seq: v.Contig.Seq}
+			all.contigs[v.Contig.Name] = c
+		}
+		all.add(c, &v, kind, codes[number])
+	}
+	if table >= 0 {
+		if _, err := newCode(table); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range all.contigs {
+		c.coding.build()
+		c.untranslate.build()
+		c.exons.build()
+		c.transcripts.build()
+	}
+	slices.Sort(all.Warnings)
+	return all, nil
+}
+
+// add lays one transcript out.
+func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
+	w := v.Written()
+	t := &transcript{
+		id: v.ID, gene: cmp.Or(v.Gene.Symbol, v.Gene.ID), geneID: v.Gene, biotype: kind, code: code, seq: v.Contig.Seq,
+		beg: w.Start, end: w.End - 1, forward: v.Forward,
+	}
+	c.transcripts.add(t.beg, t.end, t)
+	for _, u := range w.UTRs {
+		x := &utr{t, u.Start, u.End - 1, u.Five}
+		t.utrs = append(t.utrs, x)
+		c.untranslate.add(x.beg, x.end, x)
+	}
+	if w.Exons {
+		for _, s := range v.Exons {
+			c.exons.add(s.Start-spliceRegion, s.End-1+spliceRegion, &exon{transcript: t, beg: s.Start, end: s.End - 1})
+		}
+	}
+	for _, s := range v.CDS {
+		t.cds = append(t.cds, &exon{transcript: t, beg: s.Start, end: s.End - 1})
+	}
+	if len(t.cds) == 0 || !kind.coding {
+		return
+	}
+	if w.Conflict {
+		all.Warnings = append(all.Warnings, fmt.Sprintf("transcript %s: the phases of its CDS contradict the bases before them: changes of its protein are not told", t.id))
+		return
+	}
+	t.trim(w.Phase)
+	n := 0
+	for i, e := range t.cds {
+		e.number, e.offset = i, n
+		n += e.length()
+		if e.length() > 0 {
+			c.coding.add(e.beg, e.end, e)
+		}
+	}
+}
+
+// trim leaves whole codons: it takes bases of a codon that began before the annotation does, phase of them, and of one
+// that goes on behind it.
+func (t *transcript) trim(phase int) {
+	t.cut5 = phase > 0
+	first, last := t.cds, slices.Clone(t.cds)
+	slices.Reverse(last)
+	if !t.forward {
+		first, last = last, first
+	}
+	take(first, phase, t.forward)
+	n := 0
+	for _, e := range t.cds {
+		n += e.length()
+	}
+	t.cut3 = n%3 != 0
+	take(last, n%3, !t.forward)
+}
+
+// take shortens a row of exons by n bases, at the beginning or the end of each.
+func take(exons []*exon, n int, atBeginning bool) {
+	for _, e := range exons {
+		if n <= 0 {
+			return
+		}
+		k := min(n, e.length())
+		if atBeginning {
+			e.beg += k
+		} else {
+			e.end -= k
+		}
+		n -= k
+	}
+}
+
+// base is the base at a position of the contig; 'N' where there is none.
+func (t *transcript) base(pos int) byte {
+	if pos < 0 || pos >= len(t.seq) {
+		return 'N'
+	}
+	return t.seq[pos]
+}
+
+// appendBases appends n bases from pos on.
+func (t *transcript) appendBases(dst []byte, pos, n int) []byte {
+	if pos >= 0 && pos+n <= len(t.seq) {
+		return append(dst, t.seq[pos:max(pos, pos+n)]...)
+	}
+	for i := range n {
+		dst = append(dst, t.base(pos+i))
+	}
+	return dst
+}
+
+// codingSequence is the coding sequence on the reference strand with pad bases before and after it.
+func (t *transcript) codingSequence() []byte {
+	first, last := t.cds[0], t.cds[len(t.cds)-1]
+	s := make([]byte, 0, last.offset+last.length()+2*pad)
+	s = t.appendBases(s, first.beg-pad, pad)
+	for _, e := range t.cds {
+		s = t.appendBases(s, e.beg, e.length())
+	}
+	return t.appendBases(s, last.end+1, pad)
+}
+
+// index finds what overlaps an interval. Ends are inclusive.
+type index[T any] struct {
+	spans []span[T] // by beginning, longer ones first
+	reach []int     // greatest end up to each
+}
+
+type span[T any] struct {
+	beg, end int
+	item     T
+}
+
+func (x *index[T]) add(beg, end int, item T) { x.spans = append(x.spans, span[T]{beg, end, item}) }
+
+func (x *index[T]) build() {
+	slices.SortStableFunc(x.spans, func(a, b span[T]) int {
+		return cmp.Or(cmp.Compare(a.beg, b.beg), cmp.Compare(b.end, a.end))
+	})
+	x.reach = make([]int, len(x.spans))
+	for i, s := range x.spans {
+		x.reach[i] = s.end
+		if i > 0 {
+			x.reach[i] = max(s.end, x.reach[i-1])
+		}
+	}
+}
+
+// overlapping appends to dst what shares a base with [beg,end].
+func (x *index[T]) overlapping(dst []T, beg, end int) []T {
+	if x == nil {
+		return dst
+	}
+	i := sort.Search(len(x.spans), func(i int) bool { return x.reach[i] >= beg })
+	for ; i < len(x.spans) && x.spans[i].beg <= end; i++ {
+		if x.spans[i].end >= beg {
+			dst = append(dst, x.spans[i].item)
+		}
+	}
+	return dst
+}
