@@ -111,7 +111,7 @@ func TestCircularDescriptions(t *testing.T) {
 	for _, c := range []struct{ in, genomic, loci, protein string }{
 		{"c(p):c.4G>A", "c:g.114G>A", "[c:114:G:A]", "p:p.Ala2Thr"},
 		{"c(p):c.14A>G", "c:g.4A>G", "[c:4:A:G]", "p:p.Asp5Gly"},
-		{"c(g):c.13=", "c:g.3=", "[]", ""},
+		{"c(g):c.13=", "c:g.3=", "[]", "p:p.Asp5="},
 	} {
 		got, err := n.Normalize(c.in)
 		require.NoError(t, err, c.in)

@@ -328,7 +328,10 @@ func (e *effect) proteinChange() string {
 	if e.terms.has(startRetained) {
 		return "Met1="
 	}
-	if c == nil || e.terms.has(incompleteTerminalCodon) {
+	if c == nil {
+		return e.pastStop()
+	}
+	if e.terms.has(incompleteTerminalCodon) {
 		return ""
 	}
 	if c.refLen == c.altLen && len(c.refPep) == 1 {
@@ -340,6 +343,25 @@ func (e *effect) proteinChange() string {
 		return p.shifted()
 	}
 	return p.inFrame()
+}
+
+// pastStop describes a change from inside the coding sequence to the untranslated bases behind it; "" for others.
+func (e *effect) pastStop() string {
+	t := e.t
+	if e.seen == nil || t.cds == nil || e.cdsFrom < 0 || e.cdsTo >= 0 || e.cdnaTo < 0 || t.endNF || t.cdsLen%3 != 0 {
+		return ""
+	}
+	v := e.seen.placed(t)
+	alt, last := v.alt, t.cdsEnd-1
+	if !t.forward {
+		alt, last = reverseComplement(alt), t.cdsStart
+	}
+	behind := e.cdnaTo - 1 - t.locate(t.exons, last)
+	if behind <= 0 || e.touchesStart() {
+		return ""
+	}
+	p := proteinDiff{t: t, from: e.cdsFrom, to: t.cdsLen + behind, alt: alt, window: &codonChange{first: e.cdsFrom / 3}}
+	return p.shifted()
 }
 
 // oneAmino describes the change of one amino acid.

@@ -70,7 +70,7 @@ func TestHGVSByHand(t *testing.T) {
 		{"intron deleted with its neighbours", 37, gene14.seq[36:83], "A", "22_27del", "Arg8_Gln9del", "splice_acceptor_variant&splice_donor_variant&inframe_deletion&splice_donor_5th_base_variant&splice_polypyrimidine_tract_variant&intron_variant"},
 		{"start codon deleted", 16, "CATG", "C", "2_4del", "Met1?", "start_lost&inframe_deletion"},
 		{"untranslated and start codon deleted", 14, "GACAT", "G", "-2_2del", "Met1?", "start_lost&5_prime_UTR_variant"},
-		{"last codon and stop deleted", 95, "GGAGTAA", "G", "41_*1del", "Glu14_Ter15delinsAlaLeuTer", "stop_lost&inframe_deletion"},
+		{"last codon and stop deleted", 95, "GGAGTAA", "G", "41_*1del", "Glu14AlafsTer3", "stop_lost&inframe_deletion"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := vrs.Edit{Start: c.pos - 1, Ref: c.ref, Alt: c.alt}

@@ -334,7 +334,7 @@ func (n *Normalizer) relevant(alleles []resolved) *transcript {
 				continue
 			}
 			for _, e := range n.a.effects(new(workspace), c.v) {
-				if e.predicted() != "" {
+				if e.t != nil && e.t.proteinChange(c.v) != "" {
 					return e.t
 				}
 			}
@@ -351,36 +351,92 @@ func (t *transcript) proteinChanges(changes []resolvedChange) []string {
 		slices.Reverse(changes)
 	}
 	var list []string
-	var open *effect // what the changes so far do that may go on
+	add := func(p string) {
+		if p != "" {
+			list = append(list, p)
+		}
+	}
+	var open *effect // of changes that may go on
 	flush := func() {
 		if open != nil {
-			if p := open.predicted(); p != "" {
-				list = append(list, p)
-			}
+			add(open.predicted())
 			open = nil
 		}
 	}
 	for _, c := range changes {
-		if c.whole {
+		switch {
+		case c.whole:
 			return []string{sameProtein}
-		}
-		if c.v == nil {
-			continue
-		}
-		var e effect
-		t.sees(c.v).effectOn(new(workspace), &e, t, 0, 0)
-		if open != nil && e.codon != nil && open.goesOn(&e) {
-			open.append(&e)
-			continue
-		}
-		flush()
-		open = &e
-		if e.codon == nil {
+		case c.v == nil:
 			flush()
+			add(t.sameResidues(c.edit))
+			continue
+		}
+		e := t.effectOf(c.v)
+		switch {
+		case e.codon == nil || t.describesIntron(c.v):
+			flush()
+			add(t.proteinChange(c.v))
+		case open != nil && open.goesOn(e):
+			open.append(e)
+		default:
+			flush()
+			open = e
 		}
 	}
 	flush()
 	return list
+}
+
+// effectOf is what v does to t.
+func (t *transcript) effectOf(v *variant) *effect {
+	var e effect
+	w := t.sees(v)
+	w.effectOn(new(workspace), &e, t, 0, 0)
+	e.seen = w
+	return &e
+}
+
+// proteinChange is what follows "p." for v, "" if it does not concern the protein.
+func (t *transcript) proteinChange(v *variant) string {
+	if t.cds == nil {
+		return ""
+	}
+	e := t.effectOf(v)
+	p := e.predicted()
+	if p != "" && e.codon != nil && t.describesIntron(v) {
+		return unknownProtein
+	}
+	return p
+}
+
+// describesIntron says whether the description of an insertion or deletion names bases of an intron. Where it could as
+// well lie in the exon, either the exon changes or the splice site does.
+func (t *transcript) describesIntron(v *variant) bool {
+	v = t.sees(v)
+	if v.roll == 0 || v.start < t.start || v.end > t.end {
+		return false
+	}
+	d := v.describe(t.forward, t.start, t.end)
+	intronic := func(base int) bool { return t.locate(t.exons, base) < 0 }
+	if d.kind == hgvsInsertion {
+		return intronic(d.start-1) && intronic(d.start)
+	}
+	return intronic(d.start) || intronic(d.end-1)
+}
+
+// sameResidues names the residues of bases that stay as they are, "" if they are not coding.
+func (t *transcript) sameResidues(e vrs.Edit) string {
+	if t.cds == nil || e.Ref == "" {
+		return ""
+	}
+	turn := t.turn(e.Start, e.End())
+	from, to := t.span(t.cds, e.Start+turn, e.End()+turn)
+	if from < 0 || to <= from || t.reference(from/3) == 0 || t.reference((to-1)/3) == 0 {
+		return ""
+	}
+	p := proteinDiff{t: t}
+	return p.span(from/3, (to-1)/3-from/3+1) + "="
 }
 
 // goesOn says whether f, a change behind e, has its consequence together with e.

@@ -309,8 +309,8 @@ func (n *numbering) describe(v *variant) (string, error) {
 	}
 	d := v.describe(n.forward(), first, last)
 	if d.kind == hgvsInsertion && n.t != nil && n.t.implicit && (d.start == first || d.start == last) {
-		d = v.describe(n.forward(), 0, len(n.contig.Seq))
 		first, last = 0, len(n.contig.Seq)
+		d = v.describe(n.forward(), first, last)
 	}
 	if d.kind == hgvsInsertion && (d.start == first || d.start == last) {
 		if n.t == nil && n.circular() {

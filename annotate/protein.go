@@ -86,8 +86,11 @@ func (p *proteinDiff) stopAfter(i int) string {
 // extension describes the loss of the stop at codon i, the first residue that differs.
 func (p *proteinDiff) extension(i int) string {
 	alt := p.amino(i)
-	if alt == 0 {
+	switch alt {
+	case 0:
 		return residue('*', i) + "ext?"
+	case '*':
+		return residue('*', i) + "="
 	}
 	for n := 0; ; n++ {
 		switch p.amino(i + n) {
@@ -121,6 +124,10 @@ func (p *proteinDiff) inFrame() string {
 		same++
 	}
 	first, ref, alt = first+same, ref[same:], alt[same:]
+	// New residues that end in a stop may begin as the old ones went on.
+	for stops && len(ref) == 0 && alt[0] != '*' && alt[0] == p.t.reference(first) {
+		first, alt = first+1, alt[1:]
+	}
 	if len(ref) == 0 && len(alt) == 0 {
 		return p.silent()
 	}
@@ -147,7 +154,7 @@ func (p *proteinDiff) inFrame() string {
 		return p.replaced(first, ref, alt)
 	}
 	if bytes.IndexByte(ref, '*') >= 0 {
-		return p.beyondStop(first, ref, alt)
+		return p.beyondStop(first, ref)
 	}
 	for len(ref) > 0 && len(alt) > 0 && ref[len(ref)-1] == alt[len(alt)-1] {
 		ref, alt = ref[:len(ref)-1], alt[:len(alt)-1]
@@ -233,17 +240,8 @@ func (p *proteinDiff) replaced(first int, ref, alt []byte) string {
 	return p.span(first, len(ref)) + "delins" + names(alt)
 }
 
-// beyondStop describes a change that begins before the stop and takes it away: the new residues up to the new stop.
-func (p *proteinDiff) beyondStop(first int, ref, alt []byte) string {
-	for i := first + len(alt); ; i++ {
-		a := p.amino(i)
-		if a == 0 {
-			return residue(ref[0], first) + threeLetter[p.amino(first)] + "fsTer?"
-		}
-		alt = append(alt, a)
-		if a == '*' {
-			break
-		}
-	}
-	return p.span(first, bytes.IndexByte(ref, '*')+1) + "delins" + names(alt)
+// beyondStop describes a change that begins before the stop and takes it away, as the nomenclature has it: as a shift
+// of the reading frame.
+func (p *proteinDiff) beyondStop(first int, ref []byte) string {
+	return residue(ref[0], first) + threeLetter[p.amino(first)] + "fsTer" + p.stopAfter(first)
 }

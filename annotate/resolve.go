@@ -69,8 +69,11 @@ func (x *index) find(name string) (list []*transcript, own bool) {
 	if bare == name {
 		return nil, false
 	}
-	// A version of which the gene model tells nothing.
-	if list = filtered(x.transcripts[bare], func(t *transcript) bool { return t.id == bare }); len(list) > 0 {
+	// A version that the gene model has apart from the name, or tells nothing of.
+	version := name[len(bare)+1:]
+	if list = filtered(x.transcripts[bare], func(t *transcript) bool {
+		return t.id == bare && (t.version == "" || t.version == version)
+	}); len(list) > 0 {
 		return list, true
 	}
 	return filtered(x.proteins[bare], func(t *transcript) bool { return t.protein == bare }), false
@@ -81,7 +84,11 @@ func (x *index) otherVersions(name string) []string {
 	var ids []string
 	if bare := unversioned(name); bare != name {
 		for _, t := range x.transcripts[bare] {
-			ids = append(ids, t.id)
+			if t.version != "" {
+				ids = append(ids, t.id+"."+t.version)
+			} else {
+				ids = append(ids, t.id)
+			}
 		}
 		for _, t := range x.proteins[bare] {
 			ids = append(ids, t.protein)
