@@ -16,8 +16,7 @@ import (
 type finding struct {
 	state   State // "": the reads speak against it, or there are none; the depth decides
 	ratio   float64
-	unmet   []string // what is missing for DETECTED
-	byDepth bool     // settle has set the state
+	byDepth bool // settle has set the state
 	covered coverage
 }
 
@@ -30,8 +29,8 @@ type coverage struct {
 // retracted is the status of alleles that are no longer called.
 var retracted = streampb.CallStatus_RETRACTED.String()
 
-// reads are the reads that show the allele, and all.
-func (s *seen) reads() (alt, depth int) {
+// counts are the reads that show the allele, and all.
+func (s *seen) counts() (alt, depth int) {
 	alt = int(s.call.AltForward) + int(s.call.AltReverse)
 	return alt, max(alt, int(s.call.Depth))
 }
@@ -49,10 +48,10 @@ func (s *test) judge(a *seen, final bool) finding {
 	if a.status == retracted {
 		return finding{ratio: math.Inf(-1)}
 	}
-	alt, depth := a.reads()
-	f := finding{ratio: s.ratio(alt, depth), unmet: s.unmet(a)}
+	alt, depth := a.counts()
+	f := finding{ratio: s.ratio(alt, depth)}
 	switch {
-	case len(f.unmet) == 0, !final && a.detected && s.holds(a, f.ratio):
+	case s.confirms(a, f.ratio), !final && a.reads.state == Detected && s.holds(a, f.ratio):
 		f.state = Detected
 	case f.ratio <= s.reject:
 	case final:
@@ -65,9 +64,16 @@ func (s *test) judge(a *seen, final bool) finding {
 	return f
 }
 
-// unmet is what is missing for DETECTED.
+// confirms says whether an allele is DETECTED by what its reads show now.
+func (s *test) confirms(a *seen, ratio float64) bool {
+	alt, depth := a.counts()
+	return ratio >= s.accept && depth >= s.MinDepth && alt >= s.MinAlt && float64(alt) >= s.MinFraction*float64(depth) &&
+		a.call.Qual >= s.MinQual && s.accepts(a.call.Filters)
+}
+
+// unmet is what is missing for that, in words.
 func (s *test) unmet(a *seen) []string {
-	alt, depth := a.reads()
+	alt, depth := a.counts()
 	var list []string
 	miss := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -262,7 +268,7 @@ func (s *subject) changesOf(scope Scope) int {
 
 // showEvidence makes the alert tell of the reads at an allele.
 func (a *Alert) showEvidence(s *subject, from *seen, f *finding) {
-	alt, depth := from.reads()
+	alt, depth := from.counts()
 	allele := from.allele
 	a.Allele, a.Consequence = &allele, from.consequence
 	a.Run = cmp.Or(from.run, a.Run)
@@ -283,7 +289,7 @@ func rounded(v float64, decimals int) float64 {
 func (f *finding) reason(s *subject, from *seen) string {
 	shown := ""
 	if from != nil {
-		alt, depth := from.reads()
+		alt, depth := from.counts()
 		shown = fmt.Sprintf("%d of %d reads show it", alt, depth)
 	}
 	c := &f.covered
@@ -293,7 +299,7 @@ func (f *finding) reason(s *subject, from *seen) string {
 	case f.state == Negative:
 		return fmt.Sprintf("not called at a depth of at least %d", c.least)
 	case from != nil && !f.byDepth:
-		return shown + "; missing: " + strings.Join(f.unmet, ", ")
+		return shown + "; missing: " + strings.Join(s.test.unmet(from), ", ")
 	case s.area == nil:
 		return "where it lies is not known"
 	case c.Worst == nil:

@@ -36,8 +36,12 @@ type seen struct {
 	revision    uint64
 	call        event.Call
 	consequence *annotate.Consequence
-	detected    bool   // at the last look
 	answer      answer // of the allele for itself, in rules that several can fulfil
+
+	// What the last look found, for as long as neither the allele nor the depth nor whether the runs go on changes.
+	looked, lookedFinal bool
+	reads               finding // by the reads alone
+	settled             finding // and by the depth
 }
 
 // answer is what was last said about something.
@@ -92,6 +96,7 @@ func (st *subjectState) take(v *event.Variant, c *annotate.Consequence) bool {
 	if c == nil && len(v.Annotation.Consequences) > 0 {
 		c = &v.Annotation.Consequences[0]
 	}
+	s.looked = false
 	s.allele, s.run, s.status, s.revision, s.call, s.consequence = v.Allele, v.Run, v.Status, v.Revision, v.Call, c
 	return true
 }
@@ -133,6 +138,9 @@ func (t *Tracker) Coverage(c Coverage) []Alert {
 		st.below -= chunk.below
 		*chunk = d.sumUp(s.area.chunks[at.chunk], s.test.needed, t.room[:])
 		st.below += chunk.below
+		for _, a := range st.alleles {
+			a.looked = false
+		}
 		if i+1 == len(ids) || t.watch.chunks[ids[i+1]].subject != at.subject {
 			alerts = t.decide(alerts, s)
 		}
@@ -181,6 +189,19 @@ func (t *Tracker) lastRun() string {
 	return slices.Max(append(slices.Collect(maps.Keys(t.runs)), ""))
 }
 
+// look finds what can be said of an allele by itself, unless that is known.
+func (t *Tracker) look(s *subject, a *seen, final bool) {
+	if a.looked && a.lookedFinal == final {
+		return
+	}
+	a.reads = s.test.judge(a, final)
+	a.looked, a.lookedFinal, a.settled = true, final, a.reads
+	if a.settled.state == "" && s.scope != ScopeAllele {
+		a.settled.covered = t.atAllele(s, &a.allele)
+		a.settled.settle(s, a.settled.covered.NotCallable, final)
+	}
+}
+
 // decide appends what is to be said about a subject now.
 func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	st := &t.states[s.number]
@@ -188,18 +209,14 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	best, bestFinding := -1, finding{}
 	var states []AlleleState
 	for i, a := range st.alleles {
-		f := s.test.judge(a, final)
-		a.detected = f.state == Detected
-		if best < 0 || f.outweighs(&bestFinding) {
-			best, bestFinding = i, f
+		t.look(s, a, final)
+		if best < 0 || a.reads.outweighs(&bestFinding) {
+			best, bestFinding = i, a.reads
 		}
 		if s.scope == ScopeAllele {
 			continue
 		}
-		if f.state == "" {
-			f.covered = t.atAllele(s, &a.allele)
-			f.settle(s, f.covered.NotCallable, final)
-		}
+		f := a.settled
 		states = append(states, AlleleState{a.allele.VRSID, f.state})
 		if s.filter != nil && a.answer.mayBeNews(f.state, final) {
 			next := t.alert(s, final)

@@ -36,6 +36,7 @@ func lambda(t testing.TB) (*genome.Genome, *annotate.Annotator) {
 type bench struct {
 	g *genome.Genome
 	a *annotate.Annotator
+	p *watch.Panel
 	w *watch.Watch
 }
 
@@ -47,7 +48,7 @@ func newBench(t testing.TB, path string) *bench {
 	require.NoError(t, err)
 	w, err := watch.New(g, a, p)
 	require.NoError(t, err)
-	return &bench{g, a, w}
+	return &bench{g, a, p, w}
 }
 
 // written loads the panel that has these rules.

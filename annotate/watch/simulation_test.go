@@ -1,0 +1,252 @@
+package watch_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
+)
+
+// errorRates are what basecallers have, from the best to the worst.
+var errorRates = []float64{0.02, 0.05, 0.08, 0.12}
+
+// column is what reads show at the place of one allele.
+type column struct {
+	v          *event.Variant
+	alt, depth uint32
+}
+
+// read adds a read that shows the allele with probability p.
+func (c *column) read(rng *rand.Rand, p float64) {
+	c.depth++
+	if rng.Float64() < p {
+		c.alt++
+	}
+}
+
+// revision is the allele with the reads so far and a quality that is never in the way.
+func (c *column) revision(status string) *event.Variant {
+	c.v = revised(c.v, status, 60, c.alt, c.depth)
+	return c.v
+}
+
+// detected says whether one of the alerts is DETECTED.
+func detected(alerts []watch.Alert) bool {
+	for _, a := range alerts {
+		if a.State == watch.Detected {
+			return true
+		}
+	}
+	return false
+}
+
+// TestFalseAlarms looks after every single read at a place where nothing is but
+// errors, all of them to the same base, which is the worst they can do. The
+// share of samples in which DETECTED is ever said is at most alpha.
+func TestFalseAlarms(t *testing.T) {
+	const runs, reads, alpha = 3000, 100, 0.05
+	b := written(t, "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n  thresholds: {alpha: 0.05, min_depth: 1, min_alt: 1, min_fraction: 0}\n")
+	template := b.allele(t, 37589, "C", "T", 0, 0)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, rate := range errorRates {
+		alarms := 0
+		for range runs {
+			tr := b.w.NewTracker("s")
+			c := column{v: template}
+			for range reads {
+				c.read(rng, rate)
+				if detected(tr.Variant(c.revision("PROVISIONAL"))) {
+					alarms++
+					break
+				}
+			}
+		}
+		share := float64(alarms) / runs
+		t.Logf("error rate %.2f: %.4f of the samples alarm, alpha %g", rate, share, alpha)
+		require.LessOrEqual(t, share, alpha, "error rate %g", rate)
+		if rate == 0.12 {
+			require.Positive(t, alarms, "a bound that nothing ever comes near is not tested")
+		}
+	}
+}
+
+// TestFalseAlarmsOfARegion does the same for a rule that many alleles can
+// fulfil: the bound is the rule's, not that of each allele.
+func TestFalseAlarmsOfARegion(t *testing.T) {
+	const runs, reads, alpha = 400, 40, 0.05
+	b := written(t, "- id: r\n  match: {region: \"J02459.1:37580-37599\"}\n  thresholds: {alpha: 0.05, min_depth: 1, min_alt: 1, min_fraction: 0}\n")
+	var templates []*event.Variant
+	for pos := 37580; pos <= 37599; pos++ {
+		ref := string(b.g.Contigs[0].Seq[pos-1])
+		templates = append(templates, b.allele(t, pos, ref, strings.Replace("ACGT", ref, "", 1)[:1], 0, 0))
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	alarms := 0
+	for range runs {
+		tr := b.w.NewTracker("s")
+		alarm := false
+		for _, v := range templates {
+			c := column{v: v}
+			for range reads {
+				c.read(rng, 0.12)
+				alarm = detected(tr.Variant(c.revision("PROVISIONAL"))) || alarm
+			}
+		}
+		if alarm {
+			alarms++
+		}
+	}
+	share := float64(alarms) / runs
+	t.Logf("%.4f of the samples alarm, alpha %g", share, alpha)
+	require.LessOrEqual(t, share, alpha)
+}
+
+// TestWrongNegatives puts an allele into a sample whose caller is silent until
+// DETECTED would follow, which is the worst it can do. The share of samples that
+// are NEGATIVE is what the alerts say, and at most beta.
+func TestWrongNegatives(t *testing.T) {
+	const runs, beta = 20000, 0.01
+	for _, thresholds := range []string{"{}", "{allele_fraction: 0.8}", "{error_rate: 0.05, alpha: 1.0e-6}", "{alpha: 0.001, beta: 0.01, min_alt: 8}"} {
+		b := written(t, "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n  thresholds: "+thresholds+"\n")
+		rule := b.w.Resolve()[0]
+		template := b.allele(t, 37589, "C", "T", 0, 0)
+		present := map[string]float64{"{allele_fraction: 0.8}": 0.8*0.88 + 0.2*0.12, "{error_rate: 0.05, alpha: 1.0e-6}": 0.95}[thresholds]
+		if present == 0 {
+			present = 0.88
+		}
+		rng := rand.New(rand.NewPCG(5, 6))
+		negatives, stated := 0, 0.0
+		for range runs {
+			tr := b.w.NewTracker("s")
+			c := column{v: template}
+			for range rule.DepthNeeded {
+				c.read(rng, present)
+			}
+			alerts := tr.Coverage(covered(37588, 37589, int(c.depth), 1))
+			if int(c.alt) >= rule.ReadsNeeded {
+				alerts = append(alerts, tr.Variant(c.revision("FINAL"))...)
+			}
+			alerts = append(alerts, tr.RunEnd("run")...)
+			switch last := alerts[len(alerts)-1]; last.State {
+			case watch.Negative:
+				negatives++
+				stated = *last.Probability.Miss
+			case watch.Detected:
+			default:
+				require.Fail(t, "undecided", "%s with %d of %d reads", last.State, c.alt, c.depth)
+			}
+		}
+		share := float64(negatives) / runs
+		t.Logf("%s: depth %d: %.4f of the samples are NEGATIVE, stated %.4f", thresholds, rule.DepthNeeded, share, stated)
+		require.Positive(t, negatives)
+		require.LessOrEqual(t, stated, beta)
+		require.InDelta(t, stated, share, 4*math.Sqrt(stated*(1-stated)/runs))
+	}
+}
+
+// TestMoreDepthThanNeeded says that at no depth from the one needed on is a miss more probable than beta, by a
+// calculation of its own.
+func TestMoreDepthThanNeeded(t *testing.T) {
+	for _, match := range []string{`{vcf: "J02459.1:37589:C:T"}`, "{gene: cI}", "{gene: cI, codon: 118}"} {
+		b := written(t, "- id: r\n  match: "+match+"\n")
+		rule := b.w.Resolve()[0]
+		previous := 1.0
+		for depth := 1; depth <= 150; depth++ {
+			tr := b.w.NewTracker("s")
+			b.coverAll(tr, depth, 1)
+			alerts := tr.RunEnd("run")
+			last := alerts[len(alerts)-1]
+			if depth < rule.DepthNeeded {
+				require.Equal(t, watch.NotCallable, last.State)
+				continue
+			}
+			require.Equal(t, watch.Negative, last.State)
+			require.InEpsilon(t, missByHand(rule.FalseAlarm, min(depth, 120)), *last.Probability.Miss, 1e-9)
+			require.LessOrEqual(t, *last.Probability.Miss, 0.01)
+			previous = min(previous, *last.Probability.Miss)
+		}
+		require.Less(t, previous, 1e-9)
+	}
+}
+
+// missByHand is the formula of docs/watchlists.md with the default thresholds: the binomial coefficients come from
+// Pascal's triangle.
+func missByHand(alpha float64, depth int) float64 {
+	const p = 0.88
+	reads := max(3, int(math.Ceil(0.2*float64(depth))))
+	for math.Pow(p/(1-p), float64(2*reads-depth)) < 1/alpha {
+		reads++
+	}
+	row := []float64{1}
+	for range depth {
+		next := make([]float64, len(row)+1)
+		for i, v := range row {
+			next[i] += v * (1 - p)
+			next[i+1] += v * p
+		}
+		row = next
+	}
+	sum := 0.0
+	for _, v := range row[:reads] {
+		sum += v
+	}
+	return sum
+}
+
+// largePanel has n rules of all kinds on lambda.
+func largePanel(n int) string {
+	var s strings.Builder
+	for i := range n {
+		pos := 100 + i*37%48000
+		switch i % 3 {
+		case 0:
+			fmt.Fprintf(&s, "- {id: r%d, match: {hgvs: \"J02459.1:g.%ddel\"}}\n", i, pos)
+		case 1:
+			fmt.Fprintf(&s, "- {id: r%d, match: {gene: cI, codon: %d, impact: [HIGH, MODERATE]}}\n", i, 1+i%237)
+		default:
+			fmt.Fprintf(&s, "- {id: r%d, match: {region: \"J02459.1:%d-%d\"}}\n", i, pos, pos+20)
+		}
+	}
+	return s.String()
+}
+
+// BenchmarkVariant takes one variant through panels of 10 to 10,000 rules, of which none or a few look at it: the
+// cost follows the matches, not the rules.
+func BenchmarkVariant(b *testing.B) {
+	for _, n := range []int{10, 1000, 10000} {
+		w := written(b, largePanel(n))
+		for _, c := range []struct {
+			name     string
+			pos      int
+			ref, alt string
+		}{{"elsewhere", 48400, "", ""}, {"codon", 37589, "C", "T"}} {
+			if c.ref == "" {
+				c.ref = string(w.g.Contigs[0].Seq[c.pos-1])
+				c.alt = strings.Replace("ACGT", c.ref, "", 1)[:1]
+			}
+			v := w.allele(b, c.pos, c.ref, c.alt, 10, 12)
+			b.Run(fmt.Sprintf("rules=%d/%s", n, c.name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					w.w.Concerns(v)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkNew checks a panel of 10,000 rules.
+func BenchmarkNew(b *testing.B) {
+	w := written(b, largePanel(10000))
+	for b.Loop() {
+		if _, err := watch.New(w.g, w.a, w.p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
