@@ -24,6 +24,8 @@ type Annotation struct {
 	// first: by severity of the worst term, then MANE Select, MANE Plus Clinical, canonical, protein-coding, nearest,
 	// longest coding sequence, ID. It is empty only if a Pick leaves all of them out.
 	Consequences []Consequence `json:"consequences,omitempty"`
+	// Known is what the sources of WithSources say, exact matches of each first.
+	Known []Known `json:"known,omitempty"`
 }
 
 // MostSevere is the one consequence to show where there is room for one.
@@ -87,6 +89,7 @@ type Annotator struct {
 	model                *Model
 	places               map[string]*place
 	upstream, downstream int
+	sources              Sources
 	pick                 Pick
 	preferences          preferences
 }
@@ -137,7 +140,11 @@ func (a *Annotator) Annotate(contig string, pos1 int, ref, alt string) (Annotati
 	if err != nil {
 		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
 	}
-	return a.annotate(&w, v, alleleName(ref, alt)), nil
+	ann := a.annotate(&w, v, alleleName(ref, alt))
+	if ann.Known, err = a.known(v); err != nil {
+		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
+	}
+	return ann, nil
 }
 
 // clip shortens an allele for an error message.

@@ -23,6 +23,6 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), callCommand(), annotateCommand(), hgvsCommand(), watchCommand(), consumeCommand())
+	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand())
 	return cmd
 }
