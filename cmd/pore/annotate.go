@@ -22,14 +22,15 @@ import (
 )
 
 type annotateConfig struct {
-	reference, genes string
-	fields, csq      []string
-	format, output   string
-	onError          string
-	threads          int
-	distance         int
-	pick             pickFlags
-	log              cli.LogFlags
+	reference      string
+	genes          processor.Genes
+	fields, csq    []string
+	format, output string
+	onError        string
+	threads        int
+	distance       int
+	pick           pickFlags
+	log            cli.LogFlags
 }
 
 func annotateCommand() *cobra.Command {
@@ -48,7 +49,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
-	flags.StringVar(&cfg.genes, "gff", "", "genes of the reference, GFF3, may be gzipped (required)")
+	cfg.genes.Register(flags)
 	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP), ann (as SnpEff)")
 	names, defaults := annotate.CSQSubfields()
 	flags.StringSliceVar(&cfg.csq, "csq-fields", names[:defaults], "sub-fields of CSQ; there are also "+strings.Join(names[defaults:], ","))
@@ -67,7 +68,7 @@ func (cfg *annotateConfig) options() (pipe.Options, error) {
 	opts := pipe.Options{Threads: cfg.threads, Format: pipe.Format(cfg.format), Bgzip: strings.HasSuffix(cfg.output, ".gz")}
 	opts.CSQ = cfg.csq
 	switch {
-	case cfg.reference == "" || cfg.genes == "":
+	case cfg.reference == "" || len(cfg.genes.Paths) == 0:
 		return opts, cli.Usagef("--ref and --gff are required: the reference genome and its genes")
 	case opts.Format != pipe.VCF && opts.Format != pipe.JSON:
 		return opts, cli.Usagef("--format %q: want vcf or json", cfg.format)
@@ -118,7 +119,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return err
 	}
-	annotator, err := processor.LoadAnnotator(g, cfg.genes, opts.Logger)
+	annotator, err := cfg.genes.Annotator(g, opts.Logger)
 	if err != nil {
 		return err
 	}

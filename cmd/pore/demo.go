@@ -66,7 +66,7 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	}
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: []string{file("reads.pod5")}, Partitions: 4, Processors: 1, Pace: pace,
-		Engines:  processor.Options{Reference: file("reference.fa"), Genes: file("genes.gff3")},
+		Engines:  processor.Options{Reference: file("reference.fa"), Genes: processor.Genes{Paths: []string{file("genes.gff3")}}},
 		Registry: ops.NewRegistry(cli.Version), Logger: logger,
 		OnStart: func(s pipeline.Start) {
 			fmt.Fprintf(stdout, "Playing %d reads (%s samples) at %s times the sequencer's speed; model %s on %s.\n\n",

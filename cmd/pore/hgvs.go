@@ -23,9 +23,10 @@ import (
 const hgvsColumns = "input\tnormalised\tg\tp\tvcf\terror\n"
 
 type hgvsConfig struct {
-	reference, genes, format, stop string
-	header, parentheses            bool
-	log                            cli.LogFlags
+	reference, format, stop string
+	genes                   processor.Genes
+	header, parentheses     bool
+	log                     cli.LogFlags
 }
 
 func hgvsCommand() *cobra.Command {
@@ -47,7 +48,7 @@ exit code is then 1.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
-	flags.StringVar(&cfg.genes, "gff", "", "genes of the reference, GFF3, may be gzipped (required)")
+	cfg.genes.Register(flags)
 	flags.StringVar(&cfg.format, "format", "tsv", "tsv or json (one object per line)")
 	flags.BoolVar(&cfg.header, "header", false, "begin with a line that names the columns of tsv")
 	flags.BoolVar(&cfg.parentheses, "parentheses", true, "predicted proteins in parentheses: p.(Arg97Gly)")
@@ -57,7 +58,7 @@ exit code is then 1.`,
 }
 
 func normalizeHGVS(ctx context.Context, cfg hgvsConfig, args []string, stdin io.Reader, stdout io.Writer) error {
-	if cfg.reference == "" || cfg.genes == "" {
+	if cfg.reference == "" || len(cfg.genes.Paths) == 0 {
 		return cli.Usagef("--ref and --gff are required: the reference genome and its genes")
 	}
 	write := map[string]func(hgvsLine, io.Writer) error{"tsv": hgvsLine.tsv, "json": hgvsLine.json}[cfg.format]
@@ -75,7 +76,7 @@ func normalizeHGVS(ctx context.Context, cfg hgvsConfig, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	annotator, err := processor.LoadAnnotator(g, cfg.genes, logger)
+	annotator, err := cfg.genes.Annotator(g, logger)
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,9 @@ func watchCommand() *cobra.Command {
 }
 
 type watchCheckConfig struct {
-	reference, genes, format string
-	log                      cli.LogFlags
+	reference, format string
+	genes             processor.Genes
+	log               cli.LogFlags
 }
 
 func watchCheckCommand() *cobra.Command {
@@ -50,7 +51,7 @@ faults is refused: they are told with file and line, and the exit code is 1.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
-	flags.StringVar(&cfg.genes, "gff", "", "genes of the reference, GFF3, may be gzipped")
+	cfg.genes.Register(flags)
 	flags.StringVar(&cfg.format, "format", "tsv", "tsv or json (one object per line)")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -71,7 +72,7 @@ func checkPanels(cfg watchCheckConfig, paths []string, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	annotator, err := processor.LoadAnnotator(g, cfg.genes, logger)
+	annotator, err := cfg.genes.Annotator(g, logger)
 	if err != nil {
 		return err
 	}

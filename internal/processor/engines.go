@@ -55,7 +55,7 @@ func ParseStages(list string, panels bool) ([]string, error) {
 type Options struct {
 	Stages    []string
 	Reference string // FASTA
-	Genes     string // GFF3; empty annotates with intergenic_variant only
+	Genes     Genes
 	Model     string // name or folder; empty means the default
 	Device    string
 	Library   string // ONNX Runtime; empty means the usual places
@@ -96,7 +96,7 @@ func Load(opts Options) (*Engines, error) {
 		return nil, err
 	}
 	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
-		if e.Annotator, err = LoadAnnotator(g, opts.Genes, opts.Logger); err != nil {
+		if e.Annotator, err = opts.Genes.Annotator(g, opts.Logger); err != nil {
 			return nil, err
 		}
 	}
@@ -111,22 +111,6 @@ func Load(opts Options) (*Engines, error) {
 		}
 	}
 	return e, nil
-}
-
-// LoadAnnotator reads the genes, which may be none, and checks them against the
-// reference. What is left out of them is logged.
-func LoadAnnotator(g *genome.Genome, genes string, logger *slog.Logger) (*annotate.Annotator, error) {
-	if genes == "" {
-		return annotate.New(g, nil), nil
-	}
-	model, err := annotate.LoadModel(genes, g)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range model.Warnings() {
-		logger.Warn("genes are not read completely", "file", genes, "reason", w)
-	}
-	return annotate.New(g, model), nil
 }
 
 func (e *Engines) loadBasecaller(opts Options) error {

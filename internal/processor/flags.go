@@ -8,14 +8,15 @@ import (
 
 // Flags choose the reference and the engines on a command line.
 type Flags struct {
-	Reference, Genes, Model, Device, Library, Preset string
-	Panels                                           []string
+	Reference, Model, Device, Library, Preset string
+	Genes                                     Genes
+	Panels                                    []string
 }
 
 // Register adds the flags.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
-	flags.StringVar(&f.Genes, "gff", "", "genes of the reference, GFF3, may be gzipped")
+	f.Genes.Register(flags)
 	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/watchlists.md); may be given several times")
 	f.RegisterBasecall(flags)
 }
