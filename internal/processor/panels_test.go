@@ -62,7 +62,7 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: filepath.Join(lambda, "genes.gff3"), Panels: []string{path}})
+		_, err := Load(Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}})
 		if err == nil || strings.Contains(err.Error(), "\n") || slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
 			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
 		}
@@ -76,7 +76,7 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 // without panels.
 func TestTargets(t *testing.T) {
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
-	opts := Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: filepath.Join(lambda, "genes.gff3")}
+	opts := Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}}
 	plain, err := Load(opts)
 	if err != nil {
 		t.Fatal(err)
