@@ -193,7 +193,7 @@ func missByHand(alpha float64, depth int) float64 {
 		row = next
 	}
 	sum := 0.0
-	for _, v := range row[:reads] {
+	for _, v := range row[:min(reads, len(row))] {
 		sum += v
 	}
 	return sum

@@ -447,3 +447,45 @@ func TestReplayGivesTheSameAlerts(t *testing.T) {
 	require.NotEmpty(t, runs[0])
 	require.Equal(t, runs[0], runs[1])
 }
+
+// TestSpikePanel watches the spike of SARS-CoV-2, and a change behind the
+// ribosomal slippage of ORF1ab.
+func TestSpikePanel(t *testing.T) {
+	dir := filepath.Join("..", "..", "testdata", "sarscov2")
+	g, err := genome.Load(filepath.Join(dir, "reference.fa.gz"))
+	require.NoError(t, err)
+	m, err := annotate.LoadGFF3(filepath.Join(dir, "genes.gff3"), g)
+	require.NoError(t, err)
+	p, err := watch.Load(filepath.Join("testdata", "sarscov2", "spike.yaml"))
+	require.NoError(t, err)
+	b := &bench{g: g, a: annotate.New(g, m), p: p}
+	b.w, err = watch.New(g, b.a, p)
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		pos      int
+		ref, alt string
+		want     []string
+	}{
+		{23403, "A", "G", []string{"D614G"}},
+		{23063, "A", "T", []string{"N501Y", "binding-domain"}},
+		{23012, "G", "A", []string{"E484", "binding-domain"}},
+		{21764, "ATACATG", "A", []string{"del69-70"}},
+		{21766, "ACATGTC", "A", []string{"del69-70"}}, // the same, spelled otherwise
+		{14408, "C", "T", []string{"P4715L"}},
+		{22200, "TG", "T", []string{"spike-lost"}},
+		{3037, "C", "T", nil},
+		{241, "C", "T", nil},
+		{23010, "T", "C", []string{"binding-domain"}},
+	} {
+		v := b.allele(t, tt.pos, tt.ref, tt.alt, 30, 32)
+		require.Equal(t, len(tt.want) > 0, b.w.Concerns(v), "%d", tt.pos)
+		var rules []string
+		for _, a := range b.w.NewTracker("s").Variant(v) {
+			if a.Scope != watch.ScopeAllele {
+				rules = append(rules, a.Rule)
+				require.Equal(t, watch.Detected, a.State)
+			}
+		}
+		require.Equal(t, tt.want, rules, "%d", tt.pos)
+	}
+}

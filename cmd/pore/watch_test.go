@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate/watch"
+)
+
+// checkLambda runs pore watch check on panels of phage lambda.
+func checkLambda(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	dir := filepath.Join("..", "..", "testdata", "lambda")
+	var out, errs bytes.Buffer
+	cmd := command()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	cmd.SetArgs(append([]string{"watch", "check", "--ref", filepath.Join(dir, "reference.fa"), "--gff", filepath.Join(dir, "genes.gff3")}, args...))
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), errs.String(), err
+}
+
+func TestWatchCheck(t *testing.T) {
+	panels := filepath.Join("..", "..", "annotate", "watch", "testdata", "lambda")
+	out, _, err := checkLambda(t, filepath.Join(panels, "panel.yaml"), filepath.Join(panels, "files.yaml"))
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 1+5+5)
+	columns := strings.Count(lines[0], "\t")
+	for _, line := range lines {
+		require.Equal(t, columns, strings.Count(line, "\t"), line)
+	}
+	require.Equal(t, "lambda-demo\tcI-E118K\tprotein\tcI:p.Glu118Lys\tJ02459.1:37587-37589\t3\t19\t13\t0.0048", lines[1])
+
+	out, _, err = checkLambda(t, "--format", "json", filepath.Join(panels, "panel.yaml"))
+	require.NoError(t, err)
+	var first watch.Resolved
+	require.NoError(t, json.NewDecoder(strings.NewReader(out)).Decode(&first))
+	require.Equal(t, []watch.Target{{Contig: "J02459.1", Start: 37586, End: 37589}}, first.Places)
+}
+
+// TestWatchCheckTellsAllFaults wants a line for each fault of each panel, whether the file or the reference shows it.
+func TestWatchCheckTellsAllFaults(t *testing.T) {
+	dir := t.TempDir()
+	one, other := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "other.yaml")
+	require.NoError(t, os.WriteFile(one, []byte("panel: one\nversion: 1\nrules:\n- id: a\n  match: {}\n- id: b\n"), 0o600))
+	require.NoError(t, os.WriteFile(other, []byte("panel: other\nversion: 1\nrules:\n- id: a\n  match: {gene: none}\n"), 0o600))
+	out, errs, err := checkLambda(t, one, other)
+	require.Error(t, err)
+	require.Empty(t, out)
+	lines := strings.Split(strings.TrimSpace(errs), "\n")
+	require.Len(t, lines, 3)
+	for i, prefix := range []string{one + ":5: ", one + ":6: ", other + ":5: "} {
+		require.True(t, strings.HasPrefix(lines[i], prefix), lines[i])
+	}
+
+	_, _, err = checkLambda(t, "--format", "xml", one)
+	require.ErrorContains(t, err, "want tsv or json")
+	_, _, err = checkLambda(t, filepath.Join(dir, "none.yaml"))
+	require.Error(t, err)
+}
