@@ -414,10 +414,10 @@ func (t *transcript) proteinChange(v *variant) string {
 // well lie in the exon, either the exon changes or the splice site does.
 func (t *transcript) describesIntron(v *variant) bool {
 	v = t.sees(v)
-	if v.roll == 0 || v.start < t.start || v.end > t.end {
+	d := v.describe(t.forward, t.start, t.end)
+	if v.roll == 0 || d.start <= t.start || d.end >= t.end {
 		return false
 	}
-	d := v.describe(t.forward, t.start, t.end)
 	intronic := func(base int) bool { return t.locate(t.exons, base) < 0 }
 	if d.kind == hgvsInsertion {
 		return intronic(d.start-1) && intronic(d.start)

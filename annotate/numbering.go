@@ -299,20 +299,21 @@ func (t *transcript) appendOutside(b []byte, base int) []byte {
 // errNoDescription is the error for changes that have no place in the numbering.
 var errNoDescription = errors.New("the change reaches outside the reference sequence")
 
-// describe is the description of v without its reference.
+// describe is the description of v without its reference. It stays inside a transcript if it can.
 func (n *numbering) describe(v *variant) (string, error) {
 	first, last := 0, len(n.contig.Seq)
-	if n.t != nil && v.start >= n.t.start && v.end <= n.t.end {
+	if n.t != nil {
 		first, last = n.t.start, n.t.end
-	} else if n.t != nil && !n.t.implicit {
-		return "", errNoDescription
 	}
 	d := v.describe(n.forward(), first, last)
-	if d.kind == hgvsInsertion && n.t != nil && n.t.implicit && (d.start == first || d.start == last) {
+	outside := func() bool {
+		return d.start < first || d.end > last || d.kind == hgvsInsertion && (d.start == first || d.start == last)
+	}
+	if outside() && n.t != nil && n.t.implicit {
 		first, last = 0, len(n.contig.Seq)
 		d = v.describe(n.forward(), first, last)
 	}
-	if d.kind == hgvsInsertion && (d.start == first || d.start == last) {
+	if outside() {
 		if n.t == nil && n.circular() {
 			return fmt.Sprintf("%d_1ins%s", len(n.contig.Seq), d.alt), nil
 		}
