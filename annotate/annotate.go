@@ -241,7 +241,7 @@ func (v *variant) annotation(effects []*effect, allele string) Annotation {
 func (a *Annotator) effects(w *workspace, v *variant) []*effect {
 	begun := len(w.order)
 	if track := v.place.track; track != nil {
-		w.seen = track.sightings(w.seen[:0], v, max(a.upstream, a.downstream))
+		w.seen = track.sightings(w, w.seen[:0], v, max(a.upstream, a.downstream))
 		for _, s := range w.seen {
 			e := take(&w.effects)
 			s.v.effectOn(w, e, s.t, a.upstream, a.downstream)

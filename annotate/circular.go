@@ -76,8 +76,8 @@ type sighting struct {
 	v *variant
 }
 
-// sightings appends the transcripts within reach of v to dst, each once.
-func (k *track) sightings(dst []sighting, v *variant, reach int) []sighting {
+// sightings appends the transcripts within reach of v to dst, each once. It takes memory of mem.
+func (k *track) sightings(mem *workspace, dst []sighting, v *variant, reach int) []sighting {
 	var near [32]*transcript
 	if k.circle == 0 {
 		for _, t := range k.overlapping(near[:0], v.start-reach, v.end+reach) {
@@ -91,8 +91,12 @@ func (k *track) sightings(dst []sighting, v *variant, reach int) []sighting {
 		}
 		return max(0, s.t.start-s.v.end, s.v.start-s.t.end)
 	}
-	for _, turn := range []int{0, k.circle, -k.circle} {
-		w := k.turned(v, turn)
+	for _, turn := range [...]int{0, k.circle, -k.circle} {
+		if !k.near(v.start+turn-reach, v.end+turn+reach) {
+			continue
+		}
+		w := take(&mem.variants)
+		*w = k.turned(v, turn)
 		for _, t := range k.overlapping(near[:0], w.start-reach, w.end+reach) {
 			s := sighting{t, w}
 			if i := slices.IndexFunc(dst, func(o sighting) bool { return o.t == t }); i < 0 {
@@ -103,6 +107,12 @@ func (k *track) sightings(dst []sighting, v *variant, reach int) []sighting {
 		}
 	}
 	return dst
+}
+
+// near says whether a transcript can share a base or an edge with [start,end].
+func (k *track) near(start, end int) bool {
+	n := len(k.transcripts)
+	return n > 0 && k.transcripts[0].start <= end && k.reach[n-1] >= start
 }
 
 // turn is by how much the bases [start,end) of a circular contig must move to lie in t, which crosses its origin; 0 if
@@ -123,27 +133,28 @@ func (t *transcript) sees(v *variant) *variant {
 	if t == nil || t.track.circle == 0 || v.contig == t.contig {
 		return v
 	}
-	return t.track.turned(v, t.turn(v.start, v.end))
+	w := t.track.turned(v, t.turn(v.start, v.end))
+	return &w
 }
 
 // turned is v on the unrolled contig, some turns of it further on. An insertion or deletion may move across the origin
 // there.
-func (k *track) turned(v *variant, by int) *variant {
+func (k *track) turned(v *variant, by int) variant {
 	w := *v
 	w.contig = k.unrolled
 	w.start, w.end = v.start+by, v.end+by
 	if v.kind != svNone || len(v.ref) > 0 && len(v.alt) > 0 || w.start < 0 {
-		return &w
+		return w
 	}
 	return w.rolledOut()
 }
 
 // rolledOut is v, as far left as it can stand on its contig, with the number of bases that it can move right.
-func (v *variant) rolledOut() *variant {
+func (v *variant) rolledOut() variant {
 	seq := v.contig.Seq
 	left := vrs.Edit{Start: v.start, Ref: v.ref, Alt: v.alt}.Left(seq)
 	w := *v
 	w.start, w.end, w.ref, w.alt = left.Start, left.End(), left.Ref, left.Alt
 	w.roll = left.Right(seq).Start - left.Start
-	return &w
+	return w
 }
