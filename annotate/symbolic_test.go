@@ -13,7 +13,7 @@ import (
 // structuralModel has, on a contig of 2000 bases, a coding gene with exons 301-400, 501-600 and 701-800 whose coding
 // sequence is 351-751 on the forward strand, its mirror image on the reverse strand of a second contig, and a gene
 // that is not coding.
-func structuralModel(t *testing.T) *Annotator {
+func structuralModel(t testing.TB) *Annotator {
 	t.Helper()
 	seq := []byte(strings.Repeat("ACGTTGCATC", 200))
 	copy(seq[350:], "ATG")
