@@ -29,6 +29,60 @@ func TestDigestVectors(t *testing.T) {
 	}
 }
 
+// TestAlleleVectors holds the alleles of the VRS 2 specification's validation/alleles.yaml (ga4gh/vrs, Apache-2.0): what
+// is serialised and its identifier. A reference allele without a repeat unit, which is no variant, is
+// left out.
+func TestAlleleVectors(t *testing.T) {
+	for _, c := range []struct {
+		name, sequence string
+		allele         Allele
+		id             string
+	}{
+		{"rs7412 T", "SQ.IIB53T8CNeJJdUqzn9V_JnRtQadwWCbl",
+			Allele{Start: 44908821, End: 44908822, Sequence: "T"}, "0AePZIWZUNsUlQTamyLrjm2HWUw2opLt"},
+		{"NC_000001.11:40819438:CTCCTCCT:CTCCTCCTCCT", "SQ.Ya6Rs7DHhDeg7YaOSg1EoNi3U_nQ9SvO",
+			Allele{Start: 40819438, End: 40819446, Derived: true, Length: 11, RepeatSubunit: 3}, "Oop4kjdTtKcg1kiZjIJAAR3bp7qi4aNT"},
+		// The file has 43044295 as the start, but the identifier of what the name says, as the reference implementation.
+		{"NC_000017.10:g.43044295_43044296delinsAT", "SQ.AjWXsI7AkTK35XW9pgd3UbjpC3MAevlz",
+			Allele{Start: 43044294, End: 43044296, Sequence: "AT"}, "jJJ7H5HnJl0J9K7QZupDitGpTCVwV8BU"},
+		{"NM_032635.4:c.542_543delinsCCACAG", "SQ.7zfORBjp444qyMRKqvr0mCW1Kgtj82pH",
+			Allele{Start: 655, End: 657, Sequence: "CCACAG"}, "lWcq5vDX0OIXR3CVDxVxU72aj-kU1UVt"},
+		{"NM_007294.4:c.*528G>C", "SQ.oR9jzdHf6J23TozeyuvTXtwlm6PpUHHl",
+			Allele{Start: 6232, End: 6233, Sequence: "C"}, "7DMgCvXnZCBIrm9FOFtS1JZyZ4RM5f9N"},
+		{"NC_000017.11:43045571:GACAG:G", "SQ.dLZ15tNO1Ur0IcGjwc3Sdi_0A6Yf4zm7",
+			Allele{Start: 43045571, End: 43045576, Derived: true, Length: 1, RepeatSubunit: 4}, "wqSJ6wZXwjensLdk5XNo2YldiDUYfrKa"},
+		{"NC_000008.11:g.38148689_38148693del", "SQ.209Z7zJ-mFypBEWLk4rNC6S_OxY5p7bs",
+			Allele{Start: 38148684, End: 38148693, Derived: true, Length: 4, RepeatSubunit: 5}, "4GjeORfLxGnNzZhQrYQLL4SRt6teQJ2q"},
+		{"NC_000004.12:g.41745947_41746015del", "SQ.HxuclGHh0XCDuF8x6yQrpHUBL7ZntAHc",
+			Allele{Start: 41745945, End: 41746015, Derived: true, Length: 1, RepeatSubunit: 69}, "70_wlPlnVy0bP8GxbBOn9xDU3YJTs_rA"},
+	} {
+		if got, want := c.allele.ID(c.sequence), "ga4gh:VA."+c.id; got != want {
+			t.Errorf("%s: %s, want %s", c.name, got, want)
+		}
+	}
+	if got, want := (Allele{Start: 40819438, End: 40819446}).LocationDigest("SQ.Ya6Rs7DHhDeg7YaOSg1EoNi3U_nQ9SvO"), "nQGBuvRQOLEboA5TYtcz975fp_GulxbZ"; got != want {
+		t.Errorf("location digest %s, want %s", got, want)
+	}
+}
+
+// TestNormalizeVectors are the specification's examples whose sequence is given, brought to their fully justified form.
+func TestNormalizeVectors(t *testing.T) {
+	for _, c := range []struct {
+		seq      string
+		pos      int
+		ref, alt string
+		want     Allele
+	}{
+		{"GCTCCTCCTG", 1, "", "CTC", Allele{Start: 1, End: 9, Derived: true, Length: 11, RepeatSubunit: 3}},
+		{"TGACAGTTTT", 2, "ACAG", "", Allele{Start: 1, End: 6, Derived: true, Length: 1, RepeatSubunit: 4}},
+	} {
+		got, err := Normalize([]byte(c.seq), c.pos, c.ref, c.alt)
+		if err != nil || got != c.want {
+			t.Errorf("%s %d:%s>%s: %+v %v, want %+v", c.seq, c.pos, c.ref, c.alt, got, err, c.want)
+		}
+	}
+}
+
 // TestReferenceImplementation compares identifiers with those of the GA4GH reference implementation
 // (testdata/make_golden.py).
 func TestReferenceImplementation(t *testing.T) {
