@@ -40,7 +40,7 @@ fmt: $(tools)/golangci-lint ## format the code
 	$(tools)/golangci-lint fmt ./...
 
 proto: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
-	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto
+	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto annotate/annotatepb/annotation.proto
 
 $(tools)/golangci-lint:
 	GOBIN=$(CURDIR)/$(tools) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(golangci_version)

@@ -33,6 +33,8 @@ type Format string
 const (
 	VCF  Format = "vcf"  // the input with more in INFO
 	JSON Format = "json" // an annotate.Line for each alternate allele
+	// Protobuf is an annotatepb.AnnotatedAllele for each alternate allele, with its length before it as a varint.
+	Protobuf Format = "protobuf"
 )
 
 // Options say how to annotate a stream. The zero value writes VCF without new INFO fields.

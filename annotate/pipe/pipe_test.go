@@ -1,20 +1,28 @@
 package pipe
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/biogo/hts/bgzf"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/annotatepb"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vcf"
 )
@@ -278,22 +286,120 @@ func TestBgzip(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
-	out, stats, err := run(t, strings.NewReader(manyLines(t, 100)), Options{Format: JSON})
-	if err != nil || stats.Alleles != 100 {
+// mixed has alleles of all kinds.
+const mixed = `##fileformat=VCFv4.3
+#CHROM	POS	ID	REF	ALT	QUAL	FILTER	INFO
+J02459.1	37589	rs1	C	T	50	PASS	DP=9
+J02459.1	37589	.	C	CA,G,<DEL>,*	.	.	SVLEN=.,.,-500,.
+J02459.1	45352	.	G	A	.	.	.
+J02459.1	45352	.	GGT	G	.	.	.
+J02459.1	40000	.	N	]J02459.1:5]N	.	.	.
+J02459.1	40000	.	N	<WHAT>	.	.	END=40010
+J02459.1	5	.	T	.	.	.	.
+`
+
+// TestFormatsSayTheSame: each JSON line is valid against the schema, and the protobuf messages say the same.
+func TestFormatsSayTheSame(t *testing.T) {
+	c := jsonschema.NewCompiler()
+	schema, err := c.Compile("../../docs/variants.schema.json#/$defs/annotated_allele")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := manyLines(t, 50) + mixed[strings.Index(mixed, "J02459.1"):]
+	in = strings.ReplaceAll(strings.ReplaceAll(in, "\tFORMAT\ts", ""), "\tGT\t1", "")
+	lines, stats, err := run(t, strings.NewReader(in), Options{Format: JSON})
+	if err != nil || stats.Records != 57 || stats.Alleles != 57 || stats.Unsupported != 2 {
 		t.Fatalf("%+v %v", stats, err)
 	}
-	i := 0
-	for text := range strings.Lines(out) {
-		var l annotate.Line
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
+	messages, _, err := run(t, strings.NewReader(in), Options{Format: Protobuf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(strings.NewReader(messages))
+	for line := range strings.Lines(lines) {
+		want, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if i++; l.Variant.Pos != i || !strings.Contains(text, fmt.Sprintf(`"hgvsg":"J02459.1:g.%d%s>%s"`, i, l.Variant.Ref, l.Variant.Alt)) {
-			t.Fatalf("line %d: %s", i, text)
+		if err := schema.Validate(want); err != nil {
+			t.Errorf("%v\n%s", err, line)
+		}
+		var m annotatepb.AnnotatedAllele
+		if err := protodelim.UnmarshalFrom(r, &m); err != nil {
+			t.Fatal(err)
+		}
+		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got  %s\nwant %s", text, line)
 		}
 	}
-	if i != 100 {
-		t.Errorf("%d lines", i)
+	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Error("there are more messages than lines")
+	}
+}
+
+// TestMessageHasAllMembers: what the JSON lines can say the messages can say too, by the same names.
+func TestMessageHasAllMembers(t *testing.T) {
+	var compare func(typ reflect.Type, m protoreflect.MessageDescriptor)
+	compare = func(typ reflect.Type, m protoreflect.MessageDescriptor) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		for _, f := range reflect.VisibleFields(typ) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" || !f.IsExported() {
+				continue
+			}
+			d := m.Fields().ByName(protoreflect.Name(name))
+			if d == nil {
+				t.Errorf("%s has no field %s", m.Name(), name)
+				continue
+			}
+			if d.Message() != nil && !d.IsMap() {
+				compare(f.Type, d.Message())
+			}
+		}
+	}
+	compare(reflect.TypeFor[annotate.Line](), (&annotatepb.AnnotatedAllele{}).ProtoReflect().Descriptor())
+}
+
+// TestSplitVEP: bcftools reads CSQ, and gives back what is in it. (ANN's description has no "Format: ", by which it finds
+// the names.)
+func TestSplitVEP(t *testing.T) {
+	bcftools, err := exec.LookPath("bcftools")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("bcftools is needed")
+		}
+		t.Skip("bcftools is not installed")
+	}
+	head, tail, _ := strings.Cut(mixed, "#CHROM")
+	in := head + "##contig=<ID=J02459.1>\n##INFO=<ID=DP,Number=1,Type=Integer,Description=\"\">\n##INFO=<ID=SVLEN,Number=A,Type=Integer,Description=\"\">\n##INFO=<ID=END,Number=1,Type=Integer,Description=\"\">\n#CHROM" + tail
+	out, _, err := run(t, strings.NewReader(in), Options{Options: csq()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), bcftools, "+split-vep", "-a", "CSQ", "-d", "-f", "%POS %Allele %Consequence %SYMBOL %HGVSp\n")
+	cmd.Stdin = strings.NewReader(out)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	got, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	first, _, _ := strings.Cut(string(got), "\n")
+	if want := "37589 T missense_variant cI lambdap88:p.Glu118Lys"; first != want {
+		t.Errorf("%q, want %q\n%s", first, want, stderr.String())
+	}
+	entries := strings.Count(out, "|MODIFIER|") + strings.Count(out, "|HIGH|") + strings.Count(out, "|MODERATE|") + strings.Count(out, "|LOW|")
+	if n := strings.Count(string(got), "\n"); n != entries {
+		t.Errorf("%d entries of %d", n, entries)
 	}
 }

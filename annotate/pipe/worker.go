@@ -2,10 +2,14 @@ package pipe
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/annotatepb"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -80,8 +84,11 @@ func (w *worker) line(b *batch, line []byte) error {
 	if err := w.pipe.header.ParseRow(line, &w.row); err != nil {
 		return err
 	}
-	if w.pipe.opts.Format == JSON {
+	switch w.pipe.opts.Format {
+	case JSON:
 		return w.json(b)
+	case Protobuf:
+		return w.protobuf(b)
 	}
 	var err error
 	b.out, err = w.rows.Append(b.out, &w.row)
@@ -100,11 +107,27 @@ func (w *worker) json(b *batch) error {
 	return nil
 }
 
+// protobuf appends a message for each allele, its length before it.
+func (w *worker) protobuf(b *batch) error {
+	begun := len(b.out)
+	err := w.rows.Each(&w.row, func(l *annotate.Line) error {
+		m := annotatepb.FromLine(l)
+		b.out = binary.AppendUvarint(b.out, uint64(proto.Size(m)))
+		var err error
+		b.out, err = proto.MarshalOptions{UseCachedSize: true, Deterministic: true}.MarshalAppend(b.out, m)
+		return err
+	})
+	if err != nil {
+		b.out = b.out[:begun]
+	}
+	return err
+}
+
 // skip passes a line through that has an error.
 func (w *worker) skip(b *batch, line []byte, number int, err error) {
 	w.pipe.opts.Logger.Warn("line is passed through without annotation", "line", number, "error", err)
 	b.stats.Skipped++
-	if w.pipe.opts.Format != JSON {
+	if w.pipe.opts.Format == VCF {
 		b.out = append(append(b.out, line...), '\n')
 	}
 }

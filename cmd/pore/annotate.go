@@ -39,7 +39,7 @@ func annotateCommand() *cobra.Command {
 		Use:   "annotate --ref FASTA --gff GFF3 [IN.vcf]",
 		Short: "Annotate the variants of a VCF with their consequences",
 		Long: `Writes the VCF with INFO/CSQ (as Ensembl VEP does), ANN (as SnpEff), or one JSON
-line per alternate allele, to standard output. IN.vcf may be gzipped; without it,
+line or protobuf message per alternate allele, to standard output. IN.vcf may be gzipped; without it,
 or if it is -, standard input is read. Everything that is not annotated stays as
 it is, and so does the order. Counts come last, on standard error.`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
@@ -53,7 +53,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP), ann (as SnpEff)")
 	names, defaults := annotate.CSQSubfields()
 	flags.StringSliceVar(&cfg.csq, "csq-fields", names[:defaults], "sub-fields of CSQ; there are also "+strings.Join(names[defaults:], ","))
-	flags.StringVar(&cfg.format, "format", "vcf", "vcf or json")
+	flags.StringVar(&cfg.format, "format", "vcf", "vcf, json (a line for each alternate allele) or protobuf (a message each, its length before it)")
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file; one that ends in .gz is compressed with BGZF")
 	flags.StringVar(&cfg.onError, "on-error", "fail", "fail, or skip: pass a line with an error through without annotation, and count it")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
@@ -70,8 +70,8 @@ func (cfg *annotateConfig) options() (pipe.Options, error) {
 	switch {
 	case cfg.reference == "" || len(cfg.genes.Paths) == 0:
 		return opts, cli.Usagef("--ref and --gff are required: the reference genome and its genes")
-	case opts.Format != pipe.VCF && opts.Format != pipe.JSON:
-		return opts, cli.Usagef("--format %q: want vcf or json", cfg.format)
+	case opts.Format != pipe.VCF && opts.Format != pipe.JSON && opts.Format != pipe.Protobuf:
+		return opts, cli.Usagef("--format %q: want vcf, json or protobuf", cfg.format)
 	case cfg.onError != "fail" && cfg.onError != "skip":
 		return opts, cli.Usagef("--on-error %q: want fail or skip", cfg.onError)
 	case cfg.threads < 0:
