@@ -70,8 +70,10 @@ type Alert struct {
 	Evidence    *Evidence             `json:"evidence,omitempty"` // of the reads that show the allele
 	Coverage    *Covered              `json:"coverage,omitempty"` // of the places that the rule looks at
 	Probability Probability           `json:"probability"`
-	// Alleles lists the alleles seen that fulfil a rule or make a protein change, by place.
-	Alleles []AlleleState `json:"alleles,omitempty"`
+	// Alleles lists the alleles seen that fulfil a rule or make a protein change, by place; of more than 100 the ones
+	// that say most. AlleleCount is the number of all.
+	Alleles     []AlleleState `json:"alleles,omitempty"`
+	AlleleCount int           `json:"allele_count,omitempty"`
 }
 
 // Source names a panel so that the words of an alert can be found again.

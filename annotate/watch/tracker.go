@@ -207,7 +207,6 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	st := &t.states[s.number]
 	final := t.ended()
 	best, bestFinding := -1, finding{}
-	var states []AlleleState
 	for i, a := range st.alleles {
 		t.look(s, a, final)
 		if best < 0 || a.reads.outweighs(&bestFinding) {
@@ -217,7 +216,6 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 			continue
 		}
 		f := a.settled
-		states = append(states, AlleleState{a.allele.VRSID, f.state})
 		if s.filter != nil && a.answer.mayBeNews(f.state, final) {
 			next := t.alert(s, final)
 			next.Scope, next.Subject = ScopeAllele, a.allele.VRSID
@@ -234,11 +232,33 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	}
 	f.covered = st.sum(s)
 	next := t.alert(s, final)
-	next.Alleles = states
+	if s.scope != ScopeAllele {
+		next.Alleles, next.AlleleCount = st.listed()
+	}
 	if best >= 0 && (bestFinding.state != "" || s.scope == ScopeAllele) {
 		next.show(s, st.alleles[best], &f)
 	} else {
 		next.show(s, nil, &f)
 	}
 	return st.answer.say(alerts, next)
+}
+
+// maxListed bounds the alleles that one alert lists, so that it fits into a record.
+const maxListed = 100
+
+// listed are the alleles that an alert about several names, by place, and how many there are. Of too many, those stay
+// that say most about whether something is there.
+func (st *subjectState) listed() ([]AlleleState, int) {
+	kept := st.alleles
+	if len(kept) > maxListed {
+		kept = slices.Clone(kept)
+		slices.SortStableFunc(kept, func(a, b *seen) int { return weight(b.settled.state) - weight(a.settled.state) })
+		kept = kept[:maxListed]
+		slices.SortFunc(kept, func(a, b *seen) int { return compareAlleles(&a.allele, &b.allele) })
+	}
+	var list []AlleleState
+	for _, a := range kept {
+		list = append(list, AlleleState{a.allele.VRSID, a.settled.state})
+	}
+	return list, len(st.alleles)
 }

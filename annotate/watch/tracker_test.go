@@ -489,3 +489,30 @@ func TestSpikePanel(t *testing.T) {
 		require.Equal(t, tt.want, rules, "%d", tt.pos)
 	}
 }
+
+// TestManyAlleles bounds what one alert lists: the rule's alert about more
+// alleles than fit names those that were detected.
+func TestManyAlleles(t *testing.T) {
+	b := written(t, "- id: r\n  match: {region: \"J02459.1:1001-1300\"}\n")
+	tr := b.w.NewTracker("s")
+	for pos := 1001; pos <= 1300; pos++ {
+		ref := string(b.g.Contigs[0].Seq[pos-1])
+		alt := "A"
+		if ref == "A" {
+			alt = "C"
+		}
+		reads := uint32(4)
+		if pos > 1250 {
+			reads = 40
+		}
+		tr.Variant(b.allele(t, pos, ref, alt, reads, reads))
+	}
+	alerts := tr.RunEnd("run")
+	last := alerts[len(alerts)-1]
+	require.Equal(t, watch.ScopeRule, last.Scope)
+	require.Equal(t, 300, last.AlleleCount)
+	require.Len(t, last.Alleles, 100)
+	for i, a := range last.Alleles {
+		require.Equal(t, i >= 50, a.State == watch.Detected, i)
+	}
+}
