@@ -244,6 +244,8 @@ func TestErrors(t *testing.T) {
 	short := write("short.fa", ">J02459.1\nACGTACGTACGTACGT\n")
 	notFASTA := write("not.fa", "this is no FASTA\n")
 	badGFF := write("bad.gff3", "##gff-version 3\nJ02459.1\tx\tCDS\tone\t100\t.\t+\t0\tID=c\n")
+	wrongGene := write("wrong.yaml", "panel: p\nversion: 1\nrules:\n- id: r\n  match: {gene: cL}\n")
+	wrongBase := write("base.yaml", "panel: p\nversion: 1\nrules:\n- id: r\n  match: {vcf: \"J02459.1:37589:G:T\"}\n")
 	out := filepath.Join(dir, "out")
 	ref, gff, reads := lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5")
 
@@ -267,6 +269,10 @@ func TestErrors(t *testing.T) {
 		{"genes of another reference", []string{"run", "--ref", other, "--gff", gff, "--out", out, reads}, 1, []string{"genes.gff3", "J02459.1", "chrOther"}},
 		{"reference shorter than the genes", []string{"run", "--ref", short, "--gff", gff, "--out", out, reads}, 1, []string{"genes.gff3", "J02459.1", "48502"}},
 		{"damaged genes", []string{"run", "--ref", ref, "--gff", badGFF, "--out", out, reads}, 1, []string{"bad.gff3", "line 2"}},
+		{"panel missing", []string{"run", "--ref", ref, "--panel", filepath.Join(dir, "none.yaml"), "--out", out, reads}, 1, []string{"none.yaml"}},
+		{"panel with an unknown gene", []string{"run", "--ref", ref, "--gff", gff, "--panel", wrongGene, "--out", out, reads}, 1, []string{"wrong.yaml:5", `"cL"`, `"cI"`}},
+		{"panel of another reference", []string{"run", "--ref", ref, "--panel", wrongBase, "--out", out, reads}, 1, []string{"base.yaml:5", "37589", "not G"}},
+		{"alerts as VCF", []string{"consume", "--brokers", "127.0.0.1:1", "--alerts", "--format", "vcf", "--ref", ref}, 2, []string{"--alerts"}},
 		{"unknown model", []string{"run", "--ref", ref, "--model", "nope", "--out", out, reads}, 1, []string{"nope", "r9.4-fast"}},
 		{"bad device", []string{"run", "--ref", ref, "--device", "tpu", "--out", out, reads}, 1, []string{"tpu"}},
 		{"CUDA without a GPU build", []string{"run", "--ref", ref, "--device", "cuda", "--out", out, reads}, 1, []string{"CUDA"}},

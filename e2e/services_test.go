@@ -125,6 +125,30 @@ func follow(ctx context.Context, t *testing.T, client *kafka.Client, seen func(r
 	}
 }
 
+// followAlerts reads the alerts topic until the run has ended.
+func followAlerts(ctx context.Context, t *testing.T, client *kafka.Client) {
+	t.Helper()
+	topic := stream.NewTopics("").Alerts
+	partitions, err := client.Partitions(t.Context(), topic)
+	require.NoError(t, err)
+	fold := pipeline.NewAlertFold(int32(partitions))
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
+	defer cancel()
+	done := errors.New("the run has ended")
+	err = client.Consume(ctx, topic, kafka.ConsumeOptions{From: kafka.FromStart}, func(rec stream.Record) error {
+		if _, err := fold.Add(rec); err != nil {
+			return err
+		}
+		if fold.Ended(lambdaRun) {
+			return done
+		}
+		return nil
+	})
+	if !errors.Is(err, done) {
+		t.Fatalf("following the alerts: %v, %v", err, context.Cause(ctx))
+	}
+}
+
 // TestServices runs the services by themselves, as on a cluster: damaged records
 // among the signal, stages in processes of their own, one of them killed. The
 // result must be that of an undisturbed run in one process.

@@ -10,11 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/annotate/watch/alert"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/ops"
@@ -36,8 +39,9 @@ func demoCommand() *cobra.Command {
 		Short: "Play a real recording of phage lambda and compare the variants with the truth",
 		Long: `Plays a recording (reads.pod5, reference.fa, genes.gff3 and truth.vcf in a folder)
 through the whole pipeline over an embedded broker, faster than life. Prints the
-calls as they appear and change, then a table against the truth. Exits with 0
-only if they match.`,
+calls as they appear and change, then a table against the truth; with a panel.yaml
+in the folder also what the panel says of the sample. Exits with 0 only if the
+calls match the truth.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), cfg, cmd.OutOrStdout())
@@ -64,15 +68,32 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var panels []string
+	if _, err := os.Stat(file("panel.yaml")); err == nil {
+		panels = []string{file("panel.yaml")}
+	}
+	var printing sync.Mutex
+	show := func(line string) {
+		printing.Lock()
+		defer printing.Unlock()
+		fmt.Fprintln(stdout, line)
+	}
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: []string{file("reads.pod5")}, Partitions: 4, Processors: 1, Pace: pace,
-		Engines:  processor.Options{Reference: file("reference.fa"), Genes: processor.Genes{Paths: []string{file("genes.gff3")}}},
+		Engines: processor.Options{
+			Reference: file("reference.fa"), Genes: processor.Genes{Paths: []string{file("genes.gff3")}}, Panels: panels,
+		},
 		Registry: ops.NewRegistry(cli.Version), Logger: logger,
 		OnStart: func(s pipeline.Start) {
 			fmt.Fprintf(stdout, "Playing %d reads (%s samples) at %s times the sequencer's speed; model %s on %s.\n\n",
 				s.Reads, cli.SI(s.Samples), cfg.pace, s.Model, s.Device)
 		},
-		OnVariant: func(v *event.Variant) { fmt.Fprintln(stdout, v.Text()) },
+		OnVariant: func(v *event.Variant) { show(v.Text()) },
+		OnAlert: func(a *watch.Alert) {
+			if a.State != a.Previous && !a.Final { // the final states come together, at the end
+				show(alert.Text(a))
+			}
+		},
 	}, cli.KafkaFlags{Replication: 1}, "")
 	if err != nil {
 		return err
@@ -83,6 +104,14 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	}
 	called = slices.DeleteFunc(called, func(v *event.Variant) bool { return !v.Passed() })
 	same := compare(stdout, truth, called)
+	if result.Alerts != nil {
+		fmt.Fprintln(stdout, "\nWhat the panel says:")
+		for _, sample := range result.Alerts.Samples() {
+			for _, a := range result.Alerts.Alerts(sample) {
+				fmt.Fprintln(stdout, alert.Text(a))
+			}
+		}
+	}
 	s := result.Summary
 	fmt.Fprintf(stdout, "\n%d reads, %s samples, %s bases, %d reads rejected, %d gaps, %d dead letters in %.1f s: %s samples/s on %s.\n",
 		s.Reads, cli.SI(s.Samples), cli.SI(s.Bases), s.Rejected, s.Gaps, s.DeadLetters, s.WallSeconds, cli.SI(int64(s.SamplesPerSecond)), s.Device)

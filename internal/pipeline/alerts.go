@@ -43,6 +43,16 @@ func (f *AlertFold) Add(rec stream.Record) (*watch.Alert, error) {
 	return nil, nil
 }
 
+// Samples lists the samples that a panel has said something of, sorted.
+func (f *AlertFold) Samples() []string {
+	var samples []string
+	for _, a := range f.latest {
+		samples = append(samples, a.Sample)
+	}
+	slices.Sort(samples)
+	return slices.Compact(samples)
+}
+
 // Alerts lists the newest alerts of a sample by panel, rule and subject, the rule
 // itself before its alleles.
 func (f *AlertFold) Alerts(sample string) []*watch.Alert {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,9 @@ func TestAlertFold(t *testing.T) {
 				t.Fatal(err)
 			}
 			next[p]++
+		}
+		if got := f.Samples(); !slices.Equal(got, []string{"a", "b"}) {
+			t.Fatalf("seed %d: samples %q", seed, got)
 		}
 		list := f.Alerts("a")
 		if len(list) != 5 || len(f.Alerts("nobody")) != 0 {

@@ -142,10 +142,14 @@ func TestSupersedes(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
+	negative := bare()
+	negative.Subject, negative.State, negative.Revision, negative.Reason = "cI:p.Ala67Thr", watch.Negative, 2, "not called at a depth of at least 20"
+	negative.Probability.Miss = ptr(0.0125)
 	for want, a := range map[string]*watch.Alert{
 		"DETECTED     patient 7/b  lambda-demo/cI-E118K  J02459.1:37589 C>T  missense_variant cI p.Glu118Lys  21/24 reads  QUAL 41.2" +
-			"  false alarm <= 0.0001  missed with 0.013  (21 of 24 reads show it)  rev 3": full(),
-		"NOT_CALLABLE s  p/r  (no reads)  rev 1": bare(),
+			"  false alarm <= 0.0001  (21 of 24 reads show it)  rev 3": full(),
+		"NEGATIVE     s  p/r  cI:p.Ala67Thr  miss <= 0.013  (not called at a depth of at least 20)  rev 2": negative,
+		"NOT_CALLABLE s  p/r  (no reads)  rev 1":                                                           bare(),
 	} {
 		if got := Text(a); got != want {
 			t.Errorf("text\n%s\nwant\n%s", got, want)

@@ -35,8 +35,8 @@ func Text(a *watch.Alert) string {
 	if p := a.Probability.FalseAlarm; p != nil {
 		fmt.Fprintf(&b, "  false alarm <= %.2g", *p)
 	}
-	if p := a.Probability.Miss; p != nil {
-		fmt.Fprintf(&b, "  missed with %.2g", *p)
+	if p := a.Probability.Miss; p != nil && a.State == watch.Negative {
+		fmt.Fprintf(&b, "  miss <= %.2g", *p)
 	}
 	if a.Reason != "" {
 		fmt.Fprintf(&b, "  (%s)", a.Reason)

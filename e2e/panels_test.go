@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+// answers are the alerts of a sample without what tells of the way to them, one
+// JSON document for each rule.
+func answers(t *testing.T, documents []map[string]any) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	for _, d := range documents {
+		require.Equal(t, true, d["final"], "%v", d)
+		for _, member := range []string{"id", "revision", "previous"} {
+			require.Contains(t, d, member)
+			delete(d, member)
+		}
+		text, err := json.Marshal(d)
+		require.NoError(t, err)
+		out[fmt.Sprint(d["rule"])] = string(text)
+	}
+	return out
+}
+
+// written are the answers that pore run has left in a folder.
+func written(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	var documents []map[string]any
+	require.NoError(t, json.Unmarshal(readFile(t, dir, "alerts.json"), &documents))
+	return answers(t, documents)
+}
+
+// lambdaAnswers is what the panel beside the recording says of it: the four SNPs,
+// a mutation that the strain lacks, and a place beyond the reads.
+var lambdaAnswers = map[string][]string{
+	"cI-E118K":  {`"state":"DETECTED"`, `"pos":37589`, `p.Glu118Lys`, `"false_alarm":`},
+	"cI-A67T":   {`"state":"DETECTED"`, `"pos":37742`, `p.Ala67Thr`, `"false_alarm":`},
+	"NinH-A15T": {`"state":"DETECTED"`, `"pos":43082`, `p.Ala15Thr`, `"false_alarm":`},
+	"S-W56Ter":  {`"state":"DETECTED"`, `"pos":45352`, `p.Trp56Ter`, `"false_alarm":`},
+	"exo-D119A": {`"state":"NEGATIVE"`, `"miss":`, `"not_callable":0`},
+	"right-end": {`"state":"NOT_CALLABLE"`, `"depth":0`},
+}
+
+// TestPanels holds the recording against a panel: over one partition, over several
+// with several processors, and by services of which one is killed, the answers are
+// the same, and the variants are those of a run without a panel.
+func TestPanels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the pipeline several times")
+	}
+	flags := func(more ...string) []string { return append([]string{"--panel", lambda("panel.yaml")}, more...) }
+	one := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "1")...)
+	want := written(t, one)
+	require.Len(t, want, len(lambdaAnswers))
+	for rule, parts := range lambdaAnswers {
+		for _, part := range parts {
+			require.Contains(t, want[rule], part, rule)
+		}
+	}
+	table := strings.Split(string(readFile(t, one, "alerts.tsv")), "\n")
+	require.Len(t, table, 1+len(lambdaAnswers)+1)
+	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(one, "variants.vcf")))
+
+	several := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "4", "--processors", "2")...)
+	require.Equal(t, want, written(t, several))
+	require.Equal(t, string(readFile(t, one, "variants.vcf")), string(readFile(t, several, "variants.vcf")))
+
+	brokers(t, func(t *testing.T, addr string) { panelsOfServices(t, addr, want) })
+}
+
+// panelsOfServices kills the only processor after its first alerts, and starts
+// another that has to go on where it stopped.
+func panelsOfServices(t *testing.T, addr string, want map[string]string) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{addr}})
+	require.NoError(t, err)
+	defer client.Close()
+	topics := stream.NewTopics("")
+	require.NoError(t, client.EnsureTopics(t.Context(), append(topics.Settings(3), topics.WatchSettings(3)...), 1))
+	processor := func() *service {
+		return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
+			"--panel", lambda("panel.yaml"), "--listen", "127.0.0.1:0")
+	}
+	ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambda("reads.pod5"))
+	first := processor()
+	follow(ctx, t, client, func(revisions int) bool { return revisions >= 3 })
+	require.NoError(t, first.cmd.Process.Kill())
+	<-first.exited
+	second := processor()
+	ingest.ended(t)
+	followAlerts(ctx, t, client)
+	second.stop(t)
+
+	res := pore(t, "consume", "--brokers", addr, "--alerts", "--format", "json", "--until-end")
+	require.Zero(t, res.code, res.stderr)
+	newest := make(map[string]map[string]any)
+	for line := range strings.Lines(res.stdout) {
+		var d map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &d))
+		rule := fmt.Sprint(d["rule"])
+		if known := newest[rule]; known == nil || d["revision"].(float64) > known["revision"].(float64) {
+			newest[rule] = d
+		}
+	}
+	var documents []map[string]any
+	for _, d := range newest {
+		documents = append(documents, d)
+	}
+	require.Equal(t, want, answers(t, documents))
+
+	text := pore(t, "consume", "--brokers", addr, "--topic", "alerts", "--until-end", "--filter", `state == "NEGATIVE" && final`)
+	require.Zero(t, text.code, text.stderr)
+	require.Contains(t, text.stdout, "NEGATIVE     LA1  lambda-demo/exo-D119A  exo:p.Asp119Ala  miss <= ")
+}
