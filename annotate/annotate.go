@@ -174,7 +174,7 @@ func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt stri
 	}
 	c := at.contig
 	if n := max(len(ref), len(alt)); n > maxAllele {
-		return nil, fmt.Errorf("allele of %d bases: %w of at most %d", n, ErrUnsupportedAllele, maxAllele)
+		return nil, &unsupportedError{TooLong, fmt.Sprintf("allele of %d bases, more than %d", n, maxAllele)}
 	}
 	ref, alt = strings.ToUpper(ref), strings.ToUpper(alt)
 	for i := range len(alt) {

@@ -33,7 +33,7 @@ func FuzzAnnotateSite(f *testing.F) {
 			t.Fatalf("%d alleles of %d", len(alleles), len(s.Alts))
 		}
 		for _, allele := range alleles {
-			if known := len(allele.Annotation.Consequences) > 0; known == (allele.Unsupported != nil) && !errors.Is(allele.Unsupported, errUnknownType) {
+			if known := len(allele.Annotation.Consequences) > 0; known == (allele.Unsupported != nil) && reasonOf(allele.Unsupported) != UnknownType {
 				t.Fatalf("%q: consequences %v, and unsupported: %v", allele.Alt, known, allele.Unsupported)
 			}
 			for _, c := range allele.Annotation.Consequences {

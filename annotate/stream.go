@@ -22,16 +22,18 @@ const (
 
 // Stats counts what a stream had.
 type Stats struct {
-	Records     int // data lines
-	Alleles     int // alternate alleles annotated
-	Unsupported int // alternate alleles passed through without annotation: symbolic ones, breakends, "*"
+	Records     int         // data lines
+	Alleles     int         // alternate alleles annotated
+	Unsupported Unsupported // alternate alleles without consequences
 }
 
 // Add adds the counts of s.
 func (t *Stats) Add(s Stats) {
 	t.Records += s.Records
 	t.Alleles += s.Alleles
-	t.Unsupported += s.Unsupported
+	for reason, n := range s.Unsupported {
+		t.Unsupported[reason] += n
+	}
 }
 
 // Options choose what is said about an allele. The zero value is what most want.
@@ -181,8 +183,8 @@ func (r *Rows) judge(row *vcf.Row) error {
 		return err
 	}
 	for i := range r.judged {
-		if r.judged[i].unsupported != nil {
-			r.Stats.Unsupported++
+		if err := r.judged[i].unsupported; err != nil {
+			r.Stats.Unsupported[reasonOf(err)]++
 		} else {
 			r.Stats.Alleles++
 		}

@@ -107,7 +107,7 @@ func TestVCF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stats != (Stats{Records: 4, Alleles: 5, Unsupported: 1}) {
+	if stats != (Stats{Records: 4, Alleles: 5, Unsupported: Unsupported{NoExtent: 1}}) {
 		t.Errorf("%+v", stats)
 	}
 	r, err := vcf.NewReader(strings.NewReader(out))
@@ -179,7 +179,7 @@ func TestEachAllele(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(lines) != 5 || stats != (Stats{Records: 4, Alleles: 5, Unsupported: 1}) {
+	if len(lines) != 5 || stats != (Stats{Records: 4, Alleles: 5, Unsupported: Unsupported{NoExtent: 1}}) {
 		t.Fatalf("%d lines, want one for each sequence; %+v", len(lines), stats)
 	}
 	c := a.genome.Contig("c")

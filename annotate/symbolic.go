@@ -165,7 +165,7 @@ func (a *Annotator) judge(w *workspace, dst []judged, s *Site) ([]judged, error)
 		switch {
 		case v != nil:
 			w.all = append(w.all, a.effects(w, v))
-		case errors.Is(err, errUnknownType):
+		case err != nil && reasonOf(err) == UnknownType:
 			e := &effect{terms: 1 << sequenceVariant}
 			e.preference = a.preferences.of(e)
 			w.all = append(w.all, []*effect{e})
@@ -219,9 +219,6 @@ func isSequence(alt string) bool {
 	return alt != ""
 }
 
-// errUnknownType is the error for symbolic alleles of a type that is not known.
-var errUnknownType = fmt.Errorf("symbolic type is not known: %w", ErrUnsupportedAllele)
-
 // alternate is alternate allele i of s. An error that wraps ErrUnsupportedAllele concerns the allele alone.
 func (a *Annotator) alternate(w *workspace, s *Site, i int) (*variant, error) {
 	alt := s.Alts[i]
@@ -233,26 +230,26 @@ func (a *Annotator) alternate(w *workspace, s *Site, i int) (*variant, error) {
 		return nil, err
 	}
 	c := at.contig
-	unsupported := func(format string, args ...any) (*variant, error) {
-		return nil, fmt.Errorf(format+": %w", append(args, ErrUnsupportedAllele)...)
+	unsupported := func(reason Reason, format string, args ...any) (*variant, error) {
+		return nil, &unsupportedError{reason, fmt.Sprintf(format, args...)}
 	}
 	var st structuralType
 	switch {
 	case alt == "*":
-		return unsupported("\"*\" stands for a deletion that another record describes")
-	case alt == "." || alt == "":
-		return unsupported("there is no alternate allele")
+		return nil, errAnotherRecord
 	case alt == "<*>" || alt == "<NON_REF>" || alt == "<X>":
-		return unsupported("%s stands for any other allele", alt)
+		return nil, errAnyAllele
+	case alt == "." || alt == "":
+		return unsupported(NoAllele, "there is no alternate allele")
 	case strings.ContainsAny(alt, "[]") || alt[0] == '.' || alt[len(alt)-1] == '.':
 		st = structuralTypes["BND"]
 	case alt[0] == '<' && alt[len(alt)-1] == '>':
 		var ok bool
 		if st, ok = structuralTypeOf(alt[1 : len(alt)-1]); !ok {
-			return nil, fmt.Errorf("%s: %w", clip(alt), errUnknownType)
+			return unsupported(UnknownType, "%s is of a symbolic type that is not known", clip(alt))
 		}
 	default:
-		return unsupported("%q is neither a sequence nor symbolic", clip(alt))
+		return unsupported(NoAllele, "%q is neither a sequence nor symbolic", clip(alt))
 	}
 	v := take(&w.variants)
 	*v = variant{contig: c, kind: st.kind, symbol: st.name, precise: !s.Imprecise, mitochondrial: at.mitochondrial, place: at}
@@ -270,13 +267,13 @@ func (a *Annotator) alternate(w *workspace, s *Site, i int) (*variant, error) {
 		v.start, v.end = s.Pos, s.end(i)
 		switch {
 		case v.end == 0:
-			return unsupported("%s has neither END nor SVLEN", alt)
+			return unsupported(NoExtent, "%s has neither END nor SVLEN", alt)
 		case v.end <= v.start:
-			return unsupported("%s ends at %d, before it begins", alt, v.end)
+			return unsupported(BadExtent, "%s ends at %d, before it begins", alt, v.end)
 		case v.end > len(c.Seq):
-			return unsupported("%s ends at %d, outside the contig of %d bases", alt, v.end, len(c.Seq))
+			return unsupported(BadExtent, "%s ends at %d, outside the contig of %d bases", alt, v.end, len(c.Seq))
 		case v.end-v.start > maxStructural:
-			return unsupported("%s spans %d bases, more than %d", alt, v.end-v.start, maxStructural)
+			return unsupported(TooLong, "%s spans %d bases, more than %d", alt, v.end-v.start, maxStructural)
 		}
 	}
 	return v, nil

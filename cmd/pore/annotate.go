@@ -28,7 +28,7 @@ type annotateConfig struct {
 	format, output string
 	onError        string
 	threads        int
-	distance       int
+	distance       []int
 	pick           pickFlags
 	log            cli.LogFlags
 }
@@ -57,7 +57,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file; one that ends in .gz is compressed with BGZF")
 	flags.StringVar(&cfg.onError, "on-error", "fail", "fail, or skip: pass a line with an error through without annotation, and count it")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
-	flags.IntVar(&cfg.distance, "distance", annotate.DefaultDistance, "bases up to which a variant beside a transcript is reported with it")
+	flags.IntSliceVar(&cfg.distance, "distance", []int{annotate.DefaultDistance}, "bases up to which a variant beside a transcript is reported with it; two, as 5000,2000: upstream and downstream")
 	cfg.pick.register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -76,8 +76,8 @@ func (cfg *annotateConfig) options() (pipe.Options, error) {
 		return opts, cli.Usagef("--on-error %q: want fail or skip", cfg.onError)
 	case cfg.threads < 0:
 		return opts, cli.Usagef("--threads %d: want a number of workers", cfg.threads)
-	case cfg.distance < 0:
-		return opts, cli.Usagef("--distance %d: want a number of bases", cfg.distance)
+	case len(cfg.distance) < 1 || len(cfg.distance) > 2 || slices.Min(cfg.distance) < 0:
+		return opts, cli.Usagef("--distance %v: want one number of bases, or two, upstream and downstream", cfg.distance)
 	}
 	opts.SkipErrors = cfg.onError == "skip"
 	for _, name := range cfg.fields {
@@ -123,7 +123,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return err
 	}
-	annotator = annotator.WithDistance(cfg.distance, cfg.distance).WithPick(pick)
+	annotator = annotator.WithDistance(cfg.distance[0], cfg.distance[len(cfg.distance)-1]).WithPick(pick)
 	out := stdout
 	if cfg.output != "-" {
 		f, err := os.Create(cfg.output)
@@ -142,7 +142,12 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	fmt.Fprintf(os.Stderr, "%d records, %d alleles annotated, %d not supported, %d lines skipped\n",
-		stats.Records, stats.Alleles, stats.Unsupported, stats.Skipped)
+		stats.Records, stats.Alleles, stats.Unsupported.Total(), stats.Skipped)
+	for reason, n := range stats.Unsupported {
+		if n > 0 {
+			fmt.Fprintf(os.Stderr, "%d not supported: %v\n", n, annotate.Reason(reason))
+		}
+	}
 	return nil
 }
 
