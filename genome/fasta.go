@@ -34,30 +34,65 @@ var letter = func() (t [256]byte) {
 }()
 
 // Load reads a FASTA file, plain or compressed with gzip or bgzip (any number of gzip members). Errors name the
-// file and the line.
-func Load(path string) (*Genome, error) {
+// file and the line. An index beside it (.fai) must fit it. A large file that has one and each sequence on one line, as
+// samtools faidx -n 0 writes it, is not read but mapped into memory, and must not change while the process runs.
+func Load(path string) (*Genome, error) { return load(path, largeGenome) }
+
+// load is Load that maps files of at least the given size.
+func load(path string, large int64) (*Genome, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading reference: %w", err)
 	}
 	defer f.Close()
-	size := 0
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= maxRoom {
-		size = int(info.Size())
-	}
-	g, err := read(f, size)
+	list, err := loadIndex(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading reference %s: %w", path, err)
+	}
+	size := int64(0)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	if g, err := mapped(f, size, list, large); g != nil || err != nil {
+		return g, err
+	}
+	if list != nil {
+		size = max(size, basesOf(list))
+	}
+	if size > maxRoom {
+		size = 0
+	}
+	g, err := read(f, int(size), list != nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading reference %s: %w", path, err)
+	}
+	if list != nil {
+		if err := g.checkIndex(path, list); err != nil {
+			return nil, err
+		}
 	}
 	return g, nil
 }
 
+// mapped is the genome in a file that can be used as it lies; nil if it can't.
+func mapped(f *os.File, size int64, list []indexed, large int64) (*Genome, error) {
+	first := make([]byte, 1)
+	if _, err := f.ReadAt(first, 0); err != nil || first[0] != '>' || size < large || !unwrapped(list) {
+		return nil, nil //nolint:nilerr // a file that can't be read so is read from its beginning
+	}
+	data, ok, err := mapFile(f, size)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return view(f.Name(), data, list)
+}
+
 // Read is Load for a stream.
-func Read(r io.Reader) (*Genome, error) { return read(r, 0) }
+func Read(r io.Reader) (*Genome, error) { return read(r, 0, false) }
 
 // read is Read. size is the number of bytes to come, or 0 if it is not known: what is known to fit is not copied as
-// it grows, which takes most of the time.
-func read(r io.Reader, size int) (*Genome, error) {
+// it grows, which takes most of the time. indexed says that it is the number of bases after decompression.
+func read(r io.Reader, size int, indexed bool) (*Genome, error) {
 	br := bufio.NewReaderSize(r, 256<<10)
 	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		gz, err := gzip.NewReader(br)
@@ -65,9 +100,12 @@ func read(r io.Reader, size int) (*Genome, error) {
 			return nil, fmt.Errorf("decompressing: %w", err)
 		}
 		defer gz.Close()
-		br, size = bufio.NewReaderSize(gz, 256<<10), 0
+		br = bufio.NewReaderSize(gz, 256<<10)
+		if !indexed {
+			size = 0
+		}
 	}
-	p := parser{room: make([]byte, 0, size), g: &Genome{byName: map[string]*Contig{}}, line: 1}
+	p := parser{room: roomFor(size), g: &Genome{byName: map[string]*Contig{}}, line: 1}
 	for {
 		chunk, err := br.ReadSlice('\n')
 		if len(chunk) > 0 {

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package genome
+
+import "os"
+
+// roomFor is empty room for n bytes.
+func roomFor(n int) []byte { return make([]byte, 0, n) }
+
+// mapFile is false: files are not mapped into memory here.
+func mapFile(*os.File, int64) ([]byte, bool, error) { return nil, false, nil }

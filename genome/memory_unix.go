@@ -1,0 +1,33 @@
+//go:build unix
+
+package genome
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// roomFor is empty room for n bytes, outside the heap if that is much; nil if there is none.
+func roomFor(n int) []byte {
+	if n < largeGenome {
+		return make([]byte, 0, n)
+	}
+	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil
+	}
+	return b[:0]
+}
+
+// mapFile is a file in memory; what is written to it stays in this process. It is false if the file can't be mapped.
+func mapFile(f *os.File, size int64) ([]byte, bool, error) {
+	if size <= 0 || int64(int(size)) != size {
+		return nil, false, nil
+	}
+	b, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, false, fmt.Errorf("mapping the file into memory: %w", err)
+	}
+	return b, true, nil
+}
