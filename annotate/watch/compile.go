@@ -475,7 +475,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 			continue
 		}
 		if len(f.codons) > 0 {
-			longest = max(longest, residues(v))
+			longest = max(longest, len(v.CodingSequence())/3)
 			for _, k := range f.codons {
 				spans = append(spans, c.genes.codons(v, k[0], k[1])...)
 			}
@@ -485,7 +485,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 	}
 	for i, k := range f.codons {
 		if longest > 0 && k[0] > longest {
-			c.add(m.codons[i].line, "rule %q: codon %s is outside of the protein, which has %d", r.id, m.codons[i].text, longest)
+			c.add(m.codons[i].line, "rule %q: codon %s is outside of the coding sequence, which has %d, the stop included", r.id, m.codons[i].text, longest)
 		}
 	}
 	return union(spans)

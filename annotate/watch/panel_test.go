@@ -97,7 +97,7 @@ var misfits = []fault{
 	{"impact", rule(`{gene: cI, impact: severe}`), []string{`rule "r": impact "severe": want HIGH, MODERATE, LOW or MODIFIER`}, false},
 	{"flag", rule(`{gene: cI, flag: best}`), []string{`rule "r": flag "best": want canonical`}, false},
 	{"nmd", rule(`{gene: cI, nmd: maybe}`), []string{`rule "r": nmd "maybe": want predicted or escaping`}, false},
-	{"codon outside", rule(`{gene: cI, codon: 300}`), []string{`rule "r": codon 300 is outside of the protein, which has 237`}, false},
+	{"codon outside", rule(`{gene: cI, codon: 300}`), []string{`rule "r": codon 300 is outside of the coding sequence, which has 238`}, false},
 	{"codon", rule(`{gene: cI, codon: 10-3}`), []string{`rule "r": codon "10-3": the end of the range is not a number from 10`}, false},
 	{"nothing in common", rule(`{gene: cI, region: "J02459.1:1-100"}`), []string{`rule "r" means no position`}, false},
 	{"no such flag", rule(`{gene: cI, flag: mane_select}`), []string{`rule "r" means no position`}, false},

@@ -381,8 +381,12 @@ func (b *bench) evidence(t *testing.T, rng *rand.Rand, runs []string) []observat
 	}
 	for _, target := range b.w.Targets() {
 		mid := (target.Start + target.End) / 2
-		for i, part := range []watch.Target{{Start: target.Start, End: mid}, {Start: mid, End: target.End}} {
-			if part.Start == part.End || i == 1 && rng.IntN(8) == 0 {
+		for i, part := range []watch.Target{
+			{Start: target.Start, End: mid},
+			{Start: mid, End: target.End},
+			{Start: target.Start - 5, End: mid + 1}, // overlaps the first
+		} {
+			if part.Start == part.End || i == 1 && rng.IntN(8) == 0 || i == 2 && rng.IntN(4) > 0 {
 				continue
 			}
 			for revision := range rng.Uint64N(4) {

@@ -1,0 +1,154 @@
+package watch_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
+)
+
+// lastWord is the newest of what was told of a sample.
+type lastWord struct {
+	variants map[string]*event.Variant       // by VRS id
+	coverage map[watch.Target]watch.Coverage // by stretch
+}
+
+// depth is the least depth that any stretch tells of a position; 0 if none does.
+func (l *lastWord) depth(pos int) int {
+	least := -1
+	for at, c := range l.coverage {
+		if pos < at.Start || pos >= at.End {
+			continue
+		}
+		d := 0
+		for _, b := range c.Blocks {
+			if pos >= b.Start && pos < b.End {
+				d = b.Depth
+			}
+		}
+		if least < 0 || d < least {
+			least = d
+		}
+	}
+	return max(least, 0)
+}
+
+// state is what docs/watchlists.md says of a rule with the default thresholds whose runs have ended: a second, slow
+// implementation, without memory and index.
+func (l *lastWord) state(r watch.Resolved, means func(v *event.Variant) bool) watch.State {
+	undecided := false
+	for _, v := range l.variants {
+		if v.Status == "RETRACTED" || !means(v) {
+			continue
+		}
+		k, n := float64(v.Call.AltForward+v.Call.AltReverse), float64(v.Call.Depth)
+		ratio := math.Pow(0.88/0.12, k) * math.Pow(0.12/0.88, n-k)
+		switch {
+		case ratio >= 1/r.FalseAlarm && n >= 6 && k >= 3 && k >= 0.2*n && v.Call.Qual >= 12 && len(v.Call.Filters) == 0:
+			return watch.Detected
+		case ratio > 0.01:
+			undecided = true
+		}
+	}
+	if undecided {
+		return watch.NotCallable
+	}
+	for _, p := range r.Places {
+		for pos := p.Start; pos < p.End; pos++ {
+			if l.depth(pos) < r.DepthNeeded {
+				return watch.NotCallable
+			}
+		}
+	}
+	return watch.Negative
+}
+
+// TestFinalStatesAreAsDefined compares the tracker with the definition on random evidence.
+func TestFinalStatesAreAsDefined(t *testing.T) {
+	b := newBench(t, filepath.Join("testdata", "lambda", "panel.yaml"))
+	hgvsp := func(want string) func(v *event.Variant) bool {
+		return func(v *event.Variant) bool {
+			return slices.ContainsFunc(v.Annotation.Consequences, func(c annotate.Consequence) bool { return c.HGVSp == want })
+		}
+	}
+	at := func(pos int64, alt string) func(v *event.Variant) bool {
+		return func(v *event.Variant) bool { return v.Allele.Pos == pos && v.Allele.Alt == alt }
+	}
+	means := map[string]func(v *event.Variant) bool{
+		"cI-E118K":  hgvsp("lambdap88:p.Glu118Lys"),
+		"cI-A67T":   at(37742, "T"),
+		"NinH-A15T": at(43082, "A"),
+		"S-W56":     hgvsp("lambdap74:p.Trp56Ter"),
+		"holin-lost": func(v *event.Variant) bool {
+			return slices.ContainsFunc(v.Annotation.Consequences, func(c annotate.Consequence) bool {
+				return c.Gene != nil && c.Gene.Symbol == "S" && c.Impact == annotate.High
+			})
+		},
+	}
+	rng := rand.New(rand.NewPCG(17, 19))
+	seen := map[watch.State]int{}
+	for range 300 {
+		last := lastWord{map[string]*event.Variant{}, map[watch.Target]watch.Coverage{}}
+		tr := b.w.NewTracker("s")
+		observe := []func(){}
+		for _, e := range []struct {
+			pos      int
+			ref, alt string
+		}{{37589, "C", "T"}, {37588, "T", "C"}, {37742, "C", "T"}, {43082, "G", "A"}, {45352, "G", "A"}, {45353, "G", "A"}, {45300, "T", "TA"}} {
+			if string(b.g.Contigs[0].Seq[e.pos-1]) != e.ref || rng.IntN(2) == 0 {
+				continue
+			}
+			depth := uint32(rng.IntN(40))
+			alt := uint32(rng.IntN(int(depth) + 1))
+			if rng.IntN(2) == 0 {
+				alt = depth - depth/8
+			}
+			v := revised(b.allele(t, e.pos, e.ref, e.alt, 0, 0), "FINAL", 40*rng.Float64(), alt, depth)
+			v.Call.Filters = [][]string{nil, nil, {"LowQual"}}[rng.IntN(3)]
+			if rng.IntN(8) == 0 {
+				v.Status = "RETRACTED"
+			}
+			last.variants[v.Allele.VRSID] = v
+			observe = append(observe, func() { tr.Variant(v) })
+		}
+		for _, target := range b.w.Targets() {
+			mid := (target.Start + target.End) / 2
+			for _, part := range []watch.Target{{Start: target.Start, End: mid + 1}, {Start: mid, End: target.End}} {
+				if _, ok := last.coverage[part]; ok {
+					continue // a single position
+				}
+				c := covered(part.Start, part.End, 14+rng.IntN(40), 1)
+				if rng.IntN(8) == 0 {
+					c.Blocks = c.Blocks[:0]
+				}
+				last.coverage[part] = c
+				observe = append(observe, func() { tr.Coverage(c) })
+			}
+		}
+		rng.Shuffle(len(observe), func(i, j int) { observe[i], observe[j] = observe[j], observe[i] })
+		for _, o := range observe {
+			o()
+		}
+		answers := map[string]watch.State{}
+		for _, a := range tr.RunEnd("run") {
+			if a.Rule != "holin-lost" || a.Scope == watch.ScopeRule {
+				answers[a.Rule] = a.State
+			}
+		}
+		for _, r := range b.w.Resolve() {
+			want := last.state(r, means[r.Rule])
+			require.Equal(t, want, answers[r.Rule], r.Rule)
+			seen[want]++
+		}
+	}
+	for _, s := range []watch.State{watch.Detected, watch.Negative, watch.NotCallable} {
+		require.Greater(t, seen[s], 100, s)
+	}
+}
