@@ -100,6 +100,7 @@ type place struct {
 	track         *track           // nil if it has no transcripts
 	regulation    *regulatoryTrack // nil if it has no regulatory features
 	mitochondrial bool
+	style         ProteinStyle
 }
 
 // New is an Annotator for a gene model read with the same genome. Without a model (nil) every variant is intergenic.
@@ -120,6 +121,18 @@ func New(g *genome.Genome, m *Model) *Annotator {
 func (a *Annotator) WithDistance(upstream, downstream int) *Annotator {
 	b := *a
 	b.upstream, b.downstream = max(0, upstream), max(0, downstream)
+	return &b
+}
+
+// WithProteinStyle is a copy of a that writes HGVSp in another style than VEP's.
+func (a *Annotator) WithProteinStyle(s ProteinStyle) *Annotator {
+	b := *a
+	b.places = make(map[string]*place, len(a.places))
+	for name, p := range a.places {
+		q := *p
+		q.style = s
+		b.places[name] = &q
+	}
 	return &b
 }
 

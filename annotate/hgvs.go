@@ -296,14 +296,22 @@ func (e *effect) hgvsP() string {
 	if p == "" {
 		return ""
 	}
-	return e.t.protein + ":p." + p
+	return e.t.protein + ":p." + e.style().change(p)
+}
+
+// style is how descriptions of proteins are written.
+func (e *effect) style() ProteinStyle {
+	if e.seen == nil {
+		return ProteinStyle{}
+	}
+	return e.seen.place.style
 }
 
 // appendHGVSP appends what hgvsP returns. Most changes are of one amino acid, and made without a string for each part.
 func (e *effect) appendHGVSP(b []byte) []byte {
 	c := e.codon
 	if c == nil || c.refLen != c.altLen || len(c.refPep) != 1 || c.refPep == "*" || e.lostStart ||
-		e.terms&(1<<startRetained|1<<incompleteTerminalCodon) != 0 {
+		e.terms&(1<<startRetained|1<<incompleteTerminalCodon) != 0 || e.style() != (ProteinStyle{}) {
 		return append(b, e.hgvsP()...)
 	}
 	ref, alt := c.refPep[0], c.altPep[0]

@@ -121,6 +121,26 @@ func sortedTerms(s string) string {
 	return strings.Join(names, "&")
 }
 
+func TestProteinStyle(t *testing.T) {
+	a := gene14.annotator(t, "+").WithProteinStyle(ProteinStyle{Predicted: true, Asterisk: true})
+	for _, c := range []struct {
+		pos      int
+		ref, alt string
+		want     string
+	}{
+		{20, "A", "T", "P:p.(Lys2*)"},
+		{21, "A", "G", "P:p.(Lys2Arg)"},
+		{99, "T", "C", "P:p.(*15Glnext*3)"},
+		{17, "A", "G", "P:p.(Met1?)"},
+		{12, "C", "T", ""},
+	} {
+		ann, err := a.Annotate("c", c.pos, c.ref, c.alt)
+		if err != nil || ann.Consequences[0].HGVSp != c.want {
+			t.Errorf("%d %s>%s: %+v %v, want %s", c.pos, c.ref, c.alt, ann.Consequences, err, c.want)
+		}
+	}
+}
+
 func TestOutsideTranscripts(t *testing.T) {
 	a := gene14.annotator(t, "+")
 	for _, c := range []struct {

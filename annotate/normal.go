@@ -45,15 +45,6 @@ type ProteinStyle struct {
 	Asterisk  bool // * for a stop instead of Ter
 }
 
-// apply writes a description that has neither.
-func (s ProteinStyle) apply(description string) string {
-	i := strings.Index(description, ":p.")
-	if i < 0 {
-		return description
-	}
-	return description[:i+3] + s.change(description[i+3:])
-}
-
 // change writes what follows "p.". Unknown consequences are never in parentheses.
 func (s ProteinStyle) change(p string) string {
 	if s.Asterisk {
@@ -466,7 +457,9 @@ func (e *effect) predicted() string {
 	case e.terms.has(transcriptAblation):
 		return noProtein
 	}
-	if p := e.proteinChange(); p != "" {
+	if p := e.proteinChange(); strings.Contains(p, threeLetter[unknownAmino]) {
+		return unknownProtein
+	} else if p != "" {
 		return p
 	}
 	for _, unknown := range []termID{spliceDonor, spliceAcceptor, codingSequence, stopLost, frameshift} {

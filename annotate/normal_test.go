@@ -94,6 +94,7 @@ func TestNormalizeRules(t *testing.T) {
 		{"T:c.6_7insGGG", "T:c.6_7insGGG", "c:g.22_23insGGG", "P:p.(Lys2_Arg3insGly)", "c:22:A:AGGG"},
 		{"T:c.6_7ins[G;GG]", "T:c.6_7insGGG", "c:g.22_23insGGG", "P:p.(Lys2_Arg3insGly)", ""},
 		{"T:c.6_7insG[3]", "T:c.6_7insGGG", "c:g.22_23insGGG", "P:p.(Lys2_Arg3insGly)", ""},
+		{"T:c.6_7insN[3]", "T:c.6_7insNNN", "c:g.22_23insNNN", "P:p.?", ""},
 		{"T:c.6_7ins22_24", "T:c.6_7insAGA", "c:g.22_23insAGA", "P:p.(Arg3dup)", ""},
 		{"T:c.6_7ins22_24inv", "T:c.6_7insTCT", "c:g.22_23insTCT", "P:p.(Lys2_Arg3insSer)", ""},
 		{"T:c.6_7ins23_26", "T:c.6_7insGACA", "c:g.22_23insGACA", "P:p.(Arg3AspfsTer?)", ""},

@@ -29,6 +29,7 @@ type annotateConfig struct {
 	onError        string
 	threads        int
 	distance       []int
+	proteins       annotate.ProteinStyle
 	pick           pickFlags
 	log            cli.LogFlags
 }
@@ -58,6 +59,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	flags.StringVar(&cfg.onError, "on-error", "fail", "fail, or skip: pass a line with an error through without annotation, and count it")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	flags.IntSliceVar(&cfg.distance, "distance", []int{annotate.DefaultDistance}, "bases up to which a variant beside a transcript is reported with it; two, as 5000,2000: upstream and downstream")
+	flags.BoolVar(&cfg.proteins.Predicted, "hgvsp-use-prediction", false, "HGVSp in parentheses, as the nomenclature has predicted proteins: p.(Arg97Gly)")
 	cfg.pick.register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -123,7 +125,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return err
 	}
-	annotator = annotator.WithDistance(cfg.distance[0], cfg.distance[len(cfg.distance)-1]).WithPick(pick)
+	annotator = annotator.WithDistance(cfg.distance[0], cfg.distance[len(cfg.distance)-1]).WithProteinStyle(cfg.proteins).WithPick(pick)
 	out := stdout
 	if cfg.output != "-" {
 		f, err := os.Create(cfg.output)
