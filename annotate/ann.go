@@ -135,12 +135,22 @@ var annTermOf = [termCount]annTerm{
 type annEntry struct {
 	*Consequence
 	e      *effect
+	shift  int // see annShift
 	terms  []annTerm
 	impact Impact
 }
 
+// annShift is by how many bases SnpEff moves an insertion or deletion towards the 3' end of its transcript before it
+// looks what it does. Our own place is the leftmost on the contig, which on the reverse strand is that end.
+func annShift(e *effect, c *Consequence) int {
+	if e.t != nil && e.t.forward {
+		return c.HGVSOffset
+	}
+	return 0
+}
+
 // annTermsOf are e's terms in SnpEff's words and order.
-func annTermsOf(e *effect) []annTerm {
+func annTermsOf(e *effect, shift int) []annTerm {
 	var list []annTerm
 	for t := range termCount {
 		if !e.terms.has(t) {
@@ -150,12 +160,12 @@ func annTermsOf(e *effect) []annTerm {
 		switch t {
 		case inframeInsertion:
 			word = annDisruptiveInsertion
-			if e.codon != nil && e.codon.lead == 0 && e.codon.refLen == 0 {
+			if c := e.codon; c != nil && (c.lead+shift)%3 == 0 && c.refLen == 0 {
 				word = annConservativeInsertion
 			}
 		case inframeDeletion:
 			word = annDisruptiveDeletion
-			if e.codon != nil && e.codon.lead == 0 && e.codon.altLen == 0 {
+			if c := e.codon; c != nil && (c.lead+shift)%3 == 0 && c.altLen == 0 {
 				word = annConservativeDeletion
 			}
 		case proteinAltering:
@@ -193,10 +203,18 @@ func compareANN(x, y *annEntry) int {
 // appendANN appends what there is to say about an allele as the value of INFO/ANN.
 func (a *Annotator) appendANN(b []byte, j *judged) []byte {
 	v := j.described()
-	entries := make([]annEntry, len(j.effects))
-	for i, e := range j.effects {
+	effects, beside := j.effects, true
+	for _, e := range effects {
+		beside = beside && e.terms&^(1<<upstreamGene|1<<downstreamGene) == 0
+	}
+	if beside { // SnpEff says so, too, where there are genes in reach
+		effects = append(effects[:len(effects):len(effects)], &effect{terms: 1 << intergenic})
+	}
+	entries := make([]annEntry, len(effects))
+	for i, e := range effects {
 		c := e.consequence(v, j.name)
-		x := annEntry{Consequence: &c, e: e, terms: annTermsOf(e), impact: Modifier}
+		x := annEntry{Consequence: &c, e: e, shift: annShift(e, &c), impact: Modifier}
+		x.terms = annTermsOf(e, x.shift)
 		for _, t := range x.terms {
 			if impact := annTerms[t].impact; impactRanks[impact] < impactRanks[x.impact] {
 				x.impact = impact
@@ -244,14 +262,49 @@ func (a *Annotator) appendANNEntry(b []byte, v *variant, alt, hgvsg string, x *a
 	text(cmp.Or(x.Exon, x.Intron))
 	text(afterColon(x.HGVSc))
 	text(afterColon(x.HGVSp))
-	t := x.e.t
-	b = appendOf(b, x.CDNA, t.cdnaLength)
-	b = appendOf(b, x.CDS, t.cdsLen-t.pad)
-	b = appendOf(b, x.Protein, max(0, t.cdsLen/3-1)) // without the stop
-	if x.Distance > 0 {
-		b = strconv.AppendInt(b, int64(x.Distance), 10)
+	t, e := x.e.t, x.e
+	b = appendOf(b, annFirst(e, e.cdnaFrom, e.cdnaTo, x.shift), t.cdnaLength)
+	if t.cds != nil {
+		first := annFirst(e, e.cdsFrom, e.cdsTo, x.shift)
+		b = appendOf(b, first-t.pad, t.cdsLen-t.pad)
+		if e.codon == nil {
+			first = 0
+		}
+		b = appendOf(b, (first+2)/3, max(0, t.cdsLen/3-1)) // without the stop
+	} else {
+		b = append(b, "||"...)
 	}
-	return append(b, '|')
+	if x.Distance > 0 {
+		b = strconv.AppendInt(b, int64(annDistance(e)), 10)
+	}
+	b = append(b, '|')
+	if x.shift != 0 {
+		b = append(b, "INFO_REALIGN_3_PRIME"...)
+	}
+	return b
+}
+
+// annFirst is the number of the first base concerned, of the offsets [from,to), or a number below 1 if there is none. For
+// an insertion it is the base that follows on the contig.
+func annFirst(e *effect, from, to, shift int) int {
+	switch {
+	case from < 0 && to < 0:
+		return 0
+	case from < 0:
+		from = to - 1
+	case from == to && !e.t.forward:
+		from--
+	}
+	return from + shift + 1
+}
+
+// annDistance is the distance to the transcript of e, which is counted from the variant's first base on the contig.
+func annDistance(e *effect) int {
+	v, t := e.seen, e.t
+	if v.start < t.start {
+		return t.start - v.start
+	}
+	return v.start - (t.end - 1)
 }
 
 // appendANNBeside appends the rest of the entry of a variant that is on no transcript.
@@ -300,14 +353,10 @@ func (a *Annotator) neighbours(v *variant) (left, right Gene) {
 	return left, right
 }
 
-// appendOf appends the first number of a range of positions and the length that it is in, and ends the sub-field.
-func appendOf(b []byte, positions string, length int) []byte {
-	first, _, _ := strings.Cut(positions, "-")
-	if first == "?" {
-		_, first, _ = strings.Cut(positions, "-")
-	}
-	if first != "" {
-		b = append(b, first...)
+// appendOf appends a position and the length that it is in, and ends the sub-field. A position below 1 is none.
+func appendOf(b []byte, position, length int) []byte {
+	if position >= 1 {
+		b = strconv.AppendInt(b, int64(position), 10)
 		b = append(b, '/')
 		b = strconv.AppendInt(b, int64(length), 10)
 	}
