@@ -154,7 +154,7 @@ func (a *Annotator) Annotate(contig string, pos1 int, ref, alt string) (Annotati
 		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
 	}
 	ann := a.annotate(&w, v, alleleName(ref, alt))
-	if ann.Known, err = a.known(v); err != nil {
+	if ann.Known, err = a.known(v, alt); err != nil {
 		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
 	}
 	return ann, nil

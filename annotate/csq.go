@@ -40,7 +40,7 @@ func (ann *Annotation) AppendCSQ(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = ann.Consequences[i].appendCSQ(b)
+		b = ann.Consequences[i].appendCSQ(b, ann.Known)
 		b = append(b, hgvsg...)
 	}
 	return b
@@ -59,7 +59,7 @@ func plainInCSQ[S []byte | string](s S) bool {
 var specialInCSQ = [256]bool{',': true, '|': true, ';': true, '=': true, ' ': true, '\t': true}
 
 // appendCSQ appends all sub-fields but the last, HGVSg.
-func (c *Consequence) appendCSQ(b []byte) []byte {
+func (c *Consequence) appendCSQ(b []byte, known []Known) []byte {
 	text := func(s string) {
 		if !plainInCSQ(s) {
 			s = escapeCSQ(s)
@@ -109,7 +109,7 @@ func (c *Consequence) appendCSQ(b []byte) []byte {
 	text(c.Protein)
 	text(c.AminoAcids)
 	text(c.Codons)
-	b = append(b, '|') // Existing_variation: there is no source of known variants here
+	b = append(appendExisting(b, known), '|')
 	number(c.Distance)
 	number(c.Strand)
 	var canonical, mane bool

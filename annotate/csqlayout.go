@@ -295,6 +295,8 @@ func (w *csqWriter) field(b []byte, f csqField, j *judged, e *effect, number int
 		return b
 	case csqHGVSg:
 		return append(b, w.hgvsg[:len(w.hgvsg)-1]...)
+	case csqExisting:
+		return appendExisting(b, j.known)
 	case csqAlleleNum:
 		return strconv.AppendInt(b, int64(number), 10)
 	case csqDistance:

@@ -61,7 +61,7 @@ const (
 	String  ValueType = "String"
 )
 
-// Place of a variant that sources are asked about.
+// Change is a variant that sources are asked about.
 type Change struct {
 	Contig *genome.Contig
 	// Start and End bound the reference bases concerned: inter-residue, 0-based.
@@ -119,12 +119,17 @@ func (a *Annotator) WithSources(s Sources) *Annotator {
 // Sources are those of WithSources, or nil.
 func (a *Annotator) Sources() Sources { return a.sources }
 
-// known is what the sources know of v.
-func (a *Annotator) known(v *variant) ([]Known, error) {
-	if a.sources == nil {
+// known is what the sources know of v, which a record spells alt.
+func (a *Annotator) known(v *variant, alt string) ([]Known, error) {
+	switch {
+	case a.sources == nil || v == nil:
 		return nil, nil
+	case v.kind == svNone:
+		return a.sources.AppendKnown(nil, Change{Contig: v.contig, Start: v.start, End: v.end, Ref: v.ref, Alt: v.alt})
+	case v.kind == svBreakend:
+		return nil, nil // it has a place, but no bases that something could overlap
 	}
-	return a.sources.AppendKnown(nil, Change{Contig: v.contig, Start: v.start, End: v.end, Ref: v.ref, Alt: v.alt})
+	return a.sources.AppendKnown(nil, Change{Contig: v.contig, Start: v.start, End: v.end, Alt: alt})
 }
 
 // MarshalJSON writes an object.

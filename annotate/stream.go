@@ -55,6 +55,7 @@ type Rows struct {
 	names  []string // of fields
 	layout *csqLayout
 	csq    *csqWriter
+	known  *KnownInfo // nil without sources
 
 	site   Site
 	judged []judged
@@ -74,6 +75,10 @@ func (a *Annotator) Rows(opts Options) (*Rows, error) {
 		return nil, err
 	}
 	r.csq = a.model.csqWriter(r.layout)
+	if a.sources != nil {
+		r.known = NewKnownInfo(a.sources.Describe())
+		r.names = append(r.names, r.known.keys...)
+	}
 	return r, nil
 }
 
@@ -81,6 +86,9 @@ func (a *Annotator) Rows(opts Options) (*Rows, error) {
 func (r *Rows) Declare(h *vcf.Header) {
 	for _, f := range r.fields {
 		h.AddInfo(string(f), ".", "String", map[Field]string{CSQ: r.layout.description(), ANN: ANNDescription}[f])
+	}
+	if r.known != nil {
+		r.known.Declare(h)
 	}
 }
 
@@ -118,6 +126,9 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 		}
 		filled = true
 	}
+	if r.known != nil {
+		dst, filled = r.known.append(dst, filled, len(r.judged), func(i int) []Known { return r.judged[i].known })
+	}
 	if !filled {
 		dst = append(dst, '.')
 	}
@@ -152,7 +163,7 @@ func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
 		}
 		line := Line{
 			Variant:    Variant{Contig: r.site.Contig, Pos: row.Pos, Ref: r.site.Ref, Alt: j.alt},
-			Annotation: j.described().annotation(j.effects, j.name),
+			Annotation: j.annotation(),
 		}
 		if id := string(row.ID); id != "." {
 			line.Variant.ID = id

@@ -128,7 +128,7 @@ func (a *Annotator) AnnotateSite(dst []Allele, s *Site) ([]Allele, error) {
 		j := &judged[i]
 		allele := Allele{Alt: j.alt, Unsupported: j.unsupported, variant: j.v}
 		if j.effects != nil {
-			allele.Annotation = j.described().annotation(j.effects, j.name)
+			allele.Annotation = j.annotation()
 		}
 		dst = append(dst, allele)
 	}
@@ -141,6 +141,7 @@ type judged struct {
 	name        string // as VEP names it
 	v           *variant
 	effects     []*effect // nil if there are none to tell
+	known       []Known
 	unsupported error
 }
 
@@ -150,6 +151,13 @@ func (j *judged) described() *variant {
 		return &variant{symbol: j.alt}
 	}
 	return j.v
+}
+
+// annotation is all there is to tell.
+func (j *judged) annotation() Annotation {
+	ann := j.described().annotation(j.effects, j.name)
+	ann.Known = j.known
+	return ann
 }
 
 // judge appends the alternate alleles of s with their effects to dst. They keep memory of w. The error is one of the
@@ -188,6 +196,10 @@ func (a *Annotator) judge(w *workspace, dst []judged, s *Site) ([]judged, error)
 			if strip {
 				j.name = dash(j.name[1:])
 			}
+		}
+		var err error
+		if j.known, err = a.known(j.v, j.alt); err != nil {
+			return dst[:first], fmt.Errorf("annotating %s:%d %s>%s: %w", s.Contig, s.Pos, clip(s.Ref), clip(j.alt), err)
 		}
 	}
 	return dst, nil

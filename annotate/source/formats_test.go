@@ -145,7 +145,7 @@ func TestBED(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	all := `overlap all {}`
-	require.Equal(t, []string{all, `overlap homopolymer%20T {"score":960,"strand":"+","note":"5,;=%"}`}, find(t, s, g.Contigs[0], 8, "T", "A"))
+	require.Equal(t, []string{all, `overlap homopolymer T {"score":960,"strand":"+","note":"5,;=%"}`}, find(t, s, g.Contigs[0], 8, "T", "A"))
 	require.Equal(t, []string{all}, find(t, s, g.Contigs[0], 9, "G", "A"))
 	require.Equal(t, []string{`overlap point {}`}, find(t, s, g.Contigs[1], 3, "TC", "A"))
 
@@ -171,7 +171,7 @@ func TestTSV(t *testing.T) {
 		Genome: g, Name: "i", Version: "1", Kind: "tsv", Fields: []string{"gene=4"},
 		Columns: map[string]string{"chrom": "1", "start": "2", "end": "3", "id": "4"},
 	}, "1\t9\t12\tG 1\n")
-	require.Equal(t, []string{`overlap G%201 {"gene":"G 1"}`}, find(t, s, g.Contigs[0], 10, "A", "T"))
+	require.Equal(t, []string{`overlap G 1 {"gene":"G 1"}`}, find(t, s, g.Contigs[0], 10, "A", "T"))
 	// All columns that are left.
 	s = openText(t, Config{
 		Genome: g, Name: "i", Version: "1", Kind: "tsv", Columns: map[string]string{"chrom": "c", "pos": "p"},

@@ -188,7 +188,7 @@ func (c *compiler) addBED(line int, f []string, columns []column) error {
 	}
 	id := ""
 	if len(f) > 3 && f[3] != "." {
-		id = annotate.EscapeValue(f[3])
+		id = f[3]
 	}
 	return c.addInterval(line, contig, int(start), int(end), "", id)
 }
@@ -366,7 +366,7 @@ func (c *compiler) addTSV(line int, f []string, t *tsvTable) error {
 	}
 	id := ""
 	if t.id >= 0 && f[t.id] != "." {
-		id = annotate.EscapeValue(f[t.id])
+		id = f[t.id]
 	}
 	if t.ref < 0 {
 		return c.addInterval(line, contig, start, end, "", id)

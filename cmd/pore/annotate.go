@@ -25,6 +25,7 @@ type annotateConfig struct {
 	reference      string
 	genes          processor.Genes
 	fields, csq    []string
+	sources        []string
 	format, output string
 	onError        string
 	threads        int
@@ -54,6 +55,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP), ann (as SnpEff)")
 	names, defaults := annotate.CSQSubfields()
 	flags.StringSliceVar(&cfg.csq, "csq-fields", names[:defaults], "sub-fields of CSQ; there are also "+strings.Join(names[defaults:], ","))
+	flags.StringArrayVar(&cfg.sources, "source", nil, "source of known variants, made by pore sources build; may be given several times")
 	flags.StringVar(&cfg.format, "format", "vcf", "vcf, json (a line for each alternate allele) or protobuf (a message each, its length before it)")
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file; one that ends in .gz is compressed with BGZF")
 	flags.StringVar(&cfg.onError, "on-error", "fail", "fail, or skip: pass a line with an error through without annotation, and count it")
@@ -135,6 +137,11 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		defer func() { err = closeOutput(f, err) }()
 		out = f
 	}
+	annotator, closeSources, err := withSources(annotator, g, cfg.sources)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeSources()) }()
 	source := &countingReader{r: in}
 	stop := cli.ShowProgress(os.Stderr, "B", func() (int64, int64) { return source.n.Load(), sizeOf(in) })
 	defer stop()

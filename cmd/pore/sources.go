@@ -298,17 +298,29 @@ standard input, one per line.`,
 			if err != nil {
 				return err
 			}
-			set, err := source.OpenSet(g, paths...)
+			a, closeSources, err := withSources(annotate.New(g, nil), g, paths)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, set.Close()) }()
-			return lookup(args, cmd.InOrStdin(), cmd.OutOrStdout(), annotate.New(g, nil).WithSources(set))
+			defer func() { err = errors.Join(err, closeSources()) }()
+			return lookup(args, cmd.InOrStdin(), cmd.OutOrStdout(), a)
 		},
 	}
 	cmd.Flags().StringVar(&reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	cmd.Flags().StringArrayVar(&paths, "source", nil, "compiled source; may be repeated (required)")
 	return cmd
+}
+
+// withSources gives an annotator sources, which may be none. What it returns closes them.
+func withSources(a *annotate.Annotator, g *genome.Genome, paths []string) (*annotate.Annotator, func() error, error) {
+	if len(paths) == 0 {
+		return a, func() error { return nil }, nil
+	}
+	set, err := source.OpenSet(g, paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.WithSources(set), set.Close, nil
 }
 
 // lookup prints what is known of each variant.

@@ -85,6 +85,16 @@ func (r *Result) samples() []string {
 func WriteVCF(w io.Writer, g *genome.Genome, sample string, variants []*event.Variant) error {
 	header := variant.Header(g, sample, variant.Config{})
 	header.AddInfo("CSQ", ".", "String", annotate.CSQDescription)
+	known := annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
+		for _, v := range variants {
+			for i := range v.Annotation.Known {
+				if !yield(&v.Annotation.Known[i]) {
+					return
+				}
+			}
+		}
+	})
+	known.Declare(header)
 	out, err := vcf.NewWriter(w, header)
 	if err != nil {
 		return err
@@ -94,6 +104,7 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, variants []*event.Va
 		if csq := v.Annotation.AppendCSQ(nil); len(csq) > 0 {
 			rec.Info.Set("CSQ", string(csq))
 		}
+		known.Set(rec, func(int) []annotate.Known { return v.Annotation.Known })
 		if err := out.Write(rec); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/source"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/annotate/watch"
 	watchstage "github.com/porestream/porestream/annotate/watch/stage"
@@ -62,6 +63,7 @@ type Options struct {
 	Preset    string // minimap2 preset; empty means the default
 	Caller    variant.Config
 	Panels    []string // watch-lists, YAML; none: nothing is watched
+	Sources   []string // compiled sources of known variants
 
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
@@ -72,6 +74,7 @@ type Options struct {
 type Engines struct {
 	Genome    *genome.Genome
 	Annotator *annotate.Annotator // annotate stage, and panels
+	Sources   *source.Set         // nil: none
 	Watch     *watch.Watch        // nil: no panels
 	Caller    *basecall.Caller    // basecall stage
 	variant   variant.Config
@@ -100,9 +103,14 @@ func Load(opts Options) (*Engines, error) {
 			return nil, err
 		}
 	}
+	if len(opts.Sources) > 0 && e.Annotator != nil {
+		if err := e.loadSources(opts.Sources); err != nil {
+			return nil, err
+		}
+	}
 	if len(opts.Panels) > 0 {
 		if err := e.loadPanels(opts.Panels, opts.Logger); err != nil {
-			return nil, err
+			return nil, errors.Join(err, e.Close())
 		}
 	}
 	if slices.Contains(opts.Stages, basecallstage.Name) {
@@ -161,6 +169,9 @@ func (e *Engines) Close() error {
 	}
 	if e.index != nil {
 		errs = append(errs, e.index.Close())
+	}
+	if e.Sources != nil {
+		errs = append(errs, e.Sources.Close())
 	}
 	return errors.Join(errs...)
 }

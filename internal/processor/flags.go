@@ -10,7 +10,7 @@ import (
 type Flags struct {
 	Reference, Model, Device, Library, Preset string
 	Genes                                     Genes
-	Panels                                    []string
+	Panels, Sources                           []string
 }
 
 // Register adds the flags.
@@ -18,6 +18,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	f.Genes.Register(flags)
 	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/watchlists.md); may be given several times")
+	flags.StringArrayVar(&f.Sources, "source", nil, "source of known variants, made by pore sources build; may be given several times, and replaced while this runs")
 	f.RegisterBasecall(flags)
 }
 
@@ -37,6 +38,6 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	return Options{
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
-		Panels: f.Panels,
+		Panels: f.Panels, Sources: f.Sources,
 	}, nil
 }

@@ -156,6 +156,12 @@ func (p *Processor) Run(ctx context.Context) error {
 			return nil
 		})
 	}
+	if e.Sources != nil {
+		group.Go(func() error {
+			e.Sources.Watch(ctx, sourcesInterval, log)
+			return nil
+		})
+	}
 	return group.Wait()
 }
 
