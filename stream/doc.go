@@ -7,6 +7,7 @@
 // the process.
 //
 //	sequencer ─ ingest ─▶ signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
+//	                                                                                └─▶ watch ─▶ watch ─▶ alerts
 //
 // # Life of a partition
 //

@@ -479,3 +479,42 @@ func BenchmarkHandleCoverage(b *testing.B) {
 		}
 	}
 }
+
+// FuzzHandle: whatever a checked envelope holds, a record is handled or refused,
+// and the run still comes to its answers.
+func FuzzHandle(f *testing.F) {
+	fix := load(f)
+	for _, rec := range fix.run(f) {
+		if m, err := stream.DecodeWatch(rec.Value); err == nil && m.GetVariant() != nil {
+			f.Add(m.GetVariant(), int64(37_500), int64(300), uint32(25))
+		}
+	}
+	contig := `{"sample":"lambda","revision":2,"status":"STABLE","variant":{"vrs_id":"x","contig":%q,"pos":%d,"ref":%q,"alt":%q},"call":{"depth":4,"alt_forward":9}}`
+	f.Add(fmt.Appendf(nil, contig, "J02459.1", 37_589, "C", "T"), int64(0), int64(1), uint32(0))
+	f.Add(fmt.Appendf(nil, contig, "J02459.1", 99_999, "C", "T"), int64(48_400), int64(1000), uint32(1<<31))
+	f.Add(fmt.Appendf(nil, contig, "elsewhere", -7, "", ""), int64(1), int64(1<<20), uint32(3))
+	f.Fuzz(func(t *testing.T, document []byte, start, length int64, depth uint32) {
+		list := []testRecord{marker(t, "run-1", "lambda", 0, 1, false)}
+		for _, rec := range []*streampb.WatchRecord{
+			{Body: &streampb.WatchRecord_Variant{Variant: document}, Panels: own},
+			{Body: &streampb.WatchRecord_Coverage{Coverage: &streampb.Coverage{
+				Sample: "lambda", Contig: "J02459.1", Start: start, End: start + length, Lengths: []uint32{uint32(length)}, Depths: []uint32{depth}, Revision: 1, Panels: own,
+			}}, Panels: own},
+		} {
+			if value, err := stream.EncodeWatch(rec); err == nil {
+				list = append(list, testRecord{[]byte("lambda"), value})
+			}
+		}
+		list = append(list, marker(t, "run-1", "lambda", 0, 1, true))
+		got := final(t, handle(t, fix.handler(t, nil), records(list...)))
+		for _, rule := range []string{"there", "absent", "beyond"} {
+			found := false
+			for key := range got {
+				found = found || strings.HasPrefix(key, "lambda/test/"+rule+"/")
+			}
+			if !found {
+				t.Errorf("rule %s has no answer: %v", rule, got)
+			}
+		}
+	})
+}
