@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -136,6 +137,7 @@ type pipe struct {
 	work    chan *batch // to be annotated
 	ordered chan *batch // all that are under way, in the order of the stream
 	stats   Stats
+	skipped atomic.Int64 // lines with errors, while they are under way
 }
 
 // take returns a batch that is not in use.

@@ -123,9 +123,17 @@ func (w *worker) protobuf(b *batch) error {
 	return err
 }
 
+// maxLogged bounds the lines with errors that are logged one by one.
+const maxLogged = 10
+
 // skip passes a line through that has an error.
 func (w *worker) skip(b *batch, line []byte, number int, err error) {
-	w.pipe.opts.Logger.Warn("line is passed through without annotation", "line", number, "error", err)
+	switch n := w.pipe.skipped.Add(1); {
+	case n <= maxLogged:
+		w.pipe.opts.Logger.Warn("line is passed through without annotation", "line", number, "error", err)
+	case n == maxLogged+1:
+		w.pipe.opts.Logger.Warn("further lines with errors are only counted")
+	}
 	b.stats.Skipped++
 	if w.pipe.opts.Format == VCF {
 		b.out = append(append(b.out, line...), '\n')
