@@ -3,7 +3,8 @@ package event
 import "slices"
 
 // Compound is what several alleles on one haplotype do to a transcript together,
-// in the words of bcftools csq (INFO/BCSQ).
+// in the words of bcftools csq (INFO/BCSQ): one change of the protein, or nothing
+// behind a stop that another allele brought ("*" before the first term).
 type Compound struct {
 	Gene       string   `json:"gene,omitempty"`
 	Transcript string   `json:"transcript"`
@@ -14,8 +15,9 @@ type Compound struct {
 	// Changes are the alleles of the compound by place, such as
 	// "121ACG>A+124TA>T".
 	Changes string `json:"changes,omitempty"`
-	// With are the VRS ids of the other alleles of the compound.
-	With []string `json:"with"`
+	// With are the VRS ids of the other alleles of the compound; empty for an allele
+	// that only comes behind a stop.
+	With []string `json:"with,omitempty"`
 }
 
 // Equal tells whether both say the same.

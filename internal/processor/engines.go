@@ -14,6 +14,7 @@ import (
 
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/haplotype"
 	"github.com/porestream/porestream/annotate/source"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/annotate/watch"
@@ -72,17 +73,21 @@ type Options struct {
 // Engines are what the stages compute with. They are loaded once per process
 // and shared by all of its workers.
 type Engines struct {
-	Genome    *genome.Genome
-	Annotator *annotate.Annotator // annotate stage, and panels
-	Sources   *source.Set         // nil: none
-	Watch     *watch.Watch        // nil: no panels
-	Caller    *basecall.Caller    // basecall stage
-	variant   variant.Config
-	panels    string // fingerprint
-	index     *minimap.Index
-	aligners  []*minimap.Aligner
-	stages    []string
+	Genome     *genome.Genome
+	Annotator  *annotate.Annotator // annotate stage, and panels
+	Sources    *source.Set         // nil: none
+	Watch      *watch.Watch        // nil: no panels
+	Caller     *basecall.Caller    // basecall stage
+	variant    variant.Config
+	haplotypes annotatestage.Haplotypes // annotate stage
+	panels     string                   // fingerprint
+	index      *minimap.Index
+	aligners   []*minimap.Aligner
+	stages     []string
 }
+
+// asAnnotated is the genetic code that the annotation gives each coding sequence.
+const asAnnotated = -1
 
 // Load loads the engines that the chosen stages need, and refuses inputs that
 // don't belong together.
@@ -107,6 +112,13 @@ func Load(opts Options) (*Engines, error) {
 		if err := e.loadSources(opts.Sources); err != nil {
 			return nil, err
 		}
+	}
+	if slices.Contains(opts.Stages, annotatestage.Name) {
+		genes, err := haplotype.NewGenes(g, e.Annotator.Model(), asAnnotated)
+		if err != nil {
+			return nil, err
+		}
+		e.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
 	}
 	if len(opts.Panels) > 0 {
 		if err := e.loadPanels(opts.Panels, opts.Logger); err != nil {
