@@ -36,20 +36,19 @@ func newCatalogue(g *genome.Genome, a *annotate.Annotator) *catalogue {
 
 func (c *catalogue) add(v *annotate.View) {
 	c.all = append(c.all, v)
-	genes := []string{v.Gene.ID}
-	if v.Gene.Symbol != v.Gene.ID {
-		genes = append(genes, v.Gene.Symbol)
+	enter(c.byGene, v, v.Gene.ID, withoutVersion(v.Gene.ID), v.Gene.Symbol)
+	versioned := ""
+	if v.Version != "" {
+		versioned = v.ID + "." + v.Version
 	}
-	for _, name := range genes {
-		if name != "" {
-			c.byGene[name] = append(c.byGene[name], v)
-		}
-	}
-	seen := map[string]bool{"": true}
-	for _, name := range []string{v.ID, withoutVersion(v.ID), v.Protein, withoutVersion(v.Protein)} {
-		if !seen[name] {
-			seen[name] = true
-			c.byTranscript[name] = append(c.byTranscript[name], v)
+	enter(c.byTranscript, v, v.ID, withoutVersion(v.ID), versioned, v.Protein, withoutVersion(v.Protein))
+}
+
+// enter files v under names, once under each.
+func enter(m map[string][]*annotate.View, v *annotate.View, names ...string) {
+	for i, name := range names {
+		if name != "" && !slices.Contains(names[:i], name) {
+			m[name] = append(m[name], v)
 		}
 	}
 }

@@ -250,3 +250,15 @@ func BenchmarkNew(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCoverage takes the depth of a stretch of 200 bases, in which a panel of 10,000 rules has about 40.
+func BenchmarkCoverage(b *testing.B) {
+	w := written(b, largePanel(10000))
+	tr := w.w.NewTracker("s")
+	b.ReportAllocs()
+	revision := uint64(0)
+	for b.Loop() {
+		revision++
+		tr.Coverage(covered(20000, 20200, int(revision%60), revision))
+	}
+}

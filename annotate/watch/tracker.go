@@ -25,7 +25,7 @@ type Tracker struct {
 type subjectState struct {
 	chunks  []covered // of the subject's area; nil while no depth is known
 	below   int       // positions of the chunks that are not deep enough
-	alleles []*seen   // by place
+	alleles []*seen   // by VRS id
 	answer  answer
 }
 
@@ -85,7 +85,7 @@ func (t *Tracker) know(run string) {
 
 // take keeps the revision if it is newer; else it is false.
 func (st *subjectState) take(v *event.Variant, c *annotate.Consequence) bool {
-	i, ok := slices.BinarySearchFunc(st.alleles, &v.Allele, func(s *seen, a *event.Allele) int { return compareAlleles(&s.allele, a) })
+	i, ok := slices.BinarySearchFunc(st.alleles, v.Allele.VRSID, func(s *seen, id string) int { return cmp.Compare(s.allele.VRSID, id) })
 	if !ok {
 		st.alleles = slices.Insert(st.alleles, i, &seen{})
 	}
@@ -249,12 +249,12 @@ const maxListed = 100
 // listed are the alleles that an alert about several names, by place, and how many there are. Of too many, those stay
 // that say most about whether something is there.
 func (st *subjectState) listed() ([]AlleleState, int) {
-	kept := st.alleles
+	byPlace := func(a, b *seen) int { return compareAlleles(&a.allele, &b.allele) }
+	kept := slices.SortedFunc(slices.Values(st.alleles), byPlace)
 	if len(kept) > maxListed {
-		kept = slices.Clone(kept)
 		slices.SortStableFunc(kept, func(a, b *seen) int { return weight(b.settled.state) - weight(a.settled.state) })
 		kept = kept[:maxListed]
-		slices.SortFunc(kept, func(a, b *seen) int { return compareAlleles(&a.allele, &b.allele) })
+		slices.SortFunc(kept, byPlace)
 	}
 	var list []AlleleState
 	for _, a := range kept {

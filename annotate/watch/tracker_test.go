@@ -242,6 +242,39 @@ func TestStates(t *testing.T) {
 			alerts = append(alerts, tr.Coverage(hole)...)
 			return append(alerts, tr.RunEnd("run")...)
 		}, []string{"r rule PENDING>NEGATIVE", "r rule NEGATIVE>PENDING", "r rule PENDING>NOT_CALLABLE final"}},
+		{"gene, one position may be uncovered", "- id: r\n  match: {gene: cI}\n  thresholds: {max_not_callable: 0.01}\n", func(b *bench, tr *watch.Tracker) []watch.Alert {
+			target := b.w.Targets()[0]
+			hole := covered(target.Start, target.End, 40, 2)
+			hole.Blocks = []watch.DepthBlock{{Start: target.Start, End: target.Start + 7, Depth: 30}, {Start: target.Start + 8, End: target.End, Depth: 40}}
+			alerts := tr.Coverage(hole)
+			require.Equal(t, watch.Covered{Positions: 714, NotCallable: 1, DepthNeeded: 23, Worst: &watch.Place{Contig: "J02459.1", Pos: target.Start + 8}}, *alerts[0].Coverage)
+			require.Equal(t, "not called at a depth of at least 30", alerts[0].Reason)
+			require.InEpsilon(t, missByHand(1e-4/4096, 30), *alerts[0].Probability.Miss, 1e-9)
+			return alerts
+		}, []string{"r rule PENDING>NEGATIVE"}},
+		{"posteriors", "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n  thresholds: {confirm_posterior: 0.999, retract_posterior: 0.9}\n", func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 10, 12)
+			v.Call.Qual = 29
+			alerts := tr.Variant(v)
+			for _, qual := range []float64{31, 11, 9} {
+				v = revised(v, "PROVISIONAL", qual, 10, 12)
+				alerts = append(alerts, tr.Variant(v)...)
+			}
+			return alerts
+		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>DETECTED", "r allele DETECTED>SUSPECTED"}},
+		{"a run that has begun", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			tr.RunStart("run")
+			tr.RunStart("other")
+			alerts := append(b.coverAll(tr, 20, 1), tr.RunEnd("run")...)
+			return append(alerts, tr.RunEnd("other")...)
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final"}},
+		{"an allele that was spelled otherwise before", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 10, 12)
+			alerts := tr.Variant(v)
+			v = revised(v, "RETRACTED", 3, 2, 12)
+			v.Allele.Pos, v.Allele.Ref, v.Allele.Alt = 37588, "TC", "TT"
+			return append(alerts, tr.Variant(v)...)
+		}, []string{"r allele PENDING>DETECTED", "r allele DETECTED>PENDING"}},
 		{"two runs", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
 			first := covered(37588, 37589, 30, 1)
 			other := covered(37588, 37589, 31, 2)

@@ -1,0 +1,127 @@
+package watch
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+)
+
+// mayBeNews says whether a state could be worth an alert.
+func (a *answer) mayBeNews(next State, final bool) bool {
+	return final || next != cmp.Or(a.state, Pending)
+}
+
+// say appends next if it is news: another state, or, once the runs have ended, other content.
+func (a *answer) say(alerts []Alert, next Alert) []Alert {
+	next.Previous = cmp.Or(a.state, Pending)
+	if a.last != nil {
+		if next.Final && sameContent(&next, a.last) {
+			return alerts
+		}
+		next.Revision = a.last.Revision
+	}
+	next.Revision++
+	next.identify()
+	a.state, a.last = next.State, &next
+	return append(alerts, next)
+}
+
+// sameContent compares alerts without what belongs to the revision.
+func sameContent(a, b *Alert) bool {
+	x, y := *a, *b
+	x.ID, x.Revision, x.Previous = "", 0, ""
+	y.ID, y.Revision, y.Previous = "", 0, ""
+	return reflect.DeepEqual(x, y)
+}
+
+// alert is what all alerts about a subject say.
+func (t *Tracker) alert(s *subject, final bool) Alert {
+	return Alert{
+		SchemaVersion: AlertVersion, Sample: t.sample, Run: t.lastRun(), Panel: s.panel.source(), Rule: s.rule.id,
+		Label: s.rule.label, Severity: s.rule.severity, Scope: s.scope, Subject: s.name, Final: final, Allele: s.allele,
+	}
+}
+
+// show makes the alert say f, with the evidence of an allele if there is one.
+func (a *Alert) show(s *subject, from *seen, f *finding) {
+	a.State = f.state
+	if f.covered.Positions > 0 {
+		c := f.covered.Covered
+		a.Coverage = &c
+	}
+	if from != nil {
+		a.showEvidence(s, from, f)
+	}
+	switch f.state {
+	case Detected, Suspected:
+		bound := s.test.Alpha
+		if a.Scope != ScopeRule {
+			bound = min(bound, s.test.alpha*float64(s.changesOf(a.Scope)))
+		}
+		a.Probability.FalseAlarm = &bound
+	case Negative:
+		miss := s.test.missed(f.covered.least)
+		a.Probability.Miss = &miss
+	case NotCallable:
+		if w := f.covered.Worst; w != nil && f.byDepth {
+			miss := s.test.missed(w.Depth)
+			a.Probability.Miss = &miss
+		}
+	}
+	a.Reason = f.reason(s, from)
+}
+
+// changesOf is the number of changes that an alert of that scope is about.
+func (s *subject) changesOf(scope Scope) int {
+	if scope == ScopeAllele {
+		return 1
+	}
+	return s.changes()
+}
+
+// showEvidence makes the alert tell of the reads at an allele.
+func (a *Alert) showEvidence(s *subject, from *seen, f *finding) {
+	alt, depth := from.counts()
+	allele := from.allele
+	a.Allele, a.Consequence = &allele, from.consequence
+	a.Run = cmp.Or(from.run, a.Run)
+	a.Evidence = &Evidence{
+		Status: from.status, Depth: uint32(depth), AltForward: from.call.AltForward, AltReverse: from.call.AltReverse,
+		AlleleFraction: rounded(fraction(alt, depth), 4), Qual: from.call.Qual, Filters: from.call.Filters,
+		LogLikelihoodRatio: rounded(s.test.ratio(alt, depth), 3), Threshold: rounded(s.test.accept, 3),
+	}
+}
+
+// rounded keeps so many decimals.
+func rounded(v float64, decimals int) float64 {
+	scale := math.Pow10(decimals)
+	return math.Round(v*scale) / scale
+}
+
+// reason says in words why the state is what it is.
+func (f *finding) reason(s *subject, from *seen) string {
+	shown := ""
+	if from != nil {
+		alt, depth := from.counts()
+		shown = fmt.Sprintf("%d of %d reads show it", alt, depth)
+	}
+	c := &f.covered
+	switch {
+	case f.state == Detected:
+		return shown
+	case f.state == Negative:
+		return fmt.Sprintf("not called at a depth of at least %d", c.least)
+	case from != nil && !f.byDepth:
+		return shown + "; missing: " + strings.Join(s.test.unmet(from), ", ")
+	case s.area == nil:
+		return "where it lies is not known"
+	case c.Worst == nil:
+		return "no depth is known"
+	case c.NotCallable == 1:
+		return fmt.Sprintf("depth %d at %s:%d, %d needed", c.Worst.Depth, c.Worst.Contig, c.Worst.Pos, c.DepthNeeded)
+	}
+	return fmt.Sprintf("%d of %d positions are less than %d deep, the worst %s:%d with %d",
+		c.NotCallable, c.Positions, c.DepthNeeded, c.Worst.Contig, c.Worst.Pos, c.Worst.Depth)
+}
