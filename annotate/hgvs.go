@@ -331,7 +331,7 @@ func (e *effect) appendHGVSP(b []byte) []byte {
 func (e *effect) proteinChange() string {
 	t, c := e.t, e.codon
 	if e.lostStart {
-		return "Met1?"
+		return lostStart
 	}
 	if e.terms.has(startRetained) {
 		return "Met1="

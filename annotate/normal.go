@@ -61,6 +61,7 @@ const (
 	unknownProtein = "?"
 	noProtein      = "0?" // probably there is none
 	sameProtein    = "="
+	lostStart      = "Met1?"
 )
 
 // Normalizer turns HGVS descriptions into variants and into their normal form. It is safe for concurrent use.
@@ -376,6 +377,11 @@ func (t *transcript) proteinChanges(changes []resolvedChange) []string {
 		}
 	}
 	flush()
+	for _, all := range []string{lostStart, noProtein} {
+		if slices.Contains(list, all) {
+			return []string{all} // what else there is has no protein to be in
+		}
+	}
 	return list
 }
 
@@ -443,7 +449,11 @@ func (e *effect) append(f *effect) {
 	e.codon = new(codonChange)
 	e.t.codonChange(e.codon, e.cdsFrom, e.cdsTo, alt)
 	e.lostStart = e.lostStart || f.lostStart
-	e.terms &^= 1 << startRetained
+	e.terms = (e.terms | f.terms) &^ (1 << startRetained)
+	if c := e.codon; e.touchesStart() && c.refLen == c.altLen && c.first == 0 {
+		e.lostStart = !isCodon(e.t.code.starts, c.alt[0], c.alt[1], c.alt[2])
+	}
+	e.terms.addIf(e.terms == 0, codingSequence)
 }
 
 // inserted are the new bases in transcript direction.

@@ -118,11 +118,7 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := t.id
-	if own {
-		name = d.Selector
-	}
-	return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + name + ")"}, nil
+	return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + t.called(d.Selector, own) + ")"}, nil
 }
 
 // genomic is the numbering of g., m. and o.
@@ -156,14 +152,20 @@ func (n *Normalizer) onTranscript(d hgvs.Description) (*numbering, error) {
 			return nil, fmt.Errorf("%s is not of %q: its gene is %s", d.Reference, clip(d.Selector), cmp.Or(t.gene.name.Symbol, t.gene.name.ID))
 		}
 	}
-	name := t.id
-	switch {
-	case t.implicit:
+	name := t.called(d.Reference, own)
+	if t.implicit {
 		name = t.contig.Name + "(" + t.id + ")"
-	case own:
-		name = d.Reference
 	}
 	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name}, nil
+}
+
+// called is how a description of t names it that came with the given name: with or without a version as that has it, if
+// it is t's own.
+func (t *transcript) called(name string, own bool) string {
+	if own && unversioned(name) == unversioned(t.id) {
+		return name
+	}
+	return t.id
 }
 
 // transcript is the one that a name means, on contig c if that is not nil, and whether the name is its own.
