@@ -271,7 +271,7 @@ func (m *message) coding() (coding, after string) {
 		}
 	}
 	if len(m.exons) == 1 && last == m.end && !m.endUnknown {
-		a.WriteString(m.seq[last:min(len(m.seq), last+100)])
+		a.WriteString(m.seq[last:min(len(m.seq), last+1000)])
 	}
 	return k.String(), a.String()
 }
@@ -567,10 +567,10 @@ func (m *message) cutTerms(c change, old, after string, lo, hi int, hasStart, ha
 // upstream is the transcript up to p, and the contig before it.
 func (m *message) upstream(p int) string {
 	if p <= m.start {
-		return m.seq[max(0, p-100):p]
+		return m.seq[max(0, p-1000):p]
 	}
 	var b bytes.Buffer
-	b.WriteString(m.seq[max(0, m.start-100):m.start])
+	b.WriteString(m.seq[max(0, m.start-1000):m.start])
 	for _, x := range m.exons {
 		if x.Start < p {
 			b.WriteString(m.seq[x.Start:min(x.End, p)])

@@ -173,3 +173,56 @@ func TestAllelesDoNotMatter(t *testing.T) {
 		}
 	}
 }
+
+// TestSymbolicDeletions spells deletions out and writes them as <DEL>: what they touch is the same, and whether they shift
+// the reading frame.
+func TestSymbolicDeletions(t *testing.T) {
+	a := newGeneSet(17, 2, 40, true).annotator(t)
+	contigs := layOut(a)
+	rng := rand.New(rand.NewPCG(59, 1))
+	positional := func(c *Consequence) string {
+		var names []string
+		for _, term := range c.Terms {
+			switch n := term.Name; {
+			case strings.HasPrefix(n, "splice_"), strings.HasSuffix(n, "_UTR_variant"), strings.HasSuffix(n, "stream_gene_variant"),
+				strings.HasPrefix(n, "non_coding"), n == "intron_variant", n == "transcript_ablation", n == "NMD_transcript_variant":
+				names = append(names, n)
+			}
+		}
+		return strings.Join(names, "&")
+	}
+	compared, ablated := 0, 0
+	for range cases(t, 10_000) {
+		x := contigs[rng.IntN(len(contigs))]
+		c := randomChange(rng, []byte(x.seq), x.places)
+		if c.start < 100 || c.end <= c.start || c.end > len(x.seq)-100 {
+			continue
+		}
+		if rng.IntN(20) == 0 {
+			c.end = min(len(x.seq)-100, c.end+rng.IntN(5000))
+		}
+		c.alt = ""
+		if len(placements(x.seq, c)) > 1 {
+			continue // it counts where it spares an exon's edge, which <DEL> does not
+		}
+		compared++
+		ref := x.seq[c.start-1 : c.end]
+		alleles := annotateSite(t, a, Site{Contig: x.name, Pos: c.start, Ref: ref, Alts: []string{ref[:1], "<DEL>"}, Lengths: []int{0, c.start - c.end}})
+		spelled, symbolic := byFeature(alleles[0].Annotation), byFeature(alleles[1].Annotation)
+		if alleles[0].Annotation.HGVSg != alleles[1].Annotation.HGVSg || len(spelled) != len(symbolic) {
+			t.Fatalf("%s:%d %s: %+v\n%+v", x.name, c.start, ref, alleles[0].Annotation, alleles[1].Annotation)
+		}
+		for id, p := range spelled {
+			q := symbolic[id]
+			if positional(&p) != positional(&q) || p.Exon != q.Exon || p.Intron != q.Intron || p.CDNA != q.CDNA || p.CDS != q.CDS || p.Distance != q.Distance {
+				t.Fatalf("%s:%d %s %s: %+v\n%+v", x.name, c.start, ref, id, p, q)
+			}
+			if positional(&p) == "transcript_ablation" {
+				ablated++
+			}
+		}
+	}
+	if compared < cases(t, 10_000)/5 || ablated == 0 {
+		t.Errorf("only %d deletions, of %d whole transcripts", compared, ablated)
+	}
+}

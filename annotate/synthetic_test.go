@@ -12,7 +12,8 @@ import (
 
 // geneSet is a made-up set of genes as human ones are: exons and introns of various sizes on both strands, alternative
 // transcripts that overlap, codons and start codons split by introns, introns in the untranslated regions, gaps too
-// short to be introns, coding sequences that are incomplete at one end or both, and transcripts that are not coding.
+// short to be introns, selenocysteines, coding sequences that are incomplete at one end or both, and transcripts that are
+// not coding.
 type geneSet struct {
 	fasta, gff string
 }
@@ -104,9 +105,9 @@ func (g *geneWriter) gene(name string) {
 		}
 		var cds []Span
 		var phases []int
-		tag := ""
+		var tag, except string
 		if biotype == "protein_coding" {
-			cds, phases, tag = g.codingPart(mine, strand == "+", i == 0)
+			cds, phases, tag, except = g.codingPart(mine, strand == "+", i == 0)
 		}
 		row(kind, Span{mine[0].Start, mine[len(mine)-1].End}, ".", "ID=transcript:"+id+";Parent=gene:"+name+";biotype="+class+tag)
 		for _, x := range mine {
@@ -128,14 +129,14 @@ func (g *geneWriter) gene(name string) {
 			}
 		}
 		for k, x := range cds {
-			row("CDS", x, fmt.Sprint(phases[k]), "ID=CDS:P"+id+";Parent=transcript:"+id+";protein_id=P"+id)
+			row("CDS", x, fmt.Sprint(phases[k]), "ID=CDS:P"+id+";Parent=transcript:"+id+";protein_id=P"+id+except)
 		}
 	}
 }
 
 // codingPart chooses what of the exons is coding. write puts a start and a stop codon at its ends and takes stops away
 // between them, which later transcripts of the gene, in another frame perhaps, leave as it is.
-func (g *geneWriter) codingPart(exons []Span, forward, write bool) (cds []Span, phases []int, tag string) {
+func (g *geneWriter) codingPart(exons []Span, forward, write bool) (cds []Span, phases []int, tag, except string) {
 	rng := g.rng
 	var bases []int // positions of the exons' bases in transcript direction
 	for _, x := range exons {
@@ -166,11 +167,14 @@ func (g *geneWriter) codingPart(exons []Span, forward, write bool) (cds []Span, 
 		to -= (to - from + pad) % 3
 	}
 	if to-from < 12 {
-		return nil, nil, ""
+		return nil, nil, "", ""
 	}
 	coding := bases[from:to]
 	if write {
 		g.writeCodons(coding, forward, pad, startUnknown, endUnknown)
+		if g.gaps && rng.IntN(6) == 0 {
+			except = g.writeSelenocysteine(coding, forward, pad)
+		}
 	}
 	// Cut it into the pieces of the exons, with the bases of each to the next codon.
 	left := map[int]int{}
@@ -191,7 +195,7 @@ func (g *geneWriter) codingPart(exons []Span, forward, write bool) (cds []Span, 
 	if tag != "" {
 		tag = ";tag=" + tag[1:]
 	}
-	return cds, phases, tag
+	return cds, phases, tag, except
 }
 
 // writeCodons makes a reading frame of the coding bases.
@@ -226,6 +230,22 @@ func (g *geneWriter) writeCodons(coding []int, forward bool, pad int, startUnkno
 	if !endUnknown {
 		set(len(coding)-3, stops[rng.IntN(3)])
 	}
+}
+
+// writeSelenocysteine makes a codon in the middle TGA and returns the attribute that says how it reads; "" if an intron
+// splits the codon.
+func (g *geneWriter) writeSelenocysteine(coding []int, forward bool, pad int) string {
+	i := (len(coding)/2+pad)/3*3 - pad
+	first, last := min(coding[i], coding[i+2]), max(coding[i], coding[i+2])
+	if last-first != 2 {
+		return ""
+	}
+	codon, place := "TGA", fmt.Sprintf("%d..%d", first+1, last+1)
+	if !forward {
+		codon, place = "TCA", "complement("+place+")"
+	}
+	copy(g.seq[first:], codon)
+	return ";transl_except=(pos:" + place + "%2Caa:Sec)"
 }
 
 // annotator reads the set.
