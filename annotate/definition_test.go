@@ -28,6 +28,7 @@ type message struct {
 	endUnknown   bool
 	exceptions   map[int]byte
 	decay        bool
+	circular     bool
 }
 
 // newMessage lays out a transcript of a contig; reversed is its other strand.
@@ -271,7 +272,11 @@ func (m *message) coding() (coding, after string) {
 		}
 	}
 	if len(m.exons) == 1 && last == m.end && !m.endUnknown {
-		a.WriteString(m.seq[last:min(len(m.seq), last+1000)])
+		const far = 15_000
+		a.WriteString(m.seq[last:min(len(m.seq), last+far)])
+		if m.circular && last+far > len(m.seq) {
+			a.WriteString(m.seq[:last+far-len(m.seq)])
+		}
 	}
 	return k.String(), a.String()
 }
@@ -311,24 +316,7 @@ func (m *message) codingTerms(c change, gap bool) []string {
 	hasStart := m.pad == 0 && !m.startUnknown && len(old) >= 3 && slices.Contains(m.starts(true), old[:3])
 	hasStop := !m.endUnknown && len(old)%3 == 0 && m.stopAt(old, len(old)/3-1)
 
-	// Which bases of the coding sequence.
-	lo, hi, offset := -1, -1, m.pad
-	for _, x := range m.cds {
-		if c.start == c.end {
-			if x.Start <= c.start && c.start <= x.End && lo < 0 {
-				lo, hi = offset+c.start-x.Start, offset+c.start-x.Start
-			}
-		} else if c.start < x.End && c.end > x.Start {
-			if lo < 0 {
-				lo = offset + max(c.start, x.Start) - x.Start
-			}
-			hi = offset + min(c.end, x.End) - x.Start
-		}
-		offset += x.End - x.Start
-	}
-	if c.start == c.end && (lo == m.pad || lo == len(old)) {
-		lo = -1 // beside it
-	}
+	lo, hi := m.touched(c, len(old))
 	if lo < 0 {
 		if gap {
 			return []string{"coding_sequence_variant"}
@@ -348,6 +336,76 @@ func (m *message) codingTerms(c change, gap bool) []string {
 	}
 	now := old[:lo] + c.alt + old[hi:]
 	return m.compare(old, now, m.upstream(m.cds[0].Start), after, lo, hi, hasStart)
+}
+
+// touched are the bases [lo,hi) of the coding sequence, of the given length, that c replaces; -1 if there are none.
+func (m *message) touched(c change, length int) (lo, hi int) {
+	lo, hi = -1, -1
+	offset := m.pad
+	for _, x := range m.cds {
+		if c.start == c.end {
+			if x.Start <= c.start && c.start <= x.End && lo < 0 {
+				lo, hi = offset+c.start-x.Start, offset+c.start-x.Start
+			}
+		} else if c.start < x.End && c.end > x.Start {
+			if lo < 0 {
+				lo = offset + max(c.start, x.Start) - x.Start
+			}
+			hi = offset + min(c.end, x.End) - x.Start
+		}
+		offset += x.End - x.Start
+	}
+	if c.start == c.end && (lo == m.pad || lo == length) {
+		lo = -1 // beside it
+	}
+	return lo, hi
+}
+
+// frameshift is how HGVS describes a shift of the reading frame: the first residue that differs and where the new stop
+// comes, as "Arg97ProfsTer23"; "" where another description is due.
+func (m *message) frameshift(c change) string {
+	old, after := m.coding()
+	lo, hi := m.touched(c, len(old))
+	now := old[:lo] + c.alt + old[hi:] + after
+	for i := lo / 3; 3*i+3 <= min(len(old), len(now)); i++ {
+		before, changed := m.residue(old, i, old), m.residue(now, i, old)
+		if before == changed && before != '*' {
+			continue
+		}
+		if before == '*' || changed == '*' || before == 'X' {
+			return ""
+		}
+		stop := "?"
+		for j := i; 3*j+3 <= len(now); j++ {
+			if m.amino(now, j) == '*' {
+				stop = strconv.Itoa(j - i + 1)
+				break
+			}
+		}
+		return fmt.Sprintf("%s%d%sfsTer%s", threeLetters(before), i+1, threeLetters(changed), stop)
+	}
+	return ""
+}
+
+// residue is amino acid i of a coding sequence, which may be the changed one of old.
+func (m *message) residue(coding string, i int, old string) byte {
+	if m.exceptions[i] != 0 && coding[:3*i+3] == old[:3*i+3] {
+		return m.exceptions[i]
+	}
+	if hasStart := m.pad == 0 && !m.startUnknown && slices.Contains(m.starts(true), old[:3]); i == 0 && hasStart && slices.Contains(m.starts(coding[:3] == old[:3]), coding[:3]) {
+		return 'M'
+	}
+	return m.amino(coding, i)
+}
+
+func threeLetters(amino byte) string {
+	const names = "AlaA ArgR AsnN AspD CysC GlnQ GluE GlyG HisH IleI LeuL LysK MetM PheF ProP SerS ThrT TrpW TyrY ValV SecU "
+	for i := 0; i < len(names); i += 5 {
+		if names[i+3] == amino {
+			return names[i : i+3]
+		}
+	}
+	return "Xaa"
 }
 
 func overlapping(spans []Span) bool {
@@ -677,7 +735,9 @@ func layOut(a *Annotator) []*laidOut {
 		x := &laidOut{name: c.Name, seq: string(c.Seq)}
 		other := reversedStrand(x.seq)
 		for _, v := range a.model.TranscriptsOn(c.Name) {
-			x.messages, x.ids = append(x.messages, newMessage(&v, x.seq, other)), append(x.ids, v.ID)
+			m := newMessage(&v, x.seq, other)
+			m.circular = a.model.contigs[c].circle > 0
+			x.messages, x.ids = append(x.messages, m), append(x.ids, v.ID)
 			x.near = append(x.near, Span{v.Start - 6000, v.End + 6000})
 			for _, e := range v.Exons {
 				x.places = append(x.places, e.Start, e.End)
@@ -699,7 +759,7 @@ func compareWithDefinitions(t *testing.T, a *Annotator, n int, seed uint64, seen
 	t.Helper()
 	rng := rand.New(rand.NewPCG(17, seed))
 	contigs := layOut(a)
-	pairs, failures := 0, 0
+	pairs, failures, stops := 0, 0, 0
 	for range n {
 		x := contigs[rng.IntN(len(contigs))]
 		c := randomChange(rng, []byte(x.seq), x.places)
@@ -711,7 +771,7 @@ func compareWithDefinitions(t *testing.T, a *Annotator, n int, seed uint64, seen
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine := map[string][]string{}
+		engine, proteins := map[string][]string{}, map[string]string{}
 		for _, k := range ann.Consequences {
 			if k.Feature == nil {
 				continue
@@ -723,6 +783,7 @@ func compareWithDefinitions(t *testing.T, a *Annotator, n int, seed uint64, seen
 			}
 			slices.Sort(names)
 			engine[k.Feature.ID] = names
+			_, proteins[k.Feature.ID], _ = strings.Cut(k.HGVSp, ":p.")
 		}
 		places := placements(x.seq, c)
 		for j, near := range x.near {
@@ -734,6 +795,12 @@ func compareWithDefinitions(t *testing.T, a *Annotator, n int, seed uint64, seen
 				continue
 			}
 			pairs++
+			if p := proteins[x.ids[j]]; strings.Contains(p, "fsTer") && slices.Contains(want, "frameshift_variant") && !overlapping(x.messages[j].cds) {
+				stops++
+				if q := x.messages[j].frameshift(x.messages[j].judged(places)); p != q {
+					t.Errorf("%s:%d %s>%s %s: %s, by translation %q", x.name, c.start+1, ref, c.alt, x.ids[j], p, q)
+				}
+			}
 			if !slices.Equal(got, want) {
 				if failures++; failures <= 10 {
 					t.Errorf("%s:%d %s>%s %s: %v, by the definitions %v", x.name, c.start+1, ref, c.alt, x.ids[j], got, want)
@@ -743,6 +810,9 @@ func compareWithDefinitions(t *testing.T, a *Annotator, n int, seed uint64, seen
 	}
 	if failures > 0 {
 		t.Errorf("%d of %d pairs of variant and transcript differ", failures, pairs)
+	}
+	if stops < n/50 {
+		t.Errorf("only %d shifts of the frame with a new stop", stops)
 	}
 }
 
