@@ -1,8 +1,10 @@
 package annotate
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +31,7 @@ func (s geneSet) shifted(by int) geneSet {
 				n, _ := strconv.Atoi(f[i])
 				f[i] = strconv.Itoa(n + by)
 			}
+			f[8] = movedException(f[8], func(n int) int { return n + by })
 		}
 		gff.WriteString(strings.Join(f, "\t"))
 	}
@@ -49,11 +52,33 @@ func (s geneSet) mirrored(contigs []*laidOut) geneSet {
 			end, _ := strconv.Atoi(f[4])
 			f[3], f[4] = strconv.Itoa(length[f[0]]+1-end), strconv.Itoa(length[f[0]]+1-start)
 			f[6] = map[string]string{"+": "-", "-": "+"}[f[6]]
+			f[8] = movedException(f[8], func(n int) int { return length[f[0]] + 1 - n })
 			line = strings.Join(f, "\t")
 		}
 		gff.WriteString(line)
 	}
 	return geneSet{fasta.String(), gff.String()}
+}
+
+var exceptionPlace = regexp.MustCompile(`pos:(?:complement\()?(\d+)\.\.(\d+)\)?%2C`)
+
+// movedException moves the place of a codon that does not read as the genetic code says. Where the order of its ends turns
+// around it is on the other strand.
+func movedException(attributes string, move func(int) int) string {
+	return exceptionPlace.ReplaceAllStringFunc(attributes, func(old string) string {
+		m := exceptionPlace.FindStringSubmatch(old)
+		from, _ := strconv.Atoi(m[1])
+		to, _ := strconv.Atoi(m[2])
+		from, to = move(from), move(to)
+		complement := strings.Contains(old, "complement")
+		if from > to {
+			from, to, complement = to, from, !complement
+		}
+		if complement {
+			return fmt.Sprintf("pos:complement(%d..%d)%%2C", from, to)
+		}
+		return fmt.Sprintf("pos:%d..%d%%2C", from, to)
+	})
 }
 
 // byFeature are the consequences without what depends on the strand of the contig.
