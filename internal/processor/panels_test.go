@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/stream"
 )
 
 func TestParseStages(t *testing.T) {
@@ -84,6 +85,17 @@ func TestTargets(t *testing.T) {
 	if plain.targets() != nil || plain.watched(3) != nil || plain.Annotator != nil {
 		t.Error("something is watched without panels")
 	}
+	topics := stream.NewTopics("lab-")
+	names := func(e *Engines) string {
+		var list []string
+		for _, s := range e.TopicSettings(topics, 3) {
+			list = append(list, s.Name)
+		}
+		return strings.Join(list, " ")
+	}
+	if got := names(plain); strings.Contains(got, topics.Watch) || strings.Contains(got, topics.Alerts) {
+		t.Errorf("topics without panels: %s", got)
+	}
 	opts.Panels = []string{filepath.Join("..", "..", "annotate", "watch", "testdata", "lambda", "panel.yaml")}
 	e, err := Load(opts)
 	if err != nil {
@@ -97,6 +109,9 @@ func TestTargets(t *testing.T) {
 		if !covered {
 			t.Errorf("position %d is not among the targets %v", pos, e.targets())
 		}
+	}
+	if got := names(e); !strings.HasSuffix(got, "lab-watch lab-alerts") {
+		t.Errorf("topics with panels: %s", got)
 	}
 	if w := e.watched(3); w.Partitions != 3 || w.Panels != e.panels || !strings.HasPrefix(w.Panels, "sha256:") {
 		t.Errorf("watched: %+v", w)
