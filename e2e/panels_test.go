@@ -67,6 +67,7 @@ func TestPanels(t *testing.T) {
 			require.Contains(t, want[rule], part, rule)
 		}
 	}
+	require.Contains(t, string(readFile(t, one, "summary.json")), `"DETECTED": 4`)
 	table := strings.Split(string(readFile(t, one, "alerts.tsv")), "\n")
 	require.Len(t, table, 1+len(lambdaAnswers)+1)
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(one, "variants.vcf")))

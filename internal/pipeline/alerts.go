@@ -12,6 +12,7 @@ import (
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/annotate/watch/alert"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
 )
 
 // AlertFold is the state of an alerts topic as a consumer sees it: what every
@@ -69,6 +70,18 @@ func (f *AlertFold) Alerts(sample string) []*watch.Alert {
 		)
 	})
 	return list
+}
+
+// states counts the newest alerts of the runs' samples by state. The topic may hold
+// other samples.
+func (f *AlertFold) states(runs []*streampb.Run) map[watch.State]int64 {
+	counts := make(map[watch.State]int64)
+	for _, a := range f.latest {
+		if slices.ContainsFunc(runs, func(r *streampb.Run) bool { return r.GetSample() == a.Sample }) {
+			counts[a.State]++
+		}
+	}
+	return counts
 }
 
 // writeAlerts writes alerts as one JSON array.

@@ -83,6 +83,9 @@ func TestAlertFold(t *testing.T) {
 		if got := f.Samples(); !slices.Equal(got, []string{"a", "b"}) {
 			t.Fatalf("seed %d: samples %q", seed, got)
 		}
+		if got := f.states([]*streampb.Run{{Sample: "a"}, {Sample: "a"}, {Sample: "c"}}); len(got) != 1 || got[watch.Negative] != 5 {
+			t.Fatalf("seed %d: states %v", seed, got)
+		}
 		list := f.Alerts("a")
 		if len(list) != 5 || len(f.Alerts("nobody")) != 0 {
 			t.Fatalf("seed %d: %d alerts", seed, len(list))

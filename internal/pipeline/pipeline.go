@@ -179,7 +179,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	summary, err := r.summarise(fold, player.Runs(), wall, after-before)
+	summary, err := r.summarise(fold, alerts, player.Runs(), wall, after-before)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -26,6 +27,8 @@ type Summary struct {
 	Device           string  `json:"device"`
 	Model            string  `json:"model"`
 	Latency          Latency `json:"latency_ms"`
+	// Alerts counts what panels say of the samples, by state; absent without panels.
+	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
 }
 
 // Latency is how long the calls of a read took from its last signal chunk to the
@@ -35,7 +38,7 @@ type Latency struct {
 	P99 float64 `json:"p99"`
 }
 
-func (r *run) summarise(fold *Fold, runs []*streampb.Run, wall time.Duration, deadLetters int64) (Summary, error) {
+func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wall time.Duration, deadLetters int64) (Summary, error) {
 	counts, err := gather(r.cfg.Registry)
 	if err != nil {
 		return Summary{}, err
@@ -57,6 +60,9 @@ func (r *run) summarise(fold *Fold, runs []*streampb.Run, wall time.Duration, de
 	}
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
+	if alerts != nil {
+		s.Alerts = alerts.states(runs)
+	}
 	return s, nil
 }
 
