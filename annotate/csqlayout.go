@@ -227,7 +227,8 @@ func escapeFrom(b []byte, from int) []byte {
 type csqWriter struct {
 	layout *csqLayout
 	texts  []*csqText // by the transcript's rank; nil until it is needed
-	hgvsg  []byte
+	allele []byte     // of the alternate allele, with a "|"
+	hgvsg  []byte     // of the alternate allele, with a "|"
 }
 
 func (m *Model) csqWriter(l *csqLayout) *csqWriter {
@@ -236,6 +237,7 @@ func (m *Model) csqWriter(l *csqLayout) *csqWriter {
 
 // append appends the entries of one alternate allele, the number of which counts from 1, with commas between them.
 func (w *csqWriter) append(b []byte, j *judged, number int) []byte {
+	w.allele = append(escapeFrom(append(w.allele[:0], j.name...), 0), '|')
 	w.hgvsg = append(escapeFrom(j.described().appendOnContig(w.hgvsg[:0]), 0), '|')
 	for i, e := range j.effects {
 		if i > 0 {
@@ -265,16 +267,41 @@ func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
 		steps, texts = w.layout.whole, text.whole
 	}
 	for _, s := range steps {
-		switch {
-		case s.text >= 0:
+		if s.text >= 0 {
 			b = append(b, texts[s.text]...)
-		case s.field == csqHGVSg:
+			continue
+		}
+		switch s.field { // what every entry has
+		case csqAllele:
+			b = append(b, w.allele...)
+		case csqHGVSg:
 			b = append(b, w.hgvsg...)
+		case csqConsequence:
+			b = append(e.terms.appendNames(b), '|')
+		case csqImpact:
+			b = append(append(b, terms[e.terms.worst()].impact...), '|')
+		case csqDistance:
+			b = appendDistance(b, e.distance)
 		default:
 			b = append(w.field(b, s.field, j, e, number), '|')
 		}
 	}
 	return b
+}
+
+// appendDistance appends a distance that is not zero, and a "|". Most have up to four digits, and there are many.
+func appendDistance(b []byte, n int) []byte {
+	switch {
+	case n >= 10_000:
+		return append(strconv.AppendInt(b, int64(n), 10), '|')
+	case n >= 1000:
+		return append(b, byte('0'+n/1000), byte('0'+n/100%10), byte('0'+n/10%10), byte('0'+n%10), '|')
+	case n >= 100:
+		return append(b, byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), '|')
+	case n > 0:
+		return append(strconv.AppendInt(b, int64(n), 10), '|')
+	}
+	return append(b, '|')
 }
 
 // field appends one sub-field of e.

@@ -17,7 +17,7 @@ type Block struct {
 }
 
 // blockSize is how much a block is read at once: enough that handing it over costs nothing beside working on it.
-const blockSize = 256 << 10
+const blockSize = 32 << 10
 
 // NextBlock reads the whole lines that come next into buf, which is grown if it is too small. It returns as soon as
 // it has one, so that a slow stream is not held back. io.EOF ends the stream. Lines are not checked: see ParseRow and
