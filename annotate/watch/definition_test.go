@@ -94,7 +94,7 @@ func TestFinalStatesAreAsDefined(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(17, 19))
 	seen := map[watch.State]int{}
-	for range 300 {
+	for range cases(t, 300) {
 		last := lastWord{map[string]*event.Variant{}, map[watch.Target]watch.Coverage{}}
 		tr := b.w.NewTracker("s")
 		observe := []func(){}
@@ -149,6 +149,6 @@ func TestFinalStatesAreAsDefined(t *testing.T) {
 		}
 	}
 	for _, s := range []watch.State{watch.Detected, watch.Negative, watch.NotCallable} {
-		require.Greater(t, seen[s], 100, s)
+		require.Positive(t, seen[s], s)
 	}
 }

@@ -373,7 +373,7 @@ type observation func(tr *watch.Tracker) []watch.Alert
 func TestFinalAlertsAreAFunctionOfTheEvidence(t *testing.T) {
 	b := newBench(t, filepath.Join("testdata", "lambda", "panel.yaml"))
 	rng := rand.New(rand.NewPCG(7, 11))
-	for range 40 {
+	for range cases(t, 40) {
 		runs := []string{"run", "second"}[:1+rng.IntN(2)]
 		all := b.evidence(t, rng, runs)
 		for _, run := range runs {
