@@ -22,6 +22,15 @@ func structuralModel(t testing.TB) *Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m, err := ReadGFF3(strings.NewReader(structuralGFF3()), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(g, m).WithDistance(50, 50)
+}
+
+// structuralGFF3 are the genes of structuralModel.
+func structuralGFF3() string {
 	var b strings.Builder
 	row := func(contig, kind string, start, end int, strand, attributes string) {
 		if contig == "d" {
@@ -42,11 +51,7 @@ func structuralModel(t testing.TB) *Annotator {
 		row(contig, "lnc_RNA", 1101, 1200, strand, "ID=transcript:N"+contig+";Parent=gene:N"+contig+";biotype=lncRNA")
 		row(contig, "exon", 1101, 1200, strand, "Parent=transcript:N"+contig)
 	}
-	m, err := ReadGFF3(strings.NewReader(b.String()), g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(g, m).WithDistance(50, 50)
+	return b.String()
 }
 
 // termsOn are the names of the terms for a feature.
