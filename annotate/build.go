@@ -173,6 +173,12 @@ func (b *builder) transcript(f *feature, g *gene, implicit bool) error {
 	coding := len(f.cds) > 0 && f.get("pseudo") != "true" && f.of(&f.cds[0]).get("pseudo") != "true"
 	t.biotype = biotype(f, g, coding, implicit)
 	t.describe(f.attributes)
+	t.accession = t.id
+	if !implicit && !strings.Contains(t.id, ".") {
+		if t.version = f.first("transcript_version", "version"); t.version != "" {
+			t.accession += "." + t.version
+		}
+	}
 	if coding {
 		b.completeStop(f)
 	}
@@ -299,9 +305,6 @@ func (t *transcript) describe(a attributes) {
 	}
 	t.labels.tsl = max(t.labels.tsl, supportLevel(a.get("transcript_support_level")))
 	t.labels.ccds = cmp.Or(t.labels.ccds, a.first("ccdsid", "ccds_id"))
-	if t.version == "" && !strings.Contains(t.id, ".") {
-		t.version = a.first("transcript_version", "version")
-	}
 }
 
 // marks are the transcript's flags in output.

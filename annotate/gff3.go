@@ -113,6 +113,7 @@ func (p *parser) resolve() error {
 // derive makes f, a mature microRNA, a part of the precursor that is its parent.
 func (f *feature) derive() {
 	f.derived = true
+	f.parent.children--
 	f.parent.mature = append(f.parent.mature, Span{f.start, f.end})
 }
 

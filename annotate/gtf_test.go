@@ -243,3 +243,23 @@ func FuzzReadGTF(f *testing.F) {
 		}
 	})
 }
+
+// TestMatureMicroRNAs are parts of their precursor in both formats, and no transcripts.
+func TestMatureMicroRNAs(t *testing.T) {
+	g := readGenome(t, ">c\n"+strings.Repeat("ATGGCATGGAAATGACCTTAGCATCATTTCCATGCC", 3)+"\n")
+	for name, in := range map[string]string{
+		"NCBI GFF3": rows("c primary_transcript 11 90 - . ID=rna-NR_9.1;transcript_id=NR_9.1", "c exon 11 90 - . Parent=rna-NR_9.1", "c miRNA 21 42 - . ID=rna-M;Parent=rna-NR_9.1", "c exon 21 42 - . Parent=rna-M"),
+		"miRBase":   rows("c miRNA_primary_transcript 11 90 - . ID=NR_9.1", "c miRNA 21 42 - . ID=MIMAT1;Derives_from=NR_9.1"),
+		"NCBI GTF": rows(`c transcript 11 90 - . gene_id "M"; transcript_id "NR_9.1"; transcript_biotype "primary_transcript";`, `c exon 11 90 - . gene_id "M"; transcript_id "NR_9.1";`,
+			`c transcript 21 42 - . gene_id "M"; transcript_id "unassigned_transcript_7"; transcript_biotype "miRNA";`, `c exon 21 42 - . gene_id "M"; transcript_id "unassigned_transcript_7";`),
+	} {
+		m, err := ReadModel(strings.NewReader(in), g)
+		require.NoError(t, err, name)
+		require.Empty(t, m.Warnings(), name)
+		require.Equal(t, 1, m.Transcripts(), name)
+		tx := m.TranscriptsOn("c")[0]
+		require.Equal(t, "NR_9.1", tx.ID, name)
+		require.Equal(t, []Span{{10, 90}}, tx.Exons, name)
+		require.Equal(t, []Span{{20, 42}}, tx.transcript.mature, name)
+	}
+}

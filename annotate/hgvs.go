@@ -213,7 +213,7 @@ func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
 		b = append(b, t.id...)
 		b = append(b, ')')
 	} else {
-		b = append(b, t.id...)
+		b = append(b, t.accession...)
 	}
 	if t.cds != nil {
 		b = append(b, ":c."...)

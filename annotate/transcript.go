@@ -30,6 +30,7 @@ type transcript struct {
 	flags      []string // for output
 	id         string
 	version    string // "" if unknown or part of the id
+	accession  string // the id with its version
 	protein    string // accession of the protein, "" if not coding
 	biotype    string
 	implicit   bool // stands for a CDS that the file has directly under its gene: id is the protein's
