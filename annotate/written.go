@@ -16,6 +16,7 @@ type UTR struct {
 // that follow the rows to the letter.
 type Written struct {
 	Span          // of the transcript's own row; the transcript's where it has none
+	Line     int  // number of that row
 	Exons    bool // there are exon rows
 	UTRs     []UTR
 	Phase    int  // of the first CDS row in transcript direction; -1 if unknown
@@ -25,7 +26,7 @@ type Written struct {
 
 // written notes what f's rows say, after t's own coordinates are known.
 func (f *feature) written(t *transcript) *Written {
-	w := &Written{Span: Span{f.start, f.end}, Exons: len(f.exons) > 0, Phase: -1}
+	w := &Written{Span: Span{f.start, f.end}, Line: f.line, Exons: len(f.exons) > 0, Phase: -1}
 	if t.implicit || w.End > len(t.contig.Seq) || w.Start < 0 {
 		w.Span = Span{t.start, t.end}
 	}

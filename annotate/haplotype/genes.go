@@ -73,7 +73,9 @@ type utr struct {
 func NewGenes(g *genome.Genome, m *annotate.Model, table int) (*Genes, error) {
 	all := &Genes{genome: g, contigs: map[string]*contig{}}
 	codes := map[int]*code{}
-	for v := range m.All() {
+	views := slices.Collect(m.All())
+	slices.SortFunc(views, func(v, w annotate.View) int { return cmp.Compare(v.Written().Line, w.Written().Line) })
+	for _, v := range views {
 		kind := biotypeOf(v.Biotype)
 		if kind == nil {
 			continue
@@ -147,9 +149,7 @@ func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 	for i, e := range t.cds {
 		e.number, e.offset = i, n
 		n += e.length()
-		if e.length() > 0 {
-			c.coding.add(e.beg, e.end, e)
-		}
+		c.coding.add(min(e.beg, e.end), max(e.beg, e.end), e) // one without bases is found by its neighbours
 	}
 }
 

@@ -187,9 +187,12 @@ func (l *look) window(beg, n int) {
 	}
 }
 
-// unchanged says whether n bases of the window from the given one on are the same with the variant.
+// unchanged says whether n bases of the window from the given one on are there and the same with the variant.
 func (l *look) unchanged(from, n int) bool {
-	return l.sequence && string(part(l.refBases, from, n)) == string(part(l.altBases, from, n))
+	if !l.sequence || from >= len(l.refBases) || from >= len(l.altBases) {
+		return false
+	}
+	return string(part(l.refBases, from, n)) == string(part(l.altBases, from, n))
 }
 
 // part is up to n bases from the given one on.
@@ -355,8 +358,7 @@ func (l *look) deletionBefore(beg int) bool {
 		}
 		if l.end >= beg-spliceSite {
 			l.siteBefore()
-			const from = spliceRegion - spliceSite
-			if from < len(l.refBases) && from < len(l.altBases) && l.unchanged(from, spliceSite) {
+			if l.unchanged(spliceRegion-spliceSite, spliceSite) {
 				l.terms |= Synonymous
 			}
 		}
