@@ -106,6 +106,9 @@ type GeneticCodes struct {
 	// the contig has one of the usual names of one.
 	Default int
 	Contig  map[string]int
+	// AllStarts says that the standard code was asked for by its number, 1, and not by 0, which is the same code with
+	// ATG as its only start codon. It makes a difference where rules know both, as those of BCSQ do.
+	AllStarts bool
 }
 
 // Set reads the text form and adds it to what is set.
@@ -116,6 +119,12 @@ func (c *GeneticCodes) Set(text string) error {
 			name, number = item[:i], item[i+1:]
 		}
 		table, err := strconv.Atoi(strings.TrimSpace(number))
+		if err == nil && name == "" {
+			c.AllStarts = table == standardCode
+		}
+		if table == 0 && name == "" {
+			table = standardCode
+		}
 		if err != nil || codeOf(table) == nil {
 			return fmt.Errorf("%q is not the number of one of NCBI's genetic codes, nor CONTIG=NUMBER", item)
 		}

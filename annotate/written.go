@@ -69,6 +69,9 @@ func (v *View) Written() Written { return *v.transcript.written }
 // All are the transcripts of all contigs; those of one contig by their first base.
 func (m *Model) All() iter.Seq[View] {
 	return func(yield func(View) bool) {
+		if m == nil {
+			return
+		}
 		for _, k := range m.contigs {
 			for _, t := range k.transcripts {
 				if !yield(t.view()) {

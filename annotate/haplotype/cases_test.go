@@ -25,9 +25,13 @@ func load(t testing.TB, fasta, gff []byte, table int) *Genes {
 	t.Helper()
 	g, err := genome.Read(bytes.NewReader(fasta))
 	require.NoError(t, err)
-	m, err := annotate.ReadModel(bytes.NewReader(gff), g)
+	var reader annotate.ModelReader
+	if table != DefaultCode {
+		require.NoError(t, reader.Codes.Set(strconv.Itoa(table)))
+	}
+	m, err := reader.Read(bytes.NewReader(gff), g)
 	require.NoError(t, err)
-	genes, err := NewGenes(g, m, table)
+	genes, err := NewGenes(g, m, reader.Codes.AllStarts)
 	require.NoError(t, err)
 	return genes
 }
@@ -37,7 +41,7 @@ func run(t testing.TB, genes *Genes, in []byte, opts Options, choose Select) (*v
 	t.Helper()
 	r, err := vcf.NewReader(bytes.NewReader(in))
 	require.NoError(t, err)
-	a := NewAnnotator(genes, opts, choose, false, nil)
+	a := NewAnnotator(genes, opts, func(*vcf.Header) (Select, error) { return choose, nil }, false, nil)
 	h := r.Header().Clone()
 	require.NoError(t, a.Declare(h))
 	var out []*vcf.Record
@@ -200,7 +204,7 @@ func requireHaplotypes(t *testing.T, recs []*vcf.Record, want string) {
 
 func TestCommandLinesOfBcftools(t *testing.T) {
 	all := cases(t)
-	except := func(pos int) Select { return func(rec *vcf.Record) (bool, error) { return rec.Pos != pos, nil } }
+	except := func(pos int) Select { return func(rec *vcf.Record) bool { return rec.Pos != pos } }
 	for _, c := range []struct {
 		folder, name, gff, vcf string
 		code                   int

@@ -9,6 +9,9 @@ import (
 // DefaultCode is the standard genetic code with ATG as its only start codon: what bcftools csq calls table 0.
 const DefaultCode = 0
 
+// standardCode is NCBI's number of the standard code, with all its start codons.
+const standardCode = 1
+
 // unknownAmino is the amino acid of a codon with a base that is not A, C, G or T.
 const unknownAmino = 'X'
 
@@ -27,7 +30,7 @@ var dualStops = map[int][]string{27: {"TGA"}, 28: {"TGA", "TAA", "TAG"}, 31: {"T
 func newCode(table int) (*code, error) {
 	number := table
 	if table == DefaultCode {
-		number = 1
+		number = standardCode
 	}
 	aminos, starts, ok := annotate.GeneticCode(number)
 	if !ok {

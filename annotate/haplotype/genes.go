@@ -68,9 +68,9 @@ type utr struct {
 	five       bool
 }
 
-// NewGenes lays the genes out. table is the genetic code of all coding sequences, DefaultCode or a number of NCBI's; if
-// it is negative, each is read as its annotation says, and with DefaultCode where that says nothing.
-func NewGenes(g *genome.Genome, m *annotate.Model, table int) (*Genes, error) {
+// NewGenes lays the genes out. Coding sequences are read in the genetic code that the model gives them. Where that is the
+// standard one and their rows do not say so, ATG is its only start codon, unless allStarts is set.
+func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, error) {
 	all := &Genes{genome: g, contigs: map[string]*contig{}}
 	codes := map[int]*code{}
 	views := slices.Collect(m.All())
@@ -80,12 +80,9 @@ func NewGenes(g *genome.Genome, m *annotate.Model, table int) (*Genes, error) {
 		if kind == nil {
 			continue
 		}
-		number := table
-		if table < 0 {
+		number := v.GeneticCode
+		if number == standardCode && !allStarts && !v.Written().Code {
 			number = DefaultCode
-			if v.Written().Code || v.GeneticCode > 1 {
-				number = v.GeneticCode
-			}
 		}
 		if codes[number] == nil {
 			c, err := newCode(number)
@@ -100,11 +97,6 @@ func NewGenes(g *genome.Genome, m *annotate.Model, table int) (*Genes, error) {
 			all.contigs[v.Contig.Name] = c
 		}
 		all.add(c, &v, kind, codes[number])
-	}
-	if table >= 0 {
-		if _, err := newCode(table); err != nil {
-			return nil, err
-		}
 	}
 	for _, c := range all.contigs {
 		c.coding.build()

@@ -16,8 +16,11 @@ import (
 const Tag = "BCSQ"
 
 // Select says whether the consequences of a record are to be called; a record that is not selected takes no part in
-// haplotypes either. The error is about the record.
-type Select func(*vcf.Record) (bool, error)
+// haplotypes either.
+type Select func(*vcf.Record) bool
+
+// Choose makes a Select for records with the given header. It may return nil, for all.
+type Choose func(*vcf.Header) (Select, error)
 
 // Annotator writes consequences to the records of a VCF stream: INFO/BCSQ, and for each sample FORMAT/BCSQ, whose bits
 // say which haplotype has which of them. It is for one stream and one goroutine.
@@ -25,8 +28,9 @@ type Annotator struct {
 	genes  *Genes
 	opts   Options
 	logger *slog.Logger
-	choose Select // nil: all
+	choose Choose // nil: all
 	skip   bool
+	chosen Select // nil: all
 
 	// Skipped counts records with errors that were passed on as they are.
 	Skipped int
@@ -39,7 +43,7 @@ type Annotator struct {
 
 // NewAnnotator returns an annotator. choose may be nil. If skipErrors is set, a record that does not fit the reference
 // or has no phase is logged, counted and passed on without consequences, instead of ending the stream.
-func NewAnnotator(g *Genes, opts Options, choose Select, skipErrors bool, logger *slog.Logger) *Annotator {
+func NewAnnotator(g *Genes, opts Options, choose Choose, skipErrors bool, logger *slog.Logger) *Annotator {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
@@ -51,6 +55,11 @@ func (a *Annotator) Declare(h *vcf.Header) error {
 	var err error
 	if a.caller, err = newCaller(a.genes, a.opts, len(h.Samples)); err != nil {
 		return err
+	}
+	if a.choose != nil {
+		if a.chosen, err = a.choose(h); err != nil {
+			return err
+		}
 	}
 	kind := "Haplotype-aware"
 	if a.opts.Local {
@@ -183,12 +192,8 @@ func (a *Annotator) site(rec *vcf.Record) (*site, error) {
 		s.skip = true
 	case len(rec.Alt) == 1 && (rec.Alt[0][0] == '*' || len(rec.Alt[0]) > 1 && rec.Alt[0][1] == '*'):
 		s.skip = true // no alternate allele
-	case a.choose != nil:
-		chosen, err := a.choose(rec)
-		if err != nil {
-			return nil, err
-		}
-		s.skip = !chosen
+	case a.chosen != nil:
+		s.skip = !a.chosen(rec)
 	}
 	if s.skip || s.contig == nil {
 		s.skip = true

@@ -27,7 +27,7 @@ func lambdaHaplotypes(t testing.TB) (*genome.Genome, GeneHaplotypes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	genes, err := haplotype.NewGenes(g, model, -1)
+	genes, err := haplotype.NewGenes(g, model, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/haplotype"
 	"github.com/porestream/porestream/annotate/pipe"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
@@ -32,6 +33,7 @@ type annotateConfig struct {
 	distance       []int
 	proteins       annotate.ProteinStyle
 	pick           pickFlags
+	bcsq           bcsqFlags
 	log            cli.LogFlags
 }
 
@@ -40,8 +42,8 @@ func annotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "annotate --ref FASTA --gff GFF3 [IN.vcf]",
 		Short: "Annotate the variants of a VCF with their consequences",
-		Long: `Writes the VCF with INFO/CSQ (as Ensembl VEP does), ANN (as SnpEff), or one JSON
-line or protobuf message per alternate allele, to standard output. IN.vcf may be gzipped; without it,
+		Long: `Writes the VCF with INFO/CSQ (as Ensembl VEP does), ANN (as SnpEff), BCSQ (as
+bcftools csq), or one JSON line or protobuf message per alternate allele, to standard output. IN.vcf may be gzipped; without it,
 or if it is -, standard input is read. Everything that is not annotated stays as
 it is, and so does the order. Counts come last, on standard error.`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
@@ -52,7 +54,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	cfg.genes.Register(flags)
-	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP), ann (as SnpEff)")
+	flags.StringSliceVar(&cfg.fields, "fields", []string{"csq"}, "INFO fields to write, several with commas: csq (as Ensembl VEP), ann (as SnpEff), bcsq (as bcftools csq)")
 	names, defaults := annotate.CSQSubfields()
 	flags.StringSliceVar(&cfg.csq, "csq-fields", names[:defaults], "sub-fields of CSQ; there are also "+strings.Join(names[defaults:], ","))
 	flags.StringArrayVar(&cfg.sources, "source", nil, "source of known variants, made by pore sources build; may be given several times")
@@ -63,6 +65,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	flags.IntSliceVar(&cfg.distance, "distance", []int{annotate.DefaultDistance}, "bases up to which a variant beside a transcript is reported with it; two, as 5000,2000: upstream and downstream")
 	flags.BoolVar(&cfg.proteins.Predicted, "hgvsp-use-prediction", false, "HGVSp in parentheses, as the nomenclature has predicted proteins: p.(Arg97Gly)")
 	cfg.pick.register(flags)
+	cfg.bcsq.register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -87,14 +90,15 @@ func (cfg *annotateConfig) options() (pipe.Options, error) {
 	for _, name := range cfg.fields {
 		field := annotate.Field(strings.ToUpper(strings.TrimSpace(name)))
 		switch {
-		case field == annotate.BCSQ:
-			return opts, cli.Usagef("--fields bcsq is not supported yet")
-		case field != annotate.CSQ && field != annotate.ANN:
-			return opts, cli.Usagef("--fields %q: want csq or ann", name)
+		case field != annotate.CSQ && field != annotate.ANN && field != annotate.BCSQ:
+			return opts, cli.Usagef("--fields %q: want csq, ann or bcsq", name)
 		case slices.Contains(opts.Fields, field):
 			return opts, cli.Usagef("--fields names %s twice", name)
 		}
 		opts.Fields = append(opts.Fields, field)
+	}
+	if err := cfg.bcsq.check(slices.Contains(opts.Fields, annotate.BCSQ)); err != nil {
+		return opts, err
 	}
 	if _, err := annotate.New(new(genome.Genome), nil).Rows(opts.Options); err != nil {
 		return opts, cli.Usagef("--csq-fields: %w", err)
@@ -128,6 +132,13 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		return err
 	}
 	annotator = annotator.WithDistance(cfg.distance[0], cfg.distance[len(cfg.distance)-1]).WithProteinStyle(cfg.proteins).WithPick(pick)
+	var bcsq *haplotype.Annotator
+	if slices.Contains(opts.Fields, annotate.BCSQ) {
+		if bcsq, err = cfg.bcsq.annotator(g, annotator.Model(), cfg.genes.Reader.Codes.AllStarts, opts.SkipErrors, opts.Logger); err != nil {
+			return err
+		}
+		opts.Transformers = append(opts.Transformers, bcsq)
+	}
 	out := stdout
 	if cfg.output != "-" {
 		f, err := os.Create(cfg.output)
@@ -148,7 +159,10 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	stats, err := pipe.Annotate(ctx, source, out, annotator, opts)
 	stop()
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, explainBCSQ(err))
+	}
+	if bcsq != nil {
+		reportBCSQ(os.Stderr, bcsq)
 	}
 	fmt.Fprintf(os.Stderr, "%d records, %d alleles annotated, %d not supported, %d lines skipped\n",
 		stats.Records, stats.Alleles, stats.Unsupported.Total(), stats.Skipped)

@@ -86,9 +86,6 @@ type Engines struct {
 	stages     []string
 }
 
-// asAnnotated is the genetic code that the annotation gives each coding sequence.
-const asAnnotated = -1
-
 // Load loads the engines that the chosen stages need, and refuses inputs that
 // don't belong together.
 func Load(opts Options) (*Engines, error) {
@@ -114,7 +111,7 @@ func Load(opts Options) (*Engines, error) {
 		}
 	}
 	if slices.Contains(opts.Stages, annotatestage.Name) {
-		genes, err := haplotype.NewGenes(g, e.Annotator.Model(), asAnnotated)
+		genes, err := haplotype.NewGenes(g, e.Annotator.Model(), opts.Genes.Reader.Codes.AllStarts)
 		if err != nil {
 			return nil, err
 		}

@@ -144,6 +144,9 @@ func (f *field) values(rec *vcf.Record, sample int) []string {
 	if f.value < 0 {
 		return v
 	}
+	if len(v) == 1 && !f.samples && !f.isText {
+		return v // as in bcftools, which does not look at the subscript of a number that is alone
+	}
 	if f.value >= len(v) {
 		return nil
 	}
