@@ -291,13 +291,25 @@ func (n *numbering) describeChange(c resolvedChange) (string, error) {
 	return string(append(b, '=')), nil
 }
 
-// protein is the description of the proteins that the alleles give, "" if there is none to describe.
+// protein describes the proteins that the alleles give, those of several genes separated by semicolons; "" if there is
+// none to describe.
 func (n *Normalizer) protein(on *numbering, alleles []resolved) string {
-	t := on.t
-	if t == nil {
-		t = n.relevant(alleles)
+	transcripts := []*transcript{on.t}
+	if on.t == nil {
+		transcripts = n.relevant(alleles)
 	}
-	if t == nil || t.cds == nil {
+	var texts []string
+	for _, t := range transcripts {
+		if p := n.proteinOf(t, alleles); p != "" {
+			texts = append(texts, p)
+		}
+	}
+	return strings.Join(texts, ";")
+}
+
+// proteinOf is the description of the proteins that t gives.
+func (n *Normalizer) proteinOf(t *transcript, alleles []resolved) string {
+	if t.cds == nil {
 		return ""
 	}
 	texts := make([]string, len(alleles))
@@ -308,8 +320,7 @@ func (n *Normalizer) protein(on *numbering, alleles []resolved) string {
 		if len(list) == 0 {
 			list = []string{sameProtein}
 		}
-		s := strings.Join(list, ";")
-		texts[i] = bracketed(n.style.change(s), a, len(alleles) == 1 && len(list) == 1)
+		texts[i] = bracketed(n.style.change(strings.Join(list, ";")), a, len(alleles) == 1 && len(list) == 1)
 	}
 	if !some {
 		return ""
@@ -317,22 +328,25 @@ func (n *Normalizer) protein(on *numbering, alleles []resolved) string {
 	return t.protein + ":p." + joinAlleles(texts, alleles)
 }
 
-// relevant is the transcript whose protein a description along the contig is about: the first by relevance, of the
-// first change that concerns one.
-func (n *Normalizer) relevant(alleles []resolved) *transcript {
+// relevant are the transcripts whose proteins a description along the contig is about: for each change the first by
+// relevance that it concerns, unless it concerns one of another change.
+func (n *Normalizer) relevant(alleles []resolved) []*transcript {
+	var list []*transcript
 	for _, a := range alleles {
 		for _, c := range a.changes {
-			if c.v == nil {
+			concerned := func(t *transcript) bool { return t.proteinChange(c.v) != "" }
+			if c.v == nil || slices.ContainsFunc(list, concerned) {
 				continue
 			}
 			for _, e := range n.a.effects(new(workspace), c.v) {
-				if e.t != nil && e.t.proteinChange(c.v) != "" {
-					return e.t
+				if e.t != nil && concerned(e.t) {
+					list = append(list, e.t)
+					break
 				}
 			}
 		}
 	}
-	return nil
+	return list
 }
 
 // proteinChanges are what the changes of one molecule do to the protein. Changes of one codon, and those that follow

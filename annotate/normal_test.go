@@ -247,6 +247,11 @@ func TestSARSCoV2(t *testing.T) {
 		{v + ":g.21765_21770del", v + ":g.21766_21771del", v + ":g.21766_21771del", "YP_009724390.1:p.(His69_Val70del)", v + ":21764:ATACATG:A"},
 		{v + ":g.28881_28883delinsAAC", v + ":g.28881_28883delinsAAC", v + ":g.28881_28883delinsAAC", "YP_009724397.2:p.(Arg203_Gly204delinsLysArg)", v + ":28881:GGG:AAC"},
 		{v + ":g.[28881G>A;28882G>A;28883G>C]", v + ":g.28881_28883delinsAAC", v + ":g.28881_28883delinsAAC", "YP_009724397.2:p.(Arg203_Gly204delinsLysArg)", v + ":28881:GGG:AAC"},
+		{
+			v + ":g.[241C>T;3037C>T;14408C>T;23403A>G]", v + ":g.[241C>T;3037C>T;14408C>T;23403A>G]", v + ":g.[241C>T;3037C>T;14408C>T;23403A>G]",
+			"YP_009724389.1:p.[(Phe924=;Pro4715Leu)];YP_009724390.1:p.(Asp614Gly)",
+			v + ":241:C:T;" + v + ":3037:C:T;" + v + ":14408:C:T;" + v + ":23403:A:G",
+		},
 		{v + ":g.29903del", v + ":g.29903del", v + ":g.29903del", "", v + ":29870:CA:C"},
 		{v + ":g.1_2insA", v + ":g.1dup", v + ":g.1dup", "", v + ":1:A:AA"},
 	} {

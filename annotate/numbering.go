@@ -84,7 +84,7 @@ func (n *numbering) exonic(p hgvs.Position) (int, error) {
 func (n *numbering) outside(p hgvs.Position, from, by int) (int, error) {
 	t := n.t
 	if !t.implicit {
-		return 0, fmt.Errorf("position %s lies outside transcript %s: describe it with g.", p, t.id)
+		return 0, fmt.Errorf("position %s lies outside transcript %s: only g. can describe it", p, t.id)
 	}
 	base := from + by*n.step()
 	if base < 0 || base >= len(n.contig.Seq) {
@@ -155,12 +155,12 @@ func (n *numbering) interval(l hgvs.Location) (start, end int, err error) {
 	}
 	if (last-first)*n.step() < 0 {
 		if n.circular() && !l.End.Uncertain {
-			return 0, 0, fmt.Errorf("range %s crosses the origin of %s, which is not supported", l, n.contig.Name)
+			return 0, 0, fmt.Errorf("range %s is inverted, or crosses the origin of %s, which is not supported", l, n.contig.Name)
 		}
 		return 0, 0, fmt.Errorf("range %s is inverted: its first position is behind its last", l)
 	}
 	if n.slips(l) {
-		return 0, 0, fmt.Errorf("range %s crosses the place where the ribosome slips and reads bases twice: describe it with g.", l)
+		return 0, 0, fmt.Errorf("range %s crosses the place where the ribosome slips and reads bases twice: only g. can describe it", l)
 	}
 	return min(first, last), max(first, last) + 1, nil
 }

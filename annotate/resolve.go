@@ -189,7 +189,7 @@ func (n *Normalizer) transcript(name string, kind byte, c *genome.Contig) (*tran
 	if kind == 'c' {
 		coding := filtered(list, func(t *transcript) bool { return t.cds != nil })
 		if len(coding) == 0 {
-			return nil, false, fmt.Errorf("%s is not coding: describe it with n.", name)
+			return nil, false, fmt.Errorf("%s is not coding: n. describes what it has", name)
 		}
 		list = coding
 	}

@@ -48,7 +48,7 @@ func (d *Description) head(s string) (int, error) {
 		if strings.Contains(s, ":") {
 			return 0, errors.New("no coordinate type: write g., m., o., c. or n. behind the colon")
 		}
-		return 0, errors.New("no reference sequence and coordinate type: write REFERENCE:c.…, or g., m., o. or n.")
+		return 0, errors.New("no reference sequence and coordinate type: both stand before the change, as in REFERENCE:c.76A>C")
 	}
 	d.Type = s[colon+1]
 	switch d.Type {
@@ -58,7 +58,7 @@ func (d *Description) head(s string) (int, error) {
 	case 'r':
 		return 0, errors.New("r. describes RNA, which is not supported: give a g., m., o., c. or n. description")
 	default:
-		return 0, fmt.Errorf("column %d: coordinate type %q: want g., m., o., c. or n.", colon+2, s[colon+1:colon+3])
+		return 0, fmt.Errorf("column %d: coordinate type %q is none of g., m., o., c. and n. for DNA", colon+2, s[colon+1:colon+3])
 	}
 	d.Reference = s[:colon]
 	if strings.HasSuffix(d.Reference, ")") {

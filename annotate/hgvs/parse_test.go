@@ -77,7 +77,7 @@ func TestParseRefuses(t *testing.T) {
 		{"x", "no reference sequence and coordinate type"},
 		{"x:p.Arg97Gly", "p. describes a protein"},
 		{"x:r.76a>c", "r. describes RNA"},
-		{"x:d.76A>C", `column 3: coordinate type "d."`},
+		{"x:d.76A>C", `column 3: coordinate type "d." is none of`},
 		{"x():c.1A>C", "want the name of one transcript"},
 		{"x(y)(z):c.1A>C", "want the name of one transcript"},
 		{"x)y:c.1A>C", "is not a name"},
