@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/genome"
 )
 
 // tableRules are the columns of the table of docs/watchlists.md: how many changes each rule can match.
@@ -61,4 +66,32 @@ func TestTableOfTheDocs(t *testing.T) {
 	}
 	require.NoError(t, sc.Err())
 	require.GreaterOrEqual(t, rows, 8)
+}
+
+// TestExamplesOfTheDocs checks the panels that docs/watchlists.md shows, and what it says that the check prints.
+func TestExamplesOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "watchlists.md"))
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```yaml\n(panel:.*?)```").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, blocks, 2)
+	s := panelSchema(t)
+	for i, files := range [][2]string{{"lambda/reference.fa", "lambda/genes.gff3"}, {"sarscov2/reference.fa.gz", "sarscov2/genes.gff3"}} {
+		panel := blocks[i][1]
+		require.NoError(t, s.Validate(document(t, panel)))
+		g, err := genome.Load(filepath.Join("..", "..", "testdata", files[0]))
+		require.NoError(t, err)
+		m, err := annotate.LoadGFF3(filepath.Join("..", "..", "testdata", files[1]), g)
+		require.NoError(t, err)
+		p, err := watch.Load(folder(t, panel))
+		require.NoError(t, err)
+		w, err := watch.New(g, annotate.New(g, m), p)
+		require.NoError(t, err)
+		if i > 0 {
+			continue
+		}
+		for _, r := range w.Resolve() {
+			row := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(r.Text()), "\t", " +"))
+			require.Regexp(t, row, string(text))
+		}
+	}
 }
