@@ -141,9 +141,9 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	}
 	out := stdout
 	if cfg.output != "-" {
-		f, err := os.Create(cfg.output)
-		if err != nil {
-			return err
+		f, createErr := os.Create(cfg.output)
+		if createErr != nil {
+			return createErr
 		}
 		defer func() { err = closeOutput(f, err) }()
 		out = f
@@ -176,7 +176,8 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 
 // closeOutput closes an output file. One that is not whole does not stay.
 func closeOutput(f *os.File, err error) error {
-	regular := sizeOf(f) > 0 // a device, such as /dev/null, has no size
+	info, statErr := f.Stat()
+	regular := statErr == nil && info.Mode().IsRegular() // not /dev/null
 	if err = errors.Join(err, f.Close()); err != nil && regular {
 		os.Remove(f.Name())
 	}
