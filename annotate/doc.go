@@ -1,4 +1,4 @@
-// Package annotate tells what a small variant does to the genes it touches.
+// Package annotate tells what a variant does to the genes and regulatory regions it touches.
 //
 // A Model (genes, transcripts and coding regions from GFF3) and a genome make an Annotator. It is a pure function:
 // a variant's annotation depends on nothing but the variant, the model and the genome, never on its neighbours or
@@ -18,6 +18,9 @@
 //     whose genes have no untranslated regions; translation then reads on along the contig.
 //   - The codon after a shift at the end of the coding sequence is completed by what follows before it is judged.
 //   - Of several changed stretches of one allele each counts for the splice terms, not the last alone.
+//   - The windows of the splice terms do not reach out of short introns.
+//
+// Symbolic alleles and breakends have VEP's consequences of structural variants; see [Annotator.AnnotateSite].
 //
 // Coordinates inside the package are inter-residue (0-based, half open) on the forward strand of the contig unless
 // a name says otherwise.
