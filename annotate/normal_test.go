@@ -292,3 +292,37 @@ func TestLambdaHGVS(t *testing.T) {
 		}
 	}
 }
+
+// TestVersionedTranscript: a version that the gene model tells apart from the name must be the one asked for.
+func TestVersionedTranscript(t *testing.T) {
+	g := readGenome(t, ">c\n"+gene14.seq+"\n")
+	m, err := ReadGFF3(strings.NewReader(`c	x	gene	11	40	.	+	.	ID=gene:G;Name=TOY;biotype=protein_coding
+c	x	mRNA	11	40	.	+	.	ID=transcript:ENST1;Parent=gene:G;biotype=protein_coding;version=3
+c	x	exon	11	40	.	+	.	Parent=transcript:ENST1
+c	x	CDS	17	40	.	+	0	ID=CDS:ENSP1;Parent=transcript:ENST1;protein_id=ENSP1
+c	x	mRNA	11	40	.	+	.	ID=transcript:ENST2;Parent=gene:G;biotype=protein_coding;version=1
+c	x	exon	11	40	.	+	.	Parent=transcript:ENST2
+c	x	CDS	20	40	.	+	0	ID=CDS:ENSP2;Parent=transcript:ENST2;protein_id=ENSP2
+`), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := NewNormalizer(New(g, m), ProteinStyle{})
+	for _, c := range [][2]string{
+		{"ENST1.3:c.5A>G", "ENST1.3:c.5A>G"},
+		{"ENST1:c.5A>G", "ENST1:c.5A>G"},
+		{"c(ENST1.3):c.5A>G", "c(ENST1.3):c.5A>G"},
+		{"ENST1.2:c.5A>G", "error: the gene model has ENST1.3 and not ENST1.2"},
+		{"TOY:c.5A>G", "error: TOY has 2 transcripts, say which: c(ENST1), c(ENST2)"},
+		{"ENSP2:c.2A>G", "ENST2:c.2A>G"},
+	} {
+		got, err := n.Normalize(c[0])
+		if want, isError := strings.CutPrefix(c[1], "error: "); isError {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %+v %v, want %s", c[0], got, err, want)
+			}
+		} else if err != nil || got.Description != c[1] || got.Genomic != "c:g.21A>G" {
+			t.Errorf("%s: %+v %v, want %s", c[0], got, err, c[1])
+		}
+	}
+}
