@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // Phase says what to make of heterozygous genotypes that are not phased.
@@ -77,7 +78,9 @@ type claim struct {
 
 // change is an allele as it stands in a change: "123A>T".
 func (s *site) change(allele int) string {
-	return fmt.Sprintf("%d%s>%s", s.pos+1, s.text[0], s.text[allele])
+	b := make([]byte, 0, 12+len(s.text[0])+len(s.text[allele]))
+	b = append(strconv.AppendInt(b, int64(s.pos+1), 10), s.text[0]...)
+	return string(append(append(b, '>'), s.text[allele]...))
 }
 
 // symbolic says whether an allele is no sequence.
@@ -111,6 +114,10 @@ type Caller struct {
 	utrs   []*utr
 	exons  []*exon
 	others []*transcript
+
+	// The coding sequence that was looked at last.
+	sequenceOf *transcript
+	sequence   []byte
 }
 
 // newCaller returns a caller for so many samples; with none, all variants are on one haplotype.

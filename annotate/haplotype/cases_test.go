@@ -1,13 +1,9 @@
 package haplotype
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
-	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,29 +118,7 @@ func blocks(text string) []string {
 
 // cases are the files of bcftools' test suite, by folder and name.
 func cases(t testing.TB) map[string]map[string][]byte {
-	f, err := os.Open("testdata/bcftools-csq.tar.gz")
-	require.NoError(t, err)
-	defer f.Close()
-	gz, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	all := map[string]map[string][]byte{}
-	for tr := tar.NewReader(gz); ; {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		require.NoError(t, err)
-		folder, name := path.Split(h.Name)
-		if name == "" {
-			continue
-		}
-		folder = path.Base(folder)
-		if all[folder] == nil {
-			all[folder] = map[string][]byte{}
-		}
-		all[folder][name], err = io.ReadAll(tr)
-		require.NoError(t, err)
-	}
+	return unpack(t, "testdata/bcftools-csq.tar.gz")
 }
 
 // haploidCase tells what each haplotype has; its expectation has a line per sample.

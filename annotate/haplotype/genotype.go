@@ -172,7 +172,6 @@ func (c *Caller) extend(t *tree, s *site, e *exon, h, allele int) {
 // localCoding tells what each allele of a site does to the protein on its own.
 func (c *Caller) localCoding(s *site, e *exon) {
 	t := e.transcript
-	var ref []byte
 	for allele := 1; allele < len(s.alleles); allele++ {
 		if s.symbolic(allele) {
 			continue
@@ -186,10 +185,10 @@ func (c *Caller) localCoding(s *site, e *exon) {
 		case byPlace:
 			c.stage(s, call{terms: terms, transcript: t, allele: allele})
 		case fits:
-			if ref == nil {
-				ref = t.codingSequence()
+			if c.sequenceOf != t { // the next variant is likely to be in the same transcript
+				c.sequenceOf, c.sequence = t, t.codingSequence()
 			}
-			c.localCall(s, t, n, ref)
+			c.localCall(s, t, n, c.sequence)
 		}
 	}
 }
