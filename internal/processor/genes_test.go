@@ -1,0 +1,46 @@
+package processor
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/genome"
+)
+
+// TestGenesTellWhatIsWrong reads two files with faults: each kind is logged in a few lines, and what is right is used.
+func TestGenesTellWhatIsWrong(t *testing.T) {
+	g, err := genome.Read(strings.NewReader(">c\nATGGCTTGAGGATAA\n"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "genes.gff3"), filepath.Join(dir, "more.gtf")
+	rows := "c\tx\tCDS\t1\t15\t.\t+\t0\tID=p\n" + strings.Repeat("c\tx\texon\t1\t9\t.\t+\t.\tParent=missing\n", 50)
+	require.NoError(t, os.WriteFile(first, []byte(rows), 0o600))
+	require.NoError(t, os.WriteFile(second, []byte("c\tx\texon\t1\t9\t.\t+\t.\tgene_id \"g\"; transcript_id \"t\";\n"), 0o600))
+
+	var genes Genes
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	genes.Register(flags)
+	require.NoError(t, flags.Parse([]string{"--gff", first, "--gff", second, "--genetic-code", "11,c=2", "--circular", "c"}))
+	var log bytes.Buffer
+	a, err := genes.Annotator(g, slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(log.String(), "50 in all: an exon or CDS whose parent no row describes"))
+	require.Equal(t, 3, strings.Count(log.String(), "line "))
+	got, err := a.Annotate("c", 9, "A", "G")
+	require.NoError(t, err)
+	require.Equal(t, "synonymous_variant", got.MostSevere.Term, "code 2 reads TGA as tryptophan: %+v", got.Consequences)
+
+	require.Error(t, flags.Parse([]string{"--genetic-code", "c=7"}))
+	none, err := new(Genes).Annotator(g, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	got, err = none.Annotate("c", 9, "A", "G")
+	require.NoError(t, err)
+	require.Equal(t, "intergenic_variant", got.MostSevere.Term)
+}
