@@ -74,6 +74,8 @@ type Consequence struct {
 	NMD        *NMD     `json:"nmd,omitempty"`         // of a stop gained, a frameshift or a splice site lost in the coding sequence
 	Pick       bool     `json:"pick,omitempty"`        // the best by the criteria of Pick
 	Flags      []string `json:"flags,omitempty"`       // canonical, mane_select, mane_plus_clinical, cds_start_NF, cds_end_NF
+	// Functions are what the gene and its product do, of the files of WithFunctions.
+	Functions []Function `json:"functions,omitempty"`
 }
 
 // ErrUnsupportedAllele is the error for alternate alleles of which no consequence can be told. Annotate has it for all
@@ -90,6 +92,7 @@ type Annotator struct {
 	places               map[string]*place
 	upstream, downstream int
 	sources              Sources
+	functions            Functions
 	pick                 Pick
 	preferences          preferences
 }
@@ -226,7 +229,9 @@ func isNucleotide(c byte) bool { return c == 'N' || complement[c] != 'N' }
 func (a *Annotator) annotate(w *workspace, v *variant, allele string) Annotation {
 	all := candidates{a.effects(w, v)}
 	a.pick.choose(all)
-	return v.annotation(all[0], allele)
+	ann := v.annotation(all[0], allele)
+	a.describeFunctions(ann.Consequences, all[0])
+	return ann
 }
 
 // annotation renders the effects that are kept.

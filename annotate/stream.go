@@ -56,6 +56,7 @@ type Rows struct {
 	layout *csqLayout
 	csq    *csqWriter
 	known  *KnownInfo // nil without sources
+	does   *functionWriter
 
 	site   Site
 	judged []judged
@@ -79,6 +80,10 @@ func (a *Annotator) Rows(opts Options) (*Rows, error) {
 		r.known = NewKnownInfo(a.sources.Describe())
 		r.names = append(r.names, r.known.keys...)
 	}
+	if a.functions != nil {
+		r.does = &functionWriter{begun: map[functionPlace]bool{}}
+		r.names = append(r.names, functionsKey)
+	}
 	return r, nil
 }
 
@@ -89,6 +94,9 @@ func (r *Rows) Declare(h *vcf.Header) {
 	}
 	if r.known != nil {
 		r.known.Declare(h)
+	}
+	if r.does != nil {
+		declareFunctions(h)
 	}
 }
 
@@ -133,6 +141,9 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 	if r.known != nil {
 		dst, filled = r.known.append(dst, filled, len(r.judged), func(i int) []Known { return r.judged[i].known })
 	}
+	if r.does != nil {
+		dst, filled = r.appendFunctions(dst, filled)
+	}
 	if !filled {
 		dst = append(dst, '.')
 	}
@@ -167,7 +178,7 @@ func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
 		}
 		line := Line{
 			Variant:    Variant{Contig: r.site.Contig, Pos: row.Pos, Ref: r.site.Ref, Alt: j.alt},
-			Annotation: j.annotation(),
+			Annotation: r.a.describe(j),
 		}
 		if id := string(row.ID); id != "." {
 			line.Variant.ID = id

@@ -128,7 +128,7 @@ func (a *Annotator) AnnotateSite(dst []Allele, s *Site) ([]Allele, error) {
 		j := &judged[i]
 		allele := Allele{Alt: j.alt, Unsupported: j.unsupported, variant: j.v}
 		if j.effects != nil {
-			allele.Annotation = j.annotation()
+			allele.Annotation = a.describe(j)
 		}
 		dst = append(dst, allele)
 	}
@@ -153,10 +153,11 @@ func (j *judged) described() *variant {
 	return j.v
 }
 
-// annotation is all there is to tell.
-func (j *judged) annotation() Annotation {
+// describe is all there is to tell of j.
+func (a *Annotator) describe(j *judged) Annotation {
 	ann := j.described().annotation(j.effects, j.name)
 	ann.Known = j.known
+	a.describeFunctions(ann.Consequences, j.effects)
 	return ann
 }
 

@@ -27,6 +27,7 @@ type annotateConfig struct {
 	genes          processor.Genes
 	fields, csq    []string
 	sources        []string
+	functions      []string
 	format, output string
 	onError        string
 	threads        int
@@ -58,6 +59,7 @@ it is, and so does the order. Counts come last, on standard error.`,
 	names, defaults := annotate.CSQSubfields()
 	flags.StringSliceVar(&cfg.csq, "csq-fields", names[:defaults], "sub-fields of CSQ; there are also "+strings.Join(names[defaults:], ","))
 	flags.StringArrayVar(&cfg.sources, "source", nil, "source of known variants, made by pore sources build; may be given several times")
+	flags.StringArrayVar(&cfg.functions, "functions", nil, "functions of genes and proteins: GAF, GPAD, InterProScan, GMT, OBO; may be given several times")
 	flags.StringVar(&cfg.format, "format", "vcf", "vcf, json (a line for each alternate allele) or protobuf (a message each, its length before it)")
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file; one that ends in .gz is compressed with BGZF")
 	flags.StringVar(&cfg.onError, "on-error", "fail", "fail, or skip: pass a line with an error through without annotation, and count it")
@@ -147,6 +149,9 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		}
 		defer func() { err = closeOutput(f, err) }()
 		out = f
+	}
+	if annotator, err = withFunctions(annotator, cfg.functions); err != nil {
+		return err
 	}
 	annotator, closeSources, err := withSources(annotator, g, cfg.sources)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/function"
 	"github.com/porestream/porestream/annotate/haplotype"
 	"github.com/porestream/porestream/annotate/source"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
@@ -65,6 +66,7 @@ type Options struct {
 	Caller    variant.Config
 	Panels    []string // watch-lists, YAML; none: nothing is watched
 	Sources   []string // compiled sources of known variants
+	Functions []string // files of functions of genes and proteins
 
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
@@ -104,6 +106,13 @@ func Load(opts Options) (*Engines, error) {
 		if e.Annotator, err = opts.Genes.Annotator(g, opts.Logger); err != nil {
 			return nil, err
 		}
+	}
+	if len(opts.Functions) > 0 && e.Annotator != nil {
+		functions, err := function.LoadSet(opts.Functions...)
+		if err != nil {
+			return nil, err
+		}
+		e.Annotator = e.Annotator.WithFunctions(functions)
 	}
 	if len(opts.Sources) > 0 && e.Annotator != nil {
 		if err := e.loadSources(opts.Sources); err != nil {

@@ -10,7 +10,7 @@ import (
 type Flags struct {
 	Reference, Model, Device, Library, Preset string
 	Genes                                     Genes
-	Panels, Sources                           []string
+	Panels, Sources, Functions                []string
 }
 
 // Register adds the flags.
@@ -19,6 +19,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Genes.Register(flags)
 	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/watchlists.md); may be given several times")
 	flags.StringArrayVar(&f.Sources, "source", nil, "source of known variants, made by pore sources build; may be given several times, and replaced while this runs")
+	flags.StringArrayVar(&f.Functions, "functions", nil, "functions of genes and proteins: GAF, GPAD, InterProScan, GMT, OBO; may be given several times")
 	f.RegisterBasecall(flags)
 }
 
@@ -38,6 +39,6 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	return Options{
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
-		Panels: f.Panels, Sources: f.Sources,
+		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
 	}, nil
 }
