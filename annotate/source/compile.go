@@ -26,7 +26,7 @@ type Config struct {
 	Genome        *genome.Genome
 	Name, Version string
 	Date          string // YYYY-MM-DD; empty: the VCF header's, if it has one
-	// Kind is vcf, bed or tsv; empty: by the input's beginning and name.
+	// Kind is vcf, bed or tsv; empty: by the input's beginning and name, and tsv if there are Columns.
 	Kind string
 	// Fields choose and name what is kept: of a VCF the keys of INFO, and FILTER; of a BED or TSV
 	// NAME[=COLUMN][:TYPE], where COLUMN is a name in the header line or a number from 1. Empty: everything that a VCF
@@ -202,6 +202,9 @@ func (c *compiler) read(in *input) error {
 	kind := c.cfg.Kind
 	if kind == "" {
 		kind = kindOf(in)
+	}
+	if kind == "" && len(c.cfg.Columns) > 0 {
+		kind = "tsv"
 	}
 	c.meta.Kind = kind
 	switch kind {

@@ -161,7 +161,7 @@ func TestTSV(t *testing.T) {
 	g := readGenome(t, reference)
 	// As AlphaMissense: comments, then a header with #.
 	s := openText(t, Config{
-		Genome: g, Name: "am", Version: "1", Kind: "tsv", Fields: []string{"am_pathogenicity:Float", "class=am_class"},
+		Genome: g, Name: "am", Version: "1", Fields: []string{"am_pathogenicity:Float", "class=am_class"},
 		Columns: map[string]string{"chrom": "CHROM", "pos": "POS", "ref": "REF", "alt": "ALT"},
 	}, "# Copyright\n#CHROM\tPOS\tREF\tALT\tgenome\tam_pathogenicity\tam_class\nchr1\t3\tG\tA\thg38\t0.2937\tlikely_benign\nchr1\t3\tG\tC\thg38\t.\tlikely_benign\n")
 	require.Equal(t, []string{`exact  {"am_pathogenicity":0.2937,"class":"likely_benign"}`}, find(t, s, g.Contigs[0], 3, "G", "A"))
