@@ -45,6 +45,8 @@ const (
 	csqENSP
 	csqNMD
 	csqAlleleNum
+	csqDomains
+	csqGO
 	csqFieldCount
 )
 
@@ -53,7 +55,7 @@ var csqNames = [csqFieldCount]string{
 	"Allele", "Consequence", "IMPACT", "SYMBOL", "Gene", "Feature_type", "Feature", "BIOTYPE", "EXON", "INTRON", "HGVSc", "HGVSp",
 	"cDNA_position", "CDS_position", "Protein_position", "Amino_acids", "Codons", "Existing_variation", "DISTANCE", "STRAND", "FLAGS",
 	"PICK", "CANONICAL", "MANE_SELECT", "HGVS_OFFSET", "HGVSg",
-	"MANE_PLUS_CLINICAL", "TSL", "APPRIS", "CCDS", "ENSP", "NMD", "ALLELE_NUM",
+	"MANE_PLUS_CLINICAL", "TSL", "APPRIS", "CCDS", "ENSP", "NMD", "ALLELE_NUM", "DOMAINS", "GO",
 }
 
 // CSQSubfields are the names of the sub-fields that INFO/CSQ can have; the first defaults of them it has unless others
@@ -225,14 +227,16 @@ func escapeFrom(b []byte, from int) []byte {
 
 // csqWriter writes INFO/CSQ. It is for one goroutine.
 type csqWriter struct {
-	layout *csqLayout
-	texts  []*csqText // by the transcript's rank; nil until it is needed
-	allele []byte     // of the alternate allele, with a "|"
-	hgvsg  []byte     // of the alternate allele, with a "|"
+	layout    *csqLayout
+	functions func(*effect) []Function
+	texts     []*csqText // by the transcript's rank; nil until it is needed
+	allele    []byte     // of the alternate allele, with a "|"
+	hgvsg     []byte     // of the alternate allele, with a "|"
 }
 
-func (m *Model) csqWriter(l *csqLayout) *csqWriter {
-	return &csqWriter{layout: l, texts: make([]*csqText, len(m.ranked))}
+func (a *Annotator) csqWriter(l *csqLayout) *csqWriter {
+	m := a.model
+	return &csqWriter{layout: l, functions: a.functionsOf, texts: make([]*csqText, len(m.ranked))}
 }
 
 // append appends the entries of one alternate allele, the number of which counts from 1, with commas between them.
@@ -324,6 +328,10 @@ func (w *csqWriter) field(b []byte, f csqField, j *judged, e *effect, number int
 		return append(b, w.hgvsg[:len(w.hgvsg)-1]...)
 	case csqExisting:
 		return appendExisting(b, j.known)
+	case csqDomains:
+		return appendFunctionsCSQ(b, w.functions(e), Domain)
+	case csqGO:
+		return appendFunctionsCSQ(b, w.functions(e), GeneTerm)
 	case csqAlleleNum:
 		return strconv.AppendInt(b, int64(number), 10)
 	case csqDistance:

@@ -187,3 +187,27 @@ func escapeFunction(s string) string {
 }
 
 var functionEscapes = strings.NewReplacer("%", "%25", ";", "%3B", "=", "%3D", ",", "%2C", "|", "%7C", " ", "_", "\t", "_", "\r", "_", "\n", "_")
+
+// appendFunctionsCSQ appends the functions of a kind as VEP writes them, "&" between them: domains as database and
+// accession (DOMAINS), terms as identifier and name (GO).
+func appendFunctionsCSQ(b []byte, list []Function, kind FunctionKind) []byte {
+	from := len(b)
+	for i := range list {
+		f := &list[i]
+		if f.Kind != kind {
+			continue
+		}
+		text := f.ID
+		switch {
+		case kind == Domain:
+			text = f.DB + ":" + f.ID
+		case f.Name != "":
+			text += ":" + f.Name
+		}
+		if len(b) > from {
+			b = append(b, '&')
+		}
+		b = append(b, escapeCSQ(text)...)
+	}
+	return b
+}

@@ -53,4 +53,11 @@ func TestFunctionsInVCF(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, strings.Split(strings.TrimSpace(string(out)), "\t")[7])
 	}
+	rows, err = a.Rows(Options{Fields: []Field{CSQ}, CSQ: []string{"Feature", "DOMAINS", "GO"}})
+	require.NoError(t, err)
+	var row vcf.Row
+	require.NoError(t, h.ParseRow([]byte("J02459.1\t37742\t.\tC\tT\t.\t.\t."), &row))
+	out, err := rows.Append(nil, &row)
+	require.NoError(t, err)
+	require.Contains(t, string(out), "CSQ="+ann.Consequences[0].Feature.ID+"|Pfam:PF1|GO:1:a&b&_c,")
 }

@@ -75,7 +75,7 @@ func (a *Annotator) Rows(opts Options) (*Rows, error) {
 	if r.layout, err = newCSQLayout(opts.CSQ); err != nil {
 		return nil, err
 	}
-	r.csq = a.model.csqWriter(r.layout)
+	r.csq = a.csqWriter(r.layout)
 	if a.sources != nil {
 		r.known = NewKnownInfo(a.sources.Describe())
 		r.names = append(r.names, r.known.keys...)
