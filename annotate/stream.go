@@ -103,7 +103,7 @@ func (r *Rows) Declare(h *vcf.Header) {
 // Append appends a data line with what its alternate alleles do in INFO, and with its end. Everything else stays as
 // it is.
 func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
-	if len(r.fields) == 0 { // transformers have said what there is to say
+	if len(r.names) == 0 { // transformers have said what there is to say
 		r.Stats.Records++
 		return append(append(dst, row.Text...), '\n'), nil
 	}
