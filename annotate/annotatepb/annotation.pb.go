@@ -452,6 +452,7 @@ type Consequence struct {
 	Nmd           *NMD                   `protobuf:"bytes,18,opt,name=nmd,proto3" json:"nmd,omitempty"`
 	Pick          bool                   `protobuf:"varint,19,opt,name=pick,proto3" json:"pick,omitempty"`
 	Flags         []string               `protobuf:"bytes,20,rep,name=flags,proto3" json:"flags,omitempty"`
+	Functions     []*Function            `protobuf:"bytes,21,rep,name=functions,proto3" json:"functions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -626,6 +627,138 @@ func (x *Consequence) GetFlags() []string {
 	return nil
 }
 
+func (x *Consequence) GetFunctions() []*Function {
+	if x != nil {
+		return x.Functions
+	}
+	return nil
+}
+
+// Function is something that a gene or its product does or is part of.
+type Function struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // term domain set
+	Db            string                 `protobuf:"bytes,2,opt,name=db,proto3" json:"db,omitempty"`     // GO, Pfam, InterPro, Reactome, or the name of a file of gene sets
+	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Relation      string                 `protobuf:"bytes,5,opt,name=relation,proto3" json:"relation,omitempty"` // the product's to the term, such as enables
+	Evidence      []string               `protobuf:"bytes,6,rep,name=evidence,proto3" json:"evidence,omitempty"` // codes such as IDA
+	Start         int32                  `protobuf:"varint,7,opt,name=start,proto3" json:"start,omitempty"`      // residues of a domain, from 1
+	End           int32                  `protobuf:"varint,8,opt,name=end,proto3" json:"end,omitempty"`
+	Source        string                 `protobuf:"bytes,9,opt,name=source,proto3" json:"source,omitempty"` // name of the file
+	Version       string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
+	Date          string                 `protobuf:"bytes,11,opt,name=date,proto3" json:"date,omitempty"` // YYYY-MM-DD
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Function) Reset() {
+	*x = Function{}
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Function) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Function) ProtoMessage() {}
+
+func (x *Function) ProtoReflect() protoreflect.Message {
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Function.ProtoReflect.Descriptor instead.
+func (*Function) Descriptor() ([]byte, []int) {
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Function) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Function) GetDb() string {
+	if x != nil {
+		return x.Db
+	}
+	return ""
+}
+
+func (x *Function) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Function) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Function) GetRelation() string {
+	if x != nil {
+		return x.Relation
+	}
+	return ""
+}
+
+func (x *Function) GetEvidence() []string {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+func (x *Function) GetStart() int32 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Function) GetEnd() int32 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *Function) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Function) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Function) GetDate() string {
+	if x != nil {
+		return x.Date
+	}
+	return ""
+}
+
 type Gene struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Symbol        string                 `protobuf:"bytes,1,opt,name=symbol,proto3" json:"symbol,omitempty"`
@@ -636,7 +769,7 @@ type Gene struct {
 
 func (x *Gene) Reset() {
 	*x = Gene{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +781,7 @@ func (x *Gene) String() string {
 func (*Gene) ProtoMessage() {}
 
 func (x *Gene) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +794,7 @@ func (x *Gene) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gene.ProtoReflect.Descriptor instead.
 func (*Gene) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{6}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Gene) GetSymbol() string {
@@ -689,7 +822,7 @@ type Feature struct {
 
 func (x *Feature) Reset() {
 	*x = Feature{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +834,7 @@ func (x *Feature) String() string {
 func (*Feature) ProtoMessage() {}
 
 func (x *Feature) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +847,7 @@ func (x *Feature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Feature.ProtoReflect.Descriptor instead.
 func (*Feature) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{7}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Feature) GetType() string {
@@ -749,7 +882,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +894,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +907,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{8}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Term) GetSo() string {
@@ -802,7 +935,7 @@ type NMD struct {
 
 func (x *NMD) Reset() {
 	*x = NMD{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +947,7 @@ func (x *NMD) String() string {
 func (*NMD) ProtoMessage() {}
 
 func (x *NMD) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +960,7 @@ func (x *NMD) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NMD.ProtoReflect.Descriptor instead.
 func (*NMD) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{9}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NMD) GetPredicted() bool {
@@ -885,7 +1018,7 @@ const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\x04gene\x18\x04 \x01(\tR\x04gene\x12\x1e\n" +
 	"\n" +
 	"transcript\x18\x05 \x01(\tR\n" +
-	"transcript\"\xe5\x04\n" +
+	"transcript\"\xa7\x05\n" +
 	"\vConsequence\x12\x16\n" +
 	"\x06allele\x18\x01 \x01(\tR\x06allele\x122\n" +
 	"\x04gene\x18\x02 \x01(\v2\x1e.porestream.annotation.v1.GeneR\x04gene\x12;\n" +
@@ -909,7 +1042,21 @@ const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\x06strand\x18\x11 \x01(\x05R\x06strand\x12/\n" +
 	"\x03nmd\x18\x12 \x01(\v2\x1d.porestream.annotation.v1.NMDR\x03nmd\x12\x12\n" +
 	"\x04pick\x18\x13 \x01(\bR\x04pick\x12\x14\n" +
-	"\x05flags\x18\x14 \x03(\tR\x05flags\".\n" +
+	"\x05flags\x18\x14 \x03(\tR\x05flags\x12@\n" +
+	"\tfunctions\x18\x15 \x03(\v2\".porestream.annotation.v1.FunctionR\tfunctions\"\xf8\x01\n" +
+	"\bFunction\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02db\x18\x02 \x01(\tR\x02db\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x1a\n" +
+	"\brelation\x18\x05 \x01(\tR\brelation\x12\x1a\n" +
+	"\bevidence\x18\x06 \x03(\tR\bevidence\x12\x14\n" +
+	"\x05start\x18\a \x01(\x05R\x05start\x12\x10\n" +
+	"\x03end\x18\b \x01(\x05R\x03end\x12\x16\n" +
+	"\x06source\x18\t \x01(\tR\x06source\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\tR\aversion\x12\x12\n" +
+	"\x04date\x18\v \x01(\tR\x04date\".\n" +
 	"\x04Gene\x12\x16\n" +
 	"\x06symbol\x18\x01 \x01(\tR\x06symbol\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"G\n" +
@@ -938,7 +1085,7 @@ func file_annotate_annotatepb_annotation_proto_rawDescGZIP() []byte {
 	return file_annotate_annotatepb_annotation_proto_rawDescData
 }
 
-var file_annotate_annotatepb_annotation_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_annotate_annotatepb_annotation_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_annotate_annotatepb_annotation_proto_goTypes = []any{
 	(*AnnotatedAllele)(nil), // 0: porestream.annotation.v1.AnnotatedAllele
 	(*Known)(nil),           // 1: porestream.annotation.v1.Known
@@ -946,26 +1093,28 @@ var file_annotate_annotatepb_annotation_proto_goTypes = []any{
 	(*Variant)(nil),         // 3: porestream.annotation.v1.Variant
 	(*MostSevere)(nil),      // 4: porestream.annotation.v1.MostSevere
 	(*Consequence)(nil),     // 5: porestream.annotation.v1.Consequence
-	(*Gene)(nil),            // 6: porestream.annotation.v1.Gene
-	(*Feature)(nil),         // 7: porestream.annotation.v1.Feature
-	(*Term)(nil),            // 8: porestream.annotation.v1.Term
-	(*NMD)(nil),             // 9: porestream.annotation.v1.NMD
+	(*Function)(nil),        // 6: porestream.annotation.v1.Function
+	(*Gene)(nil),            // 7: porestream.annotation.v1.Gene
+	(*Feature)(nil),         // 8: porestream.annotation.v1.Feature
+	(*Term)(nil),            // 9: porestream.annotation.v1.Term
+	(*NMD)(nil),             // 10: porestream.annotation.v1.NMD
 }
 var file_annotate_annotatepb_annotation_proto_depIdxs = []int32{
-	3, // 0: porestream.annotation.v1.AnnotatedAllele.variant:type_name -> porestream.annotation.v1.Variant
-	4, // 1: porestream.annotation.v1.AnnotatedAllele.most_severe:type_name -> porestream.annotation.v1.MostSevere
-	5, // 2: porestream.annotation.v1.AnnotatedAllele.consequences:type_name -> porestream.annotation.v1.Consequence
-	1, // 3: porestream.annotation.v1.AnnotatedAllele.known:type_name -> porestream.annotation.v1.Known
-	2, // 4: porestream.annotation.v1.Known.fields:type_name -> porestream.annotation.v1.KnownField
-	6, // 5: porestream.annotation.v1.Consequence.gene:type_name -> porestream.annotation.v1.Gene
-	7, // 6: porestream.annotation.v1.Consequence.feature:type_name -> porestream.annotation.v1.Feature
-	8, // 7: porestream.annotation.v1.Consequence.terms:type_name -> porestream.annotation.v1.Term
-	9, // 8: porestream.annotation.v1.Consequence.nmd:type_name -> porestream.annotation.v1.NMD
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	3,  // 0: porestream.annotation.v1.AnnotatedAllele.variant:type_name -> porestream.annotation.v1.Variant
+	4,  // 1: porestream.annotation.v1.AnnotatedAllele.most_severe:type_name -> porestream.annotation.v1.MostSevere
+	5,  // 2: porestream.annotation.v1.AnnotatedAllele.consequences:type_name -> porestream.annotation.v1.Consequence
+	1,  // 3: porestream.annotation.v1.AnnotatedAllele.known:type_name -> porestream.annotation.v1.Known
+	2,  // 4: porestream.annotation.v1.Known.fields:type_name -> porestream.annotation.v1.KnownField
+	7,  // 5: porestream.annotation.v1.Consequence.gene:type_name -> porestream.annotation.v1.Gene
+	8,  // 6: porestream.annotation.v1.Consequence.feature:type_name -> porestream.annotation.v1.Feature
+	9,  // 7: porestream.annotation.v1.Consequence.terms:type_name -> porestream.annotation.v1.Term
+	10, // 8: porestream.annotation.v1.Consequence.nmd:type_name -> porestream.annotation.v1.NMD
+	6,  // 9: porestream.annotation.v1.Consequence.functions:type_name -> porestream.annotation.v1.Function
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_annotate_annotatepb_annotation_proto_init() }
@@ -973,14 +1122,14 @@ func file_annotate_annotatepb_annotation_proto_init() {
 	if File_annotate_annotatepb_annotation_proto != nil {
 		return
 	}
-	file_annotate_annotatepb_annotation_proto_msgTypes[9].OneofWrappers = []any{}
+	file_annotate_annotatepb_annotation_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_annotate_annotatepb_annotation_proto_rawDesc), len(file_annotate_annotatepb_annotation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

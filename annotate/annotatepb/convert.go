@@ -49,5 +49,12 @@ func fromConsequence(c *annotate.Consequence) *Consequence {
 	if n := c.NMD; n != nil {
 		m.Nmd = &NMD{Predicted: &n.Predicted, Rule: n.Rule}
 	}
+	for i := range c.Functions {
+		f := &c.Functions[i]
+		m.Functions = append(m.Functions, &Function{
+			Kind: string(f.Kind), Db: f.DB, Id: f.ID, Name: f.Name, Relation: f.Relation, Evidence: f.Evidence,
+			Start: int32(f.Start), End: int32(f.End), Source: f.Source, Version: f.Version, Date: f.Date,
+		})
+	}
 	return m
 }
