@@ -45,7 +45,7 @@ func TestNMD(t *testing.T) {
 	row("s", "mRNA", 101, 900, "ID=transcript:TS;Parent=gene:GS")
 	row("s", "exon", 101, 900, "Parent=transcript:TS")
 	row("s", "CDS", 201, 843, "ID=CDS:PS;Parent=transcript:TS")
-	m, err := ReadGFF3(strings.NewReader(b.String()), g)
+	m, err := ReadModel(strings.NewReader(b.String()), g)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func readNormalizer(tb testing.TB, fasta, gff string) *Normalizer {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	m, err := ReadGFF3(f, g)
+	m, err := ReadModel(f, g)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestLambdaHGVS(t *testing.T) {
 // TestVersionedTranscript: a version that the gene model tells apart from the name must be the one asked for.
 func TestVersionedTranscript(t *testing.T) {
 	g := readGenome(t, ">c\n"+gene14.seq+"\n")
-	m, err := ReadGFF3(strings.NewReader(`c	x	gene	11	40	.	+	.	ID=gene:G;Name=TOY;biotype=protein_coding
+	m, err := ReadModel(strings.NewReader(`c	x	gene	11	40	.	+	.	ID=gene:G;Name=TOY;biotype=protein_coding
 c	x	mRNA	11	40	.	+	.	ID=transcript:ENST1;Parent=gene:G;biotype=protein_coding;version=3
 c	x	exon	11	40	.	+	.	Parent=transcript:ENST1
 c	x	CDS	17	40	.	+	0	ID=CDS:ENSP1;Parent=transcript:ENST1;protein_id=ENSP1

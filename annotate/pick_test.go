@@ -31,7 +31,7 @@ c	x	gene	201	450	.	+	.	ID=gene:B;Name=GB;biotype=lncRNA
 c	x	lnc_RNA	201	450	.	+	.	ID=transcript:B1;Parent=gene:B;biotype=lncRNA
 c	x	exon	201	450	.	+	.	Parent=transcript:B1
 `
-	m, err := ReadGFF3(strings.NewReader(gff), g)
+	m, err := ReadModel(strings.NewReader(gff), g)
 	if err != nil {
 		t.Fatal(err)
 	}

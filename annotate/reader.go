@@ -461,9 +461,3 @@ func nameList(names []string) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
-
-// LoadGFF3 is LoadModel.
-func LoadGFF3(path string, g *genome.Genome) (*Model, error) { return LoadModel(path, g) }
-
-// ReadGFF3 is ReadModel.
-func ReadGFF3(r io.Reader, g *genome.Genome) (*Model, error) { return ReadModel(r, g) }

@@ -26,7 +26,7 @@ func regulatoryModel(t *testing.T) *Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := ReadGFF3(strings.NewReader(regulatoryGFF3), g)
+	m, err := ReadModel(strings.NewReader(regulatoryGFF3), g)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func structuralModel(t testing.TB) *Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := ReadGFF3(strings.NewReader(structuralGFF3()), g)
+	m, err := ReadModel(strings.NewReader(structuralGFF3()), g)
 	if err != nil {
 		t.Fatal(err)
 	}

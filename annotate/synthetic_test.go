@@ -255,7 +255,7 @@ func (s geneSet) annotator(t testing.TB) *Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := ReadGFF3(strings.NewReader(s.gff), g)
+	m, err := ReadModel(strings.NewReader(s.gff), g)
 	if err != nil {
 		t.Fatal(err)
 	}

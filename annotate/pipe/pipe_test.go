@@ -35,7 +35,7 @@ func annotator(t testing.TB) *annotate.Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := annotate.LoadGFF3(lambda+"genes.gff3", g)
+	m, err := annotate.LoadModel(lambda+"genes.gff3", g)
 	if err != nil {
 		t.Fatal(err)
 	}

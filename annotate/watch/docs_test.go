@@ -80,7 +80,7 @@ func TestExamplesOfTheDocs(t *testing.T) {
 		require.NoError(t, s.Validate(document(t, panel)))
 		g, err := genome.Load(filepath.Join("..", "..", "testdata", files[0]))
 		require.NoError(t, err)
-		m, err := annotate.LoadGFF3(filepath.Join("..", "..", "testdata", files[1]), g)
+		m, err := annotate.LoadModel(filepath.Join("..", "..", "testdata", files[1]), g)
 		require.NoError(t, err)
 		p, err := watch.Load(folder(t, panel))
 		require.NoError(t, err)

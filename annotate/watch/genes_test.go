@@ -33,7 +33,7 @@ func spliced(t testing.TB) (*genome.Genome, *annotate.Annotator) {
 	copy(ring[270:], "ATG")
 	g, err := genome.Read(strings.NewReader(fmt.Sprintf(">chr\n%s\n>ring\n%s\n", chr, ring)))
 	require.NoError(t, err)
-	m, err := annotate.ReadGFF3(strings.NewReader(strings.ReplaceAll(`##gff-version 3
+	m, err := annotate.ReadModel(strings.NewReader(strings.ReplaceAll(`##gff-version 3
 ring . region 1 300 . + . ID=ring;Is_circular=true
 chr . gene 101 350 . + . ID=gene:F;Name=FWD
 chr . mRNA 101 350 . + . ID=transcript:F1;Parent=gene:F;tag=MANE_Select
@@ -81,7 +81,7 @@ func TestCodonsAreWhereTheAnnotationHasThem(t *testing.T) {
 	dir := filepath.Join("..", "..", "testdata", "sarscov2")
 	virus, err := genome.Load(filepath.Join(dir, "reference.fa.gz"))
 	require.NoError(t, err)
-	m, err := annotate.LoadGFF3(filepath.Join(dir, "genes.gff3"), virus)
+	m, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), virus)
 	require.NoError(t, err)
 	t.Run("slippage", func(t *testing.T) {
 		compareCodons(t, virus, annotate.New(virus, m), "YP_009724389.1", "NC_045512.2", 13400, 13540)

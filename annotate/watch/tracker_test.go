@@ -27,7 +27,7 @@ func lambda(t testing.TB) (*genome.Genome, *annotate.Annotator) {
 	dir := filepath.Join("..", "..", "testdata", "lambda")
 	g, err := genome.Load(filepath.Join(dir, "reference.fa"))
 	require.NoError(t, err)
-	m, err := annotate.LoadGFF3(filepath.Join(dir, "genes.gff3"), g)
+	m, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), g)
 	require.NoError(t, err)
 	return g, annotate.New(g, m)
 }
@@ -491,7 +491,7 @@ func TestSpikePanel(t *testing.T) {
 	dir := filepath.Join("..", "..", "testdata", "sarscov2")
 	g, err := genome.Load(filepath.Join(dir, "reference.fa.gz"))
 	require.NoError(t, err)
-	m, err := annotate.LoadGFF3(filepath.Join(dir, "genes.gff3"), g)
+	m, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), g)
 	require.NoError(t, err)
 	p, err := watch.Load(filepath.Join("testdata", "sarscov2", "spike.yaml"))
 	require.NoError(t, err)

@@ -122,7 +122,7 @@ func Load(opts Options) (*Engines, error) {
 	if slices.Contains(opts.Stages, annotatestage.Name) {
 		genes, err := haplotype.NewGenes(g, e.Annotator.Model(), opts.Genes.Reader.Codes.AllStarts)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, e.Close())
 		}
 		e.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
 	}

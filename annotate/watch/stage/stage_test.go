@@ -52,7 +52,7 @@ func load(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := annotate.LoadGFF3(filepath.Join(dir, "genes.gff3"), g)
+	model, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), g)
 	if err != nil {
 		t.Fatal(err)
 	}
