@@ -212,7 +212,7 @@ func (a *Annotator) appendANN(b []byte, j *judged) []byte {
 	}
 	entries := make([]annEntry, len(effects))
 	for i, e := range effects {
-		c := e.consequence(v, j.name)
+		c := e.consequence(j.name)
 		x := annEntry{Consequence: &c, e: e, shift: annShift(e, &c), impact: Modifier}
 		x.terms = annTermsOf(e, x.shift)
 		for _, t := range x.terms {

@@ -242,7 +242,7 @@ func (v *variant) annotation(effects []*effect, allele string) Annotation {
 	}
 	ann.Consequences = make([]Consequence, len(effects))
 	for i, e := range effects {
-		ann.Consequences[i] = e.consequence(v, allele)
+		ann.Consequences[i] = e.consequence(allele)
 	}
 	first, worst := &ann.Consequences[0], &terms[effects[0].terms.worst()]
 	ann.MostSevere = MostSevere{Term: worst.Name, SO: worst.SO, Impact: worst.impact}
@@ -388,7 +388,7 @@ func yesFirst(x, y bool) int {
 }
 
 // consequence renders e.
-func (e *effect) consequence(v *variant, allele string) Consequence {
+func (e *effect) consequence(allele string) Consequence {
 	c := Consequence{
 		Allele: allele,
 		Terms:  e.terms.list(),
@@ -410,7 +410,7 @@ func (e *effect) consequence(v *variant, allele string) Consequence {
 	if e.whole {
 		return c
 	}
-	v = e.seen
+	v := e.seen
 	if v.kind == svNone {
 		c.HGVSc, c.HGVSOffset = v.hgvsC(t)
 		if t.cds != nil {

@@ -77,8 +77,6 @@ type change struct {
 	alt        string
 }
 
-func (c change) apply(seq string) string { return seq[:c.start] + c.alt + seq[c.end:] }
-
 // placements are all places on the forward strand where the change makes the same sequence, the leftmost first.
 func placements(seq string, c change) []change {
 	ref := seq[c.start:c.end]
@@ -190,7 +188,7 @@ func (m *message) terms(all []change) []string {
 	for _, x := range m.exons {
 		inExon = inExon || touches(x.Start, x.End) || insertion && (c.start == x.Start || c.start == x.End)
 	}
-	essential, narrow := false, false
+	essential := false
 	for i := 1; i < len(m.exons); i++ {
 		s, e := m.exons[i-1].End, m.exons[i].Start
 		if e-s <= 13 {
@@ -224,7 +222,7 @@ func (m *message) terms(all []change) []string {
 	if set["splice_donor_5th_base_variant"] {
 		delete(set, "splice_donor_region_variant")
 	}
-	narrow = set["splice_donor_5th_base_variant"] || set["splice_donor_region_variant"]
+	narrow := set["splice_donor_5th_base_variant"] || set["splice_donor_region_variant"]
 	if essential || narrow {
 		delete(set, "splice_region_variant")
 	}

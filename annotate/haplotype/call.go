@@ -100,54 +100,54 @@ func (s *site) push(c call) (int, bool) {
 	return len(s.calls) - 1, true
 }
 
-// absorb makes c part of old if they are one value.
-func (old *call) absorb(c *call) bool {
+// absorb makes later part of c if they are one value.
+func (c *call) absorb(later *call) bool {
 	switch {
-	case c.terms&printedElsewhere != 0:
-		if c.terms&startStop != 0 && old.terms&startStop != 0 {
-			*old = *c // the start or stop is told where the compound is
+	case later.terms&printedElsewhere != 0:
+		if later.terms&startStop != 0 && c.terms&startStop != 0 {
+			*c = *later // the start or stop is told where the compound is
 			return true
 		}
-		return old.terms&printedElsewhere != 0 && c.elsewhere == old.elsewhere
-	case c.terms&compound != 0:
-		return old.absorbCompound(c)
+		return c.terms&printedElsewhere != 0 && later.elsewhere == c.elsewhere
+	case later.terms&compound != 0:
+		return c.absorbCompound(later)
 	}
-	if !c.sharesLine(old) || c.transcript.biotype != old.transcript.biotype {
+	if !later.sharesLine(c) || later.transcript.biotype != c.transcript.biotype {
 		return false
 	}
-	if old.terms&compound == 0 {
-		old.terms |= c.terms
+	if c.terms&compound == 0 {
+		c.terms |= later.terms
 		return true
 	}
-	return old.terms|c.terms == old.terms
+	return c.terms|later.terms == c.terms
 }
 
 // absorbCompound is absorb for changes of the protein.
-func (old *call) absorbCompound(c *call) bool {
-	if !c.sharesLine(old) || c.transcript.biotype != old.transcript.biotype || c.transcript.geneID != old.transcript.geneID ||
-		c.allele != old.allele || (c.terms^old.terms)&UpstreamStop != 0 {
+func (c *call) absorbCompound(later *call) bool {
+	if !later.sharesLine(c) || later.transcript.biotype != c.transcript.biotype || later.transcript.geneID != c.transcript.geneID ||
+		later.allele != c.allele || (later.terms^c.terms)&UpstreamStop != 0 {
 		return false
 	}
-	if c.change.known != old.change.known {
+	if later.change.known != c.change.known {
 		// The place of a variant can already have told of a start or stop that its translation tells of again.
-		if c.terms&startStop == 0 || old.terms&startStop == 0 {
+		if later.terms&startStop == 0 || c.terms&startStop == 0 {
 			return false
 		}
-		old.terms |= c.terms
-		if old.terms&StopRetained != 0 {
-			old.terms &^= StopLost | Synonymous
+		c.terms |= later.terms
+		if c.terms&StopRetained != 0 {
+			c.terms &^= StopLost | Synonymous
 		}
-		if old.terms&StartRetained != 0 {
-			old.terms &^= StartLost | Synonymous
+		if c.terms&StartRetained != 0 {
+			c.terms &^= StartLost | Synonymous
 		}
-		if !old.change.known {
-			old.change, old.members = c.change, c.members
+		if !c.change.known {
+			c.change, c.members = later.change, later.members
 		}
 		return true
 	}
-	if c.change.text != old.change.text {
+	if later.change.text != c.change.text {
 		return false
 	}
-	old.terms |= c.terms
+	c.terms |= later.terms
 	return true
 }

@@ -102,7 +102,6 @@ func Compile(ctx context.Context, cfg Config, input, path string) (*Meta, error)
 
 // input is what the parsers read: text, and its beginning.
 type input struct {
-	ctx  context.Context
 	br   *bufio.Reader
 	name string
 }
@@ -132,7 +131,7 @@ func compile(ctx context.Context, cfg Config, in io.Reader, name string, out *os
 		},
 	}
 	defer c.sort.close()
-	if err := c.read(&input{ctx: ctx, br: text, name: name}); err != nil {
+	if err := c.read(&input{br: text, name: name}); err != nil {
 		return nil, err
 	}
 	if _, err := io.Copy(io.Discard, raw); err != nil { // what follows the compressed text belongs to the digest

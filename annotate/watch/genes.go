@@ -122,10 +122,10 @@ func sortedKeys[V any](m map[string]V) []string {
 // stretches are the positions of a transcript that a span means.
 func (c *catalogue) stretches(v *annotate.View, kind string) []span {
 	var spans []span
-	switch {
-	case kind == spanGene:
+	switch kind {
+	case spanGene:
 		spans = append(spans, span{v.Contig.Name, v.Start, v.End})
-	case kind == spanCoding:
+	case spanCoding:
 		for _, s := range v.CDS {
 			spans = append(spans, span{v.Contig.Name, s.Start, s.End})
 		}
