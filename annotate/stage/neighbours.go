@@ -2,7 +2,6 @@ package stage
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/porestream/porestream/annotate/event"
@@ -98,11 +97,9 @@ func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
 		n.contigs[key] = alleles
 	}
 	var changed []*standing
+	var err error
 	if n.haplotypes != nil && (joined || own.joins()) {
-		var err error
-		if changed, err = n.recompute(alleles, own); err != nil {
-			return nil, fmt.Errorf("taking %s:%d together with its neighbours: %w", key.contig, c.GetPos(), err)
-		}
+		changed, err = n.recompute(alleles, own)
 	}
 	revisions := []revision{own.next()}
 	for _, s := range changed {
@@ -110,7 +107,7 @@ func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
 			revisions = append(revisions, s.next())
 		}
 	}
-	return revisions, nil
+	return revisions, err
 }
 
 // next is the next event about the allele.

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -44,13 +46,22 @@ func (hundreds) Together(_ string, alleles []event.Allele) ([][]event.Compound, 
 	return out, nil
 }
 
+// neighbourly is a fresh handler that takes hundreds together.
+func neighbourly(t *testing.T) stream.Handler {
+	t.Helper()
+	h, err := New(Config{Topics: stream.NewTopics(""), VariantsPartitions: 3, Annotator: brokenAnnotator{}, Haplotypes: hundreds{}})("calls", 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 // together hands the calls to a fresh handler and returns its events as
 // "allele revision status [transcript with …]".
 func together(t *testing.T, calls ...*streampb.Call) []string {
 	t.Helper()
 	var got []string
-	h := newHandler(t, brokenAnnotator{}, nil).(*handler)
-	h.neighbours.haplotypes = hundreds{}
+	h := neighbourly(t)
 	for i, c := range calls {
 		for _, e := range handle(t, h, records(callRecord(t, c))) {
 			for _, o := range e.outs {
@@ -60,6 +71,29 @@ func together(t *testing.T, calls ...*streampb.Call) []string {
 		}
 	}
 	return got
+}
+
+// apart can't take anything together.
+type apart struct{ hundreds }
+
+func (apart) Together(string, []event.Allele) ([][]event.Compound, error) {
+	return nil, errors.New("contig is not in the reference")
+}
+
+// A call holds whether or not its neighbours can be told.
+func TestCallsGoOnWithoutNeighbours(t *testing.T) {
+	h, err := New(Config{Topics: stream.NewTopics(""), VariantsPartitions: 3, Annotator: brokenAnnotator{}, Haplotypes: apart{}})("calls", 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	emissions := handle(t, h, records(
+		callRecord(t, testCall(20, "A", "T", 1, streampb.CallStatus_PROVISIONAL)), callRecord(t, testCall(30, "A", "G", 1, streampb.CallStatus_FINAL)),
+	))
+	for i, want := range []string{"20T rev 1 PROVISIONAL", "30G rev 1 FINAL"} {
+		if v, _ := read(t, emissions[i].outs[0]); len(emissions[i].outs) != 1 || describe(v) != want {
+			t.Errorf("record %d gives %d events, the first %s, want %s", i, len(emissions[i].outs), describe(v), want)
+		}
+	}
 }
 
 func describe(v *event.Variant) string {
@@ -142,8 +176,7 @@ func TestNeighboursInAnyOrder(t *testing.T) {
 		recs := records(list...)
 
 		restoredAt := rng.IntN(len(recs))
-		h, restored := newHandler(t, brokenAnnotator{}, nil).(*handler), newHandler(t, brokenAnnotator{}, nil).(*handler)
-		h.neighbours.haplotypes, restored.neighbours.haplotypes = hundreds{}, hundreds{}
+		h, restored := neighbourly(t), neighbourly(t)
 		for _, rec := range recs[:restoredAt] {
 			if err := restored.Replay(t.Context(), rec); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@
 package stage
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -74,10 +73,13 @@ func New(cfg Config) stream.NewHandler {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
-		return &handler{
-			cfg: cfg, partition: partition, partitions: partitions,
-			neighbours: neighbours{haplotypes: cfg.Haplotypes},
-			log:        cfg.Logger.With("stage", Name, "partition", partition),
+		log := cfg.Logger.With("stage", Name, "partition", partition)
+		return stream.Fold{
+			Folder: &handler{
+				cfg: cfg, partition: partition, partitions: partitions,
+				neighbours: neighbours{haplotypes: cfg.Haplotypes}, log: log,
+			},
+			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
 		}, nil
 	}
 }
@@ -93,49 +95,8 @@ type handler struct {
 	log                   *slog.Logger
 }
 
-// Replay brings the state to where it was at the committed offset.
-func (h *handler) Replay(_ context.Context, rec stream.Record) error {
-	m, err := stream.DecodeCalls(rec.Value)
-	if err != nil {
-		return nil //nolint:nilerr // a dead letter already
-	}
-	switch body := m.Body.(type) {
-	case *streampb.CallRecord_RunStart:
-		_, err = h.markers.Start(body.RunStart)
-	case *streampb.CallRecord_RunEnd:
-		_, err = h.markers.End(body.RunEnd)
-	case *streampb.CallRecord_Call:
-		_, err = h.neighbours.apply(body.Call)
-		if err != nil {
-			return err
-		}
-	}
-	if err != nil {
-		h.log.Warn("contradicting marker before the committed offset", "offset", rec.Offset, "err", err)
-	}
-	return nil
-}
-
-// Handle processes one record of the calls topic.
-func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
-	outs, err := h.outputs(rec)
-	if err != nil {
-		if !stream.IsBadRecord(err) {
-			return err
-		}
-		if h.cfg.Metrics != nil {
-			h.cfg.Metrics.deadLetters.WithLabelValues(Name, stream.ErrorCode(err)).Inc()
-		}
-		h.log.Warn("record goes to the dead letters", "offset", rec.Offset, "err", err)
-		outs = []stream.Out{stream.DeadLetter(h.cfg.Topics.DeadLetters, rec, Name, err)}
-	}
-	return emit.Emit(ctx, outs, []int64{rec.Offset})
-}
-
-// Close has nothing to wait for: Handle leaves no work behind.
-func (h *handler) Close(context.Context) error { return nil }
-
-func (h *handler) outputs(rec stream.Record) ([]stream.Out, error) {
+// Fold applies a record of the calls topic.
+func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	m, err := stream.DecodeCalls(rec.Value)
 	if err != nil {
 		return nil, err
@@ -162,16 +123,19 @@ func (h *handler) outputs(rec stream.Record) ([]stream.Out, error) {
 	case *streampb.CallRecord_Coverage:
 		return h.watchCoverage(body.Coverage)
 	}
-	return h.publish(m.GetCall())
+	revisions, err := h.neighbours.apply(m.GetCall())
+	if replayed { // annotating is what takes the time
+		return nil, nil
+	}
+	if err != nil {
+		h.log.Warn("call can't be taken together with its neighbours", "allele", m.GetCall().GetVrsId(), "err", err)
+	}
+	return h.publish(m.GetCall(), revisions)
 }
 
-// publish returns what follows from a revision of a call: an event about it, and
-// one about each neighbour that it makes do something else.
-func (h *handler) publish(c *streampb.Call) ([]stream.Out, error) {
-	revisions, err := h.neighbours.apply(c)
-	if err != nil {
-		return nil, err
-	}
+// publish returns the events that follow from a revision of a call: one about
+// it, and one about each neighbour that it makes do something else.
+func (h *handler) publish(c *streampb.Call, revisions []revision) ([]stream.Out, error) {
 	var outs []stream.Out
 	for _, r := range revisions {
 		v := h.annotate(r.call)
@@ -189,7 +153,7 @@ func (h *handler) publish(c *streampb.Call) ([]stream.Out, error) {
 			return nil, err
 		}
 		if r.call == c {
-			h.count(&v)
+			h.cfg.Metrics.published(&v)
 		}
 		outs = append(append(outs, out), watch...)
 	}
@@ -216,8 +180,7 @@ func (h *handler) annotate(c *streampb.Call) event.Variant {
 	return v
 }
 
-func (h *handler) count(v *event.Variant) {
-	m := h.cfg.Metrics
+func (m *Metrics) published(v *event.Variant) {
 	if m == nil {
 		return
 	}
@@ -230,5 +193,11 @@ func (h *handler) count(v *event.Variant) {
 	// how long a read took.
 	if v.LastChunk != nil && v.Status != streampb.CallStatus_FINAL.String() {
 		m.latency.Observe(time.Since(*v.LastChunk).Seconds())
+	}
+}
+
+func (m *Metrics) deadLetter(err error) {
+	if m != nil {
+		m.deadLetters.WithLabelValues(Name, stream.ErrorCode(err)).Inc()
 	}
 }

@@ -7,7 +7,6 @@
 package stage
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -42,17 +41,18 @@ func New(cfg Config) stream.NewHandler {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
-		return &handler{
-			cfg: cfg, partition: partition, partitions: partitions,
-			trackers: make(map[string]*watch.Tracker),
-			log:      cfg.Logger.With("stage", Name, "partition", partition),
+		log := cfg.Logger.With("stage", Name, "partition", partition)
+		return stream.Fold{
+			Folder: &handler{
+				cfg: cfg, partition: partition, partitions: partitions,
+				trackers: make(map[string]*watch.Tracker), log: log,
+			},
+			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
 		}, nil
 	}
 }
 
-// handler is the stage's worker for one partition of the watch topic. What it
-// emits is a function of the records before, so replaying them restores it,
-// revision numbers included.
+// handler is the stage's worker for one partition of the watch topic.
 type handler struct {
 	cfg                   Config
 	partition, partitions int32
@@ -63,35 +63,12 @@ type handler struct {
 	log                   *slog.Logger
 }
 
-// Replay folds in a record whose effects are downstream already.
-func (h *handler) Replay(_ context.Context, rec stream.Record) error {
-	h.metrics = nil
-	if _, err := h.fold(rec); err != nil && !stream.IsBadRecord(err) {
-		return err
-	}
-	return nil
-}
-
-// Handle processes one record of the watch topic.
-func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
+// Fold applies a record of the watch topic.
+func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	h.metrics = h.cfg.Metrics
-	outs, err := h.fold(rec)
-	if err != nil {
-		if !stream.IsBadRecord(err) {
-			return err
-		}
-		h.metrics.deadLetter(err)
-		h.log.Warn("record goes to the dead letters", "offset", rec.Offset, "err", err)
-		outs = []stream.Out{stream.DeadLetter(h.cfg.Topics.DeadLetters, rec, Name, err)}
+	if replayed {
+		h.metrics = nil
 	}
-	return emit.Emit(ctx, outs, []int64{rec.Offset})
-}
-
-// Close has nothing to wait for: Handle leaves no work behind.
-func (h *handler) Close(context.Context) error { return nil }
-
-// fold applies a record and returns what follows from it.
-func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
 	m, err := stream.DecodeWatch(rec.Value)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Folder is the logic of a stage that is done with a record as soon as it has
+// seen it: what follows from a record is a function of the records before it, so
+// folding them in again restores it, revision numbers included.
+type Folder interface {
+	// Fold applies a record and returns what follows from it. replayed tells that
+	// the record lies before the committed offset: what follows is downstream
+	// already and is thrown away, so it need not be made, and must not be counted.
+	// A bad record (see IsBadRecord) must leave no trace but its error.
+	Fold(rec Record, replayed bool) ([]Out, error)
+}
+
+// Fold is the handler of a Folder: bad records go to the dead letters, and
+// nothing is left behind to wait for.
+type Fold struct {
+	Folder Folder
+	// Stage names the stage in dead letters, which go to the topic DeadLetters.
+	Stage, DeadLetters string
+	Logger             *slog.Logger
+	// OnDeadLetter is told of every bad record.
+	OnDeadLetter func(err error)
+}
+
+// Replay folds in a record whose effects are downstream already, dead letters
+// included.
+func (f Fold) Replay(_ context.Context, rec Record) error {
+	if _, err := f.Folder.Fold(rec, true); err != nil && !IsBadRecord(err) {
+		return err
+	}
+	return nil
+}
+
+// Handle folds in a live record and emits what follows.
+func (f Fold) Handle(ctx context.Context, rec Record, emit Emitter) error {
+	outs, err := f.Folder.Fold(rec, false)
+	if err != nil {
+		if !IsBadRecord(err) {
+			return err
+		}
+		f.OnDeadLetter(err)
+		f.Logger.Warn("record goes to the dead letters", "offset", rec.Offset, "err", err)
+		outs = []Out{DeadLetter(f.DeadLetters, rec, f.Stage, err)}
+	}
+	return emit.Emit(ctx, outs, []int64{rec.Offset})
+}
+
+// Close has nothing to wait for: Handle leaves no work behind.
+func (f Fold) Close(context.Context) error { return nil }
