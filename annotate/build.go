@@ -216,7 +216,7 @@ func (b *builder) track(r *region) *track {
 	if k == nil {
 		k = &track{}
 		if r.circular {
-			k.circle, k.unrolled = r.length, unrolled(r.contig)
+			k.circle, k.unrolled = r.length, r.contig.Twice()
 		}
 		b.model.contigs[r.contig] = k
 	}

@@ -3,14 +3,8 @@ package annotate
 import (
 	"slices"
 
-	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vrs"
 )
-
-// unrolled is a circular contig with its sequence twice, so that what crosses the origin is contiguous on it.
-func unrolled(c *genome.Contig) *genome.Contig {
-	return &genome.Contig{Name: c.Name, Seq: slices.Concat(c.Seq, c.Seq), Digest: c.Digest}
-}
 
 // unroll moves the parts of a feature that come after the origin of its circular contig, of the given length, behind
 // the parts that come before it. Most annotations write them so, with ends greater than the length; others begin again

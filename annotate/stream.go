@@ -185,7 +185,7 @@ func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
 		}
 		if v := j.v; v != nil && v.kind == svNone {
 			var err error
-			if line.Variant.VRSID, err = vrs.AlleleID(v.contig.Digest, v.contig.Seq, v.start, v.ref, v.alt); err != nil {
+			if line.Variant.VRSID, err = vrs.AlleleID(v.contig.Digest(), v.contig.Seq, v.start, v.ref, v.alt); err != nil {
 				return err
 			}
 		}

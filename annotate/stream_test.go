@@ -183,7 +183,7 @@ func TestEachAllele(t *testing.T) {
 		t.Fatalf("%d lines, want one for each sequence; %+v", len(lines), stats)
 	}
 	c := a.genome.Contig("c")
-	id, err := vrs.AlleleID(c.Digest, c.Seq, 19, "A", "T")
+	id, err := vrs.AlleleID(c.Digest(), c.Seq, 19, "A", "T")
 	if err != nil {
 		t.Fatal(err)
 	}

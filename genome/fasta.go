@@ -8,11 +8,8 @@ import (
 	"io"
 	"math"
 	"os"
-	"sync"
 
 	"github.com/klauspost/compress/gzip"
-
-	"github.com/porestream/porestream/vrs"
 )
 
 const (
@@ -136,7 +133,6 @@ type parser struct {
 	sawCR    bool    // the line so far ended with a carriage return, cut from its newline by the buffer
 	header   []byte
 	room     []byte // for sequences to come
-	digests  sync.WaitGroup
 }
 
 // add takes the next chunk.
@@ -235,7 +231,6 @@ func (p *parser) close() error {
 		p.room = nil
 		c.Seq = bytes.Clone(c.Seq) // drop the spare capacity of growing
 	}
-	p.digests.Go(func() { c.Digest = vrs.SequenceDigest(c.Seq) })
 	p.contig = nil
 	return nil
 }
@@ -250,7 +245,6 @@ func (p *parser) finish() error {
 	if err := p.close(); err != nil {
 		return fmt.Errorf("line %d: %w", p.line, err)
 	}
-	p.digests.Wait()
 	if len(p.g.Contigs) == 0 {
 		return errors.New("no sequences: the file is empty")
 	}

@@ -1,10 +1,36 @@
 package genome
 
+import (
+	"slices"
+	"sync"
+
+	"github.com/porestream/porestream/vrs"
+)
+
 // Contig is one reference sequence.
 type Contig struct {
-	Name   string // the header's first word
-	Seq    []byte // upper-case IUPAC nucleotide letters; must not be changed
-	Digest string // refget accession: "SQ." and sha512t24u of Seq (GA4GH refget 2.0)
+	Name string // the header's first word
+	Seq  []byte // upper-case IUPAC nucleotide letters; must not be changed
+
+	repeats *Contig // nil for a contig that is itself
+	hash    sync.Once
+	digest  string
+}
+
+// Digest is the refget accession: "SQ." and sha512t24u of Seq (GA4GH refget 2.0). It is computed when it is first asked
+// for, since hashing a genome takes longer than reading it. Safe for concurrent use.
+func (c *Contig) Digest() string {
+	if c.repeats != nil {
+		return c.repeats.Digest()
+	}
+	c.hash.Do(func() { c.digest = vrs.SequenceDigest(c.Seq) })
+	return c.digest
+}
+
+// Twice is a circular contig with its sequence twice, so that what crosses the origin is contiguous on it. Its name and
+// digest are those of c.
+func (c *Contig) Twice() *Contig {
+	return &Contig{Name: c.Name, Seq: slices.Concat(c.Seq, c.Seq), repeats: c}
 }
 
 // Genome is a set of contigs. It must not be changed after it was made, and may then be shared.
@@ -15,6 +41,15 @@ type Genome struct {
 
 // Contig is the contig of that name, or nil.
 func (g *Genome) Contig(name string) *Contig { return g.byName[name] }
+
+// Hash computes the digests of all contigs at once, on all cores: for programs whose first variant must not wait.
+func (g *Genome) Hash() {
+	var workers sync.WaitGroup
+	for _, c := range g.Contigs {
+		workers.Go(func() { c.Digest() })
+	}
+	workers.Wait()
+}
 
 // Rank is the position of the contig of that name in the file, or the number of contigs if there is none of that name.
 func (g *Genome) Rank(name string) int {

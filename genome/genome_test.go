@@ -66,7 +66,7 @@ func TestRead(t *testing.T) {
 				if got := string(g.Contig("chr2").Seq); got != "GG" {
 					t.Errorf("chr2 = %s", got)
 				}
-				if got, want := g.Contig("chr2").Digest, "SQ."+vrs.Digest([]byte("GG")); got != want {
+				if got, want := g.Contig("chr2").Digest(), "SQ."+vrs.Digest([]byte("GG")); got != want {
 					t.Errorf("digest %s, want %s", got, want)
 				}
 				if g.Contig("chr3") != nil {
@@ -138,7 +138,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, c := range g.Contigs {
-			if g.Contig(c.Name) != c || len(c.Seq) == 0 || !strings.HasPrefix(c.Digest, "SQ.") {
+			if g.Contig(c.Name) != c || len(c.Seq) == 0 || !strings.HasPrefix(c.Digest(), "SQ.") {
 				t.Fatalf("inconsistent contig %+v", c)
 			}
 			for _, b := range c.Seq {

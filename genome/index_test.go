@@ -58,7 +58,7 @@ func TestMappedEqualsRead(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want.Names(), got.Names())
 			for i, c := range got.Contigs {
-				require.Equal(t, *want.Contigs[i], *c)
+				require.Equal(t, want.Contigs[i].Seq, c.Seq)
 				require.Same(t, c, got.Contig(c.Name))
 			}
 			after, err := os.ReadFile(path)

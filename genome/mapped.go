@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
-
-	"github.com/porestream/porestream/vrs"
 )
 
 // Problem: a human genome has 3.1 billion bases. On the heap they cost as much again, for the garbage collector lets a
@@ -52,9 +50,7 @@ func view(path string, data []byte, list []indexed) (*Genome, error) {
 		g.byName[c.Name] = c
 		end = last
 		workers.Go(func() {
-			if errs[i] = upper(c); errs[i] == nil {
-				c.Digest = vrs.SequenceDigest(c.Seq)
-			}
+			errs[i] = upper(c)
 		})
 	}
 	workers.Wait()

@@ -26,7 +26,7 @@ func (r *Region) calls(t int, model *errorModel) []*streampb.Call {
 		if c.qual < r.cfg.EmitQual {
 			continue
 		}
-		id, err := vrs.AlleleID(r.contig.Digest, r.contig.Seq, c.pos, c.ref, c.alt)
+		id, err := vrs.AlleleID(r.contig.Digest(), r.contig.Seq, c.pos, c.ref, c.alt)
 		if err != nil {
 			panic("variant: candidate doesn't fit its contig: " + err.Error()) // ref was cut out of it
 		}

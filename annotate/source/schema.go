@@ -140,7 +140,7 @@ func (m *Meta) Describe() annotate.SourceInfo {
 func ReferenceDigest(g *genome.Genome) string {
 	digests := make([]string, len(g.Contigs))
 	for i, c := range g.Contigs {
-		digests[i] = c.Digest
+		digests[i] = c.Digest()
 	}
 	slices.Sort(digests)
 	sum := sha512.Sum512([]byte(strings.Join(digests, ",")))

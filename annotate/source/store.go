@@ -151,7 +151,7 @@ func (s *Store) tables() error {
 func (s *Store) attach(g *genome.Genome) error {
 	byDigest := map[string]*genome.Contig{}
 	for _, c := range g.Contigs {
-		byDigest[c.Digest] = c
+		byDigest[c.Digest()] = c
 	}
 	s.contigs = make(map[*genome.Contig]*contigMeta, len(s.Meta.Contigs))
 	for i := range s.Meta.Contigs {

@@ -150,8 +150,8 @@ func (c *compiler) reference() {
 			c.add(claim.line, "%s", c.noContig(claim.name))
 		case claim.length != nil && *claim.length != len(contig.Seq):
 			c.add(claim.line, "contig %q has %d bases in the reference, the panel says %d: it was written for another reference", claim.name, len(contig.Seq), *claim.length)
-		case claim.digest != "" && claim.digest != contig.Digest:
-			c.add(claim.line, "contig %q has the digest %s in the reference, the panel says %s: it was written for another reference", claim.name, contig.Digest, clip(claim.digest))
+		case claim.digest != "" && claim.digest != contig.Digest():
+			c.add(claim.line, "contig %q has the digest %s in the reference, the panel says %s: it was written for another reference", claim.name, contig.Digest(), clip(claim.digest))
 		}
 	}
 }
@@ -310,7 +310,7 @@ func alleleSubject(contig *genome.Contig, pos int, ref, alt string) (*subject, e
 	if err != nil {
 		return nil, err
 	}
-	id, err := vrs.AlleleID(contig.Digest, seq, pos, ref, alt)
+	id, err := vrs.AlleleID(contig.Digest(), seq, pos, ref, alt)
 	if err != nil {
 		return nil, err
 	}

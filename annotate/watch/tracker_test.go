@@ -63,7 +63,7 @@ func written(t testing.TB, rules string) *bench {
 func (b *bench) allele(t testing.TB, pos int, ref, alt string, altReads, depth uint32) *event.Variant {
 	t.Helper()
 	contig := b.g.Contigs[0]
-	id, err := vrs.AlleleID(contig.Digest, contig.Seq, pos-1, ref, alt)
+	id, err := vrs.AlleleID(contig.Digest(), contig.Seq, pos-1, ref, alt)
 	require.NoError(t, err)
 	annotation, err := b.a.Annotate(contig.Name, pos, ref, alt)
 	require.NoError(t, err)

@@ -98,6 +98,7 @@ func Load(opts Options) (*Engines, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.Hash()
 	e := &Engines{Genome: g, variant: opts.Caller, stages: opts.Stages}
 	if err := opts.Caller.Validate(); err != nil {
 		return nil, err

@@ -108,7 +108,7 @@ func encode(t testing.TB, key string, rec *streampb.WatchRecord) testRecord {
 func (f *fixture) variant(t testing.TB, run string, revision uint64, status streampb.CallStatus, alt, depth uint32) testRecord {
 	t.Helper()
 	contig := f.genome.Contigs[0]
-	id, err := vrs.AlleleID(contig.Digest, contig.Seq, 37_588, "C", "T")
+	id, err := vrs.AlleleID(contig.Digest(), contig.Seq, 37_588, "C", "T")
 	if err != nil {
 		t.Fatal(err)
 	}
