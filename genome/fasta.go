@@ -32,7 +32,8 @@ var letter = func() (t [256]byte) {
 
 // Load reads a FASTA file, plain or compressed with gzip or bgzip (any number of gzip members). Errors name the
 // file and the line. An index beside it (.fai) must fit it. A large file that has one and each sequence on one line, as
-// samtools faidx -n 0 writes it, is not read but mapped into memory, and must not change while the process runs.
+// samtools faidx -n 0 writes it, is not read but mapped into memory, and must not change while the process runs; other
+// large files with an index are read on all cores.
 func Load(path string) (*Genome, error) { return load(path, largeGenome) }
 
 // load is Load that maps files of at least the given size.
@@ -52,6 +53,11 @@ func load(path string, large int64) (*Genome, error) {
 	}
 	if g, err := mapped(f, size, list, large); g != nil || err != nil {
 		return g, err
+	}
+	if size >= large && list != nil {
+		if g := readIndexed(f, size, list); g != nil {
+			return g, nil
+		}
 	}
 	if list != nil {
 		size = max(size, basesOf(list))
@@ -205,14 +211,25 @@ func (p *parser) residues(body []byte) error {
 	}
 	start := len(p.contig.Seq)
 	p.contig.Seq = append(p.contig.Seq, body...)
-	for i, c := range body {
-		u := letter[c]
-		if u == 0 {
-			return fmt.Errorf("%q is not a nucleotide letter (contig %q)", c, p.contig.Name)
-		}
-		p.contig.Seq[start+i] = u
+	seq := p.contig.Seq[start:]
+	if upperInto(seq, body) {
+		return nil
 	}
-	return nil
+	c := body[bytes.IndexByte(seq, 0)]
+	return fmt.Errorf("%q is not a nucleotide letter (contig %q)", c, p.contig.Name)
+}
+
+// upperInto writes the letters of a piece of a sequence to dst, which is as long, in upper case, and 0 for what is no
+// nucleotide letter; then it is false.
+func upperInto(dst, piece []byte) bool {
+	dst = dst[:len(piece)]
+	var wrong byte // its highest bit, for the loop has no time for branches
+	for i, c := range piece {
+		u := letter[c]
+		wrong |= u - 1
+		dst[i] = u
+	}
+	return wrong < 0x80
 }
 
 // close completes the contig being read.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -125,6 +126,11 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		return err
 	}
 	defer in.Close()
+	if os.Getenv("GOGC") == "" {
+		// The heap is small beside the reference, which lies outside of it: collecting a quarter as often costs some tens
+		// of megabytes and saves a tenth of the time.
+		debug.SetGCPercent(400)
+	}
 	g, err := genome.Load(cfg.reference)
 	if err != nil {
 		return err
