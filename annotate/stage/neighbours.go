@@ -75,7 +75,8 @@ func (s *standing) compare(o *standing) int {
 
 // apply takes a revision of a call and returns the revisions to be published: its
 // own first, then those of neighbours that it makes do something else. A revision
-// that was there before gives none.
+// that was there before gives none. With an error the neighbours are left as they
+// were, and the call's own revision holds.
 func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
 	key := contigKey{c.GetSample(), c.GetContig()}
 	alleles := n.contigs[key]
@@ -120,6 +121,9 @@ func (s *standing) next() revision {
 // recompute brings the compounds of the locus around own up to date and returns
 // the alleles for which they are others than before.
 func (n *neighbours) recompute(alleles []*standing, own *standing) ([]*standing, error) {
+	if !own.joins() {
+		own.compounds = nil
+	}
 	contig := own.call.GetContig()
 	from, to := own.span()
 	var locus []*standing
@@ -152,9 +156,6 @@ func (n *neighbours) recompute(alleles []*standing, own *standing) ([]*standing,
 		return nil, err
 	}
 	var changed []*standing
-	if !own.joins() {
-		own.compounds = nil
-	}
 	for i, s := range locus {
 		if !slices.EqualFunc(s.compounds, together[i], event.Compound.Equal) {
 			s.compounds = together[i]
