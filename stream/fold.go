@@ -50,5 +50,14 @@ func (f Fold) Handle(ctx context.Context, rec Record, emit Emitter) error {
 	return emit.Emit(ctx, outs, []int64{rec.Offset})
 }
 
-// Close has nothing to wait for: Handle leaves no work behind.
-func (f Fold) Close(context.Context) error { return nil }
+// Drain has nothing to wait for: Handle leaves no work behind.
+func (f Fold) Drain(context.Context) error { return nil }
+
+// Close has nothing to release.
+func (f Fold) Close() error { return nil }
+
+// State is the Folder's, if it is a [State].
+func (f Fold) State() State {
+	s, _ := f.Folder.(State)
+	return s
+}

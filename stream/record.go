@@ -53,14 +53,23 @@ type Emitter interface {
 // returns.
 type Handler interface {
 	// Replay folds in a record from before the committed offset. Nothing is
-	// emitted for it: its effects are already downstream.
+	// emitted for it: its effects are already downstream. It leaves the handler in
+	// the state that Handle would have left it in.
 	Replay(ctx context.Context, rec Record) error
 	// Handle processes a live record. Its offset must sooner or later be passed
 	// to emit.Emit as resolved. An error ends the worker's generation and the
 	// record will be delivered again; bad input is no error but a dead letter.
 	Handle(ctx context.Context, rec Record, emit Emitter) error
-	// Close waits for work in flight to be emitted, or drops it when ctx ends.
-	Close(ctx context.Context) error
+	// Drain waits until everything that follows from the records handled so far
+	// has been emitted, or until ctx ends. After nil the handler may be handed
+	// more records, with another Emitter.
+	Drain(ctx context.Context) error
+	// Close drops work in flight and releases what the handler holds. It is
+	// called once, last, whether or not Drain was.
+	Close() error
+	// State is the handler's state, for snapshots; nil if it keeps nothing from
+	// one record to the next.
+	State() State
 }
 
 // NewHandler makes the handler of an assigned partition. partitions is the

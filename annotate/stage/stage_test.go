@@ -126,7 +126,7 @@ func handle(t testing.TB, h stream.Handler, recs []stream.Record) []emission {
 			t.Fatalf("%d records give %d emissions; %d resolves %v", len(recs), len(emit.emissions), i, e.resolved)
 		}
 	}
-	if err := h.Close(t.Context()); err != nil {
+	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return emit.emissions

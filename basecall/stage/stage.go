@@ -360,18 +360,25 @@ func (h *handler) segments(run *streampb.Run, read *assembledRead, partNumber in
 	return all, outcomeMapped, nil
 }
 
-// Close waits for the reads in the works; when ctx ends first they are dropped
-// and, not being resolved, will be delivered again.
-func (h *handler) Close(ctx context.Context) error {
-	defer h.cancel()
+// Drain waits for the reads in the works.
+func (h *handler) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { h.working.Wait(); close(done) }()
 	select {
 	case <-done:
-		return nil
+		return h.ctx.Err()
 	case <-ctx.Done():
-		h.cancel()
-		<-done
-		return fmt.Errorf("dropping reads in the works: %w", ctx.Err())
+		return fmt.Errorf("waiting for reads in the works: %w", ctx.Err())
 	}
 }
+
+// Close drops the reads in the works: not being resolved, they will be
+// delivered again.
+func (h *handler) Close() error {
+	h.cancel()
+	h.working.Wait()
+	return nil
+}
+
+// State is nil: what is not finished is delivered again.
+func (h *handler) State() stream.State { return nil }

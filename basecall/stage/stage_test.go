@@ -254,7 +254,7 @@ func TestRunThroughTheStage(t *testing.T) {
 	h := newHandler(t, cfg)
 	emit := new(fakeEmitter)
 	handleAll(t, h, p.recs, emit)
-	if err := h.Close(t.Context()); err != nil {
+	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -394,7 +394,7 @@ func TestPiecesOfACutRead(t *testing.T) {
 			t.Errorf("resolved %v before the first piece is out", got)
 		}
 		close(release)
-		if err := h.Close(t.Context()); err != nil {
+		if err := h.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := emit.summary(t)[2:], []string{"long/0 at 100", "long/1 at 220"}; !slices.Equal(got, want) {
@@ -419,7 +419,7 @@ func TestFailingCaller(t *testing.T) {
 	if err := h.Handle(t.Context(), p.recs[last], emit); err == nil {
 		t.Error("the run's end was handled behind a read that failed")
 	}
-	_ = h.Close(t.Context())
+	_ = h.Drain(t.Context())
 	if !errors.Is(emit.failed, broken) || !strings.Contains(emit.failed.Error(), "basecalling read bad of run run-1") {
 		t.Errorf("the worker was told %v", emit.failed)
 	}
@@ -473,7 +473,7 @@ func TestDeadLetters(t *testing.T) {
 	h := newHandler(t, cfg)
 	emit := new(fakeEmitter)
 	handleAll(t, h, p.recs, emit)
-	if err := h.Close(t.Context()); err != nil {
+	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantCodes := []string{stream.CodeForeign, stream.CodePayload, stream.CodeInvalid, stream.CodeInvalid, stream.CodeInvalid}
@@ -538,7 +538,7 @@ func TestReplay(t *testing.T) {
 	}
 	emit := new(fakeEmitter)
 	handleAll(t, h, p.recs[committed:], emit)
-	if err := h.Close(t.Context()); err != nil {
+	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if emit.failed != nil {
@@ -614,7 +614,7 @@ func TestGapsBecomeParts(t *testing.T) {
 	h := newHandler(t, testConfig())
 	emit := new(fakeEmitter)
 	handleAll(t, h, p.recs, emit)
-	if err := h.Close(t.Context()); err != nil {
+	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := emit.summary(t)[2:], []string{"a/0 at 100", "a/1 at 220"}; !slices.Equal(got, want) {
@@ -622,7 +622,7 @@ func TestGapsBecomeParts(t *testing.T) {
 	}
 }
 
-func TestCloseInTime(t *testing.T) {
+func TestDrainInTime(t *testing.T) {
 	p := &partition{t: t}
 	p.start("run-1").read(1, "slow", 100, 250)
 	synctest.Test(t, func(t *testing.T) {
@@ -636,7 +636,10 @@ func TestCloseInTime(t *testing.T) {
 		handleAll(t, h, p.recs, emit)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := h.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := h.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("draining gives %v", err)
+		}
+		if err := h.Close(); err != nil {
 			t.Errorf("closing gives %v", err)
 		}
 		if emit.failed != nil {
@@ -668,9 +671,9 @@ func TestBackPressure(t *testing.T) {
 		if err := h.Handle(ctx, p.recs[2], emit); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("without a free aligner: %v", err)
 		}
-		closing, stop := context.WithCancel(t.Context())
-		stop()
-		_ = h.Close(closing)
+		if err := h.Close(); err != nil {
+			t.Errorf("closing gives %v", err)
+		}
 	})
 }
 
@@ -699,7 +702,7 @@ func TestUltraLongRead(t *testing.T) {
 		h := newHandler(t, cfg)
 		emit := new(fakeEmitter)
 		handleAll(t, h, p.recs, emit)
-		if err := h.Close(t.Context()); err != nil || emit.failed != nil {
+		if err := h.Drain(t.Context()); err != nil || emit.failed != nil {
 			t.Fatalf("%d bases: %v, %v", c.bases, err, emit.failed)
 		}
 		m, err := stream.DecodeReads(emit.outs[2].Value)
@@ -827,7 +830,7 @@ func TestHandlerCrashes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := h.Close(t.Context()); err != nil {
+			if err := h.Drain(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			mu.Lock()

@@ -81,7 +81,10 @@ func (e *echo) Handle(ctx context.Context, rec stream.Record, emit stream.Emitte
 	return emit.Emit(ctx, []stream.Out{{Topic: e.out, Partition: rec.Partition, Key: rec.Key, Value: rec.Value}}, []int64{rec.Offset})
 }
 
-func (e *echo) Close(ctx context.Context) error {
+func (e *echo) Close() error        { return nil }
+func (e *echo) State() stream.State { return nil }
+
+func (e *echo) Drain(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()

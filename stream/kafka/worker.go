@@ -269,7 +269,8 @@ func (w *worker) room(ctx context.Context) error {
 
 // drain lets the handler finish and waits for what it has emitted.
 func (w *worker) drain(ctx context.Context, handler stream.Handler) {
-	w.report(ctx, "closing the handler of", handler.Close(ctx))
+	w.report(ctx, "draining the handler of", handler.Drain(ctx))
+	w.report(ctx, "closing the handler of", handler.Close())
 	for {
 		w.mu.Lock()
 		open, _ := w.emissions.Unresolved()

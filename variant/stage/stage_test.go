@@ -180,7 +180,7 @@ func handle(t testing.TB, h stream.Handler, recs []stream.Record) *fakeEmitter {
 			t.Fatalf("offset %d: emissions %v: want one that resolves it", rec.Offset, got)
 		}
 	}
-	if err := h.Close(t.Context()); err != nil {
+	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return emit

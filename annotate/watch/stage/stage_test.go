@@ -198,7 +198,7 @@ func handle(t testing.TB, h stream.Handler, recs []stream.Record) []emission {
 			t.Fatalf("offset %d: want one emission that resolves it", rec.Offset)
 		}
 	}
-	if err := h.Close(t.Context()); err != nil {
+	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return emit.emissions
