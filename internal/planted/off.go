@@ -1,0 +1,9 @@
+//go:build !planted
+
+package planted
+
+// Enabled tells whether this build can plant bugs.
+const Enabled = false
+
+// Is reports whether the bug is planted: never, in a normal build.
+func Is(Bug) bool { return false }
