@@ -10,10 +10,11 @@ import "slices"
 // everything below it counts as done.
 //
 // Strategy: remember the tracked records in offset order and commit only up to
-// the first that is not resolved. A resolved record behind a hole waits.
+// the first that is not resolved. A resolved record behind a hole waits, and is
+// told of in the [Position] that goes with the commit.
 //
-// Consequence: after a crash the records from the hole on are delivered again,
-// including resolved ones. None is lost.
+// Consequence: after a crash the records from the hole on are read again; the
+// position says which of them are resolved. None is lost, none is doubled.
 //
 // A Tracker is not safe for concurrent use.
 type Tracker struct {
@@ -23,6 +24,7 @@ type Tracker struct {
 
 	unresolved      int
 	unresolvedBytes int64
+	spans           int // maximal runs of unresolved records
 }
 
 type trackedRecord struct {
@@ -40,6 +42,9 @@ func NewTracker(next int64) *Tracker { return &Tracker{next: next} }
 func (t *Tracker) Track(offset, bytes int64) bool {
 	if offset < t.next {
 		return false
+	}
+	if t.head == len(t.entries) || t.entries[len(t.entries)-1].resolved {
+		t.spans++
 	}
 	t.entries = append(t.entries, trackedRecord{offset: offset, bytes: bytes})
 	t.next = offset + 1
@@ -77,6 +82,14 @@ func (t *Tracker) Resolve(offset int64) bool {
 		r.resolved = true
 		t.unresolved--
 		t.unresolvedBytes -= r.bytes
+		left := i > 0 && !live[i-1].resolved
+		right := i+1 < len(live) && !live[i+1].resolved
+		switch {
+		case left && right:
+			t.spans++
+		case !left && !right:
+			t.spans--
+		}
 	}
 	for t.head < len(t.entries) && t.entries[t.head].resolved {
 		t.head++
@@ -98,6 +111,41 @@ func (t *Tracker) Committable() int64 {
 // bytes.
 func (t *Tracker) Unresolved() (records int, bytes int64) {
 	return t.unresolved, t.unresolvedBytes
+}
+
+// OpenSpans counts the open spans that [Tracker.Position] would have.
+func (t *Tracker) OpenSpans() int {
+	if t.head < len(t.entries) && !t.entries[len(t.entries)-1].resolved {
+		return t.spans - 1
+	}
+	return t.spans
+}
+
+// Position tells which records are resolved. origin is the position's; it is
+// not the tracker's business.
+func (t *Tracker) Position(origin int64) Position {
+	p := PositionAt(origin, t.Committable())
+	live := t.entries[t.head:]
+	last := len(live) - 1
+	for last >= 0 && !live[last].resolved {
+		last--
+	}
+	if last < 0 {
+		return p
+	}
+	p.Next = live[last].offset + 1
+	p.Open = make([]Span, 0, t.OpenSpans())
+	for i := 0; i < last; i++ {
+		if live[i].resolved {
+			continue
+		}
+		s := Span{Start: live[i].offset}
+		for ; !live[i].resolved; i++ {
+			s.End = live[i].offset + 1
+		}
+		p.Open = append(p.Open, s)
+	}
+	return p
 }
 
 // compact drops the resolved front once it is half of the slice, which keeps
