@@ -22,7 +22,8 @@ import (
 // Markers are idempotent: a marker delivered again changes nothing. The zero
 // value is ready to use.
 type Markers struct {
-	runs map[string]*runMarkers
+	runs    map[string]*runMarkers
+	version uint64
 }
 
 type runMarkers struct {
@@ -46,6 +47,7 @@ func (m *Markers) End(mk *streampb.Marker) (complete bool, err error) {
 		return false, err
 	}
 	r.ended[mk.GetSource()] = true
+	m.version++
 	return r.complete(), nil
 }
 
@@ -60,6 +62,7 @@ func (m *Markers) enter(mk *streampb.Marker) (r *runMarkers, isNew bool, err err
 	if !known {
 		r = &runMarkers{run: proto.CloneOf(mk.GetRun()), sources: mk.GetSources(), ended: make(map[uint32]bool)}
 		m.runs[id] = r
+		m.version++
 	}
 	switch {
 	case r.sources != mk.GetSources():
