@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -135,7 +136,14 @@ func (r *Reader) Int() int64 {
 func (r *Reader) Len(limit int) int { return int(r.Uint(uint64(max(0, limit)))) }
 
 // Count reads how many elements follow, each of at least size bytes, size > 0.
-func (r *Reader) Count(size int) int { return r.Len(len(r.b) / size) }
+func (r *Reader) Count(size int) int {
+	n := r.Uint(math.MaxUint64)
+	if most := uint64(len(r.b) / size); n > most {
+		r.Fail("%d elements where there is room for %d", n, most)
+		return 0
+	}
+	return int(n)
+}
 
 // Bytes reads at most limit bytes, which stay part of the input.
 func (r *Reader) Bytes(limit int) []byte {
