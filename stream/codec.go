@@ -45,6 +45,7 @@ const (
 	KindCalls  Kind = 'c'
 	KindRuns   Kind = 'm'
 	KindWatch  Kind = 'w'
+	KindCursor Kind = 'i'
 )
 
 // Reason codes of records that can't be decoded, as they appear in the

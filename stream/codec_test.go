@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -56,6 +57,13 @@ func sampleCoverage() *streampb.Coverage {
 	}
 }
 
+func sampleCursor() *streampb.Cursor {
+	return &streampb.Cursor{
+		Run: "run-1", Next: 123_456, Digest: bytes.Repeat([]byte{0xd1}, CursorDigestLen), Ended: true, Owner: bytes.Repeat([]byte{0x0e}, CursorOwnerLen),
+		Sample: "lambda", ChunkSamples: 4000, Partitions: 12,
+	}
+}
+
 // kindCodec is the codec of one kind of record without its Go type.
 type kindCodec struct {
 	kind   Kind
@@ -83,6 +91,7 @@ var (
 	readsCodec  = codecOf(KindReads, func() proto.Message { return new(streampb.ReadRecord) }, EncodeReads, DecodeReads)
 	callsCodec  = codecOf(KindCalls, func() proto.Message { return new(streampb.CallRecord) }, EncodeCalls, DecodeCalls)
 	watchCodec  = codecOf(KindWatch, func() proto.Message { return new(streampb.WatchRecord) }, EncodeWatch, DecodeWatch)
+	cursorCodec = codecOf(KindCursor, func() proto.Message { return new(streampb.Cursor) }, EncodeCursor, DecodeCursor)
 	runsCodec   = codecOf(KindRuns, func() proto.Message { return new(streampb.Run) }, EncodeRun, DecodeRun)
 )
 
@@ -110,6 +119,7 @@ func sampleRecords() []sampleRecord {
 		{"watch-coverage", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: sampleCoverage()}, Panels: "sha256:3f1c"}},
 		{"watch-run-end", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunEnd{RunEnd: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"runs-run", runsCodec, sampleRun()},
+		{"cursors-cursor", cursorCodec, sampleCursor()},
 	}
 }
 
@@ -248,6 +258,11 @@ func TestValidity(t *testing.T) {
 		edit(r)
 		return sampleRecord{codec: runsCodec, msg: r}
 	}
+	cursor := func(edit func(c *streampb.Cursor)) sampleRecord {
+		c := sampleCursor()
+		edit(c)
+		return sampleRecord{codec: cursorCodec, msg: c}
+	}
 	for _, c := range []struct {
 		rec  sampleRecord
 		want string // empty: valid
@@ -318,6 +333,17 @@ func TestValidity(t *testing.T) {
 		{coverage(func(c *streampb.Coverage) { c.Lengths[1] = 0 }), "an empty block"},
 		{coverage(func(c *streampb.Coverage) { c.Lengths[2]++ }), "blocks of 1025 positions"},
 		{coverage(func(c *streampb.Coverage) { c.Lengths, c.Depths = nil, nil }), "blocks of 0 positions"},
+
+		{cursor(func(c *streampb.Cursor) { c.Run = "" }), "run is empty"},
+		{cursor(func(c *streampb.Cursor) { c.Sample = "" }), "sample is empty"},
+		{cursor(func(c *streampb.Cursor) { c.Digest = c.Digest[1:] }), "digest of 31 bytes"},
+		{cursor(func(c *streampb.Cursor) { c.Owner = nil }), "owner of 0 bytes"},
+		{cursor(func(c *streampb.Cursor) { c.Next = 1<<62 + 1 }), "cursor after 4611686018427387905 events"},
+		{cursor(func(c *streampb.Cursor) { c.Next = 0 }), "ended before its first event"},
+		{cursor(func(c *streampb.Cursor) { c.Next, c.Ended = 0, false }), ""},
+		{cursor(func(c *streampb.Cursor) { c.ChunkSamples = 0 }), "chunks of 0 samples"},
+		{cursor(func(c *streampb.Cursor) { c.ChunkSamples = MaxChunkSamples + 1 }), "chunks of 300001 samples"},
+		{cursor(func(c *streampb.Cursor) { c.Partitions = 0 }), "signal topic of 0 partitions"},
 	} {
 		payload, err := proto.Marshal(c.rec.msg)
 		if err != nil {
@@ -417,6 +443,7 @@ func FuzzDecodeReads(f *testing.F)  { fuzzDecode(f, readsCodec) }
 func FuzzDecodeCalls(f *testing.F)  { fuzzDecode(f, callsCodec) }
 func FuzzDecodeWatch(f *testing.F)  { fuzzDecode(f, watchCodec) }
 func FuzzDecodeRun(f *testing.F)    { fuzzDecode(f, runsCodec) }
+func FuzzDecodeCursor(f *testing.F) { fuzzDecode(f, cursorCodec) }
 
 func BenchmarkDecodeSignal(b *testing.B) {
 	c := sampleChunk()

@@ -100,6 +100,7 @@ func TestSettings(t *testing.T) {
 		partitions   int
 	}{
 		{"lab-runs", "compact", 1},
+		{"lab-cursors", "compact", 1},
 		{"lab-signal", "delete", 6},
 		{"lab-reads", "delete", 6},
 		{"lab-calls", "delete", 6},

@@ -5,6 +5,8 @@ import "fmt"
 // Topics names the topics of one deployment.
 type Topics struct {
 	Signal, Runs, Reads, Calls, Variants, DeadLetters string
+	// Cursors holds how far ingest has got with every run.
+	Cursors string
 	// Watch and Alerts exist only where panels are watched.
 	Watch, Alerts string
 }
@@ -18,6 +20,7 @@ func NewTopics(prefix string) Topics {
 		Calls:       prefix + "calls",
 		Variants:    prefix + "variants",
 		DeadLetters: prefix + "dlq",
+		Cursors:     prefix + "cursors",
 		Watch:       prefix + "watch",
 		Alerts:      prefix + "alerts",
 	}
@@ -46,6 +49,7 @@ const defaultPartitions = 12
 func (t Topics) Settings(partitions int) []TopicSettings {
 	return []TopicSettings{
 		compacted(t.Runs, 1),
+		t.cursors(),
 		retained(t.Signal, partitions),
 		retained(t.Reads, partitions),
 		retained(t.Calls, partitions),
@@ -58,6 +62,16 @@ func (t Topics) Settings(partitions int) []TopicSettings {
 // [Topics.Settings] does.
 func (t Topics) WatchSettings(partitions int) []TopicSettings {
 	return []TopicSettings{retained(t.Watch, partitions), compacted(t.Alerts, partitions)}
+}
+
+// cursors has one partition, so that adding some can't hide a run's cursor, and
+// small segments: a run writes ten cursors a second, of which a restart reads all
+// that compaction has left, and the newest segment is never compacted.
+func (t Topics) cursors() TopicSettings {
+	s := compacted(t.Cursors, 1)
+	s.Config["segment.bytes"] = fmt.Sprint(16 << 20)
+	s.Config["min.cleanable.dirty.ratio"] = "0.1"
+	return s
 }
 
 // maxMessage is what brokers take by default. See maxRecord.

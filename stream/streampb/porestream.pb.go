@@ -1344,6 +1344,109 @@ func (*WatchRecord_Coverage) isWatchRecord_Body() {}
 
 func (*WatchRecord_RunEnd) isWatchRecord_Body() {}
 
+// Cursor says how much of a run's signal is in Kafka. It is written in the
+// transaction that writes the signal itself.
+type Cursor struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Run    string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Next   uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`    // events 0 to next-1 of the run are committed, and no other
+	Digest []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 chain over what these events are, 32 bytes
+	Ended  bool                   `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`  // the end marker is among them
+	Owner  []byte                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`   // the ingest process that wrote this, 16 random bytes
+	// What the run is played with, to say what differs when it does.
+	Sample        string `protobuf:"bytes,6,opt,name=sample,proto3" json:"sample,omitempty"`
+	ChunkSamples  uint32 `protobuf:"varint,7,opt,name=chunk_samples,json=chunkSamples,proto3" json:"chunk_samples,omitempty"`
+	Partitions    uint32 `protobuf:"varint,8,opt,name=partitions,proto3" json:"partitions,omitempty"` // of the signal topic
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cursor) Reset() {
+	*x = Cursor{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cursor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cursor) ProtoMessage() {}
+
+func (x *Cursor) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
+func (*Cursor) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Cursor) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Cursor) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *Cursor) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Cursor) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+func (x *Cursor) GetOwner() []byte {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Cursor) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *Cursor) GetChunkSamples() uint32 {
+	if x != nil {
+		return x.ChunkSamples
+	}
+	return 0
+}
+
+func (x *Cursor) GetPartitions() uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
 var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_porestream_proto_rawDesc = "" +
@@ -1470,7 +1573,18 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\bcoverage\x18\x03 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverage\x120\n" +
 	"\arun_end\x18\x04 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x12\x16\n" +
 	"\x06panels\x18\x05 \x01(\tR\x06panelsB\x06\n" +
-	"\x04body*m\n" +
+	"\x04body\"\xcf\x01\n" +
+	"\x06Cursor\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\x12\x14\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\fR\x05owner\x12\x16\n" +
+	"\x06sample\x18\x06 \x01(\tR\x06sample\x12#\n" +
+	"\rchunk_samples\x18\a \x01(\rR\fchunkSamples\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\b \x01(\rR\n" +
+	"partitions*m\n" +
 	"\n" +
 	"CallStatus\x12\x1b\n" +
 	"\x17CALL_STATUS_UNSPECIFIED\x10\x00\x12\x0f\n" +
@@ -1494,7 +1608,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(CallStatus)(0),      // 0: porestream.v1.CallStatus
 	(*Run)(nil),          // 1: porestream.v1.Run
@@ -1507,6 +1621,7 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*Coverage)(nil),     // 8: porestream.v1.Coverage
 	(*CallRecord)(nil),   // 9: porestream.v1.CallRecord
 	(*WatchRecord)(nil),  // 10: porestream.v1.WatchRecord
+	(*Cursor)(nil),       // 11: porestream.v1.Cursor
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	1,  // 0: porestream.v1.Marker.run:type_name -> porestream.v1.Run
@@ -1564,7 +1679,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
