@@ -25,6 +25,12 @@ func sampleMarker() *streampb.Marker {
 	return &streampb.Marker{Run: sampleRun(), Source: 2, Sources: 4}
 }
 
+func timeoutMarker() *streampb.Marker {
+	m := sampleMarker()
+	m.EndStatus, m.LastOffset = streampb.EndStatus_END_STATUS_TIMEOUT, 1<<33
+	return m
+}
+
 func sampleChunk() *streampb.SignalChunk {
 	return &streampb.SignalChunk{
 		Run: "run-1", Channel: 417, ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", Number: 2, FirstSample: 8000, SampleCount: 3,
@@ -107,6 +113,7 @@ func sampleRecords() []sampleRecord {
 		{"signal-run-start", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_RunStart{RunStart: sampleMarker()}}},
 		{"signal-chunk", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: sampleChunk()}}},
 		{"signal-run-end", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_RunEnd{RunEnd: sampleMarker()}}},
+		{"signal-run-timeout", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_RunEnd{RunEnd: timeoutMarker()}}},
 		{"reads-run-start", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunStart{RunStart: sampleMarker()}}},
 		{"reads-segment", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: sampleSegment()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
@@ -292,6 +299,8 @@ func TestValidity(t *testing.T) {
 		{marker(func(m *streampb.Marker) { m.Source = 4 }), "source 4 of 4"},
 		{marker(func(m *streampb.Marker) { m.Sources = maxSources + 1 }), "of 100001"},
 		{marker(func(m *streampb.Marker) { m.Source, m.Sources = 0, 1 }), ""},
+		{marker(func(m *streampb.Marker) { m.LastOffset = -1 }), "behind offset -1"},
+		{marker(func(m *streampb.Marker) { m.EndStatus = 17 }), ""}, // of a later version
 
 		{signal(func(c *streampb.SignalChunk) { c.Run = "" }), "run is empty"},
 		{signal(func(c *streampb.SignalChunk) { c.ReadId = "" }), "read id is empty"},

@@ -29,7 +29,7 @@ type Markers struct {
 type runMarkers struct {
 	run     *streampb.Run
 	sources uint32
-	ended   map[uint32]bool
+	ended   map[uint32]streampb.EndStatus // by source
 }
 
 // Start notes that a source has begun a run and reports whether the run was
@@ -39,19 +39,38 @@ func (m *Markers) Start(mk *streampb.Marker) (isNew bool, err error) {
 	return isNew, err
 }
 
-// End notes that a source has nothing more of a run and reports whether it was
-// the last one missing.
-func (m *Markers) End(mk *streampb.Marker) (complete bool, err error) {
+// End notes that a source has nothing more of a run and reports whether there is
+// news to pass on: it was the last one missing, or the run turns out to have
+// ended in another way, as when one that was given up comes back.
+func (m *Markers) End(mk *streampb.Marker) (news bool, err error) {
 	r, _, err := m.enter(mk)
-	if err != nil || r.ended[mk.GetSource()] {
+	if err != nil {
 		return false, err
 	}
-	r.ended[mk.GetSource()] = true
+	ended, before := r.complete(), r.status()
+	r.ended[mk.GetSource()] = max(mk.GetEndStatus(), streampb.EndStatus_END_STATUS_NORMAL)
 	m.version++
-	return r.complete(), nil
+	return r.complete() && (!ended || r.status() != before), nil
 }
 
 func (r *runMarkers) complete() bool { return len(r.ended) == int(r.sources) }
+
+// status is how the run ended as far as its sources have.
+func (r *runMarkers) status() streampb.EndStatus {
+	worst := streampb.EndStatus_END_STATUS_UNSPECIFIED
+	for _, s := range r.ended {
+		worst = max(worst, s)
+	}
+	return worst
+}
+
+// EndStatus returns how a run ended, and unspecified while it goes on.
+func (m *Markers) EndStatus(id string) streampb.EndStatus {
+	if !m.Ended(id) {
+		return streampb.EndStatus_END_STATUS_UNSPECIFIED
+	}
+	return m.runs[id].status()
+}
 
 func (m *Markers) enter(mk *streampb.Marker) (r *runMarkers, isNew bool, err error) {
 	if m.runs == nil {
@@ -60,7 +79,7 @@ func (m *Markers) enter(mk *streampb.Marker) (r *runMarkers, isNew bool, err err
 	id := mk.GetRun().GetId()
 	r, known := m.runs[id]
 	if !known {
-		r = &runMarkers{run: proto.CloneOf(mk.GetRun()), sources: mk.GetSources(), ended: make(map[uint32]bool)}
+		r = &runMarkers{run: proto.CloneOf(mk.GetRun()), sources: mk.GetSources(), ended: make(map[uint32]streampb.EndStatus)}
 		m.runs[id] = r
 		m.version++
 	}
@@ -161,10 +180,11 @@ func SignalMarker(mk *streampb.Marker, end bool) ([]byte, error) {
 	return EncodeSignal(rec)
 }
 
-// Forward is the marker that partition of partitions sends on for mk's run.
-func Forward(mk *streampb.Marker, partition, partitions int32) *streampb.Marker {
+// Forward is the marker that partition of partitions sends on for mk's run. It
+// tells how the run ended once it has.
+func (m *Markers) Forward(mk *streampb.Marker, partition, partitions int32) *streampb.Marker {
 	if partition < 0 || partition >= partitions {
 		panic(fmt.Sprintf("stream: partition %d of %d", partition, partitions))
 	}
-	return &streampb.Marker{Run: mk.GetRun(), Source: uint32(partition), Sources: uint32(partitions)}
+	return &streampb.Marker{Run: mk.GetRun(), Source: uint32(partition), Sources: uint32(partitions), EndStatus: m.EndStatus(mk.GetRun().GetId())}
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/porestream/porestream/stream/packed"
@@ -45,6 +46,7 @@ func (m *Markers) AppendState(b []byte) ([]byte, error) {
 		next := uint32(0)
 		for _, source := range ended {
 			b = packed.AppendUint(b, source-next)
+			b = packed.AppendUint(b, uint32(r.ended[source]))
 			next = source + 1
 		}
 	}
@@ -76,7 +78,7 @@ func (m *Markers) RestoreState(b []byte) error {
 }
 
 func restoreRun(in *packed.Reader) *runMarkers {
-	r := &runMarkers{run: new(streampb.Run), ended: make(map[uint32]bool)}
+	r := &runMarkers{run: new(streampb.Run), ended: make(map[uint32]streampb.EndStatus)}
 	in.Message(r.run)
 	if in.Err() == nil {
 		if err := validRun(r.run); err != nil {
@@ -84,7 +86,7 @@ func restoreRun(in *packed.Reader) *runMarkers {
 		}
 	}
 	r.sources = uint32(in.Uint(maxSources))
-	ended := in.Count(1)
+	ended := in.Count(2)
 	next := uint64(0)
 	for range ended {
 		source := next + in.Uint(maxSources)
@@ -92,7 +94,12 @@ func restoreRun(in *packed.Reader) *runMarkers {
 			in.Fail("run %s: the end of source %d of %d", r.run.GetId(), source, r.sources)
 			break
 		}
-		r.ended[uint32(source)] = true
+		status := streampb.EndStatus(in.Uint(math.MaxInt32))
+		if status == streampb.EndStatus_END_STATUS_UNSPECIFIED {
+			in.Fail("run %s: source %d ended without a status", r.run.GetId(), source)
+			break
+		}
+		r.ended[uint32(source)] = status
 		next = source + 1
 	}
 	if r.sources == 0 {

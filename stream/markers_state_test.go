@@ -40,7 +40,7 @@ func goldenMarkers(t testing.TB) *Markers {
 		{markerOf("run-3", "phiX", 1, 2), false},
 		{markerOf("run-1", "lambda", 0, 1), true},
 		{&streampb.Marker{Run: full, Source: 299, Sources: 300}, true},
-		{&streampb.Marker{Run: full, Source: 2, Sources: 300}, true},
+		{&streampb.Marker{Run: full, Source: 2, Sources: 300, EndStatus: streampb.EndStatus_END_STATUS_TIMEOUT}, true},
 		{&streampb.Marker{Run: full, Source: 3, Sources: 300}, true},
 	} {
 		f := m.Start
@@ -93,10 +93,11 @@ func TestRestoredMarkersGoOn(t *testing.T) {
 			mk := markerOf(fmt.Sprint("run-", rng.IntN(5)), fmt.Sprint("sample-", rng.IntN(2)), 0, uint32(1+rng.IntN(3)))
 			mk.Source = rng.Uint32N(mk.Sources)
 			end := rng.IntN(3) > 0
+			mk.EndStatus = streampb.EndStatus(rng.IntN(3))
 			say := func(m *Markers) string {
 				if end {
 					complete, err := m.End(mk)
-					return fmt.Sprint(complete, err, m.SampleEnded(mk.GetRun().GetSample()), m.Open())
+					return fmt.Sprint(complete, err, m.SampleEnded(mk.GetRun().GetSample()), m.EndStatus(mk.GetRun().GetId()), m.Open())
 				}
 				isNew, err := m.Start(mk)
 				return fmt.Sprint(isNew, err, m.SampleEnded(mk.GetRun().GetSample()), m.Open())

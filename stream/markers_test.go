@@ -187,7 +187,8 @@ func TestMarkersKeepNothingOfTheCaller(t *testing.T) {
 
 func TestForward(t *testing.T) {
 	mk := markerOf("a", "lambda", 0, 1)
-	own := Forward(mk, 3, 8)
+	var m Markers
+	own := m.Forward(mk, 3, 8)
 	if own.GetSource() != 3 || own.GetSources() != 8 || own.GetRun().GetId() != "a" || mk.GetSource() != 0 {
 		t.Errorf("forwarded %v of %v", own, mk)
 	}
@@ -217,8 +218,43 @@ func TestForward(t *testing.T) {
 					t.Errorf("partition %d of 8 was accepted", p)
 				}
 			}()
-			Forward(mk, p, 8)
+			m.Forward(mk, p, 8)
 		}()
+	}
+}
+
+// TestEndStatus: of several sources the worst counts, and one that was given up
+// and comes back is passed on again, once.
+func TestEndStatus(t *testing.T) {
+	const none, normal, timeout, aborted = streampb.EndStatus_END_STATUS_UNSPECIFIED, streampb.EndStatus_END_STATUS_NORMAL,
+		streampb.EndStatus_END_STATUS_TIMEOUT, streampb.EndStatus_END_STATUS_ABORTED
+	var m Markers
+	for i, step := range []struct {
+		source uint32
+		status streampb.EndStatus
+		news   bool
+		want   streampb.EndStatus
+	}{
+		{0, timeout, false, none},
+		{1, none, true, timeout}, // an earlier version's: it knew no other end
+		{1, normal, false, timeout},
+		{0, timeout, false, timeout},
+		{0, normal, true, normal},
+		{0, normal, false, normal},
+		{1, aborted, true, aborted},
+	} {
+		mk := markerOf("a", "lambda", step.source, 2)
+		mk.EndStatus = step.status
+		news, err := m.End(mk)
+		if err != nil || news != step.news || m.EndStatus("a") != step.want {
+			t.Errorf("step %d: news %v, status %v, %v; want %v, %v", i, news, m.EndStatus("a"), err, step.news, step.want)
+		}
+		if got := m.Forward(mk, 0, 1).GetEndStatus(); got != step.want {
+			t.Errorf("step %d: passed on as %v, want %v", i, got, step.want)
+		}
+	}
+	if got := m.EndStatus("unknown"); got != none {
+		t.Errorf("an unknown run ended: %v", got)
 	}
 }
 

@@ -111,6 +111,9 @@ func validMarker(m *streampb.Marker) error {
 	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
 		return decodeErrorf(CodeInvalid, "marker of source %d of %d", m.GetSource(), m.GetSources())
 	}
+	if m.GetLastOffset() < 0 {
+		return decodeErrorf(CodeInvalid, "marker of run %s behind offset %d", m.GetRun().GetId(), m.GetLastOffset())
+	}
 	return nil
 }
 

@@ -165,20 +165,46 @@ type RunEnd struct {
 	Sample  string `json:"sample"`
 	Source  uint32 `json:"source"`
 	Sources uint32 `json:"sources"`
+	// Status is how it ended: one of the End constants; empty from earlier versions,
+	// which knew of normal ends alone.
+	Status string `json:"status,omitempty"`
+}
+
+// How a run ended.
+const (
+	EndNormal  = "normal"  // everything that was recorded has been processed
+	EndTimeout = "timeout" // nothing came for too long; it may come back
+	EndAborted = "aborted" // its sender gave up
+)
+
+// endStatus is how a marker says that its run ended.
+func endStatus(mk *streampb.Marker) string {
+	switch mk.GetEndStatus() {
+	case streampb.EndStatus_END_STATUS_TIMEOUT:
+		return EndTimeout
+	case streampb.EndStatus_END_STATUS_ABORTED:
+		return EndAborted
+	default:
+		return EndNormal
+	}
 }
 
 // RunEndRecords are the records that tell every partition of topic.
 func RunEndRecords(topic string, partitions int32, mk *streampb.Marker) ([]stream.Out, error) {
+	status := endStatus(mk)
 	value, err := json.Marshal(RunEnd{
-		Run: mk.GetRun().GetId(), Sample: mk.GetRun().GetSample(), Source: mk.GetSource(), Sources: mk.GetSources(),
+		Run: mk.GetRun().GetId(), Sample: mk.GetRun().GetSample(), Source: mk.GetSource(), Sources: mk.GetSources(), Status: status,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the end of run %s: %w", mk.GetRun().GetId(), err)
 	}
 	outs := stream.Broadcast(topic, partitions, mk, true, value)
 	for i := range outs {
-		run := mk.GetRun().GetId()
-		outs[i].Headers = CloudEvent(TypeRunEnd, run, eventID(TypeRunEnd, run, string(outs[i].Key)))
+		run, identity := mk.GetRun().GetId(), string(outs[i].Key)
+		if status != EndNormal { // keeps the ids that normal ends have had from the first version on
+			identity += "\x00" + status
+		}
+		outs[i].Headers = CloudEvent(TypeRunEnd, run, eventID(TypeRunEnd, run, identity))
 	}
 	return outs, nil
 }

@@ -186,9 +186,29 @@ func TestRunEndRecords(t *testing.T) {
 			t.Errorf("record %d: %+v, headers %v", p, o, h)
 		}
 		v, end, err := Decode(asRecord(o))
-		if err != nil || v != nil || *end != (RunEnd{Run: "run 1", Sample: "lambda", Source: 2, Sources: 6}) {
+		if err != nil || v != nil || *end != (RunEnd{Run: "run 1", Sample: "lambda", Source: 2, Sources: 6, Status: EndNormal}) {
 			t.Errorf("record %d decodes to %v, %v, %v", p, v, end, err)
 		}
+	}
+
+	// How it ended tells events apart that have the same key.
+	ids := make(map[string]string)
+	for status, want := range map[streampb.EndStatus]string{
+		streampb.EndStatus_END_STATUS_NORMAL: EndNormal, streampb.EndStatus_END_STATUS_TIMEOUT: EndTimeout, streampb.EndStatus_END_STATUS_ABORTED: EndAborted,
+	} {
+		mk.EndStatus = status
+		outs, err := RunEndRecords("variants", 1, mk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, end, err := Decode(asRecord(outs[0]))
+		if err != nil || end.Status != want {
+			t.Errorf("%v is told as %v, %v", status, end, err)
+		}
+		ids[headersOf(outs[0])["ce_id"]] = want
+	}
+	if len(ids) != 3 || ids[headersOf(outs[0])["ce_id"]] != EndNormal {
+		t.Errorf("ids %v; a normal end keeps %s", ids, headersOf(outs[0])["ce_id"])
 	}
 }
 

@@ -113,7 +113,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		if err != nil || !complete {
 			return nil, err
 		}
-		own := stream.Forward(body.RunEnd, h.partition, h.partitions)
+		own := h.markers.Forward(body.RunEnd, h.partition, h.partitions)
 		outs, err := event.RunEndRecords(h.cfg.Topics.Variants, h.cfg.VariantsPartitions, own)
 		if err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func (h *handler) watchMarker(mk *streampb.Marker, end bool) ([]stream.Out, erro
 	if w == nil {
 		return nil, nil
 	}
-	own := stream.Forward(mk, h.partition, h.partitions)
+	own := h.markers.Forward(mk, h.partition, h.partitions)
 	value, err := stream.WatchMarker(own, end, w.Panels)
 	if err != nil {
 		return nil, err

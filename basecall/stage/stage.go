@@ -146,7 +146,7 @@ func (h *handler) deadLetter(ctx context.Context, rec stream.Record, cause error
 
 // forward sends this partition's own marker to every partition downstream.
 func (h *handler) forward(ctx context.Context, mk *streampb.Marker, end bool, offset int64, emit stream.Emitter) error {
-	own := stream.Forward(mk, h.partition, h.partitions)
+	own := h.markers.Forward(mk, h.partition, h.partitions)
 	value, err := stream.ReadsMarker(own, end)
 	if err != nil {
 		return err

@@ -25,6 +25,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// EndStatus is how a run ended. Of several sources the highest counts.
+type EndStatus int32
+
+const (
+	EndStatus_END_STATUS_UNSPECIFIED EndStatus = 0 // not said: normally, if it has ended
+	EndStatus_END_STATUS_NORMAL      EndStatus = 1 // everything that was recorded has been sent
+	EndStatus_END_STATUS_TIMEOUT     EndStatus = 2 // nothing came for too long
+	EndStatus_END_STATUS_ABORTED     EndStatus = 3 // the sender gave up
+)
+
+// Enum value maps for EndStatus.
+var (
+	EndStatus_name = map[int32]string{
+		0: "END_STATUS_UNSPECIFIED",
+		1: "END_STATUS_NORMAL",
+		2: "END_STATUS_TIMEOUT",
+		3: "END_STATUS_ABORTED",
+	}
+	EndStatus_value = map[string]int32{
+		"END_STATUS_UNSPECIFIED": 0,
+		"END_STATUS_NORMAL":      1,
+		"END_STATUS_TIMEOUT":     2,
+		"END_STATUS_ABORTED":     3,
+	}
+)
+
+func (x EndStatus) Enum() *EndStatus {
+	p := new(EndStatus)
+	*p = x
+	return p
+}
+
+func (x EndStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EndStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_stream_streampb_porestream_proto_enumTypes[0].Descriptor()
+}
+
+func (EndStatus) Type() protoreflect.EnumType {
+	return &file_stream_streampb_porestream_proto_enumTypes[0]
+}
+
+func (x EndStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EndStatus.Descriptor instead.
+func (EndStatus) EnumDescriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{0}
+}
+
 type CallStatus int32
 
 const (
@@ -67,11 +120,11 @@ func (x CallStatus) String() string {
 }
 
 func (CallStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_stream_streampb_porestream_proto_enumTypes[0].Descriptor()
+	return file_stream_streampb_porestream_proto_enumTypes[1].Descriptor()
 }
 
 func (CallStatus) Type() protoreflect.EnumType {
-	return &file_stream_streampb_porestream_proto_enumTypes[0]
+	return &file_stream_streampb_porestream_proto_enumTypes[1]
 }
 
 func (x CallStatus) Number() protoreflect.EnumNumber {
@@ -80,7 +133,7 @@ func (x CallStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CallStatus.Descriptor instead.
 func (CallStatus) EnumDescriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{0}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{1}
 }
 
 // Run is one acquisition as the ingest service saw it start.
@@ -97,6 +150,7 @@ type Run struct {
 	SampleRate      uint32                 `protobuf:"varint,9,opt,name=sample_rate,json=sampleRate,proto3" json:"sample_rate,omitempty"`       // samples per second and channel
 	StartTimeMs     int64                  `protobuf:"varint,10,opt,name=start_time_ms,json=startTimeMs,proto3" json:"start_time_ms,omitempty"` // Unix milliseconds, 0 when unknown
 	PoreType        string                 `protobuf:"bytes,11,opt,name=pore_type,json=poreType,proto3" json:"pore_type,omitempty"`
+	EndStatus       EndStatus              `protobuf:"varint,12,opt,name=end_status,json=endStatus,proto3,enum=porestream.v1.EndStatus" json:"end_status,omitempty"` // how it ended; unspecified while it goes on
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -206,6 +260,13 @@ func (x *Run) GetPoreType() string {
 		return x.PoreType
 	}
 	return ""
+}
+
+func (x *Run) GetEndStatus() EndStatus {
+	if x != nil {
+		return x.EndStatus
+	}
+	return EndStatus_END_STATUS_UNSPECIFIED
 }
 
 // SignalChunk is about one second of one channel's current.
@@ -361,10 +422,14 @@ func (x *SignalChunk) GetCalibrationScale() float32 {
 // downstream partition. A run has ended for a reader once it holds the end
 // marker of every one of the `sources` upstream partitions.
 type Marker struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Source        uint32                 `protobuf:"varint,2,opt,name=source,proto3" json:"source,omitempty"`   // upstream partition that speaks
-	Sources       uint32                 `protobuf:"varint,3,opt,name=sources,proto3" json:"sources,omitempty"` // number of upstream partitions
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Run       *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Source    uint32                 `protobuf:"varint,2,opt,name=source,proto3" json:"source,omitempty"`                                                     // upstream partition that speaks
+	Sources   uint32                 `protobuf:"varint,3,opt,name=sources,proto3" json:"sources,omitempty"`                                                   // number of upstream partitions
+	EndStatus EndStatus              `protobuf:"varint,4,opt,name=end_status,json=endStatus,proto3,enum=porestream.v1.EndStatus" json:"end_status,omitempty"` // of an end
+	// Of an end by timeout on the signal topic: the offset of the last record of
+	// the run in this partition. The end is void when the run has gone on behind.
+	LastOffset    int64 `protobuf:"varint,5,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +481,20 @@ func (x *Marker) GetSource() uint32 {
 func (x *Marker) GetSources() uint32 {
 	if x != nil {
 		return x.Sources
+	}
+	return 0
+}
+
+func (x *Marker) GetEndStatus() EndStatus {
+	if x != nil {
+		return x.EndStatus
+	}
+	return EndStatus_END_STATUS_UNSPECIFIED
+}
+
+func (x *Marker) GetLastOffset() int64 {
+	if x != nil {
+		return x.LastOffset
 	}
 	return 0
 }
@@ -1451,7 +1530,7 @@ var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
-	" stream/streampb/porestream.proto\x12\rporestream.v1\"\xbe\x02\n" +
+	" stream/streampb/porestream.proto\x12\rporestream.v1\"\xf7\x02\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x1e\n" +
@@ -1467,7 +1546,9 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"sampleRate\x12\"\n" +
 	"\rstart_time_ms\x18\n" +
 	" \x01(\x03R\vstartTimeMs\x12\x1b\n" +
-	"\tpore_type\x18\v \x01(\tR\bporeType\"\xb1\x03\n" +
+	"\tpore_type\x18\v \x01(\tR\bporeType\x127\n" +
+	"\n" +
+	"end_status\x18\f \x01(\x0e2\x18.porestream.v1.EndStatusR\tendStatus\"\xb1\x03\n" +
 	"\vSignalChunk\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x17\n" +
@@ -1486,11 +1567,15 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"readNumber\x12\x12\n" +
 	"\x04well\x18\f \x01(\rR\x04well\x12-\n" +
 	"\x12calibration_offset\x18\r \x01(\x02R\x11calibrationOffset\x12+\n" +
-	"\x11calibration_scale\x18\x0e \x01(\x02R\x10calibrationScale\"`\n" +
+	"\x11calibration_scale\x18\x0e \x01(\x02R\x10calibrationScale\"\xba\x01\n" +
 	"\x06Marker\x12$\n" +
 	"\x03run\x18\x01 \x01(\v2\x12.porestream.v1.RunR\x03run\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\rR\x06source\x12\x18\n" +
-	"\asources\x18\x03 \x01(\rR\asources\"\xb2\x01\n" +
+	"\asources\x18\x03 \x01(\rR\asources\x127\n" +
+	"\n" +
+	"end_status\x18\x04 \x01(\x0e2\x18.porestream.v1.EndStatusR\tendStatus\x12\x1f\n" +
+	"\vlast_offset\x18\x05 \x01(\x03R\n" +
+	"lastOffset\"\xb2\x01\n" +
 	"\fSignalRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x1a.porestream.v1.SignalChunkH\x00R\x05chunk\x120\n" +
@@ -1584,7 +1669,12 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\rchunk_samples\x18\a \x01(\rR\fchunkSamples\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\b \x01(\rR\n" +
-	"partitions*m\n" +
+	"partitions*n\n" +
+	"\tEndStatus\x12\x1a\n" +
+	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11END_STATUS_NORMAL\x10\x01\x12\x16\n" +
+	"\x12END_STATUS_TIMEOUT\x10\x02\x12\x16\n" +
+	"\x12END_STATUS_ABORTED\x10\x03*m\n" +
 	"\n" +
 	"CallStatus\x12\x1b\n" +
 	"\x17CALL_STATUS_UNSPECIFIED\x10\x00\x12\x0f\n" +
@@ -1607,43 +1697,46 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 	return file_stream_streampb_porestream_proto_rawDescData
 }
 
-var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_stream_streampb_porestream_proto_goTypes = []any{
-	(CallStatus)(0),      // 0: porestream.v1.CallStatus
-	(*Run)(nil),          // 1: porestream.v1.Run
-	(*SignalChunk)(nil),  // 2: porestream.v1.SignalChunk
-	(*Marker)(nil),       // 3: porestream.v1.Marker
-	(*SignalRecord)(nil), // 4: porestream.v1.SignalRecord
-	(*Segment)(nil),      // 5: porestream.v1.Segment
-	(*ReadRecord)(nil),   // 6: porestream.v1.ReadRecord
-	(*Call)(nil),         // 7: porestream.v1.Call
-	(*Coverage)(nil),     // 8: porestream.v1.Coverage
-	(*CallRecord)(nil),   // 9: porestream.v1.CallRecord
-	(*WatchRecord)(nil),  // 10: porestream.v1.WatchRecord
-	(*Cursor)(nil),       // 11: porestream.v1.Cursor
+	(EndStatus)(0),       // 0: porestream.v1.EndStatus
+	(CallStatus)(0),      // 1: porestream.v1.CallStatus
+	(*Run)(nil),          // 2: porestream.v1.Run
+	(*SignalChunk)(nil),  // 3: porestream.v1.SignalChunk
+	(*Marker)(nil),       // 4: porestream.v1.Marker
+	(*SignalRecord)(nil), // 5: porestream.v1.SignalRecord
+	(*Segment)(nil),      // 6: porestream.v1.Segment
+	(*ReadRecord)(nil),   // 7: porestream.v1.ReadRecord
+	(*Call)(nil),         // 8: porestream.v1.Call
+	(*Coverage)(nil),     // 9: porestream.v1.Coverage
+	(*CallRecord)(nil),   // 10: porestream.v1.CallRecord
+	(*WatchRecord)(nil),  // 11: porestream.v1.WatchRecord
+	(*Cursor)(nil),       // 12: porestream.v1.Cursor
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
-	1,  // 0: porestream.v1.Marker.run:type_name -> porestream.v1.Run
-	3,  // 1: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
-	2,  // 2: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
-	3,  // 3: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
-	3,  // 4: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	5,  // 5: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	3,  // 6: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
-	0,  // 7: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	3,  // 8: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	7,  // 9: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	3,  // 10: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	8,  // 11: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	3,  // 12: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	8,  // 13: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	3,  // 14: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
+	2,  // 1: porestream.v1.Marker.run:type_name -> porestream.v1.Run
+	0,  // 2: porestream.v1.Marker.end_status:type_name -> porestream.v1.EndStatus
+	4,  // 3: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
+	3,  // 4: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
+	4,  // 5: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
+	4,  // 6: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	6,  // 7: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	4,  // 8: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	1,  // 9: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
+	4,  // 10: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	8,  // 11: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	4,  // 12: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	9,  // 13: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	4,  // 14: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	9,  // 15: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	4,  // 16: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -1678,7 +1771,7 @@ func file_stream_streampb_porestream_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,

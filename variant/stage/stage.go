@@ -152,7 +152,7 @@ func (h *handler) sampleRegions(sample string) []regionKey {
 }
 
 func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
-	own := stream.Forward(mk, h.partition, h.partitions)
+	own := h.markers.Forward(mk, h.partition, h.partitions)
 	value, err := stream.CallsMarker(own, end)
 	if err != nil {
 		return nil, err

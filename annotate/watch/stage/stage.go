@@ -163,7 +163,7 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	if !complete {
 		return outs, nil
 	}
-	own := stream.Forward(mk, h.partition, h.partitions)
+	own := h.markers.Forward(mk, h.partition, h.partitions)
 	end, err := event.RunEndRecords(h.cfg.Topics.Alerts, h.cfg.AlertsPartitions, own)
 	return append(outs, end...), err
 }
