@@ -1,0 +1,149 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/stream"
+)
+
+// Source is whose state it is: that of the handler of one input partition in one
+// consumer group.
+type Source struct {
+	Group, Topic string
+	Partition    int32
+}
+
+func (s Source) String() string {
+	return fmt.Sprintf("group %s topic %s partition %d", s.Group, s.Topic, s.Partition)
+}
+
+// Validate tells whether s can be part of a key.
+func (s Source) Validate() error {
+	switch {
+	case s.Group == "" || len(s.Group) > maxName || strings.ContainsRune(s.Group, 0):
+		return fmt.Errorf("a group's name has 1 to %d bytes and no NUL, not %q", maxName, s.Group)
+	case s.Topic == "" || len(s.Topic) > maxName || strings.ContainsRune(s.Topic, 0):
+		return fmt.Errorf("a topic's name has 1 to %d bytes and no NUL, not %q", maxName, s.Topic)
+	case s.Partition < 0:
+		return fmt.Errorf("there is no partition %d", s.Partition)
+	}
+	return nil
+}
+
+// Place is the partition, of n, that holds the source's state. The partitions of
+// one topic lie side by side, so that they spread evenly; different groups and
+// topics begin at different places.
+func (s Source) Place(n int32) int32 {
+	first := stream.PartitionFor([]byte(s.Group+"\x00"+s.Topic), n)
+	return int32((int64(first) + int64(s.Partition)) % int64(n))
+}
+
+// prefix begins all keys of the source.
+func (s Source) prefix() string {
+	return s.Group + "\x00" + s.Topic + "\x00" + strconv.FormatInt(int64(s.Partition), 10) + "\x00"
+}
+
+// SourceOf is the source that a record of a state topic belongs to.
+func SourceOf(key []byte) (Source, error) {
+	fields := bytes.SplitN(key, []byte{0}, 4)
+	if len(fields) < 4 {
+		return Source{}, errors.New("the key names no group, topic and partition")
+	}
+	partition, err := strconv.ParseInt(string(fields[2]), 10, 32)
+	if err != nil {
+		return Source{}, fmt.Errorf("reading the key's partition: %w", err)
+	}
+	s := Source{Group: string(fields[0]), Topic: string(fields[1]), Partition: int32(partition)}
+	if err := s.Validate(); err != nil {
+		return Source{}, fmt.Errorf("reading the key: %w", err)
+	}
+	return s, nil
+}
+
+// slot is a place for one copy of a section, or of a manifest with its table.
+type slot struct {
+	epoch int32
+	index uint8 // 0 or 1
+}
+
+func (s slot) less(o slot) bool {
+	return s.epoch < o.epoch || s.epoch == o.epoch && s.index < o.index
+}
+
+// keyKind is what a key stands for.
+type keyKind byte
+
+const (
+	kindSection  keyKind = 's'
+	kindTable    keyKind = 't'
+	kindManifest keyKind = 'm'
+)
+
+// key is the part of a record's key behind the source's prefix.
+type key struct {
+	kind keyKind
+	slot
+	part int    // of sections and tables
+	name string // of sections
+}
+
+// append writes kind, epoch, slot, part and name, with a NUL before each but the
+// first. The name comes last and may hold anything.
+func (k key) append(b []byte) []byte {
+	b = append(b, byte(k.kind), 0)
+	b = strconv.AppendInt(b, int64(k.epoch), 10)
+	b = append(b, 0, '0'+k.index)
+	if k.kind == kindManifest {
+		return b
+	}
+	b = append(b, 0)
+	b = strconv.AppendInt(b, int64(k.part), 10)
+	if k.kind == kindTable {
+		return b
+	}
+	b = append(b, 0)
+	return append(b, k.name...)
+}
+
+var errKey = errors.New("not a key of a snapshot")
+
+// parseKey reads what [key.append] wrote.
+func parseKey(b []byte) (key, error) {
+	var k key
+	fields := bytes.SplitN(b, []byte{0}, 5)
+	if len(fields) < 3 || len(fields[0]) != 1 || len(fields[2]) != 1 {
+		return key{}, errKey
+	}
+	k.kind = keyKind(fields[0][0])
+	if want := map[keyKind]int{kindSection: 5, kindTable: 4, kindManifest: 3}[k.kind]; len(fields) != want {
+		return key{}, errKey
+	}
+	epoch, err := strconv.ParseInt(string(fields[1]), 10, 32)
+	if err != nil || epoch < 0 || fields[2][0] != '0' && fields[2][0] != '1' {
+		return key{}, errKey
+	}
+	k.slot = slot{epoch: int32(epoch), index: fields[2][0] - '0'}
+	if len(fields) > 3 {
+		part, err := strconv.ParseInt(string(fields[3]), 10, 32)
+		if err != nil || part < 0 || part >= maxParts {
+			return key{}, errKey
+		}
+		k.part = int(part)
+	}
+	if len(fields) > 4 {
+		if len(fields[4]) == 0 || len(fields[4]) > maxName {
+			return key{}, errKey
+		}
+		k.name = string(fields[4])
+	}
+	// Only one spelling is a key: two spellings would be two records to
+	// compaction and one to us.
+	if !bytes.Equal(k.append(nil), b) {
+		return key{}, errKey
+	}
+	return k, nil
+}
