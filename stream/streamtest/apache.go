@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -20,84 +24,122 @@ const LibVariable = "PORESTREAM_KAFKA_LIB"
 // clusterID is the one every test broker has; any 16 bytes in base64 would do.
 const clusterID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
-// startTimeout is for machines that have other things to do; a start takes 2 to
-// 5 s on an idle one.
-const startTimeout = 3 * time.Minute
+const (
+	// startTimeout is for machines that have other things to do; a start takes
+	// 2 to 6 s on an idle one.
+	startTimeout = 3 * time.Minute
+	// stopTimeout is what a broker that is told to stop gets: one that can't
+	// reach its controllers would try for minutes.
+	stopTimeout = 15 * time.Second
+)
 
-// ApacheConfig describes a real broker.
+// ApacheConfig describes a real broker, or what the brokers of a cluster share.
 type ApacheConfig struct {
-	// Lib is the folder with the jars and Dir an empty one for its files.
+	// Lib is the folder with the jars and Dir one for the brokers' files, logs
+	// included.
 	Lib, Dir string
-	// User and Password switch on SASL/SCRAM-SHA-512 and an authorizer that
-	// lets this user do everything.
-	User, Password string
-	// TLS switches on TLS with this identity.
-	TLS *Identity
+	// Listeners are where clients connect. None means one in plain text.
+	Listeners []Listener
+	// Identity is the brokers' certificate for listeners with TLS; clients are
+	// trusted by its authority.
+	Identity *Identity
+	// Users are the names and passwords that listeners with SASL let in, by
+	// PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+	Users map[string]string
+	// Admin names the user that may do everything, while others may do what an
+	// ACL allows them. Empty means that everybody may do everything.
+	Admin string
+	// Properties are settings of a broker that differ from those that tests need.
+	Properties map[string]string
+	// MaxFileBytes is what a file may grow to before the broker's disk is full,
+	// as it sees it; 0 means no limit.
+	MaxFileBytes int64
 }
 
-// Apache is a running Apache Kafka broker.
+// Listener is one of a broker's ports.
+type Listener struct {
+	// Name is in capitals, as in the broker's settings.
+	Name string
+	// TLS encrypts and SASL asks for a user and a password.
+	TLS, SASL bool
+	// ClientCertificate demands a certificate of the client, whose common name
+	// is then its user.
+	ClientCertificate bool
+}
+
+func (l Listener) protocol() string {
+	return map[[2]bool]string{
+		{false, false}: "PLAINTEXT", {false, true}: "SSL",
+		{true, false}: "SASL_PLAINTEXT", {true, true}: "SASL_SSL",
+	}[[2]bool{l.SASL, l.TLS}]
+}
+
+// Apache is an Apache Kafka broker in a process of its own. It ends with Stop,
+// or when this process ends, however it does.
 type Apache struct {
-	// Addr is its host:port.
+	// ID is its number, from 1.
+	ID int32
+	// Addr is the host:port of its first listener: that of the proxy in front
+	// of it, if there is one.
 	Addr string
+	// Log is the file with what it prints.
+	Log string
 
+	dir       string
+	listeners map[string]string // address by name
+	listen    string            // where its first listener really is
+	proxy     *proxy            // nil: clients connect to the broker itself
+	maxBlocks int64             // of 512 bytes
+	args      []string
+
+	mu   sync.Mutex
 	cmd  *exec.Cmd
-	hold io.Closer // closing it ends the broker
-	log  string
-	done chan struct{}
+	done chan struct{} // closed when the process has ended
 }
 
-// StartApache starts a single-node broker and waits until it answers. It ends
-// with Stop, or when this process ends, however it does.
+// StartApache starts a single broker and waits until it answers.
 func StartApache(ctx context.Context, cfg ApacheConfig) (*Apache, error) {
-	addrs, err := freeAddrs(2)
+	c, err := StartCluster(ctx, ClusterConfig{ApacheConfig: cfg, Nodes: 1})
 	if err != nil {
-		return nil, fmt.Errorf("starting Apache Kafka: %w", err)
+		return nil, err
 	}
-	a := &Apache{Addr: addrs[0], log: filepath.Join(cfg.Dir, "broker.log"), done: make(chan struct{})}
-	properties, err := cfg.write(addrs[0], addrs[1])
-	if err != nil {
-		return nil, fmt.Errorf("configuring Apache Kafka: %w", err)
-	}
-	class := []string{"-cp", filepath.Join(cfg.Lib, "*")}
-	format := append(class, "kafka.tools.StorageTool", "format", "--standalone", "-t", clusterID, "-c", properties)
-	if cfg.User != "" {
-		format = append(format, "--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", cfg.User, cfg.Password))
-	}
-	if out, err := exec.CommandContext(ctx, "java", format...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("formatting Apache Kafka's log: %w: %s", err, out)
-	}
-	if err := a.start(append([]string{"-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"},
-		append(class, "kafka.Kafka", properties)...)); err != nil {
-		return nil, fmt.Errorf("starting Apache Kafka: %w", err)
-	}
-	if err := a.ready(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting Apache Kafka: %w", err), a.Stop())
-	}
-	return a, nil
+	return c.Nodes[0], nil
 }
 
-// start runs java below a shell that ends it when its input does: with this
-// process, even if that is killed.
-func (a *Apache) start(args []string) error {
-	const guard = `exec 3<&0; java "$@" 3<&- & pid=$!; (read -r _ <&3; kill $pid) & wait $pid; kill $!`
-	a.cmd = exec.Command("sh", append([]string{"-c", guard, "sh"}, args...)...)
-	hold, err := a.cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	log, err := os.Create(a.log)
+// Listener returns the host:port of a listener by its name.
+func (a *Apache) Listener(name string) string { return a.listeners[name] }
+
+// start runs java in the place of a shell that leaves a guard behind, which
+// ends java when this process ends, even if that is killed or java stopped.
+func (a *Apache) start() error {
+	const guard = `exec 3<&0; (read -r _ <&3 || kill -9 $$) & exec 3<&- </dev/null
+test "$0" = 0 || ulimit -f "$0"
+exec java "$@"`
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	log, err := os.OpenFile(a.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	a.hold, a.cmd.Stdout, a.cmd.Stderr = hold, log, log
-	if err := a.cmd.Start(); err != nil {
+	alive, hold, err := os.Pipe()
+	if err != nil {
 		return err
 	}
+	defer alive.Close()
+	cmd := exec.Command("sh", append([]string{"-c", guard, fmt.Sprint(a.maxBlocks)}, a.args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = alive, log, log
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, hold.Close())
+	}
+	done := make(chan struct{})
+	a.cmd, a.done = cmd, done
 	go func() {
-		defer close(a.done)
-		// Being ended by a signal is no fault.
-		_ = a.cmd.Wait()
+		defer close(done)
+		_ = cmd.Wait() // being ended by a signal is no fault
+		// The guard must not kill whoever gets the number next.
+		_, _ = io.WriteString(hold, "\n")
+		hold.Close()
 	}()
 	return nil
 }
@@ -108,89 +150,191 @@ func (a *Apache) ready(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", a.Addr)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", a.listen)
 		if err == nil {
 			return conn.Close()
 		}
 		select {
 		case <-tick.C:
-		case <-a.done:
-			log, _ := os.ReadFile(a.log)
-			return fmt.Errorf("it has ended: %s", log[max(len(log)-2000, 0):])
+		case <-a.ended():
+			log, _ := os.ReadFile(a.Log)
+			return fmt.Errorf("broker %d has ended: %s", a.ID, log[max(len(log)-2000, 0):])
 		case <-ctx.Done():
-			return fmt.Errorf("it does not answer, see %s: %w", a.log, err)
+			return fmt.Errorf("broker %d does not answer, see %s: %w", a.ID, a.Log, err)
 		}
 	}
 }
 
-// Stop ends the broker in order.
-func (a *Apache) Stop() error {
-	if err := a.hold.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("stopping Apache Kafka: %w", err)
+func (a *Apache) ended() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.done
+}
+
+// signal sends a signal to the broker; one that has ended does not mind.
+func (a *Apache) signal(s syscall.Signal) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cmd == nil {
+		return nil
 	}
-	<-a.done
+	if err := a.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("sending %v to broker %d: %w", s, a.ID, err)
+	}
 	return nil
 }
 
-// write makes server.properties and returns its path.
-func (c ApacheConfig) write(addr, controller string) (string, error) {
-	protocol := map[[2]bool]string{
-		{false, false}: "PLAINTEXT", {false, true}: "SSL",
-		{true, false}: "SASL_PLAINTEXT", {true, true}: "SASL_SSL",
-	}[[2]bool{c.User != "", c.TLS != nil}]
-	lines := []string{
-		"process.roles=broker,controller",
-		"node.id=1",
-		"controller.quorum.bootstrap.servers=" + controller,
-		"controller.listener.names=CONTROLLER",
-		"listeners=CLIENT://" + addr + ",CONTROLLER://" + controller,
-		"advertised.listeners=CLIENT://" + addr,
-		"inter.broker.listener.name=CLIENT",
-		"listener.security.protocol.map=CLIENT:" + protocol + ",CONTROLLER:PLAINTEXT",
-		"log.dirs=" + filepath.Join(c.Dir, "log"),
-		"offsets.topic.replication.factor=1",
-		"offsets.topic.num.partitions=4",
-		"transaction.state.log.replication.factor=1",
-		"transaction.state.log.min.isr=1",
-		"transaction.state.log.num.partitions=4",
-		"group.initial.rebalance.delay.ms=0",
-		"group.min.session.timeout.ms=100",
-		"auto.create.topics.enable=false",
-		"broker.heartbeat.interval.ms=500",
-		"broker.session.timeout.ms=2000",
-		"message.max.bytes=1048588",
+// Kill ends the broker at once, as a power cut would, and waits until it has
+// ended.
+func (a *Apache) Kill() error {
+	if err := a.signal(syscall.SIGKILL); err != nil {
+		return err
 	}
-	if c.TLS != nil {
-		store := filepath.Join(c.Dir, "broker.pem")
-		if err := os.WriteFile(store, append(c.TLS.KeyPEM, c.TLS.CertPEM...), 0o600); err != nil {
-			return "", err
+	if ended := a.ended(); ended != nil {
+		<-ended
+	}
+	return nil
+}
+
+// Pause stops the broker's process where it is, until Resume. Its connections
+// stay open.
+func (a *Apache) Pause() error { return a.signal(syscall.SIGSTOP) }
+
+// Resume lets the broker go on after Pause.
+func (a *Apache) Resume() error { return a.signal(syscall.SIGCONT) }
+
+// Stop ends the broker in order, or kills it if that takes long.
+func (a *Apache) Stop() error {
+	ended := a.ended()
+	if ended == nil {
+		return nil
+	}
+	if err := errors.Join(a.signal(syscall.SIGTERM), a.Resume()); err != nil {
+		return err
+	}
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timer.C:
+		return a.Kill()
+	}
+}
+
+// Restart starts a broker that has ended, with the log it had, and waits until
+// it answers.
+func (a *Apache) Restart(ctx context.Context) error {
+	if a.Running() {
+		return fmt.Errorf("restarting broker %d: it runs", a.ID)
+	}
+	if err := a.start(); err != nil {
+		return fmt.Errorf("restarting broker %d: %w", a.ID, err)
+	}
+	if err := a.ready(ctx); err != nil {
+		return fmt.Errorf("restarting broker %d: %w", a.ID, err)
+	}
+	return nil
+}
+
+// Running says whether the broker's process lives, paused or not.
+func (a *Apache) Running() bool {
+	ended := a.ended()
+	if ended == nil {
+		return false
+	}
+	select {
+	case <-ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// properties are the lines of server.properties that all kinds of brokers have.
+func (c *ApacheConfig) properties() (map[string]string, error) {
+	p := map[string]string{
+		"process.roles":                        "broker,controller",
+		"controller.listener.names":            "CONTROLLER",
+		"inter.broker.listener.name":           "INTERNAL",
+		"offsets.topic.num.partitions":         "4",
+		"transaction.state.log.num.partitions": "4",
+		"group.initial.rebalance.delay.ms":     "0",
+		"group.min.session.timeout.ms":         "100",
+		"auto.create.topics.enable":            "false",
+		"broker.heartbeat.interval.ms":         "500",
+		"message.max.bytes":                    "1048588",
+	}
+	if c.Identity != nil {
+		store, trust := filepath.Join(c.Dir, "broker.pem"), filepath.Join(c.Dir, "ca.pem")
+		if err := os.WriteFile(store, slices.Concat(c.Identity.KeyPEM, c.Identity.CertPEM), 0o600); err != nil {
+			return nil, err
 		}
-		trust := filepath.Join(c.Dir, "ca.pem")
-		if err := os.WriteFile(trust, c.TLS.CAPEM, 0o600); err != nil {
-			return "", err
+		if err := os.WriteFile(trust, c.Identity.CAPEM, 0o600); err != nil {
+			return nil, err
 		}
-		lines = append(lines, "ssl.keystore.type=PEM", "ssl.keystore.location="+store, "ssl.truststore.type=PEM", "ssl.truststore.location="+trust)
+		p["ssl.keystore.type"], p["ssl.keystore.location"] = "PEM", store
+		p["ssl.truststore.type"], p["ssl.truststore.location"] = "PEM", trust
+		p["ssl.principal.mapping.rules"] = `RULE:^.*CN=([^,]+).*$/$1/,DEFAULT`
 	}
-	if c.User != "" {
-		lines = append(lines,
-			"sasl.enabled.mechanisms=SCRAM-SHA-512",
-			"sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512",
-			fmt.Sprintf("listener.name.client.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username=%q password=%q;", c.User, c.Password),
-			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-			// The controller's listener is plain and on the loopback.
-			"super.users=User:"+c.User+";User:ANONYMOUS",
-			"allow.everyone.if.no.acl.found=false",
-		)
+	if c.Admin != "" {
+		p["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+		// The listeners between brokers are plain and on the loopback.
+		p["super.users"] = "User:" + c.Admin + ";User:ANONYMOUS"
+		p["allow.everyone.if.no.acl.found"] = "false"
 	}
-	path := filepath.Join(c.Dir, "server.properties")
-	return path, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+	for _, l := range c.Listeners {
+		prefix := "listener.name." + strings.ToLower(l.Name) + "."
+		if l.ClientCertificate {
+			p[prefix+"ssl.client.auth"] = "required"
+		}
+		if !l.SASL {
+			continue
+		}
+		p[prefix+"sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+		const module = "org.apache.kafka.common.security."
+		p[prefix+"scram-sha-256.sasl.jaas.config"] = module + "scram.ScramLoginModule required;"
+		p[prefix+"scram-sha-512.sasl.jaas.config"] = module + "scram.ScramLoginModule required;"
+		plain := module + "plain.PlainLoginModule required"
+		for _, user := range slices.Sorted(maps.Keys(c.Users)) {
+			plain += fmt.Sprintf(" user_%s=%q", user, c.Users[user])
+		}
+		p[prefix+"plain.sasl.jaas.config"] = plain + ";"
+	}
+	return p, nil
+}
+
+// format prepares a broker's folder for its first start.
+func (c *ApacheConfig) format(ctx context.Context, properties string, args ...string) error {
+	format := append([]string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(c.Lib, "*"),
+		"kafka.tools.StorageTool", "format", "-t", clusterID, "-c", properties}, args...)
+	for _, user := range slices.Sorted(maps.Keys(c.Users)) {
+		for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+			format = append(format, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, user, c.Users[user]))
+		}
+	}
+	if out, err := exec.CommandContext(ctx, "java", format...).CombinedOutput(); err != nil {
+		return fmt.Errorf("formatting Apache Kafka's log: %w: %s", err, out)
+	}
+	return nil
+}
+
+// writeProperties writes server.properties into a folder and returns its path.
+func writeProperties(dir string, properties map[string]string) (string, error) {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		// A backslash begins an escape in this format.
+		fmt.Fprintf(&b, "%s=%s\n", name, strings.ReplaceAll(properties[name], `\`, `\\`))
+	}
+	path := filepath.Join(dir, "server.properties")
+	return path, os.WriteFile(path, []byte(b.String()), 0o600)
 }
 
 // freeAddrs finds loopback ports that nobody listens on.
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string
 	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		ln, err := net.Listen("tcp", loopback)
 		if err != nil {
 			return nil, err
 		}
