@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math/bits"
+	"runtime"
 	"slices"
 	"time"
 
@@ -60,6 +61,7 @@ type batchIdentity struct {
 	producerID    int64
 	producerEpoch int16
 	baseSequence  int32
+	transactional bool // part of a transaction
 }
 
 // recordSize bounds the encoded size of a record from above.
@@ -91,6 +93,9 @@ func encodeBatch(buf []byte, recs []stream.Out, id batchIdentity, enc *zstd.Enco
 		records := b[batchHeaderBytes:]
 		b = enc.EncodeAll(records, make([]byte, batchHeaderBytes, batchHeaderBytes+len(records)/2))
 		attributes = codecZstd
+	}
+	if id.transactional {
+		attributes |= attrTransactional
 	}
 	be := binary.BigEndian
 	be.PutUint64(b[0:], 0)
@@ -195,6 +200,15 @@ func splitBatch(set []byte) (h batchHeader, records, rest []byte, ok bool, err e
 		return h, nil, nil, false, fmt.Errorf("batch at offset %d: %d records up to offset %d", h.baseOffset, h.count, h.lastOffset)
 	}
 	return h, b[batchHeaderBytes:], set[len(b):], true, nil
+}
+
+// newCompressor makes an encoder for record batches.
+func newCompressor() (*zstd.Encoder, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(min(4, runtime.GOMAXPROCS(0))))
+	if err != nil {
+		return nil, fmt.Errorf("preparing compression: %w", err)
+	}
+	return enc, nil
 }
 
 // batchDecoder decodes the records of batches. It is safe for concurrent use.

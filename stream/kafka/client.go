@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/klauspost/compress/zstd"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -25,9 +26,14 @@ type Client struct {
 	transport *kafka.Transport
 	dialer    *kafka.Dialer // the group library's way to connect
 	batches   *batchDecoder
+	// compressor makes the encoder of record batches at its first use;
+	// EncodeAll keeps nothing between calls, so all writers share it.
+	compressor func() (*zstd.Encoder, error)
+	buffers    sync.Pool // of *[]byte, for encoded batches
 
-	mu     sync.Mutex
-	topics map[string]*topicLeaders
+	mu           sync.Mutex
+	topics       map[string]*topicLeaders
+	coordinators map[coordinated]int32
 }
 
 // topicLeaders is what is known about a topic at one time; it never changes.
@@ -82,7 +88,9 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 			TLS:           tlsConf,
 			SASLMechanism: mechanism,
 		},
-		topics: make(map[string]*topicLeaders),
+		compressor:   sync.OnceValues(newCompressor),
+		topics:       make(map[string]*topicLeaders),
+		coordinators: make(map[coordinated]int32),
 	}
 	if err := c.greet(ctx); err != nil {
 		c.Close()

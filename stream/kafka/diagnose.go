@@ -131,12 +131,7 @@ func tlsReason(err error) string {
 // askVersions sends ApiVersions version 0, which every broker answers before
 // it wants to know who asks.
 func askVersions(rw io.ReadWriter, clientID string) error {
-	b := appendRequestHeader(nil, protocol.ApiVersions, 0, clientID)
-	finishRequest(b, 0)
-	if _, err := rw.Write(b); err != nil {
-		return err
-	}
-	body, err := readFrame(rw)
+	body, err := exchangeVersions(rw, clientID)
 	if err != nil {
 		return err
 	}
@@ -148,6 +143,18 @@ func askVersions(rw io.ReadWriter, clientID string) error {
 		return errors.New("it lists no requests")
 	}
 	return d.err
+}
+
+// exchangeVersions performs ApiVersions version 0:
+//
+//	error 2 | requests: key 2, oldest version 2, newest version 2
+func exchangeVersions(rw io.ReadWriter, clientID string) ([]byte, error) {
+	b := appendRequestHeader(nil, protocol.ApiVersions, 0, clientID)
+	finishRequest(b, 0)
+	if _, err := rw.Write(b); err != nil {
+		return nil, err
+	}
+	return readFrame(rw)
 }
 
 // askMechanism sends SaslHandshake version 1 and returns the mechanisms that

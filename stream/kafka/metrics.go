@@ -14,6 +14,14 @@ const (
 	directionOut = "out"
 )
 
+// Values of the result label of transactions.
+const (
+	resultCommitted = "committed"
+	resultAborted   = "aborted"
+	resultFenced    = "fenced"
+	resultUnknown   = "unknown"
+)
+
 // metrics is what this package exports. Clients that share a registerer share
 // the metrics.
 type metrics struct {
@@ -23,6 +31,9 @@ type metrics struct {
 	queueBytes   prometheus.Gauge
 	retries      *prometheus.CounterVec
 	sessions     prometheus.Counter
+	transactions *prometheus.CounterVec
+	transaction  prometheus.Histogram
+	fenced       prometheus.Counter
 	rebalances   *prometheus.CounterVec
 	rebuilds     *prometheus.CounterVec
 	failures     *prometheus.CounterVec
@@ -50,6 +61,17 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		retries:    counters("stream_retries_total", "Requests to brokers that were repeated.", "operation"),
 		sessions: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "stream_producer_sessions_total",
 			Help: "Producer ids taken. More than one per producer means that delivery was given up for a partition and begun anew."}),
+		transactions: counters("stream_transactions_total", "Transactions by result: committed, aborted, fenced (another holder, or the timeout, ended it) or unknown (settled by the next holder).", "result"),
+		transaction: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: ns, Name: "stream_transaction_duration_seconds",
+			Help:                            "Time from the first batch of a transaction until its end.",
+			Buckets:                         prometheus.ExponentialBuckets(0.005, 2, 14),
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}),
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "stream_fenced_total",
+			Help: "Writes and commits refused because another has taken the transactional id or the group's generation has ended."}),
 		rebalances:   counters("stream_rebalances_total", "Generations of a consumer group that this member took part in.", "group"),
 		rebuilds:     counters("stream_group_rebuilds_total", "Times that the group membership was made anew because no generation came.", "group"),
 		failures:     counters("stream_generation_failures_total", "Generations that were ended by an error of a handler, a fetch or a write.", "group"),
@@ -70,7 +92,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	return m, errors.Join(
 		register(reg, &m.records), register(reg, &m.bytes), register(reg, &m.lag), register(reg, &m.queueBytes),
-		register(reg, &m.retries), register(reg, &m.sessions), register(reg, &m.rebalances), register(reg, &m.rebuilds),
+		register(reg, &m.retries), register(reg, &m.sessions),
+		register(reg, &m.transactions), register(reg, &m.transaction), register(reg, &m.fenced), register(reg, &m.rebalances), register(reg, &m.rebuilds),
 		register(reg, &m.failures), register(reg, &m.commitErrors), register(reg, &m.restore), register(reg, &m.live),
 		register(reg, &m.unresolved),
 	)

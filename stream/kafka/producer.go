@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/porestream/porestream/stream"
 )
@@ -22,6 +17,8 @@ const (
 	defaultMaxBatchBytes   = 1048576 - 4096
 	defaultMaxBuffered     = 64 << 20
 	defaultDeliveryTimeout = 2 * time.Minute
+
+	defaultTransactionTimeout = time.Minute
 )
 
 // ProducerConfig bounds a producer. The zero value of every field has a
@@ -33,12 +30,22 @@ type ProducerConfig struct {
 	// MaxBatchBytes bounds one encoded batch and so one record. Zero means
 	// 1,044,480: the brokers' default limit less 4 KiB.
 	MaxBatchBytes int
-	// MaxBufferedBytes bounds what is accepted and not yet durable; Send
-	// blocks above it. Zero means 64 MiB.
+	// MaxBufferedBytes bounds what is accepted and not yet written; Send blocks
+	// above it. Zero means 64 MiB. It has no effect with Space.
 	MaxBufferedBytes int64
+	// Space, if set, is shared with other producers and bounds all of them
+	// together.
+	Space *Space
 	// DeliveryTimeout is for how long a batch is tried before its records fail.
 	// Zero means 2 minutes.
 	DeliveryTimeout time.Duration
+	// TransactionTimeout is for how long a [Transactor]'s transaction may stay
+	// open before the broker aborts it and fences the transactor; until then a
+	// crashed one keeps readers of the committed from going on. It also bounds
+	// the transactor's DeliveryTimeout. Zero means 1 minute; more than the
+	// broker's transaction.max.timeout.ms, 15 minutes by default, is refused by
+	// NewTransactor. A [Producer] has no use for it.
+	TransactionTimeout time.Duration
 	// Zstd names the topics whose batches are compressed. Signal is packed
 	// already and gains nothing.
 	Zstd []string
@@ -55,6 +62,9 @@ func (c ProducerConfig) Validate() error {
 	}
 	if c.DeliveryTimeout < 0 {
 		errs = append(errs, fmt.Errorf("delivery timeout %v is negative", c.DeliveryTimeout))
+	}
+	if c.TransactionTimeout < 0 || c.TransactionTimeout > 0 && c.TransactionTimeout < time.Millisecond {
+		errs = append(errs, fmt.Errorf("transaction timeout %v is too short, at least 1 ms is needed", c.TransactionTimeout))
 	}
 	return errors.Join(errs...)
 }
@@ -73,94 +83,39 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 	if c.DeliveryTimeout == 0 {
 		c.DeliveryTimeout = defaultDeliveryTimeout
 	}
+	if c.TransactionTimeout == 0 {
+		c.TransactionTimeout = defaultTransactionTimeout
+	}
 	return c
 }
 
 // Producer writes records idempotently: a retried batch is in the log once.
 // It is safe for concurrent use.
 //
-// Every partition has a queue with a goroutine of its own that cuts batches
-// and sends them one after the other, so order is kept. A batch is encoded
-// once; the same bytes are sent until they are acknowledged or given up. What
-// is given up may or may not be in the log, so the partition then goes on
-// under a new producer id, and everything that was queued for it fails too:
-// were later records written, earlier ones would be missing before them.
+// Every partition has a queue that cuts batches and sends them one after the
+// other, so order is kept. A batch is encoded once; the same bytes are sent
+// until they are acknowledged or given up. What is given up may or may not be
+// in the log, so the partition then goes on under a new producer id, and
+// everything that was queued for it fails too: were later records written,
+// earlier ones would be missing before them.
 type Producer struct {
-	client *Client
-	cfg    ProducerConfig
-	zstd   *zstd.Encoder // shared; EncodeAll is stateless
+	*writer
 
-	space   *semaphore.Weighted // bytes that may still be accepted
-	buffers sync.Pool           // of *[]byte, for encoded batches
-
-	// Lock order: mu is taken alone; no lock is held while a callback runs.
-	mu      sync.Mutex
-	queues  map[topicPartition]*queue
-	pending map[*delivery]struct{}
-	session *session
-	closing bool
-
-	start func(*queue) // runs a queue until stop
-	stop  context.CancelFunc
-	done  sync.WaitGroup
-}
-
-type topicPartition struct {
-	topic     string
-	partition int32
-}
-
-// session is a producer id under which sequences are counted.
-type session struct {
-	id    int64
-	epoch int16
-}
-
-// delivery is one Send: it is over when all of its records are.
-type delivery struct {
-	remaining int
-	bytes     int64
-	err       error
-	onDurable func(error)
-	waiters   []*flush
-}
-
-// flush waits for a set of deliveries.
-type flush struct {
-	remaining int
-	err       error
-	done      chan struct{}
+	renewing chan struct{} // holds a token while a session is taken, so that one is taken for all
+	session  *session
 }
 
 // NewProducer takes a producer id and starts a producer. Close must be called.
 func NewProducer(ctx context.Context, client *Client, cfg ProducerConfig) (*Producer, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("checking producer settings: %w", oneLine(err))
-	}
-	cfg = cfg.withDefaults()
-	p := &Producer{
-		client:  client,
-		cfg:     cfg,
-		space:   semaphore.NewWeighted(cfg.MaxBufferedBytes),
-		queues:  make(map[topicPartition]*queue),
-		pending: make(map[*delivery]struct{}),
-	}
-	if len(cfg.Zstd) > 0 {
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return nil, fmt.Errorf("preparing compression: %w", err)
-		}
-		p.zstd = enc
-	}
-	s, err := p.newSession(ctx)
+	w, err := newWriter(ctx, client, cfg)
 	if err != nil {
 		return nil, err
 	}
-	p.session = s
-	// The queues outlive the caller's context: Close ends them.
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p.start = func(q *queue) { p.done.Go(func() { q.run(run) }) }
-	p.stop = stop
+	p := &Producer{writer: w, renewing: make(chan struct{}, 1)}
+	w.discipline = p
+	if p.session, err = p.newSession(ctx); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -186,24 +141,35 @@ func (p *Producer) newSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// renew replaces a session that is of no use any more, unless that has been
-// done. Partitions that get on with the old one keep it.
-func (p *Producer) renew(ctx context.Context, spent *session) (*session, error) {
-	p.mu.Lock()
-	current := p.session
-	p.mu.Unlock()
-	if current != spent {
-		return current, nil
+// admit implements discipline. A session that is of no use any more is
+// replaced, unless that has been done; partitions that get on with the old one
+// keep it.
+func (p *Producer) admit(ctx context.Context, q *queue) (*session, error) {
+	if q.session != nil && !q.spent {
+		return q.session, nil
+	}
+	select {
+	case p.renewing <- struct{}{}:
+		defer func() { <-p.renewing }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if p.session != q.session {
+		return p.session, nil
 	}
 	s, err := p.newSession(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.session = s
 	return s, nil
 }
+
+// lost implements discipline: other partitions are not affected.
+func (p *Producer) lost(error) {}
+
+// halted implements discipline: a batch is tried for as long as it may be.
+func (p *Producer) halted() <-chan struct{} { return nil }
 
 // Send takes outs for writing, in order per partition, and returns. It blocks
 // while MaxBufferedBytes are in flight. When it returns an error nothing of
@@ -211,158 +177,24 @@ func (p *Producer) renew(ctx context.Context, spent *session) (*session, error) 
 // goroutine, when all of outs is durable or has failed; it must not block. The
 // keys, values and headers belong to the producer until then.
 func (p *Producer) Send(ctx context.Context, outs []stream.Out, onDurable func(error)) error {
-	if len(outs) == 0 {
-		return errors.New("sending: no records")
+	d, err := p.accept(ctx, outs, onDurable)
+	if err != nil {
+		return err
 	}
-	d := &delivery{remaining: len(outs), onDurable: onDurable}
-	targets := make([]topicPartition, len(outs))
-	for i := range outs {
-		o := &outs[i]
-		n, err := p.client.Partitions(ctx, o.Topic)
-		if err != nil {
-			return fmt.Errorf("sending: %w", err)
-		}
-		targets[i] = topicPartition{o.Topic, o.Partition}
-		if int(o.Partition) >= n {
-			// Partitions may have been added.
-			p.client.forget(o.Topic)
-			if n, err = p.client.Partitions(ctx, o.Topic); err != nil {
-				return fmt.Errorf("sending: %w", err)
-			}
-		}
-		if o.Partition == stream.AnyPartition {
-			targets[i].partition = keyPartition(o.Key, int32(n))
-		} else if o.Partition < 0 || int(o.Partition) >= n {
-			return fmt.Errorf("sending: topic %s has %d partitions, there is no partition %d", o.Topic, n, o.Partition)
-		}
-		size := recordSize(o)
-		if size+batchHeaderBytes > p.cfg.MaxBatchBytes {
-			return fmt.Errorf("sending: %w", &RecordTooLargeError{Topic: o.Topic, Bytes: size + batchHeaderBytes, Limit: p.cfg.MaxBatchBytes})
-		}
-		d.bytes += int64(size)
-	}
-	// More than the whole space waits until it is all free.
-	if err := p.space.Acquire(ctx, min(d.bytes, p.cfg.MaxBufferedBytes)); err != nil {
-		return fmt.Errorf("sending: %w", context.Cause(ctx))
-	}
-	now := time.Now()
 	p.mu.Lock()
 	if p.closing {
 		p.mu.Unlock()
-		p.space.Release(min(d.bytes, p.cfg.MaxBufferedBytes))
+		p.space.release(d.bytes)
 		return fmt.Errorf("sending: %w", ErrClosed)
 	}
-	p.pending[d] = struct{}{}
-	p.client.metrics.queueBytes.Add(float64(d.bytes))
-	for i := range outs {
-		o := outs[i]
-		if o.Time.IsZero() {
-			o.Time = now
-		}
-		p.queue(targets[i]).push(queued{out: o, size: recordSize(&o), since: now, delivery: d})
-	}
+	p.push(d)
 	p.mu.Unlock()
-	for i := range targets {
-		if i == 0 || targets[i] != targets[i-1] {
-			p.wake(targets[i])
-		}
-	}
 	return nil
-}
-
-// queue returns a partition's queue, starting it at first use. mu is held.
-func (p *Producer) queue(tp topicPartition) *queue {
-	q := p.queues[tp]
-	if q == nil {
-		q = &queue{producer: p, topicPartition: tp, session: p.session, maxBytes: p.cfg.MaxBatchBytes, wake: make(chan struct{}, 1)}
-		if slices.Contains(p.cfg.Zstd, tp.topic) {
-			q.zstd = p.zstd
-		}
-		p.queues[tp] = q
-		p.start(q)
-	}
-	return q
-}
-
-func (p *Producer) wake(tp topicPartition) {
-	p.mu.Lock()
-	q := p.queues[tp]
-	p.mu.Unlock()
-	q.signal()
-}
-
-// settle notes that records are durable, or have failed, and calls back for
-// the deliveries that are over with them.
-func (p *Producer) settle(recs []queued, err error) {
-	var over []*delivery
-	p.mu.Lock()
-	for i := range recs {
-		d := recs[i].delivery
-		d.remaining--
-		if d.err == nil {
-			d.err = err
-		}
-		if d.remaining > 0 {
-			continue
-		}
-		delete(p.pending, d)
-		over = append(over, d)
-	}
-	p.mu.Unlock()
-	for _, d := range over {
-		p.client.metrics.queueBytes.Sub(float64(d.bytes))
-		p.space.Release(min(d.bytes, p.cfg.MaxBufferedBytes))
-		if d.onDurable != nil {
-			d.onDurable(d.err)
-		}
-	}
-	// Flush returns only after the callbacks have run.
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, d := range over {
-		for _, f := range d.waiters {
-			if f.err == nil {
-				f.err = d.err
-			}
-			if f.remaining--; f.remaining == 0 {
-				close(f.done)
-			}
-		}
-		d.waiters = nil
-	}
 }
 
 // Flush waits until everything taken before the call is durable or has failed,
 // callbacks included, and returns the first failure among it.
-func (p *Producer) Flush(ctx context.Context) error {
-	p.mu.Lock()
-	f := &flush{remaining: len(p.pending), done: make(chan struct{})}
-	if f.remaining == 0 {
-		p.mu.Unlock()
-		return nil
-	}
-	for d := range p.pending {
-		d.waiters = append(d.waiters, f)
-	}
-	for _, q := range p.queues {
-		if len(q.recs) > 0 {
-			q.hurry = true
-			q.signal()
-		}
-	}
-	p.mu.Unlock()
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		return fmt.Errorf("flushing: %w", context.Cause(ctx))
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if f.err != nil {
-		return fmt.Errorf("flushing: %w", f.err)
-	}
-	return nil
-}
+func (p *Producer) Flush(ctx context.Context) error { return p.flush(ctx) }
 
 // Close flushes and stops the producer. What is not durable when ctx ends
 // fails. Closing again does nothing.
@@ -375,12 +207,7 @@ func (p *Producer) Close(ctx context.Context) error {
 		p.done.Wait()
 		return nil
 	}
-	err := p.Flush(ctx)
-	p.stop()
-	p.done.Wait()
-	if p.zstd != nil {
-		err = errors.Join(err, p.zstd.Close())
-	}
-	p.client.log.Debug("producer closed", slog.Any("error", err))
+	err := p.flush(ctx)
+	p.halt()
 	return err
 }

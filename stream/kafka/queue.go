@@ -26,8 +26,12 @@ const (
 	acksAll = -1
 )
 
-// errBehind fails records because others before them have failed.
-var errBehind = errors.New("not written because records before it failed")
+var (
+	// errBehind fails records because others before them have failed.
+	errBehind = errors.New("not written because records before it failed")
+	// errAborting fails records whose transaction has to be aborted.
+	errAborting = errors.New("the transaction has to be aborted")
+)
 
 // queued is a record on its way into a batch.
 type queued struct {
@@ -40,26 +44,35 @@ type queued struct {
 // queue holds the records of one partition and sends them, one batch at a
 // time.
 type queue struct {
-	producer *Producer
+	writer *writer
 	topicPartition
-	zstd *zstd.Encoder
-	wake chan struct{} // holds a token when there is something to look at
+	compress bool
+	wake     chan struct{} // holds a token when there is something to look at
 
-	// Guarded by the producer's mu.
-	recs  []queued
-	bytes int
-	hurry bool // do not linger over what is there
+	// Guarded by the writer's mu.
+	recs    []queued
+	bytes   int
+	hurry   bool // do not linger over what is there
+	running bool // a goroutine is in run
 
 	// Owned by run.
 	session  *session
+	spent    bool // nothing more can be written under session
 	sequence int32
 	maxBytes int // of a batch; lower than configured once the broker refused
 }
 
-// push appends a record. The producer's mu is held.
+// push appends a record and sees to it that somebody looks after it. The
+// writer's mu is held.
 func (q *queue) push(r queued) {
 	q.recs = append(q.recs, r)
 	q.bytes += r.size
+	if !q.running {
+		q.running = true
+		q.writer.start(q)
+		return
+	}
+	q.signal()
 }
 
 func (q *queue) signal() {
@@ -69,26 +82,34 @@ func (q *queue) signal() {
 	}
 }
 
-// run sends batches until ctx ends, then fails what is left.
+// run sends batches until there are no more, or until ctx ends; then it fails
+// what is left.
 func (q *queue) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for {
-		recs := q.next(ctx)
+		recs := q.next(ctx, timer)
 		if recs == nil {
 			break
 		}
 		q.deliver(ctx, recs)
 	}
-	q.producer.settle(q.takeAll(), ErrClosed)
+	if ctx.Err() == nil {
+		return
+	}
+	q.writer.mu.Lock()
+	q.running = false
+	recs := q.takeAll()
+	q.writer.mu.Unlock()
+	q.writer.settle(recs, ErrClosed)
 }
 
 // next waits for a batch that is full, has lingered, or is hurried; nil when
-// ctx ends.
-func (q *queue) next(ctx context.Context) []queued {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+// there is nothing to wait for or when ctx ends.
+func (q *queue) next(ctx context.Context, timer *time.Timer) []queued {
 	for {
 		recs, wait := q.cut(time.Now())
-		if recs != nil {
+		if recs != nil || wait == 0 {
 			return recs
 		}
 		timer.Reset(wait)
@@ -101,19 +122,20 @@ func (q *queue) next(ctx context.Context) []queued {
 	}
 }
 
-// cut takes a batch if one is due, or says for how long to wait.
+// cut takes a batch if one is due, or says for how long to wait; if that is 0,
+// the queue is empty and run has to end.
 func (q *queue) cut(now time.Time) ([]queued, time.Duration) {
-	p := q.producer
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	w := q.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(q.recs) == 0 {
-		q.hurry = false
-		return nil, time.Hour // until woken
+		q.hurry, q.running = false, false
+		return nil, 0
 	}
 	lingered := now.Sub(q.recs[0].since)
 	full := q.bytes+batchHeaderBytes >= q.maxBytes || len(q.recs) >= maxBatchRecords
-	if !full && !q.hurry && lingered < p.cfg.Linger {
-		return nil, p.cfg.Linger - lingered
+	if !full && !q.hurry && lingered < w.cfg.Linger {
+		return nil, w.cfg.Linger - lingered
 	}
 	n, size := 0, batchHeaderBytes
 	for n < len(q.recs) && n < maxBatchRecords && (n == 0 || size+q.recs[n].size <= q.maxBytes) {
@@ -129,10 +151,8 @@ func (q *queue) cut(now time.Time) ([]queued, time.Duration) {
 	return recs, 0
 }
 
+// takeAll empties the queue. The writer's mu is held.
 func (q *queue) takeAll() []queued {
-	p := q.producer
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	recs := q.recs
 	q.recs, q.bytes = nil, 0
 	return recs
@@ -141,7 +161,7 @@ func (q *queue) takeAll() []queued {
 // deliver writes a batch and settles its records. It returns false once the
 // partition has been given up, and then nothing after recs may be written.
 func (q *queue) deliver(ctx context.Context, recs []queued) bool {
-	p := q.producer
+	w := q.writer
 	err := q.write(ctx, recs)
 	switch {
 	case err == nil:
@@ -153,8 +173,8 @@ func (q *queue) deliver(ctx context.Context, recs []queued) bool {
 		for i := range recs {
 			bytes += len(recs[i].out.Key) + len(recs[i].out.Value)
 		}
-		p.client.metrics.moved(q.topic, directionOut, len(recs), bytes)
-		p.settle(recs, nil)
+		w.client.metrics.moved(q.topic, directionOut, len(recs), bytes)
+		w.settle(recs, nil)
 	case tooLarge(err) && len(recs) > 1:
 		// The topic allows less than we were told. Nothing was written, so the
 		// halves go out under the same sequence numbers.
@@ -165,13 +185,15 @@ func (q *queue) deliver(ctx context.Context, recs []queued) bool {
 		}
 		q.maxBytes = size / 2
 		if !q.deliver(ctx, recs[:half]) {
-			p.settle(recs[half:], errBehind)
+			w.settle(recs[half:], errBehind)
 			return false
 		}
 		return q.deliver(ctx, recs[half:])
 	case tooLarge(err):
 		// Nothing was written and the sequence goes on: only this record fails.
-		p.settle(recs, fmt.Errorf("writing: %w", &RecordTooLargeError{Topic: q.topic, Bytes: recs[0].size + batchHeaderBytes}))
+		err = fmt.Errorf("writing: %w", &RecordTooLargeError{Topic: q.topic, Bytes: recs[0].size + batchHeaderBytes})
+		w.discipline.lost(err)
+		w.settle(recs, err)
 	default:
 		q.giveUp(ctx, recs, fmt.Errorf("writing to topic %s partition %d: %w", q.topic, q.partition, err))
 		return false
@@ -179,27 +201,23 @@ func (q *queue) deliver(ctx context.Context, recs []queued) bool {
 	return true
 }
 
-// giveUp fails a batch and all that is queued behind it, and goes on under a
-// new producer id.
+// giveUp fails a batch and all that is queued behind it. What comes later goes
+// out under another session.
 func (q *queue) giveUp(ctx context.Context, recs []queued, err error) {
-	p := q.producer
+	w := q.writer
 	if ctx.Err() == nil {
-		p.client.log.Warn("giving up records", slog.String("topic", q.topic), slog.Int("partition", int(q.partition)),
+		w.client.log.Warn("giving up records", slog.String("topic", q.topic), slog.Int("partition", int(q.partition)),
 			slog.Int("records", len(recs)), slog.Any("error", err))
 	}
+	q.spent = true
 	// Taken before anybody hears of the failure: what is sent in answer to it
 	// is not behind it.
+	w.mu.Lock()
 	behind := q.takeAll()
-	p.settle(recs, err)
-	p.settle(behind, fmt.Errorf("%w: %w", errBehind, err))
-	for ctx.Err() == nil {
-		s, renewErr := p.renew(ctx, q.session)
-		if renewErr == nil {
-			q.session, q.sequence = s, 0
-			return
-		}
-		p.settle(q.takeAll(), renewErr)
-	}
+	w.mu.Unlock()
+	w.discipline.lost(err)
+	w.settle(recs, err)
+	w.settle(behind, fmt.Errorf("%w: %w", errBehind, err))
 }
 
 func tooLarge(err error) bool {
@@ -209,26 +227,41 @@ func tooLarge(err error) bool {
 // write sends one batch until it is acknowledged. The bytes stay the same from
 // try to try, sequence included: that is what lets the broker drop repetitions.
 func (q *queue) write(ctx context.Context, recs []queued) error {
-	p := q.producer
+	w := q.writer
+	s, err := w.discipline.admit(ctx, q)
+	if err != nil {
+		return err
+	}
+	if s != q.session {
+		q.session, q.sequence, q.spent = s, 0, false
+	}
 	outs := make([]stream.Out, len(recs))
 	for i := range recs {
 		outs[i] = recs[i].out
 	}
-	buf, _ := p.buffers.Get().(*[]byte)
+	var enc *zstd.Encoder
+	if q.compress {
+		if enc, err = w.client.compressor(); err != nil {
+			return err
+		}
+	}
+	buf, _ := w.client.buffers.Get().(*[]byte)
 	if buf == nil {
 		buf = new([]byte)
 	}
-	batch := encodeBatch(*buf, outs, batchIdentity{producerID: q.session.id, producerEpoch: q.session.epoch, baseSequence: q.sequence}, q.zstd)
-	pause := newBackoff(p.cfg.DeliveryTimeout)
+	batch := encodeBatch(*buf, outs, batchIdentity{
+		producerID: s.id, producerEpoch: s.epoch, baseSequence: q.sequence, transactional: w.transactionalID != "",
+	}, enc)
+	pause := newBackoff(w.cfg.DeliveryTimeout)
 	for try := 0; ; try++ {
 		err := q.once(ctx, batch)
 		switch {
 		case err == nil, errors.Is(err, kafka.DuplicateSequenceNumber): // written by an earlier try
 			// A try that was given up may still be sending the bytes: only
 			// those of a first try are free again.
-			if try == 0 && q.zstd == nil {
+			if try == 0 && enc == nil {
 				*buf = batch
-				p.buffers.Put(buf)
+				w.client.buffers.Put(buf)
 			}
 			return nil
 		case ctx.Err() != nil:
@@ -238,16 +271,18 @@ func (q *queue) write(ctx context.Context, recs []queued) error {
 		}
 		wait := pause.NextBackOff()
 		if wait == pause.Stop {
-			return fmt.Errorf("not acknowledged within %v: %w", p.cfg.DeliveryTimeout, err)
+			return fmt.Errorf("not acknowledged within %v: %w", w.cfg.DeliveryTimeout, err)
 		}
-		p.client.metrics.retries.WithLabelValues("produce").Inc()
+		w.client.metrics.retries.WithLabelValues("produce").Inc()
 		if try == 3 {
-			p.client.log.Warn("writing is held up", slog.String("topic", q.topic),
+			w.client.log.Warn("writing is held up", slog.String("topic", q.topic),
 				slog.String("partition", strconv.Itoa(int(q.partition))), slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
 			return errors.Join(ErrClosed, err)
+		case <-w.discipline.halted():
+			return fmt.Errorf("%w: %w", errAborting, err)
 		case <-time.After(wait):
 		}
 	}
@@ -256,7 +291,7 @@ func (q *queue) write(ctx context.Context, recs []queued) error {
 // once sends the batch to the partition's leader. Where that turns out to be
 // another, it leaves the client knowing the new one.
 func (q *queue) once(ctx context.Context, batch []byte) error {
-	c := q.producer.client
+	c := q.writer.client
 	leader, known, err := c.leader(ctx, q.topic, q.partition)
 	if err == nil {
 		if err = q.request(ctx, leader, batch); err == nil {
@@ -273,14 +308,14 @@ func (q *queue) once(ctx context.Context, batch []byte) error {
 }
 
 func (q *queue) request(ctx context.Context, leader int32, batch []byte) error {
-	c := q.producer.client
+	c := q.writer.client
 	timeout := c.cfg.RequestTimeout * 3 / 4 // leaves time for the answer
 	code, err := exchange(ctx, c, leader, protocol.Produce, func(rw io.ReadWriter, version int16) (kafka.Error, error) {
 		version = min(version, maxProduceVersion)
 		if version < minProduceVersion {
 			return 0, kafka.UnsupportedVersion
 		}
-		if _, err := rw.Write(encodeProduce(version, c.cfg.ClientID, q.topicPartition, timeout, len(batch))); err != nil {
+		if _, err := rw.Write(encodeProduce(version, c.cfg.ClientID, q.writer.transactionalID, q.topicPartition, timeout, len(batch))); err != nil {
 			return 0, err
 		}
 		if _, err := rw.Write(batch); err != nil {
@@ -302,10 +337,14 @@ func (q *queue) request(ctx context.Context, leader int32, batch []byte) error {
 }
 
 // encodeProduce encodes a request up to where the batch follows.
-func encodeProduce(version int16, clientID string, tp topicPartition, timeout time.Duration, batchBytes int) []byte {
+func encodeProduce(version int16, clientID, transactionalID string, tp topicPartition, timeout time.Duration, batchBytes int) []byte {
 	be := binary.BigEndian
 	b := appendRequestHeader(make([]byte, 0, 128), protocol.Produce, version, clientID)
-	b = be.AppendUint16(b, ^uint16(0)) // no transactional id
+	if transactionalID == "" {
+		b = be.AppendUint16(b, ^uint16(0)) // null
+	} else {
+		b = appendString(b, transactionalID)
+	}
 	acks := int16(acksAll)
 	b = be.AppendUint16(b, uint16(acks))
 	b = be.AppendUint32(b, uint32(timeout.Milliseconds()))

@@ -94,8 +94,17 @@ func exchange[T any](ctx context.Context, c *Client, broker int32, key protocol.
 
 // send performs a request of one of the library's message types.
 func send[Res protocol.Message](ctx context.Context, c *Client, broker int32, req protocol.Message) (Res, error) {
+	return sendAtLeast[Res](ctx, c, broker, 0, req)
+}
+
+// sendAtLeast is send for a request that is of no use below a version. The
+// error for a broker that is too old is [kafka.UnsupportedVersion].
+func sendAtLeast[Res protocol.Message](ctx context.Context, c *Client, broker int32, oldest int16, req protocol.Message) (Res, error) {
 	return exchange(ctx, c, broker, req.ApiKey(), func(rw io.ReadWriter, version int16) (Res, error) {
 		var none Res
+		if version < oldest {
+			return none, fmt.Errorf("the broker knows %s up to version %d, %d is needed (%w)", req.ApiKey(), version, oldest, kafka.UnsupportedVersion)
+		}
 		if err := protocol.WriteRequest(rw, version, correlation, c.cfg.ClientID, req); err != nil {
 			return none, err
 		}
@@ -128,6 +137,12 @@ func finishRequest(b []byte, extra int) {
 
 func appendString(b []byte, s string) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
+	return append(b, s...)
+}
+
+// appendCompactString appends a string of a flexible message (KIP-482).
+func appendCompactString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s))+1)
 	return append(b, s...)
 }
 
@@ -210,7 +225,14 @@ func (d *decoder) int64() int64 {
 	return 0
 }
 
-func (d *decoder) string() string { return string(d.take(int(d.int16()))) }
+// string reads a string with a 16-bit length; a null one is empty.
+func (d *decoder) string() string {
+	n := d.int16()
+	if n == -1 {
+		return ""
+	}
+	return string(d.take(int(n)))
+}
 
 // bytes reads nullable bytes with a 32-bit length.
 func (d *decoder) bytes() []byte {
@@ -230,6 +252,71 @@ func (d *decoder) count(size int) int {
 		return 0
 	}
 	return max(n, 0)
+}
+
+func (d *decoder) uvarint() uint64 {
+	if d.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.err = errShort
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+// compactString reads a string of a flexible message; a null one is empty.
+func (d *decoder) compactString() string { return string(d.compactBytes()) }
+
+func (d *decoder) compactBytes() []byte {
+	n := d.uvarint()
+	if n == 0 {
+		return nil
+	}
+	if n-1 > uint64(len(d.b)) {
+		d.err = errShort
+		return nil
+	}
+	return d.take(int(n - 1))
+}
+
+// compactCount is count for an array of a flexible message.
+func (d *decoder) compactCount(size int) int {
+	n := d.uvarint()
+	if n == 0 {
+		return 0
+	}
+	if n-1 > uint64(len(d.b)/size) {
+		d.err = errShort
+		return 0
+	}
+	return int(n - 1)
+}
+
+// tags skips the tagged fields of a flexible message.
+func (d *decoder) tags() {
+	for range d.compactTags() {
+		d.uvarint()
+		size := d.uvarint()
+		if size > uint64(len(d.b)) {
+			d.err = errShort
+			return
+		}
+		d.take(int(size))
+	}
+}
+
+// compactTags is the number of tagged fields, which take two bytes each at
+// least.
+func (d *decoder) compactTags() int {
+	n := d.uvarint()
+	if n > uint64(len(d.b)/2) {
+		d.err = errShort
+		return 0
+	}
+	return int(n)
 }
 
 func (d *decoder) varint() int64 {
