@@ -101,6 +101,7 @@ func TestSettings(t *testing.T) {
 	}{
 		{"lab-runs", "compact", 1},
 		{"lab-cursors", "compact", 1},
+		{"lab-state", "compact", 6},
 		{"lab-signal", "delete", 6},
 		{"lab-reads", "delete", 6},
 		{"lab-calls", "delete", 6},

@@ -21,7 +21,8 @@ type State interface {
 	// AppendSection appends the content of a section to b. The bytes are a
 	// function of the records: equal states give equal bytes.
 	AppendSection(b []byte, name string) ([]byte, error)
-	// RestoreSection gives a section back to a new handler. b is not kept.
+	// RestoreSection gives a section back to a new handler. The sections of a
+	// state come in any order. b is not kept.
 	RestoreSection(name string, b []byte) error
 }
 

@@ -5,6 +5,8 @@ import "fmt"
 // Topics names the topics of one deployment.
 type Topics struct {
 	Signal, Runs, Reads, Calls, Variants, DeadLetters string
+	// State holds the handlers' snapshots; see package snapshot.
+	State string
 	// Cursors holds how far ingest has got with every run.
 	Cursors string
 	// Watch and Alerts exist only where panels are watched.
@@ -20,6 +22,7 @@ func NewTopics(prefix string) Topics {
 		Calls:       prefix + "calls",
 		Variants:    prefix + "variants",
 		DeadLetters: prefix + "dlq",
+		State:       prefix + "state",
 		Cursors:     prefix + "cursors",
 		Watch:       prefix + "watch",
 		Alerts:      prefix + "alerts",
@@ -55,6 +58,7 @@ func (t Topics) Settings(partitions int) []TopicSettings {
 		retained(t.Calls, partitions),
 		compacted(t.Variants, partitions),
 		retained(t.DeadLetters, partitions),
+		t.state(partitions),
 	}
 }
 
@@ -71,6 +75,17 @@ func (t Topics) cursors() TopicSettings {
 	s := compacted(t.Cursors, 1)
 	s.Config["segment.bytes"] = fmt.Sprint(16 << 20)
 	s.Config["min.cleanable.dirty.ratio"] = "0.1"
+	return s
+}
+
+// state is compacted early and in small segments: every snapshot overwrites keys,
+// a restore reads its partition from the start, and with the defaults a partition
+// would grow by a gigabyte before anything was removed.
+func (t Topics) state(partitions int) TopicSettings {
+	s := compacted(t.State, partitions)
+	s.Config["segment.bytes"] = fmt.Sprint(32 << 20)
+	s.Config["min.cleanable.dirty.ratio"] = "0.3"
+	s.Config["max.compaction.lag.ms"] = fmt.Sprint(10 * 60 * 1000)
 	return s
 }
 

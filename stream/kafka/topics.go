@@ -24,6 +24,9 @@ const (
 	configCleanup    = "cleanup.policy"
 	configRetention  = "retention.ms"
 	configMaxMessage = "max.message.bytes"
+	configSegment    = "segment.bytes"
+	configDirty      = "min.cleanable.dirty.ratio"
+	configLag        = "max.compaction.lag.ms"
 )
 
 const resourceTopic int8 = 2
@@ -253,6 +256,16 @@ func settingFault(name, value, need string) string {
 		default:
 			return "large records would be refused"
 		}
+	case configSegment, configDirty, configLag:
+		got, err := strconv.ParseFloat(value, 64)
+		wanted, wantErr := strconv.ParseFloat(need, 64)
+		switch {
+		case err != nil || wantErr != nil:
+			return "it is not a number"
+		case got > wanted:
+			return "what was overwritten would stay for too long and be read again at every start"
+		}
+		return ""
 	}
 	if value != need {
 		return "it differs"

@@ -151,6 +151,9 @@ type located struct {
 	part   int32
 }
 
+// Source is whose state it is.
+func (s *Snapshot) Source() Source { return s.source }
+
 // Offset is the input offset up to which records are folded into the state: that
 // of the first record to be replayed.
 func (s *Snapshot) Offset() int64 { return s.offset }
