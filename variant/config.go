@@ -41,6 +41,18 @@ type Config struct {
 	SNPRate, IndelRate float64
 }
 
+// version counts the changes of this package that lead to other calls, or to
+// other revisions of them, from the same reads: state that another one has made
+// must not be gone on with. A test tells when it has to be raised.
+const version = 1
+
+// Fingerprint tells thresholds apart that call differently; Sample doesn't count.
+func (c Config) Fingerprint() string {
+	c = c.withDefaults()
+	c.Sample = ""
+	return fmt.Sprintf("variant %d %+v", version, c)
+}
+
 // withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
 	def(&c.Ploidy, 1)

@@ -3,6 +3,7 @@ package variant
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -215,4 +216,30 @@ func FuzzApply(f *testing.F) {
 
 func testContig(seq []byte) *genome.Contig {
 	return &genome.Contig{Name: "c", Seq: seq}
+}
+
+// TestNumbersAreAllCounts: no count is left out of a state.
+func TestNumbersAreAllCounts(t *testing.T) {
+	n, want := 0, 0
+	new(errorCounts).numbers(func(v uint64) uint64 {
+		n++
+		return v
+	})
+	var count func(reflect.Type) int
+	count = func(typ reflect.Type) int {
+		switch typ.Kind() {
+		case reflect.Array:
+			return typ.Len() * count(typ.Elem())
+		case reflect.Struct:
+			sum := 0
+			for f := range typ.Fields() {
+				sum += count(f.Type)
+			}
+			return sum
+		}
+		return 1
+	}
+	if want = count(reflect.TypeFor[errorCounts]()); n != want {
+		t.Errorf("%d numbers of %d", n, want)
+	}
 }

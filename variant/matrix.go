@@ -47,19 +47,15 @@ type insertion struct {
 // every column are dropped for good, since more reads can only leave them out
 // again.
 func (m *matrix) load(r *Region, t int) {
-	m.lo = max(0, r.start-align.RegionHalo, r.tileStart(t)-tileMargin)
-	m.hi = min(len(r.contig.Seq), r.end+align.RegionHalo, r.tileEnd(t)+tileMargin)
+	m.clear(r, t)
 	width := m.hi - m.lo
-	m.rows = m.rows[:0]
-	m.insertions = m.insertions[:0]
-	m.depth = append(m.depth[:0], make([]int32, width)...)
-
 	pieces := r.tiles[t].pieces
 	m.cells = slices.Grow(m.cells[:0], 2*width*min(len(pieces), 4*r.cfg.MaxDepth))
 	kept := pieces[:0]
 	for _, p := range pieces {
 		from, to := max(p.ref, m.lo)-m.lo, min(p.seg.end, m.hi)-m.lo
 		if from < to && !m.wanted(from, to, int32(r.cfg.MaxDepth)) {
+			r.release(p.seg)
 			continue
 		}
 		kept = append(kept, p)
@@ -71,6 +67,15 @@ func (m *matrix) load(r *Region, t int) {
 	r.tiles[t].pieces = kept
 }
 
+// clear sets the matrix to tile t of r, without a row.
+func (m *matrix) clear(r *Region, t int) {
+	m.lo = max(0, r.start-align.RegionHalo, r.tileStart(t)-tileMargin)
+	m.hi = min(len(r.contig.Seq), r.end+align.RegionHalo, r.tileEnd(t)+tileMargin)
+	m.rows = m.rows[:0]
+	m.insertions = m.insertions[:0]
+	m.depth = append(m.depth[:0], make([]int32, m.hi-m.lo)...)
+}
+
 // wanted says whether a column in [from, to) has room.
 func (m *matrix) wanted(from, to int, limit int32) bool {
 	for _, d := range m.depth[from:to] {
@@ -79,6 +84,15 @@ func (m *matrix) wanted(from, to int, limit int32) bool {
 		}
 	}
 	return false
+}
+
+// take counts a read in the columns in [from, to) that have room.
+func (m *matrix) take(from, to int, limit int32) {
+	for i, d := range m.depth[from:to] {
+		if d < limit {
+			m.depth[from+i]++
+		}
+	}
 }
 
 // paint appends a row.
@@ -134,10 +148,9 @@ func (m *matrix) paint(p piece, ref []byte, from, to int, limit int32) {
 		if m.depth[i] >= limit {
 			w.code[i] = absent
 			w.capped = true
-		} else {
-			m.depth[i]++
 		}
 	}
+	m.take(from, to, limit)
 	w.ins = m.insertions[firstInsertion:len(m.insertions):len(m.insertions)]
 	m.rows = append(m.rows, w)
 }

@@ -108,6 +108,7 @@ func (r *Region) Evaluate() []*streampb.Call {
 		return nil
 	}
 
+	r.version++
 	model := r.errors.model()
 	var out []*streampb.Call
 	for _, t := range due {
@@ -227,6 +228,7 @@ func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) string {
 // depend on the set of applied segments only. Finalizing again returns what has
 // changed since, as AMENDED.
 func (r *Region) Finalize() []*streampb.Call {
+	r.version++
 	again := r.final
 	r.final = true
 	p := &r.publishing

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"slices"
 	"strings"
 
@@ -29,10 +30,12 @@ type Region struct {
 	cfg        Config
 
 	applied map[segmentKey]struct{}
+	history history
 	errors  errorCounts
 	tiles   []tile
 	touched []int // tiles with new reads since the last Evaluate, in no order
 	final   bool
+	version uint64 // counts the changes of what AppendState writes
 
 	publishing publisher
 	coverage   coverage
@@ -85,6 +88,8 @@ func orderOf(readID string) uint64 {
 // segment is a read segment as it is kept.
 type segment struct {
 	order      uint64 // hash of the read id: the order in which a depth cap takes reads
+	number     int    // in Region.history
+	held       int    // tiles that have a piece of it
 	readID     string
 	run        string
 	part       uint32
@@ -156,6 +161,7 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 		end:        end,
 		cfg:        cfg.withDefaults(),
 		applied:    make(map[segmentKey]struct{}),
+		history:    history{limit: batchBytes},
 		tiles:      make([]tile, tiles),
 		publishing: newPublisher(tiles),
 	}, nil
@@ -191,7 +197,18 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 	}
 	r.applied[key] = struct{}{}
 
-	seg := &segment{
+	seg := newSegment(s, extent, packBins(s.GetQualities()))
+	r.version++
+	r.history.add(seg, key)
+	r.errors.add(seg, r.contig.Seq)
+	r.file(seg)
+	return true, nil
+}
+
+// newSegment keeps a checked segment, whose bytes are copied, with the given
+// quality bins, which are not.
+func newSegment(s *streampb.Segment, extent align.Extent, bins []byte) *segment {
+	return &segment{
 		order:     orderOf(s.GetReadId()),
 		readID:    s.GetReadId(),
 		run:       s.GetRun(),
@@ -202,25 +219,34 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 		supp:      s.GetSupplementary(),
 		ops:       slices.Clone(s.GetOps()),
 		bases:     slices.Clone(s.GetBases()),
-		bins:      packBins(s.GetQualities()),
+		bins:      bins,
 		lastChunk: s.GetLastChunkMs(),
 	}
-	r.errors.add(seg, r.contig.Seq)
-	r.file(seg)
-	return true, nil
 }
 
-// file puts a piece of seg into every tile that it overlaps, margins included.
+// file puts a piece of seg into every tile that it overlaps.
 func (r *Region) file(seg *segment) {
-	p := piece{seg: seg, ref: seg.start}
-	first := max(0, (seg.start-r.start-tileMargin)/tileWidth)
-	last := min(len(r.tiles)-1, (seg.end-1-r.start+tileMargin)/tileWidth)
-	for t := first; t <= last; t++ {
-		p.advance(r.tileStart(t) - tileMargin)
+	for t, p := range r.pieces(seg) {
 		r.tiles[t].insert(p)
+		seg.held++
 		if !r.tiles[t].dirty {
 			r.tiles[t].dirty = true
 			r.touched = append(r.touched, t)
+		}
+	}
+}
+
+// pieces cuts seg for the tiles that it overlaps, margins included.
+func (r *Region) pieces(seg *segment) iter.Seq2[int, piece] {
+	return func(yield func(int, piece) bool) {
+		p := piece{seg: seg, ref: seg.start}
+		first := max(0, (seg.start-r.start-tileMargin)/tileWidth)
+		last := min(len(r.tiles)-1, (seg.end-1-r.start+tileMargin)/tileWidth)
+		for t := first; t <= last; t++ {
+			p.advance(r.tileStart(t) - tileMargin)
+			if !yield(t, p) {
+				return
+			}
 		}
 	}
 }

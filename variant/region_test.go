@@ -16,7 +16,7 @@ import (
 
 // planted is a sample with a substitution, an insertion, a deletion and a
 // homopolymer, far from each other, and how the calls must spell them.
-func planted(t *testing.T, seed uint64) (*sample, []string) {
+func planted(t testing.TB, seed uint64) (*sample, []string) {
 	s := newSample(t, seed, 6000)
 	seq := s.contig.Seq
 	copy(seq[2000:], "GATTTACAGG")

@@ -146,8 +146,11 @@ func (r *Reader) Count(size int) int {
 }
 
 // Bytes reads at most limit bytes, which stay part of the input.
-func (r *Reader) Bytes(limit int) []byte {
-	n := r.Len(limit)
+func (r *Reader) Bytes(limit int) []byte { return r.Fixed(r.Len(limit)) }
+
+// Fixed reads n bytes that no length is in front of; they stay part of the
+// input.
+func (r *Reader) Fixed(n int) []byte {
 	if n > len(r.b) {
 		r.fail(errShort)
 		return nil
@@ -156,6 +159,9 @@ func (r *Reader) Bytes(limit int) []byte {
 	r.b = r.b[n:]
 	return v
 }
+
+// Rest reads all that is left.
+func (r *Reader) Rest() []byte { return r.Fixed(len(r.b)) }
 
 // String reads a string of at most limit bytes.
 func (r *Reader) String(limit int) string { return string(r.Bytes(limit)) }

@@ -43,12 +43,14 @@ func New(cfg Config) stream.NewHandler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	fingerprint := cfg.fingerprint()
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		log := cfg.Logger.With("stage", Name, "partition", partition)
 		return stream.Fold{
 			Folder: &handler{
 				cfg: cfg, partition: partition, partitions: partitions,
-				regions: make(map[regionKey]*variant.Region), log: log,
+				regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
+				fingerprint: fingerprint, log: log,
 			},
 			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
 		}, nil
@@ -70,6 +72,9 @@ type handler struct {
 	partition, partitions int32
 	markers               stream.Markers
 	regions               map[regionKey]*variant.Region
+	names                 map[string]regionKey            // by the name of their section
+	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
+	fingerprint           string
 	metrics               *Metrics // nil while replaying: that was counted before
 	log                   *slog.Logger
 }
@@ -79,6 +84,9 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	h.metrics = h.cfg.Metrics
 	if replayed {
 		h.metrics = nil
+	}
+	if err := h.restored(); err != nil {
+		return nil, err
 	}
 	m, err := stream.DecodeReads(rec.Value)
 	if err != nil {
@@ -161,9 +169,13 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 }
 
 func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
-	region, err := h.region(s)
-	if err != nil {
-		return nil, err
+	key := regionKey{s.GetSample(), s.GetContig(), s.GetRegion()}
+	region := h.regions[key]
+	if region == nil {
+		var err error
+		if region, err = h.newRegion(key); err != nil {
+			return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("segment of read %s: %v", s.GetReadId(), err)}
+		}
 	}
 	changed, err := region.Apply(s)
 	if err != nil {
@@ -172,6 +184,9 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	h.metrics.segment(changed)
 	if !changed {
 		return nil, nil
+	}
+	if h.regions[key] == nil {
+		h.open(key, region)
 	}
 	calls, err := h.encodeCalls(region.Evaluate())
 	if err != nil {
@@ -183,29 +198,35 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	return append(calls, coverage...), err
 }
 
-func (h *handler) region(s *streampb.Segment) (*variant.Region, error) {
-	key := regionKey{s.GetSample(), s.GetContig(), s.GetRegion()}
-	if r := h.regions[key]; r != nil {
-		return r, nil
-	}
-	contig := h.cfg.Genome.Contig(key.contig)
-	if contig == nil {
-		return nil, &stream.DecodeError{
-			Code:   stream.CodeInvalid,
-			Reason: fmt.Sprintf("segment of read %s lies on contig %s, which the reference lacks: were the reads aligned to another one?", s.GetReadId(), key.contig),
-		}
-	}
-	cfg := h.cfg.Caller
-	cfg.Sample = key.sample
-	r, err := variant.NewRegion(contig, int(key.region), cfg)
+// newRegion is a region without reads.
+func (h *handler) newRegion(key regionKey) (*variant.Region, error) {
+	contig, err := h.contig(key)
 	if err != nil {
-		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: err.Error()}
+		return nil, err
+	}
+	r, err := variant.NewRegion(contig, int(key.region), h.caller(key))
+	if err != nil {
+		return nil, err
 	}
 	if spans := h.cfg.Targets[key.contig]; len(spans) > 0 {
 		r.Watch(spans)
 	}
-	h.regions[key] = r
 	return r, nil
+}
+
+func (h *handler) contig(key regionKey) (*genome.Contig, error) {
+	contig := h.cfg.Genome.Contig(key.contig)
+	if contig == nil {
+		return nil, fmt.Errorf("contig %s is not in the reference: were the reads aligned to another one?", key.contig)
+	}
+	return contig, nil
+}
+
+// caller is the configuration of a region's calling.
+func (h *handler) caller(key regionKey) variant.Config {
+	cfg := h.cfg.Caller
+	cfg.Sample = key.sample
+	return cfg
 }
 
 // encodeCalls returns the records of revisions of calls.

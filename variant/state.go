@@ -1,0 +1,208 @@
+package variant
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream/packed"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// The state of a region can be taken to pieces and put together again: what the
+// reads have led to so far (AppendState), and the reads themselves, in batches
+// (AppendReads). What follows from these is not kept. stream/STATE.md describes
+// the bytes; [Restorer] reads them.
+
+// stateVersion and readsVersion are the newest encodings.
+const (
+	stateVersion = 1
+	readsVersion = 1
+)
+
+// Flags of a read in a batch.
+const (
+	readKept = 1 << iota // else only its key is left
+	readReverse
+	readSupplementary
+	readQualities
+
+	readFlags = 1<<iota - 1
+)
+
+// StateVersion changes whenever what AppendState writes may have.
+func (r *Region) StateVersion() uint64 { return r.version }
+
+// Batches is the number of batches of reads.
+func (r *Region) Batches() int { return len(r.history.batches) }
+
+// ReadsVersion changes whenever what AppendReads writes for a batch may have.
+func (r *Region) ReadsVersion(batch int) uint64 { return r.history.batches[batch].version }
+
+// AppendState appends what is known of the region besides its reads.
+func (r *Region) AppendState(b []byte) ([]byte, error) {
+	b = packed.AppendBool(append(b, stateVersion), r.final)
+	b = packed.AppendLen(b, len(r.history.batches))
+	b = r.errors.append(b)
+	b = packed.AppendLen(b, len(r.tiles))
+	for i := range r.tiles {
+		t := &r.tiles[i]
+		b = packed.AppendLen(packed.AppendLen(b, t.reads), t.reads-t.evaluated)
+	}
+	b, err := r.publishing.append(b)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the calls of region %d of %s: %w", r.index, r.contig.Name, err)
+	}
+	if b, err = r.coverage.append(b); err != nil {
+		return nil, fmt.Errorf("encoding the coverage of region %d of %s: %w", r.index, r.contig.Name, err)
+	}
+	return b, nil
+}
+
+// append writes the alleles that something was said about, by position. What all
+// calls of a region have in common is left out.
+func (p *publisher) append(b []byte) ([]byte, error) {
+	alleles := make([]*published, 0, len(p.alleles))
+	for _, a := range p.alleles {
+		alleles = append(alleles, a)
+	}
+	slices.SortFunc(alleles, func(a, b *published) int { return compareCalls(a.call, b.call) })
+	b = packed.AppendLen(b, len(alleles))
+	for _, a := range alleles {
+		call := proto.CloneOf(a.call)
+		call.Sample, call.Contig = "", ""
+		b = packed.AppendLen(packed.AppendBool(b, a.alive), a.since)
+		var err error
+		if b, err = packed.AppendMessage(b, call); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// append writes the stretches that something was said about, by position.
+func (c *coverage) append(b []byte) ([]byte, error) {
+	var said []*streampb.Coverage
+	for _, stretches := range c.tiles {
+		for _, w := range stretches {
+			if w.said != nil {
+				said = append(said, w.said)
+			}
+		}
+	}
+	slices.SortFunc(said, func(a, b *streampb.Coverage) int { return int(a.GetStart() - b.GetStart()) })
+	b = packed.AppendLen(b, len(said))
+	for _, s := range said {
+		s = proto.CloneOf(s)
+		s.Sample, s.Contig = "", ""
+		var err error
+		if b, err = packed.AppendMessage(b, s); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// AppendReads appends a batch of reads, in the order in which they were applied.
+func (r *Region) AppendReads(b []byte, batch int) []byte {
+	entries := r.history.batch(batch)
+	var runs []string
+	number := make(map[string]int)
+	for _, e := range entries {
+		if e.seg == nil {
+			continue
+		}
+		if _, ok := number[e.seg.run]; !ok {
+			number[e.seg.run] = len(runs)
+			runs = append(runs, e.seg.run)
+		}
+	}
+	b = append(b, readsVersion)
+	b = packed.AppendLen(b, r.history.batches[batch].bytes)
+	b = packed.AppendLen(b, len(runs))
+	for _, run := range runs {
+		b = packed.AppendBytes(b, run)
+	}
+	b = packed.AppendLen(b, len(entries))
+	for _, e := range entries {
+		if e.seg == nil {
+			b = append(append(b, 0), e.key[:]...)
+			continue
+		}
+		b = e.seg.append(b, number[e.seg.run], r.reach())
+	}
+	return b
+}
+
+// append writes a segment. from is where segments of the region may start.
+func (s *segment) append(b []byte, run, from int) []byte {
+	flags := byte(readKept)
+	if s.reverse {
+		flags |= readReverse
+	}
+	if s.supp {
+		flags |= readSupplementary
+	}
+	if s.bins != nil {
+		flags |= readQualities
+	}
+	b = packed.AppendLen(append(b, flags), run)
+	b = packed.AppendBytes(b, s.readID)
+	b = packed.AppendUint(b, s.part)
+	b = packed.AppendLen(b, s.start-from)
+	b = packed.AppendInt(b, s.lastChunk)
+	b = packed.AppendBytes(b, s.ops)
+	b = packed.AppendBytes(b, s.bases)
+	return append(b, s.bins...)
+}
+
+// numbers hands all counts to f, in the order of their encoding, and takes what
+// it returns.
+func (c *errorCounts) numbers(f func(uint64) uint64) {
+	each := func(list []uint64) {
+		for i := range list {
+			list[i] = f(list[i])
+		}
+	}
+	each(c.bases[:])
+	each(c.errors[:])
+	for i := range c.swaps {
+		each(c.swaps[i][:])
+	}
+	for i := range c.contexts {
+		for j := range c.contexts[i] {
+			c.contexts[i][j] = uint32(f(uint64(c.contexts[i][j])))
+		}
+	}
+	for i := range c.runs {
+		each(c.runs[i][:])
+		each(c.deletions[i][:])
+		each(c.insertions[i][:])
+	}
+	for _, n := range []*uint64{&c.positions, &c.others, &c.deletedBases, &c.insertedBases} {
+		*n = f(*n)
+	}
+}
+
+// append writes the counts; a zero is followed by how many more follow it.
+func (c *errorCounts) append(b []byte) []byte {
+	zeros := 0
+	flush := func() {
+		if zeros > 0 {
+			b = packed.AppendLen(append(b, 0), zeros-1)
+		}
+		zeros = 0
+	}
+	c.numbers(func(n uint64) uint64 {
+		if n == 0 {
+			zeros++
+			return n
+		}
+		flush()
+		b = packed.AppendUint(b, n)
+		return n
+	})
+	flush()
+	return b
+}
