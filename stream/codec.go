@@ -57,6 +57,8 @@ const (
 	CodeChecksum  = "checksum"  // bytes differ from what was written
 	CodePayload   = "payload"   // not the protobuf message that it should be
 	CodeInvalid   = "invalid"   // a well-formed message that contradicts itself
+	CodeConflict  = "conflict"  // contradicts an earlier record about the same read
+	CodeLate      = "late"      // belongs to what has been finished without it
 )
 
 // DecodeError is why a record can't be processed.

@@ -188,3 +188,18 @@ func (m *Markers) Forward(mk *streampb.Marker, partition, partitions int32) *str
 	}
 	return &streampb.Marker{Run: mk.GetRun(), Source: uint32(partition), Sources: uint32(partitions), EndStatus: m.EndStatus(mk.GetRun().GetId())}
 }
+
+// Missing tells how many sources a run has and lists those that have not ended
+// it, ascending.
+func (m *Markers) Missing(id string) (sources uint32, missing []uint32) {
+	r := m.runs[id]
+	if r == nil {
+		return 0, nil
+	}
+	for source := range r.sources {
+		if _, ended := r.ended[source]; !ended {
+			missing = append(missing, source)
+		}
+	}
+	return r.sources, missing
+}

@@ -23,9 +23,10 @@ func (o outcome) String() string {
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
 type Metrics struct {
-	chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, stripped prometheus.Counter
-	reads                                                                   *prometheus.CounterVec
-	deadLetters                                                             *prometheus.CounterVec
+	chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, stripped, timeouts prometheus.Counter
+	held                                                                              prometheus.Gauge
+	reads                                                                             *prometheus.CounterVec
+	deadLetters                                                                       *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with reg. deadLetters counts by stage and
@@ -41,44 +42,62 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		gaps:       counter("gaps_total", "Places where signal of a read is missing."),
 		gapSamples: counter("gap_samples_total", "Signal samples that are missing within reads."),
 		lostEnds:   counter("lost_ends_total", "Reads whose last chunk never came."),
-		cuts:       counter("cuts_total", "Times that an overlong read was cut to bound memory."),
+		cuts:       counter("cuts_total", "Times that a read was cut to bound memory."),
 		stripped:   counter("stripped_segments_total", "Segments of ultra-long reads that went without dwells, or qualities too, to fit a record."),
+		timeouts:   counter("run_timeouts_total", "Runs that a partition ended because nothing of them had come for too long."),
+		held: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "porestream_basecall_open_signal_bytes",
+			Help: "Memory that the signal of reads takes whose end has not come.",
+		}),
 		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_basecall_read_parts_total",
 			Help: "Reads, or parts of reads between signal gaps, by what became of them.",
 		}, []string{"outcome"}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.reads)
+	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.held, m.reads)
 	for o := range outcomes {
 		m.reads.WithLabelValues(o.String())
 	}
 	return m
 }
 
-func (m *Metrics) chunk(samples int, res added) {
+// followed counts what came of a record.
+func (m *Metrics) followed(e effects) {
 	if m == nil {
 		return
 	}
+	m.lostEnds.Add(float64(e.added.lostEnds))
+	m.cuts.Add(float64(e.added.cuts))
+	if e.chunk == nil {
+		return
+	}
 	m.chunks.Inc()
-	if res.duplicate {
+	if e.added.duplicate {
 		m.duplicates.Inc()
 		return
 	}
-	m.samples.Add(float64(samples))
-	if res.gap > 0 {
-		m.gaps.Inc()
-		m.gapSamples.Add(float64(res.gap))
-	}
-	m.lostEnds.Add(float64(res.lostEnds))
-	if res.cut {
-		m.cuts.Inc()
+	m.samples.Add(float64(e.chunk.GetSampleCount()))
+}
+
+// missing counts the gaps of a read that was finished.
+func (m *Metrics) missing(gaps int, samples uint64) {
+	if m != nil {
+		m.gaps.Add(float64(gaps))
+		m.gapSamples.Add(float64(samples))
 	}
 }
 
-func (m *Metrics) lostEnd() {
+// holds adds to the bytes of open reads.
+func (m *Metrics) holds(bytes int) {
 	if m != nil {
-		m.lostEnds.Inc()
+		m.held.Add(float64(bytes))
+	}
+}
+
+func (m *Metrics) timeout() {
+	if m != nil {
+		m.timeouts.Inc()
 	}
 }
 

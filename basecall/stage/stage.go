@@ -1,16 +1,22 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -44,12 +50,27 @@ type Config struct {
 	// Contig returns the upper-case sequence of a contig that an alignment
 	// names.
 	Contig func(name string) []byte
+	// Model names the model for snapshots: its name, and a hash of what it computes.
+	Model string
 	// MaxReadSamples is where a read is cut to bound memory. Zero means 16 Mi
 	// samples, about an hour of one pore.
 	MaxReadSamples int
-	Metrics        *Metrics     // nil: none
-	Logger         *slog.Logger // nil: none
+	// MaxSignalMemory bounds the bytes of signal that the handlers of a process
+	// hold: one half for open reads, packed, of which each partition of the topic
+	// has an equal share, and one half for reads in the works. A partition that
+	// needs more cuts its largest read; for the works the fetch waits. Zero means
+	// 4 GiB.
+	MaxSignalMemory int64
+	// RunTimeout is how long nothing of an open run may come before a partition
+	// ends it. Zero means 6 hours.
+	RunTimeout time.Duration
+	Metrics    *Metrics     // nil: none
+	Logger     *slog.Logger // nil: none
 }
+
+// leastOpenBytes is the least share of memory that a partition needs: a chunk of
+// the largest size fits in.
+const leastOpenBytes = 1 << 20
 
 // minSamples is the shortest current that can hold an alignable read: about
 // twenty bases. What is below is counted as too short.
@@ -57,84 +78,107 @@ const minSamples = 200
 
 // New returns the maker of the stage's handlers.
 func New(cfg Config) stream.NewHandler {
-	if cfg.MaxReadSamples == 0 {
-		cfg.MaxReadSamples = 16 << 20
-	}
+	cfg.MaxReadSamples = cmp.Or(cfg.MaxReadSamples, 16<<20)
+	cfg.MaxSignalMemory = cmp.Or(cfg.MaxSignalMemory, 4<<30)
+	cfg.RunTimeout = cmp.Or(cfg.RunTimeout, 6*time.Hour)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	free := make(chan Aligner, len(cfg.Aligners))
+	free := make(chan tools, len(cfg.Aligners))
 	for _, a := range cfg.Aligners {
-		free <- a
+		free <- tools{aligner: a, codec: vbz.NewCodec()}
 	}
+	works := &works{tools: free, bytes: semaphore.NewWeighted(cfg.MaxSignalMemory / 2), limit: cfg.MaxSignalMemory / 2}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		if len(cfg.Aligners) == 0 {
 			return nil, errors.New("basecall stage: no aligner is configured")
 		}
+		openBytes := cfg.MaxSignalMemory / 2 / int64(partitions)
+		if openBytes < leastOpenBytes {
+			return nil, fmt.Errorf("basecall stage: %d bytes of memory for signal are too few for %d partitions: it takes %d",
+				cfg.MaxSignalMemory, partitions, 2*leastOpenBytes*int64(partitions))
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		return &handler{
-			cfg: cfg, partition: partition, partitions: partitions, aligners: free,
-			assembler: newAssembler(cfg.MaxReadSamples), ctx: ctx, cancel: cancel,
-			log: cfg.Logger.With("stage", Name, "partition", partition),
+			cfg: cfg, partition: partition, partitions: partitions, works: works,
+			fold: newFold(cfg.MaxReadSamples, int(openBytes)), ctx: ctx, cancel: cancel,
+			ticked: make(map[string]int64),
+			log:    cfg.Logger.With("stage", Name, "partition", partition),
 		}, nil
 	}
 }
 
-// handler is the stage's worker for one signal partition.
+// works is what the handlers of a process share to work with.
+type works struct {
+	tools chan tools // taking them is the right to work on a read
+	bytes *semaphore.Weighted
+	limit int64
+}
+
+// tools are what work on one read takes for itself.
+type tools struct {
+	aligner Aligner
+	codec   *vbz.Codec
+}
+
+var (
+	_ stream.Handler = (*handler)(nil)
+	_ stream.Ticker  = (*handler)(nil)
+)
+
+// handler is the stage's worker for one signal partition: it does what the fold
+// says has to follow from a record.
+//
+// All that follows from one record is one emission, and the record is resolved
+// with it: a new owner either finds the record open, and then nothing of it
+// downstream, or all.
 type handler struct {
 	cfg                   Config
 	partition, partitions int32
-	aligners              chan Aligner // shared: taking one is the right to work on a read
-	assembler             *assembler
-	markers               stream.Markers
+	works                 *works
+	fold                  *fold
+	held                  int              // bytes of open reads that the metrics know of
+	ticked                map[string]int64 // runs that a tick has ended, by the offset it did so behind
 	log                   *slog.Logger
 
 	// ctx is the life of the reads in the works, which outlives the Handle call
-	// that began them; Close ends it.
+	// that began them; Close, and whatever goes wrong, ends it.
 	ctx     context.Context //nolint:containedctx // see above
 	cancel  context.CancelFunc
 	working sync.WaitGroup
 }
 
-// Replay notes what lies before the committed offset: which runs are known and
-// which reads are finished. It changes what Handle would have, and no more: what
-// went to the dead letters left no trace.
+// Replay folds in a record whose effects are downstream already.
 func (h *handler) Replay(_ context.Context, rec stream.Record) error {
-	m, err := stream.DecodeSignal(rec.Value)
-	if err != nil {
-		return nil //nolint:nilerr // a dead letter already
-	}
-	switch body := m.Body.(type) {
-	case *streampb.SignalRecord_RunStart:
-		_, err = h.markers.Start(body.RunStart)
-	case *streampb.SignalRecord_RunEnd:
-		if _, err = h.markers.End(body.RunEnd); h.markers.Ended(body.RunEnd.GetRun().GetId()) && err == nil {
-			h.assembler.forgetRun(body.RunEnd.GetRun().GetId())
-		}
-	case *streampb.SignalRecord_Chunk:
-		if h.markers.Run(body.Chunk.GetRun()) != nil {
-			h.assembler.skip(body.Chunk)
-		}
-	}
-	if err != nil {
-		h.log.Warn("contradicting marker before the committed offset", "offset", rec.Offset, "err", err)
+	_, err := h.fold.apply(rec)
+	h.reportHeld()
+	if err != nil && !stream.IsBadRecord(err) {
+		return err
 	}
 	return nil
 }
 
-// Handle processes one signal record.
+// Handle processes one signal record. After an error the handler has seen the
+// record and not done what follows from it, so it is of no more use.
 func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
-	m, err := stream.DecodeSignal(rec.Value)
-	if err != nil {
-		return h.deadLetter(ctx, rec, err, emit)
+	e, err := h.fold.apply(rec)
+	h.reportHeld()
+	switch {
+	case err == nil:
+		err = h.follow(ctx, rec, e, emit)
+	case stream.IsBadRecord(err):
+		err = h.deadLetter(ctx, rec, err, emit)
 	}
-	switch body := m.Body.(type) {
-	case *streampb.SignalRecord_RunStart:
-		return h.runStart(ctx, rec, body.RunStart, emit)
-	case *streampb.SignalRecord_RunEnd:
-		return h.runEnd(ctx, rec, body.RunEnd, emit)
-	default:
-		return h.chunk(ctx, rec, m.GetChunk(), emit)
+	if err != nil {
+		h.cancel()
+	}
+	return err
+}
+
+func (h *handler) reportHeld() {
+	if now := h.fold.assembler.held; now != h.held {
+		h.cfg.Metrics.holds(now - h.held)
+		h.held = now
 	}
 }
 
@@ -144,138 +188,210 @@ func (h *handler) deadLetter(ctx context.Context, rec stream.Record, cause error
 	return emit.Emit(ctx, []stream.Out{stream.DeadLetter(h.cfg.Topics.DeadLetters, rec, Name, cause)}, []int64{rec.Offset})
 }
 
-// forward sends this partition's own marker to every partition downstream.
-func (h *handler) forward(ctx context.Context, mk *streampb.Marker, end bool, offset int64, emit stream.Emitter) error {
-	own := h.markers.Forward(mk, h.partition, h.partitions)
-	value, err := stream.ReadsMarker(own, end)
-	if err != nil {
-		return err
+// follow does what has to follow from a record.
+func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit stream.Emitter) error {
+	h.cfg.Metrics.followed(e)
+	switch {
+	case e.end:
+		return h.end(ctx, rec, e, emit)
+	case e.marker != nil:
+		return h.begin(ctx, rec, e.marker, emit)
+	case len(e.reads) == 0:
+		return emit.Emit(ctx, nil, []int64{rec.Offset})
 	}
-	return emit.Emit(ctx, stream.Broadcast(h.cfg.Topics.Reads, h.cfg.ReadsPartitions, own, end, value), []int64{offset})
+	c := newCompletion(len(e.reads), func(outs []stream.Out) error { return emit.Emit(h.ctx, outs, []int64{rec.Offset}) })
+	return h.call(ctx, e.reads, c, emit)
 }
 
-func (h *handler) runStart(ctx context.Context, rec stream.Record, mk *streampb.Marker, emit stream.Emitter) error {
-	if _, err := h.markers.Start(mk); err != nil {
-		return h.deadLetter(ctx, rec, err, emit)
-	}
+func (h *handler) begin(ctx context.Context, rec stream.Record, mk *streampb.Marker, emit stream.Emitter) error {
 	if run := mk.GetRun(); !h.supports(run) {
 		h.log.Error("run can't be basecalled: the model was made for another sample rate", "run", run.GetId(),
 			"sample_rate", run.GetSampleRate(), "model_sample_rates", h.cfg.SampleRates)
 	}
-	return h.forward(ctx, mk, false, rec.Offset, emit)
+	outs, err := h.forward(mk, false)
+	if err != nil {
+		return err
+	}
+	return emit.Emit(ctx, outs, []int64{rec.Offset})
 }
 
 func (h *handler) supports(run *streampb.Run) bool {
 	return slices.Contains(h.cfg.SampleRates, int(run.GetSampleRate()))
 }
 
-// runEnd finishes the run's open reads, once all sources have ended it, and
-// passes the marker on behind the last of them. Emit keeps the order of each
-// downstream partition, so it is enough that every read has been emitted. A run
-// that was sent again ends again, which lets the reads that came late count.
-func (h *handler) runEnd(ctx context.Context, rec stream.Record, mk *streampb.Marker, emit stream.Emitter) error {
-	if _, err := h.markers.End(mk); err != nil {
-		return h.deadLetter(ctx, rec, err, emit)
+// forward is this partition's own marker for every partition downstream.
+func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
+	own := h.fold.markers.Forward(mk, h.partition, h.partitions)
+	if !end {
+		own.EndStatus = streampb.EndStatus_END_STATUS_UNSPECIFIED
 	}
-	if !h.markers.Ended(mk.GetRun().GetId()) {
-		return emit.Emit(ctx, nil, []int64{rec.Offset})
-	}
-	for _, read := range h.assembler.finishRun(mk.GetRun().GetId()) {
-		h.cfg.Metrics.lostEnd()
-		if err := h.start(ctx, read, emit); err != nil {
-			return err
-		}
-	}
-	h.working.Wait()
-	if err := h.ctx.Err(); err != nil {
-		return err
-	}
-	return h.forward(ctx, mk, true, rec.Offset, emit)
-}
-
-func (h *handler) chunk(ctx context.Context, rec stream.Record, c *streampb.SignalChunk, emit stream.Emitter) error {
-	if h.markers.Run(c.GetRun()) == nil {
-		return h.deadLetter(ctx, rec, &stream.DecodeError{
-			Code:   stream.CodeInvalid,
-			Reason: fmt.Sprintf("chunk of run %s, whose start marker is not in this partition", c.GetRun()),
-		}, emit)
-	}
-	res, err := h.assembler.add(c, rec.Offset, rec.Time.UnixMilli())
+	value, err := stream.ReadsMarker(own, end)
 	if err != nil {
-		return h.deadLetter(ctx, rec, err, emit)
+		return nil, err
 	}
-	h.cfg.Metrics.chunk(int(c.GetSampleCount()), res)
-	if res.gap > 0 {
-		h.log.Warn("signal is missing", "run", c.GetRun(), "channel", c.GetChannel(), "read", c.GetReadId(),
-			"samples", res.gap, "before_sample", c.GetFirstSample())
+	return stream.Broadcast(h.cfg.Topics.Reads, h.cfg.ReadsPartitions, own, end, value), nil
+}
+
+// end calls the reads that a run's end has finished and passes the marker on,
+// behind them and behind every read before. Emit keeps the order of each
+// downstream partition, so it is enough that every read has been emitted.
+func (h *handler) end(ctx context.Context, rec stream.Record, e effects, emit stream.Emitter) error {
+	delete(h.ticked, e.marker.GetRun().GetId())
+	var outs []stream.Out
+	c := newCompletion(len(e.reads), func(all []stream.Out) error { outs = all; return nil })
+	if err := h.call(ctx, e.reads, c, emit); err != nil {
+		return err
 	}
-	if res.duplicate {
-		return emit.Emit(ctx, nil, []int64{rec.Offset})
+	if err := h.wait(ctx); err != nil {
+		return err
 	}
-	for _, read := range res.finished {
-		if err := h.start(ctx, read, emit); err != nil {
+	if e.marker != nil {
+		markers, err := h.forward(e.marker, true)
+		if err != nil {
+			return err
+		}
+		outs = append(outs, markers...)
+		if outs, err = h.appendRun(outs, e.marker.GetRun()); err != nil {
 			return err
 		}
 	}
-	return nil
+	return emit.Emit(ctx, outs, []int64{rec.Offset})
 }
 
-// start begins work on a read, once an aligner is free. That wait is what slows
-// the fetch when basecalling can't keep up.
-func (h *handler) start(ctx context.Context, read *assembledRead, emit stream.Emitter) error {
-	var aligner Aligner
-	select {
-	case aligner = <-h.aligners:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-h.ctx.Done():
-		return h.ctx.Err()
+// appendRun tells the runs topic how a run ended. All partitions end it; one has
+// the say.
+func (h *handler) appendRun(outs []stream.Out, run *streampb.Run) ([]stream.Out, error) {
+	key := []byte(run.GetId())
+	if stream.PartitionFor(key, h.partitions) != h.partition {
+		return outs, nil
 	}
-	run := h.markers.Run(read.run)
-	h.working.Go(func() {
-		defer func() { h.aligners <- aligner }()
-		outs, err := h.process(run, read, aligner)
-		if err == nil {
-			err = h.emit(read, outs, emit)
+	ended := proto.CloneOf(run)
+	ended.EndStatus = h.fold.markers.EndStatus(run.GetId())
+	value, err := stream.EncodeRun(ended)
+	if err != nil {
+		return nil, err
+	}
+	return append(outs, stream.Out{Topic: h.cfg.Topics.Runs, Partition: stream.AnyPartition, Key: key, Value: value}), nil
+}
+
+// Tick ends runs of which nothing has come for too long, by markers in this
+// partition, so that the result stays a function of its records.
+func (h *handler) Tick(ctx context.Context, now time.Time, emit stream.Emitter) error {
+	var outs []stream.Out
+	due := make(map[string]int64)
+	for _, mk := range h.fold.idle(now.UnixMilli(), h.cfg.RunTimeout.Milliseconds()) {
+		run := mk.GetRun().GetId()
+		if offset, ticked := h.ticked[run]; ticked && offset == mk.GetLastOffset() {
+			continue // written, and on its way through the log
 		}
+		value, err := stream.SignalMarker(mk, true)
 		if err != nil {
-			if h.ctx.Err() == nil {
-				emit.Fail(fmt.Errorf("basecalling read %s of run %s: %w", read.id, read.run, err))
-			}
-			// Nothing may be called final behind a read that failed.
-			h.cancel()
+			return err
 		}
-	})
-	return nil
-}
-
-// emit emits what a read is downstream, behind the piece that was cut off it
-// before: the offsets that come with the last piece stand for all.
-func (h *handler) emit(read *assembledRead, outs []stream.Out, emit stream.Emitter) error {
-	if read.after != nil {
-		select {
-		case <-read.after:
-		case <-h.ctx.Done():
-			return h.ctx.Err()
-		}
+		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Signal, Partition: h.partition, Key: stream.MarkerKey(mk, true), Value: value})
+		due[run] = mk.GetLastOffset()
 	}
-	if err := emit.Emit(h.ctx, outs, read.offsets); err != nil {
+	if len(outs) == 0 {
+		return nil
+	}
+	if err := emit.Emit(ctx, outs, nil); err != nil {
 		return err
 	}
-	if read.emitted != nil {
-		close(read.emitted)
+	for run, offset := range due {
+		h.ticked[run] = offset
+		h.cfg.Metrics.timeout()
+		h.log.Warn("run is ended: nothing of it has come for too long", "run", run, "timeout", h.cfg.RunTimeout, "last_offset", offset)
 	}
 	return nil
+}
+
+// completion gathers what follows from the reads that one record has finished,
+// and emits it in their order when all have been called.
+type completion struct {
+	mu   sync.Mutex
+	left int
+	outs [][]stream.Out
+	emit func([]stream.Out) error
+}
+
+func newCompletion(reads int, emit func([]stream.Out) error) *completion {
+	return &completion{left: reads, outs: make([][]stream.Out, reads), emit: emit}
+}
+
+func (c *completion) done(i int, outs []stream.Out) error {
+	c.mu.Lock()
+	c.outs[i] = outs
+	c.left--
+	last := c.left == 0
+	c.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return c.emit(slices.Concat(c.outs...))
+}
+
+// call begins work on the reads that a record has finished, each once there
+// are tools and memory for it. That wait is what slows the fetch when
+// basecalling can't keep up.
+func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completion, emit stream.Emitter) error {
+	for i, read := range reads {
+		if gaps, samples := read.missing(); gaps > 0 {
+			h.cfg.Metrics.missing(gaps, samples)
+			h.log.Warn("signal is missing", "run", read.run, "channel", read.channel, "read", read.id, "gaps", gaps, "samples", samples)
+		}
+		tools, release, err := h.admit(ctx, read)
+		if err != nil {
+			return err
+		}
+		run := h.fold.markers.Run(read.run)
+		h.working.Go(func() {
+			outs, err := h.process(run, read, tools)
+			release()
+			if err == nil {
+				err = c.done(i, outs)
+			}
+			if err != nil {
+				if h.ctx.Err() == nil {
+					emit.Fail(fmt.Errorf("basecalling read %s of run %s: %w", read.id, read.run, err))
+				}
+				// Nothing may be called final behind a read that failed.
+				h.cancel()
+			}
+		})
+	}
+	return nil
+}
+
+// admit waits until there are tools for a read and memory for its samples.
+func (h *handler) admit(ctx context.Context, read *assembledRead) (tools, func(), error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.ctx, cancel)()
+	bytes := min(2*int64(read.samples()), h.works.limit) // as int16; one that is larger has all to itself
+	if err := h.works.bytes.Acquire(ctx, bytes); err != nil {
+		return tools{}, nil, err
+	}
+	select {
+	case t := <-h.works.tools:
+		return t, func() { h.works.tools <- t; h.works.bytes.Release(bytes) }, nil
+	case <-ctx.Done():
+		h.works.bytes.Release(bytes)
+		return tools{}, nil, ctx.Err()
+	}
 }
 
 // process turns a read into the records that it is downstream.
-func (h *handler) process(run *streampb.Run, read *assembledRead, aligner Aligner) ([]stream.Out, error) {
-	if len(read.parts) == 0 && read.firstPart == 0 {
+func (h *handler) process(run *streampb.Run, read *assembledRead, tools tools) ([]stream.Out, error) {
+	parts, err := read.parts(tools.codec)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 && read.firstPart == 0 {
 		h.cfg.Metrics.read(outcomeShort) // a read without any current is still a read
 	}
 	var outs []stream.Out
-	for i, p := range read.parts {
-		segments, outcome, err := h.segments(run, read, read.firstPart+i, p.samples, aligner)
+	for i, p := range parts {
+		segments, outcome, err := h.segments(run, read, read.firstPart+i, p.samples, tools.aligner)
 		if err != nil {
 			return nil, err
 		}
@@ -326,7 +442,7 @@ func (h *handler) segments(run *streampb.Run, read *assembledRead, partNumber in
 	}
 	called, err := h.cfg.Caller.Call(h.ctx, basecall.Read{
 		ID: read.id, Samples: samples, SampleRate: int(run.GetSampleRate()),
-		Calibration: signal.Calibration{Offset: read.calibration.offset, Scale: read.calibration.scale},
+		Calibration: signal.Calibration{Offset: read.offset, Scale: read.scale},
 	})
 	if err != nil {
 		return nil, 0, err
@@ -361,7 +477,11 @@ func (h *handler) segments(run *streampb.Run, read *assembledRead, partNumber in
 }
 
 // Drain waits for the reads in the works.
-func (h *handler) Drain(ctx context.Context) error {
+func (h *handler) Drain(ctx context.Context) error { return h.wait(ctx) }
+
+// wait returns when no read is in the works any more, with an error if one has
+// failed.
+func (h *handler) wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { h.working.Wait(); close(done) }()
 	select {
@@ -377,8 +497,10 @@ func (h *handler) Drain(ctx context.Context) error {
 func (h *handler) Close() error {
 	h.cancel()
 	h.working.Wait()
+	h.cfg.Metrics.holds(-h.held)
+	h.held = 0
 	return nil
 }
 
-// State is nil: what is not finished is delivered again.
-func (h *handler) State() stream.State { return nil }
+// State is what the records so far have left open.
+func (h *handler) State() stream.State { return &state{fold: h.fold, model: h.cfg.Model} }

@@ -122,7 +122,16 @@ func (f *fakeEmitter) summary(t *testing.T) []string {
 	defer f.mu.Unlock()
 	var s []string
 	for _, o := range f.outs {
-		if o.Topic != "reads" {
+		switch o.Topic {
+		case "reads":
+		case "runs":
+			run, err := stream.DecodeRun(o.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = append(s, fmt.Sprintf("%s ended: %v", run.GetId(), run.GetEndStatus()))
+			continue
+		default:
 			s = append(s, o.Topic)
 			continue
 		}
@@ -215,6 +224,9 @@ func (p *partition) read(channel uint32, id string, from, to int) *partition {
 
 const testChunk = 400 // samples
 
+// ended is what the runs topic is told behind a run's end: run-1 is on partition 1.
+const ended = "run-1 ended: END_STATUS_NORMAL"
+
 func chunksOf(channel uint32, id string, from, to int) []*streampb.SignalChunk {
 	samples := currentOf(reference[from:to])
 	var chunks []*streampb.SignalChunk
@@ -259,11 +271,11 @@ func TestRunThroughTheStage(t *testing.T) {
 	}
 
 	got := emit.summary(t)
-	if len(got) != 6 {
+	if len(got) != 7 {
 		t.Fatalf("emitted %q", got)
 	}
 	slices.Sort(got[2:4]) // reads are done when they are done
-	want := []string{"start run-1 1/4 to 0", "start run-1 1/4 to 1", "a/0 at 100", "b/0 at 5000", "end run-1 1/4 to 0", "end run-1 1/4 to 1"}
+	want := []string{"start run-1 1/4 to 0", "start run-1 1/4 to 1", "a/0 at 100", "b/0 at 5000", "end run-1 1/4 to 0", "end run-1 1/4 to 1", ended}
 	if !slices.Equal(got, want) {
 		t.Errorf("emitted %q, want %q", got, want)
 	}
@@ -271,7 +283,7 @@ func TestRunThroughTheStage(t *testing.T) {
 		t.Errorf("resolved %v, want each of %v once", got, want)
 	}
 
-	for _, o := range emit.outs {
+	for _, o := range emit.outs[:len(emit.outs)-1] {
 		m, err := stream.DecodeReads(o.Value)
 		if err != nil {
 			t.Fatal(err)
@@ -364,15 +376,15 @@ func TestEndWaitsForReads(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"start run-1 1/4 to 0", "start run-1 1/4 to 1", "quick/0 at 5000", "slow/0 at 100", "end run-1 1/4 to 0", "end run-1 1/4 to 1"}
+		want := []string{"start run-1 1/4 to 0", "start run-1 1/4 to 1", "quick/0 at 5000", "slow/0 at 100", "end run-1 1/4 to 0", "end run-1 1/4 to 1", ended}
 		if got := emit.summary(t); !slices.Equal(got, want) {
 			t.Errorf("emitted %q, want %q", got, want)
 		}
 	})
 }
 
-// TestPiecesOfACutRead: the last piece is quick and brings the offsets, but the
-// first is not durable yet.
+// TestPiecesOfACutRead: every chunk is resolved when it is handled, but for those
+// that cut the read or end it: each waits for its own piece.
 func TestPiecesOfACutRead(t *testing.T) {
 	p := &partition{t: t}
 	p.start("run-1").read(1, "long", 100, 250)
@@ -390,14 +402,59 @@ func TestPiecesOfACutRead(t *testing.T) {
 		emit := new(fakeEmitter)
 		handleAll(t, h, p.recs, emit)
 		synctest.Wait()
-		if got := emit.offsets(); len(got) != 1 {
-			t.Errorf("resolved %v before the first piece is out", got)
+		cut := p.recs[3].Offset
+		if got, want := emit.offsets(), without(allOffsets(p.recs), cut); !slices.Equal(got, want) {
+			t.Errorf("resolved %v before the first piece is out, want %v", got, want)
 		}
 		close(release)
 		if err := h.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := emit.summary(t)[2:], []string{"long/0 at 100", "long/1 at 220"}; !slices.Equal(got, want) {
+		if got, want := emit.summary(t)[2:], []string{"long/1 at 220", "long/0 at 100"}; !slices.Equal(got, want) {
+			t.Errorf("emitted %q, want %q", got, want)
+		}
+		if got, want := emit.offsets(), allOffsets(p.recs); !slices.Equal(got, want) {
+			t.Errorf("resolved %v, want %v", got, want)
+		}
+	})
+}
+
+func without(list []int64, drop ...int64) []int64 {
+	return slices.DeleteFunc(list, func(o int64) bool { return slices.Contains(drop, o) })
+}
+
+// TestSeveralReadsOfOneRecord: what one record finishes is one emission, in
+// order, whichever is done first.
+func TestSeveralReadsOfOneRecord(t *testing.T) {
+	p := &partition{t: t}
+	p.start("run-1")
+	first, second := chunksOf(1, "b", 5000, 5100), chunksOf(1, "a", 4000, 4100) // a began earlier and is sent later
+	for _, c := range slices.Concat(first[:len(first)-1], second[:len(second)-1]) {
+		p.chunk(c)
+	}
+	p.read(1, "c", 6000, 6030)
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		cfg := testConfig()
+		cfg.Caller = fakeCaller{before: func(_ context.Context, read basecall.Read) error {
+			if read.ID == "a" {
+				<-release
+			}
+			return nil
+		}}
+		h := newHandler(t, cfg)
+		emit := new(fakeEmitter)
+		handleAll(t, h, p.recs, emit)
+		synctest.Wait()
+		last := p.recs[len(p.recs)-1].Offset
+		if got, want := emit.offsets(), without(allOffsets(p.recs), last); !slices.Equal(got, want) || len(emit.outs) != 2 {
+			t.Errorf("resolved %v and emitted %q with a read in the works", got, emit.summary(t))
+		}
+		close(release)
+		if err := h.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := emit.summary(t)[2:], []string{"a/0 at 4000", "b/0 at 5000", "c/0 at 6000"}; !slices.Equal(got, want) {
 			t.Errorf("emitted %q, want %q", got, want)
 		}
 		if got, want := emit.offsets(), allOffsets(p.recs); !slices.Equal(got, want) {
@@ -426,8 +483,8 @@ func TestFailingCaller(t *testing.T) {
 	if got := emit.summary(t); len(got) != 2 {
 		t.Errorf("emitted %q: nothing may follow a read that failed", got)
 	}
-	if got := emit.offsets(); !slices.Equal(got, []int64{100}) {
-		t.Errorf("resolved %v, want the start marker alone", got)
+	if got, want := emit.offsets(), allOffsets(p.recs[:last-1]); !slices.Equal(got, want) {
+		t.Errorf("resolved %v, want %v: neither the read's last chunk nor the end", got, want)
 	}
 }
 
@@ -544,7 +601,7 @@ func TestReplay(t *testing.T) {
 	if emit.failed != nil {
 		t.Error(emit.failed)
 	}
-	want := []string{"b/0 at 3040", "end run-1 1/4 to 0", "end run-1 1/4 to 1"}
+	want := []string{"b/0 at 3040", "end run-1 1/4 to 0", "end run-1 1/4 to 1", ended}
 	if got := emit.summary(t); !slices.Equal(got, want) {
 		t.Errorf("emitted %q, want %q", got, want)
 	}
@@ -575,7 +632,7 @@ func TestEndOfSeveralSources(t *testing.T) {
 		t.Errorf("after one of two ends %q is out", got)
 	}
 	handleAll(t, h, p.recs[before:], emit)
-	want := []string{"a/0 at 100", "end run-1 1/4 to 0", "end run-1 1/4 to 1"}
+	want := []string{"a/0 at 100", "end run-1 1/4 to 0", "end run-1 1/4 to 1", ended}
 	if got := emit.summary(t)[4:]; !slices.Equal(got, want) {
 		t.Errorf("emitted %q, want %q", got, want)
 	}
@@ -595,10 +652,10 @@ func TestRunSentAgain(t *testing.T) {
 	emit := new(fakeEmitter)
 	handleAll(t, h, p.recs, emit)
 	got := emit.summary(t)
-	if len(got) != 12 {
+	if len(got) != 14 {
 		t.Fatalf("emitted %q", got)
 	}
-	first, second := slices.Sorted(slices.Values(got[:6])), slices.Sorted(slices.Values(got[6:]))
+	first, second := slices.Sorted(slices.Values(got[:7])), slices.Sorted(slices.Values(got[7:]))
 	if !slices.Equal(first, second) {
 		t.Errorf("first %q, again %q", first, second)
 	}
@@ -645,8 +702,8 @@ func TestDrainInTime(t *testing.T) {
 		if emit.failed != nil {
 			t.Errorf("dropping reads on request is no failure: %v", emit.failed)
 		}
-		if got := emit.offsets(); !slices.Equal(got, []int64{100}) {
-			t.Errorf("resolved %v, want the start marker alone", got)
+		if got, want := emit.offsets(), allOffsets(p.recs[:len(p.recs)-1]); !slices.Equal(got, want) {
+			t.Errorf("resolved %v, want all but the read's last chunk", got)
 		}
 	})
 }
@@ -738,7 +795,7 @@ func TestUnsupportedRun(t *testing.T) {
 	cfg.Caller = fakeCaller{before: func(context.Context, basecall.Read) error { return errors.New("called") }}
 	emit := new(fakeEmitter)
 	handleAll(t, newHandler(t, cfg), p.recs, emit)
-	if got := emit.summary(t); len(got) != 4 || !strings.HasPrefix(got[3], "end") || emit.failed != nil {
+	if got := emit.summary(t); len(got) != 5 || !strings.HasPrefix(got[3], "end") || emit.failed != nil {
 		t.Errorf("emitted %q, failed %v", got, emit.failed)
 	}
 	if got := testutil.ToFloat64(cfg.Metrics.reads.WithLabelValues("unsupported")); got != 1 {
@@ -752,122 +809,4 @@ func TestNoAligner(t *testing.T) {
 	if _, err := New(cfg)("signal", 0, 1); err == nil {
 		t.Error("a stage without an aligner was made")
 	}
-}
-
-// TestHandlerCrashes runs the whole handler into crashes: after any of them, and
-// whatever was durable, a consumer that applies each part of a read once has
-// what it would have without, and the end of the run is out once all is.
-func TestHandlerCrashes(t *testing.T) {
-	p := &partition{t: t}
-	p.start("run-1")
-	var queues [][]*streampb.SignalChunk
-	for ch := range uint32(4) {
-		var q []*streampb.SignalChunk
-		for r := range 4 {
-			from := int(ch)*4000 + r*400
-			q = append(q, chunksOf(ch, fmt.Sprintf("%d-%d", ch, r), from, from+60+30*r)...)
-		}
-		queues = append(queues, q)
-	}
-	rng := rand.New(rand.NewPCG(1, 8))
-	for left := 4 * 4; left > 0; {
-		i := rng.IntN(len(queues))
-		if q := queues[i]; len(q) > 0 {
-			p.chunk(q[0])
-			if q[0].GetEndOfRead() {
-				left--
-			}
-			queues[i] = q[1:]
-		}
-	}
-	p.end("run-1")
-	n := len(p.recs)
-
-	complete := new(fakeEmitter)
-	handleAll(t, newHandler(t, testConfig()), p.recs, complete)
-	want := segmentsByPart(t, complete.outs)
-	if len(want) != 16 {
-		t.Fatalf("%d segments", len(want))
-	}
-
-	for seed := range uint64(30) {
-		rng := rand.New(rand.NewPCG(seed, 9))
-		got := make(map[string]string)
-		var ended bool
-		committed := 0
-		for crashes := 2; ; crashes-- {
-			h := newHandler(t, testConfig())
-			for _, rec := range p.recs[:committed] {
-				if err := h.Replay(t.Context(), rec); err != nil {
-					t.Fatal(err)
-				}
-			}
-			stop := n
-			if crashes > 0 {
-				stop = committed + rng.IntN(n-committed+1)
-			}
-			tracker := stream.NewTracker(int64(committed))
-			var mu sync.Mutex
-			emit := &fakeEmitter{reject: func(outs []stream.Out, resolved []int64) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if crashes > 0 && rng.IntN(4) == 0 {
-					return nil // taken, but never durable
-				}
-				for k, v := range segmentsByPart(t, outs) {
-					got[k] = v
-				}
-				for _, o := range resolved {
-					tracker.Resolve(o - 100)
-				}
-				return nil
-			}}
-			for i := committed; i < stop; i++ {
-				mu.Lock()
-				tracker.Track(int64(i), 1)
-				mu.Unlock()
-				if err := h.Handle(t.Context(), p.recs[i], emit); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := h.Drain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			mu.Lock()
-			committed = int(tracker.Committable())
-			mu.Unlock()
-			if crashes <= 0 {
-				ended = strings.HasPrefix(emit.summary(t)[len(emit.outs)-1], "end") || committed == n && stop == n
-				break
-			}
-			if committed == n {
-				ended = true
-				break
-			}
-		}
-		if !ended || committed != n || !maps.Equal(got, want) {
-			for k, v := range want {
-				if got[k] != v {
-					t.Errorf("segment %s is %q, want %q", k, got[k], v)
-				}
-			}
-			t.Fatalf("seed %d: ended %v, committed %d of %d, %d of %d segments", seed, ended, committed, n, len(got), len(want))
-		}
-	}
-}
-
-func segmentsByPart(t *testing.T, outs []stream.Out) map[string]string {
-	t.Helper()
-	m := make(map[string]string)
-	for _, o := range outs {
-		rec, err := stream.DecodeReads(o.Value)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if s := rec.GetSegment(); s != nil {
-			m[fmt.Sprintf("%s/%d/%d", s.GetReadId(), s.GetPart(), s.GetRegion())] = string(o.Value)
-		}
-	}
-	return m
 }
