@@ -75,8 +75,11 @@ func disorderlyLog(t testing.TB, rng *rand.Rand) []stream.Record {
 			var q []*streampb.SignalChunk
 			for r := range 4 {
 				from := run*9000 + int(ch)*3000 + r*700
-				for _, c := range chunksOf(ch, fmt.Sprintf("%d-%d-%d", run, ch, r), from, from+60+30*rng.IntN(14)) {
+				for _, c := range chunksOf(ch, fmt.Sprintf("%d-%d-%d", run, ch, r), from, from+20+30*rng.IntN(14)) {
 					c.Run = fmt.Sprint("run-", run)
+					if c.GetEndOfRead() && rng.IntN(4) == 0 {
+						continue
+					}
 					switch rng.IntN(14) {
 					case 0: // lost
 						continue
@@ -257,17 +260,18 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 		}
 	}})
 
-	calm := new(fakeEmitter)
+	calm, began := new(fakeEmitter), time.Now()
 	uninterrupted := newHandler(t, cfg)
 	handleAll(t, uninterrupted, recs, calm)
 	if err := uninterrupted.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	takes := time.Since(began)
 
 	l := &ledger{resolved: make(map[int64]bool)}
 	snapshots := []snapshot{{}}
 	var h stream.Handler
-	for crashes := 4; ; crashes-- {
+	for crashes := 5; ; crashes-- {
 		first := 0 // the first open record: everything before is dealt with
 		for first < len(recs) && l.resolved[recs[first].Offset] {
 			first++
@@ -275,11 +279,11 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 		usable := slices.DeleteFunc(slices.Clone(snapshots), func(s snapshot) bool { return s.at > first })
 		from := usable[len(usable)-1]
 		h = restored(t, cfg, from)
-		stop := len(recs)
+		ctx, cancel := context.WithCancel(t.Context())
 		if crashes > 0 {
-			stop = first + rng.IntN(len(recs)-first+1)
+			ctx, cancel = context.WithTimeout(t.Context(), time.Duration(rng.Int64N(int64(takes))))
 		}
-		for i := from.at; i < stop; i++ {
+		for i := from.at; i < len(recs) && ctx.Err() == nil; i++ {
 			rec := recs[i]
 			if l.resolved[rec.Offset] {
 				if err := h.Replay(t.Context(), rec); err != nil {
@@ -287,8 +291,11 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 				}
 				continue
 			}
-			if err := h.Handle(t.Context(), rec, l); err != nil {
-				t.Fatal(err)
+			if err := h.Handle(ctx, rec, l); err != nil {
+				if ctx.Err() == nil {
+					t.Fatal(err)
+				}
+				break
 			}
 			if rng.IntN(20) == 0 {
 				snapshots = append(snapshots, snapshot{i + 1, sectionsOf(t, h.State())})
@@ -297,18 +304,20 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 				l.commit(len(l.pending))
 			}
 			if rng.IntN(3) == 0 {
-				time.Sleep(delay())
+				time.Sleep(delay() / 10)
 			}
 		}
+		cancel()
 		if crashes <= 0 {
 			break
 		}
 		l.commit(rng.IntN(len(l.pending) + 1))
-		l.pending = nil
 		if err := h.Close(); err != nil {
 			t.Fatal(err)
 		}
+		l.mu.Lock()
 		l.pending = nil
+		l.mu.Unlock()
 	}
 	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
