@@ -5,7 +5,7 @@ GO ?= go
 tools := .cache/bin
 golangci_version := v2.15.0
 
-.PHONY: all build demo test test-short fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo test test-short chaos chaos-build chaos-planted fuzz bench lint fmt deps proto clean help
 
 all: build
 
@@ -26,6 +26,19 @@ test: deps ## run all tests
 
 test-short: deps ## run the tests without the race detector and the slow ones
 	$(GO) test -short ./...
+
+SEED ?= 1
+MINUTES ?= 10
+BROKERS ?= 3
+chaos: chaos-build ## run the services under faults drawn from SEED for MINUTES over BROKERS brokers, and judge the result
+	bin/chaos/chaos --bin bin/chaos --seed $(SEED) --length $(MINUTES)m --brokers $(BROKERS) $(CHAOS)
+
+chaos-planted: chaos-build ## show that the chaos suite catches each planted bug
+	bin/chaos/chaos planted --bin bin/chaos
+
+chaos-build: deps
+	$(GO) build -trimpath -tags planted -o bin/chaos/ ./cmd/ingest ./cmd/processor ./cmd/pore
+	$(GO) build -trimpath -o bin/chaos/ ./chaos
 
 fuzz: deps ## run every fuzz target for FUZZTIME (default 10s) each
 	@./scripts/fuzz.sh

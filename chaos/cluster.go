@@ -86,6 +86,12 @@ func (c *cluster) stop() error {
 	return c.broker.Wait()
 }
 
+// kill ends the embedded broker, of which nothing more is needed.
+func (c *cluster) kill() {
+	_ = c.broker.Process.Kill()
+	_ = c.broker.Wait()
+}
+
 // startEmbedded starts this program as an embedded broker.
 func startEmbedded(ctx context.Context, dir string) (*cluster, error) {
 	self, err := os.Executable()

@@ -132,7 +132,7 @@ func Judge(e Evidence, limits Limits) []Violation {
 		func(r *report) { judgeOffsets(r, &e.Run, e.History) },
 		func(r *report) { judgeTransactions(r, &e.Run) },
 		func(r *report) { judgeStates(r, e.States) },
-		func(r *report) { judgeProgress(r, e.History, limits) },
+		func(r *report) { judgeProgress(r, e.Run.Topics.Signal, e.History, limits) },
 		func(r *report) { judgeDeadLetters(r, &e.Run) },
 		func(r *report) { judgeProcesses(r, e.History) },
 	} {

@@ -172,6 +172,9 @@ func TestEveryViolationIsFound(t *testing.T) {
 			e.History[6].Detail = "level=INFO\npanic: index out of range\ngoroutine 1"
 		},
 			check.Violation{Check: check.Processes, What: "panic: index out of range", Where: "processor-1, process 7", Evidence: "11s after the start"}},
+		{"a process that does not stop", func(_ *testing.T, e *check.Evidence) {
+			e.History[6] = history.Event{At: 11_000, Kind: history.StopsLate, Name: "processor-1", Detail: "not within 45s"}
+		}, check.Violation{Check: check.Processes, What: "it did not stop when it was told to", Where: "processor-1", Evidence: "not within 45s"}},
 		{"an empty reference", func(_ *testing.T, e *check.Evidence) { e.Reference.Records["reads"] = nil },
 			check.Violation{Check: check.Content, What: "the run without faults left nothing on the topic", Where: "reads"}},
 		{"a reference without a result", func(_ *testing.T, e *check.Evidence) { e.Reference.VCF = nil },
@@ -213,8 +216,8 @@ func TestFaultsAreMerged(t *testing.T) {
 }
 
 func TestRecoveries(t *testing.T) {
-	got := check.Recoveries(aHistory())
-	require.Equal(t, []check.Recovery{{Fault: 1, Name: "kill", Target: "processor-1", Interval: check.Interval{From: 10e9, To: 70e9}, First: true}}, got)
+	got := check.Recoveries(aHistory(), "signal")
+	require.Equal(t, []check.Recovery{{Fault: 1, Name: "kill", Target: "processor-1", Interval: check.Interval{From: 10e9, To: 70e9}, First: true, Moved: 75e9}}, got)
 }
 
 func TestStalls(t *testing.T) {

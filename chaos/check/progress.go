@@ -74,6 +74,9 @@ func judgeStates(r *report, states []Section) {
 
 func judgeProcesses(r *report, events []history.Event) {
 	for _, e := range events {
+		if e.Kind == history.StopsLate {
+			r.add(Processes, e.Name, "it did not stop when it was told to", "%s, %v after the start", e.Detail, e.Since())
+		}
 		if e.Kind != history.ProcessExits {
 			continue
 		}
@@ -173,32 +176,25 @@ func Stalls(events []history.Event) []Stall {
 	return stalls
 }
 
-// Recovery is how long after a fault's begin the first committed record was seen.
+// Recovery is how long after a fault's begin work went on.
 type Recovery struct {
 	Fault        int
 	Name, Target string
-	// Interval ends with the first output, or with the run if there was none: then First is false.
+	// Interval ends with the first committed record that the fault's victim, or who takes its place, has to write; or with the history if
+	// there was none: then First is false.
 	Interval
 	First bool
+	// Moved is when the last partition that had waited for its group when the fault began had moved on.
+	Moved time.Duration
 }
 
-// Recoveries returns one for each fault that was begun while there was work, in order.
-func Recoveries(events []history.Event) []Recovery {
+// underWay is how long what was written before a fault may take to be seen.
+const underWay = 500 * time.Millisecond
+
+// Recoveries returns one for each fault that was begun while there was signal to come, in order. signal names the topic that ingests
+// write, which is not what one waits for after a fault of a processor.
+func Recoveries(events []history.Event, signal string) []Recovery {
 	var list []Recovery
-	outputs := func(from int) (time.Duration, bool) {
-		held := make(map[input]int64)
-		for _, e := range events[:from] {
-			if e.Kind == history.Output {
-				held[inputOf(e)] = e.End
-			}
-		}
-		for _, e := range events[from:] {
-			if before, known := held[inputOf(e)]; e.Kind == history.Output && (!known && e.End > 0 || e.End > before) {
-				return e.Since(), true
-			}
-		}
-		return events[len(events)-1].Since(), false
-	}
 	for i, e := range events {
 		if e.Kind == history.RunEnds || e.Kind == history.SignalEnds {
 			break
@@ -206,14 +202,42 @@ func Recoveries(events []history.Event) []Recovery {
 		if e.Kind != history.FaultBegins {
 			continue
 		}
-		until, first := outputs(i)
-		list = append(list, Recovery{e.Fault, e.Name, e.Target, Interval{e.Since(), until}, first})
+		r := Recovery{Fault: e.Fault, Name: e.Name, Target: e.Target, Interval: Interval{e.Since(), events[len(events)-1].Since()}, Moved: movedOn(events, i)}
+		for _, o := range events[i:] {
+			if o.Kind == history.Output && o.Since() > e.Since()+underWay && (o.Topic == signal) == strings.Contains(e.Name, "ingest") {
+				r.To, r.First = o.Since(), true
+				break
+			}
+		}
+		list = append(list, r)
 	}
 	return list
 }
 
+// movedOn is when the last partition that waited at an event had a new committed offset.
+func movedOn(events []history.Event, from int) time.Duration {
+	waiting := make(map[input]int64)
+	for _, e := range events[:from] {
+		if e.Kind != history.Sample {
+			continue
+		}
+		delete(waiting, inputOf(e))
+		if max(e.Offset, 0) < e.End {
+			waiting[inputOf(e)] = e.Offset
+		}
+	}
+	moved := events[from].Since()
+	for _, e := range events[from:] {
+		if offset, waits := waiting[inputOf(e)]; e.Kind == history.Sample && waits && e.Offset > offset {
+			delete(waiting, inputOf(e))
+			moved = e.Since()
+		}
+	}
+	return moved
+}
+
 // judgeProgress holds the history against the limits.
-func judgeProgress(r *report, events []history.Event, limits Limits) {
+func judgeProgress(r *report, signal string, events []history.Event, limits Limits) {
 	if len(events) == 0 {
 		return
 	}
@@ -226,7 +250,7 @@ func judgeProgress(r *report, events []history.Event, limits Limits) {
 			r.add(Progress, s.Where, fmt.Sprintf("it stood still for %v without a fault", t), "from %v to %v; at most %v are allowed", s.From, s.To, limits.Stall)
 		}
 	}
-	for _, c := range Recoveries(events) {
+	for _, c := range Recoveries(events, signal) {
 		if t := untroubled(c.Interval, faults); t > limits.FirstOutput {
 			r.add(Progress, fmt.Sprintf("fault %d, %s of %s", c.Fault, c.Name, c.Target), fmt.Sprintf("no output for %v without a fault", t),
 				"from %v to %v; at most %v are allowed", c.From, c.To, limits.FirstOutput)

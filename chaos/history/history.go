@@ -29,6 +29,8 @@ const (
 	// wanted it.
 	ProcessStarts Kind = "process-starts"
 	ProcessExits  Kind = "process-exits"
+	// StopsLate is a process that had to be killed because it did not stop in time when it was told to.
+	StopsLate Kind = "stops-late"
 	// Sample is what a group has committed of a partition of its input, and where the last committed record of that ends. It is told
 	// whenever either changes.
 	Sample Kind = "sample"

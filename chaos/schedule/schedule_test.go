@@ -23,7 +23,7 @@ func TestASeedGivesOneSchedule(t *testing.T) {
 func TestTheScheduleOfASeedStays(t *testing.T) {
 	s := schedule.Draw(plan(1))
 	require.Equal(t, "partitions: signal 6, reads 4, calls 5, variants 1; 1 processors; 2 runs of 2 samples", s.Shape.String())
-	require.Equal(t, "  1      8.0s  for   1.0s  kill-processor-during-drain #42", s.Faults[0].String())
+	require.Equal(t, "  1      8.0s  for   1.8s  kill-broker #85", s.Faults[0].String())
 }
 
 func TestEverySchedule(t *testing.T) {
