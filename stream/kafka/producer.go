@@ -184,7 +184,7 @@ func (p *Producer) Send(ctx context.Context, outs []stream.Out, onDurable func(e
 	p.mu.Lock()
 	if p.closing {
 		p.mu.Unlock()
-		p.space.release(d.bytes)
+		p.release(d)
 		return fmt.Errorf("sending: %w", ErrClosed)
 	}
 	p.push(d)

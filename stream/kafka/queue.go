@@ -26,12 +26,8 @@ const (
 	acksAll = -1
 )
 
-var (
-	// errBehind fails records because others before them have failed.
-	errBehind = errors.New("not written because records before it failed")
-	// errAborting fails records whose transaction has to be aborted.
-	errAborting = errors.New("the transaction has to be aborted")
-)
+// errBehind fails records because others before them have failed.
+var errBehind = errors.New("not written because records before it failed")
 
 // queued is a record on its way into a batch.
 type queued struct {
@@ -282,7 +278,7 @@ func (q *queue) write(ctx context.Context, recs []queued) error {
 		case <-ctx.Done():
 			return errors.Join(ErrClosed, err)
 		case <-w.discipline.halted():
-			return fmt.Errorf("%w: %w", errAborting, err)
+			return fmt.Errorf("%w: %w", ErrAborted, err)
 		case <-time.After(wait):
 		}
 	}

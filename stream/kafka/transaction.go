@@ -12,6 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+
+	"github.com/porestream/porestream/internal/planted"
 )
 
 // The oldest versions that transactions are safe with, all of Kafka 2.5:
@@ -68,7 +70,6 @@ func (l *transactionLog) begin(ctx context.Context, from *session) (*session, er
 	case err != nil:
 		return nil, fmt.Errorf("taking transactional id %s: %w", l.id, err)
 	}
-	l.client.metrics.sessions.Inc()
 	return s, nil
 }
 
@@ -132,9 +133,13 @@ func (l *transactionLog) addOffsets(ctx context.Context, s *session, group strin
 
 // commitOffsets writes offsets that take effect with the transaction.
 func (l *transactionLog) commitOffsets(ctx context.Context, s *session, o *GroupOffsets) error {
+	generation, member := o.Generation, o.Member
+	if planted.Is(planted.NoFencing) {
+		generation, member = -1, ""
+	}
 	req := &txnoffsetcommit.Request{
 		TransactionalID: l.id, GroupID: o.Group, ProducerID: s.id, ProducerEpoch: s.epoch,
-		GenerationID: o.Generation, MemberID: o.Member,
+		GenerationID: generation, MemberID: member,
 		Topics: []txnoffsetcommit.RequestTopic{{Name: o.Topic, Partitions: []txnoffsetcommit.RequestPartition{{
 			Partition: o.Partition, CommittedOffset: o.Offset, CommittedLeaderEpoch: -1, CommittedMetadata: o.Metadata,
 		}}}},
@@ -170,9 +175,11 @@ func (l *transactionLog) end(ctx context.Context, s *session, commit bool) (doub
 		if err == nil {
 			err = codeError(res.ErrorCode)
 		}
-		// A coordinator that could not replicate its decision may have taken
-		// it all the same: only a refusal is sure.
-		doubt = doubt || err != nil && classify(err) == retriable
+		// A coordinator that could not replicate its decision, which it answers
+		// with a retriable code, may have taken it all the same: only a refusal
+		// for good is sure.
+		var code kafka.Error
+		doubt = doubt || err != nil && (!errors.As(err, &code) || classify(code) == retriable)
 		return err
 	})
 	switch {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -69,8 +71,9 @@ var (
 	// could not learn the outcome. NewTransactor for the same id settles it,
 	// and [Client.CommittedOffset] then tells.
 	ErrInDoubt = errors.New("it is not known whether the transaction is committed")
-	// ErrAborted is what records fail with whose transaction was aborted.
-	ErrAborted = errors.New("the transaction was aborted")
+	// ErrAborted is what Send answers and records fail with, to be found by
+	// [errors.Is], whose transaction has been aborted or can only be.
+	ErrAborted = errors.New("the transaction is aborted")
 )
 
 // NewTransactor takes a transactional id. Whoever had it is fenced, their open
@@ -79,6 +82,9 @@ var (
 func NewTransactor(ctx context.Context, client *Client, id string, cfg ProducerConfig) (*Transactor, error) {
 	if id == "" {
 		return nil, errors.New("taking a transactional id: it is empty")
+	}
+	if planted.Is(planted.NoFencing) {
+		id += "/" + rand.Text()
 	}
 	w, err := newWriter(ctx, client, cfg)
 	if err != nil {
@@ -125,7 +131,7 @@ func (t *Transactor) Send(ctx context.Context, outs []stream.Out, onWritten func
 		err = ErrAborted
 	}
 	if err != nil {
-		t.space.release(d.bytes)
+		t.release(d)
 		return fmt.Errorf("sending: %w", err)
 	}
 	if t.held {
@@ -143,9 +149,17 @@ func (t *Transactor) refusal() error {
 	case t.closing:
 		return ErrClosed
 	case t.phase == phaseFailed:
-		return fmt.Errorf("%w: %w", errAborting, t.reason)
+		return aborted(t.reason)
 	}
 	return t.reason
+}
+
+// aborted is what records get whose transaction can't be committed for reason.
+func aborted(reason error) error {
+	if errors.Is(reason, ErrAborted) || errors.Is(reason, ErrClosed) {
+		return reason
+	}
+	return fmt.Errorf("%w: %w", ErrAborted, reason)
 }
 
 // Hold makes later Sends wait in the buffer and returns when everything sent
@@ -195,6 +209,9 @@ func (t *Transactor) Commit(ctx context.Context, offsets *GroupOffsets) error {
 	if err := t.hold(ctx); err != nil {
 		return fmt.Errorf("committing: %w", err)
 	}
+	if planted.Is(planted.SkipOffsets) {
+		offsets = nil
+	}
 	t.mu.Lock()
 	s := t.session
 	if offsets != nil && t.began.IsZero() {
@@ -203,7 +220,7 @@ func (t *Transactor) Commit(ctx context.Context, offsets *GroupOffsets) error {
 	began := t.began
 	t.mu.Unlock()
 	if began.IsZero() {
-		t.release()
+		t.letGo()
 		return nil
 	}
 	if offsets != nil {
@@ -222,7 +239,7 @@ func (t *Transactor) Commit(ctx context.Context, offsets *GroupOffsets) error {
 		return t.fail(err)
 	}
 	t.ended(resultCommitted, began)
-	t.release()
+	t.letGo()
 	return nil
 }
 
@@ -243,13 +260,11 @@ func (t *Transactor) fail(err error) error {
 // knows.
 func (t *Transactor) finish(err error, result string) error {
 	t.mu.Lock()
-	if t.phase == phaseOver {
-		err = t.reason
-		t.mu.Unlock()
+	over, began := t.phase == phaseOver, t.began
+	t.mu.Unlock()
+	if over {
 		return err
 	}
-	began := t.began
-	t.mu.Unlock()
 	t.breakOff(phaseOver, err)
 	if errors.Is(err, ErrFenced) {
 		t.client.metrics.fenced.Inc()
@@ -271,8 +286,8 @@ func (t *Transactor) ended(result string, began time.Time) {
 	clear(t.added)
 }
 
-// release lets what was sent while held become part of the next transaction.
-func (t *Transactor) release() {
+// letGo lets what was sent while held become part of the next transaction.
+func (t *Transactor) letGo() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.held = false
@@ -298,10 +313,10 @@ func (t *Transactor) breakOff(to phase, reason error) {
 	recs, waiting := t.takeAll(), t.waiting
 	t.waiting = nil
 	t.mu.Unlock()
-	err := fmt.Errorf("%w: %w", errAborting, reason)
+	err := aborted(reason)
 	t.settle(recs, err)
 	for _, d := range waiting {
-		t.space.release(d.bytes)
+		t.release(d)
 		if d.onWritten != nil {
 			d.onWritten(err)
 		}
@@ -319,43 +334,54 @@ func (t *Transactor) Abort(ctx context.Context) error {
 		return fmt.Errorf("aborting: %w", err)
 	}
 	defer t.yield()
-	return t.abort(ctx, true)
+	return t.abort(ctx)
 }
 
-func (t *Transactor) abort(ctx context.Context, again bool) error {
-	t.breakOff(phaseFailed, ErrAborted)
+func (t *Transactor) abort(ctx context.Context) error {
 	t.mu.Lock()
 	t.aborts++
-	over, reason, s, began := t.phase == phaseOver, t.reason, t.session, t.began
+	s, began := t.session, t.began
 	t.mu.Unlock()
-	if over {
-		return fmt.Errorf("aborting: %w", reason)
+	if err := t.end(ctx); err != nil {
+		return err
 	}
+	if !began.IsZero() {
+		next, err := t.wire.begin(ctx, s)
+		if err != nil {
+			return t.finish(fmt.Errorf("aborting: %w", fencing(err)), resultFenced)
+		}
+		s = next
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.session, t.phase, t.reason, t.held = s, phaseOpen, nil, false
+	t.broken = make(chan struct{})
+	return nil
+}
+
+// end drops the open transaction and tells the broker.
+func (t *Transactor) end(ctx context.Context) error {
+	t.breakOff(phaseFailed, ErrAborted)
 	// Requests are not cut off: a batch that arrives after the abort would, at
 	// brokers before 3.6, open a transaction that nobody ends. They fail or
 	// succeed by themselves within the request timeout.
 	if err := t.drained(ctx); err != nil {
 		return t.finish(fmt.Errorf("aborting: %w", err), resultUnknown)
 	}
-	if !began.IsZero() {
-		// INVALID_TXN_STATE: the coordinator never heard of the transaction.
-		_, err := t.wire.end(ctx, s, false)
-		if err != nil && !errors.Is(err, kafka.InvalidTransactionState) {
-			return t.finish(fencing(err), abortResult(err))
-		}
-		t.ended(resultAborted, began)
-	}
-	if !again {
+	t.mu.Lock()
+	over, reason, s, began := t.phase == phaseOver, t.reason, t.session, t.began
+	t.mu.Unlock()
+	switch {
+	case over:
+		return fmt.Errorf("aborting: %w", reason)
+	case began.IsZero():
 		return nil
 	}
-	next, err := t.wire.begin(ctx, s)
-	if err != nil {
-		return t.finish(fmt.Errorf("aborting: %w", fencing(err)), resultFenced)
+	// INVALID_TXN_STATE: the coordinator never heard of the transaction.
+	if _, err := t.wire.end(ctx, s, false); err != nil && !errors.Is(err, kafka.InvalidTransactionState) {
+		return t.finish(fencing(err), abortResult(err))
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.session, t.phase, t.reason, t.held = next, phaseOpen, nil, false
-	t.broken = make(chan struct{})
+	t.ended(resultAborted, began)
 	return nil
 }
 
@@ -369,14 +395,20 @@ func abortResult(err error) string {
 // drained waits until no request of the transaction is under way.
 func (t *Transactor) drained(ctx context.Context) error {
 	// What failed has been reported to its senders.
-	_ = t.flush(ctx)
-	return ctx.Err()
+	if err := t.flush(ctx); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // Close aborts an open transaction and stops the transactor. What is not
-// written fails. Closing again does nothing.
+// written fails. When ctx ends before that is done the transaction ends with
+// the next NewTransactor, or with its timeout. Closing again does nothing.
 func (t *Transactor) Close(ctx context.Context) error {
+	// What waits for a broker that does not answer must not keep the goroutines.
+	defer t.halt()
 	if err := t.take(ctx); err != nil {
+		t.breakOff(phaseOver, ErrClosed)
 		return fmt.Errorf("closing: %w", err)
 	}
 	defer t.yield()
@@ -389,10 +421,9 @@ func (t *Transactor) Close(ctx context.Context) error {
 	}
 	var err error
 	if !over {
-		err = t.abort(ctx, false)
+		err = t.end(ctx)
 	}
 	t.breakOff(phaseOver, ErrClosed)
-	t.halt()
 	return err
 }
 
@@ -417,7 +448,7 @@ func (t *Transactor) admit(ctx context.Context, q *queue) (*session, error) {
 	for {
 		switch {
 		case t.phase != phaseOpen:
-			return nil, fmt.Errorf("%w: %w", errAborting, t.reason)
+			return nil, aborted(t.reason)
 		case t.added[q.topicPartition]:
 			return t.session, nil
 		case t.adding != nil:
@@ -455,6 +486,10 @@ func (t *Transactor) add(ctx context.Context, tp topicPartition) error {
 	s := t.session
 	t.mu.Unlock()
 	err := t.wire.addPartitions(ctx, s, partitions)
+	if err != nil {
+		// Before others try in turn, each for as long.
+		t.lost(err)
+	}
 	t.mu.Lock()
 	close(t.adding)
 	t.adding = nil

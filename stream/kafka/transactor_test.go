@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -124,5 +126,146 @@ func TestASecondHolderFences(t *testing.T) {
 		require.NoError(t, young2.Commit(t.Context(), nil))
 		assert.Equal(t, map[int32][]string{0: {"kept", "new"}}, visible(t, c, out))
 		requireCommitted(t, c, out, in, 5, "")
+	})
+}
+
+// Whatever request of a transaction is not answered, or does not arrive, the
+// transaction takes place once.
+func TestLostAnswersChangeNothing(t *testing.T) {
+	keys := []protocol.ApiKey{
+		protocol.Produce, protocol.AddPartitionsToTxn, protocol.AddOffsetsToTxn, protocol.TxnOffsetCommit,
+		protocol.EndTxn, protocol.FindCoordinator, protocol.OffsetFetch,
+	}
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		for _, key := range keys {
+			for _, answer := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%v answer %v", key, answer), func(t *testing.T) {
+					t.Parallel()
+					c, network := dialFaulty(t, addr)
+					in, out := newTopic(t, c, 1), newTopic(t, c, 2)
+					fault := network.add(&networkFault{key: key, answer: answer, left: 2})
+					tr := newTransactor(t, c, out, ProducerConfig{})
+					for i := range 3 {
+						transact(t, tr, out, 0, fmt.Sprint("a", i))
+						transact(t, tr, out, 1, fmt.Sprint("b", i))
+						require.NoError(t, tr.Commit(t.Context(), offsetsOf(out, in, 0, int64(i), "m")))
+						requireCommitted(t, c, out, in, int64(i), "m")
+					}
+					assert.Equal(t, 2, fault.hits())
+					assert.Equal(t, map[int32][]string{0: numbered("a", 0, 3), 1: numbered("b", 0, 3)}, visible(t, c, out))
+				})
+			}
+		}
+	})
+}
+
+// The answers to InitProducerID are lost: the id is taken all the same, and
+// also after an abort, when a new epoch is taken.
+func TestLostAnswersToTakingAnID(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		for _, answer := range []bool{true, false} {
+			t.Run(fmt.Sprint("answer ", answer), func(t *testing.T) {
+				t.Parallel()
+				c, network := dialFaulty(t, addr)
+				out := newTopic(t, c, 1)
+				fault := network.add(&networkFault{key: protocol.InitProducerId, answer: answer, left: 2})
+				tr := newTransactor(t, c, out, ProducerConfig{})
+				require.Equal(t, 2, fault.hits())
+				transact(t, tr, out, 0, "dropped")
+				require.NoError(t, tr.Hold(t.Context()))
+				fault = network.add(&networkFault{key: protocol.InitProducerId, answer: answer, left: 2})
+				require.NoError(t, tr.Abort(t.Context()))
+				require.Equal(t, 2, fault.hits())
+				transact(t, tr, out, 0, "kept")
+				require.NoError(t, tr.Commit(t.Context(), nil))
+				assert.Equal(t, []string{"kept"}, visible(t, c, out)[0])
+			})
+		}
+	})
+}
+
+// A new holder comes after the commit has been decided and before its answer
+// has come, or after the request was lost: the old one is in doubt, and the new
+// one sees which it was.
+func TestCommitInDoubt(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		for _, arrives := range []bool{true, false} {
+			t.Run(fmt.Sprint("arrives ", arrives), func(t *testing.T) {
+				t.Parallel()
+				c, network := dialFaulty(t, addr)
+				other := dial(t, addr)
+				in, out := newTopic(t, c, 1), newTopic(t, c, 1)
+				old := newTransactor(t, c, out, ProducerConfig{})
+				require.NoError(t, old.Commit(t.Context(), offsetsOf(out, in, 0, 1, "")))
+				transact(t, old, out, 0, "x")
+				require.NoError(t, old.Hold(t.Context()))
+				transact(t, old, out, 0, "held")
+				var young *Transactor
+				network.add(&networkFault{key: protocol.EndTxn, answer: arrives, left: 1, then: func() {
+					young = newTransactor(t, other, out, ProducerConfig{})
+				}})
+				err := old.Commit(t.Context(), offsetsOf(out, in, 0, 2, ""))
+				require.ErrorIs(t, err, ErrInDoubt)
+				require.ErrorIs(t, err, ErrFenced)
+				require.ErrorIs(t, old.Abort(t.Context()), ErrInDoubt)
+				want, values := int64(1), []string(nil)
+				if arrives {
+					want, values = 2, []string{"x"}
+				}
+				requireCommitted(t, other, out, in, want, "")
+				assert.Equal(t, values, visible(t, other, out)[0])
+				transact(t, young, out, 0, "y")
+				require.NoError(t, young.Commit(t.Context(), offsetsOf(out, in, 0, want+1, "")))
+				assert.Equal(t, append(values, "y"), visible(t, other, out)[0])
+			})
+		}
+	})
+}
+
+// A coordinator that answers nothing for longer than is tried: the commit is in
+// doubt, and the next transactor settles it.
+func TestCommitIsGivenUp(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		for _, arrives := range []bool{true, false} {
+			t.Run(fmt.Sprint("arrives ", arrives), func(t *testing.T) {
+				t.Parallel()
+				c, network := dialFaulty(t, addr)
+				in, out := newTopic(t, c, 1), newTopic(t, c, 1)
+				tr := newTransactor(t, c, out, ProducerConfig{DeliveryTimeout: 100 * time.Millisecond})
+				transact(t, tr, out, 0, "x")
+				network.add(&networkFault{key: protocol.EndTxn, answer: arrives, left: 50})
+				err := tr.Commit(t.Context(), offsetsOf(out, in, 0, 2, ""))
+				require.ErrorIs(t, err, ErrInDoubt)
+				require.NotErrorIs(t, err, ErrFenced)
+				require.ErrorIs(t, tr.Send(t.Context(), []stream.Out{{Topic: out}}, nil), ErrInDoubt)
+				network.stop()
+				next := newTransactor(t, c, out, ProducerConfig{})
+				want, values := int64(-1), []string(nil)
+				if arrives {
+					want, values = 2, []string{"x"}
+				}
+				requireCommitted(t, c, out, in, want, "")
+				assert.Equal(t, values, visible(t, c, out)[0])
+				require.NoError(t, next.Commit(t.Context(), nil))
+			})
+		}
+	})
+}
+
+// The context of a commit ends while its answer is under way.
+func TestCommitIsInterrupted(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		c, network := dialFaulty(t, addr)
+		in, out := newTopic(t, c, 1), newTopic(t, c, 1)
+		tr := newTransactor(t, c, out, ProducerConfig{})
+		transact(t, tr, out, 0, "x")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		network.add(&networkFault{key: protocol.EndTxn, answer: true, left: 50, then: cancel})
+		require.ErrorIs(t, tr.Commit(ctx, offsetsOf(out, in, 0, 2, "")), ErrInDoubt)
+		network.stop()
+		newTransactor(t, c, out, ProducerConfig{})
+		requireCommitted(t, c, out, in, 2, "")
+		assert.Equal(t, []string{"x"}, visible(t, c, out)[0])
 	})
 }

@@ -117,7 +117,14 @@ func (w *writer) accept(ctx context.Context, outs []stream.Out, onWritten func(e
 	if err := w.space.acquire(ctx, d.bytes); err != nil {
 		return nil, fmt.Errorf("sending: %w", err)
 	}
+	w.client.metrics.queueBytes.Add(float64(d.bytes))
 	return d, nil
+}
+
+// release gives back the space that accept has taken.
+func (w *writer) release(d *delivery) {
+	w.client.metrics.queueBytes.Sub(float64(d.bytes))
+	w.space.release(d.bytes)
 }
 
 // target is the partition that a record goes to.
@@ -146,7 +153,6 @@ func (w *writer) target(ctx context.Context, o *stream.Out) (topicPartition, err
 func (w *writer) push(d *delivery) {
 	now := time.Now()
 	w.pending[d] = struct{}{}
-	w.client.metrics.queueBytes.Add(float64(d.bytes))
 	for i := range d.outs {
 		o := d.outs[i]
 		if o.Time.IsZero() {
@@ -191,8 +197,7 @@ func (w *writer) settle(recs []queued, err error) {
 	}
 	w.mu.Unlock()
 	for _, d := range over {
-		w.client.metrics.queueBytes.Sub(float64(d.bytes))
-		w.space.release(d.bytes)
+		w.release(d)
 		if d.onWritten != nil {
 			d.onWritten(d.err)
 		}
