@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func newTransactor(t testing.TB, c *Client, id string, cfg ProducerConfig) *Tran
 		// The test's context has ended by now.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := tr.Close(ctx); err != nil {
+		if err := tr.Close(ctx); err != nil && !errors.Is(err, ErrFenced) {
 			t.Logf("closing the transactor: %v", err)
 		}
 	})
