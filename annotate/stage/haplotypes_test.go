@@ -97,7 +97,7 @@ func TestLocusByLocusIsTheWholeContig(t *testing.T) {
 		}
 		var alleles []event.Allele
 		var stand []*standing
-		for _, s := range n.contigs[contigKey{"lambda", contig.Name}] {
+		for _, s := range n.contigs[contigKey{"lambda", contig.Name}].alleles {
 			if s.joins() {
 				alleles, stand = append(alleles, event.AlleleOf(s.call)), append(stand, s)
 			} else if s.compounds != nil {

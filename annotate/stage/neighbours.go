@@ -28,10 +28,18 @@ type Haplotypes interface {
 // same revision numbers.
 type neighbours struct {
 	haplotypes Haplotypes // nil: alleles are never taken together
-	contigs    map[contigKey][]*standing
+	contigs    map[contigKey]*contig
+	sections   map[string]*contig // by the names of their sections
 }
 
 type contigKey struct{ sample, contig string }
+
+// contig is what stands on one.
+type contig struct {
+	key     contigKey
+	alleles []*standing // by place
+	version uint64      // counts its changes
+}
 
 // standing is an allele that was called.
 type standing struct {
@@ -79,28 +87,25 @@ func (s *standing) compare(o *standing) int {
 // were, and the call's own revision holds.
 func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
 	key := contigKey{c.GetSample(), c.GetContig()}
-	alleles := n.contigs[key]
+	on := n.at(key)
 	own := &standing{call: c}
-	at, known := slices.BinarySearchFunc(alleles, own, (*standing).compare)
+	at, known := slices.BinarySearchFunc(on.alleles, own, (*standing).compare)
 	joined := false
 	if known {
-		own = alleles[at]
+		own = on.alleles[at]
 		if c.GetRevision() <= own.call.GetRevision() {
 			return nil, nil
 		}
 		joined = own.joins()
 		own.call = c
 	} else {
-		if n.contigs == nil {
-			n.contigs = make(map[contigKey][]*standing)
-		}
-		alleles = slices.Insert(alleles, at, own)
-		n.contigs[key] = alleles
+		on.alleles = slices.Insert(on.alleles, at, own)
 	}
+	on.version++
 	var changed []*standing
 	var err error
 	if n.haplotypes != nil && (joined || own.joins()) {
-		changed, err = n.recompute(alleles, own)
+		changed, err = n.recompute(on.alleles, own)
 	}
 	revisions := []revision{own.next()}
 	for _, s := range changed {
@@ -109,6 +114,19 @@ func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
 		}
 	}
 	return revisions, err
+}
+
+// at is the contig of a sample.
+func (n *neighbours) at(key contigKey) *contig {
+	on := n.contigs[key]
+	if on == nil {
+		if n.contigs == nil {
+			n.contigs, n.sections = make(map[contigKey]*contig), make(map[string]*contig)
+		}
+		on = &contig{key: key}
+		n.contigs[key], n.sections[key.section()] = on, on
+	}
+	return on
 }
 
 // next is the next event about the allele.

@@ -28,10 +28,13 @@ type Config struct {
 	// VariantsPartitions is the number of partitions of the variants topic.
 	VariantsPartitions int32
 	Annotator          Annotator
-	Haplotypes         Haplotypes   // nil: alleles are never taken together
-	Metrics            *Metrics     // nil: none
-	Logger             *slog.Logger // nil: none
-	Watch              *Watch       // nil: no panels
+	Haplotypes         Haplotypes // nil: alleles are never taken together
+	// Genes tells apart references and gene models, and so what Haplotypes say.
+	// Kept state is of use only with the same.
+	Genes   string
+	Metrics *Metrics     // nil: none
+	Logger  *slog.Logger // nil: none
+	Watch   *Watch       // nil: no panels
 }
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
@@ -77,7 +80,7 @@ func New(cfg Config) stream.NewHandler {
 		return stream.Fold{
 			Folder: &handler{
 				cfg: cfg, partition: partition, partitions: partitions,
-				neighbours: neighbours{haplotypes: cfg.Haplotypes}, log: log,
+				neighbours: neighbours{haplotypes: cfg.Haplotypes}, fingerprint: cfg.fingerprint(), log: log,
 			},
 			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
 		}, nil
@@ -91,6 +94,7 @@ type handler struct {
 	partition, partitions int32
 	markers               stream.Markers
 	neighbours            neighbours
+	fingerprint           string
 	unwatched             bool // it was said that coverage is dropped
 	log                   *slog.Logger
 }

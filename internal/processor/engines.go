@@ -82,6 +82,7 @@ type Engines struct {
 	Caller     *basecall.Caller    // basecall stage
 	variant    variant.Config
 	haplotypes annotatestage.Haplotypes // annotate stage
+	genes      string                   // fingerprint of reference and gene model
 	panels     string                   // fingerprint
 	index      *minimap.Index
 	aligners   []*minimap.Aligner
@@ -105,6 +106,9 @@ func Load(opts Options) (*Engines, error) {
 	}
 	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
 		if e.Annotator, err = opts.Genes.Annotator(g, opts.Logger); err != nil {
+			return nil, err
+		}
+		if e.genes, err = opts.Genes.fingerprint(g); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,13 @@
 package processor
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -37,4 +43,35 @@ func (f *Genes) Annotator(g *genome.Genome, logger *slog.Logger) (*annotate.Anno
 		logger.Warn("genes are not read completely", "file", strings.Join(f.Paths, ", "), "reason", w)
 	}
 	return annotate.New(g, model), nil
+}
+
+// fingerprint is a hash over the reference, and the genes and how they are read.
+func (f *Genes) fingerprint(g *genome.Genome) (string, error) {
+	h := sha256.New()
+	for _, c := range g.Contigs {
+		fmt.Fprintf(h, "contig %q %s\n", c.Name, c.Digest())
+	}
+	for _, path := range f.Paths {
+		sum, err := hashFile(path)
+		if err != nil {
+			return "", fmt.Errorf("reading genes: %w", err)
+		}
+		fmt.Fprintf(h, "genes %x\n", sum)
+	}
+	circular := slices.Sorted(slices.Values(f.Reader.Circular))
+	fmt.Fprintf(h, "codes %+v circular %q\n", f.Reader.Codes, circular)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return nil, err
+	}
+	return h.Sum(nil), nil
 }

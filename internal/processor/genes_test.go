@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
 )
 
@@ -43,4 +44,30 @@ func TestGenesTellWhatIsWrong(t *testing.T) {
 	got, err = none.Annotate("c", 9, "A", "G")
 	require.NoError(t, err)
 	require.Equal(t, "intergenic_variant", got.MostSevere.Term)
+}
+
+// TestFingerprintOfGenes: it is that of what is read, however the files are called, and of how it is read.
+func TestFingerprintOfGenes(t *testing.T) {
+	g, err := genome.Read(strings.NewReader(">c\nATGGCTTGAGGATAA\n"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	of := func(genes Genes) string {
+		sum, err := genes.fingerprint(g)
+		require.NoError(t, err)
+		return sum
+	}
+	a, b, other := write("a", "genes"), write("b", "genes"), write("c", "other genes")
+	want := of(Genes{Paths: []string{a}})
+	require.Equal(t, want, of(Genes{Paths: []string{b}}))
+	require.NotEqual(t, want, of(Genes{Paths: []string{other}}))
+	require.NotEqual(t, want, of(Genes{Paths: []string{a, b}}))
+	require.NotEqual(t, want, of(Genes{Paths: []string{a}, Reader: annotate.ModelReader{Circular: []string{"c"}}}))
+	require.NotEqual(t, want, of(Genes{Paths: []string{a}, Reader: annotate.ModelReader{Codes: annotate.GeneticCodes{Default: 11}}}))
+	_, err = (&Genes{Paths: []string{filepath.Join(dir, "missing")}}).fingerprint(g)
+	require.ErrorContains(t, err, "reading genes: ")
 }

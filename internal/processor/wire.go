@@ -121,7 +121,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {
 			return annotatestage.New(annotatestage.Config{
 				Topics: t, VariantsPartitions: partitions[t.Variants],
-				Annotator: e.Annotator, Haplotypes: e.haplotypes, Watch: e.watched(partitions[t.Watch]),
+				Annotator: e.Annotator, Haplotypes: e.haplotypes, Genes: e.genes, Watch: e.watched(partitions[t.Watch]),
 				Metrics: m.annotate, Logger: log,
 			})
 		}},

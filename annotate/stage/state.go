@@ -1,0 +1,162 @@
+package stage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/packed"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+const (
+	// stateVersion counts changes of what the sections are; stream/STATE.md
+	// describes them.
+	stateVersion = 1
+	// contigVersion is the newest encoding of a contig's section.
+	contigVersion = 1
+	// neighboursVersion counts the changes of this package, and of haplotypes,
+	// that make other events follow from the same calls.
+	neighboursVersion = 1
+
+	maxName        = 512 // of a sample or contig, as in records
+	maxSectionName = 512
+)
+
+// fingerprint is a hash over what the state depends on besides records.
+func (c *Config) fingerprint() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "annotate %d %v %q", neighboursVersion, c.Haplotypes != nil, c.Genes))
+	return hex.EncodeToString(sum[:])
+}
+
+// Format says what the state depends on.
+func (h *handler) Format() stream.StateFormat {
+	return stream.StateFormat{Stage: Name, Version: stateVersion, Fingerprint: h.fingerprint}
+}
+
+// Sections lists the markers and each contig of each sample.
+func (h *handler) Sections() []stream.Section {
+	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}}
+	for name, on := range h.neighbours.sections {
+		list = append(list, stream.Section{Name: name, Version: on.version})
+	}
+	slices.SortFunc(list, func(a, b stream.Section) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// AppendSection appends one of them.
+func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
+	if name == stream.MarkersSection {
+		return h.markers.AppendState(b)
+	}
+	on := h.neighbours.sections[name]
+	if on == nil {
+		return nil, fmt.Errorf("section %q is not one of this state", name)
+	}
+	b, err := on.append(b)
+	if err != nil {
+		return nil, fmt.Errorf("encoding section %q: %w", name, err)
+	}
+	return b, nil
+}
+
+// RestoreSection takes one of them.
+func (h *handler) RestoreSection(name string, b []byte) error {
+	if name == stream.MarkersSection {
+		return h.markers.RestoreState(b)
+	}
+	if err := h.neighbours.restore(b); err != nil {
+		return fmt.Errorf("restoring section %q: %w", name, err)
+	}
+	return nil
+}
+
+// section names the section of a contig. Names serve people, and to tell sections
+// apart; one that is too long is replaced by a hash.
+func (k contigKey) section() string {
+	name := "contig/" + url.PathEscape(k.sample) + "/" + url.PathEscape(k.contig)
+	if len(name) > maxSectionName {
+		sum := sha256.Sum256([]byte(name))
+		name = "contig/~" + hex.EncodeToString(sum[:])
+	}
+	return name
+}
+
+// append writes what stands on a contig. What all of its calls have in common is
+// written once.
+func (on *contig) append(b []byte) ([]byte, error) {
+	b = packed.AppendBytes(packed.AppendBytes(append(b, contigVersion), on.key.sample), on.key.contig)
+	b = packed.AppendLen(b, len(on.alleles))
+	for _, s := range on.alleles {
+		call := proto.CloneOf(s.call)
+		call.Sample, call.Contig = "", ""
+		var err error
+		if b, err = packed.AppendMessage(b, call); err != nil {
+			return nil, err
+		}
+		b = packed.AppendUint(b, s.revision-call.GetRevision()) // at least the call's
+		var compounds []byte
+		if len(s.compounds) > 0 {
+			if compounds, err = json.Marshal(s.compounds); err != nil {
+				return nil, err
+			}
+		}
+		b = packed.AppendBytes(b, compounds)
+	}
+	return b, nil
+}
+
+// restore reads what append wrote.
+func (n *neighbours) restore(b []byte) error {
+	in := packed.NewReader(b)
+	in.Version(contigVersion)
+	key := contigKey{in.String(maxName), in.String(maxName)}
+	if n.contigs[key] != nil {
+		in.Fail("contig %q of sample %q comes twice", key.contig, key.sample)
+	}
+	var alleles []*standing
+	for range in.Count(3) {
+		s := restoreStanding(in, key)
+		if in.Err() != nil {
+			break
+		}
+		if k := len(alleles); k > 0 && alleles[k-1].compare(s) >= 0 {
+			in.Fail("allele %s is out of order", s.call.GetVrsId())
+		}
+		alleles = append(alleles, s)
+	}
+	if err := in.Done(); err != nil {
+		return err
+	}
+	on := n.at(key)
+	on.alleles, on.version = alleles, 1
+	return nil
+}
+
+func restoreStanding(in *packed.Reader, key contigKey) *standing {
+	s := &standing{call: new(streampb.Call)}
+	in.Message(s.call)
+	s.revision = s.call.GetRevision() + in.Uint(math.MaxUint32)
+	compounds := in.Bytes(math.MaxInt32)
+	if in.Err() != nil {
+		return s
+	}
+	if c := s.call; c.GetPos() < 1 || c.GetRef() == "" || c.GetAlt() == "" || c.GetRevision() == 0 || s.revision < c.GetRevision() {
+		in.Fail("call %s of revision %d at %d", c.GetVrsId(), c.GetRevision(), c.GetPos())
+	}
+	if len(compounds) > 0 {
+		if err := json.Unmarshal(compounds, &s.compounds); err != nil {
+			in.Fail("compounds of %s: %w", s.call.GetVrsId(), err)
+		}
+	}
+	s.call.Sample, s.call.Contig = key.sample, key.contig
+	return s
+}
