@@ -61,7 +61,7 @@ func (f fakeCaller) Call(ctx context.Context, read basecall.Read) (basecall.Call
 	}
 	var c basecall.Called
 	for i := 0; i+samplesPerBase <= len(read.Samples); i += samplesPerBase {
-		c.Sequence = append(c.Sequence, "ACGT"[read.Samples[i]])
+		c.Sequence = append(c.Sequence, "ACGT"[read.Samples[i]&3])
 		c.Qualities = append(c.Qualities, 20)
 		c.Moves = append(c.Moves, 1, 0)
 	}
