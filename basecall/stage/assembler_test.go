@@ -559,3 +559,69 @@ func TestAssemblerOrder(t *testing.T) {
 		}
 	}
 }
+
+// benchmarkChunks are ten seconds each of 64 channels with a realistic current: a
+// level for every nine samples, and noise.
+func benchmarkChunks() []*streampb.SignalChunk {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var chunks []*streampb.SignalChunk
+	for i := range 10 {
+		for ch := range uint32(64) {
+			samples := make([]int16, 4000)
+			current := 0.0
+			for j := range samples {
+				if j%9 == 0 {
+					current = 500 + 80*rng.NormFloat64()
+				}
+				samples[j] = int16(current + 8*rng.NormFloat64())
+			}
+			c := chunkOf(ch, fmt.Sprint("read-", ch), 0, uint64(4000*i), 0, i == 9)
+			c.SampleCount, c.Vbz = 4000, vbzOf(samples)
+			chunks = append(chunks, c)
+		}
+	}
+	return chunks
+}
+
+// BenchmarkAssembler measures one core, for signal that is taken in; that is
+// also what muted replay takes, but for decoding the records.
+func BenchmarkAssembler(b *testing.B) {
+	chunks := benchmarkChunks()
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		a := newAssembler(16<<20, 1<<30)
+		for i, c := range chunks {
+			if _, err := a.add(c, int64(i)); err != nil {
+				b.Fatal(err)
+			}
+			n += int(c.GetSampleCount())
+		}
+	}
+	b.ReportMetric(float64(n)/1e6/b.Elapsed().Seconds(), "Msamples/s")
+}
+
+// BenchmarkUnpack measures what a finished read costs before it is called.
+func BenchmarkUnpack(b *testing.B) {
+	a := newAssembler(16<<20, 1<<30)
+	var reads []*assembledRead
+	for _, c := range benchmarkChunks() {
+		res, err := a.add(c, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		reads = append(reads, res.finished...)
+	}
+	n := 0
+	codec := vbz.NewCodec()
+	for b.Loop() {
+		for _, r := range reads {
+			parts, err := r.parts(codec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			n += len(parts[0].samples)
+		}
+	}
+	b.ReportMetric(float64(n)/1e6/b.Elapsed().Seconds(), "Msamples/s")
+}

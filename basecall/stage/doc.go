@@ -3,13 +3,19 @@
 //
 // # The life of a chunk
 //
-// The handler of a signal partition decodes a chunk and gives it to the
-// [assembler], which collects each channel's read. When a read is complete its
-// current is basecalled, aligned and cut into one segment per region of the
-// reference that it touches; segments go to the partition of the reads topic
-// that owns the region. All of a read's chunks are resolved together, once its
-// segments are durable, so after a crash the committed offset lies before every
-// read that is not done.
+// The handler of a signal partition gives every record to its [fold], which is
+// all that the stage knows: a function of the records. There the [assembler]
+// collects each channel's read, packed as it came. A chunk is dealt with once it
+// is in there, for the state is kept in snapshots and can be had again from the
+// log. When a chunk completes a read, the read's current is basecalled, aligned
+// and cut into one segment per region of the reference that it touches; segments
+// go to the partition of the reads topic that owns the region. Only the record
+// that completed the read stays open until then.
+//
+// All that follows from one record is emitted at once and resolves the record.
+// So of every record either all or nothing is downstream, and a new owner does
+// the rest, once: it folds in again what is dealt with, muted, and handles what
+// is open.
 //
 // A run's end marker is passed on to every partition of the reads topic once
 // every earlier read of the partition is durable there.

@@ -515,3 +515,66 @@ func FuzzState(f *testing.F) {
 		first.assembler.finishRun("run-1")
 	})
 }
+
+// benchmarkRecords are the records of benchmarkChunks, without the reads' ends.
+func benchmarkRecords(b *testing.B) []stream.Record {
+	p := &partition{t: b}
+	p.start("run-1")
+	for _, c := range benchmarkChunks() {
+		c.EndOfRead = false
+		p.chunk(c)
+	}
+	return p.recs
+}
+
+// BenchmarkReplay measures a partition that is restored from its log.
+func BenchmarkReplay(b *testing.B) {
+	recs := benchmarkRecords(b)
+	n := 0
+	for b.Loop() {
+		h := newHandler(b, testConfig())
+		for _, rec := range recs {
+			if err := h.Replay(b.Context(), rec); err != nil {
+				b.Fatal(err)
+			}
+			n += 4000
+		}
+	}
+	b.ReportMetric(float64(n)/1e6/b.Elapsed().Seconds(), "Msamples/s")
+}
+
+// BenchmarkState measures a state that is written to and read from sections.
+func BenchmarkState(b *testing.B) {
+	h := newHandler(b, testConfig())
+	recs := benchmarkRecords(b)
+	for _, rec := range recs {
+		if err := h.Replay(b.Context(), rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+	samples := float64(4000 * len(recs))
+	sections := sectionsOf(b, h.State())
+	size := 0
+	for _, s := range sections {
+		size += len(s)
+	}
+	b.Run("write", func(b *testing.B) {
+		var buf []byte
+		for b.Loop() {
+			for _, sec := range h.State().Sections() {
+				var err error
+				if buf, err = h.State().AppendSection(buf[:0], sec.Name); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.ReportMetric(samples*float64(b.N)/1e6/b.Elapsed().Seconds(), "Msamples/s")
+		b.ReportMetric(float64(size)/samples, "bytes/sample")
+	})
+	b.Run("restore", func(b *testing.B) {
+		for b.Loop() {
+			restored(b, testConfig(), snapshot{sections: sections})
+		}
+		b.ReportMetric(samples*float64(b.N)/1e6/b.Elapsed().Seconds(), "Msamples/s")
+	})
+}
