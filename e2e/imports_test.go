@@ -27,6 +27,7 @@ func TestImports(t *testing.T) {
 		{"signal", "readers know nothing of transport or engines", []string{kafkaGo, kfake, ort, services}},
 		{"stream", "record types are pure", []string{kafkaGo, kfake, ort, services, "net/http"}},
 		{"stream/packed", "kept state is pure", []string{kafkaGo, kfake, ort, services, module + "stream/kafka"}},
+		{"stream/snapshot", "snapshots are pure", []string{kafkaGo, kfake, ort, services, "net/http", "github.com/prometheus"}},
 		{"stream/kafka", "the client knows no engine and no test broker", []string{kfake, ort, services}},
 		{"align", "segments are pure; cgo is in align/minimap", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"variant", "calling is pure", []string{kafkaGo, ort, services, "runtime/cgo"}},

@@ -37,6 +37,7 @@ type Writer struct {
 	cfg    WriterConfig
 	source Source
 	prefix string
+	split  int // the largest part; tests have smaller ones
 
 	base    *taken // the snapshot that must stay as it is; nil before there is one
 	pending *taken // the one on its way to become it
@@ -64,7 +65,7 @@ type taken struct {
 // record was replayed. base is nil if the handler began empty.
 func NewWriter(cfg WriterConfig, index *Index, base *Snapshot, state stream.State) *Writer {
 	w := &Writer{
-		cfg: cfg, source: index.source, prefix: index.prefix,
+		cfg: cfg, source: index.source, prefix: index.prefix, split: maxPart,
 		sections:  make(map[copyOf]int, len(index.sections)),
 		tables:    make(map[slot]int, len(index.tables)),
 		manifests: make(map[slot]struct{}, len(index.manifests)),
@@ -326,8 +327,8 @@ func forget[K comparable](all map[K]int, k K, part int) {
 
 // section writes a section's content to the slot that the base does not use.
 func (w *Writer) section(name string, offset int64, content []byte, yield func(stream.Out) bool) (stored, error) {
-	if len(content) > maxParts*maxPart {
-		return stored{}, fmt.Errorf("section %q has %d bytes, at most %d can be kept", name, len(content), maxParts*maxPart)
+	if limit := maxParts * w.split; len(content) > limit {
+		return stored{}, fmt.Errorf("section %q has %d bytes, at most %d can be kept", name, len(content), limit)
 	}
 	var used *slot
 	if w.base != nil {
@@ -347,7 +348,7 @@ func (w *Writer) section(name string, offset int64, content []byte, yield func(s
 func (w *Writer) parts(k key, offset int64, content []byte, before int, note func(int), yield func(stream.Out) bool) ([]partSum, error) {
 	var sums []partSum
 	for {
-		chunk := content[:min(len(content), maxPart)]
+		chunk := content[:min(len(content), w.split)]
 		content = content[len(chunk):]
 		k.part = len(sums)
 		sums = append(sums, sumOf(chunk))
@@ -370,8 +371,8 @@ func (w *Writer) parts(k key, offset int64, content []byte, before int, note fun
 
 // manifest writes the table and, last of all, the trailer.
 func (w *Writer) manifest(next *taken, table []byte, bytes int64, yield func(stream.Out) bool) error {
-	if len(table) > maxParts*maxPart {
-		return fmt.Errorf("the table of %d sections has %d bytes, at most %d can be kept", len(next.entries), len(table), maxParts*maxPart)
+	if limit := maxParts * w.split; len(table) > limit {
+		return fmt.Errorf("the table of %d sections has %d bytes, at most %d can be kept", len(next.entries), len(table), limit)
 	}
 	sums, err := w.parts(key{kind: kindTable, slot: next.slot}, next.offset, table, w.tables[next.slot], func(parts int) { w.tables[next.slot] = parts }, yield)
 	if err != nil {
