@@ -157,51 +157,6 @@ func TestGroupThroughTLSAndSASL(t *testing.T) {
 		SASL: &SASLConfig{Mechanism: MechanismScramSHA512, User: "pore", Password: secret}})
 }
 
-func TestGuardedApache(t *testing.T) {
-	lib := os.Getenv(streamtest.LibVariable)
-	if lib == "" {
-		t.Skipf("%s is not set: see stream/streamtest/kafka/fetch.sh", streamtest.LibVariable)
-	}
-	t.Parallel()
-	id, err := streamtest.NewIdentity()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	ca := filepath.Join(dir, "authority.pem")
-	require.NoError(t, os.WriteFile(ca, id.CAPEM, 0o600))
-	broker, err := streamtest.StartApache(t.Context(), streamtest.ApacheConfig{
-		Lib: lib, Dir: dir, Identity: id, Users: map[string]string{"pore": secret}, Admin: "pore",
-		Listeners: []streamtest.Listener{{Name: "SECURE", TLS: true, SASL: true}},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if err := broker.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	good := Config{Brokers: []string{broker.Addr}, TLS: &TLSConfig{CAFile: ca},
-		SASL: &SASLConfig{Mechanism: MechanismScramSHA512, User: "pore", Password: secret}}
-	throughGuard(t, good)
-	for name, tc := range map[string]struct {
-		change  func(*Config)
-		wantErr string
-	}{
-		"wrong password": {func(c *Config) { c.SASL.Password = wrongSecret }, `refuses user "pore"`},
-		"no SASL":        {func(c *Config) { c.SASL = nil }, "it may expect a user"},
-		"no TLS":         {func(c *Config) { c.TLS = nil }, "this port expects TLS"},
-		"unknown CA":     {func(c *Config) { c.TLS.CAFile = "" }, "authority that is not trusted"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := good
-			sasl, encryption := *good.SASL, *good.TLS
-			cfg.SASL, cfg.TLS = &sasl, &encryption
-			tc.change(&cfg)
-			_, err := Connect(t.Context(), cfg)
-			require.ErrorContains(t, err, tc.wantErr)
-			t.Log(err)
-		})
-	}
-}
-
 func throughGuard(t *testing.T, cfg Config) {
 	t.Helper()
 	c, err := Connect(t.Context(), cfg)

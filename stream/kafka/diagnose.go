@@ -45,7 +45,7 @@ func probeBroker(ctx context.Context, cfg Config, tlsConf *tls.Config, addr stri
 	if tlsConf != nil {
 		secure := tls.Client(conn, withServerName(tlsConf, addr))
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return because(tlsReason(err), err)
+			return because(tlsReason(err, tlsConf), err)
 		}
 		conn = secure
 	}
@@ -55,7 +55,11 @@ func probeBroker(ctx context.Context, cfg Config, tlsConf *tls.Config, addr stri
 		}
 	}
 	if err := askVersions(conn, cfg.ClientID); err != nil {
+		// With TLS 1.3 a broker judges our certificate after the handshake.
+		alert, alerted := remoteAlert(err)
 		switch {
+		case alerted:
+			return because(alertReason(alert, tlsConf), err)
 		case tlsConf == nil && speaksTLS(ctx, cfg, addr):
 			return because("this port expects TLS", err)
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -107,25 +111,78 @@ func dialReason(err error, cfg Config) string {
 	}
 }
 
-func tlsReason(err error) string {
+func tlsReason(err error, conf *tls.Config) string {
 	var (
 		authority x509.UnknownAuthorityError
 		hostname  x509.HostnameError
 		invalid   x509.CertificateInvalidError
-		alert     tls.AlertError
 	)
+	alert, alerted := remoteAlert(err)
 	switch {
 	case errors.As(err, &authority):
-		return "the broker's certificate is signed by an authority that is not trusted; name its CA file"
+		return "the broker's certificate is signed by an authority that is not trusted; name its CA file (--tls-ca)"
 	case errors.As(err, &hostname):
-		return "the broker's certificate is for another name; set the expected server name"
+		return "the broker's certificate is for another name; set the expected server name (--tls-server-name)"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "the broker's certificate has expired or is not valid yet; renew it, or set this machine's clock"
 	case errors.As(err, &invalid):
 		return "the broker's certificate is not valid"
-	case errors.As(err, &alert):
-		return "the broker refuses the TLS handshake; it may want a client certificate"
+	case alerted:
+		return alertReason(alert, conf)
 	default:
 		return "this port does not speak TLS; connect without TLS or use the TLS port"
 	}
+}
+
+// TLS alerts (RFC 8446, section 6) by which brokers say what they think of a
+// client's certificate. Java has no name for most of its reasons and answers
+// with the two general ones.
+const (
+	alertHandshakeFailure    tls.AlertError = 40
+	alertBadCertificate      tls.AlertError = 42
+	alertCertificateExpired  tls.AlertError = 45
+	alertCertificateUnknown  tls.AlertError = 46
+	alertUnknownCA           tls.AlertError = 48
+	alertProtocolVersion     tls.AlertError = 70
+	alertCertificateRequired tls.AlertError = 116
+)
+
+func alertReason(alert tls.AlertError, conf *tls.Config) string {
+	const give = "give one that is valid and signed by an authority that the broker trusts (--tls-cert, --tls-key)"
+	for _, own := range conf.Certificates {
+		if leaf := own.Leaf; leaf != nil && time.Now().After(leaf.NotAfter) {
+			return fmt.Sprintf("the broker refuses the client certificate, which has expired on %s; renew it (--tls-cert, --tls-key)", leaf.NotAfter.Format(time.DateOnly))
+		}
+	}
+	switch alert {
+	case alertCertificateRequired:
+		return "the broker wants a client certificate; " + give
+	case alertCertificateExpired:
+		return "the broker refuses the client certificate: it has expired; " + give
+	case alertUnknownCA:
+		return "the broker refuses the client certificate: it does not know the authority that signed it; " + give
+	case alertBadCertificate, alertCertificateUnknown, alertHandshakeFailure:
+		return "the broker refuses the client certificate, or wants one; " + give
+	case alertProtocolVersion:
+		return "the broker speaks no TLS 1.2 or 1.3; enable them (ssl.enabled.protocols)"
+	default:
+		return "the broker refuses the TLS handshake"
+	}
+}
+
+// remoteAlert is the alert that the other side has sent. Package crypto/tls
+// tells it by its text alone.
+func remoteAlert(err error) (tls.AlertError, bool) {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return 0, false
+	}
+	for n := range 256 {
+		if alert := tls.AlertError(n); op.Err.Error() == alert.Error() {
+			return alert, true
+		}
+	}
+	return 0, false
 }
 
 // askVersions sends ApiVersions version 0, which every broker answers before
@@ -193,8 +250,8 @@ func speaksTLS(ctx context.Context, cfg Config, addr string) bool {
 	}
 	defer conn.Close()
 	err = tls.Client(conn, withServerName(&tls.Config{InsecureSkipVerify: true}, addr)).HandshakeContext(ctx)
-	var alert tls.AlertError
-	return err == nil || errors.As(err, &alert)
+	_, alerted := remoteAlert(err)
+	return err == nil || alerted
 }
 
 func withServerName(conf *tls.Config, addr string) *tls.Config {

@@ -14,39 +14,51 @@ import (
 	"time"
 )
 
-// Identity is a broker's certificate for 127.0.0.1 and localhost with the
-// authority that has signed it, all in PEM.
+// Identity is a certificate, for 127.0.0.1 and localhost and for clients, with
+// the authority that has signed it, all in PEM.
 type Identity struct {
 	CAPEM, CertPEM, KeyPEM []byte
 }
 
-// NewIdentity makes an authority and a certificate signed by it.
-func NewIdentity() (*Identity, error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// Authority signs certificates.
+type Authority struct {
+	cert *x509.Certificate
+	der  []byte
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority makes an authority that nobody else trusts.
+func NewAuthority() (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making an authority: %w", err)
 	}
-	ca := &x509.Certificate{
+	a := &Authority{key: key, cert: &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	if err != nil {
+	}}
+	if a.der, err = x509.CreateCertificate(rand.Reader, a.cert, a.cert, &key.PublicKey, key); err != nil {
 		return nil, fmt.Errorf("making an authority: %w", err)
 	}
+	return a, nil
+}
+
+// Issue makes a certificate with a common name that holds for a time from now
+// on; a negative one has expired.
+func (a *Authority) Issue(name string, valid time.Duration) (*Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
 	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test broker"},
-		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
+		NotBefore: a.cert.NotBefore, NotAfter: time.Now().Add(valid),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
 	}
-	certDER, err := x509.CreateCertificate(rand.Reader, cert, ca, &key.PublicKey, caKey)
+	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, &key.PublicKey, a.key)
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
@@ -55,10 +67,19 @@ func NewIdentity() (*Identity, error) {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
 	return &Identity{
-		CAPEM:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
-		CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certDER}),
+		CAPEM:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.der}),
+		CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		KeyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
 	}, nil
+}
+
+// NewIdentity makes an authority and a broker's certificate signed by it.
+func NewIdentity() (*Identity, error) {
+	a, err := NewAuthority()
+	if err != nil {
+		return nil, err
+	}
+	return a.Issue("test broker", 24*time.Hour)
 }
 
 // ServerConfig is the identity as a Go server uses it.
