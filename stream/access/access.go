@@ -1,0 +1,257 @@
+// Package access says which rights each part of a deployment needs at the
+// brokers, and no more: the table in docs/security.md, the output of pore acls
+// and the tests against a real broker come from here.
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/stream"
+)
+
+// Resource is what a right is about, as kafka-acls.sh names it.
+type Resource string
+
+// The kinds of resources that rights are about.
+const (
+	Topic           Resource = "topic"
+	Group           Resource = "group"
+	TransactionalID Resource = "transactional-id"
+)
+
+// Operation is what a right allows, as kafka-acls.sh names it. Read and Write
+// include Describe.
+type Operation string
+
+// The operations of rights.
+const (
+	Read            Operation = "Read"
+	Write           Operation = "Write"
+	Create          Operation = "Create"
+	Describe        Operation = "Describe"
+	DescribeConfigs Operation = "DescribeConfigs"
+)
+
+// Right allows one operation.
+type Right struct {
+	Resource Resource
+	// Name is the resource's, or with Prefixed what its name begins with.
+	Name      string
+	Prefixed  bool
+	Operation Operation
+	// For says what it is needed for.
+	For string
+}
+
+// Deployment is what the names of resources depend on.
+type Deployment struct {
+	// Prefix is that of all topic names (--topic-prefix).
+	Prefix string
+	// Group is the prefix of the processors' consumer groups (--group).
+	Group string
+	// Panels says that samples are held against watch-lists.
+	Panels bool
+}
+
+// Roles. A processor has those of its stages.
+const (
+	RoleIngest   = "ingest"
+	RoleBasecall = "basecall"
+	RoleVariant  = "variant"
+	RoleAnnotate = "annotate"
+	RoleWatch    = "watch"
+	RoleConsumer = "consumer"
+	RoleOperator = "operator"
+	RoleAdmin    = "admin"
+)
+
+// Roles lists all roles, in the order of the flow.
+func Roles() []string {
+	return []string{RoleIngest, RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch, RoleConsumer, RoleOperator, RoleAdmin}
+}
+
+// About says in a few words who has a role.
+func About(role string) string {
+	return map[string]string{
+		RoleIngest:   "`ingest`",
+		RoleBasecall: "`processor --stages basecall`",
+		RoleVariant:  "`processor --stages variant`",
+		RoleAnnotate: "`processor --stages annotate`",
+		RoleWatch:    "`processor --stages watch`",
+		RoleConsumer: "`pore consume`, and your own programs in groups named `consumer-...`",
+		RoleOperator: "`pore dlq`, `pore replay`, `pore reset`, `pore topics check`",
+		RoleAdmin:    "`pore topics create`",
+	}[role]
+}
+
+// stages are what the processors' stages read and write.
+func (d Deployment) stages() map[string]struct {
+	input   string
+	outputs []string
+} {
+	t := stream.NewTopics(d.Prefix)
+	annotated := []string{t.Variants}
+	if d.Panels {
+		annotated = append(annotated, t.Watch)
+	}
+	return map[string]struct {
+		input   string
+		outputs []string
+	}{
+		RoleBasecall: {t.Signal, []string{t.Reads}},
+		RoleVariant:  {t.Reads, []string{t.Calls}},
+		RoleAnnotate: {t.Calls, annotated},
+		RoleWatch:    {t.Watch, []string{t.Alerts}},
+	}
+}
+
+// Topics lists the settings of all topics of the deployment; partitions is as in
+// [stream.Topics.Settings].
+func (d Deployment) Topics(partitions int) []stream.TopicSettings {
+	t := stream.NewTopics(d.Prefix)
+	all := t.Settings(partitions)
+	if d.Panels {
+		all = append(all, t.WatchSettings(partitions)...)
+	}
+	return all
+}
+
+// GroupOf is the consumer group of a stage.
+func (d Deployment) GroupOf(stage string) string { return d.Prefix + d.Group + "-" + stage }
+
+// ConsumerGroups is what the names of your own consumers' groups begin with.
+func (d Deployment) ConsumerGroups() string { return d.Prefix + "consumer-" }
+
+// OperatorID is the transactional id of pore dlq and pore replay.
+func (d Deployment) OperatorID() string { return d.Prefix + "pore" }
+
+// Rights lists what a role needs in a deployment.
+func (d Deployment) Rights(role string) ([]Right, error) {
+	t := stream.NewTopics(d.Prefix)
+	var l list
+	if s, is := d.stages()[role]; is {
+		l.topic(Read, "its input", s.input)
+		l.topic(Write, "its results", s.outputs...)
+		l.topic(Write, "records it can't process", t.DeadLetters)
+		l.topic(Read, "restoring its state", t.State)
+		l.topic(Write, "snapshots of its state", t.State)
+		l.add(Right{Resource: Group, Name: d.GroupOf(role), Operation: Read, For: "its place in the consumer group"})
+		l.add(Right{Resource: TransactionalID, Name: d.GroupOf(role) + "/", Prefixed: true, Operation: Write, For: "transactions"})
+		l.settings(d)
+		return l, nil
+	}
+	switch role {
+	case RoleIngest:
+		l.topic(Write, "signal and run markers", t.Signal)
+		l.topic(Write, "descriptions of runs", t.Runs)
+		l.topic(Read, "going on where it stopped", t.Cursors)
+		l.topic(Write, "how far it is", t.Cursors)
+		l.add(Right{Resource: TransactionalID, Name: d.Prefix + "ingest/", Prefixed: true, Operation: Write, For: "transactions"})
+		l.settings(d)
+	case RoleConsumer:
+		l.topic(Read, "results", t.Variants)
+		if d.Panels {
+			l.topic(Read, "results", t.Alerts)
+		}
+		l.add(Right{Resource: Group, Name: d.ConsumerGroups(), Prefixed: true, Operation: Read, For: "consumer groups of your programs"})
+	case RoleOperator:
+		inputs := []string{t.Signal, t.Reads, t.Calls}
+		if d.Panels {
+			inputs = append(inputs, t.Watch)
+		}
+		l.topic(Read, "looking at dead letters", t.DeadLetters)
+		l.topic(Write, "marking what was redriven", t.DeadLetters)
+		l.topic(Read, "replay", inputs...)
+		l.topic(Write, "redriving dead letters", inputs...)
+		l.topic(Read, "looking at states", t.State)
+		l.topic(Write, "reset of states", t.State)
+		for _, stage := range []string{RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch} {
+			if stage != RoleWatch || d.Panels {
+				l.add(Right{Resource: Group, Name: d.GroupOf(stage), Operation: Read, For: "replay and reset"})
+			}
+		}
+		l.add(Right{Resource: TransactionalID, Name: d.OperatorID(), Operation: Write, For: "redriving each record once"})
+		l.settings(d)
+	case RoleAdmin:
+		for _, s := range d.Topics(0) {
+			l.topic(Create, "making the topics", s.Name)
+		}
+		l.settings(d)
+	default:
+		return nil, fmt.Errorf("unknown role %q, want one of %s", role, strings.Join(Roles(), ", "))
+	}
+	return l, nil
+}
+
+// list is a list of rights.
+type list []Right
+
+func (l *list) add(r Right) { *l = append(*l, r) }
+
+func (l *list) topic(op Operation, why string, names ...string) {
+	for _, name := range names {
+		l.add(Right{Resource: Topic, Name: name, Operation: op, For: why})
+	}
+}
+
+// settings adds what checking the topics' settings needs: a program that starts
+// makes sure that the guarantees can hold.
+func (l *list) settings(d Deployment) {
+	for _, s := range d.Topics(0) {
+		implied := slices.ContainsFunc(*l, func(r Right) bool {
+			return r.Resource == Topic && r.Name == s.Name && (r.Operation == Read || r.Operation == Write)
+		})
+		if !implied {
+			l.topic(Describe, "checking topics", s.Name)
+		}
+		l.topic(DescribeConfigs, "checking topics", s.Name)
+	}
+}
+
+// Commands are those of kafka-acls.sh that give rights to a principal, such as
+// "User:ingest". options are passed on, for example --command-config FILE.
+func Commands(bootstrap, principal string, rights []Right, options ...string) []string {
+	type resource struct {
+		kind     Resource
+		name     string
+		prefixed bool
+	}
+	var order []resource
+	operations := make(map[resource][]Operation)
+	for _, r := range rights {
+		key := resource{r.Resource, r.Name, r.Prefixed}
+		if _, seen := operations[key]; !seen {
+			order = append(order, key)
+		}
+		if !slices.Contains(operations[key], r.Operation) {
+			operations[key] = append(operations[key], r.Operation)
+		}
+	}
+	commands := make([]string, 0, len(order))
+	for _, res := range order {
+		words := append([]string{"kafka-acls.sh", "--bootstrap-server", bootstrap}, options...)
+		words = append(words, "--add", "--allow-principal", quoted(principal))
+		for _, op := range operations[res] {
+			words = append(words, "--operation", string(op))
+		}
+		words = append(words, "--"+string(res.kind), quoted(res.name))
+		if res.prefixed {
+			words = append(words, "--resource-pattern-type", "prefixed")
+		}
+		commands = append(commands, strings.Join(words, " "))
+	}
+	return commands
+}
+
+// quoted is a word of a shell's command line.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
