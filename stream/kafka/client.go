@@ -263,6 +263,55 @@ func (c *Client) Offsets(ctx context.Context, topic string) ([]PartitionOffsets,
 	return out, nil
 }
 
+// OffsetsAt returns, for every partition of a topic in order, the offset of the
+// first record that is not older than a time; the log's end if all are older.
+func (c *Client) OffsetsAt(ctx context.Context, topic string, at time.Time) ([]int64, error) {
+	bounds, err := c.Offsets(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	offsets := make([]int64, len(bounds))
+	for i, b := range bounds {
+		err := c.retry(ctx, "listing offsets", func(ctx context.Context) error {
+			leader, known, err := c.leader(ctx, topic, b.Partition)
+			if err == nil {
+				offsets[i], err = c.offsetAt(ctx, leader, topic, b.Partition, at)
+			}
+			if err != nil && known != nil {
+				if _, refreshErr := c.refresh(ctx, topic, known); refreshErr != nil {
+					return refreshErr
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("finding the offset at %s in topic %s partition %d: %w", at.Format(time.RFC3339), topic, b.Partition, err)
+		}
+		if offsets[i] < 0 {
+			offsets[i] = b.End
+		}
+	}
+	return offsets, nil
+}
+
+func (c *Client) offsetAt(ctx context.Context, leader int32, topic string, partition int32, at time.Time) (int64, error) {
+	req := &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{Topic: topic, Partitions: []listoffsets.RequestPartition{{
+		Partition: partition, CurrentLeaderEpoch: -1, Timestamp: at.UnixMilli(),
+	}}}}}
+	res, err := send[*listoffsets.Response](ctx, c, leader, req)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range res.Topics {
+		for _, p := range t.Partitions {
+			if t.Topic == topic && p.Partition == partition {
+				return p.Offset, codeError(p.ErrorCode)
+			}
+		}
+	}
+	return 0, errNotAnswered
+}
+
 // Timestamps with a meaning of their own and the isolation levels, as in the
 // ListOffsets request.
 const (

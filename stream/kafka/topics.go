@@ -44,6 +44,28 @@ func (f *TopicFault) Error() string {
 	return fmt.Sprintf("topic %s: %s is %s, needed is %s: %s; to repair: %s", f.Topic, f.Setting, f.Value, f.Want, f.Why, f.Fix)
 }
 
+// TopicReport is how the topics of a cluster compare with those wanted.
+type TopicReport struct {
+	// Missing are topics that don't exist.
+	Missing []stream.TopicSettings
+	// Faults are settings of those that do which break a guarantee.
+	Faults []*TopicFault
+}
+
+// CheckTopics compares the topics that exist with those wanted and changes
+// nothing.
+func (c *Client) CheckTopics(ctx context.Context, topics []stream.TopicSettings) (TopicReport, error) {
+	var report TopicReport
+	err := c.retry(ctx, "checking topics", func(ctx context.Context) (err error) {
+		report, _, err = c.compareTopics(ctx, topics)
+		return err
+	})
+	if err != nil {
+		return TopicReport{}, fmt.Errorf("checking topics: %w", err)
+	}
+	return report, nil
+}
+
 // EnsureTopics creates the topics that are missing and checks those that
 // exist: settings that break a guarantee are refused with a [*TopicFault] each,
 // in one error of one line. Settings without any number of partitions leave it to
@@ -60,44 +82,58 @@ func (c *Client) EnsureTopics(ctx context.Context, topics []stream.TopicSettings
 }
 
 func (c *Client) ensureTopics(ctx context.Context, topics []stream.TopicSettings, replication int) error {
+	report, controller, err := c.compareTopics(ctx, topics)
+	if err != nil {
+		return err
+	}
+	// Nothing is created beside topics that are refused.
+	if len(report.Faults) > 0 {
+		faults := make([]error, len(report.Faults))
+		for i, f := range report.Faults {
+			faults[i] = f
+		}
+		return oneLine(errors.Join(faults...))
+	}
+	if len(report.Missing) == 0 {
+		return nil
+	}
+	if err := c.createTopics(ctx, controller, report.Missing, replication); err != nil {
+		return err
+	}
+	return c.awaitTopics(ctx, report.Missing)
+}
+
+// compareTopics also returns the cluster's controller.
+func (c *Client) compareTopics(ctx context.Context, topics []stream.TopicSettings) (report TopicReport, controller int32, err error) {
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = t.Name
 	}
 	res, err := send[*metadata.Response](ctx, c, anyBroker, &metadata.Request{TopicNames: names})
 	if err != nil {
-		return fmt.Errorf("asking for topics: %w", err)
+		return report, 0, fmt.Errorf("asking for topics: %w", err)
 	}
-	existing := make(map[string]int)
+	partitions := make(map[string]int)
 	for i := range res.Topics {
 		t := &res.Topics[i]
 		switch code := kafka.Error(t.ErrorCode); code {
 		case 0, kafka.LeaderNotAvailable:
-			existing[t.Name] = len(t.Partitions)
+			partitions[t.Name] = len(t.Partitions)
 		case kafka.UnknownTopicOrPartition:
 		default:
-			return fmt.Errorf("asking for topic %s: %w", t.Name, code)
+			return report, 0, fmt.Errorf("asking for topic %s: %w", t.Name, code)
 		}
 	}
-	var missing, present []stream.TopicSettings
+	var present []stream.TopicSettings
 	for _, t := range topics {
-		if _, exists := existing[t.Name]; exists {
+		if _, exists := partitions[t.Name]; exists {
 			present = append(present, t)
 		} else {
-			missing = append(missing, t)
+			report.Missing = append(report.Missing, t)
 		}
 	}
-	// Checked first: nothing is created beside topics that are refused.
-	if err := c.checkTopics(ctx, present, existing); err != nil {
-		return err
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	if err := c.createTopics(ctx, res.ControllerID, missing, replication); err != nil {
-		return err
-	}
-	return c.awaitTopics(ctx, missing)
+	report.Faults, err = c.faultsOf(ctx, present, partitions)
+	return report, res.ControllerID, err
 }
 
 func (c *Client) createTopics(ctx context.Context, controller int32, topics []stream.TopicSettings, replication int) error {
@@ -154,10 +190,10 @@ func (c *Client) awaitTopics(ctx context.Context, topics []stream.TopicSettings)
 	return nil
 }
 
-// checkTopics compares the settings of existing topics with those wanted.
-func (c *Client) checkTopics(ctx context.Context, topics []stream.TopicSettings, partitions map[string]int) error {
+// faultsOf compares the settings of existing topics with those wanted.
+func (c *Client) faultsOf(ctx context.Context, topics []stream.TopicSettings, partitions map[string]int) ([]*TopicFault, error) {
 	if len(topics) == 0 {
-		return nil
+		return nil, nil
 	}
 	req := &describeconfigs.Request{}
 	for _, t := range topics {
@@ -167,29 +203,24 @@ func (c *Client) checkTopics(ctx context.Context, topics []stream.TopicSettings,
 	}
 	res, err := send[*describeconfigs.Response](ctx, c, anyBroker, req)
 	if err != nil {
-		return fmt.Errorf("reading topic settings: %w", err)
+		return nil, fmt.Errorf("reading topic settings: %w", err)
 	}
 	configs := make(map[string]map[string]string)
 	for i := range res.Resources {
 		r := &res.Resources[i]
 		if r.ErrorCode != 0 {
-			return fmt.Errorf("reading settings of topic %s: %w", r.ResourceName, kafka.Error(r.ErrorCode))
+			return nil, fmt.Errorf("reading settings of topic %s: %w", r.ResourceName, kafka.Error(r.ErrorCode))
 		}
 		configs[r.ResourceName] = make(map[string]string)
 		for _, e := range r.ConfigEntries {
 			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
 		}
 	}
-	var faults []error
+	var faults []*TopicFault
 	for _, t := range topics {
-		for _, f := range topicFaults(t, partitions[t.Name], configs[t.Name], c.cfg.Brokers[0]) {
-			faults = append(faults, f)
-		}
+		faults = append(faults, topicFaults(t, partitions[t.Name], configs[t.Name], c.cfg.Brokers[0])...)
 	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return oneLine(errors.Join(faults...))
+	return faults, nil
 }
 
 // topicFaults compares one topic. A setting that promises more than what is
