@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/stream/kafka"
 )
 
 // Version is the version of all commands.
@@ -48,7 +50,7 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // Main runs a command until it is done or interrupted and returns the exit
 // code. An error is one line on standard error that begins with the command's
-// path. A second interrupt kills.
+// path, and ends with what can be done about it where it comes from Kafka. A second interrupt kills.
 func Main(cmd *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -65,7 +67,11 @@ func Main(cmd *cobra.Command) int {
 	if called != nil {
 		path = called.CommandPath()
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", path, oneLine(err, ctx.Err() != nil))
+	line := oneLine(err, ctx.Err() != nil)
+	if advice := kafka.Advice(err); advice != "" {
+		line += "; " + advice
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s\n", path, line)
 	if isUsage(err) {
 		return exitUsage
 	}
