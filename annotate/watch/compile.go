@@ -31,6 +31,7 @@ type Watch struct {
 	openAt    map[string]index // by contig, the places of rules that many alleles can fulfil; ids are of subjects
 	depthAt   map[string]index // by contig, all places; ids are of chunks
 	chunks    []chunkOf
+	sorted    []*subject // by key
 }
 
 // subject is what has a state of its own.
@@ -124,6 +125,7 @@ func (w *Watch) index() {
 			}
 		}
 	}
+	w.sorted = slices.SortedFunc(slices.Values(w.subjects), func(a, b *subject) int { return a.key().compare(b.key()) })
 	for contig, list := range open {
 		w.openAt[contig] = newIndex(list)
 	}

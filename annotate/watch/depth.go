@@ -30,21 +30,27 @@ type window struct {
 	blocks     []DepthBlock
 }
 
+func compareWindows(a, b window) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
+}
+
 // depths is what is known of one contig's coverage.
 type depths struct {
 	windows []window // by start and end
 	longest int
+
+	changes uint64
+	newest  map[int]uint64 // the last of the changes, by stretch of chunkBases
 }
 
 // set takes a revision of a stretch; false if nothing changes.
 func (d *depths) set(c *Coverage) bool {
-	i, ok := slices.BinarySearchFunc(d.windows, window{start: c.Start, end: c.End}, func(a, b window) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
-	})
+	i, ok := slices.BinarySearchFunc(d.windows, window{start: c.Start, end: c.End}, compareWindows)
 	next := window{c.Start, c.End, c.Revision, c.Blocks}
 	if !ok {
 		d.windows = slices.Insert(d.windows, i, next)
 		d.longest = max(d.longest, c.End-c.Start)
+		d.change(c.Start, c.End)
 		return true
 	}
 	old := &d.windows[i]
@@ -53,7 +59,30 @@ func (d *depths) set(c *Coverage) bool {
 	}
 	same := slices.Equal(old.blocks, next.blocks)
 	*old = next
+	if !same {
+		d.change(c.Start, c.End)
+	}
 	return !same
+}
+
+// change notes that the depth of [start,end) is another one.
+func (d *depths) change(start, end int) {
+	if d.newest == nil {
+		d.newest = make(map[int]uint64)
+	}
+	d.changes++
+	for i := start / chunkBases; i <= (end-1)/chunkBases; i++ {
+		d.newest[i] = d.changes
+	}
+}
+
+// changed grows whenever the depth of a position in [start,end) changes.
+func (d *depths) changed(start, end int) uint64 {
+	newest := uint64(0)
+	for i := start / chunkBases; i <= (end-1)/chunkBases; i++ {
+		newest = max(newest, d.newest[i])
+	}
+	return newest
 }
 
 // unknown stands for a position that no stretch has told of.

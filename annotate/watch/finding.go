@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -174,20 +173,48 @@ func sumChunks(places []span, chunks []covered, needed int) coverage {
 }
 
 // atAllele sums up the depth where an allele lies.
-func (t *Tracker) atAllele(s *subject, a *event.Allele) coverage {
-	contig := t.watch.genome.Contig(a.Contig)
-	start, end, err := touched(contig.Seq, int(a.Pos)-1, a.Ref, a.Alt)
-	if err != nil { // then it would not have fulfilled a rule that looks at places
+func (t *Tracker) atAllele(s *subject, a *seen) coverage {
+	places := t.placesOf(a)
+	if len(places) == 0 {
 		return coverage{Covered: Covered{Positions: 1, NotCallable: 1, DepthNeeded: s.test.needed}}
 	}
-	d := t.depths[a.Contig]
+	d := t.depths[a.allele.Contig]
 	if d == nil {
 		d = &depths{}
 	}
-	places := newArea([]span{{a.Contig, start, end}}).chunks
 	chunks := make([]covered, len(places))
 	for i, p := range places {
 		chunks[i] = d.sumUp(p, s.test.needed, t.room[:])
 	}
 	return sumChunks(places, chunks, s.test.needed)
+}
+
+// placesOf is where an allele lies; nowhere, if it is not one of this reference. Then it would not have fulfilled a rule
+// that looks at places.
+func (t *Tracker) placesOf(a *seen) []span {
+	if a.places == nil {
+		a.places = []span{}
+		contig := t.watch.genome.Contig(a.allele.Contig)
+		if contig == nil {
+			return a.places
+		}
+		start, end, err := touched(contig.Seq, int(a.allele.Pos)-1, a.allele.Ref, a.allele.Alt)
+		if err == nil {
+			a.places = newArea([]span{{a.allele.Contig, start, end}}).chunks
+		}
+	}
+	return a.places
+}
+
+// depthChanged grows whenever the depth where an allele lies changes.
+func (t *Tracker) depthChanged(a *seen) uint64 {
+	d := t.depths[a.allele.Contig]
+	if d == nil {
+		return 0
+	}
+	newest := uint64(0)
+	for _, p := range t.placesOf(a) {
+		newest = max(newest, d.changed(p.start, p.end))
+	}
+	return newest
 }

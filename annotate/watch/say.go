@@ -2,9 +2,9 @@ package watch
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 )
 
@@ -15,25 +15,29 @@ func (a *answer) mayBeNews(next State, final bool) bool {
 
 // say appends next if it is news: another state, or, once the runs have ended, other content.
 func (a *answer) say(alerts []Alert, next Alert) []Alert {
-	next.Previous = cmp.Or(a.state, Pending)
-	if a.last != nil {
-		if next.Final && sameContent(&next, a.last) {
-			return alerts
-		}
-		next.Revision = a.last.Revision
+	content := contentOf(next)
+	if a.revision > 0 && next.Final && content == a.content {
+		return alerts
 	}
-	next.Revision++
+	next.Previous = cmp.Or(a.state, Pending)
+	next.Revision = a.revision + 1
 	next.identify()
-	a.state, a.last = next.State, &next
+	a.state, a.revision, a.content = next.State, next.Revision, content
 	return append(alerts, next)
 }
 
-// sameContent compares alerts without what belongs to the revision.
-func sameContent(a, b *Alert) bool {
-	x, y := *a, *b
-	x.ID, x.Revision, x.Previous = "", 0, ""
-	y.ID, y.Revision, y.Previous = "", 0, ""
-	return reflect.DeepEqual(x, y)
+// digest stands for the content of an alert.
+type digest [16]byte
+
+// contentOf tells alerts apart by what does not belong to the revision.
+func contentOf(a Alert) digest {
+	a.ID, a.Revision, a.Previous = "", 0, ""
+	document, err := a.JSON()
+	if err != nil { // it can't be published either
+		document = []byte(err.Error())
+	}
+	sum := sha256.Sum256(document)
+	return digest(sum[:])
 }
 
 // alert is what all alerts about a subject say.

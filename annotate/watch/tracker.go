@@ -19,6 +19,8 @@ type Tracker struct {
 	depths map[string]*depths
 	runs   map[string]bool // known runs; true: ended
 	room   [chunkBases]int
+
+	version uint64 // counts what may have changed the state
 }
 
 // subjectState is what a sample shows of a subject.
@@ -37,17 +39,20 @@ type seen struct {
 	call        event.Call
 	consequence *annotate.Consequence
 	answer      answer // of the allele for itself, in rules that several can fulfil
+	places      []span // where its depth is looked at; nil before it was
 
 	// What the last look found, for as long as neither the allele nor the depth nor whether the runs go on changes.
 	looked, lookedFinal bool
+	lookedDepth         uint64
 	reads               finding // by the reads alone
 	settled             finding // and by the depth
 }
 
 // answer is what was last said about something.
 type answer struct {
-	state State // "" before anything was said: PENDING
-	last  *Alert
+	state    State // "" before anything was said: PENDING
+	revision uint64
+	content  digest // of the alert
 }
 
 // NewTracker is a sample of which nothing is known yet.
@@ -61,6 +66,7 @@ func (w *Watch) NewTracker(sample string) *Tracker {
 // Variant takes a revision of an allele and returns the alerts that follow. Revisions that are not newer than what is
 // known change nothing.
 func (t *Tracker) Variant(v *event.Variant) []Alert {
+	t.version++
 	t.know(v.Run)
 	var room [4]hit
 	var alerts []Alert
@@ -74,7 +80,10 @@ func (t *Tracker) Variant(v *event.Variant) []Alert {
 
 // RunStart says that reads of a run may follow, which keeps the sample undecided until [Tracker.RunEnd]. A run that is
 // named by evidence is known without.
-func (t *Tracker) RunStart(run string) { t.know(run) }
+func (t *Tracker) RunStart(run string) {
+	t.version++
+	t.know(run)
+}
 
 // know notes a run.
 func (t *Tracker) know(run string) {
@@ -108,27 +117,46 @@ func compareAlleles(a, b *event.Allele) int {
 
 // Coverage takes a revision of a stretch's depth and returns the alerts that follow.
 func (t *Tracker) Coverage(c Coverage) []Alert {
+	t.version++
 	t.know(c.Run)
 	if c.Start < 0 || c.Start >= c.End {
 		return nil
 	}
 	c.Blocks = slices.Clone(c.Blocks)
 	slices.SortFunc(c.Blocks, func(a, b DepthBlock) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
-	d := t.depths[c.Contig]
-	if d == nil {
-		d = &depths{}
-		t.depths[c.Contig] = d
-	}
-	if !d.set(&c) {
+	if !t.depthsOf(c.Contig).set(&c) {
 		return nil
 	}
 	var room [64]int32
-	ids := t.watch.depthAt[c.Contig].overlapping(room[:0], c.Start, c.End)
+	ids := t.sumUp(room[:0], c.Contig, c.Start, c.End)
+	var alerts []Alert
+	for i, id := range ids {
+		at := t.watch.chunks[id]
+		if i+1 == len(ids) || t.watch.chunks[ids[i+1]].subject != at.subject {
+			alerts = t.decide(alerts, t.watch.subjects[at.subject])
+		}
+	}
+	return alerts
+}
+
+// depthsOf is what is known of a contig's coverage.
+func (t *Tracker) depthsOf(contig string) *depths {
+	d := t.depths[contig]
+	if d == nil {
+		d = &depths{}
+		t.depths[contig] = d
+	}
+	return d
+}
+
+// sumUp brings the chunks that share a base with [start,end) up to date, and appends them to dst, by subject.
+func (t *Tracker) sumUp(dst []int32, contig string, start, end int) []int32 {
+	d := t.depths[contig]
+	ids := t.watch.depthAt[contig].overlapping(dst, start, end)
 	slices.SortFunc(ids, func(a, b int32) int {
 		return cmp.Compare(t.watch.chunks[a].subject, t.watch.chunks[b].subject)
 	})
-	var alerts []Alert
-	for i, id := range ids {
+	for _, id := range ids {
 		at := t.watch.chunks[id]
 		s, st := t.watch.subjects[at.subject], &t.states[at.subject]
 		if st.chunks == nil {
@@ -138,14 +166,8 @@ func (t *Tracker) Coverage(c Coverage) []Alert {
 		st.below -= chunk.below
 		*chunk = d.sumUp(s.area.chunks[at.chunk], s.test.needed, t.room[:])
 		st.below += chunk.below
-		for _, a := range st.alleles {
-			a.looked = false
-		}
-		if i+1 == len(ids) || t.watch.chunks[ids[i+1]].subject != at.subject {
-			alerts = t.decide(alerts, s)
-		}
 	}
-	return alerts
+	return ids
 }
 
 // uncovered are the chunks of an area without reads.
@@ -160,6 +182,7 @@ func uncovered(a *area) []covered {
 // RunEnd says that no more reads of a run follow. Once that is so for all known runs of the sample every subject is
 // decided, and stays so unless the evidence changes; until then nothing follows.
 func (t *Tracker) RunEnd(run string) []Alert {
+	t.version++
 	t.runs[run] = true
 	if !t.ended() {
 		return nil
@@ -191,13 +214,17 @@ func (t *Tracker) lastRun() string {
 
 // look finds what can be said of an allele by itself, unless that is known.
 func (t *Tracker) look(s *subject, a *seen, final bool) {
-	if a.looked && a.lookedFinal == final {
+	depth := uint64(0)
+	if s.scope != ScopeAllele {
+		depth = t.depthChanged(a)
+	}
+	if a.looked && a.lookedFinal == final && a.lookedDepth == depth {
 		return
 	}
 	a.reads = s.test.judge(a, final)
-	a.looked, a.lookedFinal, a.settled = true, final, a.reads
+	a.looked, a.lookedFinal, a.lookedDepth, a.settled = true, final, depth, a.reads
 	if a.settled.state == "" && s.scope != ScopeAllele {
-		a.settled.covered = t.atAllele(s, &a.allele)
+		a.settled.covered = t.atAllele(s, a)
 		a.settled.settle(s, a.settled.covered.NotCallable, final)
 	}
 }

@@ -128,7 +128,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		{watchstage.Name, t.Watch, func() stream.NewHandler {
 			return watchstage.New(watchstage.Config{
 				Topics: t, AlertsPartitions: partitions[t.Alerts],
-				Watch: e.Watch, Panels: e.panels,
+				Watch: e.Watch, Panels: e.panels, Genes: e.genes,
 				Metrics: m.watch, Logger: log,
 			})
 		}},

@@ -29,8 +29,11 @@ type Config struct {
 	// Watch is the panels, and Panels their fingerprint. Records that were chosen
 	// or measured for other panels are left out: that such a record doesn't show a
 	// variant says nothing.
-	Watch   *watch.Watch
-	Panels  string
+	Watch  *watch.Watch
+	Panels string
+	// Genes tells apart references and gene models, and so what the panels mean.
+	// Kept state is of use only with the same.
+	Genes   string
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 }
@@ -45,7 +48,8 @@ func New(cfg Config) stream.NewHandler {
 		return stream.Fold{
 			Folder: &handler{
 				cfg: cfg, partition: partition, partitions: partitions,
-				trackers: make(map[string]*watch.Tracker), log: log,
+				trackers: make(map[string]*watch.Tracker), sections: make(map[string]*watch.Tracker),
+				fingerprint: cfg.fingerprint(partitions), log: log,
 			},
 			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
 		}, nil
@@ -58,8 +62,10 @@ type handler struct {
 	partition, partitions int32
 	markers               stream.Markers
 	trackers              map[string]*watch.Tracker // by sample
-	stranger              string                    // the last fingerprint of other panels that was warned of
-	metrics               *Metrics                  // nil while replaying: that was counted before
+	sections              map[string]*watch.Tracker // by the name of their section
+	fingerprint           string
+	stranger              string   // the last fingerprint of other panels that was warned of
+	metrics               *Metrics // nil while replaying: that was counted before
 	log                   *slog.Logger
 }
 
@@ -179,9 +185,14 @@ func (h *handler) tracker(sample string) *watch.Tracker {
 	t := h.trackers[sample]
 	if t == nil {
 		t = h.cfg.Watch.NewTracker(sample)
-		h.trackers[sample] = t
+		h.take(t)
 	}
 	return t
+}
+
+// take takes a tracker into the state.
+func (h *handler) take(t *watch.Tracker) {
+	h.trackers[t.Sample()], h.sections[section(t.Sample())] = t, t
 }
 
 func (h *handler) publish(alerts []watch.Alert) ([]stream.Out, error) {
