@@ -108,11 +108,11 @@ func TestStateIsRestoredFromItsTopic(t *testing.T) {
 			index, err := c.ReadState(t.Context(), topic, source, FetchConfig{})
 			require.NoError(t, err)
 			for committed, want := range map[int64]int64{49: 40, 50: 50, 1000: 50} {
-				chosen, _ := index.Choose(ledgers[i].Format(), committed)
+				chosen, _ := index.Choose(ledgers[i].Format(), stream.PositionAt(0, committed), 0)
 				require.NotNil(t, chosen)
 				assert.Equal(t, want, chosen.Offset())
 			}
-			chosen, refused := index.Choose(ledgers[i].Format(), 50)
+			chosen, refused := index.Choose(ledgers[i].Format(), stream.PositionAt(0, 50), 0)
 			assert.Empty(t, refused)
 			restored := newLedger()
 			require.NoError(t, c.RestoreState(t.Context(), topic, chosen, restored, FetchConfig{}))
@@ -133,7 +133,7 @@ func TestStateOutlivesCompaction(t *testing.T) {
 		index, err := client.ReadState(t.Context(), topic, source, FetchConfig{})
 		require.NoError(t, err)
 		if epoch > 0 {
-			base, _ = index.Choose(state.Format(), 1000)
+			base, _ = index.Choose(state.Format(), stream.PositionAt(0, 1000), 0)
 			require.NotNil(t, base)
 			restored := newLedger()
 			require.NoError(t, client.RestoreState(t.Context(), topic, base, restored, FetchConfig{}))

@@ -66,13 +66,13 @@ func BenchmarkSnapshot(b *testing.B) {
 			b.SetBytes(64 << 20)
 			b.ReportAllocs()
 			for b.Loop() {
-				if chosen, _ := log.index().Choose(toyFormat, 100); chosen == nil {
+				if chosen, _ := log.index().Choose(toyFormat, stream.PositionAt(0, 100), 0); chosen == nil {
 					b.Fatal("nothing is chosen")
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("restore/sections=%d", n), func(b *testing.B) {
-			chosen, _ := log.index().Choose(toyFormat, 100)
+			chosen, _ := log.index().Choose(toyFormat, stream.PositionAt(0, 100), 0)
 			b.SetBytes(64 << 20)
 			b.ReportAllocs()
 			for b.Loop() {

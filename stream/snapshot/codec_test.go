@@ -79,6 +79,11 @@ func TestWriterRefuses(t *testing.T) {
 		w.Committed(5)
 		require.ErrorContains(t, take(w, s, 4), "the snapshot before is at offset 5")
 	})
+	t.Run("before its origin", func(t *testing.T) {
+		w, s := begin()
+		w.cfg.Origin = 6
+		require.ErrorContains(t, take(w, s, 5), "the state began with offset 6")
+	})
 	t.Run("names", func(t *testing.T) {
 		for _, name := range []string{"", strings.Repeat("n", maxName+1)} {
 			w, s := begin()
@@ -105,7 +110,7 @@ func (failing) RestoreSection(string, []byte) error { return errors.New("no") }
 
 func TestRestorerFails(t *testing.T) {
 	log := goldenTopic(t)
-	chosen, _ := log.index().Choose(toyFormat, 1<<40)
+	chosen, _ := log.index().Choose(toyFormat, stream.PositionAt(20, 1<<40), 0)
 	t.Run("the handler refuses", func(t *testing.T) {
 		r := chosen.Restorer(failing{newToy()})
 		at, ok := r.Next()
@@ -205,7 +210,7 @@ func FuzzIndex(f *testing.F) {
 		rec := stream.Record{Offset: 1000, Key: append([]byte(toySource.prefix()), k...), Value: value, Time: time.Unix(0, 0)}
 		x.Add(rec)
 		x.List()
-		chosen, refused := x.Choose(toyFormat, 1<<40)
+		chosen, refused := x.Choose(toyFormat, stream.PositionAt(20, 1<<40), 0)
 		_ = fmt.Sprint(refused)
 		if chosen == nil {
 			return

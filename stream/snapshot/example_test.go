@@ -48,7 +48,7 @@ func Example() {
 		index.Add(rec)
 	}
 	second := &counts{}
-	chosen, refused := index.Choose(second.Format(), 110)
+	chosen, refused := index.Choose(second.Format(), stream.PositionAt(0, 110), 0)
 	restorer := chosen.Restorer(second)
 	for _, rec := range topic {
 		if err := restorer.Add(rec); err != nil {

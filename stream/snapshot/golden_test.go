@@ -28,7 +28,7 @@ func goldenTopic(t *testing.T) *topic {
 	t.Helper()
 	var log topic
 	state := newToy()
-	w := NewWriter(WriterConfig{Topic: "state", Epoch: 5}, log.index(), nil, state)
+	w := NewWriter(WriterConfig{Topic: "state", Epoch: 5, Origin: 20}, log.index(), nil, state)
 	w.split = 16
 	put := func(name, content string, version uint64) {
 		state.sections[name], state.versions[name] = content, version
@@ -102,7 +102,7 @@ func TestGoldenSnapshots(t *testing.T) {
 				100:     {"a": "alpha", "b": "", "gone": "soon"},
 				1 << 40: {"a": "alpha", "b": "a section in several parts"},
 			} {
-				chosen, refused := log.index().Choose(toyFormat, committed)
+				chosen, refused := log.index().Choose(toyFormat, stream.PositionAt(20, committed), 0)
 				require.NotNil(t, chosen, "%v", refused)
 				require.Equal(t, committed, chosen.Offset())
 				restored, err := log.restore(chosen)
@@ -121,22 +121,22 @@ func TestVersionsOfTheState(t *testing.T) {
 	newer.Version++
 	older.Version--
 
-	chosen, refused := log.index().Choose(older, 1<<40)
+	chosen, refused := log.index().Choose(older, stream.PositionAt(20, 1<<40), 0)
 	require.Nil(t, chosen)
 	require.Len(t, refused, 2)
 	require.Contains(t, refused[0].Reason, "written by a newer Porestream, in version 3 of the state of stage toy; this program reads up to 2: update it")
 
-	chosen, _ = log.index().Choose(newer, 1<<40)
+	chosen, _ = log.index().Choose(newer, stream.PositionAt(20, 1<<40), 0)
 	require.NotNil(t, chosen)
 	state, err := log.restore(chosen)
 	require.NoError(t, err)
 	state.format = newer
-	w := NewWriter(WriterConfig{Epoch: 6}, log.index(), chosen, state)
+	w := NewWriter(WriterConfig{Epoch: 6, Origin: 20}, log.index(), chosen, state)
 	for out, err := range w.Take(state, 1<<40+1) {
 		require.NoError(t, err)
 		log.append(out)
 	}
-	chosen, refused = log.index().Choose(newer, 1<<40+1)
+	chosen, refused = log.index().Choose(newer, stream.PositionAt(20, 1<<40+1), 0)
 	require.Empty(t, refused)
 	require.Equal(t, newer, chosen.Format())
 	for _, e := range chosen.entries {
@@ -149,15 +149,18 @@ func TestChooseSaysWhyNot(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		format    stream.StateFormat
-		committed int64
+		committed stream.Position
+		logStart  int64
 		want      string
 	}{
-		{"stage", stream.StateFormat{Stage: "other", Version: 3, Fingerprint: "f00d"}, 1 << 40, `it is the state of stage "toy", not of "other"`},
-		{"fingerprint", stream.StateFormat{Stage: "toy", Version: 3, Fingerprint: "beef"}, 1 << 40, "made with another reference, model or thresholds (fingerprint f00d, now beef)"},
-		{"ahead", toyFormat, 99, "it is ahead of the committed offset 99"},
+		{"stage", stream.StateFormat{Stage: "other", Version: 3, Fingerprint: "f00d"}, stream.PositionAt(20, 1<<40), 0, `it is the state of stage "toy", not of "other"`},
+		{"fingerprint", stream.StateFormat{Stage: "toy", Version: 3, Fingerprint: "beef"}, stream.PositionAt(20, 1<<40), 0, "made with another reference, model or thresholds (fingerprint f00d, now beef)"},
+		{"ahead", toyFormat, stream.PositionAt(20, 99), 0, "it is ahead of the committed offset 99"},
+		{"reset", toyFormat, stream.PositionAt(50, 1<<40), 0, "it began with offset 20, the group with 50: the group was reset"},
+		{"cut", toyFormat, stream.PositionAt(20, 1<<50), 1<<40 + 1, "the log no longer has the records behind it: it begins at offset 1099511627777"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			chosen, refused := log.index().Choose(tt.format, tt.committed)
+			chosen, refused := log.index().Choose(tt.format, tt.committed, tt.logStart)
 			require.Nil(t, chosen)
 			require.Len(t, refused, 2)
 			require.Contains(t, refused[0].String(), "snapshot at offset 1099511627776 of ")
@@ -170,15 +173,15 @@ func TestChooseSaysWhyNot(t *testing.T) {
 		last.Value = bytes.Clone(last.Value)
 		last.Value[3]++
 		sealEnvelope(last.Value)
-		chosen, refused := newer.index().Choose(toyFormat, 1<<40)
+		chosen, refused := newer.index().Choose(toyFormat, stream.PositionAt(20, 1<<40), 0)
 		require.Equal(t, int64(100), chosen.Offset())
 		require.Contains(t, refused[0].Reason, "written by a newer Porestream, in version 2 of the snapshot format")
 	})
 	t.Run("refused by the handler", func(t *testing.T) {
 		index := log.index()
-		chosen, _ := index.Choose(toyFormat, 1<<40)
+		chosen, _ := index.Choose(toyFormat, stream.PositionAt(20, 1<<40), 0)
 		index.Refuse(chosen, fmt.Errorf("%w: section %q", ErrUnusable, "a"))
-		chosen, refused := index.Choose(toyFormat, 1<<40)
+		chosen, refused := index.Choose(toyFormat, stream.PositionAt(20, 1<<40), 0)
 		require.Equal(t, int64(100), chosen.Offset())
 		require.Contains(t, refused[0].Reason, `can't be restored: section "a"`)
 	})
@@ -189,7 +192,7 @@ func TestList(t *testing.T) {
 	require.Empty(t, NewIndex(toySource).List())
 	list := log.index().List()
 	require.Len(t, list, 2)
-	require.Equal(t, Summary{Format: toyFormat, Offset: 1 << 40, Sections: 2, Bytes: 31, Time: list[0].Time}, list[0])
+	require.Equal(t, Summary{Format: toyFormat, Origin: 20, Offset: 1 << 40, Sections: 2, Bytes: 31, Time: list[0].Time}, list[0])
 	require.NoError(t, list[1].Fault)
 	damaged := &topic{records: slices.Clone(log.records)}
 	damaged.records[0].Value = []byte("x")

@@ -137,6 +137,7 @@ type Snapshot struct {
 	source  Source
 	slot    slot
 	format  stream.StateFormat
+	origin  int64
 	offset  int64
 	bytes   int64
 	time    time.Time
@@ -188,19 +189,22 @@ func (r Refusal) String() string {
 }
 
 // Choose returns the newest snapshot that a handler with the given format can
-// begin with when offsets below committed are dealt with; nil if there is none.
-// refused are the ones that are newer, and why.
+// begin with; nil if there is none. refused are the ones that are newer, and why.
+//
+// committed is the group's position: a snapshot has folded in the records from
+// its origin on, and none that is not dealt with. logStart is the start of the
+// input's log, which must hold the records behind the snapshot.
 //
 // Newest is that of the highest epoch, and in an epoch that of the highest
 // offset: what a writer relies on is what the epochs before have left, so a late
 // snapshot of an owner that was declared dead must not come before those of the
 // owner after it.
-func (x *Index) Choose(format stream.StateFormat, committed int64) (chosen *Snapshot, refused []Refusal) {
+func (x *Index) Choose(format stream.StateFormat, committed stream.Position, logStart int64) (chosen *Snapshot, refused []Refusal) {
 	for _, s := range x.newestFirst() {
 		m := x.manifests[s]
 		err := m.err
 		if err == nil {
-			err = m.trailer.fits(format, committed)
+			err = m.trailer.fits(format, committed, logStart)
 		}
 		if err == nil {
 			chosen, err = x.complete(m)
@@ -236,7 +240,7 @@ func (m *manifest) refusal(err error) Refusal {
 	return r
 }
 
-func (t *trailer) fits(format stream.StateFormat, committed int64) error {
+func (t *trailer) fits(format stream.StateFormat, committed stream.Position, logStart int64) error {
 	switch {
 	case t.format.Stage != format.Stage:
 		return fmt.Errorf("it is the state of stage %q, not of %q", t.format.Stage, format.Stage)
@@ -244,8 +248,12 @@ func (t *trailer) fits(format stream.StateFormat, committed int64) error {
 		return fmt.Errorf("written by a newer Porestream, in version %d of the state of stage %s; this program reads up to %d: update it", t.format.Version, format.Stage, format.Version)
 	case t.format.Fingerprint != format.Fingerprint:
 		return fmt.Errorf("made with another reference, model or thresholds (fingerprint %.16s, now %.16s)", t.format.Fingerprint, format.Fingerprint)
-	case t.offset > committed:
-		return fmt.Errorf("it is ahead of the committed offset %d", committed)
+	case t.origin != committed.Origin:
+		return fmt.Errorf("it began with offset %d, the group with %d: the group was reset", t.origin, committed.Origin)
+	case t.offset > committed.Offset:
+		return fmt.Errorf("it is ahead of the committed offset %d", committed.Offset)
+	case t.offset < logStart:
+		return fmt.Errorf("the log no longer has the records behind it: it begins at offset %d", logStart)
 	}
 	return nil
 }
@@ -261,7 +269,7 @@ func (x *Index) complete(m *manifest) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{source: t.source, slot: t.slot, format: t.format, offset: t.offset, time: m.time, entries: entries}
+	s := &Snapshot{source: t.source, slot: t.slot, format: t.format, origin: t.origin, offset: t.offset, time: m.time, entries: entries}
 	for i := range entries {
 		e := &entries[i]
 		c := x.sections[copyOf{e.name, e.slot}]
@@ -321,12 +329,12 @@ func (x *Index) Refuse(s *Snapshot, why error) {
 
 // Summary is a manifest that was found, for a person to look at.
 type Summary struct {
-	// Format, Offset, Sections and Bytes are what the manifest says; Offset is -1
+	// Format, Origin, Offset, Sections and Bytes are what the manifest says; Offset is -1
 	// if it can't be read.
-	Format   stream.StateFormat
-	Offset   int64
-	Sections int
-	Bytes    int64
+	Format         stream.StateFormat
+	Origin, Offset int64
+	Sections       int
+	Bytes          int64
 	// Time is when it was written.
 	Time time.Time
 	// Fault is why the snapshot is of no use to anybody; nil if it is complete.
@@ -341,7 +349,7 @@ func (x *Index) List() []Summary {
 		m := x.manifests[s]
 		sum := Summary{Offset: -1, Time: m.time, Fault: m.err}
 		if t := m.trailer; t != nil {
-			sum.Format, sum.Offset, sum.Sections, sum.Bytes = t.format, t.offset, t.sections, t.bytes
+			sum.Format, sum.Origin, sum.Offset, sum.Sections, sum.Bytes = t.format, t.origin, t.offset, t.sections, t.bytes
 			if sum.Fault == nil {
 				_, sum.Fault = x.complete(m)
 			}

@@ -177,7 +177,7 @@ func (w *world) note(format string, args ...any) {
 // takeOver makes a new owner. The log may change between its two readings.
 func (w *world) takeOver() {
 	index := w.topic.index()
-	chosen, refused := index.Choose(toyFormat, w.committed)
+	chosen, refused := index.Choose(toyFormat, stream.PositionAt(0, w.committed), 0)
 	if len(w.owners) > 0 && w.rnd.IntN(3) == 0 {
 		for range w.rnd.IntN(4) {
 			w.land(w.owners[w.rnd.IntN(len(w.owners))])
@@ -271,7 +271,7 @@ func (w *world) step() {
 
 // check looks at what a new owner would find now.
 func (w *world) check() {
-	chosen, refused := w.topic.index().Choose(toyFormat, w.committed)
+	chosen, refused := w.topic.index().Choose(toyFormat, stream.PositionAt(0, w.committed), 0)
 	if chosen == nil {
 		require.False(w.t, w.confirmed, "nothing to restore at %d: %v\n%s", w.committed, refused, strings.Join(w.trace, "\n"))
 		return
@@ -311,7 +311,7 @@ func TestASnapshotIsLeftAfterEveryRecord(t *testing.T) {
 		confirmed := false
 		for epoch := range int32(8) {
 			index := log.index()
-			chosen, refused := index.Choose(toyFormat, committed)
+			chosen, refused := index.Choose(toyFormat, stream.PositionAt(0, committed), 0)
 			require.Equal(t, confirmed, chosen != nil, "%v", refused)
 			state, position := newToy(), int64(0)
 			if chosen != nil {
@@ -341,7 +341,7 @@ func TestASnapshotIsLeftAfterEveryRecord(t *testing.T) {
 					if rnd.IntN(4) == 0 {
 						log.compact(rnd)
 					}
-					chosen, refused := log.index().Choose(toyFormat, committed)
+					chosen, refused := log.index().Choose(toyFormat, stream.PositionAt(0, committed), 0)
 					require.Equal(t, confirmed, chosen != nil, "%v", refused)
 					if chosen != nil {
 						restored, err := log.restore(chosen)
@@ -399,7 +399,7 @@ func TestADamagedSnapshotFallsBack(t *testing.T) {
 					return // a tombstone: it holds nothing that could be damaged
 				}
 				r.Value = damage(bytes.Clone(r.Value))
-				chosen, refused := bad.index().Choose(toyFormat, position)
+				chosen, refused := bad.index().Choose(toyFormat, stream.PositionAt(0, position), 0)
 				require.NotNil(t, chosen)
 				require.Equal(t, offsets[0], chosen.Offset())
 				if i < len(log.records)-1 || name != "gone" {
@@ -412,7 +412,7 @@ func TestADamagedSnapshotFallsBack(t *testing.T) {
 		}
 	}
 	for _, at := range []int64{offsets[0] - 1, offsets[0], offsets[1] - 1, offsets[1]} {
-		chosen, _ := log.index().Choose(toyFormat, at)
+		chosen, _ := log.index().Choose(toyFormat, stream.PositionAt(0, at), 0)
 		switch {
 		case at < offsets[0]:
 			require.Nil(t, chosen)

@@ -170,7 +170,8 @@ type trailer struct {
 	source   Source
 	slot     // that the trailer and its table are in
 	format   stream.StateFormat
-	offset   int64 // the state is that of all records below
+	origin   int64 // the state is a fold of the records from here on
+	offset   int64 // ... and below here
 	sections int
 	bytes    int64 // of all sections
 	table    []partSum
@@ -186,6 +187,7 @@ func encodeTrailer(t *trailer) []byte {
 	b = appendString(b, t.format.Stage)
 	b = binary.AppendUvarint(b, uint64(t.format.Version))
 	b = appendString(b, t.format.Fingerprint)
+	b = binary.AppendUvarint(b, uint64(t.origin))
 	b = binary.AppendUvarint(b, uint64(t.offset))
 	b = binary.AppendUvarint(b, uint64(t.sections))
 	b = binary.AppendUvarint(b, uint64(t.bytes))
@@ -207,7 +209,7 @@ func decodeTrailer(b []byte) (*trailer, error) {
 	t.format.Stage = d.string()
 	t.format.Version = int(d.uint(1<<31 - 1))
 	t.format.Fingerprint = d.string()
-	t.offset = d.offset()
+	t.origin, t.offset = d.offset(), d.offset()
 	t.sections = int(d.uint(maxSections))
 	t.bytes = d.offset()
 	t.table = d.parts()

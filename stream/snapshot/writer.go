@@ -18,6 +18,9 @@ type WriterConfig struct {
 	// Epoch is the generation of the consumer group in which the writer began.
 	// Writers of one source have different ones.
 	Epoch int32
+	// Origin is the input offset that the state began with, as in
+	// [stream.Position].
+	Origin int64
 }
 
 // Writer turns a handler's state into the records of snapshots, one after the
@@ -188,8 +191,8 @@ func (w *Writer) check(sections []stream.Section, offset int64) error {
 	switch {
 	case w.pending != nil:
 		return ErrNotReady
-	case offset < 0 || offset > maxOffset:
-		return fmt.Errorf("offset %d", offset)
+	case w.cfg.Origin < 0 || offset < w.cfg.Origin || offset > maxOffset:
+		return fmt.Errorf("the state began with offset %d", w.cfg.Origin)
 	case w.base != nil && offset < w.base.offset:
 		return fmt.Errorf("the snapshot before is at offset %d", w.base.offset)
 	case len(sections) > maxSections:
@@ -380,7 +383,7 @@ func (w *Writer) manifest(next *taken, table []byte, bytes int64, yield func(str
 	}
 	w.manifests[next.slot] = struct{}{}
 	return w.send(key{kind: kindManifest, slot: next.slot}, encodeTrailer(&trailer{
-		source: w.source, slot: next.slot, format: next.format, offset: next.offset,
+		source: w.source, slot: next.slot, format: next.format, origin: w.cfg.Origin, offset: next.offset,
 		sections: len(next.entries), bytes: bytes, table: sums,
 	}), yield)
 }
