@@ -22,6 +22,12 @@ const (
 	maxRecord = 1_000_000
 	// maxName bounds identifiers and names inside records.
 	maxName = 512
+	// maxText bounds texts inside records that are only passed on and shown.
+	maxText = 4096
+	// maxAllele bounds the bases of an allele: a tenth of a record for each.
+	maxAllele = 100_000
+	// maxListed bounds the filters and the alleles of a genotype.
+	maxListed = 64
 	// maxReadSamples bounds positions within a read: years of one pore, so
 	// that sums of positions and counts don't overflow.
 	maxReadSamples = 1 << 40

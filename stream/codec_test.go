@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -235,6 +236,8 @@ func TestEnvelopeErrors(t *testing.T) {
 // TestValidity breaks one rule at a time: neither side lets it pass.
 func TestValidity(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
+	text := strings.Repeat("x", maxText+1)
+	bases := strings.Repeat("A", maxAllele+1)
 	signal := func(edit func(c *streampb.SignalChunk)) sampleRecord {
 		c := sampleChunk()
 		edit(c)
@@ -279,6 +282,7 @@ func TestValidity(t *testing.T) {
 		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor a marker"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: "p"}}, "neither a variant nor coverage nor a marker"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{}}}, "variant is empty"},
+		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: text, Body: &streampb.WatchRecord_Variant{Variant: []byte("{}")}}}, "panels has 4097 bytes"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{}}}, "sample is empty"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_RunEnd{RunEnd: &streampb.Marker{}}}}, "run is empty"},
 
@@ -292,6 +296,10 @@ func TestValidity(t *testing.T) {
 		{run(func(r *streampb.Run) { r.SampleRate = 0 }), "sample rate of 0 Hz"},
 		{run(func(r *streampb.Run) { r.SampleRate = 1_000_001 }), "sample rate of 1000001 Hz"},
 		{run(func(r *streampb.Run) { r.SampleRate = 1_000_000 }), ""},
+
+		{run(func(r *streampb.Run) { r.Experiment = text }), "experiment has 4097 bytes, the limit is 4096"},
+		{run(func(r *streampb.Run) { r.PoreType = text[1:] }), ""},
+		{marker(func(m *streampb.Marker) { m.Run.Device = text }), "device has 4097 bytes"},
 
 		{marker(func(m *streampb.Marker) { m.Run = nil }), "run is empty"},
 		{marker(func(m *streampb.Marker) { m.Run.SampleRate = 0 }), "sample rate"},
@@ -312,6 +320,8 @@ func TestValidity(t *testing.T) {
 		{signal(func(c *streampb.SignalChunk) { c.FirstSample = math.MaxUint64 }), "begins at its sample 18446744073709551615"},
 		{signal(func(c *streampb.SignalChunk) { c.FirstSample = maxReadSamples }), ""},
 
+		{signal(func(c *streampb.SignalChunk) { c.EndReason = text }), "end reason has 4097 bytes"},
+
 		{reads(func(s *streampb.Segment) { s.Run = "" }), "run is empty"},
 		{reads(func(s *streampb.Segment) { s.Sample = "" }), "sample is empty"},
 		{reads(func(s *streampb.Segment) { s.ReadId = "" }), "read id is empty"},
@@ -328,10 +338,17 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.Status = 6 }), "status 6"},
 		{calls(func(c *streampb.Call) { c.Qual = math.NaN() }), "QUAL NaN"},
 		{calls(func(c *streampb.Call) { c.Qual = math.Inf(1) }), "QUAL +Inf"},
+		{calls(func(c *streampb.Call) { c.Ref = bases }), "replaces 100001 bases by 1, the limit is 100000"},
+		{calls(func(c *streampb.Call) { c.Alt = bases[1:] }), ""},
+		{calls(func(c *streampb.Call) { c.Reason = text }), "reason has 4097 bytes"},
+		{calls(func(c *streampb.Call) { c.Filters = []string{long} }), "filter has 513 bytes"},
+		{calls(func(c *streampb.Call) { c.Filters = slices.Repeat([]string{"f"}, maxListed+1) }), "has 65 filters"},
+		{calls(func(c *streampb.Call) { c.Genotype = make([]uint32, maxListed+1) }), "a genotype of 65"},
 		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run
 
 		{coverage(func(c *streampb.Coverage) { c.Sample = "" }), "sample is empty"},
 		{coverage(func(c *streampb.Coverage) { c.Contig = "" }), "contig is empty"},
+		{coverage(func(c *streampb.Coverage) { c.Panels = text }), "panels has 4097 bytes"},
 		{coverage(func(c *streampb.Coverage) { c.Start = -1 }), "from -1 to 37888"},
 		{coverage(func(c *streampb.Coverage) { c.End = c.Start }), "from 36864 to 36864"},
 		{coverage(func(c *streampb.Coverage) { c.Start, c.End = math.MaxInt64-1024, math.MaxInt64 }), "from 9223372036854774783"},

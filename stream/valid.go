@@ -54,6 +54,9 @@ func validCalls(m *streampb.CallRecord) error {
 }
 
 func validWatch(m *streampb.WatchRecord) error {
+	if err := validText("panels", m.GetPanels()); err != nil {
+		return err
+	}
 	switch body := m.GetBody().(type) {
 	case *streampb.WatchRecord_RunStart:
 		return validMarker(body.RunStart)
@@ -94,8 +97,19 @@ func validName(field, s string) error {
 	return nil
 }
 
+// validText bounds what is only passed on and shown.
+func validText(field, s string) error {
+	if len(s) > maxText {
+		return decodeErrorf(CodeInvalid, "%s has %d bytes, the limit is %d", field, len(s), maxText)
+	}
+	return nil
+}
+
 func validRun(r *streampb.Run) error {
-	if err := firstError(validName("run", r.GetId()), validName("sample", r.GetSample())); err != nil {
+	if err := firstError(validName("run", r.GetId()), validName("sample", r.GetSample()),
+		validText("experiment", r.GetExperiment()), validText("flow cell", r.GetFlowCell()),
+		validText("flow cell product", r.GetFlowCellProduct()), validText("kit", r.GetKit()),
+		validText("position", r.GetPosition()), validText("device", r.GetDevice()), validText("pore type", r.GetPoreType())); err != nil {
 		return err
 	}
 	if r.GetSampleRate() == 0 || r.GetSampleRate() > 1_000_000 {
@@ -118,7 +132,7 @@ func validMarker(m *streampb.Marker) error {
 }
 
 func validChunk(c *streampb.SignalChunk) error {
-	if err := firstError(validName("run", c.GetRun()), validName("read id", c.GetReadId())); err != nil {
+	if err := firstError(validName("run", c.GetRun()), validName("read id", c.GetReadId()), validText("end reason", c.GetEndReason())); err != nil {
 		return err
 	}
 	switch {
@@ -134,13 +148,23 @@ func validChunk(c *streampb.SignalChunk) error {
 
 func validCall(c *streampb.Call) error {
 	if err := firstError(
-		validName("sample", c.GetSample()), validName("allele id", c.GetVrsId()), validName("contig", c.GetContig())); err != nil {
+		validName("sample", c.GetSample()), validName("allele id", c.GetVrsId()), validName("contig", c.GetContig()),
+		validText("run", c.GetRun()), validText("reason", c.GetReason())); err != nil {
 		return err
+	}
+	for _, f := range c.GetFilters() {
+		if err := validName("filter", f); err != nil {
+			return err
+		}
 	}
 	_, known := streampb.CallStatus_name[int32(c.GetStatus())]
 	switch {
 	case c.GetPos() < 1 || c.GetRef() == "" || c.GetAlt() == "":
 		return decodeErrorf(CodeInvalid, "call of allele %s at %s:%d replaces %q by %q", c.GetVrsId(), c.GetContig(), c.GetPos(), c.GetRef(), c.GetAlt())
+	case len(c.GetRef()) > maxAllele || len(c.GetAlt()) > maxAllele:
+		return decodeErrorf(CodeInvalid, "call of allele %s replaces %d bases by %d, the limit is %d", c.GetVrsId(), len(c.GetRef()), len(c.GetAlt()), maxAllele)
+	case len(c.GetFilters()) > maxListed || len(c.GetGenotype()) > maxListed:
+		return decodeErrorf(CodeInvalid, "call of allele %s has %d filters and a genotype of %d, the limit is %d", c.GetVrsId(), len(c.GetFilters()), len(c.GetGenotype()), maxListed)
 	case c.GetRevision() == 0:
 		return decodeErrorf(CodeInvalid, "call of allele %s has no revision number", c.GetVrsId())
 	case !known || c.GetStatus() == streampb.CallStatus_CALL_STATUS_UNSPECIFIED:
@@ -152,7 +176,8 @@ func validCall(c *streampb.Call) error {
 }
 
 func validCoverage(c *streampb.Coverage) error {
-	if err := firstError(validName("sample", c.GetSample()), validName("contig", c.GetContig())); err != nil {
+	if err := firstError(validName("sample", c.GetSample()), validName("contig", c.GetContig()),
+		validText("run", c.GetRun()), validText("panels", c.GetPanels())); err != nil {
 		return err
 	}
 	size := c.GetEnd() - c.GetStart()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/segmentio/kafka-go/compress"
 
@@ -51,6 +52,9 @@ const (
 	maxBatchRecords = 1 << 16
 	// maxInflated bounds what a compressed batch may grow to.
 	maxInflated = 64 << 20
+	// maxBatchItems bounds the records and headers of a batch: each takes two
+	// bytes or seven there and some hundred here.
+	maxBatchItems = 1 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -233,6 +237,10 @@ func (b *batchDecoder) records(dst []stream.Record, h batchHeader, records []byt
 		return dst, fmt.Errorf("batch at offset %d: decompressing: %w", h.baseOffset, err)
 	}
 	d := decoder{b: records}
+	items := h.count
+	if items > maxBatchItems {
+		return dst, fmt.Errorf("batch at offset %d: %d records, the limit is %d", h.baseOffset, items, maxBatchItems)
+	}
 	for range h.count {
 		length := d.varint()
 		if length < 0 || length > int64(len(d.b)) {
@@ -251,7 +259,11 @@ func (b *batchDecoder) records(dst []stream.Record, h batchHeader, records []byt
 			Key:  rec.varbytes(), Value: rec.varbytes(),
 		}
 		// A header takes two bytes at least.
-		if n := rec.varint(); n > 0 && n <= int64(len(rec.b)/2) {
+		n := rec.varint()
+		if n > 0 && n <= int64(len(rec.b)/2) {
+			if items += int(n); items > maxBatchItems {
+				return dst, fmt.Errorf("batch at offset %d: more than %d records and headers", h.baseOffset, maxBatchItems)
+			}
 			r.Headers = make([]stream.Header, n)
 			for i := range r.Headers {
 				r.Headers[i] = stream.Header{Key: string(rec.varbytes()), Value: rec.varbytes()}
@@ -286,6 +298,8 @@ func (b *batchDecoder) inflate(c compress.Compression, packed []byte) ([]byte, e
 		return packed, nil
 	case compress.Zstd:
 		return b.zstd.DecodeAll(packed, nil)
+	case compress.Snappy:
+		return unsnappy(packed)
 	}
 	codec := c.Codec()
 	if codec == nil {
@@ -301,4 +315,61 @@ func (b *batchDecoder) inflate(c compress.Compression, packed []byte) ([]byte, e
 		return nil, fmt.Errorf("more than %d bytes", maxInflated)
 	}
 	return out, nil
+}
+
+// xerialMagic begins snappy data in the framing of the xerial library, which
+// Java clients write: magic 8, version 4, oldest compatible version 4, then
+// blocks, each with its length in 4 bytes before it.
+const (
+	xerialMagic  = "\x82SNAPPY\x00"
+	xerialHeader = 16
+
+	// snappyExpansion is more than what a block's bytes can stand for: an element
+	// of three bytes copies at most 64.
+	snappyExpansion = 32
+)
+
+// unsnappy decompresses a block, or blocks in xerial's framing. It does not
+// leave that to the library, which allocates whatever a length claims.
+func unsnappy(packed []byte) ([]byte, error) {
+	if !bytes.HasPrefix(packed, []byte(xerialMagic)) {
+		return appendUnsnapped(nil, packed)
+	}
+	if len(packed) < xerialHeader {
+		return nil, io.ErrUnexpectedEOF
+	}
+	var out []byte
+	for rest := packed[xerialHeader:]; len(rest) > 0; {
+		if len(rest) < 4 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		n := int64(binary.BigEndian.Uint32(rest))
+		if rest = rest[4:]; n > int64(len(rest)) {
+			return nil, fmt.Errorf("snappy block of %d bytes where %d are left", n, len(rest))
+		}
+		var err error
+		if out, err = appendUnsnapped(out, rest[:n]); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	return out, nil
+}
+
+func appendUnsnapped(dst, block []byte) ([]byte, error) {
+	n, err := snappy.DecodedLen(block)
+	switch {
+	case err != nil:
+		return nil, err
+	case n > snappyExpansion*len(block):
+		return nil, fmt.Errorf("snappy block of %d bytes claims to hold %d", len(block), n)
+	case len(dst)+n > maxInflated:
+		return nil, fmt.Errorf("more than %d bytes", maxInflated)
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, n)[:at+n]
+	if _, err := snappy.Decode(dst[at:], block); err != nil {
+		return nil, err
+	}
+	return dst, nil
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/segmentio/kafka-go/compress"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -162,6 +164,142 @@ func TestInflationIsBounded(t *testing.T) {
 	require.NoError(t, enc.Close())
 	_, err = testDecoder(t).inflate(codecZstd, packed.Bytes())
 	require.ErrorIs(t, err, zstd.ErrDecoderSizeExceeded)
+}
+
+// What a compressed batch may grow to is bounded with every codec, and so is
+// what is allocated for what a length merely claims.
+func TestBombs(t *testing.T) {
+	dec := testDecoder(t)
+	zeros := make([]byte, maxInflated+1)
+	for _, c := range []compress.Compression{compress.Gzip, compress.Snappy, compress.Lz4, compress.Zstd} {
+		t.Run(c.String(), func(t *testing.T) {
+			for size, wantErr := range map[int]bool{maxInflated - 1<<20: false, len(zeros): true} {
+				var packed bytes.Buffer
+				w := c.Codec().NewWriter(&packed)
+				_, err := w.Write(zeros[:size])
+				require.NoError(t, err)
+				require.NoError(t, w.Close())
+				out, err := dec.inflate(c, packed.Bytes())
+				if wantErr {
+					require.Error(t, err)
+					continue
+				}
+				require.NoError(t, err)
+				require.Equal(t, size, len(out))
+			}
+		})
+	}
+	claims := binary.AppendUvarint(nil, 1<<31)
+	for name, packed := range map[string][]byte{
+		"block":            claims,
+		"block in a frame": append([]byte(xerialMagic+"\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x05"), claims...),
+		"frame":            []byte(xerialMagic + "\x00\x00\x00\x01\x00\x00\x00\x01\xff\xff\xff\xff"),
+		"cut short":        []byte(xerialMagic),
+		"cut in a length":  []byte(xerialMagic + "\x00\x00\x00\x01\x00\x00\x00\x01\x00"),
+	} {
+		t.Run("snappy "+name, func(t *testing.T) {
+			_, err := unsnappy(packed)
+			require.Error(t, err)
+			assert.Less(t, testing.AllocsPerRun(1, func() { _, _ = unsnappy(packed) }), 10.0)
+		})
+	}
+}
+
+func TestTooManyItemsInABatch(t *testing.T) {
+	dec := testDecoder(t)
+	_, err := dec.records(nil, batchHeader{count: maxBatchItems + 1, lastOffset: maxBatchItems}, nil, "t", 0, 0)
+	require.ErrorContains(t, err, "the limit is")
+	out := stream.Out{Time: time.UnixMilli(1), Headers: make([]stream.Header, maxBatchItems)}
+	h, records, _, _, err := splitBatch(encodeBatch(nil, []stream.Out{out}, batchIdentity{}, nil))
+	require.NoError(t, err)
+	_, err = dec.records(nil, h, records, "t", 0, 0)
+	require.ErrorContains(t, err, "records and headers")
+}
+
+// A response that grows beyond bounds is read piece by piece.
+func TestInflatedResponseIsReadInPieces(t *testing.T) {
+	enc, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	const batches, size = 40, 1 << 20
+	var sets [][]byte
+	for i := range batches {
+		b := encodeBatch(nil, []stream.Out{{Time: time.UnixMilli(1), Value: make([]byte, size)}}, batchIdentity{}, enc)
+		binary.BigEndian.PutUint64(b, uint64(i)) // the broker's part
+		sets = append(sets, b)
+	}
+	f := &Fetcher{topic: "t", batches: testDecoder(t), maxBytes: 1 << 20}
+	var offsets []int64
+	for f.next < batches {
+		batch, err := f.decode(fetched{records: slices.Concat(sets[f.next:]...)})
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(batch.Records), maxInflation+1)
+		for _, r := range batch.Records {
+			offsets = append(offsets, r.Offset)
+		}
+		require.Greater(t, batch.Next, f.next)
+		f.next = batch.Next
+	}
+	for i, at := range offsets {
+		require.Equal(t, int64(i), at)
+	}
+	assert.Len(t, offsets, batches)
+}
+
+// Whatever a codec is given, decompression ends within bounds.
+func FuzzInflate(f *testing.F) {
+	for _, c := range []compress.Compression{compress.Gzip, compress.Snappy, compress.Lz4, compress.Zstd} {
+		var packed bytes.Buffer
+		w := c.Codec().NewWriter(&packed)
+		_, err := w.Write([]byte(strings.Repeat("signal", 100)))
+		require.NoError(f, err)
+		require.NoError(f, w.Close())
+		f.Add(int8(c), packed.Bytes())
+	}
+	dec := testDecoder(f)
+	f.Fuzz(func(t *testing.T, codec int8, packed []byte) {
+		out, err := dec.inflate(compress.Compression(codec&attrCodec), packed)
+		if err == nil && len(out) > maxInflated {
+			t.Fatalf("%d bytes", len(out))
+		}
+	})
+}
+
+// Keys, values and headers come back as they were written, whatever they hold.
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte("run/3"), []byte("value"), "header", []byte("1"), uint8(2), true)
+	f.Add([]byte(nil), []byte{}, "", []byte(nil), uint8(0), false)
+	f.Add([]byte("run\x00x/end/0"), []byte{0xff}, "porestream-cut", []byte("value,key"), uint8(200), true)
+	enc, err := zstd.NewWriter(nil)
+	require.NoError(f, err)
+	dec := testDecoder(f)
+	f.Fuzz(func(t *testing.T, key, value []byte, name string, header []byte, headers uint8, packed bool) {
+		o := stream.Out{Key: key, Value: value, Time: time.UnixMilli(12345)}
+		for range headers {
+			o.Headers = append(o.Headers, stream.Header{Key: name, Value: header})
+		}
+		used := enc
+		if !packed {
+			used = nil
+		}
+		h, records, _, ok, err := splitBatch(encodeBatch(nil, []stream.Out{o, o}, batchIdentity{}, used))
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		recs, err := dec.records(nil, h, records, "t", 0, 0)
+		if err != nil || len(recs) != 2 {
+			t.Fatalf("%d records, %v", len(recs), err)
+		}
+		for _, r := range recs {
+			if !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, value) || (r.Value == nil) != (value == nil) || len(r.Headers) != int(headers) {
+				t.Fatalf("%+v", r)
+			}
+			for _, got := range r.Headers {
+				if got.Key != name || !bytes.Equal(got.Value, header) {
+					t.Fatalf("%+v", got)
+				}
+			}
+		}
+	})
 }
 
 func FuzzFetchResponse(f *testing.F) {

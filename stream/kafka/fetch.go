@@ -28,6 +28,22 @@ const (
 	maxFetchVersion = 11
 )
 
+// Bounds of what one response may become in memory, beside its last batch.
+const (
+	maxInflation  = 8
+	minFetchBytes = 1 << 20
+)
+
+// heldBytes is about what a record takes in memory.
+func heldBytes(r *stream.Record) int {
+	const record, header = 150, 40
+	n := record + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += header + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return n
+}
+
 // FetchConfig bounds a fetcher.
 type FetchConfig struct {
 	// MaxBytes bounds one response. Zero means 2 MiB. A batch that is larger
@@ -263,7 +279,10 @@ func (f *Fetcher) decode(res fetched) (Batch, error) {
 	slices.SortFunc(res.aborted, func(a, b abortedTransaction) int { return cmp.Compare(a.first, b.first) })
 	aborting := make(map[int64]bool)
 	set := res.records
-	for len(set) > 0 {
+	inflated := 0
+	// The response is bounded, what its compressed batches hold is not: the rest
+	// is fetched again.
+	for len(set) > 0 && inflated <= maxInflation*max(f.maxBytes, minFetchBytes) {
 		h, records, rest, ok, err := splitBatch(set)
 		if err != nil {
 			return Batch{}, err
@@ -283,8 +302,12 @@ func (f *Fetcher) decode(res fetched) (Batch, error) {
 			}
 		case h.transactional() && aborting[h.producerID]:
 		default:
+			before := len(out.Records)
 			if out.Records, err = f.batches.records(out.Records, h, records, f.topic, f.partition, f.next); err != nil {
 				return Batch{}, err
+			}
+			for i := range out.Records[before:] {
+				inflated += heldBytes(&out.Records[before+i])
 			}
 		}
 		out.Next = max(out.Next, h.lastOffset+1)
