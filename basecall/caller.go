@@ -69,8 +69,15 @@ func (c Called) Dwells() []byte {
 // default for one process per machine.
 type Config struct {
 	// Device is "cpu", "cuda" (every GPU), a list such as "cuda:0,1", or "auto"
-	// (also ""): all GPUs if CUDA works, otherwise the CPU.
+	// (also ""): all GPUs if CUDA works, otherwise the CPU. For load tests there is a
+	// simulated one: see [infer.Options].
 	Device string
+	// DeviceTimeout is how long a batch may take before its device is held for hung;
+	// 0 means 60 s.
+	DeviceTimeout time.Duration
+	// RecordScores is a file to record the network's scores in, for a simulated
+	// device; empty for none.
+	RecordScores string
 	// Library is the path of the ONNX Runtime shared library; empty to search
 	// the places that package infer documents.
 	Library string
@@ -101,6 +108,8 @@ const (
 	defaultBatchCUDA    = 512
 	defaultSessionsCUDA = 2
 	defaultMaxDelay     = 5 * time.Millisecond
+	// A batch takes a fraction of a second, on a GPU as on a CPU.
+	defaultDeviceTimeout = time.Minute
 )
 
 // Caller basecalls reads with one model. It is safe for concurrent use and meant
@@ -155,6 +164,7 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 func (c *Caller) open(cfg Config) error {
 	runners, err := infer.Open(c.network, infer.Options{
 		Device:       cfg.Device,
+		Record:       cfg.RecordScores,
 		Library:      cfg.Library,
 		BatchCPU:     cmp.Or(cfg.Batch, defaultBatchCPU),
 		BatchCUDA:    cmp.Or(cfg.Batch, defaultBatchCUDA),
@@ -165,7 +175,7 @@ func (c *Caller) open(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	c.device = infer.DeviceNames(runners.Devices)
+	c.device = runners.DeviceNames()
 	room := runners.Batch * len(runners.Runners)
 	c.outstanding = room + runners.Batch
 	err = c.start(runners, cfg, room)
@@ -194,6 +204,7 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 		Batch:    runners.Batch,
 		Queue:    cmp.Or(cfg.Queue, 2*room),
 		MaxDelay: cmp.Or(cfg.MaxDelay, defaultMaxDelay),
+		Timeout:  cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout),
 		Metrics:  inferMetrics,
 	})
 	return err
@@ -300,6 +311,15 @@ func (c *Caller) decode(d *ctcDecoder, scores []float32, i, samples int) ([]base
 		bases[k] = base{frame: int32(first) + e.frame, label: labels[e.class][0], quality: q.phred(p)}
 	}
 	return bases, nil
+}
+
+// Watch returns when a device hangs, with an error that says so, or when ctx
+// ends, with nil. A hung device can't be had back in this process.
+func (c *Caller) Watch(ctx context.Context) error {
+	if err := c.batcher.Watch(ctx); err != nil {
+		return fmt.Errorf("device %s: %w", c.device, err)
+	}
+	return nil
 }
 
 // Device names the device that the network runs on, for logs and outputs, for

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +36,22 @@ type BatcherConfig struct {
 	// MaxDelay is how long an incomplete batch may wait for more requests while
 	// producers are busy; 0 sends whatever there is to a free runner.
 	MaxDelay time.Duration
+	// Timeout is how long a batch may be computed before its runner is given up;
+	// 0 is for ever. Time in which the process stood still doesn't count.
+	Timeout time.Duration
 	// Metrics receives counts and durations; nil for none.
 	Metrics *Metrics
+}
+
+// HungError says that a runner did not come back from a batch. The call into the
+// native library can't be ended, so all that is left is to end the process.
+type HungError struct {
+	Windows int           // in the batch
+	Timeout time.Duration // that has passed
+}
+
+func (e *HungError) Error() string {
+	return fmt.Sprintf("the device has not computed a batch of %d windows within %v: it hangs, and only a new process can do without", e.Windows, e.Timeout)
 }
 
 // Batcher forms batches from the requests of many producers and computes them on
@@ -46,19 +61,27 @@ type BatcherConfig struct {
 // holds the turn waits until a batch is due, takes it, passes the turn on and
 // computes. So exactly one goroutine waits on changed, however many runners
 // there are, and no signal is lost to one that doesn't need it.
+//
+// A batch that fails is computed once more, by another runner if there is one
+// that has time: what is wrong may be one session or a moment. When that fails
+// too its requests have an error. A runner that hangs is the end of the batcher:
+// everything that waits has an error, and so has all that comes.
 type Batcher struct {
-	runners []Runner
+	workers []*worker
 	cfg     BatcherConfig
 
 	slots   chan struct{} // one token per queued request; sends are served first come, first served
 	turn    chan struct{} // held by the goroutine that watches the queue
 	changed chan struct{} // holds a token after the queue or a producer has changed
 	closing chan struct{}
-	workers sync.WaitGroup
+	hung    chan struct{} // closed when a runner hangs; failure says so
+	working sync.WaitGroup
 	close   sync.Once
 
 	mu        sync.Mutex
 	queue     []*Request // oldest first
+	again     []*retry   // batches that have failed once
+	failure   error
 	producers int
 	waiting   int
 }
@@ -76,22 +99,28 @@ func NewBatcher(runners []Runner, cfg BatcherConfig) (*Batcher, error) {
 		return nil, fmt.Errorf("maximum delay %v is negative", cfg.MaxDelay)
 	}
 	b := &Batcher{
-		runners: runners,
 		cfg:     cfg,
 		slots:   make(chan struct{}, cfg.Queue),
 		turn:    make(chan struct{}, 1),
 		changed: make(chan struct{}, 1),
 		closing: make(chan struct{}),
+		hung:    make(chan struct{}),
 		queue:   make([]*Request, 0, cfg.Queue),
 	}
 	for _, r := range runners {
-		b.workers.Go(func() { b.work(r) })
+		w := &worker{b: b, runner: r}
+		b.workers = append(b.workers, w)
+		b.working.Add(1)
+		go w.work()
+	}
+	if cfg.Timeout > 0 {
+		go b.watch()
 	}
 	return b, nil
 }
 
-// Close computes what is queued, stops the runners and releases them. Producers
-// may still receive what they submitted.
+// Close computes what is queued, stops the runners and releases them, but for
+// one that hangs. Producers may still receive what they submitted.
 func (b *Batcher) Close() error {
 	var err error
 	b.close.Do(func() {
@@ -99,12 +128,25 @@ func (b *Batcher) Close() error {
 		close(b.closing)
 		b.mu.Unlock()
 		b.notify()
-		b.workers.Wait()
-		for _, r := range b.runners {
-			err = errors.Join(err, r.Close())
+		b.working.Wait()
+		for _, w := range b.workers {
+			if !w.abandoned {
+				err = errors.Join(err, w.runner.Close())
+			}
 		}
 	})
 	return err
+}
+
+// Watch returns when a runner hangs, with a [HungError], or when ctx ends, with
+// nil.
+func (b *Batcher) Watch(ctx context.Context) error {
+	select {
+	case <-b.hung:
+		return b.failure
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // notify wakes the goroutine that watches the queue.
@@ -125,20 +167,6 @@ func (b *Batcher) isClosing() bool {
 	}
 }
 
-// work computes batches on one runner until the batcher is closed and empty.
-func (b *Batcher) work(r Runner) {
-	batch := make([]*Request, 0, b.cfg.Batch)
-	for {
-		var reason Dispatch
-		batch, reason = b.take(batch[:0])
-		if reason == DispatchNone {
-			return
-		}
-		b.compute(r, batch, reason)
-		clear(batch)
-	}
-}
-
 // take waits for a batch to be due, and moves it from the queue to batch. The
 // reason is DispatchNone once the batcher is closed and empty.
 func (b *Batcher) take(batch []*Request) ([]*Request, Dispatch) {
@@ -146,6 +174,13 @@ func (b *Batcher) take(batch []*Request) ([]*Request, Dispatch) {
 	defer func() { <-b.turn }()
 	for {
 		b.mu.Lock()
+		if len(b.again) > 0 {
+			r := b.again[0]
+			b.again = slices.Delete(b.again, 0, 1)
+			b.mu.Unlock()
+			close(r.taken)
+			return append(batch, r.batch...), DispatchRetry
+		}
 		state := queueState{
 			queued:    len(b.queue),
 			producers: b.producers,
@@ -188,33 +223,6 @@ func (b *Batcher) waitForChange(d time.Duration) {
 	case <-b.changed:
 	case <-timer.C:
 	}
-}
-
-// compute runs a batch and gives every request of it back to its producer. A
-// runner's failure is the failure of these requests only.
-func (b *Batcher) compute(r Runner, batch []*Request, reason Dispatch) {
-	start := time.Now()
-	for row, req := range batch {
-		b.cfg.Metrics.queueDuration(start.Sub(req.queued))
-		copy(r.Input(row), req.Input)
-	}
-	computed, err := r.Run(len(batch))
-	if err != nil {
-		err = fmt.Errorf("running a batch of %d windows: %w", len(batch), err)
-	}
-	for row, req := range batch {
-		req.Err = err
-		if err == nil {
-			r.Output(row, req.Output)
-		}
-	}
-	b.cfg.Metrics.batch(reason, batch, computed, time.Since(start), err)
-
-	b.mu.Lock()
-	for _, req := range batch {
-		b.deliver(req)
-	}
-	b.mu.Unlock()
 }
 
 // deliver gives a request back. The producer stops counting as waiting here and
@@ -271,14 +279,17 @@ func (p *Producer) Submit(ctx context.Context, req *Request) error {
 	case b.slots <- struct{}{}:
 	case <-b.closing:
 		return ErrClosed
+	case <-b.hung:
+		return b.failure
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	b.mu.Lock()
-	if b.isClosing() {
+	if b.failure != nil || b.isClosing() {
+		err := cmp.Or(b.failure, ErrClosed)
 		b.mu.Unlock()
 		<-b.slots
-		return ErrClosed
+		return err
 	}
 	req.producer, req.Err, req.queued = p, nil, time.Now()
 	b.queue = append(b.queue, req)

@@ -383,7 +383,7 @@ func TestBatcherReportsAFailedBatchToItsRequestsOnly(t *testing.T) {
 		defer f.Close()
 		broken := errors.New("out of memory")
 		f.fakes[0].fail = func(run int) error {
-			if run == 2 {
+			if run == 2 || run == 3 { // and when it is tried again
 				return broken
 			}
 			return nil
@@ -393,10 +393,10 @@ func TestBatcherReportsAFailedBatchToItsRequestsOnly(t *testing.T) {
 		for i := range 6 {
 			require.NoError(t, p.Submit(t.Context(), newRequest(float32(i))))
 		}
-		for i := range 6 {
+		for range 6 {
 			req, err := p.Receive(t.Context())
 			require.NoError(t, err)
-			if i == 2 || i == 3 {
+			if req.Tag == 2 || req.Tag == 3 {
 				require.ErrorIs(t, req.Err, broken)
 				require.ErrorContains(t, req.Err, "running a batch of 2 windows")
 			} else {

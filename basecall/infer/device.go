@@ -35,7 +35,7 @@ func ParseDevices(text string) ([]Device, error) {
 	}
 	list, ok := strings.CutPrefix(text, "cuda:")
 	if !ok {
-		return nil, fmt.Errorf("device %q is none of auto, cpu, cuda, cuda:N or a list such as cuda:0,1", text)
+		return nil, fmt.Errorf("device %q is none of auto, cpu, cuda, cuda:N or a list such as cuda:0,1 (or, for load tests, sim:LATENCY:BATCH:FILE)", text)
 	}
 	var devices []Device
 	for item := range strings.SplitSeq(list, ",") {

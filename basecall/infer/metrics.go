@@ -28,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 	labels := []string{"model"}
 	batches := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_infer_batches_total",
-		Help: "Batches computed, by the reason for which they were sent: full, delay or drain.",
+		Help: "Batches computed, by the reason for which they were sent: full, delay, drain or, after a failure, retry.",
 	}, []string{"model", "dispatch"})
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_infer_batch_failures_total",
@@ -83,7 +83,7 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		samples:  samples.WithLabelValues(model),
 		padding:  padding.WithLabelValues(model),
 	}
-	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain} {
+	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain, DispatchRetry} {
 		m.batches.WithLabelValues(reason.String()) // so that a rate exists from the start
 	}
 	return m, nil

@@ -6,12 +6,18 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Options say on what a network is to run.
 type Options struct {
-	// Device is "auto" (also ""), "cpu", "cuda" or "cuda:0,1"; see ParseDevices.
+	// Device is "auto" (also ""), "cpu", "cuda" or "cuda:0,1"; see ParseDevices. For
+	// load tests it is "sim:LATENCY:BATCH:FILE": a device that takes the latency for
+	// each batch of so many windows and gives back the scores recorded in the file.
 	Device string
+	// Record is a file to write the scores of all windows to, for a simulated device;
+	// empty for none.
+	Record string
 	// Library is the path of ONNX Runtime's shared library; empty to search, see
 	// FindLibrary.
 	Library string
@@ -30,6 +36,15 @@ type Runners struct {
 	Batch   int // rows that each has room for
 	// Padded says that partial batches are padded to Batch.
 	Padded bool
+	name   string // of a simulated device
+}
+
+// DeviceNames names the devices as logs and outputs show them; see [DeviceNames].
+func (r *Runners) DeviceNames() string {
+	if r.name != "" {
+		return r.name
+	}
+	return DeviceNames(r.Devices)
 }
 
 // Open loads a network onto the devices asked for. With "auto" it takes the
@@ -39,6 +54,26 @@ func Open(net Network, opts Options) (*Runners, error) {
 	logger := opts.Logger
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
+	}
+	r, err := open(net, opts, logger)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.Runners {
+		r.Runners[i] = faulty(r.Runners[i])
+	}
+	if opts.Record == "" {
+		return r, nil
+	}
+	if err := record(r.Runners, opts.Record, net); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func open(net Network, opts Options, logger *slog.Logger) (*Runners, error) {
+	if strings.HasPrefix(opts.Device, simulatedPrefix) {
+		return openSimulated(net, opts, logger)
 	}
 	library, err := FindLibrary(opts.Library)
 	if err != nil {

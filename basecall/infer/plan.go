@@ -5,12 +5,13 @@ import "time"
 // Dispatch is the reason for which a batch was sent to a runner.
 type Dispatch uint8
 
-// The reasons, in the order in which they are looked at.
+// The reasons. A retry comes before all others.
 const (
 	DispatchNone  Dispatch = iota // not yet
 	DispatchFull                  // as many requests as a batch holds
 	DispatchDrain                 // nothing more can come
 	DispatchDelay                 // the oldest request has waited long enough
+	DispatchRetry                 // it has failed once
 )
 
 // String returns the reason as metrics name it.
@@ -22,6 +23,8 @@ func (d Dispatch) String() string {
 		return "drain"
 	case DispatchDelay:
 		return "delay"
+	case DispatchRetry:
+		return "retry"
 	default:
 		return "none"
 	}

@@ -1,0 +1,205 @@
+package infer
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"sync"
+)
+
+// A file of scores holds what a network made of windows, for a simulated device
+// to give back:
+//
+//	"PSSC" version(1)=1 0 0 0
+//	SHA-256 of the network(32)
+//	samples, frames and classes of a window (4 each, little endian)
+//	windows: beginning of the SHA-256 of the input(16), CRC-32C of the scores(4), scores (float32, little endian)
+//
+// The input is hashed as float32, little endian. No window is there twice.
+const (
+	scoresMagic      = "PSSC\x01\x00\x00\x00"
+	scoresHeader     = len(scoresMagic) + sha256.Size + 12
+	scoresWindowHead = windowKeyLen + 4
+	windowKeyLen     = 16
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// windowKey identifies a window by its input.
+type windowKey [windowKeyLen]byte
+
+func appendFloats(b []byte, x []float32) []byte {
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+// scoresHead is the head of a file of the network's scores.
+func scoresHead(net Network) []byte {
+	sum := sha256.Sum256(net.ONNX)
+	b := append([]byte(scoresMagic), sum[:]...)
+	for _, n := range []int{net.Samples, net.Frames, net.Classes} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	return b
+}
+
+// scoresWriter writes a file of scores for several runners.
+type scoresWriter struct {
+	mu      sync.Mutex
+	file    *os.File
+	buf     *bufio.Writer
+	known   map[windowKey]bool
+	scratch []byte
+	err     error
+	runners int // that have not been closed
+}
+
+func createScores(path string, net Network) (*scoresWriter, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("recording scores: %w", err)
+	}
+	w := &scoresWriter{file: f, buf: bufio.NewWriterSize(f, 1<<20), known: make(map[windowKey]bool)}
+	_, w.err = w.buf.Write(scoresHead(net))
+	return w, nil
+}
+
+func (w *scoresWriter) add(input, scores []float32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.scratch = appendFloats(w.scratch[:0], input)
+	sum := sha256.Sum256(w.scratch)
+	key := windowKey(sum[:])
+	if w.err != nil || w.known[key] {
+		return
+	}
+	w.known[key] = true
+	w.scratch = appendFloats(append(append(w.scratch[:0], key[:]...), 0, 0, 0, 0), scores)
+	binary.LittleEndian.PutUint32(w.scratch[windowKeyLen:], crc32.Checksum(w.scratch[scoresWindowHead:], castagnoli))
+	_, w.err = w.buf.Write(w.scratch)
+}
+
+// close ends the file with the last runner.
+func (w *scoresWriter) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.runners--; w.runners > 0 {
+		return nil
+	}
+	if err := errors.Join(w.err, w.buf.Flush(), w.file.Close()); err != nil {
+		return fmt.Errorf("recording scores: %w", err)
+	}
+	return nil
+}
+
+// recorder is a runner that writes down what it computes.
+type recorder struct {
+	Runner
+	scores *scoresWriter
+}
+
+// record makes runners write down what they compute.
+func record(runners []Runner, path string, net Network) error {
+	w, err := createScores(path, net)
+	if err != nil {
+		return err
+	}
+	w.runners = len(runners)
+	for i, r := range runners {
+		runners[i] = &recorder{Runner: r, scores: w}
+	}
+	return nil
+}
+
+// Output implements Runner.
+func (r *recorder) Output(row int, dst []float32) {
+	r.Runner.Output(row, dst)
+	r.scores.add(r.Input(row), dst)
+}
+
+// Close implements Runner.
+func (r *recorder) Close() error { return errors.Join(r.Runner.Close(), r.scores.close()) }
+
+// scoresReader finds windows in a file of scores. It is safe for concurrent use.
+type scoresReader struct {
+	path    string
+	file    *os.File
+	offsets map[windowKey]int64
+	values  int // scores per window
+}
+
+func openScores(path string, net Network) (*scoresReader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening recorded scores: %w", err)
+	}
+	r := &scoresReader{path: path, file: f, offsets: make(map[windowKey]int64), values: net.Frames * net.Classes}
+	if err := r.index(net); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("reading recorded scores from %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// index reads the keys of all windows.
+func (r *scoresReader) index(net Network) error {
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	head := make([]byte, scoresHeader)
+	if _, err := r.file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch want := scoresHead(net); {
+	case string(head[:len(scoresMagic)]) != scoresMagic:
+		return errors.New("it is no file of scores: make one with pore basecall --record-scores")
+	case string(head) != string(want):
+		return fmt.Errorf("the scores are not those of network %s: record them anew", net.Name)
+	}
+	size := int64(scoresWindowHead + 4*r.values)
+	if (info.Size()-int64(scoresHeader))%size != 0 {
+		return errors.New("the file ends in the middle of a window: the recording was interrupted")
+	}
+	var key windowKey
+	for at := int64(scoresHeader); at < info.Size(); at += size {
+		if _, err := r.file.ReadAt(key[:], at); err != nil {
+			return err
+		}
+		r.offsets[key] = at
+	}
+	return nil
+}
+
+// find writes the scores of a window to dst. buf is for its use.
+func (r *scoresReader) find(input, dst []float32, buf []byte) ([]byte, error) {
+	buf = appendFloats(buf[:0], input)
+	sum := sha256.Sum256(buf)
+	at, known := r.offsets[windowKey(sum[:])]
+	if !known {
+		return buf, fmt.Errorf("a window is not in %s: a simulated device knows only the signal that its scores were recorded with", r.path)
+	}
+	if need := scoresWindowHead + 4*r.values; cap(buf) < need {
+		buf = make([]byte, need)
+	} else {
+		buf = buf[:need]
+	}
+	if _, err := r.file.ReadAt(buf, at); err != nil {
+		return buf, fmt.Errorf("reading recorded scores: %w", err)
+	}
+	if crc32.Checksum(buf[scoresWindowHead:], castagnoli) != binary.LittleEndian.Uint32(buf[windowKeyLen:]) {
+		return buf, fmt.Errorf("reading recorded scores from %s: the window at byte %d is damaged", r.path, at)
+	}
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(buf[scoresWindowHead+4*i:]))
+	}
+	return buf, nil
+}

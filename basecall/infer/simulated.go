@@ -1,0 +1,106 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// simulation describes a device that computes nothing: it takes a fixed time for
+// a batch and gives back scores that were recorded. It is for load tests, where
+// everything but the device is to be measured.
+type simulation struct {
+	latency time.Duration
+	batch   int
+	scores  string // file
+}
+
+// simulatedPrefix begins the names of simulated devices.
+const simulatedPrefix = "sim:"
+
+// parseSimulation parses "sim:LATENCY:BATCH:FILE".
+func parseSimulation(text string) (simulation, error) {
+	wrong := func(what string) (simulation, error) {
+		return simulation{}, fmt.Errorf("device %q: %s; a simulated device is sim:LATENCY:BATCH:FILE, such as sim:100ms:32:scores.pssc with a file of pore basecall --record-scores", text, what)
+	}
+	fields := strings.SplitN(strings.TrimPrefix(text, simulatedPrefix), ":", 3)
+	if len(fields) < 3 || fields[2] == "" {
+		return wrong("latency, batch or file is missing")
+	}
+	latency, err := time.ParseDuration(fields[0])
+	if err != nil || latency <= 0 {
+		return wrong(fmt.Sprintf("%q is not a latency", fields[0]))
+	}
+	batch, err := strconv.Atoi(fields[1])
+	if err != nil || batch < 1 || batch > 4096 {
+		return wrong(fmt.Sprintf("%q is not a number of windows from 1 to 4096", fields[1]))
+	}
+	return simulation{latency: latency, batch: batch, scores: fields[2]}, nil
+}
+
+// openSimulated opens a simulated device, which computes one batch at a time.
+func openSimulated(net Network, opts Options, logger *slog.Logger) (*Runners, error) {
+	if opts.Record != "" {
+		return nil, errors.New("what a simulated device gives back can't be recorded: it was already")
+	}
+	sim, err := parseSimulation(opts.Device)
+	if err != nil {
+		return nil, err
+	}
+	scores, err := openScores(sim.scores, net)
+	if err != nil {
+		return nil, err
+	}
+	logger.Warn("the device is simulated: for load tests only", slog.String("network", net.Name), slog.Duration("latency", sim.latency),
+		slog.Int("batch", sim.batch), slog.Int("windows", len(scores.offsets)))
+	return &Runners{
+		Runners: []Runner{&simulatedRunner{
+			net: net, latency: sim.latency, scores: scores,
+			in: make([]float32, sim.batch*net.Samples), out: make([]float32, sim.batch*net.Frames*net.Classes),
+		}},
+		Batch: sim.batch, name: fmt.Sprintf("%s%v:%d", simulatedPrefix, sim.latency, sim.batch),
+	}, nil
+}
+
+// simulatedRunner is a Runner that computes nothing.
+type simulatedRunner struct {
+	net     Network
+	latency time.Duration
+	scores  *scoresReader
+	in, out []float32
+	buf     []byte
+}
+
+// Input implements Runner.
+func (s *simulatedRunner) Input(row int) []float32 {
+	return s.in[row*s.net.Samples : (row+1)*s.net.Samples]
+}
+
+// Run implements Runner. It takes the latency, whatever else there is to do, as
+// long as that is less.
+func (s *simulatedRunner) Run(rows int) (int, error) {
+	timer := time.NewTimer(s.latency)
+	defer timer.Stop()
+	for row := range rows {
+		var err error
+		if s.buf, err = s.scores.find(s.Input(row), s.row(row), s.buf); err != nil {
+			return 0, err
+		}
+	}
+	<-timer.C
+	return rows, nil
+}
+
+func (s *simulatedRunner) row(row int) []float32 {
+	n := s.net.Frames * s.net.Classes
+	return s.out[row*n : (row+1)*n]
+}
+
+// Output implements Runner.
+func (s *simulatedRunner) Output(row int, dst []float32) { copy(dst, s.row(row)) }
+
+// Close implements Runner.
+func (s *simulatedRunner) Close() error { return s.scores.file.Close() }

@@ -1,0 +1,140 @@
+package infer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// recordScores makes a file of the scores of windows on a fake network.
+func recordScores(t *testing.T, net Network, windows int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "scores.pssc")
+	runners := []Runner{newNegation(net, 4), newNegation(net, 4)}
+	require.NoError(t, record(runners, path, net))
+	out := make([]float32, net.Frames*net.Classes)
+	for i := range 2 * windows { // every window twice
+		r := runners[i%2]
+		fillProbe(r.Input(i%4), i%windows)
+		_, err := r.Run(4)
+		require.NoError(t, err)
+		r.Output(i%4, out)
+	}
+	for _, r := range runners {
+		require.NoError(t, r.Close())
+	}
+	return path
+}
+
+// negation is a network whose scores are the first samples, negated.
+type negation struct {
+	net Network
+	in  [][]float32
+}
+
+func newNegation(net Network, batch int) *negation {
+	r := &negation{net: net, in: make([][]float32, batch)}
+	for i := range r.in {
+		r.in[i] = make([]float32, net.Samples)
+	}
+	return r
+}
+
+func (r *negation) Input(row int) []float32   { return r.in[row] }
+func (r *negation) Run(rows int) (int, error) { return rows, nil }
+func (r *negation) Output(row int, dst []float32) {
+	for i := range dst {
+		dst[i] = -r.in[row][i]
+	}
+}
+func (r *negation) Close() error { return nil }
+
+var negated = Network{Name: "negated", ONNX: []byte("not ONNX"), Samples: 12, Frames: 4, Classes: 2}
+
+func TestSimulatedDevice(t *testing.T) {
+	path := recordScores(t, negated, 10)
+	r, err := Open(negated, Options{Device: "sim:250ms:3:" + path})
+	require.NoError(t, err)
+	assert.Equal(t, 3, r.Batch)
+	assert.Equal(t, "sim:250ms:3", r.DeviceNames())
+	synctest.Test(t, func(t *testing.T) {
+		b, err := NewBatcher(r.Runners, BatcherConfig{Batch: r.Batch, Queue: 20, MaxDelay: time.Hour})
+		require.NoError(t, err)
+		p := b.NewProducer(20)
+		defer p.Close()
+		start := time.Now()
+		for i := range 9 {
+			req := &Request{Input: make([]float32, 12), Output: make([]float32, 8), Tag: i}
+			fillProbe(req.Input, i)
+			require.NoError(t, p.Submit(t.Context(), req))
+		}
+		for range 9 {
+			req, err := p.Receive(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, req.Err)
+			for i, score := range req.Output {
+				require.Equal(t, -req.Input[i], score)
+			}
+		}
+		assert.Equal(t, 750*time.Millisecond, time.Since(start), "three batches")
+
+		stranger := &Request{Input: make([]float32, 12), Output: make([]float32, 8)}
+		require.NoError(t, p.Submit(t.Context(), stranger))
+		req, err := p.Receive(t.Context())
+		require.NoError(t, err)
+		require.ErrorContains(t, req.Err, "a window is not in "+path)
+		require.NoError(t, b.Close())
+	})
+}
+
+func TestSimulatedDeviceRefuses(t *testing.T) {
+	path := recordScores(t, negated, 3)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	file := func(name string, b []byte) string {
+		p := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(p, b, 0o644))
+		return p
+	}
+	other := negated
+	other.ONNX = []byte("another")
+	for _, test := range []struct {
+		device string
+		net    Network
+		record string
+		want   string
+	}{
+		{"sim:", negated, "", "latency, batch or file is missing"},
+		{"sim:1s:4:", negated, "", "latency, batch or file is missing"},
+		{"sim:fast:4:x", negated, "", `"fast" is not a latency`},
+		{"sim:-1s:4:x", negated, "", `"-1s" is not a latency`},
+		{"sim:1s:0:x", negated, "", `"0" is not a number of windows`},
+		{"sim:1s:4:nowhere", negated, "", "opening recorded scores"},
+		{"sim:1s:4:" + file("foreign", []byte("hello")), negated, "", "it is no file of scores"},
+		{"sim:1s:4:" + file("short", content[:len(content)-1]), negated, "", "recording was interrupted"},
+		{"sim:1s:4:" + path, other, "", "not those of network"},
+		{"sim:1s:4:" + path, negated, "again", "can't be recorded"},
+	} {
+		_, err := Open(test.net, Options{Device: test.device, Record: test.record})
+		require.ErrorContains(t, err, test.want, test.device)
+		assert.NotContains(t, err.Error(), "\n")
+	}
+	_, err = ParseDevices("simulated")
+	require.ErrorContains(t, err, "sim:LATENCY:BATCH:FILE")
+
+	damaged := []byte(strings.Clone(string(content)))
+	damaged[scoresHeader+scoresWindowHead+5] ^= 1
+	r, err := openScores(file("damaged", damaged), negated)
+	require.NoError(t, err)
+	input := make([]float32, 12)
+	fillProbe(input, 0)
+	_, err = r.find(input, make([]float32, 8), nil)
+	require.ErrorContains(t, err, "is damaged")
+	require.NoError(t, r.file.Close())
+}
