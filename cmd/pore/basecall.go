@@ -30,6 +30,7 @@ type basecallConfig struct {
 	log     cli.LogFlags
 	format  string
 	batch   int
+	scores  string
 }
 
 func basecallCommand() *cobra.Command {
@@ -50,6 +51,7 @@ too; FASTQ has no place for that.`,
 	cfg.engines.RegisterBasecall(flags)
 	flags.StringVar(&cfg.format, "format", "fastq", "fastq, sam or bam")
 	flags.IntVar(&cfg.batch, "batch", 0, "windows computed together; 0 chooses by device")
+	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -79,7 +81,8 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		return err
 	}
 	caller, err := basecall.NewCaller(model, basecall.Config{
-		Device: cfg.engines.Device, Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
+		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores,
+		Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -67,6 +68,10 @@ type Options struct {
 	Panels    []string // watch-lists, YAML; none: nothing is watched
 	Sources   []string // compiled sources of known variants
 	Functions []string // files of functions of genes and proteins
+	Signal    Signal   // what the basecall stage may take
+	// DeviceTimeout is how long a batch may take before the device is held for hung;
+	// 0 means a minute.
+	DeviceTimeout time.Duration
 
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
@@ -81,6 +86,7 @@ type Engines struct {
 	Watch      *watch.Watch        // nil: no panels
 	Caller     *basecall.Caller    // basecall stage
 	variant    variant.Config
+	signal     Signal
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
 	panels     string                   // fingerprint
@@ -100,7 +106,7 @@ func Load(opts Options) (*Engines, error) {
 		return nil, err
 	}
 	g.Hash()
-	e := &Engines{Genome: g, variant: opts.Caller, stages: opts.Stages}
+	e := &Engines{Genome: g, variant: opts.Caller, signal: opts.Signal, stages: opts.Stages}
 	if err := opts.Caller.Validate(); err != nil {
 		return nil, err
 	}
@@ -150,7 +156,7 @@ func (e *Engines) loadBasecaller(opts Options) error {
 		return err
 	}
 	if e.Caller, err = basecall.NewCaller(model, basecall.Config{
-		Device: opts.Device, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+		Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return err
 	}

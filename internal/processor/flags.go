@@ -1,6 +1,8 @@
 package processor
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/internal/cli"
@@ -11,6 +13,8 @@ type Flags struct {
 	Reference, Model, Device, Library, Preset string
 	Genes                                     Genes
 	Panels, Sources, Functions                []string
+	Signal                                    Signal
+	DeviceTimeout                             time.Duration
 }
 
 // Register adds the flags.
@@ -20,13 +24,15 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/watchlists.md); may be given several times")
 	flags.StringArrayVar(&f.Sources, "source", nil, "source of known variants, made by pore sources build; may be given several times, and replaced while this runs")
 	flags.StringArrayVar(&f.Functions, "functions", nil, "functions of genes and proteins: GAF, GPAD, InterProScan, GMT, OBO; may be given several times")
+	f.Signal.Register(flags)
 	f.RegisterBasecall(flags)
 }
 
 // RegisterBasecall adds those that concern basecalling and alignment alone.
 func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Model, "model", "", "basecalling model, by name or folder")
-	flags.StringVar(&f.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]")
+	flags.StringVar(&f.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]; for load tests sim:LATENCY:BATCH:FILE, a device that gives back recorded scores")
+	flags.DurationVar(&f.DeviceTimeout, "device-timeout", time.Minute, "a device that takes longer for a batch hangs: the process says so and ends")
 	flags.StringVar(&f.Library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	flags.StringVar(&f.Preset, "preset", "", "minimap2 preset for alignment")
 }
@@ -36,9 +42,16 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if f.Reference == "" {
 		return Options{}, cli.Usagef("--ref is required: the reference genome as FASTA")
 	}
+	if err := f.Signal.Validate(); err != nil {
+		return Options{}, cli.Usagef("%w", err)
+	}
+	if f.DeviceTimeout < 0 {
+		return Options{}, cli.Usagef("--device-timeout %v is negative", f.DeviceTimeout)
+	}
 	return Options{
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
+		Signal: f.Signal, DeviceTimeout: f.DeviceTimeout,
 	}, nil
 }

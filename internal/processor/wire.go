@@ -103,12 +103,12 @@ func (p *Processor) Run(ctx context.Context) error {
 			for i, a := range e.aligners {
 				aligners[i] = a
 			}
-			return basecallstage.New(basecallstage.Config{
+			return basecallstage.New(e.signal.bound(basecallstage.Config{
 				Topics: t, ReadsPartitions: partitions[t.Reads],
 				Caller: e.Caller, SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
-				Contig:  func(name string) []byte { return e.Genome.Contig(name).Seq },
-				Metrics: m.basecall, Logger: log,
-			})
+				Contig: func(name string) []byte { return e.Genome.Contig(name).Seq },
+				Model:  modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log,
+			}))
 		}},
 		{variantstage.Name, t.Reads, func() stream.NewHandler {
 			return variantstage.New(variantstage.Config{
@@ -155,6 +155,9 @@ func (p *Processor) Run(ctx context.Context) error {
 			}
 			return nil
 		})
+	}
+	if e.Caller != nil {
+		group.Go(func() error { return e.Caller.Watch(ctx) })
 	}
 	if e.Sources != nil {
 		group.Go(func() error {
