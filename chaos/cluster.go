@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/porestream/porestream/chaos/observe"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/streamtest"
@@ -60,15 +61,15 @@ func (c *cluster) services() []string {
 	return c.apache.Addrs()
 }
 
-func (c *cluster) observers() []string {
+func (c *cluster) observers() observe.Cluster {
 	if c.apache == nil {
-		return []string{c.addr}
+		return observe.Cluster{Addrs: []string{c.addr}}
 	}
-	var addrs []string
+	var o observe.Cluster
 	for _, n := range c.apache.Nodes {
-		addrs = append(addrs, n.Listener(observerListener))
+		o.Addrs = append(o.Addrs, n.Listener(observerListener))
 	}
-	return addrs
+	return o
 }
 
 // node is a broker by the number of a fault's target.

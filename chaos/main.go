@@ -33,13 +33,12 @@ type config struct {
 	session    time.Duration
 	recover    time.Duration
 
-	bin, out, lib        string
-	recording            string
-	reference, genes     string
-	ort                  string
-	log                  cli.LogFlags
-	keep                 bool
-	processorArgs, delve []string
+	bin, out, lib    string
+	recording        string
+	reference, genes string
+	ort              string
+	log              cli.LogFlags
+	keep             bool
 }
 
 func command() *cobra.Command {
@@ -74,7 +73,7 @@ func command() *cobra.Command {
 	flags.StringVar(&cfg.ort, "ort-lib", defaultRuntime(), "ONNX Runtime")
 	flags.BoolVar(&cfg.keep, "keep", false, "keep the brokers' files")
 	cfg.log.Register(flags, slog.LevelWarn)
-	root.AddCommand(brokerCommand(), plantedCommand(&cfg))
+	root.AddCommand(brokerCommand())
 	return root
 }
 

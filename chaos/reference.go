@@ -41,7 +41,7 @@ func undisturbed(ctx context.Context, cfg *config, dir string, recordings []reco
 		return check.Contents{}, fmt.Errorf("running without faults: %w", err)
 	}
 	names := stream.NewTopics(referencePrefix)
-	contents, err := readContents(ctx, broker.observers(), names, dataTopics(names))
+	contents, err := broker.observers().Contents(ctx, names, dataTopics(names))
 	if err != nil {
 		return contents, err
 	}

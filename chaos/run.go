@@ -14,6 +14,7 @@ import (
 
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
+	"github.com/porestream/porestream/chaos/observe"
 	"github.com/porestream/porestream/chaos/schedule"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
@@ -30,7 +31,7 @@ type harness struct {
 	cluster    *cluster
 	recordings []recording
 	partitions map[string]int32
-	observer   *observer
+	observer   *observe.Observer
 	spool      *spoolDisk // nil: faults of the spool's disk can't be injected here
 	env        []string   // of the services, besides the harness's own
 
@@ -123,7 +124,7 @@ func (h *harness) disturb(ctx context.Context, faults []schedule.Fault, logger *
 		groups[s.group()] = s.input
 	}
 	var err error
-	if h.observer, err = newObserver(h.cluster.observers(), h.partitions, groups, h.log); err != nil {
+	if h.observer, err = observe.New(h.cluster.observers(), h.partitions, groups, h.log); err != nil {
 		return err
 	}
 	if h.spool, err = newSpoolDisk(filepath.Join(h.work, "spool"), spoolBytes); err != nil {
@@ -134,7 +135,7 @@ func (h *harness) disturb(ctx context.Context, faults []schedule.Fault, logger *
 	}
 	watching, stopWatching := context.WithCancelCause(ctx)
 	var observing sync.WaitGroup
-	observing.Go(func() { h.observer.run(watching) })
+	observing.Go(func() { h.observer.Run(watching, observeEvery) })
 	defer observing.Wait()
 	defer stopWatching(errStopped)
 	// Whatever becomes of the run, no process of it may stay.
@@ -142,7 +143,7 @@ func (h *harness) disturb(ctx context.Context, faults []schedule.Fault, logger *
 	if err := h.startServices(); err != nil {
 		return err
 	}
-	for len(h.observer.held()) == 0 { // until signal flows
+	for len(h.observer.Held()) == 0 { // until signal flows
 		if !sleep(ctx, observeEvery) {
 			return ctx.Err()
 		}
@@ -163,6 +164,9 @@ func (h *harness) disturb(ctx context.Context, faults []schedule.Fault, logger *
 // spoolBytes is the size of the disk for the spools of all ingests.
 const spoolBytes = 32 << 20
 
+// observeEvery is how often the groups are asked.
+const observeEvery = 250 * time.Millisecond
+
 // calm is for how long nothing may have happened when a run is said to be over.
 const calm = 2 * time.Second
 
@@ -179,7 +183,7 @@ func (h *harness) await(ctx context.Context, until time.Time) error {
 			h.log.Add(history.Event{Kind: history.SignalEnds})
 		}
 		switch {
-		case !played || !h.observer.caughtUp():
+		case !played || !h.observer.CaughtUp():
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
@@ -192,7 +196,7 @@ func (h *harness) await(ctx context.Context, until time.Time) error {
 }
 
 func (h *harness) makeTopics(ctx context.Context, logger *slog.Logger) error {
-	client, err := kafka.Connect(ctx, kafka.Config{Brokers: h.cluster.observers(), Logger: logger})
+	client, err := kafka.Connect(ctx, kafka.Config{Brokers: h.cluster.observers().Addrs, Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -258,13 +262,12 @@ func (h *harness) stopServices() {
 
 // judge reads what the run has left and holds it against the promises.
 func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger) (*verdict, error) {
-	addrs := h.cluster.observers()
-	contents, err := readContents(ctx, addrs, stream.NewTopics(""), dataTopics(stream.NewTopics("")))
+	contents, err := h.cluster.observers().Contents(ctx, stream.NewTopics(""), dataTopics(stream.NewTopics("")))
 	if err != nil {
 		return nil, err
 	}
 	if h.cluster.apache != nil {
-		if contents.Commits, err = readCommits(ctx, addrs); err != nil {
+		if contents.Commits, err = h.cluster.observers().Commits(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -279,7 +282,7 @@ func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	recomputed, err := recompute(ctx, &contents, h.partitions, handlers)
+	recomputed, err := contents.Recompute(ctx, handlers)
 	if err != nil {
 		return nil, err
 	}

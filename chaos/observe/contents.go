@@ -1,4 +1,4 @@
-package main
+package observe
 
 import (
 	"cmp"
@@ -22,14 +22,14 @@ const commitsTopic = "__consumer_offsets"
 // readTimeout bounds the reading of what a run has left.
 const readTimeout = 2 * time.Minute
 
-// readContents reads everything that is committed on topics, and how the transactions on them ended, with the observers' own client.
-func readContents(ctx context.Context, addrs []string, names stream.Topics, topics []string) (check.Contents, error) {
+// Contents reads everything that is committed on topics, and how the transactions on them ended.
+func (cluster Cluster) Contents(ctx context.Context, names stream.Topics, topics []string) (check.Contents, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c := check.Contents{Topics: names, Records: make(map[string][]stream.Record)}
-	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ClientID("reader"), protocol())
+	client, err := cluster.Client(kgo.ClientID("reader"))
 	if err != nil {
-		return c, fmt.Errorf("reading the topics: %w", err)
+		return c, err
 	}
 	defer client.Close()
 	for _, topic := range topics {
@@ -38,7 +38,7 @@ func readContents(ctx context.Context, addrs []string, names stream.Topics, topi
 			return c, err
 		}
 		c.Bounds = append(c.Bounds, bounds...)
-		records, err := readTopic(ctx, addrs, bounds)
+		records, err := cluster.readTopic(ctx, bounds)
 		if err != nil {
 			return c, err
 		}
@@ -57,20 +57,20 @@ func readContents(ctx context.Context, addrs []string, names stream.Topics, topi
 	return c, nil
 }
 
-// readCommits reads every offset commit that took effect. Only Apache Kafka keeps them on a topic.
-func readCommits(ctx context.Context, addrs []string) ([]check.Commit, error) {
+// Commits reads every offset commit that took effect. Only Apache Kafka keeps them on a topic.
+func (c Cluster) Commits(ctx context.Context) ([]check.Commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ClientID("reader"), protocol())
+	client, err := c.Client(kgo.ClientID("reader"))
 	if err != nil {
-		return nil, fmt.Errorf("reading the offset commits: %w", err)
+		return nil, err
 	}
 	defer client.Close()
 	bounds, err := boundsOf(ctx, client, commitsTopic)
 	if err != nil {
 		return nil, err
 	}
-	records, err := readTopic(ctx, addrs, bounds)
+	records, err := c.readTopic(ctx, bounds)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func recordOf(r *kgo.Record) stream.Record {
 }
 
 // readTopic reads the committed records of a topic within bounds, and the control records among them, ordered by partition and offset.
-func readTopic(ctx context.Context, addrs []string, bounds []check.Bounds) ([]*kgo.Record, error) {
+func (c Cluster) readTopic(ctx context.Context, bounds []check.Bounds) ([]*kgo.Record, error) {
 	from := make(map[string]map[int32]kgo.Offset)
 	left := make(map[int32]int64)
 	for _, b := range bounds {
@@ -124,10 +124,10 @@ func readTopic(ctx context.Context, addrs []string, bounds []check.Bounds) ([]*k
 	if len(left) == 0 {
 		return nil, nil
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ClientID("reader"), protocol(), kgo.ConsumePartitions(from),
+	client, err := c.Client(kgo.ClientID("reader"), kgo.ConsumePartitions(from),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
-		return nil, fmt.Errorf("reading topic %s: %w", bounds[0].Topic, err)
+		return nil, err
 	}
 	defer client.Close()
 	var records []*kgo.Record

@@ -1,0 +1,65 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/porestream/porestream/stream"
+)
+
+// collector keeps what a handler emits.
+type collector struct {
+	mu     sync.Mutex
+	outs   []stream.Out
+	failed error
+}
+
+func (c *collector) Emit(_ context.Context, outs []stream.Out, _ []int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outs = append(c.outs, outs...)
+	return nil
+}
+
+func (c *collector) Fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil {
+		c.failed = err
+	}
+}
+
+// Recompute hands the committed records of every partition to a handler that sees nothing else, and returns what it has written. handlers
+// are by input topic.
+func (c *Contents) Recompute(ctx context.Context, handlers map[string]stream.NewHandler) (Recomputed, error) {
+	recomputed := make(Recomputed)
+	for topic, newHandler := range handlers {
+		partitions := c.partitions(topic)
+		for partition := range partitions {
+			handler, err := newHandler(topic, partition, partitions)
+			if err != nil {
+				return nil, fmt.Errorf("recomputing from %s/%d: %w", topic, partition, err)
+			}
+			var written collector
+			for _, rec := range c.Records[topic] {
+				if rec.Partition != partition {
+					continue
+				}
+				if err := handler.Handle(ctx, rec, &written); err != nil {
+					return nil, fmt.Errorf("recomputing from %s/%d: offset %d: %w", topic, partition, rec.Offset, err)
+				}
+			}
+			if err := errors.Join(handler.Drain(ctx), handler.Close(), written.failed); err != nil {
+				return nil, fmt.Errorf("recomputing from %s/%d: %w", topic, partition, err)
+			}
+			for _, out := range written.outs {
+				recomputed[out.Topic] = append(recomputed[out.Topic], out)
+			}
+		}
+	}
+	// Dead letters are judged by themselves.
+	delete(recomputed, c.Topics.DeadLetters)
+	return recomputed, nil
+}
