@@ -17,6 +17,7 @@ import (
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/cluster"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
@@ -33,16 +34,23 @@ type config struct {
 	sample     string
 	listen     string
 	partitions int
+
+	restart            bool
+	spool              string
+	spoolMax           cli.Bytes
+	maxBuffered        cli.Bytes
+	transactionTimeout time.Duration
 }
 
 func command() *cobra.Command {
-	var cfg config
+	cfg := config{spoolMax: 64 << 30, maxBuffered: 64 << 20}
 	cmd := &cobra.Command{
 		Use:   "ingest --brokers HOST:PORT SIGNAL...",
 		Short: "Put the signal of recorded runs on Kafka",
-		Long:  "Plays POD5 and BLOW5 files, or folders of them, as the sequencer would have delivered them, and ends every run with a marker.",
-		Args:  cli.Args(cobra.MinimumNArgs(1)),
-		RunE:  func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), cfg, args) },
+		Long: "Plays POD5 and BLOW5 files, or folders of them, as the sequencer would have delivered them, and ends every run with a marker. " +
+			"Started again after a crash or an interrupt, it goes on where it stopped.",
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), cfg, args) },
 	}
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)
@@ -52,6 +60,11 @@ func command() *cobra.Command {
 	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the recording's")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9101", "address of /healthz, /readyz and /metrics")
 	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
+	flags.BoolVar(&cfg.restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
+	flags.StringVar(&cfg.spool, "spool", "", "folder that keeps signal while Kafka is away, one for each ingest; none if not given")
+	flags.Var(&cfg.spoolMax, "spool-max", "limit of the spool")
+	flags.Var(&cfg.maxBuffered, "max-buffered", "limit of the signal that is held in memory; what is more waits in the spool or in its files")
+	flags.DurationVar(&cfg.transactionTimeout, "transaction-timeout", time.Minute, "for how long readers wait for the signal of an ingest that has died")
 	return cmd
 }
 
@@ -111,24 +124,20 @@ func play(ctx context.Context, cfg config, kafkaConfig kafka.Config, paths []str
 	if recording.Len() == 0 {
 		return fmt.Errorf("%s: no reads", strings.Join(paths, ", "))
 	}
-	producer, err := kafka.NewProducer(ctx, client, kafka.ProducerConfig{})
-	if err != nil {
-		return err
-	}
-	player, err := ingest.NewPlayer(recording, producer, ingest.Config{
-		Topics: topics, Partitions: int32(partitions), Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
-		Metrics: metrics, Logger: logger,
-	})
-	if err != nil {
-		return err
-	}
 	ready()
-	totals, err := player.Play(ctx)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if closeErr := producer.Close(closing); err == nil && closeErr != nil {
-		err = fmt.Errorf("flushing the signal: %w", closeErr)
-	}
+	totals, err := ingest.Run(ctx, recording, ingest.ServiceConfig{
+		Player: ingest.Config{
+			Topics: topics, Partitions: int32(partitions), Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
+			Metrics: metrics, Logger: logger,
+		},
+		Cluster: cluster.New(client, cluster.Config{
+			Topics: topics, Prefix: cfg.kafka.Prefix, TransactionTimeout: cfg.transactionTimeout,
+			MaxBuffered: int64(cfg.maxBuffered) / 4, Logger: logger,
+		}),
+		TransactionTimeout: cfg.transactionTimeout,
+		MaxBuffered:        int64(cfg.maxBuffered), SpoolDir: cfg.spool, SpoolMax: int64(cfg.spoolMax),
+		Restart: cfg.restart,
+	})
 	logger.Info("ingest stopped", "runs", totals.Runs, "reads", totals.Reads, "chunks", totals.Chunks, "samples", totals.Samples)
 	return err
 }

@@ -10,6 +10,12 @@ import (
 type Metrics struct {
 	runs, reads, chunks, samples prometheus.Counter
 	lateness                     prometheus.Gauge
+
+	buffered, oldest       prometheus.Gauge
+	spoolBytes, spoolLimit prometheus.Gauge
+	spoolErrors            *prometheus.CounterVec
+	resumed, fenced, lost  prometheus.Counter
+	committed, failed      prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg.
@@ -27,7 +33,26 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Help: "How far the newest chunk was sent behind the recording's clock.",
 		}),
 	}
-	reg.MustRegister(m.runs, m.reads, m.chunks, m.samples, m.lateness)
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	m.buffered = gauge("porestream_ingest_buffered_bytes", "Memory taken by signal that is not in Kafka yet.")
+	m.spoolBytes = gauge("porestream_ingest_spool_bytes", "Size of the spool on disk.")
+	m.spoolLimit = gauge("porestream_ingest_spool_limit_bytes", "What the spool may take on disk.")
+	m.spoolErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_ingest_spool_refusals_total",
+		Help: "Attempts to write to the spool that were refused: the limit or the disk is full, or the disk fails.",
+	}, []string{"reason"})
+	m.resumed = counter("porestream_ingest_resumed_total", "Runs that were gone on with where an earlier process had stopped.")
+	m.fenced = counter("porestream_ingest_fenced_total", "Runs that another ingest process has taken over.")
+	m.lost = counter("porestream_ingest_lost_samples_total", "Signal samples of live sources that neither memory nor spool had room for.")
+	transactions := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_ingest_transactions_total", Help: "Transactions that were committed, or failed and are sent again.",
+	}, []string{"result"})
+	m.committed, m.failed = transactions.WithLabelValues("committed"), transactions.WithLabelValues("failed")
+	m.oldest = gauge("porestream_ingest_oldest_waiting_seconds", "Age of the oldest signal that is not in Kafka yet.")
+	reg.MustRegister(m.runs, m.reads, m.chunks, m.samples, m.lateness, m.buffered, m.spoolBytes, m.spoolLimit, m.spoolErrors,
+		m.resumed, m.fenced, m.lost, transactions, m.oldest)
 	return m
 }
 
@@ -51,5 +76,58 @@ func (m *Metrics) chunk(samples int, last bool) {
 func (m *Metrics) behind(d time.Duration) {
 	if m != nil {
 		m.lateness.Set(d.Seconds())
+	}
+}
+
+func (m *Metrics) waiting(age time.Duration) {
+	if m != nil {
+		m.oldest.Set(age.Seconds())
+	}
+}
+
+func (m *Metrics) buffer(bytes int64) {
+	if m != nil {
+		m.buffered.Add(float64(bytes))
+	}
+}
+
+func (m *Metrics) spool(used, limit int64) {
+	if m != nil {
+		m.spoolBytes.Set(float64(used))
+		m.spoolLimit.Set(float64(limit))
+	}
+}
+
+func (m *Metrics) spoolRefused(reason string) {
+	if m != nil {
+		m.spoolErrors.WithLabelValues(reason).Inc()
+	}
+}
+
+func (m *Metrics) resume() {
+	if m != nil {
+		m.resumed.Inc()
+	}
+}
+
+func (m *Metrics) fence() {
+	if m != nil {
+		m.fenced.Inc()
+	}
+}
+
+func (m *Metrics) lose(samples int) {
+	if m != nil {
+		m.lost.Add(float64(samples))
+	}
+}
+
+func (m *Metrics) transaction(err error) {
+	switch {
+	case m == nil:
+	case err == nil:
+		m.committed.Inc()
+	default:
+		m.failed.Inc()
 	}
 }

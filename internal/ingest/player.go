@@ -1,11 +1,15 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/vbz"
@@ -48,21 +52,48 @@ type Totals struct {
 	Runs, Reads, Chunks, Samples int64
 }
 
-// Player sends one recording.
+// Player plays one recording: it turns each of its runs into events, at the
+// recording's pace.
 type Player struct {
 	cfg    Config
 	rec    Recording
-	sender Sender
+	to     sink
 	codec  *vbz.Codec
-	runs   []*streampb.Run
-	index  map[string]int // run id to index
+	vbz    []byte
+	tracks []*track
 	open   map[int][]int16
 	spare  [][]int16
 	totals Totals
 }
 
-// NewPlayer checks the recording and prepares to play it.
+// sink takes a player's events.
+type sink interface {
+	// put takes an event of a track, in order within it; it may block.
+	put(ctx context.Context, track int, e event) error
+	// flush returns when everything taken is in Kafka.
+	flush(ctx context.Context) error
+}
+
+// track is a run that is being played. Its events are a function of its own
+// reads and the settings, whatever other runs the recording holds.
+type track struct {
+	run      *streampb.Run
+	chunk    int   // samples
+	reads    []int // indexes into the recording
+	schedule *Schedule
+	plan     ChunkPlan // the next one
+	left     bool      // plan is one
+	progress progress
+}
+
+// NewPlayer checks the recording and prepares to play it to a sender. A run that
+// breaks off there is played from its beginning the next time; see [Service] for
+// one that goes on.
 func NewPlayer(rec Recording, sender Sender, cfg Config) (*Player, error) {
+	return newPlayer(rec, direct{sender}, cfg)
+}
+
+func newPlayer(rec Recording, to sink, cfg Config) (*Player, error) {
 	if cfg.Chunk == 0 {
 		cfg.Chunk = time.Second
 	}
@@ -75,17 +106,27 @@ func NewPlayer(rec Recording, sender Sender, cfg Config) (*Player, error) {
 	if rec.Len() == 0 {
 		return nil, errors.New("playing a recording: it holds no reads")
 	}
-	p := &Player{cfg: cfg, rec: rec, sender: sender, codec: vbz.NewCodec(), index: make(map[string]int), open: make(map[int][]int16)}
+	p := &Player{cfg: cfg, rec: rec, to: to, codec: vbz.NewCodec(), open: make(map[int][]int16)}
+	byRun := make(map[string]*track)
 	for _, run := range rec.Runs() {
-		if n := int(cfg.Chunk.Seconds() * float64(run.SampleRate)); n > stream.MaxChunkSamples {
+		n := int(cfg.Chunk.Seconds() * float64(run.SampleRate))
+		if n > stream.MaxChunkSamples {
 			return nil, fmt.Errorf("playing run %s: chunks of %v at %d Hz hold %d samples, the limit is %d", run.ID, cfg.Chunk, run.SampleRate, n, stream.MaxChunkSamples)
 		}
 		description := Describe(run, cfg.Sample)
 		if _, err := stream.EncodeRun(description); err != nil {
 			return nil, fmt.Errorf("playing run %q: %w", run.ID, err)
 		}
-		p.index[run.ID] = len(p.runs)
-		p.runs = append(p.runs, description)
+		t := &track{run: description, chunk: max(1, n)}
+		byRun[run.ID] = t
+		p.tracks = append(p.tracks, t)
+	}
+	for i := range rec.Len() {
+		t := byRun[rec.Entry(i).Run.ID]
+		t.reads = append(t.reads, i)
+	}
+	for _, t := range p.tracks {
+		t.rewind(rec, cfg.Chunk)
 	}
 	return p, nil
 }
@@ -111,70 +152,156 @@ func Describe(run *signal.Run, sample string) *streampb.Run {
 }
 
 // Runs returns the descriptions of the recording's runs.
-func (p *Player) Runs() []*streampb.Run { return p.runs }
+func (p *Player) Runs() []*streampb.Run {
+	var runs []*streampb.Run
+	for _, t := range p.tracks {
+		runs = append(runs, t.run)
+	}
+	return runs
+}
+
+// rewind puts a track before its first event.
+func (t *track) rewind(rec Recording, chunk time.Duration) {
+	reads := make([]PlannedRead, len(t.reads))
+	for i, at := range t.reads {
+		e := rec.Entry(at)
+		// A read without samples is one empty chunk, so that it too is accounted
+		// for downstream.
+		reads[i] = PlannedRead{Channel: e.Channel, Start: e.StartSample, Samples: e.NumSamples}
+	}
+	t.schedule = NewSchedule(reads, []int{int(t.run.GetSampleRate())}, chunk)
+	t.progress = progress{}
+	t.advance()
+}
+
+// advance looks at the track's next chunk.
+func (t *track) advance() {
+	if t.plan, t.left = t.schedule.Next(); t.left {
+		t.plan.Read = t.reads[t.plan.Read]
+	}
+}
+
+// seek puts a track before the event with a number and returns what its progress
+// is then. There may be fewer events; the track is behind its last one then.
+func (p *Player) seek(t *track, number uint64) progress {
+	t.rewind(p.rec, p.cfg.Chunk)
+	for t.progress.next < number && !t.progress.ended {
+		switch {
+		case t.progress.next == 0:
+			t.progress.add(p.announcement(t))
+		case t.left:
+			t.progress.add(p.identity(t))
+			t.advance()
+		default:
+			t.progress.add(nil)
+			t.progress.ended = true
+		}
+	}
+	return t.progress
+}
+
+// announcement is the identity of a track's first event.
+func (p *Player) announcement(t *track) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(t.chunk))
+	b = binary.LittleEndian.AppendUint32(b, uint32(p.cfg.Partitions))
+	return p.marshal(b, t.run)
+}
+
+// identity is the identity of a track's next chunk: that of its read for the
+// first, nothing for others.
+func (p *Player) identity(t *track) []byte {
+	if t.plan.Number > 0 {
+		return nil
+	}
+	e := p.rec.Entry(t.plan.Read)
+	c := describeRead(t.run, &e)
+	c.SampleCount, c.EndReason = uint32(e.NumSamples), e.EndReason.String()
+	return p.marshal(nil, c)
+}
+
+func (p *Player) marshal(dst []byte, m proto.Message) []byte {
+	// Names were checked for UTF-8 with the run, and those of reads are when a
+	// chunk is encoded: there is no other way to fail.
+	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, m)
+	if err != nil {
+		return fmt.Append(dst, err)
+	}
+	return b
+}
 
 // Play sends the whole recording: run descriptions, start markers, chunks and,
 // behind each run's last chunk, its end marker on every partition. It returns
 // when all of it is durable, or with what was sent so far when ctx ends.
 func (p *Player) Play(ctx context.Context) (Totals, error) {
-	for _, run := range p.runs {
-		if err := p.announce(ctx, run); err != nil {
-			return p.totals, err
+	start := p.clock()
+	for i, t := range p.tracks {
+		if t.progress.next == 0 {
+			if err := p.announce(ctx, i); err != nil {
+				return p.totals, err
+			}
 		}
 	}
-	reads, left := p.plan()
-	rates := make([]int, len(p.runs))
-	for i, run := range p.runs {
-		rates[i] = int(run.GetSampleRate())
-	}
-	schedule := NewSchedule(reads, rates, p.cfg.Chunk)
-	start := time.Now()
-	for run, n := range left {
-		if n == 0 {
-			if err := p.end(ctx, p.runs[run]); err != nil {
+	for i, t := range p.tracks {
+		if !t.left && !t.progress.ended {
+			if err := p.end(ctx, i); err != nil {
 				return p.totals, err
 			}
 		}
 	}
 	for {
-		plan, ok := schedule.Next()
-		if !ok {
+		i := p.earliest()
+		if i < 0 {
 			break
 		}
-		if err := p.wait(ctx, start, plan.Due); err != nil {
+		t := p.tracks[i]
+		if err := p.wait(ctx, start, t.plan.Due); err != nil {
 			return p.totals, err
 		}
-		if err := p.sendChunk(ctx, plan); err != nil {
+		if err := p.sendChunk(ctx, i); err != nil {
 			return p.totals, err
 		}
-		if !plan.Last {
+		if t.advance(); t.left {
 			continue
 		}
-		run := reads[plan.Read].Run
-		if left[run]--; left[run] == 0 {
-			if err := p.end(ctx, p.runs[run]); err != nil {
-				return p.totals, err
-			}
+		if err := p.end(ctx, i); err != nil {
+			return p.totals, err
 		}
 	}
-	if err := p.sender.Flush(ctx); err != nil {
+	if err := p.to.flush(ctx); err != nil {
 		return p.totals, fmt.Errorf("sending signal: %w", err)
 	}
 	return p.totals, nil
 }
 
-// plan lists the reads for the schedule and counts them by run. A read without
-// samples is one empty chunk, so that it too is accounted for downstream.
-func (p *Player) plan() (reads []PlannedRead, left []int) {
-	left = make([]int, len(p.runs))
-	reads = make([]PlannedRead, p.rec.Len())
-	for i := range reads {
-		e := p.rec.Entry(i)
-		run := p.index[e.Run.ID]
-		reads[i] = PlannedRead{Run: run, Channel: e.Channel, Start: e.StartSample, Samples: e.NumSamples}
-		left[run]++
+// earliest is the track whose next chunk is due first; -1 if none is left. A
+// recording has few runs.
+func (p *Player) earliest() int {
+	best := -1
+	for i, t := range p.tracks {
+		if !t.left {
+			continue
+		}
+		if best < 0 || cmp.Or(cmp.Compare(t.plan.Due, p.tracks[best].plan.Due), cmp.Compare(t.plan.Read, p.tracks[best].plan.Read)) < 0 {
+			best = i
+		}
 	}
-	return reads, left
+	return best
+}
+
+// clock returns the moment at which the recording's clock shows 0. A recording
+// that goes on does so with what is due next.
+func (p *Player) clock() time.Time {
+	now := time.Now()
+	next := p.earliest()
+	if p.cfg.Pace == 0 || next < 0 {
+		return now
+	}
+	for _, t := range p.tracks {
+		if t.progress.next > 0 {
+			return now.Add(-time.Duration(float64(p.tracks[next].plan.Due) / p.cfg.Pace))
+		}
+	}
+	return now
 }
 
 // wait sleeps until a moment of the recording's clock has come.
@@ -198,36 +325,41 @@ func (p *Player) wait(ctx context.Context, start time.Time, due time.Duration) e
 	}
 }
 
-func (p *Player) announce(ctx context.Context, run *streampb.Run) error {
-	value, err := stream.EncodeRun(run)
+func (p *Player) announce(ctx context.Context, i int) error {
+	t := p.tracks[i]
+	value, err := stream.EncodeRun(t.run)
 	if err != nil {
 		return err
 	}
-	outs := []stream.Out{{Topic: p.cfg.Topics.Runs, Partition: stream.AnyPartition, Key: []byte(run.GetId()), Value: value}}
-	mk := marker(run)
+	outs := []stream.Out{{Topic: p.cfg.Topics.Runs, Partition: stream.AnyPartition, Key: []byte(t.run.GetId()), Value: value}}
+	mk := marker(t.run)
 	if value, err = stream.SignalMarker(mk, false); err != nil {
 		return err
 	}
 	outs = append(outs, stream.Broadcast(p.cfg.Topics.Signal, p.cfg.Partitions, mk, false, value)...)
-	if err := p.send(ctx, outs); err != nil {
+	t.progress.add(p.announcement(t))
+	if err := p.send(ctx, i, 0, outs); err != nil {
 		return err
 	}
 	p.totals.Runs++
 	p.cfg.Metrics.run()
-	p.cfg.Logger.Info("run started", "run", run.GetId(), "sample", run.GetSample(), "sample_rate", run.GetSampleRate())
+	p.cfg.Logger.Info("run started", "run", t.run.GetId(), "sample", t.run.GetSample(), "sample_rate", t.run.GetSampleRate())
 	return nil
 }
 
-func (p *Player) end(ctx context.Context, run *streampb.Run) error {
-	mk := marker(run)
+func (p *Player) end(ctx context.Context, i int) error {
+	t := p.tracks[i]
+	mk := marker(t.run)
 	value, err := stream.SignalMarker(mk, true)
 	if err != nil {
 		return err
 	}
-	if err := p.send(ctx, stream.Broadcast(p.cfg.Topics.Signal, p.cfg.Partitions, mk, true, value)); err != nil {
+	t.progress.add(nil)
+	t.progress.ended = true
+	if err := p.send(ctx, i, 0, stream.Broadcast(p.cfg.Topics.Signal, p.cfg.Partitions, mk, true, value)); err != nil {
 		return err
 	}
-	p.cfg.Logger.Info("run ended", "run", run.GetId(), "reads", p.totals.Reads, "samples", p.totals.Samples)
+	p.cfg.Logger.Info("run ended", "run", t.run.GetId(), "reads", p.totals.Reads, "samples", p.totals.Samples)
 	return nil
 }
 
@@ -236,39 +368,50 @@ func marker(run *streampb.Run) *streampb.Marker {
 	return &streampb.Marker{Run: run, Source: 0, Sources: 1}
 }
 
-func (p *Player) send(ctx context.Context, outs []stream.Out) error {
-	// A record that fails for good is reported by Flush at the latest.
-	if err := p.sender.Send(ctx, outs, nil); err != nil {
+// send hands a track's next event on.
+func (p *Player) send(ctx context.Context, i, samples int, outs []stream.Out) error {
+	now := time.Now()
+	for k := range outs {
+		outs[k].Time = now
+	}
+	if err := p.to.put(ctx, i, event{after: p.tracks[i].progress, at: now, samples: samples, outs: outs}); err != nil {
 		return fmt.Errorf("sending signal: %w", err)
 	}
 	return nil
 }
 
-func (p *Player) sendChunk(ctx context.Context, plan ChunkPlan) error {
+// describeRead is what every chunk of a read says of it.
+func describeRead(run *streampb.Run, e *signal.Read) *streampb.SignalChunk {
+	return &streampb.SignalChunk{
+		Run: run.GetId(), Channel: e.Channel, ReadId: e.ID,
+		ReadStart: e.StartSample, ReadNumber: e.Number, Well: uint32(e.Well),
+		CalibrationOffset: e.Calibration.Offset, CalibrationScale: e.Calibration.Scale,
+	}
+}
+
+func (p *Player) sendChunk(ctx context.Context, i int) error {
+	t := p.tracks[i]
+	plan := t.plan
 	entry := p.rec.Entry(plan.Read)
 	samples, err := p.samples(plan)
 	if err != nil {
 		return err
 	}
-	run := p.runs[p.index[entry.Run.ID]]
-	chunk := &streampb.SignalChunk{
-		Run: run.GetId(), Channel: entry.Channel, ReadId: entry.ID, Number: uint32(plan.Number),
-		FirstSample: uint64(plan.First), SampleCount: uint32(plan.Count),
-		Vbz:       p.codec.Encode(nil, samples),
-		EndOfRead: plan.Last,
-		ReadStart: entry.StartSample, ReadNumber: entry.Number, Well: uint32(entry.Well),
-		CalibrationOffset: entry.Calibration.Offset, CalibrationScale: entry.Calibration.Scale,
-	}
-	if plan.Last {
+	p.vbz = p.codec.Encode(p.vbz[:0], samples)
+	chunk := describeRead(t.run, &entry)
+	chunk.Number, chunk.FirstSample, chunk.SampleCount = uint32(plan.Number), uint64(plan.First), uint32(plan.Count)
+	chunk.Vbz = p.vbz
+	if chunk.EndOfRead = plan.Last; plan.Last {
 		chunk.EndReason = entry.EndReason.String()
 	}
 	value, err := stream.EncodeSignal(&streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: chunk}})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", entry.ID, err)
 	}
-	if err := p.send(ctx, []stream.Out{{
+	t.progress.add(p.identity(t))
+	if err := p.send(ctx, i, plan.Count, []stream.Out{{
 		Topic: p.cfg.Topics.Signal, Partition: stream.AnyPartition,
-		Key: stream.SignalKey(run.GetId(), entry.Channel), Value: value,
+		Key: stream.SignalKey(t.run.GetId(), entry.Channel), Value: value,
 	}}); err != nil {
 		return err
 	}
@@ -306,3 +449,13 @@ func (p *Player) samples(plan ChunkPlan) ([]int16, error) {
 	}
 	return all[plan.First : plan.First+plan.Count], nil
 }
+
+// direct sends events as they come.
+type direct struct{ Sender }
+
+func (d direct) put(ctx context.Context, _ int, e event) error {
+	// A record that fails for good is reported by flush at the latest.
+	return d.Send(ctx, e.outs, nil)
+}
+
+func (d direct) flush(ctx context.Context) error { return d.Flush(ctx) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -198,7 +199,9 @@ func (f *Fetcher) encode(version int16, offset int64) []byte {
 	b = be.AppendUint32(b, ^uint32(0)) // replica: none
 	b = be.AppendUint32(b, uint32(maxWait.Milliseconds()))
 	b = be.AppendUint32(b, 1) // min bytes
-	b = be.AppendUint32(b, uint32(f.maxBytes))
+	// The one partition's limit is what counts: kfake leaves out the list of
+	// aborted transactions when it is this one that it meets.
+	b = be.AppendUint32(b, math.MaxInt32)
 	b = append(b, readCommitted)
 	if version >= 7 { // no fetch session
 		b = be.AppendUint32(b, 0)

@@ -58,9 +58,8 @@ type Options struct {
 	Open func(path string) (File, error)
 }
 
-// Log is a queue of records with consecutive numbers. Append and Sync belong to
-// one goroutine, TrimBefore and readers to another; the rest may be called from
-// anywhere.
+// Log is a queue of records with consecutive numbers. One goroutine at a time may
+// append and one may read; they and everything else may run beside each other.
 type Log struct {
 	dir  string
 	opts Options
@@ -70,8 +69,7 @@ type Log struct {
 	tail     File      // of the last segment; nil while there is none open
 	buf      []byte
 	broken   error
-
-	behind place // where the last Read ended; belongs to the reading goroutine
+	behind   place // where the last Read ended
 }
 
 // place is where a record begins in its segment.
@@ -106,6 +104,9 @@ func Open(dir string, opts Options) (*Log, *Cut, error) {
 		opts.Open = openFile
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, nil, fmt.Errorf("opening the spool: %w", err)
+	}
+	if err := syncDir(filepath.Dir(dir)); err != nil {
 		return nil, nil, fmt.Errorf("opening the spool: %w", err)
 	}
 	l := &Log{dir: dir, opts: opts}
@@ -351,36 +352,38 @@ func (l *Log) Read(number uint64, maxBytes int64) ([][]byte, error) {
 		l.mu.Unlock()
 		return nil, fmt.Errorf("reading the spool: it does not hold record %d", number)
 	}
-	s := l.segments[i]
+	s, at := l.segments[i], l.behind
 	l.mu.Unlock()
 	// What is below next and size is written and stays as it is.
-	payloads, err := l.read(s, number, maxBytes)
+	payloads, at, err := l.read(s, at, number, maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the spool: %s: record %d: %w", l.path(s.first), number, err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.behind = at
 	return payloads, nil
 }
 
-// read goes through a segment from where the last read ended, if that is before
-// what is wanted.
-func (l *Log) read(s segment, number uint64, maxBytes int64) ([][]byte, error) {
+// read goes through a segment from at, if that is a place in it before what is
+// wanted, and returns the place behind what it has read.
+func (l *Log) read(s segment, at place, number uint64, maxBytes int64) ([][]byte, place, error) {
 	f, err := os.Open(l.path(s.first))
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	defer f.Close()
-	at := place{segment: s.first, number: s.first, offset: headerBytes}
-	if l.behind.offset > 0 && l.behind.segment == s.first && l.behind.number <= number {
-		at = l.behind
+	if at.offset == 0 || at.segment != s.first || at.number > number {
+		at = place{segment: s.first, number: s.first, offset: headerBytes}
 	}
 	if _, err := f.Seek(at.offset, io.SeekStart); err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	r := reader{in: bufio.NewReaderSize(f, 256<<10)}
 	for ; at.number < number; at.number++ {
 		n, err := r.skip()
 		if err != nil {
-			return nil, err
+			return nil, at, err
 		}
 		at.offset += recordSize(n)
 	}
@@ -388,15 +391,14 @@ func (l *Log) read(s segment, number uint64, maxBytes int64) ([][]byte, error) {
 	for at.number < s.next && (len(out) == 0 || maxBytes > 0) {
 		payload, err := r.next(at.number)
 		if err != nil {
-			return nil, err
+			return nil, at, err
 		}
 		maxBytes -= int64(len(payload))
 		out = append(out, payload)
 		at.number++
 		at.offset += recordSize(len(payload))
 	}
-	l.behind = at
-	return out, nil
+	return out, at, nil
 }
 
 // Close closes the log's file. What was taken is on disk already.
@@ -489,4 +491,25 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// WriteFile writes a file so that it is there whole or not at all, whatever
+// happens.
+func WriteFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
 }

@@ -1,0 +1,179 @@
+// Package cluster is Kafka as package ingest needs it: transactions for each run
+// and the newest cursor of a run.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// idPrefix begins the transactional id of a run's writer.
+const idPrefix = "ingest/"
+
+// Config says how runs are written.
+type Config struct {
+	Topics stream.Topics
+	// Prefix is that of the topics; it also tells the transactional ids of
+	// deployments apart.
+	Prefix string
+	// TransactionTimeout is for how long the broker waits for a transaction's
+	// end: a process that has died keeps readers from going on for so long.
+	TransactionTimeout time.Duration
+	// MaxBuffered is the number of bytes that all writers may have under way.
+	MaxBuffered int64
+	Logger      *slog.Logger // nil: none
+}
+
+// Cluster is a cluster with the topics of one deployment.
+type Cluster struct {
+	client *kafka.Client
+	cfg    Config
+	space  *kafka.Space
+}
+
+var _ ingest.Cluster = (*Cluster)(nil)
+
+// New makes a cluster of a client's.
+func New(client *kafka.Client, cfg Config) *Cluster {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Cluster{client: client, cfg: cfg, space: kafka.NewSpace(cfg.MaxBuffered)}
+}
+
+// TransactionalID is the transactional id under which a run is written.
+func TransactionalID(prefix, run string) string { return prefix + idPrefix + run }
+
+// Open takes a run's transactional id.
+func (c *Cluster) Open(ctx context.Context, run string) (ingest.Writer, error) {
+	t, err := kafka.NewTransactor(ctx, c.client, TransactionalID(c.cfg.Prefix, run), kafka.ProducerConfig{
+		Space: c.space, TransactionTimeout: c.cfg.TransactionTimeout,
+	})
+	if err != nil {
+		return nil, explain(err)
+	}
+	return &writer{transactor: t, log: c.cfg.Logger}, nil
+}
+
+// Cursor reads the topic of cursors backwards, in steps that double: the newest
+// cursor of a run that is under way is among the last records.
+func (c *Cluster) Cursor(ctx context.Context, run string, settled bool) (*streampb.Cursor, error) {
+	cursor, err := c.cursor(ctx, run, settled)
+	if err != nil {
+		return nil, explain(fmt.Errorf("reading the cursor of run %s: %w", run, err))
+	}
+	return cursor, nil
+}
+
+// firstStep is how many records, transaction markers included, are read first.
+const firstStep = 2000
+
+func (c *Cluster) cursor(ctx context.Context, run string, settled bool) (*streampb.Cursor, error) {
+	offsets, err := c.client.Offsets(ctx, c.cfg.Topics.Cursors)
+	if err != nil {
+		return nil, err
+	}
+	if len(offsets) != 1 {
+		return nil, &ingest.PermanentError{Err: fmt.Errorf("topic %s has %d partitions, and must have one", c.cfg.Topics.Cursors, len(offsets))}
+	}
+	o := offsets[0]
+	end := o.Stable
+	if settled {
+		// What lies behind an open transaction is not shown, though it may be
+		// committed: it has to end first, at the latest by its timeout.
+		end = o.End
+		if o.Stable < o.End {
+			c.cfg.Logger.Debug("waiting for open transactions of other runs", "run", run)
+		}
+	}
+	for step := int64(firstStep); ; step *= 2 {
+		from := max(o.Start, end-step)
+		newest, err := c.scan(ctx, run, from, end)
+		if err != nil || newest != nil || from == o.Start {
+			return newest, err
+		}
+	}
+}
+
+// scan returns the newest cursor of a run among the committed records from one
+// offset to another.
+func (c *Cluster) scan(ctx context.Context, run string, from, end int64) (*streampb.Cursor, error) {
+	if from >= end {
+		return nil, nil
+	}
+	f := c.client.NewFetcher(c.cfg.Topics.Cursors, 0, from, kafka.FetchConfig{})
+	var newest []byte
+	for next := from; next < end; {
+		batch, err := f.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range batch.Records {
+			if string(rec.Key) == run {
+				newest = rec.Value
+			}
+		}
+		next = batch.Next
+	}
+	if newest == nil {
+		return nil, nil
+	}
+	cursor, err := stream.DecodeCursor(newest)
+	if err == nil && cursor.GetRun() != run {
+		err = fmt.Errorf("it is of run %s", cursor.GetRun())
+	}
+	if err != nil {
+		return nil, &ingest.PermanentError{Err: fmt.Errorf("%w; --restart sends the run again from its beginning", err)}
+	}
+	return cursor, nil
+}
+
+// writer is a run's transactor.
+type writer struct {
+	transactor *kafka.Transactor
+	log        *slog.Logger
+}
+
+func (w *writer) Send(ctx context.Context, outs []stream.Out) error {
+	// A record that can't be written fails the transaction: Commit tells.
+	return explain(w.transactor.Send(ctx, outs, nil))
+}
+
+func (w *writer) Commit(ctx context.Context) error {
+	return explain(w.transactor.Commit(ctx, nil))
+}
+
+func (w *writer) Close(ctx context.Context) {
+	if err := w.transactor.Close(ctx); err != nil {
+		w.log.Debug("closing a transaction's writer", "err", err)
+	}
+}
+
+// explain puts an error of the client into the terms of package ingest.
+func explain(err error) error {
+	var tooLarge *kafka.RecordTooLargeError
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, kafka.ErrFenced):
+		return fmt.Errorf("%w: %w", ingest.ErrFenced, err)
+	case errors.As(err, &tooLarge):
+		return &ingest.PermanentError{Err: fmt.Errorf("%w: choose a shorter --chunk with --restart, or allow larger messages on topic %s (max.message.bytes)", err, tooLarge.Topic)}
+	case kafka.IsMissingTopic(err):
+		return &ingest.PermanentError{Err: fmt.Errorf("%w: topics are made when ingest starts; start it again", err)}
+	case kafka.IsTransient(err):
+		return err
+	}
+	if permanent := new(ingest.PermanentError); errors.As(err, &permanent) {
+		return err
+	}
+	return &ingest.PermanentError{Err: err}
+}

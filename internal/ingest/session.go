@@ -1,0 +1,301 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// ErrFenced says that another ingest process has taken over a run.
+var ErrFenced = errors.New("another ingest process has taken over the run")
+
+// PermanentError is an error of a [Cluster] that trying again does not mend.
+type PermanentError struct{ Err error }
+
+func (e *PermanentError) Error() string { return e.Err.Error() }
+func (e *PermanentError) Unwrap() error { return e.Err }
+
+// Cluster is what ingest needs of Kafka. Errors of it and its writers may be, or
+// wrap, [ErrFenced] or a [*PermanentError]; any other is worth another try.
+type Cluster interface {
+	// Open returns a writer of transactions for a run, and fences all that were
+	// opened for it before. What they have left open is settled then.
+	Open(ctx context.Context, run string) (Writer, error)
+	// Cursor returns a run's newest committed cursor, or nil if there is none.
+	// Settled, it waits until no open transaction of other runs can hide one that
+	// was committed before the call.
+	Cursor(ctx context.Context, run string, settled bool) (*streampb.Cursor, error)
+}
+
+// Writer writes transactions, one after the other.
+type Writer interface {
+	// Send takes records for the open transaction, in order; it blocks while too
+	// much is under way.
+	Send(ctx context.Context, outs []stream.Out) error
+	// Commit ends the transaction with all that was sent, and nil says that it is
+	// committed.
+	Commit(ctx context.Context) error
+	// Close aborts what is open and lets go of the writer.
+	Close(ctx context.Context)
+}
+
+// Timing of sessions.
+const (
+	// commitInterval is how long a transaction gathers signal.
+	commitInterval = 100 * time.Millisecond
+	// closeTimeout bounds what is done for the last transaction of a process that
+	// has been told to stop.
+	closeTimeout = 5 * time.Second
+	// reopenInterval is how often, at most, a cluster that is away is tried.
+	reopenInterval = 2 * time.Second
+)
+
+// session writes the events of one run to Kafka, each in one transaction
+// together with the cursor behind it.
+type session struct {
+	run     *streampb.Run
+	chunk   int // samples
+	owner   [stream.CursorOwnerLen]byte
+	cfg     *ServiceConfig
+	log     *slog.Logger
+	queue   *queue
+	written progress // what is committed
+	// until, if not 0, is the number of the event to stop before: the run goes on
+	// another time.
+	until uint64
+}
+
+// claim opens a run: whoever wrote it before is fenced, and the cursor is in our
+// name from then on. With restart the run begins again. It returns the cursor
+// that it found, or nil.
+func (s *session) claim(ctx context.Context, restart bool) (Writer, *streampb.Cursor, error) {
+	w, err := s.cfg.Cluster.Open(ctx, s.run.GetId())
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := s.cfg.Cluster.Cursor(ctx, s.run.GetId(), true)
+	if err == nil && found != nil && !restart {
+		s.written = progressOf(found)
+	}
+	if err == nil && (found == nil || restart || !found.GetEnded()) {
+		err = s.commit(ctx, w, s.written, found)
+	}
+	if err != nil {
+		s.close(ctx, w)
+		return nil, nil, err
+	}
+	return w, found, nil
+}
+
+func progressOf(c *streampb.Cursor) progress {
+	p := progress{next: c.GetNext(), ended: c.GetEnded()}
+	copy(p.digest[:], c.GetDigest())
+	return p
+}
+
+// commit ends a transaction with the cursor behind it. How a run is played is
+// taken from as, if that is not nil.
+func (s *session) commit(ctx context.Context, w Writer, p progress, as *streampb.Cursor) error {
+	c := &streampb.Cursor{
+		Run: s.run.GetId(), Next: p.next, Digest: p.digest[:], Ended: p.ended, Owner: s.owner[:],
+		Sample: s.run.GetSample(), ChunkSamples: uint32(s.chunk), Partitions: uint32(s.cfg.Player.Partitions),
+	}
+	if as != nil && p.next > 0 {
+		c.Sample, c.ChunkSamples, c.Partitions = as.GetSample(), as.GetChunkSamples(), as.GetPartitions()
+	}
+	value, err := stream.EncodeCursor(c)
+	if err != nil {
+		return &PermanentError{err}
+	}
+	out := stream.Out{Topic: s.cfg.Player.Topics.Cursors, Partition: stream.AnyPartition, Key: []byte(s.run.GetId()), Value: value}
+	if err := w.Send(ctx, []stream.Out{out}); err != nil {
+		return err
+	}
+	return w.Commit(ctx)
+}
+
+// publish writes the queue's events until the run has ended. It rides out
+// whatever passes; a writer that is of no use any more is replaced.
+func (s *session) publish(ctx context.Context, w Writer) error {
+	defer func() { s.close(ctx, w) }()
+	for {
+		err := s.write(ctx, w)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		since := time.Now()
+		s.log.Warn("Kafka does not take signal; going on as soon as it does", "err", err)
+		s.close(ctx, w)
+		if w, err = s.reopen(ctx, err); err != nil {
+			return err
+		}
+		s.log.Info("Kafka takes signal again", "after", time.Since(since).Round(time.Millisecond))
+	}
+}
+
+// write writes transactions until the run has ended or one fails.
+func (s *session) write(ctx context.Context, w Writer) error {
+	s.queue.rewind()
+	for !s.written.ended && (s.until == 0 || s.written.next < s.until) {
+		if err := s.transaction(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transaction gathers events for a while and commits them. Being told to stop
+// ends the gathering.
+func (s *session) transaction(ctx context.Context, w Writer) error {
+	p := s.written
+	var size int64
+	var begun time.Time
+	var timer <-chan time.Time
+	for {
+		e, ok, err := s.queue.take(ctx, p.next, timer)
+		if err != nil && (ctx.Err() == nil || p.next == s.written.next) {
+			return err
+		}
+		if err != nil || !ok || ctx.Err() != nil {
+			break
+		}
+		if begun.IsZero() {
+			begun = time.Now()
+			t := time.NewTimer(commitInterval)
+			defer t.Stop()
+			timer = t.C
+		}
+		if err := w.Send(ctx, e.outs); err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			return s.failed(begun, err)
+		}
+		p, size = e.after, size+e.size()
+		if p.ended || p.next == s.until || size >= s.queue.cfg.memory/4 || time.Since(begun) >= commitInterval {
+			break
+		}
+	}
+	if p.next == s.written.next {
+		return context.Cause(ctx)
+	}
+	ctx, cancel := s.finishing(ctx)
+	defer cancel()
+	if err := s.commit(ctx, w, p, nil); err != nil {
+		return s.failed(begun, err)
+	}
+	s.cfg.Player.Metrics.transaction(nil)
+	s.written = p
+	return s.queue.commit(p.next)
+}
+
+// finishing is a context to end a transaction with, after being told to stop,
+// too.
+func (s *session) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+}
+
+// expiredError is an ErrFenced that may well be the broker's answer to a
+// transaction that took too long, as after an outage.
+type expiredError struct{ error }
+
+func (e expiredError) Unwrap() error { return e.error }
+
+// failed looks at why a transaction has failed that was begun at a time.
+func (s *session) failed(begun time.Time, err error) error {
+	s.cfg.Player.Metrics.transaction(err)
+	if errors.Is(err, ErrFenced) && time.Since(begun) >= s.cfg.TransactionTimeout {
+		return expiredError{err}
+	}
+	return err
+}
+
+// reopen gets a new writer after an error and finds out what is committed,
+// however long that takes.
+func (s *session) reopen(ctx context.Context, cause error) (Writer, error) {
+	pause := backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(reopenInterval), backoff.WithMaxElapsedTime(0)), ctx)
+	for {
+		var expired expiredError
+		var permanent *PermanentError
+		if errors.As(cause, &permanent) || errors.Is(cause, ErrFenced) && !errors.As(cause, &expired) {
+			return nil, cause
+		}
+		wait := pause.NextBackOff()
+		if wait == backoff.Stop {
+			return nil, context.Cause(ctx)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		w, err := s.retake(ctx)
+		if err == nil {
+			return w, nil
+		}
+		s.log.Debug("trying again", "err", err)
+		cause = err
+	}
+}
+
+// retake opens the run again, if nobody else has done so meanwhile.
+func (s *session) retake(ctx context.Context) (Writer, error) {
+	// Looked at before the others are fenced: one that has the run keeps it.
+	cursor, err := s.cfg.Cluster.Cursor(ctx, s.run.GetId(), false)
+	if err == nil {
+		err = s.mine(cursor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.cfg.Cluster.Open(ctx, s.run.GetId())
+	if err != nil {
+		return nil, err
+	}
+	if cursor, err = s.cfg.Cluster.Cursor(ctx, s.run.GetId(), true); err == nil {
+		err = s.mine(cursor)
+	}
+	if err == nil {
+		s.written = progressOf(cursor)
+		if err = s.queue.commit(s.written.next); err != nil {
+			err = &PermanentError{fmt.Errorf("going on with run %s: %w", s.run.GetId(), err)}
+		}
+	}
+	if err != nil {
+		s.close(ctx, w)
+		return nil, err
+	}
+	return w, nil
+}
+
+// mine tells whether a cursor is in this process' name.
+func (s *session) mine(c *streampb.Cursor) error {
+	switch {
+	case c == nil:
+		return &PermanentError{fmt.Errorf("the cursor of run %s is gone: was topic %s made anew? Start ingest again to begin the run again", s.run.GetId(), s.cfg.Player.Topics.Cursors)}
+	case !bytes.Equal(c.GetOwner(), s.owner[:]):
+		return ErrFenced
+	}
+	return nil
+}
+
+func (s *session) close(ctx context.Context, w Writer) {
+	if w == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	w.Close(ctx)
+}

@@ -1,0 +1,22 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// IsTransient tells whether what has failed with err may succeed when it is
+// begun anew: the cluster or the connection was at fault for the moment, or a
+// transaction's outcome is not known. It is false for what somebody has to mend
+// first, for [ErrFenced], and for a context that was cancelled.
+func IsTransient(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, ErrFenced) {
+		return false
+	}
+	return errors.Is(err, ErrInDoubt) || errors.Is(err, ErrAborted) || classify(err) == retriable
+}
+
+// IsMissingTopic tells whether err says that a topic does not exist.
+func IsMissingTopic(err error) bool { return errors.Is(err, kafka.UnknownTopicOrPartition) }
