@@ -12,6 +12,8 @@
 //   - [Producer] writes with producer id and sequence numbers and resends the
 //     same bytes until they are acknowledged, so that a retry never doubles a
 //     record. Back-pressure is in bytes.
+//   - [Transactor] writes likewise inside transactions, with the group's offsets
+//     in them; see below.
 //   - [Fetcher] reads one partition and shows only committed records.
 //   - [RunGroup] is a member of a consumer group: every assigned partition gets
 //     a worker that owns a [stream.Handler] and takes it through restore, live
@@ -26,6 +28,36 @@
 // or when a worker fails, all workers stop fetching, let their handlers finish
 // within a bound, wait for what these have emitted, and a last commit is made;
 // only then does the library rejoin. Heartbeats never wait for a handler.
+//
+// # Transactions
+//
+// A [Transactor] has a transactional id. Taking it fences whoever had it: the
+// coordinator aborts what they left open and completes what they had decided.
+// Each transaction goes the same way. The first batch of a partition makes the
+// partition part of it (AddPartitionsToTxn, one request for all partitions that
+// have records by then); Hold keeps what is sent later in the buffer and waits
+// until the brokers have all that was sent before; Commit adds the group's
+// offsets with generation and member (AddOffsetsToTxn, TxnOffsetCommit: the
+// coordinator refuses those of a generation that has ended) and ends the
+// transaction (EndTxn).
+//
+// Every request is repeated with the same content, at the coordinator's new
+// place if it has moved, and repeating is harmless: the coordinator keeps the
+// outcome of the last transaction until the next begins. So a commit whose
+// answer is lost is asked about until the answer comes. If it does not come in
+// time, or another has the id by then, the commit is in doubt, and only there:
+// the next holder of the id settles it, and the group's committed offset, which
+// [Client.CommittedOffset] fetches once no transaction can change it any more,
+// tells what became of it.
+//
+// An abort takes a new epoch. A batch that was given up may still be on its way;
+// in a next transaction under the old epoch it would be taken for a part of it.
+// The new epoch is asked for by naming the old one, so one who has been fenced
+// can't get the id back by aborting.
+//
+// A broker answers a commit once it has decided, and marks the partitions a few
+// milliseconds later. Until then readers don't see the transaction, and the
+// coordinator answers CONCURRENT_TRANSACTIONS to the next; that is waited for.
 //
 // # What is not obvious
 //

@@ -95,12 +95,7 @@ func TestTransactionsSurviveTheirCoordinator(t *testing.T) {
 // librdkafka, through kcat, reads the same committed records as we do, with
 // transactions committed, aborted and open.
 func TestKcatReadsTheSame(t *testing.T) {
-	kcat, err := exec.LookPath("kcat")
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatal(err)
-	} else if err != nil {
-		t.Skipf("%v: a second opinion needs kcat (apt install kcat)", err)
-	}
+	kcat := lookUpKcat(t)
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		c := dial(t, addr)
 		out := newTopic(t, c, 3)

@@ -123,19 +123,17 @@ func (p *player) commit() {
 		p.note("another holder during the commit")
 		old := p.holder
 		p.zombies = append(p.zombies, old)
-		f := &networkFault{key: protocol.EndTxn, answer: p.rng.IntN(2) == 0, left: 1, then: p.take}
-		p.network.add(f)
+		p.network.add(&networkFault{key: protocol.EndTxn, answer: p.rng.IntN(2) == 0, left: 1, then: p.take})
 		err := old.Commit(p.Context(), offsetsOf(p.out, p.in, 0, next.offset, ""))
-		switch {
-		case p.holder == old: // it never came so far
-			p.zombies = p.zombies[:len(p.zombies)-1]
-			f.left = 0
-			p.concluded(err, next)
-		default:
-			require.Error(p, err)
+		if p.holder != old {
 			require.ErrorIs(p, err, ErrInDoubt)
 			p.settle(next)
+			return
 		}
+		// It never came so far.
+		p.network.stop()
+		p.zombies = p.zombies[:len(p.zombies)-1]
+		p.concluded(err, next)
 		return
 	}
 	p.note("commit")
