@@ -43,7 +43,7 @@ func (s *seen) counts() (alt, depth int) {
 // Consequences: while a run goes on, a state depends on the one before. When the runs have ended it must not, so
 // then what confirms an allele is all that counts.
 func (s *test) judge(a *seen, final bool) finding {
-	if a.status == retracted {
+	if a.gone() {
 		return finding{ratio: math.Inf(-1)}
 	}
 	alt, depth := a.counts()

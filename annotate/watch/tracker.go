@@ -48,6 +48,9 @@ type seen struct {
 	settled             finding // and by the depth
 }
 
+// gone says whether the allele is no longer called.
+func (s *seen) gone() bool { return s.status == retracted }
+
 // answer is what was last said about something.
 type answer struct {
 	state    State // "" before anything was said: PENDING
@@ -230,13 +233,17 @@ func (t *Tracker) look(s *subject, a *seen, final bool) {
 }
 
 // decide appends what is to be said about a subject now.
+//
+// Once the runs have ended, an allele that is no longer called is as one that never was: whether it had been called
+// while the reads came in depends on their order.
 func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	st := &t.states[s.number]
 	final := t.ended()
 	best, bestFinding := -1, finding{}
 	for i, a := range st.alleles {
 		t.look(s, a, final)
-		if best < 0 || a.reads.outweighs(&bestFinding) {
+		gone := final && a.gone()
+		if !gone && (best < 0 || a.reads.outweighs(&bestFinding)) {
 			best, bestFinding = i, a.reads
 		}
 		if s.scope == ScopeAllele {
@@ -260,7 +267,7 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	f.covered = st.sum(s)
 	next := t.alert(s, final)
 	if s.scope != ScopeAllele {
-		next.Alleles, next.AlleleCount = st.listed()
+		next.Alleles, next.AlleleCount = st.listed(final)
 	}
 	if best >= 0 && (bestFinding.state != "" || s.scope == ScopeAllele) {
 		next.show(s, st.alleles[best], &f)
@@ -275,9 +282,11 @@ const maxListed = 100
 
 // listed are the alleles that an alert about several names, by place, and how many there are. Of too many, those stay
 // that say most about whether something is there.
-func (st *subjectState) listed() ([]AlleleState, int) {
+func (st *subjectState) listed(final bool) ([]AlleleState, int) {
 	byPlace := func(a, b *seen) int { return compareAlleles(&a.allele, &b.allele) }
 	kept := slices.SortedFunc(slices.Values(st.alleles), byPlace)
+	kept = slices.DeleteFunc(kept, func(a *seen) bool { return final && a.gone() })
+	count := len(kept)
 	if len(kept) > maxListed {
 		slices.SortStableFunc(kept, func(a, b *seen) int { return weight(b.settled.state) - weight(a.settled.state) })
 		kept = kept[:maxListed]
@@ -287,5 +296,5 @@ func (st *subjectState) listed() ([]AlleleState, int) {
 	for _, a := range kept {
 		list = append(list, AlleleState{a.allele.VRSID, a.settled.state})
 	}
-	return list, len(st.alleles)
+	return list, count
 }

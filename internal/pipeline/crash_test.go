@@ -1,0 +1,417 @@
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align/aligntest"
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/haplotype"
+	annotatestage "github.com/porestream/porestream/annotate/stage"
+	"github.com/porestream/porestream/annotate/watch"
+	watchstage "github.com/porestream/porestream/annotate/watch/stage"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/statetest"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+	variantstage "github.com/porestream/porestream/variant/stage"
+)
+
+// lab is what the stages work with: the engines are shared by all worlds.
+type lab struct {
+	genome     *genome.Genome
+	annotator  *annotate.Annotator
+	haplotypes annotatestage.GeneHaplotypes
+	watch      *watch.Watch
+	targets    map[string][]variant.Span
+}
+
+const labPanels = "sha256:panels"
+
+func newLab(t testing.TB) *lab {
+	t.Helper()
+	dir := filepath.Join("..", "..", "testdata", "lambda")
+	l := &lab{genome: aligntest.LambdaGenome(t), targets: make(map[string][]variant.Span)}
+	model, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), l.genome)
+	require.NoError(t, err)
+	l.annotator = annotate.New(l.genome, model)
+	genes, err := haplotype.NewGenes(l.genome, model, false)
+	require.NoError(t, err)
+	l.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
+	panel, err := watch.Load(filepath.Join(dir, "panel.yaml"))
+	require.NoError(t, err)
+	l.watch, err = watch.New(l.genome, l.annotator, panel)
+	require.NoError(t, err)
+	for _, target := range l.watch.Targets() {
+		l.targets[target.Contig] = append(l.targets[target.Contig], variant.Span{Start: target.Start, End: target.End})
+	}
+	return l
+}
+
+// world is the stages behind basecalling and the topics between them, in one
+// goroutine, without a broker or a clock. Whatever is random comes from rng.
+type world struct {
+	t      testing.TB
+	rng    *rand.Rand
+	once   bool // output becomes visible together with the position
+	topics map[string][][]stream.Record
+	stages []*stageWorker
+	faults map[string]int
+}
+
+// stageWorker is the owner of one partition.
+type stageWorker struct {
+	input      string
+	partition  int32
+	newHandler func() stream.Handler
+	handler    stream.Handler
+
+	position  int          // of the next record
+	committed int          // position that survives the owner
+	pending   []stream.Out // of records between these, if effects are to be seen once
+	snapshots []snapshot   // newest last
+}
+
+type snapshot struct {
+	at       int
+	sections map[string]string
+}
+
+func newWorld(t testing.TB, l *lab, rng *rand.Rand, once bool, partitions map[string]int32) *world {
+	names := stream.NewTopics("")
+	w := &world{t: t, rng: rng, once: once, topics: make(map[string][][]stream.Record), faults: make(map[string]int)}
+	for _, topic := range []string{names.Reads, names.Calls, names.Variants, names.Watch, names.Alerts} {
+		w.topics[topic] = make([][]stream.Record, partitions[topic])
+	}
+	for input, newHandler := range map[string]stream.NewHandler{
+		names.Reads: variantstage.New(variantstage.Config{
+			Topics: names, CallsPartitions: partitions[names.Calls], Genome: l.genome, Targets: l.targets, Panels: labPanels,
+		}),
+		names.Calls: annotatestage.New(annotatestage.Config{
+			Topics: names, VariantsPartitions: partitions[names.Variants], Annotator: l.annotator, Haplotypes: l.haplotypes,
+			Watch: &annotatestage.Watch{Partitions: partitions[names.Watch], Panels: labPanels, Concerns: l.watch.Concerns},
+		}),
+		names.Watch: watchstage.New(watchstage.Config{
+			Topics: names, AlertsPartitions: partitions[names.Alerts], Watch: l.watch, Panels: labPanels,
+		}),
+	} {
+		for p := range partitions[input] {
+			s := &stageWorker{input: input, partition: p, newHandler: func() stream.Handler {
+				h, err := newHandler(input, p, partitions[input])
+				require.NoError(t, err)
+				return h
+			}}
+			s.handler = s.newHandler()
+			w.stages = append(w.stages, s)
+		}
+	}
+	slices.SortFunc(w.stages, func(a, b *stageWorker) int {
+		return len(a.input)*100 + int(a.partition) - len(b.input)*100 - int(b.partition)
+	})
+	return w
+}
+
+// write appends records to their topics.
+func (w *world) write(outs []stream.Out) {
+	for _, o := range outs {
+		log, ok := w.topics[o.Topic]
+		require.True(w.t, ok, "a record goes to topic %s: %.200q", o.Topic, o.Value)
+		p := o.Partition
+		if p == stream.AnyPartition {
+			p = stream.PartitionFor(o.Key, int32(len(log)))
+		}
+		log[p] = append(log[p], stream.Record{
+			Topic: o.Topic, Partition: p, Offset: int64(len(log[p])), Key: o.Key, Value: o.Value, Headers: o.Headers,
+		})
+	}
+}
+
+// next is the record that a worker is to handle, if there is one.
+func (w *world) next(s *stageWorker) (stream.Record, bool) {
+	log := w.topics[s.input][s.partition]
+	if s.position >= len(log) {
+		return stream.Record{}, false
+	}
+	return log[s.position], true
+}
+
+// handle hands a worker its next record.
+func (w *world) handle(s *stageWorker, rec stream.Record) {
+	for _, e := range statetest.Handle(w.t, s.handler, rec) {
+		if w.once {
+			s.pending = append(s.pending, e.Outs...)
+		} else {
+			w.write(e.Outs)
+		}
+	}
+	s.position++
+}
+
+// commit makes a worker's position and output last.
+func (w *world) commit(s *stageWorker) {
+	w.write(s.pending)
+	s.pending, s.committed = nil, s.position
+}
+
+// snapshot keeps a worker's state, and the one before.
+func (w *world) snapshot(s *stageWorker) {
+	s.snapshots = append(s.snapshots, snapshot{s.position, statetest.Snapshot(w.t, s.handler)})
+	s.snapshots = s.snapshots[max(0, len(s.snapshots)-2):]
+	w.faults["snapshots"]++
+}
+
+// crash loses a worker, and gives its partition to another one, that goes on from
+// the newest snapshot that the committed position has reached, or from nothing.
+func (w *world) crash(s *stageWorker) {
+	w.faults["crashes"]++
+	s.handler, s.pending, s.position = s.newHandler(), nil, 0
+	usable := slices.DeleteFunc(slices.Clone(s.snapshots), func(k snapshot) bool { return k.at > s.committed })
+	if len(usable) > 0 {
+		newest := usable[len(usable)-1]
+		statetest.Restore(w.t, s.handler, newest.sections)
+		require.Equal(w.t, newest.sections, statetest.Snapshot(w.t, s.handler))
+		s.position = newest.at
+		w.faults["restored from a snapshot"]++
+	}
+	for ; s.position < s.committed; s.position++ {
+		require.NoError(w.t, s.handler.Replay(w.t.Context(), w.topics[s.input][s.partition][s.position]))
+		w.faults["replayed"]++
+	}
+	s.snapshots = usable
+}
+
+// run goes on until nothing is left to do, with faults on the way.
+func (w *world) run(faults bool) {
+	for {
+		var busy []*stageWorker
+		for _, s := range w.stages {
+			if _, ok := w.next(s); ok || s.committed < s.position {
+				busy = append(busy, s)
+			}
+		}
+		if len(busy) == 0 {
+			return
+		}
+		s := busy[w.rng.IntN(len(busy))]
+		if rec, ok := w.next(s); ok {
+			w.handle(s, rec)
+		} else {
+			w.commit(s)
+		}
+		if w.rng.IntN(4) == 0 {
+			w.commit(s)
+		}
+		if !faults {
+			continue
+		}
+		if w.rng.IntN(12) == 0 {
+			w.snapshot(s)
+		}
+		if w.rng.IntN(25) == 0 {
+			w.crash(w.stages[w.rng.IntN(len(w.stages))])
+		}
+	}
+}
+
+// recording is runs of samples as basecalling hands them on.
+type recording struct {
+	runs     []*streampb.Run
+	segments map[string][]*streampb.Segment // by run
+}
+
+// record is two runs of a sample on two flow cells, and one of another sample;
+// reads have the same names in all runs.
+func record(t testing.TB) recording {
+	r := recording{segments: make(map[string][]*streampb.Segment)}
+	for i, run := range []*streampb.Run{
+		{Id: "cell-1", Sample: "phage", FlowCell: "A"}, {Id: "cell-2", Sample: "phage", FlowCell: "B"}, {Id: "cell-3", Sample: "phage/2", FlowCell: "A"},
+	} {
+		run.SampleRate = 4000
+		r.runs = append(r.runs, run)
+		for k, s := range aligntest.Lambda(t, run.GetId(), run.GetSample()) {
+			// Where the variants are, and some of what is elsewhere.
+			if s.GetStart() > 34_000 && k%2 == i%2 || k%25 == i {
+				r.segments[run.GetId()] = append(r.segments[run.GetId()], s)
+			}
+		}
+	}
+	return r
+}
+
+// feed writes the recording to the reads topic, as several partitions of
+// basecalling would, in random order and with repetitions.
+func (w *world) feed(r recording, sources int) {
+	t, topic := w.t, stream.NewTopics("").Reads
+	partitions := int32(len(w.topics[topic]))
+	var queues [][]stream.Out // by source and partition: a source's records are in order there
+	for source := range sources {
+		queue := make([][]stream.Out, partitions)
+		mark := func(end bool) {
+			for _, run := range r.runs {
+				mk := &streampb.Marker{Run: run, Source: uint32(source), Sources: uint32(sources)}
+				value, err := stream.ReadsMarker(mk, end)
+				require.NoError(t, err)
+				for p, o := range stream.Broadcast(topic, partitions, mk, end, value) {
+					queue[p] = append(queue[p], o)
+				}
+			}
+		}
+		mark(false)
+		var outs []stream.Out
+		for _, run := range r.runs {
+			for i, s := range r.segments[run.GetId()] {
+				if i%sources != source {
+					continue
+				}
+				value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}})
+				require.NoError(t, err)
+				outs = append(outs, stream.Out{Topic: topic, Key: stream.RegionKey(s.GetSample(), s.GetContig(), s.GetRegion()), Value: value})
+				if w.rng.IntN(10) == 0 {
+					outs = append(outs, outs[w.rng.IntN(len(outs))])
+				}
+			}
+		}
+		w.rng.Shuffle(len(outs), func(i, j int) { outs[i], outs[j] = outs[j], outs[i] })
+		for _, o := range outs {
+			o.Partition = stream.PartitionFor(o.Key, partitions)
+			queue[o.Partition] = append(queue[o.Partition], o)
+		}
+		mark(true)
+		queues = append(queues, queue...)
+	}
+	for {
+		queues = slices.DeleteFunc(queues, func(q []stream.Out) bool { return len(q) == 0 })
+		if len(queues) == 0 {
+			return
+		}
+		i := w.rng.IntN(len(queues))
+		w.write(queues[i][:1])
+		queues[i] = queues[i][1:]
+	}
+}
+
+// results are what consumers end with: a VCF for each sample, and its alerts.
+func (w *world) results(r recording, l *lab) map[string]string {
+	t, names := w.t, stream.NewTopics("")
+	variants, alerts := NewFold(int32(len(w.topics[names.Variants]))), NewAlertFold(int32(len(w.topics[names.Alerts])))
+	for _, log := range w.topics[names.Variants] {
+		for _, rec := range log {
+			_, err := variants.Add(rec)
+			require.NoError(t, err)
+		}
+	}
+	for _, log := range w.topics[names.Alerts] {
+		for _, rec := range log {
+			_, err := alerts.Add(rec)
+			require.NoError(t, err)
+		}
+	}
+	files := make(map[string]string)
+	for _, run := range r.runs {
+		sample := run.GetSample()
+		require.True(t, variants.Ended(run.GetId()), "run %s has not ended on variants", run.GetId())
+		require.True(t, alerts.Ended(run.GetId()), "run %s has not ended on alerts", run.GetId())
+		var vcf bytes.Buffer
+		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variants.Variants(sample, l.genome.Rank)))
+		files[sample+".vcf"] = vcf.String()
+		var said bytes.Buffer
+		for _, a := range alerts.Alerts(sample) {
+			a := *a
+			a.ID, a.Revision, a.Previous = "", 0, ""
+			document, err := a.JSON()
+			require.NoError(t, err)
+			fmt.Fprintf(&said, "%s\n", document)
+		}
+		files[sample+".alerts"] = said.String()
+	}
+	return files
+}
+
+// twice counts the records of what is public that are there more than once, and
+// fails if two of one key and revision differ.
+func (w *world) twice() int {
+	names, n := stream.NewTopics(""), 0
+	for _, topic := range []string{names.Variants, names.Alerts} {
+		for _, log := range w.topics[topic] {
+			seen := make(map[string]string)
+			for _, rec := range log {
+				id := string(rec.Key)
+				for _, h := range rec.Headers {
+					if h.Key == "ce_id" {
+						id += " " + string(h.Value)
+					}
+				}
+				content := fmt.Sprintf("%q %q", rec.Value, rec.Headers)
+				if old, ok := seen[id]; ok {
+					require.Equal(w.t, old, content, "two events of one id on %s", topic)
+					n++
+				}
+				seen[id] = content
+			}
+		}
+	}
+	return n
+}
+
+// worlds is how many random worlds are tried: n, or PORESTREAM_CASES.
+func worlds(t testing.TB, n int) int {
+	s := os.Getenv("PORESTREAM_CASES")
+	if s == "" {
+		return n
+	}
+	cases, err := strconv.Atoi(s)
+	require.NoError(t, err, "PORESTREAM_CASES")
+	return cases
+}
+
+// TestSameResultWhateverCrashes: stages that are killed at any moment, and go on
+// from snapshots and the log, lead to the same VCF and the same alerts as ones
+// that never stop, over any number of partitions, in any order.
+func TestSameResultWhateverCrashes(t *testing.T) {
+	l, r := newLab(t), record(t)
+	names := stream.NewTopics("")
+	reference := newWorld(t, l, rand.New(rand.NewPCG(0, 0)), true, map[string]int32{names.Reads: 1, names.Calls: 1, names.Variants: 1, names.Watch: 1, names.Alerts: 1})
+	reference.feed(r, 1)
+	reference.run(false)
+	want := reference.results(r, l)
+	require.Zero(t, reference.twice())
+	require.Contains(t, want["phage.vcf"], "\t37589\t", "the VCF is empty:\n%s", want["phage.vcf"])
+	require.Contains(t, want["phage.alerts"], `"state":"DETECTED"`)
+
+	faults := make(map[string]int)
+	for seed := range uint64(worlds(t, 4)) {
+		rng := rand.New(rand.NewPCG(seed, 4242))
+		partitions := make(map[string]int32)
+		for _, topic := range []string{names.Reads, names.Calls, names.Variants, names.Watch, names.Alerts} {
+			partitions[topic] = 1 + rng.Int32N(8)
+		}
+		once := seed%2 == 0
+		w := newWorld(t, l, rng, once, partitions)
+		w.feed(r, 1+rng.IntN(3))
+		w.run(true)
+		got := w.results(r, l)
+		for _, file := range slices.Sorted(maps.Keys(want)) {
+			require.Equal(t, want[file], got[file], "seed %d, effects once: %v: %s", seed, once, file)
+		}
+		if n := w.twice(); once {
+			require.Zero(t, n, "seed %d: events are there twice", seed)
+		}
+		for fault, n := range w.faults {
+			faults[fault] += n
+		}
+	}
+	for _, fault := range []string{"crashes", "snapshots", "restored from a snapshot", "replayed"} {
+		require.Greater(t, faults[fault], 10, "%v", faults)
+	}
+	t.Logf("%v", faults)
+}
