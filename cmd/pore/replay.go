@@ -58,11 +58,9 @@ An offset counts in every partition; a time is RFC 3339.`,
 }
 
 func replay(ctx context.Context, cfg replayConfig, stdout io.Writer) error {
-	t := stream.NewTopics(cfg.kafka.Prefix)
-	inputs := map[string]string{access.RoleBasecall: t.Signal, access.RoleVariant: t.Reads, access.RoleAnnotate: t.Calls, access.RoleWatch: t.Watch}
-	input, known := inputs[cfg.stage]
-	if !known {
-		return cli.Usagef("--stage %q: want one of %s", cfg.stage, strings.Join(slices.Sorted(maps.Keys(inputs)), ", "))
+	input, err := stageInput(stream.NewTopics(cfg.kafka.Prefix), cfg.stage)
+	if err != nil {
+		return err
 	}
 	from, err := parsePoint("from", cfg.from)
 	if err != nil {
@@ -151,4 +149,14 @@ func parsePoint(flag, s string) (operator.Point, error) {
 		return operator.Point{Time: at}, nil
 	}
 	return operator.Point{}, cli.Usagef("--%s %q: want start, an offset or a time such as 2026-11-21T18:20:00Z", flag, s)
+}
+
+// stageInput is the topic that a stage reads.
+func stageInput(t stream.Topics, stage string) (string, error) {
+	inputs := map[string]string{access.RoleBasecall: t.Signal, access.RoleVariant: t.Reads, access.RoleAnnotate: t.Calls, access.RoleWatch: t.Watch}
+	input, known := inputs[stage]
+	if !known {
+		return "", cli.Usagef("--stage %q: want one of %s", stage, strings.Join(slices.Sorted(maps.Keys(inputs)), ", "))
+	}
+	return input, nil
 }

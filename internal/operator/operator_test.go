@@ -180,6 +180,31 @@ func TestRewind(t *testing.T) {
 	})
 }
 
+// TestRewindKeepsTheOrigin: older snapshots of the same state stay usable.
+func TestRewindKeepsTheOrigin(t *testing.T) {
+	l := newLab(t, streamtest.Kfake(t).ListenAddrs()[0], 1)
+	l.fill(t, l.topics.Reads, 0, 10, time.Now())
+	group := l.prefix + "group"
+	old := stream.Position{Origin: 2, Offset: 6, Next: 9, Open: []stream.Span{{Start: 6, End: 7}}}
+	text, err := old.MarshalText()
+	require.NoError(t, err)
+	for from, want := range map[int64]string{4: "origin", 1: ""} {
+		require.NoError(t, l.client.CommitOffsets(t.Context(), kafka.GroupOffsets{Group: group, Generation: -1, Topic: l.topics.Reads, Offset: 6, Metadata: string(text)}))
+		_, err = operator.Rewind(t.Context(), l.client, group, l.topics.Reads, operator.Point{Offset: from}, false)
+		require.NoError(t, err)
+		offset, metadata, err := l.client.CommittedOffset(t.Context(), group, l.topics.Reads, 0)
+		require.NoError(t, err)
+		assert.Equal(t, from, offset)
+		if want == "" {
+			assert.Empty(t, metadata, "from before its origin a new state begins")
+			continue
+		}
+		var p stream.Position
+		require.NoError(t, p.UnmarshalText([]byte(metadata)))
+		assert.True(t, p.Equal(stream.PositionAt(2, from)), "%+v", p)
+	}
+}
+
 func TestCopy(t *testing.T) {
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		l := newLab(t, addr, 2)

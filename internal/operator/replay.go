@@ -60,13 +60,15 @@ func Rewind(ctx context.Context, client *kafka.Client, group, topic string, to P
 		return nil, err
 	}
 	var again []Stretch
+	var positions []string
 	for i, b := range bounds {
-		committed, _, err := client.CommittedOffset(ctx, group, topic, b.Partition)
+		committed, metadata, err := client.CommittedOffset(ctx, group, topic, b.Partition)
 		if err != nil {
 			return nil, err
 		}
 		if from[i] < committed {
 			again = append(again, Stretch{b.Partition, from[i], committed})
+			positions = append(positions, rewound(from[i], metadata))
 		}
 	}
 	if len(again) == 0 {
@@ -75,13 +77,30 @@ func Rewind(ctx context.Context, client *kafka.Client, group, topic string, to P
 	if dry {
 		return again, nil
 	}
-	for _, s := range again {
-		err := client.CommitOffsets(ctx, kafka.GroupOffsets{Group: group, Generation: -1, Topic: topic, Partition: s.Partition, Offset: s.From})
+	for i, s := range again {
+		err := client.CommitOffsets(ctx, kafka.GroupOffsets{
+			Group: group, Generation: -1, Topic: topic, Partition: s.Partition, Offset: s.From, Metadata: positions[i],
+		})
 		if err != nil {
 			return nil, fmt.Errorf("rewinding (stop every processor with this stage first): %w", err)
 		}
 	}
 	return again, nil
+}
+
+// rewound is the metadata to commit with an earlier offset: the state goes on to
+// be the one that began where it did, so that its older snapshots are found. What
+// lay behind the position is to be processed again as well.
+func rewound(offset int64, metadata string) string {
+	var was stream.Position
+	if was.UnmarshalText([]byte(metadata)) != nil || was.Origin > offset {
+		return ""
+	}
+	text, err := stream.PositionAt(was.Origin, offset).MarshalText()
+	if err != nil {
+		return "" // can't be: it has no open spans
+	}
+	return string(text)
 }
 
 // Copy writes a stretch of one topic's log to another topic with the same number

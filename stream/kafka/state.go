@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/snapshot"
@@ -22,24 +24,50 @@ func (c *Client) StatePartition(ctx context.Context, topic string, source snapsh
 }
 
 // ReadState reads what the state topic holds of a source: everything that was
-// committed before the call. Whoever may have written before must be fenced by
+// written before the call. Whoever may have written before must be fenced by
 // then, or confined to its own epoch as package snapshot tells.
+//
+// It waits for transactions of others that were open at the call: what is behind
+// them can't be read before, and a writer that does not know all that is there
+// would build on records that have been overwritten.
 func (c *Client) ReadState(ctx context.Context, topic string, source snapshot.Source, cfg FetchConfig) (*snapshot.Index, error) {
 	partition, err := c.StatePartition(ctx, topic, source)
 	if err != nil {
 		return nil, err
 	}
 	index := snapshot.NewIndex(source)
-	if err := c.scan(ctx, topic, partition, cfg, func(rec stream.Record) error {
+	err = c.scan(ctx, topic, partition, cfg, func(rec stream.Record) error {
 		index.Add(rec)
 		return nil
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, fmt.Errorf("reading the state of %v: %w", source, err)
 	}
 	return index, nil
 }
 
-// scan reads a partition from its start to what is committed at the call.
+// ReadStates hands everything that was written to a state topic before the call
+// to fn, one partition after the other. It waits for open transactions as
+// [Client.ReadState] does.
+func (c *Client) ReadStates(ctx context.Context, topic string, cfg FetchConfig, fn func(stream.Record) error) error {
+	n, err := c.Partitions(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("reading states: %w", err)
+	}
+	for partition := range int32(n) {
+		if err := c.scan(ctx, topic, partition, cfg, fn); err != nil {
+			return fmt.Errorf("reading states: %w", err)
+		}
+	}
+	return nil
+}
+
+// openTransactionAfter is how long a scan may wait for others before an operator
+// is told. Transactions of processes that live last for a fraction of it.
+const openTransactionAfter = 10 * time.Second
+
+// scan reads a partition from its start to what is its end at the call, as far as
+// it is committed.
 func (c *Client) scan(ctx context.Context, topic string, partition int32, cfg FetchConfig, fn func(stream.Record) error) error {
 	bounds, err := c.Offsets(ctx, topic)
 	if err != nil {
@@ -49,27 +77,31 @@ func (c *Client) scan(ctx context.Context, topic string, partition int32, cfg Fe
 		return fmt.Errorf("topic %s has %d partitions, there is no partition %d", topic, len(bounds), partition)
 	}
 	b := bounds[partition]
-	if b.Start >= b.Stable {
-		return nil
-	}
 	fetcher := c.NewFetcher(topic, partition, b.Start, cfg)
-	for {
+	moved := time.Now()
+	for at := b.Start; at < b.End; {
 		batch, err := fetcher.Next(ctx)
 		if err != nil {
 			return err
 		}
 		for _, rec := range batch.Records {
-			if rec.Offset >= b.Stable {
+			if rec.Offset >= b.End {
 				return nil
 			}
 			if err := fn(rec); err != nil {
 				return err
 			}
 		}
-		if batch.Next >= b.Stable {
-			return nil
+		switch {
+		case batch.Next > at:
+			at, moved = batch.Next, time.Now()
+		case time.Since(moved) > openTransactionAfter:
+			moved = time.Now()
+			c.log.Warn("waiting for a transaction that somebody has left open", slog.String("topic", topic),
+				slog.Int("partition", int(partition)), slog.Int64("offset", at), slog.Int64("end", b.End))
 		}
 	}
+	return nil
 }
 
 // RestoreState gives a snapshot that was chosen from what [Client.ReadState]

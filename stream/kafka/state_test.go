@@ -2,11 +2,13 @@ package kafka
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -159,4 +161,48 @@ func TestStateOutlivesCompaction(t *testing.T) {
 	}))
 	// Two slots for each of seven sections, and two manifests of two records.
 	assert.LessOrEqual(t, records, 2*7+2*2, "what earlier owners wrote is removed")
+}
+
+// TestStateIsReadToItsEnd: a transaction of another source hides what is behind
+// it, and a reader that took the rest for all would choose a snapshot that has
+// been overwritten.
+func TestStateIsReadToItsEnd(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		c := dial(t, addr)
+		topic := newStateTopic(t, c, 1)
+		transactor := func(id string) *Transactor {
+			tx, err := NewTransactor(t.Context(), c, topic+id, ProducerConfig{})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = tx.Close(context.WithoutCancel(t.Context())) })
+			return tx
+		}
+		ours, other := transactor("ours"), transactor("other")
+		written := make(chan error, 1)
+		require.NoError(t, other.Send(t.Context(), []stream.Out{{Topic: topic, Key: []byte("k"), Value: []byte("v")}}, func(err error) { written <- err }))
+		require.NoError(t, <-written)
+
+		source := snapshot.Source{Group: "g", Topic: "in", Partition: 0}
+		state := newLedger()
+		state.put("a", []byte("content"))
+		w := snapshot.NewWriter(snapshot.WriterConfig{Topic: topic, Epoch: 1}, snapshot.NewIndex(source), nil, state)
+		for out, err := range w.Take(state, 5) {
+			require.NoError(t, err)
+			require.NoError(t, ours.Send(t.Context(), []stream.Out{out}, nil))
+		}
+		require.NoError(t, ours.Commit(t.Context(), nil))
+
+		short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := c.ReadState(short, topic, source, FetchConfig{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		require.NoError(t, other.Abort(t.Context()))
+		index, err := c.ReadState(t.Context(), topic, source, FetchConfig{})
+		require.NoError(t, err)
+		chosen, refused := index.Choose(state.Format(), stream.PositionAt(0, 5), 0)
+		require.NotNil(t, chosen, "%v", refused)
+		restored := newLedger()
+		require.NoError(t, c.RestoreState(t.Context(), topic, chosen, restored, FetchConfig{}))
+		assert.Equal(t, state.sections, restored.sections)
+	})
 }
