@@ -61,11 +61,11 @@ func probeBroker(ctx context.Context, cfg Config, tlsConf *tls.Config, addr stri
 		case alerted:
 			return because(alertReason(alert, tlsConf), err)
 		case tlsConf == nil && speaksTLS(ctx, cfg, addr):
-			return because("this port expects TLS", err)
+			return because("this port expects TLS; give --tls, or --tls-ca FILE", err)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return because(fmt.Sprintf("no answer within %v; is that a Kafka broker?", cfg.DialTimeout), err)
 		default:
-			return because("what listens there is not a Kafka broker", err)
+			return because("what listens there is not a Kafka broker; is the port right?", err)
 		}
 	}
 	if cfg.SASL == nil {
@@ -101,9 +101,9 @@ func dialReason(err error, cfg Config) string {
 	var dnsErr *net.DNSError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nobody listens there"
+		return "nobody listens there; does the broker run, and is the port right?"
 	case errors.As(err, &dnsErr):
-		return "unknown host"
+		return "unknown host; mind the name and this machine's DNS"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Sprintf("no answer within %v", cfg.DialTimeout)
 	default:
