@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -169,21 +171,26 @@ func (h *harness) stop(s *service) error {
 	return err
 }
 
-// breakDevice starts a processor whose device fails or hangs in the place of a sound one.
+// breakDevice makes a processor's device fail for a number of batches or hang, which it reads from a file of its own.
 func (h *harness) breakDevice(s *service, kind schedule.Kind) (undo, error) {
-	fault := map[schedule.Kind]string{schedule.DeviceFails: "fail", schedule.DeviceHangs: "hang"}[kind]
-	again := func(env ...string) error {
-		if _, err := s.end(syscall.SIGKILL, stopWithin); err != nil {
-			return err
+	says := func(what string) error {
+		if err := os.WriteFile(h.deviceFile(s.name), []byte(what), 0o600); err != nil {
+			return fmt.Errorf("breaking the device of %s: %w", s.name, err)
 		}
-		s.setEnv(append(h.env, env...)...)
-		return s.start()
+		return nil
+	}
+	what := "error 1000000"
+	if kind == schedule.DeviceHangs {
+		what = "hang 3600"
 	}
 	return func(context.Context) error {
 		defer h.release(s)
-		return again()
-	}, again("PORESTREAM_DEVICE_FAULT=" + fault)
+		return says("")
+	}, says(what)
 }
+
+// deviceFile is where a processor's device is told what to do wrong.
+func (h *harness) deviceFile(name string) string { return filepath.Join(h.work, name+".device") }
 
 // join starts one more processor, which leaves again in order.
 func (h *harness) join() (string, func(context.Context) (undo, error), error) {

@@ -226,11 +226,14 @@ func (h *harness) startServices() error {
 	return nil
 }
 
+// deviceTimeout is short, so that a device that hangs is noticed while the fault lasts.
+const deviceTimeout = 5 * time.Second
+
 func (h *harness) newProcessor(name string) *service {
 	s := newService(name, h.dir, h.log, filepath.Join(h.cfg.bin, "processor"), "--brokers", splitAddrs(h.cluster.services()),
 		"--ref", h.cfg.reference, "--gff", h.cfg.genes, "--ort-lib", h.cfg.ort, "--listen", "127.0.0.1:0",
-		"--replication", fmt.Sprint(min(3, max(1, h.cfg.brokers))))
-	s.setEnv(h.env...)
+		"--replication", fmt.Sprint(min(3, max(1, h.cfg.brokers))), "--device-timeout", deviceTimeout.String())
+	s.setEnv(append(slices.Clone(h.env), "PORESTREAM_DEVICE_FAULT="+h.deviceFile(name))...)
 	h.extra = append(h.extra, s)
 	return s
 }

@@ -14,7 +14,7 @@ const (
 	SkipOffsets Bug = "skip-offsets"
 	// NoFencing lets a new owner produce and commit without fencing the one before it.
 	NoFencing Bug = "no-fencing"
-	// NoTrailer takes a snapshot for complete although its manifest is missing.
+	// NoTrailer restores a snapshot without its trailer, which says what offset it is of, as if it were of the committed one.
 	NoTrailer Bug = "no-trailer"
 	// LoudReplay lets a handler emit what it had emitted already while a partition is restored.
 	LoudReplay Bug = "loud-replay"

@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -303,7 +304,7 @@ func (f *Fetcher) decode(res fetched) (Batch, error) {
 			if f.batches.isAbort(h, records) {
 				delete(aborting, h.producerID)
 			}
-		case h.transactional() && aborting[h.producerID]:
+		case h.transactional() && aborting[h.producerID] && !planted.Is(planted.IgnoreAbort):
 		default:
 			before := len(out.Records)
 			if out.Records, err = f.batches.records(out.Records, h, records, f.topic, f.partition, f.next); err != nil {

@@ -13,7 +13,10 @@ import (
 	"log/slog"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
@@ -168,6 +171,14 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 	return stream.Broadcast(h.cfg.Topics.Calls, h.cfg.CallsPartitions, own, end, value), nil
 }
 
+// applyAgain is the planted bug of a region that doesn't know its reads apart.
+func applyAgain(region *variant.Region, s *streampb.Segment) error {
+	again := proto.CloneOf(s)
+	again.ReadId += " again"
+	_, err := region.Apply(again)
+	return err
+}
+
 func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	key := regionKey{s.GetSample(), s.GetContig(), s.GetRegion()}
 	region := h.regions[key]
@@ -180,6 +191,11 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	changed, err := region.Apply(s)
 	if err != nil {
 		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: err.Error()}
+	}
+	if planted.Is(planted.DoubleApply) {
+		if err := applyAgain(region, s); err != nil {
+			return nil, err
+		}
 	}
 	h.metrics.segment(changed)
 	if !changed {
