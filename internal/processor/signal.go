@@ -9,13 +9,14 @@ import (
 
 	"github.com/porestream/porestream/basecall"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
+	"github.com/porestream/porestream/internal/cli"
 )
 
 // Signal bounds what the basecall stage takes: memory and time.
 type Signal struct {
 	// MaxMemory bounds the signal that a process holds, in bytes, and RunTimeout is
 	// when a run of which nothing comes is ended: see [basecallstage.Config].
-	MaxMemory  int64
+	MaxMemory  cli.Bytes
 	RunTimeout time.Duration
 }
 
@@ -26,7 +27,8 @@ const (
 
 // Register adds the flags.
 func (s *Signal) Register(flags *pflag.FlagSet) {
-	flags.Int64Var(&s.MaxMemory, "max-signal-memory", 4<<30, "bytes of signal that this process may hold, half of them for reads whose end has not come (docs/signal-order.md)")
+	s.MaxMemory = 4 << 30
+	flags.Var(&s.MaxMemory, "max-signal-memory", "limit of the signal that this process holds, half of it for reads whose end has not come (docs/signal-order.md)")
 	flags.DurationVar(&s.RunTimeout, "run-timeout", 6*time.Hour, "end a run of which a partition has had nothing for so long")
 }
 
@@ -34,7 +36,7 @@ func (s *Signal) Register(flags *pflag.FlagSet) {
 func (s Signal) Validate() error {
 	switch {
 	case s.MaxMemory != 0 && s.MaxMemory < leastSignalMemory:
-		return fmt.Errorf("--max-signal-memory %d is too little: give at least %d", s.MaxMemory, leastSignalMemory)
+		return fmt.Errorf("--max-signal-memory %d is too little: give at least %d MiB", int64(s.MaxMemory), leastSignalMemory>>20)
 	case s.RunTimeout != 0 && s.RunTimeout < leastRunTimeout:
 		return fmt.Errorf("--run-timeout %v is too short: give at least %v", s.RunTimeout, leastRunTimeout)
 	}
@@ -43,7 +45,7 @@ func (s Signal) Validate() error {
 
 // bound puts the bounds into the stage's configuration.
 func (s Signal) bound(cfg basecallstage.Config) basecallstage.Config {
-	cfg.MaxSignalMemory, cfg.RunTimeout = s.MaxMemory, s.RunTimeout
+	cfg.MaxSignalMemory, cfg.RunTimeout = int64(s.MaxMemory), s.RunTimeout
 	return cfg
 }
 

@@ -15,7 +15,7 @@ func TestSignalBounds(t *testing.T) {
 		{"", ""},
 		{"--max-signal-memory 1000000000 --run-timeout 90m --device-timeout 5s", ""},
 		{"--max-signal-memory 1000", "--max-signal-memory 1000 is too little"},
-		{"--max-signal-memory -1", "--max-signal-memory -1 is too little"},
+		{"--max-signal-memory 1KiB", "--max-signal-memory 1024 is too little"},
 		{"--run-timeout 1s", "--run-timeout 1s is too short"},
 		{"--run-timeout -1h", "--run-timeout -1h0m0s is too short"},
 		{"--device-timeout -1s", "--device-timeout -1s is negative"},
