@@ -40,4 +40,10 @@
 // emissions before it are durable: a handler may emit a call first and resolve
 // the record behind it later without records, and the record is dealt with only
 // when the call is.
+//
+// In transactions an emission and the offsets it resolves have to be committed
+// together, even when one that was numbered before it, by another goroutine, has
+// not been sent yet. There order comes from the transaction: it takes emissions
+// as they are sent, and all that it has taken are durable before it commits. So
+// an emission with records resolves its offsets as soon as it is durable itself.
 package partition

@@ -47,12 +47,14 @@ type owner struct {
 	*Machine
 	state    uint64
 	works    []effect // handled, not yet emitted
-	emitted  []emission
+	numbered []sent   // emitted, on the way to the producer
+	emitted  []sent   // not yet durable
 	produced []effect // durable, in the open transaction
 	slot     int      // of the newest snapshot
 }
 
-type emission struct {
+// sent is an emission.
+type sent struct {
 	n       int64
 	effects []effect
 }
@@ -83,6 +85,7 @@ func newWorld(t *testing.T, seed uint64, transaction bool) *world {
 	w.broker.end = offset + w.rng.Int64N(3)
 	w.cfg = Config{ProgressInterval: time.Second, SnapshotInterval: time.Minute, MaxUnresolved: 1 + w.rng.IntN(20), MaxUnresolvedBytes: 1 << 20}
 	if transaction {
+		w.cfg.Atomic = true
 		w.cfg.CommitInterval, w.cfg.MaxOpenSpans = 100*time.Millisecond, 1+w.rng.IntN(5)
 	}
 	return w
@@ -140,7 +143,7 @@ func (w *world) read() {
 		if w.rng.IntN(3) == 0 { // absorbed: dealt with, and nothing follows
 			n, ok := o.Emit(0, []int64{offset}, w.now)
 			require.True(w.t, ok)
-			o.emitted = append(o.emitted, emission{n: n})
+			require.NoError(w.t, o.Settle(n, w.now))
 			return
 		}
 		o.works = append(o.works, effect{offset, o.state})
@@ -156,9 +159,29 @@ func (w *world) work() {
 	i := w.rng.IntN(len(o.works))
 	e := o.works[i]
 	o.works = slices.Delete(o.works, i, i+1)
-	n, ok := o.Emit(1, []int64{e.offset}, w.now)
+	resolved := []int64{e.offset}
+	if !w.transaction && w.rng.IntN(2) == 0 {
+		resolved = nil // it resolves the offset in an emission of its own
+	}
+	n, ok := o.Emit(1, resolved, w.now)
 	require.True(w.t, ok)
-	o.emitted = append(o.emitted, emission{n, []effect{e}})
+	if o.numbered = append(o.numbered, sent{n, []effect{e}}); resolved != nil {
+		return
+	}
+	n, ok = o.Emit(0, []int64{e.offset}, w.now)
+	require.True(w.t, ok)
+	require.NoError(w.t, o.Settle(n, w.now))
+}
+
+// send hands an emission to the producer. Those of several goroutines come in
+// any order.
+func (w *world) send() {
+	o := w.owner
+	if len(o.numbered) > 0 {
+		i := w.rng.IntN(len(o.numbered))
+		o.emitted = append(o.emitted, o.numbered[i])
+		o.numbered = slices.Delete(o.numbered, i, i+1)
+	}
 }
 
 // settle makes an emission durable, in any order.
@@ -249,6 +272,9 @@ func (w *world) drain() bool {
 	for len(o.works) > 0 {
 		w.work()
 	}
+	for len(o.numbered) > 0 {
+		w.send()
+	}
 	for len(o.emitted) > 0 {
 		w.settle()
 	}
@@ -278,7 +304,7 @@ func (w *world) run() {
 		case 3, 4:
 			w.expire()
 		default:
-			switch w.rng.IntN(4) {
+			switch w.rng.IntN(5) {
 			case 0:
 				w.read()
 			case 1:
@@ -286,6 +312,8 @@ func (w *world) run() {
 			case 2:
 				w.settle()
 			case 3:
+				w.send()
+			case 4:
 				if at, due := w.owner.CommitDue(); due && !at.After(w.now) {
 					alive = w.commit()
 				}

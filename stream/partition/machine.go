@@ -51,6 +51,9 @@ type Config struct {
 	// ProgressInterval is how long progress may go uncommitted that is no
 	// emission.
 	ProgressInterval time.Duration
+	// Atomic says that what is emitted becomes visible with the commit, in a
+	// transaction that takes emissions in the order in which they are sent.
+	Atomic bool
 	// SnapshotInterval is the time from one snapshot to the next. Zero means that
 	// there are none.
 	SnapshotInterval time.Duration
@@ -93,7 +96,7 @@ type Machine struct {
 	emissions *stream.Tracker // emission numbers instead of offsets
 	emitted   int64           // the next emission's number
 	settled   int64           // emissions below have resolved their offsets
-	resolves  map[int64][]int64
+	resolves  map[int64]emission
 
 	lastCommit time.Time
 	emittedAt  time.Time // of the oldest emission that no commit covers
@@ -102,9 +105,15 @@ type Machine struct {
 	snapshots snapshots
 }
 
+// emission is one that has not resolved its offsets.
+type emission struct {
+	records int
+	offsets []int64
+}
+
 // New returns the machine of a partition that has just been assigned.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, emissions: stream.NewTracker(0), resolves: make(map[int64][]int64)}
+	return &Machine{cfg: cfg, emissions: stream.NewTracker(0), resolves: make(map[int64]emission)}
 }
 
 // State is where the partition is in its life.
@@ -186,7 +195,7 @@ func (m *Machine) Emit(records int, resolved []int64, now time.Time) (n int64, o
 	n = m.emitted
 	m.emitted++
 	m.emissions.Track(n, 0)
-	m.resolves[n] = slices.Clone(resolved)
+	m.resolves[n] = emission{records, slices.Clone(resolved)}
 	if records > 0 && m.emittedAt.IsZero() {
 		m.emittedAt = now
 	}
@@ -195,7 +204,7 @@ func (m *Machine) Emit(records int, resolved []int64, now time.Time) (n int64, o
 
 // Withdraw forgets an emission of which nothing was taken: it resolves nothing.
 func (m *Machine) Withdraw(n int64, now time.Time) {
-	m.resolves[n] = nil
+	m.resolves[n] = emission{}
 	// Nothing is left to be unknown.
 	_ = m.Settle(n, now)
 }
@@ -209,7 +218,9 @@ func (e *UnknownOffsetError) Error() string {
 }
 
 // Settle notes that an emission is durable, and resolves the offsets of all that
-// are so without a gap.
+// are so without a gap. An atomic emission with records resolves its offsets by
+// itself: whatever it follows from was sent before it, and is in the same
+// transaction or an earlier one.
 //
 // Once the partition is closed nothing moves any more: the last commit has been
 // made, and another member may own the partition.
@@ -218,16 +229,28 @@ func (m *Machine) Settle(n int64, now time.Time) error {
 		return nil
 	}
 	var err error
+	if m.cfg.Atomic && m.resolves[n].records > 0 {
+		err = m.resolve(n, now)
+	}
 	m.emissions.Resolve(n)
 	for ; m.settled < m.emissions.Committable(); m.settled++ {
-		for _, offset := range m.resolves[m.settled] {
-			if !m.tracker.Resolve(offset) && err == nil {
-				err = &UnknownOffsetError{Offset: offset}
-			}
-			m.moved(now)
+		if unknown := m.resolve(m.settled, now); err == nil {
+			err = unknown
 		}
-		delete(m.resolves, m.settled)
 	}
+	return err
+}
+
+// resolve resolves the offsets of an emission, once.
+func (m *Machine) resolve(n int64, now time.Time) error {
+	var err error
+	for _, offset := range m.resolves[n].offsets {
+		if !m.tracker.Resolve(offset) && err == nil {
+			err = &UnknownOffsetError{Offset: offset}
+		}
+		m.moved(now)
+	}
+	delete(m.resolves, n)
 	return err
 }
 

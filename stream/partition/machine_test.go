@@ -242,6 +242,27 @@ func TestEmissionsSettleInOrder(t *testing.T) {
 	assert.EqualValues(t, 7, unknown.Offset)
 }
 
+// In a transaction an emission is committed with its offsets, whatever becomes of
+// one that another goroutine was about to send before.
+func TestAtomicEmissionsSettleByThemselves(t *testing.T) {
+	m := restored(t, Config{Atomic: true}, stream.PositionAt(0, 0))
+	for offset := range int64(4) {
+		m.Record(offset, 1, t0)
+	}
+	first, _ := m.Emit(1, []int64{0}, t0)
+	second, _ := m.Emit(1, []int64{1}, t0)
+	empty, _ := m.Emit(0, []int64{2}, t0)
+	require.NoError(t, m.Settle(second, t0))
+	require.NoError(t, m.Settle(empty, t0))
+	want := stream.Position{Offset: 0, Next: 2, Open: []stream.Span{{Start: 0, End: 1}}}
+	assert.Equal(t, want, position(t, m), "what was emitted without records may follow from the first")
+	require.NoError(t, m.Settle(first, t0))
+	assert.Equal(t, stream.PositionAt(0, 3), position(t, m))
+	assert.Zero(t, m.Emissions())
+	wrong, _ := m.Emit(1, []int64{7}, t0)
+	require.Error(t, m.Settle(wrong, t0))
+}
+
 func TestReadingPauses(t *testing.T) {
 	tests := map[string]struct {
 		cfg     Config
