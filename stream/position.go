@@ -71,6 +71,20 @@ func (p Position) Done(offset int64) bool {
 	return i == len(p.Open) || offset < p.Open[i].Start
 }
 
+// Trim returns the position with the first n open spans: what is dealt with
+// behind them is told of no more.
+func (p Position) Trim(n int) Position {
+	if n >= len(p.Open) {
+		return p
+	}
+	p.Next = p.Offset
+	if n > 0 {
+		p.Next = p.Open[n].Start
+	}
+	p.Open = p.Open[:n:n]
+	return p
+}
+
 // Equal tells whether p and q say the same.
 func (p Position) Equal(q Position) bool {
 	return p.Origin == q.Origin && p.Offset == q.Offset && p.Next == q.Next && slices.Equal(p.Open, q.Open)

@@ -25,6 +25,7 @@ import (
 type runConfig struct {
 	kafka      cli.KafkaFlags
 	engines    processor.Flags
+	stream     processor.Stream
 	log        cli.LogFlags
 	out        string
 	partitions int
@@ -49,6 +50,7 @@ are gone afterwards.`,
 	}
 	flags := cmd.Flags()
 	cfg.engines.Register(flags)
+	cfg.stream.Register(flags)
 	flags.StringVar(&cfg.out, "out", "", "folder for the results (required)")
 	flags.StringVar(&cfg.pace, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
 	flags.DurationVar(&cfg.chunk, "chunk", time.Second, "length of a signal chunk")
@@ -79,6 +81,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err != nil {
 		return cli.Usagef("--pace: %w", err)
 	}
+	if err := cfg.stream.Validate(); err != nil {
+		return cli.Usagef("%w", err)
+	}
 	opts, err := cfg.engines.Options(nil)
 	if err != nil {
 		return err
@@ -92,7 +97,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: paths, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
-		Engines: opts, Registry: registry, Logger: logger,
+		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 	}, cfg.kafka, cfg.listen)
 	stopProgress()

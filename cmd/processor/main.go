@@ -7,11 +7,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -28,6 +26,7 @@ func main() { os.Exit(cli.Main(command())) }
 type config struct {
 	kafka      cli.KafkaFlags
 	engines    processor.Flags
+	stream     processor.Stream
 	log        cli.LogFlags
 	stages     string
 	group      string
@@ -46,6 +45,7 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)
 	cfg.engines.Register(flags)
+	cfg.stream.Register(flags)
 	cfg.log.Register(flags, slog.LevelInfo)
 	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate, and with --panel watch (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
@@ -66,6 +66,9 @@ func run(ctx context.Context, cfg config) error {
 	opts, err := cfg.engines.Options(stages)
 	if err != nil {
 		return err
+	}
+	if err := cfg.stream.Validate(); err != nil {
+		return cli.Usagef("%w", err)
 	}
 	reg := ops.NewRegistry(cli.Version)
 	kafkaConfig, err := cfg.kafka.Config(logger, reg)
@@ -91,12 +94,8 @@ func run(ctx context.Context, cfg config) error {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(topics, cfg.partitions), cfg.kafka.Replication); err != nil {
 		return err
 	}
-	producer, err := kafka.NewProducer(ctx, client, kafka.ProducerConfig{Zstd: []string{topics.Reads, topics.Calls, topics.Variants, topics.Watch, topics.Alerts}})
-	if err != nil {
-		return err
-	}
-	p := processor.New(client, producer, engines, processor.Config{
-		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Metrics: processor.NewMetrics(reg), Logger: logger,
+	p := processor.New(client, engines, processor.Config{
+		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Metrics: processor.NewMetrics(reg), Logger: logger,
 	})
 	server, err := ops.Listen(cfg.listen, reg, p.Ready, logger)
 	if err != nil {
@@ -108,11 +107,6 @@ func run(ctx context.Context, cfg config) error {
 	group.Go(func() error { return p.Run(runCtx) })
 	group.Go(func() error { return server.Run(runCtx) })
 	err = group.Wait()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if closeErr := producer.Close(closing); err == nil && closeErr != nil {
-		err = fmt.Errorf("flushing what was produced: %w", closeErr)
-	}
 	logger.Info("processor stopped")
 	return err
 }

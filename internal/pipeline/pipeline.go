@@ -42,6 +42,7 @@ type Config struct {
 	Chunk      time.Duration
 	Sample     string
 	Engines    processor.Options
+	Stream     processor.Stream
 	// Registry takes the metrics of everything.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
@@ -136,9 +137,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	producer, err := kafka.NewProducer(ctx, r.client, kafka.ProducerConfig{
-		Zstd: []string{r.cfg.Topics.Reads, r.cfg.Topics.Calls, r.cfg.Topics.Variants, r.cfg.Topics.Watch, r.cfg.Topics.Alerts},
-	})
+	producer, err := kafka.NewProducer(ctx, r.client, kafka.ProducerConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +153,8 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	start := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)
 	for range max(1, r.cfg.Processors) {
-		p := processor.New(r.client, producer, r.engines, processor.Config{
-			Topics: r.cfg.Topics, Group: r.cfg.Group, Metrics: r.metrics, Logger: r.cfg.Logger,
+		p := processor.New(r.client, r.engines, processor.Config{
+			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Metrics: r.metrics, Logger: r.cfg.Logger,
 		})
 		group.Go(func() error { return p.Run(groupCtx) })
 	}

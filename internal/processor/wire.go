@@ -22,7 +22,9 @@ import (
 type Config struct {
 	Topics stream.Topics
 	// Group is the prefix of the consumer groups, one per stage.
-	Group   string
+	Group string
+	// Stream says how the stages read and write.
+	Stream  Stream
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 }
@@ -53,24 +55,23 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // Processor takes part in the stream with the stages of its engines.
 type Processor struct {
-	client   *kafka.Client
-	producer *kafka.Producer
-	engines  *Engines
-	cfg      Config
+	client  *kafka.Client
+	engines *Engines
+	cfg     Config
 
 	mu   sync.Mutex
 	live map[string]bool // stages that have a generation
 }
 
 // New returns a processor that is not running yet.
-func New(client *kafka.Client, producer *kafka.Producer, engines *Engines, cfg Config) *Processor {
+func New(client *kafka.Client, engines *Engines, cfg Config) *Processor {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = new(Metrics)
 	}
-	return &Processor{client: client, producer: producer, engines: engines, cfg: cfg, live: make(map[string]bool)}
+	return &Processor{client: client, engines: engines, cfg: cfg, live: make(map[string]bool)}
 }
 
 // Run processes until ctx ends, then drains and returns nil, or until a stage
@@ -134,6 +135,10 @@ func (p *Processor) Run(ctx context.Context) error {
 		}},
 	}
 
+	out, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, f := range flow {
 		if !slices.Contains(e.stages, f.stage) {
@@ -142,12 +147,10 @@ func (p *Processor) Run(ctx context.Context) error {
 		newHandler := f.start()
 		group.Go(func() error {
 			err := kafka.RunGroup(ctx, p.client, kafka.GroupConfig{
-				Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input},
-				NewHandler: newHandler, Producer: p.producer,
-				// Open reads keep their chunks unresolved for as long as their
-				// strands last: a flow cell's worth must fit, and the assembler
-				// bounds the memory.
-				MaxUnresolved: 1 << 22, MaxUnresolvedBytes: 16 << 30,
+				Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input}, NewHandler: newHandler,
+				Delivery: p.cfg.Stream.Delivery, Transactions: out.transactions, Producer: out.producer,
+				CommitInterval: p.cfg.Stream.CommitInterval, DrainTimeout: p.cfg.Stream.DrainTimeout,
+				MaxUnresolved: p.cfg.Stream.MaxUnresolved, MaxUnresolvedBytes: p.cfg.Stream.MaxUnresolvedBytes,
 				OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },
 			})
 			if err != nil {
@@ -165,7 +168,11 @@ func (p *Processor) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	return group.Wait()
+	err = group.Wait()
+	if closeErr := out.close(ctx); err == nil {
+		err = closeErr
+	}
+	return err
 }
 
 func (p *Processor) setLive(stage string, live bool) {

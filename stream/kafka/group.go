@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/partition"
 )
 
 // GroupConfig describes one member of a consumer group that runs one stage.
@@ -22,14 +23,23 @@ type GroupConfig struct {
 	Topics []string
 	// NewHandler makes the stage's logic for an assigned partition. Required.
 	NewHandler stream.NewHandler
-	// Producer writes what the handlers emit. It is shared and outlives the
-	// group. Required.
+	// Delivery is what holds between input and output. The zero value is
+	// ExactlyOnce.
+	Delivery Delivery
+	// Transactions bounds the transactors that write what the handlers emit
+	// exactly once: one for every assigned partition, so they should share a
+	// Space.
+	Transactions ProducerConfig
+	// Producer writes what the handlers emit at least once. It is shared and
+	// outlives the group. Required for AtLeastOnce, else of no use.
 	Producer *Producer
 	// Stateless skips the replay of records before the committed offset, for
 	// handlers that keep nothing from resolved records.
 	Stateless bool
-	// CommitInterval is how often resolved offsets are committed. Zero means
-	// 1 s.
+	// CommitInterval is the least time between two transactions of a partition,
+	// zero means 150 ms; the first after a pause is committed at once. Without
+	// transactions it is how long resolved offsets go uncommitted, zero means
+	// 1 s. A partition with nothing to commit commits nothing.
 	CommitInterval time.Duration
 	// HeartbeatInterval (zero: 1 s) is also how soon a revocation is noticed.
 	// SessionTimeout (zero: 30 s) is how long a silent member stays a member,
@@ -70,8 +80,11 @@ func (c GroupConfig) Validate() error {
 	if c.NewHandler == nil {
 		errs = append(errs, errors.New("no handler"))
 	}
-	if c.Producer == nil {
+	if c.Delivery == AtLeastOnce && c.Producer == nil {
 		errs = append(errs, errors.New("no producer"))
+	}
+	if err := c.Transactions.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	d := c.withDefaults()
 	if d.HeartbeatInterval*3 > d.SessionTimeout {
@@ -89,7 +102,10 @@ func (c GroupConfig) withDefaults() GroupConfig {
 			*d = value
 		}
 	}
-	set(&c.CommitInterval, time.Second)
+	if c.Delivery == ExactlyOnce {
+		set(&c.CommitInterval, 150*time.Millisecond)
+	}
+	set(&c.CommitInterval, progressInterval)
 	set(&c.HeartbeatInterval, time.Second)
 	set(&c.SessionTimeout, 30*time.Second)
 	set(&c.RebalanceTimeout, time.Minute)
@@ -110,6 +126,30 @@ func (c GroupConfig) withDefaults() GroupConfig {
 	return c
 }
 
+const (
+	// commitLinger is how long the first emission after a pause waits for company
+	// in its transaction.
+	commitLinger = 5 * time.Millisecond
+	// progressInterval is how long progress without emissions goes uncommitted.
+	progressInterval = time.Second
+	// maxOpenSpans pauses a partition whose position might not fit into a commit.
+	// A span takes 4 bytes there unless spans are very long, and 566 of them fit.
+	maxOpenSpans = 256
+)
+
+// machine is what c says of every partition.
+func (c *GroupConfig) machine() partition.Config {
+	m := partition.Config{
+		ProgressInterval: c.CommitInterval,
+		MaxUnresolved:    c.MaxUnresolved, MaxUnresolvedBytes: c.MaxUnresolvedBytes,
+	}
+	if c.Delivery == ExactlyOnce {
+		m.Atomic, m.MaxOpenSpans = true, maxOpenSpans
+		m.CommitInterval, m.CommitLinger, m.ProgressInterval = c.CommitInterval, commitLinger, max(c.CommitInterval, progressInterval)
+	}
+	return m
+}
+
 // joinBackoff is how long the library waits after a failed join. A cold
 // coordinator answers so for a second or two.
 const joinBackoff = 500 * time.Millisecond
@@ -122,6 +162,9 @@ type member struct {
 	client *Client
 	cfg    GroupConfig
 	log    *slog.Logger
+
+	// warm are the handlers that the generation before has left.
+	warm map[topicPartition]*kept
 }
 
 // RunGroup is a member of the group until ctx ends, which makes it drain, leave
@@ -154,6 +197,7 @@ func (m *member) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { group.close() }()
+	defer m.cool()
 	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
 	failures := 0
 	for {
@@ -184,8 +228,15 @@ func (m *member) run(ctx context.Context) error {
 				failures = 0
 				pause.Reset()
 			}
-			if err == nil {
+			switch {
+			case err == nil:
 				return 0
+			case errors.Is(err, ErrFenced):
+				// Another member has a partition that was ours, which is how it
+				// should be when this one was away for too long.
+				wait := pause.NextBackOff()
+				m.log.Warn("fenced; joining again", slog.Any("error", err), slog.Duration("retry_in", wait))
+				return wait
 			}
 			failures++
 			m.client.metrics.failures.WithLabelValues(m.cfg.Group).Inc()
@@ -203,6 +254,16 @@ func (m *member) run(ctx context.Context) error {
 			return fmt.Errorf("giving up after %d failures in a row: %w", failures, err)
 		}
 	}
+}
+
+// cool closes the handlers that nobody goes on with.
+func (m *member) cool() {
+	for tp, k := range m.warm {
+		if err := k.handler.Close(); err != nil {
+			m.log.Warn("closing a handler that was kept", slog.String("topic", tp.topic), slog.Int("partition", int(tp.partition)), slog.Any("error", err))
+		}
+	}
+	m.warm = nil
 }
 
 func (m *member) join() (*membership, error) {
@@ -238,17 +299,16 @@ var errNoGeneration = errors.New("no generation")
 // generation is one assignment of partitions to this member.
 type generation struct {
 	*member
-	gen     *kafka.Generation
-	workers []*worker
+	gen      *kafka.Generation
+	workers  int
+	progress bool // records were resolved and committed
 
-	mu        sync.Mutex
-	live      int
-	committed map[topicPartition]int64
-	progress  bool // records were resolved and committed
+	mu   sync.Mutex
+	live int
 }
 
 func newGeneration(m *member, gen *kafka.Generation) *generation {
-	return &generation{member: m, gen: gen, committed: make(map[topicPartition]int64)}
+	return &generation{member: m, gen: gen}
 }
 
 // run works on the assigned partitions until the generation ends, ctx ends or
@@ -294,26 +354,39 @@ func (g *generation) work(parent, revoked context.Context) error {
 		failOnce.Do(func() { failure = err })
 		cancel(errFailed)
 	}
+	workers := make(map[topicPartition]*worker)
+	warm := make(map[topicPartition]*kept)
 	for topic, assignments := range g.gen.Assignments {
 		g.client.forget(topic) // more partitions may be why there is a new generation
 		for _, a := range assignments {
-			g.workers = append(g.workers, newWorker(&g.cfg, g.client, topic, int32(a.ID), a.Offset, fail, g.onState))
+			tp := topicPartition{topic, int32(a.ID)}
+			workers[tp] = newWorker(g, topic, tp.partition, fail)
+			warm[tp] = g.warm[tp]
+			delete(g.warm, tp)
 		}
 	}
+	g.cool()
+	g.workers = len(workers)
 	g.client.metrics.rebalances.WithLabelValues(g.cfg.Group).Inc()
-	g.log.Info("generation begins", slog.Int("generation", int(g.gen.ID)), slog.Int("partitions", len(g.workers)))
-	g.cfg.OnAssigned(len(g.workers), 0)
+	g.log.Info("generation begins", slog.Int("generation", int(g.gen.ID)), slog.Int("partitions", g.workers))
+	g.cfg.OnAssigned(g.workers, 0)
 
-	var workers sync.WaitGroup
-	for _, w := range g.workers {
-		workers.Go(func() { w.run(ctx, drain) })
+	left := make(map[topicPartition]*kept)
+	var running sync.WaitGroup
+	for tp, w := range workers {
+		running.Go(func() {
+			k := w.run(ctx, drain, warm[tp])
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.progress = g.progress || w.machine.Progress()
+			if k != nil {
+				left[tp] = k
+			}
+		})
 	}
-	var committer sync.WaitGroup
-	committer.Go(func() { g.commitEvery(ctx, g.cfg.CommitInterval) })
 	<-ctx.Done() // whatever ends it: revocation, shutdown, failure
-	workers.Wait()
-	committer.Wait()
-	g.finalCommit()
+	running.Wait()
+	g.warm = left
 	// fail is no longer called: every worker is closed, and callbacks that come
 	// later change nothing.
 	failOnce.Do(func() {})
@@ -325,12 +398,12 @@ func (g *generation) work(parent, revoked context.Context) error {
 var errFailed = errors.New("a partition failed")
 
 // onState counts the live workers.
-func (g *generation) onState(old, state workerState) {
+func (g *generation) onState(old, state partition.State) {
 	g.mu.Lock()
 	switch {
-	case old != workerLive && state == workerLive:
+	case old != partition.Live && state == partition.Live:
 		g.live++
-	case old == workerLive && state != workerLive:
+	case old == partition.Live && state != partition.Live:
 		g.live--
 	default:
 		g.mu.Unlock()
@@ -339,68 +412,5 @@ func (g *generation) onState(old, state workerState) {
 	live := g.live
 	g.mu.Unlock()
 	g.client.metrics.live.WithLabelValues(g.cfg.Group).Set(float64(live))
-	g.cfg.OnAssigned(len(g.workers), live)
-}
-
-func (g *generation) commitEvery(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			// A commit that fails is logged and made up for by the next.
-			_ = g.commit()
-		}
-	}
-}
-
-// finalCommit commits for the last time. A coordinator that is loading answers
-// so for a moment.
-func (g *generation) finalCommit() {
-	for range 3 {
-		err := g.commit()
-		var code kafka.Error
-		if err == nil || !errors.As(err, &code) || classify(err) != retriable {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// commit writes the offsets that have moved. They come from this generation's
-// workers alone: the broker would let us commit partitions of other members.
-// After the generation has ended the commit fails, and with it nothing is lost:
-// the next owner begins where the last commit was.
-func (g *generation) commit() error {
-	offsets := make(map[string]map[int]int64)
-	progress := false
-	for _, w := range g.workers {
-		offset, moved, ok := w.committable()
-		tp := topicPartition{w.topic, w.partition}
-		if before, exists := g.committed[tp]; !ok || offset == w.committed && !exists || exists && before == offset {
-			continue
-		}
-		if offsets[w.topic] == nil {
-			offsets[w.topic] = make(map[int]int64)
-		}
-		offsets[w.topic][int(w.partition)] = offset
-		progress = progress || moved
-	}
-	if len(offsets) == 0 {
-		return nil
-	}
-	if err := g.gen.CommitOffsets(offsets); err != nil {
-		g.client.metrics.commitErrors.WithLabelValues(g.cfg.Group).Inc()
-		g.log.Warn("committing offsets failed; the records will be processed again if this lasts", slog.Any("error", err))
-		return err
-	}
-	g.progress = g.progress || progress
-	for topic, partitions := range offsets {
-		for p, offset := range partitions {
-			g.committed[topicPartition{topic, int32(p)}] = offset
-		}
-	}
-	return nil
+	g.cfg.OnAssigned(g.workers, live)
 }

@@ -14,6 +14,14 @@ const (
 	directionOut = "out"
 )
 
+// Values of the phase label of restoring.
+const (
+	phaseFence    = "fence"
+	phasePosition = "position"
+	phaseSnapshot = "snapshot"
+	phaseReplay   = "replay"
+)
+
 // Values of the result label of transactions.
 const (
 	resultCommitted = "committed"
@@ -39,6 +47,9 @@ type metrics struct {
 	failures     *prometheus.CounterVec
 	commitErrors *prometheus.CounterVec
 	restore      *prometheus.HistogramVec
+	restorePhase *prometheus.HistogramVec
+	replayed     *prometheus.CounterVec
+	warm         *prometheus.CounterVec
 	live         *prometheus.GaugeVec
 	unresolved   *prometheus.GaugeVec
 }
@@ -52,6 +63,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help}, labels)
+	}
+	durations := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: ns, Name: name, Help: help,
+			Buckets:                         prometheus.ExponentialBuckets(0.01, 4, 8),
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, labels)
 	}
 	m := &metrics{
 		records:    counters("stream_records_total", "Records read from (in) and made durable in (out) a topic.", "topic", "direction"),
@@ -76,14 +96,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		rebuilds:     counters("stream_group_rebuilds_total", "Times that the group membership was made anew because no generation came.", "group"),
 		failures:     counters("stream_generation_failures_total", "Generations that were ended by an error of a handler, a fetch or a write.", "group"),
 		commitErrors: counters("stream_commit_errors_total", "Offset commits that failed.", "group"),
-		restore: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: ns, Name: "stream_restore_duration_seconds",
-			Help:                            "Time from assignment of a partition until its handler was live.",
-			Buckets:                         prometheus.ExponentialBuckets(0.01, 4, 8),
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  100,
-			NativeHistogramMinResetDuration: time.Hour,
-		}, []string{"group"}),
+		restore:      durations("stream_restore_duration_seconds", "Time from assignment of a partition until its handler was live.", "group"),
+		restorePhase: durations("stream_restore_phase_duration_seconds",
+			"Parts of restoring a partition: taking it from its owner before (fence), reading its position, reading the snapshot, replaying records.", "group", "phase"),
+		replayed:   counters("stream_replayed_records_total", "Records folded into a handler's state without emission, while restoring it.", "group"),
+		warm:       counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
 		live:       gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
 		unresolved: gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),
 	}
@@ -94,7 +111,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		register(reg, &m.records), register(reg, &m.bytes), register(reg, &m.lag), register(reg, &m.queueBytes),
 		register(reg, &m.retries), register(reg, &m.sessions),
 		register(reg, &m.transactions), register(reg, &m.transaction), register(reg, &m.fenced), register(reg, &m.rebalances), register(reg, &m.rebuilds),
-		register(reg, &m.failures), register(reg, &m.commitErrors), register(reg, &m.restore), register(reg, &m.live),
+		register(reg, &m.failures), register(reg, &m.commitErrors), register(reg, &m.restore), register(reg, &m.restorePhase), register(reg, &m.replayed), register(reg, &m.warm), register(reg, &m.live),
 		register(reg, &m.unresolved),
 	)
 }

@@ -9,104 +9,140 @@ import (
 	"sync"
 	"time"
 
+	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/partition"
 )
-
-// workerState is where a partition's worker is in its life. It only moves
-// forward.
-type workerState int
 
 const (
-	// workerRestoring replays the log up to the committed offset, muted.
-	workerRestoring workerState = iota
-	// workerLive hands records to the handler, which may emit.
-	workerLive
-	// workerDraining fetches nothing more and lets the handler finish.
-	workerDraining
-	// workerClosed emits nothing and resolves nothing.
-	workerClosed
+	// stalledAfter is how long fetching may pause for unresolved records before an
+	// operator is told.
+	stalledAfter = 30 * time.Second
+	// tickInterval is how often a [stream.Ticker] is called.
+	tickInterval = 10 * time.Second
+	// beat is how often a worker without records looks at the time.
+	beat = time.Second
+	// graceTimeout bounds what is done for a partition once its drain is over:
+	// a last commit, the end of the transaction.
+	graceTimeout = 3 * time.Second
 )
-
-func (s workerState) String() string {
-	switch s {
-	case workerRestoring:
-		return "restoring"
-	case workerLive:
-		return "live"
-	case workerDraining:
-		return "draining"
-	default:
-		return "closed"
-	}
-}
 
 // errWorkerClosed is what Emit answers once the partition is lost.
 var errWorkerClosed = errors.New("the partition is no longer ours")
 
-// stalledAfter is how long fetching may pause for unresolved records before an
-// operator is told.
-const stalledAfter = 30 * time.Second
-
-// worker owns an assigned partition for one generation: its handler, and the
-// knowledge of how far it may be committed.
+// worker owns an assigned partition for one generation. What is to be done it
+// asks its machine; it does it, and tells the machine what came of it.
 //
-// Emissions are numbered. The offsets that an emission resolves count once it
-// and all emissions before it are durable: a handler may emit a call first and
-// resolve the record behind it later without records, and the record is safe
-// only when the call is.
+// Three goroutines of its own work on the partition: one fetches, one calls the
+// handler, one commits. A handler that takes long keeps neither commits nor the
+// group's heartbeats waiting.
 type worker struct {
-	cfg       *GroupConfig
-	client    *Client
-	log       *slog.Logger
-	topic     string
-	partition int32
-	committed int64 // at assignment; negative if none
-	fail      func(error)
-	onState   func(old, new workerState)
+	cfg     *GroupConfig
+	client  *Client
+	log     *slog.Logger
+	place   GroupOffsets // whose partition it is; without the offset
+	fail    func(error)
+	onState func(old, new partition.State)
 
-	changed chan struct{} // holds a token when offsets were resolved
+	out        output // nil until the partition is taken
+	assigned   time.Time
+	partitions int32  // of the topic
+	from       int64  // where reading begins
+	replaying  func() // ends the phase
+	nextTick   time.Time
 
-	mu        sync.Mutex
-	state     workerState
-	tracker   *stream.Tracker // nil until live
-	start     int64           // the offset that live began with
-	emissions *stream.Tracker // emission numbers instead of offsets
-	emitted   int64           // the next emission's number
-	settled   int64           // emissions below have resolved their offsets
-	resolves  map[int64][]int64
+	changed chan struct{} // holds a token when something was settled
+	due     chan struct{} // holds a token when the next commit may be due sooner
+
+	mu      sync.Mutex
+	machine *partition.Machine
+	state   partition.State // the last that was told
+	failed  bool            // what was emitted must not be committed
 }
 
-func newWorker(cfg *GroupConfig, client *Client, topic string, partition int32, committed int64, fail func(error), onState func(old, new workerState)) *worker {
-	return &worker{
-		cfg: cfg, client: client, topic: topic, partition: partition, committed: committed, fail: fail, onState: onState,
-		log:       client.log.With(slog.String("group", cfg.Group), slog.String("topic", topic), slog.Int("partition", int(partition))),
-		changed:   make(chan struct{}, 1),
-		emissions: stream.NewTracker(0),
-		resolves:  make(map[int64][]int64),
+func newWorker(g *generation, topic string, p int32, fail func(error)) *worker {
+	w := &worker{
+		cfg: &g.cfg, client: g.client, onState: g.onState, assigned: time.Now(),
+		log:     g.log.With(slog.String("topic", topic), slog.Int("partition", int(p))),
+		place:   GroupOffsets{Group: g.cfg.Group, Member: g.gen.MemberID, Generation: g.gen.ID, Topic: topic, Partition: p},
+		changed: make(chan struct{}, 1),
+		due:     make(chan struct{}, 1),
+		machine: partition.New(g.cfg.machine()),
 	}
+	w.fail = func(err error) {
+		w.mu.Lock()
+		w.failed = true
+		w.mu.Unlock()
+		fail(err)
+	}
+	return w
 }
 
 // run takes the partition through its life: ctx ends the fetching, drain the
 // finishing. Errors go to fail, at once, because that is what starts the
-// clock of a drain.
-func (w *worker) run(ctx, drain context.Context) {
-	defer w.enter(workerClosed)
-	defer w.client.metrics.forget(w.topic, w.partition)
-	started := time.Now()
-	position, handler, err := w.restore(ctx)
+// clock of a drain. It returns the handler if the next generation may go on
+// with it.
+func (w *worker) run(ctx, drain context.Context, warm *kept) *kept {
+	defer w.client.metrics.forget(w.place.Topic, w.place.Partition)
+	defer w.update(func(m *partition.Machine, _ time.Time) { m.Close() })
+	handler, err := w.restore(ctx, warm)
 	if err != nil {
 		w.report(ctx, "restoring", err)
-	} else {
-		w.client.metrics.restore.WithLabelValues(w.cfg.Group).Observe(time.Since(started).Seconds())
-		w.mu.Lock()
-		w.tracker, w.start = stream.NewTracker(position), position
-		w.mu.Unlock()
-		w.enter(workerLive)
-		w.report(ctx, "processing", w.live(ctx, handler, position))
+		w.update(func(m *partition.Machine, _ time.Time) { m.Drain() })
+		w.closeHandler(ctx, handler)
+		w.closeOutput(ctx)
+		return nil
 	}
-	w.enter(workerDraining)
+	enough := make(chan struct{})
+	var committer sync.WaitGroup
+	committer.Go(func() { w.commitWhenDue(drain, enough) })
+	w.report(ctx, "processing", w.live(ctx, handler))
+	w.update(func(m *partition.Machine, _ time.Time) { m.Drain() })
+	drained := w.drain(drain, handler)
+	close(enough)
+	committer.Wait()
+	return w.end(drain, handler, drained)
+}
+
+// end commits for the last time and lets go of the partition.
+func (w *worker) end(drain context.Context, handler stream.Handler, drained bool) *kept {
+	if !drained {
+		w.closeHandler(drain, handler) // ends its work in flight
+	}
+	// What was finished when the drain ran out of time is committed all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(drain), graceTimeout)
+	defer cancel()
+	// A commit that fails is made up for by the next owner.
+	_ = w.commit(ctx)
+	if !drained {
+		w.closeOutput(drain)
+		return nil
+	}
+	w.closeOutput(drain)
+	w.mu.Lock()
+	clean, position := w.machine.Clean() && !w.failed, w.machine.LastCommitted()
+	w.mu.Unlock()
+	if !clean {
+		w.closeHandler(drain, handler)
+		return nil
+	}
+	return &kept{handler: handler, position: position, partitions: w.partitions}
+}
+
+func (w *worker) closeHandler(ctx context.Context, handler stream.Handler) {
 	if handler != nil {
-		w.drain(drain, handler)
+		w.report(ctx, "closing the handler of", handler.Close())
+	}
+}
+
+func (w *worker) closeOutput(ctx context.Context) {
+	if w.out == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTimeout)
+	defer cancel()
+	if err := w.out.close(ctx); err != nil {
+		w.log.Debug("closing the transactor", slog.Any("error", err))
 	}
 }
 
@@ -114,138 +150,164 @@ func (w *worker) run(ctx, drain context.Context) {
 // wrong did so because of that, or will again.
 func (w *worker) report(ctx context.Context, doing string, err error) {
 	if err != nil && ctx.Err() == nil {
-		w.fail(fmt.Errorf("%s topic %s partition %d: %w", doing, w.topic, w.partition, err))
+		w.fail(fmt.Errorf("%s topic %s partition %d: %w", doing, w.place.Topic, w.place.Partition, err))
 	}
 }
 
-func (w *worker) enter(s workerState) {
+// update tells the machine something, and others what has come of it.
+func (w *worker) update(tell func(m *partition.Machine, now time.Time)) {
+	now := time.Now()
 	w.mu.Lock()
-	old := w.state
-	w.state = s
+	before, _ := w.machine.CommitDue()
+	tell(w.machine, now)
+	after, ok := w.machine.CommitDue()
+	old, state := w.state, w.machine.State()
+	w.state = state
 	w.mu.Unlock()
-	w.log.Debug("partition", slog.String("state", s.String()))
-	w.onState(old, s)
+	if ok && !after.Equal(before) {
+		signal(w.due)
+	}
+	if old == state {
+		return
+	}
+	w.log.Debug("partition", slog.String("state", state.String()))
+	if state == partition.Replaying {
+		w.replaying = w.phase(phaseReplay)
+	}
+	if state == partition.Live {
+		if w.replaying != nil {
+			w.replaying()
+		}
+		w.client.metrics.restore.WithLabelValues(w.cfg.Group).Observe(now.Sub(w.assigned).Seconds())
+	}
+	w.onState(old, state)
 }
 
-// restore makes the handler and replays the log up to the committed offset. It
-// returns where to go on. A handler that is not nil has to be closed.
-func (w *worker) restore(ctx context.Context) (int64, stream.Handler, error) {
-	bounds, err := w.client.Offsets(ctx, w.topic)
-	if err != nil {
-		return 0, nil, err
-	}
-	if int(w.partition) >= len(bounds) {
-		return 0, nil, fmt.Errorf("the topic has %d partitions", len(bounds))
-	}
-	b := bounds[w.partition]
-	position := w.committed
-	if position < 0 {
-		position = b.Start
-	}
-	if position < b.Start || position > b.End {
-		return 0, nil, fmt.Errorf("group %s has lost its place: %w; retention may be too short, or the topic was made anew; "+
-			"to go on from what there is: kafka-consumer-groups.sh --bootstrap-server %s --group %s --topic %s:%d --reset-offsets --to-earliest --execute",
-			w.cfg.Group, &OffsetError{Topic: w.topic, Partition: w.partition, Offset: position, Start: b.Start, End: b.End},
-			w.client.cfg.Brokers[0], w.cfg.Group, w.topic, w.partition)
-	}
-	handler, err := w.cfg.NewHandler(w.topic, w.partition, int32(len(bounds)))
-	if err != nil {
-		return 0, nil, fmt.Errorf("making the handler: %w", err)
-	}
-	if w.cfg.Stateless || position == b.Start {
-		return position, handler, nil
-	}
-	fetcher := w.client.NewFetcher(w.topic, w.partition, b.Start, w.cfg.Fetch)
-	for {
-		batch, err := fetcher.Next(ctx)
-		if err != nil {
-			return 0, handler, err
-		}
-		for _, rec := range batch.Records {
-			if rec.Offset >= position {
-				return position, handler, nil
-			}
-			if err := handler.Replay(ctx, rec); err != nil {
-				return 0, handler, fmt.Errorf("replaying offset %d: %w", rec.Offset, err)
-			}
-		}
-		if batch.Next >= position {
-			return position, handler, nil
-		}
-		if ctx.Err() != nil {
-			return 0, handler, context.Cause(ctx)
-		}
+// signal leaves a token, unless there is one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
 // live fetches and handles records until ctx ends. While the handler works on
 // one batch the next is being fetched.
-func (w *worker) live(ctx context.Context, handler stream.Handler, position int64) error {
+func (w *worker) live(ctx context.Context, handler stream.Handler) error {
 	ctx, cancel := context.WithCancel(ctx)
 	batches := make(chan Batch)
 	var fetchErr error
 	var fetching sync.WaitGroup
 	fetching.Go(func() {
 		defer close(batches)
-		fetcher := w.client.NewFetcher(w.topic, w.partition, position, w.cfg.Fetch)
-		for {
-			batch, err := fetcher.Next(ctx)
-			if err != nil {
-				fetchErr = err
-				return
-			}
-			select {
-			case batches <- batch:
-			case <-ctx.Done():
-				fetchErr = context.Cause(ctx)
-				return
-			}
-		}
+		fetchErr = w.fetch(ctx, batches)
 	})
 	defer fetching.Wait()
 	defer cancel()
-	for batch := range batches {
-		if err := w.handle(ctx, handler, batch); err != nil {
+	clock := time.NewTicker(beat)
+	defer clock.Stop()
+	for {
+		select {
+		case batch, ok := <-batches:
+			if !ok {
+				return fetchErr
+			}
+			if err := w.handle(ctx, handler, batch, clock.C); err != nil {
+				return err
+			}
+		case <-clock.C:
+		}
+		if err := w.passTime(ctx, handler); err != nil {
 			return err
 		}
 	}
-	return fetchErr
 }
 
-func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch) error {
+func (w *worker) fetch(ctx context.Context, batches chan<- Batch) error {
+	fetcher := w.client.NewFetcher(w.place.Topic, w.place.Partition, w.from, w.cfg.Fetch)
+	for {
+		batch, err := fetcher.Next(ctx)
+		if err != nil {
+			return err
+		}
+		select {
+		case batches <- batch:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// passTime does what is due between records.
+func (w *worker) passTime(ctx context.Context, handler stream.Handler) error {
+	now := time.Now()
+	w.mu.Lock()
+	live := w.machine.State() == partition.Live
+	w.mu.Unlock()
+	if !live {
+		return nil
+	}
+	if ticker, ok := handler.(stream.Ticker); ok && now.Sub(w.nextTick) >= 0 {
+		w.nextTick = now.Add(tickInterval)
+		if err := ticker.Tick(ctx, now, w); err != nil {
+			return fmt.Errorf("telling the handler the time: %w", err)
+		}
+	}
+	return nil
+}
+
+func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch, clock <-chan time.Time) error {
 	bytes := 0
 	for _, rec := range batch.Records {
-		if err := w.room(ctx); err != nil {
+		if err := w.room(ctx, handler, clock); err != nil {
 			return err
 		}
 		size := len(rec.Key) + len(rec.Value)
 		bytes += size
-		w.mu.Lock()
-		w.tracker.Track(rec.Offset, int64(size))
-		w.mu.Unlock()
+		if err := w.record(ctx, handler, rec, int64(size)); err != nil {
+			return err
+		}
+	}
+	var unresolved int
+	w.update(func(m *partition.Machine, now time.Time) {
+		m.Advance(batch.Next, now)
+		unresolved, _ = m.Unresolved()
+	})
+	m, p := w.client.metrics, strconv.Itoa(int(w.place.Partition))
+	m.moved(w.place.Topic, directionIn, len(batch.Records), bytes)
+	m.lag.WithLabelValues(w.place.Topic, p).Set(float64(max(batch.HighWatermark-batch.Next, 0)))
+	m.unresolved.WithLabelValues(w.place.Topic, p).Set(float64(unresolved))
+	return nil
+}
+
+func (w *worker) record(ctx context.Context, handler stream.Handler, rec stream.Record, size int64) error {
+	var verdict partition.Verdict
+	w.update(func(m *partition.Machine, now time.Time) { verdict = m.Record(rec.Offset, size, now) })
+	if verdict == partition.Replay && planted.Is(planted.LoudReplay) {
+		verdict = partition.Handle
+	}
+	switch verdict {
+	case partition.Replay:
+		w.client.metrics.replayed.WithLabelValues(w.cfg.Group).Inc()
+		if err := handler.Replay(ctx, rec); err != nil {
+			return fmt.Errorf("replaying offset %d: %w", rec.Offset, err)
+		}
+	case partition.Handle:
 		if err := handler.Handle(ctx, rec, w); err != nil {
 			return fmt.Errorf("handling offset %d: %w", rec.Offset, err)
 		}
 	}
-	w.mu.Lock()
-	w.tracker.Advance(batch.Next)
-	unresolved, _ := w.tracker.Unresolved()
-	w.mu.Unlock()
-	m, p := w.client.metrics, strconv.Itoa(int(w.partition))
-	m.moved(w.topic, directionIn, len(batch.Records), bytes)
-	m.lag.WithLabelValues(w.topic, p).Set(float64(max(batch.HighWatermark-batch.Next, 0)))
-	m.unresolved.WithLabelValues(w.topic, p).Set(float64(unresolved))
 	return nil
 }
 
 // room waits until the handler holds less than it may. Only this partition
 // waits; heartbeats go on.
-func (w *worker) room(ctx context.Context) error {
-	full := func() (int, int64, bool) {
+func (w *worker) room(ctx context.Context, handler stream.Handler, clock <-chan time.Time) error {
+	full := func() (n int, bytes int64, full bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		n, bytes := w.tracker.Unresolved()
-		return n, bytes, n >= w.cfg.MaxUnresolved || bytes >= w.cfg.MaxUnresolvedBytes
+		n, bytes = w.machine.Unresolved()
+		return n, bytes, w.machine.Full()
 	}
 	n, bytes, wait := full()
 	if !wait {
@@ -258,6 +320,10 @@ func (w *worker) room(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-w.changed:
+		case <-clock:
+			if err := w.passTime(ctx, handler); err != nil {
+				return err
+			}
 		case <-stalled.C:
 			w.log.Warn("fetching is paused: the handler resolves nothing",
 				slog.Int("unresolved_records", n), slog.Int64("unresolved_bytes", bytes))
@@ -267,22 +333,25 @@ func (w *worker) room(ctx context.Context) error {
 	return nil
 }
 
-// drain lets the handler finish and waits for what it has emitted.
-func (w *worker) drain(ctx context.Context, handler stream.Handler) {
-	w.report(ctx, "draining the handler of", handler.Drain(ctx))
-	w.report(ctx, "closing the handler of", handler.Close())
+// drain lets the handler finish and waits for what it has emitted. It reports
+// whether all of it is durable.
+func (w *worker) drain(ctx context.Context, handler stream.Handler) bool {
+	if err := handler.Drain(ctx); err != nil {
+		w.report(ctx, "draining the handler of", err)
+		return false
+	}
 	for {
 		w.mu.Lock()
-		open, _ := w.emissions.Unresolved()
+		open, failed := w.machine.Emissions(), w.failed
 		w.mu.Unlock()
-		if open == 0 {
-			return
+		if open == 0 || failed {
+			return open == 0
 		}
 		select {
 		case <-w.changed:
 		case <-ctx.Done():
 			w.log.Warn("drain ran out of time; the rest will be processed again", slog.Int("open_emissions", open))
-			return
+			return false
 		}
 	}
 }
@@ -291,80 +360,42 @@ var _ stream.Emitter = (*worker)(nil)
 
 // Emit implements [stream.Emitter] for the worker's handler.
 func (w *worker) Emit(ctx context.Context, out []stream.Out, resolved []int64) error {
-	w.mu.Lock()
-	if w.state != workerLive && w.state != workerDraining {
-		w.mu.Unlock()
+	var n int64
+	var ok bool
+	w.update(func(m *partition.Machine, now time.Time) { n, ok = m.Emit(len(out), resolved, now) })
+	if !ok {
 		return errWorkerClosed
 	}
-	n := w.emitted
-	w.emitted++
-	w.emissions.Track(n, 0)
-	w.resolves[n] = append([]int64(nil), resolved...)
-	w.mu.Unlock()
 	if len(out) == 0 {
 		w.settle(n, nil)
 		return nil
 	}
-	err := w.cfg.Producer.Send(ctx, out, func(err error) { w.settle(n, err) })
-	if err == nil {
-		return nil
+	err := w.out.Send(ctx, out, func(err error) { w.settle(n, err) })
+	if err != nil {
+		// Nothing was taken, so nothing is resolved either.
+		w.update(func(m *partition.Machine, now time.Time) { m.Withdraw(n, now) })
+		signal(w.changed)
 	}
-	// Nothing was taken, so nothing is resolved either.
-	w.mu.Lock()
-	w.resolves[n] = nil
-	w.mu.Unlock()
-	w.settle(n, nil)
 	return err
 }
 
 // Fail implements [stream.Emitter].
 func (w *worker) Fail(err error) {
-	w.fail(fmt.Errorf("processing topic %s partition %d: %w", w.topic, w.partition, err))
+	w.fail(fmt.Errorf("processing topic %s partition %d: %w", w.place.Topic, w.place.Partition, err))
 }
 
-// settle notes that an emission is durable, and resolves the offsets of all
-// that are so without a gap.
-//
-// Once the worker is closed nothing moves any more: the last commit has been
-// taken from the tracker, and another member may own the partition.
+// settle notes that an emission is durable.
 func (w *worker) settle(n int64, err error) {
 	if err != nil {
-		// The emission stays open and so do the offsets of all later ones. The
-		// generation ends and they are delivered again.
-		w.fail(fmt.Errorf("emitting from topic %s partition %d: %w", w.topic, w.partition, err))
+		// The emission stays open and so do its offsets. The generation ends and
+		// they are delivered again.
+		w.fail(fmt.Errorf("emitting from topic %s partition %d: %w", w.place.Topic, w.place.Partition, err))
+		signal(w.changed)
 		return
 	}
-	var unknown []int64
-	w.mu.Lock()
-	if w.state != workerClosed {
-		w.emissions.Resolve(n)
-		for ; w.settled < w.emissions.Committable(); w.settled++ {
-			for _, offset := range w.resolves[w.settled] {
-				if !w.tracker.Resolve(offset) {
-					unknown = append(unknown, offset)
-				}
-			}
-			delete(w.resolves, w.settled)
-		}
+	w.update(func(m *partition.Machine, now time.Time) { err = m.Settle(n, now) })
+	signal(w.changed)
+	if unknown := (*partition.UnknownOffsetError)(nil); errors.As(err, &unknown) {
+		w.fail(fmt.Errorf("handler of topic %s partition %d resolves offset %d, which it was not given", w.place.Topic, w.place.Partition, unknown.Offset))
 	}
-	w.mu.Unlock()
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
-	if len(unknown) > 0 {
-		w.fail(fmt.Errorf("handler of topic %s partition %d resolves offset %d, which it was not given", w.topic, w.partition, unknown[0]))
-	}
-}
-
-// committable is the offset that may be committed, and whether records have
-// been resolved to get there; ok is false before there is one.
-func (w *worker) committable() (offset int64, moved, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.tracker == nil {
-		return 0, false, false
-	}
-	offset = w.tracker.Committable()
-	return offset, offset > w.start, true
 }

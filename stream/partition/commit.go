@@ -50,13 +50,13 @@ func (m *Machine) Position() (p stream.Position, ok bool) {
 // Dirty tells whether there is a position to commit that is not committed.
 func (m *Machine) Dirty() bool {
 	p, ok := m.Position()
-	return ok && !p.Equal(m.committed)
+	return ok && (m.fresh || !p.Equal(m.committed))
 }
 
 // Committed notes that a position is durable, together with everything that was
 // durable when it was asked for.
 func (m *Machine) Committed(p stream.Position, now time.Time) {
-	m.committed = p
+	m.committed, m.fresh = p, false
 	m.lastCommit = now
 }
 

@@ -89,8 +89,10 @@ type Machine struct {
 	at int64
 	// committed is the position that is durable, as far as is known.
 	committed stream.Position
-	// restored is the position that was durable at the beginning.
+	// restored is the position that was durable at the beginning. fresh says that
+	// there was none, and that its like is not committed yet.
 	restored stream.Position
+	fresh    bool
 	tracker  *stream.Tracker // nil while restoring
 
 	emissions *stream.Tracker // emission numbers instead of offsets

@@ -358,6 +358,22 @@ func TestCommitsWithoutTransactions(t *testing.T) {
 	assert.True(t, m.Clean())
 }
 
+// The first owner commits where the state begins, though nothing is dealt with.
+func TestTheBeginningIsCommitted(t *testing.T) {
+	m := New(Config{ProgressInterval: time.Second})
+	_, err := m.Restore(Start{LogStart: 7, LogEnd: 9, Committed: -1}, nil, t0)
+	require.NoError(t, err)
+	due, ok := m.CommitDue()
+	require.True(t, ok)
+	assert.Equal(t, at(1000), due)
+	assert.True(t, m.Dirty())
+	m.BeginCommit()
+	m.Committed(position(t, m), at(1000))
+	assert.Equal(t, stream.PositionAt(7, 7), m.LastCommitted())
+	assert.False(t, m.Dirty())
+	assert.False(t, m.Progress())
+}
+
 func TestWhenASnapshotIsDue(t *testing.T) {
 	m := restored(t, Config{SnapshotInterval: time.Minute, ProgressInterval: time.Second}, stream.PositionAt(0, 2))
 	never := func(why string) {

@@ -112,6 +112,10 @@ func (m *Machine) Restore(s Start, snapshots []int64, now time.Time) (Plan, erro
 		return Plan{}, err
 	}
 	m.begin(plan, now)
+	if m.fresh = s.Committed < 0; m.fresh {
+		// So that it is known where the state began, should the log be cut.
+		m.moved(now)
+	}
 	return plan, nil
 }
 

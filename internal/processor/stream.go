@@ -1,0 +1,97 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+const (
+	defaultMaxBuffered   = 64 << 20
+	defaultMaxUnresolved = 512 << 20
+)
+
+// Stream says how the stages read from and write to Kafka. The zero value of
+// every field has a meaning.
+type Stream struct {
+	// Delivery is exactly once if not set.
+	Delivery kafka.Delivery
+	// CommitInterval is how long what a stage emits may wait until it is visible.
+	// Zero means 150 ms with transactions and 1 s without.
+	CommitInterval time.Duration
+	// DrainTimeout bounds finishing what is in the works when partitions are
+	// taken away or the processor stops. Zero means 15 s.
+	DrainTimeout time.Duration
+	// MaxBuffered bounds what all stages together have emitted and Kafka has not
+	// acknowledged, in bytes. Zero means 64 MiB.
+	MaxBuffered int64
+	// MaxUnresolved and MaxUnresolvedBytes bound what one partition has read and
+	// not finished. Zero means 131,072 records and 512 MiB.
+	MaxUnresolved      int
+	MaxUnresolvedBytes int64
+}
+
+// Register adds the flags.
+func (s *Stream) Register(flags *pflag.FlagSet) {
+	flags.TextVar(&s.Delivery, "delivery", kafka.ExactlyOnce, "exactly-once: what a stage emits becomes visible together with its progress; at-least-once: at once, and again after a crash")
+	flags.DurationVar(&s.CommitInterval, "commit-interval", 0, "least time between two commits of a partition (default 150ms exactly once, 1s at least once)")
+	flags.DurationVar(&s.DrainTimeout, "drain-timeout", 15*time.Second, "time to finish what is in the works when partitions move or the processor stops")
+	flags.Int64Var(&s.MaxBuffered, "max-buffered", defaultMaxBuffered, "bytes that the stages may have emitted and Kafka not acknowledged; they wait above it")
+	flags.Int64Var(&s.MaxUnresolvedBytes, "max-unresolved", defaultMaxUnresolved, "bytes of records that one partition may have read and not finished; it pauses above it")
+}
+
+// Validate says what is wrong with the settings.
+func (s Stream) Validate() error {
+	switch {
+	case s.CommitInterval < 0:
+		return fmt.Errorf("--commit-interval %v is negative", s.CommitInterval)
+	case s.CommitInterval > 30*time.Second:
+		return fmt.Errorf("--commit-interval %v is too long: brokers abort transactions of more than a minute", s.CommitInterval)
+	case s.DrainTimeout < 0 || s.DrainTimeout > 25*time.Second:
+		return fmt.Errorf("--drain-timeout %v: at most 25s are possible, the group's session ends after 30s", s.DrainTimeout)
+	case s.MaxBuffered < 0 || s.MaxUnresolvedBytes < 0:
+		return fmt.Errorf("--max-buffered %d and --max-unresolved %d must not be negative", s.MaxBuffered, s.MaxUnresolvedBytes)
+	}
+	return nil
+}
+
+// output is what the groups of a processor write with.
+type output struct {
+	transactions kafka.ProducerConfig
+	producer     *kafka.Producer // nil with transactions
+}
+
+// open prepares the output of all stages.
+func (p *Processor) open(ctx context.Context) (output, error) {
+	t := p.cfg.Topics
+	buffered := p.cfg.Stream.MaxBuffered
+	if buffered == 0 {
+		buffered = defaultMaxBuffered
+	}
+	out := output{transactions: kafka.ProducerConfig{
+		Zstd:  []string{t.Reads, t.Calls, t.Variants, t.Watch, t.Alerts, t.State},
+		Space: kafka.NewSpace(buffered),
+	}}
+	if p.cfg.Stream.Delivery == kafka.ExactlyOnce {
+		return out, nil
+	}
+	var err error
+	out.producer, err = kafka.NewProducer(ctx, p.client, out.transactions)
+	return out, err
+}
+
+func (o output) close(ctx context.Context) error {
+	if o.producer == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := o.producer.Close(ctx); err != nil {
+		return fmt.Errorf("flushing what was produced: %w", err)
+	}
+	return nil
+}
