@@ -43,7 +43,7 @@ type Stretch struct {
 var ErrNothingToReplay = errors.New("nothing to replay: no partition has been processed beyond there")
 
 // Rewind has a stage that is stopped begin again at a point of its input, and
-// returns what it will process again. Positions only ever go back. It needs no
+// returns what it will process again. It is refused while the group has members. Positions only ever go back. It needs no
 // change to the stage's state: a snapshot from beyond the position is not used,
 // and an older one, or the log's start, takes its place. So results have the
 // ids and revisions they had, and consumers see repetitions.
@@ -51,6 +51,9 @@ var ErrNothingToReplay = errors.New("nothing to replay: no partition has been pr
 // Without an older snapshot the log has to reach back to its very start for a
 // stage that keeps state; the stage says so when it starts.
 func Rewind(ctx context.Context, client *kafka.Client, group, topic string, to Point, dry bool) ([]Stretch, error) {
+	if err := stopped(ctx, client, group); err != nil {
+		return nil, err
+	}
 	bounds, err := client.Offsets(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -82,7 +85,10 @@ func Rewind(ctx context.Context, client *kafka.Client, group, topic string, to P
 			Group: group, Generation: -1, Topic: topic, Partition: s.Partition, Offset: s.From, Metadata: positions[i],
 		})
 		if err != nil {
-			return nil, fmt.Errorf("rewinding (stop every processor with this stage first): %w", err)
+			if errors.Is(err, kafka.ErrFenced) {
+				err = fmt.Errorf("%w: %w", ErrGroupInUse, err)
+			}
+			return nil, fmt.Errorf("rewinding: %w", err)
 		}
 	}
 	return again, nil

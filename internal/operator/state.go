@@ -121,18 +121,8 @@ var ErrGroupInUse = errors.New("the stage is running")
 // where the stage could not start afterwards. Doing it again, also after a crash
 // in between, is fine.
 func ResetStage(ctx context.Context, client *kafka.Client, cfg ResetConfig) (Reset, error) {
-	members, err := client.GroupMembers(ctx, cfg.Group)
-	if err != nil {
+	if err := stopped(ctx, client, cfg.Group); err != nil {
 		return Reset{}, err
-	}
-	if len(members) > 0 {
-		var names []string
-		for _, m := range members {
-			names = append(names, m.Client+" at "+strings.TrimPrefix(m.Host, "/"))
-		}
-		slices.Sort(names)
-		return Reset{}, fmt.Errorf("%w: group %s has members (%s); stop every processor with this stage first",
-			ErrGroupInUse, cfg.Group, strings.Join(slices.Compact(names), ", "))
 	}
 	bounds, err := client.Offsets(ctx, cfg.Input)
 	if err != nil {
@@ -175,6 +165,24 @@ func ResetStage(ctx context.Context, client *kafka.Client, cfg ResetConfig) (Res
 		}
 	}
 	return out, forget(ctx, client, cfg, keys)
+}
+
+// stopped makes sure that no processor runs a stage.
+func stopped(ctx context.Context, client *kafka.Client, group string) error {
+	members, err := client.GroupMembers(ctx, group)
+	if err != nil {
+		return err
+	}
+	if len(members) > 0 {
+		var names []string
+		for _, m := range members {
+			names = append(names, m.Client+" at "+strings.TrimPrefix(m.Host, "/"))
+		}
+		slices.Sort(names)
+		return fmt.Errorf("%w: group %s has members (%s); stop every processor with this stage first",
+			ErrGroupInUse, group, strings.Join(slices.Compact(names), ", "))
+	}
+	return nil
 }
 
 // partition notes what a reset means for one partition of the input, and returns
