@@ -149,7 +149,6 @@ type redrive struct {
 
 func (r *redrive) take(ctx context.Context, l Letter) error {
 	n, known := r.partitions[l.Record.Topic]
-	again, mark, whole := stream.Redrive(l.rec, l.BadLetter)
 	switch {
 	case l.Redriven:
 		r.counts.Before++
@@ -157,9 +156,13 @@ func (r *redrive) take(ctx context.Context, l Letter) error {
 	case !known || int(l.Record.Partition) >= n:
 		r.counts.Unknown++
 		return nil
-	case whole != nil:
+	case len(l.Cut) > 0:
 		r.counts.Cut++
 		return nil
+	}
+	again, mark, err := stream.Redrive(l.rec, l.BadLetter)
+	if err != nil {
+		return fmt.Errorf("redriving %s: %w", l.Place, err)
 	}
 	r.open = append(r.open, l.Record.Topic)
 	if r.tx == nil {

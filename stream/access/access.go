@@ -134,6 +134,9 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 	if s, is := d.stages()[role]; is {
 		l.topic(Read, "its input", s.input)
 		l.topic(Write, "its results", s.outputs...)
+		if role == RoleBasecall {
+			l.topic(Write, "how runs ended", t.Runs)
+		}
 		l.topic(Write, "records it can't process", t.DeadLetters)
 		l.topic(Read, "restoring its state", t.State)
 		l.topic(Write, "snapshots of its state", t.State)
