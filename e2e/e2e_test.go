@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/stream/streamtest"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 		if os.Getenv("ORT_LIB") == "" {
 			os.Setenv("ORT_LIB", filepath.Join(root(), ".deps", "onnxruntime", "libonnxruntime.so"))
 		}
-		return m.Run()
+		return streamtest.Main(m)
 	}())
 }
 

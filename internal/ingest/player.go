@@ -188,7 +188,7 @@ func (p *Player) seek(t *track, number uint64) progress {
 	for t.progress.next < number && !t.progress.ended {
 		switch {
 		case t.progress.next == 0:
-			t.progress.add(p.announcement(t))
+			t.progress.add(p.beginning(t))
 		case t.left:
 			t.progress.add(p.identity(t))
 			t.advance()
@@ -200,8 +200,8 @@ func (p *Player) seek(t *track, number uint64) progress {
 	return t.progress
 }
 
-// announcement is the identity of a track's first event.
-func (p *Player) announcement(t *track) []byte {
+// beginning is the identity of a track's first event.
+func (p *Player) beginning(t *track) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(t.chunk))
 	b = binary.LittleEndian.AppendUint32(b, uint32(p.cfg.Partitions))
 	return p.marshal(b, t.run)
@@ -327,17 +327,11 @@ func (p *Player) wait(ctx context.Context, start time.Time, due time.Duration) e
 
 func (p *Player) announce(ctx context.Context, i int) error {
 	t := p.tracks[i]
-	value, err := stream.EncodeRun(t.run)
+	outs, err := announcement(p.cfg.Topics, t.run, p.cfg.Partitions)
 	if err != nil {
 		return err
 	}
-	outs := []stream.Out{{Topic: p.cfg.Topics.Runs, Partition: stream.AnyPartition, Key: []byte(t.run.GetId()), Value: value}}
-	mk := marker(t.run)
-	if value, err = stream.SignalMarker(mk, false); err != nil {
-		return err
-	}
-	outs = append(outs, stream.Broadcast(p.cfg.Topics.Signal, p.cfg.Partitions, mk, false, value)...)
-	t.progress.add(p.announcement(t))
+	t.progress.add(p.beginning(t))
 	if err := p.send(ctx, i, 0, outs); err != nil {
 		return err
 	}
@@ -349,18 +343,41 @@ func (p *Player) announce(ctx context.Context, i int) error {
 
 func (p *Player) end(ctx context.Context, i int) error {
 	t := p.tracks[i]
-	mk := marker(t.run)
-	value, err := stream.SignalMarker(mk, true)
+	outs, err := ending(p.cfg.Topics, t.run, p.cfg.Partitions)
 	if err != nil {
 		return err
 	}
 	t.progress.add(nil)
 	t.progress.ended = true
-	if err := p.send(ctx, i, 0, stream.Broadcast(p.cfg.Topics.Signal, p.cfg.Partitions, mk, true, value)); err != nil {
+	if err := p.send(ctx, i, 0, outs); err != nil {
 		return err
 	}
 	p.cfg.Logger.Info("run ended", "run", t.run.GetId(), "reads", p.totals.Reads, "samples", p.totals.Samples)
 	return nil
+}
+
+// announcement is a run's description and its start markers.
+func announcement(topics stream.Topics, run *streampb.Run, partitions int32) ([]stream.Out, error) {
+	value, err := stream.EncodeRun(run)
+	if err != nil {
+		return nil, err
+	}
+	outs := []stream.Out{{Topic: topics.Runs, Partition: stream.AnyPartition, Key: []byte(run.GetId()), Value: value}}
+	mk := marker(run)
+	if value, err = stream.SignalMarker(mk, false); err != nil {
+		return nil, err
+	}
+	return append(outs, stream.Broadcast(topics.Signal, partitions, mk, false, value)...), nil
+}
+
+// ending is a run's end markers.
+func ending(topics stream.Topics, run *streampb.Run, partitions int32) ([]stream.Out, error) {
+	mk := marker(run)
+	value, err := stream.SignalMarker(mk, true)
+	if err != nil {
+		return nil, err
+	}
+	return stream.Broadcast(topics.Signal, partitions, mk, true, value), nil
 }
 
 // marker speaks for the ingest service, which is a run's only source of signal.

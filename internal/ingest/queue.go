@@ -64,7 +64,6 @@ type queue struct {
 	onDisk   uint64 // events below, from first on, are on disk; 0 or less than first: none
 	spilling bool
 	moved    time.Time // when something was last committed, or began to wait
-	failed   error
 }
 
 // newQueue makes a queue for a run that goes on with event first, except for what
@@ -116,8 +115,6 @@ func (q *queue) tryPut(e event) (<-chan struct{}, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.failed != nil:
-		return nil, q.failed
 	case e.number() != q.next:
 		return nil, fmt.Errorf("event %d where %d is next", e.number(), q.next)
 	case q.bytes > 0 && q.bytes+size > q.cfg.memory/2:
@@ -272,14 +269,11 @@ func (q *queue) drop(events []event) {
 	q.cfg.metrics.buffer(-bytes)
 }
 
-// fail makes every put return an error from now on.
-func (q *queue) fail(err error) {
+// durable is the number of the first event that is neither committed nor on disk.
+func (q *queue) durable() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.failed == nil {
-		q.failed = err
-	}
-	q.wake()
+	return max(q.first, q.onDisk)
 }
 
 // oldest is when the oldest event that is not committed came in; zero if there is

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -83,7 +82,7 @@ func (s *spools) open(run string) error {
 		return err
 	}
 	if cut != nil {
-		s.cfg.Player.Logger.Warn("the spool ended in the middle of a write: what was not taken yet is cut off", "file", cut.Path, "bytes", cut.Bytes, slog.String("run", run))
+		s.cfg.Player.Logger.Warn("the spool ended in the middle of a write: what was not taken yet is cut off", "file", cut.Path, "bytes", cut.Bytes, "run", run)
 	}
 	s.logs[run] = log
 	return nil

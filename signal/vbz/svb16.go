@@ -24,28 +24,60 @@ func appendSVB16(dst []byte, samples []int16) []byte {
 		dst = grown
 	}
 	out := dst[start:need]
-	k, p := 0, keyBytes(n)
+	p := keyBytes(n)
 	var prev uint16
-	for i := 0; i < n; i += 8 {
+	i := 0
+	// Widths look random, and a branch on them guesses wrong. Four samples are at
+	// most eight bytes, so they are put together in a word, a narrow one taking one
+	// byte because its upper one is zero, and stored with what is left of the word
+	// behind them: the next four overwrite that, and there is room for it while
+	// eight samples are left.
+	for ; i+8 <= n; i += 8 {
+		s := samples[i : i+8 : i+8]
+		z0, z1, z2, z3 := zigzag(s[0], prev), zigzag(s[1], uint16(s[0])), zigzag(s[2], uint16(s[1])), zigzag(s[3], uint16(s[2]))
+		w0, w1, w2, w3 := wide(z0), wide(z1), wide(z2), wide(z3)
+		at1 := 8 + 8*w0
+		at2 := at1 + 8 + 8*w1
+		at3 := at2 + 8 + 8*w2
+		binary.LittleEndian.PutUint64(out[p:], uint64(z0)|uint64(z1)<<(at1&63)|uint64(z2)<<(at2&63)|uint64(z3)<<(at3&63))
+		p += int(4 + w0 + w1 + w2 + w3)
+		key := w0 | w1<<1 | w2<<2 | w3<<3
+
+		z0, z1, z2, z3 = zigzag(s[4], uint16(s[3])), zigzag(s[5], uint16(s[4])), zigzag(s[6], uint16(s[5])), zigzag(s[7], uint16(s[6]))
+		w0, w1, w2, w3 = wide(z0), wide(z1), wide(z2), wide(z3)
+		at1 = 8 + 8*w0
+		at2 = at1 + 8 + 8*w1
+		at3 = at2 + 8 + 8*w2
+		binary.LittleEndian.PutUint64(out[p:], uint64(z0)|uint64(z1)<<(at1&63)|uint64(z2)<<(at2&63)|uint64(z3)<<(at3&63))
+		p += int(4 + w0 + w1 + w2 + w3)
+		out[i/8] = byte(key | w0<<4 | w1<<5 | w2<<6 | w3<<7)
+		prev = uint16(s[7])
+	}
+	if i < n {
 		var key byte
-		for j, s := range samples[i:min(i+8, n)] {
-			d := uint16(s) - prev
+		for j, s := range samples[i:] {
+			z := zigzag(s, prev)
 			prev = uint16(s)
-			z := d<<1 ^ uint16(int16(d)>>15)
-			// Both bytes are always stored and the second kept only if it
-			// counts: widths look random, and a store is cheaper than a branch
-			// that guesses wrong.
 			out[p] = byte(z)
-			out[p+1] = byte(z >> 8)
-			two := int((0xff - uint32(z)) >> 31)
-			key |= byte(two) << j
-			p += 1 + two
+			if p++; wide(z) > 0 {
+				out[p] = byte(z >> 8)
+				p++
+				key |= 1 << j
+			}
 		}
-		out[k] = key
-		k++
+		out[i/8] = key
 	}
 	return dst[:start+p]
 }
+
+// zigzag maps the difference of a sample to the one before it.
+func zigzag(s int16, prev uint16) uint16 {
+	d := uint16(s) - prev
+	return d<<1 ^ uint16(int16(d)>>15)
+}
+
+// wide is 1 for what takes two bytes and 0 for what takes one.
+func wide(z uint16) uint32 { return (0xff - uint32(z)) >> 31 }
 
 // four holds, for four key bits, where each of four samples lies in a
 // little-endian word and how wide it is.

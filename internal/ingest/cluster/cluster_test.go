@@ -21,7 +21,12 @@ import (
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(streamtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(brokerVariable) != "" {
+		os.Exit(serveBroker())
+	}
+	os.Exit(streamtest.Main(m))
+}
 
 const partitions = 3
 
@@ -29,11 +34,14 @@ const partitions = 3
 type recorded struct {
 	*signal.Index
 	reads int
+	skip  int // so many at the beginning are left out
 	// broken, if set, is asked before a read's samples are fetched.
 	broken func(read int) error
 }
 
-func (r *recorded) Len() int { return r.reads }
+func (r *recorded) Len() int { return r.reads - r.skip }
+
+func (r *recorded) Entry(i int) signal.Read { return r.Index.Entry(i + r.skip) }
 
 func (r *recorded) Samples(i int, buf []int16) ([]int16, error) {
 	if r.broken != nil {
@@ -41,7 +49,7 @@ func (r *recorded) Samples(i int, buf []int16) ([]int16, error) {
 			return nil, err
 		}
 	}
-	return r.Index.Samples(i, buf)
+	return r.Index.Samples(i+r.skip, buf)
 }
 
 func lambda(t testing.TB, reads int) *recorded {

@@ -63,8 +63,8 @@ func TestRandomHistories(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := make(map[uint64]string)
-		first, next := uint64(rng.IntN(50)), uint64(0)
-		next = first
+		first := uint64(rng.IntN(50))
+		next := first
 		for range 60 {
 			switch rng.IntN(5) {
 			case 0, 1:
