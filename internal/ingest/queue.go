@@ -55,6 +55,7 @@ type queue struct {
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed at the next change; nil while nobody waits
+	nudge    chan struct{} // holds a token when there may be something to spill
 	head     []event
 	tail     []event
 	first    uint64 // number of the first event that is not committed
@@ -69,7 +70,7 @@ type queue struct {
 // newQueue makes a queue for a run that goes on with event first, except for what
 // the spool holds from then on.
 func newQueue(cfg queueConfig, first uint64) (*queue, error) {
-	q := &queue{cfg: cfg, first: first, next: first, sent: first, moved: time.Now()}
+	q := &queue{cfg: cfg, first: first, next: first, sent: first, moved: time.Now(), nudge: make(chan struct{}, 1)}
 	if cfg.spool == nil {
 		return q, nil
 	}
@@ -132,8 +133,18 @@ func (q *queue) tryPut(e event) (<-chan struct{}, error) {
 	q.bytes += size
 	q.cfg.metrics.buffer(size)
 	q.wake()
+	// The spool's writer is left alone otherwise: it looks by itself now and then.
+	if q.spilling || q.pressed() {
+		select {
+		case q.nudge <- struct{}{}:
+		default:
+		}
+	}
 	return nil, nil
 }
+
+// pressed tells whether a source that can't wait may have to soon. mu is held.
+func (q *queue) pressed() bool { return q.cfg.eager && q.bytes >= q.cfg.memory/4 }
 
 func (q *queue) headEnd() uint64   { return q.first + uint64(len(q.head)) }
 func (q *queue) tailStart() uint64 { return q.next - uint64(len(q.tail)) }
@@ -292,37 +303,38 @@ func (q *queue) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		batch, delay, changed := q.due(time.Now())
+		batch, delay := q.due(time.Now())
+		nudge := q.nudge
 		if len(batch) > 0 {
 			err := q.spill(batch)
 			q.cfg.alarm.spooled(err)
 			if err == nil {
 				continue
 			}
-			delay, changed = spoolRetry, nil
+			delay, nudge = spoolRetry, nil
 		}
 		timer.Reset(delay)
 		select {
 		case <-ctx.Done():
 			return
-		case <-changed:
+		case <-nudge:
 		case <-timer.C:
 		}
 	}
 }
 
 // due returns the events to be written to the spool now, or for how long to
-// wait and for which change.
-func (q *queue) due(now time.Time) (batch []event, delay time.Duration, changed <-chan struct{}) {
+// wait at most.
+func (q *queue) due(now time.Time) (batch []event, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	from := max(q.onDisk, q.first)
 	if from == q.next {
-		return nil, time.Hour, q.wait()
+		return nil, q.cfg.patience
 	}
-	if !q.spilling && !(q.cfg.eager && q.bytes >= q.cfg.memory/4) {
+	if !q.spilling && !q.pressed() {
 		if delay := q.moved.Add(q.cfg.patience).Sub(now); delay > 0 {
-			return nil, delay, q.wait()
+			return nil, delay
 		}
 	}
 	q.spilling = true
@@ -332,7 +344,7 @@ func (q *queue) due(now time.Time) (batch []event, delay time.Duration, changed 
 		batch = append(batch, *e)
 		bytes += e.size()
 	}
-	return batch, 0, nil
+	return batch, 0
 }
 
 // inMemory is an event of head or tail. mu is held.

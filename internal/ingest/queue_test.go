@@ -107,7 +107,7 @@ func TestQueueHistories(t *testing.T) {
 				}
 			case op < 19:
 				now = now.Add(400 * time.Millisecond)
-				if batch, _, _ := q.due(now); len(batch) > 0 {
+				if batch, _ := q.due(now); len(batch) > 0 {
 					if err := q.spill(batch); err != nil && !errors.Is(err, spool.ErrFull) {
 						t.Fatal(err)
 					}
