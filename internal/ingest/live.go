@@ -22,10 +22,62 @@ import (
 // A Live belongs to one goroutine.
 type Live struct {
 	queue    *queue
-	topics   stream.Topics
+	cfg      *Config
 	run      *streampb.Run
 	progress progress
-	metrics  *Metrics
+}
+
+// RunLive writes a run to Kafka while feed hands its signal to a [Live], until
+// feed has returned and the run has ended. After an error it goes on when RunLive
+// is called again, behind what was durable. A run that has ended is an error.
+func RunLive(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed func(context.Context, *Live) error) error {
+	s, err := newService(cfg)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	sess := s.session(run, int(run.GetSampleRate()))
+	w, _, err := sess.claim(ctx, cfg.Restart)
+	if err != nil {
+		return fmt.Errorf("run %s: %w", run.GetId(), err)
+	}
+	s.sessions, s.writers = []*session{sess}, []Writer{w}
+	l := &Live{cfg: &s.cfg.Player, run: run, progress: sess.written}
+	if s.spools != nil && cfg.Restart {
+		err = s.spools.discard(run.GetId())
+	}
+	spooled, lastErr := s.spools.last(run.GetId())
+	if err = errors.Join(err, lastErr); err != nil {
+		return fmt.Errorf("run %s: %w", run.GetId(), err)
+	}
+	if spooled.next > l.progress.next {
+		l.progress = spooled
+	}
+	if sess.written.ended {
+		return fmt.Errorf("run %s: it has ended in Kafka", run.GetId())
+	}
+	if l.progress.next > 0 {
+		cfg.Player.Metrics.resume()
+	}
+	if err := s.adoptOthers(ctx, map[string]bool{run.GetId(): true}); err != nil {
+		return err
+	}
+	if err := s.makeQueues(); err != nil {
+		return err
+	}
+	l.queue = sess.queue
+	return s.run(ctx, func(ctx context.Context) error {
+		if l.progress.ended {
+			return nil // the spool has it to its end
+		}
+		if err := l.announce(ctx); err != nil {
+			return err
+		}
+		if err := feed(ctx, l); err != nil {
+			return err
+		}
+		return l.end(ctx)
+	})
 }
 
 // Chunk takes a chunk of the run without ever waiting. It returns false if the
@@ -39,25 +91,28 @@ func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
 	after.add([]byte(c.GetReadId())) // nobody can play a live run again: its reads have no other identity
 	now := time.Now()
 	err = l.queue.offer(event{after: after, at: now, samples: int(c.GetSampleCount()), outs: []stream.Out{{
-		Topic: l.topics.Signal, Partition: stream.AnyPartition, Time: now,
+		Topic: l.cfg.Topics.Signal, Partition: stream.AnyPartition, Time: now,
 		Key: stream.SignalKey(l.run.GetId(), c.GetChannel()), Value: value,
 	}}})
 	switch {
 	case errors.Is(err, errFull):
-		l.metrics.lose(int(c.GetSampleCount()))
+		l.cfg.Metrics.lose(int(c.GetSampleCount()))
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("taking signal: %w", err)
 	}
 	l.progress = after
-	l.metrics.chunk(int(c.GetSampleCount()), c.GetEndOfRead())
+	l.cfg.Metrics.chunk(int(c.GetSampleCount()), c.GetEndOfRead())
 	return true, nil
 }
 
-// Announce takes the run's beginning, and End its end, on the so many partitions
-// of the signal topic. Neither may be lost, so they wait for room.
-func (l *Live) Announce(ctx context.Context, partitions int32) error {
-	outs, err := announcement(l.topics, l.run, partitions)
+// announce takes the run's beginning, unless that was taken before; it may not
+// be lost, so it waits for room.
+func (l *Live) announce(ctx context.Context) error {
+	if l.progress.next > 0 {
+		return nil
+	}
+	outs, err := announcement(l.cfg.Topics, l.run, l.cfg.Partitions)
 	if err != nil {
 		return err
 	}
@@ -66,12 +121,13 @@ func (l *Live) Announce(ctx context.Context, partitions int32) error {
 		return fmt.Errorf("announcing run %s: %w", l.run.GetId(), err)
 	}
 	l.progress.add(identity)
+	l.cfg.Metrics.run()
 	return l.queue.put(ctx, event{after: l.progress, at: time.Now(), outs: outs})
 }
 
-// End takes the run's end; see [Live.Announce].
-func (l *Live) End(ctx context.Context, partitions int32) error {
-	outs, err := ending(l.topics, l.run, partitions)
+// end takes the run's end, which may not be lost either.
+func (l *Live) end(ctx context.Context) error {
+	outs, err := ending(l.cfg.Topics, l.run, l.cfg.Partitions)
 	if err != nil {
 		return err
 	}
@@ -80,9 +136,11 @@ func (l *Live) End(ctx context.Context, partitions int32) error {
 	return l.queue.put(ctx, event{after: l.progress, at: time.Now(), outs: outs})
 }
 
-// Durable is the number of events, from the run's first, that neither the end of
-// the process nor a power cut can undo: they are in Kafka or synced to the spool.
-func (l *Live) Durable() uint64 { return l.queue.durable() }
-
-// Taken is the number of events that were taken.
+// Taken is the number of the run's events that were taken: its beginning and the
+// chunks for which Chunk has returned true, in this process or one before it.
 func (l *Live) Taken() uint64 { return l.progress.next }
+
+// Durable is the number of the run's events, from the first on, that neither the
+// end of the process nor a power cut can undo: they are in Kafka or synced to the
+// spool.
+func (l *Live) Durable() uint64 { return l.queue.durable() }

@@ -87,7 +87,7 @@ type track struct {
 }
 
 // NewPlayer checks the recording and prepares to play it to a sender. A run that
-// breaks off there is played from its beginning the next time; see [Service] for
+// breaks off there is played from its beginning the next time; see [Run] for
 // one that goes on.
 func NewPlayer(rec Recording, sender Sender, cfg Config) (*Player, error) {
 	return newPlayer(rec, direct{sender}, cfg)

@@ -42,17 +42,16 @@ const minBuffered = 4 << 20
 // patience is how long nothing has to be committed for Kafka to be held away.
 const patience = 2 * time.Second
 
-// Service ingests one recording: each of its runs goes on where Kafka says that
-// it stopped, and is written in transactions that only one process at a time can
-// commit.
-type Service struct {
+// service writes runs to Kafka: each goes on where Kafka says that it stopped, in
+// transactions that only one process at a time can commit.
+type service struct {
 	cfg    ServiceConfig
 	log    *slog.Logger
-	player *Player
+	player *Player // nil if the source is live
 	owner  [stream.CursorOwnerLen]byte
 	spools *spools // nil: none
-	// sessions are those of the player's tracks, nil for tracks that need none,
-	// followed by those of runs that only the spool knows.
+	// sessions are those of the player's tracks, nil for tracks that need none, or
+	// that of the live source, followed by those of runs that only the spool knows.
 	sessions []*session
 	writers  []Writer
 }
@@ -61,44 +60,70 @@ type Service struct {
 // what was sent, and an error if not all of it was: what is missing is sent when
 // Run is called again.
 func Run(ctx context.Context, rec Recording, cfg ServiceConfig) (Totals, error) {
+	s, err := newService(cfg)
+	if err != nil {
+		return Totals{}, err
+	}
+	defer s.close(ctx)
+	if s.player, err = newPlayer(rec, s, s.cfg.Player); err != nil {
+		return Totals{}, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return Totals{}, err
+	}
+	var totals Totals
+	err = s.run(ctx, func(ctx context.Context) error {
+		var err error
+		totals, err = s.player.Play(ctx)
+		return err
+	})
+	return totals, err
+}
+
+// newService checks the settings and claims the spool.
+func newService(cfg ServiceConfig) (*service, error) {
 	if cfg.Player.Logger == nil {
 		cfg.Player.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.MaxBuffered < minBuffered {
-		return Totals{}, fmt.Errorf("a buffer of %d bytes is too small, at least %d are needed", cfg.MaxBuffered, int64(minBuffered))
+		return nil, fmt.Errorf("a buffer of %d bytes is too small, at least %d are needed", cfg.MaxBuffered, int64(minBuffered))
 	}
-	s := &Service{cfg: cfg, log: cfg.Player.Logger}
+	s := &service{cfg: cfg, log: cfg.Player.Logger}
 	if _, err := rand.Read(s.owner[:]); err != nil {
-		return Totals{}, fmt.Errorf("naming this process: %w", err)
-	}
-	var err error
-	if s.player, err = newPlayer(rec, s, cfg.Player); err != nil {
-		return Totals{}, err
+		return nil, fmt.Errorf("naming this process: %w", err)
 	}
 	if cfg.SpoolDir != "" {
+		var err error
 		if s.spools, err = openSpools(&s.cfg); err != nil {
-			return Totals{}, err
+			return nil, err
 		}
-		defer s.spools.close()
 	}
-	defer s.closeWriters(ctx)
-	if err := s.prepare(ctx); err != nil {
-		return Totals{}, err
+	return s, nil
+}
+
+// close lets go of the runs and of the spool.
+func (s *service) close(ctx context.Context) {
+	for i, w := range s.writers {
+		if w != nil {
+			s.sessions[i].close(ctx, w)
+		}
 	}
-	return s.run(ctx)
+	if s.spools != nil {
+		s.spools.close()
+	}
 }
 
 // put hands an event to its run's queue.
-func (s *Service) put(ctx context.Context, track int, e event) error {
+func (s *service) put(ctx context.Context, track int, e event) error {
 	return s.sessions[track].queue.put(ctx, e)
 }
 
 // flush does nothing: the sessions end when all is in Kafka.
-func (s *Service) flush(context.Context) error { return nil }
+func (s *service) flush(context.Context) error { return nil }
 
 // prepare finds out where every run goes on, and refuses what doesn't fit
 // before anything is sent.
-func (s *Service) prepare(ctx context.Context) error {
+func (s *service) prepare(ctx context.Context) error {
 	known := make(map[string]bool)
 	for _, t := range s.player.tracks {
 		known[t.run.GetId()] = true
@@ -112,26 +137,35 @@ func (s *Service) prepare(ctx context.Context) error {
 		}
 		s.sessions, s.writers = append(s.sessions, sess), append(s.writers, w)
 	}
-	if s.spools != nil {
-		for _, left := range s.spools.left {
-			if known[left.GetRun()] {
-				continue
-			}
-			if err := s.adopt(ctx, left); err != nil {
-				return fmt.Errorf("run %s, of which the spool has signal: %w", left.GetRun(), err)
-			}
-		}
+	if err := s.adoptOthers(ctx, known); err != nil {
+		return err
 	}
 	return s.makeQueues()
 }
 
-func (s *Service) session(run *streampb.Run, chunk int) *session {
+// adoptOthers makes sessions for runs that only the spool knows.
+func (s *service) adoptOthers(ctx context.Context, known map[string]bool) error {
+	if s.spools == nil {
+		return nil
+	}
+	for _, left := range s.spools.left {
+		if known[left.GetRun()] {
+			continue
+		}
+		if err := s.adopt(ctx, left); err != nil {
+			return fmt.Errorf("run %s, of which the spool has signal: %w", left.GetRun(), err)
+		}
+	}
+	return nil
+}
+
+func (s *service) session(run *streampb.Run, chunk int) *session {
 	return &session{run: run, chunk: chunk, owner: s.owner, cfg: &s.cfg, log: s.log.With("run", run.GetId())}
 }
 
 // resume claims a track's run and puts the track where it goes on: behind what is
 // in Kafka and what is in the spool. It returns nil if nothing is left to do.
-func (s *Service) resume(ctx context.Context, t *track, sess *session) (Writer, error) {
+func (s *service) resume(ctx context.Context, t *track, sess *session) (Writer, error) {
 	w, cursor, err := sess.claim(ctx, s.cfg.Restart)
 	if err != nil {
 		return nil, err
@@ -144,7 +178,7 @@ func (s *Service) resume(ctx context.Context, t *track, sess *session) (Writer, 
 	return w, nil
 }
 
-func (s *Service) position(t *track, sess *session, cursor *streampb.Cursor) error {
+func (s *service) position(t *track, sess *session, cursor *streampb.Cursor) error {
 	if cursor != nil && s.cfg.Restart {
 		sess.log.Warn("sending the run again from its beginning", "sent_before", cursor.GetNext())
 		if s.spools != nil {
@@ -195,7 +229,7 @@ func mismatch(t *track, was *streampb.Cursor, partitions int32, got progress) er
 
 // adopt makes a session for a run that is not in the recording, for what the
 // spool has of it.
-func (s *Service) adopt(ctx context.Context, left *streampb.Cursor) error {
+func (s *service) adopt(ctx context.Context, left *streampb.Cursor) error {
 	spooled, err := s.spools.last(left.GetRun())
 	if err != nil || spooled.next == 0 {
 		return err
@@ -216,7 +250,7 @@ func (s *Service) adopt(ctx context.Context, left *streampb.Cursor) error {
 }
 
 // makeQueues shares the memory among the runs.
-func (s *Service) makeQueues() error {
+func (s *service) makeQueues() error {
 	active := 0
 	for _, sess := range s.sessions {
 		if sess != nil {
@@ -228,7 +262,7 @@ func (s *Service) makeQueues() error {
 			continue
 		}
 		cfg := queueConfig{
-			memory: max(s.cfg.MaxBuffered/int64(active), minBuffered), eager: s.cfg.Player.Pace > 0, patience: patience,
+			memory: max(s.cfg.MaxBuffered/int64(active), minBuffered), eager: s.player == nil || s.cfg.Player.Pace > 0, patience: patience,
 			log: sess.log, metrics: s.cfg.Player.Metrics,
 		}
 		var err error
@@ -247,7 +281,7 @@ func (s *Service) makeQueues() error {
 }
 
 // observe shows the age of the oldest event until ctx ends.
-func (s *Service) observe(ctx context.Context) {
+func (s *service) observe(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -262,7 +296,7 @@ func (s *Service) observe(ctx context.Context) {
 }
 
 // oldest is the age of the oldest event that is not in Kafka.
-func (s *Service) oldest() time.Duration {
+func (s *service) oldest() time.Duration {
 	var age time.Duration
 	for _, sess := range s.sessions {
 		if sess == nil {
@@ -275,8 +309,8 @@ func (s *Service) oldest() time.Duration {
 	return age
 }
 
-// run plays, sends and spools at the same time.
-func (s *Service) run(ctx context.Context) (Totals, error) {
+// run lets the source play, sends and spools, all at the same time.
+func (s *service) run(ctx context.Context, source func(context.Context) error) error {
 	// What serves the sessions goes on until they have ended.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var servants sync.WaitGroup
@@ -304,20 +338,6 @@ func (s *Service) run(ctx context.Context) (Totals, error) {
 			return err
 		})
 	}
-	var totals Totals
-	group.Go(func() error {
-		var err error
-		totals, err = s.player.Play(ctx)
-		return err
-	})
-	err := group.Wait()
-	return totals, err
-}
-
-func (s *Service) closeWriters(ctx context.Context) {
-	for i, w := range s.writers {
-		if w != nil {
-			s.sessions[i].close(ctx, w)
-		}
-	}
+	group.Go(func() error { return source(ctx) })
+	return group.Wait()
 }
