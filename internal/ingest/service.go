@@ -331,11 +331,14 @@ func (s *service) run(ctx context.Context, source func(context.Context) error) e
 		s.writers[i] = nil // publish closes it
 		group.Go(func() error {
 			err := sess.publish(ctx, w)
-			if errors.Is(err, ErrFenced) {
+			switch {
+			case errors.Is(err, ErrFenced):
 				s.cfg.Player.Metrics.fence()
-				err = fmt.Errorf("run %s: %w: this one stops, and nothing is sent twice; see that only one ingest has the run: %w", sess.run.GetId(), ErrFenced, err)
+				return fmt.Errorf("run %s: %w; this one stops, and nothing is sent twice: see that only one ingest has the run", sess.run.GetId(), err)
+			case err != nil:
+				return fmt.Errorf("run %s: %w", sess.run.GetId(), err)
 			}
-			return err
+			return nil
 		})
 	}
 	group.Go(func() error { return source(ctx) })

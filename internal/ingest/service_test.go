@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,6 +27,9 @@ type fakeKafka struct {
 	logs   map[string][]string
 	cursor map[string]*streampb.Cursor
 	epochs map[string]int
+	// hidden, if set, is what unsettled readers see of the cursors: another run's
+	// transaction is open.
+	hidden map[string]*streampb.Cursor
 	// fault, if set, is asked before every operation; see verdicts.
 	fault func(op string) verdict
 }
@@ -93,9 +98,11 @@ func (p *process) Open(_ context.Context, run string) (Writer, error) {
 	return w, nil
 }
 
-func (p *process) Cursor(_ context.Context, run string, _ bool) (c *streampb.Cursor, err error) {
+func (p *process) Cursor(_ context.Context, run string, settled bool) (c *streampb.Cursor, err error) {
 	err = p.do("cursor", func() error {
-		c = p.cursor[run]
+		if c = p.cursor[run]; !settled && p.hidden != nil {
+			c = p.hidden[run]
+		}
 		return nil
 	})
 	return c, err
@@ -342,4 +349,87 @@ func TestResumeProperty(t *testing.T) {
 	if restarts < 10 || spooled < 10_000 {
 		t.Error("the faults are too few to show anything")
 	}
+}
+
+// TestHiddenCursor: while a transaction of another run hides this one's cursors, a
+// fault that passes does not look like a takeover.
+func TestHiddenCursor(t *testing.T) {
+	rec := manyReads(4)
+	for _, resumed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			want, kafka := uninterrupted(t, rec), newFakeKafka()
+			commits, stop := 0, 7
+			kafka.fault = func(op string) verdict {
+				if op != "commit" {
+					return works
+				}
+				switch commits++; commits {
+				case stop:
+					return dies
+				case stop + 6:
+					return fails
+				}
+				return works
+			}
+			cfg := serviceConfig(kafka)
+			cfg.Player.Pace = 3
+			if resumed {
+				if _, err := live(t.Context(), kafka, rec, cfg); err == nil {
+					t.Fatal("it is not dead")
+				}
+			} else {
+				stop = 0
+			}
+			kafka.hidden = maps.Clone(kafka.cursor)
+			if _, err := live(t.Context(), kafka, rec, cfg); err != nil {
+				t.Error(err)
+			}
+			kafka.same(t, want, fmt.Sprint("resumed ", resumed))
+		})
+	}
+}
+
+// TestDamagedSpool: what a crash has left unreadable in the spool comes from the
+// recording again.
+func TestDamagedSpool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := manyReads(5)
+		want, kafka := uninterrupted(t, rec), newFakeKafka()
+		cfg := serviceConfig(kafka)
+		cfg.Player.Pace, cfg.SpoolDir = 1, filepath.Join(t.TempDir(), "spool")
+		sends := 0
+		kafka.fault = func(op string) verdict {
+			if op == "send" {
+				sends++
+			}
+			if sends > 10 {
+				return fails
+			}
+			return works
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		if _, err := live(ctx, kafka, rec, cfg); err == nil {
+			t.Fatal("it has not been stopped")
+		}
+		stop()
+		kafka.fault = nil
+		segments, err := filepath.Glob(filepath.Join(cfg.SpoolDir, "*", "*.spool"))
+		if err != nil || len(segments) == 0 {
+			t.Fatalf("%d segments, %v", len(segments), err)
+		}
+		b, err := os.ReadFile(segments[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(segments[0], b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// Damage in the last segment looks like a torn tail: it is cut, and the
+		// recording has what was there.
+		if _, err := live(t.Context(), kafka, rec, cfg); err != nil {
+			t.Fatal(err)
+		}
+		kafka.same(t, want, "damaged spool")
+	})
 }

@@ -68,6 +68,7 @@ type session struct {
 	log     *slog.Logger
 	queue   *queue
 	written progress // what is committed
+	before  []byte   // whose the run was when we claimed it; nil if nobody's
 	// until, if not 0, is the number of the event to stop before: the run goes on
 	// another time.
 	until uint64
@@ -82,6 +83,7 @@ func (s *session) claim(ctx context.Context, restart bool) (Writer, *streampb.Cu
 		return nil, nil, err
 	}
 	found, err := s.cfg.Cluster.Cursor(ctx, s.run.GetId(), true)
+	s.before = found.GetOwner()
 	if err == nil && found != nil && !restart {
 		s.written = progressOf(found)
 	}
@@ -128,13 +130,13 @@ func (s *session) publish(ctx context.Context, w Writer) error {
 	defer func() { s.close(ctx, w) }()
 	for {
 		err := s.write(ctx, w)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || !passes(err) {
 			return err
 		}
 		since := time.Now()
 		s.log.Warn("Kafka does not take signal; going on as soon as it does", "err", err)
 		s.close(ctx, w)
-		if w, err = s.reopen(ctx, err); err != nil {
+		if w, err = s.reopen(ctx); err != nil {
 			return err
 		}
 		s.log.Info("Kafka takes signal again", "after", time.Since(since).Round(time.Millisecond))
@@ -161,7 +163,10 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 	var timer <-chan time.Time
 	for {
 		e, ok, err := s.queue.take(ctx, p.next, timer)
-		if err != nil && (ctx.Err() == nil || p.next == s.written.next) {
+		if err != nil && ctx.Err() == nil {
+			return &PermanentError{err}
+		}
+		if err != nil && p.next == s.written.next {
 			return err
 		}
 		if err != nil || !ok || ctx.Err() != nil {
@@ -194,7 +199,10 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 	}
 	s.cfg.Player.Metrics.transaction(nil)
 	s.written = p
-	return s.queue.commit(p.next)
+	if err := s.queue.commit(p.next); err != nil {
+		return &PermanentError{err}
+	}
+	return nil
 }
 
 // finishing is a context to end a transaction with, after being told to stop,
@@ -221,40 +229,38 @@ func (s *session) failed(begun time.Time, err error) error {
 	return err
 }
 
-// reopen gets a new writer after an error and finds out what is committed,
-// however long that takes.
-func (s *session) reopen(ctx context.Context, cause error) (Writer, error) {
+// passes tells whether trying again may help after an error.
+func passes(err error) bool {
+	var expired expiredError
+	var permanent *PermanentError
+	return !errors.As(err, &permanent) && (!errors.Is(err, ErrFenced) || errors.As(err, &expired))
+}
+
+// reopen gets a new writer and finds out what is committed, however long that
+// takes.
+func (s *session) reopen(ctx context.Context) (Writer, error) {
 	pause := backoff.WithContext(backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(reopenInterval), backoff.WithMaxElapsedTime(0)), ctx)
 	for {
-		var expired expiredError
-		var permanent *PermanentError
-		if errors.As(cause, &permanent) || errors.Is(cause, ErrFenced) && !errors.As(cause, &expired) {
-			return nil, cause
-		}
-		wait := pause.NextBackOff()
-		if wait == backoff.Stop {
-			return nil, context.Cause(ctx)
-		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(pause.NextBackOff()):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 		w, err := s.retake(ctx)
-		if err == nil {
-			return w, nil
+		if err == nil || !passes(err) {
+			return w, err
 		}
 		s.log.Debug("trying again", "err", err)
-		cause = err
 	}
 }
 
 // retake opens the run again, if nobody else has done so meanwhile.
 func (s *session) retake(ctx context.Context) (Writer, error) {
-	// Looked at before the others are fenced: one that has the run keeps it.
+	// Looked at before the others are fenced: one that has the run keeps it. Our
+	// own cursors may be hidden for now, so the one before them says nothing.
 	cursor, err := s.cfg.Cluster.Cursor(ctx, s.run.GetId(), false)
-	if err == nil {
+	if err == nil && cursor != nil && !bytes.Equal(cursor.GetOwner(), s.before) {
 		err = s.mine(cursor)
 	}
 	if err != nil {
