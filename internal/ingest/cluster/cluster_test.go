@@ -83,7 +83,7 @@ func newLab(t testing.TB, addr, name string) *lab {
 
 func connect(t testing.TB, addr string, logger *slog.Logger) *kafka.Client {
 	t.Helper()
-	client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}, Logger: logger, RequestTimeout: 3 * time.Second})
+	client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}, Logger: logger, DialTimeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
