@@ -288,7 +288,7 @@ func TestResumeAtEveryOperation(t *testing.T) {
 // in the end Kafka has what it has without.
 func TestResumeProperty(t *testing.T) {
 	var restarts, spooled int
-	for seed := range uint64(30) {
+	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))
 			rec := manyReads(seed)
