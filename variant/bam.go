@@ -204,6 +204,7 @@ type openRegions struct {
 	genome  *genome.Genome
 	cfg     Config
 	regions map[regionKey]*Region
+	work    Workspace // of all regions
 	called  int
 }
 
@@ -216,6 +217,7 @@ func (o *openRegions) at(contigID int, contig *genome.Contig, index int) (*Regio
 	if err != nil {
 		return nil, err
 	}
+	r.Use(&o.work)
 	o.regions[key] = r
 	return r, nil
 }

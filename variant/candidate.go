@@ -80,9 +80,9 @@ const (
 // Consequences: an allele is called only for what no better one explains; two
 // true variants close to each other are both called, each given the other.
 func (r *Region) evaluate(t int, model *errorModel) []candidate {
-	m := &r.scratch
+	m := &r.work.scratch
 	m.load(r, t)
-	r.counts = m.pileup(r.counts)
+	r.work.counts = m.pileup(r.work.counts)
 
 	var likely []candidate
 	for _, c := range r.propose(m, model) {
@@ -110,7 +110,7 @@ func (r *Region) evaluate(t int, model *errorModel) []candidate {
 // propose lists the alleles that the columns of the matrix show often enough.
 func (r *Region) propose(m *matrix, model *errorModel) []candidate {
 	var out []candidate
-	for col := range r.counts {
+	for col := range r.work.counts {
 		out = r.proposeSNPs(out, m, model, col)
 	}
 	return r.proposeIndels(out, m, model)
@@ -186,9 +186,9 @@ func (r *Region) test(m *matrix, model *errorModel, called []candidate, c *candi
 	if c.depth == 0 {
 		return false
 	}
-	c.logOdds = r.evidence.logOdds(&c.sys) + math.Log(c.prior) - math.Log1p(-c.prior)
+	c.logOdds = r.work.evidence.logOdds(&c.sys) + math.Log(c.prior) - math.Log1p(-c.prior)
 	c.qual = errorPhred(c.logOdds, nil)
-	c.biased = biased(r.evidence.support())
+	c.biased = biased(r.work.evidence.support())
 	return c.logOdds > 0
 }
 
@@ -200,7 +200,7 @@ func (r *Region) duel(m *matrix, model *errorModel, called []candidate, winner, 
 	a := append(called[:len(called):len(called)], *loser)
 	b := append(called[:len(called):len(called)], *winner)
 	r.realign(m, model, &tally, lo, hi, spell(r.contig.Seq, lo, hi, a), spell(r.contig.Seq, lo, hi, b), noSite)
-	odds := r.evidence.logOdds(&[2]systematic{winner.sys[0], winner.sys[0]}) + math.Log(winner.prior) - math.Log(loser.prior)
+	odds := r.work.evidence.logOdds(&[2]systematic{winner.sys[0], winner.sys[0]}) + math.Log(winner.prior) - math.Log(loser.prior)
 	winner.rivals = append(winner.rivals, winner.logOdds-odds)
 }
 

@@ -26,7 +26,6 @@ type Span struct{ Start, End int }
 type coverage struct {
 	tiles   map[int][]*watched // by tile, by position within
 	pending []*streampb.Coverage
-	depth   []int32 // working memory
 }
 
 // watched is the last revision about a stretch within one tile.
@@ -78,20 +77,20 @@ func (r *Region) Coverage() []*streampb.Coverage {
 }
 
 // measure notes how deep the watched stretches of tile t, which is in
-// r.scratch, are covered. exact asks for a revision even if no depth has passed
+// r.work.scratch, are covered. exact asks for a revision even if no depth has passed
 // a power of two.
 func (r *Region) measure(t int, exact bool) {
 	stretches := r.coverage.tiles[t]
 	if len(stretches) == 0 {
 		return
 	}
-	m := &r.scratch
-	r.coverage.depth = m.usable(&r.aligner, r.contig.Seq, r.coverage.depth)
+	m := &r.work.scratch
+	r.work.depth = m.usable(&r.work.aligner, r.contig.Seq, r.work.depth)
 	for _, w := range stretches {
 		next := &streampb.Coverage{
 			Sample: r.cfg.Sample, Contig: r.contig.Name, Start: int64(w.span.Start), End: int64(w.span.End), Final: r.final,
 		}
-		next.Lengths, next.Depths = blocks(r.coverage.depth[w.span.Start-m.lo : w.span.End-m.lo])
+		next.Lengths, next.Depths = blocks(r.work.depth[w.span.Start-m.lo : w.span.End-m.lo])
 		if !worthSaying(w.said, next, exact) {
 			continue
 		}

@@ -87,7 +87,7 @@ func (r *Region) prune(t, n int) {
 	slices.SortFunc(seen, func(a, b piece) int { return a.seg.compare(b.seg) })
 	kept := seen
 	if n > r.cfg.MaxDepth {
-		m, limit := &r.scratch, int32(r.cfg.MaxDepth)
+		m, limit := &r.work.scratch, int32(r.cfg.MaxDepth)
 		m.clear(r, t)
 		kept = seen[:0]
 		for _, p := range seen {

@@ -77,7 +77,7 @@ func (a indel) repeat(ref []byte, slack int) int {
 
 // proposeIndels appends the indels that enough reads show.
 func (r *Region) proposeIndels(out []candidate, m *matrix, model *errorModel) []candidate {
-	seen := r.seen[:0]
+	seen := r.work.seen[:0]
 	ref := r.contig.Seq
 	for i := range m.rows {
 		w := &m.rows[i]
@@ -99,7 +99,7 @@ func (r *Region) proposeIndels(out []candidate, m *matrix, model *errorModel) []
 			}
 		}
 	}
-	r.seen = seen
+	r.work.seen = seen
 	slices.SortFunc(seen, indel.compare)
 	for i := 0; i < len(seen); {
 		j := i + 1
@@ -113,7 +113,7 @@ func (r *Region) proposeIndels(out []candidate, m *matrix, model *errorModel) []
 			continue
 		}
 		depth := int32(0)
-		for _, strand := range r.counts[a.pos-m.lo] {
+		for _, strand := range r.work.counts[a.pos-m.lo] {
 			for code := range deleted + 1 {
 				depth += strand[code]
 			}

@@ -146,11 +146,11 @@ const (
 	informative = 0.5
 )
 
-// realign fills r.evidence with what every read that spans reference positions
+// realign fills r.work.evidence with what every read that spans reference positions
 // [lo, hi) says about base in their place (hypothesis 0) against alt (1),
 // and counts the reads in c. site is the column of a substitution.
 func (r *Region) realign(m *matrix, model *errorModel, c *candidate, lo, hi int, base, alt []byte, site int) {
-	g, ev := &r.aligner, &r.evidence
+	g, ev := &r.work.aligner, &r.work.evidence
 	g.setHaplotypes(model, base, alt)
 	ev.reset()
 	c.raw, c.depth, c.refReads, c.altReads = 0, 0, [2]int{}, [2]int{}

@@ -40,14 +40,23 @@ type Region struct {
 
 	publishing publisher
 	coverage   coverage
+	work       *Workspace
+}
 
-	// Working memory of evaluate.
+// Workspace is the memory that a region calls with. Nothing in it outlasts a
+// call, so regions that are used by one goroutine can share one: a region at rest
+// then takes little more than its reads.
+type Workspace struct {
 	scratch  matrix
 	counts   [][2][codes]int32
 	evidence evidence
 	aligner  realigner
 	seen     []indel
+	depth    []int32
 }
+
+// Use makes r call with w.
+func (r *Region) Use(w *Workspace) { r.work = w }
 
 // segmentKey identifies a segment within its region: 128 bits of a hash, so that
 // the set of applied segments stays small.
@@ -165,6 +174,7 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 		history:    history{limit: batchBytes},
 		tiles:      make([]tile, tiles),
 		publishing: newPublisher(tiles),
+		work:       new(Workspace),
 	}, nil
 }
 

@@ -49,6 +49,9 @@ func NewRestorer(contig *genome.Contig, index int, cfg Config, spans []Span) (*R
 	return &Restorer{region: r, batches: -1, reads: make(map[int]readsOf)}, nil
 }
 
+// Use makes the region call with w.
+func (x *Restorer) Use(w *Workspace) { x.region.Use(w) }
+
 // State takes what AppendState wrote.
 func (x *Restorer) State(b []byte) error {
 	r := x.region

@@ -7,7 +7,7 @@ const (
 
 // proposeSNPs appends the substitutions that a column shows.
 func (r *Region) proposeSNPs(out []candidate, m *matrix, model *errorModel, col int) []candidate {
-	pos, counts := m.lo+col, &r.counts[col]
+	pos, counts := m.lo+col, &r.work.counts[col]
 	ref := baseCode[r.contig.Seq[pos]]
 	if ref > 3 {
 		return out

@@ -2,6 +2,7 @@ package variant_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -9,12 +10,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/porestream/porestream/align/aligntest"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
@@ -89,7 +92,7 @@ func take(t testing.TB, r *variant.Region, s step) string {
 			calls = r.Evaluate()
 		}
 	}
-	said := fmt.Sprint(calls)
+	said := fmt.Sprint(len(calls))
 	for _, c := range calls {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 		if err != nil {
@@ -345,6 +348,29 @@ func FuzzRestore(f *testing.F) {
 		}
 		r.Finalize()
 	})
+}
+
+// TestVersionOfCalling: who changes what is called, or when it is said, raises the
+// version, so that nobody goes on with state that the old code has made.
+func TestVersionOfCalling(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("compilers for other processors round otherwise")
+	}
+	digests := map[string]string{ // by what Fingerprint begins with
+		"variant 1": "af94b7382d85add0ddd6de4f767f8dd552ef52acf989dcc7e99a8ede00741059",
+	}
+	r := region(t, aligntest.LambdaGenome(t).Contigs[0], 0, variant.Config{Sample: "s"})
+	sum := sha256.New()
+	for _, s := range aligntest.Lambda(t, "run", "s")[:60] {
+		sum.Write([]byte(take(t, r, step{s})))
+	}
+	sum.Write([]byte(take(t, r, step{})))
+	got := hex.EncodeToString(sum.Sum(nil))
+	fields := strings.Fields(variant.Config{}.Fingerprint())
+	version := strings.Join(fields[:2], " ")
+	if want := digests[version]; got != want {
+		t.Errorf("%s says %s of real reads, not %s: if that is meant, raise variant's version and note the digest here", version, got, want)
+	}
 }
 
 func BenchmarkAppendReads(b *testing.B) {

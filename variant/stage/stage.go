@@ -76,6 +76,7 @@ type handler struct {
 	markers               stream.Markers
 	regions               map[regionKey]*variant.Region
 	names                 map[string]regionKey            // by the name of their section
+	work                  variant.Workspace               // of all regions
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
 	metrics               *Metrics // nil while replaying: that was counted before

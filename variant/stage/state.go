@@ -143,6 +143,7 @@ func (h *handler) restorer(key regionKey) (*variant.Restorer, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.Use(&h.work)
 	if h.restoring == nil {
 		h.restoring = make(map[regionKey]*variant.Restorer)
 	}
@@ -162,6 +163,7 @@ func (h *handler) restored() error {
 
 // open takes a region into the state.
 func (h *handler) open(key regionKey, r *variant.Region) {
+	r.Use(&h.work)
 	h.regions[key] = r
 	h.names[key.section()] = key
 }
