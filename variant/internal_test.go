@@ -220,7 +220,7 @@ func testContig(seq []byte) *genome.Contig {
 
 // TestNumbersAreAllCounts: no count is left out of a state.
 func TestNumbersAreAllCounts(t *testing.T) {
-	n, want := 0, 0
+	n := 0
 	new(errorCounts).numbers(func(v uint64) uint64 {
 		n++
 		return v
@@ -239,7 +239,7 @@ func TestNumbersAreAllCounts(t *testing.T) {
 		}
 		return 1
 	}
-	if want = count(reflect.TypeFor[errorCounts]()); n != want {
+	if want := count(reflect.TypeFor[errorCounts]()); n != want {
 		t.Errorf("%d numbers of %d", n, want)
 	}
 }

@@ -157,7 +157,7 @@ func TestSamplesDontMix(t *testing.T) {
 		said := make(map[string][]string)
 		for _, o := range outs {
 			v, end := read(t, o)
-			sample := ""
+			var sample string
 			switch {
 			case v != nil:
 				sample = v.Sample

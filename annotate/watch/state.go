@@ -114,13 +114,13 @@ type evidence struct {
 
 // append writes what is known of an allele. Of the last look only that the reads confirmed the allele matters, see
 // [test.judge].
-func (a *seen) append(b []byte) ([]byte, error) {
-	document, err := json.Marshal(evidence{a.allele, a.run, a.status, a.revision, a.call, a.consequence})
+func (s *seen) append(b []byte) ([]byte, error) {
+	document, err := json.Marshal(evidence{s.allele, s.run, s.status, s.revision, s.call, s.consequence})
 	if err != nil {
 		return nil, err
 	}
-	b = packed.AppendBool(packed.AppendBytes(b, document), a.reads.state == Detected)
-	return a.answer.append(b), nil
+	b = packed.AppendBool(packed.AppendBytes(b, document), s.reads.state == Detected)
+	return s.answer.append(b), nil
 }
 
 // RestoreTracker returns the tracker that wrote b, of the same panels.

@@ -124,7 +124,7 @@ func TestSamplesDontMix(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				sample := ""
+				var sample string
 				if a != nil {
 					sample = a.Sample
 				} else {
