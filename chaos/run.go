@@ -241,8 +241,13 @@ func (h *harness) newProcessor(name string) *service {
 func (h *harness) newIngest(name string, r recording) *service {
 	// A little faster than needed, so that what faults hold up can be made up for.
 	pace := 1.1 * r.length.Seconds() / h.cfg.length.Seconds()
-	s := newService(name, h.dir, h.log, filepath.Join(h.cfg.bin, "ingest"), "--brokers", splitAddrs(h.cluster.services()),
-		"--pace", fmt.Sprintf("%.3f", pace), "--listen", "127.0.0.1:0", "--replication", fmt.Sprint(min(3, max(1, h.cfg.brokers))), r.path)
+	args := []string{filepath.Join(h.cfg.bin, "ingest"), "--brokers", splitAddrs(h.cluster.services()),
+		"--pace", fmt.Sprintf("%.3f", pace), "--listen", "127.0.0.1:0", "--replication", fmt.Sprint(min(3, max(1, h.cfg.brokers))),
+		"--transaction-timeout", "15s"}
+	if h.spool != nil {
+		args = append(args, "--spool", filepath.Join(h.spool.dir, name), "--spool-max", fmt.Sprint(spoolBytes/4))
+	}
+	s := newService(name, h.dir, h.log, append(args, r.path)...)
 	s.setEnv(h.env...)
 	return s
 }

@@ -1,0 +1,393 @@
+package virtual
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/porestream/porestream/chaos/check"
+	"github.com/porestream/porestream/chaos/history"
+	"github.com/porestream/porestream/chaos/observe"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streamtest"
+)
+
+// cuttable is the network of one member, which can be cut off with all its connections, or be slow.
+type cuttable struct {
+	dialer func(ctx context.Context, network, address string) (net.Conn, error)
+	delay  atomic.Int64 // of every write, in nanoseconds
+	mu     sync.Mutex
+	off    bool
+	conns  []net.Conn
+}
+
+// slowable is one of its connections. What is written is under way without holding up the writer: kafka-go writes under a mutex, and
+// virtual time stands still while a goroutine waits for one.
+type slowable struct {
+	net.Conn
+	of    *cuttable
+	queue chan []byte
+	done  chan struct{}
+	once  sync.Once
+}
+
+// slowableQueue bounds the writes that are under way.
+const slowableQueue = 1 << 12
+
+func (s *slowable) Write(b []byte) (int, error) {
+	select {
+	case s.queue <- bytes.Clone(b):
+		return len(b), nil
+	case <-s.done:
+		return 0, net.ErrClosed
+	}
+}
+
+func (s *slowable) Close() error {
+	s.once.Do(func() { close(s.done) })
+	return s.Conn.Close()
+}
+
+// deliver passes on what was written until the connection is closed.
+func (s *slowable) deliver() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case b := <-s.queue:
+			if delay := s.of.delay.Load(); delay > 0 {
+				select {
+				case <-time.After(time.Duration(delay)):
+				case <-s.done:
+					return
+				}
+			}
+			if _, err := s.Conn.Write(b); err != nil {
+				s.Close()
+				return
+			}
+		}
+	}
+}
+
+func (c *cuttable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	refused := &net.OpError{Op: "dial", Net: network, Err: syscall.ENETUNREACH}
+	if c.isOff() {
+		return nil, refused
+	}
+	conn, err := c.dialer(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	s := &slowable{Conn: conn, of: c, queue: make(chan []byte, slowableQueue), done: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off {
+		conn.Close()
+		return nil, refused
+	}
+	c.conns = append(c.conns, s)
+	go s.deliver()
+	return s, nil
+}
+
+func (c *cuttable) isOff() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.off
+}
+
+func (c *cuttable) cut(off bool) {
+	c.mu.Lock()
+	conns := c.conns
+	c.off, c.conns = off, nil
+	c.mu.Unlock()
+	for _, conn := range conns {
+		conn.Close()
+	}
+}
+
+// world is a cluster with processors that come and go.
+type world struct {
+	t          *testing.T
+	recording  *recording
+	partitions map[string]int32
+	network    *kfake.VirtualNetwork
+	cluster    *kfake.Cluster
+
+	calm atomic.Bool // nothing more happens to members
+
+	mu     sync.Mutex
+	lives  int            // of members
+	ends   map[string]int // by how they ended
+	faults int            // of brokers
+	errs   []error
+}
+
+// groups are the consumer groups by their input.
+var groups = map[string]string{"porestream-basecall": "signal", "porestream-variant": "reads", "porestream-annotate": "calls"}
+
+// live is the life of one member: it takes part with all stages until it ends in one of several ways.
+func (w *world) live(ctx context.Context, rng *rand.Rand) {
+	net := &cuttable{dialer: w.network.DialContext}
+	client, err := kafka.Connect(ctx, kafka.Config{Brokers: w.cluster.ListenAddrs(), Dial: net.dial})
+	if err != nil {
+		if ctx.Err() == nil {
+			w.fail(err)
+		}
+		return
+	}
+	defer client.Close()
+	life, end := context.WithCancel(ctx)
+	defer end()
+	makers := w.recording.makers(w.partitions)
+	var running sync.WaitGroup
+	for group, topic := range groups {
+		running.Go(func() {
+			err := kafka.RunGroup(life, client, kafka.GroupConfig{
+				Group: group, Topics: []string{topic}, NewHandler: makers[topic], MaxFailures: 1 << 20,
+				SessionTimeout: 6 * time.Second, RebalanceTimeout: 8 * time.Second, DrainTimeout: 3 * time.Second,
+			})
+			if err != nil {
+				w.fail(err)
+			}
+		})
+	}
+	pause := func(least, most int) {
+		select {
+		case <-time.After(time.Duration(least+rng.IntN(most-least)) * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	pause(2000, 60_000)
+	if w.calm.Load() {
+		<-ctx.Done()
+	}
+	how := []string{"stopped", "killed", "cut off for long", "cut off for a moment", "slow"}[rng.IntN(5)]
+	switch how {
+	case "killed":
+		net.cut(true)
+	case "cut off for long": // it comes back as a zombie
+		net.cut(true)
+		pause(7000, 15_000)
+		net.cut(false)
+		pause(1000, 10_000)
+	case "slow": // above and below the session's timeout
+		net.delay.Store(int64(rng.IntN(8000)) * int64(time.Millisecond))
+		pause(1000, 20_000)
+		net.delay.Store(0)
+		pause(1000, 5000)
+	case "cut off for a moment":
+		net.cut(true)
+		pause(10, 2000)
+		net.cut(false)
+		pause(1000, 10_000)
+	}
+	end()
+	running.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lives++
+	w.ends[how]++
+}
+
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.errs = append(w.errs, err)
+}
+
+// trouble makes the brokers err until ctx ends.
+func (w *world) trouble(ctx context.Context, rng *rand.Rand) {
+	kinds := []func(){
+		w.cluster.ShufflePartitionLeaders,
+		w.cluster.RehashCoordinators,
+		func() { streamtest.AfterApply(w.cluster, kmsg.Produce, 1+rng.IntN(3)) },
+		func() { streamtest.AfterApply(w.cluster, kmsg.EndTxn, 1+rng.IntN(2)) },
+		func() { streamtest.AfterApply(w.cluster, kmsg.TxnOffsetCommit, 1+rng.IntN(2)) },
+		func() { streamtest.Refuse(w.cluster, kmsg.AddPartitionsToTxn, kerr.ConcurrentTransactions, 2) },
+		func() { streamtest.Refuse(w.cluster, kmsg.EndTxn, kerr.NotCoordinator, 2) },
+		func() { streamtest.Refuse(w.cluster, kmsg.TxnOffsetCommit, kerr.CoordinatorLoadInProgress, 2) },
+		func() { streamtest.Refuse(w.cluster, kmsg.InitProducerID, kerr.CoordinatorNotAvailable, 2) },
+		func() { streamtest.Refuse(w.cluster, kmsg.Produce, kerr.NotLeaderForPartition, 2) },
+		func() { streamtest.Refuse(w.cluster, kmsg.OffsetFetch, kerr.UnstableOffsetCommit, 2) },
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(200+rng.IntN(3000)) * time.Millisecond):
+		}
+		kinds[rng.IntN(len(kinds))]()
+		w.mu.Lock()
+		w.faults++
+		w.mu.Unlock()
+	}
+}
+
+// offline computes what must come out, without Kafka: every stage reads all that the one before has written.
+func offline(t *testing.T, r *recording) check.Contents {
+	one := map[string]int32{"signal": 1, "reads": 1, "calls": 1, "variants": 1}
+	c := check.Contents{Topics: stream.NewTopics(""), Records: make(map[string][]stream.Record), VCF: map[string][]byte{"sample": nil}}
+	put := func(outs []stream.Out) {
+		for _, o := range outs {
+			c.Records[o.Topic] = append(c.Records[o.Topic], stream.Record{
+				Topic: o.Topic, Offset: int64(len(c.Records[o.Topic])), Key: o.Key, Value: o.Value, Headers: o.Headers, Time: time.Now(),
+			})
+		}
+	}
+	for topic := range one {
+		c.Bounds = append(c.Bounds, check.Bounds{Topic: topic})
+	}
+	put(r.records(t, 1))
+	makers := r.makers(one)
+	for _, topic := range []string{"signal", "reads", "calls"} {
+		written, err := c.Recompute(t.Context(), map[string]stream.NewHandler{topic: makers[topic]})
+		require.NoError(t, err)
+		for _, outs := range written {
+			put(outs)
+		}
+	}
+	return c
+}
+
+// feed plays the recording over a time, with a producer that nothing happens to.
+func (w *world) feed(ctx context.Context, client *kafka.Client, over time.Duration) {
+	producer, err := kafka.NewProducer(ctx, client, kafka.ProducerConfig{})
+	require.NoError(w.t, err)
+	outs := w.recording.records(w.t, w.partitions["signal"])
+	for i := range outs {
+		require.NoError(w.t, producer.Send(ctx, outs[i:i+1], nil))
+		time.Sleep(over / time.Duration(len(outs)))
+	}
+	require.NoError(w.t, producer.Close(ctx))
+}
+
+// thousandth scales the length of the run in virtual time: by default a few minutes, so that the test is quick.
+func length(t *testing.T) time.Duration {
+	minutes := 4
+	if s := os.Getenv("PORESTREAM_VIRTUAL_MINUTES"); s != "" {
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err)
+		minutes = n
+	}
+	return time.Duration(minutes) * time.Minute
+}
+
+// TestProcessorsComeAndGo lets members of all groups crash, hang, stop and come back while brokers err, and judges what is left on the
+// topics as a run of the real processes is judged.
+func TestProcessorsComeAndGo(t *testing.T) {
+	seeds := 2
+	if s := os.Getenv("PORESTREAM_VIRTUAL_SEEDS"); s != "" {
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err)
+		seeds = n
+	}
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			began := time.Now()
+			rng := rand.New(rand.NewPCG(seed, 1))
+			over := length(t)
+			r := record(t, rng, int(over/time.Second)*2)
+			synctest.Test(t, func(t *testing.T) { comeAndGo(t, rng, r, over) })
+			t.Logf("took %v", time.Since(began))
+		})
+	}
+}
+
+func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
+	var network kfake.VirtualNetwork
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(9092, 9093, 9094), kfake.ListenFn(network.Listen), kfake.GroupMinSessionTimeout(time.Second))
+	require.NoError(t, err)
+	defer cluster.Close()
+	w := &world{t: t, recording: r, network: &network, cluster: cluster, ends: make(map[string]int), partitions: make(map[string]int32)}
+	for _, topic := range []string{"signal", "reads", "calls", "variants"} {
+		w.partitions[topic] = 1 + rng.Int32N(4)
+	}
+	client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext})
+	require.NoError(t, err)
+	defer client.Close()
+	settings := stream.NewTopics("").Settings(1)
+	for i := range settings {
+		settings[i].Partitions = int(max(1, w.partitions[settings[i].Name]))
+	}
+	require.NoError(t, client.EnsureTopics(t.Context(), settings, 3))
+
+	log := history.NewLog(io.Discard, time.Now)
+	outside := observe.Cluster{Addrs: cluster.ListenAddrs(), Dial: network.DialContext}
+	observer, err := observe.New(outside, w.partitions, groups, log)
+	require.NoError(t, err)
+	watching, stopWatching := context.WithCancel(t.Context())
+	troubling, heal := context.WithCancel(t.Context())
+	living, stop := context.WithCancel(t.Context())
+	var watchers, members, troubles sync.WaitGroup
+	watchers.Go(func() { observer.Run(watching, 5*time.Second) })
+	troubles.Go(func() { w.trouble(troubling, rand.New(rand.NewPCG(rng.Uint64(), 2))) })
+	for range 3 {
+		rng := rand.New(rand.NewPCG(rng.Uint64(), 3))
+		members.Go(func() {
+			for living.Err() == nil {
+				w.live(living, rng)
+				time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+			}
+		})
+	}
+	w.feed(t.Context(), client, over)
+	heal()
+	troubles.Wait()
+	w.calm.Store(true)
+	deadline := time.Now().Add(10 * time.Minute)
+	for calm := 0; calm < 4 && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Second)
+		if calm++; !observer.CaughtUp() {
+			calm = 0
+		}
+	}
+	if observer.CaughtUp() {
+		log.Add(history.Event{Kind: history.RunEnds})
+	}
+	stop()
+	members.Wait()
+	stopWatching()
+	watchers.Wait()
+	w.judge(log, outside)
+}
+
+func (w *world) judge(log *history.Log, outside observe.Cluster) {
+	t := w.t
+	topics := stream.NewTopics("")
+	contents, err := outside.Contents(t.Context(), topics, []string{topics.Signal, topics.Reads, topics.Calls, topics.Variants, topics.DeadLetters})
+	require.NoError(t, err)
+	contents.VCF = map[string][]byte{"sample": nil}
+	makers := w.recording.makers(w.partitions)
+	delete(makers, topics.Signal) // its output depends on which read is called first
+	recomputed, err := contents.Recompute(t.Context(), makers)
+	require.NoError(t, err)
+	events, err := log.Events()
+	require.NoError(t, err)
+	t.Logf("%v: %d lives %v, %d faults of brokers; %d transactions committed, %d aborted; %d segments, %d variants", w.partitions, w.lives, w.ends, w.faults,
+		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), len(contents.Records[topics.Variants]))
+	for _, v := range check.Judge(check.Evidence{Run: contents, Reference: offline(t, w.recording), History: events, Recomputed: recomputed},
+		check.Limits{Stall: 5 * time.Minute, FirstOutput: 5 * time.Minute}) {
+		t.Error(v)
+	}
+	require.NoError(t, errors.Join(w.errs...))
+}
