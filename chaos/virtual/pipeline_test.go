@@ -123,12 +123,12 @@ func (r *recording) records(t *testing.T, partitions int32) []stream.Out {
 	return append(outs, stream.Broadcast("signal", partitions, mk, true, end)...)
 }
 
-// toyCaller takes samples for bases, and its time.
-type toyCaller struct{ rng *rand.Rand }
+// toyCaller takes samples for bases, and its time: several reads are in the works at any moment, and done with in another order.
+type toyCaller struct{}
 
 func (c toyCaller) Call(ctx context.Context, read basecall.Read) (basecall.Called, error) {
 	select {
-	case <-time.After(time.Duration(rand.IntN(400)) * time.Millisecond):
+	case <-time.After(time.Duration(rand.IntN(2500)) * time.Millisecond):
 	case <-ctx.Done():
 		return basecall.Called{}, ctx.Err()
 	}
@@ -171,7 +171,7 @@ func (a toyAligner) Map(name string, seq []byte) ([]align.Alignment, error) {
 func (r *recording) makers(partitions map[string]int32) map[string]stream.NewHandler {
 	topics := stream.NewTopics("")
 	var aligners []basecallstage.Aligner
-	for range 4 {
+	for range 12 {
 		aligners = append(aligners, toyAligner{r.genome})
 	}
 	return map[string]stream.NewHandler{

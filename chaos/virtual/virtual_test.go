@@ -24,7 +24,9 @@ import (
 
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
+	"github.com/porestream/porestream/chaos/nemesis"
 	"github.com/porestream/porestream/chaos/observe"
+	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
@@ -132,14 +134,17 @@ type world struct {
 	partitions map[string]int32
 	network    *kfake.VirtualNetwork
 	cluster    *kfake.Cluster
+	outside    observe.Cluster
 
 	calm atomic.Bool // nothing more happens to members
 
-	mu     sync.Mutex
-	lives  int            // of members
-	ends   map[string]int // by how they ended
-	faults int            // of brokers
-	errs   []error
+	mu          sync.Mutex
+	lives       int            // of members
+	ends        map[string]int // by how they ended
+	faults      int            // of brokers
+	thefts      int
+	generations int
+	errs        []error
 }
 
 // groups are the consumer groups by their input.
@@ -165,6 +170,13 @@ func (w *world) live(ctx context.Context, rng *rand.Rand) {
 			err := kafka.RunGroup(life, client, kafka.GroupConfig{
 				Group: group, Topics: []string{topic}, NewHandler: makers[topic], MaxFailures: 1 << 20,
 				SessionTimeout: 6 * time.Second, RebalanceTimeout: 8 * time.Second, DrainTimeout: 3 * time.Second,
+				OnAssigned: func(assigned, live int) {
+					if assigned > 0 && live == 0 {
+						w.mu.Lock()
+						defer w.mu.Unlock()
+						w.generations++
+					}
+				},
 			})
 			if err != nil {
 				w.fail(err)
@@ -223,6 +235,7 @@ func (w *world) trouble(ctx context.Context, rng *rand.Rand) {
 		func() { streamtest.AfterApply(w.cluster, kmsg.Produce, 1+rng.IntN(3)) },
 		func() { streamtest.AfterApply(w.cluster, kmsg.EndTxn, 1+rng.IntN(2)) },
 		func() { streamtest.AfterApply(w.cluster, kmsg.TxnOffsetCommit, 1+rng.IntN(2)) },
+		func() { w.steal(ctx, rng) },
 		func() { streamtest.Refuse(w.cluster, kmsg.AddPartitionsToTxn, kerr.ConcurrentTransactions, 2) },
 		func() { streamtest.Refuse(w.cluster, kmsg.EndTxn, kerr.NotCoordinator, 2) },
 		func() { streamtest.Refuse(w.cluster, kmsg.TxnOffsetCommit, kerr.CoordinatorLoadInProgress, 2) },
@@ -240,6 +253,20 @@ func (w *world) trouble(ctx context.Context, rng *rand.Rand) {
 		w.mu.Lock()
 		w.faults++
 		w.mu.Unlock()
+	}
+}
+
+// steal lets a thief take a partition's transactional id, and leaves it to fail if a broker errs meanwhile.
+func (w *world) steal(ctx context.Context, rng *rand.Rand) {
+	stage := [][2]string{{"basecall", "reads"}, {"variant", "calls"}, {"annotate", "variants"}}[rng.IntN(3)]
+	group := "porestream-" + stage[0]
+	id := fmt.Sprintf("%s/%s/%d", group, groups[group], rng.Int32N(w.partitions[groups[group]]))
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if nemesis.Steal(ctx, w.outside, id, stage[1], rng.IntN(2) == 0) == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.thefts++
 	}
 }
 
@@ -281,31 +308,27 @@ func (w *world) feed(ctx context.Context, client *kafka.Client, over time.Durati
 	require.NoError(w.t, producer.Close(ctx))
 }
 
-// thousandth scales the length of the run in virtual time: by default a few minutes, so that the test is quick.
-func length(t *testing.T) time.Duration {
-	minutes := 4
-	if s := os.Getenv("PORESTREAM_VIRTUAL_MINUTES"); s != "" {
-		n, err := strconv.Atoi(s)
-		require.NoError(t, err)
-		minutes = n
+// setting is a number from the environment.
+func setting(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	s := os.Getenv(variable)
+	if s == "" {
+		return otherwise
 	}
-	return time.Duration(minutes) * time.Minute
+	n, err := strconv.Atoi(s)
+	require.NoError(t, err, variable)
+	return n
 }
 
 // TestProcessorsComeAndGo lets members of all groups crash, hang, stop and come back while brokers err, and judges what is left on the
-// topics as a run of the real processes is judged.
+// topics as a run of the real processes is judged. PORESTREAM_VIRTUAL_SEEDS and PORESTREAM_VIRTUAL_MINUTES make it longer.
 func TestProcessorsComeAndGo(t *testing.T) {
-	seeds := 2
-	if s := os.Getenv("PORESTREAM_VIRTUAL_SEEDS"); s != "" {
-		n, err := strconv.Atoi(s)
-		require.NoError(t, err)
-		seeds = n
-	}
+	seeds, minutes := setting(t, "PORESTREAM_VIRTUAL_SEEDS", 1), setting(t, "PORESTREAM_VIRTUAL_MINUTES", 3)
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			began := time.Now()
 			rng := rand.New(rand.NewPCG(seed, 1))
-			over := length(t)
+			over := time.Duration(minutes) * time.Minute
 			r := record(t, rng, int(over/time.Second)*2)
 			synctest.Test(t, func(t *testing.T) { comeAndGo(t, rng, r, over) })
 			t.Logf("took %v", time.Since(began))
@@ -332,8 +355,8 @@ func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
 	require.NoError(t, client.EnsureTopics(t.Context(), settings, 3))
 
 	log := history.NewLog(io.Discard, time.Now)
-	outside := observe.Cluster{Addrs: cluster.ListenAddrs(), Dial: network.DialContext}
-	observer, err := observe.New(outside, w.partitions, groups, log)
+	w.outside = observe.Cluster{Addrs: cluster.ListenAddrs(), Dial: network.DialContext}
+	observer, err := observe.New(w.outside, w.partitions, groups, log)
 	require.NoError(t, err)
 	watching, stopWatching := context.WithCancel(t.Context())
 	troubling, heal := context.WithCancel(t.Context())
@@ -368,24 +391,29 @@ func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
 	members.Wait()
 	stopWatching()
 	watchers.Wait()
-	w.judge(log, outside)
+	w.judge(log)
 }
 
-func (w *world) judge(log *history.Log, outside observe.Cluster) {
+func (w *world) judge(log *history.Log) {
 	t := w.t
 	topics := stream.NewTopics("")
-	contents, err := outside.Contents(t.Context(), topics, []string{topics.Signal, topics.Reads, topics.Calls, topics.Variants, topics.DeadLetters})
+	contents, err := w.outside.Contents(t.Context(), topics, []string{topics.Signal, topics.Reads, topics.Calls, topics.Variants, topics.DeadLetters})
 	require.NoError(t, err)
 	contents.VCF = map[string][]byte{"sample": nil}
 	makers := w.recording.makers(w.partitions)
 	delete(makers, topics.Signal) // its output depends on which read is called first
-	recomputed, err := contents.Recompute(t.Context(), makers)
-	require.NoError(t, err)
+	var recomputed check.Recomputed
+	var reference check.Contents
+	planted.Without(func() {
+		recomputed, err = contents.Recompute(t.Context(), makers)
+		require.NoError(t, err)
+		reference = offline(t, w.recording)
+	})
 	events, err := log.Events()
 	require.NoError(t, err)
-	t.Logf("%v: %d lives %v, %d faults of brokers; %d transactions committed, %d aborted; %d segments, %d variants", w.partitions, w.lives, w.ends, w.faults,
+	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts; %d transactions committed, %d aborted; %d segments, %d variants", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts,
 		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), len(contents.Records[topics.Variants]))
-	for _, v := range check.Judge(check.Evidence{Run: contents, Reference: offline(t, w.recording), History: events, Recomputed: recomputed},
+	for _, v := range check.Judge(check.Evidence{Run: contents, Reference: reference, History: events, Recomputed: recomputed},
 		check.Limits{Stall: 5 * time.Minute, FirstOutput: 5 * time.Minute}) {
 		t.Error(v)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Enabled tells whether this build can plant bugs.
@@ -32,5 +33,15 @@ var chosen = sync.OnceValue(func() []Bug {
 	return bugs
 })
 
+// asleep counts the calls of Without that have not returned.
+var asleep atomic.Int32
+
 // Is reports whether the bug is planted.
-func Is(bug Bug) bool { return slices.Contains(chosen(), bug) }
+func Is(bug Bug) bool { return asleep.Load() == 0 && slices.Contains(chosen(), bug) }
+
+// Without runs do without any bug: what a process with bugs is judged by must have none.
+func Without(do func()) {
+	asleep.Add(1)
+	defer asleep.Add(-1)
+	do()
+}

@@ -28,4 +28,9 @@ func main() {
 	if planted.Is(planted.IgnoreAbort) {
 		println("hook of", planted.IgnoreAbort)
 	}
+	planted.Without(func() {
+		if planted.Is(planted.SkipOffsets) {
+			println("awake")
+		}
+	})
 }
