@@ -5,7 +5,7 @@ GO ?= go
 tools := .cache/bin
 golangci_version := v2.15.0
 
-.PHONY: all build demo test test-short chaos chaos-build chaos-planted fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo test test-short chaos chaos-build chaos-planted chaos-virtual fuzz bench lint fmt deps proto clean help
 
 all: build
 
@@ -30,11 +30,16 @@ test-short: deps ## run the tests without the race detector and the slow ones
 SEED ?= 1
 MINUTES ?= 10
 BROKERS ?= 3
+SEEDS ?= 5
+VIRTUAL_MINUTES ?= 60
 chaos: chaos-build ## run the services under faults drawn from SEED for MINUTES over BROKERS brokers, and judge the result
 	bin/chaos/chaos --bin bin/chaos --seed $(SEED) --length $(MINUTES)m --brokers $(BROKERS) $(CHAOS)
 
-chaos-planted: chaos-build ## show that the chaos suite catches each planted bug
-	bin/chaos/chaos planted --bin bin/chaos
+chaos-planted: deps ## show that the chaos suite catches each planted bug
+	$(GO) test -tags planted -count 1 -v -run TestEveryPlantedBugIsCaught ./chaos/virtual
+
+chaos-virtual: deps ## thousands of crashes and rebalances in virtual time, SEEDS runs of VIRTUAL_MINUTES
+	PORESTREAM_VIRTUAL_SEEDS=$(SEEDS) PORESTREAM_VIRTUAL_MINUTES=$(VIRTUAL_MINUTES) $(GO) test -count 1 -v -timeout 60m -run TestProcessorsComeAndGo ./chaos/virtual
 
 chaos-build: deps
 	$(GO) build -trimpath -tags planted -o bin/chaos/ ./cmd/ingest ./cmd/processor ./cmd/pore

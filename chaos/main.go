@@ -102,8 +102,8 @@ func (c *config) plan() (schedule.Plan, error) {
 		return schedule.Plan{}, cli.Usagef("--brokers %d: want 0, 1 or 3", c.brokers)
 	case c.brokers > 0 && c.lib == "":
 		return schedule.Plan{}, cli.Usagef("--kafka-lib is required with --brokers %d: stream/streamtest/kafka/fetch.sh fetches the jars", c.brokers)
-	case c.length < time.Second || c.session < 6*time.Second || c.processors < 1:
-		return schedule.Plan{}, cli.Usagef("--length must be at least 1s, --session 6s and --processors 1")
+	case c.length < time.Second || c.session < 10*time.Second || c.processors < 1:
+		return schedule.Plan{}, cli.Usagef("--length must be at least 1s, --session 10s and --processors 1")
 	}
 	if c.brokers == 0 {
 		kinds = slices.DeleteFunc(kinds, schedule.Kind.NeedsCluster)

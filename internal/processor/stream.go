@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,6 +14,9 @@ import (
 const (
 	defaultMaxBuffered   = 64 << 20
 	defaultMaxUnresolved = 512 << 20
+	defaultSession       = 30 * time.Second
+	// drainMargin is what the end of a drain may take, and a heartbeat.
+	drainMargin = 5 * time.Second
 )
 
 // Stream says how the stages read from and write to Kafka. The zero value of
@@ -26,6 +30,9 @@ type Stream struct {
 	// DrainTimeout bounds finishing what is in the works when partitions are
 	// taken away or the processor stops. Zero means 15 s.
 	DrainTimeout time.Duration
+	// SessionTimeout is how long a processor that can't be heard keeps its
+	// partitions. Zero means 30 s.
+	SessionTimeout time.Duration
 	// MaxBuffered bounds what all stages together have emitted and Kafka has not
 	// acknowledged, in bytes. Zero means 64 MiB.
 	MaxBuffered int64
@@ -40,6 +47,7 @@ func (s *Stream) Register(flags *pflag.FlagSet) {
 	flags.TextVar(&s.Delivery, "delivery", kafka.ExactlyOnce, "exactly-once: what a stage emits becomes visible together with its progress; at-least-once: at once, and again after a crash")
 	flags.DurationVar(&s.CommitInterval, "commit-interval", 0, "least time between two commits of a partition (default 150ms exactly once, 1s at least once)")
 	flags.DurationVar(&s.DrainTimeout, "drain-timeout", 15*time.Second, "time to finish what is in the works when partitions move or the processor stops")
+	flags.DurationVar(&s.SessionTimeout, "session-timeout", defaultSession, "time after which others take over the partitions of a processor that can't be heard")
 	flags.Int64Var(&s.MaxBuffered, "max-buffered", defaultMaxBuffered, "bytes that the stages may have emitted and Kafka not acknowledged; they wait above it")
 	flags.Int64Var(&s.MaxUnresolvedBytes, "max-unresolved", defaultMaxUnresolved, "bytes of records that one partition may have read and not finished; it pauses above it")
 }
@@ -51,8 +59,11 @@ func (s Stream) Validate() error {
 		return fmt.Errorf("--commit-interval %v is negative", s.CommitInterval)
 	case s.CommitInterval > 30*time.Second:
 		return fmt.Errorf("--commit-interval %v is too long: brokers abort transactions of more than a minute", s.CommitInterval)
-	case s.DrainTimeout < 0 || s.DrainTimeout > 25*time.Second:
-		return fmt.Errorf("--drain-timeout %v: at most 25s are possible, the group's session ends after 30s", s.DrainTimeout)
+	case s.SessionTimeout != 0 && s.SessionTimeout < 6*time.Second:
+		return fmt.Errorf("--session-timeout %v is too short: 6s are the least that brokers take", s.SessionTimeout)
+	case s.DrainTimeout < 0 || s.DrainTimeout > cmp.Or(s.SessionTimeout, defaultSession)-drainMargin:
+		return fmt.Errorf("--drain-timeout %v: at most %v are possible, for nobody is heard of a processor that drains and its --session-timeout is %v",
+			s.DrainTimeout, cmp.Or(s.SessionTimeout, defaultSession)-drainMargin, cmp.Or(s.SessionTimeout, defaultSession))
 	case s.MaxBuffered < 0 || s.MaxUnresolvedBytes < 0:
 		return fmt.Errorf("--max-buffered %d and --max-unresolved %d must not be negative", s.MaxBuffered, s.MaxUnresolvedBytes)
 	}

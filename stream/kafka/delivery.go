@@ -71,6 +71,11 @@ func (t transactions) commit(ctx context.Context, offsets *GroupOffsets) error {
 	if planted.Is(planted.SkipOffsets) {
 		offsets = nil
 	}
+	if planted.Is(planted.NoFencing) && offsets != nil {
+		unfenced := *offsets
+		unfenced.Generation, unfenced.Member = -1, ""
+		offsets = &unfenced
+	}
 	return t.Commit(ctx, offsets)
 }
 
