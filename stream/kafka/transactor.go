@@ -197,10 +197,11 @@ func (t *Transactor) hold(ctx context.Context) error {
 // transaction. Without a Hold it holds first.
 //
 // After nil the transaction is committed; readers see it as soon as the broker
-// has marked it in the logs, a few milliseconds later. After an error it is not and never
-// will be, unless the error is [ErrInDoubt]. Offsets that the group's
-// coordinator refuses because their generation has ended are [ErrFenced], and
-// the transaction has to be aborted.
+// has marked it in the logs, a few milliseconds later. After an error it is not
+// and never will be, unless the error is [ErrInDoubt]. Abort has to be called
+// after an error; it says so where the transactor is over. Offsets whose
+// generation has ended are refused by the group's coordinator: that is
+// [ErrFenced] too, and the transactional id is still ours then.
 func (t *Transactor) Commit(ctx context.Context, offsets *GroupOffsets) error {
 	if err := t.take(ctx); err != nil {
 		return fmt.Errorf("committing: %w", err)

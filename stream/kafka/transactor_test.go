@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -98,6 +100,8 @@ func TestTransactionsAreAllOrNothing(t *testing.T) {
 		requireCommitted(t, c, out, in, 10, "ten")
 		require.NoError(t, tr.Commit(t.Context(), nil))
 		require.NoError(t, tr.Abort(t.Context()))
+		assert.EqualValues(t, 3, testutil.ToFloat64(c.metrics.transactions.WithLabelValues(resultCommitted)))
+		assert.EqualValues(t, 1, testutil.ToFloat64(c.metrics.transactions.WithLabelValues(resultAborted)))
 	})
 }
 
@@ -268,5 +272,91 @@ func TestCommitIsInterrupted(t *testing.T) {
 		newTransactor(t, c, out, ProducerConfig{})
 		requireCommitted(t, c, out, in, 2, "")
 		assert.Equal(t, []string{"x"}, visible(t, c, out)[0])
+	})
+}
+
+// As many transactors as a process has partitions share a client and a small
+// space, each with senders that don't stop for its commits. Every transaction
+// is whole and in order.
+func TestManyTransactorsAtOnce(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		const transactors, rounds, wide = 24, 20, 3
+		c := dial(t, addr)
+		in, out := newTopic(t, c, transactors), newTopic(t, c, wide*transactors)
+		space := NewSpace(64 << 10)
+		var work sync.WaitGroup
+		for i := range int32(transactors) {
+			tr := newTransactor(t, c, fmt.Sprint(out, "/", i), ProducerConfig{Space: space})
+			var sending sync.WaitGroup
+			done := make(chan struct{})
+			for lane := range int32(wide) {
+				sending.Go(func() {
+					for n := range rounds * 5 {
+						outs := []stream.Out{{Topic: out, Partition: i*wide + lane, Value: fmt.Append(nil, n)}}
+						if err := tr.Send(t.Context(), outs, nil); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			go func() {
+				sending.Wait()
+				close(done)
+			}()
+			work.Go(func() {
+				for n, last := int64(1), false; !last; n++ {
+					select {
+					case <-done:
+						last = true
+					default:
+					}
+					if err := tr.Commit(t.Context(), &GroupOffsets{Group: out, Generation: -1, Topic: in, Partition: i, Offset: n}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		work.Wait()
+		got := visible(t, c, out)
+		for partition := range int32(wide * transactors) {
+			assert.Equal(t, numbered("", 0, rounds*5), got[partition], "partition %d", partition)
+		}
+		assert.True(t, space.free.TryAcquire(64<<10), "all space is free again")
+	})
+}
+
+// A new holder takes the id while the old one commits. Who comes first is
+// chance; that both agree about it is not.
+func TestTakingAnIDRacesWithACommit(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		c, other := dial(t, addr), dial(t, addr)
+		in, out := newTopic(t, c, 1), newTopic(t, c, 1)
+		holder := newTransactor(t, c, out, ProducerConfig{Linger: -1})
+		var want []string
+		offset := int64(-1)
+		for i := range int64(25) {
+			transact(t, holder, out, 0, fmt.Sprint(i))
+			require.NoError(t, holder.Hold(t.Context()))
+			committing := make(chan error, 1)
+			go func(old *Transactor) {
+				committing <- old.Commit(t.Context(), offsetsOf(out, in, 0, i, ""))
+			}(holder)
+			holder = newTransactor(t, other, out, ProducerConfig{Linger: -1})
+			at, _, err := other.CommittedOffset(t.Context(), out, in, 0)
+			require.NoError(t, err)
+			switch err := <-committing; {
+			case err == nil:
+				require.Equal(t, i, at)
+			case !errors.Is(err, ErrInDoubt):
+				require.ErrorIs(t, err, ErrFenced)
+				require.Equal(t, offset, at)
+			}
+			if at == i {
+				want = append(want, fmt.Sprint(i))
+			}
+			offset = at
+		}
+		assert.Equal(t, want, visible(t, c, out)[0])
 	})
 }
