@@ -248,12 +248,26 @@ func broker() []Panel {
 		},
 		{
 			Kind: Bars, Title: "Unrest", Width: 8, Unit: "short", Min: zero,
-			Description: "Generations of the consumer groups, those that an error ended, failed commits, and requests to brokers that were repeated.",
+			Description: "Generations of the consumer groups, those that an error ended, failed commits, writes and commits of one that another has taken the place of, and requests to brokers that were repeated.",
 			Queries: []Query{
 				{Expr: `sum(increase(porestream_stream_rebalances_total[$__rate_interval])) or vector(0)`, Legend: "generations"},
 				{Expr: `sum(increase(porestream_stream_generation_failures_total[$__rate_interval])) or vector(0)`, Legend: "failed generations"},
 				{Expr: `sum(increase(porestream_stream_commit_errors_total[$__rate_interval])) or vector(0)`, Legend: "failed commits"},
+				{Expr: `sum(increase(porestream_stream_fenced_total[$__rate_interval])) or vector(0)`, Legend: "fenced"},
 				{Expr: `sum(increase(porestream_stream_retries_total[$__rate_interval])) or vector(0)`, Legend: "repeated requests"},
+			},
+		},
+		{
+			Kind: Bars, Title: "Transactions", Width: 12, Unit: "short", Min: zero,
+			Description: "Transactions by result. Of those whose result is unknown the next owner of the partition learns what became of them.",
+			Queries:     []Query{{Expr: `sum by (result) (increase(porestream_stream_transactions_total[$__rate_interval]))`, Legend: "{{result}}"}},
+		},
+		{
+			Kind: Lines, Title: "Length of a transaction", Width: 12, Unit: "s", Min: zero,
+			Description: "From a transaction's first batch until it is committed or aborted: what is emitted waits for that long until readers see it.",
+			Queries: []Query{
+				{Expr: `histogram_quantile(0.5, sum by (le) (rate(porestream_stream_transaction_duration_seconds_bucket[$__rate_interval]))) >= 0`, Legend: "median"},
+				{Expr: `histogram_quantile(0.99, sum by (le) (rate(porestream_stream_transaction_duration_seconds_bucket[$__rate_interval]))) >= 0`, Legend: "99th percentile"},
 			},
 		},
 	}
