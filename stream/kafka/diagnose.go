@@ -239,10 +239,9 @@ func askMechanism(rw io.ReadWriter, clientID, mechanism string) ([]string, error
 	return offered, d.err
 }
 
-// speaksTLS tries a handshake without caring with whom, for a second: it comes
-// on top of what has been waited for.
+// speaksTLS tries a handshake without caring with whom.
 func speaksTLS(ctx context.Context, cfg Config, addr string) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DialTimeout)
 	defer cancel()
 	conn, err := cfg.Dial(ctx, "tcp", addr)
 	if err != nil {

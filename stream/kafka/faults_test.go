@@ -46,7 +46,7 @@ type faultBrokers struct {
 
 func faults() []fault {
 	connect := func(addr string, change func(*Config)) error {
-		cfg := Config{Brokers: []string{addr}, DialTimeout: time.Second}
+		cfg := Config{Brokers: []string{addr}, DialTimeout: patience}
 		if change != nil {
 			change(&cfg)
 		}
@@ -238,7 +238,7 @@ func startFaulty(t *testing.T) *faultBrokers {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, b.apache.Stop()) })
 	as := func(user string) *Client {
-		c, err := Connect(t.Context(), Config{Brokers: []string{b.apache.Addr}, RequestTimeout: time.Second,
+		c, err := Connect(t.Context(), Config{Brokers: []string{b.apache.Addr}, DialTimeout: patience, RequestTimeout: 3 * time.Second,
 			SASL: &SASLConfig{Mechanism: MechanismScramSHA512, User: user, Password: secret}})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
@@ -297,7 +297,7 @@ func fullDisk(t *testing.T, _ *faultBrokers) error {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, b.Kill()) })
-	c, err := Connect(t.Context(), Config{Brokers: []string{b.Addr}, RequestTimeout: 2 * time.Second})
+	c, err := Connect(t.Context(), Config{Brokers: []string{b.Addr}, DialTimeout: patience, RequestTimeout: 3 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	require.NoError(t, c.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: "t", Partitions: 1}}, 1))

@@ -25,6 +25,10 @@ type credentials struct {
 
 const adminUser = "pore"
 
+// patience is for machines that have other things to do: a broker that has just
+// started takes its time for the first handshakes.
+const patience = 30 * time.Second
+
 func startSecured(t *testing.T) *credentials {
 	t.Helper()
 	lib := os.Getenv(streamtest.LibVariable)
@@ -123,7 +127,7 @@ func TestSecuredApache(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := Config{Brokers: []string{c.broker.Listener(tc.listener)}, TLS: tc.tls, SASL: tc.sasl}
+			cfg := Config{Brokers: []string{c.broker.Listener(tc.listener)}, DialTimeout: patience, TLS: tc.tls, SASL: tc.sasl}
 			err := makeTopic(t, cfg)
 			if tc.wantErr == "" {
 				require.NoError(t, err)
@@ -138,11 +142,11 @@ func TestSecuredApache(t *testing.T) {
 	}
 	t.Run("group over mutual TLS", func(t *testing.T) {
 		t.Parallel()
-		throughGuard(t, Config{Brokers: []string{c.broker.Listener("MUTUAL")}, TLS: c.with("admin")})
+		throughGuard(t, Config{Brokers: []string{c.broker.Listener("MUTUAL")}, DialTimeout: patience, TLS: c.with("admin")})
 	})
 	t.Run("group over SCRAM and TLS", func(t *testing.T) {
 		t.Parallel()
-		throughGuard(t, Config{Brokers: []string{c.broker.Listener("SASLTLS")}, TLS: trusting, SASL: user(MechanismScramSHA512, adminUser, secret)})
+		throughGuard(t, Config{Brokers: []string{c.broker.Listener("SASLTLS")}, DialTimeout: patience, TLS: trusting, SASL: user(MechanismScramSHA512, adminUser, secret)})
 	})
 }
 
