@@ -68,7 +68,7 @@ func (x *Index) Source() Source { return x.source }
 // all that [Source.Place] has on its partition; those of other sources are passed
 // over. The record is not kept.
 func (x *Index) Add(rec stream.Record) {
-	if !strings.HasPrefix(string(rec.Key), x.prefix) {
+	if len(rec.Key) < len(x.prefix) || string(rec.Key[:len(x.prefix)]) != x.prefix {
 		return
 	}
 	k, err := parseKey(rec.Key[len(x.prefix):])

@@ -113,36 +113,39 @@ var errKey = errors.New("not a key of a snapshot")
 
 // parseKey reads what [key.append] wrote.
 func parseKey(b []byte) (key, error) {
-	var k key
-	fields := bytes.SplitN(b, []byte{0}, 5)
-	if len(fields) < 3 || len(fields[0]) != 1 || len(fields[2]) != 1 {
+	rest := b
+	field := func() []byte {
+		f, tail, _ := bytes.Cut(rest, []byte{0})
+		rest = tail
+		return f
+	}
+	kind, epoch, index := field(), field(), field()
+	if len(kind) != 1 || len(index) != 1 || index[0] != '0' && index[0] != '1' {
 		return key{}, errKey
 	}
-	k.kind = keyKind(fields[0][0])
-	if want := map[keyKind]int{kindSection: 5, kindTable: 4, kindManifest: 3}[k.kind]; len(fields) != want {
+	k := key{kind: keyKind(kind[0])}
+	n, err := strconv.ParseUint(string(epoch), 10, 31)
+	if err != nil {
 		return key{}, errKey
 	}
-	epoch, err := strconv.ParseInt(string(fields[1]), 10, 32)
-	if err != nil || epoch < 0 || fields[2][0] != '0' && fields[2][0] != '1' {
-		return key{}, errKey
-	}
-	k.slot = slot{epoch: int32(epoch), index: fields[2][0] - '0'}
-	if len(fields) > 3 {
-		part, err := strconv.ParseInt(string(fields[3]), 10, 32)
-		if err != nil || part < 0 || part >= maxParts {
+	k.slot = slot{epoch: int32(n), index: index[0] - '0'}
+	if k.kind == kindSection || k.kind == kindTable {
+		part, err := strconv.ParseUint(string(field()), 10, 31)
+		if err != nil || part >= maxParts {
 			return key{}, errKey
 		}
 		k.part = int(part)
 	}
-	if len(fields) > 4 {
-		if len(fields[4]) == 0 || len(fields[4]) > maxName {
+	if k.kind == kindSection {
+		if len(rest) == 0 || len(rest) > maxName {
 			return key{}, errKey
 		}
-		k.name = string(fields[4])
+		k.name = string(rest)
 	}
 	// Only one spelling is a key: two spellings would be two records to
 	// compaction and one to us.
-	if !bytes.Equal(k.append(nil), b) {
+	var again [maxName + 64]byte
+	if k.kind != kindSection && k.kind != kindTable && k.kind != kindManifest || !bytes.Equal(k.append(again[:0]), b) {
 		return key{}, errKey
 	}
 	return k, nil
