@@ -206,3 +206,37 @@ func TestStateIsReadToItsEnd(t *testing.T) {
 		assert.Equal(t, state.sections, restored.sections)
 	})
 }
+
+// BenchmarkState writes and restores a state of 64 MB over the embedded broker.
+func BenchmarkState(b *testing.B) {
+	const bytes = 64 << 20
+	for _, sections := range []int{16, 10_000} {
+		b.Run(fmt.Sprintf("sections=%d", sections), func(b *testing.B) {
+			c := dial(b, streamtest.Kfake(b).ListenAddrs()[0])
+			topic := newStateTopic(b, c, 1)
+			p := newProducer(b, c, ProducerConfig{})
+			source := snapshot.Source{Group: "g", Topic: "in"}
+			state := newLedger()
+			for i := range sections {
+				state.put(fmt.Sprintf("section-%05d", i), make([]byte, bytes/sections))
+			}
+			b.Run("write", func(b *testing.B) {
+				b.SetBytes(bytes)
+				for epoch := int32(1); b.Loop(); epoch++ {
+					w := snapshot.NewWriter(snapshot.WriterConfig{Topic: topic, Epoch: epoch}, snapshot.NewIndex(source), nil, state)
+					takeSnapshot(b, p, w, state, int64(epoch))
+				}
+			})
+			b.Run("restore", func(b *testing.B) {
+				b.SetBytes(bytes)
+				for b.Loop() {
+					index, err := c.ReadState(b.Context(), topic, source, FetchConfig{})
+					require.NoError(b, err)
+					chosen, _ := index.Choose(state.Format(), stream.PositionAt(0, 1000), 0)
+					require.NotNil(b, chosen)
+					require.NoError(b, c.RestoreState(b.Context(), topic, chosen, newLedger(), FetchConfig{}))
+				}
+			})
+		})
+	}
+}
