@@ -135,6 +135,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Read, "its input", s.input)
 		l.topic(Write, "its results", s.outputs...)
 		if role == RoleBasecall {
+			l.topic(Write, "ending runs of which nothing comes any more", t.Signal)
 			l.topic(Write, "how runs ended", t.Runs)
 		}
 		l.topic(Write, "records it can't process", t.DeadLetters)
