@@ -209,16 +209,22 @@ func (l *ledger) Fail(err error) {
 	l.failed = err
 }
 
-func (l *ledger) commit(n int) {
+// commit makes what was emitted count: all of it, or what is before a point that
+// choose chooses.
+func (l *ledger) commit(choose func(n int) int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range l.pending[:min(n, len(l.pending))] {
+	n := len(l.pending)
+	if choose != nil {
+		n = choose(n)
+	}
+	for _, e := range l.pending[:n] {
 		l.committed = append(l.committed, e.outs...)
 		for _, o := range e.resolved {
 			l.resolved[o] = true
 		}
 	}
-	l.pending = l.pending[min(n, len(l.pending)):]
+	l.pending = l.pending[n:]
 }
 
 // contents lists what is downstream, sorted: the same twice is there twice.
@@ -246,10 +252,11 @@ func TestCrashes(t *testing.T) {
 
 func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 	var mu sync.Mutex
+	delays := rand.New(rand.NewPCG(seed, 10)) // which reads in the works draw from
 	delay := func() time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
-		return time.Duration(rng.IntN(1000)) * time.Millisecond
+		return time.Duration(delays.IntN(1000)) * time.Millisecond
 	}
 	cfg := crashConfig(fakeCaller{before: func(ctx context.Context, _ basecall.Read) error {
 		select {
@@ -301,7 +308,7 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 				snapshots = append(snapshots, snapshot{i + 1, sectionsOf(t, h.State())})
 			}
 			if rng.IntN(6) == 0 {
-				l.commit(len(l.pending))
+				l.commit(nil)
 			}
 			if rng.IntN(3) == 0 {
 				time.Sleep(delay() / 10)
@@ -311,7 +318,7 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 		if crashes <= 0 {
 			break
 		}
-		l.commit(rng.IntN(len(l.pending) + 1))
+		l.commit(func(n int) int { return rng.IntN(n + 1) })
 		if err := h.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +329,7 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 	if err := h.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l.commit(len(l.pending))
+	l.commit(nil)
 	if l.failed != nil {
 		t.Fatal(l.failed)
 	}
