@@ -27,6 +27,9 @@ type Stream struct {
 	// CommitInterval is how long what a stage emits may wait until it is visible.
 	// Zero means 150 ms with transactions and 1 s without.
 	CommitInterval time.Duration
+	// SnapshotInterval is the time between two snapshots of a partition's state.
+	// Zero means 1 min.
+	SnapshotInterval time.Duration
 	// DrainTimeout bounds finishing what is in the works when partitions are
 	// taken away or the processor stops. Zero means 15 s.
 	DrainTimeout time.Duration
@@ -46,6 +49,7 @@ type Stream struct {
 func (s *Stream) Register(flags *pflag.FlagSet) {
 	flags.TextVar(&s.Delivery, "delivery", kafka.ExactlyOnce, "exactly-once: what a stage emits becomes visible together with its progress; at-least-once: at once, and again after a crash")
 	flags.DurationVar(&s.CommitInterval, "commit-interval", 0, "least time between two commits of a partition (default 150ms exactly once, 1s at least once)")
+	flags.DurationVar(&s.SnapshotInterval, "snapshot-interval", time.Minute, "time between two snapshots of a partition's state; what came after the last one is replayed after a crash")
 	flags.DurationVar(&s.DrainTimeout, "drain-timeout", 15*time.Second, "time to finish what is in the works when partitions move or the processor stops")
 	flags.DurationVar(&s.SessionTimeout, "session-timeout", defaultSession, "time after which others take over the partitions of a processor that can't be heard")
 	flags.Int64Var(&s.MaxBuffered, "max-buffered", defaultMaxBuffered, "bytes that the stages may have emitted and Kafka not acknowledged; they wait above it")
@@ -59,6 +63,8 @@ func (s Stream) Validate() error {
 		return fmt.Errorf("--commit-interval %v is negative", s.CommitInterval)
 	case s.CommitInterval > 30*time.Second:
 		return fmt.Errorf("--commit-interval %v is too long: brokers abort transactions of more than a minute", s.CommitInterval)
+	case s.SnapshotInterval < 0 || s.SnapshotInterval > 0 && s.SnapshotInterval < time.Second:
+		return fmt.Errorf("--snapshot-interval %v is too short: at least 1s", s.SnapshotInterval)
 	case s.SessionTimeout != 0 && s.SessionTimeout < 6*time.Second:
 		return fmt.Errorf("--session-timeout %v is too short: 6s are the least that brokers take", s.SessionTimeout)
 	case s.DrainTimeout < 0 || s.DrainTimeout > cmp.Or(s.SessionTimeout, defaultSession)-drainMargin:

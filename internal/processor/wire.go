@@ -149,6 +149,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			err := kafka.RunGroup(ctx, p.client, kafka.GroupConfig{
 				Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input}, NewHandler: newHandler,
 				Delivery: p.cfg.Stream.Delivery, Transactions: out.transactions, Producer: out.producer,
+				State:          kafka.StateConfig{Topic: t.State, Interval: p.cfg.Stream.SnapshotInterval},
 				CommitInterval: p.cfg.Stream.CommitInterval, DrainTimeout: p.cfg.Stream.DrainTimeout, SessionTimeout: p.cfg.Stream.SessionTimeout,
 				MaxUnresolved: p.cfg.Stream.MaxUnresolved, MaxUnresolvedBytes: p.cfg.Stream.MaxUnresolvedBytes,
 				OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },

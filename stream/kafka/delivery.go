@@ -204,28 +204,43 @@ func (w *worker) commit(ctx context.Context) error {
 }
 
 func (w *worker) tryCommit(ctx context.Context) error {
+	// What is sent from here on may be for the next transaction.
+	w.mu.Lock()
+	sent := w.snapshots != nil && w.snapshots.sent
+	w.mu.Unlock()
 	if err := w.out.hold(ctx); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	position, _ := w.machine.Position()
-	dirty := w.machine.Dirty()
+	dirty, snapshot := w.machine.Dirty(), sent && w.snapshots.covers()
+	direct := w.snapshots != nil && w.snapshots.durable
 	w.mu.Unlock()
 	if planted.Is(planted.CommitBeforeProduce) {
 		position = stream.PositionAt(position.Origin, w.machine.Next())
 	}
-	if !dirty {
-		return w.out.commit(ctx, nil)
+	var offsets *GroupOffsets
+	if dirty {
+		var metadata string
+		var err error
+		if position, metadata, err = w.out.encode(position); err != nil {
+			return err
+		}
+		o := w.place
+		o.Offset, o.Metadata = position.Offset, metadata
+		offsets = &o
 	}
-	position, metadata, err := w.out.encode(position)
-	if err != nil {
+	if err := w.out.commit(ctx, offsets); err != nil {
 		return err
 	}
-	offsets := w.place
-	offsets.Offset, offsets.Metadata = position.Offset, metadata
-	if err := w.out.commit(ctx, &offsets); err != nil {
-		return err
-	}
-	w.update(func(m *partition.Machine, now time.Time) { m.Committed(position, now) })
+	w.update(func(m *partition.Machine, now time.Time) {
+		m.Committed(position, now)
+		if snapshot && w.cfg.Delivery == ExactlyOnce {
+			w.endSnapshot(m, now)
+		}
+		if direct || snapshot {
+			w.snapshots.committed = position.Offset
+		}
+	})
 	return nil
 }

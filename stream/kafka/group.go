@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type GroupConfig struct {
 	// Stateless skips the replay of records before the committed offset, for
 	// handlers that keep nothing from resolved records.
 	Stateless bool
+	// State says where the handlers' states are kept.
+	State StateConfig
 	// CommitInterval is the least time between two transactions of a partition,
 	// zero means 150 ms; the first after a pause is committed at once. Without
 	// transactions it is how long resolved offsets go uncommitted, zero means
@@ -111,6 +114,7 @@ func (c GroupConfig) withDefaults() GroupConfig {
 	set(&c.RebalanceTimeout, time.Minute)
 	set(&c.DrainTimeout, 15*time.Second)
 	set(&c.JoinTimeout, c.RebalanceTimeout+30*time.Second)
+	set(&c.State.Interval, time.Minute)
 	if c.MaxUnresolved == 0 {
 		c.MaxUnresolved = 1 << 17
 	}
@@ -140,6 +144,7 @@ const (
 // machine is what c says of every partition.
 func (c *GroupConfig) machine() partition.Config {
 	m := partition.Config{
+		SnapshotInterval: c.State.Interval,
 		ProgressInterval: c.CommitInterval,
 		MaxUnresolved:    c.MaxUnresolved, MaxUnresolvedBytes: c.MaxUnresolvedBytes,
 	}
@@ -187,7 +192,11 @@ func RunGroup(ctx context.Context, client *Client, cfg GroupConfig) error {
 func (m *member) run(ctx context.Context) error {
 	// The library takes a topic that is not there for one without partitions
 	// and would wait in silence.
-	for _, topic := range m.cfg.Topics {
+	topics := m.cfg.Topics
+	if m.cfg.State.Topic != "" {
+		topics = append(slices.Clone(topics), m.cfg.State.Topic)
+	}
+	for _, topic := range topics {
 		if _, err := m.client.Partitions(ctx, topic); err != nil {
 			return err
 		}

@@ -50,8 +50,13 @@ type metrics struct {
 	restorePhase *prometheus.HistogramVec
 	replayed     *prometheus.CounterVec
 	warm         *prometheus.CounterVec
-	live         *prometheus.GaugeVec
-	unresolved   *prometheus.GaugeVec
+
+	snapshotBytes  *prometheus.CounterVec
+	snapshotErrors *prometheus.CounterVec
+	snapshotTime   *prometheus.HistogramVec
+	snapshotAt     *prometheus.GaugeVec
+	live           *prometheus.GaugeVec
+	unresolved     *prometheus.GaugeVec
 }
 
 // newMetrics makes the metrics and registers them; a nil registerer exports
@@ -99,10 +104,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		restore:      durations("stream_restore_duration_seconds", "Time from assignment of a partition until its handler was live.", "group"),
 		restorePhase: durations("stream_restore_phase_duration_seconds",
 			"Parts of restoring a partition: taking it from its owner before (fence), reading its position, reading the snapshot, replaying records.", "group", "phase"),
-		replayed:   counters("stream_replayed_records_total", "Records folded into a handler's state without emission, while restoring it.", "group"),
-		warm:       counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
-		live:       gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
-		unresolved: gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),
+		replayed:       counters("stream_replayed_records_total", "Records folded into a handler's state without emission, while restoring it.", "group"),
+		snapshotBytes:  counters("stream_snapshot_bytes_total", "Bytes of the snapshots that were written, as far as they had changed.", "group"),
+		snapshotErrors: counters("stream_snapshot_errors_total", "Snapshots that could not be written.", "group"),
+		snapshotTime:   durations("stream_snapshot_duration_seconds", "Time from the beginning of a snapshot until it was durable.", "group"),
+		snapshotAt:     gauges("stream_snapshot_timestamp_seconds", "When the newest snapshot of an assigned partition was taken, in seconds since 1970.", "topic", "partition"),
+		warm:           counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
+		live:           gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
+		unresolved:     gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),
 	}
 	if reg == nil {
 		return m, nil
@@ -111,7 +120,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		register(reg, &m.records), register(reg, &m.bytes), register(reg, &m.lag), register(reg, &m.queueBytes),
 		register(reg, &m.retries), register(reg, &m.sessions),
 		register(reg, &m.transactions), register(reg, &m.transaction), register(reg, &m.fenced), register(reg, &m.rebalances), register(reg, &m.rebuilds),
-		register(reg, &m.failures), register(reg, &m.commitErrors), register(reg, &m.restore), register(reg, &m.restorePhase), register(reg, &m.replayed), register(reg, &m.warm), register(reg, &m.live),
+		register(reg, &m.failures), register(reg, &m.commitErrors), register(reg, &m.restore), register(reg, &m.restorePhase), register(reg, &m.replayed), register(reg, &m.warm),
+		register(reg, &m.snapshotBytes), register(reg, &m.snapshotErrors), register(reg, &m.snapshotTime), register(reg, &m.snapshotAt), register(reg, &m.live),
 		register(reg, &m.unresolved),
 	)
 }
@@ -142,4 +152,5 @@ func (m *metrics) forget(topic string, partition int32) {
 	p := strconv.Itoa(int(partition))
 	m.lag.DeleteLabelValues(topic, p)
 	m.unresolved.DeleteLabelValues(topic, p)
+	m.snapshotAt.DeleteLabelValues(topic, p)
 }

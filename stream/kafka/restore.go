@@ -16,6 +16,7 @@ type kept struct {
 	handler    stream.Handler
 	position   stream.Position
 	partitions int32 // of the topic
+	snapshots  *snapshotter
 }
 
 // restore takes the partition, asks what is durable of it and makes a handler
@@ -50,7 +51,7 @@ func (w *worker) restore(ctx context.Context, warm *kept) (stream.Handler, error
 	if warm != nil && warm.partitions == w.partitions {
 		start.Warm = &warm.position
 	}
-	handler, err := w.restoreFrom(start, warm)
+	handler, err := w.restoreFrom(ctx, start, warm)
 	return handler, w.refusal(err)
 }
 
@@ -63,30 +64,49 @@ func (w *worker) discard(warm *kept, err error) error {
 }
 
 // restoreFrom makes the handler that a plan of the machine asks for.
-func (w *worker) restoreFrom(start partition.Start, warm *kept) (stream.Handler, error) {
+func (w *worker) restoreFrom(ctx context.Context, start partition.Start, warm *kept) (stream.Handler, error) {
 	position, err := partition.CommittedPosition(start)
 	if err != nil {
 		return nil, w.discard(warm, err)
 	}
 	if start.Warm != nil && start.Warm.Equal(position) {
+		w.snapshots = warm.snapshots
 		return warm.handler, w.begin(start, nil)
 	}
 	if err := w.discard(warm, nil); err != nil {
 		return nil, fmt.Errorf("closing the handler of the generation before: %w", err)
 	}
 	start.Warm = nil
+	handler, err := w.newHandler()
+	if err != nil {
+		return nil, err
+	}
+	handler, snapshots, err := w.restoreState(ctx, start, position, handler)
+	if err != nil {
+		return handler, err
+	}
+	return handler, w.begin(start, snapshots)
+}
+
+func (w *worker) newHandler() (stream.Handler, error) {
 	handler, err := w.cfg.NewHandler(w.place.Topic, w.place.Partition, w.partitions)
 	if err != nil {
 		return nil, fmt.Errorf("making the handler: %w", err)
 	}
-	return handler, w.begin(start, nil)
+	return handler, nil
 }
 
 // begin makes the plan and starts it.
 func (w *worker) begin(start partition.Start, snapshots []int64) error {
 	var plan partition.Plan
 	var err error
-	w.update(func(m *partition.Machine, now time.Time) { plan, err = m.Restore(start, snapshots, now) })
+	w.update(func(m *partition.Machine, now time.Time) {
+		if plan, err = m.Restore(start, snapshots, now); plan.Warm && w.snapshots != nil {
+			if offset, ok := w.snapshots.writer.Offset(); ok {
+				m.KeepSnapshot(offset)
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}

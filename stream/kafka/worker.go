@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+
 	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/partition"
@@ -50,6 +52,7 @@ type worker struct {
 	from       int64  // where reading begins
 	replaying  func() // ends the phase
 	nextTick   time.Time
+	snapshots  *snapshotter // nil: none are taken
 
 	changed chan struct{} // holds a token when something was settled
 	due     chan struct{} // holds a token when the next commit may be due sooner
@@ -101,11 +104,14 @@ func (w *worker) run(ctx, drain context.Context, warm *kept) *kept {
 	drained := w.drain(drain, handler)
 	close(enough)
 	committer.Wait()
-	return w.end(drain, handler, drained)
+	// What another member may take over at once needs no snapshot for it: it
+	// replays, or this one has the handler still.
+	stopping := !errors.Is(context.Cause(ctx), kafka.ErrGenerationEnded)
+	return w.end(drain, handler, drained, stopping)
 }
 
 // end commits for the last time and lets go of the partition.
-func (w *worker) end(drain context.Context, handler stream.Handler, drained bool) *kept {
+func (w *worker) end(drain context.Context, handler stream.Handler, drained, stopping bool) *kept {
 	if !drained {
 		w.closeHandler(drain, handler) // ends its work in flight
 	}
@@ -118,15 +124,21 @@ func (w *worker) end(drain context.Context, handler stream.Handler, drained bool
 		w.closeOutput(drain)
 		return nil
 	}
+	if stopping {
+		w.lastSnapshot(drain, handler)
+	}
 	w.closeOutput(drain)
+	if w.snapshots != nil {
+		w.noteSnapshot()
+	}
 	w.mu.Lock()
-	clean, position := w.machine.Clean() && !w.failed, w.machine.LastCommitted()
+	clean, position := w.machine.Clean() && !w.failed && (w.snapshots == nil || w.snapshots.unwritten == 0), w.machine.LastCommitted()
 	w.mu.Unlock()
 	if !clean {
 		w.closeHandler(drain, handler)
 		return nil
 	}
-	return &kept{handler: handler, position: position, partitions: w.partitions}
+	return &kept{handler: handler, position: position, partitions: w.partitions, snapshots: w.snapshots}
 }
 
 func (w *worker) closeHandler(ctx context.Context, handler stream.Handler) {
@@ -253,7 +265,7 @@ func (w *worker) passTime(ctx context.Context, handler stream.Handler) error {
 			return fmt.Errorf("telling the handler the time: %w", err)
 		}
 	}
-	return nil
+	return w.snapshotWhenDue(ctx, handler, now)
 }
 
 func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch, clock <-chan time.Time) error {

@@ -44,6 +44,14 @@ func (m *Machine) BeginSnapshot() int64 {
 	return m.at
 }
 
+// SentSnapshot notes that all of the snapshot has been sent: the next commit makes
+// it durable, and is due as after an emission.
+func (m *Machine) SentSnapshot(now time.Time) {
+	if m.emittedAt.IsZero() {
+		m.emittedAt = now
+	}
+}
+
 // EndSnapshot notes how the snapshot at offset went.
 func (m *Machine) EndSnapshot(offset int64, whole bool, now time.Time) {
 	s := &m.snapshots
