@@ -30,6 +30,7 @@ func TestImports(t *testing.T) {
 		{"stream/snapshot", "snapshots are pure", []string{kafkaGo, kfake, ort, services, "net/http", "github.com/prometheus"}},
 		{"stream/access", "rights are pure", []string{kafkaGo, kfake, ort, services, "net/http"}},
 		{"internal/operator", "operators need no engine and no test broker", []string{kfake, ort, cobra}},
+		{"stream/partition", "decisions need no network", []string{kafkaGo, kfake, ort, services, "net", "os/exec"}},
 		{"stream/kafka", "the client knows no engine and no test broker", []string{kfake, ort, services}},
 		{"align", "segments are pure; cgo is in align/minimap", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"variant", "calling is pure", []string{kafkaGo, ort, services, "runtime/cgo"}},

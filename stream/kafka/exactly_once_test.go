@@ -314,7 +314,7 @@ func TestRefusalWithoutRecords(t *testing.T) {
 		b := l.start()
 		err := <-b.err
 		require.ErrorContains(t, err, "topic in partition 0: the state at offset 24 can't be restored: there is no usable snapshot, and of the records since 0 the log holds only those from 24 on")
-		require.ErrorContains(t, err, "--reset-offsets")
+		require.ErrorContains(t, err, "to go on from what there is: pore reset")
 	})
 }
 

@@ -168,8 +168,10 @@ type member struct {
 	cfg    GroupConfig
 	log    *slog.Logger
 
-	// warm are the handlers that the generation before has left.
-	warm map[topicPartition]*kept
+	// warm are the handlers that the generation before has left, and balancer
+	// asks for their partitions.
+	warm     map[topicPartition]*kept
+	balancer *StickyBalancer
 }
 
 // RunGroup is a member of the group until ctx ends, which makes it drain, leave
@@ -182,7 +184,7 @@ func RunGroup(ctx context.Context, client *Client, cfg GroupConfig) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("checking settings of group %q: %w", cfg.Group, oneLine(err))
 	}
-	m := &member{client: client, cfg: cfg.withDefaults(), log: client.log.With(slog.String("group", cfg.Group))}
+	m := &member{client: client, cfg: cfg.withDefaults(), balancer: NewStickyBalancer(), log: client.log.With(slog.String("group", cfg.Group))}
 	if err := m.run(ctx); err != nil {
 		return fmt.Errorf("group %s: %w", cfg.Group, err)
 	}
@@ -280,6 +282,7 @@ func (m *member) join() (*membership, error) {
 		ID:                m.cfg.Group,
 		Brokers:           m.client.cfg.Brokers,
 		Topics:            m.cfg.Topics,
+		GroupBalancers:    []kafka.GroupBalancer{m.balancer, kafka.RangeGroupBalancer{}},
 		HeartbeatInterval: m.cfg.HeartbeatInterval,
 		SessionTimeout:    m.cfg.SessionTimeout,
 		RebalanceTimeout:  m.cfg.RebalanceTimeout,
@@ -396,11 +399,27 @@ func (g *generation) work(parent, revoked context.Context) error {
 	<-ctx.Done() // whatever ends it: revocation, shutdown, failure
 	running.Wait()
 	g.warm = left
+	g.claim()
 	// fail is no longer called: every worker is closed, and callbacks that come
 	// later change nothing.
 	failOnce.Do(func() {})
 	g.log.Info("generation ends", slog.Int("generation", int(g.gen.ID)), slog.Any("cause", context.Cause(ctx)))
 	return failure
+}
+
+// claim asks for the partitions whose handlers have been kept, in the next
+// generation. Of a partition whose handler has not, another member makes one as
+// well as this one does.
+func (g *generation) claim() {
+	owned := make(map[string][]int32)
+	var bytes int64
+	for tp, k := range g.warm {
+		owned[tp.topic] = append(owned[tp.topic], tp.partition)
+		if k.snapshots != nil {
+			bytes += int64(k.snapshots.bytes)
+		}
+	}
+	g.balancer.Claim(g.gen.ID, owned, bytes)
 }
 
 // errFailed is the cause of a generation's end that was a worker's error.

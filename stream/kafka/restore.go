@@ -136,6 +136,9 @@ func (w *worker) refusal(err error) error {
 
 // resetCommand is what an operator runs to begin anew with what the log holds.
 func (w *worker) resetCommand() string {
+	if w.cfg.State.Topic != "" { // snapshots have to go as well
+		return fmt.Sprintf("pore reset --brokers %s --stage STAGE --to-earliest, for the stage of the group", w.client.cfg.Brokers[0])
+	}
 	return fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server %s --group %s --topic %s:%d --reset-offsets --to-earliest --execute",
 		w.client.cfg.Brokers[0], w.place.Group, w.place.Topic, w.place.Partition)
 }

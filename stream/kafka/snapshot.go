@@ -112,16 +112,16 @@ func (w *worker) choose(index *snapshot.Index, format stream.StateFormat, start 
 	if start.Committed < 0 {
 		if !index.Empty() {
 			return nil, fmt.Errorf("topic %s holds a state of group %s, but the group has no offset: it was deleted or has expired; "+
-				"to begin anew, reset the stage: pore reset --help", w.cfg.State.Topic, w.place.Group)
+				"to begin anew: %s", w.cfg.State.Topic, w.place.Group, w.resetCommand())
 		}
 		return nil, nil
 	}
-	chosen, refused := index.Choose(format, position.Offset)
+	chosen, refused := index.Choose(format, position, start.LogStart)
 	for _, r := range refused {
 		w.log.Warn("a snapshot can't be used", slog.String("snapshot", r.String()))
 	}
-	if chosen == nil || position.Offset == position.Origin || !partition.Usable(chosen.Offset(), position, start.LogStart) {
-		return nil, nil
+	if position.Offset == position.Origin {
+		return nil, nil // the state begins here
 	}
 	return chosen, nil
 }
