@@ -39,7 +39,10 @@ type Out struct {
 type Emitter interface {
 	// Emit writes out, in order per partition, and once all of it is durable
 	// marks the input offsets in resolved as dealt with. The committed offset
-	// of the input partition is the lowest offset not yet resolved. Emit blocks
+	// of the input partition is the lowest offset not yet resolved. Where
+	// delivery is exactly once, out and resolved are committed together: what
+	// follows from a record has to be emitted in the call that resolves it, or a
+	// crash between two calls makes the first appear again. Emit blocks
 	// while too much is in flight and returns when ctx ends or the partition is
 	// lost; it may return before out is durable. Safe for concurrent use.
 	Emit(ctx context.Context, out []Out, resolved []int64) error
@@ -52,7 +55,7 @@ type Emitter interface {
 // from one goroutine; a handler may emit from goroutines of its own until Close
 // returns.
 type Handler interface {
-	// Replay folds in a record from before the committed offset. Nothing is
+	// Replay folds in a record that is dealt with. Nothing is
 	// emitted for it: its effects are already downstream. It leaves the handler in
 	// the state that Handle would have left it in.
 	Replay(ctx context.Context, rec Record) error

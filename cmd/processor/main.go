@@ -7,9 +7,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -34,13 +36,26 @@ type config struct {
 	partitions int
 }
 
+// stopGrace is what stopping may take besides draining: last commits, leaving
+// the groups, releasing devices.
+const stopGrace = 15 * time.Second
+
 func command() *cobra.Command {
 	var cfg config
 	cmd := &cobra.Command{
 		Use:   "processor --brokers HOST:PORT --ref FASTA [--gff GFF3] [--panel YAML]",
 		Short: "Basecall, call variants and annotate, from Kafka to Kafka",
 		Args:  cli.Args(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cfg) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Draining is bounded; should something in it hang all the same, an end is
+			// made of it.
+			defer context.AfterFunc(cmd.Context(), func() {
+				time.AfterFunc(cfg.stream.DrainTimeout+stopGrace, func() {
+					cli.Exit(cmd, fmt.Sprintf("not stopped within %v", cfg.stream.DrainTimeout+stopGrace))
+				})
+			})()
+			return run(cmd.Context(), cfg)
+		},
 	}
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)

@@ -78,6 +78,13 @@ func Main(cmd *cobra.Command) int {
 	return exitFailed
 }
 
+// Exit ends the program at once, with one line that says why. What was under way
+// is lost as in a crash.
+func Exit(cmd *cobra.Command, why string) {
+	fmt.Fprintf(os.Stderr, "%s: %s: stopped at once; what was not finished is done again after a restart\n", cmd.Name(), why)
+	os.Exit(exitFailed)
+}
+
 // isUsage tells whether the command was called wrongly. Cobra has no types for
 // its own complaints.
 func isUsage(err error) bool {

@@ -21,13 +21,21 @@
 //
 // # Life of a generation
 //
-// The group gives this member partitions. Each gets a worker, which asks for
-// the log's bounds, makes a handler, replays the records before the committed
-// offset and then fetches and handles live. Every second one commit covers all
-// workers. When the group takes the partitions away, when the service stops,
-// or when a worker fails, all workers stop fetching, let their handlers finish
-// within a bound, wait for what these have emitted, and a last commit is made;
-// only then does the library rejoin. Heartbeats never wait for a handler.
+// The group gives this member partitions, where it can those that it had. Each
+// gets a worker, which first takes the partition's transactional id: from then on
+// nobody else can commit for it. Then it fetches the committed position, which
+// stands still now, and asks for the log's bounds; goes on with the handler it
+// has kept if nobody has gone further since, or else makes one, restores the
+// newest usable snapshot and replays what came after it; and then fetches and
+// handles live. What to do with a record, what to commit and when is decided by
+// package partition. While there is something to commit the worker commits, in a
+// transaction with what its handler has emitted, several times a second.
+//
+// When the group takes the partitions away, when the service stops, or when a
+// worker fails, all workers stop fetching, let their handlers finish within a
+// bound, wait for what these have emitted, and commit for a last time; only then
+// does the library rejoin. What has been drained is kept for the next generation.
+// Neither a handler nor a commit is ever waited for by the heartbeats.
 //
 // # Transactions
 //
@@ -62,7 +70,11 @@
 // # What is not obvious
 //
 //   - Offsets that a handler resolves count only when everything it emitted
-//     before is durable, not just that emission's own records.
+//     before is durable or in the same transaction, not just that emission's own
+//     records.
+//   - The position that is committed tells what is dealt with behind the offset.
+//     A new owner commits nothing until it has read that far again, or that
+//     would be forgotten.
 //   - A broker lets every member commit every partition. Commits are made from
 //     a generation's own workers alone, and a generation that has ended can't
 //     commit.
@@ -72,6 +84,6 @@
 //     partition has to go on under a new producer id, the others keep theirs.
 //
 // Offsets are committed only as far as everything before them is resolved: its
-// effects are durable downstream. A crash therefore repeats work and never
-// loses any.
+// effects are durable downstream, or become so with the commit. A crash therefore
+// repeats work and never loses any; in transactions nobody sees that it did.
 package kafka
