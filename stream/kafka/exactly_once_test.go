@@ -252,6 +252,7 @@ func TestKilledMembers(t *testing.T) {
 						case 0:
 							members[i].kill()
 							members[i] = l.start()
+							time.Sleep(40 * time.Second) // virtual: the session of the dead has ended
 						case 1:
 							members[i].end(t)
 							members[i] = l.start()
