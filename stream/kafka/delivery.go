@@ -238,7 +238,9 @@ func (w *worker) tryCommit(ctx context.Context) error {
 		if snapshot && w.cfg.Delivery == ExactlyOnce {
 			w.endSnapshot(m, now)
 		}
-		if direct || snapshot {
+		// Only a commit that the coordinator has seen proves that the partition was
+		// ours when the snapshot was durable.
+		if (direct || snapshot) && (offsets != nil || w.cfg.Delivery == ExactlyOnce) {
 			w.snapshots.committed = position.Offset
 		}
 	})

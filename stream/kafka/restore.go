@@ -16,6 +16,7 @@ type kept struct {
 	handler    stream.Handler
 	position   stream.Position
 	partitions int32 // of the topic
+	generation int32 // that it is from
 	snapshots  *snapshotter
 }
 
@@ -48,7 +49,9 @@ func (w *worker) restore(ctx context.Context, warm *kept) (stream.Handler, error
 	w.partitions = int32(len(bounds))
 	b := bounds[w.place.Partition]
 	start := partition.Start{LogStart: b.Start, LogEnd: b.End, Committed: offset, Metadata: metadata, Stateless: w.cfg.Stateless}
-	if warm != nil && warm.partitions == w.partitions {
+	// In a generation between, another member may have taken snapshots of the same
+	// state, beside which ours can't go on.
+	if warm != nil && warm.partitions == w.partitions && warm.generation+1 == w.place.Generation {
 		start.Warm = &warm.position
 	}
 	handler, err := w.restoreFrom(ctx, start, warm)

@@ -97,7 +97,7 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 		return handler, nil, err
 	}
 	w.snapshots = &snapshotter{writer: snapshot.NewWriter(snapshot.WriterConfig{
-		Topic: w.cfg.State.Topic, Partition: place, Epoch: w.place.Generation,
+		Topic: w.cfg.State.Topic, Partition: place, Epoch: w.place.Generation, Origin: position.Origin,
 	}, index, chosen, state)}
 	done()
 	if chosen == nil {
@@ -110,7 +110,8 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 // choose picks the snapshot to restore; nil if there is none.
 func (w *worker) choose(index *snapshot.Index, format stream.StateFormat, start partition.Start, position stream.Position) (*snapshot.Snapshot, error) {
 	if start.Committed < 0 {
-		if !index.Empty() {
+		// Without transactions the first snapshot may come before the first commit.
+		if !index.Empty() && (w.cfg.Delivery == ExactlyOnce || start.LogStart > 0) {
 			return nil, fmt.Errorf("topic %s holds a state of group %s, but the group has no offset: it was deleted or has expired; "+
 				"to begin anew: %s", w.cfg.State.Topic, w.place.Group, w.resetCommand())
 		}

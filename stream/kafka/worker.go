@@ -138,7 +138,7 @@ func (w *worker) end(drain context.Context, handler stream.Handler, drained, sto
 		w.closeHandler(drain, handler)
 		return nil
 	}
-	return &kept{handler: handler, position: position, partitions: w.partitions, snapshots: w.snapshots}
+	return &kept{handler: handler, position: position, partitions: w.partitions, generation: w.place.Generation, snapshots: w.snapshots}
 }
 
 func (w *worker) closeHandler(ctx context.Context, handler stream.Handler) {
