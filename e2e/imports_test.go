@@ -49,6 +49,8 @@ func TestImports(t *testing.T) {
 		{"annotate/watch/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
 		{"variant/stage", "targets are stretches: calling knows nothing of panels", []string{module + "annotate"}},
 		{"internal/ingest/spool", "a log on disk knows nothing of what it holds", []string{kafkaGo, module + "stream", module + "signal"}},
+		{"chaos/check", "the judge shares no Kafka code with what it judges", []string{kafkaGo, kfake, ort, services}},
+		{"chaos/observe", "watching shares no Kafka code with what is watched", []string{kafkaGo, ort, services}},
 		{"internal/ingest", "playing a recording needs no engine", []string{kafkaGo, ort}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
 		{"cmd/processor", "the processor carries no broker", []string{kfake}},
