@@ -216,6 +216,19 @@ func calls() []Panel {
 			Description: "Aligned segments that changed a region, and those that were applied before or map too ambiguously.",
 			Queries:     []Query{{Expr: `sum by (result) (rate(porestream_variant_segments_total[$__rate_interval]))`, Legend: "{{result}}"}},
 		},
+		{
+			Kind: Lines, Title: "Age of the newest snapshot", Width: 12, Unit: "s", Min: zero,
+			Description: "The oldest of a topic's partitions. While records come it stays near the interval of snapshots; a partition that rests needs no new one.",
+			Queries:     []Query{{Expr: `max by (topic) (time() - porestream_stream_snapshot_timestamp_seconds)`, Legend: "{{topic}}"}},
+		},
+		{
+			Kind: Lines, Title: "Taking over a partition", Width: 12, Unit: "s", Min: zero,
+			Description: "From the assignment of a partition until its handler is live: fencing the owner before, reading the position and the snapshot, replaying.",
+			Queries: []Query{
+				{Expr: `histogram_quantile(0.5, sum by (le) (rate(porestream_stream_restore_duration_seconds_bucket[$__rate_interval]))) >= 0`, Legend: "median"},
+				{Expr: `histogram_quantile(0.99, sum by (le) (rate(porestream_stream_restore_duration_seconds_bucket[$__rate_interval]))) >= 0`, Legend: "99th percentile"},
+			},
+		},
 	}
 }
 
