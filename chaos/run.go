@@ -233,7 +233,7 @@ func (h *harness) newProcessor(name string) *service {
 	s := newService(name, h.dir, h.log, filepath.Join(h.cfg.bin, "processor"), "--brokers", splitAddrs(h.cluster.services()),
 		"--ref", h.cfg.reference, "--gff", h.cfg.genes, "--ort-lib", h.cfg.ort, "--listen", "127.0.0.1:0",
 		"--replication", fmt.Sprint(min(3, max(1, h.cfg.brokers))), "--device-timeout", deviceTimeout.String(),
-		"--session-timeout", h.cfg.session.String(), "--drain-timeout", (h.cfg.session / 2).String())
+		"--snapshot-interval", "5s", "--session-timeout", h.cfg.session.String(), "--drain-timeout", (h.cfg.session / 2).String())
 	s.setEnv(append(slices.Clone(h.env), "PORESTREAM_DEVICE_FAULT="+h.deviceFile(name))...)
 	h.extra = append(h.extra, s)
 	return s
@@ -295,12 +295,22 @@ func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger
 	if err != nil {
 		return nil, err
 	}
+	client, err := kafka.Connect(ctx, kafka.Config{Brokers: h.cluster.observers().Addrs, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	handlers[stages[0].input] = replaying(h.partitions)
+	states, restored, err := rebuild(ctx, client, &contents, handlers)
+	if err != nil {
+		return nil, err
+	}
 	events, err := h.log.Events()
 	if err != nil {
 		return nil, err
 	}
 	violations := check.Judge(check.Evidence{
-		Run: contents, Reference: ref.contents, History: events, Recomputed: recomputed,
+		Run: contents, Reference: ref.contents, History: events, Recomputed: recomputed, States: states,
 	}, check.Limits{Stall: h.cfg.recover, FirstOutput: h.cfg.recover})
-	return &verdict{violations: violations, events: events, contents: &contents, reads: countReads(h.recordings)}, nil
+	return &verdict{violations: violations, events: events, contents: &contents, reads: countReads(h.recordings), restored: restored}, nil
 }

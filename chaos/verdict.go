@@ -17,6 +17,7 @@ type verdict struct {
 	events     []history.Event
 	contents   *check.Contents
 	reads      int
+	restored   int
 }
 
 // print writes the closing table and the violations.
@@ -60,6 +61,7 @@ func (v *verdict) print(w io.Writer) {
 			len(v.contents.Records[topics.Calls]), len(v.contents.Records[topics.Variants]))},
 		{"ends of transactions: committed, aborted", fmt.Sprint(v.contents.Committed, v.contents.Aborted)},
 		{"offset commits on record", len(v.contents.Commits)},
+		{"partitions whose state was rebuilt from a snapshot", v.restored},
 		{"longest stall", v.longestStall()},
 		{"length", seconds(v.events[len(v.events)-1].Since())},
 	} {

@@ -3,6 +3,7 @@ package virtual
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -68,6 +69,18 @@ func (s *slowable) Close() error {
 	return s.Conn.Close()
 }
 
+// mayTakeLong tells whether a request may be slow. Those of kafka-go's group membership may not: it waits for answers under a mutex, too.
+func mayTakeLong(request []byte) bool {
+	if len(request) < 6 {
+		return false
+	}
+	switch kmsg.Key(binary.BigEndian.Uint16(request[4:])) { // behind the size
+	case kmsg.Produce, kmsg.Fetch, kmsg.InitProducerID, kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.EndTxn, kmsg.TxnOffsetCommit:
+		return true
+	}
+	return false
+}
+
 // deliver passes on what was written until the connection is closed.
 func (s *slowable) deliver() {
 	for {
@@ -75,7 +88,7 @@ func (s *slowable) deliver() {
 		case <-s.done:
 			return
 		case b := <-s.queue:
-			if delay := s.of.delay.Load(); delay > 0 {
+			if delay := s.of.delay.Load(); delay > 0 && mayTakeLong(b) {
 				select {
 				case <-time.After(time.Duration(delay)):
 				case <-s.done:
@@ -170,6 +183,7 @@ func (w *world) live(ctx context.Context, rng *rand.Rand) {
 			err := kafka.RunGroup(life, client, kafka.GroupConfig{
 				Group: group, Topics: []string{topic}, NewHandler: makers[topic], MaxFailures: 1 << 20,
 				SessionTimeout: 6 * time.Second, RebalanceTimeout: 8 * time.Second, DrainTimeout: 3 * time.Second,
+				State: kafka.StateConfig{Topic: stream.NewTopics("").State, Interval: 10 * time.Second},
 				OnAssigned: func(assigned, live int) {
 					if assigned > 0 && live == 0 {
 						w.mu.Lock()

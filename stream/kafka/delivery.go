@@ -146,7 +146,11 @@ func (w *worker) commitWhenDue(ctx context.Context, enough <-chan struct{}) {
 	for {
 		w.mu.Lock()
 		at, ok := w.machine.CommitDue()
+		over := w.failed && w.cfg.Delivery == ExactlyOnce
 		w.mu.Unlock()
+		if over { // what is due stays due
+			return
+		}
 		wait := time.Hour
 		if ok {
 			wait = time.Until(at)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/partition"
 	"github.com/porestream/porestream/stream/snapshot"
@@ -104,6 +105,9 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 		return handler, nil, nil
 	}
 	w.snapshotAt(chosen.Time())
+	if planted.Is(planted.NoTrailer) {
+		return handler, []int64{position.Offset}, nil // nothing says otherwise
+	}
 	return handler, []int64{chosen.Offset()}, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -210,9 +209,6 @@ func (x *Index) Choose(format stream.StateFormat, committed stream.Position, log
 			chosen, err = x.complete(m)
 		}
 		if err == nil {
-			if planted.Is(planted.NoTrailer) {
-				chosen.offset = committed.Offset // nothing says otherwise
-			}
 			return chosen, refused
 		}
 		refused = append(refused, m.refusal(err))
