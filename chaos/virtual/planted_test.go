@@ -34,7 +34,7 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 	}
 	run := func(bug planted.Bug) (string, error) {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestProcessorsComeAndGo$", "-test.v", "-test.timeout", "5m")
-		cmd.Env = append(os.Environ(), "PORESTREAM_PLANTED_RUN=1", "PORESTREAM_PLANTED="+string(bug))
+		cmd.Env = append(os.Environ(), "PORESTREAM_PLANTED_RUN=1", "PORESTREAM_VIRTUAL_SEEDS=3", "PORESTREAM_PLANTED="+string(bug))
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

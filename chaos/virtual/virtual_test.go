@@ -156,6 +156,7 @@ type world struct {
 	ends        map[string]int // by how they ended
 	faults      int            // of brokers
 	thefts      int
+	evicted     int
 	generations int
 	errs        []error
 }
@@ -250,6 +251,8 @@ func (w *world) trouble(ctx context.Context, rng *rand.Rand) {
 		func() { streamtest.AfterApply(w.cluster, kmsg.EndTxn, 1+rng.IntN(2)) },
 		func() { streamtest.AfterApply(w.cluster, kmsg.TxnOffsetCommit, 1+rng.IntN(2)) },
 		func() { w.steal(ctx, rng) },
+		func() { w.evict(ctx, "porestream-basecall", rng.IntN(1<<10)) },
+		func() { w.evict(ctx, "porestream-variant", rng.IntN(1<<10)) },
 		func() { streamtest.Refuse(w.cluster, kmsg.AddPartitionsToTxn, kerr.ConcurrentTransactions, 2) },
 		func() { streamtest.Refuse(w.cluster, kmsg.EndTxn, kerr.NotCoordinator, 2) },
 		func() { streamtest.Refuse(w.cluster, kmsg.TxnOffsetCommit, kerr.CoordinatorLoadInProgress, 2) },
@@ -281,6 +284,17 @@ func (w *world) steal(ctx context.Context, rng *rand.Rand) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.thefts++
+	}
+}
+
+// evict makes a member a zombie, and leaves it if a broker errs meanwhile.
+func (w *world) evict(ctx context.Context, group string, target int) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if nemesis.Evict(ctx, w.outside, group, target) == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.evicted++
 	}
 }
 
@@ -425,7 +439,7 @@ func (w *world) judge(log *history.Log) {
 	})
 	events, err := log.Events()
 	require.NoError(t, err)
-	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts; %d transactions committed, %d aborted; %d segments, %d variants", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts,
+	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts, %d evicted; %d transactions committed, %d aborted; %d segments, %d variants", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts, w.evicted,
 		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), len(contents.Records[topics.Variants]))
 	for _, v := range check.Judge(check.Evidence{Run: contents, Reference: reference, History: events, Recomputed: recomputed},
 		check.Limits{Stall: 5 * time.Minute, FirstOutput: 5 * time.Minute}) {
