@@ -36,7 +36,6 @@ func deal(ctx context.Context, source, dir string, runs, samples, limit int) ([]
 		r := &list[k]
 		r.run, r.sample = fmt.Sprintf("chaos-run-%d", k+1), fmt.Sprintf("sample-%d", k%samples+1)
 		r.path = filepath.Join(dir, r.run+".blow5")
-		rate := 0
 		var records [][]byte
 		for i := k; i < reads; i += runs {
 			entry := index.Entry(i)
@@ -44,7 +43,7 @@ func deal(ctx context.Context, source, dir string, runs, samples, limit int) ([]
 			if err != nil {
 				return nil, err
 			}
-			rate = entry.Run.SampleRate
+			rate := entry.Run.SampleRate
 			end := time.Duration(float64(entry.StartSample+uint64(len(samples))) / float64(rate) * float64(time.Second))
 			r.length = max(r.length, end)
 			records = append(records, blow5Record(&entry, samples))

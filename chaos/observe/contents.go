@@ -58,10 +58,10 @@ func (cluster Cluster) Contents(ctx context.Context, names stream.Topics, topics
 }
 
 // Commits reads every offset commit that took effect. Only Apache Kafka keeps them on a topic.
-func (c Cluster) Commits(ctx context.Context) ([]check.Commit, error) {
+func (cluster Cluster) Commits(ctx context.Context) ([]check.Commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	client, err := c.Client(kgo.ClientID("reader"))
+	client, err := cluster.Client(kgo.ClientID("reader"))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c Cluster) Commits(ctx context.Context) ([]check.Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, err := c.readTopic(ctx, bounds)
+	records, err := cluster.readTopic(ctx, bounds)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func recordOf(r *kgo.Record) stream.Record {
 }
 
 // readTopic reads the committed records of a topic within bounds, and the control records among them, ordered by partition and offset.
-func (c Cluster) readTopic(ctx context.Context, bounds []check.Bounds) ([]*kgo.Record, error) {
+func (cluster Cluster) readTopic(ctx context.Context, bounds []check.Bounds) ([]*kgo.Record, error) {
 	from := make(map[string]map[int32]kgo.Offset)
 	left := make(map[int32]int64)
 	for _, b := range bounds {
@@ -124,7 +124,7 @@ func (c Cluster) readTopic(ctx context.Context, bounds []check.Bounds) ([]*kgo.R
 	if len(left) == 0 {
 		return nil, nil
 	}
-	client, err := c.Client(kgo.ClientID("reader"), kgo.ConsumePartitions(from),
+	client, err := cluster.Client(kgo.ClientID("reader"), kgo.ConsumePartitions(from),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return nil, err

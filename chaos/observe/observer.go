@@ -32,11 +32,11 @@ type Cluster struct {
 }
 
 // Client makes a client. Close must be called.
-func (c Cluster) Client(opts ...kgo.Opt) (*kgo.Client, error) {
+func (cluster Cluster) Client(opts ...kgo.Opt) (*kgo.Client, error) {
 	// Later protocols name topics by id in places.
-	opts = append(opts, kgo.SeedBrokers(c.Addrs...), kgo.MaxVersions(kversion.V3_0_0()))
-	if c.Dial != nil {
-		opts = append(opts, kgo.Dialer(c.Dial))
+	opts = append(opts, kgo.SeedBrokers(cluster.Addrs...), kgo.MaxVersions(kversion.V3_0_0()))
+	if cluster.Dial != nil {
+		opts = append(opts, kgo.Dialer(cluster.Dial))
 	}
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
