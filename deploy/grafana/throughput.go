@@ -223,10 +223,10 @@ func calls() []Panel {
 		},
 		{
 			Kind: Lines, Title: "Taking over a partition", Width: 12, Unit: "s", Min: zero,
-			Description: "From the assignment of a partition until its handler is live: fencing the owner before, reading the position and the snapshot, replaying.",
+			Description: "From the assignment of a partition until its handler is live, since the processes started: fencing the owner before, reading the position and the snapshot, replaying.",
 			Queries: []Query{
-				{Expr: `histogram_quantile(0.5, sum by (le) (rate(porestream_stream_restore_duration_seconds_bucket[$__rate_interval]))) >= 0`, Legend: "median"},
-				{Expr: `histogram_quantile(0.99, sum by (le) (rate(porestream_stream_restore_duration_seconds_bucket[$__rate_interval]))) >= 0`, Legend: "99th percentile"},
+				{Expr: `histogram_quantile(0.5, sum by (le) (porestream_stream_restore_duration_seconds_bucket)) >= 0`, Legend: "median"},
+				{Expr: `histogram_quantile(0.99, sum by (le) (porestream_stream_restore_duration_seconds_bucket)) >= 0`, Legend: "99th percentile"},
 			},
 		},
 	}
