@@ -304,3 +304,49 @@ func TestSendBlocksAtTheByteLimit(t *testing.T) {
 		require.NoError(t, p.Close(t.Context()))
 	})
 }
+
+// A record's callback may still be running, on another goroutine, when a commit
+// begins. The position that goes with the commit is asked for after Hold, so it
+// would leave out what the callback resolves, while the record is committed.
+func TestFlushWaitsForCallbacksThatAreRunning(t *testing.T) {
+	type sender interface {
+		Send(ctx context.Context, outs []stream.Out, onWritten func(error)) error
+		Close(ctx context.Context) error
+	}
+	for _, tt := range []struct {
+		name string
+		make func(t *testing.T, c *Client) (sender, func(context.Context) error)
+	}{
+		{"producer", func(t *testing.T, c *Client) (sender, func(context.Context) error) {
+			p := newProducer(t, c, ProducerConfig{Linger: -1})
+			return p, p.Flush
+		}},
+		{"transactor", func(t *testing.T, c *Client) (sender, func(context.Context) error) {
+			tr, err := NewTransactor(t.Context(), c, "t", ProducerConfig{Linger: -1})
+			require.NoError(t, err)
+			return tr, tr.Hold
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, _ *kfake.Cluster, c *Client, _ *Producer) {
+				s, flush := tt.make(t, c)
+				running, finish, resolved := make(chan struct{}), make(chan struct{}), false
+				require.NoError(t, s.Send(t.Context(), []stream.Out{{Topic: "out", Value: []byte("v")}}, func(err error) {
+					assert.NoError(t, err)
+					close(running)
+					<-finish
+					resolved = true
+				}))
+				<-running
+				flushed := make(chan error, 1)
+				go func() { flushed <- flush(t.Context()) }()
+				synctest.Wait()
+				assert.Empty(t, flushed, "the callback has not returned")
+				close(finish)
+				require.NoError(t, <-flushed)
+				assert.True(t, resolved)
+				assert.NoError(t, s.Close(t.Context()))
+			})
+		})
+	}
+}

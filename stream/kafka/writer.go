@@ -39,7 +39,7 @@ type writer struct {
 	// Lock order: mu is taken alone; no lock is held while a callback runs.
 	mu      sync.Mutex
 	queues  map[topicPartition]*queue
-	pending map[*delivery]struct{}
+	pending map[*delivery]struct{} // pushed, and the callback has not returned
 	closing bool
 
 	start func(*queue) // runs a queue until stop
@@ -192,7 +192,6 @@ func (w *writer) settle(recs []queued, err error) {
 		if d.remaining > 0 {
 			continue
 		}
-		delete(w.pending, d)
 		over = append(over, d)
 	}
 	w.mu.Unlock()
@@ -202,10 +201,12 @@ func (w *writer) settle(recs []queued, err error) {
 			d.onWritten(d.err)
 		}
 	}
-	// A flush returns only after the callbacks have run.
+	// A flush returns only after the callbacks have run, also one that begins
+	// while they do: a commit after it takes in what they resolve.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range over {
+		delete(w.pending, d)
 		for _, f := range d.waiters {
 			if f.err == nil {
 				f.err = d.err
