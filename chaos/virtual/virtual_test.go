@@ -29,6 +29,7 @@ import (
 	"github.com/porestream/porestream/chaos/observe"
 	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
 )
@@ -366,7 +367,7 @@ func TestProcessorsComeAndGo(t *testing.T) {
 
 func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
 	var network kfake.VirtualNetwork
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(9092, 9093, 9094), kfake.ListenFn(network.Listen), kfake.GroupMinSessionTimeout(time.Second))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(9092, 9093, 9094), kfake.ListenFn(embedded.Patient(network.Listen)), kfake.GroupMinSessionTimeout(time.Second))
 	require.NoError(t, err)
 	defer cluster.Close()
 	w := &world{t: t, recording: r, network: &network, cluster: cluster, ends: make(map[string]int), partitions: make(map[string]int32)}

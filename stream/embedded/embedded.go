@@ -96,7 +96,7 @@ func start(cfg Config) (_ *Broker, err error) {
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(1),
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
-		kfake.ListenFn(func(string, string) (net.Listener, error) { return ln, nil }),
+		kfake.ListenFn(Patient(func(string, string) (net.Listener, error) { return ln, nil })),
 		kfake.GroupMinSessionTimeout(time.Second),
 		kfake.WithLogger(logger{cfg.Logger}),
 	)

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/embedded"
 )
 
 // chain is a handler whose every effect depends on all records before: it emits
@@ -129,7 +130,7 @@ func inLab(t *testing.T, cfg GroupConfig, test func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{t: t, cfg: cfg}
 		var err error
-		l.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(l.network.Listen), kfake.SeedTopics(1, "in", "out"))
+		l.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(embedded.Patient(l.network.Listen)), kfake.SeedTopics(1, "in", "out"))
 		require.NoError(t, err)
 		defer l.cluster.Close()
 		l.c = l.client()

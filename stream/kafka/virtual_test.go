@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
@@ -27,7 +28,7 @@ import (
 func inBubble(t *testing.T, test func(t *testing.T, cluster *kfake.Cluster, c *Client, p *Producer)) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen), kfake.SeedTopics(2, "in", "out"))
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(embedded.Patient(network.Listen)), kfake.SeedTopics(2, "in", "out"))
 		require.NoError(t, err)
 		defer cluster.Close()
 		c, err := Connect(t.Context(), Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext})
@@ -194,7 +195,7 @@ func (c *cuttable) cut(off bool) {
 func TestMemberIsCutOffAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen), kfake.SeedTopics(2, "in", "out"))
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(embedded.Patient(network.Listen)), kfake.SeedTopics(2, "in", "out"))
 		require.NoError(t, err)
 		defer cluster.Close()
 		var commits []int64

@@ -5,19 +5,22 @@ package streamtest
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/porestream/porestream/stream/embedded"
 )
 
 // Kfake starts a fake cluster that ends with the test. It lets group sessions
 // be as short as a tenth of a second.
 func Kfake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	opts = append([]kfake.Opt{kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100 * time.Millisecond)}, opts...)
+	opts = append([]kfake.Opt{kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100 * time.Millisecond), kfake.ListenFn(embedded.Patient(net.Listen))}, opts...)
 	c, err := kfake.NewCluster(opts...)
 	if err != nil {
 		t.Fatalf("starting kfake: %v", err)
