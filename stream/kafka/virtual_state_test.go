@@ -213,7 +213,7 @@ func crashes(t *testing.T, delivery Delivery, rnd *rand.Rand, origin int64) {
 		m.stop = stop
 		cfg := GroupConfig{
 			Group: "g", Topics: []string{"in"}, Delivery: delivery,
-			SessionTimeout: 6 * time.Second, RebalanceTimeout: 8 * time.Second, DrainTimeout: 2 * time.Second,
+			SessionTimeout: 6 * time.Second, RebalanceTimeout: 3 * time.Second, DrainTimeout: 2 * time.Second,
 			State: StateConfig{Topic: topics.State, Interval: 300 * time.Millisecond},
 			NewHandler: func(string, int32, int32) (stream.Handler, error) {
 				return stream.Fold{Stage: "tally", Folder: &tallies{
