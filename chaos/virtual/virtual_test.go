@@ -399,7 +399,8 @@ func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
 	living, stop := context.WithCancel(t.Context())
 	var watchers, members, troubles sync.WaitGroup
 	watchers.Go(func() { observer.Run(watching, 5*time.Second) })
-	troubles.Go(func() { w.trouble(troubling, rand.New(rand.NewPCG(rng.Uint64(), 2))) })
+	trouble := rand.New(rand.NewPCG(rng.Uint64(), 2))
+	troubles.Go(func() { w.trouble(troubling, trouble) })
 	for range 3 {
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 3))
 		members.Go(func() {
