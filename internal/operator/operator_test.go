@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,10 +53,24 @@ func (l lab) write(t *testing.T, commit bool, outs ...stream.Out) {
 		require.NoError(t, tx.Abort(t.Context()))
 	}
 	require.NoError(t, tx.Close(t.Context()))
+	for _, o := range outs {
+		l.settle(t, o.Topic)
+	}
+}
+
+// settle waits until no transaction of a topic is open: a broker may write a
+// transaction's markers after it has answered that the transaction is over.
+func (l lab) settle(t *testing.T, topic string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		offsets, err := l.client.Offsets(t.Context(), topic)
+		return err == nil && !slices.ContainsFunc(offsets, func(o kafka.PartitionOffsets) bool { return o.Stable != o.End })
+	}, time.Minute, 5*time.Millisecond)
 }
 
 func (l lab) read(t *testing.T, topic string) []stream.Record {
 	t.Helper()
+	l.settle(t, topic)
 	var all []stream.Record
 	require.NoError(t, l.client.Consume(t.Context(), topic, kafka.ConsumeOptions{From: kafka.FromStart, UntilEnd: true}, func(r stream.Record) error {
 		all = append(all, r)

@@ -159,7 +159,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	input, outputs := "", []string{t.DeadLetters, t.State}
 	switch role {
 	case access.RoleBasecall:
-		input, outputs = t.Signal, append(outputs, t.Reads, t.Runs)
+		input, outputs = t.Signal, append(outputs, t.Reads, t.Runs, t.Signal)
 	case access.RoleVariant:
 		input, outputs = t.Reads, append(outputs, t.Calls)
 	case access.RoleAnnotate:
