@@ -124,6 +124,10 @@ func (s *service) signal(sig syscall.Signal) error {
 	if s.cmd == nil {
 		return nil
 	}
+	if sig == syscall.SIGTERM {
+		// A service that is told to stop and does so at once has not done its work.
+		s.meant = true
+	}
 	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("sending %v to %s: %w", sig, s.name, err)
 	}
