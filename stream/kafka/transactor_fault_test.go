@@ -537,7 +537,8 @@ func TestPartitionsAreAddedTogether(t *testing.T) {
 			}
 			require.NoError(t, tr.Send(t.Context(), outs, nil))
 			require.NoError(t, tr.Commit(t.Context(), nil))
-			assert.Equal(t, round+1, added.Hits())
+			// A request that is repeated is no request for each partition.
+			assert.LessOrEqual(t, added.Hits(), 2*(round+1), "requests for 20 partitions at once")
 		}
 		require.NoError(t, tr.Close(t.Context()))
 	})
