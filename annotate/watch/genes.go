@@ -3,6 +3,7 @@ package watch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,11 +94,13 @@ func (c *catalogue) transcript(name string) ([]*annotate.View, error) {
 }
 
 // suggestGene is a question for the gene that was likely meant.
-func (c *catalogue) suggestGene(name string) string { return suggest(name, sortedKeys(c.byGene)) }
+func (c *catalogue) suggestGene(name string) string {
+	return suggest(name, slices.Sorted(maps.Keys(c.byGene)))
+}
 
 // suggestTranscript is a question for the transcript that was likely meant.
 func (c *catalogue) suggestTranscript(name string) string {
-	return suggest(name, sortedKeys(c.byTranscript))
+	return suggest(name, slices.Sorted(maps.Keys(c.byTranscript)))
 }
 
 // suggestTerm is a question for the consequence term that was likely meant.
@@ -108,15 +111,6 @@ func (c *catalogue) suggestTerm(name string) string {
 		}
 	}
 	return ""
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // stretches are the positions of a transcript that a span means.

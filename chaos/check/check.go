@@ -181,16 +181,6 @@ func (c *Contents) partitions(topic string) int32 {
 	return n
 }
 
-// sortedKeys makes reports the same for the same evidence.
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // judgeContent refuses a reference that could excuse anything.
 func judgeContent(r *report, ref *Contents) {
 	for _, topic := range []string{ref.Topics.Signal, ref.Topics.Reads, ref.Topics.Calls, ref.Topics.Variants} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func judgeOffsets(r *report, run *Contents, events []history.Event) {
 			}
 		}
 	}
-	for _, where := range sortedKeys(unprocessed) {
+	for _, where := range slices.Sorted(maps.Keys(unprocessed)) {
 		r.add(Offsets, where, "not everything was processed", "%s", unprocessed[where])
 	}
 }
@@ -267,7 +268,7 @@ func behind(events []history.Event) string {
 		}
 	}
 	var list []string
-	for _, where := range sortedKeys(last) {
+	for _, where := range slices.Sorted(maps.Keys(last)) {
 		if e := last[where]; e.Offset < e.End {
 			list = append(list, fmt.Sprintf("%s: committed %d of %d", where, e.Offset, e.End))
 		}

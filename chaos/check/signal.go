@@ -3,6 +3,8 @@ package check
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -161,7 +163,7 @@ func compare[K interface {
 		keys map[string]bool
 		what string
 	}{{missing, "is missing"}, {extra, "should not be there"}, {other, "differs"}} {
-		for _, k := range sortedKeys(difference.keys) {
+		for _, k := range slices.Sorted(maps.Keys(difference.keys)) {
 			r.add(check, k, difference.what, "against the run without faults: %d missing, %d too many, %d different", len(missing), len(extra), len(other))
 		}
 	}

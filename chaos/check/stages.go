@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/porestream/porestream/annotate/event"
@@ -182,7 +184,7 @@ func revisionOf(topics stream.Topics, rec stream.Record) (key string, revision u
 // judgeResult compares what a consumer is left with.
 func judgeResult(r *report, run, reference *Contents) {
 	got, want := standing(r, run), standing(new(report), reference)
-	for _, key := range sortedKeys(want) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
 		switch v, exists := got[key]; {
 		case !exists:
 			r.add(Result, run.Topics.Variants, key+" is missing", "of %d variants %d are there", len(want), len(got))
@@ -190,17 +192,17 @@ func judgeResult(r *report, run, reference *Contents) {
 			r.add(Result, run.Topics.Variants, key+" differs", "%s", firstDifference(v, want[key]))
 		}
 	}
-	for _, key := range sortedKeys(got) {
+	for _, key := range slices.Sorted(maps.Keys(got)) {
 		if _, exists := want[key]; !exists {
 			r.add(Result, run.Topics.Variants, key+" should not be there", "%s", got[key])
 		}
 	}
-	for _, sample := range sortedKeys(reference.VCF) {
+	for _, sample := range slices.Sorted(maps.Keys(reference.VCF)) {
 		if got, want := run.VCF[sample], reference.VCF[sample]; !bytes.Equal(got, want) {
 			r.add(Result, "VCF of sample "+sample, "the bytes differ", "%s", firstDifference(string(got), string(want)))
 		}
 	}
-	for _, sample := range sortedKeys(run.VCF) {
+	for _, sample := range slices.Sorted(maps.Keys(run.VCF)) {
 		if _, exists := reference.VCF[sample]; !exists {
 			r.add(Result, "VCF of sample "+sample, "there should be none", "%d bytes", len(run.VCF[sample]))
 		}
@@ -254,7 +256,7 @@ func firstDifference(got, want string) string {
 // judgeFunction compares the output topics of folding stages with what follows from their input, as multisets: how the outputs of
 // several input partitions interleave is open.
 func judgeFunction(r *report, run *Contents, recomputed Recomputed) {
-	for _, topic := range sortedKeys(recomputed) {
+	for _, topic := range slices.Sorted(maps.Keys(recomputed)) {
 		balance := make(map[digest]int)
 		describe := make(map[digest]string)
 		partitions := run.partitions(topic)
@@ -278,7 +280,7 @@ func judgeFunction(r *report, run *Contents, recomputed Recomputed) {
 				wrong[describe[d]] += n
 			}
 		}
-		for _, where := range sortedKeys(wrong) {
+		for _, where := range slices.Sorted(maps.Keys(wrong)) {
 			what := fmt.Sprintf("written %d times more than follows from the input", wrong[where])
 			if wrong[where] < 0 {
 				what = fmt.Sprintf("written %d times less than follows from the input", -wrong[where])

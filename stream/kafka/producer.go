@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 
 	"github.com/porestream/porestream/stream"
@@ -125,14 +124,10 @@ func (p *Producer) newSession(ctx context.Context) (*session, error) {
 	err := p.client.retry(ctx, "taking a producer id", func(ctx context.Context) error {
 		// Brokers since 2.5 want -1 and -1 here.
 		res, err := send[*initproducerid.Response](ctx, p.client, anyBroker, &initproducerid.Request{ProducerID: -1, ProducerEpoch: -1})
-		if err != nil {
-			return err
+		if err == nil {
+			s, err = newSession(res)
 		}
-		if res.ErrorCode != 0 {
-			return kafka.Error(res.ErrorCode)
-		}
-		s = &session{id: res.ProducerID, epoch: res.ProducerEpoch}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("taking a producer id: %w", err)

@@ -51,14 +51,10 @@ func (l *transactionLog) begin(ctx context.Context, from *session) (*session, er
 	var s *session
 	err := l.client.atCoordinator(ctx, l.self(), "taking a transactional id", l.limit, func(ctx context.Context, broker int32) error {
 		res, err := sendAtLeast[*initproducerid.Response](ctx, l.client, broker, oldestInitProducerID, req)
-		if err != nil {
-			return err
+		if err == nil {
+			s, err = newSession(res)
 		}
-		if res.ErrorCode != 0 {
-			return kafka.Error(res.ErrorCode)
-		}
-		s = &session{id: res.ProducerID, epoch: res.ProducerEpoch}
-		return nil
+		return err
 	})
 	switch {
 	case errors.Is(err, kafka.InvalidTransactionTimeout):

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+
 	"github.com/porestream/porestream/stream"
 )
 
@@ -56,6 +59,14 @@ type topicPartition struct {
 type session struct {
 	id    int64
 	epoch int16
+}
+
+// newSession is the session that a broker grants, or why it does not.
+func newSession(res *initproducerid.Response) (*session, error) {
+	if res.ErrorCode != 0 {
+		return nil, kafka.Error(res.ErrorCode)
+	}
+	return &session{id: res.ProducerID, epoch: res.ProducerEpoch}, nil
 }
 
 // delivery is one Send: it is over when all of its records are.
