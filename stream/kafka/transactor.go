@@ -471,12 +471,13 @@ func (t *Transactor) admit(ctx context.Context, q *queue) (*session, error) {
 	}
 }
 
-// add makes the partition, and all others with records, part of the
-// transaction. mu is held, but not while it waits.
+// add makes the partition, and all others at work, part of the transaction: also
+// those whose batch is cut already and waits to be admitted. mu is held, but
+// not while it waits.
 func (t *Transactor) add(ctx context.Context, tp topicPartition) error {
 	partitions := []topicPartition{tp}
 	for other, q := range t.queues {
-		if other != tp && len(q.recs) > 0 && !t.added[other] {
+		if other != tp && q.running && !t.added[other] {
 			partitions = append(partitions, other)
 		}
 	}
