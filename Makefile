@@ -5,7 +5,7 @@ GO ?= go
 tools := .cache/bin
 golangci_version := v2.15.0
 
-.PHONY: all build demo test test-short chaos chaos-build chaos-planted chaos-virtual fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo test test-short chaos chaos-build chaos-planted chaos-virtual soak fuzz bench lint fmt deps proto clean help
 
 all: build
 
@@ -40,6 +40,9 @@ chaos-planted: deps ## show that the chaos suite catches each planted bug
 
 chaos-virtual: deps ## thousands of crashes and rebalances in virtual time, SEEDS runs of VIRTUAL_MINUTES
 	PORESTREAM_VIRTUAL_SEEDS=$(SEEDS) PORESTREAM_VIRTUAL_MINUTES=$(VIRTUAL_MINUTES) $(GO) test -count 1 -v -timeout 60m -run TestProcessorsComeAndGo ./chaos/virtual
+
+soak: chaos-build build ## sequence for MINUTES without faults; memory, descriptors and lag must stay as they are
+	bin/chaos/chaos soak --length $(MINUTES)m $(SOAK)
 
 chaos-build: deps
 	$(GO) build -trimpath -tags planted -o bin/chaos/ ./cmd/ingest ./cmd/processor ./cmd/pore

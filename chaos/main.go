@@ -73,7 +73,7 @@ func command() *cobra.Command {
 	flags.StringVar(&cfg.ort, "ort-lib", defaultRuntime(), "ONNX Runtime")
 	flags.BoolVar(&cfg.keep, "keep", false, "keep the brokers' files")
 	cfg.log.Register(flags, slog.LevelWarn)
-	root.AddCommand(brokerCommand())
+	root.AddCommand(brokerCommand(), soakCommand())
 	return root
 }
 

@@ -62,7 +62,7 @@ func lambda(name string) string { return filepath.Join(root(), "testdata", "lamb
 
 // shared is a file of the larger recordings that live beside the project, or
 // skips the test where they are absent.
-func shared(t *testing.T, path string) string {
+func shared(t testing.TB, path string) string {
 	t.Helper()
 	full := filepath.Join(root(), "..", "shared", "data", filepath.FromSlash(path))
 	if _, err := os.Stat(full); err != nil {
@@ -78,12 +78,12 @@ type result struct {
 }
 
 // pore runs a command of bin/pore until it ends.
-func pore(t *testing.T, args ...string) result {
+func pore(t testing.TB, args ...string) result {
 	t.Helper()
 	return command(t, "pore", args...)
 }
 
-func command(t *testing.T, name string, args ...string) result {
+func command(t testing.TB, name string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -145,7 +145,7 @@ var lambdaSNPs = []string{
 	"45352 G>A stop_gained p.Trp56Ter",
 }
 
-func readFile(t *testing.T, path ...string) []byte {
+func readFile(t testing.TB, path ...string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(path...))
 	require.NoError(t, err)

@@ -136,25 +136,32 @@ func busyRate(urls []string, ended <-chan struct{}) float64 {
 // samplesOf reads how many samples a processor's device has taken; 0 if it can't
 // be asked yet.
 func samplesOf(url string) float64 {
+	return metric(url, "porestream_infer_samples_total")
+}
+
+// metric adds up the series of a counter, or of a histogram's sum or count, on a
+// service's page of metrics; 0 if the service can't be asked yet.
+func metric(url, name string) float64 {
 	resp, err := http.Get(url) //nolint:noctx // the processor is here, and the test ends it
 	if err != nil {
 		return 0
 	}
 	defer resp.Body.Close()
+	total := 0.0
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
-		if rest, ok := strings.CutPrefix(lines.Text(), "porestream_infer_samples_total{"); ok {
+		if rest, ok := strings.CutPrefix(lines.Text(), name+"{"); ok {
 			_, value, _ := strings.Cut(rest, "} ")
 			if v, err := strconv.ParseFloat(value, 64); err == nil {
-				return v
+				total += v
 			}
 		}
 	}
-	return 0
+	return total
 }
 
 // freeAddress is an address that nobody listens on.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -61,7 +61,7 @@ type service struct {
 
 // start starts a service. One that fails by itself ends the test's context,
 // through cancel, with what it said.
-func start(t *testing.T, cancel context.CancelCauseFunc, name string, args ...string) *service {
+func start(t testing.TB, cancel context.CancelCauseFunc, name string, args ...string) *service {
 	t.Helper()
 	s := &service{name: name, cmd: exec.Command(filepath.Join(bin, name), args...), stderr: new(bytes.Buffer), exited: make(chan struct{})}
 	s.cmd.Stderr = s.stderr
@@ -77,14 +77,14 @@ func start(t *testing.T, cancel context.CancelCauseFunc, name string, args ...st
 }
 
 // ended waits for a service's own end and checks that it was in order.
-func (s *service) ended(t *testing.T) {
+func (s *service) ended(t testing.TB) {
 	t.Helper()
 	<-s.exited
 	require.NoError(t, s.err, s.stderr)
 }
 
 // stop asks a service to stop and checks that it does so in order.
-func (s *service) stop(t *testing.T) {
+func (s *service) stop(t testing.TB) {
 	t.Helper()
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	s.ended(t)
@@ -97,7 +97,7 @@ func startProcessor(t *testing.T, cancel context.CancelCauseFunc, addr, stages s
 
 // follow reads the variants topic until the run has ended or seen, if not nil,
 // returns true.
-func follow(ctx context.Context, t *testing.T, client *kafka.Client, seen func(revisions int) bool) {
+func follow(ctx context.Context, t testing.TB, client *kafka.Client, seen func(revisions int) bool) {
 	t.Helper()
 	topic := stream.NewTopics("").Variants
 	partitions, err := client.Partitions(t.Context(), topic)

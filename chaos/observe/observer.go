@@ -160,6 +160,21 @@ func (o *Observer) CaughtUp() bool {
 	return true
 }
 
+// Lag counts the records on the groups' topics that are not committed yet. Ends of transactions are counted with them.
+func (o *Observer) Lag() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var lag int64
+	for group, topic := range o.groups {
+		for tp, end := range o.ends {
+			if tp.Topic == topic {
+				lag += max(0, end-o.offsets[group][tp])
+			}
+		}
+	}
+	return lag
+}
+
 // Held returns where the last committed record of each partition ends.
 func (o *Observer) Held() map[TopicPartition]int64 {
 	o.mu.Lock()
