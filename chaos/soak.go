@@ -298,7 +298,8 @@ func (s *service) holds() (soak.Process, error) {
 	if err != nil {
 		return soak.Process{}, fmt.Errorf("looking at %s: %w", s.name, err)
 	}
-	return soak.Process{Resident: int64(status.VmRSS), Descriptors: descriptors}, nil
+	// Pages of mapped files, such as recordings, are the kernel's to take back.
+	return soak.Process{Resident: int64(status.RssAnon), Descriptors: descriptors}, nil
 }
 
 // scrape reads a page of metrics.

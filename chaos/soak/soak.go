@@ -30,7 +30,7 @@ type Sample struct {
 
 // Process is what a process holds.
 type Process struct {
-	Resident    int64 // bytes
+	Resident    int64 // bytes, without mapped files
 	Descriptors int
 }
 

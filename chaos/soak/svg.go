@@ -32,7 +32,7 @@ func (s Series) panels() []panel {
 		}
 	}
 	return []panel{
-		{"resident memory, MiB", s.Processes, each(func(p Process) float64 { return float64(p.Resident) / (1 << 20) })},
+		{"resident memory without mapped files, MiB", s.Processes, each(func(p Process) float64 { return float64(p.Resident) / (1 << 20) })},
 		{"open descriptors", s.Processes, each(func(p Process) float64 { return float64(p.Descriptors) })},
 		{"records not yet committed, all groups", []string{"lag"}, func(i int) []float64 { return []float64{float64(s.Samples[i].Lag)} }},
 		{"basecalled, thousand samples/s", []string{"samples"}, func(i int) []float64 {
