@@ -14,6 +14,7 @@ import (
 
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
+	"github.com/porestream/porestream/chaos/nemesis"
 	"github.com/porestream/porestream/chaos/observe"
 	"github.com/porestream/porestream/chaos/schedule"
 	"github.com/porestream/porestream/genome"
@@ -271,7 +272,12 @@ func (h *harness) stopServices() {
 
 // judge reads what the run has left and holds it against the promises.
 func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger) (*verdict, error) {
-	contents, err := h.cluster.observers().Contents(ctx, stream.NewTopics(""), dataTopics(stream.NewTopics("")))
+	topics := stream.NewTopics("")
+	// An id that is stolen after its holder has done all its work is left to the brokers.
+	if err := h.cluster.observers().AwaitTransactions(ctx, dataTopics(topics), nemesis.ThiefTimeout+h.cfg.recover/2); err != nil {
+		return nil, err
+	}
+	contents, err := h.cluster.observers().Contents(ctx, topics, dataTopics(topics))
 	if err != nil {
 		return nil, err
 	}

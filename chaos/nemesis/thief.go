@@ -14,14 +14,14 @@ import (
 // Forged is what a thief writes into the transaction that it never commits. Whoever reads it reads what was never committed.
 const Forged = "written by a thief in a transaction that was not committed"
 
-// thiefTimeout is when brokers abort what a thief has left open.
-const thiefTimeout = 30 * time.Second
+// ThiefTimeout is when brokers abort what a thief has left open, if the id's holder does not come back to do it.
+const ThiefTimeout = 30 * time.Second
 
 // Steal takes a transactional id from its holder and writes to a topic under it. The transaction is aborted, or left open for the holder
 // to abort when it takes its id back.
 func Steal(ctx context.Context, cluster observe.Cluster, id, topic string, abort bool) error {
 	thief, err := cluster.Client(kgo.ClientID("thief"), kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.TransactionTimeout(thiefTimeout))
+		kgo.TransactionTimeout(ThiefTimeout))
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,34 @@ func (cluster Cluster) Contents(ctx context.Context, names stream.Topics, topics
 	return c, nil
 }
 
+// AwaitTransactions waits until no transaction is open on topics, but no longer than within: whether one still is, is for the judge to say.
+func (cluster Cluster) AwaitTransactions(ctx context.Context, topics []string, within time.Duration) error {
+	client, err := cluster.Client(kgo.ClientID("reader"))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); {
+		open := false
+		for _, topic := range topics {
+			bounds, err := boundsOf(ctx, client, topic)
+			if err != nil {
+				return err
+			}
+			open = open || slices.ContainsFunc(bounds, func(b check.Bounds) bool { return b.Stable < b.End })
+		}
+		if !open {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
 // Commits reads every offset commit that took effect. Only Apache Kafka keeps them on a topic.
 func (cluster Cluster) Commits(ctx context.Context) ([]check.Commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
