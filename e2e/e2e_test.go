@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,6 +110,19 @@ func run(t *testing.T, ref, gff, reads string, flags ...string) string {
 	return out
 }
 
+// undisturbed is the VCF of a plain run over the shipped recording. All tests that
+// need it share one run.
+func undisturbed(t testing.TB) []byte {
+	t.Helper()
+	once.Do(func() {
+		res := pore(t, "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", filepath.Join(bin, "undisturbed"), lambda("reads.pod5"))
+		require.Zero(t, res.code, res.stderr)
+	})
+	return readFile(t, bin, "undisturbed", "variants.vcf")
+}
+
+var once sync.Once // of undisturbed
+
 // passed lists the PASS records of a VCF: place, change, and the term and
 // protein change of the first consequence.
 func passed(t *testing.T, path string) []string {
@@ -186,21 +200,17 @@ func TestRun(t *testing.T) {
 // TestSameBytes runs one recording over different numbers of partitions and
 // processors: the VCF must not differ in a byte.
 func TestSameBytes(t *testing.T) {
-	configs := [][2]string{{"1", "1"}, {"7", "3"}}
+	configs := [][2]string{{"7", "3"}}
 	if os.Getenv("CI") != "" {
-		configs = append(configs, [2]string{"4", "1"}, [2]string{"4", "3"}, [2]string{"1", "3"}, [2]string{"7", "1"})
+		configs = append(configs, [2]string{"1", "1"}, [2]string{"4", "3"}, [2]string{"1", "3"}, [2]string{"7", "1"})
 	}
 	if testing.Short() {
 		t.Skip("runs the pipeline several times")
 	}
-	var want []byte
+	want := undisturbed(t)
 	for _, c := range configs {
 		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--partitions", c[0], "--processors", c[1])
-		got := readFile(t, out, "variants.vcf")
-		if want == nil {
-			want = got
-		}
-		require.Equal(t, string(want), string(got), "%s partitions, %s processors", c[0], c[1])
+		require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")), "%s partitions, %s processors", c[0], c[1])
 	}
 }
 
