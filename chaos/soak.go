@@ -272,9 +272,6 @@ func (s *soaking) look(ctx context.Context, at time.Duration) (soak.Sample, erro
 		for _, m := range families["porestream_infer_samples_total"].GetMetric() {
 			sample.Called += m.GetCounter().GetValue()
 		}
-		for _, m := range families["porestream_end_to_end_latency_seconds"].GetMetric() {
-			addTo(&sample.Latency, m.GetHistogram())
-		}
 	}
 	return sample, nil
 }
@@ -323,16 +320,6 @@ func scrape(ctx context.Context, url string) (map[string]*dto.MetricFamily, erro
 	return families, nil
 }
 
-// addTo adds a histogram with the same bounds. In the text format the last of them is infinity.
-func addTo(sum *soak.Histogram, h *dto.Histogram) {
-	for i, b := range h.GetBucket() {
-		if i == len(sum.Bounds) {
-			sum.Bounds, sum.Counts = append(sum.Bounds, b.GetUpperBound()), append(sum.Counts, 0)
-		}
-		sum.Counts[i] += b.GetCumulativeCount()
-	}
-}
-
 // draw writes the picture.
 func (s *soaking) draw(series soak.Series) (err error) {
 	file, err := os.Create(s.cfg.picture)
@@ -340,7 +327,7 @@ func (s *soaking) draw(series soak.Series) (err error) {
 		return fmt.Errorf("drawing the soak: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	title := fmt.Sprintf("%d channels at the recording's speed, processors: %d, with Apache Kafka on %d cores, %s",
+	title := fmt.Sprintf("%d channels at the recording's speed, processors: %d, with Apache Kafka, cores: %d, %s",
 		s.cfg.channels, s.cfg.processors, runtime.GOMAXPROCS(0), time.Now().Format(time.DateOnly))
 	return series.Draw(file, title)
 }

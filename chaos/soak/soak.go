@@ -4,7 +4,6 @@ package soak
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -24,48 +23,12 @@ type Sample struct {
 	Lag int64
 	// Called is how many samples of signal were basecalled until now.
 	Called float64
-	// Latency counts updated calls until now by the time since the read's last chunk.
-	Latency Histogram
 }
 
 // Process is what a process holds.
 type Process struct {
 	Resident    int64 // bytes, without mapped files
 	Descriptors int
-}
-
-// Histogram counts observations cumulatively, as Prometheus' classic histograms do: Counts[i] of them were at most Bounds[i]. The last
-// bound is infinite.
-type Histogram struct {
-	Bounds []float64 // seconds, ascending
-	Counts []uint64
-}
-
-// Quantile is the q-quantile of what h counts beyond earlier, which may be empty, interpolated within its bucket; false if there is
-// nothing, or if it lies beyond the last finite bound.
-func (h Histogram) Quantile(q float64, earlier Histogram) (time.Duration, bool) {
-	beyond := func(i int) float64 {
-		n := h.Counts[i]
-		if i < len(earlier.Counts) {
-			n -= earlier.Counts[i]
-		}
-		return float64(n)
-	}
-	if len(h.Counts) == 0 || beyond(len(h.Counts)-1) == 0 {
-		return 0, false
-	}
-	rank := q * beyond(len(h.Counts)-1)
-	below, from := 0.0, 0.0
-	for i, bound := range h.Bounds {
-		if n := beyond(i); n >= rank && n > below {
-			if math.IsInf(bound, 1) {
-				return 0, false
-			}
-			return time.Duration((from + (bound-from)*(rank-below)/(n-below)) * float64(time.Second)), true
-		}
-		below, from = beyond(i), bound
-	}
-	return 0, false
 }
 
 // Limits is what counts as flat. Each look compares the last third of a series with the middle one; the first third is for warming up.

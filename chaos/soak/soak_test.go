@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"math"
 	"testing"
 	"time"
 
@@ -20,7 +19,6 @@ func hour() Series {
 		s.Samples = append(s.Samples, Sample{
 			At: time.Duration(i+1) * 10 * time.Second, Lag: 10 + wave, Called: float64(i+1) * 800_000,
 			Processes: []Process{{Resident: 300<<20 + wave<<20, Descriptors: 40 + int(wave)}, {Resident: 60 << 20, Descriptors: 20}},
-			Latency:   Histogram{Bounds: []float64{0.5, 1, math.Inf(1)}, Counts: []uint64{uint64(i), uint64(2 * i), uint64(2 * i)}},
 		})
 	}
 	return s
@@ -66,30 +64,6 @@ func TestJudgeNeedsEnough(t *testing.T) {
 	require.ErrorContains(t, err, "14 looks are too few, want 15")
 }
 
-func TestQuantile(t *testing.T) {
-	t.Parallel()
-	bounds := []float64{0.1, 1, 10, math.Inf(1)}
-	now := Histogram{bounds, []uint64{10, 60, 110, 111}}
-	for _, tt := range []struct {
-		q       float64
-		earlier Histogram
-		want    time.Duration
-		ok      bool
-	}{
-		{0.5, Histogram{}, 919 * time.Millisecond, true},
-		{0.05, Histogram{}, 56 * time.Millisecond, true},
-		{0.5, Histogram{bounds, []uint64{10, 60, 60, 60}}, 5590 * time.Millisecond, true}, // the last 51: 50 of up to 10 s
-		{1, Histogram{}, 0, false},
-		{0.5, now, 0, false},
-	} {
-		got, ok := now.Quantile(tt.q, tt.earlier)
-		require.Equal(t, tt.ok, ok)
-		require.Equal(t, tt.want, got.Round(time.Millisecond))
-	}
-	_, ok := Histogram{}.Quantile(0.5, Histogram{})
-	require.False(t, ok)
-}
-
 // TestDraw looks whether the picture is XML and has a line for everything in it.
 func TestDraw(t *testing.T) {
 	t.Parallel()
@@ -115,7 +89,7 @@ func TestDraw(t *testing.T) {
 			texts += string(token)
 		}
 	}
-	require.Equal(t, 2+2+1+1+2, lines)
+	require.Equal(t, 2+2+1+1, lines)
 	require.Contains(t, texts, "1 processor & <ingest>")
 	require.ErrorContains(t, Series{}.Draw(&b, ""), "too few")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,11 +14,11 @@ import (
 type panel struct {
 	title string
 	names []string
-	// at is the values at a sample, NaN for none.
+	// at is the values at a sample.
 	at func(i int) []float64
 }
 
-// window is over how long rates and quantiles are taken.
+// window is over how long rates are taken.
 const window = time.Minute
 
 // panels are the diagrams of a series, from top to bottom.
@@ -38,15 +39,6 @@ func (s Series) panels() []panel {
 		{"basecalled, thousand samples/s", []string{"samples"}, func(i int) []float64 {
 			now, before := s.Samples[i], s.Samples[s.ago(i)]
 			return []float64{(now.Called - before.Called) / (now.At - before.At).Seconds() / 1e3}
-		}},
-		{"last chunk to updated call, s", []string{"median", "99 %"}, func(i int) []float64 {
-			values := []float64{math.NaN(), math.NaN()}
-			for k, q := range []float64{0.5, 0.99} {
-				if d, ok := s.Samples[i].Latency.Quantile(q, s.Samples[s.ago(i)].Latency); ok {
-					values[k] = d.Seconds()
-				}
-			}
-			return values
 		}},
 	}
 }
@@ -85,7 +77,7 @@ func (s Series) Draw(w io.Writer, title string) error {
 	for k, p := range panels {
 		s.diagram(&b, p, gap+k*(height+gap)+gap/2)
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#555">minutes since signal flows; rates and quantiles over the last minute</text>`+"\n</svg>\n", left, total-12)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#555">minutes since signal flows; rates over the last minute</text>`+"\n</svg>\n", left, total-12)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("drawing a soak: %w", err)
 	}
@@ -98,16 +90,9 @@ func (s Series) diagram(b *strings.Builder, p panel, top int) {
 	values := make([][]float64, len(s.Samples))
 	highest := 0.0
 	for i := range s.Samples {
-		// A rate needs a time to be taken over.
-		if i == 0 && end > 0 {
-			values[i] = p.at(min(1, len(s.Samples)-1))
-		} else {
-			values[i] = p.at(i)
-		}
+		values[i] = p.at(max(1, i)) // a rate needs a time to be taken over
 		for _, v := range values[i] {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				highest = max(highest, v)
-			}
+			highest = max(highest, v)
 		}
 	}
 	highest = ceiling(highest)
@@ -127,18 +112,10 @@ func (s Series) diagram(b *strings.Builder, p panel, top int) {
 		var path strings.Builder
 		pen := "M"
 		for i, x := range s.Samples {
-			v := values[i][line]
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				pen = "M"
-				continue
-			}
-			fmt.Fprintf(&path, "%s%.1f %.1f", pen, left+width*float64(x.At)/float64(end), float64(top)+height*(1-v/highest))
-			if pen == "M" {
-				path.WriteString("h0") // a point that stands alone is seen too
-			}
+			fmt.Fprintf(&path, "%s%.1f %.1f", pen, left+width*float64(x.At)/float64(end), float64(top)+height*(1-values[i][line]/highest))
 			pen = "L"
 		}
-		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.3" stroke-linecap="round"/>`+"\n", path.String(), colour)
+		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.3"/>`+"\n", path.String(), colour)
 	}
 }
 
@@ -156,7 +133,8 @@ func ceiling(v float64) float64 {
 	return 10 * base
 }
 
-func short(v float64) string { return fmt.Sprintf("%.3g", v) }
+// short is a number with at most one decimal.
+func short(v float64) string { return strconv.FormatFloat(math.Round(10*v)/10, 'f', -1, 64) }
 
 func escaped(s string) string {
 	var b strings.Builder
