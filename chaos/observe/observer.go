@@ -116,7 +116,10 @@ func (o *Observer) sample(ctx context.Context) {
 			continue
 		}
 		o.mu.Lock()
-		o.offsets[group] = offsets
+		if o.offsets[group] == nil {
+			o.offsets[group] = make(map[TopicPartition]int64)
+		}
+		maps.Copy(o.offsets[group], offsets) // what is unstable now stays as it was
 		o.mu.Unlock()
 	}
 	o.mu.Lock()
@@ -182,11 +185,14 @@ func (o *Observer) Held() map[TopicPartition]int64 {
 	return maps.Clone(o.ends)
 }
 
-// committedOffsets asks for what a group has committed of a topic. Offsets of a transaction that is still open don't count.
+// committedOffsets asks for what a group has committed of a topic, as the group's members do: stable offsets only. Besides leaving out
+// partitions with an open transaction, this has a coordinator answer that has just taken over only when its high watermark has caught up;
+// others may see for a moment an offset before the last one.
 func committedOffsets(ctx context.Context, client *kgo.Client, group, topic string) (map[TopicPartition]int64, error) {
 	asked := kmsg.NewOffsetFetchRequestGroup()
 	asked.Group = group
 	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
 	req.Groups = append(req.Groups, asked)
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
