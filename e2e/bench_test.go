@@ -107,7 +107,7 @@ func BenchmarkRestore(b *testing.B) {
 	processor := func() (*service, string) {
 		listen := freeAddress(b)
 		return start(b, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
-			"--session-timeout", "10s", "--listen", listen), "http://" + listen + "/metrics"
+			"--session-timeout", "10s", "--drain-timeout", "5s", "--listen", listen), "http://" + listen + "/metrics"
 	}
 	kill := func(s *service) {
 		require.NoError(b, s.cmd.Process.Kill())

@@ -132,6 +132,23 @@ func (l *lab) signal(t testing.TB) [partitions][]string {
 	return out
 }
 
+// awaitCommitted waits until so many records of signal, ends of transactions among
+// them, are committed.
+func (l *lab) awaitCommitted(t testing.TB, records int64) {
+	t.Helper()
+	streamtest.Eventually(t.Context(), t, "committed signal", func() bool {
+		offsets, err := l.client.Offsets(t.Context(), l.topics.Signal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		committed := int64(0)
+		for _, o := range offsets {
+			committed += o.Stable
+		}
+		return committed >= records
+	})
+}
+
 func same(t *testing.T, got, want [partitions][]string) {
 	t.Helper()
 	for p := range want {

@@ -142,10 +142,11 @@ func TestOtherRecording(t *testing.T) {
 			l := newLab(t, addr, "x")
 			begun := lambda(t, 40)
 			begun.broken = func(read int) error {
-				if read == 30 {
-					return unplugged
+				if read != 30 {
+					return nil
 				}
-				return nil
+				l.awaitCommitted(t, 60) // more than three reads have
+				return unplugged
 			}
 			if _, err := l.ingest(t.Context(), t, begun, nil); !errors.Is(err, unplugged) {
 				t.Fatal(err)
