@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func TestLeftmost(t *testing.T) {
 	}
 }
 
-// slowCost is the recurrence of realigner.cost written down plainly.
+// slowCost is the recurrence of realigner.align written down plainly.
 func slowCost(g *realigner, h, strand int) int32 {
 	hap, price, m := g.haps[h], g.price[h][strand], g.model
 	type key struct {
@@ -104,7 +105,11 @@ func TestRealignerCost(t *testing.T) {
 	var counts errorCounts
 	g := &realigner{}
 	for range 300 {
-		g.setHaplotypes(counts.model(), randomSeq(rnd, 5+rnd.IntN(15), "AACGT"), randomSeq(rnd, 5+rnd.IntN(15), "AACGT"))
+		ref, alt := randomSeq(rnd, 5+rnd.IntN(15), "AACGT"), randomSeq(rnd, 5+rnd.IntN(15), "AACGT")
+		if rnd.IntN(4) > 0 { // as candidates are: equal up to somewhere
+			alt = append(slices.Clone(ref[:rnd.IntN(len(ref)+1)]), alt...)
+		}
+		g.setHaplotypes(counts.model(), ref, alt)
 		g.query, g.bins = g.query[:0], g.bins[:0]
 		for range 1 + rnd.IntN(20) {
 			g.query = append(g.query, byte(rnd.IntN(baseN+1)))
@@ -112,12 +117,29 @@ func TestRealignerCost(t *testing.T) {
 		}
 		for h := range 2 {
 			for strand := range 2 {
-				if got, want := g.cost(h, strand), slowCost(g, h, strand); got != want {
-					t.Fatalf("cost %d, the plain recurrence says %d", got, want)
+				if got, want := g.align(strand == 1)[h], slowCost(g, h, strand); got != want {
+					t.Fatalf("haplotype %d, strand %d: cost %d, the plain recurrence says %d", h, strand, got, want)
 				}
 			}
 		}
 	}
+}
+
+// BenchmarkRealigner aligns a read's bases to the two haplotypes of a window.
+func BenchmarkRealigner(b *testing.B) {
+	rnd := rand.New(rand.NewPCG(3, 3))
+	var counts errorCounts
+	g := &realigner{}
+	ref := randomSeq(rnd, 40, "ACGT")
+	g.setHaplotypes(counts.model(), ref, append(ref[:20:20], ref[21:]...))
+	for range 40 {
+		g.query = append(g.query, byte(rnd.IntN(baseN)))
+		g.bins = append(g.bins, byte(rnd.IntN(binCount)))
+	}
+	for b.Loop() {
+		g.align(false)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*2*40*40), "ns/cell")
 }
 
 // Ten reads of one strand that all agree, in the soundest context, don't make a

@@ -14,8 +14,20 @@ type realigner struct {
 	query []byte
 	bins  []byte
 
-	match, ins, del []int32
+	// open is what opening an insertion costs, [haplotype][strand][read base][columns
+	// before it].
+	open [2][2][baseN + 1][]int32
+	// same is the last column up to which all cells are equal under both
+	// haplotypes, by strand; -1 if not even the first are.
+	same [2]int
+
+	cells         []cell // of a row
+	first, shared []cell // of a column
 }
+
+// cell is the least cost of a prefix of the query against a prefix of a haplotype,
+// by what the alignment ends with.
+type cell struct{ match, ins, del int32 }
 
 // prices of the gaps at one haplotype base.
 type prices struct {
@@ -48,8 +60,44 @@ func (g *realigner) setHaplotypes(m *errorModel, ref, alt []byte) {
 			}
 			g.price[h][strand] = ps
 			g.base[h][strand] = base
+			for q := range g.open[h][strand] {
+				g.open[h][strand][q] = g.appendOpen(g.open[h][strand][q][:0], g.haps[h], ps, byte(q))
+			}
 		}
 	}
+	for strand := range g.same {
+		g.same[strand] = g.lastSame(strand)
+	}
+}
+
+// lastSame finds the last column up to which the haplotypes cost the same.
+func (g *realigner) lastSame(strand int) int {
+	for j := range min(len(g.haps[0]), len(g.haps[1])) + 1 {
+		same := j == 0 || g.haps[0][j-1] == g.haps[1][j-1] && g.price[0][strand][j-1] == g.price[1][strand][j-1]
+		for q := range g.open[0][strand] {
+			same = same && g.open[0][strand][q][j] == g.open[1][strand][q][j]
+		}
+		if !same {
+			return j - 1
+		}
+	}
+	return min(len(g.haps[0]), len(g.haps[1]))
+}
+
+// appendOpen appends what it costs to open an insertion of base q after each
+// number of haplotype bases: it lengthens the run that ends there, or the next.
+func (g *realigner) appendOpen(open []int32, hap []byte, ps []prices, q byte) []int32 {
+	for j := range len(hap) + 1 {
+		switch {
+		case j > 0 && q == hap[j-1]:
+			open = append(open, ps[j-1].openIns)
+		case j < len(hap) && q == hap[j]:
+			open = append(open, ps[j].openIns)
+		default:
+			open = append(open, g.model.openOther)
+		}
+	}
+	return open
 }
 
 // setQuery takes the bases that a row has over columns [lo, hi); false when the
@@ -85,53 +133,84 @@ func (g *realigner) setQuery(w *row, lo, hi int) bool {
 	return len(g.query) <= 4*(hi-lo)
 }
 
-// align is the cost of the query under both haplotypes.
+// align is the cost of the query under both haplotypes: the least over all
+// alignments of the whole query to the whole haplotype.
+//
+// Strategy: this is most of what calling costs. The haplotypes are equal up to the
+// candidate, so the second one starts from the cells that the first has left in
+// the last column that they share.
 func (g *realigner) align(reverse bool) (costs [2]int32) {
-	for h := range costs {
-		costs[h] = g.cost(h, strandIndex(reverse))
+	strand := strandIndex(reverse)
+	rows := len(g.query) + 1
+	if cap(g.first) < rows {
+		g.first, g.shared = make([]cell, 2*rows), make([]cell, 2*rows)
 	}
+	first, shared := g.first[:rows], g.shared[:rows]
+	g.beginning(0, strand, first)
+	at := g.same[strand]
+	if at < 0 {
+		costs[0] = g.sweep(0, strand, 0, first, 0, shared)
+		g.beginning(1, strand, first)
+		costs[1] = g.sweep(1, strand, 0, first, 0, shared)
+		return costs
+	}
+	costs[0] = g.sweep(0, strand, 0, first, at, shared)
+	costs[1] = g.sweep(1, strand, at, shared, at, first)
 	return costs
 }
 
-// cost is the least cost over all alignments of the whole query to the whole
-// haplotype. Rows are query bases; columns are haplotype bases.
-func (g *realigner) cost(h, strand int) int32 {
-	hap, price, m := g.haps[h], g.price[h][strand], g.model
-	n := len(hap)
-	if cap(g.match) <= n {
-		g.match, g.ins, g.del = make([]int32, 2*n+2), make([]int32, 2*n+2), make([]int32, 2*n+2)
-	}
-	match, ins, del := g.match[:n+1], g.ins[:n+1], g.del[:n+1]
-	match[0], ins[0], del[0] = 0, infinite, infinite
-	for j := 1; j <= n; j++ {
-		match[j], ins[j] = infinite, infinite
-		del[j] = min(match[j-1]+price[j-1].openDel, del[j-1]+m.extendDel)
-	}
+// beginning fills column 0, before the haplotype's first base, of every row.
+func (g *realigner) beginning(h, strand int, column []cell) {
+	above := cell{0, infinite, infinite}
+	column[0] = above
 	for i, q := range g.query {
-		pair := &m.pair[strand][g.bins[i]][q]
-		diagonal := min(match[0], ins[0], del[0])
-		openAt := m.openOther
-		if q == hap[0] {
-			openAt = price[0].openIns
-		}
-		ins[0] = min(match[0]+openAt, ins[0]+m.extIns)
-		match[0], del[0] = infinite, infinite
-		for j := 1; j <= n; j++ {
-			up := min(match[j], ins[j], del[j])
-			// An insertion after haplotype base j-1 lengthens its run, or the next.
-			open := m.openOther
-			if q == hap[j-1] {
-				open = price[j-1].openIns
-			} else if j < n && q == hap[j] {
-				open = price[j].openIns
-			}
-			ins[j] = min(match[j]+open, ins[j]+m.extIns)
-			match[j] = diagonal + pair[hap[j-1]]
-			del[j] = min(match[j-1]+price[j-1].openDel, del[j-1]+m.extendDel)
-			diagonal = up
-		}
+		above = cell{infinite, min(above.match+g.open[h][strand][q][0], above.ins+g.model.extIns), infinite}
+		column[i+1] = above
 	}
-	return g.base[h][strand] + min(match[n], ins[n], del[n])
+}
+
+// sweep aligns the query to a haplotype from column from on, of which the cells of
+// all rows are given, and puts those of column at into kept. Rows are query bases;
+// columns are haplotype bases.
+//
+// Strategy: cells has what the last row left in each column; what this row has in
+// the column before stays in variables, and what opening an insertion costs is
+// looked up by base.
+func (g *realigner) sweep(h, strand, from int, column []cell, at int, kept []cell) int32 {
+	hap, price, m := g.haps[h][from:], g.price[h][strand][from:], g.model
+	n := len(hap)
+	price = price[:n]
+	if cap(g.cells) <= n {
+		g.cells = make([]cell, 2*n+2)
+	}
+	cells := g.cells[:n+1]
+	cells[0] = column[0]
+	for j := 1; j <= n; j++ {
+		left := cells[j-1]
+		cells[j] = cell{infinite, infinite, min(left.match+price[j-1].openDel, left.del+m.extendDel)}
+	}
+	kept[0] = cells[at-from]
+	extendIns, extendDel := m.extIns, m.extendDel
+	row := cells[1:][:n]
+	for i, q := range g.query {
+		pair, open := &m.pair[strand][g.bins[i]][q], g.open[h][strand][q][from+1:][:n]
+		above, left := column[i], column[i+1]
+		cells[0] = left
+		diagonal := min(above.match, above.ins, above.del)
+		for j, b := range hap {
+			up := row[j]
+			left = cell{
+				match: diagonal + pair[b&3],
+				ins:   min(up.match+open[j], up.ins+extendIns),
+				del:   min(left.match+price[j].openDel, left.del+extendDel),
+			}
+			row[j] = left
+			diagonal = min(up.match, up.ins, up.del)
+		}
+		kept[i+1] = cells[at-from]
+	}
+	last := cells[n]
+	return g.base[h][strand] + min(last.match, last.ins, last.del)
 }
 
 const (
