@@ -25,11 +25,15 @@ func openBLOW5(path string) (*blow5Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newBLOW5Source(r, path), nil
+}
+
+func newBLOW5Source(r *blow5.Reader, path string) *blow5Source {
 	s := &blow5Source{r: r}
 	for i, attr := range r.Header().Groups {
 		s.groups = append(s.groups, groupRun(attr, fmt.Sprintf("%s#%d", filepath.Base(path), i)))
 	}
-	return s, nil
+	return s
 }
 
 func (s *blow5Source) format() string { return "blow5" }

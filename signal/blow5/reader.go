@@ -72,6 +72,7 @@ type Reader struct {
 	file    []byte
 	header  *Header
 	next    int // offset of the next record
+	growing bool
 	unpack  sync.Pool
 	own     *unpacker // of Next
 }
@@ -161,6 +162,9 @@ func (r *Reader) View(offset int64, fn func(rec *Record) error) error {
 
 // frame returns the packed record at an offset and the offset after it.
 func (r *Reader) frame(at int) (packed []byte, next int, err error) {
+	if r.growing {
+		return r.growingFrame(at)
+	}
 	rest := r.file[at:]
 	switch {
 	case string(rest) == endMarker:

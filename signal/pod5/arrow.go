@@ -82,10 +82,17 @@ func oneLine(s string) string {
 // table is an Arrow IPC file inside a POD5 file.
 type table struct {
 	what   contentType
-	r      *ipc.FileReader
+	r      batches
 	schema *arrow.Schema
 	file   arrowFile
 	mem    *boundedAllocator
+}
+
+// batches gives the record batches of a table: [ipc.FileReader], or [messages] of
+// a table that is not finished.
+type batches interface {
+	NumRecords() int
+	RecordBatchAt(i int) (arrow.RecordBatch, error)
 }
 
 // openTable opens an embedded table. A mapped table is not copied; Arrow's mapped
@@ -101,31 +108,37 @@ func openTable(what contentType, file []byte, s section, mapped bool) (*table, e
 	}
 	t.file = verified
 	err = guard(func() (err error) {
+		var r *ipc.FileReader
 		if mapped {
-			t.r, err = ipc.NewMappedFileReader(data, ipc.WithAllocator(mem), ipc.WithBodySizeLimit(0))
+			r, err = ipc.NewMappedFileReader(data, ipc.WithAllocator(mem), ipc.WithBodySizeLimit(0))
 		} else {
-			t.r, err = ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(mem), ipc.WithBodySizeLimit(maxArrowMemory))
+			r, err = ipc.NewFileReader(bytes.NewReader(data), ipc.WithAllocator(mem), ipc.WithBodySizeLimit(maxArrowMemory))
 		}
 		if err != nil {
 			return fmt.Errorf("damaged Arrow data (%s)", oneLine(err.Error()))
 		}
-		t.schema = t.r.Schema()
+		t.r, t.schema = r, r.Schema()
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s at byte %d: %w", what, s.offset, err)
 	}
+	return t, checkNames(t)
+}
+
+// checkNames refuses field names that can't be told apart or quoted.
+func checkNames(t *table) error {
 	seen := make(map[string]bool)
 	for _, f := range t.schema.Fields() {
 		if err := text.Check(f.Name); err != nil {
-			return nil, fmt.Errorf("%s: field name %q %w", what, f.Name, err)
+			return fmt.Errorf("%s: field name %q %w", t.what, f.Name, err)
 		}
 		if seen[f.Name] {
-			return nil, fmt.Errorf("%s: field %q occurs twice", what, f.Name)
+			return fmt.Errorf("%s: field %q occurs twice", t.what, f.Name)
 		}
 		seen[f.Name] = true
 	}
-	return t, nil
+	return nil
 }
 
 // batches returns the number of record batches.

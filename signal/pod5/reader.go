@@ -41,7 +41,8 @@ type Read struct {
 // Reader reads a POD5 file. Its methods may be called from several goroutines at
 // once.
 type Reader struct {
-	mapping *mapped.File // nil for a Reader over bytes in memory
+	mapping  *mapped.File   // nil for a Reader over bytes in memory
+	mappings []*mapped.File // of an unfinished file, mapping included
 
 	footer  footer
 	reads   *table
@@ -90,14 +91,23 @@ func (r *Reader) init(file []byte) (err error) {
 	if err != nil {
 		return err
 	}
+	s, ok := r.footer.tables[runInfoTable]
+	if !ok {
+		return r.bind(signal, nil)
+	}
+	runs, err := openTable(runInfoTable, file, s, true)
+	if err != nil {
+		return err
+	}
+	return r.bind(signal, runs)
+}
+
+// bind makes the reader of the reads table and the others. runs may be nil.
+func (r *Reader) bind(signal, runs *table) (err error) {
 	tables := []*table{r.reads, signal}
-	if s, ok := r.footer.tables[runInfoTable]; ok {
-		t, err := openTable(runInfoTable, file, s, true)
-		if err != nil {
-			return err
-		}
-		tables = append(tables, t)
-		if r.runs, err = readRunInfoTable(t); err != nil {
+	if runs != nil {
+		tables = append(tables, runs)
+		if r.runs, err = readRunInfoTable(runs); err != nil {
 			return err
 		}
 	}
@@ -136,6 +146,13 @@ func (r *Reader) Batches() int { return r.reads.batches() }
 
 // Close releases the file. No other method may be under way or follow.
 func (r *Reader) Close() error {
+	if r.mappings != nil {
+		var err error
+		for _, m := range r.mappings {
+			err = errors.Join(err, m.Close())
+		}
+		return err
+	}
 	if r.mapping == nil {
 		return nil
 	}

@@ -1,0 +1,178 @@
+package signal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const unfinishedID = "ad29d727-46a3-4517-bfc0-41679919a131"
+
+// growth reads a file that a test lets grow.
+type growth struct {
+	t     *testing.T
+	path  string
+	place Place
+	got   []string // reads with their samples
+}
+
+func fileSize(path string) (int64, bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	return info.Size(), true
+}
+
+// look reads what is new; a read that is given twice is an error of the caller's
+// place.
+func (g *growth) look() error {
+	g.t.Helper()
+	size, ok := fileSize(g.path)
+	if !ok {
+		g.t.Fatal("no file")
+	}
+	f, err := OpenGrowing(g.path, size, func(name string) (int64, bool) { return fileSize(filepath.Join(filepath.Dir(g.path), name)) }, g.place)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		rd, samples, err := f.Next()
+		if err != nil {
+			g.place = f.Place()
+			return err
+		}
+		all, err := samples(nil)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		s := fmt.Sprint(rd.ID, rd.Run.ID, rd.Channel, rd.StartSample, all)
+		if !slices.Contains(g.got, s) {
+			g.got = append(g.got, s)
+		}
+	}
+}
+
+// whole reads a finished file as always.
+func whole(t *testing.T, path string) (out []string) {
+	t.Helper()
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		rd, err := f.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprint(rd.ID, rd.Run.ID, rd.Channel, rd.StartSample, rd.Samples))
+	}
+}
+
+func write(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func part(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/unfinished/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestGrowingPOD5 plays what ONT's library does to a folder, up to the finished
+// file.
+func TestGrowingPOD5(t *testing.T) {
+	dir := t.TempDir()
+	g := &growth{t: t, path: filepath.Join(dir, "x.pod5.tmp")}
+	stages := strings.Split(strings.TrimSpace(string(part(t, "stages.tsv"))), "\n")[1:]
+	for _, line := range stages {
+		var n, s, r, i int
+		if _, err := fmt.Sscan(line, &n, &s, &r, &i); err != nil {
+			t.Fatal(err)
+		}
+		write(t, g.path, part(t, "signal.part")[:s])
+		write(t, filepath.Join(dir, "."+unfinishedID+".tmp-reads"), part(t, "reads.part")[:r])
+		write(t, filepath.Join(dir, "."+unfinishedID+".tmp-run-info"), part(t, "runs.part")[:i])
+		if err := g.look(); !errors.Is(err, ErrUnfinished) {
+			t.Fatalf("after %d reads: %v, want ErrUnfinished", n, err)
+		}
+	}
+	if len(g.got) != 20 || g.place != (Place{Batch: 4}) {
+		t.Errorf("%d reads before the end, up to %+v; want 20, four batches", len(g.got), g.place)
+	}
+	for _, suffix := range []string{".tmp-reads", ".tmp-run-info"} {
+		if err := os.Remove(filepath.Join(dir, "."+unfinishedID+suffix)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.look(); !errors.Is(err, ErrUnfinished) {
+		t.Errorf("while the writer puts the tables together: %v", err)
+	}
+	final := filepath.Join(dir, "x.pod5")
+	write(t, final, part(t, "finished.pod5"))
+	g.path = final
+	if err := g.look(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+	if want := whole(t, final); !slices.Equal(g.got, want) {
+		t.Errorf("%d reads, want those %d of the finished file", len(g.got), len(want))
+	}
+}
+
+func TestGrowingBLOW5(t *testing.T) {
+	file, err := os.ReadFile("testdata/three_zstd_svb.blow5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &growth{t: t, path: filepath.Join(t.TempDir(), "x.blow5")}
+	for n := 0; n < len(file); n += 113 {
+		write(t, g.path, file[:n])
+		if err := g.look(); !errors.Is(err, ErrUnfinished) && n > 0 {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+	write(t, g.path, file)
+	if err := g.look(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+	if want := whole(t, g.path); len(want) != 3 || !slices.Equal(g.got, want) {
+		t.Errorf("%d reads, want %d", len(g.got), len(want))
+	}
+}
+
+func TestGrowingRefuses(t *testing.T) {
+	dir := t.TempDir()
+	none := func(string) (int64, bool) { return 0, false }
+	text := filepath.Join(dir, "x.pod5")
+	write(t, text, []byte("not signal at all"))
+	if _, err := OpenGrowing(text, 17, none, Place{}); err == nil || err.Error() != text+`: byte 0: neither POD5 nor BLOW5 (the file begins with "not signal at al")` {
+		t.Errorf("%v", err)
+	}
+	if _, err := OpenGrowing(filepath.Join(dir, "absent.blow5"), 17, none, Place{}); err == nil || !strings.Contains(err.Error(), "absent.blow5: no such file") {
+		t.Errorf("%v", err)
+	}
+	write(t, text, make([]byte, 4096)) // reserved, not written
+	if _, err := OpenGrowing(text, 4096, none, Place{}); !errors.Is(err, ErrUnfinished) {
+		t.Errorf("%v", err)
+	}
+	write(t, text, part(t, "signal.part"))
+	if _, err := OpenGrowing(text, 9152, none, Place{}); !errors.Is(err, ErrUnfinished) {
+		t.Errorf("without the files beside it: %v", err)
+	}
+}
