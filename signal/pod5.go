@@ -47,7 +47,7 @@ func (s *pod5Source) next(withSamples bool) (*Read, location, error) {
 	rd := &Read{
 		ID:              formatUUID(in.ID),
 		Run:             s.run(in.Run),
-		Channel:         uint32(in.Channel),
+		Channel:         in.Channel,
 		Well:            in.Well,
 		PoreType:        in.PoreType,
 		Number:          in.Number,

@@ -1,4 +1,4 @@
-// Package blow5 reads BLOW5, the binary form of SLOW5, the community's file
+// Package blow5 reads and writes BLOW5, the binary form of SLOW5, the community's file
 // format for nanopore current.
 //
 // A file is a fixed 64-byte head, a text header (attributes of each read group,

@@ -16,13 +16,33 @@ type columns struct {
 	flat bool
 
 	readID, signal, number, start, medianBefore int
-	events, samples, openPore                   int
+	events, samples                             int
+	wideChannel, readsSinceMux                  int
+	levels                                      [len(levelFields)]int // of levelFields
 
 	// flat
 	channel, well, poreType, offset, scale, endReason, forced, runInfo int
 
 	// struct
 	pore, calibration, endReasonStruct int
+}
+
+// levelField is an optional field of one float.
+type levelField struct {
+	name string
+	at   func(*Read) *float32
+}
+
+// levelFields are the optional fields of one float a read.
+var levelFields = [...]levelField{
+	{"open_pore_level", func(r *Read) *float32 { return &r.OpenPoreLevel }},
+	{"expected_open_pore_level", func(r *Read) *float32 { return &r.ExpectedOpenPoreLevel }},
+	{"selected_read_level", func(r *Read) *float32 { return &r.SelectedReadLevel }},
+	{"tracked_scaling_scale", func(r *Read) *float32 { return &r.TrackedScaling.Scale }},
+	{"tracked_scaling_shift", func(r *Read) *float32 { return &r.TrackedScaling.Shift }},
+	{"predicted_scaling_scale", func(r *Read) *float32 { return &r.PredictedScaling.Scale }},
+	{"predicted_scaling_shift", func(r *Read) *float32 { return &r.PredictedScaling.Shift }},
+	{"time_since_mux_change", func(r *Read) *float32 { return &r.TimeSinceMuxChange }},
 }
 
 // findColumns checks the schema of the reads table.
@@ -44,7 +64,11 @@ func findColumns(t *table) (columns, error) {
 		{&c.medianBefore, "median_before", is(arrow.FLOAT32), "float32", false},
 		{&c.events, "num_minknow_events", is(arrow.UINT64), "uint64", !c.flat},
 		{&c.samples, "num_samples", is(arrow.UINT64), "uint64", !c.flat},
-		{&c.openPore, "open_pore_level", is(arrow.FLOAT32), "float32", true},
+		{&c.wideChannel, "channel_32bit", is(arrow.UINT32), "uint32", true},
+		{&c.readsSinceMux, "num_reads_since_mux_change", is(arrow.UINT32), "uint32", true},
+	}
+	for i, f := range levelFields {
+		wants = append(wants, want{&c.levels[i], f.name, is(arrow.FLOAT32), "float32", true})
 	}
 	if c.flat {
 		wants = append(wants, []want{
@@ -90,10 +114,13 @@ type boundColumns struct {
 	number       *array.Uint32
 	start        *array.Uint64
 	medianBefore *array.Float32
-	events       *array.Uint64  // may be nil
-	samples      *array.Uint64  // may be nil
-	openPore     *array.Float32 // may be nil
 	runInfo      *array.Dictionary
+	// These are nil when the file doesn't have them.
+	events        *array.Uint64
+	samples       *array.Uint64
+	wideChannel   *array.Uint32
+	readsSinceMux *array.Uint32
+	levels        [len(levelFields)]*array.Float32
 
 	channel   *array.Uint16
 	well      *array.Uint8
@@ -128,8 +155,16 @@ func (c *columns) bind(b arrow.RecordBatch) (*boundColumns, error) {
 	if c.samples >= 0 {
 		out.samples = col(c.samples).(*array.Uint64)
 	}
-	if c.openPore >= 0 {
-		out.openPore = col(c.openPore).(*array.Float32)
+	if c.wideChannel >= 0 {
+		out.wideChannel = col(c.wideChannel).(*array.Uint32)
+	}
+	if c.readsSinceMux >= 0 {
+		out.readsSinceMux = col(c.readsSinceMux).(*array.Uint32)
+	}
+	for i, at := range c.levels {
+		if at >= 0 {
+			out.levels[i] = col(at).(*array.Float32)
+		}
 	}
 	if c.flat {
 		out.channel = col(c.channel).(*array.Uint16)
@@ -180,7 +215,12 @@ func (c *boundColumns) read(rd *Read, i int, rows []uint64) ([]uint64, error) {
 	rd.Number = c.number.Value(i)
 	rd.Start = c.start.Value(i)
 	rd.MedianBefore = floatAt(c.medianBefore, i)
-	rd.OpenPoreLevel = floatAt(c.openPore, i)
+	for k, f := range levelFields {
+		*f.at(rd) = floatAt(c.levels[k], i)
+	}
+	if c.readsSinceMux != nil && c.readsSinceMux.IsValid(i) {
+		rd.ReadsSinceMuxChange = c.readsSinceMux.Value(i)
+	}
 	if c.events != nil && c.events.IsValid(i) {
 		rd.MinKNOWEvents = c.events.Value(i)
 	}
@@ -205,7 +245,10 @@ func (c *boundColumns) readFlat(rd *Read, i int) (err error) {
 			return fmt.Errorf("field %q is null", f.name)
 		}
 	}
-	rd.Channel = c.channel.Value(i)
+	rd.Channel = uint32(c.channel.Value(i))
+	if c.wideChannel != nil && c.wideChannel.IsValid(i) {
+		rd.Channel = c.wideChannel.Value(i)
+	}
 	rd.Well = c.well.Value(i)
 	rd.CalibrationOffset = c.offset.Value(i)
 	rd.CalibrationScale = c.scale.Value(i)
@@ -222,7 +265,7 @@ func (c *boundColumns) readStructs(rd *Read, i int) error {
 	if err != nil {
 		return err
 	}
-	rd.Channel = c.pore.field["channel"].(*array.Uint16).Value(k)
+	rd.Channel = uint32(c.pore.field["channel"].(*array.Uint16).Value(k))
 	rd.Well = c.pore.field["well"].(*array.Uint8).Value(k)
 	if rd.PoreType, err = textAt(c.pore.field["pore_type"], k); err != nil {
 		return fmt.Errorf("field %q %w", "pore", err)

@@ -1,4 +1,4 @@
-// Package pod5 reads POD5, the file format in which MinKNOW records nanopore
+// Package pod5 reads and writes POD5, the file format in which MinKNOW records nanopore
 // current.
 //
 // A POD5 file wraps Arrow tables: a signal table with pieces of current, a

@@ -112,7 +112,7 @@ func TestManyBatches(t *testing.T) {
 			want = append(want, int16(i+k))
 		}
 		switch {
-		case rd.ID != id, rd.Channel != uint16(1+i%512), rd.Well != uint8(1+i%4), rd.Number != uint32(i), rd.Start != uint64(100*i),
+		case rd.ID != id, rd.Channel != uint32(1+i%512), rd.Well != uint8(1+i%4), rd.Number != uint32(i), rd.Start != uint64(100*i),
 			rd.PoreType != fmt.Sprintf("type-%d", i/600), rd.Run.AcquisitionID != fmt.Sprintf("run-%d", i/700),
 			rd.EndReason != reasons[i*len(reasons)/1010], rd.EndReasonForced != (i%2 == 1), rd.CalibrationOffset != float32(i%7):
 			t.Fatalf("read %d is %+v", i, rd)

@@ -21,7 +21,7 @@ type Read struct {
 	// order.
 	Rows []uint64
 
-	Channel   uint16
+	Channel   uint32
 	Well      uint8
 	PoreType  string
 	Number    uint32
@@ -36,7 +36,17 @@ type Read struct {
 	MedianBefore      float32 // picoamperes; NaN when not recorded
 	OpenPoreLevel     float32 // picoamperes; NaN when not recorded
 	MinKNOWEvents     uint64  // 0 when not recorded
+
+	// What follows is passed on but not used here; NaN or 0 when not recorded.
+	TrackedScaling, PredictedScaling Scaling
+	ReadsSinceMuxChange              uint32
+	TimeSinceMuxChange               float32 // seconds
+	ExpectedOpenPoreLevel            float32 // picoamperes
+	SelectedReadLevel                float32 // picoamperes
 }
+
+// Scaling is a normalisation that the recorder found for a read.
+type Scaling struct{ Shift, Scale float32 }
 
 // Reader reads a POD5 file. Its methods may be called from several goroutines at
 // once.

@@ -1,7 +1,11 @@
 package pod5
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -34,71 +38,160 @@ type RunInfo struct {
 	TrackingID            map[string]string
 }
 
-// runField is one field of a run info and how to read it from a column.
+// runField is one field of a run info and how it gets from a column and into one.
 type runField struct {
 	name   string
-	typ    arrow.Type
+	typ    arrow.DataType
 	assign func(r *RunInfo, a arrow.Array, row int) error
+	put    func(b array.Builder, r *RunInfo)
+	equal  func(a, b *RunInfo) bool
+	check  func(r *RunInfo) error
 }
 
 // runFields lists the run info fields of the specification; all of them are
 // required. The same list reads the struct inside the reads table (versions 0 to
-// 2) and the run info table (version 3 on).
+// 2) and the run info table (version 3 on), and writes the latter.
 func runFields() []runField {
-	word := func(name string, at func(*RunInfo) *string) runField {
-		return runField{name, arrow.STRING, func(r *RunInfo, a arrow.Array, row int) error {
+	return []runField{
+		wordField("acquisition_id", func(r *RunInfo) *string { return &r.AcquisitionID }),
+		timeField("acquisition_start_time", func(r *RunInfo) *time.Time { return &r.AcquisitionStartTime }),
+		adcField("adc_max", func(r *RunInfo) *int16 { return &r.ADCMax }),
+		adcField("adc_min", func(r *RunInfo) *int16 { return &r.ADCMin }),
+		tagsField("context_tags", func(r *RunInfo) *map[string]string { return &r.ContextTags }),
+		wordField("experiment_name", func(r *RunInfo) *string { return &r.ExperimentName }),
+		wordField("flow_cell_id", func(r *RunInfo) *string { return &r.FlowCellID }),
+		wordField("flow_cell_product_code", func(r *RunInfo) *string { return &r.FlowCellProductCode }),
+		wordField("protocol_name", func(r *RunInfo) *string { return &r.ProtocolName }),
+		wordField("protocol_run_id", func(r *RunInfo) *string { return &r.ProtocolRunID }),
+		timeField("protocol_start_time", func(r *RunInfo) *time.Time { return &r.ProtocolStartTime }),
+		wordField("sample_id", func(r *RunInfo) *string { return &r.SampleID }),
+		rateField(),
+		wordField("sequencing_kit", func(r *RunInfo) *string { return &r.SequencingKit }),
+		wordField("sequencer_position", func(r *RunInfo) *string { return &r.SequencerPosition }),
+		wordField("sequencer_position_type", func(r *RunInfo) *string { return &r.SequencerPositionType }),
+		wordField("software", func(r *RunInfo) *string { return &r.Software }),
+		wordField("system_name", func(r *RunInfo) *string { return &r.SystemName }),
+		wordField("system_type", func(r *RunInfo) *string { return &r.SystemType }),
+		tagsField("tracking_id", func(r *RunInfo) *map[string]string { return &r.TrackingID }),
+	}
+}
+
+func wordField(name string, at func(*RunInfo) *string) runField {
+	return runField{
+		name: name, typ: arrow.BinaryTypes.String,
+		assign: func(r *RunInfo, a arrow.Array, row int) error {
 			s, err := textAt(a, row)
 			*at(r) = s
 			return err
-		}}
+		},
+		put:   func(b array.Builder, r *RunInfo) { b.(*array.StringBuilder).Append(*at(r)) },
+		equal: func(a, b *RunInfo) bool { return *at(a) == *at(b) },
+		check: func(r *RunInfo) error { return text.Check(*at(r)) },
 	}
-	instant := func(name string, at func(*RunInfo) *time.Time) runField {
-		return runField{name, arrow.TIMESTAMP, func(r *RunInfo, a arrow.Array, row int) error {
+}
+
+// timeField is a time, which the format keeps to the millisecond.
+func timeField(name string, at func(*RunInfo) *time.Time) runField {
+	milliseconds := func(r *RunInfo) int64 {
+		if at(r).IsZero() {
+			return 0
+		}
+		return at(r).UnixMilli()
+	}
+	return runField{
+		name: name, typ: &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "UTC"},
+		assign: func(r *RunInfo, a arrow.Array, row int) error {
 			unit := a.DataType().(*arrow.TimestampType).Unit
 			*at(r) = a.(*array.Timestamp).Value(row).ToTime(unit).UTC()
 			return nil
-		}}
+		},
+		put: func(b array.Builder, r *RunInfo) {
+			b.(*array.TimestampBuilder).Append(arrow.Timestamp(milliseconds(r)))
+		},
+		equal: func(a, b *RunInfo) bool { return milliseconds(a) == milliseconds(b) },
+		check: func(*RunInfo) error { return nil },
 	}
-	tags := func(name string, at func(*RunInfo) *map[string]string) runField {
-		return runField{name, arrow.MAP, func(r *RunInfo, a arrow.Array, row int) (err error) {
-			*at(r), err = tagsAt(a.(*array.Map), row)
-			return err
-		}}
-	}
-	level := func(name string, at func(*RunInfo) *int16) runField {
-		return runField{name, arrow.INT16, func(r *RunInfo, a arrow.Array, row int) error {
+}
+
+func adcField(name string, at func(*RunInfo) *int16) runField {
+	return runField{
+		name: name, typ: arrow.PrimitiveTypes.Int16,
+		assign: func(r *RunInfo, a arrow.Array, row int) error {
 			*at(r) = a.(*array.Int16).Value(row)
 			return nil
-		}}
+		},
+		put:   func(b array.Builder, r *RunInfo) { b.(*array.Int16Builder).Append(*at(r)) },
+		equal: func(a, b *RunInfo) bool { return *at(a) == *at(b) },
+		check: func(*RunInfo) error { return nil },
 	}
-	return []runField{
-		word("acquisition_id", func(r *RunInfo) *string { return &r.AcquisitionID }),
-		instant("acquisition_start_time", func(r *RunInfo) *time.Time { return &r.AcquisitionStartTime }),
-		level("adc_max", func(r *RunInfo) *int16 { return &r.ADCMax }),
-		level("adc_min", func(r *RunInfo) *int16 { return &r.ADCMin }),
-		tags("context_tags", func(r *RunInfo) *map[string]string { return &r.ContextTags }),
-		word("experiment_name", func(r *RunInfo) *string { return &r.ExperimentName }),
-		word("flow_cell_id", func(r *RunInfo) *string { return &r.FlowCellID }),
-		word("flow_cell_product_code", func(r *RunInfo) *string { return &r.FlowCellProductCode }),
-		word("protocol_name", func(r *RunInfo) *string { return &r.ProtocolName }),
-		word("protocol_run_id", func(r *RunInfo) *string { return &r.ProtocolRunID }),
-		instant("protocol_start_time", func(r *RunInfo) *time.Time { return &r.ProtocolStartTime }),
-		word("sample_id", func(r *RunInfo) *string { return &r.SampleID }),
-		{"sample_rate", arrow.UINT16, func(r *RunInfo, a arrow.Array, row int) error {
+}
+
+func rateField() runField {
+	positive := func(r *RunInfo) error {
+		if r.SampleRate == 0 {
+			return errors.New("is 0 samples a second")
+		}
+		return nil
+	}
+	return runField{
+		name: "sample_rate", typ: arrow.PrimitiveTypes.Uint16,
+		assign: func(r *RunInfo, a arrow.Array, row int) error {
 			r.SampleRate = a.(*array.Uint16).Value(row)
-			if r.SampleRate == 0 {
-				return fmt.Errorf("is 0 samples a second")
+			return positive(r)
+		},
+		put:   func(b array.Builder, r *RunInfo) { b.(*array.Uint16Builder).Append(r.SampleRate) },
+		equal: func(a, b *RunInfo) bool { return a.SampleRate == b.SampleRate },
+		check: positive,
+	}
+}
+
+func tagsField(name string, at func(*RunInfo) *map[string]string) runField {
+	return runField{
+		name: name, typ: arrow.MapOf(arrow.BinaryTypes.String, arrow.BinaryTypes.String),
+		assign: func(r *RunInfo, a arrow.Array, row int) (err error) {
+			*at(r), err = tagsAt(a.(*array.Map), row)
+			return err
+		},
+		put: func(b array.Builder, r *RunInfo) {
+			m := b.(*array.MapBuilder)
+			m.Append(true)
+			keys, items := m.KeyBuilder().(*array.StringBuilder), m.ItemBuilder().(*array.StringBuilder)
+			for _, k := range slices.Sorted(maps.Keys(*at(r))) {
+				keys.Append(k)
+				items.Append((*at(r))[k])
+			}
+		},
+		equal: func(a, b *RunInfo) bool { return maps.Equal(*at(a), *at(b)) },
+		check: func(r *RunInfo) error {
+			for k, v := range *at(r) {
+				if err := cmp.Or(text.Check(k), text.Check(v)); err != nil {
+					return fmt.Errorf("has an entry %q that %w", text.Clip(k), err)
+				}
 			}
 			return nil
-		}},
-		word("sequencing_kit", func(r *RunInfo) *string { return &r.SequencingKit }),
-		word("sequencer_position", func(r *RunInfo) *string { return &r.SequencerPosition }),
-		word("sequencer_position_type", func(r *RunInfo) *string { return &r.SequencerPositionType }),
-		word("software", func(r *RunInfo) *string { return &r.Software }),
-		word("system_name", func(r *RunInfo) *string { return &r.SystemName }),
-		word("system_type", func(r *RunInfo) *string { return &r.SystemType }),
-		tags("tracking_id", func(r *RunInfo) *map[string]string { return &r.TrackingID }),
+		},
 	}
+}
+
+// Check refuses a description that a file can't hold.
+func (r *RunInfo) Check() error {
+	for _, f := range runFields() {
+		if err := f.check(r); err != nil {
+			return fmt.Errorf("field %q %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// Difference names a field in which two descriptions of a run differ, or returns
+// nothing. Times are compared to the millisecond, which is what the format keeps.
+func (r *RunInfo) Difference(o *RunInfo) string {
+	for _, f := range runFields() {
+		if !f.equal(r, o) {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // runInfoAt reads one run info. column finds a field's column by name.
@@ -109,8 +202,8 @@ func runInfoAt(fields []runField, column func(name string) (arrow.Array, error),
 		if err != nil {
 			return nil, err
 		}
-		if a.DataType().ID() != f.typ {
-			return nil, fmt.Errorf("field %q has type %s, not %s", f.name, a.DataType(), f.typ)
+		if a.DataType().ID() != f.typ.ID() {
+			return nil, fmt.Errorf("field %q has type %s, not %s", f.name, a.DataType(), f.typ.ID())
 		}
 		if a.IsNull(row) {
 			continue // not recorded

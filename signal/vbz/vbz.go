@@ -36,6 +36,9 @@ func NewCodec() *Codec {
 		zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false),
+		// ONT's reader refuses a frame that doesn't state its content's size, which
+		// this library leaves out of small frames that aren't a single segment.
+		zstd.WithSingleSegment(true),
 		zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("vbz: zstd encoder: " + err.Error())

@@ -3,6 +3,7 @@ package vbz
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"testing"
 	"testing/quick"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // walk returns samples that move like a pore's current: levels that hold for
@@ -282,4 +285,28 @@ func size(n int) string {
 		return "chunk4000"
 	}
 	return "chunk102400"
+}
+
+// TestFramesStateTheirSize holds short pieces to what ONT's reader needs: it
+// allocates by the size that the frame states.
+func TestFramesStateTheirSize(t *testing.T) {
+	for _, n := range []int{1, 9, 100, 126, 127, 128, 200, 256, 4000, 102_400} {
+		var head zstd.Header
+		if err := head.Decode(Encode(nil, make([]int16, n))); err != nil || !head.HasFCS || head.FrameContentSize != uint64(keyBytes(n)+n) {
+			t.Errorf("%d samples: %v, header %+v", n, err, head)
+		}
+	}
+}
+
+// TestFrameWithoutSize decodes a frame that doesn't state its size, as short ones
+// were written before.
+func TestFrameWithoutSize(t *testing.T) {
+	old, err := hex.DecodeString("28b52ffd00007100009100e803020518a3010202650218")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []int16{500, 501, 498, 510, 300, 301, 302, -5, 7}
+	if got, err := Decode(nil, old, len(want)); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
 }
