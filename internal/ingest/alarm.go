@@ -19,8 +19,8 @@ type spoolAlarm struct {
 	metrics *Metrics
 
 	mu      sync.Mutex
-	level   int  // alarmLevels that were passed
-	refused bool // the last write was
+	level   int   // alarmLevels that were passed
+	refused error // why the last write was; nil if it wasn't
 }
 
 // update looks at how full the spool is, and says so once for each level that is
@@ -53,10 +53,10 @@ func (a *spoolAlarm) spooled(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil {
-		if a.refused {
+		if a.refused != nil {
 			a.log.Info("the spool takes signal again")
 		}
-		a.refused = false
+		a.refused = nil
 		return
 	}
 	reason := "disk"
@@ -64,8 +64,19 @@ func (a *spoolAlarm) spooled(err error) {
 		reason = "full"
 	}
 	a.metrics.spoolRefused(reason)
-	if !a.refused {
+	if a.refused == nil {
 		a.log.Error("the spool takes nothing; the source waits (live signal is lost) until Kafka is back or there is room", "err", err)
 	}
-	a.refused = true
+	a.refused = err
+}
+
+// obstacle is why the last write was refused; nil if it wasn't. A nil alarm has
+// none.
+func (a *spoolAlarm) obstacle() error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused
 }

@@ -22,6 +22,7 @@ import (
 // A Live belongs to one goroutine.
 type Live struct {
 	queue    *queue
+	session  *session
 	cfg      *Config
 	run      *streampb.Run
 	progress progress
@@ -36,28 +37,12 @@ func RunLive(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 		return err
 	}
 	defer s.close(ctx)
-	sess := s.session(run, int(run.GetSampleRate()))
-	w, _, err := sess.claim(ctx, cfg.Restart)
+	l, err := s.live(ctx, run)
 	if err != nil {
-		return fmt.Errorf("run %s: %w", run.GetId(), err)
+		return err
 	}
-	s.sessions, s.writers = []*session{sess}, []Writer{w}
-	l := &Live{cfg: &s.cfg.Player, run: run, progress: sess.written}
-	if s.spools != nil && cfg.Restart {
-		err = s.spools.discard(run.GetId())
-	}
-	spooled, lastErr := s.spools.last(run.GetId())
-	if err = errors.Join(err, lastErr); err != nil {
-		return fmt.Errorf("run %s: %w", run.GetId(), err)
-	}
-	if spooled.next > l.progress.next {
-		l.progress = spooled
-	}
-	if sess.written.ended {
-		return fmt.Errorf("run %s: it has ended in Kafka", run.GetId())
-	}
-	if l.progress.next > 0 {
-		cfg.Player.Metrics.resume()
+	if s.sessions[0].written.ended {
+		return fmt.Errorf("run %s: %w", run.GetId(), ErrEnded)
 	}
 	if err := s.adoptOthers(ctx, map[string]bool{run.GetId(): true}); err != nil {
 		return err
@@ -65,7 +50,40 @@ func RunLive(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 	if err := s.makeQueues(); err != nil {
 		return err
 	}
-	l.queue = sess.queue
+	return s.feed(ctx, l, feed)
+}
+
+// ErrEnded says that a live run has ended in Kafka.
+var ErrEnded = errors.New("it has ended in Kafka")
+
+// live claims a run and finds out where it goes on.
+func (s *service) live(ctx context.Context, run *streampb.Run) (*Live, error) {
+	sess := s.session(run, int(run.GetSampleRate()))
+	w, _, err := sess.claim(ctx, s.cfg.Restart)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.GetId(), err)
+	}
+	s.sessions, s.writers = []*session{sess}, []Writer{w}
+	l := &Live{cfg: &s.cfg.Player, run: run, progress: sess.written, session: sess}
+	if s.spools != nil && s.cfg.Restart {
+		err = s.spools.discard(run.GetId())
+	}
+	spooled, lastErr := s.spools.last(run.GetId())
+	if err = errors.Join(err, lastErr); err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.GetId(), err)
+	}
+	if spooled.next > l.progress.next {
+		l.progress = spooled
+	}
+	if l.progress.next > 0 {
+		s.cfg.Player.Metrics.resume()
+	}
+	return l, nil
+}
+
+// feed lets a live source feed its run, whose queue has been made.
+func (s *service) feed(ctx context.Context, l *Live, feed func(context.Context, *Live) error) error {
+	l.queue = l.session.queue
 	return s.run(ctx, func(ctx context.Context) error {
 		if l.progress.ended {
 			return nil // the spool has it to its end
@@ -83,17 +101,11 @@ func RunLive(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 // Chunk takes a chunk of the run without ever waiting. It returns false if the
 // chunk is lost.
 func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
-	value, err := stream.EncodeSignal(&streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: c}})
+	e, err := l.event(c)
 	if err != nil {
-		return false, fmt.Errorf("read %s: %w", c.GetReadId(), err)
+		return false, err
 	}
-	after := l.progress
-	after.add([]byte(c.GetReadId())) // nobody can play a live run again: its reads have no other identity
-	now := time.Now()
-	err = l.queue.offer(event{after: after, at: now, samples: int(c.GetSampleCount()), outs: []stream.Out{{
-		Topic: l.cfg.Topics.Signal, Partition: stream.AnyPartition, Time: now,
-		Key: stream.SignalKey(l.run.GetId(), c.GetChannel()), Value: value,
-	}}})
+	err = l.queue.offer(e)
 	switch {
 	case errors.Is(err, errFull):
 		l.cfg.Metrics.lose(int(c.GetSampleCount()))
@@ -101,9 +113,43 @@ func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("taking signal: %w", err)
 	}
-	l.progress = after
-	l.cfg.Metrics.chunk(int(c.GetSampleCount()), c.GetEndOfRead())
+	l.took(e, c)
 	return true, nil
+}
+
+// Put takes a chunk of the run, and waits while there is no room for it: for
+// sources that can be made to wait. If it returns an error, the chunk is not
+// taken.
+func (l *Live) Put(ctx context.Context, c *streampb.SignalChunk) error {
+	e, err := l.event(c)
+	if err != nil {
+		return err
+	}
+	if err := l.queue.put(ctx, e); err != nil {
+		return fmt.Errorf("taking signal: %w", err)
+	}
+	l.took(e, c)
+	return nil
+}
+
+// event is a chunk as the run's next event.
+func (l *Live) event(c *streampb.SignalChunk) (event, error) {
+	value, err := stream.EncodeSignal(&streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: c}})
+	if err != nil {
+		return event{}, fmt.Errorf("read %s: %w", c.GetReadId(), err)
+	}
+	after := l.progress
+	after.add([]byte(c.GetReadId())) // nobody can play a live run again: its reads have no other identity
+	now := time.Now()
+	return event{after: after, at: now, samples: int(c.GetSampleCount()), outs: []stream.Out{{
+		Topic: l.cfg.Topics.Signal, Partition: stream.AnyPartition, Time: now,
+		Key: stream.SignalKey(l.run.GetId(), c.GetChannel()), Value: value,
+	}}}, nil
+}
+
+func (l *Live) took(e event, c *streampb.SignalChunk) {
+	l.progress = e.after
+	l.cfg.Metrics.chunk(int(c.GetSampleCount()), c.GetEndOfRead())
 }
 
 // announce takes the run's beginning, unless that was taken before; it may not
@@ -142,5 +188,13 @@ func (l *Live) Taken() uint64 { return l.progress.next }
 
 // Durable is the number of the run's events, from the first on, that neither the
 // end of the process nor a power cut can undo: they are in Kafka or synced to the
-// spool.
+// spool. Any goroutine may ask, as for what Committed and Obstacle tell.
 func (l *Live) Durable() uint64 { return l.queue.durable() }
+
+// Committed is the number of the run's events, from the first on, that are
+// committed in Kafka.
+func (l *Live) Committed() uint64 { return l.queue.committed() }
+
+// Obstacle is why the spool takes nothing now, or nil: it does, is not needed, or
+// there is none.
+func (l *Live) Obstacle() error { return l.queue.cfg.alarm.obstacle() }

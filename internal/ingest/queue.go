@@ -262,9 +262,11 @@ func (q *queue) commit(number uint64) error {
 			q.tail = q.tail[number-start:]
 		}
 	}
+	if number > q.first { // else it was only found out again what is
+		q.moved = time.Now()
+	}
 	q.first = number
 	q.sent = max(q.sent, number)
-	q.moved = time.Now()
 	q.wake()
 	return nil
 }
@@ -285,6 +287,13 @@ func (q *queue) durable() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return max(q.first, q.onDisk)
+}
+
+// committed is the number of the first event that is not committed.
+func (q *queue) committed() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.first
 }
 
 // oldest is when the oldest event that is not committed came in; zero if there is

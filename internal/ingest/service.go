@@ -54,6 +54,9 @@ type service struct {
 	// that of the live source, followed by those of runs that only the spool knows.
 	sessions []*session
 	writers  []Writer
+	// others, if not nil, is the age of the oldest event of all the services of
+	// this process, of which this is one.
+	others func() time.Duration
 }
 
 // Run plays a recording until all of its runs have ended in Kafka. It returns
@@ -103,13 +106,17 @@ func newService(cfg ServiceConfig) (*service, error) {
 
 // close lets go of the runs and of the spool.
 func (s *service) close(ctx context.Context) {
+	s.closeWriters(ctx)
+	if s.spools != nil {
+		s.spools.close()
+	}
+}
+
+func (s *service) closeWriters(ctx context.Context) {
 	for i, w := range s.writers {
 		if w != nil {
 			s.sessions[i].close(ctx, w)
 		}
-	}
-	if s.spools != nil {
-		s.spools.close()
 	}
 }
 
@@ -284,10 +291,14 @@ func (s *service) makeQueues() error {
 func (s *service) observe(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	oldest := s.oldest
+	if s.others != nil {
+		oldest = s.others
+	}
 	for {
 		select {
 		case <-tick.C:
-			s.cfg.Player.Metrics.waiting(s.oldest())
+			s.cfg.Player.Metrics.waiting(oldest())
 		case <-ctx.Done():
 			s.cfg.Player.Metrics.waiting(0)
 			return

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/porestream/porestream/internal/ingest/spool"
 	"github.com/porestream/porestream/stream"
@@ -19,14 +20,17 @@ import (
 const runFile = "run"
 
 // spools is the spool's folder: one log for each run that has signal in it, under
-// a common quota.
+// a common quota. Its methods may be called by the sources of several runs at the
+// same time.
 type spools struct {
 	cfg   *ServiceConfig
 	quota *spool.Quota
 	alarm *spoolAlarm
 	lock  *os.File
-	logs  map[string]*spool.Log // by run
-	left  []*streampb.Cursor    // what an earlier process has left, by the runs' descriptions
+	left  []*streampb.Cursor // what an earlier process has left, by the runs' descriptions
+
+	mu   sync.Mutex
+	logs map[string]*spool.Log // by run
 }
 
 // openSpools claims the folder and opens what is left in it.
@@ -96,6 +100,8 @@ func (s *spools) folder(run string) string {
 
 // log returns the log of a session's run, making it if need be.
 func (s *spools) log(sess *session) (*spool.Log, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	id := sess.run.GetId()
 	if log := s.logs[id]; log != nil {
 		return log, nil
@@ -123,46 +129,103 @@ func (s *spools) log(sess *session) (*spool.Log, error) {
 // last is a run's progress with the last event in the spool; nothing if there is
 // none. A nil spools has none.
 func (s *spools) last(run string) (progress, error) {
-	if s == nil || s.logs[run] == nil {
+	log := s.of(run)
+	if log == nil {
 		return progress{}, nil
 	}
-	first, next := s.logs[run].Bounds()
+	first, next := log.Bounds()
 	if first == next {
 		return progress{}, nil
 	}
-	payloads, err := s.logs[run].Read(next-1, 0)
-	if err != nil {
-		return progress{}, err
-	}
-	e, err := parseEvent(payloads[0], next-1)
+	e, err := s.event(log, next-1)
 	return e.after, err
+}
+
+// of is a run's log, or nil if there is none. A nil spools has none.
+func (s *spools) of(run string) *spool.Log {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logs[run]
+}
+
+func (s *spools) event(log *spool.Log, number uint64) (event, error) {
+	payloads, err := log.Read(number, 0)
+	if err != nil {
+		return event{}, err
+	}
+	return parseEvent(payloads[0], number)
+}
+
+// announced is a run's description if the spool has the run's beginning, or nil.
+func (s *spools) announced(run string) (*streampb.Run, error) {
+	log := s.of(run)
+	if log == nil {
+		return nil, nil
+	}
+	if first, next := log.Bounds(); first > 0 || next == 0 {
+		return nil, nil
+	}
+	e, err := s.event(log, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i := range e.outs {
+		if e.outs[i].Topic == s.cfg.Player.Topics.Runs {
+			return stream.DecodeRun(e.outs[i].Value)
+		}
+	}
+	return nil, fmt.Errorf("the spool's first event of run %s is not its beginning", run)
 }
 
 // discard drops what the spool has of a run.
 func (s *spools) discard(run string) error {
-	if s.logs[run] == nil {
+	log := s.of(run)
+	if log == nil {
 		return nil
 	}
-	_, next := s.logs[run].Bounds()
-	return s.logs[run].TrimBefore(next)
+	_, next := log.Bounds()
+	return log.TrimBefore(next)
+}
+
+// release closes a run's log if nothing is in it, and keeps it open otherwise.
+func (s *spools) release(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.logs[run]
+	if log == nil {
+		return
+	}
+	if first, next := log.Bounds(); first == next {
+		s.closeLog(run, log)
+		delete(s.logs, run)
+	}
 }
 
 // close lets go of the folder. Logs without signal leave nothing behind.
 func (s *spools) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for run, log := range s.logs {
-		_, next := log.Bounds()
-		if err := log.Close(); err != nil {
-			s.cfg.Player.Logger.Warn("closing the spool", "err", err)
-		}
-		if next > 0 {
-			continue
-		}
-		dir := filepath.Join(s.cfg.SpoolDir, s.folder(run))
-		if err := os.RemoveAll(dir); err != nil {
-			s.cfg.Player.Logger.Warn("tidying the spool", "err", err)
-		}
+		s.closeLog(run, log)
 	}
 	if err := s.lock.Close(); err != nil {
 		s.cfg.Player.Logger.Warn("letting go of the spool", "err", err)
+	}
+}
+
+func (s *spools) closeLog(run string, log *spool.Log) {
+	first, next := log.Bounds()
+	if err := log.Close(); err != nil {
+		s.cfg.Player.Logger.Warn("closing the spool", "err", err)
+	}
+	if first < next {
+		return
+	}
+	dir := filepath.Join(s.cfg.SpoolDir, s.folder(run))
+	if err := os.RemoveAll(dir); err != nil {
+		s.cfg.Player.Logger.Warn("tidying the spool", "err", err)
 	}
 }

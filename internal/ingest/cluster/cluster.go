@@ -106,25 +106,9 @@ func (c *Cluster) cursor(ctx context.Context, run string, settled bool) (*stream
 // scan returns the newest cursor of a run among the committed records from one
 // offset to another.
 func (c *Cluster) scan(ctx context.Context, run string, from, end int64) (*streampb.Cursor, error) {
-	if from >= end {
-		return nil, nil
-	}
-	f := c.client.NewFetcher(c.cfg.Topics.Cursors, 0, from, kafka.FetchConfig{})
-	var newest []byte
-	for next := from; next < end; {
-		batch, err := f.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, rec := range batch.Records {
-			if string(rec.Key) == run {
-				newest = rec.Value
-			}
-		}
-		next = batch.Next
-	}
-	if newest == nil {
-		return nil, nil
+	newest, err := c.newest(ctx, c.cfg.Topics.Cursors, run, from, end)
+	if err != nil || newest == nil {
+		return nil, err
 	}
 	cursor, err := stream.DecodeCursor(newest)
 	if err == nil && cursor.GetRun() != run {
@@ -134,6 +118,54 @@ func (c *Cluster) scan(ctx context.Context, run string, from, end int64) (*strea
 		return nil, &ingest.PermanentError{Err: fmt.Errorf("%w; --restart sends the run again from its beginning", err)}
 	}
 	return cursor, nil
+}
+
+// newest returns the newest value of a key among the committed records of a
+// topic's partition 0, from one offset to another, or nil.
+func (c *Cluster) newest(ctx context.Context, topic, key string, from, end int64) ([]byte, error) {
+	if from >= end {
+		return nil, nil
+	}
+	f := c.client.NewFetcher(topic, 0, from, kafka.FetchConfig{})
+	var value []byte
+	for next := from; next < end; {
+		batch, err := f.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range batch.Records {
+			if string(rec.Key) == key {
+				value = rec.Value
+			}
+		}
+		next = batch.Next
+	}
+	return value, nil
+}
+
+// Announced returns what a run was announced as on the topic of runs, or nil if it
+// was not. It reads what is committed and behind no open transaction.
+func (c *Cluster) Announced(ctx context.Context, run string) (*streampb.Run, error) {
+	m, err := c.announced(ctx, run)
+	if err != nil {
+		return nil, explain(fmt.Errorf("looking for run %s: %w", run, err))
+	}
+	return m, nil
+}
+
+func (c *Cluster) announced(ctx context.Context, run string) (*streampb.Run, error) {
+	offsets, err := c.client.Offsets(ctx, c.cfg.Topics.Runs)
+	if err != nil {
+		return nil, err
+	}
+	if len(offsets) != 1 {
+		return nil, fmt.Errorf("topic %s has %d partitions, and must have one", c.cfg.Topics.Runs, len(offsets))
+	}
+	value, err := c.newest(ctx, c.cfg.Topics.Runs, run, offsets[0].Start, offsets[0].Stable)
+	if err != nil || value == nil {
+		return nil, err
+	}
+	return stream.DecodeRun(value)
 }
 
 // writer is a run's transactor.
