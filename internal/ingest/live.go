@@ -41,9 +41,6 @@ func RunLive(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 	if err != nil {
 		return err
 	}
-	if s.sessions[0].written.ended {
-		return fmt.Errorf("run %s: %w", run.GetId(), ErrEnded)
-	}
 	if err := s.adoptOthers(ctx, map[string]bool{run.GetId(): true}); err != nil {
 		return err
 	}
@@ -53,8 +50,13 @@ func RunLive(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 	return s.feed(ctx, l, feed)
 }
 
-// ErrEnded says that a live run has ended in Kafka.
-var ErrEnded = errors.New("it has ended in Kafka")
+// EndedError says that a live run has ended in Kafka.
+type EndedError struct {
+	// Events is the number of the run's events, with its beginning and its end.
+	Events uint64
+}
+
+func (e *EndedError) Error() string { return "it has ended in Kafka" }
 
 // live claims a run and finds out where it goes on.
 func (s *service) live(ctx context.Context, run *streampb.Run) (*Live, error) {
@@ -64,6 +66,9 @@ func (s *service) live(ctx context.Context, run *streampb.Run) (*Live, error) {
 		return nil, fmt.Errorf("run %s: %w", run.GetId(), err)
 	}
 	s.sessions, s.writers = []*session{sess}, []Writer{w}
+	if sess.written.ended {
+		return nil, fmt.Errorf("run %s: %w", run.GetId(), &EndedError{sess.written.next})
+	}
 	l := &Live{cfg: &s.cfg.Player, run: run, progress: sess.written, session: sess}
 	if s.spools != nil && s.cfg.Restart {
 		err = s.spools.discard(run.GetId())

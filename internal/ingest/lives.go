@@ -42,9 +42,6 @@ func (l *Lives) Run(ctx context.Context, run *streampb.Run, feed func(context.Co
 	if err != nil {
 		return err
 	}
-	if s.sessions[0].written.ended {
-		return fmt.Errorf("run %s: %w", run.GetId(), ErrEnded)
-	}
 	if err := s.makeQueues(); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ const (
 	Reason_REASON_TOO_BIG             Reason = 16 // RESOURCE_EXHAUSTED: more bytes or samples than the limits allow
 	Reason_REASON_DISK_FULL           Reason = 17 // a notice: Kafka and spool take nothing, and the device is made to wait
 	Reason_REASON_KAFKA_AWAY          Reason = 18 // a notice, likewise, without a spool; UNAVAILABLE: a run can't be begun
-	Reason_REASON_TAKEN_OVER          Reason = 19 // ABORTED: a newer stream, or another server, has the run
+	Reason_REASON_TAKEN_OVER          Reason = 19 // ABORTED: another sender, or another server, has the run
 	Reason_REASON_STOPPING            Reason = 20 // UNAVAILABLE: the server stops
 	Reason_REASON_FAILED              Reason = 21 // INTERNAL: the server's log says more
 )
@@ -538,8 +538,12 @@ func (*PushRequest_End) isPushRequest_Body() {}
 
 // Open says which run the stream is of.
 type Open struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// session names the sender: random bytes, drawn once when it begins, at most 64.
+	// A sender with another session takes the run over, and the one before can't have
+	// it back: what it still keeps may not be what the run has gone on with.
+	Session       []byte `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +583,13 @@ func (x *Open) GetRun() string {
 		return x.Run
 	}
 	return ""
+}
+
+func (x *Open) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
 }
 
 // Chunk is some samples of one read. Chunks of about a second are a good choice:
@@ -1164,9 +1175,10 @@ const file_push_pushpb_push_proto_rawDesc = "" +
 	"\x04open\x18\x01 \x01(\v2\x18.porestream.push.v1.OpenH\x00R\x04open\x121\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x19.porestream.push.v1.ChunkH\x00R\x05chunk\x12+\n" +
 	"\x03end\x18\x03 \x01(\v2\x17.porestream.push.v1.EndH\x00R\x03endB\x06\n" +
-	"\x04body\"\x18\n" +
+	"\x04body\"2\n" +
 	"\x04Open\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run\"\x99\x04\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
+	"\asession\x18\x02 \x01(\fR\asession\"\x99\x04\n" +
 	"\x05Chunk\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x17\n" +

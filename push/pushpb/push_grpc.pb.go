@@ -44,8 +44,8 @@ const (
 //
 // Errors: a gRPC status whose message is one line, with a google.rpc.ErrorInfo
 // of the domain "push.porestream" whose reason is the name of a Reason without
-// its prefix. After UNAVAILABLE and ABORTED a client tries again later, after
-// any other status only once something has been changed.
+// its prefix. After UNAVAILABLE a client tries again later; after any other status
+// only once something has been changed.
 type PushClient interface {
 	// Register announces a run, or finds it again. It can be repeated: with the same
 	// description it changes nothing, with another one it is refused as
@@ -61,7 +61,8 @@ type PushClient interface {
 	// so, and a client keeps each chunk until then.
 	//
 	// The server ends the stream with OK when the whole run, with its end, is in
-	// Kafka.
+	// Kafka, or, if the device has closed its side without an end, when all that it
+	// has sent is durable.
 	Push(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PushRequest, PushResponse], error)
 }
 
@@ -106,8 +107,8 @@ type Push_PushClient = grpc.BidiStreamingClient[PushRequest, PushResponse]
 //
 // Errors: a gRPC status whose message is one line, with a google.rpc.ErrorInfo
 // of the domain "push.porestream" whose reason is the name of a Reason without
-// its prefix. After UNAVAILABLE and ABORTED a client tries again later, after
-// any other status only once something has been changed.
+// its prefix. After UNAVAILABLE a client tries again later; after any other status
+// only once something has been changed.
 type PushServer interface {
 	// Register announces a run, or finds it again. It can be repeated: with the same
 	// description it changes nothing, with another one it is refused as
@@ -123,7 +124,8 @@ type PushServer interface {
 	// so, and a client keeps each chunk until then.
 	//
 	// The server ends the stream with OK when the whole run, with its end, is in
-	// Kafka.
+	// Kafka, or, if the device has closed its side without an end, when all that it
+	// has sent is durable.
 	Push(grpc.BidiStreamingServer[PushRequest, PushResponse]) error
 	mustEmbedUnimplementedPushServer()
 }
