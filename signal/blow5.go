@@ -5,9 +5,9 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/porestream/porestream/signal/blow5"
+	"github.com/porestream/porestream/signal/internal/runinfo"
 )
 
 // maxSampleRate is far above any nanopore device, and below what could overflow
@@ -40,6 +40,11 @@ func (s *blow5Source) format() string { return "blow5" }
 
 func (s *blow5Source) close() error { return s.r.Close() }
 
+func (s *blow5Source) about() (version, software, compression string) {
+	h := s.r.Header()
+	return fmt.Sprintf("%d.%d.%d", h.Major, h.Minor, h.Patch), "", h.Compression()
+}
+
 func (s *blow5Source) next(withSamples bool) (out *Read, at location, err error) {
 	err = s.r.Next(func(rec *blow5.Record, offset int64) error {
 		at.offset = uint64(offset)
@@ -71,7 +76,7 @@ func (s *blow5Source) read(rec *blow5.Record) (*Read, error) {
 	case rate != math.Trunc(rate) || rate > maxSampleRate:
 		return nil, fmt.Errorf("field %q is %v", "sampling_rate", rate)
 	case run.SampleRate == 0:
-		run.SampleRate = int(rate) // the header has no field for it
+		run.SampleRate = int(rate)
 	case run.SampleRate != int(rate):
 		return nil, fmt.Errorf("field %q is %v, but %d before in read group %d", "sampling_rate", rate, run.SampleRate, rec.ReadGroup)
 	}
@@ -99,7 +104,7 @@ func (s *blow5Source) read(rec *blow5.Record) (*Read, error) {
 	}
 	if name, ok := rec.Aux("end_reason").Text(); ok {
 		rd.EndReason, _ = ParseEndReason(name)
-		rd.EndReasonForced = rd.EndReason.forced()
+		rd.EndReasonForced = rd.EndReason.Forced()
 	}
 	return rd, nil
 }
@@ -125,50 +130,14 @@ func level(v blow5.Value) float32 {
 	return unknownLevel()
 }
 
-// groupRun translates the attributes of a read group. Their names are those of
-// FAST5's tracking_id and context_tags.
+// groupRun translates the attributes of a read group.
 func groupRun(attr map[string]string, fallbackID string) *Run {
-	first := func(names ...string) string {
-		for _, n := range names {
-			if v := attr[n]; v != "" {
-				return v
-			}
-		}
-		return ""
-	}
-	run := &Run{
-		ID:                first("run_id", "acquisition_id"),
-		SampleID:          attr["sample_id"],
-		ExperimentID:      first("protocol_group_id", "experiment_name"),
-		ProtocolName:      first("exp_script_name", "protocol_name"),
-		ProtocolRunID:     attr["protocol_run_id"],
-		FlowCellID:        attr["flow_cell_id"],
-		FlowCellProduct:   attr["flow_cell_product_code"],
-		Kit:               attr["sequencing_kit"],
-		SequencerPosition: first("device_id", "sequencer_position"),
-		SequencerType:     first("device_type", "sequencer_position_type"),
-		Device:            first("host_product_serial_number", "hostname", "system_name"),
-		Software:          attr["software"],
-		Tracking:          attr,
-	}
+	info, _ := runinfo.FromAttributes(attr)
+	run := runOf(info)
 	if run.ID == "" {
 		run.ID = fallbackID
 	}
-	if v := first("distribution_version", "version"); run.Software == "" && v != "" {
-		run.Software = "MinKNOW " + v
-	}
-	run.StartTime = parseTime(first("exp_start_time", "acquisition_start_time"))
+	run.SampleRate = 0 // the header has no field for it
+	run.Context, run.Tracking = nil, attr
 	return run
-}
-
-// parseTime reads a time as MinKNOW has written it over the years: RFC 3339, or
-// seconds since 1970. It returns the zero time for anything else.
-func parseTime(s string) time.Time {
-	if t, err := time.Parse(time.RFC3339, s); err == nil && t.Unix() > 0 {
-		return t.UTC()
-	}
-	if sec, err := strconv.ParseInt(s, 10, 40); err == nil && sec > 0 {
-		return time.Unix(sec, 0).UTC()
-	}
-	return time.Time{}
 }

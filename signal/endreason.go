@@ -52,9 +52,9 @@ func ParseEndReason(name string) (reason EndReason, ok bool) {
 	return EndUnknown, false
 }
 
-// forced reports whether the sequencer itself ends a read for this reason, which
+// Forced reports whether the sequencer itself ends a read for this reason, which
 // BLOW5 doesn't record.
-func (e EndReason) forced() bool {
+func (e EndReason) Forced() bool {
 	switch e {
 	case EndMuxChange, EndUnblockMuxChange, EndDataServiceUnblockMuxChange,
 		EndAPIRequest, EndDeviceDataError, EndAnalysisConfigChange, EndPaused:

@@ -49,6 +49,8 @@ type source interface {
 	// samples appends the n samples at a location that next gave; it may be
 	// called from several goroutines at once, also while next runs.
 	samples(at location, n int, dst []int16) ([]int16, error)
+	// about says what the file tells of itself.
+	about() (version, software, compression string)
 	close() error
 }
 

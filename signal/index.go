@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/porestream/porestream/signal/internal/uuid"
 )
 
 // Index lists the reads of a recording in the order in which the sequencer
@@ -140,8 +142,8 @@ func (b *indexBuilder) add(rd *Read, at location, run uint32) error {
 		well: rd.Well, end: rd.EndReason, forced: rd.EndReasonForced,
 		at: at.offset, rows: uint32(len(at.rows)),
 	}
-	var uuid bool
-	if e.id, uuid = parseUUID(rd.ID); !uuid {
+	var named bool
+	if e.id, named = uuid.Parse(rd.ID); !named {
 		b.x.names = append(b.x.names, rd.ID)
 		e.name = uint32(len(b.x.names))
 	}
@@ -245,7 +247,7 @@ func (x *Index) id(e *entry) string {
 	if e.name != 0 {
 		return x.name(e)
 	}
-	return formatUUID(e.id)
+	return uuid.Format(e.id)
 }
 
 // Runs returns the runs of the recording, by start time and then id. A run that

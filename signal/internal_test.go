@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/porestream/porestream/signal/internal/uuid"
 )
 
 // TestEntrySize holds the promise of a small index: a PromethION flow cell makes
@@ -17,15 +19,15 @@ func TestEntrySize(t *testing.T) {
 
 func TestUUID(t *testing.T) {
 	const good = "0000173c-bf67-44e7-9a9c-1ad0bc728e74"
-	id, ok := parseUUID(good)
-	if !ok || formatUUID(id) != good {
-		t.Errorf("%s came back as %s, %v", good, formatUUID(id), ok)
+	id, ok := uuid.Parse(good)
+	if !ok || uuid.Format(id) != good {
+		t.Errorf("%s came back as %s, %v", good, uuid.Format(id), ok)
 	}
 	for _, bad := range []string{
 		"", "read-1", "0000173C-bf67-44e7-9a9c-1ad0bc728e74", "0000173cxbf67-44e7-9a9c-1ad0bc728e74",
 		"0000173c-bf67-44e7-9a9c-1ad0bc728e7g", "0000173c-bf67-44e7-9a9c-1ad0bc728e745",
 	} {
-		if id, ok := parseUUID(bad); ok || id != [16]byte{} {
+		if id, ok := uuid.Parse(bad); ok || id != [16]byte{} {
 			t.Errorf("%q was taken for a UUID", bad)
 		}
 	}
@@ -50,24 +52,6 @@ func TestTimes(t *testing.T) {
 	}
 	if d := (&Read{Run: run, NumSamples: 1506}).Duration(); d != time.Second/2 {
 		t.Errorf("duration %v", d)
-	}
-}
-
-func TestParseTime(t *testing.T) {
-	for s, want := range map[string]int64{
-		"2018-06-07T10:10:13Z":             1528366213,
-		"2023-06-02T16:12:59.057120+02:00": 1685715179,
-		"1479433093":                       1479433093,
-		"":                                 0,
-		"0":                                0,
-		"1970-01-01T00:00:00Z":             0,
-		"yesterday":                        0,
-		"99999999999999999999":             0,
-	} {
-		got := parseTime(s)
-		if want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
-			t.Errorf("parseTime(%q) = %v, want %d", s, got, want)
-		}
 	}
 }
 

@@ -1,11 +1,11 @@
 package signal
 
 import (
-	"encoding/hex"
 	"fmt"
 	"io"
 	"math"
 
+	"github.com/porestream/porestream/signal/internal/uuid"
 	"github.com/porestream/porestream/signal/pod5"
 )
 
@@ -29,6 +29,10 @@ func (s *pod5Source) format() string { return "pod5" }
 
 func (s *pod5Source) close() error { return s.r.Close() }
 
+func (s *pod5Source) about() (version, software, compression string) {
+	return s.r.Version(), s.r.Software(), s.r.Compression()
+}
+
 func (s *pod5Source) next(withSamples bool) (*Read, location, error) {
 	for len(s.reads) == 0 {
 		if s.batch == s.r.Batches() {
@@ -45,7 +49,7 @@ func (s *pod5Source) next(withSamples bool) (*Read, location, error) {
 	s.reads = s.reads[1:]
 	end, _ := ParseEndReason(in.EndReason)
 	rd := &Read{
-		ID:              formatUUID(in.ID),
+		ID:              uuid.Format(in.ID),
 		Run:             s.run(in.Run),
 		Channel:         in.Channel,
 		Well:            in.Well,
@@ -78,6 +82,13 @@ func (s *pod5Source) run(in *pod5.RunInfo) *Run {
 	if run, ok := s.runs[in]; ok {
 		return run
 	}
+	run := runOf(in)
+	s.runs[in] = run
+	return run
+}
+
+// runOf translates a run info.
+func runOf(in *pod5.RunInfo) *Run {
 	run := &Run{
 		ID:                in.AcquisitionID,
 		SampleRate:        int(in.SampleRate),
@@ -101,35 +112,7 @@ func (s *pod5Source) run(in *pod5.RunInfo) *Run {
 	if in.AcquisitionStartTime.Unix() > 0 {
 		run.StartTime = in.AcquisitionStartTime
 	}
-	s.runs[in] = run
 	return run
-}
-
-// formatUUID returns the usual text form of a UUID.
-func formatUUID(id [16]byte) string {
-	var b [36]byte
-	hex.Encode(b[:8], id[:4])
-	b[8] = '-'
-	hex.Encode(b[9:13], id[4:6])
-	b[13] = '-'
-	hex.Encode(b[14:18], id[6:8])
-	b[18] = '-'
-	hex.Encode(b[19:23], id[8:10])
-	b[23] = '-'
-	hex.Encode(b[24:], id[10:])
-	return string(b[:])
-}
-
-// parseUUID is the inverse of formatUUID; ok is false for any other text.
-func parseUUID(s string) (id [16]byte, ok bool) {
-	if len(s) != 36 {
-		return id, false
-	}
-	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
-	if _, err := hex.Decode(id[:], []byte(digits)); err != nil || formatUUID(id) != s {
-		return [16]byte{}, false
-	}
-	return id, true
 }
 
 // unknownLevel is how a Read says that a current wasn't recorded.

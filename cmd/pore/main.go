@@ -24,6 +24,6 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand(), stateCommand(), resetCommand(),
-		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand())
+		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), signalCommand())
 	return cmd
 }

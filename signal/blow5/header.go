@@ -213,3 +213,11 @@ func parseField(name, typ string) (Field, error) {
 	}
 	return Field{}, fmt.Errorf("field %q has unknown type %q", text.Clip(name), text.Clip(typ))
 }
+
+// Compression names how records and the signal in them are packed, as slow5tools
+// does: "zstd+svb-zd", "zlib+none".
+func (h *Header) Compression() string {
+	records := map[recordPress]string{recordPlain: "none", recordZlib: "zlib", recordZstd: "zstd"}
+	signals := map[signalPress]string{signalPlain: "none", signalSVBZD: "svb-zd", signalEXZD: "ex-zd"}
+	return records[h.record] + "+" + signals[h.signal]
+}

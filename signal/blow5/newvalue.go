@@ -1,9 +1,12 @@
 package blow5
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/porestream/porestream/signal/internal/text"
 )
@@ -58,6 +61,62 @@ func (f *Field) Float(x float64) (Value, error) {
 	return Value{}, fmt.Errorf("field %q of type %s can't hold a fraction", f.Name, f.Type)
 }
 
+// Union returns a field that holds what both hold: they must have one type, or be
+// enums, whose labels it has all.
+func (f Field) Union(o Field) (Field, error) {
+	if f.Type == o.Type {
+		return f, nil
+	}
+	if f.kind != kindEnum || o.kind != kindEnum || f.array || o.array {
+		return Field{}, fmt.Errorf("field %q is %s, but %s", f.Name, text.Clip(o.Type), text.Clip(f.Type))
+	}
+	labels := slices.Clone(f.Labels)
+	for _, l := range o.Labels {
+		if !slices.Contains(labels, l) {
+			labels = append(labels, l)
+		}
+	}
+	if len(labels) > math.MaxUint8 {
+		return Field{}, fmt.Errorf("field %q has more than %d labels together with those", f.Name, math.MaxUint8)
+	}
+	return parseField(f.Name, "enum{"+strings.Join(labels, ",")+"}")
+}
+
+// Convert makes a value of another file's field of the same name one of this field,
+// which must be its Union with others.
+func (f *Field) Convert(v Value) (Value, error) {
+	switch {
+	case v.field == nil || !v.Present():
+		return Value{}, nil
+	case v.field.Type == f.Type:
+		return v, nil
+	}
+	label, ok := v.Text()
+	if !ok {
+		return Value{}, fmt.Errorf("field %q of type %s can't hold a value of type %s", f.Name, f.Type, v.field.Type)
+	}
+	return f.Text(label)
+}
+
+// Declared reports whether the file has the field at all.
+func (v Value) Declared() bool { return v.field != nil }
+
+// Present reports whether the record has a value, as opposed to the format's sign
+// for a missing one.
+func (v Value) Present() bool {
+	if v.field == nil {
+		return false
+	}
+	if v.field.array {
+		return len(v.raw) > 0
+	}
+	if v.field.kind == kindFloat || v.field.kind == kindDouble {
+		_, ok := v.Float()
+		return ok
+	}
+	return !bytes.Equal(v.raw, v.field.appendMissing(nil)) && (v.field.kind != kindEnum || int(v.raw[0]) < len(v.field.Labels))
+}
+
 // append appends the value as a record keeps it. The value must be one of the given
 // field's type.
 func (v Value) append(dst []byte, f *Field) ([]byte, error) {
@@ -86,7 +145,7 @@ func (f *Field) appendMissing(dst []byte) []byte {
 	case kindFloat:
 		u = uint64(math.Float32bits(float32(math.NaN())))
 	case kindDouble:
-		u = math.Float64bits(math.NaN())
+		u = 0x7ff8000000000000 // C's nan("")
 	default:
 		u = math.MaxUint64
 	}

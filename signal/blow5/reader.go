@@ -48,6 +48,13 @@ func (r *Record) Aux(name string) Value {
 	return Value{}
 }
 
+// Fields returns the auxiliary fields, in the order of AuxAt.
+func (r *Record) Fields() []Field { return r.header.Aux }
+
+// AuxAt returns the value of the auxiliary field at a place in the header's list.
+// It is valid until the next record is read.
+func (r *Record) AuxAt(i int) Value { return r.aux[i] }
+
 // AppendSamples appends the read's ADC levels to dst; on an error it returns dst
 // unchanged. It must be called before the next record is read.
 func (r *Record) AppendSamples(dst []int16) ([]int16, error) {

@@ -3,7 +3,6 @@ package pod5
 import (
 	"bufio"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -80,10 +79,4 @@ func (l *rowLog) replay(fn func(*readRow) error) error {
 			return err
 		}
 	}
-}
-
-// uuidText returns the usual text form of a UUID.
-func uuidText(id [16]byte) string {
-	h := hex.EncodeToString(id[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

@@ -167,3 +167,32 @@ func (p *codecPool) get() *vbz.Codec {
 	}
 	return vbz.NewCodec()
 }
+
+// Row appends the samples in one row of the signal table to dst and says to which
+// read it belongs. On an error it returns dst unchanged.
+func (r *Reader) Row(row uint64, dst []int16) (id [16]byte, out []int16, err error) {
+	out = dst
+	err = r.do(func() error {
+		return r.signal.row(row, func(p piece) error {
+			codec := r.signal.codecs.get()
+			defer r.signal.codecs.Put(codec)
+			copy(id[:], p.readID)
+			if out, err = r.signal.decode(p, dst, codec); err != nil {
+				return fmt.Errorf("row %d: %w", row, err)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return id, dst, fmt.Errorf("%s: %w", signalTable, err)
+	}
+	return id, out, nil
+}
+
+// Compression names how the signal is packed: "vbz" or "none".
+func (r *Reader) Compression() string {
+	if r.signal.compressed {
+		return "vbz"
+	}
+	return "none"
+}

@@ -12,6 +12,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/porestream/porestream/signal/internal/text"
+	"github.com/porestream/porestream/signal/internal/uuid"
 )
 
 // formatVersion is the version of ONT's library whose tables a Writer makes.
@@ -71,7 +72,7 @@ func NewWriter(out io.Writer, scratch io.ReadWriteSeeker, opts WriterOptions) (*
 	}
 	w := &Writer{
 		out: bufio.NewWriterSize(out, 1<<20), opts: opts, marker: opts.Identifier,
-		identifier: uuidText(opts.Identifier),
+		identifier: uuid.Format(opts.Identifier),
 		rows:       newRowLog(scratch), runs: make(map[string]*RunInfo),
 		names: newNames(),
 	}
@@ -91,7 +92,7 @@ func (w *Writer) Add(rd *Read, samples []int16) error {
 		return w.err
 	}
 	if err := w.add(rd, samples); err != nil {
-		w.err = fmt.Errorf("read %s: %w", uuidText(rd.ID), err)
+		w.err = fmt.Errorf("read %s: %w", uuid.Format(rd.ID), err)
 	}
 	return w.err
 }

@@ -1,0 +1,201 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/porestream/porestream/signal/blow5"
+	"github.com/porestream/porestream/signal/internal/uuid"
+	"github.com/porestream/porestream/signal/pod5"
+)
+
+// input is a file that is read.
+type input struct {
+	path string
+	pod5 *pod5Input // one of both
+	blow *blow5Input
+}
+
+// found is a read as a scan finds it.
+type found struct {
+	at      uint64 // where input.read finds it again
+	id      string
+	channel uint32
+	// run is what the file says of the run; of a BLOW5 file it is the read group.
+	run   *pod5.RunInfo
+	group int
+	// reason is why the read ended, in a POD5 file.
+	reason string
+	// rate and levels are the sample rate and digitisation of a BLOW5 read.
+	rate, levels float64
+}
+
+func openInput(path string) (*input, error) {
+	head := make([]byte, 16)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, reason(path, err)
+	}
+	n, err := io.ReadFull(f, head)
+	f.Close()
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, reason(path, err)
+	}
+	in := &input{path: path}
+	if bytes.HasPrefix(head[:n], []byte(blow5.Signature)) {
+		in.blow, err = openBLOW5(path)
+	} else {
+		in.pod5, err = openPOD5(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return in, nil
+}
+
+// reason drops the operation and path that os errors carry.
+func reason(path string, err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+func (in *input) close() error {
+	if in.pod5 != nil {
+		return in.pod5.r.Close()
+	}
+	return in.blow.r.Close()
+}
+
+// scan calls fn with every read in file order.
+func (in *input) scan(ctx context.Context, fn func(found) error) error {
+	err := error(nil)
+	if in.pod5 != nil {
+		err = in.pod5.scan(ctx, fn)
+	} else {
+		err = in.blow.scan(ctx, fn)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", in.path, err)
+	}
+	return nil
+}
+
+// maxBatches is the number of record batches of one file's reads table that are
+// kept: two million reads in ONT's files. Reads in file order need one; those of a
+// channel lie in all of them.
+const maxBatches = 2048
+
+// pod5Input reads a POD5 file.
+type pod5Input struct {
+	r       *pod5.Reader
+	batches map[int][]pod5.Read
+	order   []int // of batches, as they came
+	samples []int16
+}
+
+func openPOD5(path string) (*pod5Input, error) {
+	r, err := pod5.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &pod5Input{r: r, batches: make(map[int][]pod5.Read)}, nil
+}
+
+func (in *pod5Input) scan(ctx context.Context, fn func(found) error) error {
+	for b := range in.r.Batches() {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		reads, err := in.r.Batch(b)
+		if err != nil {
+			return err
+		}
+		for i := range reads {
+			rd := &reads[i]
+			f := found{at: uint64(b)<<32 | uint64(i), id: uuid.Format(rd.ID), channel: rd.Channel, run: rd.Run, reason: rd.EndReason}
+			if err := fn(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read returns a read that scan found, with its samples, which are valid until the
+// next call.
+func (in *pod5Input) read(at uint64) (*pod5.Read, []int16, error) {
+	b, i := int(at>>32), int(uint32(at))
+	reads, ok := in.batches[b]
+	if !ok {
+		if len(in.order) == maxBatches {
+			delete(in.batches, in.order[0])
+			in.order = in.order[1:]
+		}
+		var err error
+		if reads, err = in.r.Batch(b); err != nil {
+			return nil, nil, err
+		}
+		in.batches[b] = reads
+		in.order = append(in.order, b)
+	}
+	if i >= len(reads) {
+		return nil, nil, errors.New("the file changed while it was being read")
+	}
+	var err error
+	if in.samples, err = in.r.Samples(&reads[i], in.samples[:0]); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", uuid.Format(reads[i].ID), err)
+	}
+	return &reads[i], in.samples, nil
+}
+
+// blow5Input reads a BLOW5 file.
+type blow5Input struct {
+	r       *blow5.Reader
+	samples []int16
+}
+
+func openBLOW5(path string) (*blow5Input, error) {
+	r, err := blow5.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &blow5Input{r: r}, nil
+}
+
+func (in *blow5Input) scan(ctx context.Context, fn func(found) error) error {
+	for n := 0; ; n++ {
+		if n%256 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := in.r.Next(func(rec *blow5.Record, at int64) error {
+			channel, err := channelOf(rec)
+			if err != nil {
+				return err
+			}
+			return fn(found{at: uint64(at), id: rec.ReadID, channel: channel, group: int(rec.ReadGroup), rate: rec.SamplingRate, levels: rec.Digitisation})
+		})
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// read calls fn with a record that scan found and its samples.
+func (in *blow5Input) read(at uint64, fn func(rec *blow5.Record, samples []int16) error) error {
+	return in.r.View(int64(at), func(rec *blow5.Record) (err error) {
+		if in.samples, err = rec.AppendSamples(in.samples[:0]); err != nil {
+			return err
+		}
+		return fn(rec, in.samples)
+	})
+}
