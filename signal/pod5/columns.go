@@ -31,18 +31,22 @@ type columns struct {
 type levelField struct {
 	name string
 	at   func(*Read) *float32
+	// absent is the value in a file without the field, which is ONT's reader's.
+	absent float32
 }
+
+var notRecorded = float32(math.NaN())
 
 // levelFields are the optional fields of one float a read.
 var levelFields = [...]levelField{
-	{"open_pore_level", func(r *Read) *float32 { return &r.OpenPoreLevel }},
-	{"expected_open_pore_level", func(r *Read) *float32 { return &r.ExpectedOpenPoreLevel }},
-	{"selected_read_level", func(r *Read) *float32 { return &r.SelectedReadLevel }},
-	{"tracked_scaling_scale", func(r *Read) *float32 { return &r.TrackedScaling.Scale }},
-	{"tracked_scaling_shift", func(r *Read) *float32 { return &r.TrackedScaling.Shift }},
-	{"predicted_scaling_scale", func(r *Read) *float32 { return &r.PredictedScaling.Scale }},
-	{"predicted_scaling_shift", func(r *Read) *float32 { return &r.PredictedScaling.Shift }},
-	{"time_since_mux_change", func(r *Read) *float32 { return &r.TimeSinceMuxChange }},
+	{"open_pore_level", func(r *Read) *float32 { return &r.OpenPoreLevel }, notRecorded},
+	{"expected_open_pore_level", func(r *Read) *float32 { return &r.ExpectedOpenPoreLevel }, notRecorded},
+	{"selected_read_level", func(r *Read) *float32 { return &r.SelectedReadLevel }, notRecorded},
+	{"tracked_scaling_scale", func(r *Read) *float32 { return &r.TrackedScaling.Scale }, notRecorded},
+	{"tracked_scaling_shift", func(r *Read) *float32 { return &r.TrackedScaling.Shift }, notRecorded},
+	{"predicted_scaling_scale", func(r *Read) *float32 { return &r.PredictedScaling.Scale }, notRecorded},
+	{"predicted_scaling_shift", func(r *Read) *float32 { return &r.PredictedScaling.Shift }, notRecorded},
+	{"time_since_mux_change", func(r *Read) *float32 { return &r.TimeSinceMuxChange }, 0},
 }
 
 // findColumns checks the schema of the reads table.
@@ -216,7 +220,9 @@ func (c *boundColumns) read(rd *Read, i int, rows []uint64) ([]uint64, error) {
 	rd.Start = c.start.Value(i)
 	rd.MedianBefore = floatAt(c.medianBefore, i)
 	for k, f := range levelFields {
-		*f.at(rd) = floatAt(c.levels[k], i)
+		if *f.at(rd) = f.absent; c.levels[k] != nil {
+			*f.at(rd) = floatAt(c.levels[k], i)
+		}
 	}
 	if c.readsSinceMux != nil && c.readsSinceMux.IsValid(i) {
 		rd.ReadsSinceMuxChange = c.readsSinceMux.Value(i)
@@ -285,9 +291,9 @@ func (c *boundColumns) readStructs(rd *Read, i int) error {
 	return nil
 }
 
-// floatAt returns NaN for an absent column or a null.
+// floatAt returns NaN for a null.
 func floatAt(a *array.Float32, i int) float32 {
-	if a == nil || a.IsNull(i) {
+	if a.IsNull(i) {
 		return float32(math.NaN())
 	}
 	return a.Value(i)

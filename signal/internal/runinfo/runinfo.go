@@ -125,6 +125,7 @@ func list(r *pod5.RunInfo) map[string]string {
 		put("adc_max", strconv.Itoa(int(r.ADCMax)))
 		put("adc_min", strconv.Itoa(int(r.ADCMin)))
 	}
+	delete(attr, Exact) // a tag of that name is kept in the attribute itself
 	return attr
 }
 
