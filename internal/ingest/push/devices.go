@@ -57,8 +57,8 @@ type deviceEntry struct {
 }
 
 type tokenEntry struct {
-	SHA256  string    `yaml:"sha256"`
-	Expires time.Time `yaml:"expires"`
+	SHA256  string `yaml:"sha256"`
+	Expires string `yaml:"expires"`
 }
 
 type limitsEntry struct {
@@ -120,15 +120,16 @@ func (d *Devices) add(e deviceEntry, defaults Limits) error {
 	for i, t := range e.Tokens {
 		var hash [sha256.Size]byte
 		n, err := hex.Decode(hash[:], []byte(t.SHA256[:min(len(t.SHA256), 2*sha256.Size)]))
+		expires, timeErr := time.Parse(time.RFC3339, t.Expires)
 		switch {
 		case err != nil || n != sha256.Size || len(t.SHA256) != 2*sha256.Size:
 			return fmt.Errorf("token %d: sha256 is not 64 hexadecimal digits (ingest token makes a token and its line)", i+1)
-		case t.Expires.IsZero():
-			return fmt.Errorf("token %d: it has no expires, such as 2027-03-01T00:00:00Z", i+1)
+		case timeErr != nil:
+			return fmt.Errorf("token %d: expires is %q, and should be as 2027-03-01T00:00:00Z", i+1, t.Expires)
 		case d.byToken[hash] != nil:
 			return fmt.Errorf("token %d: device %q has it as well", i+1, d.byToken[hash].device.name)
 		}
-		d.byToken[hash] = &token{device: dev, expires: t.Expires}
+		d.byToken[hash] = &token{device: dev, expires: expires}
 	}
 	d.byName[e.Name] = dev
 	return nil

@@ -174,6 +174,8 @@ type bench struct {
 	kafka *fakeKafka
 	edit  func(*Config)
 	dies  func(op string) bool
+	// options are those of the gRPC server.
+	options []grpc.ServerOption
 
 	mu       sync.Mutex
 	listener *bufconn.Listener
@@ -219,7 +221,7 @@ func (b *bench) start() {
 	b.listener, b.server, b.process, b.stop = listener, server, p, stop
 	b.stopped = append(b.stopped, stopped)
 	b.mu.Unlock()
-	go func() { stopped <- server.Run(ctx, listener) }()
+	go func() { stopped <- server.Run(ctx, listener, b.options...) }()
 }
 
 // kill ends the server as if its process were killed: nothing that it has not
@@ -284,7 +286,8 @@ func (b *bench) client(edit func(*client.Config)) *client.Client {
 
 // api speaks the contract without a client's help.
 func (b *bench) api() (pushpb.PushClient, func()) {
-	conn, err := grpc.NewClient("passthrough:bench", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(b.dial))
+	conn, err := grpc.NewClient("passthrough:bench", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(b.dial),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		b.t.Fatal(err)
 	}

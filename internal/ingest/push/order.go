@@ -3,12 +3,18 @@ package push
 import (
 	"math"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/porestream/porestream/push/pushpb"
 )
 
-// maxClock bounds a read's start: 2^56 samples are 500,000 years at 5 kHz.
-const maxClock = 1 << 56
+// Bounds of what a chunk may say.
+const (
+	maxClock = 1 << 56 // a read's start, in samples: 500,000 years at 5 kHz
+	maxRead  = 1 << 40 // a chunk's place in its read, as on the signal topic
+	maxName  = 512     // bytes of a read's id, as on the signal topic
+)
 
 // order decides which chunk of a run may come next.
 //
@@ -89,9 +95,13 @@ func (o *order) check(c *pushpb.Chunk) (loss, *refusal) {
 func (o *order) sound(c *pushpb.Chunk) *refusal {
 	id := c.GetReadId()
 	switch {
+	case id == "" || len(id) > maxName || strings.ContainsFunc(id, unicode.IsControl):
+		return refuse(pushpb.Reason_REASON_BAD_CHUNK, "read id %.100q: it has 1 to %d bytes and no control character", id, maxName)
+	case len(c.GetEndReason()) > maxName:
+		return refuse(pushpb.Reason_REASON_BAD_CHUNK, "read %q ends for a reason of %d bytes, the limit is %d", id, len(c.GetEndReason()), maxName)
 	case uint64(c.GetSampleCount()) > o.limits.ChunkSamples:
 		return refuse(pushpb.Reason_REASON_TOO_BIG, "a chunk of read %q has %d samples, the limit is %d: send shorter chunks", id, c.GetSampleCount(), o.limits.ChunkSamples)
-	case c.GetReadStart() > maxClock || c.GetFirstSample() > maxClock || c.GetSkipped() > maxClock:
+	case c.GetReadStart() > maxClock || c.GetFirstSample() > maxRead:
 		return refuse(pushpb.Reason_REASON_BAD_CHUNK, "read %q begins at sample %d and its chunk at %d behind that: that is more than a clock shows", id, c.GetReadStart(), c.GetFirstSample())
 	case !finite(c.GetCalibrationOffset()) || !finite(c.GetCalibrationScale()):
 		return refuse(pushpb.Reason_REASON_BAD_CHUNK, "read %q has a calibration that is no number", id)

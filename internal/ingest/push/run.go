@@ -30,9 +30,6 @@ type run struct {
 	order  *order        // likewise
 	ending bool          // likewise: finish is closed
 	taken  atomic.Uint64 // chunks
-	// waiting is since when, in Unix nanoseconds, the holder waits for room; 0 if it
-	// doesn't.
-	waiting atomic.Int64
 
 	mu       sync.Mutex
 	device   string // whose it is; empty if an earlier process left it, until one registers it
@@ -177,8 +174,6 @@ func (r *run) idle(now time.Time, patience time.Duration) bool {
 // take puts the holder's next chunk behind the others, and waits while there is no
 // room for it.
 func (r *run) take(ctx context.Context, c *pushpb.Chunk, vbz []byte) error {
-	r.waiting.Store(time.Now().UnixNano())
-	defer r.waiting.Store(0)
 	err := r.live.Put(ctx, &streampb.SignalChunk{
 		Run: r.description.GetId(), Channel: c.GetChannel(), ReadId: c.GetReadId(), Number: c.GetNumber(),
 		FirstSample: c.GetFirstSample(), SampleCount: c.GetSampleCount(), Vbz: vbz,
@@ -204,13 +199,4 @@ func (r *run) ack() *pushpb.Ack {
 	// Committed is asked for first, so that it is never the larger one.
 	committed := chunks(r.live.Committed())
 	return &pushpb.Ack{Durable: chunks(r.live.Durable()), Committed: committed}
-}
-
-// waits is for how long the holder has waited for room.
-func (r *run) waits() time.Duration {
-	since := r.waiting.Load()
-	if since == 0 {
-		return 0
-	}
-	return time.Since(time.Unix(0, since))
 }

@@ -49,8 +49,11 @@ type pushing struct {
 	rate    *rate.Limiter
 	told    time.Time // when the device was last told of its rate
 
+	received error // why it has ended, once it has
+
 	acked *pushpb.Ack // sent last
-	stall bool        // the device was told
+	moved time.Time   // when an ack last said something new, or all was durable
+	stall bool        // the device was told that nothing moves
 }
 
 func (p *pushing) serve() error {
@@ -88,8 +91,8 @@ func (p *pushing) serve() error {
 	go func() {
 		defer p.run.detach()
 		defer close(received)
-		if err := p.receive(ctx); err != nil {
-			stop(err)
+		if p.received = p.receive(ctx); p.received != nil {
+			stop(p.received)
 		}
 	}()
 	return p.answer(ctx, received)
@@ -113,7 +116,7 @@ func (p *pushing) opening() (*pushpb.Open, error) {
 
 // opened tells where the run goes on.
 func (p *pushing) opened() error {
-	p.acked = p.run.ack()
+	p.acked, p.moved = p.run.ack(), time.Now()
 	if p.run.taken.Load() > 0 {
 		p.server.cfg.Metrics.resumed()
 	}
@@ -266,7 +269,13 @@ func (p *pushing) answer(ctx context.Context, received <-chan struct{}) error {
 		var err error
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			if p.stream.Context().Err() == nil {
+				return context.Cause(ctx)
+			}
+			// The stream is over, and the receiver knows why: gRPC refuses by itself
+			// what is far too big.
+			<-received
+			return p.received
 		case <-p.server.stopping:
 			return refuse(pushpb.Reason_REASON_STOPPING, "the server stops")
 		case <-p.run.over:
@@ -306,7 +315,7 @@ func (p *pushing) ack() error {
 	if proto.Equal(ack, p.acked) {
 		return nil
 	}
-	p.acked = ack
+	p.acked, p.moved = ack, time.Now()
 	return p.stream.Send(&pushpb.PushResponse{Body: &pushpb.PushResponse_Ack{Ack: ack}})
 }
 
@@ -316,23 +325,23 @@ func (p *pushing) tell(n *pushpb.Notice) error {
 	return p.stream.Send(&pushpb.PushResponse{Body: &pushpb.PushResponse_Notice{Notice: n}})
 }
 
-// check sees whether the device may still push, and tells it if it waits for long.
+// check sees whether the device may still push, and tells it if nothing moves.
 func (p *pushing) check() error {
 	if _, refused := p.server.cfg.Authority.device(p.stream.Context()); refused != nil {
 		return refused
 	}
-	waits := p.run.waits()
-	if waits < stallNotice {
-		p.stall = false
-		return nil
+	if p.acked.GetDurable() == p.run.taken.Load() {
+		p.moved = time.Now()
 	}
-	if p.stall {
+	waits := time.Since(p.moved)
+	if told := p.stall; waits < stallNotice || told {
+		p.stall = told && waits >= stallNotice
 		return nil
 	}
 	p.stall = true
-	reason, message := pushpb.Reason_REASON_KAFKA_AWAY, fmt.Sprintf("Kafka has taken no signal for %v: the device is made to wait", waits.Round(time.Second))
+	reason, message := pushpb.Reason_REASON_KAFKA_AWAY, fmt.Sprintf("Kafka has taken no signal for %v: the device will have to wait", waits.Round(time.Second))
 	if err := p.run.live.Obstacle(); err != nil {
-		message = fmt.Sprintf("Kafka has taken no signal for %v, nor does the spool: %v: the device is made to wait", waits.Round(time.Second), err)
+		message = fmt.Sprintf("Kafka has taken no signal for %v, nor does the spool: %v: the device will have to wait", waits.Round(time.Second), err)
 		if errors.Is(err, spool.ErrFull) {
 			reason = pushpb.Reason_REASON_DISK_FULL
 		}
