@@ -1,0 +1,514 @@
+#!/usr/bin/env python3
+"""A MinKNOW that plays recorded reads, for testing clients of its live interface.
+
+    python minknow_sim.py reads.pod5 --channels 64 --pace 1 --drop 0.05
+
+It is built on the stubs of the package minknow-api, so the wire is MinKNOW's own.
+README.md tells what it does and what it can be told on standard input.
+"""
+
+import argparse
+import base64
+import concurrent.futures
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+
+import grpc
+import numpy
+from minknow_api import acquisition_pb2, acquisition_pb2_grpc
+from minknow_api import analysis_configuration_pb2, analysis_configuration_pb2_grpc
+from minknow_api import data_pb2, data_pb2_grpc
+from minknow_api import device_pb2, device_pb2_grpc
+from minknow_api import instance_pb2, instance_pb2_grpc
+from minknow_api import manager_pb2, manager_pb2_grpc
+from minknow_api import protocol_pb2, protocol_pb2_grpc
+from minknow_api.read_end_reason_pb2 import ReadEndReason
+
+PORE, STRAND, ADAPTER = 80, 83, 65
+CLASSES = {PORE: "pore", STRAND: "strand", ADAPTER: "adapter"}
+OPEN_PORE = 220.0  # picoamperes
+DIGITISATION = 8192
+END_REASONS = {
+    "mux_change": ReadEndReason.MuxChange,
+    "unblock_mux_change": ReadEndReason.UnblockMuxChange,
+    "data_service_unblock_mux_change": ReadEndReason.DataServiceUnblockMuxChange,
+    "signal_positive": ReadEndReason.SignalPositive,
+    "signal_negative": ReadEndReason.SignalNegative,
+}
+
+
+class Read:
+    def __init__(self, id, samples, offset, scale, rate, end_reason):
+        self.id, self.samples, self.offset, self.scale = id, samples, offset, scale
+        self.rate, self.end_reason = rate, end_reason
+
+
+def load(path):
+    """Reads a POD5 file, or lines of JSON with a read each."""
+    if path.endswith(".pod5"):
+        import pod5
+
+        with pod5.Reader(path) as reader:
+            return [
+                Read(str(r.read_id), r.signal, r.calibration.offset, r.calibration.scale,
+                     r.run_info.sample_rate, r.end_reason.name)
+                for r in sorted(reader.reads(), key=lambda r: r.start_sample)
+            ]
+    with open(path, encoding="ascii") as lines:
+        return [
+            Read(r["id"], numpy.frombuffer(base64.b64decode(r["samples"]), "<i2"),
+                 r["offset"], r["scale"], r["rate"], r["end_reason"])
+            for r in map(json.loads, lines)
+        ]
+
+
+class Stretch:
+    """A part of a channel's signal that MinKNOW takes for one read."""
+
+    def __init__(self, id, start, samples, kind, end_reason):
+        self.id, self.start, self.samples, self.kind = id, start, samples, kind
+        self.end_reason = end_reason
+
+    @property
+    def end(self):
+        return self.start + len(self.samples)
+
+
+class Run:
+    """One acquisition: what each channel gives, without a gap."""
+
+    def __init__(self, reads, args, number):
+        self.id = hashlib.sha256(f"{args.seed}/{args.name}/{number}".encode()).hexdigest()[:40]
+        self.rate = reads[0].rate
+        self.offsets = [10.0] * args.channels
+        self.scale = reads[0].scale
+        self.started = None  # when sample 0 was taken
+        self.paused = None  # since when
+        self.state = acquisition_pb2.ACQUISITION_RUNNING
+        self.phase = protocol_pb2.PHASE_SEQUENCING
+        self.stop_reason = acquisition_pb2.STOPPED_NOT_SET
+        self.frozen = False
+        dice = random.Random(args.seed * 1000 + number)
+        noise = numpy.random.default_rng(args.seed)
+        channels = [[] for _ in range(args.channels)]
+        free = [0] * args.channels
+
+        def pore(c, last=False):
+            n = int(self.rate * dice.uniform(1.0, 2.0) * (2 if last else 1))
+            level = OPEN_PORE / self.scale - self.offsets[c]
+            samples = noise.normal(level, 5, n).astype("<i2")
+            id = str(uuid.UUID(int=dice.getrandbits(128)))
+            channels[c].append(Stretch(id, free[c], samples, PORE, ReadEndReason.Unknown))
+            free[c] += n
+
+        for c in range(args.channels):
+            pore(c)
+        for r in reads:
+            c = min(range(args.channels), key=lambda c: (free[c], c))
+            pa = (r.samples.astype("f8") + r.offset) * r.scale
+            samples = numpy.rint(pa / self.scale - self.offsets[c]).astype("<i2")
+            id = r.id if number == 0 else str(uuid.UUID(int=dice.getrandbits(128)))
+            reason = END_REASONS.get(r.end_reason, ReadEndReason.Unknown)
+            channels[c].append(Stretch(id, free[c], samples, STRAND, reason))
+            free[c] += len(samples)
+            pore(c)
+        for c in range(args.channels):
+            pore(c, last=True)
+        self.end = max(free)
+        self.chunks = []  # every chunk of the run, by when it is complete
+        size = int(args.chunk * self.rate)
+        for c, stretches in enumerate(channels):
+            before = ReadEndReason.Unknown
+            for s in stretches:
+                for at in range(s.start, s.end, size):
+                    end = min(at + size, s.end)
+                    # Nothing could ever show that a channel's last chunk is missing.
+                    last = s is stretches[-1] and end == s.end
+                    dropped = not last and dice.random() < args.drop
+                    self.chunks.append((end, c + 1, s, at, before, dropped))
+                before = s.end_reason
+        self.chunks.sort(key=lambda chunk: chunk[:2])
+
+    def info(self):
+        return acquisition_pb2.AcquisitionRunInfo(
+            run_id=self.id, state=self.state, stop_reason=self.stop_reason,
+            config_summary=acquisition_pb2.AcquisitionConfigSummary(
+                purpose=acquisition_pb2.SEQUENCING, sample_rate=self.rate))
+
+
+class Position:
+    """A flow cell position: its runs, one after the other."""
+
+    def __init__(self, name, reads, args):
+        self.name, self.reads, self.args = name, reads, args
+        self.args.name = name
+        self.changed = threading.Condition()
+        self.number = 0
+        self.run = Run(reads, args, 0)
+        self.cut = 0  # times that all streams were broken off
+        self.dropped, self.sent = [], 0
+        self.server = self.port = None
+        self.stopping = False
+        self.phases_open = threading.Semaphore(8)
+
+    # What time it is, in samples of the run. self.changed is held.
+    def now(self):
+        run = self.run
+        if run.started is None:
+            return -1
+        until = run.paused if run.paused is not None else time.monotonic()
+        return int((until - run.started) * self.args.pace * run.rate)
+
+    def update(self, what):
+        with self.changed:
+            what()
+            self.changed.notify_all()
+
+    def active(self):
+        return self.run.state in (acquisition_pb2.ACQUISITION_RUNNING, acquisition_pb2.ACQUISITION_PAUSED)
+
+    def pause(self):
+        self.run.paused = time.monotonic()
+        self.run.state = acquisition_pb2.ACQUISITION_PAUSED
+        self.run.phase = protocol_pb2.PHASE_PAUSED
+
+    def resume(self):
+        self.run.started += time.monotonic() - self.run.paused
+        self.run.paused = None
+        self.run.state = acquisition_pb2.ACQUISITION_RUNNING
+        self.run.phase = protocol_pb2.PHASE_SEQUENCING
+
+    def finish(self):
+        self.run.state = acquisition_pb2.ACQUISITION_FINISHING
+        self.run.stop_reason = acquisition_pb2.STOPPED_PROTOCOL_ENDED
+        self.run.phase = protocol_pb2.PHASE_COMPLETED
+
+    def begin(self):
+        self.number += 1
+        self.run = Run(self.reads, self.args, self.number)
+
+
+class Device(device_pb2_grpc.DeviceServiceServicer):
+    def __init__(self, position):
+        self.position = position
+
+    def get_device_info(self, request, context):
+        return device_pb2.GetDeviceInfoResponse(
+            device_id=self.position.name, is_simulated=True, digitisation=DIGITISATION,
+            max_channel_count=self.position.args.channels, max_wells_per_channel=4)
+
+    def get_flow_cell_info(self, request, context):
+        return device_pb2.GetFlowCellInfoResponse(
+            has_flow_cell=True, channel_count=self.position.args.channels, wells_per_channel=4,
+            flow_cell_id=self.position.args.flow_cell, product_code="FLO-MIN106")
+
+    def get_calibration(self, request, context):
+        n = request.last_channel - request.first_channel + 1
+        run = self.position.run
+        return device_pb2.GetCalibrationResponse(
+            digitisation=DIGITISATION, has_calibration=True, offsets=run.offsets[:n],
+            pa_ranges=[run.scale * DIGITISATION] * n)
+
+    def get_sample_rate(self, request, context):
+        return device_pb2.GetSampleRateResponse(sample_rate=self.position.run.rate)
+
+
+class Acquisition(acquisition_pb2_grpc.AcquisitionServiceServicer):
+    def __init__(self, position):
+        self.position = position
+
+    def get_current_acquisition_run(self, request, context):
+        with self.position.changed:
+            if not self.position.active():
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no acquisition is running")
+            return self.position.run.info()
+
+    def watch_current_acquisition_run(self, request, context):
+        yield from watch(self.position, context, lambda: self.position.run.info())
+
+
+class Protocol(protocol_pb2_grpc.ProtocolServiceServicer):
+    def __init__(self, position):
+        self.position = position
+
+    def info(self):
+        args, user = self.position.args, protocol_pb2.ProtocolRunUserInfo()
+        user.sample_id.value = args.sample
+        user.protocol_group_id.value = args.experiment
+        user.kit_info.sequencing_kit = args.kit
+        return protocol_pb2.ProtocolRunInfo(
+            run_id="protocol-" + self.position.run.id, user_info=user,
+            phase=self.position.run.phase, acquisition_run_ids=[self.position.run.id])
+
+    def get_current_protocol_run(self, request, context):
+        with self.position.changed:
+            return protocol_pb2.GetCurrentProtocolRunResponse(run_info=self.info())
+
+    def watch_current_protocol_run(self, request, context):
+        yield from watch(self.position, context, self.info)
+
+
+def watch(position, context, info):
+    """Yields what info returns, whenever that changes."""
+    last, cut = None, position.cut
+    while context.is_active() and not position.stopping:
+        with position.changed:
+            if position.cut != cut:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is cut")
+            news = info()
+            if news == last:
+                position.changed.wait(0.1)
+                continue
+        last = news
+        yield news
+
+
+class Analysis(analysis_configuration_pb2_grpc.AnalysisConfigurationServiceServicer):
+    def __init__(self, position):
+        self.position = position
+
+    def get_analysis_configuration(self, request, context):
+        m = analysis_configuration_pb2.AnalysisConfiguration()
+        m.read_detection.break_reads_after_seconds.value = self.position.args.chunk
+        return m
+
+    def get_read_classifications(self, request, context):
+        return analysis_configuration_pb2.GetReadClassificationsResponse(read_classifications=CLASSES)
+
+
+class Data(data_pb2_grpc.DataServiceServicer):
+    def __init__(self, position):
+        self.position = position
+
+    def get_data_types(self, request, context):
+        Type = data_pb2.GetDataTypesResponse.DataType
+        return data_pb2.GetDataTypesResponse(uncalibrated_signal=Type(type=Type.SIGNED_INTEGER, size=2))
+
+    def get_live_reads(self, requests, context):
+        p = self.position
+        setup = next(requests).setup
+        if setup.raw_data_type != data_pb2.GetLiveReadsRequest.UNCALIBRATED:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "only uncalibrated signal is simulated")
+        accepted = set(setup.accepted_first_chunk_classifications)
+        with p.changed:
+            run, cut = p.run, p.cut
+            if not p.active():
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no acquisition is running")
+            if run.started is None:
+                run.started = time.monotonic()  # a run's clock starts with its first listener
+            # Chunks that were complete before are not sent again.
+            at = 0
+            while at < len(run.chunks) and run.chunks[at][0] <= p.now():
+                at += 1
+        while context.is_active() and not p.stopping:
+            with p.changed:
+                if p.cut != cut:
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is cut")
+                if p.run is not run or not p.active():
+                    context.abort(grpc.StatusCode.ABORTED, "acquisition has stopped")
+                now = p.now()
+                if now > run.end and at == len(run.chunks):
+                    p.finish()
+                    p.changed.notify_all()
+                    context.abort(grpc.StatusCode.ABORTED, "acquisition has stopped")
+            batch = {}
+            while at < len(run.chunks) and run.chunks[at][0] <= now:
+                end, channel, s, start, before, dropped = run.chunks[at]
+                at += 1
+                if accepted and s.kind not in accepted:
+                    continue
+                if dropped:
+                    p.dropped.append({"channel": channel, "read": s.id, "strand": s.kind == STRAND,
+                                      "read_start": s.start, "start": start, "end": end})
+                    continue
+                if channel in batch:
+                    yield self.response(batch)
+                    batch = {}
+                batch[channel] = data_pb2.GetLiveReadsResponse.ReadData(
+                    id=s.id, start_sample=s.start, chunk_start_sample=start, chunk_length=end - start,
+                    chunk_classifications=[s.kind], previous_read_end_reason=before,
+                    raw_data=s.samples[start - s.start:end - s.start].tobytes())
+            # An empty response tells the time.
+            yield self.response(batch) if batch else data_pb2.GetLiveReadsResponse(samples_since_start=max(now, 0))
+            time.sleep(self.position.args.interval)
+
+    def response(self, batch):
+        self.position.sent += len(batch)
+        first = min(c.chunk_start_sample for c in batch.values())
+        return data_pb2.GetLiveReadsResponse(
+            samples_since_start=first, seconds_since_start=first / self.position.run.rate, channels=batch)
+
+
+class Instance(instance_pb2_grpc.InstanceServiceServicer):
+    def get_version_info(self, request, context):
+        m = instance_pb2.GetVersionInfoResponse()
+        m.minknow.major, m.minknow.minor, m.minknow.full = 6, 10, "6.10.3 (simulated)"
+        return m
+
+
+class Manager(manager_pb2_grpc.ManagerServiceServicer):
+    def __init__(self, sim):
+        self.sim = sim
+
+    def flow_cell_positions(self, request, context):
+        m = manager_pb2.FlowCellPositionsResponse(total_count=len(self.sim.positions))
+        for p in self.sim.positions.values():
+            m.positions.add(name=p.name, state=manager_pb2.FlowCellPosition.STATE_RUNNING,
+                            rpc_ports=manager_pb2.FlowCellPosition.RpcPorts(secure=p.port), is_simulated=True)
+        yield m
+
+    def local_authentication_token_path(self, request, context):
+        return manager_pb2.LocalAuthenticationTokenPathResponse(path=self.sim.args.local_token or "")
+
+    def get_version_info(self, request, context):
+        return Instance().get_version_info(request, context)
+
+
+class Guard(grpc.ServerInterceptor):
+    """Lets nobody in without the token, except to ask where it is."""
+
+    def __init__(self, sim):
+        self.sim = sim
+
+    def intercept_service(self, continuation, details):
+        given = dict(details.invocation_metadata).get("local-auth")
+        open_to_all = details.method.endswith("/local_authentication_token_path")
+        if self.sim.token is None or open_to_all or given == self.sim.token:
+            return continuation(details)
+
+        def refuse(request, context):
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is not valid")
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+class Simulator:
+    def __init__(self, args):
+        self.args, self.token = args, args.token
+        self.certs = args.certs or make_certificates()
+        reads = load(args.reads)[:args.limit]
+        self.positions = {}
+        for name in args.positions.split(","):
+            p = Position(name, reads, argparse.Namespace(**vars(args)))
+            self.positions[name] = p
+            self.serve(p)
+        self.manager, self.port = self.listen(
+            args.port, lambda s: manager_pb2_grpc.add_ManagerServiceServicer_to_server(Manager(self), s))
+
+    def serve(self, p):
+        def add(server):
+            device_pb2_grpc.add_DeviceServiceServicer_to_server(Device(p), server)
+            acquisition_pb2_grpc.add_AcquisitionServiceServicer_to_server(Acquisition(p), server)
+            protocol_pb2_grpc.add_ProtocolServiceServicer_to_server(Protocol(p), server)
+            analysis_configuration_pb2_grpc.add_AnalysisConfigurationServiceServicer_to_server(Analysis(p), server)
+            data_pb2_grpc.add_DataServiceServicer_to_server(Data(p), server)
+            instance_pb2_grpc.add_InstanceServiceServicer_to_server(Instance(), server)
+
+        p.stopping = False
+        p.server, p.port = self.listen(0, add)
+
+    def listen(self, port, add):
+        server = grpc.server(
+            concurrent.futures.ThreadPoolExecutor(max_workers=32), interceptors=[Guard(self)],
+            options=[("grpc.so_reuseport", 0), ("grpc.max_send_message_length", 16 << 20)])
+        add(server)
+
+        def read(name):
+            with open(os.path.join(self.certs, name), "rb") as f:
+                return f.read()
+
+        credentials = grpc.ssl_server_credentials(
+            [(read("server.key"), read("server.crt"))], read("ca.crt"), self.args.client_certificates)
+        bound = server.add_secure_port(f"{self.args.host}:{port}", credentials)
+        server.start()
+        return server, bound
+
+    def command(self, words):
+        """Does what a line on standard input says, for all positions."""
+        for p in self.positions.values():
+            match words:
+                case ["cut"]:
+                    p.update(lambda: setattr(p, "cut", p.cut + 1))
+                case ["restart"]:  # the position's software, on another port
+                    p.stopping = True
+                    p.server.stop(0).wait()
+                    self.serve(p)
+                case ["token", token]:
+                    self.token = token
+                case ["pause"]:
+                    p.update(p.pause)
+                case ["resume"]:
+                    p.update(p.resume)
+                case ["muxscan"]:
+                    p.update(lambda: setattr(p.run, "phase", protocol_pb2.PHASE_MUX_SCAN))
+                case ["sequence"]:
+                    p.update(lambda: setattr(p.run, "phase", protocol_pb2.PHASE_SEQUENCING))
+                case ["end"]:
+                    p.update(p.finish)
+                case ["run"]:
+                    p.update(p.begin)
+                case ["sample", name]:
+                    p.args.sample = name
+                case ["report"]:
+                    print(json.dumps({"position": p.name, "run": p.run.id, "dropped": p.dropped, "sent": p.sent}), flush=True)
+                case _:
+                    print(json.dumps({"error": f"unknown command {words}"}), flush=True)
+
+
+def make_certificates():
+    """Makes a CA and a server certificate as MinKNOW has them."""
+    folder = tempfile.mkdtemp(prefix="minknow-sim-")
+
+    def openssl(*command):
+        subprocess.run(["openssl", *command], check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=simulated MinKNOW")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    with open(os.path.join(folder, "names"), "w", encoding="ascii") as f:
+        f.write("subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\n")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30", "-extfile", "names", "-out", "server.crt")
+    return folder
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("reads", help="POD5 file, or lines of JSON with a read each")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=9501, help="of the manager; 0: any")
+    parser.add_argument("--positions", default="MN00001", help="names, with commas between them")
+    parser.add_argument("--channels", type=int, default=64)
+    parser.add_argument("--pace", type=float, default=1, help="speed by the recording's clock")
+    parser.add_argument("--chunk", type=float, default=0.8, help="break_reads_after_seconds")
+    parser.add_argument("--interval", type=float, default=0.1, help="seconds between responses")
+    parser.add_argument("--drop", type=float, default=0, help="share of chunks that are not sent")
+    parser.add_argument("--limit", type=int, help="number of reads")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--token", help="that clients must show; none: everybody may")
+    parser.add_argument("--local-token", help="path that is given for the local token")
+    parser.add_argument("--certs", help="folder with ca.crt, server.crt, server.key; made if not given")
+    parser.add_argument("--client-certificates", action="store_true", help="refuse clients without one of the CA")
+    parser.add_argument("--sample", default="simulated")
+    parser.add_argument("--experiment", default="simulation")
+    parser.add_argument("--flow-cell", default="FAA00001")
+    parser.add_argument("--kit", default="SQK-RAD004")
+    args = parser.parse_args()
+    sim = Simulator(args)
+    print(json.dumps({"port": sim.port, "ca": os.path.join(sim.certs, "ca.crt")}), flush=True)
+    for line in sys.stdin:
+        if line.split():
+            sim.command(line.split())
+    if sys.stdin.isatty() or not args.port:
+        os._exit(0)  # whoever started this has closed the line
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
