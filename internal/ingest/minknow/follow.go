@@ -32,9 +32,11 @@ type Live interface {
 // Runs writes runs to Kafka, several at a time.
 type Runs interface {
 	// Run writes a run while feed hands its signal to a Live, and its end when feed
-	// has returned nil. Errors that wrap [ingest.ErrEnded] and [ingest.ErrFenced]
-	// concern that run alone.
+	// has returned nil. Errors that wrap an [*ingest.EndedError] or
+	// [ingest.ErrFenced] concern that run alone.
 	Run(ctx context.Context, run *streampb.Run, feed func(context.Context, Live) error) error
+	// Announced is what a run was announced as in Kafka, or nil.
+	Announced(ctx context.Context, run string) (*streampb.Run, error)
 }
 
 // Config says which positions are followed, and how.

@@ -123,16 +123,16 @@ func (p *position) next(ctx context.Context) error {
 	if err != nil {
 		return interrupted(ctx, explain(address, err))
 	}
-	t, err := p.prepare(src)
+	t, err := p.prepare(ctx, src)
 	if err == nil {
 		err = p.run(ctx, t)
 	}
 	var permanent *PermanentError
-	if err == nil || errors.As(err, &permanent) || errors.Is(err, ingest.ErrEnded) || errors.Is(err, ingest.ErrFenced) {
+	if err == nil || errors.As(err, &permanent) || hasEnded(err) || errors.Is(err, ingest.ErrFenced) {
 		p.done = acquisition.GetRunId()
 	}
 	switch {
-	case errors.Is(err, ingest.ErrEnded):
+	case hasEnded(err):
 		p.log.Info("the run has ended in Kafka: waiting for the next one", "run", p.done)
 		return nil
 	case err == nil && p.cfg.Once:
@@ -209,18 +209,35 @@ func (p *position) endLeft(ctx context.Context, now string) error {
 		}
 		p.log.Warn("a run has ended while no ingest was there: sending what the spool has of it, and its end", "run", run.GetId())
 		err := p.cfg.Runs.Run(ctx, run, func(context.Context, Live) error { return nil })
-		if err != nil && !errors.Is(err, ingest.ErrEnded) {
+		if err != nil && !hasEnded(err) {
 			return kafkaError{err}
 		}
 	}
 	return nil
 }
 
-// prepare makes a taker of a run.
-func (p *position) prepare(src *source) (*taker, error) {
+// hasEnded tells whether an error says that a run has ended in Kafka.
+func hasEnded(err error) bool {
+	var ended *ingest.EndedError
+	return errors.As(err, &ended)
+}
+
+// prepare makes a taker of a run. One that was begun before keeps what it was
+// announced as.
+func (p *position) prepare(ctx context.Context, src *source) (*taker, error) {
 	run, err := src.describe(p.name, p.cfg.Sample)
 	if err != nil {
 		return nil, err
+	}
+	announced, err := p.cfg.Runs.Announced(ctx, run.GetId())
+	if err != nil {
+		return nil, kafkaError{fmt.Errorf("position %s: %w", p.name, err)}
+	}
+	if announced != nil {
+		if err := conflict(announced, run); err != nil {
+			return nil, err
+		}
+		run = announced
 	}
 	cfg, err := src.reads(p.name, p.cfg)
 	if err != nil {
@@ -248,7 +265,7 @@ func (p *position) run(ctx context.Context, t *taker) error {
 	})
 	var permanent *PermanentError
 	switch {
-	case err == nil, ctx.Err() != nil, errors.Is(err, ingest.ErrEnded), errors.Is(err, ingest.ErrFenced):
+	case err == nil, ctx.Err() != nil, hasEnded(err), errors.Is(err, ingest.ErrFenced):
 		return err
 	case errors.As(feeding, &permanent):
 		return feeding

@@ -215,6 +215,8 @@ func (s *sim) config(runs Runs) Config {
 type keptRuns struct {
 	mu   sync.Mutex
 	runs map[string]*keptRun
+	// announced is what an earlier process has begun.
+	announced map[string]*streampb.Run
 	// news has a token when something has come.
 	news chan struct{}
 }
@@ -243,7 +245,7 @@ func (k *keptRuns) Run(ctx context.Context, run *streampb.Run, feed func(context
 	ended := r.ended
 	k.mu.Unlock()
 	if ended {
-		return fmt.Errorf("run %s: %w", run.GetId(), ingest.ErrEnded)
+		return fmt.Errorf("run %s: %w", run.GetId(), &ingest.EndedError{})
 	}
 	err := feed(ctx, &keeper{k, r, vbz.NewCodec()})
 	k.mu.Lock()
@@ -251,6 +253,10 @@ func (k *keptRuns) Run(ctx context.Context, run *streampb.Run, feed func(context
 	r.ended = err == nil
 	k.tell()
 	return err
+}
+
+func (k *keptRuns) Announced(_ context.Context, run string) (*streampb.Run, error) {
+	return k.announced[run], nil
 }
 
 func (k *keptRuns) tell() {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
 	"github.com/porestream/porestream/stream/streampb"
@@ -152,7 +153,11 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 		if err != nil && isKafka(err) {
 			return err
 		}
-		if err != nil && ended == nil {
+		switch {
+		case err == nil || ended != nil:
+		case !over && !mayBeOver(err):
+			return err
+		default:
 			ended = err
 			if ending.IsZero() {
 				ending = time.Now()
@@ -195,6 +200,12 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 			}
 		}
 	}
+}
+
+// mayBeOver tells whether the signal may have ended with the run, which MinKNOW
+// says elsewhere.
+func mayBeOver(err error) bool {
+	return errors.Is(err, io.EOF) || isCode(err, codes.Aborted) || isCode(err, codes.FailedPrecondition)
 }
 
 // drain takes everything that is in the inbox, and says how much that was. An

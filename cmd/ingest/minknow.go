@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/cluster"
+	"github.com/porestream/porestream/internal/ingest/minknow"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Environment variables that MinKNOW's own clients know, and the one of a token.
+const (
+	caVariable         = "MINKNOW_TRUSTED_CA"
+	certVariable       = "MINKNOW_API_CLIENT_CERTIFICATE_CHAIN"
+	keyVariable        = "MINKNOW_API_CLIENT_KEY"
+	localTokenVariable = "MINKNOW_API_USE_LOCAL_TOKEN"
+	tokenVariable      = "PORESTREAM_MINKNOW_TOKEN"
+)
+
+// caPaths are where MinKNOW keeps the certificate of its authority on Linux.
+var caPaths = [...]string{"/data/rpc-certs/minknow/ca.crt", "/var/lib/minknow/data/rpc-certs/minknow/ca.crt"}
+
+// minknowCommand follows sequencers.
+func minknowCommand() *cobra.Command {
+	cfg := newSettings()
+	var source minknow.Config
+	var runs int
+	cmd := &cobra.Command{
+		Use:   "minknow --brokers HOST:PORT --host HOST",
+		Short: "Take signal from sequencers while they run, through MinKNOW",
+		Long: "Follows the flow cell positions of a MinKNOW host: takes the signal of each run while it is sequenced, until MinKNOW ends it, and waits for the next one. " +
+			"It only listens: nothing of the sequencer is changed, and nothing waits for it. A token is read from --token-file or " + tokenVariable + ".",
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("chunk") {
+				return cli.Usagef("--chunk: MinKNOW cuts the signal, into pieces of break_reads_after_seconds")
+			}
+			source.Sample = cfg.sample
+			if err := completeMinKNOW(&source); err != nil {
+				return err
+			}
+			if runs < 1 {
+				return cli.Usagef("--max-runs must be positive")
+			}
+			return cfg.attach(cmd.Context(), "connecting to Kafka and MinKNOW", func(ctx context.Context, to *destination) error {
+				return followMinKNOW(ctx, to, source, runs)
+			})
+		},
+	}
+	cfg.register(cmd.Flags())
+	registerMinKNOW(cmd.Flags(), &source)
+	cmd.Flags().IntVar(&runs, "max-runs", 4, "runs under way at the same time that share --max-buffered; more than these get as much")
+	return cmd
+}
+
+func registerMinKNOW(flags *pflag.FlagSet, c *minknow.Config) {
+	flags.StringVar(&c.Host, "host", "", "host that MinKNOW runs on")
+	flags.IntVar(&c.Port, "port", 9501, "port of MinKNOW's manager")
+	flags.StringVar(&c.Position, "position", minknow.AllPositions, "name of the flow cell position, or all")
+	flags.StringVar(&c.CA, "minknow-ca", "", "certificate of MinKNOW's authority, PEM; if not given, "+caVariable+" or where MinKNOW keeps it on this host")
+	flags.StringVar(&c.Cert, "minknow-cert", "", "client certificate for MinKNOW, PEM; if not given, "+certVariable)
+	flags.StringVar(&c.Key, "minknow-key", "", "its private key, PEM; if not given, "+keyVariable)
+	flags.StringVar(&c.TokenFile, "token-file", "", "file with a developer token of MinKNOW's")
+	flags.StringSliceVar(&c.Classes, "classes", minknow.DefaultClasses(), "read classes that are taken")
+	flags.BoolVar(&c.Filter, "filter-at-minknow", false, "let MinKNOW send reads of these classes only: less to transfer, but lost ends of reads are not seen")
+	flags.BoolVar(&c.AnyPurpose, "any-purpose", false, "take runs that are not for sequencing, too")
+	flags.BoolVar(&c.Once, "once", false, "end when one run of each position has ended")
+}
+
+// completeMinKNOW fills in what the environment says.
+func completeMinKNOW(c *minknow.Config) error {
+	if c.Host == "" {
+		return cli.Usagef("--host is needed: the host that MinKNOW runs on")
+	}
+	if c.Port < 1 || c.Port > 65535 {
+		return cli.Usagef("--port is %d, and goes from 1 to 65535", c.Port)
+	}
+	if len(c.Classes) == 0 {
+		return cli.Usagef("--classes must name one")
+	}
+	c.CA = cmp.Or(c.CA, os.Getenv(caVariable))
+	for _, path := range caPaths {
+		if _, err := os.Stat(path); err == nil {
+			c.CA = cmp.Or(c.CA, path)
+		}
+	}
+	if c.CA == "" {
+		return cli.Usagef("--minknow-ca or %s is needed: a copy of rpc-certs/minknow/ca.crt in the data folder of MinKNOW's host", caVariable)
+	}
+	c.Cert, c.Key = cmp.Or(c.Cert, os.Getenv(certVariable)), cmp.Or(c.Key, os.Getenv(keyVariable))
+	if (c.Cert == "") != (c.Key == "") {
+		return cli.Usagef("--minknow-cert and --minknow-key go together")
+	}
+	if c.TokenFile == "" {
+		c.Token = os.Getenv(tokenVariable)
+	}
+	if value, set := os.LookupEnv(localTokenVariable); set {
+		use := value != "" && value != "0" && !strings.EqualFold(value, "no")
+		c.UseLocalToken = &use
+	}
+	return nil
+}
+
+func followMinKNOW(ctx context.Context, to *destination, source minknow.Config, runs int) error {
+	kafka, ok := to.service.Cluster.(*cluster.Cluster)
+	if !ok {
+		return errors.New("following MinKNOW: the cluster knows no runs")
+	}
+	lives, err := ingest.OpenLives(to.service, runs)
+	if err != nil {
+		return err
+	}
+	defer lives.Close(ctx)
+	for _, id := range lives.Left() {
+		run, err := lives.Spooled(id)
+		if err == nil && run == nil {
+			run, err = kafka.Announced(ctx, id)
+		}
+		if err != nil {
+			return fmt.Errorf("run %s, of which the spool has signal: %w", id, err)
+		}
+		if run != nil {
+			source.Left = append(source.Left, run)
+		}
+	}
+	source.Runs, source.Metrics = minknowRuns{lives, kafka}, minknow.NewMetrics(to.registry)
+	source.Logger, source.Ready = to.logger, to.ready
+	return minknow.Follow(ctx, source)
+}
+
+// minknowRuns lets live runs be fed by MinKNOW.
+type minknowRuns struct {
+	*ingest.Lives
+	*cluster.Cluster
+}
+
+func (r minknowRuns) Run(ctx context.Context, run *streampb.Run, feed func(context.Context, minknow.Live) error) error {
+	return r.Lives.Run(ctx, run, func(ctx context.Context, l *ingest.Live) error { return feed(ctx, l) })
+}
