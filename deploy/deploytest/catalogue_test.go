@@ -19,6 +19,7 @@ import (
 
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/minknow"
 	"github.com/porestream/porestream/internal/ingest/push"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
@@ -82,6 +83,7 @@ func collect() (_ map[string]metric, err error) {
 
 	ingest.NewMetrics(r)
 	push.NewMetrics(r)
+	minknow.NewMetrics(r)
 	processor.NewMetrics(r)
 
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
