@@ -47,6 +47,19 @@ type Config struct {
 	Logger  *slog.Logger // nil: none
 }
 
+// chunkSamples is the number of samples of a run's chunks.
+func (c *Config) chunkSamples(run string, rate int) (int, error) {
+	length := c.Chunk
+	if length == 0 {
+		length = time.Second
+	}
+	n := int(length.Seconds() * float64(rate))
+	if n > stream.MaxChunkSamples || n < 0 {
+		return 0, fmt.Errorf("run %s: chunks of %v at %d Hz hold %d samples, the limit is %d", run, length, rate, n, stream.MaxChunkSamples)
+	}
+	return max(1, n), nil
+}
+
 // Totals counts what a player has sent.
 type Totals struct {
 	Runs, Reads, Chunks, Samples int64
@@ -109,15 +122,15 @@ func newPlayer(rec Recording, to sink, cfg Config) (*Player, error) {
 	p := &Player{cfg: cfg, rec: rec, to: to, codec: vbz.NewCodec(), open: make(map[int][]int16)}
 	byRun := make(map[string]*track)
 	for _, run := range rec.Runs() {
-		n := int(cfg.Chunk.Seconds() * float64(run.SampleRate))
-		if n > stream.MaxChunkSamples {
-			return nil, fmt.Errorf("playing run %s: chunks of %v at %d Hz hold %d samples, the limit is %d", run.ID, cfg.Chunk, run.SampleRate, n, stream.MaxChunkSamples)
+		n, err := cfg.chunkSamples(run.ID, run.SampleRate)
+		if err != nil {
+			return nil, fmt.Errorf("playing %w", err)
 		}
 		description := Describe(run, cfg.Sample)
 		if _, err := stream.EncodeRun(description); err != nil {
 			return nil, fmt.Errorf("playing run %q: %w", run.ID, err)
 		}
-		t := &track{run: description, chunk: max(1, n)}
+		t := &track{run: description, chunk: n}
 		byRun[run.ID] = t
 		p.tracks = append(p.tracks, t)
 	}
