@@ -54,6 +54,7 @@ func TestImports(t *testing.T) {
 		{"internal/ingest/push", "the server meets Kafka only through package ingest", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka"}},
 		{"chaos/check", "the judge shares no Kafka code with what it judges", []string{kafkaGo, kfake, ort, services}},
 		{"chaos/observe", "watching shares no Kafka code with what is watched", []string{kafkaGo, ort, services}},
+		{"internal/ingest/watch", "what is found in folders goes to Kafka through internal/ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "variant"}},
 		{"internal/ingest", "playing a recording needs no engine", []string{kafkaGo, ort}},
 		{"internal/ingest/minknow", "a source meets Kafka only through ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "internal/ingest/cluster", cobra}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -25,7 +26,14 @@ type Place struct {
 	Batch int
 	// Offset is where the next record begins (BLOW5); 0 is the first.
 	Offset int64
+	// Check tells the file from another: a checksum of its identifier (POD5) or of
+	// what lies before Offset (BLOW5).
+	Check uint32
 }
+
+// checked is how much before an offset a place's checksum covers: a record's
+// beginning has the read's name, but its end has the compressed signal.
+const checked = 256
 
 // Growing reads a recording file that may still be being written. It shows the
 // reads that are there with all of their samples, and does not follow the file:
@@ -34,7 +42,8 @@ type Growing struct {
 	src     source
 	path    string
 	place   func() Place
-	trusted uint64 // rows of the signal table; POD5 that is unfinished
+	check   func(*Place) error // sets a place's checksum; nil if place does
+	trusted uint64             // rows of the signal table; POD5 that is unfinished
 	pod5    *pod5.Reader
 	last    Place
 }
@@ -42,7 +51,8 @@ type Growing struct {
 // OpenGrowing opens a recording file of which size bytes can be trusted, to be
 // read from a place on. beside gives the trusted sizes of other files in its
 // folder: ONT's library keeps the tables of reads and runs there until it closes
-// a POD5 file. OpenGrowing returns ErrUnfinished when too little is there to
+// a POD5 file. A place in another file, such as one that was replaced, is taken for
+// the beginning. OpenGrowing returns ErrUnfinished when too little is there to
 // begin with.
 func OpenGrowing(path string, size int64, beside func(name string) (int64, bool), from Place) (*Growing, error) {
 	g, err := openGrowing(path, size, beside, from)
@@ -76,19 +86,35 @@ func openGrowing(path string, size int64, beside func(string) (int64, bool), fro
 }
 
 func growingBLOW5(path string, size int64, from Place) (*Growing, error) {
+	if from.Offset > 0 {
+		check, err := checkBefore(path, from.Offset)
+		if err != nil || check != from.Check || from.Offset > size {
+			from = Place{}
+		}
+	}
 	r, err := blow5.OpenGrowing(path, size, from.Offset)
 	if err != nil {
 		return nil, err
 	}
-	return &Growing{src: newBLOW5Source(r, path), path: path, last: from, place: func() Place { return Place{Offset: r.Offset()} }}, nil
+	return &Growing{src: newBLOW5Source(r, path), path: path, last: from, place: func() Place { return Place{Offset: r.Offset()} }, check: func(p *Place) (err error) {
+		p.Check, err = checkBefore(path, p.Offset)
+		return err
+	}}, nil
+}
+
+// checkBefore is a checksum of what lies before an offset.
+func checkBefore(path string, offset int64) (uint32, error) {
+	b, err := readAt(path, max(0, offset-checked), int(min(checked, offset)))
+	return crc32.ChecksumIEEE(b), err
 }
 
 func growingPOD5(path string, size int64, beside func(string) (int64, bool), from Place) (*Growing, error) {
-	tail, err := readTail(path, size)
+	n := int64(len(pod5.Signature))
+	tail, err := readAt(path, max(0, size-n), int(min(size, n)))
 	if err != nil {
 		return nil, err
 	}
-	if string(tail) == pod5.Signature {
+	if size >= 2*n && string(tail) == pod5.Signature {
 		r, err := pod5.Open(path)
 		if err != nil {
 			return nil, err
@@ -125,31 +151,30 @@ func growingPOD5(path string, size int64, beside func(string) (int64, bool), fro
 }
 
 func newGrowingPOD5(r *pod5.Reader, path string, from Place, rows uint64) *Growing {
-	s := &pod5Source{r: r, runs: make(map[*pod5.RunInfo]*Run), batch: min(from.Batch, r.Batches())}
+	check := crc32.ChecksumIEEE([]byte(r.Identifier()))
+	if from.Check != check || from.Batch > r.Batches() {
+		from = Place{Check: check}
+	}
+	s := &pod5Source{r: r, runs: make(map[*pod5.RunInfo]*Run), batch: from.Batch}
 	return &Growing{src: s, path: path, last: from, trusted: rows, place: func() Place {
 		if len(s.reads) > 0 {
-			return Place{Batch: s.batch - 1}
+			return Place{Batch: s.batch - 1, Check: check}
 		}
-		return Place{Batch: s.batch}
+		return Place{Batch: s.batch, Check: check}
 	}}
 }
 
-// readTail returns the bytes that a finished POD5 file of this size ends with.
-func readTail(path string, size int64) ([]byte, error) {
-	n := int64(len(pod5.Signature))
-	if size < 2*n {
-		return nil, nil
-	}
+func readAt(path string, offset int64, n int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, reason(err)
 	}
 	defer f.Close()
-	tail := make([]byte, n)
-	if _, err := f.ReadAt(tail, size-n); err != nil && !errors.Is(err, io.EOF) {
+	b := make([]byte, n)
+	if _, err := f.ReadAt(b, offset); err != nil {
 		return nil, reason(err)
 	}
-	return tail, nil
+	return b, nil
 }
 
 // Next returns the next read, without its samples, and a function that appends
@@ -184,7 +209,16 @@ func (g *Growing) Next() (*Read, func(dst []int16) ([]int16, error), error) {
 
 // Place is where reading goes on. Reads from there on that Next has given may be
 // given again.
-func (g *Growing) Place() Place { return g.last }
+func (g *Growing) Place() (Place, error) {
+	p := g.last
+	if g.check == nil {
+		return p, nil
+	}
+	if err := g.check(&p); err != nil {
+		return Place{}, fmt.Errorf("%s: %w", g.path, err)
+	}
+	return p, nil
+}
 
 // Format returns "pod5" or "blow5".
 func (g *Growing) Format() string { return g.src.format() }

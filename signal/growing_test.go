@@ -45,7 +45,11 @@ func (g *growth) look() error {
 	for {
 		rd, samples, err := f.Next()
 		if err != nil {
-			g.place = f.Place()
+			place, placeErr := f.Place()
+			if placeErr != nil {
+				g.t.Fatal(placeErr)
+			}
+			g.place = place
 			return err
 		}
 		all, err := samples(nil)
@@ -113,7 +117,7 @@ func TestGrowingPOD5(t *testing.T) {
 			t.Fatalf("after %d reads: %v, want ErrUnfinished", n, err)
 		}
 	}
-	if len(g.got) != 20 || g.place != (Place{Batch: 4}) {
+	if len(g.got) != 20 || g.place.Batch != 4 {
 		t.Errorf("%d reads before the end, up to %+v; want 20, four batches", len(g.got), g.place)
 	}
 	for _, suffix := range []string{".tmp-reads", ".tmp-run-info"} {
@@ -174,5 +178,29 @@ func TestGrowingRefuses(t *testing.T) {
 	write(t, text, part(t, "signal.part"))
 	if _, err := OpenGrowing(text, 9152, none, Place{}); !errors.Is(err, ErrUnfinished) {
 		t.Errorf("without the files beside it: %v", err)
+	}
+}
+
+// TestGrowingReplaced looks again at a path where another file lies by then.
+func TestGrowingReplaced(t *testing.T) {
+	for _, names := range [][2]string{
+		{"testdata/three_zlib_svb.blow5", "testdata/three_none_none.blow5"},
+		{"testdata/three_vbz.pod5", "testdata/unfinished/finished.pod5"},
+	} {
+		g := &growth{t: t, path: filepath.Join(t.TempDir(), "x")}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, g.path, b)
+			g.got = nil
+			if err := g.look(); !errors.Is(err, io.EOF) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if want := whole(t, g.path); !slices.Equal(g.got, want) {
+				t.Errorf("%s: %d reads, want %d", name, len(g.got), len(want))
+			}
+		}
 	}
 }

@@ -19,6 +19,6 @@ func command() *cobra.Command {
 	cmd := playCommand()
 	cmd.Use = "ingest --brokers HOST:PORT SIGNAL..."
 	cmd.Long += "\n\nOther sources have commands of their own."
-	cmd.AddCommand(playCommand(), minknowCommand(), serveCommand(), tokenCommand())
+	cmd.AddCommand(playCommand(), watchCommand(), minknowCommand(), serveCommand(), tokenCommand())
 	return cmd
 }

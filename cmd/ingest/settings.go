@@ -40,14 +40,20 @@ func newSettings() *settings { return &settings{spoolMax: 64 << 30, maxBuffered:
 
 // register adds the flags.
 func (s *settings) register(flags *pflag.FlagSet) {
+	s.registerPatient(flags)
+	flags.StringVar(&s.spool, "spool", "", "folder that keeps signal while Kafka is away, one for each ingest; none if not given")
+	flags.Var(&s.spoolMax, "spool-max", "limit of the spool")
+}
+
+// registerPatient adds the flags of a source that needs no spool: what Kafka
+// doesn't take for now waits in the source.
+func (s *settings) registerPatient(flags *pflag.FlagSet) {
 	s.kafka.Register(flags)
 	s.log.Register(flags, slog.LevelInfo)
 	flags.DurationVar(&s.chunk, "chunk", time.Second, "length of a signal chunk")
 	flags.StringVar(&s.sample, "sample", "", "sample name, if not the recording's")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:9101", "address of /healthz, /readyz and /metrics")
 	flags.IntVar(&s.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
-	flags.StringVar(&s.spool, "spool", "", "folder that keeps signal while Kafka is away, one for each ingest; none if not given")
-	flags.Var(&s.spoolMax, "spool-max", "limit of the spool")
 	flags.Var(&s.maxBuffered, "max-buffered", "limit of the signal that is held in memory; what is more waits in the spool or in its files")
 	flags.DurationVar(&s.transactionTimeout, "transaction-timeout", time.Minute, "for how long readers wait for the signal of an ingest that has died")
 }

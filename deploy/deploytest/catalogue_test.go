@@ -21,6 +21,7 @@ import (
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/ingest/minknow"
 	"github.com/porestream/porestream/internal/ingest/push"
+	"github.com/porestream/porestream/internal/ingest/watch"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/stream/embedded"
@@ -84,6 +85,7 @@ func collect() (_ map[string]metric, err error) {
 	ingest.NewMetrics(r)
 	push.NewMetrics(r)
 	minknow.NewMetrics(r)
+	watch.NewMetrics(r)
 	processor.NewMetrics(r)
 
 	lambda := filepath.Join("..", "..", "testdata", "lambda")

@@ -151,6 +151,9 @@ func (r *Reader) Version() string { return r.footer.version }
 // Software returns the name of the program that wrote the file.
 func (r *Reader) Software() string { return r.footer.software }
 
+// Identifier returns what tells the file from all others, a UUID.
+func (r *Reader) Identifier() string { return r.footer.fileIdentifier }
+
 // Batches returns the number of record batches of the reads table.
 func (r *Reader) Batches() int { return r.reads.batches() }
 

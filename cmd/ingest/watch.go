@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/watch"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// watchedRuns is how many runs may be under way at once without more memory than
+// --max-buffered.
+const watchedRuns = 4
+
+// leastBuffered is the least memory of a run, in bytes.
+const leastBuffered = 4 << 20
+
+// watchCommand ingests folders in which files are being written.
+func watchCommand() *cobra.Command {
+	cfg := newSettings()
+	var w watch.Config
+	cmd := &cobra.Command{
+		Use:   "watch --brokers HOST:PORT DIR...",
+		Short: "Put the signal of files on Kafka that are still being written",
+		Long: "Watches folders, and what is below them, for POD5 and BLOW5 files that grow, are renamed or moved in. Each read is sent once, " +
+			"whatever files it is in. Started again after a crash or an interrupt, it goes on where it stopped.",
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if w.Poll <= 0 || w.Settle < 0 || w.IdleEnd < 0 {
+				return cli.Usagef("--poll must be more than 0, and --settle and --idle-end not less")
+			}
+			if w.Journal == "" {
+				dir, err := journalFolder()
+				if err != nil {
+					return cli.Usagef("--journal: %w", err)
+				}
+				w.Journal = dir
+			}
+			return cfg.attach(cmd.Context(), "connecting and listing the folders", func(ctx context.Context, to *destination) error {
+				w.Dirs, w.Sample, w.Topic, w.Logger = dirs, cfg.sample, to.service.Player.Topics.Signal, to.logger
+				w.Metrics = watch.NewMetrics(to.registry)
+				w.Sink = sink(to, w.Restart)
+				return watch.Watch(ctx, w, to.ready)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	cfg.registerPatient(flags)
+	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream/watch)")
+	flags.DurationVar(&w.Poll, "poll", time.Second, "how often folders are listed, also where the system tells of changes")
+	flags.DurationVar(&w.Settle, "settle", time.Second, "how long bytes must have been there before they are read; network file systems show some too early")
+	flags.DurationVar(&w.IdleEnd, "idle-end", 0, "end a run when there was nothing new of it for so long; 0 waits for its final summary")
+	flags.BoolVar(&w.Once, "once", false, "end when all runs have ended; without --idle-end that is when all there is was read")
+	flags.BoolVar(&w.Restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
+	return cmd
+}
+
+// sink writes runs to Kafka.
+func sink(to *destination, restart bool) watch.Sink {
+	service := to.service
+	service.Restart = restart
+	service.MaxBuffered = max(service.MaxBuffered/watchedRuns, leastBuffered)
+	return func(ctx context.Context, run *streampb.Run, fn func(context.Context, watch.Feed) error) error {
+		return ingest.RunFeed(ctx, run, service, func(ctx context.Context, f *ingest.Feed) error { return fn(ctx, f) })
+	}
+}
+
+// journalFolder is where the journal is if no folder is named: where systemd says,
+// or where programs keep what is neither settings nor to be thrown away (XDG base
+// directory specification).
+func journalFolder() (string, error) {
+	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" {
+		return filepath.Join(dir, "watch"), nil
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("name a folder: %w", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "porestream", "watch"), nil
+}

@@ -1,0 +1,86 @@
+package watch
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics counts what is found in folders. A nil *Metrics counts nothing.
+type Metrics struct {
+	files                    *prometheus.GaugeVec
+	known, late              prometheus.Counter
+	broken, folders, journal prometheus.Counter
+	unfinished               prometheus.Counter
+}
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		files: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "porestream_ingest_watch_files", Help: "Signal files in the watched folders: growing, read to their end (finished), or broken.",
+		}, []string{"state"}),
+		known: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "porestream_ingest_watch_known_reads_total", Help: "Reads that were found again, in the same or another file, and not sent again.",
+		}),
+		late: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "porestream_ingest_watch_late_reads_total", Help: "Reads that were found after their run had ended, and not sent.",
+		}),
+		unfinished: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "porestream_ingest_watch_unfinished_files_total", Help: "Files that were not finished when their run ended.",
+		}),
+	}
+	faults := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_ingest_watch_faults_total", Help: "Files that are broken, folders that can't be listed, and attempts to write the journal that failed.",
+	}, []string{"what"})
+	m.broken, m.folders, m.journal = faults.WithLabelValues("file"), faults.WithLabelValues("folder"), faults.WithLabelValues("journal")
+	reg.MustRegister(m.files, m.known, m.late, m.unfinished, faults)
+	return m
+}
+
+func (m *Metrics) show(c *catalog) {
+	if m == nil {
+		return
+	}
+	var n [3]int
+	for _, f := range c.files {
+		if f.kind == signalFile {
+			n[f.state]++
+		}
+	}
+	m.files.WithLabelValues("growing").Set(float64(n[growing]))
+	m.files.WithLabelValues("finished").Set(float64(n[finished]))
+	m.files.WithLabelValues("broken").Set(float64(n[broken]))
+}
+
+func (m *Metrics) foundAgain(n int) {
+	if m != nil {
+		m.known.Add(float64(n))
+	}
+}
+
+func (m *Metrics) tooLate(n int) {
+	if m != nil {
+		m.late.Add(float64(n))
+	}
+}
+
+func (m *Metrics) brokenFile() {
+	if m != nil {
+		m.broken.Inc()
+	}
+}
+
+func (m *Metrics) folderFailed() {
+	if m != nil {
+		m.folders.Inc()
+	}
+}
+
+func (m *Metrics) journalFailed() {
+	if m != nil {
+		m.journal.Inc()
+	}
+}
+
+func (m *Metrics) neverFinished(n int) {
+	if m != nil {
+		m.unfinished.Add(float64(n))
+	}
+}
