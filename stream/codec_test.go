@@ -71,6 +71,12 @@ func sampleCursor() *streampb.Cursor {
 	}
 }
 
+func filteredCursor() *streampb.Cursor {
+	c := sampleCursor()
+	c.Filter = "channels 1-128, from 1h0m0s"
+	return c
+}
+
 // kindCodec is the codec of one kind of record without its Go type.
 type kindCodec struct {
 	kind   Kind
@@ -128,6 +134,7 @@ func sampleRecords() []sampleRecord {
 		{"watch-run-end", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunEnd{RunEnd: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"runs-run", runsCodec, sampleRun()},
 		{"cursors-cursor", cursorCodec, sampleCursor()},
+		{"cursors-filtered", cursorCodec, filteredCursor()},
 	}
 }
 

@@ -38,5 +38,5 @@ func validCursor(m *streampb.Cursor) error {
 	case m.GetPartitions() == 0 || m.GetPartitions() > maxSources:
 		return decodeErrorf(CodeInvalid, "signal topic of %d partitions", m.GetPartitions())
 	}
-	return firstError(validName("run", m.GetRun()), validName("sample", m.GetSample()))
+	return firstError(validName("run", m.GetRun()), validName("sample", m.GetSample()), validText("filter", m.GetFilter()))
 }

@@ -17,6 +17,7 @@ func playCommand() *cobra.Command {
 	cfg := newSettings()
 	var paceText string
 	var restart bool
+	var filter cli.FilterFlags
 	cmd := &cobra.Command{
 		Use:   "play --brokers HOST:PORT SIGNAL...",
 		Short: "Put the signal of recorded runs on Kafka",
@@ -28,20 +29,25 @@ func playCommand() *cobra.Command {
 			if err != nil {
 				return cli.Usagef("--pace: %w", err)
 			}
+			chosen, err := filter.Filter()
+			if err != nil {
+				return err
+			}
 			return cfg.attach(cmd.Context(), "connecting and reading the recording", func(ctx context.Context, to *destination) error {
 				to.service.Player.Pace, to.service.Restart = pace, restart
-				return play(ctx, to, paths)
+				return play(ctx, to, paths, chosen)
 			})
 		},
 	}
 	flags := cmd.Flags()
 	cfg.register(flags)
+	filter.Register(flags)
 	flags.StringVar(&paceText, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
 	flags.BoolVar(&restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
 	return cmd
 }
 
-func play(ctx context.Context, to *destination, paths []string) error {
+func play(ctx context.Context, to *destination, paths []string, filter signal.Filter) error {
 	recording, err := signal.NewIndex(ctx, paths)
 	if err != nil {
 		return err
@@ -50,6 +56,12 @@ func play(ctx context.Context, to *destination, paths []string) error {
 	if recording.Len() == 0 {
 		return fmt.Errorf("%s: no reads", strings.Join(paths, ", "))
 	}
+	selection, err := recording.Select(filter)
+	if err != nil {
+		return err
+	}
+	cli.LogSelection(to.logger, filter, selection, recording.Len())
+	to.service.Player.Filter = filter.String()
 	to.ready()
 	totals, err := ingest.Run(ctx, recording, to.service)
 	to.logger.Info("ingest stopped", "runs", totals.Runs, "reads", totals.Reads, "chunks", totals.Chunks, "samples", totals.Samples)

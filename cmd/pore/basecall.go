@@ -27,6 +27,7 @@ import (
 
 type basecallConfig struct {
 	engines processor.Flags
+	filter  cli.FilterFlags
 	log     cli.LogFlags
 	format  string
 	batch   int
@@ -49,6 +50,7 @@ too; FASTQ has no place for that.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.engines.Reference, "ref", "", "reference genome to align to, FASTA, may be gzipped")
 	cfg.engines.RegisterBasecall(flags)
+	cfg.filter.Register(flags)
 	flags.StringVar(&cfg.format, "format", "fastq", "fastq, sam or bam")
 	flags.IntVar(&cfg.batch, "batch", 0, "windows computed together; 0 chooses by device")
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
@@ -68,11 +70,20 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err != nil {
 		return err
 	}
+	filter, err := cfg.filter.Filter()
+	if err != nil {
+		return err
+	}
 	recording, err := signal.NewIndex(ctx, paths)
 	if err != nil {
 		return err
 	}
 	defer recording.Close()
+	selection, err := recording.Select(filter)
+	if err != nil {
+		return err
+	}
+	cli.LogSelection(logger, filter, selection, recording.Len())
 	model, err := models.Open(cfg.engines.Model)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 type runConfig struct {
 	kafka      cli.KafkaFlags
 	engines    processor.Flags
+	filter     cli.FilterFlags
 	stream     processor.Stream
 	log        cli.LogFlags
 	out        string
@@ -50,6 +51,7 @@ are gone afterwards.`,
 	}
 	flags := cmd.Flags()
 	cfg.engines.Register(flags)
+	cfg.filter.Register(flags)
 	cfg.stream.Register(flags)
 	flags.StringVar(&cfg.out, "out", "", "folder for the results (required)")
 	flags.StringVar(&cfg.pace, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
@@ -84,6 +86,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err := cfg.stream.Validate(); err != nil {
 		return cli.Usagef("%w", err)
 	}
+	filter, err := cfg.filter.Filter()
+	if err != nil {
+		return err
+	}
 	opts, err := cfg.engines.Options(nil)
 	if err != nil {
 		return err
@@ -95,7 +101,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	})
 	defer stopProgress()
 	result, err := runPipeline(ctx, pipeline.Config{
-		Signal: paths, Partitions: cfg.partitions, Processors: cfg.processors,
+		Signal: paths, Filter: filter, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },

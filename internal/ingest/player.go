@@ -42,7 +42,10 @@ type Config struct {
 	// Chunk is the length of a chunk; zero means one second.
 	Chunk time.Duration
 	// Sample, if set, replaces the sample name of every run.
-	Sample  string
+	Sample string
+	// Filter describes which reads of the files the recording holds, so that a run
+	// goes on only with the same ones; empty means all.
+	Filter  string
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 }

@@ -167,7 +167,7 @@ func (s *service) adoptOthers(ctx context.Context, known map[string]bool) error 
 }
 
 func (s *service) session(run *streampb.Run, chunk int) *session {
-	return &session{run: run, chunk: chunk, owner: s.owner, cfg: &s.cfg, log: s.log.With("run", run.GetId())}
+	return &session{run: run, chunk: chunk, filter: s.cfg.Player.Filter, owner: s.owner, cfg: &s.cfg, log: s.log.With("run", run.GetId())}
 }
 
 // resume claims a track's run and puts the track where it goes on: behind what is
@@ -193,16 +193,19 @@ func (s *service) position(t *track, sess *session, cursor *streampb.Cursor) err
 		}
 		return nil
 	}
+	spooled, err := s.spools.last(t.run.GetId())
+	if err != nil {
+		return err
+	}
+	if cursor != nil && max(cursor.GetNext(), spooled.next) > 0 && cursor.GetFilter() != s.cfg.Player.Filter {
+		return otherFilter(cursor.GetFilter(), s.cfg.Player.Filter)
+	}
 	if got := s.player.seek(t, sess.written.next); got != sess.written {
 		return mismatch(t, cursor, s.cfg.Player.Partitions, got)
 	}
 	if sess.written.ended {
 		sess.log.Info("the run is in Kafka to its end: nothing is sent; --restart sends it again", "events", sess.written.next)
 		return nil
-	}
-	spooled, err := s.spools.last(t.run.GetId())
-	if err != nil {
-		return err
 	}
 	if spooled.next > sess.written.next {
 		if got := s.player.seek(t, spooled.next); got != spooled {
@@ -214,6 +217,18 @@ func (s *service) position(t *track, sess *session, cursor *streampb.Cursor) err
 		sess.log.Info("going on where an earlier ingest stopped", "events_in_kafka", sess.written.next, "events_in_spool", max(spooled.next, sess.written.next)-sess.written.next)
 	}
 	return nil
+}
+
+// otherFilter says that another part of the recording was begun. It would not show
+// in the events if the parts begin alike.
+func otherFilter(was, is string) error {
+	name := func(filter string) string {
+		if filter == "" {
+			return "all reads"
+		}
+		return "the reads chosen by " + filter
+	}
+	return fmt.Errorf("it was begun with %s, and now it has %s: give the same --reads, --channels, --from and --to, or --restart to send it again from its beginning", name(was), name(is))
 }
 
 // mismatch says why a recording is not the continuation of what was sent.
@@ -242,6 +257,7 @@ func (s *service) adopt(ctx context.Context, left *streampb.Cursor) error {
 		return err
 	}
 	sess := s.session(&streampb.Run{Id: left.GetRun(), Sample: left.GetSample()}, int(left.GetChunkSamples()))
+	sess.filter = left.GetFilter()
 	w, cursor, err := sess.claim(ctx, false)
 	if err != nil {
 		return err

@@ -433,3 +433,45 @@ func TestDamagedSpool(t *testing.T) {
 		kafka.same(t, want, "damaged spool")
 	})
 }
+
+// TestOtherFilter: a run that was begun with a part of a recording goes on with the
+// same part only, also if another part begins with the same reads.
+func TestOtherFilter(t *testing.T) {
+	for _, c := range []struct{ was, is, want string }{
+		{"", "", ""},
+		{"channels 1-9", "channels 1-9", ""},
+		{"channels 1-9", "to 1h0m0s", "it was begun with the reads chosen by channels 1-9, and now it has the reads chosen by to 1h0m0s: give the same --reads"},
+		{"channels 1-9", "", "chosen by channels 1-9, and now it has all reads"},
+		{"", "from 1s", "begun with all reads, and now it has the reads chosen by from 1s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			kafka, rec := newFakeKafka(), manyReads(2)
+			cfg := serviceConfig(kafka)
+			cfg.Player.Pace, cfg.Player.Filter = 1, c.was
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := live(ctx, kafka, rec, cfg); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			if begun := kafka.cursor["run-0"]; begun.GetNext() == 0 || begun.GetEnded() || begun.GetFilter() != c.was {
+				t.Fatalf("the cursor is %v", begun)
+			}
+			cfg.Player.Pace, cfg.Player.Filter = 0, c.is
+			_, err := live(t.Context(), kafka, rec, cfg)
+			if c.want == "" {
+				if err != nil || kafka.cursor["run-0"].GetFilter() != c.is {
+					t.Errorf("%+v: %v, cursor %v", c, err, kafka.cursor["run-0"])
+				}
+				kafka.same(t, uninterrupted(t, rec), "with a filter")
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "--restart") {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			cfg.Restart = true
+			if _, err := live(t.Context(), kafka, rec, cfg); err != nil || kafka.cursor["run-0"].GetFilter() != c.is {
+				t.Errorf("%+v: with Restart %v, cursor %v", c, err, kafka.cursor["run-0"])
+			}
+		})
+	}
+}

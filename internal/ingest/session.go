@@ -63,6 +63,7 @@ const (
 type session struct {
 	run     *streampb.Run
 	chunk   int // samples
+	filter  string
 	owner   [stream.CursorOwnerLen]byte
 	cfg     *ServiceConfig
 	log     *slog.Logger
@@ -109,9 +110,10 @@ func (s *session) commit(ctx context.Context, w Writer, p progress, as *streampb
 	c := &streampb.Cursor{
 		Run: s.run.GetId(), Next: p.next, Digest: p.digest[:], Ended: p.ended, Owner: s.owner[:],
 		Sample: s.run.GetSample(), ChunkSamples: uint32(s.chunk), Partitions: uint32(s.cfg.Player.Partitions),
+		Filter: s.filter,
 	}
 	if as != nil && p.next > 0 {
-		c.Sample, c.ChunkSamples, c.Partitions = as.GetSample(), as.GetChunkSamples(), as.GetPartitions()
+		c.Sample, c.ChunkSamples, c.Partitions, c.Filter = as.GetSample(), as.GetChunkSamples(), as.GetPartitions(), as.GetFilter()
 	}
 	value, err := stream.EncodeCursor(c)
 	if err != nil {

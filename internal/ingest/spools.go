@@ -109,7 +109,7 @@ func (s *spools) log(sess *session) (*spool.Log, error) {
 	dir := filepath.Join(s.cfg.SpoolDir, s.folder(id))
 	value, err := stream.EncodeCursor(&streampb.Cursor{
 		Run: id, Sample: sess.run.GetSample(), Digest: make([]byte, stream.CursorDigestLen), Owner: sess.owner[:],
-		ChunkSamples: uint32(sess.chunk), Partitions: uint32(s.cfg.Player.Partitions),
+		ChunkSamples: uint32(sess.chunk), Partitions: uint32(s.cfg.Player.Partitions), Filter: sess.filter,
 	})
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)

@@ -18,6 +18,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/signal"
@@ -28,7 +29,8 @@ import (
 
 // Config says what to run and on what.
 type Config struct {
-	Signal []string // files and folders
+	Signal []string      // files and folders
+	Filter signal.Filter // which reads of them
 	// Kafka is the cluster to run over.
 	Kafka       kafka.Config
 	Topics      stream.Topics
@@ -87,6 +89,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if recording.Len() == 0 {
 		return nil, fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", "))
 	}
+	selection, err := recording.Select(cfg.Filter)
+	if err != nil {
+		return nil, err
+	}
+	cli.LogSelection(cfg.Logger, cfg.Filter, selection, recording.Len())
 	engines, err := processor.Load(cfg.Engines)
 	if err != nil {
 		return nil, err

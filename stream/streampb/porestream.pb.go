@@ -1436,6 +1436,7 @@ type Cursor struct {
 	Sample        string `protobuf:"bytes,6,opt,name=sample,proto3" json:"sample,omitempty"`
 	ChunkSamples  uint32 `protobuf:"varint,7,opt,name=chunk_samples,json=chunkSamples,proto3" json:"chunk_samples,omitempty"`
 	Partitions    uint32 `protobuf:"varint,8,opt,name=partitions,proto3" json:"partitions,omitempty"` // of the signal topic
+	Filter        string `protobuf:"bytes,9,opt,name=filter,proto3" json:"filter,omitempty"`          // which reads of a recording are taken; empty for all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1524,6 +1525,13 @@ func (x *Cursor) GetPartitions() uint32 {
 		return x.Partitions
 	}
 	return 0
+}
+
+func (x *Cursor) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
 }
 
 var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
@@ -1658,7 +1666,7 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\bcoverage\x18\x03 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverage\x120\n" +
 	"\arun_end\x18\x04 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x12\x16\n" +
 	"\x06panels\x18\x05 \x01(\tR\x06panelsB\x06\n" +
-	"\x04body\"\xcf\x01\n" +
+	"\x04body\"\xe7\x01\n" +
 	"\x06Cursor\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\x04R\x04next\x12\x16\n" +
@@ -1669,7 +1677,8 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\rchunk_samples\x18\a \x01(\rR\fchunkSamples\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\b \x01(\rR\n" +
-	"partitions*n\n" +
+	"partitions\x12\x16\n" +
+	"\x06filter\x18\t \x01(\tR\x06filter*n\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11END_STATUS_NORMAL\x10\x01\x12\x16\n" +
