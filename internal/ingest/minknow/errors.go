@@ -19,8 +19,8 @@ type PermanentError struct {
 func (e *PermanentError) Error() string { return e.Err.Error() }
 func (e *PermanentError) Unwrap() error { return e.Err }
 
-// callError is what a call to MinKNOW has failed with: one line with what to do,
-// and a word for counting.
+// callError is what a call to MinKNOW has failed with, or what is wrong with its
+// answer, and may pass: one line with what to do, and a word for counting.
 type callError struct {
 	reason string
 	line   string

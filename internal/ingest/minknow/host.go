@@ -118,7 +118,8 @@ func (h *host) dial(ctx context.Context, name string) (conn *grpc.ClientConn, ad
 	}
 	i := slices.IndexFunc(all, func(p *minknowpb.FlowCellPosition) bool { return p.GetName() == name })
 	if i < 0 {
-		return nil, "", h.unknown(name, all)
+		// It may come back, as after a restart of MinKNOW's.
+		return nil, "", &callError{reason: "position", line: h.unknown(name, all).Error()}
 	}
 	port := all[i].GetRpcPorts().GetSecure()
 	if port == 0 || port > 65535 {

@@ -365,6 +365,35 @@ func TestConflict(t *testing.T) {
 	}
 }
 
+// TestBegunOtherwise: a run that is in Kafka already was announced as something
+// else.
+func TestBegunOtherwise(t *testing.T) {
+	t.Parallel()
+	_, file := recording(t, 3)
+	s := startSim(t, certificates(t, time.Hour), file, "--channels", "4", "--sample", "one")
+	s.tell("report")
+	var report struct{ Run string }
+	s.answer(&report)
+	runs := keepRuns()
+	runs.announced = map[string]*streampb.Run{report.Run: {Id: report.Run, Position: "MN00001", Sample: "two", SampleRate: 4000, FlowCell: "FAA00001", Kit: "SQK-RAD004"}}
+	var log syncBuffer
+	cfg := s.config(runs)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Follow(ctx, cfg) }()
+	waitFor(t, "the log tells of it", func() bool {
+		return strings.Contains(log.String(), `was begun with sample \"two\", and now MinKNOW says \"one\"`)
+	})
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if len(runs.runs) != 0 {
+		t.Error("the run has been taken")
+	}
+}
+
 // TestLocalToken: on MinKNOW's own host, the token is where MinKNOW says.
 func TestLocalToken(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func (s *source) describe(position, sample string) (*streampb.Run, error) {
 		}
 	}
 	if _, err := stream.EncodeRun(run); err != nil {
-		return nil, &PermanentError{"metadata", fmt.Errorf("position %s: what MinKNOW says of its run can't be used: %w", position, err)}
+		return nil, &callError{"metadata", fmt.Sprintf("position %s: what MinKNOW says of its run can't be used: %v", position, err), err}
 	}
 	return run, nil
 }
@@ -108,7 +108,7 @@ func (s *source) reads(position string, cfg *Config) (readsConfig, error) {
 	c := s.calibration
 	out := readsConfig{run: s.acquisition.GetRunId(), classes: make(map[int32]bool), filtered: cfg.Filter}
 	refuse := func(reason, format string, args ...any) (readsConfig, error) {
-		return readsConfig{}, &PermanentError{reason, fmt.Errorf("position %s: "+format, append([]any{position}, args...)...)}
+		return readsConfig{}, &callError{reason: reason, line: fmt.Sprintf("position %s: "+format, append([]any{position}, args...)...)}
 	}
 	t := s.types.GetUncalibratedSignal()
 	if t.GetType() != minknowpb.GetDataTypesResponse_DataType_SIGNED_INTEGER || t.GetSize() != 2 || t.GetBigEndian() {
