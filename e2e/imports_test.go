@@ -25,6 +25,8 @@ func TestImports(t *testing.T) {
 		forbidden   []string
 	}{
 		{"signal", "readers know nothing of transport or engines", []string{kafkaGo, kfake, ort, services}},
+		{"signal/convert", "files are converted without transport or engines", []string{kafkaGo, kfake, ort, services}},
+		{"signal/check", "files are checked without transport or engines", []string{kafkaGo, kfake, ort, services}},
 		{"stream", "record types are pure", []string{kafkaGo, kfake, ort, services, "net/http"}},
 		{"stream/packed", "kept state is pure", []string{kafkaGo, kfake, ort, services, module + "stream/kafka"}},
 		{"stream/snapshot", "snapshots are pure", []string{kafkaGo, kfake, ort, services, "net/http", "github.com/prometheus"}},
