@@ -263,15 +263,14 @@ func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 			return err
 		}
 	}
+	if refused != nil {
+		return w.judge(f, refused) // the place stays before what was refused
+	}
 	place, err := g.Place()
 	if err != nil {
 		return w.judge(f, err)
 	}
-	f.place = place
-	if refused != nil {
-		return w.judge(f, refused)
-	}
-	f.err = nil
+	f.place, f.err = place, nil
 	if ended {
 		return w.finish(ctx, f)
 	}
