@@ -61,23 +61,34 @@ type location struct {
 	offset uint64   // BLOW5: byte offset of the record
 }
 
-func openSource(path string) (source, error) {
+// FormatOf returns "pod5" or "blow5" by the bytes at the beginning of a file. Any
+// other file is an error that doesn't name it.
+func FormatOf(path string) (string, error) {
 	head, err := readHead(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return "", err
 	}
-	var src source
 	switch {
 	case bytes.HasPrefix(head, []byte(pod5.Signature)):
-		src, err = openPOD5(path)
+		return "pod5", nil
 	case bytes.HasPrefix(head, []byte(blow5.Signature)):
-		src, err = openBLOW5(path)
+		return "blow5", nil
 	case bytes.HasPrefix(head, []byte("\x89HDF\r\n\x1a\n")):
-		err = errors.New("FAST5 is not supported yet: convert with `pod5 convert fast5`")
+		return "", errors.New("FAST5 is not supported yet: convert with `pod5 convert fast5`")
 	case bytes.HasPrefix(head, []byte("#slow5_version")):
-		err = errors.New("SLOW5 text is not supported: convert with `slow5tools view -o x.blow5`")
-	default:
-		err = fmt.Errorf("byte 0: neither POD5 nor BLOW5 (the file begins with %q)", head)
+		return "", errors.New("SLOW5 text is not supported: convert with `slow5tools view -o x.blow5`")
+	}
+	return "", fmt.Errorf("byte 0: neither POD5 nor BLOW5 (the file begins with %q)", head)
+}
+
+func openSource(path string) (source, error) {
+	format, err := FormatOf(path)
+	var src source
+	switch format {
+	case "pod5":
+		src, err = openPOD5(path)
+	case "blow5":
+		src, err = openBLOW5(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

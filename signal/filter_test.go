@@ -198,6 +198,26 @@ func TestLoadReadIDs(t *testing.T) {
 	}
 }
 
+func FuzzLoadReadIDs(f *testing.F) {
+	f.Add("read_id\tx\na\t1\n#b\n")
+	f.Add("\r\n,,,\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(t.TempDir(), "ids")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ids, err := signal.LoadReadIDs(path)
+		if err == nil && len(ids) == 0 {
+			t.Fatal("no reads and no error")
+		}
+		for id := range ids {
+			if id == "" || strings.ContainsAny(id, " \t,\r\n") {
+				t.Fatalf("read id %q", id)
+			}
+		}
+	})
+}
+
 func FuzzParseChannels(f *testing.F) {
 	for _, s := range []string{"1", "1-3,5", "4294967295", "1,,2", "9-3"} {
 		f.Add(s)

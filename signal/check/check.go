@@ -9,17 +9,16 @@
 package check
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/blow5"
 	"github.com/porestream/porestream/signal/internal/uuid"
 	"github.com/porestream/porestream/signal/pod5"
@@ -94,27 +93,18 @@ func (c *checker) found(do, format string, args ...any) {
 
 // check reads one file by the bytes at its beginning.
 func (c *checker) check(ctx context.Context, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		c.found("see that it is there and may be read", "%v", plain(err))
-		return nil
-	}
-	head := make([]byte, len(blow5.Signature))
-	_, err = io.ReadFull(f, head)
-	f.Close()
-	if err == nil && bytes.Equal(head, []byte(blow5.Signature)) {
+	format, err := signal.FormatOf(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
+		c.found("see that it is there and may be read", "%v", err)
+	case err != nil:
+		c.found(copyAgain, "%v", err)
+	case format == "blow5":
 		return c.blow5(ctx, path)
+	default:
+		return c.pod5(ctx, path)
 	}
-	return c.pod5(ctx, path)
-}
-
-// plain drops the operation and path that os errors carry.
-func plain(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
+	return nil
 }
 
 // advice tells what to do about an error of a reader of POD5.

@@ -91,12 +91,14 @@ func TestBadFiles(t *testing.T) {
 		reads int64
 	}{
 		"absent":         {fixtures + "absent.pod5", "no such file", 0},
-		"neither":        {write(t, "x.pod5", []byte("hello")), "byte 0: not a POD5 signature", 0},
+		"neither":        {write(t, "x.pod5", []byte("hello")), "byte 0: neither POD5 nor BLOW5", 0},
 		"cut POD5":       {write(t, "x.pod5", pod[:len(pod)-100]), "pod5 recover", 0},
 		"signal of POD5": {write(t, "x.pod5", change(pod, strings.Index(string(pod), "\x28\xb5\x2f\xfd"), 0xff)), "VBZ", 3},
 		"cut BLOW5":      {write(t, "x.blow5", blow[:len(blow)-300]), "slow5tools may save", 1},
 		"no end":         {write(t, "x.blow5", blow[:len(blow)-5]), "end-of-file marker", 3},
 		"record":         {write(t, "x.blow5", badRecord(t, blow)), "read_group", 2},
+		"FAST5":          {write(t, "x.pod5", []byte("\x89HDF\r\n\x1a\n........")), "FAST5 is not supported yet", 0},
+		"a folder":       {t.TempDir(), "is a folder", 0},
 		"empty":          {write(t, "x.blow5", nil), "is empty", 0},
 	} {
 		counts, lines := check(t, c.path)

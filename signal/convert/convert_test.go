@@ -240,7 +240,7 @@ func records(t *testing.T, path string) []string {
 				aux = append(aux, fmt.Sprintf("%s:%v %q %d %v %v", f.Name, v.Present(), s, u, x, list))
 			}
 			slices.Sort(aux)
-			lines = append(lines, fmt.Sprint(rec.ReadID, rec.Digitisation, rec.Offset, rec.Range, rec.SamplingRate, aux, r.Header().Groups[rec.ReadGroup], len(samples), digest(samples)))
+			lines = append(lines, fmt.Sprintf("%s %v %v %v %v %v %v %d samples %x", rec.ReadID, rec.Digitisation, rec.Offset, rec.Range, rec.SamplingRate, aux, r.Header().Groups[rec.ReadGroup], len(samples), digest(samples)))
 			return err
 		})
 		if errors.Is(err, io.EOF) {

@@ -1,13 +1,13 @@
 package convert
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/blow5"
 	"github.com/porestream/porestream/signal/internal/uuid"
 	"github.com/porestream/porestream/signal/pod5"
@@ -35,21 +35,13 @@ type found struct {
 }
 
 func openInput(path string) (*input, error) {
-	head := make([]byte, 16)
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, reason(path, err)
-	}
-	n, err := io.ReadFull(f, head)
-	f.Close()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, reason(path, err)
-	}
 	in := &input{path: path}
-	if bytes.HasPrefix(head[:n], []byte(blow5.Signature)) {
-		in.blow, err = openBLOW5(path)
-	} else {
+	format, err := signal.FormatOf(path)
+	switch format {
+	case "pod5":
 		in.pod5, err = openPOD5(path)
+	case "blow5":
+		in.blow, err = openBLOW5(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -75,7 +67,7 @@ func (in *input) close() error {
 
 // scan calls fn with every read in file order.
 func (in *input) scan(ctx context.Context, fn func(found) error) error {
-	err := error(nil)
+	var err error
 	if in.pod5 != nil {
 		err = in.pod5.scan(ctx, fn)
 	} else {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/porestream/porestream/signal/internal/text"
 	"github.com/porestream/porestream/signal/pod5"
@@ -124,4 +125,22 @@ func TestAttributesOfOthers(t *testing.T) {
 			t.Errorf("%s: %s is wrong in %s", name, d, fmt.Sprintf("%+v", got))
 		}
 	}
+}
+
+// FuzzFromAttributes reads attributes that anybody may have written: what they say
+// must come back from what is made of it.
+func FuzzFromAttributes(f *testing.F) {
+	f.Add("run_id", "a", `{"acquisition_id":"a","tracking_id":{"k":""}}`)
+	f.Add("exp_start_time", "2020-01-01T00:00:00Z", "{}")
+	f.Add("adc_min", "-5", "")
+	f.Fuzz(func(t *testing.T, name, value, exact string) {
+		r, _ := FromAttributes(map[string]string{name: value, Exact: exact})
+		attr, err := Attributes(r)
+		if err != nil || !utf8.ValidString(name) || !utf8.ValidString(value) || !utf8.ValidString(exact) {
+			return
+		}
+		if back, _ := FromAttributes(filled(attr)); back.Difference(r) != "" {
+			t.Fatalf("field %q of %+v comes back through %v as %+v", back.Difference(r), r, attr, back)
+		}
+	})
 }
