@@ -64,7 +64,8 @@ var errAway = errors.New("broker is away")
 // nothing any more.
 type process struct {
 	*fakeKafka
-	dead bool
+	dead    bool
+	forgets bool // signal, which would fill the memory
 	// dies, if set, is asked before each operation.
 	dies func(op string) bool
 }
@@ -153,6 +154,9 @@ func (w *fakeWriter) Commit(context.Context) error {
 				}
 				w.runs[w.run] = m
 			default:
+				if w.forgets {
+					continue
+				}
 				m, err := stream.DecodeSignal(o.Value)
 				if err != nil {
 					return &ingest.PermanentError{Err: err}
