@@ -150,6 +150,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 	case RoleIngest:
 		l.topic(Write, "signal and run markers", t.Signal)
 		l.topic(Write, "descriptions of runs", t.Runs)
+		l.topic(Read, "what a pushed run was registered as (serve)", t.Runs)
 		l.topic(Read, "going on where it stopped", t.Cursors)
 		l.topic(Write, "how far it is", t.Cursors)
 		l.add(Right{Resource: TransactionalID, Name: d.Prefix + "ingest/", Prefixed: true, Operation: Write, For: "transactions"})

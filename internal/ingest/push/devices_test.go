@@ -45,7 +45,7 @@ func TestParseDevicesErrors(t *testing.T) {
 		{"", "it lists no devices"},
 		{"devices: []", "it lists no devices"},
 		{"devices:\n- name: a\n- name: a\n", `device 2 ("a"): it is listed twice`},
-		{"devices:\n- nmae: a\n", "field nmae not found"},
+		{"devices:\n- label: a\n", "field label not found"},
 		{"devices:\n- tokens: []\n", "a name has 1 to 128 bytes"},
 		{"devices:\n- name: \"a\\nb\"\n", "no control characters"},
 		{token("abc", "2027-03-01T00:00:00Z"), "token 1: sha256 is not 64 hexadecimal digits"},

@@ -141,10 +141,12 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, opts ...grpc.Se
 	select {
 	case <-ctx.Done():
 		s.close(server)
-		<-served
+		err = <-served
 	case err = <-served:
-		err = fmt.Errorf("serving devices: %w", err)
 		s.close(server)
+	}
+	if err != nil {
+		err = fmt.Errorf("serving devices: %w", err)
 	}
 	s.drain()
 	stop()
