@@ -72,7 +72,7 @@ func sent(c client.Chunk) string {
 // go back, and what was acknowledged is never asked for again (the client would
 // fail: it has forgotten it).
 func TestExactlyOnce(t *testing.T) {
-	seeds := 100
+	seeds := 60
 	if testing.Short() {
 		seeds = 10
 	}
@@ -208,7 +208,8 @@ func (s *stuttering) SendMsg(m any) error {
 		return nil
 	}
 	s.before = append(s.before, m)
-	if s.rng.IntN(10) > 0 {
+	s.before = s.before[max(0, len(s.before)-20):]
+	if s.rng.IntN(30) > 0 {
 		return nil
 	}
 	for _, again := range s.before[s.rng.IntN(len(s.before)):] {

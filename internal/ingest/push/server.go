@@ -145,6 +145,10 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, opts ...grpc.Se
 	case err = <-served:
 		s.close(server)
 	}
+	// It may have been stopped before it began to serve.
+	if errors.Is(err, grpc.ErrServerStopped) {
+		err = nil
+	}
 	if err != nil {
 		err = fmt.Errorf("serving devices: %w", err)
 	}
