@@ -1,6 +1,7 @@
 package minknow
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -23,8 +24,8 @@ func TestExplain(t *testing.T) {
 		{codes.Unimplemented, "unknown service minknow_api.data.DataService", "lacks a call that ingest needs: unknown service minknow_api.data.DataService; MinKNOW", "version"},
 		{codes.Internal, "one\ntwo", "MinKNOW at h:1: one two (Internal)", "call"},
 	} {
-		err := explain("h:1", status.Error(tt.code, tt.message))
-		if got := err.(*callError); !strings.Contains(got.Error(), tt.want) || got.reason != tt.wantReason || strings.Contains(got.Error(), "\n") {
+		var got *callError
+		if !errors.As(explain("h:1", status.Error(tt.code, tt.message)), &got) || !strings.Contains(got.Error(), tt.want) || got.reason != tt.wantReason || strings.Contains(got.Error(), "\n") {
 			t.Errorf("%s: %q (%s), want %q (%s)", tt.message, got, got.reason, tt.want, tt.wantReason)
 		}
 	}

@@ -291,9 +291,9 @@ func (r *reads) add(number uint32, c *minknowpb.GetLiveReadsResponse_ReadData, t
 // change goes on to another stretch of a channel.
 func (r *reads) change(number uint32, ch *channel, c *minknowpb.GetLiveReadsResponse_ReadData, taken bool, to emit) error {
 	from, start := c.GetStartSample(), c.GetChunkStartSample()
-	edge, total, reason := from, ch.end, signal.EndUnknown
+	total, reason := ch.end, signal.EndUnknown
 	if ch.id != "" || r.fromStart { // or what lies before the first chunk is none of our business
-		edge = max(from, ch.end)
+		edge := max(from, ch.end)
 		var m missing
 		switch {
 		case r.cfg.filtered:

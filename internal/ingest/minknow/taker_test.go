@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,22 @@ import (
 )
 
 // liveSink is a Live for chunks of the tests' levels.
-type liveSink struct{ sink }
+type liveSink struct {
+	mu sync.Mutex
+	sink
+}
 
-func (s *liveSink) Chunk(c *streampb.SignalChunk) (bool, error) { return s.take(c) }
+func (s *liveSink) Chunk(c *streampb.SignalChunk) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(c)
+}
+
+func (s *liveSink) script() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sink.script()
+}
 
 // newTaker makes a taker of two channels at 1 kHz with chunks of 100 ms.
 func newTaker() *taker {
@@ -35,7 +49,7 @@ func newTaker() *taker {
 // reads, soon after it has begun to stand in for the device's.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tk, s, in := newTaker(), &liveSink{sink{t: t}}, newInbox(1<<20)
+		tk, s, in := newTaker(), &liveSink{sink: sink{t: t}}, newInbox(1<<20)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- tk.loop(ctx, nil, in, nil, s) }()
@@ -91,7 +105,7 @@ func TestRunOver(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second) // before the connection is asked
 				defer cancel()
-				err := tk.loop(ctx, nil, in, states, &liveSink{sink{t: t}})
+				err := tk.loop(ctx, nil, in, states, &liveSink{sink: sink{t: t}})
 				if took := time.Since(start); !errors.Is(err, tt.want) || took < tt.after || took > tt.after+lookInterval {
 					t.Errorf("%v after %v, want %v after %v", err, took, tt.want, tt.after)
 				}
