@@ -41,7 +41,7 @@ func list(roots []string) (l listing, err error) {
 			// A link counts as the file that it leads to.
 			info, err := os.Stat(path)
 			if err != nil || !info.Mode().IsRegular() {
-				return nil
+				return nil //nolint:nilerr // gone meanwhile, or a link to nowhere
 			}
 			if len(l.entries) == maxFiles {
 				return fmt.Errorf("%s: more than %d files: watch fewer folders", root, maxFiles)

@@ -138,7 +138,7 @@ func (j *journal) scan(fn func(r record, end int64) (bool, error)) (head record,
 	var b []byte
 	for {
 		b = append(b[:0], make([]byte, frameLen)...)
-		n := 0
+		var n int
 		if _, err = io.ReadFull(in, b); err == nil {
 			if n, err = frameSize(b); err == nil {
 				b = append(b, make([]byte, n)...)

@@ -183,7 +183,8 @@ func (n *notifier) wait(ctx context.Context, d time.Duration) error {
 			if e.Op == fsnotify.Chmod {
 				continue
 			}
-		case <-faults: // such as too many events at once
+		case err := <-faults: // such as too many events at once
+			n.log.Debug("changes were missed; the next listing shows them", "err", err)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -196,7 +197,8 @@ func (n *notifier) drain() error {
 	for {
 		select {
 		case <-n.watcher.Events:
-		case <-n.watcher.Errors:
+		case err := <-n.watcher.Errors:
+			n.log.Debug("changes were missed; the next listing shows them", "err", err)
 		default:
 			return nil
 		}
