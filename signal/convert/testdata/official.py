@@ -1,7 +1,9 @@
-"""Print what the formats' own packages read in a file, a line for each read.
+"""Print what the formats' own packages read in files, a line for each read.
 
     python official.py all FILE       everything that the format has
     python official.py common FILE    what POD5 and BLOW5 both have, alike for both
+
+Several such pairs may follow each other; a line "--" ends what is printed for each.
 
 Needs the Python packages pod5, pyslow5 and numpy.
 """
@@ -61,7 +63,8 @@ def blow5_lines(path, everything):
 
 
 if __name__ == "__main__":
-    mode, path = sys.argv[1:]
-    lines = pod5_lines if path.endswith(".pod5") else blow5_lines
-    for line in lines(path, mode == "all"):
-        print(line)
+    for mode, path in zip(sys.argv[1::2], sys.argv[2::2]):
+        lines = pod5_lines if path.endswith(".pod5") else blow5_lines
+        for line in lines(path, mode == "all"):
+            print(line)
+        print("--")
