@@ -421,7 +421,7 @@ func TestEachReadOnce(t *testing.T) {
 			kills += v.kills
 		})
 	}
-	if kills < 30 {
-		t.Errorf("%d kills only", kills)
+	if kills == 0 {
+		t.Error("the watch was never killed")
 	}
 }
