@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,9 @@ import (
 func TestLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kafka := newFakeKafka()
-		var away bool
+		var away atomic.Bool
 		kafka.fault = func(string) verdict {
-			if away {
+			if away.Load() {
 				return fails
 			}
 			return works
@@ -53,7 +54,7 @@ func TestLives(t *testing.T) {
 				for l.Committed() < 101 {
 					time.Sleep(time.Second)
 				}
-				away = true
+				away.Store(true)
 				if err := put(ctx, l, 100); err != nil {
 					return err
 				}
@@ -73,14 +74,17 @@ func TestLives(t *testing.T) {
 		for range 2 {
 			err := lives.Run(t.Context(), run("short"), func(ctx context.Context, l *Live) error { return put(ctx, l, 3) })
 			over, again := errors.AsType[*EndedError](err)
-			if ended := kafka.cursor["short"].GetEnded(); !ended || err != nil && !again || again && over.Events != 5 {
+			kafka.mu.Lock()
+			ended := kafka.cursor["short"].GetEnded()
+			kafka.mu.Unlock()
+			if !ended || err != nil && !again || again && over.Events != 5 {
 				t.Errorf("short run: %v, ended: %v", err, ended)
 			}
 		}
 		if err := <-long; !errors.Is(err, stopped) {
 			t.Fatal(err)
 		}
-		away = false
+		away.Store(false)
 		lives.Close(t.Context())
 
 		if lives, err = OpenLives(cfg, 2); err != nil {
