@@ -152,7 +152,11 @@ func (s *soaking) run(ctx context.Context, r recording, logger *slog.Logger) (so
 	if err := s.start(r, log); err != nil {
 		return series, err
 	}
-	defer s.stop()
+	defer func() {
+		if err := s.stop(); err != nil {
+			logger.Error("stopping the services", "error", err)
+		}
+	}()
 	for _, service := range s.services {
 		series.Processes = append(series.Processes, service.name)
 	}
