@@ -141,7 +141,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	check := func() error { return c.EnsureTopics(ctx, d.Topics(1), 1) }
 	switch role {
 	case access.RoleIngest:
-		return firstOf(check, func() error { return read(t.Cursors) },
+		return firstOf(check, func() error { return read(t.Cursors, t.Runs) },
 			func() error { return writeAll(ctx, c, d.Prefix+"ingest/run", nil, t.Signal, t.Runs, t.Cursors) })
 	case access.RoleConsumer:
 		return firstOf(func() error { return read(t.Variants, t.Alerts) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
