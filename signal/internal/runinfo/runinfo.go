@@ -59,7 +59,7 @@ var contextTags = []string{
 // Attributes returns the attributes of a read group for a run.
 func Attributes(r *pod5.RunInfo) (map[string]string, error) {
 	attr := list(r)
-	if read := fromList(attr); read.Difference(withoutRate(r)) == "" {
+	if read := fromList(filled(attr)); read.Difference(withoutRate(r)) == "" {
 		return attr, nil
 	}
 	exact, err := json.Marshal(toJSON(r))

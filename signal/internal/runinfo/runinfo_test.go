@@ -133,6 +133,7 @@ func FuzzFromAttributes(f *testing.F) {
 	f.Add("run_id", "a", `{"acquisition_id":"a","tracking_id":{"k":""}}`)
 	f.Add("exp_start_time", "2020-01-01T00:00:00Z", "{}")
 	f.Add("adc_min", "-5", "")
+	f.Add("0", ".", "") // a tag that the format takes for missing
 	f.Fuzz(func(t *testing.T, name, value, exact string) {
 		r, _ := FromAttributes(map[string]string{name: value, Exact: exact})
 		attr, err := Attributes(r)
