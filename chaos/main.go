@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/chaos/schedule"
 	"github.com/porestream/porestream/internal/cli"
@@ -66,15 +67,20 @@ func command() *cobra.Command {
 	flags.DurationVar(&cfg.recover, "bound", 90*time.Second, "how long work may stand still without a fault, and how soon after a kill there must be output")
 	flags.StringVar(&cfg.bin, "bin", "bin", "folder with ingest, processor and pore")
 	flags.StringVar(&cfg.out, "out", "chaos/out", "folder for histories and logs, in a folder by seed")
-	flags.StringVar(&cfg.lib, "kafka-lib", os.Getenv(streamtest.LibVariable), "folder with the jars of Apache Kafka (default: the environment variable "+streamtest.LibVariable+")")
-	flags.StringVar(&cfg.recording, "recording", "testdata/lambda/reads.pod5", "recorded reads")
-	flags.StringVar(&cfg.reference, "ref", "testdata/lambda/reference.fa", "reference genome")
-	flags.StringVar(&cfg.genes, "gff", "testdata/lambda/genes.gff3", "genes")
-	flags.StringVar(&cfg.ort, "ort-lib", defaultRuntime(), "ONNX Runtime")
+	cfg.registerMaterial(flags)
 	flags.BoolVar(&cfg.keep, "keep", false, "keep the brokers' files")
-	cfg.log.Register(flags, slog.LevelWarn)
 	root.AddCommand(brokerCommand(), soakCommand())
 	return root
+}
+
+// registerMaterial adds the flags for what every kind of run works on.
+func (c *config) registerMaterial(flags *pflag.FlagSet) {
+	flags.StringVar(&c.lib, "kafka-lib", os.Getenv(streamtest.LibVariable), "folder with the jars of Apache Kafka (default: the environment variable "+streamtest.LibVariable+")")
+	flags.StringVar(&c.recording, "recording", "testdata/lambda/reads.pod5", "recorded reads")
+	flags.StringVar(&c.reference, "ref", "testdata/lambda/reference.fa", "reference genome")
+	flags.StringVar(&c.genes, "gff", "testdata/lambda/genes.gff3", "genes")
+	flags.StringVar(&c.ort, "ort-lib", defaultRuntime(), "ONNX Runtime")
+	c.log.Register(flags, slog.LevelWarn)
 }
 
 func defaultRuntime() string {

@@ -27,7 +27,6 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
-	"github.com/porestream/porestream/stream/streamtest"
 )
 
 // soakConfig is what the command line of a soak asks for.
@@ -59,12 +58,7 @@ func soakCommand() *cobra.Command {
 	flags.StringVar(&cfg.bin, "bin", "bin", "folder with ingest and processor")
 	flags.StringVar(&cfg.out, "out", "chaos/out/soak", "folder for logs, and for the picture if it has no place of its own")
 	flags.StringVar(&cfg.picture, "picture", "", "file for the picture, in SVG")
-	flags.StringVar(&cfg.lib, "kafka-lib", os.Getenv(streamtest.LibVariable), "folder with the jars of Apache Kafka (default: the environment variable "+streamtest.LibVariable+")")
-	flags.StringVar(&cfg.recording, "recording", "testdata/lambda/reads.pod5", "recorded reads to sequence again and again")
-	flags.StringVar(&cfg.reference, "ref", "testdata/lambda/reference.fa", "reference genome")
-	flags.StringVar(&cfg.genes, "gff", "testdata/lambda/genes.gff3", "genes")
-	flags.StringVar(&cfg.ort, "ort-lib", defaultRuntime(), "ONNX Runtime")
-	cfg.log.Register(flags, slog.LevelWarn)
+	cfg.registerMaterial(flags)
 	return cmd
 }
 

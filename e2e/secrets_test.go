@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -78,7 +77,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	for name, args := range services {
 		for _, mechanism := range []string{kafka.MechanismPlain, kafka.MechanismScramSHA512} {
 			t.Run(name+" "+mechanism, func(t *testing.T) {
-				listen := freeAddr(t)
+				listen := freeAddress(t)
 				all := append([]string{"--listen", listen, "--sasl-mechanism", mechanism}, common...)
 				var environment []string
 				if mechanism == kafka.MechanismPlain {
@@ -141,12 +140,4 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 			require.Empty(t, leaks(out, secrets...), "output: %s", out)
 		})
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
 }

@@ -93,8 +93,12 @@ func (s *spools) open(run string) error {
 }
 
 // folder names the folder of a run on these topics.
-func (s *spools) folder(run string) string {
-	h := sha256.Sum256([]byte(s.cfg.Player.Topics.Signal + "\x00" + run))
+func (s *spools) folder(run string) string { return RunFolder(s.cfg.Player.Topics.Signal, run) }
+
+// RunFolder names a folder for what is kept on disk of a run on a signal topic,
+// whatever characters the run's id has.
+func RunFolder(topic, run string) string {
+	h := sha256.Sum256([]byte(topic + "\x00" + run))
 	return hex.EncodeToString(h[:12])
 }
 

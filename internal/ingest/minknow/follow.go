@@ -130,17 +130,23 @@ func Follow(ctx context.Context, cfg Config) error {
 }
 
 func countFault(cfg *Config, err error) error {
-	reason := "call"
+	cfg.Metrics.faults.WithLabelValues(faultReason(err)).Inc()
+	return err
+}
+
+// faultReason is what a fault is counted as.
+func faultReason(err error) string {
 	var call *callError
 	var permanent *PermanentError
 	switch {
 	case errors.As(err, &call):
-		reason = call.reason
+		return call.reason
 	case errors.As(err, &permanent):
-		reason = permanent.Reason
+		return permanent.Reason
+	case errors.Is(err, errNotRunning):
+		return "position"
 	}
-	cfg.Metrics.faults.WithLabelValues(reason).Inc()
-	return err
+	return "call"
 }
 
 // follower follows the positions of a host.

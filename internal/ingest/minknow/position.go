@@ -81,17 +81,7 @@ func isKafka(err error) bool {
 
 // fault counts a fault and logs it, once while it goes on.
 func (p *position) fault(what string, err error) {
-	reason := "call"
-	var call *callError
-	var permanent *PermanentError
-	switch {
-	case errors.As(err, &call):
-		reason = call.reason
-	case errors.As(err, &permanent):
-		reason = permanent.Reason
-	case errors.Is(err, errNotRunning):
-		reason = "position"
-	}
+	reason := faultReason(err)
 	p.cfg.Metrics.faults.WithLabelValues(reason).Inc()
 	if text := err.Error(); text != p.told {
 		p.told = text

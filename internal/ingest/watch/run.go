@@ -2,8 +2,6 @@ package watch
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,12 +47,6 @@ type run struct {
 	done   chan struct{}
 	result chan error
 	chunk  int
-}
-
-// folderOf names the folder of a run's journal.
-func folderOf(topic, run string) string {
-	h := sha256.Sum256([]byte(topic + "\x00" + run))
-	return hex.EncodeToString(h[:12])
 }
 
 // open claims the run and brings its journal to where Kafka is.

@@ -122,7 +122,7 @@ func (w *watcher) resume(ctx context.Context, now time.Time) error {
 }
 
 func (w *watcher) folder(run string) string {
-	return filepath.Join(w.cfg.Journal, folderOf(w.cfg.Topic, run))
+	return filepath.Join(w.cfg.Journal, ingest.RunFolder(w.cfg.Topic, run))
 }
 
 // open opens a run; desc describes it if there is no journal.
