@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,14 @@ func TestKafka(t *testing.T) {
 		if err := follow(t.Context(), nil); err != nil {
 			t.Fatalf("%v\n%s", err, s.log)
 		}
+		// A commit is decided before all of its markers are written.
+		streamtest.Eventually(t.Context(), t, "the end of the last transaction", func() bool {
+			offsets, err := client.Offsets(t.Context(), topics.Signal)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !slices.ContainsFunc(offsets, func(o kafka.PartitionOffsets) bool { return o.Stable < o.End })
+		})
 		run := keptRun{}
 		starts, ends := 0, 0
 		codec := vbz.NewCodec()
