@@ -2,7 +2,6 @@ package event_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
@@ -26,16 +26,7 @@ func TestMain(m *testing.M) { os.Exit(streamtest.Main(m)) }
 // python is an interpreter that has the module of docs/consumer.py.
 func python(t *testing.T) string {
 	t.Helper()
-	interpreter := cmp.Or(os.Getenv("PORESTREAM_PYTHON"), "python3")
-	out, err := exec.CommandContext(t.Context(), interpreter, "-c", "import confluent_kafka").CombinedOutput()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%s cannot import confluent_kafka, and PORESTREAM_PYTHON names no other interpreter: %v\n%s", interpreter, err, out)
-	default:
-		t.Skipf("%s cannot import confluent_kafka (pip install confluent-kafka; PORESTREAM_PYTHON names another interpreter)", interpreter)
-	}
-	return interpreter
+	return testenv.Python(t, "PORESTREAM_PYTHON", "confluent-kafka", "confluent_kafka")
 }
 
 // TestPythonConsumer: a consumer that knows nothing but the contract comes to the final state, whatever is sent again,

@@ -2,29 +2,20 @@ package convert
 
 import (
 	"bytes"
-	"cmp"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/porestream/porestream/internal/testenv"
 )
 
 // python is an interpreter with the formats' own packages: python3, or the one that
 // PORESTREAM_SIGNAL_PYTHON names. Continuous integration always has one.
 func python(t *testing.T) string {
 	t.Helper()
-	interpreter := cmp.Or(os.Getenv("PORESTREAM_SIGNAL_PYTHON"), "python3")
-	out, err := exec.CommandContext(t.Context(), interpreter, "-c", "import numpy, pod5, pyslow5").CombinedOutput()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%s cannot import pod5 and pyslow5, and PORESTREAM_SIGNAL_PYTHON names no other interpreter: %v\n%s", interpreter, err, out)
-	default:
-		t.Skipf("%s cannot import pod5 and pyslow5 (pip install pod5 pyslow5; PORESTREAM_SIGNAL_PYTHON names another interpreter)", interpreter)
-	}
-	return interpreter
+	return testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pod5 pyslow5", "numpy", "pod5", "pyslow5")
 }
 
 // official returns what the packages read in files, a line for each read. pairs are

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -194,7 +195,7 @@ func TestRunsFollowEachOther(t *testing.T) {
 	_, file := recording(t, 30)
 	s := startSim(t, certificates(t, time.Hour), file, "--channels", "8", "--pace", "4", "--positions", "X1,X2")
 	runs := keepRuns()
-	var log syncBuffer
+	var log testenv.Log
 	cfg := s.config(runs)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -262,7 +263,7 @@ func TestTokenExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs := keepRuns()
-	var log syncBuffer
+	var log testenv.Log
 	cfg := s.config(runs)
 	cfg.Once, cfg.TokenFile, cfg.Logger = true, tokens, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	done := make(chan error, 1)
@@ -341,7 +342,7 @@ func TestConflict(t *testing.T) {
 	_, file := recording(t, 60)
 	s := startSim(t, certificates(t, time.Hour), file, "--channels", "8", "--pace", "4", "--sample", "one")
 	runs := keepRuns()
-	var log syncBuffer
+	var log testenv.Log
 	cfg := s.config(runs)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -376,7 +377,7 @@ func TestBegunOtherwise(t *testing.T) {
 	s.answer(&report)
 	runs := keepRuns()
 	runs.announced = map[string]*streampb.Run{report.Run: {Id: report.Run, Position: "MN00001", Sample: "two", SampleRate: 4000, FlowCell: "FAA00001", Kit: "SQK-RAD004"}}
-	var log syncBuffer
+	var log testenv.Log
 	cfg := s.config(runs)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	ctx, cancel := context.WithCancel(t.Context())

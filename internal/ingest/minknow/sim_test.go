@@ -3,7 +3,6 @@ package minknow
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -25,28 +24,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
-// pythonVariable names an interpreter that has the package minknow-api.
-const pythonVariable = "PORESTREAM_MINKNOW_PYTHON"
-
-// python is that interpreter.
+// python is an interpreter that has the package minknow-api.
 func python(t *testing.T) string {
 	t.Helper()
-	interpreter := cmp.Or(os.Getenv(pythonVariable), "python3")
-	out, err := exec.CommandContext(t.Context(), interpreter, "-c", "import minknow_api, grpc, numpy").CombinedOutput()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%s cannot import minknow_api, and %s names no other interpreter: %v\n%s", interpreter, pythonVariable, err, out)
-	default:
-		t.Skipf("%s cannot import minknow_api (pip install minknow-api; %s names another interpreter)", interpreter, pythonVariable)
-	}
-	return interpreter
+	return testenv.Python(t, "PORESTREAM_MINKNOW_PYTHON", "minknow-api", "minknow_api", "grpc", "numpy")
 }
 
 // sim is a simulated MinKNOW in a process of its own.

@@ -1,8 +1,6 @@
 package minknow
 
 import (
-	"bytes"
-	"sync"
 	"testing"
 	"time"
 )
@@ -19,22 +17,4 @@ func waitFor(t *testing.T, what string, so func() bool) {
 			t.Fatalf("waited too long until %s", what)
 		}
 	}
-}
-
-// syncBuffer is a buffer for several goroutines.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

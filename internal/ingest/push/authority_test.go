@@ -1,7 +1,6 @@
 package push
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/porestream/porestream/internal/testenv"
 	client "github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/push/pushpb"
 )
@@ -208,24 +207,6 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that may be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
-}
-
 // TestTokensChange: a token that expires or is taken out ends the streams of its
 // device, a new one lets it go on, a broken file changes nothing, a run is its
 // device's, and no token gets into the log.
@@ -239,7 +220,7 @@ func TestTokensChange(t *testing.T) {
 			return fmt.Sprintf("- name: %s\n  tokens:\n  - {sha256: %s, expires: %s}\n", name, hash, time.Now().Add(valid).Format(time.RFC3339))
 		}
 		writeFile(t, path, "devices:\n"+line("bench-1", firstHash, time.Minute)+line("bench-2", otherHash, 24*time.Hour))
-		log := new(lockedBuffer)
+		log := new(testenv.Log)
 		b := newBench(t, func(cfg *Config) {
 			logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			cfg.Ingest.Player.Logger = logger

@@ -1,7 +1,6 @@
 package push
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"os"
@@ -15,25 +14,15 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 )
 
-// pythonVariable names an interpreter that has grpcio and grpcio-tools.
-const pythonVariable = "PORESTREAM_PUSH_PYTHON"
-
+// python is an interpreter that has grpcio and grpcio-tools.
 func python(t *testing.T) string {
 	t.Helper()
-	interpreter := cmp.Or(os.Getenv(pythonVariable), "python3")
-	out, err := exec.CommandContext(t.Context(), interpreter, "-c", "import grpc, grpc_tools").CombinedOutput()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%s cannot import grpc and grpc_tools, and %s names no other interpreter: %v\n%s", interpreter, pythonVariable, err, out)
-	default:
-		t.Skipf("%s cannot import grpc and grpc_tools (pip install grpcio grpcio-tools; %s names another interpreter)", interpreter, pythonVariable)
-	}
-	return interpreter
+	return testenv.Python(t, "PORESTREAM_PUSH_PYTHON", "grpcio grpcio-tools", "grpc", "grpc_tools")
 }
 
 // TestPythonDevice: the example in the documentation, which knows nothing but the
