@@ -4,6 +4,7 @@
 GO ?= go
 tools := .cache/bin
 golangci_version := v2.15.0
+gotestsum_version := v1.13.0
 
 .PHONY: all build demo test test-short chaos chaos-build chaos-planted chaos-virtual soak fuzz bench lint fmt deps proto clean help
 
@@ -21,8 +22,16 @@ build: deps ## build bin/ingest, bin/processor and bin/pore
 demo: build ## play a real recording and compare its variants with the truth
 	@bin/pore demo
 
-test: deps ## run all tests
-	$(GO) test -race -timeout 40m ./...
+PACKAGES ?= ./...
+test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RERUN=1 gives those that fail a second chance, and names them
+ifdef RERUN
+	@mkdir -p .cache && : > .cache/failed-once
+	$(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 \
+		--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once --packages "$(PACKAGES)" -- -race -timeout 40m
+	@cat .cache/failed-once
+else
+	$(GO) test -race -timeout 40m $(PACKAGES)
+endif
 
 test-short: deps ## run the tests without the race detector and the slow ones
 	$(GO) test -short ./...
@@ -66,6 +75,9 @@ proto: ## regenerate the protobuf code (needs protoc, protoc-gen-go and protoc-g
 
 $(tools)/golangci-lint:
 	GOBIN=$(CURDIR)/$(tools) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(golangci_version)
+
+$(tools)/gotestsum:
+	GOBIN=$(CURDIR)/$(tools) $(GO) install gotest.tools/gotestsum@$(gotestsum_version)
 
 clean: ## remove what was built, but not what was fetched
 	rm -rf bin
