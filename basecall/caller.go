@@ -125,7 +125,7 @@ type Caller struct {
 	// for a single read to keep all runners busy.
 	outstanding int
 	requests    sync.Pool // of *infer.Request with buffers for a window
-	decoders    sync.Pool // of *ctcDecoder
+	decoders    sync.Pool // of decoder
 }
 
 // NewCaller loads a model onto its devices. The caller must Close it.
@@ -141,7 +141,7 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 			TimeMajor: m.Network.OutputLayout == "TNC",
 			Samples:   m.Window.Samples,
 			Frames:    m.Window.Samples / m.Network.Stride,
-			Classes:   len(m.Decoder.Labels),
+			Classes:   m.Decoder.classes(),
 		},
 		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap},
 	}
@@ -152,7 +152,7 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 		}
 	}
 	c.decoders.New = func() any {
-		return newCTCDecoder(c.network.Classes, m.Decoder.BeamWidth, m.Decoder.BeamCut, m.Network.Scores == "logits")
+		return newDecoder(&c.model.Manifest)
 	}
 	if err := c.open(cfg); err != nil {
 		return nil, fmt.Errorf("loading model %s: %w", m.Name, err)
@@ -251,7 +251,7 @@ func (c *Caller) callWindows(ctx context.Context, samples []int16, norm affine) 
 	called := make([][]base, c.windows.count(len(samples)))
 	producer := c.batcher.NewProducer(min(c.outstanding, max(1, len(called))))
 	defer producer.Close()
-	decoder := c.decoders.Get().(*ctcDecoder)
+	decoder := c.decoders.Get().(decoder)
 	defer c.decoders.Put(decoder)
 
 	for next := 0; next < len(called) || producer.Outstanding() > 0; {
@@ -290,25 +290,18 @@ func (c *Caller) fillWindow(dst []float32, samples []int16, i int, norm affine) 
 }
 
 // decode returns the bases in the scores of window i, with frames of the read.
-func (c *Caller) decode(d *ctcDecoder, scores []float32, i, samples int) ([]base, error) {
+func (c *Caller) decode(d decoder, scores []float32, i, samples int) ([]base, error) {
 	first := c.windows.start(i, samples) / c.windows.stride
-	classes := c.network.Classes
 	// Frames of padding belong to nobody.
 	frames := min(c.network.Frames, c.windows.frames(samples)-first)
-	path, err := d.decode(scores[:frames*classes])
+	found, err := d.decode(scores[:frames*c.network.Classes])
 	if err != nil {
 		return nil, err
 	}
-	q := calibrator{c.model.Manifest.Qualities.Scale, c.model.Manifest.Qualities.Bias}
-	labels := c.model.Manifest.Decoder.Labels
-	bases := make([]base, len(path))
-	for k, e := range path {
-		end := int32(frames)
-		if k+1 < len(path) {
-			end = path[k+1].frame
-		}
-		p := baseProbability(d.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class)
-		bases[k] = base{frame: int32(first) + e.frame, label: labels[e.class][0], quality: q.phred(p)}
+	bases := make([]base, len(found))
+	for k, b := range found {
+		b.frame += int32(first)
+		bases[k] = b
 	}
 	return bases, nil
 }

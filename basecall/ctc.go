@@ -310,3 +310,42 @@ func (d *ctcDecoder) trace() []emission {
 	}
 	return d.path
 }
+
+// ctcCaller is the decoder of a model with a CTC network: the search with labels
+// and calibrated qualities.
+type ctcCaller struct {
+	search    *ctcDecoder
+	labels    []string
+	qualities calibrator
+	bases     []base
+}
+
+var _ decoder = (*ctcCaller)(nil)
+
+func newCTCCaller(m *Manifest) *ctcCaller {
+	d := m.Decoder
+	return &ctcCaller{
+		search:    newCTCDecoder(len(d.Labels), d.BeamWidth, d.BeamCut, m.Network.Scores == "logits"),
+		labels:    d.Labels,
+		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias},
+	}
+}
+
+// decode implements decoder.
+func (c *ctcCaller) decode(scores []float32) ([]base, error) {
+	path, err := c.search.decode(scores)
+	if err != nil {
+		return nil, err
+	}
+	c.bases = c.bases[:0]
+	classes := c.search.classes
+	for k, e := range path {
+		end := int32(len(scores) / classes)
+		if k+1 < len(path) {
+			end = path[k+1].frame
+		}
+		p := baseProbability(c.search.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class)
+		c.bases = append(c.bases, base{frame: e.frame, label: c.labels[e.class][0], quality: c.qualities.phred(p)})
+	}
+	return c.bases, nil
+}
