@@ -17,6 +17,7 @@ type htsWriter struct {
 	records interface{ Write(*sam.Record) error }
 	close   func() error
 	header  Header
+	text    *sam.Header
 	refs    map[string]*sam.Reference
 	groups  map[*signal.Run]string
 	bam     bool
@@ -28,6 +29,7 @@ func newHTSWriter(w io.Writer, format Format, header Header) (*htsWriter, error)
 	if err != nil {
 		return nil, fmt.Errorf("making SAM header: %w", err)
 	}
+	h.text = text
 	if h.bam {
 		bw, err := bam.NewWriter(w, text, 1)
 		if err != nil {

@@ -32,6 +32,9 @@ type basecallConfig struct {
 	format  string
 	batch   int
 	scores  string
+	resume  string
+	minimum float64
+	failed  string
 }
 
 func basecallCommand() *cobra.Command {
@@ -41,7 +44,10 @@ func basecallCommand() *cobra.Command {
 		Short: "Basecall POD5 and BLOW5 files to standard output",
 		Long: `Basecalls files, or folders of them, with the engine that the stream uses. Reads
 come in the order in which the sequencer began them. With --ref they are aligned
-too; FASTQ has no place for that.`,
+too; FASTQ has no place for that.
+
+Output that was broken off goes on with --resume-from, to the bytes that it would have
+had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return basecallFiles(cmd.Context(), cfg, args, cmd.OutOrStdout())
@@ -53,6 +59,9 @@ too; FASTQ has no place for that.`,
 	cfg.filter.Register(flags)
 	flags.StringVar(&cfg.format, "format", "fastq", "fastq, sam or bam")
 	flags.IntVar(&cfg.batch, "batch", 0, "windows computed together; 0 chooses by device")
+	flags.Float64Var(&cfg.minimum, "min-qscore", 0, "reads of a lower mean quality go to --failed, or are left out and counted")
+	flags.StringVar(&cfg.failed, "failed", "", "file for the reads below --min-qscore, in the same format")
+	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -65,6 +74,9 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	}
 	if cfg.engines.Reference != "" && format == output.FASTQ {
 		return cli.Usagef("--ref aligns the reads, which FASTQ has no place for: choose --format sam or bam")
+	}
+	if cfg.failed != "" && cfg.minimum <= 0 {
+		return cli.Usagef("--failed is for the reads below --min-qscore, which isn't given")
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
@@ -104,7 +116,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		Model: model, Runs: recording.Runs(), Device: caller.Device(),
 		Program: output.Program{Name: "pore", Version: cli.Version, CommandLine: "pore basecall"},
 	}
-	b := &basecaller{recording: recording, caller: caller}
+	b := &basecaller{recording: recording, caller: caller, minimum: cfg.minimum}
 	if cfg.engines.Reference != "" {
 		g, err := genome.Load(cfg.engines.Reference)
 		if err != nil {
@@ -128,16 +140,38 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		}
 	}
 	out := bufio.NewWriterSize(stdout, 1<<20)
-	writer, err := output.NewWriter(out, format, header)
-	if err != nil {
+	if b.writer, err = output.NewWriter(out, format, header); err != nil {
 		return err
+	}
+	if cfg.resume != "" {
+		if err := b.takeOver(cfg.resume, stdout, logger); err != nil {
+			return err
+		}
+	}
+	if cfg.failed != "" {
+		file, err := os.Create(cfg.failed)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if b.failed, err = output.NewWriter(file, format, header); err != nil {
+			return err
+		}
 	}
 	stop := cli.ShowProgress(os.Stderr, "reads", func() (int64, int64) { return b.written.Load(), int64(recording.Len()) })
 	defer stop()
-	if err := b.run(ctx, writer); err != nil {
+	if err := b.run(ctx); err != nil {
 		return err
 	}
-	if err := writer.Close(); err != nil {
+	if b.failed != nil {
+		if err := b.failed.Close(); err != nil {
+			return fmt.Errorf("%s: %w", cfg.failed, err)
+		}
+	}
+	if b.below > 0 {
+		logger.Warn("reads are below the least mean quality", "reads", b.below, "min_qscore", cfg.minimum, "file", cfg.failed)
+	}
+	if err := b.writer.Close(); err != nil {
 		return err
 	}
 	return out.Flush()
@@ -149,10 +183,38 @@ type basecaller struct {
 	recording *signal.Index
 	caller    *basecall.Caller
 	aligners  chan *minimap.Aligner // nil: the reads are not aligned
+	writer    output.Writer
+	failed    output.Writer   // for reads below minimum; nil if they are left out
+	minimum   float64         // least mean quality
+	taken     map[string]bool // reads that the output has already
+	below     int             // reads below minimum
 	written   atomic.Int64
 }
 
-func (b *basecaller) run(ctx context.Context, writer output.Writer) error {
+// takeOver begins the output with what is whole of an earlier one.
+func (b *basecaller) takeOver(path string, stdout io.Writer, logger *slog.Logger) error {
+	old, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	if out, ok := stdout.(*os.File); ok {
+		now, err := out.Stat()
+		before, err2 := old.Stat()
+		if err == nil && err2 == nil && os.SameFile(now, before) {
+			return cli.Usagef("--resume-from %s: the output goes to the same file, which the shell has emptied already if it was redirected by >", path)
+		}
+	}
+	taken, err := output.Resume(b.writer, old)
+	if err != nil {
+		return fmt.Errorf("--resume-from %s: %w", path, err)
+	}
+	b.taken = taken.Reads
+	logger.Info("reads are taken over", "file", path, "reads", len(taken.Reads), "broken_by", taken.Broken)
+	return nil
+}
+
+func (b *basecaller) run(ctx context.Context) error {
 	// As many reads are in the works as the queue between start and finish
 	// holds: enough to fill the network's batches.
 	pending := make(chan chan output.Record, 8*runtime.GOMAXPROCS(0))
@@ -160,6 +222,10 @@ func (b *basecaller) run(ctx context.Context, writer output.Writer) error {
 	group.Go(func() error {
 		defer close(pending)
 		for i := range b.recording.Len() {
+			if b.taken[b.recording.Entry(i).ID] {
+				b.written.Add(1)
+				continue
+			}
 			done := make(chan output.Record, 1)
 			select {
 			case pending <- done:
@@ -181,7 +247,7 @@ func (b *basecaller) run(ctx context.Context, writer output.Writer) error {
 		for done := range pending {
 			select {
 			case rec := <-done:
-				if err := writer.Write(rec); err != nil {
+				if err := b.write(rec); err != nil {
 					return err
 				}
 				b.written.Add(1)
@@ -192,6 +258,18 @@ func (b *basecaller) run(ctx context.Context, writer output.Writer) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// write writes a read where its quality has it belong.
+func (b *basecaller) write(rec output.Record) error {
+	if rec.Called.MeanQuality >= b.minimum {
+		return b.writer.Write(rec)
+	}
+	b.below++
+	if b.failed == nil {
+		return nil
+	}
+	return b.failed.Write(rec)
 }
 
 func (b *basecaller) call(ctx context.Context, i int) (output.Record, error) {

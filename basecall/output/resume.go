@@ -1,0 +1,168 @@
+package output
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/sam"
+)
+
+// maxLine bounds a line of FASTQ: the longest reads have a few million bases.
+const maxLine = 1 << 28
+
+// Taken says what a writer took over from output that was broken off.
+type Taken struct {
+	// Reads are the names of the reads that need not be called again.
+	Reads map[string]bool
+	// Broken is what ended the reading, nil if it was the end of a complete file.
+	Broken error
+}
+
+// Resume copies the reads of old, which is output of the same format, model and
+// references that was broken off, into w. It is called before the first Write. The
+// last read is left out, as part of it may be missing, and so is all that follows a
+// place that can't be read. Reads that were written in one order before and after
+// make the file that would have been written at once, to the byte.
+func Resume(w Writer, old io.Reader) (Taken, error) {
+	taken := Taken{Reads: make(map[string]bool)}
+	var err error
+	switch w := w.(type) {
+	case *fastqWriter:
+		taken.Broken, err = w.resume(old, taken.Reads)
+	case *htsWriter:
+		taken.Broken, err = w.resume(old, taken.Reads)
+	default:
+		err = fmt.Errorf("a %T takes nothing over", w)
+	}
+	return taken, err
+}
+
+func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err error) {
+	lines := bufio.NewScanner(old)
+	lines.Buffer(make([]byte, 1<<16), maxLine)
+	// A last line without its line feed may be half a line.
+	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			return i + 1, data[:i+1], nil
+		}
+		if atEOF && len(data) > 0 {
+			return 0, nil, io.ErrUnexpectedEOF
+		}
+		return 0, nil, nil
+	})
+	var record bytes.Buffer
+	for n := 1; ; n++ {
+		record.Reset()
+		var ends [4]int
+		for i := range ends {
+			if !lines.Scan() {
+				if i == 0 && lines.Err() == nil {
+					return nil, nil
+				}
+				return errors.Join(lines.Err(), io.ErrUnexpectedEOF), nil
+			}
+			record.Write(lines.Bytes())
+			ends[i] = record.Len()
+		}
+		text := record.Bytes()
+		name, _, tagged := strings.Cut(strings.TrimSuffix(string(text[1:ends[0]]), "\n"), "\t")
+		if text[0] != '@' || text[ends[1]] != '+' || ends[1]-ends[0] != ends[3]-ends[2] {
+			return fmt.Errorf("record %d is no FASTQ", n), nil
+		}
+		if group := "RG:Z:"; !tagged || !f.ours(string(text[:ends[0]]), group) {
+			return nil, fmt.Errorf("read %s is of another model or run than those that are called now", name)
+		}
+		reads[name] = true
+		if _, err := f.w.Write(text); err != nil {
+			return nil, fmt.Errorf("writing read %s: %w", name, err)
+		}
+	}
+}
+
+// ours tells whether a title line names one of the read groups that this file has.
+func (f *fastqWriter) ours(title, tag string) bool {
+	for field := range strings.SplitSeq(title, "\t") {
+		if group, ok := strings.CutPrefix(field, tag); ok {
+			for _, run := range f.header.Runs {
+				if readGroup(run, f.header.Model) == strings.TrimSuffix(group, "\n") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (h *htsWriter) resume(old io.Reader, reads map[string]bool) (broken, err error) {
+	var records interface {
+		Header() *sam.Header
+		Read() (*sam.Record, error)
+	}
+	if h.bam {
+		records, err = bam.NewReader(old, 1)
+	} else {
+		records, err = sam.NewReader(old)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading its header: %w", err)
+	}
+	if err := h.sameHeader(records.Header()); err != nil {
+		return nil, err
+	}
+	// The records of one read are held until the next read shows that they are all.
+	var held []*sam.Record
+	flush := func() error {
+		for _, r := range held {
+			if err := h.records.Write(r); err != nil {
+				return fmt.Errorf("writing read %s: %w", r.Name, err)
+			}
+			reads[r.Name] = true
+		}
+		held = held[:0]
+		return nil
+	}
+	for {
+		r, err := records.Read()
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return err, nil
+		}
+		if len(held) > 0 && held[0].Name != r.Name {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+		held = append(held, r)
+	}
+}
+
+// sameHeader returns an error unless old has the references and read groups that
+// this file has, in their order.
+func (h *htsWriter) sameHeader(old *sam.Header) error {
+	now := h.text
+	if len(old.Refs()) != len(now.Refs()) {
+		return fmt.Errorf("it has %d references, the reads are aligned to %d now", len(old.Refs()), len(now.Refs()))
+	}
+	for i, ref := range now.Refs() {
+		if o := old.Refs()[i]; o.Name() != ref.Name() || o.Len() != ref.Len() {
+			return fmt.Errorf("its reference %d is %s of %d bases, now it is %s of %d", i+1, o.Name(), o.Len(), ref.Name(), ref.Len())
+		}
+	}
+	groups := make(map[string]bool)
+	for _, g := range now.RGs() {
+		groups[g.Name()] = true
+	}
+	for _, g := range old.RGs() {
+		if !groups[g.Name()] {
+			return fmt.Errorf("its read group %s is of another model or run than those that are called now", g.Name())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package output
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// manyRecords are reads enough for several blocks of BAM, each fifth with two alignments.
+func manyRecords(n int) []Record {
+	records := make([]Record, n)
+	for i := range records {
+		r := testRecord()
+		if i%5 == 4 {
+			r = alignedRecord()
+		}
+		read := *r.Read
+		read.ID = fmt.Sprintf("%08x-4d4c-4f5e-a9a0-000000000001", i*2654435761)
+		read.Number = uint32(i)
+		r.Read = &read
+		records[i] = r
+	}
+	return records
+}
+
+// TestResume: output that breaks off anywhere goes on to the bytes of the whole.
+func TestResume(t *testing.T) {
+	for name, format := range map[string]Format{"fastq": FASTQ, "sam": SAM, "bam": BAM} {
+		t.Run(name, func(t *testing.T) {
+			records := manyRecords(900)
+			whole := write(t, format, records...)
+			header := len(write(t, format))
+			if format == BAM {
+				header = bytes.Index(whole[18:], whole[:4]) + 18 // the header is a block of its own, or more
+			}
+			cuts := []int{len(whole), len(whole) - 1, len(whole) - 28, len(whole) - 29}
+			for i := range 30 {
+				cuts = append(cuts, header+i*(len(whole)-header)/30, header+i)
+			}
+			most := 0
+			for _, cut := range cuts {
+				var out bytes.Buffer
+				w, err := NewWriter(&out, format, testHeader())
+				require.NoError(t, err)
+				taken, err := Resume(w, bytes.NewReader(whole[:cut]))
+				require.NoError(t, err, "cut at %d of %d", cut, len(whole))
+				most = max(most, len(taken.Reads))
+				for _, r := range records {
+					if !taken.Reads[r.Read.ID] {
+						require.NoError(t, w.Write(r))
+					}
+				}
+				require.NoError(t, w.Close())
+				require.True(t, bytes.Equal(whole, out.Bytes()), "cut at %d of %d: other bytes", cut, len(whole))
+			}
+			assert.GreaterOrEqual(t, most, len(records)-1)
+		})
+	}
+}
+
+// TestResumeRefuses: what another model, run or reference made is not mixed in.
+func TestResumeRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		format Format
+		change func(*Header)
+		says   string
+	}{
+		{"another model", FASTQ, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model or run"},
+		{"another model", BAM, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model or run"},
+		{"another reference", SAM, func(h *Header) { h.References[0].Length++ }, "reference 1 is J02459.1 of 48502 bases, now it is J02459.1 of 48503"},
+		{"no reference", BAM, func(h *Header) { h.References = nil }, "it has 2 references, the reads are aligned to 0 now"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			header := testHeader()
+			tt.change(&header)
+			w, err := NewWriter(new(bytes.Buffer), tt.format, header)
+			require.NoError(t, err)
+			_, err = Resume(w, bytes.NewReader(write(t, tt.format, testRecord(), alignedRecord())))
+			require.ErrorContains(t, err, tt.says)
+		})
+	}
+	w, err := NewWriter(new(bytes.Buffer), BAM, testHeader())
+	require.NoError(t, err)
+	_, err = Resume(w, bytes.NewReader([]byte("@read\nACGT\n")))
+	require.ErrorContains(t, err, "reading its header")
+}

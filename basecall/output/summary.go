@@ -1,0 +1,234 @@
+package output
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/sam"
+)
+
+// summaryColumns are the columns of a summary, named as Dorado and MinKNOW name
+// them in a sequencing summary (ont-output-specifications, sequencing_summary).
+var summaryColumns = []string{
+	"filename", "read_id", "run_id", "channel", "mux", "start_time", "duration", "template_start", "template_duration",
+	"sequence_length_template", "mean_qscore_template", "barcode", "end_reason", "pore_type",
+	"alignment_genome", "alignment_genome_start", "alignment_genome_end", "alignment_strand_start", "alignment_strand_end",
+	"alignment_direction", "alignment_length", "alignment_num_aligned", "alignment_num_correct", "alignment_num_insertions",
+	"alignment_num_deletions", "alignment_num_substitutions", "alignment_mapq", "alignment_strand_coverage",
+	"alignment_identity", "alignment_accuracy",
+}
+
+// Summarise writes a table of the reads of a SAM or BAM file, ours or another
+// basecaller's: a line for each read, in the file's order, with what its tags and
+// its primary alignment tell. What isn't known is "-", times are in seconds, places
+// count from 0 and ends are not included, as in Dorado's summaries.
+//
+// alignment_length counts columns, identity is correct over aligned bases and
+// accuracy correct bases over columns. Where a CIGAR doesn't tell matches from
+// mismatches the tag NM does.
+func Summarise(w io.Writer, in io.Reader) error {
+	buffered := bufio.NewReader(in)
+	var records interface {
+		Header() *sam.Header
+		Read() (*sam.Record, error)
+	}
+	magic, err := buffered.Peek(2)
+	if err != nil {
+		return fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
+	}
+	if magic[0] == 0x1f && magic[1] == 0x8b {
+		records, err = bam.NewReader(buffered, 1)
+	} else {
+		records, err = sam.NewReader(buffered)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)
+	}
+	runs := make(map[string]string)
+	for _, g := range records.Header().RGs() {
+		runs[g.Name()] = runOf(g)
+	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, strings.Join(summaryColumns, "\t"))
+	for n := 1; ; n++ {
+		r, err := records.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("reading record %d: %w", n, err)
+		}
+		if r.Flags&(sam.Secondary|sam.Supplementary) != 0 {
+			continue
+		}
+		// A bufio.Writer keeps its first error, which Flush returns.
+		fmt.Fprintln(out, strings.Join(append(provenance(r, runs), alignmentOf(r)...), "\t"))
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
+
+// runOf returns the run that a read group belongs to, empty for none.
+func runOf(g *sam.ReadGroup) string {
+	for field := range strings.FieldsSeq(g.Get(sam.NewTag("DS"))) {
+		if run, ok := strings.CutPrefix(field, "runid="); ok {
+			return run
+		}
+	}
+	return ""
+}
+
+const unknown = "-"
+
+func orUnknown(text string) string {
+	if text == "" {
+		return unknown
+	}
+	return text
+}
+
+// provenance returns the columns before the alignment's.
+func provenance(r *sam.Record, runs map[string]string) []string {
+	number := func(tag string) (float64, bool) {
+		v := value(r, tag)
+		if f, ok := v.(float32); ok {
+			return float64(f), true
+		}
+		i, ok := intOf(v)
+		return float64(i), ok
+	}
+	text := func(tag string) string { s, _ := value(r, tag).(string); return s }
+	count := func(tag string) string {
+		if v, ok := number(tag); ok {
+			return strconv.FormatFloat(v, 'f', 0, 64)
+		}
+		return unknown
+	}
+	// A read's samples and seconds give the rate, and so the time of what was trimmed.
+	duration, start, template := unknown, unknown, unknown
+	if seconds, ok := number("du"); ok {
+		duration = decimal(seconds, 6)
+		samples, _ := number("ns")
+		trimmed, _ := number("ts")
+		if samples > 0 {
+			start, template = decimal(seconds*trimmed/samples, 6), decimal(seconds*(samples-trimmed)/samples, 6)
+		}
+	}
+	quality := unknown
+	if q, ok := number("qs"); ok {
+		quality = decimal(q, 6)
+	}
+	return []string{
+		orUnknown(text("fn")), r.Name, orUnknown(runs[text("RG")]), count("ch"), count("mx"), orUnknown(text("st")), duration, start, template,
+		strconv.Itoa(r.Seq.Length), quality, orUnknown(text("BC")), orUnknown(text("er")), orUnknown(text("po")),
+	}
+}
+
+// alignmentOf returns the columns of a record's alignment.
+func alignmentOf(r *sam.Record) []string {
+	columns := make([]string, 0, 16)
+	if r.Flags&sam.Unmapped != 0 || r.Ref == nil {
+		for range cap(columns) {
+			columns = append(columns, unknown)
+		}
+		return columns
+	}
+	var equal, different, either, inserted, deleted, left, right int
+	cigar := wholeCigar(r)
+	for i, op := range cigar {
+		switch op.Type() {
+		case sam.CigarEqual:
+			equal += op.Len()
+		case sam.CigarMismatch:
+			different += op.Len()
+		case sam.CigarMatch:
+			either += op.Len()
+		case sam.CigarInsertion:
+			inserted += op.Len()
+		case sam.CigarDeletion:
+			deleted += op.Len()
+		case sam.CigarSoftClipped, sam.CigarHardClipped:
+			if i < len(cigar)/2 {
+				left += op.Len()
+			} else {
+				right += op.Len()
+			}
+		}
+	}
+	direction, start := "+", left
+	if r.Flags&sam.Reverse != 0 {
+		direction, start = "-", right
+	}
+	aligned := equal + different + either
+	span, _ := cigar.Lengths()
+	correct, substitutions, identity, accuracy := unknown, unknown, unknown, unknown
+	nm, known := intOf(value(r, "NM"))
+	if known = known || either == 0; known && aligned > 0 {
+		if either > 0 {
+			different = max(0, min(aligned, nm-inserted-deleted))
+		}
+		same := aligned - different
+		correct, substitutions = strconv.Itoa(same), strconv.Itoa(different)
+		identity = decimal(float64(same)/float64(aligned), 6)
+		accuracy = decimal(float64(same)/float64(aligned+inserted+deleted), 6)
+	}
+	length := left + right + aligned + inserted
+	coverage := unknown
+	if length > 0 {
+		coverage = decimal(float64(aligned+inserted)/float64(length), 6)
+	}
+	return append(columns,
+		r.Ref.Name(), strconv.Itoa(r.Pos), strconv.Itoa(r.Pos+span), strconv.Itoa(start), strconv.Itoa(start+aligned+inserted),
+		direction, strconv.Itoa(aligned+inserted+deleted), strconv.Itoa(aligned), correct, strconv.Itoa(inserted),
+		strconv.Itoa(deleted), substitutions, strconv.Itoa(int(r.MapQ)), coverage, identity, accuracy)
+}
+
+// wholeCigar returns a record's CIGAR, which BAM keeps in the tag CG if it has too
+// many operations (SAM specification 4.2.2).
+func wholeCigar(r *sam.Record) sam.Cigar {
+	ops, ok := value(r, "CG").([]uint32)
+	if !ok || len(r.Cigar) != 2 || r.Cigar[1].Type() != sam.CigarSkipped {
+		return r.Cigar
+	}
+	cigar := make(sam.Cigar, len(ops))
+	for i, op := range ops {
+		cigar[i] = sam.CigarOp(op)
+	}
+	return cigar
+}
+
+// value returns a tag's value, nil if the record has none.
+func value(r *sam.Record, tag string) any {
+	aux, ok := r.Tag([]byte(tag))
+	if !ok {
+		return nil
+	}
+	return aux.Value()
+}
+
+func intOf(v any) (int, bool) {
+	switch v := v.(type) {
+	case int8:
+		return int(v), true
+	case uint8:
+		return int(v), true
+	case int16:
+		return int(v), true
+	case uint16:
+		return int(v), true
+	case int32:
+		return int(v), true
+	case uint32:
+		return int(v), true
+	}
+	return 0, false
+}
+
+func decimal(f float64, digits int) string { return strconv.FormatFloat(f, 'f', digits, 64) }

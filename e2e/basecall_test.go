@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/signal"
+)
+
+// someReads writes down the ids of the first n reads of the shipped recording.
+func someReads(t *testing.T, n int) string {
+	t.Helper()
+	index, err := signal.NewIndex(t.Context(), []string{lambda("reads.pod5")})
+	require.NoError(t, err)
+	defer index.Close()
+	var ids strings.Builder
+	for i := range n {
+		fmt.Fprintln(&ids, index.Entry(i).ID)
+	}
+	path := filepath.Join(t.TempDir(), "reads.txt")
+	require.NoError(t, os.WriteFile(path, []byte(ids.String()), 0o600))
+	return path
+}
+
+// TestBasecallGoesOn: output that was broken off goes on to the bytes of the whole,
+// reads of low quality are told apart, and what another reference made is refused.
+func TestBasecallGoesOn(t *testing.T) {
+	t.Parallel()
+	reads := someReads(t, 24)
+	args := []string{"basecall", "--device", "cpu", "--batch", "16", "--reads", reads, "--ref", lambda("reference.fa"), "--format", "bam"}
+	whole := pore(t, append(args, lambda("reads.pod5"))...)
+	require.Zero(t, whole.code, whole.stderr)
+
+	dir := t.TempDir()
+	broken, all := filepath.Join(dir, "broken.bam"), filepath.Join(dir, "all.bam")
+	require.NoError(t, os.WriteFile(broken, []byte(whole.stdout[:len(whole.stdout)/2]), 0o600))
+	require.NoError(t, os.WriteFile(all, []byte(whole.stdout), 0o600))
+	resumed := pore(t, append(args, "--resume-from", broken, "--log-level", "info", lambda("reads.pod5"))...)
+	require.Zero(t, resumed.code, resumed.stderr)
+	require.Contains(t, resumed.stderr, "reads are taken over")
+	require.NotContains(t, resumed.stderr, "reads=0 ")
+	require.True(t, whole.stdout == resumed.stdout, "other bytes than at once")
+
+	fastq := []string{"basecall", "--device", "cpu", "--batch", "16", "--reads", reads}
+	every := pore(t, append(fastq, lambda("reads.pod5"))...)
+	require.Zero(t, every.code, every.stderr)
+	failed := filepath.Join(dir, "failed.fastq")
+	passed := pore(t, append(fastq, "--min-qscore", "9.5", "--failed", failed, lambda("reads.pod5"))...)
+	require.Zero(t, passed.code, passed.stderr)
+	low, err := os.ReadFile(failed)
+	require.NoError(t, err)
+	count := func(fastq string) int { return strings.Count(fastq, "\n") / 4 }
+	require.Equal(t, count(every.stdout), count(passed.stdout)+count(string(low)))
+	require.NotZero(t, count(passed.stdout))
+	require.NotZero(t, count(string(low)))
+	require.Contains(t, passed.stderr, fmt.Sprintf("reads=%d min_qscore=9.5", count(string(low))))
+
+	other := filepath.Join(dir, "other.fa")
+	require.NoError(t, os.WriteFile(other, []byte(">other\n"+strings.Repeat("ACGTTGCAAC", 100)+"\n"), 0o600))
+	refused := pore(t, "basecall", "--device", "cpu", "--ref", other, "--format", "bam", "--resume-from", broken, lambda("reads.pod5"))
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.stderr, "its reference 1 is J02459.1 of 48502 bases, now it is other of 1000")
+
+	t.Run("pysam", func(t *testing.T) {
+		python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
+		table := pore(t, "summary", all)
+		require.Zero(t, table.code, table.stderr)
+		cmd := exec.CommandContext(t.Context(), python, "testdata/summary.py", all)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		want, err := cmd.Output()
+		require.NoError(t, err, stderr.String())
+		require.Equal(t, string(want), table.stdout)
+		require.Equal(t, 25, strings.Count(table.stdout, "\n"))
+	})
+}
