@@ -46,12 +46,13 @@ type Kind byte
 
 // The kinds of records on the internal topics.
 const (
-	KindSignal Kind = 's'
-	KindReads  Kind = 'r'
-	KindCalls  Kind = 'c'
-	KindRuns   Kind = 'm'
-	KindWatch  Kind = 'w'
-	KindCursor Kind = 'i'
+	KindSignal   Kind = 's'
+	KindReads    Kind = 'r'
+	KindCalls    Kind = 'c'
+	KindRuns     Kind = 'm'
+	KindWatch    Kind = 'w'
+	KindCursor   Kind = 'i'
+	KindDecision Kind = 'd'
 )
 
 // Reason codes of records that can't be decoded, as they appear in the
@@ -170,6 +171,11 @@ func EncodeCalls(m *streampb.CallRecord) ([]byte, error) { return encode(KindCal
 // EncodeWatch returns the value of a record on the watch topic.
 func EncodeWatch(m *streampb.WatchRecord) ([]byte, error) { return encode(KindWatch, m, validWatch(m)) }
 
+// EncodeDecision returns the value of a record on the decisions topic.
+func EncodeDecision(m *streampb.Decision) ([]byte, error) {
+	return encode(KindDecision, m, validDecision(m))
+}
+
 // EncodeRun returns the value of a record on the runs topic.
 func EncodeRun(m *streampb.Run) ([]byte, error) { return encode(KindRuns, m, validRun(m)) }
 
@@ -218,6 +224,16 @@ func DecodeWatch(b []byte) (*streampb.WatchRecord, error) {
 func DecodeRun(b []byte) (*streampb.Run, error) {
 	m := new(streampb.Run)
 	if err := firstError(decode(KindRuns, b, m), validRun(m)); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// DecodeDecision reads and validates a value of the decisions topic. Its errors
+// are [DecodeError]s.
+func DecodeDecision(b []byte) (*streampb.Decision, error) {
+	m := new(streampb.Decision)
+	if err := firstError(decode(KindDecision, b, m), validDecision(m)); err != nil {
 		return nil, err
 	}
 	return m, nil

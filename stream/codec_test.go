@@ -77,6 +77,14 @@ func filteredCursor() *streampb.Cursor {
 	return c
 }
 
+func sampleDecision() *streampb.Decision {
+	return &streampb.Decision{
+		Run: "run-1", Channel: 417, ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", ReadNumber: 77,
+		Action: streampb.DecisionAction_DECISION_ACTION_UNBLOCK, Policy: "enrich targets.bed", Reason: "off_target",
+		Samples: 3200, LastChunkMs: 1_510_000_111_000, DryRun: true,
+	}
+}
+
 // kindCodec is the codec of one kind of record without its Go type.
 type kindCodec struct {
 	kind   Kind
@@ -100,12 +108,13 @@ func codecOf[M proto.Message](kind Kind, empty func() proto.Message, enc func(M)
 }
 
 var (
-	signalCodec = codecOf(KindSignal, func() proto.Message { return new(streampb.SignalRecord) }, EncodeSignal, DecodeSignal)
-	readsCodec  = codecOf(KindReads, func() proto.Message { return new(streampb.ReadRecord) }, EncodeReads, DecodeReads)
-	callsCodec  = codecOf(KindCalls, func() proto.Message { return new(streampb.CallRecord) }, EncodeCalls, DecodeCalls)
-	watchCodec  = codecOf(KindWatch, func() proto.Message { return new(streampb.WatchRecord) }, EncodeWatch, DecodeWatch)
-	cursorCodec = codecOf(KindCursor, func() proto.Message { return new(streampb.Cursor) }, EncodeCursor, DecodeCursor)
-	runsCodec   = codecOf(KindRuns, func() proto.Message { return new(streampb.Run) }, EncodeRun, DecodeRun)
+	signalCodec   = codecOf(KindSignal, func() proto.Message { return new(streampb.SignalRecord) }, EncodeSignal, DecodeSignal)
+	readsCodec    = codecOf(KindReads, func() proto.Message { return new(streampb.ReadRecord) }, EncodeReads, DecodeReads)
+	callsCodec    = codecOf(KindCalls, func() proto.Message { return new(streampb.CallRecord) }, EncodeCalls, DecodeCalls)
+	watchCodec    = codecOf(KindWatch, func() proto.Message { return new(streampb.WatchRecord) }, EncodeWatch, DecodeWatch)
+	cursorCodec   = codecOf(KindCursor, func() proto.Message { return new(streampb.Cursor) }, EncodeCursor, DecodeCursor)
+	decisionCodec = codecOf(KindDecision, func() proto.Message { return new(streampb.Decision) }, EncodeDecision, DecodeDecision)
+	runsCodec     = codecOf(KindRuns, func() proto.Message { return new(streampb.Run) }, EncodeRun, DecodeRun)
 )
 
 type sampleRecord struct {
@@ -135,6 +144,7 @@ func sampleRecords() []sampleRecord {
 		{"runs-run", runsCodec, sampleRun()},
 		{"cursors-cursor", cursorCodec, sampleCursor()},
 		{"cursors-filtered", cursorCodec, filteredCursor()},
+		{"decisions-decision", decisionCodec, sampleDecision()},
 	}
 }
 
@@ -280,10 +290,28 @@ func TestValidity(t *testing.T) {
 		edit(c)
 		return sampleRecord{codec: cursorCodec, msg: c}
 	}
+	decision := func(edit func(d *streampb.Decision)) sampleRecord {
+		d := sampleDecision()
+		edit(d)
+		return sampleRecord{codec: decisionCodec, msg: d}
+	}
 	for _, c := range []struct {
 		rec  sampleRecord
 		want string // empty: valid
 	}{
+		{decision(func(d *streampb.Decision) { d.Run = "" }), "run is empty"},
+		{decision(func(d *streampb.Decision) { d.ReadId = long }), "the limit is 512"},
+		{decision(func(d *streampb.Decision) { d.Action = 0 }), "has action DECISION_ACTION_UNSPECIFIED"},
+		{decision(func(d *streampb.Decision) { d.Action = 99 }), "has action 99"},
+		{decision(func(d *streampb.Decision) { d.Channel = 0 }), "names no channel"},
+		{decision(func(d *streampb.Decision) { d.Reason = text }), "reason has 4097 bytes"},
+		{decision(func(d *streampb.Decision) { d.Policy = text }), "policy has 4097 bytes"},
+		{decision(func(d *streampb.Decision) { d.Samples = maxReadSamples + 1 }), "samples, the limit is"},
+		{decision(func(d *streampb.Decision) { d.LastChunkMs = -1 }), "chunk of time -1"},
+		{decision(func(d *streampb.Decision) {
+			d.Policy, d.Reason, d.Samples, d.LastChunkMs, d.ReadNumber = "", "", 0, 0, 0
+		}), ""},
+
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
 		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a marker"},
 		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor a marker"},
@@ -471,12 +499,13 @@ func fuzzDecode(f *testing.F, codec kindCodec) {
 	})
 }
 
-func FuzzDecodeSignal(f *testing.F) { fuzzDecode(f, signalCodec) }
-func FuzzDecodeReads(f *testing.F)  { fuzzDecode(f, readsCodec) }
-func FuzzDecodeCalls(f *testing.F)  { fuzzDecode(f, callsCodec) }
-func FuzzDecodeWatch(f *testing.F)  { fuzzDecode(f, watchCodec) }
-func FuzzDecodeRun(f *testing.F)    { fuzzDecode(f, runsCodec) }
-func FuzzDecodeCursor(f *testing.F) { fuzzDecode(f, cursorCodec) }
+func FuzzDecodeSignal(f *testing.F)   { fuzzDecode(f, signalCodec) }
+func FuzzDecodeReads(f *testing.F)    { fuzzDecode(f, readsCodec) }
+func FuzzDecodeCalls(f *testing.F)    { fuzzDecode(f, callsCodec) }
+func FuzzDecodeWatch(f *testing.F)    { fuzzDecode(f, watchCodec) }
+func FuzzDecodeRun(f *testing.F)      { fuzzDecode(f, runsCodec) }
+func FuzzDecodeCursor(f *testing.F)   { fuzzDecode(f, cursorCodec) }
+func FuzzDecodeDecision(f *testing.F) { fuzzDecode(f, decisionCodec) }
 
 func BenchmarkDecodeSignal(b *testing.B) {
 	c := sampleChunk()

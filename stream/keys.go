@@ -11,7 +11,7 @@ import (
 // is a migration.
 
 // SignalKey keys a channel of a run: all chunks of a read are on one partition,
-// in order.
+// in order. So are all decisions about the channel's reads, on their topic.
 func SignalKey(run string, channel uint32) []byte {
 	return []byte(run + "/" + strconv.FormatUint(uint64(channel), 10))
 }

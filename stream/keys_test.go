@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/porestream/porestream/stream/streampb"
@@ -92,7 +93,7 @@ func TestKeys(t *testing.T) {
 func TestSettings(t *testing.T) {
 	topics := NewTopics("lab-")
 	byName := make(map[string]TopicSettings)
-	for _, s := range append(topics.Settings(6), topics.WatchSettings(6)...) {
+	for _, s := range slices.Concat(topics.Settings(6), topics.WatchSettings(6), topics.DecisionSettings(6)) {
 		byName[s.Name] = s
 	}
 	for _, c := range []struct {
@@ -109,6 +110,7 @@ func TestSettings(t *testing.T) {
 		{"lab-dlq", "delete", 6},
 		{"lab-watch", "delete", 6},
 		{"lab-alerts", "compact", 6},
+		{"lab-decisions", "delete", 6},
 	} {
 		s, ok := byName[c.name]
 		if !ok || s.Partitions != c.partitions || s.Config["cleanup.policy"] != c.policy {

@@ -11,6 +11,8 @@ type Topics struct {
 	Cursors string
 	// Watch and Alerts exist only where panels are watched.
 	Watch, Alerts string
+	// Decisions exists only where reads are decided about while they are sequenced.
+	Decisions string
 }
 
 // NewTopics returns the topic names with a prefix, which may be empty.
@@ -26,6 +28,7 @@ func NewTopics(prefix string) Topics {
 		Cursors:     prefix + "cursors",
 		Watch:       prefix + "watch",
 		Alerts:      prefix + "alerts",
+		Decisions:   prefix + "decisions",
 	}
 }
 
@@ -66,6 +69,12 @@ func (t Topics) Settings(partitions int) []TopicSettings {
 // [Topics.Settings] does.
 func (t Topics) WatchSettings(partitions int) []TopicSettings {
 	return []TopicSettings{retained(t.Watch, partitions), compacted(t.Alerts, partitions)}
+}
+
+// DecisionSettings lists the topic that a deployment with adaptive sampling has
+// besides, as [Topics.Settings] does.
+func (t Topics) DecisionSettings(partitions int) []TopicSettings {
+	return []TopicSettings{retained(t.Decisions, partitions)}
 }
 
 // cursors has one partition, so that adding some can't hide a run's cursor, and

@@ -74,6 +74,25 @@ func validWatch(m *streampb.WatchRecord) error {
 	return decodeErrorf(CodeInvalid, "record holds neither a variant nor coverage nor a marker")
 }
 
+func validDecision(d *streampb.Decision) error {
+	if err := firstError(validName("run", d.GetRun()), validName("read id", d.GetReadId()),
+		validText("policy", d.GetPolicy()), validText("reason", d.GetReason())); err != nil {
+		return err
+	}
+	_, known := streampb.DecisionAction_name[int32(d.GetAction())]
+	switch {
+	case !known || d.GetAction() == streampb.DecisionAction_DECISION_ACTION_UNSPECIFIED:
+		return decodeErrorf(CodeInvalid, "decision about read %s has action %v", d.GetReadId(), d.GetAction())
+	case d.GetChannel() == 0:
+		return decodeErrorf(CodeInvalid, "decision about read %s names no channel", d.GetReadId())
+	case d.GetSamples() > maxReadSamples:
+		return decodeErrorf(CodeInvalid, "decision about read %s after %d samples, the limit is %d", d.GetReadId(), d.GetSamples(), uint64(maxReadSamples))
+	case d.GetLastChunkMs() < 0:
+		return decodeErrorf(CodeInvalid, "decision about read %s after a chunk of time %d", d.GetReadId(), d.GetLastChunkMs())
+	}
+	return nil
+}
+
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -35,8 +35,9 @@ func aclsCommand() *cobra.Command {
 		Use:   "acls --role ROLE[,ROLE...] --principal User:NAME",
 		Short: "Show or give the least rights that a part of the deployment needs at the brokers",
 		Long: `Prints the commands of kafka-acls.sh that give a user the least rights of its
-roles, or with --apply gives them. Roles: ingest, basecall, variant, annotate,
-watch, or processor for all four of these; consumer, operator, admin.
+roles, or with --apply gives them. Roles: ingest, adaptive, basecall, variant,
+annotate, watch, or processor for all but the first of these, as far as there is work
+for them; consumer, operator, admin.
 docs/security.md says who needs which.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return acls(cmd.Context(), cfg, cmd.OutOrStdout()) },
@@ -48,6 +49,7 @@ docs/security.md says who needs which.`,
 	flags.StringVar(&cfg.principal, "principal", "", "who, as brokers name them: User:NAME (required)")
 	flags.StringVar(&cfg.deployment.Group, "group", "porestream", "prefix of the consumer groups, as the processors have it")
 	flags.BoolVar(&cfg.deployment.Panels, "panels", false, "samples are held against watch-lists")
+	flags.BoolVar(&cfg.deployment.Adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/adaptive.md)")
 	flags.BoolVar(&cfg.apply, "apply", false, "give the rights instead of printing commands")
 	return cmd
 }
@@ -61,7 +63,7 @@ func acls(ctx context.Context, cfg aclsConfig, stdout io.Writer) error {
 	}
 	cfg.deployment.Prefix = cfg.kafka.Prefix
 	var rights []access.Right
-	for _, role := range expandRoles(cfg.roles, cfg.deployment.Panels) {
+	for _, role := range expandRoles(cfg.roles, cfg.deployment) {
 		more, err := cfg.deployment.Rights(role)
 		if err != nil {
 			return cli.Usagef("--role: %w", err)
@@ -87,7 +89,7 @@ func acls(ctx context.Context, cfg aclsConfig, stdout io.Writer) error {
 	return nil
 }
 
-func expandRoles(roles []string, panels bool) []string {
+func expandRoles(roles []string, d access.Deployment) []string {
 	var all []string
 	for _, role := range roles {
 		if role != roleProcessor {
@@ -95,8 +97,11 @@ func expandRoles(roles []string, panels bool) []string {
 			continue
 		}
 		all = append(all, access.RoleBasecall, access.RoleVariant, access.RoleAnnotate)
-		if panels {
+		if d.Panels {
 			all = append(all, access.RoleWatch)
+		}
+		if d.Adaptive {
+			all = append(all, access.RoleAdaptive)
 		}
 	}
 	slices.Sort(all)

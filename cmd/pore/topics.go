@@ -18,6 +18,7 @@ type topicsConfig struct {
 	log        cli.LogFlags
 	partitions int
 	panels     bool
+	adaptive   bool
 }
 
 func topicsCommand() *cobra.Command {
@@ -48,6 +49,7 @@ func topicsSubcommand(name, short string, run func(context.Context, topicsConfig
 	cfg.log.Register(flags, slog.LevelWarn)
 	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
 	flags.BoolVar(&cfg.panels, "panels", false, "samples are held against watch-lists")
+	flags.BoolVar(&cfg.adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/adaptive.md)")
 	return cmd
 }
 
@@ -59,7 +61,7 @@ func checkTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error 
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels}.Topics(cfg.partitions)
+	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive}.Topics(cfg.partitions)
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err
@@ -97,7 +99,7 @@ func createTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels}.Topics(cfg.partitions)
+	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive}.Topics(cfg.partitions)
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err

@@ -53,11 +53,14 @@ type Deployment struct {
 	Group string
 	// Panels says that samples are held against watch-lists.
 	Panels bool
+	// Adaptive says that reads are decided about while they are sequenced.
+	Adaptive bool
 }
 
 // Roles. A processor has those of its stages.
 const (
 	RoleIngest   = "ingest"
+	RoleAdaptive = "adaptive"
 	RoleBasecall = "basecall"
 	RoleVariant  = "variant"
 	RoleAnnotate = "annotate"
@@ -69,13 +72,14 @@ const (
 
 // Roles lists all roles, in the order of the flow.
 func Roles() []string {
-	return []string{RoleIngest, RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch, RoleConsumer, RoleOperator, RoleAdmin}
+	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch, RoleConsumer, RoleOperator, RoleAdmin}
 }
 
 // About says in a few words who has a role.
 func About(role string) string {
 	return map[string]string{
 		RoleIngest:   "`ingest`",
+		RoleAdaptive: "`processor --stages adaptive`",
 		RoleBasecall: "`processor --stages basecall`",
 		RoleVariant:  "`processor --stages variant`",
 		RoleAnnotate: "`processor --stages annotate`",
@@ -114,6 +118,9 @@ func (d Deployment) Topics(partitions int) []stream.TopicSettings {
 	all := t.Settings(partitions)
 	if d.Panels {
 		all = append(all, t.WatchSettings(partitions)...)
+	}
+	if d.Adaptive {
+		all = append(all, t.DecisionSettings(partitions)...)
 	}
 	return all
 }
@@ -154,6 +161,15 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Read, "going on where it stopped", t.Cursors)
 		l.topic(Write, "how far it is", t.Cursors)
 		l.add(Right{Resource: TransactionalID, Name: d.Prefix + "ingest/", Prefixed: true, Operation: Write, For: "transactions"})
+		if d.Adaptive {
+			l.topic(Read, "what is to become of reads (minknow)", t.Decisions)
+		}
+		l.settings(d)
+	case RoleAdaptive:
+		l.topic(Read, "its input", t.Signal)
+		l.topic(Read, "descriptions of runs that have begun before", t.Runs)
+		l.topic(Write, "its results", t.Decisions)
+		l.add(Right{Resource: Group, Name: d.GroupOf(role), Operation: Read, For: "its place in the consumer group"})
 		l.settings(d)
 	case RoleConsumer:
 		l.topic(Read, "results", t.Variants)

@@ -44,7 +44,7 @@ func TestLeastRights(t *testing.T) {
 	admin, err := connect(adminUser)
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
-	d := access.Deployment{Prefix: "lab.", Group: "porestream", Panels: true}
+	d := access.Deployment{Prefix: "lab.", Group: "porestream", Panels: true, Adaptive: true}
 	require.NoError(t, admin.EnsureTopics(t.Context(), d.Topics(1), 1))
 	seed(t, admin, d)
 
@@ -141,8 +141,12 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	check := func() error { return c.EnsureTopics(ctx, d.Topics(1), 1) }
 	switch role {
 	case access.RoleIngest:
-		return firstOf(check, func() error { return read(t.Cursors, t.Runs) },
+		return firstOf(check, func() error { return read(t.Cursors, t.Runs, t.Decisions) },
 			func() error { return writeAll(ctx, c, d.Prefix+"ingest/run", nil, t.Signal, t.Runs, t.Cursors) })
+	case access.RoleAdaptive:
+		return firstOf(check, func() error { return read(t.Signal, t.Runs) },
+			func() error { return produceAll(ctx, c, t.Decisions) },
+			func() error { return rewindTo(ctx, c, d.GroupOf(role), t.Signal) })
 	case access.RoleConsumer:
 		return firstOf(func() error { return read(t.Variants, t.Alerts) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
 	case access.RoleOperator:
@@ -194,6 +198,21 @@ func firstOf(steps ...func() error) error {
 
 func rewindTo(ctx context.Context, c *Client, group, topic string) error {
 	return c.CommitOffsets(ctx, GroupOffsets{Group: group, Generation: -1, Topic: topic})
+}
+
+// produceAll writes a record to every topic without a transaction.
+func produceAll(ctx context.Context, c *Client, topics ...string) (err error) {
+	p, err := NewProducer(ctx, c, ProducerConfig{DeliveryTimeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	for _, topic := range topics {
+		if err := p.Send(ctx, []stream.Out{{Topic: topic, Key: []byte("k"), Value: []byte("v")}}, nil); err != nil {
+			return err
+		}
+	}
+	return p.Flush(ctx)
 }
 
 // writeAll writes a record to every topic in one transaction.

@@ -136,6 +136,59 @@ func (CallStatus) EnumDescriptor() ([]byte, []int) {
 	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{1}
 }
 
+// DecisionAction is what is to become of a read that is in its pore.
+type DecisionAction int32
+
+const (
+	DecisionAction_DECISION_ACTION_UNSPECIFIED    DecisionAction = 0
+	DecisionAction_DECISION_ACTION_CONTINUE       DecisionAction = 1 // it is sequenced to its end
+	DecisionAction_DECISION_ACTION_STOP_RECEIVING DecisionAction = 2 // likewise, and no more of it is sent
+	DecisionAction_DECISION_ACTION_UNBLOCK        DecisionAction = 3 // it is ejected
+)
+
+// Enum value maps for DecisionAction.
+var (
+	DecisionAction_name = map[int32]string{
+		0: "DECISION_ACTION_UNSPECIFIED",
+		1: "DECISION_ACTION_CONTINUE",
+		2: "DECISION_ACTION_STOP_RECEIVING",
+		3: "DECISION_ACTION_UNBLOCK",
+	}
+	DecisionAction_value = map[string]int32{
+		"DECISION_ACTION_UNSPECIFIED":    0,
+		"DECISION_ACTION_CONTINUE":       1,
+		"DECISION_ACTION_STOP_RECEIVING": 2,
+		"DECISION_ACTION_UNBLOCK":        3,
+	}
+)
+
+func (x DecisionAction) Enum() *DecisionAction {
+	p := new(DecisionAction)
+	*p = x
+	return p
+}
+
+func (x DecisionAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DecisionAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_stream_streampb_porestream_proto_enumTypes[2].Descriptor()
+}
+
+func (DecisionAction) Type() protoreflect.EnumType {
+	return &file_stream_streampb_porestream_proto_enumTypes[2]
+}
+
+func (x DecisionAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DecisionAction.Descriptor instead.
+func (DecisionAction) EnumDescriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{2}
+}
+
 // Run is one acquisition as the ingest service saw it start.
 type Run struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1534,6 +1587,124 @@ func (x *Cursor) GetFilter() string {
 	return ""
 }
 
+// Decision says what is to become of a read in progress. The first of a read
+// stands.
+type Decision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Channel       uint32                 `protobuf:"varint,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	ReadId        string                 `protobuf:"bytes,3,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`
+	ReadNumber    uint32                 `protobuf:"varint,4,opt,name=read_number,json=readNumber,proto3" json:"read_number,omitempty"`
+	Action        DecisionAction         `protobuf:"varint,5,opt,name=action,proto3,enum=porestream.v1.DecisionAction" json:"action,omitempty"`
+	Policy        string                 `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`                                 // who decides, in words
+	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`                                 // why, one word of the policy's
+	Samples       uint64                 `protobuf:"varint,8,opt,name=samples,proto3" json:"samples,omitempty"`                              // of the read that were looked at
+	LastChunkMs   int64                  `protobuf:"varint,9,opt,name=last_chunk_ms,json=lastChunkMs,proto3" json:"last_chunk_ms,omitempty"` // record time of the newest chunk that was looked at
+	DryRun        bool                   `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`                 // nothing is to be done: what would have been
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Decision) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Decision) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *Decision) GetReadId() string {
+	if x != nil {
+		return x.ReadId
+	}
+	return ""
+}
+
+func (x *Decision) GetReadNumber() uint32 {
+	if x != nil {
+		return x.ReadNumber
+	}
+	return 0
+}
+
+func (x *Decision) GetAction() DecisionAction {
+	if x != nil {
+		return x.Action
+	}
+	return DecisionAction_DECISION_ACTION_UNSPECIFIED
+}
+
+func (x *Decision) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Decision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Decision) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *Decision) GetLastChunkMs() int64 {
+	if x != nil {
+		return x.LastChunkMs
+	}
+	return 0
+}
+
+func (x *Decision) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_porestream_proto_rawDesc = "" +
@@ -1678,7 +1849,20 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\b \x01(\rR\n" +
 	"partitions\x12\x16\n" +
-	"\x06filter\x18\t \x01(\tR\x06filter*n\n" +
+	"\x06filter\x18\t \x01(\tR\x06filter\"\xae\x02\n" +
+	"\bDecision\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\rR\achannel\x12\x17\n" +
+	"\aread_id\x18\x03 \x01(\tR\x06readId\x12\x1f\n" +
+	"\vread_number\x18\x04 \x01(\rR\n" +
+	"readNumber\x125\n" +
+	"\x06action\x18\x05 \x01(\x0e2\x1d.porestream.v1.DecisionActionR\x06action\x12\x16\n" +
+	"\x06policy\x18\x06 \x01(\tR\x06policy\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x18\n" +
+	"\asamples\x18\b \x01(\x04R\asamples\x12\"\n" +
+	"\rlast_chunk_ms\x18\t \x01(\x03R\vlastChunkMs\x12\x17\n" +
+	"\adry_run\x18\n" +
+	" \x01(\bR\x06dryRun*n\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11END_STATUS_NORMAL\x10\x01\x12\x16\n" +
@@ -1692,7 +1876,12 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x06STABLE\x10\x02\x12\t\n" +
 	"\x05FINAL\x10\x03\x12\v\n" +
 	"\aAMENDED\x10\x04\x12\r\n" +
-	"\tRETRACTED\x10\x05B2Z0github.com/porestream/porestream/stream/streampbb\x06proto3"
+	"\tRETRACTED\x10\x05*\x90\x01\n" +
+	"\x0eDecisionAction\x12\x1f\n" +
+	"\x1bDECISION_ACTION_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18DECISION_ACTION_CONTINUE\x10\x01\x12\"\n" +
+	"\x1eDECISION_ACTION_STOP_RECEIVING\x10\x02\x12\x1b\n" +
+	"\x17DECISION_ACTION_UNBLOCK\x10\x03B2Z0github.com/porestream/porestream/stream/streampbb\x06proto3"
 
 var (
 	file_stream_streampb_porestream_proto_rawDescOnce sync.Once
@@ -1706,46 +1895,49 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 	return file_stream_streampb_porestream_proto_rawDescData
 }
 
-var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),       // 0: porestream.v1.EndStatus
 	(CallStatus)(0),      // 1: porestream.v1.CallStatus
-	(*Run)(nil),          // 2: porestream.v1.Run
-	(*SignalChunk)(nil),  // 3: porestream.v1.SignalChunk
-	(*Marker)(nil),       // 4: porestream.v1.Marker
-	(*SignalRecord)(nil), // 5: porestream.v1.SignalRecord
-	(*Segment)(nil),      // 6: porestream.v1.Segment
-	(*ReadRecord)(nil),   // 7: porestream.v1.ReadRecord
-	(*Call)(nil),         // 8: porestream.v1.Call
-	(*Coverage)(nil),     // 9: porestream.v1.Coverage
-	(*CallRecord)(nil),   // 10: porestream.v1.CallRecord
-	(*WatchRecord)(nil),  // 11: porestream.v1.WatchRecord
-	(*Cursor)(nil),       // 12: porestream.v1.Cursor
+	(DecisionAction)(0),  // 2: porestream.v1.DecisionAction
+	(*Run)(nil),          // 3: porestream.v1.Run
+	(*SignalChunk)(nil),  // 4: porestream.v1.SignalChunk
+	(*Marker)(nil),       // 5: porestream.v1.Marker
+	(*SignalRecord)(nil), // 6: porestream.v1.SignalRecord
+	(*Segment)(nil),      // 7: porestream.v1.Segment
+	(*ReadRecord)(nil),   // 8: porestream.v1.ReadRecord
+	(*Call)(nil),         // 9: porestream.v1.Call
+	(*Coverage)(nil),     // 10: porestream.v1.Coverage
+	(*CallRecord)(nil),   // 11: porestream.v1.CallRecord
+	(*WatchRecord)(nil),  // 12: porestream.v1.WatchRecord
+	(*Cursor)(nil),       // 13: porestream.v1.Cursor
+	(*Decision)(nil),     // 14: porestream.v1.Decision
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
-	2,  // 1: porestream.v1.Marker.run:type_name -> porestream.v1.Run
+	3,  // 1: porestream.v1.Marker.run:type_name -> porestream.v1.Run
 	0,  // 2: porestream.v1.Marker.end_status:type_name -> porestream.v1.EndStatus
-	4,  // 3: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
-	3,  // 4: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
-	4,  // 5: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
-	4,  // 6: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	6,  // 7: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	4,  // 8: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	5,  // 3: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
+	4,  // 4: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
+	5,  // 5: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
+	5,  // 6: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	7,  // 7: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	5,  // 8: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
 	1,  // 9: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	4,  // 10: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	8,  // 11: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	4,  // 12: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	9,  // 13: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	4,  // 14: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	9,  // 15: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	4,  // 16: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	5,  // 10: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	9,  // 11: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	5,  // 12: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	10, // 13: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	5,  // 14: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	10, // 15: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	5,  // 16: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	2,  // 17: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -1780,8 +1972,8 @@ func file_stream_streampb_porestream_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   11,
+			NumEnums:      3,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
