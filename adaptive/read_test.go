@@ -43,8 +43,8 @@ func TestRead(t *testing.T) {
 			var got []string
 			for step := range strings.FieldsSeq(tt.script) {
 				var at, n int
-				switch {
-				case step == "look":
+				switch step {
+				case "look":
 					samples, last, due := r.Begin()
 					if !due {
 						got = append(got, "-")
@@ -55,11 +55,11 @@ func TestRead(t *testing.T) {
 						text += "!"
 					}
 					got = append(got, text)
-				case step == "wait":
+				case "wait":
 					r.Judged(Verdict{Action: Wait})
-				case step == "done":
+				case "done":
 					r.Done()
-				case step == "decide":
+				case "decide":
 					if !r.Judged(Verdict{Action: Unblock}) || !r.Decided() {
 						t.Error("not decided")
 					}

@@ -35,6 +35,7 @@ func TestImports(t *testing.T) {
 		{"stream/partition", "decisions need no network", []string{kafkaGo, kfake, ort, services, "net", "os/exec"}},
 		{"stream/kafka", "the client knows no engine and no test broker", []string{kfake, ort, services}},
 		{"align", "segments are pure; cgo is in align/minimap", []string{kafkaGo, ort, services, "runtime/cgo"}},
+		{"adaptive", "policies are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo", "net/http", "github.com/prometheus"}},
 		{"variant", "calling is pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate/haplotype", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
