@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build demo test test-short chaos chaos-build chaos-planted chaos-virtual soak fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo live minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak fuzz bench lint fmt deps proto clean help
 
 all: build
 
@@ -21,6 +21,17 @@ build: deps ## build bin/ingest, bin/processor and bin/pore
 
 demo: build ## play a real recording and compare its variants with the truth
 	@bin/pore demo
+
+DROP ?= 0
+live: build minknow-python ## sequence on a simulated MinKNOW in real time, and say how soon variants are called; DROP=0.05 leaves out chunks
+	$(GO) build -trimpath -o bin/ ./e2e/live
+	@bin/live --drop $(DROP) $(LIVE)
+
+minknow := .cache/minknow
+minknow-python: $(minknow)/bin/python ## make the environment that the simulated MinKNOW runs in
+$(minknow)/bin/python:
+	python3 -m venv $(minknow)
+	$@ -m pip install --quiet --disable-pip-version-check minknow-api==6.10.3 grpcio==1.85.1 protobuf==6.33.6 numpy==2.4.6 || { rm -rf $(minknow); exit 1; }
 
 PACKAGES ?= ./...
 test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RERUN=1 gives those that fail a second chance, and names them

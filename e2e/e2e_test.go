@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		build := exec.Command("go", "build", "-o", dir+"/", "./cmd/...")
+		build := exec.Command("go", "build", "-o", dir+"/", "./cmd/...", "./e2e/live")
 		build.Dir = root()
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building the commands: %v\n%s", err, out)

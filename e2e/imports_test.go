@@ -60,6 +60,7 @@ func TestImports(t *testing.T) {
 		{"internal/ingest/watch", "what is found in folders goes to Kafka through internal/ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "variant"}},
 		{"internal/ingest", "playing a recording needs no engine", []string{kafkaGo, ort}},
 		{"internal/ingest/minknow", "a source meets Kafka only through ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "internal/ingest/cluster", cobra}},
+		{"internal/ingest/minknow/minknowsim", "the sequencer's side knows nothing of ingest", []string{kafkaGo, kfake, ort, module + "stream"}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
 		{"cmd/processor", "the processor carries no broker", []string{kfake}},
 	} {

@@ -318,6 +318,12 @@ func (t *taker) summary() {
 	if gaps > 0 {
 		t.log.Info("channels of which most is missing, as channel:gaps/samples", "channels", strings.Join(t.reads.worst(worst), " "))
 	}
+	for channel := range t.reads.losses {
+		if l := &t.reads.losses[channel]; l.Gaps+l.OtherGaps > 0 {
+			in, other := l.missing()
+			t.log.Debug("missing of a channel", "channel", channel, "gaps", l.Gaps, "samples", in, "gaps_between_reads", l.OtherGaps, "samples_between_reads", other)
+		}
+	}
 }
 
 // missing sums up what is missing of all channels: samples within reads and
@@ -326,12 +332,19 @@ func (r *reads) missing() (in, other, gaps uint64) {
 	for i := range r.losses {
 		l := &r.losses[i]
 		gaps += l.Gaps
-		for c := range causes {
-			in += l.Samples[c]
-			other += l.OtherSamples[c]
-		}
+		i, o := l.missing()
+		in, other = in+i, other+o
 	}
 	return in, other, gaps
+}
+
+// missing sums up the causes: samples within reads and between them.
+func (l *loss) missing() (in, other uint64) {
+	for c := range causes {
+		in += l.Samples[c]
+		other += l.OtherSamples[c]
+	}
+	return in, other
 }
 
 // worst lists the channels of which most is missing in reads, at most n of them.
@@ -343,9 +356,7 @@ func (r *reads) worst(n int) []string {
 	var all []channelLoss
 	for i := range r.losses {
 		l := channelLoss{channel: i, gaps: r.losses[i].Gaps}
-		for c := range causes {
-			l.samples += r.losses[i].Samples[c]
-		}
+		l.samples, _ = r.losses[i].missing()
 		if l.samples > 0 {
 			all = append(all, l)
 		}

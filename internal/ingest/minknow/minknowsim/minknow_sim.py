@@ -191,6 +191,15 @@ class Position:
         self.run.stop_reason = acquisition_pb2.STOPPED_PROTOCOL_ENDED
         self.run.phase = protocol_pb2.PHASE_COMPLETED
 
+    def layout(self):
+        """What is played when. Clocks of the wall and of the machine are read together."""
+        with self.changed:
+            run = self.run
+            started = 0 if run.started is None else time.time() - (time.monotonic() - run.started)
+            strands = [{"id": s.id, "channel": c, "start": s.start, "end": s.end}
+                       for c, s in {s.id: (c, s) for _, c, s, *_ in run.chunks if s.kind == STRAND}.values()]
+            return {"run": run.id, "rate": run.rate, "pace": self.args.pace, "started": started, "strands": strands}
+
     def begin(self):
         self.number += 1
         self.run = Run(self.reads, self.args, self.number)
@@ -457,6 +466,8 @@ class Simulator:
                     p.update(p.begin)
                 case ["sample", name]:
                     p.args.sample = name
+                case ["layout"]:
+                    print(json.dumps({"position": p.name, **p.layout()}), flush=True)
                 case ["report"]:
                     print(json.dumps({"position": p.name, "run": p.run.id, "dropped": p.dropped, "sent": p.sent}), flush=True)
                 case _:

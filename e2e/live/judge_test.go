@@ -1,0 +1,97 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
+)
+
+var snp = allele{"c", 150, "A", "G"}
+
+// observed is a run of two reads on two channels, at ten samples a second and
+// twice that pace. The second read makes the call possible; of the first, and of an
+// open pore, the server has dropped chunks.
+func observed() *observation {
+	at := func(seconds float64) time.Time {
+		return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+	}
+	return &observation{
+		layout: minknowsim.Layout{Run: "r", Rate: 10, Pace: 2, Started: 1000, Strands: []minknowsim.Strand{
+			{ID: "a", Channel: 1, Start: 0, End: 100}, {ID: "b", Channel: 2, Start: 20, End: 200}, {ID: "z", Channel: 1, Start: 300, End: 400},
+		}},
+		dropped: []minknowsim.Dropped{
+			{Channel: 1, Read: "a", Strand: true, Start: 60, End: 70}, {Channel: 1, Read: "a", Strand: true, Start: 50, End: 60},
+			{Channel: 2, Read: "pore", Start: 210, End: 220},
+		},
+		samples: map[string]uint64{"a": 80, "b": 180, "z": 100},
+		aligned: []segment{
+			{"a", "c", 100, 300, 7, at(5.2)}, {"b", "c", 1000, 2000, 9, at(10.5)}, {"b", "c", 149, 150, 9, at(10.6)},
+		},
+		calls:   []call{{snp, "PROVISIONAL", 9, at(11)}, {snp, "STABLE", 9, at(19)}},
+		events:  []annotated{{snp, at(11.5)}},
+		losses:  map[uint32]loss{1: {1, 20}, 2: {1, 10}},
+		counted: counters{Gaps: 2, Samples: 30},
+		called:  []allele{snp},
+	}
+}
+
+func TestJudge(t *testing.T) {
+	r := judge([]allele{snp}, observed())
+	require.Empty(t, r.failures(false, 2*time.Second))
+	require.Equal(t, []firstOne{{Variant: "c:150 A>G", Status: "PROVISIONAL", Read: "b", Call: 1, Event: 1.5, ToCome: 1, Minute: 10.0 / 60}}, r.Variants)
+	require.Equal(t, 3, r.Reads.Played)
+	require.Equal(t, 2, r.Reads.Aligned)
+	require.InDelta(t, 0.2, r.Reads.P50, 1e-6)
+	require.InDelta(t, 0.6, r.Reads.P99, 1e-6)
+	require.Equal(t, loss{2, 30}, r.Losses.Dropped)
+	require.Equal(t, loss{2, 30}, r.Losses.Counted)
+	var text strings.Builder
+	require.NoError(t, r.print(&text))
+	require.Contains(t, text.String(), "c:150 A>G")
+}
+
+// Each thing that a run must show is missed if it isn't so.
+func TestFailures(t *testing.T) {
+	other := allele{"c", 151, "A", "G"}
+	for _, tt := range []struct {
+		name  string
+		spoil func(*observation)
+		lossy bool
+		want  string // empty: that is in order
+	}{
+		{"a wrong call", func(o *observation) { o.called = append(o.called, other) }, true, "not in the truth: [c:151 A>G]"},
+		{"a missing call", func(o *observation) { o.called = nil }, false, "not called: [c:150 A>G]"},
+		{"a missing call with losses", func(o *observation) { o.called = nil }, true, ""},
+		{"too late", func(o *observation) { o.calls[0].at = o.calls[1].at }, false, "9.00 s after"},
+		{"counted on another channel", func(o *observation) { o.losses[2], o.losses[3] = loss{}, o.losses[2] }, false, "channels [2 3]"},
+		{"a sample too few", func(o *observation) { o.losses[1] = loss{1, 19} }, false, "channels [1]"},
+		{"metrics differ", func(o *observation) { o.counted.Samples-- }, false, "ingest's metrics"},
+		{"signal refused", func(o *observation) { o.counted.Refused = 1 }, false, "ingest's metrics"},
+		{"a read is incomplete", func(o *observation) { o.samples["b"]-- }, false, "[b]"},
+		{"samples come twice", func(o *observation) { o.doubled = []string{"z"} }, false, "[z]"},
+		{"nothing aligned", func(o *observation) { o.aligned = nil }, true, "nothing was called"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := observed()
+			tt.spoil(o)
+			failures := judge([]allele{snp}, o).failures(tt.lossy, 2*time.Second)
+			if tt.want == "" {
+				require.Empty(t, failures)
+				return
+			}
+			require.True(t, slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, tt.want) }), "%q", failures)
+		})
+	}
+}
+
+func TestCountedLosses(t *testing.T) {
+	got, err := countedLosses("time=x level=DEBUG msg=\"missing of a channel\" position=MN1 run=r channel=3 gaps=1 samples=20 gaps_between_reads=2 samples_between_reads=5\n" +
+		"time=x level=INFO msg=\"other channel=9\"\n")
+	require.NoError(t, err)
+	require.Equal(t, map[uint32]loss{3: {3, 25}}, got)
+}
