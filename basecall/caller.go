@@ -42,8 +42,8 @@ type Called struct {
 	NumSamples int
 	// TrimmedSamples is the number of samples before the first frame.
 	TrimmedSamples int
-	// MeanQuality is the Phred score of the mean error probability of the bases;
-	// 0 for a read without bases.
+	// MeanQuality is the Phred score of the mean error probability of the bases,
+	// without those that the manifest leaves out; 0 for a read without bases.
 	MeanQuality float64
 	// Shift and Scale are what the network's input was normalised with:
 	// x = (ADC level - Shift) / Scale.
@@ -136,6 +136,7 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 		network: infer.Network{
 			Name:      m.Name,
 			ONNX:      model.Network,
+			HalfONNX:  model.Half,
 			Input:     m.Network.Input,
 			Output:    m.Network.Output,
 			TimeMajor: m.Network.OutputLayout == "TNC",
@@ -241,7 +242,7 @@ func (c *Caller) call(ctx context.Context, read Read) (Called, error) {
 		Scale:      norm.scale,
 	}
 	called.Sequence, called.Qualities, called.Moves = c.windows.stitch(bases, len(read.Samples))
-	called.MeanQuality = meanQuality(called.Qualities)
+	called.MeanQuality = meanQuality(called.Qualities, m.Qualities.MeanStart)
 	return called, nil
 }
 

@@ -1,5 +1,7 @@
 package basecall
 
+import "github.com/porestream/porestream/basecall/crf"
+
 // decoder turns the scores of windows into bases, one window after the other. It
 // is the seam between a network's state space and everything else: whoever cuts
 // windows and joins what is called in them knows no more of decoding than this.
@@ -14,10 +16,57 @@ type decoder interface {
 
 // newDecoder returns a decoder for a manifest that has been validated.
 func newDecoder(m *Manifest) decoder {
+	if m.Decoder.Type == decoderCRF {
+		return newCRFCaller(m)
+	}
 	return newCTCCaller(m)
 }
 
 // classes returns the number of scores per frame that the network has to give.
 func (d *DecoderManifest) classes() int {
+	if d.Type == decoderCRF {
+		return d.crf().Scores()
+	}
 	return len(d.Labels)
+}
+
+// crf returns the configuration of a decoder of type crf.
+func (d *DecoderManifest) crf() crf.Config {
+	return crf.Config{StateLength: d.StateLength, StayScore: d.StayScore, BeamWidth: d.BeamWidth, BeamCut: d.BeamCut}
+}
+
+// crfCaller is the decoder of a model with a CRF network: the search with labels
+// and calibrated qualities.
+type crfCaller struct {
+	search    *crf.Decoder
+	labels    []string // of the bases, in the order of their codes
+	qualities calibrator
+	bases     []base
+}
+
+var _ decoder = (*crfCaller)(nil)
+
+func newCRFCaller(m *Manifest) *crfCaller {
+	search, err := crf.NewDecoder(m.Decoder.crf())
+	if err != nil {
+		panic("basecall: decoder of a valid manifest: " + err.Error())
+	}
+	return &crfCaller{
+		search:    search,
+		labels:    m.Decoder.Labels[1:],
+		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias},
+	}
+}
+
+// decode implements decoder.
+func (c *crfCaller) decode(scores []float32) ([]base, error) {
+	path, err := c.search.Decode(scores)
+	if err != nil {
+		return nil, err
+	}
+	c.bases = c.bases[:0]
+	for _, b := range path {
+		c.bases = append(c.bases, base{frame: b.Frame, label: c.labels[b.Code][0], quality: c.qualities.phred(b.Probability)})
+	}
+	return c.bases, nil
 }

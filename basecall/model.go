@@ -28,6 +28,7 @@ const (
 type Model struct {
 	Manifest Manifest
 	Network  []byte // the ONNX file
+	Half     []byte // the same network in half precision, for GPUs; nil if there is none
 }
 
 // Manifest is the file beside a network that says how to use it.
@@ -49,13 +50,19 @@ type Manifest struct {
 type NetworkManifest struct {
 	File   string `toml:"file"` // relative to the manifest
 	SHA256 string `toml:"sha256"`
-	Input  string `toml:"input"`  // name of the input, float32 [N,1,T]
-	Output string `toml:"output"` // name of the output, float32
+	// HalfFile is the same network, with weights and inner values in half
+	// precision and float32 ends, for GPUs; empty for none.
+	HalfFile   string `toml:"half_file,omitempty"`
+	HalfSHA256 string `toml:"half_sha256,omitempty"`
+	Input      string `toml:"input"`  // name of the input, float32 [N,1,T]
+	Output     string `toml:"output"` // name of the output, float32
 	// OutputLayout is "NTC" or "TNC": batch, frame and class in the order in which
 	// the output is stored.
 	OutputLayout string `toml:"output_layout"`
-	Scores       string `toml:"scores"` // "log_probabilities" or "logits"
-	Stride       int    `toml:"stride"` // samples per frame
+	// Scores is "log_probabilities" or "logits" for a ctc decoder, and
+	// "transitions" for a crf decoder.
+	Scores string `toml:"scores"`
+	Stride int    `toml:"stride"` // samples per frame
 }
 
 // NormalisationManifest says how ADC levels become the network's input.
@@ -81,18 +88,37 @@ type WindowManifest struct {
 	Overlap int `toml:"overlap"` // samples shared by neighbouring windows
 }
 
+// The decoders that a manifest can ask for.
+const (
+	decoderCTC = "ctc"
+	decoderCRF = "crf"
+)
+
 // DecoderManifest says how scores become bases.
 type DecoderManifest struct {
-	Type      string   `toml:"type"`       // "ctc"
-	Labels    []string `toml:"labels"`     // one per class; "" is the blank and comes first
-	BeamWidth int      `toml:"beam_width"` // prefixes kept per frame
-	BeamCut   float32  `toml:"beam_cut"`   // classes less probable than this aren't followed
+	Type string `toml:"type"` // "ctc" or "crf"
+	// Labels name the classes, one per class; "" comes first and is ctc's blank or
+	// crf's stay.
+	Labels []string `toml:"labels"`
+	// BeamWidth is the number of sequences followed per frame. With crf, 0 takes
+	// the path of highest posterior probability instead of a beam search.
+	BeamWidth int `toml:"beam_width"`
+	// BeamCut: with ctc, classes less probable than this aren't followed; with
+	// crf, sequences this many times less probable than the best.
+	BeamCut float32 `toml:"beam_cut"`
+
+	// For "crf", whose states and scores package crf describes.
+	StateLength int      `toml:"state_length,omitempty"` // bases in a state
+	StayScore   *float32 `toml:"stay_score,omitempty"`   // of all states; without it, the network scores stays
 }
 
 // QualityManifest calibrates base qualities: Q = -10 log10(1-p) * Scale + Bias.
 type QualityManifest struct {
 	Scale float64 `toml:"scale"`
 	Bias  float64 `toml:"bias"`
+	// MeanStart is the number of bases at a read's beginning that its mean quality
+	// leaves out, if the read has more.
+	MeanStart int `toml:"mean_start,omitempty"`
 }
 
 // OpenModel loads the model in a folder.
@@ -123,15 +149,30 @@ func LoadModel(fsys fs.FS) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
 	}
-	network, err := readLimited(fsys, manifest.Network.File, maxNetworkBytes)
+	model := &Model{Manifest: manifest}
+	if model.Network, err = readNetwork(fsys, "network.sha256", manifest.Network.File, manifest.Network.SHA256); err != nil {
+		return nil, err
+	}
+	if name := manifest.Network.HalfFile; name != "" {
+		if model.Half, err = readNetwork(fsys, "network.half_sha256", name, manifest.Network.HalfSHA256); err != nil {
+			return nil, err
+		}
+	}
+	return model, nil
+}
+
+// readNetwork reads a network and compares it with its checksum, which the
+// manifest gives by a key.
+func readNetwork(fsys fs.FS, key, name, checksum string) ([]byte, error) {
+	network, err := readLimited(fsys, name, maxNetworkBytes)
 	if err != nil {
 		return nil, err
 	}
-	if sum := sha256.Sum256(network); hex.EncodeToString(sum[:]) != strings.ToLower(manifest.Network.SHA256) {
-		return nil, fmt.Errorf("%s: sha256 is %x but %s says network.sha256 = %q: the file is damaged or belongs to another manifest",
-			manifest.Network.File, sum, ManifestFile, manifest.Network.SHA256)
+	if sum := sha256.Sum256(network); hex.EncodeToString(sum[:]) != strings.ToLower(checksum) {
+		return nil, fmt.Errorf("%s: sha256 is %x but %s says %s = %q: the file is damaged or belongs to another manifest",
+			name, sum, ManifestFile, key, checksum)
 	}
-	return &Model{Manifest: manifest, Network: network}, nil
+	return network, nil
 }
 
 // readLimited reads a whole file and refuses one that is larger than limit.
@@ -202,14 +243,23 @@ func (m *Manifest) validate() error {
 	}
 
 	n := m.Network
-	check(n.File != "" && fs.ValidPath(n.File) && path.Clean(n.File) != ".",
-		"network.file = %q is not a file name within the model's folder", n.File)
-	sum, err := hex.DecodeString(n.SHA256)
-	check(err == nil && len(sum) == sha256.Size, "network.sha256 = %q is not 64 hexadecimal digits", n.SHA256)
+	checkFile := func(key, name, checksumKey, checksum string) {
+		check(name != "" && fs.ValidPath(name) && path.Clean(name) != ".", "%s = %q is not a file name within the model's folder", key, name)
+		sum, err := hex.DecodeString(checksum)
+		check(err == nil && len(sum) == sha256.Size, "%s = %q is not 64 hexadecimal digits", checksumKey, checksum)
+	}
+	checkFile("network.file", n.File, "network.sha256", n.SHA256)
+	if n.HalfFile != "" || n.HalfSHA256 != "" {
+		checkFile("network.half_file", n.HalfFile, "network.half_sha256", n.HalfSHA256)
+	}
 	check(n.Input != "", "network.input is missing")
 	check(n.Output != "", "network.output is missing")
 	check(n.OutputLayout == "NTC" || n.OutputLayout == "TNC", "network.output_layout = %q is neither NTC nor TNC", n.OutputLayout)
-	check(n.Scores == "log_probabilities" || n.Scores == "logits", "network.scores = %q is neither log_probabilities nor logits", n.Scores)
+	if m.Decoder.Type == decoderCRF {
+		check(n.Scores == "transitions", "network.scores = %q is not transitions, which a crf decoder needs", n.Scores)
+	} else {
+		check(n.Scores == "log_probabilities" || n.Scores == "logits", "network.scores = %q is neither log_probabilities nor logits", n.Scores)
+	}
 	check(n.Stride >= 1 && n.Stride <= 1000, "network.stride = %d is not between 1 and 1000", n.Stride)
 
 	norm := m.Normalisation
@@ -236,30 +286,39 @@ func (m *Manifest) validate() error {
 		check(2*w.Overlap <= w.Samples, "window.overlap = %d is more than half of window.samples = %d", w.Overlap, w.Samples)
 	}
 
-	d := m.Decoder
-	switch d.Type {
-	case "ctc":
-		check(len(d.Labels) >= 2 && d.Labels[0] == "", "decoder.labels must begin with the blank \"\"")
-		seen := map[string]bool{}
-		for _, label := range d.Labels[min(1, len(d.Labels)):] {
-			check(len(label) == 1 && strings.Contains("ACGT", label), "decoder.labels holds %q, not one of A, C, G, T", label)
-			check(!seen[label], "decoder.labels holds %q twice", label)
-			seen[label] = true
-		}
-		check(d.BeamWidth >= 1 && d.BeamWidth <= 256, "decoder.beam_width = %d is not between 1 and 256", d.BeamWidth)
-		// The most probable class always has at least 1/classes, so that below
-		// this bound no frame can end the search.
-		check(d.BeamCut >= 0 && (len(d.Labels) == 0 || d.BeamCut < 1/float32(len(d.Labels))),
-			"decoder.beam_cut = %v is not at least 0 and below 1/%d", d.BeamCut, len(d.Labels))
-	case "crf":
-		check(false, "decoder.type = \"crf\" is not supported yet; only ctc is")
-	default:
-		check(false, "decoder.type = %q is not ctc", d.Type)
-	}
+	m.Decoder.validate(check)
 
+	check(m.Qualities.MeanStart >= 0, "qualities.mean_start = %d is negative", m.Qualities.MeanStart)
 	check(m.Qualities.Scale > 0, "qualities.scale = %v is not positive", m.Qualities.Scale)
 	if len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))
 	}
 	return nil
+}
+
+// validate calls check for every condition.
+func (d *DecoderManifest) validate(check func(ok bool, format string, args ...any)) {
+	if d.Type != decoderCTC && d.Type != decoderCRF {
+		check(false, "decoder.type = %q is neither ctc nor crf", d.Type)
+		return
+	}
+	check(len(d.Labels) >= 2 && d.Labels[0] == "", "decoder.labels must begin with \"\", the blank or stay")
+	seen := map[string]bool{}
+	for _, label := range d.Labels[min(1, len(d.Labels)):] {
+		check(len(label) == 1 && strings.Contains("ACGT", label), "decoder.labels holds %q, not one of A, C, G, T", label)
+		check(!seen[label], "decoder.labels holds %q twice", label)
+		seen[label] = true
+	}
+	if d.Type == decoderCRF {
+		check(len(d.Labels) == 5, "decoder.labels has %d entries, not the stay and four bases", len(d.Labels))
+		err := d.crf().Validate()
+		check(err == nil, "decoder: %v", err)
+		return
+	}
+	check(d.StateLength == 0 && d.StayScore == nil, "decoder.state_length and stay_score are for type crf")
+	check(d.BeamWidth >= 1 && d.BeamWidth <= 256, "decoder.beam_width = %d is not between 1 and 256", d.BeamWidth)
+	// The most probable class always has at least 1/classes, so that below
+	// this bound no frame can end the search.
+	check(d.BeamCut >= 0 && (len(d.Labels) == 0 || d.BeamCut < 1/float32(len(d.Labels))),
+		"decoder.beam_cut = %v is not at least 0 and below 1/%d", d.BeamCut, len(d.Labels))
 }

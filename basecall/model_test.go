@@ -59,6 +59,15 @@ func TestLoadModel(t *testing.T) {
 	_, err = LoadModel(fsys)
 	require.ErrorContains(t, err, "model.onnx: sha256 is ")
 	require.ErrorContains(t, err, "network.sha256")
+	fsys["model.onnx"].Data = []byte("network")
+	fsys["half.onnx"] = &fstest.MapFile{Data: []byte("half")}
+	fsys["manifest.toml"].Data = []byte(strings.Replace(manifestText(), "input =", fmt.Sprintf("half_file = \"half.onnx\"\nhalf_sha256 = \"%x\"\ninput =", sha256.Sum256([]byte("half"))), 1))
+	model, err = LoadModel(fsys)
+	require.NoError(t, err)
+	assert.Equal(t, []byte("half"), model.Half)
+	fsys["half.onnx"].Data = []byte("another")
+	_, err = LoadModel(fsys)
+	require.ErrorContains(t, err, "half.onnx: sha256 is ")
 	delete(fsys, "model.onnx")
 	_, err = LoadModel(fsys)
 	require.ErrorContains(t, err, "model.onnx")
@@ -103,9 +112,12 @@ func TestParseManifestRefuses(t *testing.T) {
 		{"huge window", "samples = 3600", "samples = 3000000000", "window.samples = 3000000000"},
 		{"overlap", "overlap = 600", "overlap = 603", "window.overlap = 603"},
 		{"long overlap", "overlap = 600", "overlap = 2400", "window.overlap = 2400 is more than half"},
-		{"crf", `type = "ctc"`, `type = "crf"`, `decoder.type = "crf" is not supported yet`},
+		{"crf without states", `type = "ctc"`, `type = "crf"`, "state length 0 is not between"},
+		{"ctc with states", `type = "ctc"`, "type = \"ctc\"\nstate_length = 3", "decoder.state_length and stay_score are for type crf"},
+		{"mean start", "bias = 0.0", "bias = 0.0\nmean_start = -1", "qualities.mean_start = -1"},
+		{"half without checksum", `input = "signal"`, "input = \"signal\"\nhalf_file = \"half.onnx\"", "network.half_sha256"},
 		{"decoder", `type = "ctc"`, `type = "rnnt"`, `decoder.type = "rnnt"`},
-		{"no blank", `["", "A",`, `["A", `, "must begin with the blank"},
+		{"no blank", `["", "A",`, `["A", `, "must begin with"},
 		{"label", `"T"]`, `"U"]`, `decoder.labels holds "U"`},
 		{"label twice", `"T"]`, `"A"]`, `decoder.labels holds "A" twice`},
 		{"beam width", "beam_width = 5", "beam_width = 0", "decoder.beam_width = 0"},
@@ -123,6 +135,31 @@ func TestParseManifestRefuses(t *testing.T) {
 	}
 }
 
+// crfManifest is a manifest of a CRF network of state length 3 without stays.
+func crfManifest() string {
+	return strings.NewReplacer(`type = "ctc"`, "type = \"crf\"\nstate_length = 3\nstay_score = 2.0", "log_probabilities", "transitions",
+		"beam_width = 5", "beam_width = 32", "beam_cut = 0.1", "beam_cut = 100.0").Replace(manifestText())
+}
+
+func TestParseCRFManifest(t *testing.T) {
+	m, err := ParseManifest([]byte(crfManifest()))
+	require.NoError(t, err)
+	assert.Equal(t, 256, m.Decoder.classes())
+	m, err = ParseManifest([]byte(strings.Replace(crfManifest(), "stay_score = 2.0\n", "", 1)))
+	require.NoError(t, err)
+	assert.Equal(t, 320, m.Decoder.classes())
+	for _, test := range []struct{ old, new, want string }{
+		{`"transitions"`, `"logits"`, `network.scores = "logits" is not transitions`},
+		{"state_length = 3", "state_length = 9", "state length 9"},
+		{"beam_width = 32", "beam_width = 1000", "beam width 1000"},
+		{"beam_cut = 100.0", "beam_cut = 0.1", "beam cut 0.1"},
+		{`, "T"]`, `]`, "decoder.labels has 4 entries"},
+	} {
+		_, err := ParseManifest([]byte(strings.Replace(crfManifest(), test.old, test.new, 1)))
+		require.ErrorContains(t, err, test.want)
+	}
+}
+
 func TestParseManifestReportsAllFaults(t *testing.T) {
 	text := strings.NewReplacer("stride = 3", "stride = 0", "beam_width = 5", "beam_width = 999", "clip = 5.0", "clip = -2.0").Replace(manifestText())
 	_, err := ParseManifest([]byte(text))
@@ -133,6 +170,7 @@ func TestParseManifestReportsAllFaults(t *testing.T) {
 
 func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(manifestText()))
+	f.Add([]byte(crfManifest()))
 	f.Add([]byte("format = 1\nname = \""))
 	f.Add([]byte("[network]\nstride = 3\n[decoder]\nlabels = [1]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -142,6 +180,9 @@ func FuzzParseManifest(f *testing.F) {
 		}
 		// What is accepted is safe to compute with.
 		w := windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap}
+		if newDecoder(&m) == nil || m.Decoder.classes() < 2 {
+			t.Fatal("no decoder")
+		}
 		if n := w.count(10 * w.samples); n < 10 {
 			t.Fatalf("%d windows of %+v", n, w)
 		}

@@ -166,9 +166,10 @@ func TestDwells(t *testing.T) {
 }
 
 func TestMeanQualityAveragesErrors(t *testing.T) {
-	assert.Zero(t, meanQuality(nil))
-	assert.InDelta(t, 20, meanQuality([]byte{20, 20, 20}), 1e-9)
-	assert.InDelta(t, 12.5964, meanQuality([]byte{10, 20}), 1e-4) // error (0.1+0.01)/2
+	assert.Zero(t, meanQuality(nil, 60))
+	assert.InDelta(t, 20, meanQuality([]byte{20, 20, 20}, 0), 1e-9)
+	assert.InDelta(t, 12.5964, meanQuality([]byte{10, 20}, 2), 1e-4) // error (0.1+0.01)/2
+	assert.InDelta(t, 20, meanQuality([]byte{10, 20}, 1), 1e-9)
 }
 
 func TestPhred(t *testing.T) {

@@ -73,12 +73,12 @@ func openSession(net Network, device Device, batch int) (*session, error) {
 		return nil, err
 	}
 	defer options.Destroy()
-	if err := checkEnds(net); err != nil {
+	if err := checkEnds(net, net.onnx(device)); err != nil {
 		return nil, err
 	}
 	// Loading CUDA's provider takes over signal handlers.
 	handlers := saveSignalHandlers()
-	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.ONNX, []string{net.Input}, []string{net.Output}, options)
+	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.onnx(device), []string{net.Input}, []string{net.Output}, options)
 	handlers.restore()
 	if err != nil {
 		return nil, fmt.Errorf("loading network %s on %s: %w", net.Name, device, oneLine(err))
@@ -170,8 +170,8 @@ func oneLine(err error) error {
 }
 
 // checkEnds compares the network's inputs and outputs with what is said about them.
-func checkEnds(net Network) error {
-	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(net.ONNX)
+func checkEnds(net Network, onnx []byte) error {
+	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(onnx)
 	if err != nil {
 		return fmt.Errorf("reading network %s: %w", net.Name, oneLine(err))
 	}

@@ -2,16 +2,27 @@ package infer
 
 // Network is an ONNX network over windows of a signal.
 type Network struct {
-	Name   string // for errors and metrics
-	ONNX   []byte
-	Input  string // name of the input, float32 [N, 1, Samples]
-	Output string // name of the output, float32
+	Name string // for errors and metrics
+	ONNX []byte
+	// HalfONNX is the same network in half precision, with the same ends in
+	// float32, which GPUs run instead; nil if there is none.
+	HalfONNX []byte
+	Input    string // name of the input, float32 [N, 1, Samples]
+	Output   string // name of the output, float32
 	// TimeMajor says that the output is stored as [Frames, N, Classes] and not as
 	// [N, Frames, Classes].
 	TimeMajor bool
 	Samples   int // length of a window
 	Frames    int // frames that the network makes of a window
 	Classes   int // scores per frame
+}
+
+// onnx returns the network to run on a device.
+func (n Network) onnx(device Device) []byte {
+	if device.CUDA && n.HalfONNX != nil {
+		return n.HalfONNX
+	}
+	return n.ONNX
 }
 
 // Runner is one copy of a network with room for one batch. It is used by one

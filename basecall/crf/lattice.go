@@ -1,0 +1,297 @@
+package crf
+
+import (
+	"fmt"
+	"math"
+)
+
+// Problem: the probabilities of states and of transitions need sums over all
+// paths. Their weights span hundreds of orders of magnitude over a window.
+//
+// Assumptions: a frame's scores are finite. Those of trained networks lie within
+// ±5, by a clamp or a scaled tanh, or not far outside.
+//
+// Strategy: forward and backward sums (Rabiner 1989) over weights, not over their
+// logarithms: one exponential per score, and after that multiplications. A frame's
+// weights are relative to its highest. Sums of a frame are scaled by a power of
+// two, which is exact, whose exponents add up to the scale of Z. States are
+// visited in ascending order and sums are taken in one fixed order.
+//
+// Consequences: the result is a function of the scores alone. Weights below
+// minLogWeight of a frame's highest, and sums below tiny of a frame's total, are
+// held there: no path is impossible, nothing divides by zero, and no operation
+// meets denormal numbers, which are slow. Scores within ±5 don't reach these bounds
+// for state lengths up to 5, since every state can be reached by k moves.
+const (
+	minLogWeight = -32.0   // about 2^-46
+	tiny         = 0x1p-80 // 2^-46 * 2^-80 is the smallest normal float32
+)
+
+// lattice holds the weights of a window and the sums over its paths. States are
+// numbered from 0 to n-1; q = n/4, so that the state j*q+i is followed by the
+// states 4i to 4i+3, of which it is the j-th predecessor.
+type lattice struct {
+	n, q   int
+	frames int
+
+	// moves holds the weights of moves, frames by states by dropped base. It lies
+	// in the scores' memory.
+	moves []float32
+	// stays holds the weights of stays: frames by states, or one per frame if
+	// fixed says that all states share it.
+	stays []float32
+	fixed bool
+	// row holds the stays of one frame if they are fixed.
+	row []float32
+
+	// forward and backward hold for each frame boundary, frames+1 by states, the
+	// sum over all paths from the window's beginning to a state, and from the state to
+	// the end.
+	forward, backward []float32
+	// totals holds for each boundary the sum over states of forward times backward.
+	totals []float32
+	// logZ is the logarithm of the sum over all paths.
+	logZ float64
+}
+
+// grow returns a slice of length n, of s's memory if that is large enough.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// setWeights turns scores into weights in place. stay is the fixed score of
+// staying, if that is fixed.
+func (l *lattice) setWeights(scores []float32, stay float32) error {
+	perFrame := 4 * l.n
+	if !l.fixed {
+		perFrame = 5 * l.n
+	}
+	if len(scores)%perFrame != 0 {
+		return fmt.Errorf("%d scores are not frames of %d", len(scores), perFrame)
+	}
+	l.frames = len(scores) / perFrame
+	if l.fixed {
+		l.stays = grow(l.stays, l.frames)
+		l.row = grow(l.row, l.n)
+	} else {
+		l.stays = grow(l.stays, l.frames*l.n)
+	}
+	l.logZ = 0
+	for t := range l.frames {
+		row := scores[t*perFrame:][:perFrame]
+		top, at := highest(row)
+		if at >= 0 {
+			return fmt.Errorf("score %d of frame %d is %v, not a finite number", at, t, row[at])
+		}
+		if l.fixed {
+			top = max(top, stay)
+			exponentials(row, top)
+			l.stays[t] = float32(math.Exp(max(minLogWeight, float64(stay-top))))
+		} else {
+			exponentials(row, top)
+			// The moves close ranks; what is written lies before what is read.
+			stays, moves := l.stays[t*l.n:][:l.n], scores[4*t*l.n:][:4*l.n]
+			for s := range stays {
+				stays[s] = row[5*s]
+				copy(moves[4*s:4*s+4], row[5*s+1:5*s+5])
+			}
+		}
+		l.logZ += float64(top)
+	}
+	l.moves = scores[:4*l.n*l.frames]
+	return nil
+}
+
+// stay returns the weights of staying at a frame, valid until the next call.
+func (l *lattice) stay(t int) []float32 {
+	if !l.fixed {
+		return l.stays[t*l.n:][:l.n]
+	}
+	for s, w := 0, l.stays[t]; s < len(l.row); s++ {
+		l.row[s] = w
+	}
+	return l.row
+}
+
+// sweep computes backward and then forward sums.
+func (l *lattice) sweep() {
+	n := l.n
+	l.backward = grow(l.backward, (l.frames+1)*n)
+	l.forward = grow(l.forward, (l.frames+1)*n)
+	l.totals = grow(l.totals, l.frames+1)
+
+	fill(l.backward[l.frames*n:], 1)
+	scale := float32(1) / float32(n)
+	for t := l.frames - 1; t >= 0; t-- {
+		sum := l.stepBack(l.backward[(t+1)*n:][:n], l.backward[t*n:][:n], l.moves[4*t*n:][:4*n], l.stay(t), scale)
+		scale, _ = reciprocal(sum)
+	}
+
+	fill(l.forward[:n], 1)
+	l.totals[0] = dot(l.forward[:n], l.backward[:n])
+	scale = 1 / float32(n)
+	exponent := 2 * (l.q2() + 1) // n is 2^exponent
+	for t := range l.frames {
+		sum := l.step(l.forward[t*n:][:n], l.forward[(t+1)*n:][:n], l.moves[4*t*n:][:4*n], l.stay(t), scale)
+		l.totals[t+1] = dot(l.forward[(t+1)*n:][:n], l.backward[(t+1)*n:][:n])
+		l.logZ += float64(exponent) * math.Ln2
+		if t == l.frames-1 {
+			l.logZ += math.Log(float64(sum))
+		}
+		scale, exponent = reciprocal(sum)
+	}
+}
+
+// q2 returns the logarithm of q to base 4.
+func (l *lattice) q2() int {
+	k := 0
+	for 1<<(2*k) < l.q {
+		k++
+	}
+	return k
+}
+
+// step computes the forward sums after a frame from those before it, times scale,
+// and returns their sum.
+func (l *lattice) step(before, after, moves, stay []float32, scale float32) float32 {
+	q := l.q
+	b0, b1, b2, b3 := before[:q], before[q:2*q], before[2*q:3*q], before[3*q:4*q]
+	var s0, s1, s2, s3 float32
+	for i := range q {
+		w := (*[16]float32)(moves[16*i:])
+		from, to, st := (*[4]float32)(before[4*i:]), (*[4]float32)(after[4*i:]), (*[4]float32)(stay[4*i:])
+		a0, a1, a2, a3 := b0[i]*scale, b1[i]*scale, b2[i]*scale, b3[i]*scale
+		t0 := from[0]*scale*st[0] + (a0*w[0] + a1*w[1]) + (a2*w[2] + a3*w[3]) + tiny
+		t1 := from[1]*scale*st[1] + (a0*w[4] + a1*w[5]) + (a2*w[6] + a3*w[7]) + tiny
+		t2 := from[2]*scale*st[2] + (a0*w[8] + a1*w[9]) + (a2*w[10] + a3*w[11]) + tiny
+		t3 := from[3]*scale*st[3] + (a0*w[12] + a1*w[13]) + (a2*w[14] + a3*w[15]) + tiny
+		to[0], to[1], to[2], to[3] = t0, t1, t2, t3
+		s0, s1, s2, s3 = s0+t0, s1+t1, s2+t2, s3+t3
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// stepBack computes the backward sums before a frame from those after it, times
+// scale, and returns their sum.
+func (l *lattice) stepBack(after, before, moves, stay []float32, scale float32) float32 {
+	q := l.q
+	// Stays first: a state's moves are spread over blocks.
+	for s, w := range stay[:len(before)] {
+		before[s] = after[s]*scale*w + tiny
+	}
+	b0, b1, b2, b3 := before[:q], before[q:2*q], before[2*q:3*q], before[3*q:4*q]
+	var s0, s1, s2, s3 float32
+	for i := range q {
+		w, to := (*[16]float32)(moves[16*i:]), (*[4]float32)(after[4*i:])
+		a0, a1, a2, a3 := to[0]*scale, to[1]*scale, to[2]*scale, to[3]*scale
+		t0 := b0[i] + (a0*w[0] + a1*w[4]) + (a2*w[8] + a3*w[12])
+		t1 := b1[i] + (a0*w[1] + a1*w[5]) + (a2*w[9] + a3*w[13])
+		t2 := b2[i] + (a0*w[2] + a1*w[6]) + (a2*w[10] + a3*w[14])
+		t3 := b3[i] + (a0*w[3] + a1*w[7]) + (a2*w[11] + a3*w[15])
+		b0[i], b1[i], b2[i], b3[i] = t0, t1, t2, t3
+		s0, s1, s2, s3 = s0+t0, s1+t1, s2+t2, s3+t3
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// transitions writes the posterior probabilities of frame t's transitions:
+// states by five, the stay first and then the moves by dropped base.
+func (l *lattice) transitions(t int, dst []float32) {
+	n, q := l.n, l.q
+	before, after := l.forward[t*n:][:n], l.backward[(t+1)*n:][:n]
+	moves, stay := l.moves[4*t*n:][:4*n], l.stay(t)
+	// Forward sums of this frame and of the next differ by a power of two, so the
+	// total is taken over the transitions themselves.
+	total := float32(0)
+	for i := range q {
+		w, st := (*[16]float32)(moves[16*i:]), (*[4]float32)(stay[4*i:])
+		from, to, out := (*[4]float32)(before[4*i:]), (*[4]float32)(after[4*i:]), (*[20]float32)(dst[20*i:])
+		a0, a1, a2, a3 := before[i], before[q+i], before[2*q+i], before[3*q+i]
+		sum := float32(0)
+		for b := range 4 {
+			z := to[b]
+			p0, p1, p2, p3, p4 := from[b]*st[b]*z, a0*w[4*b]*z, a1*w[4*b+1]*z, a2*w[4*b+2]*z, a3*w[4*b+3]*z
+			out[5*b], out[5*b+1], out[5*b+2], out[5*b+3], out[5*b+4] = p0, p1, p2, p3, p4
+			sum += p0 + (p1 + p2) + (p3 + p4)
+		}
+		total += sum
+	}
+	inverse := 1 / total
+	for i := range dst {
+		dst[i] *= inverse
+	}
+}
+
+// posterior returns the probability of a state at the boundary after t frames.
+func (l *lattice) posterior(t, state int) float32 {
+	i := t*l.n + state
+	return l.forward[i] * l.backward[i] / l.totals[t]
+}
+
+// reciprocal returns the power of two that brings a positive number between 1 and
+// 2, and the exponent that this takes away.
+func reciprocal(x float32) (scale float32, exponent int) {
+	e := int(math.Float32bits(x)>>23) - 127
+	return math.Float32frombits(uint32(127-e) << 23), e
+}
+
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+// dot returns the scalar product of two vectors whose length is a multiple of 4.
+func dot(x, y []float32) float32 {
+	var s0, s1, s2, s3 float32
+	y = y[:len(x)]
+	for i := 0; i+4 <= len(x); i += 4 {
+		a, b := (*[4]float32)(x[i:]), (*[4]float32)(y[i:])
+		s0, s1, s2, s3 = s0+a[0]*b[0], s1+a[1]*b[1], s2+a[2]*b[2], s3+a[3]*b[3]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// highest returns the highest of some numbers, and the index of the first that is
+// not finite; -1 if all are.
+func highest(x []float32) (top float32, notFinite int) {
+	const infinity = 0x7f800000
+	top = x[0]
+	for i, v := range x {
+		if math.Float32bits(v)&^(1<<31) >= infinity {
+			return 0, i
+		}
+		if v > top {
+			top = v
+		}
+	}
+	return top, -1
+}
+
+// exponentials replaces each x by exp(x-top), with a relative error below 3e-7,
+// where no x is higher than top. It doesn't go below minLogWeight.
+//
+// x is split into n*ln2 + r with |r| <= ln2/2; the polynomial is Taylor's, whose
+// error there is r^7/5040, and 2^n is put together from bits.
+func exponentials(x []float32, top float32) {
+	const (
+		round  = 3 << 22 // adding it leaves a whole number in the low bits
+		ln2Hi  = 0.693359375
+		ln2Lo  = -2.12194440e-4
+		roundN = 0x4b400000 // bits of round as a float32
+	)
+	for i, v := range x {
+		v -= top
+		if v < minLogWeight {
+			v = minLogWeight
+		}
+		k := v*math.Log2E + round
+		n := k - round
+		r := v - n*ln2Hi - n*ln2Lo
+		p := 1 + r + r*r*(1.0/2+r*(1.0/6+r*(1.0/24+r*(1.0/120+r*(1.0/720)))))
+		x[i] = p * math.Float32frombits((math.Float32bits(k)-roundN+127)<<23)
+	}
+}
