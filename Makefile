@@ -71,6 +71,9 @@ chaos-build: deps
 fuzz: deps ## run every fuzz target for FUZZTIME (default 10s) each
 	@./scripts/fuzz.sh
 
+# Readers of signal are compared with the formats' own Python packages, where there is
+# an interpreter that has them: pip install pod5 pyslow5.
+bench: export PORESTREAM_SIGNAL_PYTHON ?= $(firstword $(wildcard $(CURDIR)/.cache/formats/bin/python) python3)
 bench: deps ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 

@@ -2,23 +2,14 @@ package basecall
 
 import (
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/internal/testenv"
 )
-
-// processorTime returns the processor time that this process has taken. Per unit
-// of it a result is comparable on a machine that others use as well.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var usage syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
 
 // BenchmarkCaller basecalls reads, and in turn runs the bare network on as many
 // full batches of windows. It reports samples of reads per second, and the rate
@@ -41,7 +32,7 @@ func BenchmarkCaller(b *testing.B) {
 	var engineTime, engineCPU, bareTime, bareCPU time.Duration
 	bareWindows, engineWindows := 0, 0
 	for b.Loop() {
-		start, cpu := time.Now(), processorTime(b)
+		start, cpu := time.Now(), testenv.ProcessorTime(b)
 		var calls sync.WaitGroup
 		for _, read := range reads {
 			calls.Go(func() {
@@ -52,10 +43,10 @@ func BenchmarkCaller(b *testing.B) {
 		}
 		calls.Wait()
 		engineTime += time.Since(start)
-		engineCPU += processorTime(b) - cpu
+		engineCPU += testenv.ProcessorTime(b) - cpu
 		engineWindows += windows
 
-		start, cpu = time.Now(), processorTime(b)
+		start, cpu = time.Now(), testenv.ProcessorTime(b)
 		rounds := max(1, windows/(bare.Batch*len(bare.Runners)))
 		for _, runner := range bare.Runners {
 			calls.Go(func() {
@@ -68,7 +59,7 @@ func BenchmarkCaller(b *testing.B) {
 		}
 		calls.Wait()
 		bareTime += time.Since(start)
-		bareCPU += processorTime(b) - cpu
+		bareCPU += testenv.ProcessorTime(b) - cpu
 		bareWindows += rounds * bare.Batch * len(bare.Runners)
 	}
 	rate := func(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }

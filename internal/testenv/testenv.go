@@ -5,6 +5,7 @@ package testenv
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,17 +18,26 @@ import (
 // the test is skipped, but fails in continuous integration, which always has one.
 func Python(tb testing.TB, variable, packages string, modules ...string) string {
 	tb.Helper()
-	interpreter := cmp.Or(os.Getenv(variable), "python3")
-	wanted := strings.Join(modules, ", ")
-	out, err := exec.CommandContext(tb.Context(), interpreter, "-c", "import "+wanted).CombinedOutput()
+	interpreter, err := find(tb, variable, modules)
 	switch {
 	case err == nil:
 	case os.Getenv("CI") == "true":
-		tb.Fatalf("%s cannot import %s, and %s names no other interpreter: %v\n%s", interpreter, wanted, variable, err, out)
+		tb.Fatalf("%v; %s names no other interpreter", err, variable)
 	default:
-		tb.Skipf("%s cannot import %s (pip install %s; %s names another interpreter)", interpreter, wanted, packages, variable)
+		tb.Skipf("%v (pip install %s; %s names another interpreter)", err, packages, variable)
 	}
 	return interpreter
+}
+
+// find returns the interpreter that variable names, else python3, if it has modules.
+func find(tb testing.TB, variable string, modules []string) (string, error) {
+	interpreter := cmp.Or(os.Getenv(variable), "python3")
+	wanted := strings.Join(modules, ", ")
+	out, err := exec.CommandContext(tb.Context(), interpreter, "-c", "import "+wanted).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s cannot import %s: %w\n%s", interpreter, wanted, err, bytes.TrimSpace(out))
+	}
+	return interpreter, nil
 }
 
 // Log is a log that may be read while it is written. Its zero value is empty.

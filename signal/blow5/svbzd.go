@@ -33,22 +33,12 @@ func appendSVBZD(dst []int16, src []byte) ([]int16, error) {
 	dst = slices.Grow(dst, n)
 	out := dst[start : start+n]
 	keys, data := src[4:4+(n+3)/4], src[4+(n+3)/4:]
-	var sum, wide int32
-	i := 0
-	for ; i+4 <= n && len(data) >= 16; i += 4 {
-		key := keys[i>>2]
-		o := out[i : i+4 : i+4]
-		p := 0
-		for j := range o {
-			width := key & 3
-			key >>= 2
-			z := binary.LittleEndian.Uint32(data[p:]) & (1<<(8*width+8) - 1)
-			p += int(width) + 1
-			sum += unzigzag(z)
-			wide |= sum ^ int32(int16(sum))
-			o[j] = int16(sum)
-		}
-		data = data[p:]
+	fours, used, fits := decodeFours(out, keys[:n/4], data)
+	data = data[used:]
+	i := 4 * fours
+	var sum int32
+	if i > 0 {
+		sum = int32(out[i-1])
 	}
 	for ; i < n; i++ {
 		width := int(keys[i>>2]>>(i&3*2)&3) + 1
@@ -60,14 +50,14 @@ func appendSVBZD(dst []int16, src []byte) ([]int16, error) {
 			z |= uint32(data[j]) << (8 * j)
 		}
 		sum += unzigzag(z)
-		wide |= sum ^ int32(int16(sum))
+		fits = fits && sum == int32(int16(sum))
 		out[i] = int16(sum)
 		data = data[width:]
 	}
 	switch {
 	case len(data) != 0:
 		return dst[:start], fmt.Errorf("svb-zd: %d bytes left over after the last sample", len(data))
-	case wide != 0:
+	case !fits:
 		return dst[:start], errors.New("svb-zd: a sample doesn't fit in 16 bits")
 	}
 	return dst[:start+n], nil

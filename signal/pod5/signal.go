@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -24,6 +25,7 @@ type signalTableReader struct {
 
 	readID, signal, samples int
 	compressed              bool
+	last                    atomic.Pointer[signalBatch]
 	codecs                  codecPool
 }
 
@@ -61,6 +63,41 @@ func (s *signalTableReader) init(t *table) (err error) {
 	return nil
 }
 
+// signalBatch is a record batch of the signal table. Its columns lie in the file.
+type signalBatch struct {
+	index   int
+	rows    int
+	ids     *array.FixedSizeBinary
+	samples *array.Uint32
+	signal  arrow.Array // *array.LargeBinary of VBZ, or *array.LargeList of int16
+}
+
+// batch returns record batch i. Rows are mostly asked for in order, so the last batch
+// is kept: building one takes longer than decoding a short row. It holds no memory
+// but that of its columns' descriptions, so it needs no release.
+func (s *signalTableReader) batch(i int) (*signalBatch, error) {
+	if b := s.last.Load(); b != nil && b.index == i {
+		return b, nil
+	}
+	b := &signalBatch{index: i}
+	err := s.t.batch(i, func(r arrow.RecordBatch) error {
+		if n := uint64(r.NumRows()); n != s.batchRows && (i != s.t.batches()-1 || n > s.batchRows) {
+			return fmt.Errorf("batch %d has %d rows, batch 0 has %d", i, n, s.batchRows)
+		}
+		r.Retain()
+		b.rows = int(r.NumRows())
+		b.ids = storage(r.Column(s.readID)).(*array.FixedSizeBinary)
+		b.samples = storage(r.Column(s.samples)).(*array.Uint32)
+		b.signal = storage(r.Column(s.signal))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.last.Store(b)
+	return b, nil
+}
+
 // piece is one row of the signal table, valid only inside row's callback.
 type piece struct {
 	readID  []byte
@@ -74,24 +111,21 @@ func (s *signalTableReader) row(row uint64, fn func(piece) error) error {
 	if s.batchRows == 0 || row/s.batchRows >= uint64(s.t.batches()) {
 		return fmt.Errorf("row %d doesn't exist", row)
 	}
-	i := int(row / s.batchRows)
-	return s.t.batch(i, func(b arrow.RecordBatch) error {
-		if n := uint64(b.NumRows()); n != s.batchRows && (i != s.t.batches()-1 || n > s.batchRows) {
-			return fmt.Errorf("batch %d has %d rows, batch 0 has %d", i, n, s.batchRows)
-		}
-		k := int(row % s.batchRows)
-		if k >= int(b.NumRows()) {
-			return fmt.Errorf("row %d doesn't exist", row)
-		}
-		ids := storage(b.Column(s.readID)).(*array.FixedSizeBinary)
-		samples := storage(b.Column(s.samples)).(*array.Uint32)
-		column := storage(b.Column(s.signal))
-		for _, a := range []arrow.Array{ids, samples, column} {
+	b, err := s.batch(int(row / s.batchRows))
+	if err != nil {
+		return err
+	}
+	k := int(row % s.batchRows)
+	if k >= b.rows {
+		return fmt.Errorf("row %d doesn't exist", row)
+	}
+	return guard(func() error {
+		for _, a := range [...]arrow.Array{b.ids, b.samples, b.signal} {
 			if k >= a.Len() || a.IsNull(k) {
 				return fmt.Errorf("row %d is null", row)
 			}
 		}
-		return fn(piece{readID: ids.Value(k), samples: samples.Value(k), column: column, row: k})
+		return fn(piece{readID: b.ids.Value(k), samples: b.samples.Value(k), column: b.signal, row: k})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 )
 
 // keyBytes is the number of key bytes before the data of n samples.
@@ -79,30 +78,6 @@ func zigzag(s int16, prev uint16) uint16 {
 // wide is 1 for what takes two bytes and 0 for what takes one.
 func wide(z uint16) uint32 { return (0xff - uint32(z)) >> 31 }
 
-// four holds, for four key bits, where each of four samples lies in a
-// little-endian word and how wide it is.
-type four struct {
-	shift1, shift2, shift3 uint8
-	bytes                  uint8 // that the four samples take
-	mask                   [4]uint16
-}
-
-// fours is indexed by four key bits.
-var fours = func() (t [16]four) {
-	for k := range t {
-		e := &t[k]
-		width := func(i int) uint8 { return 8 << (k >> i & 1) }
-		e.shift1 = width(0)
-		e.shift2 = e.shift1 + width(1)
-		e.shift3 = e.shift2 + width(2)
-		e.bytes = (e.shift3 + width(3)) / 8
-		for i := range e.mask {
-			e.mask[i] = 1<<width(i) - 1
-		}
-	}
-	return t
-}()
-
 var errTrailing = errors.New("svb16: bytes left over after the last sample")
 
 // decodeSVB16 fills dst from src and insists that src holds exactly len(dst)
@@ -114,43 +89,12 @@ func decodeSVB16(dst []int16, src []byte) error {
 		return fmt.Errorf("svb16: %d bytes are too few for %d samples", len(src), n)
 	}
 	keys, data := src[:nk], src[nk:]
-
-	// Problem: sample widths depend on key bits, so a plain loop branches on
-	// data and chains every load to the one before. Strategy: four samples are
-	// at most eight bytes, so one word holds them, and a table gives all four
-	// positions at once. Only the word address and the running sum form chains.
-	// Consequence: each word load reads up to eight bytes, so the last samples,
-	// where fewer remain, go through the plain loop.
+	eights, used := decodeEights(dst, keys[:n/8], data)
+	data = data[used:]
+	i := 8 * eights
 	var prev uint16
-	i := 0
-	for ; i+8 <= n && len(data) >= 16; i += 8 {
-		key := keys[i>>3]
-		out := dst[i : i+8 : i+8]
-
-		e := &fours[key&15]
-		w := binary.LittleEndian.Uint64(data)
-		prev += unzigzag(uint16(w) & e.mask[0])
-		out[0] = int16(prev)
-		prev += unzigzag(uint16(w>>(e.shift1&63)) & e.mask[1])
-		out[1] = int16(prev)
-		prev += unzigzag(uint16(w>>(e.shift2&63)) & e.mask[2])
-		out[2] = int16(prev)
-		prev += unzigzag(uint16(w>>(e.shift3&63)) & e.mask[3])
-		out[3] = int16(prev)
-		first := e.bytes & 15
-
-		e = &fours[key>>4]
-		w = binary.LittleEndian.Uint64(data[first:])
-		prev += unzigzag(uint16(w) & e.mask[0])
-		out[4] = int16(prev)
-		prev += unzigzag(uint16(w>>(e.shift1&63)) & e.mask[1])
-		out[5] = int16(prev)
-		prev += unzigzag(uint16(w>>(e.shift2&63)) & e.mask[2])
-		out[6] = int16(prev)
-		prev += unzigzag(uint16(w>>(e.shift3&63)) & e.mask[3])
-		out[7] = int16(prev)
-
-		data = data[8+bits.OnesCount8(key):]
+	if i > 0 {
+		prev = uint16(dst[i-1])
 	}
 	for ; i < n; i++ {
 		width := 1 + int(keys[i>>3]>>(i&7)&1)

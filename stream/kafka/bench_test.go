@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -62,15 +62,10 @@ func benchmarkBroker(b *testing.B, recordBytes int) string {
 // the machine distorts less than the wall clock's.
 func perCPU(b *testing.B, bytesPerOp int, run func()) {
 	b.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
 	b.SetBytes(int64(bytesPerOp))
-	before := used()
+	before := testenv.ProcessorTime(b)
 	run()
-	spent := used() - before
+	spent := testenv.ProcessorTime(b) - before
 	b.ReportMetric(float64(b.N)*float64(bytesPerOp)/(1<<20)/spent.Seconds(), "MiB/cpu-s")
 }
 

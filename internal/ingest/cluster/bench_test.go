@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
@@ -79,15 +79,6 @@ func otherProcess(b *testing.B) string {
 	return line[:len(line)-1]
 }
 
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkIngest reads a POD5 recording, cuts it into chunks, packs these and
 // publishes them in transactions to a broker in another process: Apache Kafka
 // where its jars are at hand, else kfake. cpu-samples/s counts per second of CPU
@@ -106,7 +97,7 @@ func BenchmarkIngest(b *testing.B) {
 			var cpu time.Duration
 			b.ReportAllocs()
 			for b.Loop() {
-				before := cpuTime(b)
+				before := testenv.ProcessorTime(b)
 				totals, err := l.ingest(b.Context(), b, rec, func(cfg *ingest.ServiceConfig) {
 					cfg.Restart, cfg.Player.Logger = true, nil
 					if c.spool {
@@ -116,7 +107,7 @@ func BenchmarkIngest(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				cpu += cpuTime(b) - before
+				cpu += testenv.ProcessorTime(b) - before
 				samples += totals.Samples
 			}
 			b.ReportMetric(float64(samples)/cpu.Seconds(), "cpu-samples/s")

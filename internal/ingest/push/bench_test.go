@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/testenv"
 	client "github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/push/pushpb"
 	"github.com/porestream/porestream/signal"
@@ -34,12 +34,12 @@ func BenchmarkPush(b *testing.B) {
 			address, stop := serve(b)
 			defer stop()
 			b.ReportAllocs()
-			before, n := cpuTime(b), 0
+			before, n := testenv.ProcessorTime(b), 0
 			for b.Loop() {
 				bm.push(b, address, fmt.Sprint(bm.name, n), chunks)
 				n++
 			}
-			b.ReportMetric(float64(samples)*float64(n)/(cpuTime(b)-before).Seconds(), "cpu-samples/s")
+			b.ReportMetric(float64(samples)*float64(n)/(testenv.ProcessorTime(b)-before).Seconds(), "cpu-samples/s")
 			b.ReportMetric(float64(samples)*float64(n)/b.Elapsed().Seconds(), "samples/s")
 		})
 	}
@@ -167,13 +167,4 @@ func pushPlain(b *testing.B, address, id string, chunks []client.Chunk) {
 			return
 		}
 	}
-}
-
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
