@@ -54,11 +54,15 @@ type FetchConfig struct {
 	// GiveUpAfter is for how long a broker may be gone or a partition without
 	// leader before Next returns an error. Zero means 1 minute.
 	GiveUpAfter time.Duration
+	// Uncommitted brings records as soon as they are written, without waiting for their
+	// transaction to end, and those of aborted transactions, too.
+	Uncommitted bool
 }
 
 // Batch is what one fetch brought.
 type Batch struct {
-	// Records are committed records in offset order. Their keys, values and
+	// Records are committed records in offset order, or with
+	// FetchConfig.Uncommitted all records. Their keys, values and
 	// headers share one buffer of about FetchConfig.MaxBytes: clone what is
 	// kept for long.
 	Records []stream.Record
@@ -78,6 +82,7 @@ type Fetcher struct {
 	next      int64
 	maxBytes  int
 	giveUp    time.Duration
+	isolation byte
 }
 
 // NewFetcher reads a partition from an offset on.
@@ -88,7 +93,14 @@ func (c *Client) NewFetcher(topic string, partition int32, offset int64, cfg Fet
 	if cfg.GiveUpAfter == 0 {
 		cfg.GiveUpAfter = time.Minute
 	}
-	return &Fetcher{client: c, batches: c.batches, topic: topic, partition: partition, next: offset, maxBytes: cfg.MaxBytes, giveUp: cfg.GiveUpAfter}
+	f := &Fetcher{
+		client: c, batches: c.batches, topic: topic, partition: partition, next: offset,
+		maxBytes: cfg.MaxBytes, giveUp: cfg.GiveUpAfter, isolation: readCommitted,
+	}
+	if cfg.Uncommitted {
+		f.isolation = readUncommitted
+	}
+	return f
 }
 
 // Next waits for records, but no longer than half a second while the broker
@@ -203,7 +215,7 @@ func (f *Fetcher) encode(version int16, offset int64) []byte {
 	// The one partition's limit is what counts: kfake leaves out the list of
 	// aborted transactions when it is this one that it meets.
 	b = be.AppendUint32(b, math.MaxInt32)
-	b = append(b, readCommitted)
+	b = append(b, f.isolation)
 	if version >= 7 { // no fetch session
 		b = be.AppendUint32(b, 0)
 		b = be.AppendUint32(b, ^uint32(0))

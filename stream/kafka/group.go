@@ -37,6 +37,10 @@ type GroupConfig struct {
 	// Stateless skips the replay of records before the committed offset, for
 	// handlers that keep nothing from resolved records.
 	Stateless bool
+	// FromEnd begins every partition at its end when it is assigned, whatever was
+	// committed, unless the handler of the generation before has been kept: for stateless
+	// handlers whose work is of no worth later.
+	FromEnd bool
 	// State says where the handlers' states are kept.
 	State StateConfig
 	// CommitInterval is the least time between two transactions of a partition,

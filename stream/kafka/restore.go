@@ -54,6 +54,12 @@ func (w *worker) restore(ctx context.Context, warm *kept) (stream.Handler, error
 	if warm != nil && warm.partitions == w.partitions && warm.generation+1 == w.place.Generation {
 		start.Warm = &warm.position
 	}
+	if w.cfg.FromEnd {
+		start.Stateless = true
+		if start.Warm == nil {
+			start.Committed, start.Metadata = b.End, ""
+		}
+	}
 	handler, err := w.restoreFrom(ctx, start, warm)
 	return handler, w.refusal(err)
 }
