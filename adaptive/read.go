@@ -127,6 +127,13 @@ func (r *Read) Judged(v Verdict) bool {
 	return r.decided
 }
 
+// End ends the read: it is not looked at any more, and a look that is under way decides
+// nothing.
+func (r *Read) End() {
+	r.looking = 0
+	r.finish()
+}
+
 func (r *Read) finish() { r.over, r.samples = true, nil }
 
 // Decided tells whether the read has its decision.

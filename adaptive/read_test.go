@@ -31,6 +31,8 @@ func TestRead(t *testing.T) {
 		{"given back and more", "+100 look done +100 look wait", "0-100 0-200"},
 		{"all at once", "+5000 look decide", "0-800!"},
 		{"twice", "+100 @0+100 @50+50 look wait look @50+150 look wait", "0-100 - 0-200"},
+		{"ended", "+100 look wait +100 end look +600 look", "0-100 - -"},
+		{"ended while looking", "+100 look end wait +100 look", "0-100 -"},
 		{"a gap", "+100 look wait @150+50 look @200+50 look wait", "0-100 - 150-250"},
 		{"no beginning", "@300+99 look +1 look wait", "- 300-400"},
 		{"a gap while looking", "+100 look @150+100 wait look wait", "0-100 150-250"},
@@ -59,6 +61,8 @@ func TestRead(t *testing.T) {
 					r.Judged(Verdict{Action: Wait})
 				case "done":
 					r.Done()
+				case "end":
+					r.End()
 				case "decide":
 					if !r.Judged(Verdict{Action: Unblock}) || !r.Decided() {
 						t.Error("not decided")

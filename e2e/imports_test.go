@@ -47,6 +47,7 @@ func TestImports(t *testing.T) {
 		{"annotate/watch/alert", "consumers decode alerts without a broker or a basecaller", []string{kafkaGo, kfake, ort, services, "github.com/prometheus"}},
 		{"basecall/crf", "decoding is pure", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal"}},
 		{"basecall", "the engine knows no transport", []string{kafkaGo, kfake, services}},
+		{"adaptive/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
 		{"basecall/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
 		{"variant/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
 		{"annotate/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},

@@ -122,7 +122,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
 // embedded one that lives as long as the run.
 func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, listen string) (*pipeline.Result, error) {
-	stages, err := processor.ParseStages("", len(cfg.Engines.Panels) > 0)
+	stages, err := processor.ParseStages("", processor.Work{Panels: len(cfg.Engines.Panels) > 0})
 	if err != nil {
 		return nil, err
 	}

@@ -60,9 +60,10 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)
 	cfg.engines.Register(flags)
+	cfg.engines.Adaptive.Register(flags)
 	cfg.stream.Register(flags)
 	cfg.log.Register(flags, slog.LevelInfo)
-	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate, and with --panel watch (default all)")
+	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate, with --panel watch, and with --adaptive adaptive (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of /healthz, /readyz and /metrics")
 	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
@@ -74,7 +75,7 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	stages, err := processor.ParseStages(cfg.stages, len(cfg.engines.Panels) > 0)
+	stages, err := processor.ParseStages(cfg.stages, cfg.engines.Work())
 	if err != nil {
 		return cli.Usagef("--stages: %w", err)
 	}

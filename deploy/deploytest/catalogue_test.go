@@ -89,7 +89,7 @@ func collect() (_ map[string]metric, err error) {
 	processor.NewMetrics(r)
 
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
-	stages, err := processor.ParseStages("", false)
+	stages, err := processor.ParseStages("", processor.Work{})
 	if err != nil {
 		return nil, err
 	}

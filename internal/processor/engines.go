@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/function"
@@ -31,13 +32,25 @@ import (
 )
 
 // allStages lists the stages in the order of the flow.
-var allStages = []string{basecallstage.Name, variantstage.Name, annotatestage.Name, watchstage.Name}
+var allStages = []string{adaptivestage.Name, basecallstage.Name, variantstage.Name, annotatestage.Name, watchstage.Name}
 
-// ParseStages reads a comma-separated list of stages; empty means all. The watch
-// stage needs panels.
-func ParseStages(list string, panels bool) ([]string, error) {
+// Work says which stages have something to do that not all deployments have.
+type Work struct {
+	Panels   bool // samples are held against watch-lists
+	Adaptive bool // reads are decided about while they are sequenced
+}
+
+// ParseStages reads a comma-separated list of stages; empty means all that have work.
+func ParseStages(list string, work Work) ([]string, error) {
+	idle := map[string]string{}
+	if !work.Panels {
+		idle[watchstage.Name] = "a panel: give --panel"
+	}
+	if !work.Adaptive {
+		idle[adaptivestage.Name] = "--adaptive enrich or --adaptive deplete"
+	}
 	if list == "" {
-		return slices.DeleteFunc(slices.Clone(allStages), func(s string) bool { return s == watchstage.Name && !panels }), nil
+		return slices.DeleteFunc(slices.Clone(allStages), func(s string) bool { return idle[s] != "" }), nil
 	}
 	var stages []string
 	for name := range strings.SplitSeq(list, ",") {
@@ -47,8 +60,8 @@ func ParseStages(list string, panels bool) ([]string, error) {
 			return nil, fmt.Errorf("unknown stage %q: the stages are %s", name, strings.Join(allStages, ", "))
 		case slices.Contains(stages, name):
 			return nil, fmt.Errorf("stage %q is named twice", name)
-		case name == watchstage.Name && !panels:
-			return nil, fmt.Errorf("the %s stage needs a panel: give --panel", name)
+		case idle[name] != "":
+			return nil, fmt.Errorf("the %s stage needs %s", name, idle[name])
 		}
 		stages = append(stages, name)
 	}
@@ -69,6 +82,7 @@ type Options struct {
 	Sources   []string // compiled sources of known variants
 	Functions []string // files of functions of genes and proteins
 	Signal    Signal   // what the basecall stage may take
+	Adaptive  Adaptive // what the adaptive stage decides
 	// DeviceTimeout is how long a batch may take before the device is held for hung;
 	// 0 means a minute.
 	DeviceTimeout time.Duration
@@ -84,14 +98,15 @@ type Engines struct {
 	Annotator  *annotate.Annotator // annotate stage, and panels
 	Sources    *source.Set         // nil: none
 	Watch      *watch.Watch        // nil: no panels
-	Caller     *basecall.Caller    // basecall stage
+	Caller     *basecall.Caller    // basecall and adaptive stages
 	variant    variant.Config
 	signal     Signal
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
 	panels     string                   // fingerprint
 	index      *minimap.Index
-	aligners   []*minimap.Aligner
+	aligners   []*minimap.Aligner // basecall stage
+	deciders   *deciders          // adaptive stage; nil without
 	stages     []string
 }
 
@@ -142,8 +157,21 @@ func Load(opts Options) (*Engines, error) {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	if slices.Contains(opts.Stages, basecallstage.Name) {
+	deciding, calling := slices.Contains(opts.Stages, adaptivestage.Name), slices.Contains(opts.Stages, basecallstage.Name)
+	if deciding || calling {
 		if err := e.loadBasecaller(opts); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	if calling {
+		// Reads in the works: enough that the network's batches fill while others
+		// are decoded and aligned.
+		for range 8 * runtime.GOMAXPROCS(0) {
+			e.aligners = append(e.aligners, e.index.NewAligner())
+		}
+	}
+	if deciding {
+		if err := e.loadDeciders(opts.Adaptive, opts.Logger); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -162,11 +190,6 @@ func (e *Engines) loadBasecaller(opts Options) error {
 	}
 	if e.index, err = minimap.NewIndex(e.Genome, minimap.Config{Preset: opts.Preset}); err != nil {
 		return err
-	}
-	// Reads in the works: enough that the network's batches fill while others
-	// are decoded and aligned.
-	for range 8 * runtime.GOMAXPROCS(0) {
-		e.aligners = append(e.aligners, e.index.NewAligner())
 	}
 	return nil
 }
@@ -193,7 +216,11 @@ func (e *Engines) Close() error {
 	if e.Caller != nil {
 		errs = append(errs, e.Caller.Close())
 	}
-	for _, a := range e.aligners {
+	aligners := e.aligners
+	if e.deciders != nil {
+		aligners = slices.Concat(aligners, e.deciders.aligners)
+	}
+	for _, a := range aligners {
 		errs = append(errs, a.Close())
 	}
 	if e.index != nil {

@@ -14,10 +14,11 @@ type Flags struct {
 	Genes                                     Genes
 	Panels, Sources, Functions                []string
 	Signal                                    Signal
+	Adaptive                                  Adaptive
 	DeviceTimeout                             time.Duration
 }
 
-// Register adds the flags.
+// Register adds the flags, but for those of Adaptive, which are for services only.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	f.Genes.Register(flags)
@@ -45,6 +46,9 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if err := f.Signal.Validate(); err != nil {
 		return Options{}, cli.Usagef("%w", err)
 	}
+	if err := f.Adaptive.Validate(); err != nil {
+		return Options{}, cli.Usagef("%w", err)
+	}
 	if f.DeviceTimeout < 0 {
 		return Options{}, cli.Usagef("--device-timeout %v is negative", f.DeviceTimeout)
 	}
@@ -52,6 +56,9 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
-		Signal: f.Signal, DeviceTimeout: f.DeviceTimeout,
+		Signal: f.Signal, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
 	}, nil
 }
+
+// Work says which stages have something to do.
+func (f *Flags) Work() Work { return Work{Panels: len(f.Panels) > 0, Adaptive: f.Adaptive.On()} }

@@ -87,5 +87,8 @@ func (e *Engines) TopicSettings(t stream.Topics, partitions int) []stream.TopicS
 	if e.Watch != nil {
 		settings = append(settings, t.WatchSettings(partitions)...)
 	}
+	if e.deciders != nil {
+		settings = append(settings, t.DecisionSettings(partitions)...)
+	}
 	return settings
 }

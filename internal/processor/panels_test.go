@@ -14,19 +14,22 @@ import (
 
 func TestParseStages(t *testing.T) {
 	for _, c := range []struct {
-		list   string
-		panels bool
-		want   string // stages, or what the error says
+		list string
+		work Work
+		want string // stages, or what the error says
 	}{
-		{"", false, "basecall variant annotate"},
-		{"", true, "basecall variant annotate watch"},
-		{"annotate, basecall", true, "annotate basecall"},
-		{"watch", true, "watch"},
-		{"watch", false, "--panel"},
-		{"variant,variant", true, "named twice"},
-		{"call", true, "the stages are basecall, variant, annotate, watch"},
+		{"", Work{}, "basecall variant annotate"},
+		{"", Work{Panels: true}, "basecall variant annotate watch"},
+		{"annotate, basecall", Work{Panels: true}, "annotate basecall"},
+		{"watch", Work{Panels: true}, "watch"},
+		{"watch", Work{}, "--panel"},
+		{"", Work{Adaptive: true}, "adaptive basecall variant annotate"},
+		{"adaptive", Work{Adaptive: true}, "adaptive"},
+		{"adaptive", Work{Panels: true}, "--adaptive enrich"},
+		{"variant,variant", Work{Panels: true}, "named twice"},
+		{"call", Work{Panels: true}, "the stages are adaptive, basecall, variant, annotate, watch"},
 	} {
-		stages, err := ParseStages(c.list, c.panels)
+		stages, err := ParseStages(c.list, c.work)
 		switch {
 		case err != nil && !strings.Contains(err.Error(), c.want):
 			t.Errorf("%q: %v, want ...%s...", c.list, err, c.want)

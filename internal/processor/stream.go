@@ -3,6 +3,7 @@ package processor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,6 +81,7 @@ func (s Stream) Validate() error {
 type output struct {
 	transactions kafka.ProducerConfig
 	producer     *kafka.Producer // nil with transactions
+	prompt       *kafka.Producer // of what can't wait; nil if there is nothing
 }
 
 // open prepares the output of all stages.
@@ -93,22 +95,31 @@ func (p *Processor) open(ctx context.Context) (output, error) {
 		Zstd:  []string{t.Reads, t.Calls, t.Variants, t.Watch, t.Alerts, t.State},
 		Space: kafka.NewSpace(buffered),
 	}}
+	var err error
+	if p.engines.deciders != nil {
+		if out.prompt, err = kafka.NewProducer(ctx, p.client, kafka.ProducerConfig{Linger: -1, Space: out.transactions.Space}); err != nil {
+			return out, err
+		}
+	}
 	if p.cfg.Stream.Delivery == kafka.ExactlyOnce {
 		return out, nil
 	}
-	var err error
-	out.producer, err = kafka.NewProducer(ctx, p.client, out.transactions)
-	return out, err
+	if out.producer, err = kafka.NewProducer(ctx, p.client, out.transactions); err != nil {
+		return out, errors.Join(err, out.close(ctx))
+	}
+	return out, nil
 }
 
 func (o output) close(ctx context.Context) error {
-	if o.producer == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := o.producer.Close(ctx); err != nil {
-		return fmt.Errorf("flushing what was produced: %w", err)
+	for _, p := range []*kafka.Producer{o.prompt, o.producer} {
+		if p == nil {
+			continue
+		}
+		if err := p.Close(ctx); err != nil {
+			return fmt.Errorf("flushing what was produced: %w", err)
+		}
 	}
 	return nil
 }

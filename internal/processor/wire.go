@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
@@ -32,6 +33,7 @@ type Config struct {
 // Metrics are the metrics of all stages. Several processors of one process
 // share them.
 type Metrics struct {
+	adaptive *adaptivestage.Metrics
 	basecall *basecallstage.Metrics
 	variant  *variantstage.Metrics
 	annotate *annotatestage.Metrics
@@ -46,6 +48,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}, []string{"stage", "code"})
 	reg.MustRegister(deadLetters)
 	return &Metrics{
+		adaptive: adaptivestage.NewMetrics(reg),
 		basecall: basecallstage.NewMetrics(reg, deadLetters),
 		variant:  variantstage.NewMetrics(reg, deadLetters),
 		annotate: annotatestage.NewMetrics(reg, deadLetters),
@@ -92,13 +95,18 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	e, m, log := p.engines, p.cfg.Metrics, p.cfg.Logger
 
+	// signal ─▶ adaptive ─▶ decisions                                                       (with targets)
 	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
 	//                                                       └─▶ watch ─▶ watch ─▶ alerts   (with panels)
+	runs := newRunDirectory()
 	flow := []struct {
 		stage string
 		input string
 		start func() stream.NewHandler
 	}{
+		{adaptivestage.Name, t.Signal, func() stream.NewHandler {
+			return adaptivestage.New(e.adaptiveStage(t, runs, m.adaptive, log))
+		}},
 		{basecallstage.Name, t.Signal, func() stream.NewHandler {
 			aligners := make([]basecallstage.Aligner, len(e.aligners))
 			for i, a := range e.aligners {
@@ -144,21 +152,26 @@ func (p *Processor) Run(ctx context.Context) error {
 		if !slices.Contains(e.stages, f.stage) {
 			continue
 		}
-		newHandler := f.start()
+		cfg := kafka.GroupConfig{
+			Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input}, NewHandler: f.start(),
+			Delivery: p.cfg.Stream.Delivery, Transactions: out.transactions, Producer: out.producer,
+			State:          kafka.StateConfig{Topic: t.State, Interval: p.cfg.Stream.SnapshotInterval},
+			CommitInterval: p.cfg.Stream.CommitInterval, DrainTimeout: p.cfg.Stream.DrainTimeout, SessionTimeout: p.cfg.Stream.SessionTimeout,
+			MaxUnresolved: p.cfg.Stream.MaxUnresolved, MaxUnresolvedBytes: p.cfg.Stream.MaxUnresolvedBytes,
+			OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },
+		}
+		if f.stage == adaptivestage.Name {
+			cfg = prompt(cfg, out.prompt)
+		}
 		group.Go(func() error {
-			err := kafka.RunGroup(ctx, p.client, kafka.GroupConfig{
-				Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input}, NewHandler: newHandler,
-				Delivery: p.cfg.Stream.Delivery, Transactions: out.transactions, Producer: out.producer,
-				State:          kafka.StateConfig{Topic: t.State, Interval: p.cfg.Stream.SnapshotInterval},
-				CommitInterval: p.cfg.Stream.CommitInterval, DrainTimeout: p.cfg.Stream.DrainTimeout, SessionTimeout: p.cfg.Stream.SessionTimeout,
-				MaxUnresolved: p.cfg.Stream.MaxUnresolved, MaxUnresolvedBytes: p.cfg.Stream.MaxUnresolvedBytes,
-				OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },
-			})
-			if err != nil {
+			if err := kafka.RunGroup(ctx, p.client, cfg); err != nil {
 				return fmt.Errorf("%s stage: %w", f.stage, err)
 			}
 			return nil
 		})
+	}
+	if e.deciders != nil {
+		group.Go(func() error { return runs.follow(ctx, p.client, t.Runs, log) })
 	}
 	if e.Caller != nil {
 		group.Go(func() error { return e.Caller.Watch(ctx) })
