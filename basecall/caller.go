@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 // Read is the current of one molecule, as a Caller takes it.
 type Read struct {
 	ID          string
-	Samples     []int16 // ADC levels
+	Samples     []int16 // ADC levels; of a read that goes on, those that there are
 	SampleRate  int     // Hz; must be one that the model was made for
 	Calibration signal.Calibration
 }
@@ -46,7 +45,8 @@ type Called struct {
 	// without those that the manifest leaves out; 0 for a read without bases.
 	MeanQuality float64
 	// Shift and Scale are what the network's input was normalised with:
-	// x = (ADC level - Shift) / Scale.
+	// x = (ADC level - Shift) / Scale. With running statistics these are those of
+	// the last window, which nearly all of the read has gone into.
 	Shift, Scale float32
 }
 
@@ -211,97 +211,30 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 	return err
 }
 
-// Call basecalls one read. It blocks while the queue is full. A read that is
-// shorter than one frame has no bases; that is no error.
+// Call basecalls one read that is at hand as a whole. It blocks while the queue is
+// full. A read that is shorter than one frame has no bases; that is no error.
 func (c *Caller) Call(ctx context.Context, read Read) (Called, error) {
-	called, err := c.call(ctx, read)
-	if err != nil {
-		return Called{}, fmt.Errorf("basecalling read %s: %w", read.ID, err)
-	}
-	c.metrics.called(called)
-	return called, nil
-}
-
-func (c *Caller) call(ctx context.Context, read Read) (Called, error) {
-	m := c.model.Manifest
-	if !slices.Contains(m.SampleRates, read.SampleRate) {
-		return Called{}, fmt.Errorf("it was recorded at %d Hz, but model %s is for %v Hz", read.SampleRate, m.Name, m.SampleRates)
-	}
-	norm, err := m.Normalisation.normalisation(read.Samples, read.Calibration)
+	s, err := c.Begin(read)
 	if err != nil {
 		return Called{}, err
 	}
-	bases, err := c.callWindows(ctx, read.Samples, norm)
-	if err != nil {
-		return Called{}, err
-	}
-	called := Called{
-		Stride:     c.windows.stride,
-		NumSamples: len(read.Samples),
-		Shift:      norm.shift,
-		Scale:      norm.scale,
-	}
-	called.Sequence, called.Qualities, called.Moves = c.windows.stitch(bases, len(read.Samples))
-	called.MeanQuality = meanQuality(called.Qualities, m.Qualities.MeanStart)
-	return called, nil
+	defer s.Close()
+	s.producer.Hurry()
+	return s.Finish(ctx)
 }
 
-// callWindows returns the bases of each window of a read. It submits windows as
-// long as it may and decodes those that have come back meanwhile.
-func (c *Caller) callWindows(ctx context.Context, samples []int16, norm affine) ([][]base, error) {
-	called := make([][]base, c.windows.count(len(samples)))
-	producer := c.batcher.NewProducer(min(c.outstanding, max(1, len(called))))
-	defer producer.Close()
-	decoder := c.decoders.Get().(decoder)
-	defer c.decoders.Put(decoder)
-
-	for next := 0; next < len(called) || producer.Outstanding() > 0; {
-		if next < len(called) && !producer.Full() {
-			req := c.requests.Get().(*infer.Request)
-			req.Tag = next
-			c.fillWindow(req.Input, samples, next, norm)
-			if err := producer.Submit(ctx, req); err != nil {
-				return nil, err
-			}
-			next++
-			continue
-		}
-		req, err := producer.Receive(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if req.Err != nil {
-			return nil, req.Err
-		}
-		called[req.Tag], err = c.decode(decoder, req.Output, req.Tag, len(samples))
-		if err != nil {
-			return nil, fmt.Errorf("decoding window %d: %w", req.Tag, err)
-		}
-		c.requests.Put(req)
-	}
-	return called, nil
-}
-
-// fillWindow writes the normalised samples of window i of a read to dst.
-func (c *Caller) fillWindow(dst []float32, samples []int16, i int, norm affine) {
-	from := c.windows.start(i, len(samples))
-	n := min(len(dst), len(samples)-from)
-	norm.apply(dst[:n], samples[from:from+n])
-	pad(dst, n)
-}
-
-// decode returns the bases in the scores of window i, with frames of the read.
-func (c *Caller) decode(d decoder, scores []float32, i, samples int) ([]base, error) {
-	first := c.windows.start(i, samples) / c.windows.stride
+// decode returns the bases in the scores of a window, with frames of the read.
+func (c *Caller) decode(scores []float32, w window) ([]base, error) {
+	d := c.decoders.Get().(decoder)
+	defer c.decoders.Put(d)
 	// Frames of padding belong to nobody.
-	frames := min(c.network.Frames, c.windows.frames(samples)-first)
-	found, err := d.decode(scores[:frames*c.network.Classes])
+	found, err := d.decode(scores[:w.frames*c.network.Classes])
 	if err != nil {
 		return nil, err
 	}
 	bases := make([]base, len(found))
 	for k, b := range found {
-		b.frame += int32(first)
+		b.frame += int32(w.frame)
 		bases[k] = b
 	}
 	return bases, nil

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -148,6 +149,92 @@ func TestCallIsIndependentOfBatchesAndOrder(t *testing.T) {
 			assert.Equal(t, want[i], have[i], "round %d, read of %d samples", round, len(reads[i].Samples))
 		}
 	}
+}
+
+// TestStreamIsIndependentOfPieces: a read that is written in pieces of any length,
+// beside other reads, is called as it is at once, to the byte.
+func TestStreamIsIndependentOfPieces(t *testing.T) {
+	model := ownModel(t)
+	var reads []Read
+	for seed, samples := range []int{0, 2, 50, 3600, 4095, 4400, 9001, 30_000} {
+		read := syntheticRead(uint64(seed), samples)
+		read.Calibration = signal.Calibration{Scale: 0.18}
+		reads = append(reads, read)
+	}
+	whole := newCaller(t, model, Config{Batch: 8, Sessions: 1})
+	want := make([]Called, len(reads))
+	for i, read := range reads {
+		var err error
+		want[i], err = whole.Call(t.Context(), read)
+		require.NoError(t, err)
+	}
+	for round, pieces := range []func(*rand.Rand) int{
+		func(*rand.Rand) int { return 1 },
+		func(*rand.Rand) int { return 4000 },
+		func(rng *rand.Rand) int { return rng.IntN(9000) },
+	} {
+		c := newCaller(t, model, Config{Batch: 1 + 2*round, Sessions: 2, MaxDelay: time.Nanosecond})
+		rng := rand.New(rand.NewPCG(uint64(round), 3))
+		streams := make([]*Stream, len(reads))
+		written := make([]int, len(reads))
+		for i, read := range reads {
+			first := min(rng.IntN(2), len(read.Samples))
+			read.Samples, written[i] = read.Samples[:first], first
+			var err error
+			streams[i], err = c.Begin(read)
+			require.NoError(t, err)
+		}
+		open := rng.Perm(len(reads))
+		for len(open) > 0 {
+			k := rng.IntN(len(open))
+			i := open[k]
+			n := min(max(1, pieces(rng)), len(reads[i].Samples)-written[i])
+			require.NoError(t, streams[i].Write(t.Context(), reads[i].Samples[written[i]:written[i]+n]))
+			written[i] += n
+			if written[i] < len(reads[i].Samples) {
+				continue
+			}
+			open = slices.Delete(open, k, k+1)
+			have, err := streams[i].Finish(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want[i], have, "round %d, read of %d samples", round, len(reads[i].Samples))
+			streams[i].Close()
+		}
+	}
+}
+
+// TestStreamIsCalledEarly: when a read ends, all but its last window is called.
+func TestStreamIsCalledEarly(t *testing.T) {
+	c := newCaller(t, ownModel(t), Config{Batch: 2, Sessions: 1})
+	read := syntheticRead(1, 40_000)
+	samples := read.Samples
+	read.Samples = nil
+	s, err := c.Begin(read)
+	require.NoError(t, err)
+	defer s.Close()
+	for i := 0; i < len(samples); i += 400 {
+		require.NoError(t, s.Write(t.Context(), samples[i:i+400]))
+	}
+	require.NoError(t, s.receive(t.Context(), s.producer.Outstanding()))
+	windows := c.windows.count(len(samples))
+	assert.Equal(t, windows-1, s.joined)
+	_, err = s.Finish(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, windows, s.joined)
+}
+
+func TestClosedStreamLeavesNothing(t *testing.T) {
+	c := newCaller(t, ownModel(t), Config{Batch: 8, Sessions: 1, MaxDelay: time.Hour})
+	for seed := range uint64(20) {
+		s, err := c.Begin(syntheticRead(seed, 12_000))
+		require.NoError(t, err)
+		require.NoError(t, s.Write(t.Context(), nil))
+		s.Close()
+		s.Close()
+	}
+	called, err := c.Call(t.Context(), syntheticRead(1, 12_000))
+	require.NoError(t, err)
+	assert.NotEmpty(t, called.Sequence)
 }
 
 func TestCalledIsConsistent(t *testing.T) {

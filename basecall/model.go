@@ -2,6 +2,7 @@ package basecall
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -70,6 +71,24 @@ type NormalisationManifest struct {
 	Method string  `toml:"method"` // "med_mad", "quantile" or "pa"
 	Clip   float32 `toml:"clip"`   // the input is limited to ±Clip; 0 for no limit
 
+	// Scope says over what the statistics of "med_mad" and "quantile" are: "read",
+	// also if it is missing, or "running". Over the read, nothing of a read can be
+	// called before its end. Running, a window that ends at sample e is normalised
+	// over the samples before e, and those of a read's first windows over its
+	// warm-up, so that windows are called while the read goes on.
+	Scope string `toml:"scope"`
+	// Warmup is how many samples, in blocks in which a strand moves, the first
+	// window waits for; after eight times as many samples it waits no longer. A
+	// shorter read is normalised as a whole. For "running".
+	Warmup int `toml:"warmup"`
+	// Block is the number of samples that are judged together; 0 means 256.
+	Block int `toml:"block"`
+	// Still is the spread, 1.4826 times the median absolute deviation in
+	// picoamperes, below which nothing moves through the pore during a block: an
+	// open pore or a strand that sticks. Such blocks don't count, unless fewer than
+	// four others are there. 0 counts all blocks.
+	Still float32 `toml:"still"`
+
 	// For "quantile": shift = max(10, ShiftMultiplier*(qA+qB)) and scale =
 	// max(1, ScaleMultiplier*(qB-qA)), where qA and qB are the quantiles.
 	QuantileA       float64 `toml:"quantile_a"`
@@ -80,6 +99,53 @@ type NormalisationManifest struct {
 	// For "pa": x = (picoamperes - Mean) / StdDev.
 	Mean   float64 `toml:"mean"`
 	StdDev float64 `toml:"stdev"`
+}
+
+// What NormalisationManifest's Method and Scope can be.
+const (
+	methodMedMAD      = "med_mad"
+	methodQuantile    = "quantile"
+	methodPicoamperes = "pa"
+
+	scopeRead    = "read"
+	scopeRunning = "running"
+)
+
+// defaultBlock is a sixteenth of a second at 4 kHz: some thirty bases, so that a
+// strand that moves shows several levels.
+const defaultBlock = 256
+
+func (m *NormalisationManifest) block() int { return cmp.Or(m.Block, defaultBlock) }
+
+// validate checks the normalisation.
+func (m *NormalisationManifest) validate(check func(ok bool, format string, args ...any)) {
+	check(m.Clip >= 0, "normalisation.clip = %v is negative", m.Clip)
+	switch m.Method {
+	case methodMedMAD:
+	case methodQuantile:
+		check(0 <= m.QuantileA && m.QuantileA < m.QuantileB && m.QuantileB <= 1,
+			"normalisation.quantile_a = %v and quantile_b = %v are not 0 <= a < b <= 1", m.QuantileA, m.QuantileB)
+		check(m.ShiftMultiplier > 0, "normalisation.shift_multiplier = %v is not positive", m.ShiftMultiplier)
+		check(m.ScaleMultiplier > 0, "normalisation.scale_multiplier = %v is not positive", m.ScaleMultiplier)
+	case methodPicoamperes:
+		check(m.StdDev > 0, "normalisation.stdev = %v is not positive", m.StdDev)
+		check(m.Scope == "" && m.Warmup == 0 && m.Block == 0 && m.Still == 0,
+			"normalisation.scope, warmup, block and still are for statistics, which method = %q has none of", m.Method)
+		return
+	default:
+		check(false, "normalisation.method = %q is none of med_mad, quantile, pa", m.Method)
+	}
+	check(m.Block >= 0 && m.Block <= 1<<16, "normalisation.block = %d is not between 0 and 65536", m.Block)
+	check(m.Still >= 0 && m.Still <= 1000, "normalisation.still = %v is not between 0 and 1000 picoamperes", m.Still)
+	switch m.Scope {
+	case "", scopeRead:
+		check(m.Warmup == 0, "normalisation.warmup = %d is for scope = %q", m.Warmup, scopeRunning)
+	case scopeRunning:
+		least := leastMoving * max(1, m.block())
+		check(m.Warmup >= least && m.Warmup <= 1<<20, "normalisation.warmup = %d is not between four blocks (%d) and %d", m.Warmup, least, 1<<20)
+	default:
+		check(false, "normalisation.scope = %q is neither read nor running", m.Scope)
+	}
 }
 
 // WindowManifest says how a read is cut.
@@ -262,20 +328,7 @@ func (m *Manifest) validate() error {
 	}
 	check(n.Stride >= 1 && n.Stride <= 1000, "network.stride = %d is not between 1 and 1000", n.Stride)
 
-	norm := m.Normalisation
-	check(norm.Clip >= 0, "normalisation.clip = %v is negative", norm.Clip)
-	switch norm.Method {
-	case "med_mad":
-	case "quantile":
-		check(0 <= norm.QuantileA && norm.QuantileA < norm.QuantileB && norm.QuantileB <= 1,
-			"normalisation.quantile_a = %v and quantile_b = %v are not 0 <= a < b <= 1", norm.QuantileA, norm.QuantileB)
-		check(norm.ShiftMultiplier > 0, "normalisation.shift_multiplier = %v is not positive", norm.ShiftMultiplier)
-		check(norm.ScaleMultiplier > 0, "normalisation.scale_multiplier = %v is not positive", norm.ScaleMultiplier)
-	case "pa":
-		check(norm.StdDev > 0, "normalisation.stdev = %v is not positive", norm.StdDev)
-	default:
-		check(false, "normalisation.method = %q is none of med_mad, quantile, pa", norm.Method)
-	}
+	m.Normalisation.validate(check)
 
 	if stride := n.Stride; stride >= 1 {
 		w := m.Window

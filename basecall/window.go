@@ -16,6 +16,9 @@ type windowing struct {
 // frames returns the number of whole frames of a read.
 func (w windowing) frames(samples int) int { return samples / w.stride }
 
+// step returns how far apart windows begin.
+func (w windowing) step() int { return w.samples - w.overlap }
+
 // count returns the number of windows of a read: none if it has no frame.
 func (w windowing) count(samples int) int {
 	whole := w.frames(samples) * w.stride
@@ -25,14 +28,13 @@ func (w windowing) count(samples int) int {
 	case whole <= w.samples:
 		return 1
 	}
-	step := w.samples - w.overlap
-	return 1 + (whole-w.samples+step-1)/step
+	return 1 + (whole-w.samples+w.step()-1)/w.step()
 }
 
 // start returns the first sample of window i of a read.
 func (w windowing) start(i, samples int) int {
 	whole := w.frames(samples) * w.stride
-	return min(i*(w.samples-w.overlap), max(0, whole-w.samples))
+	return min(i*w.step(), max(0, whole-w.samples))
 }
 
 // pad fills a window of which the first n samples are set by repeating these.
@@ -95,33 +97,44 @@ func abs(n int) int {
 	return n
 }
 
-// stitch joins the bases of a read's windows. called[i] holds the bases of
-// window i with frames of the read, in ascending order. It returns sequence, qualities and
-// moves.
-func (w windowing) stitch(called [][]base, samples int) (sequence, qualities, moves []byte) {
-	total := 0
-	for _, bases := range called {
-		total += len(bases)
+// joiner joins what is called in the windows of a read, in their order.
+type joiner struct {
+	sequence, qualities []byte
+	moves               []byte
+
+	last  []base // of the newest window; its bases from begin on are not joined yet
+	begin int
+	end   int // frame behind the newest window
+	any   bool
+}
+
+// add joins the next window: its bases, with frames of the read in ascending
+// order, and the frames [from, to) that it covers. It keeps the bases.
+func (j *joiner) add(bases []base, from, to int) {
+	if j.any {
+		// Both windows cover the frames from the beginning of the new one to the end
+		// of the one before.
+		at := cut(framesFrom(j.last, from), framesBefore(bases, j.end), from, j.end)
+		j.join(max(j.begin, at))
 	}
-	sequence = make([]byte, 0, total)
-	qualities = make([]byte, 0, total)
-	moves = make([]byte, w.frames(samples))
-	begin := 0
-	for i, bases := range called {
-		end := len(moves)
-		if i+1 < len(called) {
-			from := w.start(i+1, samples) / w.stride
-			to := (w.start(i, samples) + w.samples) / w.stride
-			end = cut(framesFrom(bases, from), framesBefore(called[i+1], to), from, to)
-		}
-		for _, b := range framesBefore(framesFrom(bases, begin), end) {
-			sequence = append(sequence, b.label)
-			qualities = append(qualities, b.quality)
-			moves[b.frame] = 1
-		}
-		begin = end
+	j.last, j.end, j.any = bases, to, true
+}
+
+// join appends the bases of the newest window up to a frame.
+func (j *joiner) join(end int) {
+	j.moves = append(j.moves, make([]byte, end-j.begin)...)
+	for _, b := range framesBefore(framesFrom(j.last, j.begin), end) {
+		j.sequence = append(j.sequence, b.label)
+		j.qualities = append(j.qualities, b.quality)
+		j.moves[b.frame] = 1
 	}
-	return sequence, qualities, moves
+	j.begin = end
+}
+
+// finish joins what is left.
+func (j *joiner) finish() {
+	j.join(j.end)
+	j.last = nil
 }
 
 // framesFrom returns the bases that start at a frame or later.

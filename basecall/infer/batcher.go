@@ -23,7 +23,11 @@ type Request struct {
 
 	producer *Producer
 	queued   time.Time
+	slot     chan struct{} // that it takes up while it is queued
 }
+
+// leave frees the place in the queue.
+func (r *Request) leave() { <-r.slot }
 
 // BatcherConfig sets a Batcher's sizes.
 type BatcherConfig struct {
@@ -33,6 +37,11 @@ type BatcherConfig struct {
 	// Queue is the number of requests that may wait, at least Batch. Submit
 	// blocks beyond it.
 	Queue int
+	// PatientQueue is the same for patient producers; 0 means Queue.
+	PatientQueue int
+	// Patience is for how long others may overtake a request of a patient producer;
+	// 0 means a second.
+	Patience time.Duration
 	// MaxDelay is how long an incomplete batch may wait for more requests while
 	// producers are busy; 0 sends whatever there is to a free runner.
 	MaxDelay time.Duration
@@ -70,7 +79,10 @@ type Batcher struct {
 	workers []*worker
 	cfg     BatcherConfig
 
-	slots   chan struct{} // one token per queued request; sends are served first come, first served
+	// One token per queued request, of patient producers and of others; sends are
+	// served first come, first served.
+	slots, patientSlots chan struct{}
+
 	turn    chan struct{} // held by the goroutine that watches the queue
 	changed chan struct{} // holds a token after the queue or a producer has changed
 	closing chan struct{}
@@ -79,11 +91,11 @@ type Batcher struct {
 	close   sync.Once
 
 	mu        sync.Mutex
-	queue     []*Request // oldest first
-	again     []*retry   // batches that have failed once
+	queue     queue
+	again     []*retry // batches that have failed once
 	failure   error
-	producers int
-	waiting   int
+	producers int // that are not patient
+	waiting   int // of these
 }
 
 // NewBatcher starts a batcher on at least one runner. Close closes the runners too.
@@ -95,17 +107,20 @@ func NewBatcher(runners []Runner, cfg BatcherConfig) (*Batcher, error) {
 		return nil, fmt.Errorf("batch size %d is not positive", cfg.Batch)
 	case cfg.Queue < cfg.Batch:
 		return nil, fmt.Errorf("queue of %d is smaller than a batch of %d", cfg.Queue, cfg.Batch)
-	case cfg.MaxDelay < 0:
-		return nil, fmt.Errorf("maximum delay %v is negative", cfg.MaxDelay)
+	case cfg.PatientQueue < 0:
+		return nil, fmt.Errorf("patient queue of %d is negative", cfg.PatientQueue)
+	case cfg.MaxDelay < 0 || cfg.Patience < 0:
+		return nil, fmt.Errorf("maximum delay %v or patience %v is negative", cfg.MaxDelay, cfg.Patience)
 	}
 	b := &Batcher{
-		cfg:     cfg,
-		slots:   make(chan struct{}, cfg.Queue),
-		turn:    make(chan struct{}, 1),
-		changed: make(chan struct{}, 1),
-		closing: make(chan struct{}),
-		hung:    make(chan struct{}),
-		queue:   make([]*Request, 0, cfg.Queue),
+		cfg:          cfg,
+		slots:        make(chan struct{}, cfg.Queue),
+		patientSlots: make(chan struct{}, cmp.Or(cfg.PatientQueue, cfg.Queue)),
+		turn:         make(chan struct{}, 1),
+		changed:      make(chan struct{}, 1),
+		closing:      make(chan struct{}),
+		hung:         make(chan struct{}),
+		queue:        queue{patience: cmp.Or(cfg.Patience, time.Second)},
 	}
 	for _, r := range runners {
 		w := &worker{b: b, runner: r}
@@ -182,25 +197,22 @@ func (b *Batcher) take(batch []*Request) ([]*Request, Dispatch) {
 			return append(batch, r.batch...), DispatchRetry
 		}
 		state := queueState{
-			queued:    len(b.queue),
+			queued:    b.queue.len(),
+			urgent:    len(b.queue.urgent),
+			age:       b.queue.oldest(time.Now()),
 			producers: b.producers,
 			waiting:   b.waiting,
 			closing:   b.isClosing(),
 		}
-		if state.queued > 0 {
-			state.age = time.Since(b.queue[0].queued)
-		}
 		reason, recheck := plan(state, b.cfg.Batch, b.cfg.MaxDelay)
 		if reason != DispatchNone {
-			n := min(state.queued, b.cfg.Batch)
-			batch = append(batch, b.queue[:n]...)
-			b.queue = slices.Delete(b.queue, 0, n)
-			b.cfg.Metrics.queueLength(len(b.queue))
+			batch = b.queue.take(batch, b.cfg.Batch)
+			b.cfg.Metrics.queueLength(b.queue.len())
 		}
 		b.mu.Unlock()
 		if reason != DispatchNone {
-			for range batch {
-				<-b.slots
+			for _, req := range batch {
+				req.leave()
 			}
 			return batch, reason
 		}
@@ -234,49 +246,86 @@ func (b *Batcher) deliver(req *Request) {
 		p.waiting = false
 		b.waiting--
 	}
-	p.results <- req // has room for every outstanding request, received or not
+	p.results = append(p.results, req)
+	select {
+	case p.arrived <- struct{}{}:
+	default: // it will look anyway
+	}
 }
 
 // Producer is one source of requests. It is used by one goroutine at a time.
 type Producer struct {
 	b           *Batcher
-	results     chan *Request
-	outstanding int // submitted and not received
+	limit       int           // of outstanding
+	arrived     chan struct{} // holds a token after a result has come
+	outstanding int           // submitted and not received
 
-	waiting bool // counted in b.waiting; guarded by b.mu
-	closed  bool // guarded by b.mu
+	// Guarded by b.mu.
+	results []*Request // computed, and not received
+	patient bool
+	waiting bool // counted in b.waiting
+	closed  bool
 }
 
 // NewProducer registers a producer that will have at most limit requests
 // outstanding. While it exists and doesn't block in Receive, the batcher expects
 // more from it, so it must be closed.
 func (b *Batcher) NewProducer(limit int) *Producer {
-	p := &Producer{b: b, results: make(chan *Request, limit)}
-	b.mu.Lock()
-	b.producers++
-	b.mu.Unlock()
+	p := b.NewPatientProducer(limit)
+	p.Hurry()
 	return p
+}
+
+// NewPatientProducer registers a producer that doesn't wait for its results yet.
+// The requests of others overtake its own, and no batch waits for it to fill up.
+func (b *Batcher) NewPatientProducer(limit int) *Producer {
+	return &Producer{b: b, limit: limit, arrived: make(chan struct{}, 1), patient: true}
+}
+
+// Hurry ends a producer's patience: from now on it waits for its results, also
+// those of requests that are queued already.
+func (p *Producer) Hurry() {
+	b := p.b
+	b.mu.Lock()
+	if p.patient && !p.closed {
+		p.patient = false
+		b.producers++
+		b.queue.hurry(p)
+	}
+	b.mu.Unlock()
+	b.notify()
 }
 
 // Outstanding returns the number of requests that were submitted and not yet received.
 func (p *Producer) Outstanding() int { return p.outstanding }
 
 // Full reports whether the producer must Receive before it can Submit again.
-func (p *Producer) Full() bool { return p.outstanding == cap(p.results) }
+func (p *Producer) Full() bool { return p.outstanding >= p.limit }
+
+// Ready returns the number of requests that Receive has at once.
+func (p *Producer) Ready() int {
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	return len(p.results)
+}
 
 // Submit queues a request and blocks while the queue is full. The request, its
 // input and its output belong to the batcher until Receive returns it; after an
 // error they still belong to the producer.
 func (p *Producer) Submit(ctx context.Context, req *Request) error {
 	if p.Full() {
-		return fmt.Errorf("submitting a request: the producer's limit of %d is reached", cap(p.results))
+		return fmt.Errorf("submitting a request: the producer's limit of %d is reached", p.limit)
 	}
 	b := p.b
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	req.producer, req.Err, req.slot = p, nil, b.slots
+	if p.patient { // only its own goroutine changes that
+		req.slot = b.patientSlots
+	}
 	select {
-	case b.slots <- struct{}{}:
+	case req.slot <- struct{}{}:
 	case <-b.closing:
 		return ErrClosed
 	case <-b.hung:
@@ -288,13 +337,13 @@ func (p *Producer) Submit(ctx context.Context, req *Request) error {
 	if b.failure != nil || b.isClosing() {
 		err := cmp.Or(b.failure, ErrClosed)
 		b.mu.Unlock()
-		<-b.slots
+		req.leave()
 		return err
 	}
-	req.producer, req.Err, req.queued = p, nil, time.Now()
-	b.queue = append(b.queue, req)
+	req.queued = time.Now()
+	b.queue.add(req)
 	p.outstanding++
-	b.cfg.Metrics.queueLength(len(b.queue))
+	b.cfg.Metrics.queueLength(b.queue.len())
 	b.mu.Unlock()
 	b.notify()
 	return nil
@@ -306,24 +355,33 @@ func (p *Producer) Receive(ctx context.Context) (*Request, error) {
 	if p.outstanding == 0 {
 		return nil, errors.New("receiving a request: none is outstanding")
 	}
-	p.setWaiting()
-	select {
-	case req := <-p.results:
-		p.outstanding--
-		return req, nil
-	case <-ctx.Done():
-		p.clearWaiting()
-		return nil, ctx.Err()
+	for {
+		if req := p.next(); req != nil {
+			p.outstanding--
+			return req, nil
+		}
+		select {
+		case <-p.arrived:
+		case <-ctx.Done():
+			p.clearWaiting()
+			return nil, ctx.Err()
+		}
 	}
 }
 
-// setWaiting counts the producer as waiting, unless it has a result already.
-// Results are delivered under the same lock, so that one which comes later finds
-// the producer waiting and takes the mark off.
-func (p *Producer) setWaiting() {
+// next takes the oldest result, or counts the producer as waiting if there is
+// none. Results are delivered under the same lock, so that one which comes later
+// finds the producer waiting and takes the mark off.
+func (p *Producer) next() *Request {
 	b := p.b
 	b.mu.Lock()
-	waits := len(p.results) == 0
+	if len(p.results) > 0 {
+		req := p.results[0]
+		p.results = slices.Delete(p.results, 0, 1)
+		b.mu.Unlock()
+		return req
+	}
+	waits := !p.waiting && !p.patient
 	if waits {
 		p.waiting = true
 		b.waiting++
@@ -332,9 +390,10 @@ func (p *Producer) setWaiting() {
 	if waits {
 		b.notify()
 	}
+	return nil
 }
 
-// clearWaiting undoes setWaiting if no result has.
+// clearWaiting takes the mark of waiting off if no result has.
 func (p *Producer) clearWaiting() {
 	b := p.b
 	b.mu.Lock()
@@ -355,16 +414,17 @@ func (p *Producer) Close() {
 		return
 	}
 	p.closed = true
-	b.producers--
-	before := len(b.queue)
-	if p.outstanding > 0 {
-		b.queue = slices.DeleteFunc(b.queue, func(req *Request) bool { return req.producer == p })
+	if !p.patient {
+		b.producers--
 	}
-	dropped := before - len(b.queue)
-	b.cfg.Metrics.queueLength(len(b.queue))
+	var dropped []*Request
+	if p.outstanding > 0 {
+		dropped = b.queue.drop(func(req *Request) bool { return req.producer == p })
+	}
+	b.cfg.Metrics.queueLength(b.queue.len())
 	b.mu.Unlock()
-	for range dropped {
-		<-b.slots
+	for _, req := range dropped {
+		req.leave()
 	}
 	b.notify()
 }

@@ -122,8 +122,10 @@ func TestPlan(t *testing.T) {
 		{"more than full", queueState{queued: 9, producers: 1, closing: true}, DispatchFull, 0},
 		{"young", queueState{queued: 3, age: 30 * time.Millisecond, producers: 2, waiting: 1}, DispatchNone, 70 * time.Millisecond},
 		{"old", queueState{queued: 1, age: delay, producers: 1}, DispatchDelay, 0},
-		{"all wait", queueState{queued: 1, producers: 2, waiting: 2}, DispatchDrain, 0},
-		{"producers have left", queueState{queued: 1}, DispatchDrain, 0},
+		{"all wait", queueState{queued: 1, urgent: 1, producers: 2, waiting: 2}, DispatchDrain, 0},
+		{"producers have left", queueState{queued: 1, urgent: 1}, DispatchDrain, 0},
+		{"nobody waits", queueState{queued: 3, age: 30 * time.Millisecond}, DispatchNone, 70 * time.Millisecond},
+		{"all who wait do, for one of two", queueState{queued: 2, urgent: 1, producers: 1, waiting: 1}, DispatchDrain, 0},
 		{"closing", queueState{queued: 1, producers: 2, closing: true}, DispatchDrain, 0},
 	}
 	for _, test := range tests {
@@ -325,7 +327,7 @@ func TestBatcherDeliversExactlyOnce(t *testing.T) {
 			}
 			producers.Wait()
 			synctest.Wait()
-			assert.Empty(t, f.queue)
+			assert.Zero(t, f.queue.len())
 			assert.Empty(t, f.slots)
 			assert.Zero(t, f.producers)
 			assert.Zero(t, f.waiting)

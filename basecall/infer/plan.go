@@ -33,8 +33,9 @@ func (d Dispatch) String() string {
 // queueState is what the decision to send a batch depends on.
 type queueState struct {
 	queued    int           // requests waiting
+	urgent    int           // of these, those of producers that are not patient
 	age       time.Duration // how long the oldest of them has waited
-	producers int           // producers that may submit
+	producers int           // producers that may submit and are not patient
 	waiting   int           // of these, those that are blocked until they get a result
 	closing   bool          // no more requests are accepted
 }
@@ -48,7 +49,7 @@ func plan(s queueState, batch int, maxDelay time.Duration) (reason Dispatch, rec
 		return DispatchNone, 0
 	case s.queued >= batch:
 		return DispatchFull, 0
-	case s.closing || s.waiting >= s.producers:
+	case s.closing || s.urgent > 0 && s.waiting >= s.producers:
 		return DispatchDrain, 0
 	case s.age >= maxDelay:
 		return DispatchDelay, 0

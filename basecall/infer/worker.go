@@ -193,11 +193,11 @@ func (b *Batcher) giveUp(w *worker) {
 	w.abandoned = true
 	b.working.Done()
 	b.fail(w.batch)
-	b.fail(b.queue)
-	for range b.queue {
-		<-b.slots
+	queued := b.queue.drop(func(*Request) bool { return true })
+	b.fail(queued)
+	for _, req := range queued {
+		req.leave()
 	}
-	b.queue = nil
 	for _, r := range b.again {
 		b.fail(r.batch)
 		close(r.taken)

@@ -34,6 +34,13 @@ class Manifest:
     scores: str = "log_probabilities"
     clip: float = 5.0
     """Limit of the normalised signal, 0 for none."""
+    warmup: int = 4096
+    """Samples of a moving strand that the first window waits for; later ones are normalised over all before their end.
+    0: over the read, whose windows are then called at its end. Training and evaluation here are over the read."""
+    block: int = 256
+    """Samples that are judged together."""
+    still: float = 4.0
+    """Spread in picoamperes below which nothing moves in a block, which then doesn't count; 0: all count."""
     beam_width: int = 5
     beam_cut: float = 0.1
     quality_scale: float = 1.0
@@ -75,8 +82,9 @@ scores = {quoted(self.scores)}
 stride = {self.stride}                  # samples per output frame
 
 [normalisation]
-method = "med_mad"          # (raw - median) / (1.4826 MAD), over the read
+method = "med_mad"          # (raw - median) / (1.4826 MAD)
 clip = {self.clip}                  # limit of the normalised signal, 0 for none
+{self._scope()}
 
 [window]
 samples = {self.window}
@@ -94,6 +102,15 @@ scale = {self.quality_scale:.4f}
 bias = {self.quality_bias:.4f}
 """
 
+    def _scope(self) -> str:
+        """Renders over what the signal is normalised."""
+        if not self.warmup:
+            return 'scope = "read"              # over all of a read'
+        return f"""scope = "running"           # of a window: over all samples before its end, and of the first ones over the warm-up
+warmup = {self.warmup}               # samples of a moving strand that the first window waits for
+block = {self.block}                 # samples that are judged together
+still = {self.still}                 # pA; blocks of less spread are an open pore or a strand that sticks, and don't count"""
+
     @classmethod
     def load(cls, path: Path) -> Manifest:
         """Reads a manifest file."""
@@ -110,6 +127,8 @@ bias = {self.quality_bias:.4f}
         if table["format"] != 1 or table["decoder"]["type"] != "ctc" or table["normalisation"]["method"] != "med_mad":
             raise ValueError("only format 1 with med_mad normalisation and a ctc decoder is known here")
         network, window, decoder = table["network"], table["window"], table["decoder"]
+        normalisation = table["normalisation"]
+        running = normalisation.get("scope", "read") == "running"
         return cls(
             name=table["name"],
             version=table["version"],
@@ -125,7 +144,10 @@ bias = {self.quality_bias:.4f}
             output=network["output"],
             output_layout=network["output_layout"],
             scores=network["scores"],
-            clip=table["normalisation"]["clip"],
+            clip=normalisation["clip"],
+            warmup=normalisation["warmup"] if running else 0,
+            block=normalisation["block"] if running else cls.block,
+            still=normalisation["still"] if running else cls.still,
             beam_width=decoder["beam_width"],
             beam_cut=decoder["beam_cut"],
             quality_scale=table["qualities"]["scale"],

@@ -1,0 +1,167 @@
+package basecall
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/porestream/porestream/basecall/infer"
+)
+
+// Stream is a read that is basecalled while its samples come. Its windows go to
+// the network as soon as they are due, so that when the read ends little is left
+// to compute: the last window. What it is called depends on the samples alone, not
+// on the pieces in which they were written; [Caller.Call] gives the same.
+//
+// It is used by one goroutine at a time. After an error all that is left is to
+// close it.
+type Stream struct {
+	caller   *Caller
+	read     Read // without samples
+	first    []int16
+	feed     *feed
+	joiner   joiner
+	producer *infer.Producer
+	windows  []pending // those that are not joined yet, in order
+	joined   int       // windows
+}
+
+// pending is a window that the network has or that waits for one before it.
+type pending struct {
+	window
+	bases []base
+	done  bool
+}
+
+// Begin begins to basecall a read of which more samples may come. The stream must
+// be closed.
+func (c *Caller) Begin(read Read) (*Stream, error) {
+	s := &Stream{caller: c, read: read, first: read.Samples}
+	s.read.Samples = nil
+	m := c.model.Manifest
+	if !slices.Contains(m.SampleRates, read.SampleRate) {
+		return nil, s.wrap(fmt.Errorf("it was recorded at %d Hz, but model %s is for %v Hz", read.SampleRate, m.Name, m.SampleRates))
+	}
+	var err error
+	if s.feed, err = newFeed(c.windows, m.Normalisation, read.Calibration); err != nil {
+		return nil, s.wrap(err)
+	}
+	s.producer = c.batcher.NewPatientProducer(c.outstanding)
+	return s, nil
+}
+
+// Write adds samples to the read and has those windows computed that are due. It
+// blocks while the queue is full.
+func (s *Stream) Write(ctx context.Context, samples []int16) error {
+	if err := s.write(ctx, samples); err != nil {
+		return s.wrap(err)
+	}
+	return nil
+}
+
+func (s *Stream) write(ctx context.Context, samples []int16) error {
+	for _, part := range [][]int16{s.first, samples} {
+		for len(part) > 0 {
+			n := min(len(part), s.caller.windows.samples)
+			s.feed.write(part[:n])
+			part = part[n:]
+			if err := s.submit(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	s.first = nil
+	return s.receive(ctx, s.producer.Ready())
+}
+
+// Finish says that the read has ended, and returns what it is called once all of
+// its windows are computed. They go before those of reads that go on. A read that
+// is shorter than one frame has no bases; that is no error.
+func (s *Stream) Finish(ctx context.Context) (Called, error) {
+	s.producer.Hurry()
+	if err := s.write(ctx, nil); err != nil {
+		return Called{}, s.wrap(err)
+	}
+	s.feed.end()
+	if err := s.submit(ctx); err != nil {
+		return Called{}, s.wrap(err)
+	}
+	if err := s.receive(ctx, s.producer.Outstanding()); err != nil {
+		return Called{}, s.wrap(err)
+	}
+	s.joiner.finish()
+	norm := s.feed.norm.affine()
+	called := Called{
+		Sequence: s.joiner.sequence, Qualities: s.joiner.qualities, Moves: s.joiner.moves,
+		Stride: s.caller.windows.stride, NumSamples: s.feed.samples,
+		MeanQuality: meanQuality(s.joiner.qualities, s.caller.model.Manifest.Qualities.MeanStart),
+		Shift:       norm.shift, Scale: norm.scale,
+	}
+	s.caller.metrics.called(called)
+	s.Close()
+	return called, nil
+}
+
+// Close drops what has not been called and releases what the stream holds. More
+// than once does no harm.
+func (s *Stream) Close() {
+	s.producer.Close()
+	s.feed.release()
+}
+
+func (s *Stream) wrap(err error) error { return fmt.Errorf("basecalling read %s: %w", s.read.ID, err) }
+
+// submit hands over the windows that are due.
+func (s *Stream) submit(ctx context.Context) error {
+	for {
+		if s.producer.Full() {
+			if err := s.receive(ctx, 1); err != nil {
+				return err
+			}
+		}
+		req := s.caller.requests.Get().(*infer.Request)
+		w, due := s.feed.next(req.Input)
+		if !due {
+			s.caller.requests.Put(req)
+			return nil
+		}
+		req.Tag = w.index
+		if err := s.producer.Submit(ctx, req); err != nil {
+			return err
+		}
+		s.windows = append(s.windows, pending{window: w})
+	}
+}
+
+// receive takes n computed windows back and joins those whose turn it is.
+func (s *Stream) receive(ctx context.Context, n int) error {
+	for range n {
+		req, err := s.producer.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		if req.Err != nil {
+			return req.Err
+		}
+		p := &s.windows[req.Tag-s.joined]
+		if p.bases, err = s.caller.decode(req.Output, p.window); err != nil {
+			return fmt.Errorf("decoding window %d: %w", req.Tag, err)
+		}
+		p.done = true
+		s.caller.requests.Put(req)
+		s.join()
+	}
+	return nil
+}
+
+// join joins the windows that are called up to the first that isn't.
+func (s *Stream) join() {
+	n := 0
+	for n < len(s.windows) && s.windows[n].done {
+		w := &s.windows[n]
+		s.joiner.add(w.bases, w.frame, w.frame+w.frames)
+		n++
+	}
+	s.windows = slices.Delete(s.windows, 0, n)
+	s.joined += n
+}
