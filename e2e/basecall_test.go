@@ -53,7 +53,7 @@ func TestBasecallGoesOn(t *testing.T) {
 	every := pore(t, append(fastq, lambda("reads.pod5"))...)
 	require.Zero(t, every.code, every.stderr)
 	failed := filepath.Join(dir, "failed.fastq")
-	passed := pore(t, append(fastq, "--min-qscore", "9.5", "--failed", failed, lambda("reads.pod5"))...)
+	passed := pore(t, append(fastq, "--min-qscore", "11.2", "--failed", failed, lambda("reads.pod5"))...)
 	require.Zero(t, passed.code, passed.stderr)
 	low, err := os.ReadFile(failed)
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestBasecallGoesOn(t *testing.T) {
 	require.Equal(t, count(every.stdout), count(passed.stdout)+count(string(low)))
 	require.NotZero(t, count(passed.stdout))
 	require.NotZero(t, count(string(low)))
-	require.Contains(t, passed.stderr, fmt.Sprintf("reads=%d min_qscore=9.5", count(string(low))))
+	require.Contains(t, passed.stderr, fmt.Sprintf("reads=%d min_qscore=11.2", count(string(low))))
 
 	other := filepath.Join(dir, "other.fa")
 	require.NoError(t, os.WriteFile(other, []byte(">other\n"+strings.Repeat("ACGTTGCAAC", 100)+"\n"), 0o600))
