@@ -64,7 +64,7 @@ func TestCRFWindowsStitchAsTheWhole(t *testing.T) {
 				called[i] = append(called[i], b)
 			}
 		}
-		sequence, qualities, moves := w.stitch(called, frames*stride)
+		sequence, qualities, moves := joined(w, called, frames*stride)
 		require.Greater(t, len(whole), 300)
 		require.Len(t, sequence, len(whole), search)
 		for i, b := range whole {
