@@ -1,6 +1,6 @@
 // Package signal reads recorded nanopore current.
 //
-// A recording is a set of files, POD5 or BLOW5, written by one or more
+// A recording is a set of files, POD5, BLOW5 or FAST5, written by one or more
 // sequencing runs. Whatever the format, this package presents the same three
 // things: a [Run] (one acquisition on one flow cell), a [Read] (the current of
 // one molecule, with where and when it was measured) and a [Calibration] that

@@ -1,7 +1,7 @@
 package signal
 
-// EndReason says why the sequencer ended a read. The names are those of POD5
-// and BLOW5.
+// EndReason says why the sequencer ended a read. The names are those of the
+// formats.
 type EndReason uint8
 
 // The reasons that acquisition software gives.

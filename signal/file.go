@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/signal/blow5"
+	"github.com/porestream/porestream/signal/fast5"
 	"github.com/porestream/porestream/signal/pod5"
 )
 
@@ -20,7 +21,7 @@ import (
 type File interface {
 	// Path returns the path given to Open.
 	Path() string
-	// Format returns "pod5" or "blow5".
+	// Format returns "pod5", "blow5" or "fast5".
 	Format() string
 	// Next returns the next read with its samples, and io.EOF after the last.
 	// The read belongs to the caller; reads of one run share one *Run. After
@@ -40,7 +41,7 @@ func Open(path string) (File, error) {
 	return &file{src: src, path: path}, nil
 }
 
-// source reads one file of either format. Errors don't name the file.
+// source reads one file of any format. Errors don't name the file.
 type source interface {
 	format() string
 	// next returns the next read, on request with its samples, and where they
@@ -58,10 +59,10 @@ type source interface {
 type location struct {
 	id     [16]byte // POD5
 	rows   []uint64 // POD5: rows of the signal table
-	offset uint64   // BLOW5: byte offset of the record
+	offset uint64   // BLOW5: byte offset of the record; FAST5: address of the dataset
 }
 
-// FormatOf returns "pod5" or "blow5" by the bytes at the beginning of a file. Any
+// FormatOf returns "pod5", "blow5" or "fast5" by the bytes at the beginning of a file. Any
 // other file is an error that doesn't name it.
 func FormatOf(path string) (string, error) {
 	head, err := readHead(path)
@@ -73,12 +74,12 @@ func FormatOf(path string) (string, error) {
 		return "pod5", nil
 	case bytes.HasPrefix(head, []byte(blow5.Signature)):
 		return "blow5", nil
-	case bytes.HasPrefix(head, []byte("\x89HDF\r\n\x1a\n")):
-		return "", errors.New("FAST5 is not supported yet: convert with `pod5 convert fast5`")
+	case bytes.HasPrefix(head, []byte(fast5.Signature)):
+		return "fast5", nil
 	case bytes.HasPrefix(head, []byte("#slow5_version")):
 		return "", errors.New("SLOW5 text is not supported: convert with `slow5tools view -o x.blow5`")
 	}
-	return "", fmt.Errorf("byte 0: neither POD5 nor BLOW5 (the file begins with %q)", head)
+	return "", fmt.Errorf("byte 0: not POD5, BLOW5 or FAST5 (the file begins with %q)", head)
 }
 
 func openSource(path string) (source, error) {
@@ -89,6 +90,8 @@ func openSource(path string) (source, error) {
 		src, err = openPOD5(path)
 	case "blow5":
 		src, err = openBLOW5(path)
+	case "fast5":
+		src, err = openFAST5(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -168,15 +171,15 @@ func (f *file) Close() error {
 }
 
 // extensions are those by which files are found in folders.
-var extensions = []string{".pod5", ".blow5"}
+var extensions = []string{".pod5", ".blow5", ".fast5"}
 
 // Expand turns the paths a user gave, files and folders, into the list of files
-// to read. A folder stands for every *.pod5 and *.blow5 file below it, in
+// to read. A folder stands for every *.pod5, *.blow5 and *.fast5 file below it, in
 // lexical order; a folder without any is an error, and so is a path that
 // doesn't exist. A file that is reached twice is listed once.
 func Expand(paths []string) ([]string, error) {
 	if len(paths) == 0 {
-		return nil, errors.New("no recording given: name POD5 or BLOW5 files, or folders of them")
+		return nil, errors.New("no recording given: name POD5, BLOW5 or FAST5 files, or folders of them")
 	}
 	var files []string
 	seen := make(map[string]bool)
@@ -195,15 +198,12 @@ func Expand(paths []string) ([]string, error) {
 			add(path)
 			continue
 		}
-		found, fast5, err := walk(path)
+		found, err := walk(path)
 		if err != nil {
 			return nil, err
 		}
 		if len(found) == 0 {
-			if fast5 > 0 {
-				return nil, fmt.Errorf("%s: holds no *.pod5 or *.blow5 file, only FAST5, which is not supported yet: convert with `pod5 convert fast5`", path)
-			}
-			return nil, fmt.Errorf("%s: holds no *.pod5 or *.blow5 file", path)
+			return nil, fmt.Errorf("%s: holds no *.pod5, *.blow5 or *.fast5 file", path)
 		}
 		for _, f := range found {
 			add(f)
@@ -212,25 +212,18 @@ func Expand(paths []string) ([]string, error) {
 	return files, nil
 }
 
-// walk lists the recordings below a folder and counts FAST5 files.
-func walk(folder string) (found []string, fast5 int, err error) {
+// walk lists the recordings below a folder.
+func walk(folder string) (found []string, err error) {
 	// The separator makes a link to a folder count as the folder.
 	err = filepath.WalkDir(folder+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, reason(err))
 		}
-		ext := strings.ToLower(filepath.Ext(path))
-		if d.IsDir() {
-			return nil
-		}
-		if slices.Contains(extensions, ext) {
+		if !d.IsDir() && slices.Contains(extensions, strings.ToLower(filepath.Ext(path))) {
 			found = append(found, filepath.Clean(path))
-		}
-		if ext == ".fast5" {
-			fast5++
 		}
 		return nil
 	})
 	slices.Sort(found)
-	return found, fast5, err
+	return found, err
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/porestream/porestream/signal/blow5"
+	"github.com/porestream/porestream/signal/fast5"
 	"github.com/porestream/porestream/signal/pod5"
 )
 
@@ -22,12 +23,12 @@ var ErrUnfinished = errors.New("not written yet")
 // has grown. The zero Place is a file's beginning.
 type Place struct {
 	// Batch is the number of record batches of the reads table that were read
-	// whole (POD5).
+	// whole (POD5), or of reads (FAST5).
 	Batch int
 	// Offset is where the next record begins (BLOW5); 0 is the first.
 	Offset int64
-	// Check tells the file from another: a checksum of its identifier (POD5) or of
-	// what lies before Offset (BLOW5).
+	// Check tells the file from another: a checksum of its identifier (POD5), of
+	// what lies before Offset (BLOW5) or of the names of its reads (FAST5).
 	Check uint32
 }
 
@@ -37,7 +38,9 @@ const checked = 256
 
 // Growing reads a recording file that may still be being written. It shows the
 // reads that are there with all of their samples, and does not follow the file:
-// open it again from [Growing.Place] when it has grown.
+// open it again from [Growing.Place] when it has grown. A FAST5 file can't be read
+// before its writer has closed it; it is unfinished until it has the size that it
+// says.
 type Growing struct {
 	src     source
 	path    string
@@ -59,7 +62,7 @@ func OpenGrowing(path string, size int64, beside func(name string) (int64, bool)
 	switch {
 	case err == nil:
 		return g, nil
-	case errors.Is(err, pod5.ErrUnfinished) || errors.Is(err, blow5.ErrUnfinished):
+	case errors.Is(err, pod5.ErrUnfinished) || errors.Is(err, blow5.ErrUnfinished) || errors.Is(err, fast5.ErrUnfinished):
 		return nil, ErrUnfinished
 	}
 	return nil, fmt.Errorf("%s: %w", path, err)
@@ -81,8 +84,10 @@ func openGrowing(path string, size int64, beside func(string) (int64, bool), fro
 		return growingPOD5(path, size, beside, from)
 	case bytes.HasPrefix([]byte(blow5.Signature), written[:min(len(written), len(blow5.Signature))]):
 		return growingBLOW5(path, size, from)
+	case bytes.HasPrefix([]byte(fast5.Signature), written[:min(len(written), len(fast5.Signature))]):
+		return growingFAST5(path, size, from)
 	}
-	return nil, fmt.Errorf("byte 0: neither POD5 nor BLOW5 (the file begins with %q)", head)
+	return nil, fmt.Errorf("byte 0: not POD5, BLOW5 or FAST5 (the file begins with %q)", head)
 }
 
 func growingBLOW5(path string, size int64, from Place) (*Growing, error) {
@@ -100,6 +105,26 @@ func growingBLOW5(path string, size int64, from Place) (*Growing, error) {
 		p.Check, err = checkBefore(path, p.Offset)
 		return err
 	}}, nil
+}
+
+func growingFAST5(path string, size int64, from Place) (*Growing, error) {
+	head, err := readAt(path, 0, int(min(size, fast5.HeadLen)))
+	if err != nil {
+		return nil, err
+	}
+	if err := fast5.Complete(head, size); err != nil {
+		return nil, err
+	}
+	s, err := openFAST5(path)
+	if err != nil {
+		return nil, err
+	}
+	check := s.r.Check()
+	if from.Check != check || from.Batch > s.r.Len() {
+		from = Place{Check: check}
+	}
+	s.read = from.Batch
+	return &Growing{src: s, path: path, last: from, place: func() Place { return Place{Batch: s.read, Check: check} }}, nil
 }
 
 // checkBefore is a checksum of what lies before an offset.
@@ -220,7 +245,7 @@ func (g *Growing) Place() (Place, error) {
 	return p, nil
 }
 
-// Format returns "pod5" or "blow5".
+// Format returns "pod5", "blow5" or "fast5".
 func (g *Growing) Format() string { return g.src.format() }
 
 // Close releases the file.

@@ -160,12 +160,46 @@ func TestGrowingBLOW5(t *testing.T) {
 	}
 }
 
+// TestGrowingFAST5 lets a file come piece by piece, as by copying: nothing of it is
+// read before it is whole. One in which reads are added is read again.
+func TestGrowingFAST5(t *testing.T) {
+	for _, name := range []string{"three_vbz.fast5", "three_gzip.fast5"} {
+		file, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &growth{t: t, path: filepath.Join(t.TempDir(), "x.fast5")}
+		for n := 1; n < len(file); n += 113 {
+			write(t, g.path, file[:n])
+			if err := g.look(); !errors.Is(err, ErrUnfinished) || len(g.got) > 0 {
+				t.Fatalf("%s: %d bytes: %v, %d reads", name, n, err, len(g.got))
+			}
+		}
+		write(t, g.path, file)
+		if err := g.look(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: at the end: %v", name, err)
+		}
+		if want := whole(t, g.path); len(want) != 3 || !slices.Equal(g.got, want) || g.place.Batch != 3 {
+			t.Errorf("%s: %d reads, want %d; place %+v", name, len(g.got), len(want), g.place)
+		}
+		// Another file at the same path.
+		more, err := os.ReadFile("fast5/testdata/multi_dense.fast5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, g.path, more)
+		if err := g.look(); !errors.Is(err, io.EOF) || len(g.got) != 3+12 {
+			t.Errorf("%s: replaced: %v, %d reads", name, err, len(g.got))
+		}
+	}
+}
+
 func TestGrowingRefuses(t *testing.T) {
 	dir := t.TempDir()
 	none := func(string) (int64, bool) { return 0, false }
 	text := filepath.Join(dir, "x.pod5")
 	write(t, text, []byte("not signal at all"))
-	if _, err := OpenGrowing(text, 17, none, Place{}); err == nil || err.Error() != text+`: byte 0: neither POD5 nor BLOW5 (the file begins with "not signal at al")` {
+	if _, err := OpenGrowing(text, 17, none, Place{}); err == nil || err.Error() != text+`: byte 0: not POD5, BLOW5 or FAST5 (the file begins with "not signal at al")` {
 		t.Errorf("%v", err)
 	}
 	if _, err := OpenGrowing(filepath.Join(dir, "absent.blow5"), 17, none, Place{}); err == nil || !strings.Contains(err.Error(), "absent.blow5: no such file") {

@@ -34,7 +34,7 @@ type entry struct {
 	id          [16]byte
 	startSample uint64
 	events      uint64
-	at          uint64 // BLOW5: byte offset; POD5: first signal row, or an index into scattered
+	at          uint64 // BLOW5 and FAST5: byte offset; POD5: first signal row, or an index into scattered
 	rows        uint32 // POD5: number of signal rows
 	samples     uint32
 	name        uint32 // index into names plus one, or 0 for a UUID

@@ -63,7 +63,7 @@ func checkIndex(t *testing.T, paths []string) *signal.Index {
 }
 
 func TestIndexOfFixtures(t *testing.T) {
-	for _, form := range []string{"vbz.pod5", "uncompressed.pod5", "none_none.blow5", "zlib_svb.blow5", "zstd_svb.blow5"} {
+	for _, form := range []string{"vbz.pod5", "uncompressed.pod5", "none_none.blow5", "zlib_svb.blow5", "zstd_svb.blow5", "vbz.fast5", "gzip.fast5"} {
 		t.Run(form, func(t *testing.T) {
 			x := checkIndex(t, []string{"testdata/three_" + form})
 			wantRuns := 1
@@ -85,7 +85,7 @@ func TestIndexOfMixedRecordings(t *testing.T) {
 	var paths []string
 	for _, name := range []string{
 		"formats/rna004.pod5", "formats/writer_v0.pod5", "formats/read5/test.blow5",
-		"formats/blow5/one_fast5_exp_1_lossless_gzip.blow5", "r10/hg002-5khz-one.blow5",
+		"formats/blow5/one_fast5_exp_1_lossless_gzip.blow5", "r10/hg002-5khz-one.blow5", "formats/fast5/multi_read_test.fast5",
 	} {
 		paths = append(paths, filepath.Join(data, name))
 	}

@@ -8,7 +8,7 @@ import (
 // Run describes one acquisition: the current of one flow cell from one start of
 // the sequencer to the next stop. Text that a format doesn't carry is empty.
 type Run struct {
-	// ID is the acquisition id (POD5 acquisition_id, BLOW5 run_id). A BLOW5 read
+	// ID is the acquisition id (POD5 acquisition_id, FAST5 and BLOW5 run_id). A BLOW5 read
 	// group without one is known by its file's name and its number.
 	ID string
 	// SampleRate is the number of samples that each channel records a second.
@@ -30,7 +30,7 @@ type Run struct {
 	Software          string // acquisition software and its version
 
 	// ADCMin and ADCMax bound the levels of the converter; both are zero when
-	// the format doesn't tell (BLOW5).
+	// the format doesn't tell (BLOW5, FAST5).
 	ADCMin, ADCMax int
 
 	// Context and Tracking are the recorder's own key-value notes, as written:

@@ -1,5 +1,5 @@
 // Command ingest puts nanopore signal on Kafka: it plays recorded runs (POD5,
-// BLOW5) as the sequencer would have delivered them. Other sources of signal are
+// BLOW5, FAST5) as the sequencer would have delivered them. Other sources of signal are
 // its subcommands.
 package main
 

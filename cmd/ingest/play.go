@@ -21,7 +21,7 @@ func playCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play --brokers HOST:PORT SIGNAL...",
 		Short: "Put the signal of recorded runs on Kafka",
-		Long: "Plays POD5 and BLOW5 files, or folders of them, as the sequencer would have delivered them, and ends every run with a marker. " +
+		Long: "Plays POD5, BLOW5 and FAST5 files, or folders of them, as the sequencer would have delivered them, and ends every run with a marker. " +
 			"Started again after a crash or an interrupt, it goes on where it stopped.",
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {

@@ -29,7 +29,7 @@ func watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch --brokers HOST:PORT DIR...",
 		Short: "Put the signal of files on Kafka that are still being written",
-		Long: "Watches folders, and what is below them, for POD5 and BLOW5 files that grow, are renamed or moved in. Each read is sent once, " +
+		Long: "Watches folders, and what is below them, for POD5 and BLOW5 files that grow, and POD5, BLOW5 and FAST5 files that are renamed or moved in. Each read is sent once, " +
 			"whatever files it is in. Started again after a crash or an interrupt, it goes on where it stopped.",
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, dirs []string) error {

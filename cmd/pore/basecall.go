@@ -41,7 +41,7 @@ func basecallCommand() *cobra.Command {
 	var cfg basecallConfig
 	cmd := &cobra.Command{
 		Use:   "basecall [--ref FASTA] [--format fastq|sam|bam] SIGNAL...",
-		Short: "Basecall POD5 and BLOW5 files to standard output",
+		Short: "Basecall POD5, BLOW5 and FAST5 files to standard output",
 		Long: `Basecalls files, or folders of them, with the engine that the stream uses. Reads
 come in the order in which the sequencer began them. With --ref they are aligned
 too; FASTQ has no place for that.

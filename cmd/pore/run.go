@@ -42,7 +42,7 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --ref FASTA [--gff GFF3] [--panel YAML] --out DIR SIGNAL...",
 		Short: "Run the whole pipeline over Kafka, from signal files to annotated variants",
-		Long: `Plays POD5 and BLOW5 files, or folders of them, through the whole pipeline and
+		Long: `Plays POD5, BLOW5 and FAST5 files, or folders of them, through the whole pipeline and
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
 in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. Without --brokers an embedded broker carries the topics, which
 are gone afterwards.`,

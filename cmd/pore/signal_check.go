@@ -18,7 +18,7 @@ func signalCheckCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "check SIGNAL...",
-		Short: "Read POD5 and BLOW5 files to the last sample and say what is wrong",
+		Short: "Read POD5, BLOW5 and FAST5 files to the last sample and say what is wrong",
 		Long: `Reads everything in files, or folders of them: tables, records, every piece of
 signal. Each problem is a line with the file, the place in it, what is wrong and
 what to do. The last line counts. Exit code 1 tells that something is wrong.`,

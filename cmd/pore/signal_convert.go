@@ -26,7 +26,7 @@ func signalConvertCommand() *cobra.Command {
 	var cfg convertConfig
 	cmd := &cobra.Command{
 		Use:   "convert -o FILE SIGNAL...",
-		Short: "Write POD5 and BLOW5 files anew: convert, merge, split",
+		Short: "Write POD5, BLOW5 and FAST5 files anew as POD5 or BLOW5: convert, merge, split",
 		Long: `Writes the reads of files, or folders of them, to one file, or with --split to
 files in the folder that -o names. What both formats can hold comes through
 unchanged; of what the target can't hold, each field is named in a warning.

@@ -20,7 +20,7 @@ func signalInfoCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "info SIGNAL...",
-		Short: "Say what is in POD5 and BLOW5 files",
+		Short: "Say what is in POD5, BLOW5 and FAST5 files",
 		Args:  cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return signalInfo(cmd.Context(), args, asJSON, cmd.OutOrStdout())

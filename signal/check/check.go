@@ -3,9 +3,10 @@
 //
 // Where the readers of a file stop at the first fault, a check goes on behind it as
 // far as the format allows: a POD5 file whose reads table has a bad batch still has
-// the others, and a BLOW5 file goes on behind a bad record whose length is right.
-// Neither format has checksums of its own; those of Zstandard and zlib are checked
-// where a writer put them.
+// the others, a BLOW5 file goes on behind a bad record whose length is right, and each
+// read of a FAST5 file stands for itself. POD5 and BLOW5 have no checksums of their
+// own; those of Zstandard and zlib, and of HDF5's metadata and filter Fletcher-32, are
+// checked where a writer put them.
 package check
 
 import (
@@ -20,6 +21,7 @@ import (
 
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/blow5"
+	"github.com/porestream/porestream/signal/fast5"
 	"github.com/porestream/porestream/signal/internal/uuid"
 	"github.com/porestream/porestream/signal/pod5"
 )
@@ -101,6 +103,8 @@ func (c *checker) check(ctx context.Context, path string) error {
 		c.found(copyAgain, "%v", err)
 	case format == "blow5":
 		return c.blow5(ctx, path)
+	case format == "fast5":
+		return c.fast5(ctx, path)
 	default:
 		return c.pod5(ctx, path)
 	}
@@ -256,19 +260,24 @@ func (c *checker) blow5(ctx context.Context, path string) error {
 	}
 }
 
-func (c *checker) record(rec *blow5.Record, rates map[uint32]float64) error {
-	c.counts.Reads++
-	id, named := uuid.Parse(rec.ReadID)
-	other, seen := c.names[rec.ReadID]
-	if named {
+// name notes a read's name.
+func (c *checker) name(name string) {
+	id, isUUID := uuid.Parse(name)
+	other, seen := c.names[name]
+	if isUUID {
 		other, seen = c.ids[id]
 		c.ids[id] = c.file
 	} else {
-		c.names[rec.ReadID] = c.file
+		c.names[name] = c.file
 	}
 	if seen {
-		c.twice(rec.ReadID, other)
+		c.twice(name, other)
 	}
+}
+
+func (c *checker) record(rec *blow5.Record, rates map[uint32]float64) error {
+	c.counts.Reads++
+	c.name(rec.ReadID)
 	if rate, ok := rates[rec.ReadGroup]; ok && rate != rec.SamplingRate {
 		c.found(report, "read %s: field %q is %v, but %v before in read group %d", rec.ReadID, "sampling_rate", rec.SamplingRate, rate, rec.ReadGroup)
 	}
@@ -280,4 +289,52 @@ func (c *checker) record(rec *blow5.Record, rates map[uint32]float64) error {
 	}
 	c.counts.Samples += int64(len(c.samples))
 	return nil
+}
+
+func (c *checker) fast5(ctx context.Context, path string) error {
+	r, err := fast5.Open(path)
+	if err != nil {
+		c.found(fast5Advice(err), "%v", err)
+		return nil
+	}
+	defer r.Close()
+	rates := make(map[*fast5.Run]float64)
+	for i := range r.Len() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c.counts.Reads++
+		rd, err := r.Read(i)
+		if err != nil {
+			c.found(fast5Advice(err), "%v", err)
+			continue
+		}
+		c.name(rd.ID)
+		if rate, ok := rates[rd.Run]; ok && rate != rd.SampleRate {
+			c.found(report, "read %s: attribute %q is %v, but %v before in its run", rd.ID, "sampling_rate", rd.SampleRate, rate)
+		}
+		rates[rd.Run] = rd.SampleRate
+		if rd.Duration != uint64(rd.Samples) {
+			c.found(report, "read %s: attribute %q is %d, but it has %d samples", rd.ID, "duration", rd.Duration, rd.Samples)
+		}
+		c.value(rd.ID, rd.Range/rd.Digitisation)
+		if c.samples, err = r.Samples(rd, c.samples[:0]); err != nil {
+			c.found(fast5Advice(err), "read %s: %v", rd.ID, err)
+			continue
+		}
+		c.counts.Samples += int64(len(c.samples))
+	}
+	return nil
+}
+
+// fast5Advice tells what to do about an error of a reader of FAST5.
+func fast5Advice(err error) string {
+	what := err.Error()
+	switch {
+	case strings.Contains(what, "not supported"), strings.Contains(what, "bulk FAST5"), strings.Contains(what, "holds no reads"):
+		return "give files that hold reads as MinKNOW or ont_fast5_api write them"
+	case strings.Contains(what, "attribute "):
+		return report
+	}
+	return copyAgain
 }

@@ -70,6 +70,8 @@ func TestGoodFiles(t *testing.T) {
 		fixtures + "three_uncompressed.pod5": {Files: 1, Reads: 3, Samples: 6510},
 		fixtures + "three_zlib_svb.blow5":    {Files: 1, Reads: 3, Samples: 6510},
 		fixtures + "three_zstd_exzd.blow5":   {Files: 1, Reads: 3, Samples: 6510},
+		fixtures + "three_vbz.fast5":         {Files: 1, Reads: 3, Samples: 6510},
+		fixtures + "three_gzip.fast5":        {Files: 1, Reads: 3, Samples: 6510},
 		write(t, "many.pod5", many):          {Files: 1, Reads: 1010, Samples: 3030},
 	} {
 		if got, lines := check(t, path); got != want {
@@ -79,7 +81,7 @@ func TestGoodFiles(t *testing.T) {
 }
 
 func TestBadFiles(t *testing.T) {
-	pod, blow := read(t, "three_vbz.pod5"), read(t, "three_none_none.blow5")
+	pod, blow, fast := read(t, "three_vbz.pod5"), read(t, "three_none_none.blow5"), read(t, "three_vbz.fast5")
 	change := func(b []byte, at int, to byte) []byte {
 		b = append([]byte(nil), b...)
 		b[at] ^= to
@@ -91,13 +93,17 @@ func TestBadFiles(t *testing.T) {
 		reads int64
 	}{
 		"absent":         {fixtures + "absent.pod5", "no such file", 0},
-		"neither":        {write(t, "x.pod5", []byte("hello")), "byte 0: neither POD5 nor BLOW5", 0},
+		"neither":        {write(t, "x.pod5", []byte("hello")), "byte 0: not POD5, BLOW5 or FAST5", 0},
 		"cut POD5":       {write(t, "x.pod5", pod[:len(pod)-100]), "pod5 recover", 0},
 		"signal of POD5": {write(t, "x.pod5", change(pod, strings.Index(string(pod), "\x28\xb5\x2f\xfd"), 0xff)), "VBZ", 3},
 		"cut BLOW5":      {write(t, "x.blow5", blow[:len(blow)-300]), "slow5tools may save", 1},
 		"no end":         {write(t, "x.blow5", blow[:len(blow)-5]), "end-of-file marker", 3},
 		"record":         {write(t, "x.blow5", badRecord(t, blow)), "read_group", 2},
-		"FAST5":          {write(t, "x.pod5", []byte("\x89HDF\r\n\x1a\n........")), "FAST5 is not supported yet", 0},
+		"cut FAST5":      {write(t, "x.fast5", fast[:len(fast)-100]), "truncated or still being written: copy the file again", 0},
+		"data of FAST5":  {write(t, "x.fast5", change(fast, strings.Index(string(fast), "\x28\xb5\x2f\xfd"), 0xff)), "vbz: zstd", 3},
+		"bulk FAST5":     {"../fast5/testdata/bulk.fast5", "bulk FAST5 file", 0},
+		"another HDF5":   {"../fast5/testdata/other.fast5", "holds no reads", 0},
+		"another filter": {"../fast5/testdata/lzf.fast5", "filter 32000 (lzf), which is not supported", 1},
 		"a folder":       {t.TempDir(), "is a folder", 0},
 		"empty":          {write(t, "x.blow5", nil), "is empty", 0},
 	} {

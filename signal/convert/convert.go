@@ -182,6 +182,17 @@ func (c *conversion) copy(t target, e entry, here func(error) error) error {
 		c.count(len(samples))
 		return nil
 	}
+	if in.fast5 != nil {
+		rd, samples, err := in.fast5.read(e.at)
+		if err != nil {
+			return fmt.Errorf("%s: %w", in.path, err)
+		}
+		if err := t.fast5(rd, e.run, samples); err != nil {
+			return here(err)
+		}
+		c.count(len(samples))
+		return nil
+	}
 	var writing error
 	err := in.blow.read(e.at, func(rec *blow5.Record, samples []int16) error {
 		writing = t.blow5(rec, e.run, samples)

@@ -9,15 +9,17 @@ import (
 
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/blow5"
+	"github.com/porestream/porestream/signal/fast5"
 	"github.com/porestream/porestream/signal/internal/uuid"
 	"github.com/porestream/porestream/signal/pod5"
 )
 
 // input is a file that is read.
 type input struct {
-	path string
-	pod5 *pod5Input // one of both
-	blow *blow5Input
+	path  string
+	pod5  *pod5Input // one of them
+	blow  *blow5Input
+	fast5 *fast5Input
 }
 
 // found is a read as a scan finds it.
@@ -25,13 +27,17 @@ type found struct {
 	at      uint64 // where input.read finds it again
 	id      string
 	channel uint32
-	// run is what the file says of the run; of a BLOW5 file it is the read group.
+	// run is what the file says of the run, of a FAST5 file fast5, and of a BLOW5 file
+	// group, the read group.
 	run   *pod5.RunInfo
+	fast5 *fast5.Run
 	group int
-	// reason is why the read ended, in a POD5 file.
+	// reason is why the read ended, in a POD5 or FAST5 file.
 	reason string
-	// rate and levels are the sample rate and digitisation of a BLOW5 read.
+	// rate and levels are the sample rate and digitisation of a BLOW5 or FAST5 read.
 	rate, levels float64
+	// has are the fields of a FAST5 read that not all files have.
+	has fast5Fields
 }
 
 func openInput(path string) (*input, error) {
@@ -42,6 +48,8 @@ func openInput(path string) (*input, error) {
 		in.pod5, err = openPOD5(path)
 	case "blow5":
 		in.blow, err = openBLOW5(path)
+	case "fast5":
+		in.fast5, err = openFAST5(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -59,8 +67,11 @@ func reason(path string, err error) error {
 }
 
 func (in *input) close() error {
-	if in.pod5 != nil {
+	switch {
+	case in.pod5 != nil:
 		return in.pod5.r.Close()
+	case in.fast5 != nil:
+		return in.fast5.r.Close()
 	}
 	return in.blow.r.Close()
 }
@@ -68,9 +79,12 @@ func (in *input) close() error {
 // scan calls fn with every read in file order.
 func (in *input) scan(ctx context.Context, fn func(found) error) error {
 	var err error
-	if in.pod5 != nil {
+	switch {
+	case in.pod5 != nil:
 		err = in.pod5.scan(ctx, fn)
-	} else {
+	case in.fast5 != nil:
+		err = in.fast5.scan(ctx, fn)
+	default:
 		err = in.blow.scan(ctx, fn)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/signal/fast5"
 	"github.com/porestream/porestream/signal/internal/runinfo"
 	"github.com/porestream/porestream/signal/internal/uuid"
 	"github.com/porestream/porestream/signal/pod5"
@@ -20,10 +21,13 @@ type plan struct {
 	runs    []*runPlan
 	reasons []string // that POD5 reads give, beyond the standard ones
 
-	byRun  map[*pod5.RunInfo]int // of POD5 files
-	groups []map[int]int         // by input: runs of BLOW5 read groups
-	ids    map[[16]byte]struct{}
-	names  map[string]struct{} // read ids that are no UUID
+	known map[any]int // runs by what files say of them: *pod5.RunInfo, *fast5.Run or readGroup
+	has   fast5Fields // that any FAST5 read has
+	// otherTags are descriptions in FAST5 files whose tags are not those that the
+	// output keeps of the run.
+	otherTags map[*fast5.Run]bool
+	ids       map[[16]byte]struct{}
+	names     map[string]struct{} // read ids that are no UUID
 }
 
 // entry is a read. A read takes some 80 bytes of memory together with its id.
@@ -34,17 +38,21 @@ type entry struct {
 	channel uint32
 }
 
+// readGroup is a run in a BLOW5 file.
+type readGroup struct{ input, group int }
+
 // runPlan is a run of the outputs.
 type runPlan struct {
 	id    string
 	input string            // the first file that has it
 	info  *pod5.RunInfo     // from a POD5 file, or for a POD5 target
 	attr  map[string]string // from a BLOW5 file, or for a BLOW5 target
+	fast5 bool              // from a FAST5 file
 }
 
 // scan looks at every read of the inputs for a target format.
 func scan(ctx context.Context, paths []string, to Format) (p *plan, err error) {
-	p = &plan{byRun: make(map[*pod5.RunInfo]int), ids: make(map[[16]byte]struct{}), names: make(map[string]struct{})}
+	p = &plan{known: make(map[any]int), otherTags: make(map[*fast5.Run]bool), ids: make(map[[16]byte]struct{}), names: make(map[string]struct{})}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -55,7 +63,7 @@ func scan(ctx context.Context, paths []string, to Format) (p *plan, err error) {
 		if err != nil {
 			return p, err
 		}
-		p.inputs, p.groups = append(p.inputs, in), append(p.groups, make(map[int]int))
+		p.inputs = append(p.inputs, in)
 		err = in.scan(ctx, func(f found) error {
 			if err := p.newID(f.id, to); err != nil {
 				return err
@@ -67,6 +75,7 @@ func scan(ctx context.Context, paths []string, to Format) (p *plan, err error) {
 			if f.reason != "" && !slices.Contains(standardReasons, f.reason) && !slices.Contains(p.reasons, f.reason) {
 				p.reasons = append(p.reasons, f.reason)
 			}
+			p.has.add(f.has)
 			p.entries = append(p.entries, entry{at: f.at, input: int32(i), run: int32(run), channel: f.channel})
 			return nil
 		})
@@ -105,33 +114,40 @@ func (p *plan) newID(id string, to Format) error {
 
 // run finds the run of a read among those of the outputs, or adds it.
 func (p *plan) run(input int, f found, to Format) (int, error) {
-	if f.run != nil {
-		if i, ok := p.byRun[f.run]; ok {
-			return i, nil
+	key := f.description(input)
+	i, ok := p.known[key]
+	if !ok {
+		r, err := p.newRun(input, f, to)
+		if err != nil {
+			return 0, err
 		}
-	} else if i, ok := p.groups[input][f.group]; ok {
-		return i, p.checkRate(i, f)
+		if i, err = p.merge(r, to); err != nil {
+			return 0, err
+		}
+		p.known[key] = i
+		if have := p.runs[i].info; f.fast5 != nil && to == POD5 && have.Difference(r.info) != "" {
+			p.otherTags[f.fast5] = true
+		}
 	}
-	r, err := p.newRun(input, f, to)
-	if err != nil {
-		return 0, err
-	}
-	i, err := p.merge(r, to)
-	if err != nil {
-		return 0, err
-	}
-	if f.run != nil {
-		p.byRun[f.run] = i
-		return i, nil
-	}
-	p.groups[input][f.group] = i
 	return i, p.checkRate(i, f)
+}
+
+// description is what the file says of a read's run, the same for all reads of which
+// it says the same.
+func (f found) description(input int) any {
+	switch {
+	case f.run != nil:
+		return f.run
+	case f.fast5 != nil:
+		return f.fast5
+	}
+	return readGroup{input, f.group}
 }
 
 // checkRate refuses a read whose run has another sample rate, where that is a
 // field of the run.
 func (p *plan) checkRate(i int, f found) error {
-	if info := p.runs[i].info; info != nil && float64(info.SampleRate) != f.rate {
+	if info := p.runs[i].info; info != nil && f.run == nil && float64(info.SampleRate) != f.rate {
 		return fmt.Errorf("read %s: field %q is %v, which run %s has as %d: POD5 has one for each run", f.id, "sampling_rate", f.rate, p.runs[i].id, info.SampleRate)
 	}
 	return nil
@@ -139,9 +155,16 @@ func (p *plan) checkRate(i int, f found) error {
 
 // newRun describes the run of a read for the target.
 func (p *plan) newRun(input int, f found, to Format) (*runPlan, error) {
-	r := &runPlan{input: p.inputs[input].path}
+	r := &runPlan{input: p.inputs[input].path, fast5: f.fast5 != nil}
 	var err error
 	switch {
+	case f.fast5 != nil:
+		var info *pod5.RunInfo
+		if info, err = fast5RunInfo(f, to); err == nil && to == BLOW5 {
+			r.attr, err = runinfo.Attributes(info)
+		} else {
+			r.info = info
+		}
 	case f.run != nil && to == POD5:
 		r.info = f.run
 	case f.run != nil:
@@ -155,6 +178,8 @@ func (p *plan) newRun(input int, f found, to Format) (*runPlan, error) {
 		return nil, err
 	}
 	switch {
+	case f.fast5 != nil:
+		r.id = f.fast5.ID
 	case f.run != nil:
 		r.id = f.run.AcquisitionID
 	case r.info != nil:
@@ -182,13 +207,25 @@ func (p *plan) merge(r *runPlan, to Format) (int, error) {
 			}
 			continue
 		}
-		if field := have.info.Difference(r.info); field != "" {
+		if field := difference(have, r); field != "" {
 			return 0, fmt.Errorf("run %s: field %q is not what %s says: convert the files separately", r.id, field, have.input)
 		}
 		return i, nil
 	}
 	p.runs = append(p.runs, r)
 	return len(p.runs) - 1, nil
+}
+
+// difference names a field in which two runs differ. In FAST5 files of one run
+// temperatures and the like may differ among the tags, as they were when each file
+// was begun: the first of them are kept.
+func difference(a, b *runPlan) string {
+	if !a.fast5 || !b.fast5 {
+		return a.info.Difference(b.info)
+	}
+	x, y := *a.info, *b.info
+	x.TrackingID, x.ContextTags = y.TrackingID, y.ContextTags
+	return x.Difference(&y)
 }
 
 // output is a file to write and the reads that go into it.

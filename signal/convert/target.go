@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/porestream/porestream/signal/blow5"
+	"github.com/porestream/porestream/signal/fast5"
 	"github.com/porestream/porestream/signal/internal/runinfo"
 	"github.com/porestream/porestream/signal/internal/uuid"
 	"github.com/porestream/porestream/signal/pod5"
@@ -17,33 +18,34 @@ import (
 type target interface {
 	pod5(rd *pod5.Read, run int32, samples []int16) error
 	blow5(rec *blow5.Record, run int32, samples []int16) error
+	fast5(rd *fast5.Read, run int32, samples []int16) error
 	close() error
 }
 
 // toPOD5 writes POD5.
 type toPOD5 struct {
 	w      *pod5.Writer
-	runs   []*runPlan
+	plan   *plan
 	losses losses
 }
 
 func newPOD5(out io.Writer, scratch io.ReadWriteSeeker, p *plan, opts Options, l losses) (*toPOD5, error) {
 	w, err := pod5.NewWriter(out, scratch, pod5.WriterOptions{Software: opts.Software})
-	return &toPOD5{w, p.runs, l}, err
+	return &toPOD5{w, p, l}, err
 }
 
 func (t *toPOD5) close() error { return t.w.Close() }
 
 func (t *toPOD5) pod5(rd *pod5.Read, run int32, samples []int16) error {
 	copied := *rd
-	copied.Run = t.runs[run].info
+	copied.Run = t.plan.runs[run].info
 	return t.w.Add(&copied, samples)
 }
 
 func (t *toPOD5) blow5(rec *blow5.Record, run int32, samples []int16) error {
 	nan := float32(math.NaN())
 	rd := pod5.Read{
-		Run: t.runs[run].info, PoreType: "not_set", EndReason: "unknown",
+		Run: t.plan.runs[run].info, PoreType: "not_set", EndReason: "unknown",
 		CalibrationOffset: float32(rec.Offset), CalibrationScale: float32(rec.Range / rec.Digitisation),
 		MedianBefore: nan, OpenPoreLevel: nan, ExpectedOpenPoreLevel: nan, SelectedReadLevel: nan,
 		TrackedScaling: pod5.Scaling{Shift: nan, Scale: nan}, PredictedScaling: pod5.Scaling{Shift: nan, Scale: nan},
@@ -58,21 +60,26 @@ func (t *toPOD5) blow5(rec *blow5.Record, run int32, samples []int16) error {
 			t.losses.add(f.name, "POD5 keeps it in fewer bits, or without a sign")
 		}
 	}
-	if float64(rd.CalibrationOffset) != rec.Offset {
-		t.losses.add("offset", "POD5 rounds it to 32 bits")
-	}
-	if float64(rd.CalibrationScale)*rec.Digitisation != rec.Range {
-		t.losses.add("range", "POD5 keeps range/digitisation, rounded to 32 bits")
-	}
-	if digitisation(rd.Run) != rec.Digitisation {
-		t.losses.add("digitisation", "POD5 has one for each run; the scale is right")
-	}
+	t.rounded(&rd, rec.Offset, rec.Range, rec.Digitisation)
 	for i, f := range rec.Fields() {
 		if auxFieldAt(f.Name) < 0 && rec.AuxAt(i).Present() {
 			t.losses.add(f.Name, "POD5 has no such field")
 		}
 	}
 	return t.w.Add(&rd, samples)
+}
+
+// rounded counts what the calibration loses.
+func (t *toPOD5) rounded(rd *pod5.Read, offset, span, levels float64) {
+	if float64(rd.CalibrationOffset) != offset {
+		t.losses.add("offset", "POD5 rounds it to 32 bits")
+	}
+	if float64(rd.CalibrationScale)*levels != span {
+		t.losses.add("range", "POD5 keeps range/digitisation, rounded to 32 bits")
+	}
+	if digitisation(rd.Run) != levels {
+		t.losses.add("digitisation", "POD5 has one for each run; the scale is right")
+	}
 }
 
 // fallbackRunID names a read group that has no run id, as package signal does.
@@ -83,8 +90,8 @@ func fallbackRunID(path string, group int) string {
 // runInfo describes the run of a read group, from its attributes and its first
 // read.
 func (in *blow5Input) runInfo(f found, path string) (*pod5.RunInfo, error) {
-	if f.rate != math.Trunc(f.rate) || f.rate < 1 || f.rate > math.MaxUint16 {
-		return nil, fmt.Errorf("read %s: field %q is %v: POD5 takes whole numbers up to %d", f.id, "sampling_rate", f.rate, math.MaxUint16)
+	if err := wholeRate(f); err != nil {
+		return nil, err
 	}
 	info, exact := runinfo.FromAttributes(in.r.Header().Groups[f.group])
 	info.SampleRate = uint16(f.rate)
@@ -95,6 +102,14 @@ func (in *blow5Input) runInfo(f found, path string) (*pod5.RunInfo, error) {
 		info.ADCMax = int16(f.levels - 1)
 	}
 	return info, nil
+}
+
+// wholeRate refuses a sample rate that POD5 can't hold.
+func wholeRate(f found) error {
+	if f.rate != math.Trunc(f.rate) || f.rate < 1 || f.rate > math.MaxUint16 {
+		return fmt.Errorf("read %s: field %q is %v: POD5 takes whole numbers up to %d", f.id, "sampling_rate", f.rate, math.MaxUint16)
+	}
+	return nil
 }
 
 // digitisation is the number of levels of a run's converter.
@@ -169,6 +184,9 @@ func (p *plan) fields() ([]blow5.Field, error) {
 			continue
 		}
 		for _, f := range auxFields {
+			if in.fast5 != nil && !p.has.field(f.name) {
+				continue
+			}
 			typ := f.typ
 			if f.name == "end_reason" {
 				typ = endReasons(append(slices.Clone(standardReasons), p.reasons...))
@@ -194,10 +212,16 @@ func (t *toBLOW5) pod5(rd *pod5.Read, run int32, samples []int16) error {
 		// A product of 24 and 17 bits is exact, and so is its quotient later.
 		Range: float64(rd.CalibrationScale) * levels, SamplingRate: float64(rd.Run.SampleRate),
 	}
+	t.put(rd, func(string) bool { return true })
+	return t.w.Add(&rec, t.values, samples)
+}
+
+// put sets the values of a read's auxiliary fields, of those that it has.
+func (t *toBLOW5) put(rd *pod5.Read, has func(field string) bool) {
 	clear(t.values)
 	for i, f := range auxFields {
 		at := t.own[i]
-		if at < 0 {
+		if at < 0 || !has(f.name) {
 			continue
 		}
 		v, err := f.put(&t.fields[at], rd)
@@ -207,7 +231,6 @@ func (t *toBLOW5) pod5(rd *pod5.Read, run int32, samples []int16) error {
 		}
 		t.values[at] = v
 	}
-	return t.w.Add(&rec, t.values, samples)
 }
 
 func (t *toBLOW5) blow5(rec *blow5.Record, run int32, samples []int16) error {

@@ -45,7 +45,7 @@ func classify(path string) kind {
 		return summaryFile
 	case strings.HasSuffix(name, ".blow5.idx"):
 		return otherFile
-	case strings.Contains(name, ".pod5") || strings.Contains(name, ".blow5"):
+	case strings.Contains(name, ".pod5") || strings.Contains(name, ".blow5") || strings.Contains(name, ".fast5"):
 		return signalFile
 	}
 	return otherFile

@@ -14,7 +14,7 @@ func TestClassify(t *testing.T) {
 		"FAX1_pass_0.pod5": signalFile, "x.POD5": signalFile, "x.blow5": signalFile, "x.pod5.tmp": signalFile,
 		"x.blow5.part": signalFile, ".x.pod5.Qw3rTy": signalFile, "x.blow5.idx": otherFile,
 		".ad29d727-46a3-4517-bfc0-41679919a131.tmp-reads": partFile, ".ad29d727-46a3-4517-bfc0-41679919a131.tmp-run-info": partFile,
-		"final_summary_FAX1_a_b.txt": summaryFile, "sequencing_summary.txt": otherFile, "x.fast5": otherFile, "pod5": otherFile,
+		"final_summary_FAX1_a_b.txt": summaryFile, "sequencing_summary.txt": otherFile, "x.fast5": signalFile, "fast5_pass": otherFile, "pod5": otherFile,
 	} {
 		require.Equal(t, want, classify(filepath.Join("/data/run.pod5.d", name)), name)
 	}

@@ -1,5 +1,6 @@
 // Package watch ingests folders in which POD5 and BLOW5 files are still being
-// written, rotated, renamed or moved in.
+// written, rotated, renamed or moved in. FAST5 files, which nobody can read before
+// their writer has closed them, are taken when they are complete.
 //
 // A growing folder has no order that could be played again: which reads are there
 // first depends on when one looked. So the order in which reads are sent is decided

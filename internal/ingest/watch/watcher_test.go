@@ -212,7 +212,7 @@ func TestBrokenFile(t *testing.T) {
 	v.looks(6)
 	require.ElementsMatch(t, []string{"a", "c", "end"}, v.sentReads(runIDs[0]))
 	require.Equal(t, 1, strings.Count(log.String(), path+": byte "+fmt.Sprint(at)+": a record of "), log)
-	require.Contains(t, log.String(), "text.pod5: byte 0: neither POD5 nor BLOW5")
+	require.Contains(t, log.String(), "text.pod5: byte 0: not POD5, BLOW5 or FAST5")
 	metric(t, reg, `porestream_ingest_watch_faults_total{what="file"}`, "2")
 	metric(t, reg, `porestream_ingest_watch_files{state="broken"}`, "2")
 	done, err := v.w.done(v.now)

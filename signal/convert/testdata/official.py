@@ -2,6 +2,7 @@
 
     python official.py all FILE       everything that the format has
     python official.py common FILE    what POD5 and BLOW5 both have, alike for both
+    python official.py convert FAST5  a line for each read of the POD5 file that ONT's converter makes of it, as common
 
 Several such pairs may follow each other; a line "--" ends what is printed for each.
 
@@ -10,7 +11,10 @@ Needs the Python packages pod5, pyslow5 and numpy.
 
 import dataclasses
 import hashlib
+import os
+import pathlib
 import sys
+import tempfile
 
 import numpy as np
 
@@ -62,9 +66,28 @@ def blow5_lines(path, everything):
         )))
 
 
+def converted_lines(path):
+    from pod5.tools.pod5_convert_from_fast5 import convert_from_fast5
+
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "converted.pod5")
+        with open(os.devnull, "w") as nowhere:  # its progress
+            out, sys.stdout = sys.stdout, nowhere
+            try:
+                convert_from_fast5([pathlib.Path(path)], pathlib.Path(to), threads=1, strict=True)
+            finally:
+                sys.stdout = out
+        yield from pod5_lines(to, False)
+
+
 if __name__ == "__main__":
     for mode, path in zip(sys.argv[1::2], sys.argv[2::2]):
-        lines = pod5_lines if path.endswith(".pod5") else blow5_lines
-        for line in lines(path, mode == "all"):
+        if mode == "convert":
+            lines = converted_lines(path)
+        elif path.endswith(".pod5"):
+            lines = pod5_lines(path, mode == "all")
+        else:
+            lines = blow5_lines(path, mode == "all")
+        for line in lines:
             print(line)
         print("--")

@@ -236,3 +236,16 @@ func milliseconds(t time.Time) int64 {
 	}
 	return t.UnixMilli()
 }
+
+// FromFAST5 returns what the groups tracking_id and context_tags of a FAST5 file say
+// of a run. FAST5 keeps the sample rate with each read: it is zero here.
+func FromFAST5(tracking, context map[string]string) *pod5.RunInfo {
+	attr := maps.Clone(context)
+	if attr == nil {
+		attr = make(map[string]string)
+	}
+	maps.Copy(attr, tracking)
+	r := fromList(attr)
+	r.TrackingID, r.ContextTags = tracking, context
+	return r
+}

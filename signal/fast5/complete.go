@@ -1,0 +1,42 @@
+package fast5
+
+import (
+	"errors"
+	"hash/crc32"
+
+	"github.com/porestream/porestream/signal/internal/hdf5"
+)
+
+// ErrUnfinished says that a file's writer has not closed it, or that it is still
+// being copied.
+var ErrUnfinished = errors.New("not written yet")
+
+// HeadLen is how much of a file's beginning Complete needs.
+const HeadLen = 256
+
+// Complete tells by a file's first HeadLen bytes, all if there are fewer, and by its
+// size whether it can be read: it returns nil, ErrUnfinished, or what is wrong with
+// the head. The groups of an HDF5 file are found by way of tables that its writer
+// keeps in memory, so that one in the middle of being written can't be followed.
+func Complete(head []byte, size int64) error {
+	if int64(len(head)) == size && size < HeadLen {
+		return ErrUnfinished // a superblock and a group alone are longer
+	}
+	sb, err := hdf5.ParseSuperblock(head)
+	if err != nil {
+		return err
+	}
+	if sb.Writing || sb.EndOfFile > uint64(size) {
+		return ErrUnfinished
+	}
+	return nil
+}
+
+// Check is a checksum of the names of the file's reads.
+func (r *Reader) Check() uint32 {
+	sum := crc32.NewIEEE()
+	for _, l := range r.reads {
+		_, _ = sum.Write([]byte(l.Name + "\n")) // never fails
+	}
+	return sum.Sum32()
+}

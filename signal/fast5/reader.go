@@ -1,0 +1,513 @@
+package fast5
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/porestream/porestream/signal/internal/hdf5"
+	"github.com/porestream/porestream/signal/internal/mapped"
+	"github.com/porestream/porestream/signal/internal/text"
+)
+
+// Signature is how FAST5 files begin, like all HDF5 files.
+const Signature = hdf5.Signature
+
+// Run is what a file says of a run. Reads that say the same share one.
+type Run struct {
+	ID string // run_id
+	// Tracking and Context are the attributes of the groups tracking_id and
+	// context_tags.
+	Tracking, Context map[string]string
+}
+
+// Read is a read without its samples.
+type Read struct {
+	ID  string // a UUID
+	Run *Run
+
+	Channel   uint32 // from 1
+	Well      uint8  // start_mux, from 1
+	PoreType  string // empty or "not_set" when unknown
+	Number    uint32
+	Start     uint64 // samples after the start of the acquisition
+	Samples   int    // of the dataset Signal
+	Duration  uint64 // samples, as the attribute has it
+	EndReason string // as in the file; empty when not recorded
+
+	Digitisation float64 // levels of the converter
+	Offset       float64 // added to a level before scaling
+	Range        float64 // picoamperes that Digitisation levels span
+	SampleRate   float64 // Hz
+	MedianBefore float64 // picoamperes; NaN when not recorded
+
+	// Later holds what files since 2022 have beyond that, nil for others.
+	Later *Later
+	// At is where [Reader.SamplesAt] finds the samples.
+	At uint64
+}
+
+// Later is what MinKNOW and converters from POD5 have added. Values that are not
+// recorded are 0, or NaN.
+type Later struct {
+	MinKNOWEvents                  uint64
+	TrackedShift, TrackedScale     float32
+	PredictedShift, PredictedScale float32
+	ReadsSinceMuxChange            uint32
+	TimeSinceMuxChange             float32 // seconds
+}
+
+// Reader reads a FAST5 file. Its methods may be called from several goroutines at
+// once.
+type Reader struct {
+	mapping *mapped.File // nil for a Reader over bytes in memory
+	file    *hdf5.File
+	root    *hdf5.Object
+	// reads are the groups of reads: of a multi-read file in the root group, of a
+	// single-read one in /Raw/Reads.
+	reads  []hdf5.Link
+	parent *hdf5.Object
+	single *hdf5.Object // UniqueGlobalKey of a single-read file
+	info   string       // file_version
+
+	work sync.Pool
+
+	mu      sync.Mutex
+	runs    map[string][]*Run  // by id
+	byGroup map[[2]uint64]*Run // by the addresses of both groups, which reads may share
+}
+
+// Open opens the FAST5 file at path. Errors, here and from the methods, don't name
+// the path.
+func Open(path string) (*Reader, error) {
+	m, err := mapped.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{mapping: m}
+	if err := m.Do(func() error { return r.init(m.Bytes()) }); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// NewReader reads a FAST5 file that is in memory. The bytes must not change while
+// the Reader is in use.
+func NewReader(file []byte) (*Reader, error) {
+	r := new(Reader)
+	if err := r.init(file); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close releases the file. No other method may be under way or follow.
+func (r *Reader) Close() error {
+	if r.mapping == nil {
+		return nil
+	}
+	return r.mapping.Close()
+}
+
+// do runs fn, which touches the file.
+func (r *Reader) do(fn func() error) error {
+	if r.mapping == nil {
+		return fn()
+	}
+	return r.mapping.Do(fn)
+}
+
+func (r *Reader) init(data []byte) (err error) {
+	r.runs, r.byGroup = make(map[string][]*Run), make(map[[2]uint64]*Run)
+	if r.file, err = hdf5.Open(data); err != nil {
+		return err
+	}
+	if r.root, err = r.file.Root(); err != nil {
+		return err
+	}
+	attrs, err := r.root.Attributes()
+	if err != nil {
+		return err
+	}
+	r.info = attribute(attrs, "file_version").String()
+	top, err := r.root.Links()
+	if err != nil {
+		return err
+	}
+	return r.findReads(top, attribute(attrs, "file_type").String())
+}
+
+// findReads tells multi-read files from single-read ones.
+func (r *Reader) findReads(top []hdf5.Link, fileType string) error {
+	has := func(name string) bool {
+		return slices.ContainsFunc(top, func(l hdf5.Link) bool { return l.Name == name })
+	}
+	for _, l := range top {
+		if strings.HasPrefix(l.Name, "read_") {
+			r.reads = append(r.reads, l)
+		}
+	}
+	switch {
+	case len(r.reads) > 0:
+		r.parent = r.root
+		return nil
+	case fileType == "bulk" || has("IntermediateData") || has("MultiplexData"):
+		return errBulk
+	case has("Raw") && has("UniqueGlobalKey"):
+		return r.findSingle()
+	case fileType == "multi-read":
+		return nil // an empty one
+	}
+	return errors.New("holds no reads: no group read_* and no group /Raw with /UniqueGlobalKey, as in multi-read and single-read FAST5 files")
+}
+
+var errBulk = errors.New("is a bulk FAST5 file: the current of its channels is not divided into reads; play it back with MinKNOW to get reads")
+
+func (r *Reader) findSingle() (err error) {
+	raw, err := r.root.Open("Raw")
+	if err != nil {
+		return err
+	}
+	if r.parent, err = raw.Open("Reads"); hdf5.NotThere(err) {
+		links, err := raw.Links()
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(links, func(l hdf5.Link) bool { return strings.HasPrefix(l.Name, "Channel_") }) {
+			return errBulk
+		}
+		return errors.New("holds no reads: /Raw has no group Reads")
+	}
+	if err != nil {
+		return err
+	}
+	if r.single, err = r.root.Open("UniqueGlobalKey"); err != nil {
+		return err
+	}
+	if r.reads, err = r.parent.Links(); err == nil && len(r.reads) == 0 {
+		err = errors.New("holds no reads: /Raw/Reads is empty")
+	}
+	return err
+}
+
+// Len returns the number of reads.
+func (r *Reader) Len() int { return len(r.reads) }
+
+// Version is what the file says of its layout, "1.0" or "2.3", or what is known of
+// one that says nothing.
+func (r *Reader) Version() string { return cmp.Or(text.Clip(r.info), "unknown") }
+
+// Compression names the filters of the first read's signal.
+func (r *Reader) Compression() (name string) {
+	_ = r.do(func() error { // a file that can't be read says so when it is read
+		if len(r.reads) == 0 {
+			return nil
+		}
+		_, _, signal, err := r.objects(0)
+		if err == nil {
+			name = cmp.Or(strings.Join(signal.Filters(), "+"), "none")
+		}
+		return nil
+	})
+	return cmp.Or(name, "unknown")
+}
+
+// Read returns read i, 0 <= i < Len().
+func (r *Reader) Read(i int) (rd *Read, err error) {
+	err = r.do(func() error {
+		if rd, err = r.read(i); err != nil {
+			return fmt.Errorf("group %q: %w", text.Clip(r.reads[i].Name), err)
+		}
+		return nil
+	})
+	return rd, err
+}
+
+// Samples appends the samples of a read. On an error it returns dst unchanged.
+func (r *Reader) Samples(rd *Read, dst []int16) ([]int16, error) {
+	return r.SamplesAt(rd.At, rd.Samples, dst)
+}
+
+// SamplesAt appends the n samples of the read whose At is given. On an error it
+// returns dst unchanged.
+func (r *Reader) SamplesAt(at uint64, n int, dst []int16) (out []int16, err error) {
+	out = dst
+	err = r.do(func() error {
+		o, err := r.file.Object(at)
+		if err != nil {
+			return err
+		}
+		signal, err := o.Dataset()
+		if err != nil {
+			return err
+		}
+		if signal.Len() != n {
+			return fmt.Errorf("dataset at byte %d: holds %d samples, not %d: the file has changed", at, signal.Len(), n)
+		}
+		w, ok := r.work.Get().(*hdf5.Workspace)
+		if !ok {
+			w = new(hdf5.Workspace)
+		}
+		defer r.work.Put(w)
+		out, err = signal.AppendInt16(dst, w)
+		return err
+	})
+	return out, err
+}
+
+// objects returns a read's group, the group with its attributes and its signal.
+func (r *Reader) objects(i int) (group, raw *hdf5.Object, signal *hdf5.Dataset, err error) {
+	if group, err = r.parent.Follow(r.reads[i]); err != nil {
+		return nil, nil, nil, err
+	}
+	if !group.IsGroup() {
+		return nil, nil, nil, errors.New("is no group")
+	}
+	raw = group
+	if r.single == nil {
+		if raw, err = child(group, "Raw"); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	data, err := child(raw, "Signal")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	signal, err = data.Dataset()
+	return group, raw, signal, err
+}
+
+// child opens an object that every read has.
+func child(o *hdf5.Object, name string) (*hdf5.Object, error) {
+	c, err := o.Open(name)
+	if hdf5.NotThere(err) {
+		return nil, fmt.Errorf("has no %s", name)
+	}
+	return c, err
+}
+
+func attribute(attrs []hdf5.Attribute, name string) hdf5.Value {
+	for _, a := range attrs {
+		if a.Name == name {
+			return a.Value
+		}
+	}
+	return hdf5.Value{}
+}
+
+func (r *Reader) read(i int) (*Read, error) {
+	group, raw, signal, err := r.objects(i)
+	if err != nil {
+		return nil, err
+	}
+	around := group
+	if r.single != nil {
+		around = r.single
+	}
+	own, err := group.Attributes()
+	if err != nil {
+		return nil, err
+	}
+	a, err := raw.Attributes()
+	if err != nil {
+		return nil, err
+	}
+	rd := &Read{Samples: signal.Len(), At: signal.Address(), PoreType: attribute(own, "pore_type").String()}
+	if err := rd.setRaw(a); err != nil {
+		return nil, err
+	}
+	channel, err := child(around, "channel_id")
+	if err != nil {
+		return nil, err
+	}
+	if a, err = channel.Attributes(); err != nil {
+		return nil, err
+	}
+	if err := rd.setChannel(a); err != nil {
+		return nil, err
+	}
+	rd.Run, err = r.run(around, attribute(own, "run_id").String())
+	return rd, err
+}
+
+// setRaw takes the attributes of the group Raw.
+func (rd *Read) setRaw(a []hdf5.Attribute) error {
+	rd.ID = attribute(a, "read_id").String()
+	if rd.ID == "" {
+		return errors.New(`has no attribute "read_id": files of before 2016 are not supported`)
+	}
+	for name, s := range map[string]string{"read_id": rd.ID, "pore_type": rd.PoreType} {
+		if err := text.Check(s); err != nil {
+			return fmt.Errorf("attribute %q %w (%q)", name, err, text.Clip(s))
+		}
+	}
+	var ok bool
+	if rd.Start, ok = attribute(a, "start_time").Uint(); !ok {
+		return errors.New(`attribute "start_time" is missing or no number`)
+	}
+	rd.Duration, _ = attribute(a, "duration").Uint()
+	if n, ok := attribute(a, "read_number").Uint(); ok && n <= math.MaxUint32 {
+		rd.Number = uint32(n)
+	}
+	if n, ok := attribute(a, "start_mux").Uint(); ok && n <= math.MaxUint8 {
+		rd.Well = uint8(n)
+	}
+	rd.MedianBefore = math.NaN()
+	if x, ok := attribute(a, "median_before").Float(); ok {
+		rd.MedianBefore = x
+	}
+	rd.EndReason = endReason(attribute(a, "end_reason"))
+	if err := text.Check(rd.EndReason); err != nil {
+		return fmt.Errorf("attribute %q %w", "end_reason", err)
+	}
+	if attribute(a, "num_minknow_events").Present() || attribute(a, "time_since_mux_change").Present() {
+		rd.Later = later(a)
+	}
+	return nil
+}
+
+func later(a []hdf5.Attribute) *Later {
+	number := func(name string) float32 {
+		if x, ok := attribute(a, name).Float(); ok {
+			return float32(x)
+		}
+		return float32(math.NaN())
+	}
+	l := &Later{
+		TrackedShift: number("tracked_scaling_shift"), TrackedScale: number("tracked_scaling_scale"),
+		PredictedShift: number("predicted_scaling_shift"), PredictedScale: number("predicted_scaling_scale"),
+		TimeSinceMuxChange: number("time_since_mux_change"),
+	}
+	l.MinKNOWEvents, _ = attribute(a, "num_minknow_events").Uint()
+	if n, ok := attribute(a, "num_reads_since_mux_change").Uint(); ok && n <= math.MaxUint32 {
+		l.ReadsSinceMuxChange = uint32(n)
+	}
+	return l
+}
+
+// endReasons are what the numbers of end reasons mean where the type of the
+// attribute doesn't name them.
+var endReasons = [...]string{
+	"unknown", "partial", "mux_change", "unblock_mux_change", "data_service_unblock_mux_change", "signal_positive", "signal_negative",
+	"api_request", "device_data_error", "analysis_config_change", "paused",
+}
+
+func endReason(v hdf5.Value) string {
+	if name, ok := v.Text(); ok {
+		return name
+	}
+	if n, ok := v.Uint(); ok && n < uint64(len(endReasons)) {
+		return endReasons[n]
+	}
+	return ""
+}
+
+// setChannel takes the attributes of the group channel_id.
+func (rd *Read) setChannel(a []hdf5.Attribute) error {
+	for _, f := range []struct {
+		name     string
+		to       *float64
+		positive bool
+	}{
+		{"digitisation", &rd.Digitisation, true},
+		{"offset", &rd.Offset, false},
+		{"range", &rd.Range, false},
+		{"sampling_rate", &rd.SampleRate, true},
+	} {
+		x, ok := attribute(a, f.name).Float()
+		switch {
+		case !ok:
+			return fmt.Errorf("channel_id: attribute %q is missing or no number", f.name)
+		case math.IsNaN(x) || math.IsInf(x, 0) || f.positive && x <= 0:
+			return fmt.Errorf("channel_id: attribute %q is %v", f.name, x)
+		}
+		*f.to = x
+	}
+	v := attribute(a, "channel_number")
+	n, ok := v.Uint()
+	if s, isText := v.Text(); isText {
+		var err error
+		n, err = strconv.ParseUint(s, 10, 32)
+		ok = err == nil
+	}
+	if !ok || n > math.MaxUint32 {
+		return fmt.Errorf("channel_id: attribute %q is %q, not a number", "channel_number", text.Clip(v.String()))
+	}
+	rd.Channel = uint32(n)
+	return nil
+}
+
+// run returns the run of a read: around is the group with its descriptions, and id
+// is what the read itself says.
+func (r *Reader) run(around *hdf5.Object, id string) (*Run, error) {
+	var at [2]uint64
+	var groups [2]*hdf5.Object
+	for i, name := range []string{"tracking_id", "context_tags"} {
+		g, err := around.Open(name)
+		switch {
+		case hdf5.NotThere(err):
+			continue // files of before 2017 have no context_tags
+		case err != nil:
+			return nil, err
+		}
+		groups[i], at[i] = g, g.Address()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run, ok := r.byGroup[at]; ok && groups[0] != nil && (id == "" || id == run.ID) {
+		return run, nil
+	}
+	run := new(Run)
+	var err error
+	if run.Tracking, err = tags(groups[0]); err != nil {
+		return nil, fmt.Errorf("tracking_id: %w", err)
+	}
+	if run.Context, err = tags(groups[1]); err != nil {
+		return nil, fmt.Errorf("context_tags: %w", err)
+	}
+	run.ID = cmp.Or(id, run.Tracking["run_id"])
+	switch err := text.Check(run.ID); {
+	case err != nil:
+		return nil, fmt.Errorf("attribute %q %w", "run_id", err)
+	case run.ID == "":
+		return nil, errors.New(`has no attribute "run_id", neither of its own nor in tracking_id`)
+	}
+	for _, have := range slices.Backward(r.runs[run.ID]) {
+		if maps.Equal(have.Tracking, run.Tracking) && maps.Equal(have.Context, run.Context) {
+			run = have
+			break
+		}
+	}
+	if !slices.Contains(r.runs[run.ID], run) {
+		r.runs[run.ID] = append(r.runs[run.ID], run)
+	}
+	r.byGroup[at] = run
+	return run, nil
+}
+
+// tags are the attributes of a group as text.
+func tags(group *hdf5.Object) (map[string]string, error) {
+	if group == nil {
+		return nil, nil
+	}
+	all, err := group.Attributes()
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]string, len(all))
+	for _, a := range all {
+		s := a.Value.String()
+		if err := cmp.Or(text.Check(a.Name), text.Check(s)); err != nil {
+			return nil, fmt.Errorf("attribute %q %w (%q)", text.Clip(a.Name), err, text.Clip(s))
+		}
+		m[a.Name] = s
+	}
+	return m, nil
+}
