@@ -147,7 +147,7 @@ func TestHungRunner(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- f.Close() }()
 		require.NoError(t, <-closed)
-		assert.Len(t, f.batches, 2)
+		assert.Len(t, f.sizes(), 2)
 		assert.Equal(t, 1, boolToInt(f.fakes[0].closed)+boolToInt(f.fakes[1].closed), "a runner that hangs is not to be closed")
 		time.Sleep(2 * time.Hour)
 	})
