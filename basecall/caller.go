@@ -89,7 +89,8 @@ type Config struct {
 	// the CPU and 512 on a GPU.
 	Batch int
 	// Queue is the number of windows that may wait for a batch before Call
-	// blocks; 0 means two batches per session.
+	// blocks; 0 means two batches per session. As many of reads that go on may wait
+	// before Write blocks; 0 means 1024 for them, if that is more.
 	Queue int
 	// MaxDelay is how long an incomplete batch may wait for more windows while
 	// there are calls that could still bring some; 0 means 5 ms.
@@ -108,6 +109,8 @@ const (
 	defaultBatchCUDA    = 512
 	defaultSessionsCUDA = 2
 	defaultMaxDelay     = 5 * time.Millisecond
+	// About 40 MB of windows.
+	defaultPatientQueue = 1024
 	// A batch takes a fraction of a second, on a GPU as on a CPU.
 	defaultDeviceTimeout = time.Minute
 )
@@ -202,11 +205,13 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	c.batcher, err = infer.NewBatcher(runners.Runners, infer.BatcherConfig{
-		Batch:    runners.Batch,
-		Queue:    cmp.Or(cfg.Queue, 2*room),
-		MaxDelay: cmp.Or(cfg.MaxDelay, defaultMaxDelay),
-		Timeout:  cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout),
-		Metrics:  inferMetrics,
+		Batch: runners.Batch,
+		Queue: cmp.Or(cfg.Queue, 2*room),
+		// All channels of a sequencer may send their chunks at once.
+		PatientQueue: cmp.Or(cfg.Queue, max(2*room, defaultPatientQueue)),
+		MaxDelay:     cmp.Or(cfg.MaxDelay, defaultMaxDelay),
+		Timeout:      cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout),
+		Metrics:      inferMetrics,
 	})
 	return err
 }
@@ -255,6 +260,14 @@ func (c *Caller) Device() string { return c.device }
 
 // Model returns the model.
 func (c *Caller) Model() *Model { return c.model }
+
+// InFlight reports whether windows of a read can be called before it ends, which
+// the model's normalisation decides. If not, a [Stream] holds the samples until
+// then.
+func (c *Caller) InFlight() bool {
+	n := c.model.Manifest.Normalisation
+	return n.Method == methodPicoamperes || n.Scope == scopeRunning
+}
 
 // Close computes what is queued and releases the devices. Later calls fail.
 func (c *Caller) Close() error { return c.batcher.Close() }

@@ -10,7 +10,7 @@
 //
 // # When a batch leaves
 //
-// A free runner takes the oldest requests, whoever submitted them, for one of
+// A free runner takes the requests that are due first, whoever submitted them, for one of
 // three reasons, and the reason is a metric label:
 //
 //   - full: there are as many as a batch holds;
@@ -20,6 +20,13 @@
 //
 // The third reason is what makes a single reader fast: nobody waits for a timer
 // when the only one who could fill the batch waits for it too.
+//
+// # Who comes first
+//
+// A producer can be patient: its windows are of a read that goes on, and nobody
+// waits for them yet. They have a queue of their own, no batch waits for them to
+// fill it, and whoever isn't patient overtakes them, by a second at most. When its
+// read ends the producer hurries, and so do those of its windows that are queued.
 //
 // # What a batch costs
 //

@@ -23,8 +23,9 @@ const (
 	maxOpen = 4
 	// maxFinished bounds the finished reads of a channel that are remembered.
 	maxFinished = 4
-	// What an open read and a chunk of it take in memory besides the samples.
-	readBytes, chunkBytes = 256, 64
+	// What an open read and a chunk of it take in memory besides the samples, and
+	// what is called of a sample: bases, qualities and moves, as they grow.
+	readBytes, chunkBytes, calledBytes = 256, 64, 1
 )
 
 // assembler collects the chunks of one partition into reads.
@@ -134,6 +135,7 @@ func (r *openRead) end() uint64 {
 // added is what came of a chunk.
 type added struct {
 	finished  []*assembledRead // in order; usually none or one
+	grown     *assembledRead   // the read that the chunk added samples to, if it is still open
 	duplicate bool             // the chunk was here before
 	lostEnds  int              // reads that were closed without their last chunk
 	cuts      int              // reads that were cut to bound memory
@@ -209,6 +211,7 @@ func (a *assembler) add(c *streampb.SignalChunk, ms int64) (added, error) {
 		res.finished = append(res.finished, piece)
 		res.cuts++
 	}
+	res.grown = r.assembled(key)
 	return res, nil
 }
 
@@ -357,14 +360,17 @@ func (a *assembler) keep(r *openRead, c chunk) {
 	r.chunks = slices.DeleteFunc(r.chunks, func(old chunk) bool {
 		within := old.first >= c.first && old.end() <= c.end()
 		if within {
-			a.account(r, -int(old.count), -len(old.vbz)-chunkBytes)
+			a.account(r, -int(old.count), -old.bytes())
 		}
 		return within
 	})
 	i, _ := slices.BinarySearchFunc(r.chunks, c.first, func(old chunk, first uint64) int { return cmp.Compare(old.first, first) })
 	r.chunks = slices.Insert(r.chunks, i, c)
-	a.account(r, int(c.count), len(c.vbz)+chunkBytes)
+	a.account(r, int(c.count), c.bytes())
 }
+
+// bytes is what a chunk takes in memory.
+func (c *chunk) bytes() int { return len(c.vbz) + chunkBytes + int(c.count)*calledBytes }
 
 func (a *assembler) account(r *openRead, samples, bytes int) {
 	r.samples += samples

@@ -422,24 +422,36 @@ func assemble(t *testing.T, chunks []*streampb.SignalChunk, limit int) []*assemb
 		t.Fatalf("after the run %d reads and %d bytes are held, %d reads remembered", a.openReads(), a.held, len(a.owners))
 	}
 	for _, r := range reads {
-		parts, err := r.parts(vbz.NewCodec())
-		if err != nil {
-			t.Fatal(err)
-		}
 		end := uint64(0)
-		for i, p := range parts {
-			if i > 0 && p.first <= end || len(p.samples) == 0 {
+		for i, stretch := range r.stretches() {
+			from, to := stretch[0], stretch[1]
+			if i > 0 && from <= end || from >= to {
 				t.Fatalf("parts of %s touch, overlap or are empty", describe(r))
 			}
-			end = p.first + uint64(len(p.samples))
-			for j, s := range p.samples {
-				if s != level(r.id, p.first+uint64(j)) {
-					t.Fatalf("%s: sample %d is another's", describe(r), p.first+uint64(j))
+			end = to
+			samples := unpacked(t, r, from, to)
+			if len(samples) != int(to-from) {
+				t.Fatalf("%s: %d samples from %d to %d", describe(r), len(samples), from, to)
+			}
+			for j, s := range samples {
+				if s != level(r.id, from+uint64(j)) {
+					t.Fatalf("%s: sample %d is another's", describe(r), from+uint64(j))
 				}
 			}
 		}
 	}
 	return reads
+}
+
+// unpacked returns samples of a stretch of a read.
+func unpacked(t testing.TB, r *assembledRead, from, to uint64) []int16 {
+	t.Helper()
+	c := new(collected)
+	k := &call{from: from, to: from, stream: c}
+	if err := k.write(t.Context(), r, to, &unpacker{codec: vbz.NewCodec()}); err != nil {
+		t.Fatal(err)
+	}
+	return c.read.Samples
 }
 
 func checkHeld(t *testing.T, a *assembler) {
@@ -453,7 +465,7 @@ func checkHeld(t *testing.T, a *assembler) {
 				}
 				bytes := readBytes
 				for _, c := range r.chunks {
-					bytes += len(c.vbz) + chunkBytes
+					bytes += len(c.vbz) + chunkBytes + int(c.count)*calledBytes
 				}
 				if bytes != r.bytes {
 					t.Fatalf("read %s takes %d bytes, counted are %d", r.id, bytes, r.bytes)
@@ -613,14 +625,9 @@ func BenchmarkUnpack(b *testing.B) {
 		reads = append(reads, res.finished...)
 	}
 	n := 0
-	codec := vbz.NewCodec()
 	for b.Loop() {
 		for _, r := range reads {
-			parts, err := r.parts(codec)
-			if err != nil {
-				b.Fatal(err)
-			}
-			n += len(parts[0].samples)
+			n += len(unpacked(b, r, r.floor, r.total))
 		}
 	}
 	b.ReportMetric(float64(n)/1e6/b.Elapsed().Seconds(), "Msamples/s")

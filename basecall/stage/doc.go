@@ -7,10 +7,14 @@
 // all that the stage knows: a function of the records. There the [assembler]
 // collects each channel's read, packed as it came. A chunk is dealt with once it
 // is in there, for the state is kept in snapshots and can be had again from the
-// log. When a chunk completes a read, the read's current is basecalled, aligned
-// and cut into one segment per region of the reference that it touches; segments
-// go to the partition of the reads topic that owns the region. Only the record
-// that completed the read stays open until then.
+// log. Beside the fold, the read's [calls] get its samples at once, and have those
+// windows basecalled that are due. When a chunk completes a read, what is left of
+// it is basecalled, and the read aligned and cut into one segment per region of the
+// reference that it touches; segments go to the partition of the reads topic that
+// owns the region. Only the record that completed the read stays open until then.
+//
+// What is being called is no part of the state: it follows from the signal, to the
+// byte. A new owner of the partition calls open reads anew, as chunks of them come.
 //
 // All that follows from one record is emitted at once and resolves the record.
 // So of every record either all or nothing is downstream, and a new owner does

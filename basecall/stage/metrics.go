@@ -1,6 +1,8 @@
 package stage
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/stream"
@@ -24,6 +26,8 @@ func (o outcome) String() string {
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
 type Metrics struct {
 	chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, stripped, timeouts prometheus.Counter
+	earlySamples                                                                      prometheus.Counter
+	callDelay                                                                         prometheus.Histogram
 	held                                                                              prometheus.Gauge
 	reads                                                                             *prometheus.CounterVec
 	deadLetters                                                                       *prometheus.CounterVec
@@ -36,18 +40,24 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "porestream_basecall_" + name, Help: help})
 	}
 	m := &Metrics{
-		chunks:     counter("chunks_total", "Signal chunks taken in."),
-		duplicates: counter("duplicate_chunks_total", "Signal chunks that were delivered before and dropped."),
-		samples:    counter("chunk_samples_total", "Signal samples taken in."),
-		gaps:       counter("gaps_total", "Places where signal of a read is missing."),
-		gapSamples: counter("gap_samples_total", "Signal samples that are missing within reads."),
-		lostEnds:   counter("lost_ends_total", "Reads whose last chunk never came."),
-		cuts:       counter("cuts_total", "Times that a read was cut to bound memory."),
-		stripped:   counter("stripped_segments_total", "Segments of ultra-long reads that went without dwells, or qualities too, to fit a record."),
-		timeouts:   counter("run_timeouts_total", "Runs that a partition ended because nothing of them had come for too long."),
+		chunks:       counter("chunks_total", "Signal chunks taken in."),
+		duplicates:   counter("duplicate_chunks_total", "Signal chunks that were delivered before and dropped."),
+		samples:      counter("chunk_samples_total", "Signal samples taken in."),
+		gaps:         counter("gaps_total", "Places where signal of a read is missing."),
+		gapSamples:   counter("gap_samples_total", "Signal samples that are missing within reads."),
+		lostEnds:     counter("lost_ends_total", "Reads whose last chunk never came."),
+		cuts:         counter("cuts_total", "Times that a read was cut to bound memory."),
+		stripped:     counter("stripped_segments_total", "Segments of ultra-long reads that went without dwells, or qualities too, to fit a record."),
+		timeouts:     counter("run_timeouts_total", "Runs that a partition ended because nothing of them had come for too long."),
+		earlySamples: counter("early_samples_total", "Signal samples that were handed to the network's queue before their read had ended."),
+		callDelay: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "porestream_basecall_finish_duration_seconds",
+			Help:    "Time from a read's last chunk, or from what else ended or cut it, to its finished call.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+		}),
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "porestream_basecall_open_signal_bytes",
-			Help: "Memory that the signal of reads takes whose end has not come.",
+			Help: "Memory that reads take whose end has not come: their signal, and what has been called of it at most.",
 		}),
 		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_basecall_read_parts_total",
@@ -55,7 +65,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}, []string{"outcome"}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.held, m.reads)
+	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.earlySamples, m.callDelay, m.held, m.reads)
 	for o := range outcomes {
 		m.reads.WithLabelValues(o.String())
 	}
@@ -85,6 +95,20 @@ func (m *Metrics) missing(gaps int, samples uint64) {
 	if m != nil {
 		m.gaps.Add(float64(gaps))
 		m.gapSamples.Add(float64(samples))
+	}
+}
+
+// early counts samples of open reads that were written to be called.
+func (m *Metrics) early(samples int) {
+	if m != nil {
+		m.earlySamples.Add(float64(samples))
+	}
+}
+
+// called counts a finished call.
+func (m *Metrics) called(after time.Duration) {
+	if m != nil {
+		m.callDelay.Observe(after.Seconds())
 	}
 }
 

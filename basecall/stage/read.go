@@ -2,11 +2,8 @@ package stage
 
 import (
 	"cmp"
-	"fmt"
 	"math/bits"
 	"slices"
-
-	"github.com/porestream/porestream/signal/vbz"
 )
 
 // span says which samples of a read a chunk held, and what they were.
@@ -47,12 +44,6 @@ type identity struct {
 	start         uint64 // when it began on its channel
 	number        uint32 // likewise, for recordings that don't tell the time
 	offset, scale float32
-}
-
-// part is a stretch of a read's current without a gap.
-type part struct {
-	first   uint64 // first sample within the read
-	samples []int16
 }
 
 // assembledRead is a read, or a piece of one that had to be cut.
@@ -111,38 +102,6 @@ func (r *assembledRead) samples() int {
 		n += int(s[1] - s[0])
 	}
 	return n
-}
-
-// parts unpacks the current of a piece.
-func (r *assembledRead) parts(codec *vbz.Codec) ([]part, error) {
-	stretches := r.stretches()
-	parts := make([]part, 0, len(stretches))
-	chunks := r.chunks
-	var scratch []int16
-	for _, s := range stretches {
-		p := part{first: s[0], samples: make([]int16, 0, s[1]-s[0])}
-		for next := s[0]; next < s[1]; chunks = chunks[1:] {
-			c := &chunks[0]
-			if c.end() <= next {
-				continue
-			}
-			var err error
-			if c.first == next {
-				p.samples, err = codec.Decode(p.samples, c.vbz, int(c.count))
-			} else {
-				scratch, err = codec.Decode(scratch[:0], c.vbz, int(c.count))
-				if err == nil {
-					p.samples = append(p.samples, scratch[next-c.first:]...)
-				}
-			}
-			if err != nil {
-				return nil, fmt.Errorf("unpacking samples from %d of read %s: %w", c.first, r.id, err)
-			}
-			next = c.end()
-		}
-		parts = append(parts, p)
-	}
-	return parts, nil
 }
 
 // maxPast bounds the chunks that are remembered of the signal of a read that has

@@ -14,8 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align"
-	"github.com/porestream/porestream/basecall"
-	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -23,11 +21,6 @@ import (
 
 // Name is the stage's name in dead letters, metrics and logs.
 const Name = "basecall"
-
-// Caller basecalls one read; basecall.Caller is one.
-type Caller interface {
-	Call(ctx context.Context, read basecall.Read) (basecall.Called, error)
-}
 
 // Aligner places one read on the reference; minimap.Aligner is one. It is used
 // by one goroutine at a time.
@@ -41,6 +34,9 @@ type Config struct {
 	// ReadsPartitions is the number of partitions of the reads topic.
 	ReadsPartitions int32
 	Caller          Caller
+	// InFlight has reads called while their signal comes, for models that can:
+	// see basecall.Caller.InFlight. Otherwise a read is called at its end.
+	InFlight bool
 	// SampleRates are those that the caller's model was made for, in Hz. Reads
 	// of a run with another are counted and left out.
 	SampleRates []int
@@ -56,8 +52,9 @@ type Config struct {
 	// samples, about an hour of one pore.
 	MaxReadSamples int
 	// MaxSignalMemory bounds the bytes of signal that the handlers of a process
-	// hold: one half for open reads, packed, of which each partition of the topic
-	// has an equal share, and one half for reads in the works. A partition that
+	// hold: one half for open reads, packed and with what has been called of them,
+	// of which each partition of the topic has an equal share, and one half for
+	// reads in the works. A partition that
 	// needs more cuts its largest read; for the works the fetch waits. Zero means
 	// 4 GiB.
 	MaxSignalMemory int64
@@ -86,7 +83,7 @@ func New(cfg Config) stream.NewHandler {
 	}
 	free := make(chan tools, len(cfg.Aligners))
 	for _, a := range cfg.Aligners {
-		free <- tools{aligner: a, codec: vbz.NewCodec()}
+		free <- tools{aligner: a, unpack: &unpacker{codec: vbz.NewCodec()}}
 	}
 	works := &works{tools: free, bytes: semaphore.NewWeighted(cfg.MaxSignalMemory / 2), limit: cfg.MaxSignalMemory / 2}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
@@ -102,8 +99,8 @@ func New(cfg Config) stream.NewHandler {
 		return &handler{
 			cfg: cfg, partition: partition, partitions: partitions, works: works,
 			fold: newFold(cfg.MaxReadSamples, int(openBytes)), ctx: ctx, cancel: cancel,
-			ticked: make(map[string]int64),
-			log:    cfg.Logger.With("stage", Name, "partition", partition),
+			ticked: make(map[string]int64), calls: newCalls(cfg.Caller),
+			log: cfg.Logger.With("stage", Name, "partition", partition),
 		}, nil
 	}
 }
@@ -118,7 +115,7 @@ type works struct {
 // tools are what work on one read takes for itself.
 type tools struct {
 	aligner Aligner
-	codec   *vbz.Codec
+	unpack  *unpacker
 }
 
 var (
@@ -137,6 +134,7 @@ type handler struct {
 	partition, partitions int32
 	works                 *works
 	fold                  *fold
+	calls                 *calls           // of open reads
 	held                  int              // bytes of open reads that the metrics know of
 	ticked                map[string]int64 // runs that a tick has ended, by the offset it did so behind
 	log                   *slog.Logger
@@ -196,11 +194,39 @@ func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit
 		return h.end(ctx, rec, e, emit)
 	case e.marker != nil:
 		return h.begin(ctx, rec, e.marker, emit)
-	case len(e.reads) == 0:
+	}
+	if err := h.feed(ctx, e.added.grown); err != nil {
+		return err
+	}
+	if len(e.reads) == 0 {
 		return emit.Emit(ctx, nil, []int64{rec.Offset})
 	}
 	c := newCompletion(len(e.reads), func(outs []stream.Out) error { return emit.Emit(h.ctx, outs, []int64{rec.Offset}) })
 	return h.call(ctx, e.reads, c, emit)
+}
+
+// feed calls what is due of an open read to which samples came. It waits while
+// there is too much to compute, which slows the fetch.
+func (h *handler) feed(ctx context.Context, read *assembledRead) error {
+	if !h.cfg.InFlight || read == nil {
+		return nil
+	}
+	run := h.fold.markers.Run(read.run)
+	if !h.supports(run) {
+		return nil
+	}
+	ctx, cancel := h.whileAlive(ctx)
+	defer cancel()
+	n, err := h.calls.feed(ctx, run, read)
+	h.cfg.Metrics.early(n)
+	return err
+}
+
+// whileAlive returns a context that ends with ctx and with the reads in the works.
+func (h *handler) whileAlive(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(h.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 func (h *handler) begin(ctx context.Context, rec stream.Record, mk *streampb.Marker, emit stream.Emitter) error {
@@ -339,13 +365,14 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 			h.cfg.Metrics.missing(gaps, samples)
 			h.log.Warn("signal is missing", "run", read.run, "channel", read.channel, "read", read.id, "gaps", gaps, "samples", samples)
 		}
+		since := time.Now()
 		tools, release, err := h.admit(ctx, read)
 		if err != nil {
 			return err
 		}
-		run := h.fold.markers.Run(read.run)
+		run, began := h.fold.markers.Run(read.run), h.calls.take(read)
 		h.working.Go(func() {
-			outs, err := h.process(run, read, tools)
+			outs, err := h.process(run, read, began, since, tools)
 			release()
 			if err == nil {
 				err = c.done(i, outs)
@@ -364,9 +391,8 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 
 // admit waits until there are tools for a read and memory for its samples.
 func (h *handler) admit(ctx context.Context, read *assembledRead) (tools, func(), error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := h.whileAlive(ctx)
 	defer cancel()
-	defer context.AfterFunc(h.ctx, cancel)()
 	bytes := min(2*int64(read.samples()), h.works.limit) // as int16; one that is larger has all to itself
 	if err := h.works.bytes.Acquire(ctx, bytes); err != nil {
 		return tools{}, nil, err
@@ -378,102 +404,6 @@ func (h *handler) admit(ctx context.Context, read *assembledRead) (tools, func()
 		h.works.bytes.Release(bytes)
 		return tools{}, nil, ctx.Err()
 	}
-}
-
-// process turns a read into the records that it is downstream.
-func (h *handler) process(run *streampb.Run, read *assembledRead, tools tools) ([]stream.Out, error) {
-	parts, err := read.parts(tools.codec)
-	if err != nil {
-		return nil, err
-	}
-	if len(parts) == 0 && read.firstPart == 0 {
-		h.cfg.Metrics.read(outcomeShort) // a read without any current is still a read
-	}
-	var outs []stream.Out
-	for i, p := range parts {
-		segments, outcome, err := h.segments(run, read, read.firstPart+i, p.samples, tools.aligner)
-		if err != nil {
-			return nil, err
-		}
-		h.cfg.Metrics.read(outcome)
-		for _, s := range segments {
-			value, err := h.encode(s)
-			if err != nil {
-				return nil, err
-			}
-			outs = append(outs, stream.Out{
-				Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition,
-				Key: stream.RegionKey(s.GetSample(), s.GetContig(), s.GetRegion()), Value: value,
-			})
-		}
-	}
-	return outs, nil
-}
-
-// encode makes a segment a record. What is least needed of an ultra-long read is
-// left out when it doesn't fit one.
-func (h *handler) encode(s *streampb.Segment) ([]byte, error) {
-	rec := &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}}
-	value, err := stream.EncodeReads(rec)
-	for _, field := range []struct {
-		name  string
-		bytes *[]byte
-	}{{"dwells", &s.Dwells}, {"qualities", &s.Qualities}} {
-		if _, large := errors.AsType[*stream.RecordTooLargeError](err); !large {
-			break
-		}
-		if field.name == "dwells" {
-			h.cfg.Metrics.strippedSegment()
-		}
-		h.log.Warn("a segment doesn't fit a record", "read", s.GetReadId(), "bases", s.GetReadLength(), "without", field.name)
-		*field.bytes = nil
-		value, err = stream.EncodeReads(rec)
-	}
-	return value, err
-}
-
-// segments basecalls and aligns one gapless part of a read.
-func (h *handler) segments(run *streampb.Run, read *assembledRead, partNumber int, samples []int16, aligner Aligner) ([]*streampb.Segment, outcome, error) {
-	if !h.supports(run) {
-		return nil, outcomeUnsupported, nil
-	}
-	if len(samples) < minSamples {
-		return nil, outcomeShort, nil
-	}
-	called, err := h.cfg.Caller.Call(h.ctx, basecall.Read{
-		ID: read.id, Samples: samples, SampleRate: int(run.GetSampleRate()),
-		Calibration: signal.Calibration{Offset: read.offset, Scale: read.scale},
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(called.Sequence) == 0 {
-		return nil, outcomeShort, nil
-	}
-	alignments, err := aligner.Map(read.id, called.Sequence)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(alignments) == 0 {
-		return nil, outcomeUnmapped, nil
-	}
-	r := &align.Read{
-		Run: run.GetId(), Sample: run.GetSample(), ID: read.id, Part: uint32(partNumber),
-		Seq: called.Sequence, Qualities: called.Qualities, Dwells: called.Dwells(), LastChunkMs: read.lastChunkMS,
-	}
-	var all []*streampb.Segment
-	for i := range alignments {
-		ref := h.cfg.Contig(alignments[i].Contig)
-		segments, err := align.Segments(r, &alignments[i], ref)
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, s := range segments {
-			s.Alignment = uint32(i)
-		}
-		all = append(all, segments...)
-	}
-	return all, outcomeMapped, nil
 }
 
 // Drain waits for the reads in the works.
@@ -497,6 +427,7 @@ func (h *handler) wait(ctx context.Context) error {
 func (h *handler) Close() error {
 	h.cancel()
 	h.working.Wait()
+	h.calls.close()
 	h.cfg.Metrics.holds(-h.held)
 	h.held = 0
 	return nil

@@ -68,6 +68,32 @@ func (f fakeCaller) Call(ctx context.Context, read basecall.Read) (basecall.Call
 	return c, nil
 }
 
+// Begin implements Caller.
+func (f fakeCaller) Begin(read basecall.Read) (Stream, error) {
+	return &collected{read: read, call: f.Call}, nil
+}
+
+// collected is a stream that calls what was written when the read ends.
+type collected struct {
+	read   basecall.Read
+	call   func(context.Context, basecall.Read) (basecall.Called, error)
+	closed func()
+}
+
+func (c *collected) Write(ctx context.Context, samples []int16) error {
+	c.read.Samples = append(c.read.Samples, samples...)
+	return ctx.Err()
+}
+
+func (c *collected) Finish(ctx context.Context) (basecall.Called, error) { return c.call(ctx, c.read) }
+
+func (c *collected) Close() {
+	if c.closed != nil {
+		c.closed()
+		c.closed = nil
+	}
+}
+
 // fakeAligner finds a read where its letters are.
 type fakeAligner struct{ contig []byte }
 
@@ -160,7 +186,7 @@ func (f *fakeEmitter) offsets() []int64 {
 
 func testConfig() Config {
 	return Config{
-		Topics: stream.NewTopics(""), ReadsPartitions: 2, Caller: fakeCaller{}, SampleRates: []int{4000},
+		Topics: stream.NewTopics(""), ReadsPartitions: 2, Caller: fakeCaller{}, InFlight: true, SampleRates: []int{4000},
 		Aligners: []Aligner{fakeAligner{reference}, fakeAligner{reference}, fakeAligner{reference}},
 		Contig:   func(string) []byte { return reference },
 	}
@@ -781,7 +807,9 @@ func TestUltraLongRead(t *testing.T) {
 
 type callerFunc func() basecall.Called
 
-func (f callerFunc) Call(context.Context, basecall.Read) (basecall.Called, error) { return f(), nil }
+func (f callerFunc) Begin(read basecall.Read) (Stream, error) {
+	return &collected{read: read, call: func(context.Context, basecall.Read) (basecall.Called, error) { return f(), nil }}, nil
+}
 
 // TestUnsupportedRun: reads at a sample rate that the model wasn't made for are
 // counted, not called, and block nothing.

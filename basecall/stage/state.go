@@ -257,7 +257,7 @@ func restoreOpen(in *packed.Reader) *openRead {
 		}
 		r.chunks = append(r.chunks, c)
 		r.samples += int(c.count)
-		r.bytes += len(c.vbz) + chunkBytes
+		r.bytes += c.bytes()
 		last = c.span
 	}
 	return r

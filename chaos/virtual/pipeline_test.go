@@ -141,6 +141,28 @@ func (c toyCaller) Call(ctx context.Context, read basecall.Read) (basecall.Calle
 	return called, nil
 }
 
+// Begin implements basecallstage.Caller.
+func (c toyCaller) Begin(read basecall.Read) (basecallstage.Stream, error) {
+	return &toyStream{caller: c, read: read}, nil
+}
+
+// toyStream collects a read's samples.
+type toyStream struct {
+	caller toyCaller
+	read   basecall.Read
+}
+
+func (s *toyStream) Write(_ context.Context, samples []int16) error {
+	s.read.Samples = append(s.read.Samples, samples...)
+	return nil
+}
+
+func (s *toyStream) Finish(ctx context.Context) (basecall.Called, error) {
+	return s.caller.Call(ctx, s.read)
+}
+
+func (s *toyStream) Close() {}
+
 // toyAligner lays a read where its id says.
 type toyAligner struct{ genome *genome.Genome }
 
@@ -176,7 +198,7 @@ func (r *recording) makers(partitions map[string]int32) map[string]stream.NewHan
 	}
 	return map[string]stream.NewHandler{
 		topics.Signal: basecallstage.New(basecallstage.Config{
-			Topics: topics, ReadsPartitions: partitions[topics.Reads], Caller: toyCaller{}, SampleRates: []int{4000}, Aligners: aligners,
+			Topics: topics, ReadsPartitions: partitions[topics.Reads], Caller: toyCaller{}, InFlight: true, SampleRates: []int{4000}, Aligners: aligners,
 			Contig: func(name string) []byte { return r.genome.Contig(name).Seq }, Model: "toy",
 		}),
 		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: r.genome}),

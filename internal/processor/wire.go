@@ -114,7 +114,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			}
 			return basecallstage.New(e.signal.bound(basecallstage.Config{
 				Topics: t, ReadsPartitions: partitions[t.Reads],
-				Caller: e.Caller, SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
+				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
 				Contig: func(name string) []byte { return e.Genome.Contig(name).Seq },
 				Model:  modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log,
 			}))
