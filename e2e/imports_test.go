@@ -65,6 +65,8 @@ func TestImports(t *testing.T) {
 		{"chaos/observe", "watching shares no Kafka code with what is watched", []string{kafkaGo, ort, services}},
 		{"internal/ingest/watch", "what is found in folders goes to Kafka through internal/ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "variant"}},
 		{"internal/ingest", "playing a recording needs no engine", []string{kafkaGo, ort}},
+		{"internal/ingest/contain", "a guard knows nothing of what it guards", []string{kafkaGo, kfake, ort, cobra, module + "stream", module + "signal"}},
+		{"internal/ingest/sources", "sources are supervised whatever they are", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka", module + "internal/ingest/push", module + "internal/ingest/watch", module + "internal/ingest/minknow"}},
 		{"internal/ingest/minknow", "a source meets Kafka only through ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "internal/ingest/cluster", cobra}},
 		{"internal/ingest/minknow/minknowsim", "the sequencer's side knows nothing of ingest", []string{kafkaGo, kfake, ort, module + "stream"}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},

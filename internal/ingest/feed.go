@@ -203,7 +203,7 @@ func (f *Feed) put(ctx context.Context, rd *signal.Read, samples []int16, n int)
 		Topic: f.cfg.Topics.Signal, Partition: stream.AnyPartition, Key: stream.SignalKey(f.run.GetId(), rd.Channel), Value: value,
 	}})
 	if err == nil {
-		f.cfg.Metrics.chunk(last-first, c.GetEndOfRead())
+		f.cfg.Metrics.chunk(c)
 	}
 	return err
 }

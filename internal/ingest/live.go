@@ -154,7 +154,7 @@ func (l *Live) event(c *streampb.SignalChunk) (event, error) {
 
 func (l *Live) took(e event, c *streampb.SignalChunk) {
 	l.progress = e.after
-	l.cfg.Metrics.chunk(int(c.GetSampleCount()), c.GetEndOfRead())
+	l.cfg.Metrics.chunk(c)
 }
 
 // announce takes the run's beginning, unless that was taken before; it may not

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/stream/streampb"
 )
 
 // Metrics counts what is ingested. A nil *Metrics counts nothing.
@@ -16,6 +18,8 @@ type Metrics struct {
 	spoolErrors            *prometheus.CounterVec
 	resumed, fenced, lost  prometheus.Counter
 	committed, failed      prometheus.Counter
+
+	tally *tally
 }
 
 // NewMetrics registers the metrics with reg.
@@ -24,6 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
+		tally:   newTally(),
 		runs:    counter("porestream_ingest_runs_total", "Runs that were started."),
 		reads:   counter("porestream_ingest_reads_total", "Reads sent to their last chunk."),
 		chunks:  counter("porestream_ingest_chunks_total", "Signal chunks sent."),
@@ -62,15 +67,38 @@ func (m *Metrics) run() {
 	}
 }
 
-func (m *Metrics) chunk(samples int, last bool) {
+// chunk counts a chunk that was taken.
+func (m *Metrics) chunk(c *streampb.SignalChunk) {
 	if m == nil {
 		return
 	}
 	m.chunks.Inc()
-	m.samples.Add(float64(samples))
-	if last {
+	m.samples.Add(float64(c.GetSampleCount()))
+	if c.GetEndOfRead() {
 		m.reads.Inc()
 	}
+	m.tally.chunk(c, time.Now())
+}
+
+// begin notes that a session's run is under way, with its queue, until finish.
+func (m *Metrics) begin(s *session) {
+	if m != nil {
+		m.tally.begin(s)
+	}
+}
+
+func (m *Metrics) finish(s *session) {
+	if m != nil {
+		m.tally.finish(s)
+	}
+}
+
+// Figures is what has been counted so far. A nil *Metrics has none.
+func (m *Metrics) Figures() Figures {
+	if m == nil {
+		return Figures{}
+	}
+	return m.tally.figures(time.Now())
 }
 
 func (m *Metrics) behind(d time.Duration) {
@@ -119,6 +147,7 @@ func (m *Metrics) fence() {
 func (m *Metrics) lose(samples int) {
 	if m != nil {
 		m.lost.Add(float64(samples))
+		m.tally.lose(samples)
 	}
 }
 

@@ -453,7 +453,7 @@ func (p *Player) sendChunk(ctx context.Context, i int) error {
 	if plan.Last {
 		p.totals.Reads++
 	}
-	p.cfg.Metrics.chunk(plan.Count, plan.Last)
+	p.cfg.Metrics.chunk(chunk)
 	return nil
 }
 

@@ -296,6 +296,27 @@ func (q *queue) committed() uint64 {
 	return q.first
 }
 
+// backlog is the number of events that are not committed, and when the oldest of
+// those in memory came in.
+func (q *queue) backlog() (events uint64, oldest time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.head) > 0 {
+		oldest = q.head[0].at
+	}
+	return q.next - q.first, oldest
+}
+
+// abandon takes what is left out of the account, when the queue is of no use any
+// more.
+func (q *queue) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.drop(q.head)
+	q.drop(q.tail)
+	q.head, q.tail = nil, nil
+}
+
 // oldest is when the oldest event that is not committed came in; zero if there is
 // none, or it lies on disk alone.
 func (q *queue) oldest() time.Time {

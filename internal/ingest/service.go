@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/internal/ingest/spool"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -340,23 +341,40 @@ func (s *service) oldest() time.Duration {
 func (s *service) run(ctx context.Context, source func(context.Context) error) error {
 	// What serves the sessions goes on until they have ended.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, abort := context.WithCancelCause(ctx)
 	var servants sync.WaitGroup
 	defer func() {
 		stop()
 		servants.Wait()
+		abort(nil)
+		for _, sess := range s.sessions {
+			if sess != nil {
+				sess.queue.abandon()
+			}
+		}
 	}()
-	servants.Go(func() { s.observe(serving) })
+	// One that fails ends the runs.
+	serve := func(fn func(context.Context)) {
+		servants.Go(func() {
+			if err := contain.Call(func() error { fn(serving); return nil }); err != nil {
+				abort(err)
+			}
+		})
+	}
+	serve(s.observe)
 	group, ctx := errgroup.WithContext(ctx)
 	for i, sess := range s.sessions {
 		if sess == nil {
 			continue
 		}
 		if s.spools != nil {
-			servants.Go(func() { sess.queue.run(serving) })
+			serve(sess.queue.run)
 		}
 		w := s.writers[i]
 		s.writers[i] = nil // publish closes it
-		group.Go(func() error {
+		s.cfg.Player.Metrics.begin(sess)
+		defer s.cfg.Player.Metrics.finish(sess)
+		group.Go(contain.Panics(func() error {
 			err := sess.publish(ctx, w)
 			switch {
 			case errors.Is(err, ErrFenced):
@@ -366,8 +384,8 @@ func (s *service) run(ctx context.Context, source func(context.Context) error) e
 				return fmt.Errorf("run %s: %w", sess.run.GetId(), err)
 			}
 			return nil
-		})
+		}))
 	}
-	group.Go(func() error { return source(ctx) })
+	group.Go(contain.Panics(func() error { return source(ctx) }))
 	return group.Wait()
 }

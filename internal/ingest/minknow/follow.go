@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -124,7 +125,7 @@ func Follow(ctx context.Context, cfg Config) error {
 		cfg.Ready()
 	}
 	if cfg.Position == AllPositions && !cfg.Once {
-		group.Go(func() error { return f.lookout(ctx, group) })
+		group.Go(contain.Panics(func() error { return f.lookout(ctx, group) }))
 	}
 	return group.Wait()
 }
@@ -173,7 +174,7 @@ func (f *follower) add(ctx context.Context, group *errgroup.Group, all []*minkno
 				p.left = append(p.left, run)
 			}
 		}
-		group.Go(func() error { return p.follow(ctx) })
+		group.Go(contain.Panics(func() error { return p.follow(ctx) }))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -129,9 +130,12 @@ func (t *taker) stream(ctx context.Context, conn *grpc.ClientConn, to Live) erro
 			t.log.Debug("a call to MinKNOW has ended", "err", err)
 		}
 	}()
-	group.Go(func() error { in.close(t.receive(ctx, conn, in)); return nil })
-	group.Go(func() error { return t.watchStates(ctx, conn, states) })
-	group.Go(func() error { return t.watchPhases(ctx, conn) })
+	group.Go(func() error {
+		in.close(contain.Call(func() error { return t.receive(ctx, conn, in) }))
+		return nil
+	})
+	group.Go(contain.Panics(func() error { return t.watchStates(ctx, conn, states) }))
+	group.Go(contain.Panics(func() error { return t.watchPhases(ctx, conn) }))
 	return t.loop(ctx, conn, in, states, to)
 }
 

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -107,3 +110,42 @@ func refusalOf(err error) *refusal {
 
 // label is a reason as the metrics have it.
 func label(r pushpb.Reason) string { return strings.ToLower(reasonName(r)) }
+
+// How many refusals are logged: a few at once, and then one now and then. All of
+// them are counted.
+const (
+	refusalBurst    = 10
+	refusalInterval = 5 * time.Second
+)
+
+// refusalLog decides which refusals are logged, so that whoever asks again and
+// again doesn't fill the disk. Callers that are not known share one allowance,
+// and those that are another, so that strangers don't hide what is wrong with a
+// device.
+type refusalLog struct {
+	mu      sync.Mutex
+	classes [2]struct {
+		limit  *rate.Limiter
+		hidden int // refusals since the last one that was told
+	}
+}
+
+// tell tells whether a refusal is to be logged, and how many before it were not.
+// An empty device is a stranger.
+func (l *refusalLog) tell(device string, now time.Time) (hidden int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	class := &l.classes[0]
+	if device != "" {
+		class = &l.classes[1]
+	}
+	if class.limit == nil {
+		class.limit = rate.NewLimiter(rate.Every(refusalInterval), refusalBurst)
+	}
+	if !class.limit.AllowN(now, 1) {
+		class.hidden++
+		return 0, false
+	}
+	hidden, class.hidden = class.hidden, 0
+	return hidden, true
+}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/push/pushpb"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -89,6 +90,7 @@ type Server struct {
 	log      *slog.Logger
 	lives    *ingest.Lives
 	stopping chan struct{}
+	refusals refusalLog
 
 	mu      sync.Mutex
 	runs    map[string]*run
@@ -128,14 +130,25 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, opts ...grpc.Se
 	server := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(hardMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeader),
 		grpc.ConnectionTimeout(handshake), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(4 * windowBytes),
+		grpc.UnaryInterceptor(s.containCall), grpc.StreamInterceptor(s.containStream),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval / 4, PermitWithoutStream: true}),
 	}, opts...)...)
 	pushpb.RegisterPushServer(server, s)
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
 	var servants sync.WaitGroup
-	servants.Go(func() { s.cfg.Authority.watch(ctx) })
-	servants.Go(func() { s.tidy(ctx) })
-	served := make(chan error, 1)
+	served := make(chan error, 3)
+	// One that fails ends the server.
+	serve := func(fn func(context.Context)) {
+		servants.Go(func() {
+			if err := contain.Call(func() error { fn(serving); return nil }); err != nil {
+				served <- err
+			}
+		})
+	}
+	serve(s.cfg.Authority.watch)
+	serve(s.tidy)
 	go func() { served <- server.Serve(listener) }()
 	var err error
 	select {
@@ -154,8 +167,31 @@ func (s *Server) Run(ctx context.Context, listener net.Listener, opts ...grpc.Se
 	}
 	s.drain()
 	stop()
+	stopServing()
 	s.writers.Wait()
 	servants.Wait()
+	return err
+}
+
+// containCall and containStream refuse what the server has a bug with, and go on
+// with the others.
+func (s *Server) containCall(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	err = contain.Call(func() (err error) {
+		resp, err = handler(ctx, req)
+		return err
+	})
+	return resp, s.contained(err)
+}
+
+func (s *Server) containStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	return s.contained(contain.Call(func() error { return handler(srv, stream) }))
+}
+
+func (s *Server) contained(err error) error {
+	if bug, ok := errors.AsType[*contain.PanicError](err); ok {
+		s.log.Error("a call of a device has met a bug; the others go on", "err", err, "stack", string(bug.Stack))
+		return s.refuse("", "", err)
+	}
 	return err
 }
 
@@ -252,10 +288,10 @@ func (s *Server) write(ctx context.Context, r *run) {
 		}
 		return r.feed(ctx, l)
 	}
-	err := s.lives.Run(ctx, r.description, feed)
+	err := contain.Call(func() error { return s.lives.Run(ctx, r.description, feed) })
 	if err == nil && !r.isReady() {
 		// The spool had the rest of the run, which is in Kafka now: how much was it?
-		err = s.lives.Run(ctx, r.description, feed)
+		err = contain.Call(func() error { return s.lives.Run(ctx, r.description, feed) })
 	}
 	if ended, ok := errors.AsType[*ingest.EndedError](err); ok {
 		r.taken.Store(max(ended.Events, 2) - 2)
@@ -500,7 +536,9 @@ func (s *Server) refuse(device, run string, err error) error {
 		return err
 	}
 	s.cfg.Metrics.refused(refused.reason)
-	s.log.Warn("device refused", "reason", label(refused.reason), "device", device, "run", shown(run), "why", refused.message)
+	if hidden, tell := s.refusals.tell(device, time.Now()); tell {
+		s.log.Warn("device refused", "reason", label(refused.reason), "device", device, "run", shown(run), "why", refused.message, "not_logged_before", hidden)
+	}
 	return refused
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/internal/ingest/spool"
 	"github.com/porestream/porestream/push/pushpb"
 	"github.com/porestream/porestream/signal/vbz"
@@ -91,7 +92,7 @@ func (p *pushing) serve() error {
 	go func() {
 		defer p.run.detach()
 		defer close(received)
-		if p.received = p.receive(ctx); p.received != nil {
+		if p.received = contain.Call(func() error { return p.receive(ctx) }); p.received != nil {
 			stop(p.received)
 		}
 	}()

@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/internal/ingest/spool"
 )
 
@@ -38,17 +39,17 @@ func Watch(ctx context.Context, cfg Config, ready func()) error {
 	}
 	defer lock.Close()
 	group, ctx := errgroup.WithContext(ctx)
-	w := newWatcher(cfg, group.Go, time.Now())
+	w := newWatcher(cfg, func(fn func() error) { group.Go(contain.Panics(fn)) }, time.Now())
 	// The feeds end with the watch, however it ends.
 	ctx, stop := context.WithCancel(ctx)
-	group.Go(func() error {
+	group.Go(contain.Panics(func() error {
 		err := w.watch(ctx, ready)
 		if err != nil {
 			return err
 		}
 		stop()
 		return nil
-	})
+	}))
 	err = group.Wait()
 	stop()
 	return err
