@@ -1,6 +1,6 @@
 // Command ingest puts nanopore signal on Kafka: it plays recorded runs (POD5,
 // BLOW5, FAST5) as the sequencer would have delivered them. Other sources of signal are
-// its subcommands.
+// its subcommands, and `ingest run` runs many of them in one process.
 package main
 
 import (
@@ -16,9 +16,12 @@ func main() { os.Exit(cli.Main(command())) }
 // command plays recorded runs unless its first argument names a source, so that
 // a file of such a name is given as ./NAME.
 func command() *cobra.Command {
-	cmd := playCommand()
+	cmd := playKind().command()
 	cmd.Use = "ingest --brokers HOST:PORT SIGNAL..."
-	cmd.Long += "\n\nOther sources have commands of their own."
-	cmd.AddCommand(playCommand(), watchCommand(), minknowCommand(), serveCommand(), tokenCommand())
+	cmd.Long += "\n\nOther sources have commands of their own, and run has many of them in one process."
+	for _, k := range kinds() {
+		cmd.AddCommand(k.command())
+	}
+	cmd.AddCommand(runCommand(), checkCommand(), statusCommand(), tokenCommand())
 	return cmd
 }

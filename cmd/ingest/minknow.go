@@ -3,18 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/ingest/cluster"
 	"github.com/porestream/porestream/internal/ingest/minknow"
+	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -30,40 +31,27 @@ const (
 // caPaths are where MinKNOW keeps the certificate of its authority on Linux.
 var caPaths = [...]string{"/data/rpc-certs/minknow/ca.crt", "/var/lib/minknow/data/rpc-certs/minknow/ca.crt"}
 
-// minknowCommand follows sequencers.
-func minknowCommand() *cobra.Command {
-	cfg := newSettings()
-	var source minknow.Config
-	var runs int
-	cmd := &cobra.Command{
-		Use:   "minknow --brokers HOST:PORT --host HOST",
-		Short: "Take signal from sequencers while they run, through MinKNOW",
-		Long: "Follows the flow cell positions of a MinKNOW host: takes the signal of each run while it is sequenced, until MinKNOW ends it, and waits for the next one. " +
+const minknowName = "minknow"
+
+func minknowKind() kind {
+	return kind{
+		name: minknowName, use: "--brokers HOST:PORT --host HOST",
+		short: "Take signal from sequencers while they run, through MinKNOW",
+		long: "Follows the flow cell positions of a MinKNOW host: takes the signal of each run while it is sequenced, until MinKNOW ends it, and waits for the next one. " +
 			"It only listens: nothing of the sequencer is changed, and nothing waits for it. A token is read from --token-file or " + tokenVariable + ".",
-		Args: cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("chunk") {
-				return cli.Usagef("--chunk: MinKNOW cuts the signal, into pieces of break_reads_after_seconds")
-			}
-			source.Sample = cfg.sample
-			if err := completeMinKNOW(&source); err != nil {
-				return err
-			}
-			if runs < 1 {
-				return cli.Usagef("--max-runs must be positive")
-			}
-			return cfg.attach(cmd.Context(), "connecting to Kafka and MinKNOW", func(ctx context.Context, to *destination) error {
-				return followMinKNOW(ctx, to, source, runs)
-			})
-		},
+		endless: true, waiting: "connecting to Kafka and MinKNOW",
+		make: func() source { return new(sequencing) },
 	}
-	cfg.register(cmd.Flags())
-	registerMinKNOW(cmd.Flags(), &source)
-	cmd.Flags().IntVar(&runs, "max-runs", 4, "runs under way at the same time that share --max-buffered; more than these get as much")
-	return cmd
 }
 
-func registerMinKNOW(flags *pflag.FlagSet, c *minknow.Config) {
+// sequencing is a source of runs that are being sequenced.
+type sequencing struct {
+	minknow.Config
+	runs int
+}
+
+func (s *sequencing) register(flags *pflag.FlagSet) {
+	c := &s.Config
 	flags.StringVar(&c.Host, "host", "", "host that MinKNOW runs on")
 	flags.IntVar(&c.Port, "port", 9501, "port of MinKNOW's manager")
 	flags.StringVar(&c.Position, "position", minknow.AllPositions, "name of the flow cell position, or all")
@@ -75,6 +63,33 @@ func registerMinKNOW(flags *pflag.FlagSet, c *minknow.Config) {
 	flags.BoolVar(&c.Filter, "filter-at-minknow", false, "let MinKNOW send reads of these classes only: less to transfer, but lost ends of reads are not seen")
 	flags.BoolVar(&c.AnyPurpose, "any-purpose", false, "take runs that are not for sequencing, too")
 	flags.BoolVar(&c.Once, "once", false, "end when one run of each position has ended")
+	flags.IntVar(&s.runs, "max-runs", 4, "runs under way at the same time that share --max-buffered; more than these get as much")
+	fileFlag(flags, "minknow-ca", "minknow-cert", "minknow-key", "token-file")
+}
+
+func (s *sequencing) complete(given *given) error {
+	if given.flags.Changed("chunk") {
+		return cli.Usagef("--chunk: MinKNOW cuts the signal, into pieces of break_reads_after_seconds")
+	}
+	s.Sample = given.intake.sample
+	if err := completeMinKNOW(&s.Config); err != nil {
+		return err
+	}
+	if given.name != "" {
+		s.Token = "" // a file of sources names all secrets as files
+	}
+	if s.runs < 1 {
+		return cli.Usagef("--max-runs must be positive")
+	}
+	return nil
+}
+
+func (s *sequencing) claims() ([]sources.Claim, error) {
+	at := net.JoinHostPort(strings.ToLower(s.Host), strconv.Itoa(s.Port))
+	if s.Position != minknow.AllPositions {
+		at += "/" + s.Position
+	}
+	return []sources.Claim{{What: sources.Position, Value: at}}, nil
 }
 
 // completeMinKNOW fills in what the environment says.
@@ -111,12 +126,9 @@ func completeMinKNOW(c *minknow.Config) error {
 	return nil
 }
 
-func followMinKNOW(ctx context.Context, to *destination, source minknow.Config, runs int) error {
-	kafka, ok := to.service.Cluster.(*cluster.Cluster)
-	if !ok {
-		return errors.New("following MinKNOW: the cluster knows no runs")
-	}
-	lives, err := ingest.OpenLives(to.service, runs)
+func (s *sequencing) run(ctx context.Context, to *destination) error {
+	source, kafka := s.Config, to.cluster
+	lives, err := ingest.OpenLives(to.service, s.runs)
 	if err != nil {
 		return err
 	}
@@ -133,7 +145,7 @@ func followMinKNOW(ctx context.Context, to *destination, source minknow.Config, 
 			source.Left = append(source.Left, run)
 		}
 	}
-	source.Runs, source.Metrics = minknowRuns{lives, kafka}, minknow.NewMetrics(to.registry)
+	source.Runs, source.Metrics = minknowRuns{lives, kafka}, to.meter.minknow
 	source.Logger, source.Ready = to.logger, to.ready
 	return minknow.Follow(ctx, source)
 }

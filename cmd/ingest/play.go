@@ -5,65 +5,87 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/signal"
 )
 
-// playCommand plays recorded runs.
-func playCommand() *cobra.Command {
-	cfg := newSettings()
-	var paceText string
-	var restart bool
-	var filter cli.FilterFlags
-	cmd := &cobra.Command{
-		Use:   "play --brokers HOST:PORT SIGNAL...",
-		Short: "Put the signal of recorded runs on Kafka",
-		Long: "Plays POD5, BLOW5 and FAST5 files, or folders of them, as the sequencer would have delivered them, and ends every run with a marker. " +
+const playName = "play"
+
+func playKind() kind {
+	return kind{
+		name: playName, use: "--brokers HOST:PORT SIGNAL...",
+		short: "Put the signal of recorded runs on Kafka",
+		long: "Plays POD5, BLOW5 and FAST5 files, or folders of them, as the sequencer would have delivered them, and ends every run with a marker. " +
 			"Started again after a crash or an interrupt, it goes on where it stopped.",
-		Args: cli.Args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, paths []string) error {
-			pace, err := ingest.ParsePace(paceText)
-			if err != nil {
-				return cli.Usagef("--pace: %w", err)
-			}
-			chosen, err := filter.Filter()
-			if err != nil {
-				return err
-			}
-			return cfg.attach(cmd.Context(), "connecting and reading the recording", func(ctx context.Context, to *destination) error {
-				to.service.Player.Pace, to.service.Restart = pace, restart
-				return play(ctx, to, paths, chosen)
-			})
-		},
+		operands: "signal", operandsUsage: "POD5, BLOW5 and FAST5 files, or folders of them",
+		waiting: "connecting and reading the recording",
+		make:    func() source { return new(playing) },
 	}
-	flags := cmd.Flags()
-	cfg.register(flags)
-	filter.Register(flags)
-	flags.StringVar(&paceText, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
-	flags.BoolVar(&restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
-	return cmd
 }
 
-func play(ctx context.Context, to *destination, paths []string, filter signal.Filter) error {
-	recording, err := signal.NewIndex(ctx, paths)
+// playing is a source of recorded runs.
+type playing struct {
+	paceText    string
+	followClock bool
+	restart     bool
+	filter      cli.FilterFlags
+
+	paths  []string
+	pace   float64
+	chosen signal.Filter
+}
+
+func (p *playing) register(flags *pflag.FlagSet) {
+	p.filter.Register(flags)
+	fileFlag(flags, "reads")
+	flags.StringVar(&p.paceText, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
+	flags.BoolVar(&p.followClock, "follow-clock", false, "play by the recording's own clock, as --pace 1 does")
+	flags.BoolVar(&p.restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
+}
+
+func (p *playing) complete(given *given) error {
+	p.paths = given.operands
+	var err error
+	if p.pace, err = ingest.ParsePace(p.paceText); err != nil {
+		return cli.Usagef("--pace: %w", err)
+	}
+	if p.followClock {
+		if given.flags.Changed("pace") && p.pace != 1 {
+			return cli.Usagef("--follow-clock is --pace 1, and --pace %s is given", p.paceText)
+		}
+		p.pace = 1
+	}
+	p.chosen, err = p.filter.Filter()
+	return err
+}
+
+func (p *playing) claims() ([]sources.Claim, error) { return folderClaims(p.paths...) }
+
+func (p *playing) run(ctx context.Context, to *destination) error {
+	recording, err := signal.NewIndex(ctx, p.paths)
 	if err != nil {
+		if ctx.Err() == nil {
+			err = misconfigured{err}
+		}
 		return err
 	}
 	defer recording.Close()
 	if recording.Len() == 0 {
-		return fmt.Errorf("%s: no reads", strings.Join(paths, ", "))
+		return misconfigured{fmt.Errorf("%s: no reads", strings.Join(p.paths, ", "))}
 	}
-	selection, err := recording.Select(filter)
+	selection, err := recording.Select(p.chosen)
 	if err != nil {
 		return err
 	}
-	cli.LogSelection(to.logger, filter, selection, recording.Len())
-	to.service.Player.Filter = filter.String()
+	cli.LogSelection(to.logger, p.chosen, selection, recording.Len())
+	service := to.service
+	service.Player.Pace, service.Player.Filter, service.Restart = p.pace, p.chosen.String(), p.restart
 	to.ready()
-	totals, err := ingest.Run(ctx, recording, to.service)
+	totals, err := ingest.Run(ctx, recording, service)
 	to.logger.Info("ingest stopped", "runs", totals.Runs, "reads", totals.Reads, "chunks", totals.Chunks, "samples", totals.Samples)
 	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -14,8 +13,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest/cluster"
 	"github.com/porestream/porestream/internal/ingest/push"
+	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -31,25 +30,17 @@ type serving struct {
 	defaults  push.Limits
 }
 
-// serveCommand takes runs from devices that push them.
-func serveCommand() *cobra.Command {
-	cfg, opts := newSettings(), new(serving)
-	cmd := &cobra.Command{
-		Use:   "serve --brokers HOST:PORT --devices FILE --push-cert FILE --push-key FILE",
-		Short: "Take signal from devices that push it over gRPC",
-		Long: "Serves the push API: devices register runs, send chunks and are told what is durable. " +
+const serveName = "serve"
+
+func serveKind() kind {
+	return kind{
+		name: serveName, use: "--brokers HOST:PORT --devices FILE --push-cert FILE --push-key FILE",
+		short: "Take signal from devices that push it over gRPC",
+		long: "Serves the push API: devices register runs, send chunks and are told what is durable. " +
 			"Killed and started again, it goes on where it stopped, and asks for nothing that it has acknowledged.",
-		Args: cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := opts.validate(); err != nil {
-				return err
-			}
-			return cfg.attach(cmd.Context(), "connecting to Kafka", func(ctx context.Context, to *destination) error { return serve(ctx, to, opts) })
-		},
+		endless: true, waiting: "connecting to Kafka",
+		make: func() source { return new(serving) },
 	}
-	cfg.register(cmd.Flags())
-	opts.register(cmd.Flags())
-	return cmd
 }
 
 func (o *serving) register(flags *pflag.FlagSet) {
@@ -66,9 +57,14 @@ func (o *serving) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.defaults.Channels, "max-channels", 4096, "of a run, likewise")
 	flags.Int64Var(&o.defaults.OpenReads, "max-open-reads", 4096, "of a run, likewise")
 	flags.Int64Var(&o.defaults.Runs, "max-device-runs", 4, "of a device, likewise")
+	fileFlag(flags, "push-cert", "push-key", "push-client-ca", "devices")
 }
 
-func (o *serving) validate() error {
+func (o *serving) claims() ([]sources.Claim, error) {
+	return []sources.Claim{{What: sources.Address, Value: o.address}}, nil
+}
+
+func (o *serving) complete(*given) error {
 	switch {
 	case (o.cert == "") != (o.key == ""):
 		return cli.Usagef("--push-cert and --push-key go together")
@@ -98,27 +94,23 @@ func (o *serving) validate() error {
 	return nil
 }
 
-func serve(ctx context.Context, to *destination, opts *serving) error {
-	metrics := push.NewMetrics(to.registry)
-	authority, options, err := opts.security(metrics, to)
+func (o *serving) run(ctx context.Context, to *destination) error {
+	metrics := to.meter.push
+	authority, options, err := o.security(metrics, to)
 	if err != nil {
-		return err
-	}
-	catalogue, ok := to.service.Cluster.(*cluster.Cluster)
-	if !ok {
-		return errors.New("serving devices: the cluster knows no runs")
+		return misconfigured{err}
 	}
 	server, err := push.NewServer(push.Config{
-		Ingest: to.service, Catalogue: catalogue, Authority: authority, Runs: opts.runs, Idle: opts.idle, Metrics: metrics,
+		Ingest: to.service, Catalogue: to.cluster, Authority: authority, Runs: o.runs, Idle: o.idle, Metrics: metrics,
 	})
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.address)
 	if err != nil {
 		return fmt.Errorf("listening for devices: %w", err)
 	}
-	to.logger.Info("taking signal from devices", "address", listener.Addr().String(), "tls", opts.cert != "", "devices", opts.devices)
+	to.logger.Info("taking signal from devices", "address", listener.Addr().String(), "tls", o.cert != "", "devices", o.devices)
 	to.ready()
 	return server.Run(ctx, listener, options...)
 }

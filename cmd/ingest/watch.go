@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/internal/ingest/watch"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -22,44 +23,60 @@ const watchedRuns = 4
 // leastBuffered is the least memory of a run, in bytes.
 const leastBuffered = 4 << 20
 
-// watchCommand ingests folders in which files are being written.
-func watchCommand() *cobra.Command {
-	cfg := newSettings()
-	var w watch.Config
-	cmd := &cobra.Command{
-		Use:   "watch --brokers HOST:PORT DIR...",
-		Short: "Put the signal of files on Kafka that are still being written",
-		Long: "Watches folders, and what is below them, for POD5 and BLOW5 files that grow, and POD5, BLOW5 and FAST5 files that are renamed or moved in. Each read is sent once, " +
+const watchName = "watch"
+
+func watchKind() kind {
+	return kind{
+		name: watchName, use: "--brokers HOST:PORT DIR...",
+		short: "Put the signal of files on Kafka that are still being written",
+		long: "Watches folders, and what is below them, for POD5 and BLOW5 files that grow, and POD5, BLOW5 and FAST5 files that are renamed or moved in. Each read is sent once, " +
 			"whatever files it is in. Started again after a crash or an interrupt, it goes on where it stopped.",
-		Args: cli.Args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, dirs []string) error {
-			if w.Poll <= 0 || w.Settle < 0 || w.IdleEnd < 0 {
-				return cli.Usagef("--poll must be more than 0, and --settle and --idle-end not less")
-			}
-			if w.Journal == "" {
-				dir, err := journalFolder()
-				if err != nil {
-					return cli.Usagef("--journal: %w", err)
-				}
-				w.Journal = dir
-			}
-			return cfg.attach(cmd.Context(), "connecting and listing the folders", func(ctx context.Context, to *destination) error {
-				w.Dirs, w.Sample, w.Topic, w.Logger = dirs, cfg.sample, to.service.Player.Topics.Signal, to.logger
-				w.Metrics = watch.NewMetrics(to.registry)
-				w.Sink = sink(to, w.Restart)
-				return watch.Watch(ctx, w, to.ready)
-			})
-		},
+		operands: "folders", operandsUsage: "folders that are watched, with what is below them",
+		patient: true, endless: true, waiting: "connecting and listing the folders",
+		make: func() source { return new(watching) },
 	}
-	flags := cmd.Flags()
-	cfg.registerPatient(flags)
+}
+
+// watching is a source of folders in which files are being written.
+type watching struct{ watch.Config }
+
+func (w *watching) register(flags *pflag.FlagSet) {
 	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream/watch)")
+	folderFlag(flags, "journal")
 	flags.DurationVar(&w.Poll, "poll", time.Second, "how often folders are listed, also where the system tells of changes")
 	flags.DurationVar(&w.Settle, "settle", time.Second, "how long bytes must have been there before they are read; network file systems show some too early")
 	flags.DurationVar(&w.IdleEnd, "idle-end", 0, "end a run when there was nothing new of it for so long; 0 waits for its final summary")
 	flags.BoolVar(&w.Once, "once", false, "end when all runs have ended; without --idle-end that is when all there is was read")
 	flags.BoolVar(&w.Restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
-	return cmd
+}
+
+func (w *watching) complete(given *given) error {
+	if w.Poll <= 0 || w.Settle < 0 || w.IdleEnd < 0 {
+		return cli.Usagef("--poll must be more than 0, and --settle and --idle-end not less")
+	}
+	if w.Journal == "" {
+		dir, err := journalFolder()
+		if err != nil {
+			return cli.Usagef("--journal: %w", err)
+		}
+		// A source of several has one to itself.
+		if w.Journal = dir; given.name != "" {
+			w.Journal = filepath.Join(dir+"-sources", given.name)
+		}
+	}
+	w.Dirs, w.Sample = given.operands, given.intake.sample
+	return nil
+}
+
+func (w *watching) claims() ([]sources.Claim, error) {
+	return folderClaims(append([]string{w.Journal}, w.Dirs...)...)
+}
+
+func (w *watching) run(ctx context.Context, to *destination) error {
+	cfg := w.Config
+	cfg.Topic, cfg.Logger, cfg.Metrics = to.service.Player.Topics.Signal, to.logger, to.meter.watch
+	cfg.Sink = sink(to, cfg.Restart)
+	return watch.Watch(ctx, cfg, to.ready)
 }
 
 // sink writes runs to Kafka.

@@ -21,6 +21,7 @@ import (
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/ingest/minknow"
 	"github.com/porestream/porestream/internal/ingest/push"
+	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/internal/ingest/watch"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
@@ -82,10 +83,15 @@ func collect() (_ map[string]metric, err error) {
 		r.found[m.name] = m
 	}
 
-	ingest.NewMetrics(r)
-	push.NewMetrics(r)
-	minknow.NewMetrics(r)
-	watch.NewMetrics(r)
+	ofSource := &recorder{Registerer: registry, found: r.found, labels: []string{"source"}}
+	ingest.NewMetrics(ofSource)
+	push.NewMetrics(ofSource)
+	minknow.NewMetrics(ofSource)
+	watch.NewMetrics(ofSource)
+	if ofSource.err != nil {
+		return nil, ofSource.err
+	}
+	r.MustRegister(sources.NewCollector(sources.New(sources.Config{}), nil))
 	processor.NewMetrics(r)
 
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
@@ -127,8 +133,9 @@ func collect() (_ map[string]metric, err error) {
 // has no value yet.
 type recorder struct {
 	prometheus.Registerer
-	found map[string]metric
-	err   error
+	labels []string // that the program adds to all of these
+	found  map[string]metric
+	err    error
 }
 
 func (r *recorder) Register(c prometheus.Collector) error {
@@ -143,6 +150,7 @@ func (r *recorder) Register(c prometheus.Collector) error {
 			r.err = err
 			continue
 		}
+		m.labels = append(slices.Clone(r.labels), m.labels...)
 		r.found[m.name] = m
 	}
 	return nil
@@ -186,6 +194,10 @@ func describe(desc string, c prometheus.Collector) (metric, error) {
 		out.kind = "histogram"
 	case prometheus.Counter:
 		out.kind = "counter"
+	case *sources.Collector: // of several
+		if out.kind = "gauge"; strings.HasSuffix(name, "_total") {
+			out.kind = "counter"
+		}
 	default:
 		return metric{}, fmt.Errorf("metric %s has the unknown type %T", name, c)
 	}

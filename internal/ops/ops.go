@@ -20,6 +20,7 @@ import (
 // Server answers /healthz, /readyz and /metrics.
 type Server struct {
 	http     *http.Server
+	mux      *http.ServeMux
 	listener net.Listener
 }
 
@@ -55,6 +56,7 @@ func Listen(addr string, reg *prometheus.Registry, ready Ready, logger *slog.Log
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn)}))
 	return &Server{
 		listener: listener,
+		mux:      mux,
 		http: &http.Server{
 			Handler:           mux,
 			ReadHeaderTimeout: 5 * time.Second,
@@ -65,6 +67,10 @@ func Listen(addr string, reg *prometheus.Registry, ready Ready, logger *slog.Log
 		},
 	}, nil
 }
+
+// Handle adds what a service shows besides, under a pattern of [http.ServeMux], for
+// example "GET /status".
+func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
 // Addr is the address listened on.
 func (s *Server) Addr() string { return s.listener.Addr().String() }

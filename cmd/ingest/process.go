@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/internal/ops"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+// process is what an ingest is told once, whatever sources it has: where Kafka
+// is, and how it shows itself.
+type process struct {
+	kafka              cli.KafkaFlags
+	partitions         int
+	transactionTimeout time.Duration
+	listen             string
+	log                cli.LogFlags
+}
+
+// register adds the flags.
+func (p *process) register(flags *pflag.FlagSet) {
+	p.registerKafka(flags)
+	p.registerSelf(flags)
+}
+
+// registerKafka adds the flags that tell of Kafka.
+func (p *process) registerKafka(flags *pflag.FlagSet) {
+	p.kafka.Register(flags)
+	fileFlag(flags, "tls-ca", "tls-cert", "tls-key", "sasl-password-file")
+	flags.IntVar(&p.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
+	flags.DurationVar(&p.transactionTimeout, "transaction-timeout", time.Minute, "for how long readers wait for the signal of an ingest that has died")
+}
+
+// registerSelf adds the flags that tell how the process shows itself.
+func (p *process) registerSelf(flags *pflag.FlagSet) {
+	p.log.Register(flags, slog.LevelInfo)
+	flags.StringVar(&p.listen, "listen", "127.0.0.1:9101", "address of /healthz, /readyz, /metrics and /status")
+}
+
+// connection is Kafka with its topics, and how the process shows its sources.
+type connection struct {
+	process    *process
+	client     *kafka.Client
+	topics     stream.Topics
+	partitions int32
+	registry   *prometheus.Registry
+	meters     *meters
+	runs       sources.Runs
+	many       bool // sources are named in the log
+	logger     *slog.Logger
+	// ready makes /readyz say so.
+	ready func()
+	// serve makes /status tell of the sources, and of the file that lists them if
+	// there is one.
+	serve func(*sources.Supervisor, *sources.File)
+}
+
+// attach connects to Kafka, calls fn, and returns when it is done. Meanwhile it
+// serves health, metrics and status; until fn is ready /readyz says that it is
+// waiting for what waiting tells.
+func (p *process) attach(ctx context.Context, waiting string, fn func(context.Context, *connection) error) error {
+	logger, err := p.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	registry := ops.NewRegistry(cli.Version)
+	kafkaConfig, err := p.kafka.Config(logger, registry)
+	if err != nil {
+		return err
+	}
+	var ready atomic.Bool
+	server, err := ops.Listen(p.listen, registry, func() error {
+		if !ready.Load() {
+			return errors.New(waiting)
+		}
+		return nil
+	}, logger)
+	if err != nil {
+		return err
+	}
+	var report atomic.Pointer[func() sources.Report]
+	server.Handle("GET /status", sources.Handler(func() sources.Report {
+		if tell := report.Load(); tell != nil {
+			return (*tell)()
+		}
+		return sources.Report{Version: 1, Time: time.Now(), Sources: []sources.Status{}}
+	}))
+	c := &connection{
+		process: p, topics: stream.NewTopics(p.kafka.Prefix), registry: registry, meters: newMeters(registry), logger: logger,
+		ready: func() { ready.Store(true) },
+		serve: func(s *sources.Supervisor, f *sources.File) {
+			registry.MustRegister(sources.NewCollector(s, f))
+			tell := func() sources.Report { return sources.NewReport(s, f) }
+			report.Store(&tell)
+		},
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	serving, stopServing := context.WithCancel(ctx)
+	group.Go(func() error { return server.Run(serving) })
+	group.Go(func() error {
+		defer stopServing()
+		if c.client, err = kafka.Connect(ctx, kafkaConfig); err != nil {
+			return err
+		}
+		defer c.client.Close()
+		if err := c.ensureTopics(ctx); err != nil {
+			return err
+		}
+		return fn(ctx, c)
+	})
+	return group.Wait()
+}
+
+// ensureTopics makes sure of the topics.
+func (c *connection) ensureTopics(ctx context.Context) error {
+	if err := c.client.EnsureTopics(ctx, c.topics.Settings(c.process.partitions), c.process.kafka.Replication); err != nil {
+		return err
+	}
+	partitions, err := c.client.Partitions(ctx, c.topics.Signal)
+	if err != nil {
+		return fmt.Errorf("looking at the topic of signal: %w", err)
+	}
+	c.partitions = int32(partitions)
+	return nil
+}
