@@ -305,3 +305,18 @@ func (c *Classifier) midstrand(sequence []byte) bool {
 	}
 	return false
 }
+
+// Info returns what the tag bi holds: the barcode's score, then for front and rear of the
+// read where flanks and barcode begin and end there, in bases of the whole read, and the
+// score of the best barcode there; -1 for an end that wasn't looked at.
+func Info(c *Classification) []float32 {
+	info := []float32{float32(c.Score)}
+	for _, e := range []End{c.Front, c.Rear} {
+		if e.Barcode < 0 {
+			info = append(info, -1, -1, -1)
+			continue
+		}
+		info = append(info, float32(e.Start), float32(e.End), float32(e.Score))
+	}
+	return info
+}

@@ -204,6 +204,9 @@ func appendReverseComplement(dst, sequence []byte) []byte {
 	return dst
 }
 
+// ReverseComplement returns the other strand of a sequence; what is no base becomes N.
+func ReverseComplement(sequence []byte) []byte { return appendReverseComplement(nil, sequence) }
+
 func reverseComplement(sequence string) string {
 	return string(appendReverseComplement(nil, []byte(sequence)))
 }

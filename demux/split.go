@@ -99,7 +99,7 @@ func MiddleAdapters(sequence []byte, adapters []Adapter) []int {
 	}
 	slices.Sort(places)
 	// Two adapters alike are found at one place.
-	return slices.CompactFunc(places, func(a, b int) bool { return b-a < edge })
+	return slices.CompactFunc(places, func(later, earlier int) bool { return later-earlier < edge })
 }
 
 // appendMatches appends where an adapter begins in sequence[from:to]: at the best place,

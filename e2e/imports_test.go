@@ -50,6 +50,8 @@ func TestImports(t *testing.T) {
 		{"annotate/watch/alert", "consumers decode alerts without a broker or a basecaller", []string{kafkaGo, kfake, ort, services, "github.com/prometheus"}},
 		{"basecall/crf", "decoding is pure", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal"}},
 		{"demux", "barcodes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "signal", "net", "runtime/cgo"}},
+		{"demux/sorted", "files are sorted without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", "net", "runtime/cgo"}},
+		{"basecall/finish", "reads are finished without transport", []string{kafkaGo, kfake, services, cobra}},
 		{"basecall", "the engine knows no transport", []string{kafkaGo, kfake, services}},
 		{"adaptive/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
 		{"basecall/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},

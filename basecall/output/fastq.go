@@ -24,9 +24,15 @@ func (f *fastqWriter) Write(r Record) error {
 		return nil
 	}
 	fmt.Fprintf(f.w, "@%s\tRG:Z:%s\tqs:f:%.3f\tch:i:%d\trn:i:%d", clean(r.Read.ID),
-		readGroup(r.Read.Run, f.header.Model), r.Called.MeanQuality, r.Read.Channel, r.Read.Number)
+		readGroup(r.Read.Run, f.header.Model, r.Barcode), r.Called.MeanQuality, r.Read.Channel, r.Read.Number)
 	if st := startTag(r.Read); st != "" {
 		fmt.Fprintf(f.w, "\tst:Z:%s", st)
+	}
+	if r.Parent != "" {
+		fmt.Fprintf(f.w, "\tpi:Z:%s\tsp:i:%d", clean(r.Parent), r.ParentStart)
+	}
+	if r.Barcode != nil {
+		fmt.Fprintf(f.w, "\tBC:Z:%s", clean(r.Barcode.Name))
 	}
 	f.w.WriteByte('\n')
 	f.w.Write(r.Called.Sequence)

@@ -19,12 +19,12 @@ type htsWriter struct {
 	header  Header
 	text    *sam.Header
 	refs    map[string]*sam.Reference
-	groups  map[*signal.Run]string
+	groups  map[string]bool // read groups that there are
 	bam     bool
 }
 
 func newHTSWriter(w io.Writer, format Format, header Header) (*htsWriter, error) {
-	h := &htsWriter{header: header, refs: map[string]*sam.Reference{}, groups: map[*signal.Run]string{}, bam: format == BAM}
+	h := &htsWriter{header: header, refs: map[string]*sam.Reference{}, groups: map[string]bool{}, bam: format == BAM}
 	text, err := h.samHeader()
 	if err != nil {
 		return nil, fmt.Errorf("making SAM header: %w", err)
@@ -67,40 +67,47 @@ func (h *htsWriter) samHeader() (*sam.Header, error) {
 		}
 		h.refs[r.Name] = ref
 	}
-	seen := map[string]bool{}
-	for _, run := range h.header.Runs {
-		name := readGroup(run, h.header.Model)
-		h.groups[run] = name
-		if seen[name] { // several files of one run have a Run each
-			continue
-		}
-		seen[name] = true
-		group, err := h.group(run, name)
+	err = h.header.readGroups(func(name string, run *signal.Run, barcode *Barcode) error {
+		h.groups[name] = true
+		group, err := h.group(run, name, barcode)
 		if err == nil {
 			err = out.AddReadGroup(group)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read group %s: %w", name, err)
+			return fmt.Errorf("read group %s: %w", name, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, h.addPrograms(out)
 }
 
-// group returns the read group of a run.
-func (h *htsWriter) group(run *signal.Run, name string) (*sam.ReadGroup, error) {
+// group returns the read group of a run's reads with a barcode.
+func (h *htsWriter) group(run *signal.Run, name string, barcode *Barcode) (*sam.ReadGroup, error) {
 	description := "basecall_model=" + clean(h.header.Model.Manifest.Name) + " runid=" + clean(run.ID)
-	sample := clean(run.SampleID)
+	library := clean(run.SampleID)
+	sample := library
+	if barcode != nil && barcode.Sample != "" {
+		sample = clean(barcode.Sample)
+	}
 	start := run.StartTime
 	if !start.IsZero() {
 		start = start.UTC().Truncate(time.Second)
 	}
-	group, err := sam.NewReadGroup(name, "", description, sample, "", "ONT", clean(run.FlowCellID), sample, "", "", start, 0)
+	group, err := sam.NewReadGroup(name, "", description, library, "", "ONT", clean(run.FlowCellID), sample, "", "", start, 0)
 	if err != nil {
 		return nil, err
 	}
 	model := run.SequencerPosition
 	if model == "" {
 		model = run.Device
+	}
+	if barcode != nil && barcode.Alias != "" {
+		if err := group.Set(sam.NewTag("al"), clean(barcode.Alias)); err != nil {
+			return nil, err
+		}
 	}
 	return group, group.Set(sam.NewTag("PM"), clean(model))
 }

@@ -40,6 +40,8 @@ type Header struct {
 	Device     string        // on which, see basecall.Caller.Device
 	Aligner    *Program      // what aligned them; nil if nothing did
 	References []Reference   // sequences they were aligned to
+	// Barcodes lists the barcodes that reads of a run may have; nil if reads have none.
+	Barcodes func(*signal.Run) []Barcode
 }
 
 // Program is one program of the chain that made a file.
@@ -60,6 +62,12 @@ type Record struct {
 	File   string // name of the file that the signal came from; may be empty
 	// Alignments holds the primary alignment first; empty for an unaligned read.
 	Alignments []align.Alignment
+	// Barcode is the read's barcode; nil if none was looked for.
+	Barcode *Barcode
+	// Parent is the id of the read that this one is a part of, empty for a whole read,
+	// and ParentStart the sample of that read at which it begins.
+	Parent      string
+	ParentStart int
 }
 
 // Writer writes records. It is not safe for concurrent use.
@@ -80,11 +88,6 @@ func NewWriter(w io.Writer, format Format, header Header) (Writer, error) {
 	default:
 		return nil, fmt.Errorf("format %d is unknown", format)
 	}
-}
-
-// readGroup returns the name of the read group of a run's reads.
-func readGroup(run *signal.Run, model *basecall.Model) string {
-	return clean(run.ID) + "_" + clean(model.Manifest.Name)
 }
 
 // clean replaces what would break a line of tab-separated fields.

@@ -201,7 +201,7 @@ func TestWriteRefuses(t *testing.T) {
 		record Record
 		want   string
 	}{
-		{"unknown run", change(func(r *Record) { r.Read.Run = &signal.Run{ID: "x"} }), "its run x is not in the header"},
+		{"unknown run", change(func(r *Record) { r.Read.Run = &signal.Run{ID: "x"} }), "its read group x_r9.4-fast is not in the header"},
 		{"unknown reference", change(func(r *Record) { r.Alignments[1].Contig = "chrX" }), "its reference chrX is not in the header"},
 		{"alignment of another read", change(func(r *Record) { r.Alignments[0].QueryEnd = 9 }), "its alignment covers 8 bases of 10"},
 		{"name", change(func(r *Record) { r.Read.ID = strings.Repeat("x", 255) }), "name of 255 bytes"},
@@ -245,4 +245,62 @@ func TestParseFormat(t *testing.T) {
 	}
 	_, err := ParseFormat("cram")
 	require.ErrorContains(t, err, `format "cram" is none of fastq, sam, bam`)
+}
+
+// barcodedHeader is a header of runs with two barcodes, one of which has an alias.
+func barcodedHeader() Header {
+	h := testHeader()
+	h.Barcodes = func(*signal.Run) []Barcode {
+		return []Barcode{{Name: "KIT_barcode01", Sample: "barcode01"}, {Name: "patient-2", Sample: "patient-2", Alias: "patient-2"}}
+	}
+	return h
+}
+
+// partRecord is a part of a read, with a barcode.
+func partRecord() Record {
+	r := testRecord()
+	r.Read.ID = "0005c3b5-4d4c-5f5e-a9a0-000000000004"
+	r.Parent, r.ParentStart = "0005c3b5-4d4c-4f5e-a9a0-000000000001", 1200
+	r.Barcode = &Barcode{Name: "patient-2", Sample: "patient-2", Alias: "patient-2", Info: []float32{0.9, 3, 70, 0.9, -1, -1, -1}}
+	return r
+}
+
+// TestBarcodes: read groups by barcode, with sample and alias, and the tags of a read's
+// barcode and of the read that it is a part of.
+func TestBarcodes(t *testing.T) {
+	without := testRecord()
+	without.Barcode = &Barcode{Name: Unclassified}
+	written := func(format Format) string {
+		var out bytes.Buffer
+		w, err := NewWriter(&out, format, barcodedHeader())
+		require.NoError(t, err)
+		require.NoError(t, w.Write(partRecord()))
+		require.NoError(t, w.Write(without))
+		require.NoError(t, w.Close())
+		return out.String()
+	}
+	text := written(SAM)
+	var groups []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "@RG") {
+			fields := strings.Split(strings.TrimSpace(line), "\t")
+			groups = append(groups, fields[1]+" "+strings.Join(fields[len(fields)-2:], " "))
+		}
+	}
+	require.Len(t, groups, 3, "one for each barcode of the run, which has two files")
+	require.Contains(t, groups[0], "ID:f08e85a1_r9.4-fast ")
+	require.Contains(t, text, "\tLB:lambda phage\tPL:ONT\tPU:FAH00001\tSM:barcode01\t")
+	require.Contains(t, text, "\tSM:patient-2\t")
+	require.Contains(t, text, "\tal:patient-2")
+	require.Contains(t, text, "\tpi:Z:0005c3b5-4d4c-4f5e-a9a0-000000000001\tsp:i:1200\tBC:Z:patient-2\tbi:B:f,0.9,3,70,0.9,-1,-1,-1\t")
+	require.Contains(t, text, "RG:Z:f08e85a1_r9.4-fast_patient-2\t")
+	require.Contains(t, text, "RG:Z:f08e85a1_r9.4-fast\t")
+	require.Contains(t, text, "\tBC:Z:unclassified\t")
+	title, _, _ := strings.Cut(written(FASTQ), "\n")
+	require.True(t, strings.HasSuffix(title, "\tpi:Z:0005c3b5-4d4c-4f5e-a9a0-000000000001\tsp:i:1200\tBC:Z:patient-2"), title)
+	require.Contains(t, title, "\tRG:Z:f08e85a1_r9.4-fast_patient-2\t")
+
+	w, err := NewWriter(new(bytes.Buffer), BAM, testHeader())
+	require.NoError(t, err)
+	require.ErrorContains(t, w.Write(partRecord()), "its read group f08e85a1_r9.4-fast_patient-2 is not in the header")
 }

@@ -24,9 +24,9 @@ func (h *htsWriter) convert(r Record) ([]*sam.Record, error) {
 	if name == "" || len(name) > maxNameLength || strings.ContainsAny(name, " @") {
 		return nil, fmt.Errorf("name of %d bytes is none that SAM allows", len(name))
 	}
-	group, ok := h.groups[r.Read.Run]
-	if !ok {
-		return nil, fmt.Errorf("its run %s is not in the header", r.Read.Run.ID)
+	group := readGroup(r.Read.Run, h.header.Model, r.Barcode)
+	if !h.groups[group] {
+		return nil, fmt.Errorf("its read group %s is not in the header", group)
 	}
 	signalTags, err := h.readTags(r, group)
 	if err != nil {
@@ -48,11 +48,22 @@ func (h *htsWriter) convert(r Record) ([]*sam.Record, error) {
 		if i == 0 {
 			record.AuxFields = append(record.AuxFields, signalTags...)
 		} else {
-			record.AuxFields = append(record.AuxFields, signalTags[0]) // the read group
+			record.AuxFields = append(record.AuxFields, identity(signalTags)...)
 		}
 		records = append(records, record)
 	}
 	return records, nil
+}
+
+// identity returns the tags that say what a record is of: run, sample and read.
+func identity(tags sam.AuxFields) []sam.Aux {
+	var kept []sam.Aux
+	for _, tag := range [...]string{"RG", "pi", "BC"} {
+		if aux := tags.Get(sam.NewTag(tag)); aux != nil {
+			kept = append(kept, aux)
+		}
+	}
+	return kept
 }
 
 // aligned returns the record of alignment i of a read. Supplementary records
@@ -169,6 +180,16 @@ func (h *htsWriter) readTags(r Record, group string) (sam.AuxFields, error) {
 	}
 	if read.EndReason != signal.EndUnknown {
 		t.addText("er", read.EndReason.String())
+	}
+	if r.Parent != "" {
+		t.addText("pi", r.Parent)
+		t.add("sp", int32(r.ParentStart))
+	}
+	if b := r.Barcode; b != nil {
+		t.addText("BC", b.Name)
+		if len(b.Info) > 0 {
+			t.add("bi", b.Info)
+		}
 	}
 	moves := make([]int8, 0, 1+len(called.Moves))
 	moves = append(moves, int8(called.Stride))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/signal"
 )
 
 // maxLine bounds a line of FASTQ: the longest reads have a few million bases.
@@ -55,7 +57,12 @@ func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err 
 		}
 		return 0, nil, nil
 	})
+	groups := make(map[string]bool)
+	_ = f.header.readGroups(func(name string, _ *signal.Run, _ *Barcode) error { groups[name] = true; return nil })
 	var record bytes.Buffer
+	// The parts of a split read are held until the next read shows that they are all.
+	var parts bytes.Buffer
+	parent := ""
 	for n := 1; ; n++ {
 		record.Reset()
 		var ends [4]int
@@ -74,28 +81,47 @@ func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err 
 		if text[0] != '@' || text[ends[1]] != '+' || ends[1]-ends[0] != ends[3]-ends[2] {
 			return fmt.Errorf("record %d is no FASTQ", n), nil
 		}
-		if group := "RG:Z:"; !tagged || !f.ours(string(text[:ends[0]]), group) {
-			return nil, fmt.Errorf("read %s is of another model or run than those that are called now", name)
+		if _, barcoded := tagOf(string(text[:ends[0]]), "BC:Z:"); barcoded != (f.header.Barcodes != nil) {
+			return nil, fmt.Errorf("read %s was called with another kit than now", name)
+		}
+		title := strings.TrimSuffix(string(text[:ends[0]]), "\n")
+		if group, _ := tagOf(title, "RG:Z:"); !tagged || !groups[group] {
+			return nil, fmt.Errorf("read %s is of another model, run or kit than those that are called now", name)
+		}
+		of, part := tagOf(title, "pi:Z:")
+		if parent != "" && of != parent {
+			reads[parent] = true
+			f.w.Write(parts.Bytes())
+			parts.Reset()
+		}
+		if parent = of; part {
+			parts.Write(text)
+			continue
 		}
 		reads[name] = true
+		// A bufio.Writer keeps its first error.
 		if _, err := f.w.Write(text); err != nil {
 			return nil, fmt.Errorf("writing read %s: %w", name, err)
 		}
 	}
 }
 
-// ours tells whether a title line names one of the read groups that this file has.
-func (f *fastqWriter) ours(title, tag string) bool {
+// tagOf returns the value of a tag in a title line.
+func tagOf(title, tag string) (value string, ok bool) {
 	for field := range strings.SplitSeq(title, "\t") {
-		if group, ok := strings.CutPrefix(field, tag); ok {
-			for _, run := range f.header.Runs {
-				if readGroup(run, f.header.Model) == strings.TrimSuffix(group, "\n") {
-					return true
-				}
-			}
+		if value, ok := strings.CutPrefix(field, tag); ok {
+			return value, true
 		}
 	}
-	return false
+	return "", false
+}
+
+// readOf returns the read that a record is of: the read that was split, for a part.
+func readOf(r *sam.Record) string {
+	if parent, ok := value(r, "pi").(string); ok {
+		return parent
+	}
+	return r.Name
 }
 
 func (h *htsWriter) resume(old io.Reader, reads map[string]bool) (broken, err error) {
@@ -121,7 +147,7 @@ func (h *htsWriter) resume(old io.Reader, reads map[string]bool) (broken, err er
 			if err := h.records.Write(r); err != nil {
 				return fmt.Errorf("writing read %s: %w", r.Name, err)
 			}
-			reads[r.Name] = true
+			reads[readOf(r)] = true
 		}
 		held = held[:0]
 		return nil
@@ -134,7 +160,7 @@ func (h *htsWriter) resume(old io.Reader, reads map[string]bool) (broken, err er
 		if err != nil {
 			return err, nil
 		}
-		if len(held) > 0 && held[0].Name != r.Name {
+		if len(held) > 0 && readOf(held[0]) != readOf(r) {
 			if err := flush(); err != nil {
 				return nil, err
 			}
@@ -155,13 +181,16 @@ func (h *htsWriter) sameHeader(old *sam.Header) error {
 			return fmt.Errorf("its reference %d is %s of %d bases, now it is %s of %d", i+1, o.Name(), o.Len(), ref.Name(), ref.Len())
 		}
 	}
+	if len(old.RGs()) != len(now.RGs()) {
+		return fmt.Errorf("it has %d read groups, there are %d now: it is of other runs or another kit", len(old.RGs()), len(now.RGs()))
+	}
 	groups := make(map[string]bool)
 	for _, g := range now.RGs() {
 		groups[g.Name()] = true
 	}
 	for _, g := range old.RGs() {
 		if !groups[g.Name()] {
-			return fmt.Errorf("its read group %s is of another model or run than those that are called now", g.Name())
+			return fmt.Errorf("its read group %s is of another model, run or kit than those that are called now", g.Name())
 		}
 	}
 	return nil

@@ -69,8 +69,8 @@ func TestResumeRefuses(t *testing.T) {
 		change func(*Header)
 		says   string
 	}{
-		{"another model", FASTQ, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model or run"},
-		{"another model", BAM, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model or run"},
+		{"another model", FASTQ, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model, run or kit"},
+		{"another model", BAM, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model, run or kit"},
 		{"another reference", SAM, func(h *Header) { h.References[0].Length++ }, "reference 1 is J02459.1 of 48502 bases, now it is J02459.1 of 48503"},
 		{"no reference", BAM, func(h *Header) { h.References = nil }, "it has 2 references, the reads are aligned to 0 now"},
 	} {
@@ -87,4 +87,65 @@ func TestResumeRefuses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Resume(w, bytes.NewReader([]byte("@read\nACGT\n")))
 	require.ErrorContains(t, err, "reading its header")
+}
+
+// TestResumeParts: the parts of a split read are taken over together or called again
+// together, and the read is known by its own name.
+func TestResumeParts(t *testing.T) {
+	for name, format := range map[string]Format{"fastq": FASTQ, "sam": SAM, "bam": BAM} {
+		t.Run(name, func(t *testing.T) {
+			var records []Record
+			for i, whole := range manyRecords(300) {
+				barcode := &Barcode{Name: []string{"KIT_barcode01", Unclassified}[i%2]}
+				parts := 1 + i%3
+				for k := range parts {
+					r := whole
+					r.Barcode = barcode
+					if read := *whole.Read; parts > 1 {
+						r.Parent, r.ParentStart = read.ID, 100*k
+						read.ID = fmt.Sprintf("%s-%d", read.ID, k)
+						r.Read = &read
+					}
+					records = append(records, r)
+				}
+			}
+			parent := func(r Record) string {
+				if r.Parent != "" {
+					return r.Parent
+				}
+				return r.Read.ID
+			}
+			all := func(w Writer, taken map[string]bool) {
+				for _, r := range records {
+					if !taken[parent(r)] {
+						require.NoError(t, w.Write(r))
+					}
+				}
+				require.NoError(t, w.Close())
+			}
+			var whole bytes.Buffer
+			w, err := NewWriter(&whole, format, barcodedHeader())
+			require.NoError(t, err)
+			all(w, nil)
+			for i := range 60 {
+				cut := whole.Len() - i*i*whole.Len()/7200 - i
+				var out bytes.Buffer
+				w, err := NewWriter(&out, format, barcodedHeader())
+				require.NoError(t, err)
+				taken, err := Resume(w, bytes.NewReader(whole.Bytes()[:cut]))
+				require.NoError(t, err)
+				all(w, taken.Reads)
+				require.True(t, bytes.Equal(whole.Bytes(), out.Bytes()), "cut at %d of %d: other bytes", cut, whole.Len())
+			}
+			// Without a kit, and with a kit what was called without, nothing is mixed.
+			w, err = NewWriter(new(bytes.Buffer), format, testHeader())
+			require.NoError(t, err)
+			_, err = Resume(w, bytes.NewReader(whole.Bytes()))
+			require.Error(t, err)
+			w, err = NewWriter(new(bytes.Buffer), format, barcodedHeader())
+			require.NoError(t, err)
+			_, err = Resume(w, bytes.NewReader(write(t, format, manyRecords(3)...)))
+			require.ErrorContains(t, err, "another kit")
+		})
+	}
 }

@@ -7,16 +7,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
@@ -35,6 +39,8 @@ type basecallConfig struct {
 	resume  string
 	minimum float64
 	failed  string
+	ends    barcodingFlags
+	split   bool
 }
 
 func basecallCommand() *cobra.Command {
@@ -45,6 +51,9 @@ func basecallCommand() *cobra.Command {
 		Long: `Basecalls files, or folders of them, with the engine that the stream uses. Reads
 come in the order in which the sequencer began them. With --ref they are aligned
 too; FASTQ has no place for that.
+
+With --kit-name each read is given its barcode, and adapters, primers and barcodes are
+cut off; --split-reads makes two reads of those that are two molecules: docs/demux.md.
 
 Output that was broken off goes on with --resume-from, to the bytes that it would have
 had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
@@ -62,6 +71,8 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 	flags.Float64Var(&cfg.minimum, "min-qscore", 0, "reads of a lower mean quality go to --failed, or are left out and counted")
 	flags.StringVar(&cfg.failed, "failed", "", "file for the reads below --min-qscore, in the same format")
 	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")
+	cfg.ends.register(flags)
+	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -103,6 +114,10 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
 		return err
 	}
+	finisher, err := newFinisher(&cfg.ends, cfg.split, model.Manifest.Qualities)
+	if err != nil {
+		return err
+	}
 	caller, err := basecall.NewCaller(model, basecall.Config{
 		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores,
 		Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
@@ -116,7 +131,10 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		Model: model, Runs: recording.Runs(), Device: caller.Device(),
 		Program: output.Program{Name: "pore", Version: cli.Version, CommandLine: "pore basecall"},
 	}
-	b := &basecaller{recording: recording, caller: caller, minimum: cfg.minimum}
+	if finisher.Classifies() {
+		header.Barcodes = finisher.Barcodes
+	}
+	b := &basecaller{recording: recording, caller: caller, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int)}
 	if cfg.engines.Reference != "" {
 		g, err := genome.Load(cfg.engines.Reference)
 		if err != nil {
@@ -171,6 +189,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if b.below > 0 {
 		logger.Warn("reads are below the least mean quality", "reads", b.below, "min_qscore", cfg.minimum, "file", cfg.failed)
 	}
+	b.report(logger)
 	if err := b.writer.Close(); err != nil {
 		return err
 	}
@@ -182,12 +201,15 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 type basecaller struct {
 	recording *signal.Index
 	caller    *basecall.Caller
+	finisher  *finish.Finisher
 	aligners  chan *minimap.Aligner // nil: the reads are not aligned
 	writer    output.Writer
 	failed    output.Writer   // for reads below minimum; nil if they are left out
 	minimum   float64         // least mean quality
 	taken     map[string]bool // reads that the output has already
 	below     int             // reads below minimum
+	split     int             // reads that were split
+	barcodes  map[string]int  // reads by barcode
 	written   atomic.Int64
 }
 
@@ -217,7 +239,7 @@ func (b *basecaller) takeOver(path string, stdout io.Writer, logger *slog.Logger
 func (b *basecaller) run(ctx context.Context) error {
 	// As many reads are in the works as the queue between start and finish
 	// holds: enough to fill the network's batches.
-	pending := make(chan chan output.Record, 8*runtime.GOMAXPROCS(0))
+	pending := make(chan chan []output.Record, 8*runtime.GOMAXPROCS(0))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pending)
@@ -226,18 +248,18 @@ func (b *basecaller) run(ctx context.Context) error {
 				b.written.Add(1)
 				continue
 			}
-			done := make(chan output.Record, 1)
+			done := make(chan []output.Record, 1)
 			select {
 			case pending <- done:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 			group.Go(func() error {
-				rec, err := b.call(ctx, i)
+				records, err := b.call(ctx, i)
 				if err != nil {
 					return err
 				}
-				done <- rec
+				done <- records
 				return nil
 			})
 		}
@@ -246,9 +268,14 @@ func (b *basecaller) run(ctx context.Context) error {
 	group.Go(func() error {
 		for done := range pending {
 			select {
-			case rec := <-done:
-				if err := b.write(rec); err != nil {
-					return err
+			case records := <-done:
+				if len(records) > 1 {
+					b.split++
+				}
+				for _, rec := range records {
+					if err := b.write(rec); err != nil {
+						return err
+					}
 				}
 				b.written.Add(1)
 			case <-ctx.Done():
@@ -262,6 +289,9 @@ func (b *basecaller) run(ctx context.Context) error {
 
 // write writes a read where its quality has it belong.
 func (b *basecaller) write(rec output.Record) error {
+	if rec.Barcode != nil {
+		b.barcodes[rec.Barcode.Name]++
+	}
 	if rec.Called.MeanQuality >= b.minimum {
 		return b.writer.Write(rec)
 	}
@@ -272,25 +302,52 @@ func (b *basecaller) write(rec output.Record) error {
 	return b.failed.Write(rec)
 }
 
-func (b *basecaller) call(ctx context.Context, i int) (output.Record, error) {
-	read := b.recording.Entry(i)
+// report tells what became of reads besides being written.
+func (b *basecaller) report(logger *slog.Logger) {
+	for _, name := range slices.Sorted(maps.Keys(b.barcodes)) {
+		logger.Info("reads by barcode", "barcode", name, "reads", b.barcodes[name])
+	}
+	if b.split > 0 {
+		logger.Info("reads were split", "reads", b.split)
+	}
+}
+
+// call returns a read, or the parts that it falls into.
+func (b *basecaller) call(ctx context.Context, i int) ([]output.Record, error) {
+	entry := b.recording.Entry(i)
 	samples, err := b.recording.Samples(i, nil)
 	if err != nil {
-		return output.Record{}, err
+		return nil, err
 	}
-	called, err := b.caller.Call(ctx, basecall.Read{
-		ID: read.ID, Samples: samples, SampleRate: read.Run.SampleRate, Calibration: read.Calibration,
-	})
+	read := basecall.Read{ID: entry.ID, Samples: samples, SampleRate: entry.Run.SampleRate, Calibration: entry.Calibration}
+	called, err := b.caller.Call(ctx, read)
 	if err != nil {
-		return output.Record{}, fmt.Errorf("%s: %w", b.recording.Path(i), err)
+		return nil, fmt.Errorf("%s: %w", b.recording.Path(i), err)
 	}
-	rec := output.Record{Read: &read, Called: called, File: filepath.Base(b.recording.Path(i))}
-	if b.aligners != nil {
-		aligner := <-b.aligners
-		defer func() { b.aligners <- aligner }()
-		if rec.Alignments, err = aligner.Map(read.ID, called.Sequence); err != nil {
-			return output.Record{}, err
+	var records []output.Record
+	for _, part := range b.finisher.Finish(read, called) {
+		rec := output.Record{
+			Called: part.Called, File: filepath.Base(b.recording.Path(i)),
+			Barcode: b.finisher.Barcode(entry.Run, part.Barcode), Parent: part.Parent, ParentStart: part.Start,
 		}
+		own := entry
+		own.ID = part.ID
+		own.StartSample += uint64(part.Start)
+		rec.Read = &own
+		if rec.Alignments, err = b.align(part); err != nil {
+			return nil, err
+		}
+		records = append(records, rec)
 	}
-	return rec, nil
+	return records, nil
+}
+
+// align places a read; nothing without a reference.
+func (b *basecaller) align(read finish.Read) ([]align.Alignment, error) {
+	if b.aligners == nil {
+		return nil, nil
+	}
+	aligner := <-b.aligners
+	defer func() { b.aligners <- aligner }()
+	return aligner.Map(read.ID, read.Called.Sequence)
 }

@@ -23,7 +23,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand(), stateCommand(), resetCommand(),
+	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), demuxCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand(), stateCommand(), resetCommand(),
 		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), signalCommand())
 	return cmd
 }

@@ -1,0 +1,198 @@
+// Package finish does what follows a basecall before a read is written: it splits reads
+// that are two, finds barcodes, and cuts off what library preparation put on. What and
+// where is decided by package demux; this package keeps sequence, qualities, frames and
+// samples together.
+package finish
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/output"
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/signal"
+)
+
+// Trim says what is cut off reads.
+type Trim uint8
+
+// The choices.
+const (
+	TrimNone     Trim = iota
+	TrimAdapters      // adapters and primers
+	TrimAll           // and barcodes with their flanks
+)
+
+// ParseTrim returns the choice that a user named.
+func ParseTrim(name string) (Trim, error) {
+	for t, known := range []string{TrimNone: "none", TrimAdapters: "adapters", TrimAll: "all"} {
+		if name == known {
+			return Trim(t), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of none, adapters, all", name)
+}
+
+// Options say what is done. The zero value does nothing.
+type Options struct {
+	Kit      *demux.Kit   // barcodes to look for; nil for none
+	BothEnds bool         // a barcode counts only at both ends
+	Sheet    *demux.Sheet // which barcodes there are and what their samples are called; nil for all
+	Trim     Trim
+	Split    bool
+}
+
+// Finisher finishes reads of one model. It is safe for concurrent use.
+type Finisher struct {
+	opts       Options
+	quality    basecall.QualityManifest
+	classifier *demux.Classifier
+	trimmer    *demux.Trimmer
+}
+
+// New returns a finisher. A sheet must fit the kit.
+func New(opts Options, quality basecall.QualityManifest) (*Finisher, error) {
+	f := &Finisher{opts: opts, quality: quality}
+	if opts.Trim >= TrimAdapters {
+		f.trimmer = demux.NewTrimmer(demux.Adapters(), demux.Primers())
+	}
+	if opts.Kit == nil {
+		return f, nil
+	}
+	var err error
+	f.classifier, err = opts.Classifier()
+	return f, err
+}
+
+// Classifier returns a classifier for the kit, of which there must be one.
+func (opts Options) Classifier() (*demux.Classifier, error) {
+	kit := *opts.Kit
+	if opts.BothEnds && !(kit.AtFront && kit.AtRear) {
+		return nil, fmt.Errorf("kit %s has barcodes at one end only: they can't be asked for at both", kit.Name)
+	}
+	if opts.Sheet != nil {
+		if err := opts.Sheet.Kit(kit.Name); err != nil {
+			return nil, err
+		}
+		if names := opts.Sheet.Barcodes(); len(names) > 0 {
+			var err error
+			if kit, err = kit.Only(names); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return demux.NewClassifier(kit, opts.BothEnds), nil
+}
+
+// Read is a finished read: a whole one, or a part of one.
+type Read struct {
+	Called basecall.Called
+	// ID is the read's own id or, for a part, one that is made of it; Parent is the id
+	// of the read that it is a part of, empty for a whole read, and Start the sample of
+	// that read at which the part begins.
+	ID, Parent string
+	Start      int
+	// Barcode is what was found; nil if none is looked for.
+	Barcode *demux.Classification
+}
+
+// Finish returns a called read, or the parts that it falls into, in order.
+func (f *Finisher) Finish(read basecall.Read, called basecall.Called) []Read {
+	parts := []Read{{ID: read.ID, Called: called}}
+	if f.opts.Split {
+		parts = f.split(read, called)
+	}
+	for i := range parts {
+		f.finish(&parts[i])
+	}
+	return parts
+}
+
+func (f *Finisher) finish(r *Read) {
+	found := demux.Classification{Barcode: -1}
+	if f.classifier != nil {
+		found = f.classifier.Classify(r.Called.Sequence)
+		r.Barcode = &found
+	}
+	cut := found
+	if f.opts.Trim < TrimAll {
+		cut.Front.Counts, cut.Rear.Counts = false, false
+	}
+	inside := f.trimmer.Inside(r.Called.Sequence, cut)
+	r.Called = r.Called.Slice(inside.Start, inside.End, f.quality)
+}
+
+// split cuts a read where the pore was open, and before adapters amid its sequence.
+func (f *Finisher) split(read basecall.Read, called basecall.Called) []Read {
+	gaps := f.gaps(read, called)
+	if len(gaps) == 0 {
+		return []Read{{ID: read.ID, Called: called}}
+	}
+	parts := make([]Read, 0, len(gaps)+1)
+	begin := 0
+	for _, gap := range append(gaps, demux.Interval{Start: len(read.Samples), End: len(read.Samples)}) {
+		parts = append(parts, Read{
+			ID: demux.ChildID(read.ID, begin), Parent: read.ID, Start: begin, Called: called.Part(begin, gap.Start, f.quality),
+		})
+		begin = gap.End
+	}
+	return parts
+}
+
+// gaps lists the samples between the parts of a read, in order.
+func (f *Finisher) gaps(read basecall.Read, called basecall.Called) []demux.Interval {
+	picoamperes := make([]float32, len(read.Samples))
+	for i, level := range read.Samples {
+		picoamperes[i] = read.Calibration.Picoamperes(level)
+	}
+	gaps := demux.OpenPore(picoamperes, read.SampleRate)
+	// An adapter right behind an open pore is that of the same molecule.
+	near := read.SampleRate / 2
+	for _, base := range demux.MiddleAdapters(called.Sequence, demux.Adapters()) {
+		at := called.BaseStart(base)
+		if !slices.ContainsFunc(gaps, func(g demux.Interval) bool { return at > g.Start-near && at < g.End+near }) {
+			gaps = append(gaps, demux.Interval{Start: at, End: at})
+		}
+	}
+	slices.SortFunc(gaps, func(a, b demux.Interval) int { return cmp.Compare(a.Start, b.Start) })
+	return gaps
+}
+
+// Barcode returns what is written of a read's barcode; nil if none was looked for.
+func (f *Finisher) Barcode(run *signal.Run, found *demux.Classification) *output.Barcode {
+	if found == nil {
+		return nil
+	}
+	b := f.named(run, found.Barcode)
+	b.Info = demux.Info(found)
+	return &b
+}
+
+// Barcodes lists the barcodes that reads of a run may have.
+func (f *Finisher) Barcodes(run *signal.Run) []output.Barcode {
+	var list []output.Barcode
+	for i := range f.classifier.Kit().Barcodes {
+		list = append(list, f.named(run, i))
+	}
+	return list
+}
+
+// Classifies tells whether barcodes are looked for.
+func (f *Finisher) Classifies() bool { return f.classifier != nil }
+
+func (f *Finisher) named(run *signal.Run, barcode int) output.Barcode {
+	if barcode < 0 {
+		return output.Barcode{Name: output.Unclassified}
+	}
+	name := f.classifier.Kit().Barcodes[barcode].Name
+	b := output.Barcode{Name: f.classifier.Name(barcode), Sample: name}
+	if f.opts.Sheet != nil {
+		b.Alias = f.opts.Sheet.Alias(run.FlowCellID, run.SequencerPosition, name)
+	}
+	if b.Alias != "" {
+		b.Name, b.Sample = b.Alias, b.Alias
+	}
+	return b
+}

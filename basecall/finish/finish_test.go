@@ -1,0 +1,193 @@
+package finish
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/signal"
+)
+
+const stride = 4
+
+// synthetic is a call of a sequence, six frames to a base, after some frames of nothing,
+// and a current that goes with it.
+func synthetic(sequence string) (basecall.Read, basecall.Called) {
+	rng := rand.New(rand.NewPCG(1, uint64(len(sequence))))
+	called := basecall.Called{Sequence: []byte(sequence), Stride: stride, TrimmedSamples: 6}
+	called.Moves = make([]byte, 5, 5+6*len(sequence))
+	for i := range sequence {
+		called.Moves = append(called.Moves, 1, 0, 0, 0, 0, 0)
+		called.Qualities = append(called.Qualities, byte(5+i%20))
+	}
+	called.NumSamples = called.TrimmedSamples + len(called.Moves)*stride + 2
+	read := basecall.Read{ID: "parent", SampleRate: 4000, Calibration: signal.Calibration{Offset: 10, Scale: 0.2}}
+	for range called.NumSamples {
+		read.Samples = append(read.Samples, int16(440+rng.NormFloat64()*70))
+	}
+	return read, called
+}
+
+func bases(n int, seed uint64) string {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = "ACGT"[rng.IntN(4)]
+	}
+	return string(out)
+}
+
+// consistent checks what holds of every call.
+func consistent(t *testing.T, called basecall.Called, samples int) {
+	t.Helper()
+	require.Equal(t, len(called.Sequence), bytes.Count(called.Moves, []byte{1}))
+	require.Len(t, called.Qualities, len(called.Sequence))
+	require.Equal(t, samples, called.NumSamples)
+	require.GreaterOrEqual(t, called.TrimmedSamples, 0)
+	require.LessOrEqual(t, called.TrimmedSamples+len(called.Moves)*called.Stride, called.NumSamples)
+}
+
+func TestTrim(t *testing.T) {
+	kit, err := demux.OpenKit("SQK-RBK004")
+	require.NoError(t, err)
+	insert := bases(500, 1)
+	before := "CCTGTACTTCGTTCAGTTACGTATTGC" + kit.Front.Outer + kit.Barcodes[2].Front + kit.Front.Inner
+	read, called := synthetic(before + insert)
+	for _, tt := range []struct {
+		trim Trim
+		kept string
+	}{
+		// The flank inside the barcode is RAP T, which is a primer too.
+		{TrimNone, before + insert}, {TrimAdapters, insert}, {TrimAll, insert},
+	} {
+		f, err := New(Options{Kit: &kit, Trim: tt.trim}, basecall.QualityManifest{})
+		require.NoError(t, err)
+		parts := f.Finish(read, called)
+		require.Equal(t, 1, len(parts)) //nolint:testifylint // Len prints the parts
+		got := parts[0]
+		require.Equal(t, tt.kept, string(got.Called.Sequence))
+		require.Equal(t, 2, got.Barcode.Barcode)
+		require.Equal(t, "parent", got.ID)
+		consistent(t, got.Called, called.NumSamples)
+		if tt.trim != TrimNone {
+			require.Equal(t, called.TrimmedSamples+(5+6*len(before))*stride, got.Called.TrimmedSamples)
+			require.Equal(t, byte(1), got.Called.Moves[0])
+		}
+		b := f.Barcode(new(signal.Run), got.Barcode)
+		require.Equal(t, "SQK-RBK004_barcode03", b.Name)
+		require.Equal(t, []float32{1, 27, 117, 1, -1, -1, -1}, b.Info)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	first, second := bases(700, 2), bases(900, 3)
+	f, err := New(Options{Split: true}, basecall.QualityManifest{})
+	require.NoError(t, err)
+
+	t.Run("whole", func(t *testing.T) {
+		read, called := synthetic(first + second)
+		parts := f.Finish(read, called)
+		require.Equal(t, 1, len(parts)) //nolint:testifylint // Len prints the parts
+		require.Equal(t, called.Sequence, parts[0].Called.Sequence)
+		require.Empty(t, parts[0].Parent)
+	})
+	t.Run("open pore", func(t *testing.T) {
+		read, called := synthetic(first + second)
+		from, to := 12_000, 12_060
+		for i := from; i < to; i++ {
+			read.Samples[i] = 1050 // 212 pA
+		}
+		parts := f.Finish(read, called)
+		require.Equal(t, 2, len(parts)) //nolint:testifylint // Len prints the parts
+		for i, want := range []struct {
+			start, samples int
+		}{{0, from}, {to, called.NumSamples - to}} {
+			got := parts[i]
+			require.Equal(t, "parent", got.Parent)
+			require.InDelta(t, want.start, got.Start, 2)
+			consistent(t, got.Called, got.Called.NumSamples)
+			require.InDelta(t, want.samples, got.Called.NumSamples, 2)
+			require.Equal(t, demux.ChildID("parent", got.Start), got.ID)
+			// Where a base is in the parent's signal stays what it was.
+			base := strings.Index(string(called.Sequence), string(got.Called.Sequence))
+			require.GreaterOrEqual(t, base, 0)
+			require.Equal(t, called.BaseStart(base), got.Start+got.Called.BaseStart(0))
+		}
+		require.NotEqual(t, parts[0].ID, parts[1].ID)
+		require.InDelta(t, len(first)+len(second), len(parts[0].Called.Sequence)+len(parts[1].Called.Sequence), 5)
+	})
+	t.Run("adapter", func(t *testing.T) {
+		adapter := "CCTGTACTTCGTTCAGTTACGTATTGC"
+		read, called := synthetic(first + adapter + second + adapter + first)
+		parts := f.Finish(read, called)
+		require.Equal(t, 3, len(parts)) //nolint:testifylint // Len prints the parts
+		require.Equal(t, first, string(parts[0].Called.Sequence))
+		require.Equal(t, adapter+second, string(parts[1].Called.Sequence))
+		require.Equal(t, adapter+first, string(parts[2].Called.Sequence))
+		end := 0
+		for _, p := range parts {
+			require.Equal(t, end, p.Start)
+			end += p.Called.NumSamples
+			consistent(t, p.Called, p.Called.NumSamples)
+		}
+		require.Equal(t, called.NumSamples, end)
+	})
+}
+
+// TestPartsTile: wherever a call is cut in two, its parts hold its bases and no other,
+// each at the samples where it was.
+func TestPartsTile(t *testing.T) {
+	_, called := synthetic(bases(50, 4))
+	for at := range called.NumSamples + 1 {
+		left, right := called.Part(0, at, basecall.QualityManifest{}), called.Part(at, called.NumSamples, basecall.QualityManifest{})
+		consistent(t, left, at)
+		consistent(t, right, called.NumSamples-at)
+		require.True(t, strings.HasPrefix(string(called.Sequence), string(left.Sequence)))
+		require.True(t, strings.HasSuffix(string(called.Sequence), string(right.Sequence)))
+		require.GreaterOrEqual(t, len(left.Sequence)+len(right.Sequence), len(called.Sequence)-1, "a base whose frame is cut is lost")
+		if n := len(called.Sequence) - len(right.Sequence); len(right.Sequence) > 0 {
+			require.Equal(t, called.BaseStart(n), at+right.BaseStart(0))
+		}
+	}
+	for from := range 50 {
+		for to := from; to <= 50; to++ {
+			cut := called.Slice(from, to, basecall.QualityManifest{})
+			consistent(t, cut, called.NumSamples)
+			require.Equal(t, called.Sequence[from:to], cut.Sequence)
+			if from < to {
+				require.Equal(t, called.BaseStart(from), cut.BaseStart(0))
+			}
+			require.False(t, math.IsNaN(cut.MeanQuality))
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	rapid, err := demux.OpenKit("SQK-RBK114-24")
+	require.NoError(t, err)
+	_, err = New(Options{Kit: &rapid, BothEnds: true}, basecall.QualityManifest{})
+	require.ErrorContains(t, err, "kit SQK-RBK114-24 has barcodes at one end only")
+	sheet := func(kit, barcode string) *demux.Sheet {
+		s, err := demux.ParseSheet(strings.NewReader("kit,experiment_id,flow_cell_id,barcode,alias\n" + kit + ",e,F," + barcode + ",patient-1\n"))
+		require.NoError(t, err)
+		return s
+	}
+	_, err = New(Options{Kit: &rapid, Sheet: sheet("SQK-NBD114-24", "barcode01")}, basecall.QualityManifest{})
+	require.ErrorContains(t, err, "line 2: kit SQK-NBD114-24 is not SQK-RBK114-24")
+	_, err = New(Options{Kit: &rapid, Sheet: sheet("SQK-RBK114-24", "barcode30")}, basecall.QualityManifest{})
+	require.ErrorContains(t, err, "barcode30 is not a barcode of kit SQK-RBK114-24")
+	f, err := New(Options{Kit: &rapid, Sheet: sheet("SQK-RBK114-24", "barcode07")}, basecall.QualityManifest{})
+	require.NoError(t, err)
+	run := &signal.Run{FlowCellID: "F"}
+	list := f.Barcodes(run)
+	require.Len(t, list, 1)
+	require.Equal(t, "patient-1", list[0].Name)
+	require.Equal(t, "patient-1", list[0].Alias)
+	require.Equal(t, "SQK-RBK114-24_barcode07", f.Barcodes(&signal.Run{FlowCellID: "G"})[0].Name)
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/finish"
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/internal/cli"
+)
+
+// barcodingFlags choose what is found at the ends of reads and cut off.
+type barcodingFlags struct {
+	kit, barcodes, sheet, trim string
+	bothEnds, noTrim           bool
+}
+
+func (f *barcodingFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.kit, "kit-name", "", "barcoding kit to look for, for example SQK-RBK114-24")
+	flags.StringVar(&f.barcodes, "barcodes", "", "barcodes of your own instead of a kit's: an arrangement in TOML (docs/demux.md)")
+	flags.BoolVar(&f.bothEnds, "barcode-both-ends", false, "a barcode counts only if it is at both ends of a read")
+	flags.StringVar(&f.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV: which barcodes there are and what their samples are called")
+	flags.StringVar(&f.trim, "trim", "", "what is cut off reads: none, adapters (and primers) or all (barcodes too); all with barcodes, none without")
+	flags.BoolVar(&f.noTrim, "no-trim", false, "leave reads whole: --trim none")
+}
+
+// options reads the files that the flags name.
+func (f *barcodingFlags) options() (opts finish.Options, err error) {
+	kit, err := f.openKit()
+	if err != nil {
+		return opts, err
+	}
+	opts.Kit, opts.BothEnds = kit, f.bothEnds
+	if kit == nil && (f.bothEnds || f.sheet != "") {
+		return opts, cli.Usagef("--barcode-both-ends and --sample-sheet are about barcodes: name a kit with --kit-name or describe one with --barcodes")
+	}
+	if kit != nil {
+		opts.Trim = finish.TrimAll
+	}
+	switch {
+	case f.noTrim && f.trim != "" && f.trim != "none":
+		return opts, cli.Usagef("--no-trim and --trim %s exclude each other", f.trim)
+	case f.noTrim:
+		opts.Trim = finish.TrimNone
+	case f.trim != "":
+		if opts.Trim, err = finish.ParseTrim(f.trim); err != nil {
+			return opts, cli.Usagef("--trim: %w", err)
+		}
+	}
+	if f.sheet != "" {
+		file, err := os.Open(f.sheet)
+		if err != nil {
+			return opts, err
+		}
+		defer file.Close()
+		if opts.Sheet, err = demux.ParseSheet(file); err != nil {
+			return opts, fmt.Errorf("%s: %w", f.sheet, err)
+		}
+	}
+	return opts, nil
+}
+
+// maxArrangement bounds a file with barcodes, in bytes.
+const maxArrangement = 16 << 20
+
+func (f *barcodingFlags) openKit() (*demux.Kit, error) {
+	switch {
+	case f.kit != "" && f.barcodes != "":
+		return nil, cli.Usagef("--kit-name and --barcodes exclude each other")
+	case f.kit != "":
+		kit, err := demux.OpenKit(f.kit)
+		if err != nil {
+			return nil, cli.Usagef("--kit-name: %w", err)
+		}
+		return &kit, nil
+	case f.barcodes != "":
+		info, err := os.Stat(f.barcodes)
+		if err != nil {
+			return nil, err
+		}
+		if info.Size() > maxArrangement {
+			return nil, fmt.Errorf("%s: larger than %d bytes", f.barcodes, maxArrangement)
+		}
+		text, err := os.ReadFile(f.barcodes)
+		if err != nil {
+			return nil, err
+		}
+		kit, err := demux.ParseKit(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.barcodes, err)
+		}
+		return &kit, nil
+	}
+	return nil, nil //nolint:nilnil // no barcodes are asked for
+}
+
+// newFinisher returns what finishes reads as the flags say.
+func newFinisher(f *barcodingFlags, split bool, quality basecall.QualityManifest) (*finish.Finisher, error) {
+	opts, err := f.options()
+	if err != nil {
+		return nil, err
+	}
+	opts.Split = split
+	finisher, err := finish.New(opts, quality)
+	if err != nil && f.sheet != "" {
+		return nil, fmt.Errorf("%s: %w", f.sheet, err)
+	}
+	return finisher, err
+}

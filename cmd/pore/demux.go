@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/basecall/finish"
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/demux/sorted"
+	"github.com/porestream/porestream/internal/cli"
+)
+
+type demuxConfig struct {
+	ends barcodingFlags
+	out  string
+	log  cli.LogFlags
+}
+
+func demuxCommand() *cobra.Command {
+	var cfg demuxConfig
+	cmd := &cobra.Command{
+		Use:   "demux --out DIR [--kit-name KIT] READS.bam",
+		Short: "Sort reads into one BAM file per barcode",
+		Long: `Finds the barcode of each read of a BAM or SAM file, ours or another basecaller's, and
+writes the reads to a file per barcode, and those without one to unclassified.bam; a
+table of them goes to standard output. What is classified is written unaligned.
+
+Without a kit reads go by the tag BC that they have, and stay as they are. - is
+standard input.`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return demuxFile(cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.out, "out", "", "folder for the files, made if it isn't there (required)")
+	cfg.ends.register(flags)
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) (err error) {
+	if cfg.out == "" {
+		return cli.Usagef("--out is required: the folder for the files")
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	ends, err := cfg.ends.options()
+	if err != nil {
+		return err
+	}
+	if ends.Kit == nil && (cfg.ends.trim != "" || cfg.ends.noTrim) {
+		return cli.Usagef("--trim and --no-trim go with --kit-name: without a kit reads stay as they are")
+	}
+	opts := sorted.Options{
+		Sheet: ends.Sheet, TrimBarcodes: ends.Trim == finish.TrimAll,
+		Program: [3]string{"pore", cli.Version, "pore demux"},
+	}
+	if ends.Trim >= finish.TrimAdapters {
+		opts.Trimmer = demux.NewTrimmer(demux.Adapters(), demux.Primers())
+	}
+	if ends.Kit != nil {
+		if opts.Classifier, err = ends.Classifier(); err != nil {
+			if cfg.ends.sheet != "" {
+				return fmt.Errorf("%s: %w", cfg.ends.sheet, err)
+			}
+			return err
+		}
+	}
+	in, name, err := openInput(path, stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := os.MkdirAll(cfg.out, 0o755); err != nil {
+		return err
+	}
+	// Reads that are there already are not overwritten, they may be all there is; nor is
+	// anything added to them.
+	there, err := filepath.Glob(filepath.Join(cfg.out, "*.bam"))
+	if err != nil {
+		return err
+	}
+	if len(there) > 0 {
+		return fmt.Errorf("%s is there already: choose another folder with --out", there[0])
+	}
+	counts, err := sorted.Sort(in, func(barcode string) (io.WriteCloser, error) {
+		return os.OpenFile(filepath.Join(cfg.out, barcode+".bam"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	}, opts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for reason, reads := range counts.Reasons {
+		logger.Info("reads have no barcode", "reason", reason, "reads", reads)
+	}
+	if counts.Secondary > 0 {
+		logger.Info("secondary and supplementary records are left out", "records", counts.Secondary)
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "READS\tBASES\t\tBARCODE")
+	for _, c := range counts.Barcodes {
+		fmt.Fprintf(table, "%d\t%d\t\t%s\n", c.Reads, c.Bases, c.Barcode)
+	}
+	return table.Flush()
+}

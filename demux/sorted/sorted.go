@@ -1,0 +1,289 @@
+// Package sorted sorts the reads of a SAM or BAM file into one BAM file per barcode.
+package sorted
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/demux"
+)
+
+// Options say how reads are sorted.
+type Options struct {
+	// Classifier finds the barcodes; nil to go by the tag BC, which leaves records as
+	// they are.
+	Classifier *demux.Classifier
+	// Sheet tells what samples are called; nil for none.
+	Sheet *demux.Sheet
+	// Trimmer finds adapters and primers to cut off; nil for none. TrimBarcodes cuts
+	// off barcodes too.
+	Trimmer      *demux.Trimmer
+	TrimBarcodes bool
+	// Program is the name, version and command line of the program for the header.
+	Program [3]string
+}
+
+// Count is what went into one file.
+type Count struct {
+	Barcode, Alias string
+	Reads, Bases   int64
+}
+
+// Counts tell where the records of a file went.
+type Counts struct {
+	Barcodes []Count // by name
+	// Reasons counts the reads without a barcode by why they have none.
+	Reasons map[demux.Reason]int64
+	// Secondary counts the secondary and supplementary records that were left out:
+	// what is classified anew is written without alignments.
+	Secondary int64
+}
+
+// maxFiles bounds the files that are open at a time.
+const maxFiles = 1000
+
+var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// Sort reads SAM or BAM and writes each read to the file that create returns for the
+// name of its barcode. Files come to be with their first read. What is classified is
+// written as unaligned reads in the direction of sequencing.
+func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts Options) (counts Counts, err error) {
+	buffered := bufio.NewReader(in)
+	magic, err := buffered.Peek(2)
+	if err != nil {
+		return counts, fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
+	}
+	var records interface {
+		Header() *sam.Header
+		Read() (*sam.Record, error)
+	}
+	if magic[0] == 0x1f && magic[1] == 0x8b {
+		records, err = bam.NewReader(buffered, 1)
+	} else {
+		records, err = sam.NewReader(buffered)
+	}
+	if err != nil {
+		return counts, fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)
+	}
+	s := &sorter{opts: opts, header: records.Header(), create: create, files: make(map[string]*file), groups: make(map[string]*sam.ReadGroup)}
+	for _, g := range s.header.RGs() {
+		s.groups[g.Name()] = g
+	}
+	counts.Reasons = make(map[demux.Reason]int64)
+	s.counts = &counts
+	for n := 1; err == nil; n++ {
+		var record *sam.Record
+		if record, err = records.Read(); err == nil {
+			err = s.sort(record)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			err = fmt.Errorf("record %d: %w", n, err)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		f := s.files[name]
+		counts.Barcodes = append(counts.Barcodes, f.count)
+		err = errors.Join(err, f.close())
+	}
+	return counts, err
+}
+
+type sorter struct {
+	opts   Options
+	header *sam.Header
+	groups map[string]*sam.ReadGroup
+	create func(string) (io.WriteCloser, error)
+	files  map[string]*file
+	counts *Counts
+	last   struct{ read, barcode string } // of the record before, for records without a tag of their own
+}
+
+// file is the file of one barcode.
+type file struct {
+	below  io.WriteCloser
+	bam    *bam.Writer
+	groups map[string]string // read groups by what they were
+	count  Count
+}
+
+func (f *file) close() error { return errors.Join(f.bam.Close(), f.below.Close()) }
+
+func (s *sorter) sort(r *sam.Record) error {
+	if s.opts.Classifier == nil {
+		return s.byTag(r)
+	}
+	if r.Flags&(sam.Secondary|sam.Supplementary) != 0 {
+		s.counts.Secondary++
+		return nil
+	}
+	if err := s.unalign(r); err != nil {
+		return err
+	}
+	sequence := r.Seq.Expand()
+	found := s.opts.Classifier.Classify(sequence)
+	if found.Barcode < 0 {
+		s.counts.Reasons[found.Reason]++
+	}
+	cut := found
+	if !s.opts.TrimBarcodes {
+		cut.Front.Counts, cut.Rear.Counts = false, false
+	}
+	if err := trim(r, sequence, s.opts.Trimmer.Inside(sequence, cut)); err != nil {
+		return fmt.Errorf("read %s: %w", r.Name, err)
+	}
+	group, _ := text(r, "RG")
+	name, alias := s.opts.Classifier.Name(found.Barcode), ""
+	sample := ""
+	if found.Barcode >= 0 {
+		sample = s.opts.Classifier.Kit().Barcodes[found.Barcode].Name
+		if alias = s.alias(group, sample); alias != "" {
+			name, sample = alias, alias
+		}
+	}
+	f, err := s.file(name, sample, alias)
+	if err != nil {
+		return err
+	}
+	if err := setTag(r, "BC", name); err != nil {
+		return err
+	}
+	if err := setTag(r, "bi", demux.Info(&found)); err != nil {
+		return err
+	}
+	if renamed, ok := f.groups[group]; ok {
+		if err := setTag(r, "RG", renamed); err != nil {
+			return err
+		}
+	}
+	return f.write(r)
+}
+
+// byTag sorts a record by what it says of itself.
+func (s *sorter) byTag(r *sam.Record) error {
+	name, ok := text(r, "BC")
+	if !ok {
+		// Supplementary records follow the primary, which has the tag.
+		if name = demux.Unclassified; s.last.read == r.Name {
+			name = s.last.barcode
+		}
+	}
+	s.last.read, s.last.barcode = r.Name, name
+	if !fileName.MatchString(name) {
+		return fmt.Errorf("read %s: the tag BC is %q, which no file can be called", r.Name, name)
+	}
+	f, err := s.file(name, "", "")
+	if err != nil {
+		return err
+	}
+	return f.write(r)
+}
+
+func (f *file) write(r *sam.Record) error {
+	if r.Flags&(sam.Secondary|sam.Supplementary) == 0 {
+		f.count.Reads++
+		f.count.Bases += int64(r.Seq.Length)
+	}
+	if err := f.bam.Write(r); err != nil {
+		return fmt.Errorf("writing read %s: %w", r.Name, err)
+	}
+	return nil
+}
+
+// alias returns what the sheet calls the sample of a barcode in the run of a read group.
+func (s *sorter) alias(group, barcode string) string {
+	if s.opts.Sheet == nil {
+		return ""
+	}
+	flowCell, position := "", ""
+	if g := s.groups[group]; g != nil {
+		flowCell, position = g.Get(sam.NewTag("PU")), g.Get(sam.NewTag("PM"))
+	}
+	return s.opts.Sheet.Alias(flowCell, position, barcode)
+}
+
+// file returns the file of a barcode, and makes it at first.
+func (s *sorter) file(name, sample, alias string) (*file, error) {
+	if f := s.files[name]; f != nil {
+		return f, nil
+	}
+	if len(s.files) >= maxFiles {
+		return nil, fmt.Errorf("there are more than %d barcodes", maxFiles)
+	}
+	f := &file{groups: make(map[string]string), count: Count{Barcode: name, Alias: alias}}
+	header, err := s.headerFor(f, name, sample, alias)
+	if err != nil {
+		return nil, fmt.Errorf("making the header of %s: %w", name, err)
+	}
+	if f.below, err = s.create(name); err != nil {
+		return nil, err
+	}
+	if f.bam, err = bam.NewWriter(f.below, header, 1); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the header of %s: %w", name, err), f.below.Close())
+	}
+	s.files[name] = f
+	return f, nil
+}
+
+// headerFor returns the header of a barcode's file. What is classified gets read groups
+// of its barcode, and no references.
+func (s *sorter) headerFor(f *file, name, sample, alias string) (*sam.Header, error) {
+	header := s.header.Clone()
+	if s.opts.Classifier != nil {
+		var err error
+		if header, err = sam.NewHeader(nil, nil); err != nil {
+			return nil, err
+		}
+		header.Version, header.SortOrder = "1.6", sam.Unsorted
+		for _, g := range s.header.RGs() {
+			g = g.Clone()
+			old := g.Name()
+			if name != demux.Unclassified {
+				if err := rename(g, old+"_"+name, sample, alias); err != nil {
+					return nil, err
+				}
+			}
+			f.groups[old] = g.Name()
+			if err := header.AddReadGroup(g); err != nil {
+				return nil, err
+			}
+		}
+		for _, p := range s.header.Progs() {
+			if err := header.AddProgram(p.Clone()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	last := ""
+	if programs := header.Progs(); len(programs) > 0 {
+		last = programs[len(programs)-1].UID()
+	}
+	id := "demux"
+	for n := 1; slices.ContainsFunc(header.Progs(), func(p *sam.Program) bool { return p.UID() == id }); n++ {
+		id = fmt.Sprintf("demux.%d", n)
+	}
+	p := s.opts.Program
+	return header, header.AddProgram(sam.NewProgram(id, p[0], p[2], last, p[1]))
+}
+
+func rename(g *sam.ReadGroup, name, sample, alias string) error {
+	for _, v := range []struct{ tag, value string }{{"ID", name}, {"SM", sample}, {"al", alias}} {
+		if v.value == "" {
+			continue
+		}
+		if err := g.Set(sam.NewTag(v.tag), v.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

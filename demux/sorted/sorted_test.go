@@ -1,0 +1,215 @@
+package sorted
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/biogo/hts/bam"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/internal/testenv"
+)
+
+const header = "@HD\tVN:1.6\tSO:coordinate\n@SQ\tSN:ref\tLN:100000\n" +
+	"@RG\tID:run1_m\tPU:FAX1\tPM:X1\tSM:s\tDS:runid=run1\n@PG\tID:basecaller\tPN:x\n"
+
+// line is a line of SAM with the tags that a basecaller writes. A read that is reverse is
+// given as an aligner has it.
+func line(name, sequence string, reverse bool) string {
+	rng := rand.New(rand.NewPCG(7, uint64(len(sequence))))
+	moves, samples := "0,0", 2
+	qualities := make([]byte, len(sequence))
+	for i := range sequence {
+		qualities[i] = byte(33 + 5 + rng.IntN(30))
+		frames := rng.IntN(4)
+		moves += ",1" + strings.Repeat(",0", frames)
+		samples += 1 + frames
+	}
+	place := "4\t*\t0\t0\t*"
+	aligned := ""
+	if reverse {
+		place = fmt.Sprintf("16\tref\t100\t60\t%dM", len(sequence))
+		sequence = string(demux.ReverseComplement([]byte(sequence)))
+		aligned = "\tNM:i:3\tSA:Z:ref,1,+,4M,1,1;"
+	}
+	return fmt.Sprintf("%s\t%s\t*\t0\t0\t%s\t%s\tRG:Z:run1_m\tts:i:10\tns:i:%d%s\tmv:B:c,5,%s\n",
+		name, place, sequence, qualities, samples*5+20, aligned, moves)
+}
+
+// barcoded returns reads of a kit, half of them aligned to the other strand.
+func barcoded(t *testing.T, kit string) string {
+	f, err := os.Open("../testdata/golden.tsv.gz")
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	var out strings.Builder
+	out.WriteString(header)
+	for n := 0; lines.Scan(); n++ {
+		if v := strings.Split(lines.Text(), "\t"); v[0] == kit && v[2] != "two" {
+			out.WriteString(line(fmt.Sprintf("read%d/%s", n, v[2]), v[4], n%2 == 0))
+		}
+	}
+	require.NoError(t, lines.Err())
+	return out.String()
+}
+
+func classifier(t *testing.T, name string) *demux.Classifier {
+	kit, err := demux.OpenKit(name)
+	require.NoError(t, err)
+	return demux.NewClassifier(kit, false)
+}
+
+func toDir(dir string) func(string) (io.WriteCloser, error) {
+	return func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, name+".bam")) }
+}
+
+// TestSort: reads of two kits go where they belong, cut or whole, and pysam finds
+// sequences, qualities, moves and samples consistent.
+func TestSort(t *testing.T) {
+	python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
+	for _, tt := range []struct {
+		kit     string
+		trimmer *demux.Trimmer
+	}{{"SQK-RBK004", demux.NewTrimmer(demux.Adapters(), demux.Primers())}, {"SQK-NBD114-96", nil}} {
+		t.Run(tt.kit, func(t *testing.T) {
+			dir := t.TempDir()
+			text := barcoded(t, tt.kit)
+			counts, err := Sort(strings.NewReader(text), toDir(dir), Options{
+				Classifier: classifier(t, tt.kit), Trimmer: tt.trimmer, TrimBarcodes: true, Program: [3]string{"pore", "1", "pore demux"},
+			})
+			require.NoError(t, err)
+			reads, wrong, without := int64(0), 0, int64(0)
+			for _, n := range counts.Reasons {
+				without += n
+			}
+			paths, err := filepath.Glob(filepath.Join(dir, "*.bam"))
+			require.NoError(t, err)
+			require.Equal(t, len(counts.Barcodes), len(paths))
+			for _, c := range counts.Barcodes {
+				reads += c.Reads
+				if c.Barcode == demux.Unclassified {
+					require.Equal(t, without, c.Reads)
+					continue
+				}
+				for _, name := range names(t, filepath.Join(dir, c.Barcode+".bam")) {
+					if !strings.HasSuffix(c.Barcode, name[strings.Index(name, "/")+1:]) {
+						wrong++
+					}
+				}
+			}
+			require.Zero(t, wrong)
+			require.Greater(t, reads, int64(100))
+			in := filepath.Join(dir, "in.sam")
+			require.NoError(t, os.WriteFile(in, []byte(text), 0o600))
+			out, err := exec.CommandContext(t.Context(), python, append([]string{"testdata/check.py", in}, paths...)...).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Equal(t, fmt.Sprint(reads), strings.TrimSpace(string(out)))
+		})
+	}
+}
+
+func names(t *testing.T, path string) []string {
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := bam.NewReader(f, 1)
+	require.NoError(t, err)
+	var list []string
+	for {
+		record, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		require.NoError(t, err)
+		list = append(list, record.Name)
+	}
+}
+
+// memory keeps files.
+type memory map[string]*bytes.Buffer
+
+type closer struct{ *bytes.Buffer }
+
+func (closer) Close() error { return nil }
+
+func (m memory) create(name string) (io.WriteCloser, error) {
+	m[name] = new(bytes.Buffer)
+	return closer{m[name]}, nil
+}
+
+// TestSortByTag: what was classified before goes by its tag, with its alignments.
+func TestSortByTag(t *testing.T) {
+	text := header +
+		"r1\t0\tref\t1\t60\t4M\t*\t0\t0\tACGT\tIIII\tBC:Z:patient-1\n" +
+		"r1\t2048\tref\t50\t60\t4M\t*\t0\t0\tACGT\tIIII\n" +
+		"r2\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\tBC:Z:unclassified\n" +
+		"r3\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\n"
+	files := make(memory)
+	counts, err := Sort(strings.NewReader(text), files.create, Options{})
+	require.NoError(t, err)
+	require.Equal(t, []Count{{Barcode: "patient-1", Reads: 1, Bases: 4}, {Barcode: "unclassified", Reads: 2, Bases: 8}}, counts.Barcodes)
+	r, err := bam.NewReader(files["patient-1"], 1)
+	require.NoError(t, err)
+	require.Equal(t, "ref", r.Header().Refs()[0].Name())
+	first, err := r.Read()
+	require.NoError(t, err)
+	require.Equal(t, 0, first.Pos)
+	second, err := r.Read()
+	require.NoError(t, err)
+	require.Equal(t, "r1", second.Name)
+}
+
+// TestSortAlias: a sheet names the samples of the run's flow cell.
+func TestSortAlias(t *testing.T) {
+	sheet, err := demux.ParseSheet(strings.NewReader("kit,experiment_id,flow_cell_id,barcode,alias\nSQK-RBK004,e,FAX1,barcode02,patient-7\n"))
+	require.NoError(t, err)
+	files := make(memory)
+	counts, err := Sort(strings.NewReader(barcoded(t, "SQK-RBK004")), files.create, Options{Classifier: classifier(t, "SQK-RBK004"), Sheet: sheet})
+	require.NoError(t, err)
+	require.Contains(t, files, "patient-7")
+	require.NotContains(t, files, "SQK-RBK004_barcode02")
+	require.Contains(t, files, "SQK-RBK004_barcode03")
+	require.Equal(t, "patient-7", counts.Barcodes[len(counts.Barcodes)-2].Alias)
+	r, err := bam.NewReader(files["patient-7"], 1)
+	require.NoError(t, err)
+	require.Equal(t, "run1_m_patient-7", r.Header().RGs()[0].Name())
+	require.Contains(t, r.Header().RGs()[0].String(), "\tSM:patient-7")
+}
+
+func TestSortRefuses(t *testing.T) {
+	rapid := classifier(t, "SQK-RBK004")
+	read := strings.SplitN(barcoded(t, "SQK-RBK004"), "\n", 7)[4] + "\n"
+	whole := Options{Classifier: rapid, Trimmer: demux.NewTrimmer(demux.Adapters(), demux.Primers()), TrimBarcodes: true}
+	for _, tt := range []struct {
+		name, text, says string
+		opts             Options
+	}{
+		{"empty", "", "the file has 0 bytes", whole},
+		{"no SAM", "\x1f\x8bnot really", "this is neither SAM nor BAM", whole},
+		{"broken", header + "r1\t0\n", "record 1", whole},
+		{"modified bases", header + strings.TrimSuffix(read, "\n") + "\tMM:Z:C+m,1;\n", "its tag MM counts the bases", whole},
+		{"moves", header + strings.Replace(read, "mv:B:c,5,0,0,1", "mv:B:c,5,0,0,0", 1), "its tag mv has fewer bases than its sequence", whole},
+		{"moves of another kind", header + read[:strings.Index(read, "mv:B")] + "mv:Z:x\n", "its tag mv is no table", whole},
+		{"hard clips", header + "r1\t0\tref\t1\t60\t2H4M\t*\t0\t0\tACGT\tIIII\n", "read r1 is hard-clipped", whole},
+		{"a barcode that leaves the folder", header + "r1\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\tBC:Z:../../etc\n", `the tag BC is "../../etc"`, Options{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Sort(strings.NewReader(tt.text), make(memory).create, tt.opts)
+			require.ErrorContains(t, err, tt.says)
+		})
+	}
+}
