@@ -94,6 +94,16 @@ func TestSignalConvert(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, errs, "3 files in ")
 	require.FileExists(t, filepath.Join(dir, "parts", "part-0003.blow5"))
+	fromFAST5 := filepath.Join(dir, "c.pod5")
+	_, errs, err = poreSignal(t, "convert", "-o", fromFAST5, signalFixtures+"three_vbz.fast5")
+	require.NoError(t, err)
+	require.Contains(t, errs, "3 reads, 6510 samples in "+fromFAST5+"\n")
+	_, _, err = poreSignal(t, "convert", "-o", filepath.Join(dir, "d.pod5"), signalFixtures+"../fast5/testdata/bulk.fast5")
+	require.ErrorContains(t, err, "bulk.fast5: is a bulk FAST5 file")
+	out, _, err := poreSignal(t, "info", signalFixtures+"three_gzip.fast5")
+	require.NoError(t, err)
+	require.Contains(t, out, "fast5")
+	require.Contains(t, out, "shuffle+gzip")
 	for want, args := range map[string][]string{
 		"-o is required":        {"convert", pod},
 		`--to is "fast5"`:       {"convert", "--to", "fast5", "-o", "x", pod},

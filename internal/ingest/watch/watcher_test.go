@@ -220,6 +220,45 @@ func TestBrokenFile(t *testing.T) {
 	require.EqualError(t, err, "2 files are broken, 0 were never finished, and 0 reads came after their run's end: see the log")
 }
 
+// TestFAST5 copies files in: nothing of one is sent before it is whole, then each of
+// its reads once, whatever happens to the process and whatever files it is in.
+func TestFAST5(t *testing.T) {
+	const run = "f7c95112c35c42bc2983752717adc93133266cdf"
+	v, log, reg := bench(t, func(cfg *Config) { cfg.Once = true })
+	three, err := os.ReadFile("../../../signal/testdata/three_vbz.fast5")
+	require.NoError(t, err)
+	more, err := os.ReadFile("../../../signal/fast5/testdata/multi_dense.fast5")
+	require.NoError(t, err)
+	v.put("a.fast5.part", three[:len(three)/3])
+	v.looks(1)
+	v.put("a.fast5.part", three[:len(three)-1])
+	v.looks(1)
+	require.Empty(t, v.sentReads(run))
+	v.put("a.fast5", three)
+	require.NoError(t, os.Remove(filepath.Join(v.dir, "a.fast5.part")))
+	v.looks(1)
+	require.Len(t, v.sentReads(run), 3)
+	v.kill(v.committed())
+	require.NoError(t, v.start())
+	v.put("pass/b.fast5", more)
+	v.put("copy of a.fast5", three)
+	bad := slices.Clone(more)
+	bad[len(bad)/2] ^= 0xff // within what a checksum covers
+	v.put("bad.fast5", bad)
+	bulk, err := os.ReadFile("../../../signal/fast5/testdata/bulk.fast5")
+	require.NoError(t, err)
+	v.put("bulk.fast5", bulk)
+	v.looks(6)
+	sent := v.sentReads(run)
+	require.Len(t, sent, 3+12+1)
+	require.Equal(t, "end", sent[15])
+	slices.Sort(sent)
+	require.Len(t, slices.Compact(sent), 16)
+	require.Contains(t, log.String(), "bulk.fast5: is a bulk FAST5 file")
+	require.Contains(t, log.String(), "bad.fast5: ")
+	metric(t, reg, `porestream_ingest_watch_files{state="broken"}`, "2")
+}
+
 func TestMendedFile(t *testing.T) {
 	v, _, _ := bench(t, nil)
 	v.put("x.blow5", []byte("half a copy of something"))

@@ -4,7 +4,7 @@ reads in FAST5 files.
     python oracle.py write POD5 DIR    every variant, from the reads of a POD5 file
     python oracle.py golden POD5       the files and lines beside this script
     python oracle.py read FILE...      a line for each read, "--" after each file
-    python oracle.py bench FILE        samples for each second of processor time
+    python oracle.py recording POD5 DIR    a whole recording, packed with VBZ and with gzip
 
 Needs the Python packages h5py, vbz-h5py-plugin, pod5 and numpy.
 """
@@ -12,7 +12,6 @@ Needs the Python packages h5py, vbz-h5py-plugin, pod5 and numpy.
 import hashlib
 import os
 import sys
-import time
 
 import h5py
 import numpy as np
@@ -65,6 +64,8 @@ def reads_of(path, samples=None, even=True):
                 levels=info.adc_max - info.adc_min + 1, rate=info.sample_rate, signal=np.asarray(signal, dtype="<i2"),
             ))
             out[-1]["tracking"].setdefault("run_id", info.acquisition_id)
+            out[-1]["context"].setdefault("sample_frequency", str(info.sample_rate))
+            out[-1]["context"].setdefault("sequencing_kit", info.sequencing_kit)
     return out
 
 
@@ -240,10 +241,18 @@ def write_golden(pod):
     write_multi(at("multi_fixed"), short[:1], libver="latest", chunks=20, compression=VBZ, compression_opts=(1, 2, 1, 1))
     few = {k: v for k, v in list(reads[0]["tracking"].items())[:6]}
     few.update(run_id=reads[0]["run_id"], asic_temp="27.088305")
-    many_reads = [dict(rd, tracking=few, context={}) for rd in many(reads, 12)]
+    many_reads = [dict(rd, tracking=few) for rd in many(reads, 12)]
     write_multi(at("multi_dense"), many_reads, share=True, libver="latest")
     write_single(at("single"), reads[0])
-    names = ["multi_vbz", "multi_gzip", "multi_latest", "multi_fixed", "multi_dense", "single"]
+    # As small as can be: where fuzzing begins.
+    tiny = [dict(reads[0], signal=reads[0]["signal"][:40], tracking={"run_id": reads[0]["run_id"]}, context={"sample_frequency": "4000"})]
+    write_multi(at("tiny_vbz"), tiny, **FILTERS["vbz0"])
+    write_multi(at("tiny_gzip"), tiny, later=True, text="vlen", chunks=10, **FILTERS["gzip_shuffle_fletcher"])
+    write_multi(at("tiny_growing"), tiny, libver="latest", chunks=2, maxshape=(None,), **FILTERS["vbz0"])
+    write_multi(at("tiny_fixed"), tiny, libver="latest", chunks=10, **FILTERS["gzip"])
+    write_multi(at("tiny_dense"), [dict(tiny[0], tracking=dict(tiny[0]["tracking"], **{"t%d" % i: str(i) for i in range(12)}))], libver="latest", share=True)
+    write_single(at("tiny_single"), tiny[0], text="nullpad")
+    names = ["multi_vbz", "multi_gzip", "multi_latest", "multi_fixed", "multi_dense", "single", "tiny_vbz", "tiny_gzip", "tiny_growing", "tiny_fixed", "tiny_dense", "tiny_single"]
     with open(os.path.join(HERE, "golden.tsv"), "w") as f:
         for name in names:
             for line in lines(at(name)):
@@ -297,17 +306,11 @@ def lines(path):
             ])
 
 
-def bench(path):
-    """Samples for each second of processor time, the best of several rounds."""
-    best = 0.0
-    for _ in range(5):
-        start, n = time.process_time(), 0
-        with h5py.File(path, "r") as f:
-            for k in f:
-                if k.startswith("read_"):
-                    n += len(f[k]["Raw/Signal"][()])
-        best = max(best, n / (time.process_time() - start))
-    print("%d" % best)
+def write_recording(pod, to):
+    """A whole recording as MinKNOW would have written it, packed in two ways."""
+    reads = reads_of(pod, even=False)
+    for name in "vbz0", "gzip":
+        write_multi(os.path.join(to, name + ".fast5"), reads, share=True, later=True, **FILTERS[name])
 
 
 if __name__ == "__main__":
@@ -315,8 +318,8 @@ if __name__ == "__main__":
         write_all(sys.argv[2], sys.argv[3])
     elif sys.argv[1] == "golden":
         write_golden(sys.argv[2])
-    elif sys.argv[1] == "bench":
-        bench(sys.argv[2])
+    elif sys.argv[1] == "recording":
+        write_recording(sys.argv[2], sys.argv[3])
     else:
         for p in sys.argv[2:]:
             for line in lines(p):

@@ -252,6 +252,10 @@ func (c *cursor) checksum(from uint64) {
 	if c.err != nil {
 		return
 	}
+	if from > c.at || c.at > uint64(len(c.f.data)) { // what is covered was not read yet
+		c.err = fmt.Errorf("byte %d: what the checksum covers reaches beyond the end of the file", from)
+		return
+	}
 	want := lookup3(c.f.data[from:c.at])
 	at := c.at
 	if got := uint32(c.uint(4)); c.err == nil && got != want && !c.f.unverified {
