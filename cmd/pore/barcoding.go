@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/cli"
@@ -97,16 +96,10 @@ func (f *barcodingFlags) openKit() (*demux.Kit, error) {
 	return nil, nil //nolint:nilnil // no barcodes are asked for
 }
 
-// newFinisher returns what finishes reads as the flags say.
-func newFinisher(f *barcodingFlags, split bool, quality basecall.QualityManifest) (*finish.Finisher, error) {
-	opts, err := f.options()
-	if err != nil {
-		return nil, err
+// blame says of an error that may be about the sample sheet which one it is.
+func (f *barcodingFlags) blame(err error) error {
+	if f.sheet == "" {
+		return err
 	}
-	opts.Split = split
-	finisher, err := finish.New(opts, quality)
-	if err != nil && f.sheet != "" {
-		return nil, fmt.Errorf("%s: %w", f.sheet, err)
-	}
-	return finisher, err
+	return fmt.Errorf("%s: %w", f.sheet, err)
 }

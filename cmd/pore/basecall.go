@@ -89,6 +89,11 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if cfg.failed != "" && cfg.minimum <= 0 {
 		return cli.Usagef("--failed is for the reads below --min-qscore, which isn't given")
 	}
+	ends, err := cfg.ends.options()
+	if err != nil {
+		return err
+	}
+	ends.Split = cfg.split
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
 		return err
@@ -114,9 +119,9 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
 		return err
 	}
-	finisher, err := newFinisher(&cfg.ends, cfg.split, model.Manifest.Qualities)
+	finisher, err := finish.New(ends, model.Manifest.Qualities)
 	if err != nil {
-		return err
+		return cfg.ends.blame(err)
 	}
 	caller, err := basecall.NewCaller(model, basecall.Config{
 		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores,

@@ -69,10 +69,7 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	}
 	if ends.Kit != nil {
 		if opts.Classifier, err = ends.Classifier(); err != nil {
-			if cfg.ends.sheet != "" {
-				return fmt.Errorf("%s: %w", cfg.ends.sheet, err)
-			}
-			return err
+			return cfg.ends.blame(err)
 		}
 	}
 	in, name, err := openInput(path, stdin)
