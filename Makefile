@@ -84,7 +84,7 @@ fmt: $(tools)/golangci-lint ## format the code
 	$(tools)/golangci-lint fmt ./...
 
 proto: ## regenerate the protobuf code (needs protoc, protoc-gen-go and protoc-gen-go-grpc)
-	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto annotate/annotatepb/annotation.proto
+	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto annotate/annotatepb/annotation.proto basecall/convert/onnxpb/onnx.proto
 	protoc --go_out=. --go_opt=module=github.com/porestream/porestream --go-grpc_out=. --go-grpc_opt=module=github.com/porestream/porestream -I . push/pushpb/push.proto internal/ingest/minknow/minknowpb/*.proto
 
 $(tools)/golangci-lint:

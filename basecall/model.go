@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -68,37 +69,37 @@ type NetworkManifest struct {
 
 // NormalisationManifest says how ADC levels become the network's input.
 type NormalisationManifest struct {
-	Method string  `toml:"method"` // "med_mad", "quantile" or "pa"
-	Clip   float32 `toml:"clip"`   // the input is limited to ±Clip; 0 for no limit
+	Method string  `toml:"method"`         // "med_mad", "quantile" or "pa"
+	Clip   float32 `toml:"clip,omitempty"` // the input is limited to ±Clip; 0 for no limit
 
 	// Scope says over what the statistics of "med_mad" and "quantile" are: "read",
 	// also if it is missing, or "running". Over the read, nothing of a read can be
 	// called before its end. Running, a window that ends at sample e is normalised
 	// over the samples before e, and those of a read's first windows over its
 	// warm-up, so that windows are called while the read goes on.
-	Scope string `toml:"scope"`
+	Scope string `toml:"scope,omitempty"`
 	// Warmup is how many samples, in blocks in which a strand moves, the first
 	// window waits for; after eight times as many samples it waits no longer. A
 	// shorter read is normalised as a whole. For "running".
-	Warmup int `toml:"warmup"`
+	Warmup int `toml:"warmup,omitempty"`
 	// Block is the number of samples that are judged together; 0 means 256.
-	Block int `toml:"block"`
+	Block int `toml:"block,omitempty"`
 	// Still is the spread, 1.4826 times the median absolute deviation in
 	// picoamperes, below which nothing moves through the pore during a block: an
 	// open pore or a strand that sticks. Such blocks don't count, unless fewer than
 	// four others are there. 0 counts all blocks.
-	Still float32 `toml:"still"`
+	Still float32 `toml:"still,omitempty"`
 
 	// For "quantile": shift = max(10, ShiftMultiplier*(qA+qB)) and scale =
 	// max(1, ScaleMultiplier*(qB-qA)), where qA and qB are the quantiles.
-	QuantileA       float64 `toml:"quantile_a"`
-	QuantileB       float64 `toml:"quantile_b"`
-	ShiftMultiplier float64 `toml:"shift_multiplier"`
-	ScaleMultiplier float64 `toml:"scale_multiplier"`
+	QuantileA       float64 `toml:"quantile_a,omitempty"`
+	QuantileB       float64 `toml:"quantile_b,omitempty"`
+	ShiftMultiplier float64 `toml:"shift_multiplier,omitempty"`
+	ScaleMultiplier float64 `toml:"scale_multiplier,omitempty"`
 
 	// For "pa": x = (picoamperes - Mean) / StdDev.
-	Mean   float64 `toml:"mean"`
-	StdDev float64 `toml:"stdev"`
+	Mean   float64 `toml:"mean,omitempty"`
+	StdDev float64 `toml:"stdev,omitempty"`
 }
 
 // What NormalisationManifest's Method and Scope can be.
@@ -171,7 +172,7 @@ type DecoderManifest struct {
 	BeamWidth int `toml:"beam_width"`
 	// BeamCut: with ctc, classes less probable than this aren't followed; with
 	// crf, sequences this many times less probable than the best.
-	BeamCut float32 `toml:"beam_cut"`
+	BeamCut float32 `toml:"beam_cut,omitempty"`
 
 	// For "crf", whose states and scores package crf describes.
 	StateLength int      `toml:"state_length,omitempty"` // bases in a state
@@ -256,6 +257,47 @@ func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: larger than %d bytes", name, limit)
 	}
 	return data, nil
+}
+
+// Save writes a model to a folder, which it makes. It refuses one that is there
+// already, and leaves none behind that is incomplete.
+func (m *Model) Save(dir string) (err error) {
+	if err := m.Manifest.validate(); err != nil {
+		return fmt.Errorf("saving model %s: %w", m.Manifest.Name, err)
+	}
+	text, err := toml.Marshal(m.Manifest)
+	if err != nil {
+		return fmt.Errorf("saving model %s: %w", m.Manifest.Name, err)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return fmt.Errorf("saving model: %s exists already", dir)
+	}
+	parent := filepath.Dir(filepath.Clean(dir))
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return fmt.Errorf("saving model: %w", err)
+	}
+	work, err := os.MkdirTemp(parent, ".model-")
+	if err != nil {
+		return fmt.Errorf("saving model: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("saving model: %w", err), os.RemoveAll(work))
+		}
+	}()
+	files := map[string][]byte{ManifestFile: text, m.Manifest.Network.File: m.Network}
+	if m.Half != nil {
+		files[m.Manifest.Network.HalfFile] = m.Half
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(work, name), data, 0o666); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(work, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(work, dir)
 }
 
 // ParseManifest parses and validates a manifest. The error of an invalid one

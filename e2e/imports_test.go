@@ -52,6 +52,8 @@ func TestImports(t *testing.T) {
 		{"demux", "barcodes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "signal", "net", "runtime/cgo"}},
 		{"demux/sorted", "files are sorted without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", "net", "runtime/cgo"}},
 		{"basecall/finish", "reads are finished without transport", []string{kafkaGo, kfake, services, cobra}},
+		{"basecall/convert/torch", "files of tensors are read without an engine", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "os/exec"}},
+		{"basecall/convert", "models are converted without transport", []string{kafkaGo, kfake, services, cobra}},
 		{"basecall", "the engine knows no transport", []string{kafkaGo, kfake, services}},
 		{"adaptive/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
 		{"basecall/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},

@@ -1,0 +1,307 @@
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// maxConfigBytes is far above any model's configuration.
+const maxConfigBytes = 1 << 20
+
+// settings is a table of a configuration. It knows which keys were asked for, so that
+// those that nobody understands can be refused.
+type settings struct {
+	where string // for errors, such as "encoder.sublayers[3] (lstm)"
+	table map[string]any
+	asked map[string]bool
+	errs  *[]error
+}
+
+func newSettings(where string, table map[string]any, errs *[]error) settings {
+	return settings{where: where, table: table, asked: make(map[string]bool), errs: errs}
+}
+
+func (s settings) fail(format string, args ...any) {
+	*s.errs = append(*s.errs, fmt.Errorf("%s: "+format, append([]any{s.where}, args...)...))
+}
+
+// get returns the value of a key. Without it, it returns nil.
+func (s settings) get(key string) any {
+	s.asked[key] = true
+	return s.table[key]
+}
+
+// has reports whether there is a key.
+func (s settings) has(key string) bool { return s.table[key] != nil }
+
+// number returns a number, or a default where there is none; with NaN as the
+// default the key has to be there.
+func (s settings) number(key string, def float64) float64 {
+	switch v := s.get(key).(type) {
+	case nil:
+		if math.IsNaN(def) {
+			s.fail("%s is missing", key)
+			return 0
+		}
+		return def
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	default:
+		s.fail("%s = %v is not a number", key, v)
+		return 0
+	}
+}
+
+// required is the default of a number that has to be there.
+var required = math.NaN()
+
+// maxSize bounds every size in a configuration, so that products don't overflow.
+const maxSize = 1 << 20
+
+// size returns a whole number from 1 to maxSize.
+func (s settings) size(key string, def float64) int {
+	v := s.number(key, def)
+	if v != math.Trunc(v) || v < 1 || v > maxSize {
+		if math.IsNaN(def) && !s.has(key) {
+			return 1 // reported already
+		}
+		s.fail("%s = %v is not a whole number from 1 to %d", key, v, maxSize)
+		return 1
+	}
+	return int(v)
+}
+
+// flag returns a truth value, which Bonito writes as 0 and 1, too.
+func (s settings) flag(key string, def bool) bool {
+	switch v := s.get(key).(type) {
+	case nil:
+		return def
+	case bool:
+		return v
+	case int64:
+		if v == 0 || v == 1 {
+			return v == 1
+		}
+	}
+	s.fail("%s = %v is neither true nor false", key, s.table[key])
+	return false
+}
+
+// text returns a string; empty if there is none.
+func (s settings) text(key string) string {
+	switch v := s.get(key).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	default:
+		s.fail("%s = %v is not a string", key, v)
+		return ""
+	}
+}
+
+// list returns whole numbers.
+func (s settings) list(key string) []int {
+	items, ok := s.get(key).([]any)
+	if !ok && s.has(key) {
+		s.fail("%s = %v is not a list", key, s.table[key])
+	}
+	var numbers []int
+	for _, item := range items {
+		n, ok := item.(int64)
+		if !ok || n < -1 || n > maxSize {
+			s.fail("%s = %v is not a list of whole numbers", key, items)
+			return nil
+		}
+		numbers = append(numbers, int(n))
+	}
+	return numbers
+}
+
+// sub returns a table within; an empty one if there is none.
+func (s settings) sub(key string) settings {
+	where := strings.TrimPrefix(s.where+"."+key, configFile+".")
+	table, ok := s.get(key).(map[string]any)
+	if !ok && s.has(key) {
+		s.fail("%s is not a table", key)
+	}
+	return newSettings(where, table, s.errs)
+}
+
+// tables returns a list of tables.
+func (s settings) tables(key string) []settings {
+	items, ok := s.get(key).([]any)
+	if !ok {
+		s.fail("%s is not a list of tables", key)
+	}
+	var subs []settings
+	for i, item := range items {
+		where := fmt.Sprintf("%s.%s[%d]", s.where, key, i)
+		table, ok := item.(map[string]any)
+		if !ok {
+			s.fail("%s[%d] is not a table", key, i)
+		}
+		if kind, ok := table["type"].(string); ok {
+			where += " (" + kind + ")"
+		}
+		subs = append(subs, newSettings(where, table, s.errs))
+	}
+	return subs
+}
+
+// done refuses the keys that nobody has asked for.
+func (s settings) done() {
+	for _, key := range slices.Sorted(maps.Keys(s.table)) {
+		if !s.asked[key] {
+			s.fail("%s is not a setting that is known", key)
+		}
+	}
+}
+
+// config is what a config.toml says.
+type config struct {
+	encoder encoder
+	sampleRate,
+	chunk, overlap int
+	scaling          scaling
+	qScale, qBias    float64
+	meanQualityStart int
+}
+
+// scaling is how current becomes the network's input.
+type scaling struct {
+	strategy                     string // "quantile", "pa", "med_mad"; empty if it isn't said
+	quantileA, quantileB         float64
+	shiftMultiplier, scaleFactor float64
+	mean, stdev                  float64
+}
+
+const configFile = "config.toml"
+
+// readConfig reads a model's configuration. Its error lists all that is wrong.
+func readConfig(dir string) (*config, error) {
+	name := filepath.Join(dir, configFile)
+	info, err := os.Stat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no %s: it is not a model of Bonito or Dorado", dir, configFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxConfigBytes {
+		return nil, fmt.Errorf("%s: larger than %d bytes", name, maxConfigBytes)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
+// parseConfig parses a config.toml.
+func parseConfig(text []byte) (*config, error) {
+	var table map[string]any
+	if err := toml.Unmarshal(text, &table); err != nil {
+		var syntax *toml.DecodeError
+		if errors.As(err, &syntax) {
+			row, _ := syntax.Position()
+			return nil, fmt.Errorf("line %d: %s", row, strings.TrimPrefix(syntax.Error(), "toml: "))
+		}
+		return nil, err
+	}
+	var errs []error
+	top := newSettings(configFile, table, &errs)
+	c := &config{}
+	c.parse(top)
+	if len(errs) > 0 {
+		lines := make([]string, len(errs))
+		for i, err := range errs {
+			lines[i] = err.Error()
+		}
+		return nil, errors.New(strings.Join(lines, "; "))
+	}
+	return c, nil
+}
+
+func (c *config) parse(top settings) {
+	switch {
+	case top.has("modbases"):
+		top.fail("it is a model of modified bases, which aren't called")
+		return
+	case !top.has("encoder") && !top.sub("model").has("encoder"):
+		top.fail("it describes no encoder: only networks of bonito.crf and bonito.transformer are converted, not package %q", top.sub("model").text("package"))
+		return
+	}
+	if n := top.sub("input").size("features", 1); n != 1 {
+		top.fail("input.features = %d: it is a duplex model, which isn't called", n)
+	}
+	c.checkLabels(top)
+	c.encoder = parseEncoder(top)
+
+	stateLength := top.sub("global_norm").number("state_len", top.sub("model").sub("seqdist").number("state_len", 0))
+	if crf := c.encoder.crf; stateLength != 0 && crf != nil && stateLength != float64(crf.stateLength) {
+		top.fail("state_len is %v, but that of the linearcrfencoder %d", stateLength, crf.stateLength)
+	}
+	run := top.sub("run_info")
+	if run.has("sample_rate") {
+		c.sampleRate = run.size("sample_rate", required)
+	}
+	if kind := run.text("sample_type"); kind != "" && !strings.EqualFold(kind, "dna") {
+		run.fail("sample_type = %q: only DNA is called", kind)
+	}
+	q := top.sub("qscore")
+	c.qScale, c.qBias = q.number("scale", 1), q.number("bias", 0)
+	// Dorado leaves out the first 60 bases unless a model says otherwise.
+	c.meanQualityStart = int(min(maxSize, max(0, q.number("mean_qscore_start_pos", 60))))
+	basecaller := top.sub("basecaller")
+	c.chunk, c.overlap = basecaller.size("chunksize", 10000), int(min(maxSize, max(0, basecaller.number("overlap", 500))))
+	c.scaling = parseScaling(top)
+}
+
+// checkLabels checks the order of the bases.
+func (c *config) checkLabels(top settings) {
+	for _, s := range []struct {
+		table settings
+		key   string
+	}{{top.sub("labels"), "labels"}, {top.sub("model").sub("seqdist"), "alphabet"}} {
+		if !s.table.has(s.key) {
+			continue
+		}
+		if have := fmt.Sprint(s.table.get(s.key)); have != "[N A C G T]" {
+			s.table.fail("%s = %s is not N, A, C, G, T", s.key, have)
+		}
+	}
+}
+
+// parseScaling reads how current is scaled. The defaults are Dorado's and Bonito's.
+func parseScaling(top settings) scaling {
+	s := scaling{strategy: top.sub("scaling").text("strategy"), stdev: 1}
+	if !slices.Contains([]string{"", "quantile", "pa", "med_mad"}, s.strategy) {
+		top.sub("scaling").fail("strategy = %q is none of quantile, pa, med_mad", s.strategy)
+	}
+	n := top.sub("normalisation")
+	s.quantileA, s.quantileB = n.number("quantile_a", 0.2), n.number("quantile_b", 0.9)
+	s.shiftMultiplier, s.scaleFactor = n.number("shift_multiplier", 0.51), n.number("scale_multiplier", 0.53)
+	if st := top.sub("standardisation"); st.flag("standardise", false) {
+		if cmp.Or(s.strategy, "pa") != "pa" {
+			st.fail("standardise needs scaling.strategy = \"pa\", not %q", s.strategy)
+		}
+		s.mean, s.stdev = st.number("mean", required), st.number("stdev", required)
+	}
+	return s
+}

@@ -1,0 +1,250 @@
+package convert
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/convert/onnxpb"
+)
+
+// Options say what a model's folder doesn't. Zero values take it from there.
+type Options struct {
+	// Name is the converted model's; empty takes the folder's.
+	Name string
+	// Chemistry is the pore that the model is for, such as "r10.4.1"; empty goes by the
+	// folder's name.
+	Chemistry string
+	// SampleRate is in Hz; 0 goes by the configuration, or else by the folder's name.
+	SampleRate int
+}
+
+// Names of the files and of the ends of a converted model.
+const (
+	networkFile = "model.onnx"
+	halfFile    = "model.half.onnx"
+	inputName   = "signal"
+	outputName  = "scores"
+)
+
+// What Dorado decodes every model with.
+const (
+	beamWidth = 32
+	beamCut   = 100
+)
+
+// Convert reads a model of Bonito or Dorado from a folder. The result can be
+// used at once, or saved by its Save method.
+func Convert(dir string, opts Options) (*basecall.Model, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s: %w", dir, err)
+	}
+	model, err := convert(dir, filepath.Base(abs), opts)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s: %w", dir, err)
+	}
+	return model, nil
+}
+
+func convert(dir, folder string, opts Options) (*basecall.Model, error) {
+	cfg, err := readConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	model := &basecall.Model{}
+	if model.Manifest, err = cfg.manifest(folder, opts); err != nil {
+		return nil, err
+	}
+	parameters, err := readParameters(dir, cfg.encoder)
+	if err != nil {
+		return nil, err
+	}
+	m := &model.Manifest
+	if model.Network, err = buildNetwork(cfg.encoder, parameters, m, false); err != nil {
+		return nil, err
+	}
+	if model.Half, err = buildNetwork(cfg.encoder, parameters, m, true); err != nil {
+		return nil, err
+	}
+	m.Network.SHA256, m.Network.HalfSHA256 = checksum(model.Network), checksum(model.Half)
+	return model, nil
+}
+
+func checksum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// buildNetwork returns the ONNX file of an encoder, and sets the layout of its output in
+// the manifest.
+func buildNetwork(e encoder, p *parameters, m *basecall.Manifest, half bool) ([]byte, error) {
+	g := newGraph(m.Name, half)
+	b := &builder{g: g, parameters: p, x: inputName, layout: layoutNCT, channels: 1, frames: m.Window.Samples}
+	if half {
+		b.x = g.cast(b.x, onnxpb.TensorProto_FLOAT16)
+	}
+	for i, l := range e.layers {
+		if err := l.build(b); err != nil {
+			return nil, fmt.Errorf("layer %d (%s): %w", i, layerName(l), err)
+		}
+	}
+	if b.layout == layoutNCT {
+		return nil, fmt.Errorf("the network's output is in the order %s, neither %s nor %s", b.layout, layoutNTC, layoutTNC)
+	}
+	if want := m.Window.Samples / m.Network.Stride; b.frames != want {
+		return nil, fmt.Errorf("the network makes %d frames of a window of %d samples, not %d", b.frames, m.Window.Samples, want)
+	}
+	// A cast to what it is already costs nothing, and names the output.
+	last := &onnxpb.NodeProto{
+		Name: outputName, OpType: "Cast", Input: []string{b.x}, Output: []string{outputName},
+		Attribute: []*onnxpb.AttributeProto{integer("to", int64(onnxpb.TensorProto_FLOAT))},
+	}
+	g.pb.Node = append(g.pb.Node, last)
+	// Attention has the window's length in its constants; all others leave it open.
+	var samples, frames any = "samples", "frames"
+	if b.mask != "" {
+		samples, frames = m.Window.Samples, b.frames
+	}
+	g.pb.Input = []*onnxpb.ValueInfoProto{end(inputName, "batch", 1, samples)}
+	m.Network.OutputLayout = b.layout
+	if b.layout == layoutNTC {
+		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, "batch", frames, b.channels)}
+	} else {
+		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, frames, "batch", b.channels)}
+	}
+	return g.marshal()
+}
+
+// layerName names a layer as configurations do.
+func layerName(l layer) string {
+	switch l := l.(type) {
+	case convLayer:
+		return "convolution"
+	case clampLayer:
+		return "clamp"
+	case permuteLayer:
+		return "permute"
+	case lstmLayer:
+		return "lstm"
+	case linearLayer:
+		return "linear"
+	case upsampleLayer:
+		return "linearupsample"
+	case transformerLayer:
+		return "transformerencoderlayer"
+	case *crfLayer:
+		return "linearcrfencoder"
+	case activationLayer:
+		return l.kind
+	}
+	return fmt.Sprintf("%T", l)
+}
+
+// manifest returns what a configuration and the folder's name say of a model.
+func (c *config) manifest(folder string, opts Options) (basecall.Manifest, error) {
+	stride, inner, err := c.encoder.stride()
+	if err != nil {
+		return basecall.Manifest{}, err
+	}
+	name := opts.Name
+	if name == "" {
+		name = folder
+	}
+	m := basecall.Manifest{
+		Format: 1, Name: name, Version: versionOf(folder),
+		Description: "Converted from " + folder,
+		Network: basecall.NetworkManifest{
+			File: networkFile, HalfFile: halfFile, Input: inputName, Output: outputName, Scores: "transitions", Stride: stride,
+		},
+		// As Bonito does: whole frames, of which half an overlap is some.
+		Window: basecall.WindowManifest{Samples: c.chunk - c.chunk%inner, Overlap: c.overlap - c.overlap%(2*stride)},
+		Decoder: basecall.DecoderManifest{
+			Type: "crf", Labels: []string{"", "A", "C", "G", "T"}, BeamWidth: beamWidth, BeamCut: beamCut,
+			StateLength: c.encoder.crf.stateLength, StayScore: c.encoder.crf.stayScore,
+		},
+		Qualities: basecall.QualityManifest{Scale: c.qScale, Bias: c.qBias, MeanStart: c.meanQualityStart},
+	}
+	if m.Window.Samples == 0 || 2*m.Window.Overlap > m.Window.Samples {
+		return basecall.Manifest{}, fmt.Errorf("%s: basecaller.chunksize = %d with overlap = %d is no window of frames of %d samples",
+			configFile, c.chunk, c.overlap, stride)
+	}
+	if m.Chemistry, err = chemistry(folder, opts.Chemistry); err != nil {
+		return basecall.Manifest{}, err
+	}
+	rate := opts.SampleRate
+	if rate == 0 {
+		rate = c.sampleRate
+	}
+	if rate == 0 {
+		rate = sampleRateOf(folder)
+	}
+	if rate == 0 {
+		return basecall.Manifest{}, fmt.Errorf("neither %s nor the folder's name says the sample rate: give it with --sample-rate", configFile)
+	}
+	m.SampleRates = []int{rate}
+	m.Normalisation = c.scaling.manifest(folder)
+	return m, nil
+}
+
+// manifest returns how current is scaled. Where the configuration doesn't say, R9.4.1
+// models take median and MAD, and all others quantiles, as in Dorado.
+func (s scaling) manifest(folder string) basecall.NormalisationManifest {
+	switch strategy := s.strategy; {
+	case strategy == "pa":
+		return basecall.NormalisationManifest{Method: "pa", Mean: s.mean, StdDev: s.stdev}
+	case strategy == "med_mad", strategy == "" && strings.HasPrefix(folder, "dna_r9.4.1"):
+		return basecall.NormalisationManifest{Method: "med_mad"}
+	}
+	return basecall.NormalisationManifest{
+		Method: "quantile", QuantileA: s.quantileA, QuantileB: s.quantileB,
+		ShiftMultiplier: s.shiftMultiplier, ScaleMultiplier: s.scaleFactor,
+	}
+}
+
+var version = regexp.MustCompile(`@v(\d+(?:\.\d+)*)`)
+
+// versionOf returns the version in the name of a model, such as
+// dna_r10.4.1_e8.2_400bps_hac@v5.0.0; empty if there is none.
+func versionOf(folder string) string {
+	if m := version.FindStringSubmatch(folder); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// chemistry returns the pore that a model is for, as package signal names it.
+func chemistry(folder, chosen string) (string, error) {
+	switch {
+	case strings.HasPrefix(folder, "rna"), strings.HasPrefix(chosen, "rna"):
+		return "", fmt.Errorf("it is a model for RNA, which isn't called")
+	case chosen != "":
+		return chosen, nil
+	case strings.HasPrefix(folder, "dna_r10.4.1"):
+		return "r10.4.1", nil
+	case strings.HasPrefix(folder, "dna_r10.4"):
+		return "r10.4", nil
+	case strings.HasPrefix(folder, "dna_r10.3"):
+		return "r10.3", nil
+	case strings.HasPrefix(folder, "dna_r9.4"):
+		return "r9.4", nil
+	}
+	return "", fmt.Errorf("the folder's name %q doesn't begin with a chemistry, as dna_r10.4.1_e8.2_400bps_hac@v5.0.0 does: give it with --chemistry", folder)
+}
+
+// sampleRateOf returns the rate that a model is for whose configuration doesn't
+// say: before v4.2 that was 4 kHz, if the name doesn't say otherwise. 0 is unknown.
+func sampleRateOf(folder string) int {
+	switch v := versionOf(folder); {
+	case strings.Contains(folder, "5khz"):
+		return 5000
+	case strings.Contains(folder, "4khz"), strings.HasPrefix(folder, "dna_r9.4"),
+		strings.HasPrefix(v, "3."), v == "4" || strings.HasPrefix(v, "4.0"), strings.HasPrefix(v, "4.1"):
+		return 4000
+	}
+	return 0
+}

@@ -1,0 +1,188 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/signal"
+)
+
+var update = flag.Bool("update", false, "write the golden networks anew, with Bonito and PyTorch")
+
+// golden holds small networks that Bonito built and saved, with the scores that PyTorch
+// computes; see testdata/networks.py.
+const golden = "testdata/golden"
+
+// Tolerances for scores, which lie between -5 and 5.
+const (
+	tolerance     = 1e-3
+	halfTolerance = 1e-2
+)
+
+// realSignal returns normalised samples from the middle of a real read.
+func realSignal(t *testing.T, n int) []float32 {
+	t.Helper()
+	index, err := signal.NewIndex(t.Context(), []string{"../../testdata/lambda"})
+	require.NoError(t, err)
+	defer index.Close()
+	for i := range index.Len() {
+		samples, err := index.Samples(i, nil)
+		require.NoError(t, err)
+		if len(samples) < 4*n {
+			continue
+		}
+		sorted := slices.Sorted(slices.Values(samples))
+		shift, scale := float32(sorted[len(sorted)/2]), float32(sorted[len(sorted)*9/10]-sorted[len(sorted)/10])/2
+		x := make([]float32, n)
+		for k := range x {
+			x[k] = (float32(samples[len(samples)/2+k]) - shift) / scale
+		}
+		return x
+	}
+	t.Fatal("no read is long enough")
+	return nil
+}
+
+// bonito runs the script that builds networks.
+func bonito(t *testing.T, signal []float32, out, kind string) {
+	t.Helper()
+	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "torch ont-bonito", "torch", "numpy")
+	file := filepath.Join(t.TempDir(), "signal.f32")
+	require.NoError(t, os.WriteFile(file, floatBytes(signal), 0o600))
+	cmd := exec.CommandContext(t.Context(), python, "-W", "ignore", "testdata/networks.py", file, out, kind)
+	text, err := cmd.CombinedOutput()
+	if bytes.Contains(text, []byte("ont-bonito is not installed")) && os.Getenv("CI") != "true" {
+		t.Skip("needs ont-bonito 1.1.0 (pip install --no-deps)")
+	}
+	require.NoError(t, err, "%s", text)
+}
+
+// readFloats reads a file of float32.
+func readFloats(t *testing.T, name string) []float32 {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	x := make([]float32, len(data)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return x
+}
+
+// compute runs a model's network on a window, and on another one beside it.
+func compute(t *testing.T, model *basecall.Model, onnx []byte, window []float32) []float32 {
+	t.Helper()
+	m := model.Manifest
+	require.Len(t, window, m.Window.Samples)
+	classes := 4 << (2 * m.Decoder.StateLength)
+	if m.Decoder.StayScore == nil {
+		classes += classes / 4
+	}
+	net := infer.Network{
+		Name: m.Name, ONNX: onnx, Input: m.Network.Input, Output: m.Network.Output, TimeMajor: m.Network.OutputLayout == "TNC",
+		Samples: m.Window.Samples, Frames: m.Window.Samples / m.Network.Stride, Classes: classes,
+	}
+	runners, err := infer.Open(net, infer.Options{Device: "cpu", BatchCPU: 2, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1})
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("needs ONNX Runtime: ", err)
+	}
+	require.NoError(t, err)
+	defer func() { require.NoError(t, runners.Close()) }()
+	r := runners.Runners[0]
+	copy(r.Input(1), window)
+	_, err = r.Run(2)
+	require.NoError(t, err)
+	scores := make([]float32, net.Frames*net.Classes)
+	r.Output(1, scores)
+	return scores
+}
+
+// farthest returns the largest difference between scores.
+func farthest(t *testing.T, want, have []float32) float64 {
+	t.Helper()
+	require.Len(t, have, len(want))
+	far := 0.0
+	for i := range want {
+		far = max(far, math.Abs(float64(want[i])-float64(have[i])))
+	}
+	return far
+}
+
+// checkNetworks converts every model in a folder and compares its scores.
+func checkNetworks(t *testing.T, dir string, window []float32) {
+	t.Helper()
+	expected, err := filepath.Glob(filepath.Join(dir, "*.f32"))
+	require.NoError(t, err)
+	count := 0
+	for _, file := range expected {
+		name := strings.TrimSuffix(file, ".f32")
+		if filepath.Base(name) == "signal" {
+			continue
+		}
+		for _, folder := range []string{name, name + ".dorado"} {
+			if _, err := os.Stat(folder); err != nil {
+				continue
+			}
+			count++
+			t.Run(filepath.Base(folder), func(t *testing.T) {
+				model, err := Convert(folder, Options{})
+				require.NoError(t, err)
+				want := readFloats(t, file)
+				single := farthest(t, want, compute(t, model, model.Network, window))
+				half := farthest(t, want, compute(t, model, model.Half, window))
+				t.Logf("farthest from PyTorch: %.2g, in half precision %.2g", single, half)
+				assert.Less(t, single, tolerance)
+				assert.Less(t, half, halfTolerance)
+			})
+		}
+	}
+	require.Positive(t, count)
+}
+
+// TestGoldenNetworks needs neither Python nor PyTorch.
+func TestGoldenNetworks(t *testing.T) {
+	if *update {
+		out := filepath.Join(t.TempDir(), "out")
+		window := realSignal(t, 120)
+		bonito(t, window, out, "small")
+		require.NoError(t, os.WriteFile(filepath.Join(out, "signal.f32"), floatBytes(window), 0o600))
+		require.NoError(t, os.RemoveAll(golden))
+		require.NoError(t, os.CopyFS(golden, os.DirFS(out)))
+		// One of Dorado's form is enough, the one whose layers are renumbered.
+		folders, err := filepath.Glob(golden + "/*.dorado")
+		require.NoError(t, err)
+		for _, folder := range folders {
+			if !strings.Contains(folder, "@v4.0.0") {
+				require.NoError(t, os.RemoveAll(folder))
+			}
+		}
+	}
+	checkNetworks(t, golden, readFloats(t, golden+"/signal.f32"))
+}
+
+// TestNetworksOfBonito builds networks as wide as ONT's with Bonito, on the spot.
+func TestNetworksOfBonito(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds large networks")
+	}
+	window := realSignal(t, 3000)
+	out := filepath.Join(t.TempDir(), "out")
+	bonito(t, window, out, "full")
+	checkNetworks(t, out, window)
+}

@@ -1,0 +1,23 @@
+// Package convert makes a basecalling model of Bonito or Dorado into one of ours:
+// the network as ONNX and a manifest.
+//
+// # What is read
+//
+// A model is a folder with a config.toml and its parameters. Bonito keeps them in
+// weights_N.tar, a state dict by torch.save whose keys begin with "encoder.", and
+// the highest N counts. Dorado keeps one NAME.tensor per parameter, a TorchScript
+// archive, with batch normalisation folded into the convolutions already, and
+// numbers its layers without clamps. The parameters' names are those of Bonito's
+// modules in both.
+//
+// Three ways of writing the encoder down are known: the table [encoder] with a
+// few sizes (R9.4.1 and RNA models up to v3), a list of [[encoder.sublayers]] (v4
+// and v5 of fast and hac, v4 of sup), and [model.encoder] with the parts conv,
+// transformer_encoder, upsample and crf (v5 of sup).
+//
+// # What is refused
+//
+// A layer, a key of a layer or an activation that isn't known: a network that is
+// nearly right calls bases that are nearly right, and nobody notices. RNA, duplex and modified-base
+// models, which the pipeline has no use for yet.
+package convert

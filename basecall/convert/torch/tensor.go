@@ -1,0 +1,245 @@
+package torch
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"strings"
+)
+
+// maxValues is the number of values in all tensors of a file: four times the
+// largest basecaller's, and as many as an ONNX file can hold in float32.
+const maxValues = 512 << 20
+
+// Limits on how tensors are nested in a file.
+const (
+	maxEntries = 1_000_000
+	maxDepth   = 32
+)
+
+// Tensor holds values in row-major order, whatever the file's order and type.
+type Tensor struct {
+	Shape []int
+	Data  []float32
+}
+
+// ReadFile reads all tensors of a file by torch.save or torch.jit.save. Their names
+// are the keys of the state dict, or the names of a module's parameters, with
+// those of modules within it joined by dots.
+func ReadFile(name string) (map[string]Tensor, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	tensors, err := Read(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return tensors, nil
+}
+
+// Read is [ReadFile] for any file of a known size.
+func Read(r io.ReaderAt, size int64) (map[string]Tensor, error) {
+	z, err := zip.NewReader(r, size)
+	if errors.Is(err, zip.ErrFormat) {
+		return nil, errors.New("it is no ZIP archive: files of PyTorch before 1.6 have to be saved anew with a newer one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := archive{files: make(map[string]*zip.File, len(z.File)), storages: make(map[string][]byte)}
+	for _, f := range z.File {
+		if strings.HasSuffix(f.Name, "/data.pkl") && strings.Count(f.Name, "/") == 1 {
+			a.folder = path.Dir(f.Name)
+		}
+		a.files[f.Name] = f
+	}
+	if a.folder == "" {
+		return nil, errors.New("it holds no data.pkl: it is not a file of tensors that PyTorch wrote")
+	}
+	if a.files[a.folder+"/byteorder"] != nil {
+		order, err := a.read("byteorder", 16)
+		if err != nil {
+			return nil, err
+		}
+		if string(order) != "little" {
+			return nil, fmt.Errorf("byteorder is %q; only little-endian files are read", order)
+		}
+	}
+	text, err := a.read("data.pkl", maxPickleBytes)
+	if err != nil {
+		return nil, err
+	}
+	root, err := unpickle(text)
+	if err != nil {
+		return nil, fmt.Errorf("data.pkl: %w", err)
+	}
+	tensors := make(map[string]Tensor)
+	if err := a.collect(root, "", 0, tensors); err != nil {
+		return nil, err
+	}
+	if len(tensors) == 0 {
+		return nil, errors.New("it holds no tensors")
+	}
+	return tensors, nil
+}
+
+// archive is an open file.
+type archive struct {
+	folder   string
+	files    map[string]*zip.File
+	storages map[string][]byte // those that were read
+	values   int64             // in tensors so far
+	entries  int               // of dictionaries so far
+}
+
+// read returns the content of a file in the archive, at most limit bytes.
+func (a *archive) read(name string, limit int64) ([]byte, error) {
+	f := a.files[a.folder+"/"+name]
+	if f == nil {
+		return nil, fmt.Errorf("%s is missing", name)
+	}
+	if f.UncompressedSize64 > uint64(limit) {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, f.UncompressedSize64, limit)
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer r.Close()
+	// A buffer that grows: the size in the directory may be a lie.
+	var b bytes.Buffer
+	if _, err := io.Copy(&b, io.LimitReader(r, limit+1)); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(b.Len()) > limit {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, limit)
+	}
+	return b.Bytes(), nil
+}
+
+// collect adds the tensors in a value to tensors.
+func (a *archive) collect(v any, name string, depth int, tensors map[string]Tensor) error {
+	switch v := v.(type) {
+	case tensorRef:
+		t, err := a.tensor(v)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		tensors[name] = t
+	case *dict:
+		if depth == maxDepth {
+			return fmt.Errorf("modules are nested more than %d deep", maxDepth)
+		}
+		for i, key := range v.keys {
+			// A dictionary may hold another many times, and even itself.
+			if a.entries++; a.entries > maxEntries {
+				return fmt.Errorf("modules have more than %d entries", maxEntries)
+			}
+			key, ok := key.(string)
+			if !ok {
+				continue
+			}
+			if name != "" {
+				key = name + "." + key
+			}
+			if err := a.collect(v.values[i], key, depth+1, tensors); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// decoders give the size of a value and how to read it, by type of storage.
+var decoders = map[string]struct {
+	size int
+	read func(b []byte) float32
+}{
+	"torch.FloatStorage":  {4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
+	"torch.DoubleStorage": {8, func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) }},
+	"torch.HalfStorage":   {2, func(b []byte) float32 { return halfToFloat(binary.LittleEndian.Uint16(b)) }},
+	"torch.BFloat16Storage": {2, func(b []byte) float32 {
+		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
+	}},
+	"torch.LongStorage": {8, func(b []byte) float32 { return float32(int64(binary.LittleEndian.Uint64(b))) }},
+	"torch.IntStorage":  {4, func(b []byte) float32 { return float32(int32(binary.LittleEndian.Uint32(b))) }},
+}
+
+// tensor reads the values of a tensor.
+func (a *archive) tensor(ref tensorRef) (Tensor, error) {
+	decoder, known := decoders[ref.storage.kind]
+	if !known {
+		return Tensor{}, fmt.Errorf("values of type %s are not read", ref.storage.kind)
+	}
+	count := int64(1)
+	t := Tensor{Shape: make([]int, len(ref.shape))}
+	for i, n := range ref.shape {
+		t.Shape[i] = int(n)
+		if count *= n; count > maxValues {
+			return Tensor{}, fmt.Errorf("shape %d has more than %d values", ref.shape, maxValues)
+		}
+	}
+	// A tensor of more values than it has stored repeats some. No parameter does,
+	// and a small file could ask for any amount of memory.
+	if count > ref.storage.values {
+		return Tensor{}, fmt.Errorf("shape %d has more values than its storage, %d", ref.shape, ref.storage.values)
+	}
+	if a.values += count; a.values > maxValues {
+		return Tensor{}, fmt.Errorf("the file's tensors have more than %d values", maxValues)
+	}
+	if ref.storage.values > maxValues {
+		return Tensor{}, fmt.Errorf("its storage has %d values, more than %d", ref.storage.values, maxValues)
+	}
+	data, known := a.storages[ref.storage.key]
+	if !known {
+		var err error
+		if data, err = a.read("data/"+ref.storage.key, ref.storage.values*int64(decoder.size)); err != nil {
+			return Tensor{}, err
+		}
+		a.storages[ref.storage.key] = data
+	}
+	if want := ref.storage.values * int64(decoder.size); int64(len(data)) != want {
+		return Tensor{}, fmt.Errorf("data/%s has %d bytes, not %d", ref.storage.key, len(data), want)
+	}
+	t.Data = make([]float32, count)
+	index := make([]int64, len(ref.shape))
+	at := ref.offset
+	for i := range t.Data {
+		t.Data[i] = decoder.read(data[at*int64(decoder.size):])
+		// The next index, the last dimension fastest.
+		for d := len(index) - 1; d >= 0; d-- {
+			at += ref.stride[d]
+			if index[d]++; index[d] < ref.shape[d] {
+				break
+			}
+			at -= index[d] * ref.stride[d]
+			index[d] = 0
+		}
+	}
+	return t, nil
+}
+
+// halfToFloat converts IEEE 754 binary16.
+func halfToFloat(h uint16) float32 {
+	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10)&0x1f, uint32(h)&0x3ff
+	switch exponent {
+	case 0: // zero, or a multiple of 2^-24
+		v := float32(fraction) * 0x1p-24
+		return math.Float32frombits(math.Float32bits(v) | sign)
+	case 0x1f:
+		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+}
