@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/convert"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/signal"
+)
+
+func modelCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "model",
+		Short: "List, check and convert basecalling models",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Usagef("name what to do with models: %s ls, check, verify or convert", cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(modelListCommand(), modelCheckCommand(), modelVerifyCommand(), modelConvertCommand())
+	return cmd
+}
+
+// modelRow is what is listed of a model.
+type modelRow struct {
+	Name        string  `json:"name"`
+	Version     string  `json:"version,omitempty"`
+	Chemistry   string  `json:"chemistry"`
+	SampleRates []int   `json:"sample_rates"`
+	Decoder     string  `json:"decoder"`
+	Stride      int     `json:"stride"`
+	Window      int     `json:"window"`
+	Half        bool    `json:"half_precision"`
+	Megabytes   float64 `json:"megabytes"`
+	Place       string  `json:"place"` // folder, or "shipped"
+}
+
+func newModelRow(model *basecall.Model, place string) modelRow {
+	m := model.Manifest
+	return modelRow{
+		Name: m.Name, Version: m.Version, Chemistry: m.Chemistry, SampleRates: m.SampleRates, Decoder: m.Decoder.Type,
+		Stride: m.Network.Stride, Window: m.Window.Samples, Half: model.Half != nil,
+		Megabytes: math.Round(float64(len(model.Network))/1e4) / 100, Place: place,
+	}
+}
+
+func modelListCommand() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "ls [FOLDER...]",
+		Short: "List the shipped models, and those in folders",
+		Long: `Lists the models that come with pore, and each model in the given folders, which
+are models themselves or hold some.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rows, err := listModels(args)
+			if err != nil {
+				return err
+			}
+			return writeModels(cmd.OutOrStdout(), rows, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object per model, on a line each")
+	return cmd
+}
+
+func listModels(folders []string) ([]modelRow, error) {
+	var rows []modelRow
+	for _, name := range models.Names() {
+		model, err := models.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, newModelRow(model, "shipped"))
+	}
+	for _, folder := range folders {
+		places := []string{folder}
+		if _, err := os.Stat(filepath.Join(folder, basecall.ManifestFile)); err != nil {
+			manifests, err := filepath.Glob(filepath.Join(folder, "*", basecall.ManifestFile))
+			if err != nil {
+				return nil, fmt.Errorf("listing models in %s: %w", folder, err)
+			}
+			if len(manifests) == 0 {
+				return nil, fmt.Errorf("listing models: %s neither is a model nor holds one: no %s in it", folder, basecall.ManifestFile)
+			}
+			places = places[:0]
+			for _, manifest := range manifests {
+				places = append(places, filepath.Dir(manifest))
+			}
+		}
+		for _, place := range places {
+			model, err := basecall.OpenModel(place)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, newModelRow(model, place))
+		}
+	}
+	return rows, nil
+}
+
+func writeModels(w io.Writer, rows []modelRow, asJSON bool) error {
+	var b bytes.Buffer
+	if asJSON {
+		encoder := json.NewEncoder(&b)
+		for _, row := range rows {
+			if err := encoder.Encode(row); err != nil {
+				return fmt.Errorf("writing the list: %w", err)
+			}
+		}
+	} else {
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "NAME\tCHEMISTRY\tHZ\tDECODER\tSTRIDE\tWINDOW\tMB\tPLACE")
+		for _, r := range rows {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%.2f\t%s\n", r.Name, r.Chemistry,
+				strings.Trim(fmt.Sprint(r.SampleRates), "[]"), r.Decoder, r.Stride, r.Window, r.Megabytes, r.Place)
+		}
+		table.Flush() // to a buffer
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func modelCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check MODEL...",
+		Short: "Check manifests and checksums",
+		Long: `Reads the manifest of each model, a shipped one by its name or any by its folder,
+and compares the networks with their checksums. Nothing is run: see verify.`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				model, err := models.Open(name)
+				if err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: model %s is whole\n", name, model.Manifest.Name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+type verifyConfig struct {
+	device, library, source string
+	asJSON                  bool
+}
+
+func modelVerifyCommand() *cobra.Command {
+	var cfg verifyConfig
+	cmd := &cobra.Command{
+		Use:   "verify [--from DIR] MODEL",
+		Short: "Run a model's network and decoder, and compare it with what it was converted from",
+		Long: `Loads a model onto a device, which checks the network's ends and that a window's
+scores don't depend on its batch, and calls a made-up read twice: both must be
+alike. With --from the model of Bonito or Dorado that it was converted from is
+converted again, and must give the same networks byte by byte.`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return verifyModel(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.source, "from", "", "folder of the model that it was converted from")
+	flags.StringVar(&cfg.device, "device", "auto", "auto, cpu, cuda or a list such as cuda:0,1")
+	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime's shared library; empty to search")
+	flags.BoolVar(&cfg.asJSON, "json", false, "the result as a JSON object")
+	return cmd
+}
+
+// verified is what verifying a model gives.
+type verified struct {
+	Model            string  `json:"model"`
+	Device           string  `json:"device"`
+	Samples          int     `json:"samples"`
+	Bases            int     `json:"bases"`
+	SamplesPerSecond float64 `json:"samples_per_second"`
+	From             string  `json:"from,omitempty"`
+}
+
+func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.Writer) (err error) {
+	model, err := models.Open(name)
+	if err != nil {
+		return err
+	}
+	m := model.Manifest
+	if cfg.source != "" {
+		again, err := convert.Convert(cfg.source, convert.Options{Name: m.Name, Chemistry: m.Chemistry, SampleRate: m.SampleRates[0]})
+		if err != nil {
+			return err
+		}
+		if again.Manifest.Network != m.Network {
+			return fmt.Errorf("verifying model %s: its network is not what %s gives: it was converted from another, or by another version", m.Name, cfg.source)
+		}
+	}
+	caller, err := basecall.NewCaller(model, basecall.Config{Device: cfg.device, Library: cfg.library})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, caller.Close()) }()
+	read := madeUpRead(4*m.Window.Samples, m.SampleRates[0])
+	begin := time.Now()
+	first, err := caller.Call(ctx, read)
+	if err != nil {
+		return fmt.Errorf("verifying model %s: %w", m.Name, err)
+	}
+	second, err := caller.Call(ctx, read)
+	if err != nil {
+		return fmt.Errorf("verifying model %s: %w", m.Name, err)
+	}
+	took := time.Since(begin)
+	if !bytes.Equal(first.Sequence, second.Sequence) || !bytes.Equal(first.Qualities, second.Qualities) || !bytes.Equal(first.Moves, second.Moves) {
+		return fmt.Errorf("verifying model %s: the same read was called in two ways on %s", m.Name, caller.Device())
+	}
+	v := verified{
+		Model: m.Name, Device: caller.Device(), Samples: len(read.Samples), Bases: len(first.Sequence),
+		SamplesPerSecond: math.Round(2 * float64(len(read.Samples)) / took.Seconds()), From: cfg.source,
+	}
+	if cfg.asJSON {
+		return json.NewEncoder(stdout).Encode(v)
+	}
+	text := fmt.Sprintf("model %s runs on %s: %d samples twice, %d bases, alike", v.Model, v.Device, v.Samples, v.Bases)
+	if v.From != "" {
+		text += fmt.Sprintf("; its network is what %s gives", v.From)
+	}
+	_, err = fmt.Fprintln(stdout, text)
+	return err
+}
+
+// madeUpRead returns steps of random height and length with noise, in the range of
+// a pore's current at one level per 0.2 pA.
+func madeUpRead(n, rate int) basecall.Read {
+	rng := rand.New(rand.NewPCG(1, 2)) // the same for everybody
+	samples := make([]int16, n)
+	level, left := 0.0, 0
+	for i := range samples {
+		if left--; left < 0 {
+			level, left = 450+75*rng.NormFloat64(), rng.IntN(20)
+		}
+		samples[i] = int16(level + 8*rng.NormFloat64())
+	}
+	return basecall.Read{ID: "made-up", Samples: samples, SampleRate: rate, Calibration: signal.Calibration{Scale: 0.2}}
+}
+
+func modelConvertCommand() *cobra.Command {
+	var opts convert.Options
+	out := ""
+	cmd := &cobra.Command{
+		Use:   "convert --out FOLDER DIR",
+		Short: "Convert a model of Dorado or Bonito",
+		Long: `Reads the folder of a model as Dorado downloads it or Bonito trains it, and writes
+a folder with the network as ONNX, in single and in half precision, and a
+manifest. Layers that are not known are refused by name. The model is used by
+--model FOLDER.`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return cli.Usagef("name the folder to write with --out")
+			}
+			if opts.SampleRate < 0 {
+				return cli.Usagef("--sample-rate %d is negative", opts.SampleRate)
+			}
+			if opts.Name == "" {
+				opts.Name = filepath.Base(filepath.Clean(out))
+			}
+			model, err := convert.Convert(args[0], opts)
+			if err != nil {
+				return err
+			}
+			if err := model.Save(out); err != nil {
+				return err
+			}
+			return writeModels(cmd.OutOrStdout(), []modelRow{newModelRow(model, out)}, false)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&out, "out", "", "folder to write; it must not be there yet")
+	flags.StringVar(&opts.Name, "name", "", "name of the model; that of the folder if empty")
+	flags.StringVar(&opts.Chemistry, "chemistry", "", "chemistry that it is for, such as r10.4.1, where the folder's name doesn't say")
+	flags.IntVar(&opts.SampleRate, "sample-rate", 0, "sample rate that it is for in Hz, where neither configuration nor name say")
+	return cmd
+}

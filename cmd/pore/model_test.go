@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const goldenModels = "../../basecall/convert/testdata/golden/"
+
+// poreModel runs the command line and returns what it writes.
+func poreModel(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := command()
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestModelConvert(t *testing.T) {
+	source := goldenModels + "dna_r9.4.1_small@v3.0"
+	folder := t.TempDir()
+	model := filepath.Join(folder, "mine")
+	_, err := poreModel(t, "model", "convert", source)
+	require.ErrorContains(t, err, "--out")
+	out, err := poreModel(t, "model", "convert", source, "--out", model)
+	require.NoError(t, err)
+	require.Contains(t, out, "mine  r9.4       4000  crf")
+	_, err = poreModel(t, "model", "convert", source, "--out", model)
+	require.ErrorContains(t, err, "exists already")
+	left, err := fs.Glob(os.DirFS(folder), "*")
+	require.NoError(t, err)
+	require.Equal(t, []string{"mine"}, left)
+
+	out, err = poreModel(t, "model", "ls", folder)
+	require.NoError(t, err)
+	require.Contains(t, out, "r9.4-fast")
+	require.Contains(t, out, model)
+	out, err = poreModel(t, "model", "ls", "--json", model)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var row modelRow
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &row))
+	require.Equal(t, modelRow{
+		Name: "mine", Version: "3.0", Chemistry: "r9.4", SampleRates: []int{4000}, Decoder: "crf",
+		Stride: 5, Window: 120, Half: true, Megabytes: row.Megabytes, Place: model,
+	}, row)
+	out, err = poreModel(t, "model", "check", model, "r9.4-fast")
+	require.NoError(t, err)
+	require.Contains(t, out, "model mine is whole")
+
+	out, err = poreModel(t, "model", "verify", "--device", "cpu", "--from", source, model)
+	require.NoError(t, err)
+	require.Contains(t, out, "model mine runs on cpu: 480 samples twice")
+	require.Contains(t, out, "its network is what "+source+" gives")
+	_, err = poreModel(t, "model", "verify", "--device", "cpu", "--from", goldenModels+"dna_r9.4.1_small@v3.3", model)
+	require.ErrorContains(t, err, "its network is not what")
+
+	network := filepath.Join(model, "model.onnx")
+	data, err := os.ReadFile(network)
+	require.NoError(t, err)
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(network, data, 0o600))
+	_, err = poreModel(t, "model", "check", model)
+	require.ErrorContains(t, err, "model.onnx: sha256 is")
+}
+
+// TestConvertedModelBasecalls converts a model and calls a recording with it, twice, by the
+// command line alone.
+func TestConvertedModelBasecalls(t *testing.T) {
+	folder := t.TempDir()
+	r9, r10 := filepath.Join(folder, "r9"), filepath.Join(folder, "r10")
+	_, err := poreModel(t, "model", "convert", goldenModels+"dna_r9.4.1_small@v3.3", "--out", r9)
+	require.NoError(t, err)
+	_, err = poreModel(t, "model", "convert", goldenModels+"dna_r10.4.1_small@v4.0.0.dorado", "--out", r10)
+	require.NoError(t, err)
+
+	recording := signalFixtures + "three_vbz.pod5"
+	first, err := poreModel(t, "basecall", "--device", "cpu", "--model", r9, recording)
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(first, "\n+\n"), "reads in FASTQ")
+	again, err := poreModel(t, "basecall", "--device", "cpu", "--batch", "3", "--model", r9, recording)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+
+	_, err = poreModel(t, "basecall", "--device", "cpu", "--model", r10, recording)
+	require.ErrorContains(t, err, "was sequenced with r9.4 chemistry, but model r10 is for r10.4.1")
+}
