@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build demo live minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo live minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load fuzz bench lint fmt deps proto clean help
 
 all: build
 
@@ -63,6 +63,13 @@ chaos-virtual: deps ## thousands of crashes and rebalances in virtual time, SEED
 
 soak: chaos-build build ## sequence for MINUTES without faults; memory, descriptors and lag must stay as they are
 	bin/chaos/chaos soak --length $(MINUTES)m $(SOAK)
+
+CHANNELS ?= 3000
+live-load: MINUTES = 2
+live-load: ## give ingest a sequencer's full signal, CHANNELS channels for MINUTES, and account for every sample
+	$(GO) build -trimpath -o bin/ ./cmd/ingest
+	$(GO) build -trimpath -o bin/chaos/ ./chaos/load
+	bin/chaos/load --channels $(CHANNELS) --length $(MINUTES)m $(LOAD)
 
 chaos-build: deps
 	$(GO) build -trimpath -tags planted -o bin/chaos/ ./cmd/ingest ./cmd/processor ./cmd/pore

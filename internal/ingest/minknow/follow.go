@@ -67,7 +67,8 @@ type Config struct {
 	// Once returns when one run of each position has ended.
 	Once bool
 	// MaxBuffered is the number of bytes of signal of a position that may wait
-	// until it is taken; 0 means 32 MiB.
+	// until it is taken; 0 means those of 4 seconds, but 32 MiB at least and 256 MiB
+	// at most.
 	MaxBuffered int
 	Runs        Runs
 	// Left are runs that an earlier process has begun and not ended.
@@ -87,11 +88,19 @@ func (c *Config) localToken() bool {
 	return isLocal(c.Host)
 }
 
-func (c *Config) inbox() int {
+// What waits until it is taken: so much signal of a flow cell, within bounds.
+const (
+	waiting    = 4 // seconds
+	minWaiting = 32 << 20
+	maxWaiting = 256 << 20
+)
+
+// inbox is how many bytes of signal of a position may wait.
+func (c *Config) inbox(channels, rate uint32) int {
 	if c.MaxBuffered > 0 {
 		return c.MaxBuffered
 	}
-	return 32 << 20
+	return int(min(max(waiting*2*uint64(channels)*uint64(rate), minWaiting), maxWaiting))
 }
 
 // lookoutInterval is how often the manager is asked for new positions.

@@ -120,7 +120,7 @@ func (t *taker) connect(ctx context.Context, to Live) error {
 // stream takes what comes over a connection until that ends.
 func (t *taker) stream(ctx context.Context, conn *grpc.ClientConn, to Live) error {
 	ctx, stop := context.WithCancel(ctx)
-	in := newInbox(t.position.cfg.inbox())
+	in := newInbox(t.position.cfg.inbox(uint32(len(t.reads.cfg.calibrations)), t.run.GetSampleRate()))
 	states := make(chan *minknowpb.AcquisitionRunInfo, 1)
 	var group errgroup.Group
 	defer func() {

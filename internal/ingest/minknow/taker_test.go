@@ -202,3 +202,20 @@ func TestWorst(t *testing.T) {
 		t.Error(in, other, gaps)
 	}
 }
+
+// TestInboxLimit: a full flow cell has seconds, a small one no less than before.
+func TestInboxLimit(t *testing.T) {
+	for _, tt := range []struct {
+		channels, rate uint32
+		max, want      int
+	}{
+		{512, 4000, 0, 32 << 20},
+		{3000, 5000, 0, 120_000_000},
+		{maxChannels, 1 << 31, 0, 256 << 20},
+		{3000, 5000, 1 << 20, 1 << 20},
+	} {
+		if got := (&Config{MaxBuffered: tt.max}).inbox(tt.channels, tt.rate); got != tt.want {
+			t.Errorf("%d channels at %d samples/s: %d bytes, want %d", tt.channels, tt.rate, got, tt.want)
+		}
+	}
+}
