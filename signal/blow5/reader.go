@@ -1,7 +1,6 @@
 package blow5
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,9 +9,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/porestream/porestream/signal/internal/inflate"
 	"github.com/porestream/porestream/signal/internal/mapped"
 	"github.com/porestream/porestream/signal/internal/text"
 )
@@ -206,8 +205,7 @@ type unpacker struct {
 	rec  Record
 	buf  []byte
 	zstd *zstd.Decoder
-	zlib io.ReadCloser
-	in   bytes.Reader
+	zlib *inflate.Decoder
 }
 
 // record undoes the compression of a record.
@@ -222,35 +220,18 @@ func (u *unpacker) record(press recordPress, packed []byte) ([]byte, error) {
 }
 
 func (u *unpacker) inflate(packed []byte) (_ []byte, err error) {
-	u.in.Reset(packed)
 	if u.zlib == nil {
-		u.zlib, err = zlib.NewReader(&u.in)
-	} else {
-		err = u.zlib.(zlib.Resetter).Reset(&u.in, nil)
+		u.zlib = new(inflate.Decoder)
 	}
-	if err != nil {
+	// Signal shrinks to less than half, so room for three times seldom has to grow.
+	u.buf = slices.Grow(u.buf[:0], 3*len(packed))
+	switch u.buf, err = u.zlib.Zlib(u.buf, packed, maxRecord); {
+	case errors.Is(err, inflate.ErrLimit):
+		return nil, fmt.Errorf("unpacks to more than %d MiB", maxRecord>>20)
+	case err != nil:
 		return nil, fmt.Errorf("zlib: %w", err)
 	}
-	u.buf = u.buf[:0]
-	for {
-		if len(u.buf) == cap(u.buf) {
-			// Signal shrinks to less than half, so a first guess of three times
-			// seldom needs a second.
-			u.buf = slices.Grow(u.buf, max(len(u.buf), 3*len(packed), 512))
-		}
-		n, err := u.zlib.Read(u.buf[len(u.buf):cap(u.buf)])
-		u.buf = u.buf[:len(u.buf)+n]
-		switch {
-		case errors.Is(err, io.EOF) && u.in.Len() > 0:
-			return nil, fmt.Errorf("zlib: %d bytes left over", u.in.Len())
-		case errors.Is(err, io.EOF):
-			return u.buf, nil
-		case err != nil:
-			return nil, fmt.Errorf("zlib: %w", err)
-		case len(u.buf) > maxRecord:
-			return nil, fmt.Errorf("unpacks to more than %d MiB", maxRecord>>20)
-		}
-	}
+	return u.buf, nil
 }
 
 func (u *unpacker) unzstd(packed []byte) (_ []byte, err error) {
