@@ -33,7 +33,8 @@ func (s *fast5Source) about() (version, software, compression string) {
 }
 
 func (s *fast5Source) next(withSamples bool) (*Read, location, error) {
-	if s.read == s.r.Len() {
+	if s.read >= s.r.Len() {
+		s.r.Forget() // an index holds files open by the thousand
 		return nil, location{}, io.EOF
 	}
 	in, err := s.r.Read(s.read)

@@ -73,8 +73,8 @@ type Reader struct {
 	// single-read one in /Raw/Reads.
 	reads  []hdf5.Link
 	parent *hdf5.Object
-	single *hdf5.Object // UniqueGlobalKey of a single-read file
-	info   string       // file_version
+	single *folder // UniqueGlobalKey of a single-read file
+	info   string  // file_version
 
 	work sync.Pool
 
@@ -188,9 +188,15 @@ func (r *Reader) findSingle() (err error) {
 	if err != nil {
 		return err
 	}
-	if r.single, err = r.root.Open("UniqueGlobalKey"); err != nil {
+	key, err := r.root.Open("UniqueGlobalKey")
+	if err != nil {
 		return err
 	}
+	around, err := folderOf(key)
+	if err != nil {
+		return fmt.Errorf("/UniqueGlobalKey %w", err)
+	}
+	r.single = &around
 	if r.reads, err = r.parent.Links(); err == nil && len(r.reads) == 0 {
 		err = errors.New("holds no reads: /Raw/Reads is empty")
 	}
@@ -199,6 +205,14 @@ func (r *Reader) findSingle() (err error) {
 
 // Len returns the number of reads.
 func (r *Reader) Len() int { return len(r.reads) }
+
+// Forget drops the list of reads: of a reader of which only SamplesAt is used from here
+// on, and which may stay for long. Len is 0 from here on.
+func (r *Reader) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reads, r.runs, r.byGroup = nil, nil, nil
+}
 
 // Version is what the file says of its layout, "1.0" or "2.3", or what is known of
 // one that says nothing.
@@ -262,35 +276,62 @@ func (r *Reader) SamplesAt(at uint64, n int, dst []int16) (out []int16, err erro
 	return out, err
 }
 
-// objects returns a read's group, the group with its attributes and its signal.
-func (r *Reader) objects(i int) (group, raw *hdf5.Object, signal *hdf5.Dataset, err error) {
-	if group, err = r.parent.Follow(r.reads[i]); err != nil {
-		return nil, nil, nil, err
-	}
-	if !group.IsGroup() {
-		return nil, nil, nil, errors.New("is no group")
-	}
-	raw = group
-	if r.single == nil {
-		if raw, err = child(group, "Raw"); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	data, err := child(raw, "Signal")
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	signal, err = data.Dataset()
-	return group, raw, signal, err
+// folder is a group with its links, which are listed once.
+type folder struct {
+	*hdf5.Object
+	links []hdf5.Link
 }
 
-// child opens an object that every read has.
-func child(o *hdf5.Object, name string) (*hdf5.Object, error) {
-	c, err := o.Open(name)
-	if hdf5.NotThere(err) {
-		return nil, fmt.Errorf("has no %s", name)
+func folderOf(o *hdf5.Object) (folder, error) {
+	if !o.IsGroup() {
+		return folder{}, errors.New("is no group")
 	}
-	return c, err
+	links, err := o.Links()
+	return folder{o, links}, err
+}
+
+// child opens an object that may be there; otherwise it is nil.
+func (f folder) child(name string) (*hdf5.Object, error) {
+	link, ok := hdf5.Find(f.links, name)
+	if !ok {
+		return nil, nil
+	}
+	return f.Follow(link)
+}
+
+// needs opens an object that every read has.
+func (f folder) needs(name string) (*hdf5.Object, error) {
+	o, err := f.child(name)
+	if o == nil && err == nil {
+		err = fmt.Errorf("has no %s", name)
+	}
+	return o, err
+}
+
+// objects returns a read's group, the group with its attributes and its signal.
+func (r *Reader) objects(i int) (group folder, raw *hdf5.Object, signal *hdf5.Dataset, err error) {
+	o, err := r.parent.Follow(r.reads[i])
+	if err != nil {
+		return folder{}, nil, nil, err
+	}
+	if group, err = folderOf(o); err != nil {
+		return folder{}, nil, nil, err
+	}
+	within := group
+	if r.single == nil {
+		if o, err = group.needs("Raw"); err != nil {
+			return folder{}, nil, nil, err
+		}
+		if within, err = folderOf(o); err != nil {
+			return folder{}, nil, nil, fmt.Errorf("the object Raw %w", err)
+		}
+	}
+	data, err := within.needs("Signal")
+	if err != nil {
+		return folder{}, nil, nil, err
+	}
+	signal, err = data.Dataset()
+	return group, within.Object, signal, err
 }
 
 func attribute(attrs []hdf5.Attribute, name string) hdf5.Value {
@@ -309,7 +350,7 @@ func (r *Reader) read(i int) (*Read, error) {
 	}
 	around := group
 	if r.single != nil {
-		around = r.single
+		around = *r.single
 	}
 	own, err := group.Attributes()
 	if err != nil {
@@ -323,7 +364,7 @@ func (r *Reader) read(i int) (*Read, error) {
 	if err := rd.setRaw(a); err != nil {
 		return nil, err
 	}
-	channel, err := child(around, "channel_id")
+	channel, err := around.needs("channel_id")
 	if err != nil {
 		return nil, err
 	}
@@ -446,18 +487,17 @@ func (rd *Read) setChannel(a []hdf5.Attribute) error {
 
 // run returns the run of a read: around is the group with its descriptions, and id
 // is what the read itself says.
-func (r *Reader) run(around *hdf5.Object, id string) (*Run, error) {
+func (r *Reader) run(around folder, id string) (*Run, error) {
 	var at [2]uint64
 	var groups [2]*hdf5.Object
 	for i, name := range []string{"tracking_id", "context_tags"} {
-		g, err := around.Open(name)
-		switch {
-		case hdf5.NotThere(err):
-			continue // files of before 2017 have no context_tags
-		case err != nil:
+		g, err := around.child(name)
+		if err != nil {
 			return nil, err
 		}
-		groups[i], at[i] = g, g.Address()
+		if g != nil { // files of before 2017 have no context_tags
+			groups[i], at[i] = g, g.Address()
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -209,9 +209,29 @@ def write_all(pod, to):
         write_single(path("single_later_%s" % libver), reads[1], libver=libver, later=True, text="vlen")
         with h5py.File(path("committed_%s" % libver), "w", libver=libver) as f:
             committed(f, reads[0])
+        write_multi(path("odd_%s" % libver), reads, libver=libver, later=True)
+        with h5py.File(path("odd_%s" % libver), "a", libver=libver) as f:
+            for g in f.values():
+                odd(f, g)
+                odd(f, g["Raw"])
     write_multi(path("v110"), reads, libver=("v110", "v110"), share=True, compression="gzip", chunks=100)
     write_multi(path("v108"), reads, libver=("v108", "v108"), share=True, compression="gzip", chunks=100)
     write_multi(path("no_reads"), [])
+
+
+def odd(f, o):
+    """Attributes of types that no reader of signal needs."""
+    o.attrs["half"] = np.float16(1.5)
+    o.attrs["long"] = np.longdouble(1.5)
+    o.attrs["yes"] = True
+    o.attrs["numbers"] = np.arange(5)
+    o.attrs["words"] = np.array(["a", "bc"], dtype=h5py.string_dtype())
+    o.attrs["none"] = h5py.Empty("S1")
+    o.attrs["pair"] = np.array((1, 2.5), dtype=[("a", "<i4"), ("b", "<f8")])
+    o.attrs["bytes"] = np.void(b"1234")
+    o.attrs["object"] = f["/"].ref
+    o.attrs["complex"] = np.complex64(1 + 2j)
+    o.attrs["grid"] = np.zeros((2, 3), dtype=">u2")
 
 
 def committed(f, rd):

@@ -91,7 +91,7 @@ type Attribute struct {
 }
 
 // Attributes returns the object's attributes in the order in which the file keeps
-// them. Each name is given once.
+// them.
 func (o *Object) Attributes() ([]Attribute, error) {
 	var all []Attribute
 	err := o.attributes(func(c *cursor) error {
@@ -225,8 +225,8 @@ func clip(s string) string {
 // value reads the first element.
 func (f *File) value(t *datatype, space dataspace, c *cursor) (v Value, err error) {
 	n, ok := space.elements()
-	if ok && n == 0 {
-		return Value{kind: isOther}, nil // of text: none; an attribute without a value
+	if ok && n == 0 || t.unread != "" {
+		return Value{kind: isOther}, nil
 	}
 	b := c.bytes(t.size)
 	if c.err != nil {

@@ -104,7 +104,10 @@ func (d *Dataset) parse(o *Object) error {
 	if d.typ, err = o.f.datatype(c, 0); err != nil {
 		return err
 	}
-	if d.typ.class != classInteger {
+	switch {
+	case d.typ.unread != "":
+		return fmt.Errorf("holds %s, which is not supported", d.typ.unread)
+	case d.typ.class != classInteger:
 		return fmt.Errorf("is of class %d, not of integers", d.typ.class)
 	}
 	if c, err = o.part(msgDataspace, "dataspace"); err != nil {

@@ -28,6 +28,9 @@ type datatype struct {
 	names     []string
 	values    []uint64 // of an enumeration
 	base      *datatype
+	// unread tells why values of the type can't be read, if they can't: an attribute
+	// that nobody asks for is no reason to refuse an object.
+	unread string
 }
 
 // maxEnum is more members than any enumeration has.
@@ -54,7 +57,7 @@ func (f *File) datatype(c *cursor, nesting int) (*datatype, error) {
 		t.bigEndian, t.signed = flags&1 != 0, flags&8 != 0
 		offset, precision := c.uint(2), c.uint(2)
 		if c.err == nil && (t.size == 0 || t.size > 8 || offset != 0 || precision != 8*t.size) {
-			return nil, fmt.Errorf("datatype at byte %d: integers of %d bits at bit %d of %d bytes are not supported", at, precision, offset, t.size)
+			t.unread = fmt.Sprintf("integers of %d bits at bit %d of %d bytes", precision, offset, t.size)
 		}
 	case classFloat:
 		t.bigEndian = flags&1 != 0
@@ -64,7 +67,7 @@ func (f *File) datatype(c *cursor, nesting int) (*datatype, error) {
 		single := t.size == 4 && precision == 32 && exponentAt == 23 && exponentBits == 8 && mantissaBits == 23 && bias == 127
 		double := t.size == 8 && precision == 64 && exponentAt == 52 && exponentBits == 11 && mantissaBits == 52 && bias == 1023
 		if c.err == nil && (flags&(1<<6) != 0 || mantissaAt != 0 || !single && !double) {
-			return nil, fmt.Errorf("datatype at byte %d: floating-point numbers of %d bytes that aren't IEEE 754's are not supported", at, t.size)
+			t.unread = fmt.Sprintf("numbers of %d bytes that aren't IEEE 754's", t.size)
 		}
 	case classString:
 		t.padding = uint8(flags & 15)
@@ -73,6 +76,8 @@ func (f *File) datatype(c *cursor, nesting int) (*datatype, error) {
 	case classVarLen:
 		t.text = flags&15 == 1
 		t.base, err = f.datatype(c, nesting+1)
+	default:
+		t.unread = fmt.Sprintf("class %d", t.class)
 	}
 	if err == nil {
 		err = c.failed("datatype")
@@ -88,7 +93,7 @@ func (t *datatype) enum(f *File, c *cursor, version, members uint64, nesting int
 	if t.base, err = f.datatype(c, nesting+1); err != nil {
 		return err
 	}
-	if t.base.class != classInteger || t.base.size != t.size {
+	if t.base.class != classInteger || t.base.size != t.size || t.base.unread != "" {
 		return fmt.Errorf("datatype at byte %d: an enumeration of %d bytes over a type of %d", c.at, t.size, t.base.size)
 	}
 	for range members {

@@ -37,6 +37,15 @@ func (o *Object) Links() ([]Link, error) {
 	return l.all, nil
 }
 
+// Find returns the link of a name among those that [Object.Links] gave.
+func Find(all []Link, name string) (Link, bool) {
+	i, ok := slices.BinarySearchFunc(all, name, func(l Link, name string) int { return cmp.Compare(l.Name, name) })
+	if !ok {
+		return Link{}, false
+	}
+	return all[i], true
+}
+
 // links collects the links of a group.
 type links struct {
 	f     *File
@@ -305,11 +314,11 @@ func (o *Object) open(path string, soft *int) (*Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		i, ok := slices.BinarySearchFunc(all, name, func(l Link, name string) int { return cmp.Compare(l.Name, name) })
+		link, ok := Find(all, name)
 		if !ok {
 			return nil, fmt.Errorf("group at byte %d: %q is %w", o.address, clip(name), errNotThere)
 		}
-		if o, err = o.follow(all[i], soft); err != nil {
+		if o, err = o.follow(link, soft); err != nil {
 			return nil, err
 		}
 	}
