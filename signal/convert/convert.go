@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/porestream/porestream/signal/blow5"
 )
 
 // Format is a format to write.
@@ -157,46 +155,30 @@ func (c *conversion) fill(ctx context.Context, d *draft, entries []entry) (err e
 	if err != nil {
 		return here(err)
 	}
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err := c.copy(t, e, here); err != nil {
-			return err
-		}
+	// Reads are unpacked on all processors and written in their order.
+	buffers := make([][]int16, workers(len(entries)))
+	err = inOrder(ctx, len(entries), func(g, i int, turn func() bool) error {
+		return c.copy(t, entries[i], &buffers[g], turn, here)
+	})
+	if err != nil {
+		return err
 	}
 	return here(t.close())
 }
 
-// copy hands a read from its file to a target.
-func (c *conversion) copy(t target, e entry, here func(error) error) error {
+// copy hands a read from its file to a target when it is its turn. buf is used for its
+// samples.
+func (c *conversion) copy(t target, e entry, buf *[]int16, turn func() bool, here func(error) error) error {
 	in := c.plan.inputs[e.input]
-	if in.pod5 != nil {
-		rd, samples, err := in.pod5.read(e.at)
-		if err != nil {
-			return fmt.Errorf("%s: %w", in.path, err)
-		}
-		if err := t.pod5(rd, e.run, samples); err != nil {
-			return here(err)
-		}
-		c.count(len(samples))
-		return nil
-	}
-	if in.fast5 != nil {
-		rd, samples, err := in.fast5.read(e.at)
-		if err != nil {
-			return fmt.Errorf("%s: %w", in.path, err)
-		}
-		if err := t.fast5(rd, e.run, samples); err != nil {
-			return here(err)
-		}
-		c.count(len(samples))
-		return nil
-	}
 	var writing error
-	err := in.blow.read(e.at, func(rec *blow5.Record, samples []int16) error {
-		writing = t.blow5(rec, e.run, samples)
-		c.count(len(samples))
+	err := in.read(e.at, (*buf)[:0], func(samples []int16, add adder) error {
+		*buf = samples
+		if !turn() {
+			return nil // another has failed
+		}
+		if writing = add(t, e.run); writing == nil {
+			c.count(len(samples))
+		}
 		return writing
 	})
 	switch {

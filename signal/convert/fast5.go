@@ -15,10 +15,7 @@ import (
 )
 
 // fast5Input reads a FAST5 file.
-type fast5Input struct {
-	r       *fast5.Reader
-	samples []int16
-}
+type fast5Input struct{ r *fast5.Reader }
 
 func openFAST5(path string) (*fast5Input, error) {
 	r, err := fast5.Open(path)
@@ -48,17 +45,17 @@ func (in *fast5Input) scan(ctx context.Context, fn func(found) error) error {
 	return nil
 }
 
-// read returns a read that scan found, with its samples, which are valid until the
-// next call.
-func (in *fast5Input) read(at uint64) (*fast5.Read, []int16, error) {
+func (in *fast5Input) close() error { return in.r.Close() }
+
+func (in *fast5Input) read(at uint64, buf []int16, fn func([]int16, adder) error) error {
 	rd, err := in.r.Read(int(at))
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	if in.samples, err = in.r.Samples(rd, in.samples[:0]); err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", rd.ID, err)
+	if buf, err = in.r.Samples(rd, buf); err != nil {
+		return fmt.Errorf("read %s: %w", rd.ID, err)
 	}
-	return rd, in.samples, nil
+	return fn(buf, func(t target, run int32) error { return t.fast5(rd, run, buf) })
 }
 
 // fast5Fields are the fields that only some FAST5 files have.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/blow5"
@@ -16,11 +17,24 @@ import (
 
 // input is a file that is read.
 type input struct {
-	path  string
-	pod5  *pod5Input // one of them
-	blow  *blow5Input
-	fast5 *fast5Input
+	path string
+	source
+	blow *blow5Input // source, if that is a BLOW5 file
 }
+
+// source reads a file of one format.
+type source interface {
+	// scan calls fn with every read in file order.
+	scan(ctx context.Context, fn func(found) error) error
+	// read calls fn with the samples of a read that scan found, appended to buf, and
+	// with what adds it to a target. Neither is valid behind the call. It may be called
+	// from several goroutines at once.
+	read(at uint64, buf []int16, fn func(samples []int16, add adder) error) error
+	close() error
+}
+
+// adder adds a read to a target, as one of a run.
+type adder func(t target, run int32) error
 
 // found is a read as a scan finds it.
 type found struct {
@@ -45,11 +59,12 @@ func openInput(path string) (*input, error) {
 	format, err := signal.FormatOf(path)
 	switch format {
 	case "pod5":
-		in.pod5, err = openPOD5(path)
+		in.source, err = openPOD5(path)
 	case "blow5":
 		in.blow, err = openBLOW5(path)
+		in.source = in.blow
 	case "fast5":
-		in.fast5, err = openFAST5(path)
+		in.source, err = openFAST5(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -66,33 +81,6 @@ func reason(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-func (in *input) close() error {
-	switch {
-	case in.pod5 != nil:
-		return in.pod5.r.Close()
-	case in.fast5 != nil:
-		return in.fast5.r.Close()
-	}
-	return in.blow.r.Close()
-}
-
-// scan calls fn with every read in file order.
-func (in *input) scan(ctx context.Context, fn func(found) error) error {
-	var err error
-	switch {
-	case in.pod5 != nil:
-		err = in.pod5.scan(ctx, fn)
-	case in.fast5 != nil:
-		err = in.fast5.scan(ctx, fn)
-	default:
-		err = in.blow.scan(ctx, fn)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", in.path, err)
-	}
-	return nil
-}
-
 // maxBatches is the number of record batches of one file's reads table that are
 // kept: two million reads in ONT's files. Reads in file order need one; those of a
 // channel lie in all of them.
@@ -100,10 +88,11 @@ const maxBatches = 2048
 
 // pod5Input reads a POD5 file.
 type pod5Input struct {
-	r       *pod5.Reader
+	r *pod5.Reader
+
+	mu      sync.Mutex
 	batches map[int][]pod5.Read
 	order   []int // of batches, as they came
-	samples []int16
 }
 
 func openPOD5(path string) (*pod5Input, error) {
@@ -134,38 +123,46 @@ func (in *pod5Input) scan(ctx context.Context, fn func(found) error) error {
 	return nil
 }
 
-// read returns a read that scan found, with its samples, which are valid until the
-// next call.
-func (in *pod5Input) read(at uint64) (*pod5.Read, []int16, error) {
-	b, i := int(at>>32), int(uint32(at))
-	reads, ok := in.batches[b]
-	if !ok {
-		if len(in.order) == maxBatches {
-			delete(in.batches, in.order[0])
-			in.order = in.order[1:]
-		}
-		var err error
-		if reads, err = in.r.Batch(b); err != nil {
-			return nil, nil, err
-		}
-		in.batches[b] = reads
-		in.order = append(in.order, b)
+func (in *pod5Input) close() error { return in.r.Close() }
+
+func (in *pod5Input) read(at uint64, buf []int16, fn func([]int16, adder) error) error {
+	reads, err := in.batch(int(at >> 32))
+	if err != nil {
+		return err
 	}
+	i := int(uint32(at))
 	if i >= len(reads) {
-		return nil, nil, errors.New("the file changed while it was being read")
+		return errors.New("the file changed while it was being read")
 	}
-	var err error
-	if in.samples, err = in.r.Samples(&reads[i], in.samples[:0]); err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", uuid.Format(reads[i].ID), err)
+	rd := &reads[i]
+	if buf, err = in.r.Samples(rd, buf); err != nil {
+		return fmt.Errorf("read %s: %w", uuid.Format(rd.ID), err)
 	}
-	return &reads[i], in.samples, nil
+	return fn(buf, func(t target, run int32) error { return t.pod5(rd, run, buf) })
+}
+
+// batch returns a batch of the reads table, which several reads in a row have.
+func (in *pod5Input) batch(b int) (reads []pod5.Read, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	reads, ok := in.batches[b]
+	if ok {
+		return reads, nil
+	}
+	if len(in.order) == maxBatches {
+		delete(in.batches, in.order[0])
+		in.order = in.order[1:]
+	}
+	if reads, err = in.r.Batch(b); err != nil {
+		return nil, err
+	}
+	in.batches[b] = reads
+	in.order = append(in.order, b)
+	return reads, nil
 }
 
 // blow5Input reads a BLOW5 file.
-type blow5Input struct {
-	r       *blow5.Reader
-	samples []int16
-}
+type blow5Input struct{ r *blow5.Reader }
 
 func openBLOW5(path string) (*blow5Input, error) {
 	r, err := blow5.Open(path)
@@ -196,12 +193,13 @@ func (in *blow5Input) scan(ctx context.Context, fn func(found) error) error {
 	}
 }
 
-// read calls fn with a record that scan found and its samples.
-func (in *blow5Input) read(at uint64, fn func(rec *blow5.Record, samples []int16) error) error {
+func (in *blow5Input) close() error { return in.r.Close() }
+
+func (in *blow5Input) read(at uint64, buf []int16, fn func([]int16, adder) error) error {
 	return in.r.View(int64(at), func(rec *blow5.Record) (err error) {
-		if in.samples, err = rec.AppendSamples(in.samples[:0]); err != nil {
+		if buf, err = rec.AppendSamples(buf); err != nil {
 			return err
 		}
-		return fn(rec, in.samples)
+		return fn(buf, func(t target, run int32) error { return t.blow5(rec, run, buf) })
 	})
 }

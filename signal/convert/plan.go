@@ -80,7 +80,7 @@ func scan(ctx context.Context, paths []string, to Format) (p *plan, err error) {
 			return nil
 		})
 		if err != nil {
-			return p, err
+			return p, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return p, nil

@@ -184,7 +184,7 @@ func (p *plan) fields() ([]blow5.Field, error) {
 			continue
 		}
 		for _, f := range auxFields {
-			if in.fast5 != nil && !p.has.field(f.name) {
+			if _, ok := in.source.(*fast5Input); ok && !p.has.field(f.name) {
 				continue
 			}
 			typ := f.typ
