@@ -50,12 +50,12 @@ func stageCommand() *cobra.Command {
 				return err
 			}
 			defer client.Close()
-			u := &unpacker{codec: vbz.NewCodec(), open: partitions, Decoded: decoded{Cell: make(tally.Cell, channels), Ages: make([]int, longestAge/ageStep+1)}}
+			u := &unpacker{codec: vbz.NewCodec(), open: partitions, decoded: decoded{Cell: make(tally.Cell, channels), Ages: make([]int, longestAge/ageStep+1)}}
 			err = client.Consume(cmd.Context(), stream.NewTopics("").Signal, kafka.ConsumeOptions{From: kafka.FromStart}, u.record)
 			if !errors.Is(err, errRunEnded) {
 				return errors.Join(err, cmd.Context().Err())
 			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(u.Decoded)
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(u.decoded)
 		},
 	}
 	cmd.Flags().StringVar(&broker, "broker", "", "the broker's address")
@@ -100,7 +100,7 @@ var errRunEnded = errors.New("the run has ended")
 
 // unpacker unpacks the records of one run.
 type unpacker struct {
-	Decoded decoded
+	decoded decoded
 	codec   *vbz.Codec
 	levels  []int16
 	bytes   []byte
@@ -114,7 +114,7 @@ func (u *unpacker) record(rec stream.Record) error {
 	}
 	if m.GetRunEnd() != nil {
 		if u.open--; u.open == 0 {
-			u.Decoded.Ended = time.Now().UnixNano()
+			u.decoded.Ended = time.Now().UnixNano()
 			return errRunEnded
 		}
 		return nil
@@ -123,8 +123,8 @@ func (u *unpacker) record(rec stream.Record) error {
 	if c == nil {
 		return nil
 	}
-	if c.GetChannel() < 1 || int(c.GetChannel()) > len(u.Decoded.Cell) {
-		return fmt.Errorf("partition %d, offset %d: channel %d, and the flow cell has %d", rec.Partition, rec.Offset, c.GetChannel(), len(u.Decoded.Cell))
+	if c.GetChannel() < 1 || int(c.GetChannel()) > len(u.decoded.Cell) {
+		return fmt.Errorf("partition %d, offset %d: channel %d, and the flow cell has %d", rec.Partition, rec.Offset, c.GetChannel(), len(u.decoded.Cell))
 	}
 	if u.levels, err = u.codec.Decode(u.levels[:0], c.GetVbz(), int(c.GetSampleCount())); err != nil {
 		return fmt.Errorf("partition %d, offset %d: %w", rec.Partition, rec.Offset, err)
@@ -133,8 +133,8 @@ func (u *unpacker) record(rec stream.Record) error {
 	for _, l := range u.levels {
 		u.bytes = binary.LittleEndian.AppendUint16(u.bytes, uint16(l))
 	}
-	u.Decoded.Cell.Add(c.GetChannel(), u.bytes)
+	u.decoded.Cell.Add(c.GetChannel(), u.bytes)
 	age := time.Since(rec.Time)
-	u.Decoded.Ages[min(max(age, 0), longestAge)/ageStep]++
+	u.decoded.Ages[min(max(age, 0), longestAge)/ageStep]++
 	return nil
 }
