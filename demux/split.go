@@ -14,16 +14,17 @@ import (
 // any that a strand lets through; or, if that was too short to be seen, the adapter of
 // the second molecule stands in the sequence.
 //
-// Strategy: the current of a strand has its median near 0.45 of the open pore's in all
-// pores so far (R9.4: 90 of 200 to 220 pA; R10.4.1: 92 of 200 pA). A stretch is open
-// pore if nearly all of it lies above openPoreRatio times the median of the read. Single
-// levels and spikes of real reads get there too, for up to 3 ms; stretches must last
-// longer. An adapter counts where its sequence is nearly whole.
+// Strategy: the upper quartile of a strand's current is near half of the open pore's in
+// all pores so far (R9.4: 105 of 200 to 220 pA; R10.4.1: 105 of 200 pA), also where a
+// strand is stuck for half of the time. A stretch is open pore if nearly all of it lies
+// above openPoreRatio times that quartile. Single levels and spikes of real reads get
+// there too, for up to 3 ms; stretches must last longer. An adapter counts where its
+// sequence is nearly whole.
 //
 // Consequences: what is cut has good grounds; two molecules without either stay one.
 
 const (
-	openPoreRatio  = 1.8
+	openPoreRatio  = 1.65
 	openPoreMillis = 5
 	openPoreShare  = 0.9 // of the samples of a stretch that are above
 	// minSplitMillis is the least that a part of a read lasts: about 100 bases.
@@ -42,7 +43,7 @@ func OpenPore(picoamperes []float32, rate int) []Interval {
 	if least < 1 || len(picoamperes) < 2*margin+least {
 		return nil
 	}
-	level := float32(openPoreRatio * median(picoamperes))
+	level := float32(openPoreRatio * upperQuartile(picoamperes))
 	if !(level > 0) {
 		return nil
 	}
@@ -72,16 +73,16 @@ func OpenPore(picoamperes []float32, rate int) []Interval {
 	return found
 }
 
-// median returns the median of some hundreds of evenly spread values, which is near
-// enough to that of all.
-func median(values []float32) float64 {
+// upperQuartile returns the upper quartile of some thousands of evenly spread values,
+// which is near enough to that of all.
+func upperQuartile(values []float32) float64 {
 	step := max(1, len(values)/4096)
 	sample := make([]float32, 0, 2*4096)
 	for i := 0; i < len(values); i += step {
 		sample = append(sample, values[i])
 	}
 	slices.Sort(sample)
-	if m := float64(sample[len(sample)/2]); !math.IsNaN(m) {
+	if m := float64(sample[len(sample)*3/4]); !math.IsNaN(m) {
 		return m
 	}
 	return 0
