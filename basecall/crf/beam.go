@@ -12,7 +12,7 @@ package crf
 // of the best are kept, at most the beam's width.
 //
 // Consequences: the backward sums make a narrow beam enough. Ties go to the
-// stay, then to what was ahead before. Unlike Dorado, which finds a
+// stay, then to what came first before. Unlike Dorado, which finds a
 // threshold that leaves between 80 and 100 % of the width, the best are kept
 // exactly.
 
@@ -39,7 +39,12 @@ type origin struct {
 // beam holds the memory of the search.
 type beam struct {
 	beam, candidates []hypothesis
-	origins          []origin // frames by width
+	guided           []float32 // of the candidates, to be reordered
+	hashes           []uint64  // of the beam
+	// stays holds for each entry of the beam and each base the candidate that says the same
+	// as the entry moved on to the base, by staying; -1 if there is none.
+	stays   []int16
+	origins []origin // frames by width
 }
 
 func (b *beam) search(l *lattice, width int, cut float32, states []uint16, moved []bool) {
@@ -55,7 +60,12 @@ func (b *beam) search(l *lattice, width int, cut float32, states []uint16, moved
 			row[i] = origin{state: h.state, from: h.from, moved: h.moved}
 		}
 	}
-	at := uint8(0) // the beam is in descending order
+	at := uint8(0)
+	for i := range b.beam {
+		if b.beam[i].guided > b.beam[at].guided {
+			at = uint8(i)
+		}
+	}
 	for t := l.frames - 1; t >= 0; t-- {
 		o := b.origins[t*width+int(at)]
 		states[t], moved[t] = o.state, o.moved
@@ -87,14 +97,15 @@ func (b *beam) extend(l *lattice, t int) {
 		h.guided = h.weight * after[h.state]
 		b.candidates = append(b.candidates, h)
 	}
+	b.matchStays()
 	for i := range b.beam {
 		from := &b.beam[i]
 		dropped, first := int(from.state)/l.q, int(from.state)%l.q*4
 		for base := range 4 {
 			state := first + base
 			weight := from.weight * moves[4*state+dropped]
-			hash := extend(from.hash, uint64(base)+1)
-			if known := b.stayOf(hash, from.hash); known != nil {
+			if k := b.stays[4*i+base]; k >= 0 {
+				known := &b.candidates[k]
 				if weight > known.weight {
 					known.from, known.moved = uint8(i), true
 				}
@@ -103,53 +114,107 @@ func (b *beam) extend(l *lattice, t int) {
 				continue
 			}
 			b.candidates = append(b.candidates, hypothesis{
-				hash: hash, parent: from.hash, state: uint16(state), from: uint8(i), moved: true,
+				hash: extend(from.hash, uint64(base)+1), parent: from.hash, state: uint16(state), from: uint8(i), moved: true,
 				weight: weight, guided: weight * after[state],
 			})
 		}
 	}
 }
 
-// stayOf returns the candidate that has stayed with a sequence; nil if there is none.
-func (b *beam) stayOf(hash, parent uint64) *hypothesis {
+// matchStays finds the entries of the beam that are another entry with one more
+// base, which another way of saying it is that entry's move.
+func (b *beam) matchStays() {
+	n := len(b.beam)
+	b.hashes, b.stays = grow(b.hashes, n), grow(b.stays, 4*n)
 	for i := range b.beam {
-		if h := &b.candidates[i]; h.parent == parent && h.hash == hash {
-			return h
+		b.hashes[i] = b.beam[i].hash
+	}
+	for i := range b.stays {
+		b.stays[i] = -1
+	}
+	for i := range b.beam {
+		parent := b.beam[i].parent
+		for k, hash := range b.hashes {
+			if hash == parent {
+				b.stays[4*k+int(b.beam[i].state&3)] = int16(i)
+				break // sequences of a beam are different
+			}
 		}
 	}
-	return nil
 }
 
-// prune moves the best candidates to the beam, in descending order.
+// prune moves the best candidates to the beam, in the order in which they are.
 func (b *beam) prune(width int, cut float32) {
 	top := float32(0)
+	b.guided = grow(b.guided, len(b.candidates))
 	for i := range b.candidates {
-		top = max(top, b.candidates[i].guided)
+		b.guided[i] = b.candidates[i].guided
+		top = max(top, b.guided[i])
 	}
 	threshold := float32(0)
 	if cut > 0 {
 		threshold = top / cut
 	}
-	kept := b.beam[:0]
-	for i := range b.candidates {
-		h := &b.candidates[i]
-		if h.guided < threshold || len(kept) == width && h.guided <= kept[width-1].guided {
-			continue
+	// As many as tie with the last to be kept have room.
+	room := width
+	if len(b.guided) > width {
+		if last := largest(b.guided, width); last >= threshold {
+			threshold = last
 		}
-		if len(kept) < width {
-			kept = append(kept, hypothesis{})
+		for i := range b.candidates {
+			if b.candidates[i].guided > threshold {
+				room--
+			}
 		}
-		at := len(kept) - 1
-		for ; at > 0 && h.guided > kept[at-1].guided; at-- {
-			kept[at] = kept[at-1]
-		}
-		kept[at] = *h
 	}
 	scale, _ := reciprocal(top)
-	for i := range kept {
-		kept[i].weight *= scale
+	b.beam = b.beam[:0]
+	for i := range b.candidates {
+		h := &b.candidates[i]
+		if h.guided < threshold {
+			continue
+		}
+		if h.guided == threshold {
+			if room == 0 {
+				continue
+			}
+			room--
+		}
+		b.beam = append(b.beam, *h)
+		b.beam[len(b.beam)-1].weight *= scale
 	}
-	b.beam = kept
+}
+
+// largest returns the n-th largest of some numbers, counted from 1, and reorders
+// them (Hoare 1961).
+func largest(x []float32, n int) float32 {
+	low, high := 0, len(x)-1
+	for low < high {
+		pivot := x[(low+high)/2]
+		i, j := low, high
+		for i <= j {
+			for x[i] > pivot {
+				i++
+			}
+			for x[j] < pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n-1 <= j:
+			high = j
+		case n-1 >= i:
+			low = i
+		default:
+			return x[n-1]
+		}
+	}
+	return x[n-1]
 }
 
 // extend returns the hash of a sequence with one more base. Multiplying by an odd

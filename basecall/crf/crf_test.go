@@ -475,6 +475,19 @@ func TestExponentials(t *testing.T) {
 	require.Equal(t, row[0], row[2])
 }
 
+func TestLargest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 11))
+	for range 2000 {
+		x := make([]float32, 1+rng.IntN(30))
+		for i := range x {
+			x[i] = float32(rng.IntN(10))
+		}
+		sorted := slices.Sorted(slices.Values(x))
+		n := 1 + rng.IntN(len(x))
+		require.Equal(t, sorted[len(x)-n], largest(slices.Clone(x), n))
+	}
+}
+
 // FuzzDecode decodes arbitrary numbers.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("some scores"), uint8(0), false)
@@ -510,17 +523,21 @@ func FuzzDecode(f *testing.F) {
 }
 
 // BenchmarkDecode reports nanoseconds per frame for the state spaces of ONT's
-// fast, hac and sup models.
+// fast, hac and sup models. Scores that favour no sequence fill the beam.
 func BenchmarkDecode(b *testing.B) {
 	for _, k := range []int{3, 4, 5} {
 		for _, search := range []struct {
-			name  string
-			width int
-		}{{"viterbi", 0}, {"beam", 32}} {
+			name   string
+			width  int
+			unsure bool
+		}{{"viterbi", 0, false}, {"beam", 32, false}, {"beam-unsure", 32, true}} {
 			b.Run(fmt.Sprintf("states=%d/%s", 1<<(2*k), search.name), func(b *testing.B) {
 				const frames = 1000
 				cfg := Config{StateLength: k, StayScore: fixed(2), BeamWidth: search.width, BeamCut: 100}
 				scores, _ := planted(rand.New(rand.NewPCG(9, 9)), cfg, frames)
+				if search.unsure {
+					scores = randomScores(rand.New(rand.NewPCG(9, 9)), cfg, frames, 1)
+				}
 				work := slices.Clone(scores)
 				d, err := NewDecoder(cfg)
 				require.NoError(b, err)
