@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
-	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/porestream/porestream/signal/internal/inflate"
 )
 
 // Filters by their numbers (section IV.A.2.l, and the HDF Group's registry).
@@ -108,8 +108,7 @@ type Workspace struct {
 	last   *[]byte // the one of them that was written last
 	values []uint32
 	zstd   *zstd.Decoder
-	zlib   io.ReadCloser
-	in     bytes.Reader
+	zlib   inflate.Decoder
 }
 
 // undo takes filters off a chunk, the last first. size is what the chunk is known
@@ -152,32 +151,8 @@ func (w *Workspace) target() *[]byte {
 
 func (w *Workspace) inflate(b []byte, most int) (_ []byte, err error) {
 	out := w.target()
-	w.in.Reset(b)
-	if w.zlib == nil {
-		w.zlib, err = zlib.NewReader(&w.in)
-	} else {
-		err = w.zlib.(zlib.Resetter).Reset(&w.in, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	buf := (*out)[:0]
-	for {
-		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, max(len(buf), 3*len(b), 512))
-		}
-		n, err := w.zlib.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		*out = buf
-		switch {
-		case errors.Is(err, io.EOF):
-			return buf, nil
-		case err != nil:
-			return nil, err
-		case len(buf) > most:
-			return nil, fmt.Errorf("unpacks to more than the chunk's size")
-		}
-	}
+	*out, err = w.zlib.Zlib((*out)[:0], b, most)
+	return *out, err
 }
 
 // unshuffle puts the bytes of elements together again, of which the filter has put
