@@ -187,6 +187,12 @@ func TestSameReadsFromEveryForm(t *testing.T) {
 		if err := compare(want, got, strings.HasSuffix(form, "pod5")); err != nil {
 			t.Errorf("%s: %v", form, err)
 		}
+		if strings.HasSuffix(form, "fast5") {
+			p, q := got[0].Run, want[0].Run
+			if p != got[2].Run || p.ID != q.ID || !p.StartTime.Equal(q.StartTime) || p.SampleID != q.SampleID || p.FlowCellID != q.FlowCellID || p.Chemistry() != q.Chemistry() {
+				t.Errorf("%s: run %+v, want %+v", form, p, q)
+			}
+		}
 		if strings.HasSuffix(form, "blow5") {
 			if got[0].Run == got[1].Run || got[0].Run != got[2].Run {
 				t.Errorf("%s: read groups and runs don't match", form)

@@ -9,6 +9,7 @@ reads in FAST5 files.
 Needs the Python packages h5py, vbz-h5py-plugin, pod5 and numpy.
 """
 
+import datetime
 import hashlib
 import os
 import sys
@@ -64,8 +65,16 @@ def reads_of(path, samples=None, even=True):
                 levels=info.adc_max - info.adc_min + 1, rate=info.sample_rate, signal=np.asarray(signal, dtype="<i2"),
             ))
             out[-1]["tracking"].setdefault("run_id", info.acquisition_id)
-            out[-1]["context"].setdefault("sample_frequency", str(info.sample_rate))
-            out[-1]["context"].setdefault("sequencing_kit", info.sequencing_kit)
+            # Where the tags were lost on the way to POD5, as MinKNOW has them.
+            for name, value in dict(
+                flow_cell_id=info.flow_cell_id, sample_id=info.sample_id, device_id=info.sequencer_position,
+                exp_start_time=info.acquisition_start_time.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            ).items():
+                out[-1]["tracking"].setdefault(name, value)
+            for name, value in dict(
+                sample_frequency=str(info.sample_rate), sequencing_kit=info.sequencing_kit.lower(), flowcell_type=info.flow_cell_product_code.lower(),
+            ).items():
+                out[-1]["context"].setdefault(name, value)
     return out
 
 

@@ -35,7 +35,7 @@ var words = []word{
 	{func(r *pod5.RunInfo) *string { return &r.AcquisitionID }, []string{"run_id", "acquisition_id"}},
 	{func(r *pod5.RunInfo) *string { return &r.ExperimentName }, []string{"protocol_group_id", "experiment_name"}},
 	{func(r *pod5.RunInfo) *string { return &r.FlowCellID }, []string{"flow_cell_id"}},
-	{func(r *pod5.RunInfo) *string { return &r.FlowCellProductCode }, []string{"flow_cell_product_code"}},
+	{func(r *pod5.RunInfo) *string { return &r.FlowCellProductCode }, []string{"flow_cell_product_code", "flowcell_type"}},
 	{func(r *pod5.RunInfo) *string { return &r.ProtocolName }, []string{"exp_script_name", "protocol_name"}},
 	{func(r *pod5.RunInfo) *string { return &r.ProtocolRunID }, []string{"protocol_run_id"}},
 	{func(r *pod5.RunInfo) *string { return &r.SampleID }, []string{"sample_id"}},
