@@ -52,6 +52,7 @@ const (
 	KindRuns     Kind = 'm'
 	KindWatch    Kind = 'w'
 	KindCursor   Kind = 'i'
+	KindPush     Kind = 'p'
 	KindDecision Kind = 'd'
 )
 

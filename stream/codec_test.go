@@ -71,6 +71,22 @@ func sampleCursor() *streampb.Cursor {
 	}
 }
 
+func samplePushState(part uint32) *streampb.PushState {
+	m := &streampb.PushState{
+		Run: "run-1", Chunks: 1_000, Part: part, Base: 1_000, Device: "bench-1", Session: bytes.Repeat([]byte{0x5e}, 16),
+		Channels: []*streampb.PushChannel{
+			{Channel: 3, ReadId: "read-7", ReadStart: 123_456, ReadNumber: 7, Well: 2, CalibrationOffset: -4.5, CalibrationScale: 0.18, Open: true, Number: 3, End: 12_000},
+			{Channel: 512, ReadId: "read-8", Number: 1, End: 4_000},
+		},
+	}
+	if part > 0 {
+		m.Base = 900
+		return m
+	}
+	m.Former = [][]byte{bytes.Repeat([]byte{0xf0}, 16), {1}}
+	return m
+}
+
 func filteredCursor() *streampb.Cursor {
 	c := sampleCursor()
 	c.Filter = "channels 1-128, from 1h0m0s"
@@ -112,6 +128,7 @@ var (
 	readsCodec    = codecOf(KindReads, func() proto.Message { return new(streampb.ReadRecord) }, EncodeReads, DecodeReads)
 	callsCodec    = codecOf(KindCalls, func() proto.Message { return new(streampb.CallRecord) }, EncodeCalls, DecodeCalls)
 	watchCodec    = codecOf(KindWatch, func() proto.Message { return new(streampb.WatchRecord) }, EncodeWatch, DecodeWatch)
+	pushCodec     = codecOf(KindPush, func() proto.Message { return new(streampb.PushState) }, EncodePushState, DecodePushState)
 	cursorCodec   = codecOf(KindCursor, func() proto.Message { return new(streampb.Cursor) }, EncodeCursor, DecodeCursor)
 	decisionCodec = codecOf(KindDecision, func() proto.Message { return new(streampb.Decision) }, EncodeDecision, DecodeDecision)
 	runsCodec     = codecOf(KindRuns, func() proto.Message { return new(streampb.Run) }, EncodeRun, DecodeRun)
@@ -144,6 +161,8 @@ func sampleRecords() []sampleRecord {
 		{"runs-run", runsCodec, sampleRun()},
 		{"cursors-cursor", cursorCodec, sampleCursor()},
 		{"cursors-filtered", cursorCodec, filteredCursor()},
+		{"cursors-push-whole", pushCodec, samplePushState(0)},
+		{"cursors-push-change", pushCodec, samplePushState(3)},
 		{"decisions-decision", decisionCodec, sampleDecision()},
 	}
 }

@@ -105,6 +105,10 @@ func Decode(b []byte) (proto.Message, error) {
 		return decoded(DecodeWatch(b))
 	case KindCursor:
 		return decoded(DecodeCursor(b))
+	case KindDecision:
+		return decoded(DecodeDecision(b))
+	case KindPush:
+		return decoded(DecodePushState(b))
 	default:
 		return decoded(DecodeSignal(b))
 	}

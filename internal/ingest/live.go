@@ -37,7 +37,7 @@ func RunLive(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 		return err
 	}
 	defer s.close(ctx)
-	l, err := s.live(ctx, run)
+	l, err := s.live(ctx, run, nil)
 	if err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ type EndedError struct {
 
 func (e *EndedError) Error() string { return "it has ended in Kafka" }
 
-// live claims a run and finds out where it goes on.
-func (s *service) live(ctx context.Context, run *streampb.Run) (*Live, error) {
+// live claims a run and finds out where it goes on. ledger may be nil.
+func (s *service) live(ctx context.Context, run *streampb.Run, ledger Ledger) (*Live, error) {
 	sess := s.session(run, int(run.GetSampleRate()))
 	w, _, err := sess.claim(ctx, s.cfg.Restart)
 	if err != nil {
@@ -75,6 +75,10 @@ func (s *service) live(ctx context.Context, run *streampb.Run) (*Live, error) {
 	}
 	spooled, lastErr := s.spools.last(run.GetId())
 	if err = errors.Join(err, lastErr); err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.GetId(), err)
+	}
+	sess.ledger = ledger
+	if err := sess.recall(ctx, s.spools.of(run.GetId())); err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.GetId(), err)
 	}
 	if spooled.next > l.progress.next {
@@ -166,6 +170,13 @@ func (l *Live) announce(ctx context.Context) error {
 	outs, err := announcement(l.cfg.Topics, l.run, l.cfg.Partitions)
 	if err != nil {
 		return err
+	}
+	if l.session.ledger != nil {
+		opening, err := l.session.ledger.Opening()
+		if err != nil {
+			return fmt.Errorf("announcing run %s: %w", l.run.GetId(), err)
+		}
+		outs = append(outs, opening...)
 	}
 	identity, err := proto.MarshalOptions{Deterministic: true}.Marshal(l.run)
 	if err != nil {

@@ -32,13 +32,18 @@ func OpenLives(cfg ServiceConfig, runs int) (*Lives, error) {
 // Run is [RunLive] for one run among others. A run that is under way already is an
 // error.
 func (l *Lives) Run(ctx context.Context, run *streampb.Run, feed func(context.Context, *Live) error) error {
+	return l.RunWith(ctx, run, nil, feed)
+}
+
+// RunWith is Run for a source that keeps something beside the run's cursor.
+func (l *Lives) RunWith(ctx context.Context, run *streampb.Run, ledger Ledger, feed func(context.Context, *Live) error) error {
 	if err := l.enter(run.GetId()); err != nil {
 		return err
 	}
 	defer l.leave(run.GetId())
 	s := &service{cfg: l.all.cfg, log: l.all.log, owner: l.all.owner, spools: l.all.spools, others: l.oldest}
 	defer s.closeWriters(ctx)
-	live, err := s.live(ctx, run)
+	live, err := s.live(ctx, run, ledger)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,7 @@ type session struct {
 	cfg     *ServiceConfig
 	log     *slog.Logger
 	queue   *queue
+	ledger  Ledger   // nil: none
 	written progress // what is committed
 	before  []byte   // whose the run was when we claimed it; nil if nobody's
 	// until, if not 0, is the number of the event to stop before: the run goes on
@@ -148,6 +149,11 @@ func (s *session) publish(ctx context.Context, w Writer) error {
 // write writes transactions until the run has ended or one fails.
 func (s *session) write(ctx context.Context, w Writer) error {
 	s.queue.rewind()
+	if s.ledger != nil {
+		if err := s.ledger.Rewind(s.written.chunks()); err != nil {
+			return &PermanentError{err}
+		}
+	}
 	for !s.written.ended && (s.until == 0 || s.written.next < s.until) {
 		if err := s.transaction(ctx, w); err != nil {
 			return err
@@ -186,6 +192,11 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 			}
 			return s.failed(begun, err)
 		}
+		if s.ledger != nil {
+			if err := s.ledger.Fold(e.outs); err != nil {
+				return &PermanentError{err}
+			}
+		}
 		p, size = e.after, size+e.size()
 		if p.ended || p.next == s.until || size >= s.queue.cfg.memory/4 || time.Since(begun) >= commitInterval {
 			break
@@ -196,8 +207,14 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 	}
 	ctx, cancel := s.finishing(ctx)
 	defer cancel()
+	if err := s.record(ctx, w, p.ended); err != nil {
+		return s.failed(begun, err)
+	}
 	if err := s.commit(ctx, w, p, nil); err != nil {
 		return s.failed(begun, err)
+	}
+	if s.ledger != nil {
+		s.ledger.Committed()
 	}
 	s.cfg.Player.Metrics.transaction(nil)
 	s.written = p

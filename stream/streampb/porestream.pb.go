@@ -1705,6 +1705,226 @@ func (x *Decision) GetDryRun() bool {
 	return false
 }
 
+// PushState says what a push server knows of a run besides its cursor: whose it
+// is, and where its channels are. It is written in the transactions that write the
+// run's chunks: whole now and then, and as what has changed in between.
+type PushState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Chunks        uint64                 `protobuf:"varint,2,opt,name=chunks,proto3" json:"chunks,omitempty"` // of the run, from the first, that it is the state behind
+	Part          uint32                 `protobuf:"varint,3,opt,name=part,proto3" json:"part,omitempty"`     // 0: the whole state; n: the n-th change to the whole state that has base chunks
+	Base          uint64                 `protobuf:"varint,4,opt,name=base,proto3" json:"base,omitempty"`
+	Device        string                 `protobuf:"bytes,5,opt,name=device,proto3" json:"device,omitempty"`     // that the run belongs to
+	Session       []byte                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`   // of the sender that the run has
+	Former        [][]byte               `protobuf:"bytes,7,rep,name=former,proto3" json:"former,omitempty"`     // of senders that it was taken from; only in a whole state
+	Channels      []*PushChannel         `protobuf:"bytes,8,rep,name=channels,proto3" json:"channels,omitempty"` // all, or those that have changed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PushState) Reset() {
+	*x = PushState{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PushState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PushState) ProtoMessage() {}
+
+func (x *PushState) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PushState.ProtoReflect.Descriptor instead.
+func (*PushState) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PushState) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *PushState) GetChunks() uint64 {
+	if x != nil {
+		return x.Chunks
+	}
+	return 0
+}
+
+func (x *PushState) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *PushState) GetBase() uint64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *PushState) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *PushState) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *PushState) GetFormer() [][]byte {
+	if x != nil {
+		return x.Former
+	}
+	return nil
+}
+
+func (x *PushState) GetChannels() []*PushChannel {
+	if x != nil {
+		return x.Channels
+	}
+	return nil
+}
+
+// PushChannel is where the newest read of a channel has come to.
+type PushChannel struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Channel           uint32                 `protobuf:"varint,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	ReadId            string                 `protobuf:"bytes,2,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`
+	ReadStart         uint64                 `protobuf:"varint,3,opt,name=read_start,json=readStart,proto3" json:"read_start,omitempty"`
+	ReadNumber        uint32                 `protobuf:"varint,4,opt,name=read_number,json=readNumber,proto3" json:"read_number,omitempty"`
+	Well              uint32                 `protobuf:"varint,5,opt,name=well,proto3" json:"well,omitempty"`
+	CalibrationOffset float32                `protobuf:"fixed32,6,opt,name=calibration_offset,json=calibrationOffset,proto3" json:"calibration_offset,omitempty"`
+	CalibrationScale  float32                `protobuf:"fixed32,7,opt,name=calibration_scale,json=calibrationScale,proto3" json:"calibration_scale,omitempty"`
+	Open              bool                   `protobuf:"varint,8,opt,name=open,proto3" json:"open,omitempty"`     // the read has no end yet
+	Number            uint32                 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"` // of the read's next chunk
+	End               uint64                 `protobuf:"varint,10,opt,name=end,proto3" json:"end,omitempty"`      // the read's first sample behind its last chunk
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *PushChannel) Reset() {
+	*x = PushChannel{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PushChannel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PushChannel) ProtoMessage() {}
+
+func (x *PushChannel) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
+func (*PushChannel) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PushChannel) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *PushChannel) GetReadId() string {
+	if x != nil {
+		return x.ReadId
+	}
+	return ""
+}
+
+func (x *PushChannel) GetReadStart() uint64 {
+	if x != nil {
+		return x.ReadStart
+	}
+	return 0
+}
+
+func (x *PushChannel) GetReadNumber() uint32 {
+	if x != nil {
+		return x.ReadNumber
+	}
+	return 0
+}
+
+func (x *PushChannel) GetWell() uint32 {
+	if x != nil {
+		return x.Well
+	}
+	return 0
+}
+
+func (x *PushChannel) GetCalibrationOffset() float32 {
+	if x != nil {
+		return x.CalibrationOffset
+	}
+	return 0
+}
+
+func (x *PushChannel) GetCalibrationScale() float32 {
+	if x != nil {
+		return x.CalibrationScale
+	}
+	return 0
+}
+
+func (x *PushChannel) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+func (x *PushChannel) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PushChannel) GetEnd() uint64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
 var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_porestream_proto_rawDesc = "" +
@@ -1862,7 +2082,30 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\asamples\x18\b \x01(\x04R\asamples\x12\"\n" +
 	"\rlast_chunk_ms\x18\t \x01(\x03R\vlastChunkMs\x12\x17\n" +
 	"\adry_run\x18\n" +
-	" \x01(\bR\x06dryRun*n\n" +
+	" \x01(\bR\x06dryRun\"\xdf\x01\n" +
+	"\tPushState\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06chunks\x18\x02 \x01(\x04R\x06chunks\x12\x12\n" +
+	"\x04part\x18\x03 \x01(\rR\x04part\x12\x12\n" +
+	"\x04base\x18\x04 \x01(\x04R\x04base\x12\x16\n" +
+	"\x06device\x18\x05 \x01(\tR\x06device\x12\x18\n" +
+	"\asession\x18\x06 \x01(\fR\asession\x12\x16\n" +
+	"\x06former\x18\a \x03(\fR\x06former\x126\n" +
+	"\bchannels\x18\b \x03(\v2\x1a.porestream.v1.PushChannelR\bchannels\"\xae\x02\n" +
+	"\vPushChannel\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\rR\achannel\x12\x17\n" +
+	"\aread_id\x18\x02 \x01(\tR\x06readId\x12\x1d\n" +
+	"\n" +
+	"read_start\x18\x03 \x01(\x04R\treadStart\x12\x1f\n" +
+	"\vread_number\x18\x04 \x01(\rR\n" +
+	"readNumber\x12\x12\n" +
+	"\x04well\x18\x05 \x01(\rR\x04well\x12-\n" +
+	"\x12calibration_offset\x18\x06 \x01(\x02R\x11calibrationOffset\x12+\n" +
+	"\x11calibration_scale\x18\a \x01(\x02R\x10calibrationScale\x12\x12\n" +
+	"\x04open\x18\b \x01(\bR\x04open\x12\x16\n" +
+	"\x06number\x18\t \x01(\rR\x06number\x12\x10\n" +
+	"\x03end\x18\n" +
+	" \x01(\x04R\x03end*n\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11END_STATUS_NORMAL\x10\x01\x12\x16\n" +
@@ -1896,7 +2139,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),       // 0: porestream.v1.EndStatus
 	(CallStatus)(0),      // 1: porestream.v1.CallStatus
@@ -1913,6 +2156,8 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*WatchRecord)(nil),  // 12: porestream.v1.WatchRecord
 	(*Cursor)(nil),       // 13: porestream.v1.Cursor
 	(*Decision)(nil),     // 14: porestream.v1.Decision
+	(*PushState)(nil),    // 15: porestream.v1.PushState
+	(*PushChannel)(nil),  // 16: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -1933,11 +2178,12 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	10, // 15: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
 	5,  // 16: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
 	2,  // 17: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	16, // 18: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -1973,7 +2219,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -141,6 +142,67 @@ func (c *Cluster) newest(ctx context.Context, topic, key string, from, end int64
 		next = batch.Next
 	}
 	return value, nil
+}
+
+// PushStates returns what was committed of a run's push state: the newest whole one
+// and what came behind it, or nothing.
+func (c *Cluster) PushStates(ctx context.Context, run string) ([]*streampb.PushState, error) {
+	states, err := c.pushStates(ctx, run)
+	if err != nil {
+		return nil, explain(fmt.Errorf("reading the push state of run %s: %w", run, err))
+	}
+	return states, nil
+}
+
+func (c *Cluster) pushStates(ctx context.Context, run string) ([]*streampb.PushState, error) {
+	offsets, err := c.client.Offsets(ctx, c.cfg.Topics.Cursors)
+	if err != nil {
+		return nil, err
+	}
+	if len(offsets) != 1 {
+		return nil, &ingest.PermanentError{Err: fmt.Errorf("topic %s has %d partitions, and must have one", c.cfg.Topics.Cursors, len(offsets))}
+	}
+	o := offsets[0]
+	for step := int64(firstStep); ; step *= 2 {
+		from := max(o.Start, o.End-step)
+		states, err := c.scanPushStates(ctx, run, from, o.End)
+		if err != nil || len(states) > 0 || from == o.Start {
+			return states, err
+		}
+	}
+}
+
+// scanPushStates returns the newest whole state of a run and what is behind it,
+// among the committed records from one offset to another.
+func (c *Cluster) scanPushStates(ctx context.Context, run string, from, end int64) (states []*streampb.PushState, err error) {
+	if from >= end {
+		return nil, nil
+	}
+	prefix := []byte(stream.PushStatePrefix(run))
+	f := c.client.NewFetcher(c.cfg.Topics.Cursors, 0, from, kafka.FetchConfig{})
+	for next := from; next < end; {
+		batch, err := f.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range batch.Records {
+			if !bytes.HasPrefix(rec.Key, prefix) {
+				continue
+			}
+			state, err := stream.DecodePushState(rec.Value)
+			if err != nil {
+				return nil, &ingest.PermanentError{Err: err}
+			}
+			if state.GetPart() == 0 {
+				states = states[:0]
+			}
+			if state.GetPart() == 0 || len(states) > 0 {
+				states = append(states, state)
+			}
+		}
+		next = batch.Next
+	}
+	return states, nil
 }
 
 // Announced returns what a run was announced as on the topic of runs, or nil if it

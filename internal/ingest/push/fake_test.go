@@ -1,6 +1,7 @@
 package push
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -25,12 +26,13 @@ type fakeKafka struct {
 	signal  []*streampb.SignalRecord // committed, in order
 	runs    map[string]*streampb.Run
 	cursors map[string]*streampb.Cursor
+	states  map[string][]*streampb.PushState
 	epochs  map[string]int
 	away    bool
 }
 
 func newFakeKafka() *fakeKafka {
-	return &fakeKafka{runs: make(map[string]*streampb.Run), cursors: make(map[string]*streampb.Cursor), epochs: make(map[string]int)}
+	return &fakeKafka{runs: make(map[string]*streampb.Run), cursors: make(map[string]*streampb.Cursor), states: make(map[string][]*streampb.PushState), epochs: make(map[string]int)}
 }
 
 func (k *fakeKafka) setAway(away bool) {
@@ -117,6 +119,25 @@ func (p *process) Announced(_ context.Context, run string) (m *streampb.Run, err
 	return m, err
 }
 
+func (p *process) PushStates(_ context.Context, run string) (states []*streampb.PushState, err error) {
+	err = p.do("push states", func() error {
+		states = newestState(p.states[run])
+		return nil
+	})
+	return states, err
+}
+
+// newestState is the newest whole state of a log, and what is behind it.
+func newestState(log []*streampb.PushState) (states []*streampb.PushState) {
+	for _, s := range log {
+		if s.GetPart() == 0 {
+			states = states[:0]
+		}
+		states = append(states, s)
+	}
+	return states
+}
+
 type fakeWriter struct {
 	*process
 	run   string
@@ -142,6 +163,14 @@ func (w *fakeWriter) Commit(context.Context) error {
 		for _, o := range w.open {
 			switch o.Topic {
 			case "cursors":
+				if bytes.HasPrefix(o.Key, []byte(stream.PushStatePrefix(w.run))) {
+					m, err := stream.DecodePushState(o.Value)
+					if err != nil {
+						return &ingest.PermanentError{Err: err}
+					}
+					w.states[w.run] = append(w.states[w.run], m)
+					continue
+				}
 				c, err := stream.DecodeCursor(o.Value)
 				if err != nil {
 					return &ingest.PermanentError{Err: err}

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -24,8 +25,9 @@ const (
 // acknowledged. Strategy: chunks are taken in the order of their numbers, those
 // below the next one are repetitions; within a channel, each chunk must begin
 // where the one before ended, or say what is missing. Consequences: the state is a
-// few words for each channel. It is lost with the process, not so the next number,
-// so that after a restart the first chunk of each channel is believed.
+// few words for each channel. ledger.go keeps it in Kafka, so that it is not lost
+// with the process; of a run begun by a server that kept no such state, the first
+// chunk of each channel is believed after a restart.
 type order struct {
 	limits   Limits
 	next     uint64 // number of the chunk that is taken next
@@ -68,6 +70,26 @@ func newOrder(limits Limits, next uint64) *order {
 	return &order{
 		limits: limits, next: next, resumed: next > 0,
 		channels: make(map[uint32]*channel), open: make(map[string]uint32),
+	}
+}
+
+// clone is a copy that goes on for itself.
+func (o *order) clone() *order {
+	c := &order{limits: o.limits, next: o.next, resumed: o.resumed, channels: make(map[uint32]*channel, len(o.channels)), open: maps.Clone(o.open)}
+	for n, ch := range o.channels {
+		was := *ch
+		c.channels[n] = &was
+	}
+	return c
+}
+
+// reopen finds the open reads among the channels.
+func (o *order) reopen() {
+	clear(o.open)
+	for n, ch := range o.channels {
+		if ch.open {
+			o.open[ch.read.id] = n
+		}
 	}
 }
 

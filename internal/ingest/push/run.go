@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type run struct {
 	err    error         // why, once over is closed; nil: it has ended in Kafka
 
 	turn   chan struct{} // holds a token while no stream holds the run
+	front  *order        // as the ledger recalls it
 	live   *ingest.Live  // the holder's
 	order  *order        // likewise
 	ending bool          // likewise: finish is closed
@@ -54,7 +56,10 @@ func newRun(description *streampb.Run, device string, cancel context.CancelCause
 // feed has the run written until its holder finishes it.
 func (r *run) feed(ctx context.Context, l *ingest.Live) error {
 	chunks := l.Taken() - 1 // event 0 is the run's beginning
-	r.live, r.order = l, newOrder(Limits{}, chunks)
+	r.live, r.order = l, r.front
+	if r.order.next != chunks {
+		return &ingest.PermanentError{Err: fmt.Errorf("%w: %d chunks were taken, and %d are known", errAstray, chunks, r.order.next)}
+	}
 	r.taken.Store(chunks)
 	close(r.ready)
 	select {

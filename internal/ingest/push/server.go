@@ -25,6 +25,9 @@ import (
 type Catalogue interface {
 	// Announced returns a run's description, or nil if there is none.
 	Announced(ctx context.Context, run string) (*streampb.Run, error)
+	// PushStates returns the newest whole push state of a run and the changes behind
+	// it, or nothing.
+	PushStates(ctx context.Context, run string) ([]*streampb.PushState, error)
 }
 
 // Config says how devices are served.
@@ -288,10 +291,11 @@ func (s *Server) write(ctx context.Context, r *run) {
 		}
 		return r.feed(ctx, l)
 	}
-	err := contain.Call(func() error { return s.lives.Run(ctx, r.description, feed) })
+	keep := newLedger(r, s.cfg.Ingest.Player.Topics, s.cfg.Catalogue.PushStates)
+	err := contain.Call(func() error { return s.lives.RunWith(ctx, r.description, keep, feed) })
 	if err == nil && !r.isReady() {
 		// The spool had the rest of the run, which is in Kafka now: how much was it?
-		err = contain.Call(func() error { return s.lives.Run(ctx, r.description, feed) })
+		err = contain.Call(func() error { return s.lives.RunWith(ctx, r.description, keep, feed) })
 	}
 	if ended, ok := errors.AsType[*ingest.EndedError](err); ok {
 		r.taken.Store(max(ended.Events, 2) - 2)
@@ -412,10 +416,14 @@ func (s *Server) register(ctx context.Context, dev *device, asked *pushpb.Run) e
 	if err := sameRun(r.description, description); err != nil {
 		return err
 	}
+	// Whose it is may have to be recalled first.
+	if err := s.await(ctx, r); err != nil {
+		return err
+	}
 	if refused := r.claim(dev.name); refused != nil {
 		return refused
 	}
-	return s.await(ctx, r)
+	return nil
 }
 
 // describe is the stream's description of a run.

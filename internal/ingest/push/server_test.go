@@ -282,7 +282,7 @@ func TestGaps(t *testing.T) {
 		if err := d.open(testRun, "s"); err != nil || d.opened.GetNext() != 3 {
 			t.Fatalf("goes on with chunk %d: %v", d.opened.GetNext(), err)
 		}
-		// The new server knows nothing of the open read, and believes the device once.
+		// The new server knows of the open read.
 		d.send(piece(3, 1, "b", 100, 30), piece(4, 1, "b", 100, 40, ends), piece(5, 2, "c", 100, 0))
 		if err := d.stream.Send(&pushpb.PushRequest{Body: &pushpb.PushRequest_End{End: &pushpb.End{Chunks: 6, Unfinished: true}}}); err != nil {
 			t.Fatal(err)

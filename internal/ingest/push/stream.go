@@ -69,11 +69,11 @@ func (p *pushing) serve() error {
 	if p.run = p.server.run(open.GetRun()); p.run == nil {
 		return refuse(pushpb.Reason_REASON_UNKNOWN_RUN, "run %q is not registered here: register it, and open the stream again", open.GetRun())
 	}
-	if refused := p.run.claim(p.device.name); refused != nil {
-		return refused
-	}
 	if err := p.server.await(p.stream.Context(), p.run); err != nil {
 		return err
+	}
+	if refused := p.run.claim(p.device.name); refused != nil {
+		return refused
 	}
 	ctx, stop := context.WithCancelCause(p.stream.Context())
 	defer stop(nil)
