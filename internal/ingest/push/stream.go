@@ -304,7 +304,8 @@ func (p *pushing) answer(ctx context.Context, received <-chan struct{}) error {
 func (p *pushing) done(received <-chan struct{}) bool {
 	select {
 	case <-received:
-		return !p.run.ending && p.acked.GetDurable() == p.run.taken.Load()
+		// What was refused is told by another way than that all is well.
+		return p.received == nil && !p.run.ending && p.acked.GetDurable() == p.run.taken.Load()
 	default:
 		return false
 	}
