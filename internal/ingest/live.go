@@ -26,6 +26,7 @@ type Live struct {
 	cfg      *Config
 	run      *streampb.Run
 	progress progress
+	lost     int // samples since there was room; 0 while there is
 }
 
 // RunLive writes a run to Kafka while feed hands its signal to a [Live], until
@@ -117,10 +118,17 @@ func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
 	err = l.queue.offer(e)
 	switch {
 	case errors.Is(err, errFull):
+		if l.lost == 0 {
+			l.session.log.Error("signal is lost: neither memory nor spool has room for it, until Kafka takes signal again")
+		}
+		l.lost += int(c.GetSampleCount())
 		l.cfg.Metrics.lose(int(c.GetSampleCount()))
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("taking signal: %w", err)
+	case l.lost > 0:
+		l.session.log.Warn("there is room for signal again", "lost_samples", l.lost)
+		l.lost = 0
 	}
 	l.took(e, c)
 	return true, nil

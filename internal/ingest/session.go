@@ -74,6 +74,7 @@ type session struct {
 	// until, if not 0, is the number of the event to stop before: the run goes on
 	// another time.
 	until uint64
+	away  outage
 }
 
 // claim opens a run: whoever wrote it before is fenced, and the cursor is in our
@@ -136,13 +137,12 @@ func (s *session) publish(ctx context.Context, w Writer) error {
 		if err == nil || ctx.Err() != nil || !passes(err) {
 			return err
 		}
-		since := time.Now()
-		s.log.Warn("Kafka does not take signal; going on as soon as it does", "err", err)
+		s.away.begin(s.log, err)
 		s.close(ctx, w)
 		if w, err = s.reopen(ctx); err != nil {
 			return err
 		}
-		s.log.Info("Kafka takes signal again", "after", time.Since(since).Round(time.Millisecond))
+		s.away.end(s.log)
 	}
 }
 
@@ -169,6 +169,7 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 	var size int64
 	var begun time.Time
 	var timer <-chan time.Time
+	var silence *time.Timer
 	for {
 		e, ok, err := s.queue.take(ctx, p.next, timer)
 		if err != nil && ctx.Err() == nil {
@@ -185,6 +186,8 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 			t := time.NewTimer(commitInterval)
 			defer t.Stop()
 			timer = t.C
+			silence = time.AfterFunc(silentFor, func() { s.away.begin(s.log, nil) })
+			defer silence.Stop()
 		}
 		if err := w.Send(ctx, e.outs); err != nil {
 			if ctx.Err() != nil {
@@ -217,6 +220,8 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 		s.ledger.Committed()
 	}
 	s.cfg.Player.Metrics.transaction(nil)
+	silence.Stop()
+	s.away.end(s.log)
 	s.written = p
 	if err := s.queue.commit(p.next); err != nil {
 		return &PermanentError{err}

@@ -38,7 +38,7 @@ func openSpools(cfg *ServiceConfig) (*spools, error) {
 	if cfg.SpoolMax <= 0 {
 		return nil, fmt.Errorf("a spool of %d bytes", cfg.SpoolMax)
 	}
-	lock, err := spool.Lock(cfg.SpoolDir)
+	lock, err := spool.Lock("spool", cfg.SpoolDir)
 	if err != nil {
 		return nil, err
 	}

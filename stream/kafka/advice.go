@@ -19,7 +19,7 @@ func Advice(err error) string {
 		return "what is asked for has expired or the topic was made anew; raise retention.ms, or begin elsewhere"
 	}
 	if errors.Is(err, ErrFenced) {
-		return "another process works under the same transactional id, or the group has given the partition away; this one begins again by itself"
+		return "another process works under the same transactional id, or the group has given the partition away: a processor begins again by itself"
 	}
 	var code kafka.Error
 	if errors.As(err, &code) {

@@ -89,7 +89,11 @@ func (t *token) read(now time.Time) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("reading the developer token: %w", err)
 		}
-		return parseToken(b)
+		value, err := parseToken(b)
+		if err != nil {
+			return "", fmt.Errorf("the developer token in %s: %w", t.file, err)
+		}
+		return value, nil
 	case t.value != "":
 		return parseToken([]byte(t.value))
 	case t.local != "":

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
 	"github.com/porestream/porestream/stream/streampb"
@@ -155,6 +156,8 @@ func faultReason(err error) string {
 		return permanent.Reason
 	case errors.Is(err, errNotRunning):
 		return "position"
+	case errors.Is(err, ingest.ErrFenced):
+		return "fenced"
 	}
 	return "call"
 }

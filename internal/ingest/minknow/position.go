@@ -89,11 +89,13 @@ func (p *position) fault(what string, err error) {
 	}
 }
 
+// sound is told that nothing is wrong any more: the next fault is news.
+func (p *position) sound() { p.told = "" }
+
 func (p *position) connected(yes bool) {
 	value := 0.0
 	if yes {
 		value = 1
-		p.told = ""
 	}
 	p.metrics.m.connected.WithLabelValues(p.name).Set(value)
 }
@@ -146,6 +148,7 @@ func (p *position) await(ctx context.Context, conn *grpc.ClientConn) (*minknowpb
 	if p.wants(now) {
 		return now, nil
 	}
+	p.sound()
 	p.log.Info("waiting for a run")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -152,6 +152,7 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 	for {
 		n, err := t.drain(in, to)
 		if n > 0 {
+			t.position.sound()
 			heard, probed = time.Now(), time.Now()
 		}
 		if err != nil && isKafka(err) {

@@ -18,18 +18,18 @@ func noSpace(err error) error {
 	return err
 }
 
-// Lock claims a folder, which is made if need be, for this process until the
+// Lock claims a folder, of which what says what it holds, and which is made if need be, for this process until the
 // file is closed or the process ends, however it does.
-func Lock(dir string) (*os.File, error) {
+func Lock(what, dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("claiming the spool: %w", err)
+		return nil, fmt.Errorf("claiming the %s: %w", what, err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("claiming the spool: %w", err)
+		return nil, fmt.Errorf("claiming the %s: %w", what, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("claiming the spool: %s is in use by another process: give each ingest a folder of its own", dir), f.Close())
+		return nil, errors.Join(fmt.Errorf("claiming the %s: %s is in use by another process: give each ingest a folder of its own", what, dir), f.Close())
 	}
 	return f, nil
 }

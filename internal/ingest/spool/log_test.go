@@ -324,17 +324,17 @@ func TestQuota(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
-	f, err := Lock(dir)
+	f, err := Lock("spool", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+	if _, err := Lock("spool", dir); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("a second lock: %v", err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f, err = Lock(dir)
+	f, err = Lock("spool", dir)
 	if err != nil {
 		t.Errorf("after the first was closed: %v", err)
 	}

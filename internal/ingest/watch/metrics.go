@@ -4,10 +4,10 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics counts what is found in folders. A nil *Metrics counts nothing.
 type Metrics struct {
-	files                    *prometheus.GaugeVec
-	known, late              prometheus.Counter
-	broken, folders, journal prometheus.Counter
-	unfinished               prometheus.Counter
+	files                          *prometheus.GaugeVec
+	known, late                    prometheus.Counter
+	broken, folders, journal, gone prometheus.Counter
+	unfinished                     prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg.
@@ -27,9 +27,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	faults := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "porestream_ingest_watch_faults_total", Help: "Files that are broken, folders that can't be listed, and attempts to write the journal that failed.",
+		Name: "porestream_ingest_watch_faults_total", Help: "Files that are broken or were removed before they were read, folders that can't be listed, and attempts to write the journal that failed.",
 	}, []string{"what"})
 	m.broken, m.folders, m.journal = faults.WithLabelValues("file"), faults.WithLabelValues("folder"), faults.WithLabelValues("journal")
+	m.gone = faults.WithLabelValues("gone")
 	reg.MustRegister(m.files, m.known, m.late, m.unfinished, faults)
 	return m
 }
@@ -70,6 +71,12 @@ func (m *Metrics) brokenFile() {
 func (m *Metrics) folderFailed() {
 	if m != nil {
 		m.folders.Inc()
+	}
+}
+
+func (m *Metrics) goneFile() {
+	if m != nil {
+		m.gone.Inc()
 	}
 }
 

@@ -33,9 +33,9 @@ func Watch(ctx context.Context, cfg Config, ready func()) error {
 			return err
 		}
 	}
-	lock, err := spool.Lock(cfg.Journal)
+	lock, err := spool.Lock("journal", cfg.Journal)
 	if err != nil {
-		return fmt.Errorf("the journal: %w", err)
+		return err
 	}
 	defer lock.Close()
 	group, ctx := errgroup.WithContext(ctx)

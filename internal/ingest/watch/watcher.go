@@ -189,6 +189,7 @@ func (w *watcher) take(l listing, now time.Time) {
 		l.entries = w.keep(l)
 	}
 	for _, f := range w.catalog.update(l.entries, now) {
+		w.cfg.Metrics.goneFile()
 		w.log.Warn("a file is gone that was not read to its end", "file", f.entry.Path, "reads", f.reads, "bytes", f.entry.Size)
 	}
 	for path, f := range w.catalog.files {

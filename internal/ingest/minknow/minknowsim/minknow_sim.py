@@ -157,6 +157,7 @@ class Position:
         self.dropped, self.sent = [], 0
         self.server = self.port = None
         self.stopping = False
+        self.strays = 0  # chunks to come of a time that is past
         self.phases_open = threading.Semaphore(8)
 
     # What time it is, in samples of the run. self.changed is held.
@@ -345,6 +346,10 @@ class Data(data_pb2_grpc.DataServiceServicer):
                     id=s.id, start_sample=s.start, chunk_start_sample=start, chunk_length=end - start,
                     chunk_classifications=[s.kind], previous_read_end_reason=before,
                     raw_data=s.samples[start - s.start:end - s.start].tobytes())
+            if p.strays and now > run.rate * self.position.args.chunk * 2:
+                p.strays -= 1
+                yield data_pb2.GetLiveReadsResponse(channels={1: data_pb2.GetLiveReadsResponse.ReadData(
+                    id="stray", start_sample=0, chunk_start_sample=0, chunk_length=10, chunk_classifications=[STRAND], raw_data=bytes(20))})
             # An empty response tells the time.
             yield self.response(batch) if batch else data_pb2.GetLiveReadsResponse(samples_since_start=max(now, 0))
             time.sleep(self.position.args.interval)
@@ -417,7 +422,8 @@ class Simulator:
             device_pb2_grpc.add_DeviceServiceServicer_to_server(Device(p), server)
             acquisition_pb2_grpc.add_AcquisitionServiceServicer_to_server(Acquisition(p), server)
             protocol_pb2_grpc.add_ProtocolServiceServicer_to_server(Protocol(p), server)
-            analysis_configuration_pb2_grpc.add_AnalysisConfigurationServiceServicer_to_server(Analysis(p), server)
+            if not self.args.old:
+                analysis_configuration_pb2_grpc.add_AnalysisConfigurationServiceServicer_to_server(Analysis(p), server)
             data_pb2_grpc.add_DataServiceServicer_to_server(Data(p), server)
             instance_pb2_grpc.add_InstanceServiceServicer_to_server(Instance(), server)
 
@@ -466,6 +472,8 @@ class Simulator:
                     p.update(p.begin)
                 case ["sample", name]:
                     p.args.sample = name
+                case ["rewind"]:
+                    p.strays += 1
                 case ["layout"]:
                     print(json.dumps({"position": p.name, **p.layout()}), flush=True)
                 case ["report"]:
@@ -506,6 +514,7 @@ def main():
     parser.add_argument("--local-token", help="path that is given for the local token")
     parser.add_argument("--certs", help="folder with ca.crt, server.crt, server.key; made if not given")
     parser.add_argument("--client-certificates", action="store_true", help="refuse clients without one of the CA")
+    parser.add_argument("--old", action="store_true", help="lack a service, as MinKNOW of another version does")
     parser.add_argument("--sample", default="simulated")
     parser.add_argument("--experiment", default="simulation")
     parser.add_argument("--flow-cell", default="FAA00001")
