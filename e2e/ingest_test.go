@@ -48,10 +48,10 @@ func awaitSignal(t *testing.T, client *kafka.Client, topic string) {
 	streamtest.Eventually(t.Context(), t, "signal", func() bool { return records() > before+100 })
 }
 
-// committedSignal is the signal topic, by partition.
-func committedSignal(t *testing.T, client *kafka.Client, topic string) [3][]string {
+// committed waits until what was committed on a topic can be read: a commit is
+// decided before all of its markers are written.
+func committed(t *testing.T, client *kafka.Client, topic string) {
 	t.Helper()
-	// A commit is decided before all of its markers are written.
 	streamtest.Eventually(t.Context(), t, "the end of the last transaction", func() bool {
 		offsets, err := client.Offsets(t.Context(), topic)
 		require.NoError(t, err)
@@ -62,6 +62,12 @@ func committedSignal(t *testing.T, client *kafka.Client, topic string) [3][]stri
 		}
 		return true
 	})
+}
+
+// committedSignal is the signal topic, by partition.
+func committedSignal(t *testing.T, client *kafka.Client, topic string) [3][]string {
+	t.Helper()
+	committed(t, client, topic)
 	var out [3][]string
 	err := client.Consume(t.Context(), topic, kafka.ConsumeOptions{From: kafka.FromStart, UntilEnd: true}, func(rec stream.Record) error {
 		out[rec.Partition] = append(out[rec.Partition], string(rec.Key)+"="+string(rec.Value))

@@ -5,15 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/porestream/porestream/internal/testenv"
 )
-
-// minknowPython is an interpreter that the simulated MinKNOW runs in.
-func minknowPython(t testing.TB) string {
-	t.Helper()
-	return testenv.Python(t, "PORESTREAM_MINKNOW_PYTHON", "minknow-api", "minknow_api", "grpc", "numpy")
-}
 
 // TestLive is `make live DROP=0.05`, faster than life: all that the server drops is
 // counted, to the sample of each channel, what it sends gets to Kafka once, and no

@@ -18,7 +18,6 @@ import (
 	"github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
-	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
 )
@@ -84,11 +83,11 @@ func (s *attachedServer) cut() int {
 	return n
 }
 
-// pushLambda pushes the shipped recording as `ingest` would play it, with
-// disconnections and kills of the server at random moments.
-func pushLambda(ctx context.Context, t *testing.T, server *attachedServer, disconnects, kills int) {
+// pushRecording pushes a recording as `ingest` would play it, with disconnections
+// and kills of the server at random moments.
+func pushRecording(ctx context.Context, t *testing.T, server *attachedServer, reads string, disconnects, kills int) {
 	t.Helper()
-	rec, err := signal.NewIndex(ctx, []string{lambda("reads.pod5")})
+	rec, err := signal.NewIndex(ctx, []string{reads})
 	require.NoError(t, err)
 	defer rec.Close()
 	client, err := push.Dial(push.Config{
@@ -174,7 +173,7 @@ func TestPushedSignal(t *testing.T) {
 		res := command(t, "ingest", "--brokers", broker, "--topic-prefix", "played-", "--partitions", "3", "--listen", "127.0.0.1:0", lambda("reads.pod5"))
 		require.Zero(t, res.code, res.stderr)
 		server := startServe(t, broker, "pushed-", "--spool", filepath.Join(t.TempDir(), "spool"))
-		pushLambda(ctx, t, server, 20, 5)
+		pushRecording(ctx, t, server, lambda("reads.pod5"), 20, 5)
 		want := committedSignal(t, client, stream.NewTopics("played-").Signal)
 		got := committedSignal(t, client, stream.NewTopics("pushed-").Signal)
 		for i := range want {
@@ -183,32 +182,6 @@ func TestPushedSignal(t *testing.T) {
 			require.True(t, strings.Join(got[i], "") == strings.Join(want[i], ""), "partition %d has other records", i)
 		}
 	})
-}
-
-// TestPush: the variants of a run that was pushed with 20 disconnections are those
-// of the recorded file.
-func TestPush(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the services")
-	}
-	want := undisturbed(t)
-	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(t.TempDir(), "broker")})
-	require.NoError(t, err)
-	defer broker.Close()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{broker.Addr()}})
-	require.NoError(t, err)
-	defer client.Close()
-	require.NoError(t, client.EnsureTopics(ctx, stream.NewTopics("").Settings(3), 1))
-	server := startServe(t, broker.Addr(), "")
-	processor := startProcessor(t, cancel, broker.Addr(), "basecall,variant,annotate")
-	pushLambda(ctx, t, server, 20, 1)
-	follow(ctx, t, client, nil)
-	processor.stop(t)
-	res := pore(t, "consume", "--brokers", broker.Addr(), "--format", "vcf", "--ref", lambda("reference.fa"))
-	require.Zero(t, res.code, res.stderr)
-	require.Equal(t, string(want), res.stdout)
 }
 
 // TestServeErrors: what is wrong with the flags of `ingest serve` is said in one

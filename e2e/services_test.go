@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"
@@ -54,7 +55,7 @@ func brokers(t *testing.T, test func(t *testing.T, addr string)) {
 type service struct {
 	name   string
 	cmd    *exec.Cmd
-	stderr *bytes.Buffer
+	stderr *testenv.Log
 	exited chan struct{} // closed once err says how
 	err    error
 }
@@ -63,7 +64,7 @@ type service struct {
 // through cancel, with what it said.
 func start(t testing.TB, cancel context.CancelCauseFunc, name string, args ...string) *service {
 	t.Helper()
-	s := &service{name: name, cmd: exec.Command(filepath.Join(bin, name), args...), stderr: new(bytes.Buffer), exited: make(chan struct{})}
+	s := &service{name: name, cmd: exec.Command(filepath.Join(bin, name), args...), stderr: new(testenv.Log), exited: make(chan struct{})}
 	s.cmd.Stderr = s.stderr
 	require.NoError(t, s.cmd.Start())
 	go func() {
@@ -95,11 +96,16 @@ func startProcessor(t *testing.T, cancel context.CancelCauseFunc, addr, stages s
 		"--stages", stages, "--listen", "127.0.0.1:0")
 }
 
-// follow reads the variants topic until the run has ended or seen, if not nil,
-// returns true.
+// follow reads the variants topic until the shipped recording's run has ended or
+// seen, if not nil, returns true.
 func follow(ctx context.Context, t testing.TB, client *kafka.Client, seen func(revisions int) bool) {
 	t.Helper()
-	topic := stream.NewTopics("").Variants
+	followRun(ctx, t, client, stream.NewTopics(""), lambdaRun, seen)
+}
+
+func followRun(ctx context.Context, t testing.TB, client *kafka.Client, topics stream.Topics, run string, seen func(revisions int) bool) {
+	t.Helper()
+	topic := topics.Variants
 	partitions, err := client.Partitions(t.Context(), topic)
 	require.NoError(t, err)
 	fold := pipeline.NewFold(int32(partitions))
@@ -115,7 +121,7 @@ func follow(ctx context.Context, t testing.TB, client *kafka.Client, seen func(r
 		if v != nil {
 			revisions++
 		}
-		if fold.Ended(lambdaRun) || seen != nil && seen(revisions) {
+		if fold.Ended(run) || seen != nil && seen(revisions) {
 			return done
 		}
 		return nil
