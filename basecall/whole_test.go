@@ -1,0 +1,97 @@
+package basecall
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/infer"
+)
+
+// scoresAtOnce returns what the network makes of a whole read in one window, and
+// what is called in that.
+func scoresAtOnce(t *testing.T, model Model, read Read) (scores []float32, called []base) {
+	t.Helper()
+	stride := model.Manifest.Network.Stride
+	model.Manifest.Window = WindowManifest{Samples: max(stride, len(read.Samples)/stride*stride)}
+	c := newCaller(t, &model, Config{Sessions: 1, Batch: 1})
+	defer c.Close()
+	f, err := newFeed(c.windows, model.Manifest.Normalisation, read.Calibration)
+	require.NoError(t, err)
+	defer f.release()
+	f.write(read.Samples)
+	f.end()
+	req := c.requests.Get().(*infer.Request)
+	w, due := f.next(req.Input)
+	require.True(t, due)
+	p := c.batcher.NewProducer(1)
+	defer p.Close()
+	require.NoError(t, p.Submit(t.Context(), req))
+	req, err = p.Receive(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, req.Err)
+	called, err = c.decode(append([]float32(nil), req.Output...), w)
+	require.NoError(t, err)
+	return req.Output, called
+}
+
+func sequenceOf(bases []base) string {
+	sequence := make([]byte, len(bases))
+	for i, b := range bases {
+		sequence[i] = b.label
+	}
+	return string(sequence)
+}
+
+// TestWindowsCallAsTheWholeRead compares what is called in windows, cut and joined,
+// with what is called of the whole read at once, both normalised over the read.
+//
+// Given the scores of the whole read, cutting them into windows, decoding these
+// and joining what is called must change nothing that counts. The network itself
+// does change with its window, all along it: its layers remember thousands of
+// samples, and it was trained on windows of the length in its manifest. That is
+// measured beside it, with a bound against regressions; docs/basecalling.md has the
+// figures. PORESTREAM_RECORDING names a recording of which all reads are compared,
+// instead of some that are shipped.
+func TestWindowsCallAsTheWholeRead(t *testing.T) {
+	reads := 4
+	recording := filepath.Join("..", "testdata", "lambda", "reads.pod5")
+	if named := os.Getenv("PORESTREAM_RECORDING"); named != "" {
+		recording, reads = named, 1<<30
+	}
+	model := *ownModel(t)
+	model.Manifest.Normalisation.Scope, model.Manifest.Normalisation.Warmup = scopeRead, 0
+	c := newCaller(t, &model, Config{})
+	classes, stride := c.network.Classes, c.windows.stride
+	var joining, network struct{ edits, columns int }
+	for _, read := range recorded(t, recording, reads) {
+		scores, atOnce := scoresAtOnce(t, model, read)
+		whole := sequenceOf(atOnce)
+
+		var called [][]base
+		for i := range c.windows.count(len(read.Samples)) {
+			first := c.windows.start(i, len(read.Samples)) / stride
+			frames := min(c.network.Frames, len(read.Samples)/stride-first)
+			bases, err := c.decode(append([]float32(nil), scores[first*classes:(first+frames)*classes]...), window{i, first, frames})
+			require.NoError(t, err)
+			called = append(called, bases)
+		}
+		sequence, _, moves := joined(c.windows, called, len(read.Samples))
+		require.Len(t, moves, len(read.Samples)/stride)
+		edits, columns := editDistance(string(sequence), whole)
+		joining.edits, joining.columns = joining.edits+edits, joining.columns+columns
+
+		inWindows, err := c.Call(t.Context(), read)
+		require.NoError(t, err)
+		edits, columns = editDistance(string(inWindows.Sequence), whole)
+		network.edits, network.columns = network.edits+edits, network.columns+columns
+	}
+	identity := func(edits, columns int) float64 { return 1 - float64(edits)/float64(columns) }
+	t.Logf("windows of the whole read's scores: %d edits in %d columns, %.4f %% identical", joining.edits, joining.columns, 100*identity(joining.edits, joining.columns))
+	t.Logf("the network in windows: %d edits in %d columns, %.2f %% identical", network.edits, network.columns, 100*identity(network.edits, network.columns))
+	assert.GreaterOrEqual(t, identity(joining.edits, joining.columns), 0.999)
+	assert.GreaterOrEqual(t, identity(network.edits, network.columns), 0.97)
+}
