@@ -5,10 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/internal/testenv"
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkCaller basecalls reads, and in turn runs the bare network on as many
@@ -25,7 +23,7 @@ func BenchmarkCaller(b *testing.B) {
 		samples += len(reads[i].Samples)
 		windows += c.windows.count(len(reads[i].Samples))
 	}
-	bare, err := infer.Open(c.network, infer.Options{Device: "cpu", BatchCPU: defaultBatchCPU, SessionsCPU: c.outstanding/defaultBatchCPU - 1, BatchCUDA: 1, SessionsCUDA: 1})
+	bare, err := c.Copies()
 	require.NoError(b, err)
 	defer bare.Close()
 

@@ -85,8 +85,9 @@ type Config struct {
 	// same time; 0 means one per processor (GOMAXPROCS) on the CPU and two on a
 	// GPU, so that one computes while the other is filled.
 	Sessions int
-	// Batch is the number of windows that are computed together; 0 means 8 on
-	// the CPU and 512 on a GPU.
+	// Batch is the number of windows that are computed together; 0 means 512 on a
+	// GPU, where the result of a window may depend on it, and on the CPU the
+	// smallest up to 8 that is about as fast as any, which is found by trying.
 	Batch int
 	// Queue is the number of windows that may wait for a batch before Call
 	// blocks; 0 means two batches per session. As many of reads that go on may wait
@@ -101,7 +102,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Defaults of Config. On a CPU the rate per core is flat from two windows on,
+// Defaults of Config. On a CPU the rate per core is flat from a few windows on,
 // so that batches are small for the sake of latency and cache; a GPU needs
 // hundreds to fill it.
 const (
@@ -120,6 +121,7 @@ const (
 type Caller struct {
 	model   *Model
 	network infer.Network
+	options infer.Options
 	windows windowing
 	device  string
 	batcher *infer.Batcher
@@ -166,19 +168,22 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 
 // open loads the network and starts the batcher.
 func (c *Caller) open(cfg Config) error {
-	runners, err := infer.Open(c.network, infer.Options{
+	c.options = infer.Options{
 		Device:       cfg.Device,
 		Record:       cfg.RecordScores,
 		Library:      cfg.Library,
 		BatchCPU:     cmp.Or(cfg.Batch, defaultBatchCPU),
 		BatchCUDA:    cmp.Or(cfg.Batch, defaultBatchCUDA),
+		TuneCPU:      cfg.Batch == 0,
 		SessionsCPU:  cmp.Or(cfg.Sessions, runtime.GOMAXPROCS(0)),
 		SessionsCUDA: cmp.Or(cfg.Sessions, defaultSessionsCUDA),
 		Logger:       cfg.Logger,
-	})
+	}
+	runners, err := infer.Open(c.network, c.options)
 	if err != nil {
 		return err
 	}
+	c.options.BatchCPU, c.options.TuneCPU = runners.Batch, false
 	c.device = runners.DeviceNames()
 	room := runners.Batch * len(runners.Runners)
 	c.outstanding = room + runners.Batch
@@ -260,6 +265,18 @@ func (c *Caller) Device() string { return c.device }
 
 // Model returns the model.
 func (c *Caller) Model() *Model { return c.model }
+
+// Copies opens the network once more, on the same devices with as many sessions
+// and the same batch, to measure against. Who asks for them closes them.
+func (c *Caller) Copies() (*infer.Runners, error) {
+	options := c.options
+	options.Record = ""
+	runners, err := infer.Open(c.network, options)
+	if err != nil {
+		return nil, fmt.Errorf("loading model %s: %w", c.model.Manifest.Name, err)
+	}
+	return runners, nil
+}
 
 // InFlight reports whether windows of a read can be called before it ends, which
 // the model's normalisation decides. If not, a [Stream] holds the samples until

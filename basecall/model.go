@@ -161,6 +161,12 @@ const (
 	decoderCRF = "crf"
 )
 
+// Count returns the number of windows of a read of so many samples, for a network
+// of the given stride.
+func (w WindowManifest) Count(samples, stride int) int {
+	return windowing{stride: stride, samples: w.Samples, overlap: w.Overlap}.count(samples)
+}
+
 // DecoderManifest says how scores become bases.
 type DecoderManifest struct {
 	Type string `toml:"type"` // "ctc" or "crf"

@@ -25,6 +25,8 @@ type Options struct {
 	// device; and Sessions the number of runners per device.
 	BatchCPU, BatchCUDA       int
 	SessionsCPU, SessionsCUDA int
+	// TuneCPU has the batch on a CPU found by trying, up to BatchCPU.
+	TuneCPU bool
 	// Logger receives what an operator should know; nil discards it.
 	Logger *slog.Logger
 }
@@ -33,7 +35,7 @@ type Options struct {
 type Runners struct {
 	Runners []Runner
 	Devices []Device
-	Batch   int // rows that each has room for
+	Batch   int // rows that are to be computed together; each has room for them
 	// Padded says that partial batches are padded to Batch.
 	Padded bool
 	name   string // of a simulated device
@@ -118,6 +120,11 @@ func openOn(net Network, devices []Device, opts Options) (*Runners, error) {
 	}
 	if err := r.check(net); err != nil {
 		return nil, errors.Join(err, r.Close())
+	}
+	if opts.TuneCPU && !devices[0].CUDA {
+		if err := r.tuneBatch(); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
 	}
 	return r, nil
 }
