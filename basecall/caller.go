@@ -37,7 +37,7 @@ type Called struct {
 	Stride int
 	// NumSamples is the number of samples in the read. Frame i covers the samples
 	// from TrimmedSamples+i*Stride; up to Stride-1 samples at the end belong to
-	// no frame.
+	// no frame, and more of a read whose end was cut off.
 	NumSamples int
 	// TrimmedSamples is the number of samples before the first frame.
 	TrimmedSamples int
