@@ -122,7 +122,7 @@ func (b *beam) extend(l *lattice, t int) {
 }
 
 // matchStays finds the entries of the beam that are another entry with one more
-// base, which another way of saying it is that entry's move.
+// base: a stay of the one and a move of the other then say the same.
 func (b *beam) matchStays() {
 	n := len(b.beam)
 	b.hashes, b.stays = grow(b.hashes, n), grow(b.stays, 4*n)

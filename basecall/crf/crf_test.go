@@ -93,8 +93,8 @@ func tinyCases() map[string]Config {
 	}
 }
 
-// framesOf keeps the number of paths near 50,000.
-func framesOf(cfg Config) int { return []int{0, 6, 5, 4}[cfg.StateLength] }
+// framesOf keeps the number of paths near 10,000.
+func framesOf(cfg Config) int { return []int{0, 5, 4, 3}[cfg.StateLength] }
 
 func TestSumsOverAllPaths(t *testing.T) {
 	for name, cfg := range tinyCases() {
@@ -214,6 +214,54 @@ func TestBeamAgainstAllPaths(t *testing.T) {
 					found = found || weight >= best*(1-1e-5) && seq.spelled(cfg, d)
 				}
 				assert.True(t, found, "states %v moves %v", d.states, d.moved)
+			}
+		})
+	}
+}
+
+// TestQualitiesAgainstAllPaths computes the probabilities of bases from their
+// definition, with posterior probabilities of states by visiting all paths.
+func TestQualitiesAgainstAllPaths(t *testing.T) {
+	for name, cfg := range tinyCases() {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(12, uint64(cfg.StateLength)))
+			for i := range 6 {
+				cfg.BeamWidth = 32 * (i % 2)
+				frames, n := framesOf(cfg), cfg.States()
+				scores := randomScores(rng, cfg, frames, 2)
+				z, visits := 0.0, make([]float64, (frames+1)*n)
+				for _, p := range allPaths(cfg, scores) {
+					z += p.weight
+					for f, s := range p.states {
+						visits[(f+1)*n+s] += p.weight
+					}
+				}
+				d, err := NewDecoder(cfg)
+				require.NoError(t, err)
+				bases, err := d.Decode(scores)
+				require.NoError(t, err)
+				for k, b := range bases {
+					end := frames
+					if k+1 < len(bases) {
+						end = int(bases[k+1].Frame)
+					}
+					want := 0.0
+					for f := int(b.Frame); f < end; f++ {
+						// The state, and every state that shares all but an end with it.
+						near := map[int]bool{int(d.states[f]): true}
+						for base := range 4 {
+							near[int(d.states[f])*4%n+base] = true
+							near[int(d.states[f])/4+base*n/4] = true
+						}
+						p := 0.0
+						for s := range near {
+							p += visits[(f+1)*n+s] / z
+						}
+						want += math.Pow(p, 0.4) / float64(end-int(b.Frame))
+					}
+					assert.InDelta(t, want, b.Probability, 1e-5)
+					assert.Equal(t, uint8(d.states[b.Frame]&3), b.Code)
+				}
 			}
 		})
 	}

@@ -293,3 +293,11 @@ func TestSignalHandlersAreRestored(t *testing.T) {
 	saved.restore()
 	assert.False(t, ignored())
 }
+
+func TestGPUsRunHalfPrecision(t *testing.T) {
+	single, half := []byte("single"), []byte("half")
+	both := Network{ONNX: single, HalfONNX: half}
+	require.Equal(t, half, both.onnx(Device{CUDA: true}))
+	require.Equal(t, single, both.onnx(Device{}))
+	require.Equal(t, single, Network{ONNX: single}.onnx(Device{CUDA: true}))
+}
