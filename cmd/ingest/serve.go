@@ -23,6 +23,7 @@ type serving struct {
 	address   string
 	cert, key string
 	clientCA  string
+	clientCRL string
 	devices   string
 	insecure  bool
 	runs      int
@@ -48,6 +49,7 @@ func (o *serving) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cert, "push-cert", "", "certificate of the push API, PEM")
 	flags.StringVar(&o.key, "push-key", "", "its private key, PEM")
 	flags.StringVar(&o.clientCA, "push-client-ca", "", "certificates that sign those of devices, PEM; devices must have one then")
+	flags.StringVar(&o.clientCRL, "push-client-crl", "", "revocation lists of --push-client-ca, one in DER or several in a file in PEM; read again when it changes")
 	flags.StringVar(&o.devices, "devices", "", "YAML file of devices, their tokens and limits; read again when it changes")
 	flags.BoolVar(&o.insecure, "push-insecure", false, "allow the push API without TLS, or without tokens and certificates, on an address that others can reach")
 	flags.IntVar(&o.runs, "max-runs", 16, "runs under way at the same time; they share --max-buffered, with at least 4 MiB each")
@@ -57,7 +59,7 @@ func (o *serving) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.defaults.Channels, "max-channels", 4096, "of a run, likewise")
 	flags.Int64Var(&o.defaults.OpenReads, "max-open-reads", 4096, "of a run, likewise")
 	flags.Int64Var(&o.defaults.Runs, "max-device-runs", 4, "of a device, likewise")
-	fileFlag(flags, "push-cert", "push-key", "push-client-ca", "devices")
+	fileFlag(flags, "push-cert", "push-key", "push-client-ca", "push-client-crl", "devices")
 }
 
 func (o *serving) claims() ([]sources.Claim, error) {
@@ -70,6 +72,8 @@ func (o *serving) complete(*given) error {
 		return cli.Usagef("--push-cert and --push-key go together")
 	case o.clientCA != "" && o.cert == "":
 		return cli.Usagef("--push-client-ca needs --push-cert and --push-key")
+	case o.clientCRL != "" && o.clientCA == "":
+		return cli.Usagef("--push-client-crl needs --push-client-ca")
 	case o.defaults.ChunkSamples < 1 || o.defaults.ChunkSamples > stream.MaxChunkSamples:
 		return cli.Usagef("--max-chunk-samples is %d, and goes from 1 to %d", o.defaults.ChunkSamples, stream.MaxChunkSamples)
 	case o.defaults.BytesPerSecond < 0 || o.defaults.Channels < 0 || o.defaults.OpenReads < 0 || o.defaults.Runs < 0:
@@ -129,6 +133,11 @@ func (o *serving) security(metrics *push.Metrics, to *destination) (*push.Author
 		if o.clientCA != "" {
 			if cfg.ClientCAs, err = push.LoadCAs(o.clientCA); err != nil {
 				return nil, nil, err
+			}
+			if o.clientCRL != "" {
+				if cfg.Revocations, err = push.LoadRevocations(o.clientCRL, o.clientCA); err != nil {
+					return nil, nil, err
+				}
 			}
 			// Whether it may be trusted is for the authority to say, which can tell the
 			// device what is wrong.

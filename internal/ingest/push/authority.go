@@ -1,7 +1,6 @@
 package push
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -30,6 +29,8 @@ type AuthorityConfig struct {
 	// ClientCAs sign the certificates of devices; nil: they need none. The common
 	// name of a certificate is the name of its device.
 	ClientCAs *x509.CertPool
+	// Revocations are the certificates that are not trusted any more; nil: none.
+	Revocations *Revocations
 	// Defaults are the limits of a device of which the file gives no others.
 	Defaults Limits
 	Metrics  *Metrics     // nil: none
@@ -58,12 +59,9 @@ func NewAuthority(cfg AuthorityConfig) (*Authority, error) {
 	return a, nil
 }
 
-// watch follows the file of devices until ctx ends. What it can't read leaves the
-// devices as they were.
+// watch follows the files of devices and of revocations until ctx ends. What it
+// can't read leaves things as they were.
 func (a *Authority) watch(ctx context.Context) {
-	if a.cfg.DevicesPath == "" {
-		return
-	}
 	tick := time.NewTicker(reloadInterval)
 	defer tick.Stop()
 	for {
@@ -72,15 +70,31 @@ func (a *Authority) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		changed, err := a.reload()
-		switch {
-		case err != nil && changed:
-			a.cfg.Metrics.reload(err)
-			a.cfg.Logger.Error("the file of devices can't be used; the devices stay as they were", "err", err)
-		case changed:
-			a.cfg.Metrics.reload(nil)
-			a.cfg.Logger.Info("devices read again", "file", a.cfg.DevicesPath, "devices", len(a.devices.Load().byName))
+		if a.cfg.DevicesPath != "" {
+			a.follow()
 		}
+		if a.cfg.Revocations == nil {
+			continue
+		}
+		switch changed, err := a.cfg.Revocations.reload(); {
+		case err != nil && changed:
+			a.cfg.Logger.Error("the revocation lists can't be used; those before them stay", "err", err)
+		case changed:
+			a.cfg.Logger.Info("revocation lists read again", "file", a.cfg.Revocations.path)
+		}
+	}
+}
+
+// follow reads the file of devices again if it has changed.
+func (a *Authority) follow() {
+	changed, err := a.reload()
+	switch {
+	case err != nil && changed:
+		a.cfg.Metrics.reload(err)
+		a.cfg.Logger.Error("the file of devices can't be used; the devices stay as they were", "err", err)
+	case changed:
+		a.cfg.Metrics.reload(nil)
+		a.cfg.Logger.Info("devices read again", "file", a.cfg.DevicesPath, "devices", len(a.devices.Load().byName))
 	}
 }
 
@@ -190,6 +204,9 @@ func (a *Authority) certified(ctx context.Context, now time.Time) (string, *refu
 		}
 		return "", refuse(pushpb.Reason_REASON_WRONG_CERTIFICATE, "the certificate of %q: %v", name, err)
 	}
+	if refused := a.cfg.Revocations.check(chain, now); refused != nil {
+		return "", refused
+	}
 	if name == "" {
 		return "", refuse(pushpb.Reason_REASON_WRONG_CERTIFICATE, "the certificate has no common name, which is the device's")
 	}
@@ -203,7 +220,7 @@ func LoadCAs(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("reading the devices' authority: %w", err)
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(bytes.TrimSpace(b)) {
+	if !pool.AppendCertsFromPEM(b) {
 		return nil, fmt.Errorf("reading the devices' authority: %s has no certificate in PEM", path)
 	}
 	return pool, nil

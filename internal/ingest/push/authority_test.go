@@ -46,7 +46,7 @@ func newCertificates(t *testing.T) *certificates {
 	}
 	c := &certificates{key: key, root: &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}}
 	der, err := x509.CreateCertificate(rand.Reader, c.root, c.root, key.Public(), key)
 	if err != nil {
@@ -134,6 +134,13 @@ func TestCredentials(t *testing.T) {
 	}
 	late := certs.sign(t, "bench-1", usage, -time.Minute)
 	foreign := strangers.sign(t, "bench-1", usage, time.Hour)
+	stolen := certificate("bench-2")
+	revoked, err := x509.ParseCertificate(stolen.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := filepath.Join(t.TempDir(), "devices.crl")
+	writeFile(t, lists, string(certs.revoke(t, time.Hour, revoked.SerialNumber)))
 	wrongUse := certs.sign(t, "bench-2", x509.ExtKeyUsageServerAuth, time.Hour)
 
 	const wrongToken, expiredToken = pushpb.Reason_REASON_WRONG_TOKEN, pushpb.Reason_REASON_EXPIRED_TOKEN
@@ -159,6 +166,7 @@ func TestCredentials(t *testing.T) {
 		{"a certificate without a name", false, true, "", certificate(""), wrongCert, "no common name"},
 		{"an expired certificate", true, true, valid, &late, expiredCert, `the certificate of "bench-1" expired on`},
 		{"a certificate of another authority", true, true, valid, &foreign, wrongCert, "unknown authority"},
+		{"a certificate that was revoked", true, true, "", stolen, wrongCert, `the certificate of "bench-2" was revoked`},
 		{"a server's certificate", true, true, "", &wrongUse, wrongCert, "incompatible key usage"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,6 +178,9 @@ func TestCredentials(t *testing.T) {
 			var err error
 			if tt.mutual {
 				if cfg.ClientCAs, err = LoadCAs(certs.ca); err != nil {
+					t.Fatal(err)
+				}
+				if cfg.Revocations, err = LoadRevocations(lists, certs.ca); err != nil {
 					t.Fatal(err)
 				}
 			}
