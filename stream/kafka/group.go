@@ -38,8 +38,8 @@ type GroupConfig struct {
 	// handlers that keep nothing from resolved records.
 	Stateless bool
 	// FromEnd begins every partition at its end when it is assigned, whatever was
-	// committed, unless the handler of the generation before has been kept: for stateless
-	// handlers whose work is of no worth later.
+	// committed, unless the handler of the generation before has been kept: for
+	// handlers whose work is of no worth later. They are taken for stateless.
 	FromEnd bool
 	// State says where the handlers' states are kept.
 	State StateConfig

@@ -48,17 +48,11 @@ func (w *worker) restore(ctx context.Context, warm *kept) (stream.Handler, error
 	}
 	w.partitions = int32(len(bounds))
 	b := bounds[w.place.Partition]
-	start := partition.Start{LogStart: b.Start, LogEnd: b.End, Committed: offset, Metadata: metadata, Stateless: w.cfg.Stateless}
+	start := partition.Start{LogStart: b.Start, LogEnd: b.End, Committed: offset, Metadata: metadata, Stateless: w.cfg.Stateless, FromEnd: w.cfg.FromEnd}
 	// In a generation between, another member may have taken snapshots of the same
 	// state, beside which ours can't go on.
 	if warm != nil && warm.partitions == w.partitions && warm.generation+1 == w.place.Generation {
 		start.Warm = &warm.position
-	}
-	if w.cfg.FromEnd {
-		start.Stateless = true
-		if start.Warm == nil {
-			start.Committed, start.Metadata = b.End, ""
-		}
 	}
 	handler, err := w.restoreFrom(ctx, start, warm)
 	return handler, w.refusal(err)

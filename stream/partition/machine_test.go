@@ -89,6 +89,18 @@ func TestRestorePlan(t *testing.T) {
 			start: Start{LogStart: 8, LogEnd: 20, Committed: 10, Metadata: text(t, ahead), Stateless: true},
 			want:  Plan{Position: ahead, From: 10},
 		},
+		"from the end": {
+			start: Start{LogStart: 8, LogEnd: 20, Committed: 10, Metadata: text(t, ahead), FromEnd: true}, snapshots: []int64{9},
+			want: Plan{Position: stream.PositionAt(20, 20), From: 20},
+		},
+		"from the end, and what was committed is gone": {
+			start: Start{LogStart: 15, LogEnd: 20, Committed: 10, Metadata: "hello", FromEnd: true},
+			want:  Plan{Position: stream.PositionAt(20, 20), From: 20},
+		},
+		"from the end, warm": {
+			start: Start{LogStart: 8, LogEnd: 50, Committed: 40, Metadata: text(t, origin), FromEnd: true, Warm: &origin},
+			want:  Plan{Position: origin, Warm: true, From: 40},
+		},
 		"warm": {
 			start: Start{LogStart: 8, LogEnd: 50, Committed: 40, Metadata: text(t, origin), Warm: &origin}, snapshots: []int64{20},
 			want: Plan{Position: origin, Warm: true, From: 40},

@@ -18,6 +18,9 @@ type Start struct {
 	Metadata  string
 	// Stateless says that the handler keeps nothing from one record to the next.
 	Stateless bool
+	// FromEnd says that a new handler begins with what comes from now on, whatever is
+	// committed.
+	FromEnd bool
 	// Warm is the position of a handler that was drained and kept; nil if there
 	// is none.
 	Warm *stream.Position
@@ -64,6 +67,8 @@ func (e *CutError) Error() string {
 // An offset at the start of the log is where the state is to begin.
 func committed(s Start) (p stream.Position, originKnown bool, err error) {
 	switch {
+	case s.FromEnd && s.Warm == nil:
+		return stream.PositionAt(s.LogEnd, s.LogEnd), true, nil
 	case s.Committed < 0:
 		return stream.PositionAt(s.LogStart, s.LogStart), true, nil
 	case s.Metadata == "" && s.Committed == s.LogStart:
@@ -112,7 +117,7 @@ func (m *Machine) Restore(s Start, snapshots []int64, now time.Time) (Plan, erro
 		return Plan{}, err
 	}
 	m.begin(plan, now)
-	if m.fresh = s.Committed < 0; m.fresh {
+	if m.fresh = s.Committed < 0 || s.FromEnd && !plan.Warm; m.fresh {
 		// So that it is known where the state began, should the log be cut.
 		m.moved(now)
 	}
@@ -125,7 +130,7 @@ func plan(s Start, p stream.Position, snapshots []int64) (Plan, error) {
 	case s.Warm != nil && s.Warm.Equal(p):
 		plan.Warm = true
 		return plan, nil
-	case s.Stateless || p.Offset == p.Origin:
+	case s.Stateless || s.FromEnd || p.Offset == p.Origin:
 		return plan, nil
 	}
 	for _, offset := range snapshots {
