@@ -38,7 +38,7 @@ func minknowKind() kind {
 		name: minknowName, use: "--brokers HOST:PORT --host HOST",
 		short: "Take signal from sequencers while they run, through MinKNOW",
 		long: "Follows the flow cell positions of a MinKNOW host: takes the signal of each run while it is sequenced, until MinKNOW ends it, and waits for the next one. " +
-			"It only listens: nothing of the sequencer is changed, and nothing waits for it. A token is read from --token-file or " + tokenVariable + ".",
+			"Unless with --adaptive, it only listens: nothing of the sequencer is changed, and nothing waits for it. A token is read from --token-file or " + tokenVariable + ".",
 		endless: true, waiting: "connecting to Kafka and MinKNOW",
 		make: func() source { return new(sequencing) },
 	}
@@ -47,7 +47,8 @@ func minknowKind() kind {
 // sequencing is a source of runs that are being sequenced.
 type sequencing struct {
 	minknow.Config
-	runs int
+	runs     int
+	adaptive adaptiveFlags
 }
 
 func (s *sequencing) register(flags *pflag.FlagSet) {
@@ -64,6 +65,7 @@ func (s *sequencing) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.AnyPurpose, "any-purpose", false, "take runs that are not for sequencing, too")
 	flags.BoolVar(&c.Once, "once", false, "end when one run of each position has ended")
 	flags.IntVar(&s.runs, "max-runs", 4, "runs under way at the same time that share --max-buffered; more than these get as much")
+	s.adaptive.register(flags)
 	fileFlag(flags, "minknow-ca", "minknow-cert", "minknow-key", "token-file")
 }
 
@@ -81,7 +83,7 @@ func (s *sequencing) complete(given *given) error {
 	if s.runs < 1 {
 		return cli.Usagef("--max-runs must be positive")
 	}
-	return nil
+	return s.adaptive.complete(given.flags, &s.Config)
 }
 
 func (s *sequencing) claims() ([]sources.Claim, error) {
@@ -147,6 +149,9 @@ func (s *sequencing) run(ctx context.Context, to *destination) error {
 	}
 	source.Runs, source.Metrics = minknowRuns{lives, kafka}, to.meter.minknow
 	source.Logger, source.Ready = to.logger, to.ready
+	if source.Decisions != nil {
+		return followDeciding(ctx, to, source)
+	}
 	return minknow.Follow(ctx, source)
 }
 

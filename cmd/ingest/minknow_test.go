@@ -22,6 +22,9 @@ func TestMinKNOWFlags(t *testing.T) {
 		{"a length of chunks", []string{"--host", "h", "--minknow-ca", ca, "--chunk", "2s"}, "--chunk: MinKNOW cuts the signal"},
 		{"no runs", []string{"--host", "h", "--minknow-ca", ca, "--max-runs", "0"}, "--max-runs must be positive"},
 		{"no classes", []string{"--host", "h", "--minknow-ca", ca, "--classes", ""}, "--classes must name one"},
+		{"a dry run of nothing", []string{"--host", "h", "--minknow-ca", ca, "--adaptive-dry-run"}, "--adaptive-dry-run does nothing without --adaptive"},
+		{"no actions", []string{"--host", "h", "--minknow-ca", ca, "--adaptive", "--adaptive-rate", "0"}, "--adaptive-rate and --unblock-duration must be positive"},
+		{"a long reversal", []string{"--host", "h", "--minknow-ca", ca, "--adaptive", "--unblock-duration", "2m"}, "a reversal of 2m0s"},
 		{"a file", []string{"--host", "h", "reads.pod5"}, `unknown command "reads.pod5"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -161,7 +161,8 @@ type destination struct {
 	meter   *meter
 	logger  *slog.Logger
 	// service is ready to be used, except for what only the source knows.
-	service ingest.ServiceConfig
+	service    ingest.ServiceConfig
+	connection *connection
 	// ready says that the source has got all that it needs.
 	ready func()
 }
@@ -178,7 +179,7 @@ func (c *connection) destination(name, kind string, in *intake, ready func()) *d
 	})
 	m := c.meters.of(name, kind)
 	return &destination{
-		cluster: all, meter: m, logger: logger, ready: ready,
+		cluster: all, meter: m, logger: logger, connection: c, ready: ready,
 		service: ingest.ServiceConfig{
 			Player: ingest.Config{
 				Topics: c.topics, Partitions: c.partitions, Chunk: in.chunk, Sample: in.sample, Metrics: m.ingest, Logger: logger,

@@ -72,6 +72,8 @@ type Config struct {
 	// at most.
 	MaxBuffered int
 	Runs        Runs
+	// Decisions says what is to become of reads; nil: nothing is done with them.
+	Decisions *Decisions
 	// Left are runs that an earlier process has begun and not ended.
 	Left    []*streampb.Run
 	Metrics *Metrics

@@ -75,5 +75,5 @@ func size(m *minknowpb.GetLiveReadsResponse) int {
 	for _, c := range m.GetChannels() {
 		n += chunkOverhead + len(c.GetRawData())
 	}
-	return n
+	return n + chunkOverhead*len(m.GetActionResponses())
 }

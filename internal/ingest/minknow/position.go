@@ -238,6 +238,9 @@ func (p *position) prepare(ctx context.Context, src *source) (*taker, error) {
 	}
 	p.metrics.channels = src.channels()
 	t := &taker{position: p, run: run, reads: newReads(cfg, p.metrics), log: p.log.With("run", run.GetId())}
+	if d := p.cfg.Decisions; d != nil {
+		t.control = newControl(d, p.metrics, t.log)
+	}
 	if p.cfg.onTaker != nil {
 		p.cfg.onTaker(t)
 	}
@@ -251,6 +254,7 @@ func (p *position) run(ctx context.Context, t *taker) error {
 	defer sequencing.Set(0)
 	t.log.Info("taking a run", "sample", t.run.GetSample(), "flow_cell", t.run.GetFlowCell(), "kit", t.run.GetKit(), "channels", len(t.reads.cfg.calibrations), "sample_rate", t.run.GetSampleRate())
 	defer t.summary()
+	defer t.control.open(t.run.GetId())()
 	var feeding error
 	err := p.cfg.Runs.Run(ctx, t.run, func(ctx context.Context, to Live) error {
 		feeding = t.feed(ctx, to)

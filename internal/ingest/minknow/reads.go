@@ -59,10 +59,13 @@ const (
 	skipped      cause = iota // MinKNOW has not sent it
 	disconnected              // it came while there was no connection
 	overrun                   // this process was too slow for it
+	stopped                   // MinKNOW was asked to send no more of the read
 	causes
 )
 
-func (c cause) String() string { return [...]string{"skipped", "disconnected", "overrun"}[c] }
+func (c cause) String() string {
+	return [...]string{"skipped", "disconnected", "overrun", "stopped"}[c]
+}
 
 // loss is what is missing of a channel.
 type loss struct {
@@ -134,6 +137,7 @@ type channel struct {
 	piece int    // of the stretch that was sent last, from 1; 0: none
 	open  bool   // the read's end has not been sent
 	away  bool   // there was no connection since the last chunk
+	stop  bool   // MinKNOW sends no more of the stretch, as it was asked
 }
 
 // emit takes a chunk of the stream, valid until it returns, and tells whether
@@ -309,10 +313,13 @@ func (r *reads) change(number uint32, ch *channel, c *minknowpb.GetLiveReadsResp
 		}
 		r.count(number, r.why(ch), m)
 	}
+	if ch.stop {
+		total = ch.end // nothing was lost
+	}
 	if err := r.close(number, ch, total, reason, to); err != nil {
 		return err
 	}
-	ch.id, ch.piece, ch.start = c.GetId(), 0, from
+	ch.id, ch.piece, ch.start, ch.stop = c.GetId(), 0, from, false
 	return nil
 }
 
@@ -326,7 +333,26 @@ func pick(taken bool, samples uint64) missing {
 	return missing{other: samples}
 }
 
+// inPore implements [inPore].
+func (r *reads) inPore(number uint32, read string) (id string, is bool) {
+	if number == 0 || int(number) >= len(r.channels) {
+		return "", false
+	}
+	ch := &r.channels[number]
+	return ch.id, ch.open && ch.name == read
+}
+
+// stopped is told that MinKNOW sends no more of a read.
+func (r *reads) stopped(number uint32, read string) {
+	if _, is := r.inPore(number, read); is {
+		r.channels[number].stop = true
+	}
+}
+
 func (r *reads) why(ch *channel) cause {
+	if ch.stop {
+		return stopped
+	}
 	if ch.away {
 		return disconnected
 	}

@@ -41,7 +41,8 @@ type taker struct {
 	run      *streampb.Run
 	reads    *reads
 	log      *slog.Logger
-	reported uint64 // missing samples that are in the log
+	reported uint64   // missing samples that are in the log
+	control  *control // nil: nothing is done with reads
 }
 
 // errOver says that MinKNOW has no signal of the run any more.
@@ -130,6 +131,8 @@ func (t *taker) stream(ctx context.Context, conn *grpc.ClientConn, to Live) erro
 			t.log.Debug("a call to MinKNOW has ended", "err", err)
 		}
 	}()
+	t.control.disconnected() // what came meanwhile
+	defer t.control.disconnected()
 	group.Go(func() error {
 		in.close(contain.Call(func() error { return t.receive(ctx, conn, in) }))
 		return nil
@@ -174,10 +177,16 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 			}
 			return ended
 		}
+		message, later := t.control.next(t.reads)
+		outbox := t.control.outbox(message)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-in.wake:
+		case <-t.control.mail():
+		case <-later:
+		case outbox <- message:
+			t.control.handed(message)
 		case <-report.C:
 			t.report()
 		case info, alive := <-states:
@@ -225,6 +234,7 @@ func (t *taker) drain(in *inbox, to Live) (int, error) {
 		if err := t.reads.take(m, to.Chunk); err != nil {
 			return n, kafkaError{err}
 		}
+		t.control.answers(m, t.reads)
 		if t.reads.totals.Refused > refused {
 			t.position.fault("signal can't be taken", &PermanentError{"signal", t.reads.fault})
 		}
@@ -243,6 +253,7 @@ func (t *taker) receive(ctx context.Context, conn *grpc.ClientConn, in *inbox) e
 		// With a least size, MinKNOW leaves out the short chunks that end reads.
 		SampleMinimumChunkSize: 0,
 	}
+	t.control.setup(setup)
 	if t.reads.cfg.filtered {
 		for class := range t.reads.cfg.classes {
 			setup.AcceptedFirstChunkClassifications = append(setup.AcceptedFirstChunkClassifications, class)
@@ -253,6 +264,7 @@ func (t *taker) receive(ctx context.Context, conn *grpc.ClientConn, in *inbox) e
 	if err := call.Send(&minknowpb.GetLiveReadsRequest{Request: &minknowpb.GetLiveReadsRequest_Setup{Setup: setup}}); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	defer t.control.send(call)()
 	for {
 		m, err := call.Recv()
 		if err != nil {

@@ -126,6 +126,55 @@ func (GetLiveReadsRequest_RawDataType) EnumDescriptor() ([]byte, []int) {
 	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{2, 0}
 }
 
+type GetLiveReadsResponse_ActionResponse_Response int32
+
+const (
+	GetLiveReadsResponse_ActionResponse_SUCCESS              GetLiveReadsResponse_ActionResponse_Response = 0
+	GetLiveReadsResponse_ActionResponse_FAILED_READ_FINISHED GetLiveReadsResponse_ActionResponse_Response = 1 // it was over before the action came
+	GetLiveReadsResponse_ActionResponse_FAILED_READ_TOO_LONG GetLiveReadsResponse_ActionResponse_Response = 2 // longer than max_unblock_read_length
+)
+
+// Enum value maps for GetLiveReadsResponse_ActionResponse_Response.
+var (
+	GetLiveReadsResponse_ActionResponse_Response_name = map[int32]string{
+		0: "SUCCESS",
+		1: "FAILED_READ_FINISHED",
+		2: "FAILED_READ_TOO_LONG",
+	}
+	GetLiveReadsResponse_ActionResponse_Response_value = map[string]int32{
+		"SUCCESS":              0,
+		"FAILED_READ_FINISHED": 1,
+		"FAILED_READ_TOO_LONG": 2,
+	}
+)
+
+func (x GetLiveReadsResponse_ActionResponse_Response) Enum() *GetLiveReadsResponse_ActionResponse_Response {
+	p := new(GetLiveReadsResponse_ActionResponse_Response)
+	*p = x
+	return p
+}
+
+func (x GetLiveReadsResponse_ActionResponse_Response) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GetLiveReadsResponse_ActionResponse_Response) Descriptor() protoreflect.EnumDescriptor {
+	return file_internal_ingest_minknow_minknowpb_data_proto_enumTypes[2].Descriptor()
+}
+
+func (GetLiveReadsResponse_ActionResponse_Response) Type() protoreflect.EnumType {
+	return &file_internal_ingest_minknow_minknowpb_data_proto_enumTypes[2]
+}
+
+func (x GetLiveReadsResponse_ActionResponse_Response) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GetLiveReadsResponse_ActionResponse_Response.Descriptor instead.
+func (GetLiveReadsResponse_ActionResponse_Response) EnumDescriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{3, 0, 0}
+}
+
 type GetDataTypesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -211,6 +260,7 @@ type GetLiveReadsRequest struct {
 	// Types that are valid to be assigned to Request:
 	//
 	//	*GetLiveReadsRequest_Setup
+	//	*GetLiveReadsRequest_Actions_
 	Request       isGetLiveReadsRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -262,6 +312,15 @@ func (x *GetLiveReadsRequest) GetSetup() *GetLiveReadsRequest_StreamSetup {
 	return nil
 }
 
+func (x *GetLiveReadsRequest) GetActions() *GetLiveReadsRequest_Actions {
+	if x != nil {
+		if x, ok := x.Request.(*GetLiveReadsRequest_Actions_); ok {
+			return x.Actions
+		}
+	}
+	return nil
+}
+
 type isGetLiveReadsRequest_Request interface {
 	isGetLiveReadsRequest_Request()
 }
@@ -270,12 +329,19 @@ type GetLiveReadsRequest_Setup struct {
 	Setup *GetLiveReadsRequest_StreamSetup `protobuf:"bytes,1,opt,name=setup,proto3,oneof"`
 }
 
+type GetLiveReadsRequest_Actions_ struct {
+	Actions *GetLiveReadsRequest_Actions `protobuf:"bytes,2,opt,name=actions,proto3,oneof"`
+}
+
 func (*GetLiveReadsRequest_Setup) isGetLiveReadsRequest_Request() {}
+
+func (*GetLiveReadsRequest_Actions_) isGetLiveReadsRequest_Request() {}
 
 type GetLiveReadsResponse struct {
 	state             protoimpl.MessageState                    `protogen:"open.v1"`
 	SamplesSinceStart uint64                                    `protobuf:"varint,1,opt,name=samples_since_start,json=samplesSinceStart,proto3" json:"samples_since_start,omitempty"`
 	Channels          map[uint32]*GetLiveReadsResponse_ReadData `protobuf:"bytes,4,rep,name=channels,proto3" json:"channels,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	ActionResponses   []*GetLiveReadsResponse_ActionResponse    `protobuf:"bytes,5,rep,name=action_responses,json=actionResponses,proto3" json:"action_responses,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -320,6 +386,13 @@ func (x *GetLiveReadsResponse) GetSamplesSinceStart() uint64 {
 func (x *GetLiveReadsResponse) GetChannels() map[uint32]*GetLiveReadsResponse_ReadData {
 	if x != nil {
 		return x.Channels
+	}
+	return nil
+}
+
+func (x *GetLiveReadsResponse) GetActionResponses() []*GetLiveReadsResponse_ActionResponse {
+	if x != nil {
+		return x.ActionResponses
 	}
 	return nil
 }
@@ -385,12 +458,16 @@ func (x *GetDataTypesResponse_DataType) GetSize() uint32 {
 }
 
 type GetLiveReadsRequest_StreamSetup struct {
-	state                             protoimpl.MessageState          `protogen:"open.v1"`
-	FirstChannel                      uint32                          `protobuf:"varint,1,opt,name=first_channel,json=firstChannel,proto3" json:"first_channel,omitempty"` // from 1
-	LastChannel                       uint32                          `protobuf:"varint,2,opt,name=last_channel,json=lastChannel,proto3" json:"last_channel,omitempty"`    // inclusive
-	RawDataType                       GetLiveReadsRequest_RawDataType `protobuf:"varint,3,opt,name=raw_data_type,json=rawDataType,proto3,enum=minknow_api.data.GetLiveReadsRequest_RawDataType" json:"raw_data_type,omitempty"`
-	SampleMinimumChunkSize            uint64                          `protobuf:"varint,4,opt,name=sample_minimum_chunk_size,json=sampleMinimumChunkSize,proto3" json:"sample_minimum_chunk_size,omitempty"`
-	AcceptedFirstChunkClassifications []int32                         `protobuf:"varint,7,rep,packed,name=accepted_first_chunk_classifications,json=acceptedFirstChunkClassifications,proto3" json:"accepted_first_chunk_classifications,omitempty"` // none: all reads
+	state                  protoimpl.MessageState          `protogen:"open.v1"`
+	FirstChannel           uint32                          `protobuf:"varint,1,opt,name=first_channel,json=firstChannel,proto3" json:"first_channel,omitempty"` // from 1
+	LastChannel            uint32                          `protobuf:"varint,2,opt,name=last_channel,json=lastChannel,proto3" json:"last_channel,omitempty"`    // inclusive
+	RawDataType            GetLiveReadsRequest_RawDataType `protobuf:"varint,3,opt,name=raw_data_type,json=rawDataType,proto3,enum=minknow_api.data.GetLiveReadsRequest_RawDataType" json:"raw_data_type,omitempty"`
+	SampleMinimumChunkSize uint64                          `protobuf:"varint,4,opt,name=sample_minimum_chunk_size,json=sampleMinimumChunkSize,proto3" json:"sample_minimum_chunk_size,omitempty"`
+	// Types that are valid to be assigned to MaxUnblockReadLength:
+	//
+	//	*GetLiveReadsRequest_StreamSetup_MaxUnblockReadLengthSeconds
+	MaxUnblockReadLength              isGetLiveReadsRequest_StreamSetup_MaxUnblockReadLength `protobuf_oneof:"max_unblock_read_length"`
+	AcceptedFirstChunkClassifications []int32                                                `protobuf:"varint,7,rep,packed,name=accepted_first_chunk_classifications,json=acceptedFirstChunkClassifications,proto3" json:"accepted_first_chunk_classifications,omitempty"` // none: all reads
 	unknownFields                     protoimpl.UnknownFields
 	sizeCache                         protoimpl.SizeCache
 }
@@ -453,11 +530,342 @@ func (x *GetLiveReadsRequest_StreamSetup) GetSampleMinimumChunkSize() uint64 {
 	return 0
 }
 
+func (x *GetLiveReadsRequest_StreamSetup) GetMaxUnblockReadLength() isGetLiveReadsRequest_StreamSetup_MaxUnblockReadLength {
+	if x != nil {
+		return x.MaxUnblockReadLength
+	}
+	return nil
+}
+
+func (x *GetLiveReadsRequest_StreamSetup) GetMaxUnblockReadLengthSeconds() float64 {
+	if x != nil {
+		if x, ok := x.MaxUnblockReadLength.(*GetLiveReadsRequest_StreamSetup_MaxUnblockReadLengthSeconds); ok {
+			return x.MaxUnblockReadLengthSeconds
+		}
+	}
+	return 0
+}
+
 func (x *GetLiveReadsRequest_StreamSetup) GetAcceptedFirstChunkClassifications() []int32 {
 	if x != nil {
 		return x.AcceptedFirstChunkClassifications
 	}
 	return nil
+}
+
+type isGetLiveReadsRequest_StreamSetup_MaxUnblockReadLength interface {
+	isGetLiveReadsRequest_StreamSetup_MaxUnblockReadLength()
+}
+
+type GetLiveReadsRequest_StreamSetup_MaxUnblockReadLengthSeconds struct {
+	MaxUnblockReadLengthSeconds float64 `protobuf:"fixed64,6,opt,name=max_unblock_read_length_seconds,json=maxUnblockReadLengthSeconds,proto3,oneof"`
+}
+
+func (*GetLiveReadsRequest_StreamSetup_MaxUnblockReadLengthSeconds) isGetLiveReadsRequest_StreamSetup_MaxUnblockReadLength() {
+}
+
+type GetLiveReadsRequest_UnblockAction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Duration      float64                `protobuf:"fixed64,1,opt,name=duration,proto3" json:"duration,omitempty"` // seconds that the voltage is reversed for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLiveReadsRequest_UnblockAction) Reset() {
+	*x = GetLiveReadsRequest_UnblockAction{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLiveReadsRequest_UnblockAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLiveReadsRequest_UnblockAction) ProtoMessage() {}
+
+func (x *GetLiveReadsRequest_UnblockAction) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLiveReadsRequest_UnblockAction.ProtoReflect.Descriptor instead.
+func (*GetLiveReadsRequest_UnblockAction) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{2, 1}
+}
+
+func (x *GetLiveReadsRequest_UnblockAction) GetDuration() float64 {
+	if x != nil {
+		return x.Duration
+	}
+	return 0
+}
+
+type GetLiveReadsRequest_StopFurtherData struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLiveReadsRequest_StopFurtherData) Reset() {
+	*x = GetLiveReadsRequest_StopFurtherData{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLiveReadsRequest_StopFurtherData) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLiveReadsRequest_StopFurtherData) ProtoMessage() {}
+
+func (x *GetLiveReadsRequest_StopFurtherData) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLiveReadsRequest_StopFurtherData.ProtoReflect.Descriptor instead.
+func (*GetLiveReadsRequest_StopFurtherData) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{2, 2}
+}
+
+type GetLiveReadsRequest_Action struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	ActionId string                 `protobuf:"bytes,1,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"` // of the client's choice; the response has it
+	Channel  uint32                 `protobuf:"varint,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	// Types that are valid to be assigned to Read:
+	//
+	//	*GetLiveReadsRequest_Action_Id
+	Read isGetLiveReadsRequest_Action_Read `protobuf_oneof:"read"`
+	// Types that are valid to be assigned to Action:
+	//
+	//	*GetLiveReadsRequest_Action_Unblock
+	//	*GetLiveReadsRequest_Action_StopFurtherData
+	Action        isGetLiveReadsRequest_Action_Action `protobuf_oneof:"action"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLiveReadsRequest_Action) Reset() {
+	*x = GetLiveReadsRequest_Action{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLiveReadsRequest_Action) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLiveReadsRequest_Action) ProtoMessage() {}
+
+func (x *GetLiveReadsRequest_Action) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLiveReadsRequest_Action.ProtoReflect.Descriptor instead.
+func (*GetLiveReadsRequest_Action) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{2, 3}
+}
+
+func (x *GetLiveReadsRequest_Action) GetActionId() string {
+	if x != nil {
+		return x.ActionId
+	}
+	return ""
+}
+
+func (x *GetLiveReadsRequest_Action) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *GetLiveReadsRequest_Action) GetRead() isGetLiveReadsRequest_Action_Read {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+func (x *GetLiveReadsRequest_Action) GetId() string {
+	if x != nil {
+		if x, ok := x.Read.(*GetLiveReadsRequest_Action_Id); ok {
+			return x.Id
+		}
+	}
+	return ""
+}
+
+func (x *GetLiveReadsRequest_Action) GetAction() isGetLiveReadsRequest_Action_Action {
+	if x != nil {
+		return x.Action
+	}
+	return nil
+}
+
+func (x *GetLiveReadsRequest_Action) GetUnblock() *GetLiveReadsRequest_UnblockAction {
+	if x != nil {
+		if x, ok := x.Action.(*GetLiveReadsRequest_Action_Unblock); ok {
+			return x.Unblock
+		}
+	}
+	return nil
+}
+
+func (x *GetLiveReadsRequest_Action) GetStopFurtherData() *GetLiveReadsRequest_StopFurtherData {
+	if x != nil {
+		if x, ok := x.Action.(*GetLiveReadsRequest_Action_StopFurtherData); ok {
+			return x.StopFurtherData
+		}
+	}
+	return nil
+}
+
+type isGetLiveReadsRequest_Action_Read interface {
+	isGetLiveReadsRequest_Action_Read()
+}
+
+type GetLiveReadsRequest_Action_Id struct {
+	Id string `protobuf:"bytes,3,opt,name=id,proto3,oneof"`
+}
+
+func (*GetLiveReadsRequest_Action_Id) isGetLiveReadsRequest_Action_Read() {}
+
+type isGetLiveReadsRequest_Action_Action interface {
+	isGetLiveReadsRequest_Action_Action()
+}
+
+type GetLiveReadsRequest_Action_Unblock struct {
+	Unblock *GetLiveReadsRequest_UnblockAction `protobuf:"bytes,5,opt,name=unblock,proto3,oneof"`
+}
+
+type GetLiveReadsRequest_Action_StopFurtherData struct {
+	StopFurtherData *GetLiveReadsRequest_StopFurtherData `protobuf:"bytes,6,opt,name=stop_further_data,json=stopFurtherData,proto3,oneof"`
+}
+
+func (*GetLiveReadsRequest_Action_Unblock) isGetLiveReadsRequest_Action_Action() {}
+
+func (*GetLiveReadsRequest_Action_StopFurtherData) isGetLiveReadsRequest_Action_Action() {}
+
+type GetLiveReadsRequest_Actions struct {
+	state         protoimpl.MessageState        `protogen:"open.v1"`
+	Actions       []*GetLiveReadsRequest_Action `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLiveReadsRequest_Actions) Reset() {
+	*x = GetLiveReadsRequest_Actions{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLiveReadsRequest_Actions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLiveReadsRequest_Actions) ProtoMessage() {}
+
+func (x *GetLiveReadsRequest_Actions) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLiveReadsRequest_Actions.ProtoReflect.Descriptor instead.
+func (*GetLiveReadsRequest_Actions) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{2, 4}
+}
+
+func (x *GetLiveReadsRequest_Actions) GetActions() []*GetLiveReadsRequest_Action {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+type GetLiveReadsResponse_ActionResponse struct {
+	state         protoimpl.MessageState                       `protogen:"open.v1"`
+	ActionId      string                                       `protobuf:"bytes,1,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
+	Response      GetLiveReadsResponse_ActionResponse_Response `protobuf:"varint,2,opt,name=response,proto3,enum=minknow_api.data.GetLiveReadsResponse_ActionResponse_Response" json:"response,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLiveReadsResponse_ActionResponse) Reset() {
+	*x = GetLiveReadsResponse_ActionResponse{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLiveReadsResponse_ActionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLiveReadsResponse_ActionResponse) ProtoMessage() {}
+
+func (x *GetLiveReadsResponse_ActionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLiveReadsResponse_ActionResponse.ProtoReflect.Descriptor instead.
+func (*GetLiveReadsResponse_ActionResponse) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{3, 0}
+}
+
+func (x *GetLiveReadsResponse_ActionResponse) GetActionId() string {
+	if x != nil {
+		return x.ActionId
+	}
+	return ""
+}
+
+func (x *GetLiveReadsResponse_ActionResponse) GetResponse() GetLiveReadsResponse_ActionResponse_Response {
+	if x != nil {
+		return x.Response
+	}
+	return GetLiveReadsResponse_ActionResponse_SUCCESS
 }
 
 type GetLiveReadsResponse_ReadData struct {
@@ -475,7 +883,7 @@ type GetLiveReadsResponse_ReadData struct {
 
 func (x *GetLiveReadsResponse_ReadData) Reset() {
 	*x = GetLiveReadsResponse_ReadData{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +895,7 @@ func (x *GetLiveReadsResponse_ReadData) String() string {
 func (*GetLiveReadsResponse_ReadData) ProtoMessage() {}
 
 func (x *GetLiveReadsResponse_ReadData) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +908,7 @@ func (x *GetLiveReadsResponse_ReadData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLiveReadsResponse_ReadData.ProtoReflect.Descriptor instead.
 func (*GetLiveReadsResponse_ReadData) Descriptor() ([]byte, []int) {
-	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{3, 0}
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{3, 1}
 }
 
 func (x *GetLiveReadsResponse_ReadData) GetId() string {
@@ -568,25 +976,49 @@ const file_internal_ingest_minknow_minknowpb_data_proto_rawDesc = "" +
 	"\x04Type\x12\x12\n" +
 	"\x0eSIGNED_INTEGER\x10\x00\x12\x14\n" +
 	"\x10UNSIGNED_INTEGER\x10\x01\x12\x12\n" +
-	"\x0eFLOATING_POINT\x10\x02\"\xf0\x03\n" +
+	"\x0eFLOATING_POINT\x10\x02\"\xcd\b\n" +
 	"\x13GetLiveReadsRequest\x12I\n" +
-	"\x05setup\x18\x01 \x01(\v21.minknow_api.data.GetLiveReadsRequest.StreamSetupH\x00R\x05setup\x1a\xb8\x02\n" +
+	"\x05setup\x18\x01 \x01(\v21.minknow_api.data.GetLiveReadsRequest.StreamSetupH\x00R\x05setup\x12I\n" +
+	"\aactions\x18\x02 \x01(\v2-.minknow_api.data.GetLiveReadsRequest.ActionsH\x00R\aactions\x1a\x9b\x03\n" +
 	"\vStreamSetup\x12#\n" +
 	"\rfirst_channel\x18\x01 \x01(\rR\ffirstChannel\x12!\n" +
 	"\flast_channel\x18\x02 \x01(\rR\vlastChannel\x12U\n" +
 	"\rraw_data_type\x18\x03 \x01(\x0e21.minknow_api.data.GetLiveReadsRequest.RawDataTypeR\vrawDataType\x129\n" +
-	"\x19sample_minimum_chunk_size\x18\x04 \x01(\x04R\x16sampleMinimumChunkSize\x12O\n" +
-	"$accepted_first_chunk_classifications\x18\a \x03(\x05R!acceptedFirstChunkClassifications\"H\n" +
+	"\x19sample_minimum_chunk_size\x18\x04 \x01(\x04R\x16sampleMinimumChunkSize\x12F\n" +
+	"\x1fmax_unblock_read_length_seconds\x18\x06 \x01(\x01H\x00R\x1bmaxUnblockReadLengthSeconds\x12O\n" +
+	"$accepted_first_chunk_classifications\x18\a \x03(\x05R!acceptedFirstChunkClassificationsB\x19\n" +
+	"\x17max_unblock_read_length\x1a+\n" +
+	"\rUnblockAction\x12\x1a\n" +
+	"\bduration\x18\x01 \x01(\x01R\bduration\x1a\x11\n" +
+	"\x0fStopFurtherData\x1a\x99\x02\n" +
+	"\x06Action\x12\x1b\n" +
+	"\taction_id\x18\x01 \x01(\tR\bactionId\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\rR\achannel\x12\x10\n" +
+	"\x02id\x18\x03 \x01(\tH\x00R\x02id\x12O\n" +
+	"\aunblock\x18\x05 \x01(\v23.minknow_api.data.GetLiveReadsRequest.UnblockActionH\x01R\aunblock\x12c\n" +
+	"\x11stop_further_data\x18\x06 \x01(\v25.minknow_api.data.GetLiveReadsRequest.StopFurtherDataH\x01R\x0fstopFurtherDataB\x06\n" +
+	"\x04readB\b\n" +
+	"\x06action\x1aQ\n" +
+	"\aActions\x12F\n" +
+	"\aactions\x18\x02 \x03(\v2,.minknow_api.data.GetLiveReadsRequest.ActionR\aactions\"H\n" +
 	"\vRawDataType\x12\r\n" +
 	"\tKEEP_LAST\x10\x00\x12\b\n" +
 	"\x04NONE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"CALIBRATED\x10\x02\x12\x10\n" +
 	"\fUNCALIBRATED\x10\x03B\t\n" +
-	"\arequest\"\xcc\x04\n" +
+	"\arequest\"\x87\a\n" +
 	"\x14GetLiveReadsResponse\x12.\n" +
 	"\x13samples_since_start\x18\x01 \x01(\x04R\x11samplesSinceStart\x12P\n" +
-	"\bchannels\x18\x04 \x03(\v24.minknow_api.data.GetLiveReadsResponse.ChannelsEntryR\bchannels\x1a\xc3\x02\n" +
+	"\bchannels\x18\x04 \x03(\v24.minknow_api.data.GetLiveReadsResponse.ChannelsEntryR\bchannels\x12`\n" +
+	"\x10action_responses\x18\x05 \x03(\v25.minknow_api.data.GetLiveReadsResponse.ActionResponseR\x0factionResponses\x1a\xd6\x01\n" +
+	"\x0eActionResponse\x12\x1b\n" +
+	"\taction_id\x18\x01 \x01(\tR\bactionId\x12Z\n" +
+	"\bresponse\x18\x02 \x01(\x0e2>.minknow_api.data.GetLiveReadsResponse.ActionResponse.ResponseR\bresponse\"K\n" +
+	"\bResponse\x12\v\n" +
+	"\aSUCCESS\x10\x00\x12\x18\n" +
+	"\x14FAILED_READ_FINISHED\x10\x01\x12\x18\n" +
+	"\x14FAILED_READ_TOO_LONG\x10\x02\x1a\xc3\x02\n" +
 	"\bReadData\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fstart_sample\x18\x03 \x01(\x04R\vstartSample\x12,\n" +
@@ -614,38 +1046,50 @@ func file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP() []byte {
 	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescData
 }
 
-var file_internal_ingest_minknow_minknowpb_data_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_internal_ingest_minknow_minknowpb_data_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_internal_ingest_minknow_minknowpb_data_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_internal_ingest_minknow_minknowpb_data_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_internal_ingest_minknow_minknowpb_data_proto_goTypes = []any{
-	(GetDataTypesResponse_DataType_Type)(0), // 0: minknow_api.data.GetDataTypesResponse.DataType.Type
-	(GetLiveReadsRequest_RawDataType)(0),    // 1: minknow_api.data.GetLiveReadsRequest.RawDataType
-	(*GetDataTypesRequest)(nil),             // 2: minknow_api.data.GetDataTypesRequest
-	(*GetDataTypesResponse)(nil),            // 3: minknow_api.data.GetDataTypesResponse
-	(*GetLiveReadsRequest)(nil),             // 4: minknow_api.data.GetLiveReadsRequest
-	(*GetLiveReadsResponse)(nil),            // 5: minknow_api.data.GetLiveReadsResponse
-	(*GetDataTypesResponse_DataType)(nil),   // 6: minknow_api.data.GetDataTypesResponse.DataType
-	(*GetLiveReadsRequest_StreamSetup)(nil), // 7: minknow_api.data.GetLiveReadsRequest.StreamSetup
-	(*GetLiveReadsResponse_ReadData)(nil),   // 8: minknow_api.data.GetLiveReadsResponse.ReadData
-	nil,                                     // 9: minknow_api.data.GetLiveReadsResponse.ChannelsEntry
-	(ReadEndReason)(0),                      // 10: minknow_api.read_end_reason.ReadEndReason
+	(GetDataTypesResponse_DataType_Type)(0),           // 0: minknow_api.data.GetDataTypesResponse.DataType.Type
+	(GetLiveReadsRequest_RawDataType)(0),              // 1: minknow_api.data.GetLiveReadsRequest.RawDataType
+	(GetLiveReadsResponse_ActionResponse_Response)(0), // 2: minknow_api.data.GetLiveReadsResponse.ActionResponse.Response
+	(*GetDataTypesRequest)(nil),                       // 3: minknow_api.data.GetDataTypesRequest
+	(*GetDataTypesResponse)(nil),                      // 4: minknow_api.data.GetDataTypesResponse
+	(*GetLiveReadsRequest)(nil),                       // 5: minknow_api.data.GetLiveReadsRequest
+	(*GetLiveReadsResponse)(nil),                      // 6: minknow_api.data.GetLiveReadsResponse
+	(*GetDataTypesResponse_DataType)(nil),             // 7: minknow_api.data.GetDataTypesResponse.DataType
+	(*GetLiveReadsRequest_StreamSetup)(nil),           // 8: minknow_api.data.GetLiveReadsRequest.StreamSetup
+	(*GetLiveReadsRequest_UnblockAction)(nil),         // 9: minknow_api.data.GetLiveReadsRequest.UnblockAction
+	(*GetLiveReadsRequest_StopFurtherData)(nil),       // 10: minknow_api.data.GetLiveReadsRequest.StopFurtherData
+	(*GetLiveReadsRequest_Action)(nil),                // 11: minknow_api.data.GetLiveReadsRequest.Action
+	(*GetLiveReadsRequest_Actions)(nil),               // 12: minknow_api.data.GetLiveReadsRequest.Actions
+	(*GetLiveReadsResponse_ActionResponse)(nil),       // 13: minknow_api.data.GetLiveReadsResponse.ActionResponse
+	(*GetLiveReadsResponse_ReadData)(nil),             // 14: minknow_api.data.GetLiveReadsResponse.ReadData
+	nil,                                               // 15: minknow_api.data.GetLiveReadsResponse.ChannelsEntry
+	(ReadEndReason)(0),                                // 16: minknow_api.read_end_reason.ReadEndReason
 }
 var file_internal_ingest_minknow_minknowpb_data_proto_depIdxs = []int32{
-	6,  // 0: minknow_api.data.GetDataTypesResponse.uncalibrated_signal:type_name -> minknow_api.data.GetDataTypesResponse.DataType
-	7,  // 1: minknow_api.data.GetLiveReadsRequest.setup:type_name -> minknow_api.data.GetLiveReadsRequest.StreamSetup
-	9,  // 2: minknow_api.data.GetLiveReadsResponse.channels:type_name -> minknow_api.data.GetLiveReadsResponse.ChannelsEntry
-	0,  // 3: minknow_api.data.GetDataTypesResponse.DataType.type:type_name -> minknow_api.data.GetDataTypesResponse.DataType.Type
-	1,  // 4: minknow_api.data.GetLiveReadsRequest.StreamSetup.raw_data_type:type_name -> minknow_api.data.GetLiveReadsRequest.RawDataType
-	10, // 5: minknow_api.data.GetLiveReadsResponse.ReadData.previous_read_end_reason:type_name -> minknow_api.read_end_reason.ReadEndReason
-	8,  // 6: minknow_api.data.GetLiveReadsResponse.ChannelsEntry.value:type_name -> minknow_api.data.GetLiveReadsResponse.ReadData
-	2,  // 7: minknow_api.data.DataService.get_data_types:input_type -> minknow_api.data.GetDataTypesRequest
-	4,  // 8: minknow_api.data.DataService.get_live_reads:input_type -> minknow_api.data.GetLiveReadsRequest
-	3,  // 9: minknow_api.data.DataService.get_data_types:output_type -> minknow_api.data.GetDataTypesResponse
-	5,  // 10: minknow_api.data.DataService.get_live_reads:output_type -> minknow_api.data.GetLiveReadsResponse
-	9,  // [9:11] is the sub-list for method output_type
-	7,  // [7:9] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	7,  // 0: minknow_api.data.GetDataTypesResponse.uncalibrated_signal:type_name -> minknow_api.data.GetDataTypesResponse.DataType
+	8,  // 1: minknow_api.data.GetLiveReadsRequest.setup:type_name -> minknow_api.data.GetLiveReadsRequest.StreamSetup
+	12, // 2: minknow_api.data.GetLiveReadsRequest.actions:type_name -> minknow_api.data.GetLiveReadsRequest.Actions
+	15, // 3: minknow_api.data.GetLiveReadsResponse.channels:type_name -> minknow_api.data.GetLiveReadsResponse.ChannelsEntry
+	13, // 4: minknow_api.data.GetLiveReadsResponse.action_responses:type_name -> minknow_api.data.GetLiveReadsResponse.ActionResponse
+	0,  // 5: minknow_api.data.GetDataTypesResponse.DataType.type:type_name -> minknow_api.data.GetDataTypesResponse.DataType.Type
+	1,  // 6: minknow_api.data.GetLiveReadsRequest.StreamSetup.raw_data_type:type_name -> minknow_api.data.GetLiveReadsRequest.RawDataType
+	9,  // 7: minknow_api.data.GetLiveReadsRequest.Action.unblock:type_name -> minknow_api.data.GetLiveReadsRequest.UnblockAction
+	10, // 8: minknow_api.data.GetLiveReadsRequest.Action.stop_further_data:type_name -> minknow_api.data.GetLiveReadsRequest.StopFurtherData
+	11, // 9: minknow_api.data.GetLiveReadsRequest.Actions.actions:type_name -> minknow_api.data.GetLiveReadsRequest.Action
+	2,  // 10: minknow_api.data.GetLiveReadsResponse.ActionResponse.response:type_name -> minknow_api.data.GetLiveReadsResponse.ActionResponse.Response
+	16, // 11: minknow_api.data.GetLiveReadsResponse.ReadData.previous_read_end_reason:type_name -> minknow_api.read_end_reason.ReadEndReason
+	14, // 12: minknow_api.data.GetLiveReadsResponse.ChannelsEntry.value:type_name -> minknow_api.data.GetLiveReadsResponse.ReadData
+	3,  // 13: minknow_api.data.DataService.get_data_types:input_type -> minknow_api.data.GetDataTypesRequest
+	5,  // 14: minknow_api.data.DataService.get_live_reads:input_type -> minknow_api.data.GetLiveReadsRequest
+	4,  // 15: minknow_api.data.DataService.get_data_types:output_type -> minknow_api.data.GetDataTypesResponse
+	6,  // 16: minknow_api.data.DataService.get_live_reads:output_type -> minknow_api.data.GetLiveReadsResponse
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_internal_ingest_minknow_minknowpb_data_proto_init() }
@@ -656,14 +1100,23 @@ func file_internal_ingest_minknow_minknowpb_data_proto_init() {
 	file_internal_ingest_minknow_minknowpb_read_end_reason_proto_init()
 	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[2].OneofWrappers = []any{
 		(*GetLiveReadsRequest_Setup)(nil),
+		(*GetLiveReadsRequest_Actions_)(nil),
+	}
+	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[5].OneofWrappers = []any{
+		(*GetLiveReadsRequest_StreamSetup_MaxUnblockReadLengthSeconds)(nil),
+	}
+	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8].OneofWrappers = []any{
+		(*GetLiveReadsRequest_Action_Id)(nil),
+		(*GetLiveReadsRequest_Action_Unblock)(nil),
+		(*GetLiveReadsRequest_Action_StopFurtherData)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_ingest_minknow_minknowpb_data_proto_rawDesc), len(file_internal_ingest_minknow_minknowpb_data_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   8,
+			NumEnums:      3,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

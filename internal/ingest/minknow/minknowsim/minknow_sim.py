@@ -9,6 +9,7 @@ README.md tells what it does and what it can be told on standard input.
 
 import argparse
 import base64
+import bisect
 import concurrent.futures
 import hashlib
 import json
@@ -73,9 +74,11 @@ def load(path):
 class Stretch:
     """A part of a channel's signal that MinKNOW takes for one read."""
 
-    def __init__(self, id, start, samples, kind, end_reason):
+    def __init__(self, id, start, samples, kind, end_reason, source=None):
         self.id, self.start, self.samples, self.kind = id, start, samples, kind
         self.end_reason = end_reason
+        self.source = source  # the recorded read
+        self.planned = len(samples)
 
     @property
     def end(self):
@@ -87,6 +90,7 @@ class Run:
 
     def __init__(self, reads, args, number):
         self.id = hashlib.sha256(f"{args.seed}/{args.name}/{number}".encode()).hexdigest()[:40]
+        self.args, self.reads, self.number = args, reads, number
         self.rate = reads[0].rate
         self.offsets = [10.0] * args.channels
         self.scale = reads[0].scale
@@ -96,46 +100,95 @@ class Run:
         self.phase = protocol_pb2.PHASE_SEQUENCING
         self.stop_reason = acquisition_pb2.STOPPED_NOT_SET
         self.frozen = False
-        dice = random.Random(args.seed * 1000 + number)
-        noise = numpy.random.default_rng(args.seed)
-        channels = [[] for _ in range(args.channels)]
-        free = [0] * args.channels
-
-        def pore(c, last=False):
-            n = int(self.rate * dice.uniform(1.0, 2.0) * (2 if last else 1))
-            level = OPEN_PORE / self.scale - self.offsets[c]
-            samples = noise.normal(level, 5, n).astype("<i2")
-            id = str(uuid.UUID(int=dice.getrandbits(128)))
-            channels[c].append(Stretch(id, free[c], samples, PORE, ReadEndReason.Unknown))
-            free[c] += n
+        self.dice = random.Random(args.seed * 1000 + number)
+        self.noise = numpy.random.default_rng(args.seed)
+        self.levels = {}  # of recorded reads, by the run's calibration
+        self.channels = [[] for _ in range(args.channels)]
+        self.length = int(args.length * self.rate)  # 0: until all reads are played
 
         for c in range(args.channels):
-            pore(c)
-        for r in reads:
-            c = min(range(args.channels), key=lambda c: (free[c], c))
-            pa = (r.samples.astype("f8") + r.offset) * r.scale
-            samples = numpy.rint(pa / self.scale - self.offsets[c]).astype("<i2")
-            id = r.id if number == 0 else str(uuid.UUID(int=dice.getrandbits(128)))
-            reason = END_REASONS.get(r.end_reason, ReadEndReason.Unknown)
-            channels[c].append(Stretch(id, free[c], samples, STRAND, reason))
-            free[c] += len(samples)
-            pore(c)
-        for c in range(args.channels):
-            pore(c, last=True)
-        self.end = max(free)
+            self.pore(c)
+        if self.length:
+            for c in range(args.channels):
+                self.fill(c)
+            self.end = self.length
+        else:
+            for r in reads:
+                c = min(range(args.channels), key=lambda c: (self.free(c), c))
+                self.strand(c, r, r.id if number == 0 else self.fresh())
+                self.pore(c)
+            for c in range(args.channels):
+                self.pore(c, last=True)
+            self.end = max(map(self.free, range(args.channels)))
         self.chunks = []  # every chunk of the run, by when it is complete
-        size = int(args.chunk * self.rate)
-        for c, stretches in enumerate(channels):
-            before = ReadEndReason.Unknown
-            for s in stretches:
-                for at in range(s.start, s.end, size):
-                    end = min(at + size, s.end)
-                    # Nothing could ever show that a channel's last chunk is missing.
-                    last = s is stretches[-1] and end == s.end
-                    dropped = not last and dice.random() < args.drop
-                    self.chunks.append((end, c + 1, s, at, before, dropped))
-                before = s.end_reason
+        for c in range(args.channels):
+            self.cut(c, 0)
         self.chunks.sort(key=lambda chunk: chunk[:2])
+
+    def free(self, c):
+        return self.channels[c][-1].end if self.channels[c] else 0
+
+    def fresh(self):
+        return str(uuid.UUID(int=self.dice.getrandbits(128)))
+
+    def pore(self, c, last=False):
+        n = int(self.rate * self.dice.uniform(1.0, 2.0) * (2 if last else 1))
+        level = OPEN_PORE / self.scale - self.offsets[c]
+        samples = self.noise.normal(level, 5, n).astype("<i2")
+        self.channels[c].append(Stretch(self.fresh(), self.free(c), samples, PORE, ReadEndReason.Unknown))
+
+    def strand(self, c, r, id):
+        key = (r.id, self.offsets[c])
+        if key not in self.levels:
+            pa = (r.samples.astype("f8") + r.offset) * r.scale
+            self.levels[key] = numpy.rint(pa / self.scale - self.offsets[c]).astype("<i2")
+        reason = END_REASONS.get(r.end_reason, ReadEndReason.Unknown)
+        self.channels[c].append(Stretch(id, self.free(c), self.levels[key], STRAND, reason, r.id))
+
+    def fill(self, c):
+        """Goes on with reads that are drawn anew until the run's end."""
+        while self.free(c) < self.length:
+            self.strand(c, self.dice.choice(self.reads), self.fresh())
+            self.pore(c)
+
+    def cut(self, c, after):
+        """Cuts what a channel gives after a sample into chunks."""
+        size = int(self.args.chunk * self.rate)
+        before = ReadEndReason.Unknown
+        for s in self.channels[c]:
+            for at in range(s.start, s.end, size):
+                end = min(at + size, s.end)
+                if end <= after or end > self.end:
+                    continue
+                # Nothing could ever show that a channel's last chunk is missing.
+                last = s is self.channels[c][-1] and end == s.end
+                dropped = not last and self.dice.random() < self.args.drop
+                self.chunks.append((end, c + 1, s, at, before, dropped))
+            before = s.end_reason
+
+    def current(self, channel, now):
+        """The stretch that a channel gives now, or none."""
+        if not 1 <= channel <= len(self.channels):
+            return None
+        return next((s for s in reversed(self.channels[channel - 1]) if s.start <= now < s.end), None)
+
+    def unblock(self, channel, s, now):
+        """Ends a stretch; what follows on its channel follows at once."""
+        c = channel - 1
+        known = bisect.bisect_right(self.chunks, now, key=lambda chunk: chunk[0])
+        # Behind everything that a client may have been told of.
+        s.samples = s.samples[:now + 1 - s.start]
+        s.end_reason = ReadEndReason.DataServiceUnblockMuxChange
+        later = self.channels[c][self.channels[c].index(s) + 1:]
+        at = s.end
+        for stretch in later:
+            stretch.start, at = at, at + len(stretch.samples)
+        if self.length:
+            self.fill(c)
+        rest = [chunk for chunk in self.chunks[known:] if chunk[1] != channel]
+        del self.chunks[known:]
+        self.cut(c, now)
+        self.chunks[known:] = sorted(rest + self.chunks[known:], key=lambda chunk: chunk[:2])
 
     def info(self):
         return acquisition_pb2.AcquisitionRunInfo(
@@ -155,6 +208,7 @@ class Position:
         self.run = Run(reads, args, 0)
         self.cut = 0  # times that all streams were broken off
         self.dropped, self.sent = [], 0
+        self.actions = []  # what clients have asked for
         self.server = self.port = None
         self.stopping = False
         self.strays = 0  # chunks to come of a time that is past
@@ -197,8 +251,9 @@ class Position:
         with self.changed:
             run = self.run
             started = 0 if run.started is None else time.time() - (time.monotonic() - run.started)
-            strands = [{"id": s.id, "channel": c, "start": s.start, "end": s.end}
-                       for c, s in {s.id: (c, s) for _, c, s, *_ in run.chunks if s.kind == STRAND}.values()]
+            strands = [{"id": s.id, "source": s.source, "channel": c, "start": s.start, "end": min(s.end, run.end)}
+                       for c, stretches in enumerate(run.channels, 1) for s in stretches
+                       if s.kind == STRAND and s.start < run.end]
             return {"run": run.id, "rate": run.rate, "pace": self.args.pace, "started": started, "strands": strands}
 
     def begin(self):
@@ -315,10 +370,11 @@ class Data(data_pb2_grpc.DataServiceServicer):
             if run.started is None:
                 run.started = time.monotonic()  # a run's clock starts with its first listener
             # Chunks that were complete before are not sent again.
-            at = 0
-            while at < len(run.chunks) and run.chunks[at][0] <= p.now():
-                at += 1
+            at = bisect.bisect_right(run.chunks, p.now(), key=lambda chunk: chunk[0])
+        stopped, answers, news = set(), [], threading.Event()
+        threading.Thread(target=self.act, args=(requests, run, setup, stopped, answers, news), daemon=True).start()
         while context.is_active() and not p.stopping:
+            news.clear()
             with p.changed:
                 if p.cut != cut:
                     context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is cut")
@@ -329,30 +385,65 @@ class Data(data_pb2_grpc.DataServiceServicer):
                     p.finish()
                     p.changed.notify_all()
                     context.abort(grpc.StatusCode.ABORTED, "acquisition has stopped")
+                until = bisect.bisect_right(run.chunks, now, lo=at, key=lambda chunk: chunk[0])
+                due, at = run.chunks[at:until], until
+                # What was asked for in the meantime comes too late for these.
+                due = [(chunk, chunk[2].samples, chunk[2].start) for chunk in due]
+                said, answers[:] = answers[:], []
+            if said:
+                yield data_pb2.GetLiveReadsResponse(samples_since_start=max(now, 0), action_responses=said)
             batch = {}
-            while at < len(run.chunks) and run.chunks[at][0] <= now:
-                end, channel, s, start, before, dropped = run.chunks[at]
-                at += 1
-                if accepted and s.kind not in accepted:
+            for (end, channel, s, start, before, dropped), samples, origin in due:
+                if accepted and s.kind not in accepted or s.id in stopped:
                     continue
                 if dropped:
                     p.dropped.append({"channel": channel, "read": s.id, "strand": s.kind == STRAND,
-                                      "read_start": s.start, "start": start, "end": end})
+                                      "read_start": origin, "start": start, "end": end})
                     continue
                 if channel in batch:
                     yield self.response(batch)
                     batch = {}
                 batch[channel] = data_pb2.GetLiveReadsResponse.ReadData(
-                    id=s.id, start_sample=s.start, chunk_start_sample=start, chunk_length=end - start,
+                    id=s.id, start_sample=origin, chunk_start_sample=start, chunk_length=end - start,
                     chunk_classifications=[s.kind], previous_read_end_reason=before,
-                    raw_data=s.samples[start - s.start:end - s.start].tobytes())
+                    raw_data=samples[start - origin:end - origin].tobytes())
             if p.strays and now > run.rate * self.position.args.chunk * 2:
                 p.strays -= 1
                 yield data_pb2.GetLiveReadsResponse(channels={1: data_pb2.GetLiveReadsResponse.ReadData(
                     id="stray", start_sample=0, chunk_start_sample=0, chunk_length=10, chunk_classifications=[STRAND], raw_data=bytes(20))})
             # An empty response tells the time.
             yield self.response(batch) if batch else data_pb2.GetLiveReadsResponse(samples_since_start=max(now, 0))
-            time.sleep(self.position.args.interval)
+            news.wait(p.args.interval)
+
+    def act(self, requests, run, setup, stopped, answers, news):
+        """Does what a client asks for, as long as it does."""
+        p, Response = self.position, data_pb2.GetLiveReadsResponse.ActionResponse
+        limit = setup.max_unblock_read_length_samples or int(setup.max_unblock_read_length_seconds * run.rate)
+        try:
+            for request in requests:
+                for a in request.actions.actions:
+                    with p.changed:
+                        now = p.now()
+                        s = run.current(a.channel, now) if p.run is run and p.active() else None
+                        kind = a.WhichOneof("action")
+                        if s is None or s.id != a.id:
+                            said = Response.FAILED_READ_FINISHED
+                        elif kind == "stop_further_data":
+                            said = Response.SUCCESS
+                            stopped.add(s.id)
+                        elif limit and now - s.start > limit:
+                            said = Response.FAILED_READ_TOO_LONG
+                        else:
+                            said = Response.SUCCESS
+                            run.unblock(a.channel, s, now)
+                        mine = s is not None and s.id == a.id
+                        p.actions.append({
+                            "id": a.action_id, "channel": a.channel, "read": a.id, "kind": kind, "answer": Response.Response.Name(said), "time": time.time(),
+                            "source": s.source if mine else None, "progress": now - s.start if mine else 0, "of": s.planned if mine else 0})
+                        answers.append(Response(action_id=a.action_id, response=said))
+                    news.set()
+        except grpc.RpcError:
+            pass  # the client has gone
 
     def response(self, batch):
         self.position.sent += len(batch)
@@ -476,6 +567,9 @@ class Simulator:
                     p.strays += 1
                 case ["layout"]:
                     print(json.dumps({"position": p.name, **p.layout()}), flush=True)
+                case ["actions"]:
+                    with p.changed:
+                        print(json.dumps({"position": p.name, "run": p.run.id, "actions": p.actions}), flush=True)
                 case ["report"]:
                     print(json.dumps({"position": p.name, "run": p.run.id, "dropped": p.dropped, "sent": p.sent}), flush=True)
                 case _:
@@ -509,6 +603,7 @@ def main():
     parser.add_argument("--interval", type=float, default=0.1, help="seconds between responses")
     parser.add_argument("--drop", type=float, default=0, help="share of chunks that are not sent")
     parser.add_argument("--limit", type=int, help="number of reads")
+    parser.add_argument("--length", type=float, default=0, help="seconds of the run, for which reads are drawn again and again; 0: each is played once")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--token", help="that clients must show; none: everybody may")
     parser.add_argument("--local-token", help="path that is given for the local token")

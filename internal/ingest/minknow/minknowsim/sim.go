@@ -129,6 +129,7 @@ func (s *Sim) Report() (r Report, err error) {
 // Strand is a read as the simulator plays it: samples Start to End-1 of a channel.
 type Strand struct {
 	ID         string
+	Source     string // the recorded read that it is
 	Channel    uint32
 	Start, End uint64
 }
@@ -154,6 +155,25 @@ func (s *Sim) Layout() (l Layout, err error) {
 		return l, err
 	}
 	return l, s.answer(&l)
+}
+
+// Action is one that a client has asked for.
+type Action struct {
+	ID, Read, Source string
+	Channel          uint32
+	Kind, Answer     string  // as in minknow_api.data
+	Progress, Of     uint64  // samples of the read that were through the pore, and that there were to be
+	Time             float64 // when it came, Unix seconds
+}
+
+// Actions asks a simulator of one position what clients have asked for so far.
+func (s *Sim) Actions() ([]Action, error) {
+	if err := s.Tell("actions"); err != nil {
+		return nil, err
+	}
+	var a struct{ Actions []Action }
+	err := s.answer(&a)
+	return a.Actions, err
 }
 
 // recorded is a read as the simulator takes it.
