@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build demo live minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo live adaptive minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load fuzz bench lint fmt deps proto clean help
 
 all: build
 
@@ -26,6 +26,11 @@ DROP ?= 0
 live: build minknow-python ## sequence on a simulated MinKNOW in real time, and say how soon variants are called; DROP=0.05 leaves out chunks
 	$(GO) build -trimpath -o bin/ ./e2e/live
 	@bin/live --drop $(DROP) $(LIVE)
+
+CHANNELS ?= 64
+adaptive: deps minknow-python ## sequence lambda and E. coli on a simulated MinKNOW and keep lambda, for MINUTES over CHANNELS channels; prints latency and enrichment
+	PORESTREAM_ADAPTIVE=$(CHANNELS):$(MINUTES)m PORESTREAM_MINKNOW_PYTHON=$${PORESTREAM_MINKNOW_PYTHON:-$(CURDIR)/.cache/minknow/bin/python} \
+		$(GO) test -count 1 -v -timeout 60m -run TestEnrichment ./e2e
 
 minknow := .cache/minknow
 minknow-python: $(minknow)/bin/python ## make the environment that the simulated MinKNOW runs in
