@@ -27,7 +27,8 @@ live: build minknow-python ## sequence on a simulated MinKNOW in real time, and 
 	$(GO) build -trimpath -o bin/ ./e2e/live
 	@bin/live --drop $(DROP) $(LIVE)
 
-CHANNELS ?= 64
+adaptive: CHANNELS = 64
+adaptive: MINUTES = 2
 adaptive: deps minknow-python ## sequence lambda and E. coli on a simulated MinKNOW and keep lambda, for MINUTES over CHANNELS channels; prints latency and enrichment
 	PORESTREAM_ADAPTIVE=$(CHANNELS):$(MINUTES)m PORESTREAM_MINKNOW_PYTHON=$${PORESTREAM_MINKNOW_PYTHON:-$(CURDIR)/.cache/minknow/bin/python} \
 		$(GO) test -count 1 -v -timeout 60m -run TestEnrichment ./e2e
@@ -69,7 +70,7 @@ chaos-virtual: deps ## thousands of crashes and rebalances in virtual time, SEED
 soak: chaos-build build ## sequence for MINUTES without faults; memory, descriptors and lag must stay as they are
 	bin/chaos/chaos soak --length $(MINUTES)m $(SOAK)
 
-CHANNELS ?= 3000
+live-load: CHANNELS = 3000
 live-load: MINUTES = 2
 live-load: ## give ingest a sequencer's full signal, CHANNELS channels for MINUTES, and account for every sample
 	$(GO) build -trimpath -o bin/ ./cmd/ingest
