@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -202,7 +203,7 @@ func clip(s string) string {
 func suggest(have string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
-		if d := editDistance(strings.ToLower(have), strings.ToLower(k), distance); d < distance && d < len(k) {
+		if d := levenshtein.ComputeDistance(strings.ToLower(have), strings.ToLower(k)); d < distance && d < len(k) {
 			best, distance = k, d
 		}
 	}
@@ -210,28 +211,4 @@ func suggest(have string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (is %q meant?)", best)
-}
-
-// editDistance is the Levenshtein distance of two short words, or limit if it is not less.
-func editDistance(a, b string, limit int) int {
-	if len(a) > 60 || len(b) > 60 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	var row [61]int
-	for j := range len(b) + 1 {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substituted := diagonal
-			if a[i] != b[j] {
-				substituted++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substituted, row[j]+1, diagonal+1)
-		}
-	}
-	return min(row[len(b)], limit)
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -472,7 +473,7 @@ func canonical(flags *pflag.FlagSet, operands []string) string {
 func suggestion(text string, known []string) string {
 	best, least := "", max(2, len(text)/3)+1
 	for _, k := range known {
-		if d := distance(text, k); d < least {
+		if d := levenshtein.ComputeDistance(text, k); d < least {
 			best, least = k, d
 		}
 	}
@@ -485,32 +486,6 @@ func suggestion(text string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(": did you mean %q?", best)
-}
-
-// distance is how many letters have to be put in, left out or replaced to make one
-// text of another (Levenshtein's distance).
-func distance(a, b string) int {
-	const longest = 64
-	if len(a) > longest || len(b) > longest {
-		return longest
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := corner
-			if a[i] != b[j] {
-				cost++
-			}
-			corner = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // valueType is how an option's value is written in the file.

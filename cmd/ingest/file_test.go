@@ -260,16 +260,6 @@ func TestEveryPathIsKnownAsOne(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"poll", "poll", 0}, {"polll", "poll", 1}, {"pol", "poll", 1}, {"pall", "poll", 1}, {"", "poll", 4}, {"kitten", "sitting", 3}} {
-		require.Equal(t, tt.want, distance(tt.a, tt.b))
-		require.Equal(t, tt.want, distance(tt.b, tt.a))
-	}
-}
-
 func FuzzParseFile(f *testing.F) {
 	f.Add([]byte(goodFile))
 	f.Add([]byte("kafka: &a {brokers: *a}\nsources: [*a]"))

@@ -76,11 +76,9 @@ func TestActionsReachTheSequencer(t *testing.T) {
 	if err := Follow(t.Context(), cfg); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
-	s.tell("actions")
-	var said struct{ Actions []minknowsim.Action }
-	s.answer(&said)
+	said := s.actions()
 	byRead, answers := make(map[string]minknowsim.Action), make(map[string]float64)
-	for _, a := range said.Actions {
+	for _, a := range said {
 		if _, twice := byRead[a.Read]; twice {
 			t.Errorf("two actions of read %s", a.Read)
 		}
@@ -149,11 +147,9 @@ func TestDryRun(t *testing.T) {
 	if err := Follow(t.Context(), cfg); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
-	s.tell("actions")
-	var said struct{ Actions []minknowsim.Action }
-	s.answer(&said)
-	if len(said.Actions) != 0 {
-		t.Errorf("%+v", said.Actions)
+	said := s.actions()
+	if len(said) != 0 {
+		t.Errorf("%+v", said)
 	}
 	if n := testutil.ToFloat64(cfg.Metrics.decisions.WithLabelValues("MN00001", "unblock", "dry_run")); n < 1 {
 		t.Errorf("%g would have been ejected, of %d", n, len(want))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
 	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -43,7 +44,7 @@ func TestLambda(t *testing.T) {
 			}
 			got := run.reads()
 			checkSignal(t, got, want)
-			_, lost := s.report()
+			lost := s.report().Dropped
 			checkLosses(t, counted, lost)
 			inReads := make(map[string]uint64)
 			for _, d := range lost {
@@ -79,9 +80,9 @@ func summaryOf(x *read) string {
 
 // checkLosses compares what was counted with what was dropped: channel by channel
 // the same samples, in as many stretches.
-func checkLosses(t *testing.T, counted *reads, lost []dropped) {
+func checkLosses(t *testing.T, counted *reads, lost []minknowsim.Dropped) {
 	t.Helper()
-	slices.SortFunc(lost, func(a, b dropped) int {
+	slices.SortFunc(lost, func(a, b minknowsim.Dropped) int {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Start, b.Start))
 	})
 	samples, gaps := make(map[uint32]uint64), make(map[uint32]uint64)
@@ -303,7 +304,7 @@ func TestStopsWithoutAnEnd(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Follow(ctx, cfg) }()
 	runs.wait(t, "signal comes", func() bool { return len(runs.runs) == 1 && len(runs.first().chunks) > 20 })
-	s.kill()
+	s.Kill()
 	waitFor(t, "MinKNOW is found to be away", func() bool {
 		return testutil.ToFloat64(cfg.Metrics.faults.WithLabelValues("unreachable")) > 0
 	})
@@ -313,7 +314,7 @@ func TestStopsWithoutAnEnd(t *testing.T) {
 		t.Error("the run was ended while MinKNOW was away")
 	}
 	runs.mu.Unlock()
-	startSim(t, dir, file, append(args, "--seed", "2", "--port", fmt.Sprint(s.port))...)
+	startSim(t, dir, file, append(args, "--seed", "2", "--port", fmt.Sprint(s.Port))...)
 	runs.wait(t, "the next run gives signal", func() bool {
 		for _, r := range runs.runs {
 			if r != first && len(r.chunks) > 0 {
@@ -372,9 +373,7 @@ func TestBegunOtherwise(t *testing.T) {
 	t.Parallel()
 	_, file := recording(t, 3)
 	s := startSim(t, certificates(t, time.Hour), file, "--channels", "4", "--sample", "one")
-	s.tell("report")
-	var report struct{ Run string }
-	s.answer(&report)
+	report := s.report()
 	runs := keepRuns()
 	runs.announced = map[string]*streampb.Run{report.Run: {Id: report.Run, Position: "MN00001", Sample: "two", SampleRate: 4000, FlowCell: "FAA00001", Kit: "SQK-RAD004"}}
 	var log testenv.Log

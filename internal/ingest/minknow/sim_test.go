@@ -1,18 +1,12 @@
 package minknow
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
 	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/vbz"
@@ -39,13 +34,10 @@ func python(t *testing.T) string {
 
 // sim is a simulated MinKNOW in a process of its own.
 type sim struct {
-	t     *testing.T
-	dir   string // with certificates
-	port  int
-	stdin io.WriteCloser
-	lines *bufio.Reader
-	cmd   *exec.Cmd
-	log   *bytes.Buffer
+	*minknowsim.Sim
+	t   *testing.T
+	dir string // with certificates
+	log *testenv.Log
 }
 
 // certificates writes those of a MinKNOW, whose server's holds for a time.
@@ -72,13 +64,9 @@ func certificates(t *testing.T, server time.Duration) string {
 
 // recorded is a read of the recording that the simulator plays.
 type recorded struct {
-	ID      string  `json:"id"`
-	Samples string  `json:"samples"`
-	Offset  float32 `json:"offset"`
-	Scale   float32 `json:"scale"`
-	Rate    int     `json:"rate"`
-	End     string  `json:"end_reason"`
-	levels  []int16
+	signal.Calibration
+	End    string // why it ended
+	levels []int16
 }
 
 // recording reads phage lambda, or the first reads of it, and writes it down for
@@ -91,6 +79,13 @@ func recording(t *testing.T, limit int) (map[string]recorded, string) {
 	}
 	defer index.Close()
 	var file bytes.Buffer
+	if err := minknowsim.WriteReads(&file, index, limit); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "reads.json")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	reads := make(map[string]recorded)
 	for i := range min(index.Len(), limit) {
 		e := index.Entry(i)
@@ -98,102 +93,58 @@ func recording(t *testing.T, limit int) (map[string]recorded, string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var raw []byte
-		for _, s := range levels {
-			raw = binary.LittleEndian.AppendUint16(raw, uint16(s))
-		}
-		r := recorded{e.ID, base64.StdEncoding.EncodeToString(raw), e.Calibration.Offset, e.Calibration.Scale, e.Run.SampleRate, e.EndReason.String(), levels}
-		if err := json.NewEncoder(&file).Encode(r); err != nil {
-			t.Fatal(err)
-		}
-		reads[e.ID] = r
-	}
-	path := filepath.Join(t.TempDir(), "reads.json")
-	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
+		reads[e.ID] = recorded{e.Calibration, e.EndReason.String(), levels}
 	}
 	return reads, path
 }
 
 // startSim starts a simulator that plays the reads in a file.
-func startSim(t *testing.T, dir, reads string, args ...string) *sim {
+func startSim(t *testing.T, certs, reads string, args ...string) *sim {
 	t.Helper()
-	s := &sim{t: t, dir: dir, log: new(bytes.Buffer)}
-	args = append([]string{"minknowsim/minknow_sim.py", reads, "--port", "0", "--certs", dir}, args...)
-	s.cmd = exec.Command(python(t), args...)
-	s.cmd.Stderr = s.log
+	s := &sim{t: t, dir: certs, log: new(testenv.Log)}
 	var err error
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := s.cmd.StdoutPipe()
+	s.Sim, err = minknowsim.Start(minknowsim.Config{
+		Python: python(t), Reads: reads, Certs: certs, Dir: t.TempDir(), Log: s.log, Args: args,
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, s.log)
 	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.kill)
-	s.lines = bufio.NewReader(out)
-	var hello struct{ Port int }
-	s.answer(&hello)
-	s.port = hello.Port
+	t.Cleanup(s.Kill)
 	return s
-}
-
-func (s *sim) kill() {
-	if s.cmd.ProcessState != nil {
-		return
-	}
-	s.cmd.Process.Kill()
-	s.cmd.Wait()
-}
-
-// answer reads a line of the simulator.
-func (s *sim) answer(to any) {
-	s.t.Helper()
-	line, err := s.lines.ReadBytes('\n')
-	if err != nil {
-		s.t.Fatalf("the simulator has ended: %v\n%s", err, s.log)
-	}
-	if err := json.Unmarshal(line, to); err != nil {
-		s.t.Fatalf("%s: %v", line, err)
-	}
 }
 
 func (s *sim) tell(line string) {
 	s.t.Helper()
-	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
+	if err := s.Tell(line); err != nil {
 		s.t.Fatalf("%v\n%s", err, s.log)
 	}
 }
 
-// dropped is a chunk that the simulator has not sent.
-type dropped struct {
-	Channel    uint32
-	Read       string
-	Strand     bool
-	ReadStart  uint64 `json:"read_start"`
-	Start, End uint64
+// report is what a simulator of one position has sent and dropped.
+func (s *sim) report() minknowsim.Report {
+	s.t.Helper()
+	r, err := s.Report()
+	if err != nil {
+		s.t.Fatalf("%v\n%s", err, s.log)
+	}
+	return r
 }
 
-// report asks a simulator of one position what it has dropped.
-func (s *sim) report() (sent int, all []dropped) {
+// actions are those that clients have asked a simulator of one position for.
+func (s *sim) actions() []minknowsim.Action {
 	s.t.Helper()
-	s.tell("report")
-	var r struct {
-		Sent    int
-		Dropped []dropped
+	all, err := s.Actions()
+	if err != nil {
+		s.t.Fatalf("%v\n%s", err, s.log)
 	}
-	s.answer(&r)
-	return r.Sent, r.Dropped
+	return all
 }
 
 // config is that of a client of the simulator that has a token of no worth.
 func (s *sim) config(runs Runs) Config {
 	no := false
 	return Config{
-		Host: "127.0.0.1", Port: s.port, CA: filepath.Join(s.dir, "ca.crt"), UseLocalToken: &no,
+		Host: "127.0.0.1", Port: s.Port, CA: filepath.Join(s.dir, "ca.crt"), UseLocalToken: &no,
 		Position: AllPositions, Classes: DefaultClasses(), Runs: runs,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
 	}
