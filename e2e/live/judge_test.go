@@ -68,6 +68,7 @@ func TestFailures(t *testing.T) {
 		{"a missing call", func(o *observation) { o.called = nil }, false, "not called: [c:150 A>G]"},
 		{"a missing call with losses", func(o *observation) { o.called = nil }, true, ""},
 		{"too late", func(o *observation) { o.calls[0].at = o.calls[1].at }, false, "9.00 s after"},
+		{"too late with losses", func(o *observation) { o.calls[0].at = o.calls[1].at }, true, ""},
 		{"counted on another channel", func(o *observation) { o.losses[2], o.losses[3] = loss{}, o.losses[2] }, false, "channels [2 3]"},
 		{"a sample too few", func(o *observation) { o.losses[1] = loss{1, 19} }, false, "channels [1]"},
 		{"metrics differ", func(o *observation) { o.counted.Samples-- }, false, "ingest's metrics"},
