@@ -11,6 +11,7 @@ import (
 	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/samtag"
 	"github.com/porestream/porestream/signal"
 )
 
@@ -118,7 +119,7 @@ func tagOf(title, tag string) (value string, ok bool) {
 
 // readOf returns the read that a record is of: the read that was split, for a part.
 func readOf(r *sam.Record) string {
-	if parent, ok := value(r, "pi").(string); ok {
+	if parent, ok := samtag.Value(r, "pi").(string); ok {
 		return parent
 	}
 	return r.Name

@@ -10,6 +10,8 @@ import (
 
 	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/samtag"
 )
 
 // summaryColumns are the columns of a summary, named as Dorado and MinKNOW name
@@ -97,14 +99,13 @@ func orUnknown(text string) string {
 // provenance returns the columns before the alignment's.
 func provenance(r *sam.Record, runs map[string]string) []string {
 	number := func(tag string) (float64, bool) {
-		v := value(r, tag)
-		if f, ok := v.(float32); ok {
+		if f, ok := samtag.Value(r, tag).(float32); ok {
 			return float64(f), true
 		}
-		i, ok := intOf(v)
+		i, ok := samtag.Int(r, tag)
 		return float64(i), ok
 	}
-	text := func(tag string) string { s, _ := value(r, tag).(string); return s }
+	text := func(tag string) string { s, _ := samtag.Text(r, tag); return s }
 	count := func(tag string) string {
 		if v, ok := number(tag); ok {
 			return strconv.FormatFloat(v, 'f', 0, 64)
@@ -169,7 +170,7 @@ func alignmentOf(r *sam.Record) []string {
 	aligned := equal + different + either
 	span, _ := cigar.Lengths()
 	correct, substitutions, identity, accuracy := unknown, unknown, unknown, unknown
-	nm, known := intOf(value(r, "NM"))
+	nm, known := samtag.Int(r, "NM")
 	if known = known || either == 0; known && aligned > 0 {
 		if either > 0 {
 			different = max(0, min(aligned, nm-inserted-deleted))
@@ -193,7 +194,7 @@ func alignmentOf(r *sam.Record) []string {
 // wholeCigar returns a record's CIGAR, which BAM keeps in the tag CG if it has too
 // many operations (SAM specification 4.2.2).
 func wholeCigar(r *sam.Record) sam.Cigar {
-	ops, ok := value(r, "CG").([]uint32)
+	ops, ok := samtag.Value(r, "CG").([]uint32)
 	if !ok || len(r.Cigar) != 2 || r.Cigar[1].Type() != sam.CigarSkipped {
 		return r.Cigar
 	}
@@ -202,33 +203,6 @@ func wholeCigar(r *sam.Record) sam.Cigar {
 		cigar[i] = sam.CigarOp(op)
 	}
 	return cigar
-}
-
-// value returns a tag's value, nil if the record has none.
-func value(r *sam.Record, tag string) any {
-	aux, ok := r.Tag([]byte(tag))
-	if !ok {
-		return nil
-	}
-	return aux.Value()
-}
-
-func intOf(v any) (int, bool) {
-	switch v := v.(type) {
-	case int8:
-		return int(v), true
-	case uint8:
-		return int(v), true
-	case int16:
-		return int(v), true
-	case uint16:
-		return int(v), true
-	case int32:
-		return int(v), true
-	case uint32:
-		return int(v), true
-	}
-	return 0, false
 }
 
 func decimal(f float64, digits int) string { return strconv.FormatFloat(f, 'f', digits, 64) }

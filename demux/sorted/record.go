@@ -7,6 +7,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/samtag"
 )
 
 // alignmentTags are those that an aligner writes: they say nothing of an unaligned read.
@@ -77,8 +78,9 @@ func trim(r *sam.Record, sequence []byte, inside demux.Interval) error {
 		return errors.New("its tag mv has fewer bases than its sequence")
 	}
 	trimmed := 0
-	if ts, ok := r.Tag([]byte("ts")); ok {
-		if trimmed, ok = intOf(ts.Value()); !ok {
+	if samtag.Value(r, "ts") != nil {
+		var ok bool
+		if trimmed, ok = samtag.Int(r, "ts"); !ok {
 			return errors.New("its tag ts is no number")
 		}
 	}
@@ -86,33 +88,6 @@ func trim(r *sam.Record, sequence []byte, inside demux.Interval) error {
 		return err
 	}
 	return setTag(r, "ts", int32(trimmed+first*stride))
-}
-
-func intOf(v any) (int, bool) {
-	switch v := v.(type) {
-	case int8:
-		return int(v), true
-	case uint8:
-		return int(v), true
-	case int16:
-		return int(v), true
-	case uint16:
-		return int(v), true
-	case int32:
-		return int(v), true
-	case uint32:
-		return int(v), true
-	}
-	return 0, false
-}
-
-func text(r *sam.Record, tag string) (string, bool) {
-	aux, ok := r.Tag([]byte(tag))
-	if !ok {
-		return "", false
-	}
-	value, ok := aux.Value().(string)
-	return value, ok
 }
 
 // setTag sets a tag in the place that it has, or as the last.

@@ -14,6 +14,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/samtag"
 )
 
 // Options say how reads are sorted.
@@ -142,7 +143,7 @@ func (s *sorter) sort(r *sam.Record) error {
 	if err := trim(r, sequence, s.opts.Trimmer.Inside(sequence, cut)); err != nil {
 		return fmt.Errorf("read %s: %w", r.Name, err)
 	}
-	group, _ := text(r, "RG")
+	group, _ := samtag.Text(r, "RG")
 	name, alias := s.opts.Classifier.Name(found.Barcode), ""
 	sample := ""
 	if found.Barcode >= 0 {
@@ -171,7 +172,7 @@ func (s *sorter) sort(r *sam.Record) error {
 
 // byTag sorts a record by what it says of itself.
 func (s *sorter) byTag(r *sam.Record) error {
-	name, ok := text(r, "BC")
+	name, ok := samtag.Text(r, "BC")
 	if !ok {
 		// Supplementary records follow the primary, which has the tag.
 		if name = demux.Unclassified; s.last.read == r.Name {
