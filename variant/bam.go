@@ -232,7 +232,11 @@ func (o *openRegions) finalize(before regionKey, emit func(*streampb.Call) error
 	}
 	slices.SortFunc(done, regionKey.compare)
 	for _, k := range done {
-		for _, c := range o.regions[k].Finalize() {
+		calls, err := o.regions[k].Finalize()
+		if err != nil {
+			return fmt.Errorf("calling region %d of %s: %w", k.index, o.regions[k].Contig(), err)
+		}
+		for _, c := range calls {
 			if err := emit(c); err != nil {
 				return err
 			}

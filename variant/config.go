@@ -9,9 +9,14 @@ import (
 type Config struct {
 	// Sample names the sample in calls.
 	Sample string
-	// Ploidy is the number of copies of each contig. Only 1 can be called;
-	// default 1.
-	Ploidy int
+	// Ploidy is the number of copies of each contig; default Haploid.
+	Ploidy Ploidy
+	// Network judges the alleles. Without one the analytic model decides, which
+	// knows haploid samples only.
+	Network Network
+	// MinAlleleFraction is the share of the reads from which on an allele of a
+	// Mixture is looked at. Default 0.05.
+	MinAlleleFraction float64
 	// MinMappingQuality is the least mapping quality of a segment that counts.
 	// Default 5; negative: none.
 	MinMappingQuality int
@@ -49,13 +54,18 @@ const version = 1
 // Fingerprint tells thresholds apart that call differently; Sample doesn't count.
 func (c Config) Fingerprint() string {
 	c = c.withDefaults()
-	c.Sample = ""
-	return fmt.Sprintf("variant %d %+v", version, c)
+	network := "none"
+	if c.Network != nil {
+		network = c.Network.Fingerprint()
+	}
+	c.Sample, c.Network = "", nil
+	return fmt.Sprintf("variant %d %+v network %s", version, c, network)
 }
 
 // withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
-	def(&c.Ploidy, 1)
+	def(&c.Ploidy, Haploid)
+	def(&c.MinAlleleFraction, 0.05)
 	def(&c.MinMappingQuality, 5)
 	def(&c.MaxDepth, 120)
 	def(&c.MinDepth, 6)
@@ -70,7 +80,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func def[T int | float64](v *T, d T) {
+func def[T ~int | float64](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}
@@ -80,8 +90,14 @@ func def[T int | float64](v *T, d T) {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	if c.Ploidy != 1 {
-		errs = append(errs, fmt.Errorf("ploidy %d: only haploid contigs (ploidy 1) can be called", c.Ploidy))
+	switch {
+	case c.Ploidy != Haploid && c.Ploidy != Diploid && c.Ploidy != Mixture:
+		errs = append(errs, fmt.Errorf("ploidy %s: want 1, 2 or mixture", c.Ploidy))
+	case c.Ploidy != Haploid && c.Network == nil:
+		errs = append(errs, fmt.Errorf("ploidy %s: without a network only haploid contigs (ploidy 1) can be called", c.Ploidy))
+	}
+	if !(c.MinAlleleFraction > 0 && c.MinAlleleFraction <= 0.5) {
+		errs = append(errs, fmt.Errorf("least allele fraction %g: want more than 0 and at most 0.5", c.MinAlleleFraction))
 	}
 	if c.MaxDepth < c.MinDepth || c.MinDepth < 0 {
 		errs = append(errs, fmt.Errorf("depths: want 0 <= MinDepth (%d) <= MaxDepth (%d)", c.MinDepth, c.MaxDepth))

@@ -41,7 +41,7 @@ func finalCoverage(t testing.TB, s *sample, spans []variant.Span, segments []*st
 	r := region(t, s.contig, 0, variant.Config{Sample: "s"})
 	r.Watch(spans)
 	apply(t, r, segments...)
-	calls := r.Finalize()
+	calls := finalize(t, r)
 	return r.Coverage(), calls
 }
 
@@ -151,7 +151,7 @@ func TestFinalCoverageIsAFunctionOfTheSet(t *testing.T) {
 			if i%5 == 0 {
 				apply(t, r, order[rnd.IntN(i+1)])
 			}
-			r.Evaluate()
+			evaluate(t, r)
 			take(false)
 		}
 		if said := revisions[600]; said > 0 {
@@ -160,9 +160,9 @@ func TestFinalCoverageIsAFunctionOfTheSet(t *testing.T) {
 		if said := revisions[1024]; said < 5 || said > 40 {
 			t.Errorf("seed %d: %d revisions for 250 reads", seed, said)
 		}
-		r.Finalize()
+		finalize(t, r)
 		take(true)
-		if r.Finalize(); len(r.Coverage()) > 0 {
+		if finalize(t, r); len(r.Coverage()) > 0 {
 			t.Errorf("seed %d: finalizing again says something new", seed)
 		}
 		return out
@@ -191,11 +191,11 @@ func TestCoverageOfLateReads(t *testing.T) {
 	r := region(t, s.contig, 0, variant.Config{Sample: "s"})
 	r.Watch([]variant.Span{{Start: 990, End: 1000}})
 	apply(t, r, segments[:20]...)
-	r.Finalize()
+	finalize(t, r)
 	before := r.Coverage()
 	apply(t, r, segments[20:]...)
-	r.Evaluate()
-	r.Finalize()
+	evaluate(t, r)
+	finalize(t, r)
 	after := r.Coverage()
 	last := after[len(after)-1]
 	if len(before) != 1 || !last.GetFinal() || last.GetRevision() <= before[0].GetRevision() {
@@ -223,7 +223,7 @@ func TestCoverageOfNeighbouringRegions(t *testing.T) {
 				apply(t, r, seg)
 			}
 		}
-		r.Finalize()
+		finalize(t, r)
 		lo, hi := align.RegionBounds(index, len(s.contig.Seq))
 		for pos, d := range depths(t, r.Coverage()) {
 			if pos < lo || pos >= hi {
@@ -244,8 +244,8 @@ func TestUnwatchedRegionIsSilent(t *testing.T) {
 	s := newSample(t, 38, 2000)
 	r := region(t, s.contig, 0, variant.Config{})
 	apply(t, r, s.segments(t, 20, 1500, 0, 2000)...)
-	r.Evaluate()
-	r.Finalize()
+	evaluate(t, r)
+	finalize(t, r)
 	if c := r.Coverage(); len(c) > 0 {
 		t.Errorf("%v", c)
 	}
@@ -264,7 +264,7 @@ func BenchmarkWatched(b *testing.B) {
 				r.Watch(spans)
 				for _, seg := range segments {
 					apply(b, r, seg)
-					r.Evaluate()
+					evaluate(b, r)
 					r.Coverage()
 				}
 			}

@@ -225,9 +225,15 @@ func FuzzApply(f *testing.F) {
 			if _, err := r.Apply(s); err != nil {
 				return
 			}
-			r.Evaluate()
+			if _, err := r.Evaluate(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		for _, c := range r.Finalize() {
+		calls, err := r.Finalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range calls {
 			pos := int(c.GetPos()) - 1
 			if c.GetRef() == c.GetAlt() || string(ref[pos:pos+len(c.GetRef())]) != c.GetRef() {
 				t.Fatalf("called %d %s>%s", c.GetPos(), c.GetRef(), c.GetAlt())

@@ -62,7 +62,7 @@ func TestEvaluateLifeOfACall(t *testing.T) {
 	var statuses []streampb.CallStatus
 	for _, seg := range s.segments(t, 60, 2500, 0, 4000) {
 		apply(t, r, seg)
-		calls := r.Evaluate()
+		calls := evaluate(t, r)
 		w.see(calls)
 		for _, c := range calls {
 			if c.GetPos() == 2001 && (len(statuses) == 0 || statuses[len(statuses)-1] != c.GetStatus()) {
@@ -76,11 +76,11 @@ func TestEvaluateLifeOfACall(t *testing.T) {
 	if w.revisions > 8 {
 		t.Errorf("%d revisions for 60 reads", w.revisions)
 	}
-	w.see(r.Finalize())
+	w.see(finalize(t, r))
 	if got := w.alive(); len(got) != 1 || got["2001 "+string(s.contig.Seq[2000])+">"+string(other(s.contig.Seq[2000]))] != streampb.CallStatus_FINAL {
 		t.Errorf("at the end: %v", got)
 	}
-	if again := r.Finalize(); len(again) != 0 {
+	if again := finalize(t, r); len(again) != 0 {
 		t.Errorf("finalizing again says %v", again)
 	}
 }
@@ -102,7 +102,7 @@ func TestEvaluateRetracts(t *testing.T) {
 	feed := func(segments []*streampb.Segment) {
 		for _, seg := range segments {
 			apply(t, r, seg)
-			w.see(r.Evaluate())
+			w.see(evaluate(t, r))
 		}
 	}
 	feed(carriers)
@@ -113,7 +113,7 @@ func TestEvaluateRetracts(t *testing.T) {
 	if len(w.alive()) != 0 {
 		t.Errorf("after five times as many others: %v", w.alive())
 	}
-	w.see(r.Finalize())
+	w.see(finalize(t, r))
 	if len(w.alive()) != 0 {
 		t.Errorf("final: %v", w.alive())
 	}
@@ -129,10 +129,10 @@ func TestAmended(t *testing.T) {
 	w := &watcher{t: t}
 	r := region(t, s.contig, 0, cfg)
 	apply(t, r, segments[:20]...)
-	w.see(r.Finalize())
+	w.see(finalize(t, r))
 	for _, seg := range segments[20:] {
 		apply(t, r, seg)
-		late := r.Evaluate()
+		late := evaluate(t, r)
 		for _, c := range late {
 			if c.GetStatus() != streampb.CallStatus_AMENDED || c.GetReason() == "" {
 				t.Errorf("after the end: %v", c)
@@ -140,11 +140,11 @@ func TestAmended(t *testing.T) {
 		}
 		w.see(late)
 	}
-	w.see(r.Finalize())
+	w.see(finalize(t, r))
 
 	once := region(t, s.contig, 0, cfg)
 	apply(t, once, segments...)
-	want := once.Finalize()
+	want := finalize(t, once)
 	for _, c := range want {
 		got := proto.CloneOf(w.current[c.GetVrsId()])
 		if got == nil {
@@ -174,9 +174,9 @@ func TestEvaluateIsDeterministic(t *testing.T) {
 		r := region(t, s.contig, 0, variant.Config{})
 		for _, seg := range segments {
 			apply(t, r, seg)
-			out = append(out, r.Evaluate()...)
+			out = append(out, evaluate(t, r)...)
 		}
-		return append(out, r.Finalize()...)
+		return append(out, finalize(t, r)...)
 	}
 	first, second := run(), run()
 	if len(first) < 5 || !slices.EqualFunc(first, second, func(a, b *streampb.Call) bool { return proto.Equal(a, b) }) {

@@ -89,9 +89,12 @@ func (p *publisher) retract(tile int, a *published, reason string) *streampb.Cal
 //
 // A place has enough new reads when there are three, and a fifth of those that
 // were there when it was last looked at.
-func (r *Region) Evaluate() []*streampb.Call {
+//
+// An error is the network's. The region is then as it was before, so that
+// Evaluate can be called again.
+func (r *Region) Evaluate() ([]*streampb.Call, error) {
 	if len(r.touched) == 0 {
-		return nil
+		return nil, nil
 	}
 	slices.Sort(r.touched)
 	var due []int
@@ -105,7 +108,7 @@ func (r *Region) Evaluate() []*streampb.Call {
 	}
 	r.touched = kept
 	if len(due) == 0 {
-		return nil
+		return nil, nil
 	}
 
 	r.version++
@@ -118,7 +121,7 @@ func (r *Region) Evaluate() []*streampb.Call {
 		out = append(out, r.live(t, r.calls(t, model))...)
 		r.measure(t, false)
 	}
-	return out
+	return out, nil
 }
 
 // due says whether the tile has enough new reads.
@@ -226,8 +229,9 @@ func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) string {
 // ordered by position, with a RETRACTED revision for every allele that was
 // published and isn't called. The calls, apart from their revision numbers,
 // depend on the set of applied segments only. Finalizing again returns what has
-// changed since, as AMENDED.
-func (r *Region) Finalize() []*streampb.Call {
+// changed since, as AMENDED. An error is the network's, and the region is then as
+// it was before.
+func (r *Region) Finalize() ([]*streampb.Call, error) {
 	r.version++
 	again := r.final
 	r.final = true
@@ -261,5 +265,5 @@ func (r *Region) Finalize() []*streampb.Call {
 	}
 	r.touched = r.touched[:0]
 	slices.SortStableFunc(out, compareCalls)
-	return out
+	return out, nil
 }

@@ -106,9 +106,9 @@ func TestSARSCoV2(t *testing.T) {
 	w := &watcher{t: t}
 	for _, s := range segments[:len(segments)/2] { // enough, and half the time
 		apply(t, r, s)
-		w.see(r.Evaluate())
+		w.see(evaluate(t, r))
 	}
-	final := r.Finalize()
+	final := finalize(t, r)
 	w.see(final)
 	want := []string{"3037 C>T", "14408 C>T", "23403 A>G"}
 	if got := passing(final); !slices.Equal(got, want) {
@@ -137,10 +137,10 @@ func BenchmarkApply(b *testing.B) {
 				for _, s := range segments {
 					apply(b, r, s)
 					if live {
-						r.Evaluate()
+						evaluate(b, r)
 					}
 				}
-				r.Finalize()
+				finalize(b, r)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func TestFinalizeFindsVariants(t *testing.T) {
 		s, want := planted(t, seed)
 		r := region(t, s.contig, 0, variant.Config{Sample: "s"})
 		apply(t, r, s.segments(t, 60, 2500, 0, 6000)...)
-		calls := r.Finalize()
+		calls := finalize(t, r)
 		if got := passing(calls); !slices.Equal(got, want) {
 			t.Errorf("seed %d: called %q, want %q", seed, got, want)
 		}
@@ -81,7 +81,7 @@ func TestFinalizeIsAFunctionOfTheSet(t *testing.T) {
 		}
 		first := region(t, s.contig, 0, cfg)
 		apply(t, first, segments...)
-		want := content(first.Finalize())
+		want := content(finalize(t, first))
 		if len(want) < 3 {
 			t.Fatalf("%d calls leave nothing to compare", len(want))
 		}
@@ -93,10 +93,10 @@ func TestFinalizeIsAFunctionOfTheSet(t *testing.T) {
 			for _, seg := range order {
 				apply(t, r, seg)
 				if trial > 0 && rnd.IntN(trial) == 0 {
-					r.Evaluate()
+					evaluate(t, r)
 				}
 			}
-			if got := content(r.Finalize()); !slices.Equal(got, want) {
+			if got := content(finalize(t, r)); !slices.Equal(got, want) {
 				t.Fatalf("depth cap %d, trial %d: other calls after shuffling", maxDepth, trial)
 			}
 		}
@@ -153,7 +153,7 @@ func TestApplyRefuses(t *testing.T) {
 		if _, err := r.Apply(bad); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
-		if r.Segments() != 0 || len(r.Finalize()) != 0 {
+		if r.Segments() != 0 || len(finalize(t, r)) != 0 {
 			t.Errorf("%s left a trace", tc.name)
 		}
 	}
@@ -167,7 +167,7 @@ func TestStrandOnlySignalDoesNotPass(t *testing.T) {
 		s.systematic = map[int]float64{2000: share}
 		r := region(t, s.contig, 0, variant.Config{})
 		apply(t, r, s.segments(t, 150, 2500, 0, 4000)...)
-		if got := passing(r.Finalize()); len(got) != 0 {
+		if got := passing(finalize(t, r)); len(got) != 0 {
 			t.Errorf("%.0f %% of the reverse reads: passed %q", 100*share, got)
 		}
 	}
@@ -195,7 +195,7 @@ func TestBordersOwnership(t *testing.T) {
 		{fmt.Sprintf("%d %c>%c", border+61, seq[border+60], other(seq[border+60]))},
 	}
 	for i, r := range regions {
-		if got := passing(r.Finalize()); !slices.Equal(got, want[i]) {
+		if got := passing(finalize(t, r)); !slices.Equal(got, want[i]) {
 			t.Errorf("region %d: %q, want %q", i, got, want[i])
 		}
 	}
@@ -207,7 +207,9 @@ func TestConfigValidate(t *testing.T) {
 		want string
 	}{
 		{variant.Config{}, ""},
-		{variant.Config{Ploidy: 2}, "ploidy 2: only haploid"},
+		{variant.Config{Ploidy: variant.Diploid}, "ploidy 2: without a network only haploid"},
+		{variant.Config{Ploidy: 3}, "ploidy 3: want 1, 2 or mixture"},
+		{variant.Config{MinAlleleFraction: 0.6}, "least allele fraction 0.6"},
 		{variant.Config{MinDepth: 500}, "MinDepth (500) <= MaxDepth (120)"},
 		{variant.Config{MinQual: 3}, "EmitQual (5) <= MinQual (3)"},
 		{variant.Config{SNPRate: 0.7}, "SNPRate (0.7)"},

@@ -168,6 +168,24 @@ func apply(t testing.TB, r *variant.Region, segments ...*streampb.Segment) {
 	}
 }
 
+func evaluate(t testing.TB, r *variant.Region) []*streampb.Call {
+	t.Helper()
+	calls, err := r.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
+func finalize(t testing.TB, r *variant.Region) []*streampb.Call {
+	t.Helper()
+	calls, err := r.Finalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
 // name spells a call.
 func name(c *streampb.Call) string {
 	return fmt.Sprintf("%d %s>%s", c.GetPos(), c.GetRef(), c.GetAlt())

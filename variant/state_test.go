@@ -82,14 +82,14 @@ func take(t testing.TB, r *variant.Region, s step) string {
 	t.Helper()
 	var calls []*streampb.Call
 	if s.segment == nil {
-		calls = r.Finalize()
+		calls = finalize(t, r)
 	} else {
 		changed, err := r.Apply(s.segment)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if changed {
-			calls = r.Evaluate()
+			calls = evaluate(t, r)
 		}
 	}
 	said := fmt.Sprint(len(calls))
@@ -346,7 +346,7 @@ func FuzzRestore(f *testing.F) {
 		if !partsOf(t, again).equal(p) {
 			t.Fatal("restored again it has another state")
 		}
-		r.Finalize()
+		finalize(t, r)
 	})
 }
 

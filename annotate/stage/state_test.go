@@ -51,9 +51,17 @@ func realCalls(t testing.TB, run, sample string) []*streampb.Call {
 		if _, err := region.Apply(s); err != nil {
 			t.Fatal(err)
 		}
-		calls = append(calls, region.Evaluate()...)
+		revisions, err := region.Evaluate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, revisions...)
 	}
-	return append(calls, region.Finalize()...)
+	final, err := region.Finalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(calls, final...)
 }
 
 // randomCalls are revisions of alleles that lie close together, some of which

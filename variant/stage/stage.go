@@ -143,7 +143,10 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 // passed on a final depth, and so knows the panels that asked for it, passes on
 // all of the final calls too, even if processors are replaced meanwhile.
 func (h *handler) finalize(region *variant.Region) ([]stream.Out, error) {
-	final := region.Finalize()
+	final, err := region.Finalize()
+	if err != nil {
+		return nil, fmt.Errorf("making region %d of %s final: %w", region.Index(), region.Contig(), err)
+	}
 	coverage, err := h.encodeCoverage(region.Coverage())
 	if err != nil {
 		return nil, err
@@ -205,7 +208,11 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	if h.regions[key] == nil {
 		h.open(key, region)
 	}
-	calls, err := h.encodeCalls(region.Evaluate())
+	revisions, err := region.Evaluate()
+	if err != nil {
+		return nil, fmt.Errorf("evaluating region %d of %s: %w", region.Index(), region.Contig(), err)
+	}
+	calls, err := h.encodeCalls(revisions)
 	if err != nil {
 		return nil, err
 	}
