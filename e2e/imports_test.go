@@ -40,6 +40,7 @@ func TestImports(t *testing.T) {
 		{"align", "segments are pure; cgo is in align/minimap", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"adaptive", "policies are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo", "net/http", "github.com/prometheus"}},
 		{"variant", "calling is pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
+		{"variant/phase", "phasing knows nothing but alleles", []string{kafkaGo, kfake, ort, services, "runtime/cgo", module + "stream", module + "align"}},
 		{"annotate", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate/haplotype", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate/source", "stores know nothing of transport", []string{kafkaGo, ort, services, "runtime/cgo"}},
