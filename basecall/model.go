@@ -1,30 +1,21 @@
 package basecall
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/porestream/porestream/models/folder"
 )
 
 // ManifestFile is the name of the manifest in a model's folder.
-const ManifestFile = "manifest.toml"
-
-// Limits on what a model folder may make us read, far above any real model.
-const (
-	maxManifestBytes = 1 << 20
-	maxNetworkBytes  = 2 << 30
-)
+const ManifestFile = folder.Manifest
 
 // Model is a network with what is needed to use it.
 type Model struct {
@@ -39,7 +30,7 @@ type Manifest struct {
 	Name          string                `toml:"name"`
 	Version       string                `toml:"version"`
 	Description   string                `toml:"description"`
-	Chemistry     string                `toml:"chemistry"`    // for example "r9.4"; see [Manifest.RNA]
+	Chemistry     string                `toml:"chemistry"`    // for example "r9.4"
 	SampleRates   []int                 `toml:"sample_rates"` // Hz, those the network was trained for
 	Network       NetworkManifest       `toml:"network"`
 	Normalisation NormalisationManifest `toml:"normalisation"`
@@ -47,11 +38,6 @@ type Manifest struct {
 	Decoder       DecoderManifest       `toml:"decoder"`
 	Qualities     QualityManifest       `toml:"qualities"`
 }
-
-// RNA says that the model is for direct RNA: its chemistry is "rna002" or "rna004",
-// as [signal.Run.Chemistry] names them. RNA passes the pore with its 3' end first, so
-// what the network reads is turned round.
-func (m *Manifest) RNA() bool { return strings.HasPrefix(m.Chemistry, "rna") }
 
 // NetworkManifest describes the ONNX file and its ends.
 type NetworkManifest struct {
@@ -201,14 +187,11 @@ type QualityManifest struct {
 
 // OpenModel loads the model in a folder.
 func OpenModel(dir string) (*Model, error) {
-	info, err := os.Stat(dir)
+	fsys, err := folder.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening model: %w", err)
+		return nil, err
 	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("opening model: %s is not a folder; a model is a folder with a %s", dir, ManifestFile)
-	}
-	model, err := LoadModel(os.DirFS(dir))
+	model, err := LoadModel(fsys)
 	if err != nil {
 		return nil, fmt.Errorf("loading model %s: %w", dir, err)
 	}
@@ -219,7 +202,7 @@ func OpenModel(dir string) (*Model, error) {
 // refuses a manifest with unknown keys and a network with another checksum than
 // the manifest's.
 func LoadModel(fsys fs.FS) (*Model, error) {
-	text, err := readLimited(fsys, ManifestFile, maxManifestBytes)
+	text, err := folder.ReadManifest(fsys)
 	if err != nil {
 		return nil, err
 	}
@@ -228,46 +211,15 @@ func LoadModel(fsys fs.FS) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
 	}
 	model := &Model{Manifest: manifest}
-	if model.Network, err = readNetwork(fsys, "network.sha256", manifest.Network.File, manifest.Network.SHA256); err != nil {
+	if model.Network, err = folder.Network(fsys, "network.sha256", manifest.Network.File, manifest.Network.SHA256); err != nil {
 		return nil, err
 	}
 	if name := manifest.Network.HalfFile; name != "" {
-		if model.Half, err = readNetwork(fsys, "network.half_sha256", name, manifest.Network.HalfSHA256); err != nil {
+		if model.Half, err = folder.Network(fsys, "network.half_sha256", name, manifest.Network.HalfSHA256); err != nil {
 			return nil, err
 		}
 	}
 	return model, nil
-}
-
-// readNetwork reads a network and compares it with its checksum, which the
-// manifest gives by a key.
-func readNetwork(fsys fs.FS, key, name, checksum string) ([]byte, error) {
-	network, err := readLimited(fsys, name, maxNetworkBytes)
-	if err != nil {
-		return nil, err
-	}
-	if sum := sha256.Sum256(network); hex.EncodeToString(sum[:]) != strings.ToLower(checksum) {
-		return nil, fmt.Errorf("%s: sha256 is %x but %s says %s = %q: the file is damaged or belongs to another manifest",
-			name, sum, ManifestFile, key, checksum)
-	}
-	return network, nil
-}
-
-// readLimited reads a whole file and refuses one that is larger than limit.
-func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: larger than %d bytes", name, limit)
-	}
-	return data, nil
 }
 
 // Save writes a model to a folder, which it makes. It refuses one that is there
@@ -315,9 +267,8 @@ func (m *Model) Save(dir string) (err error) {
 // lists everything that is wrong with it.
 func ParseManifest(text []byte) (Manifest, error) {
 	m := Manifest{Qualities: QualityManifest{Scale: 1}}
-	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
-	if err := decoder.Decode(&m); err != nil {
-		return Manifest{}, describeTOMLError(err)
+	if err := folder.Decode(text, folder.Basecaller, &m); err != nil {
+		return Manifest{}, err
 	}
 	if err := m.validate(); err != nil {
 		return Manifest{}, err
@@ -325,33 +276,10 @@ func ParseManifest(text []byte) (Manifest, error) {
 	return m, nil
 }
 
-// describeTOMLError puts the position and the key of a syntax error on one line.
-func describeTOMLError(err error) error {
-	var strict *toml.StrictMissingError
-	if errors.As(err, &strict) && len(strict.Errors) > 0 {
-		first := strict.Errors[0]
-		row, _ := first.Position()
-		return fmt.Errorf("line %d: unknown key %q", row, strings.Join(first.Key(), "."))
-	}
-	var syntax *toml.DecodeError
-	if errors.As(err, &syntax) {
-		row, column := syntax.Position()
-		if key := strings.Join(syntax.Key(), "."); key != "" {
-			return fmt.Errorf("line %d, column %d: %s: %s", row, column, key, strings.TrimPrefix(syntax.Error(), "toml: "))
-		}
-		return fmt.Errorf("line %d, column %d: %s", row, column, strings.TrimPrefix(syntax.Error(), "toml: "))
-	}
-	return err
-}
-
 // validate checks every field and reports all that is wrong, joined on one line.
 func (m *Manifest) validate() error {
-	var faults []string
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Sprintf(format, args...))
-		}
-	}
+	var faults folder.Faults
+	check := faults.Check
 	if m.Format != 1 {
 		return fmt.Errorf("format = %d is not one that this version reads (1)", m.Format)
 	}
@@ -362,14 +290,9 @@ func (m *Manifest) validate() error {
 	}
 
 	n := m.Network
-	checkFile := func(key, name, checksumKey, checksum string) {
-		check(name != "" && fs.ValidPath(name) && path.Clean(name) != ".", "%s = %q is not a file name within the model's folder", key, name)
-		sum, err := hex.DecodeString(checksum)
-		check(err == nil && len(sum) == sha256.Size, "%s = %q is not 64 hexadecimal digits", checksumKey, checksum)
-	}
-	checkFile("network.file", n.File, "network.sha256", n.SHA256)
+	faults.CheckFile("network.file", n.File, "network.sha256", n.SHA256)
 	if n.HalfFile != "" || n.HalfSHA256 != "" {
-		checkFile("network.half_file", n.HalfFile, "network.half_sha256", n.HalfSHA256)
+		faults.CheckFile("network.half_file", n.HalfFile, "network.half_sha256", n.HalfSHA256)
 	}
 	check(n.Input != "", "network.input is missing")
 	check(n.Output != "", "network.output is missing")
@@ -396,10 +319,7 @@ func (m *Manifest) validate() error {
 
 	check(m.Qualities.MeanStart >= 0, "qualities.mean_start = %d is negative", m.Qualities.MeanStart)
 	check(m.Qualities.Scale > 0, "qualities.scale = %v is not positive", m.Qualities.Scale)
-	if len(faults) > 0 {
-		return errors.New(strings.Join(faults, "; "))
-	}
-	return nil
+	return faults.Err()
 }
 
 // validate calls check for every condition.

@@ -73,7 +73,7 @@ func TestLoadModel(t *testing.T) {
 	require.ErrorContains(t, err, "model.onnx")
 	_, err = LoadModel(fstest.MapFS{})
 	require.ErrorContains(t, err, "manifest.toml")
-	_, err = LoadModel(fstest.MapFS{"manifest.toml": {Data: bytes.Repeat([]byte("#"), maxManifestBytes+1)}})
+	_, err = LoadModel(fstest.MapFS{"manifest.toml": {Data: bytes.Repeat([]byte("#"), 1<<20+1)}})
 	require.ErrorContains(t, err, "larger than")
 }
 
@@ -93,6 +93,8 @@ func TestParseManifestRefuses(t *testing.T) {
 		{"unknown table", "[window]", "[windows]", `unknown key "windows`},
 		{"format", "format = 1", "format = 2", "format = 2 is not one that this version reads"},
 		{"no format", "format = 1", "", "format = 0"},
+		{"another kind", "format = 1", "format = 1\nkind = \"variant\"", "it is the manifest of a variant model, not of a basecalling model"},
+		{"unknown kind", "format = 1", "format = 1\nkind = \"methylation\"", `kind = "methylation" is none that this version knows`},
 		{"name", `name = "r9.4-fast"`, "", "name is missing"},
 		{"rates", "[4000]", "[]", "sample_rates is missing"},
 		{"rate", "[4000]", "[-1]", "sample_rates holds -1"},

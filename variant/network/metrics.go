@@ -1,0 +1,58 @@
+package network
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts what a Network is asked. Batches and their durations are counted
+// by package infer. A nil *metrics counts nothing.
+type metrics struct {
+	examples prometheus.Counter
+	duration prometheus.Observer
+}
+
+// newMetrics registers the metrics of a model; with a nil registerer it returns nil.
+func newMetrics(reg prometheus.Registerer, model string) (*metrics, error) {
+	if reg == nil {
+		return nil, nil
+	}
+	labels := []string{"model"}
+	examples := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_variant_examples_total",
+		Help: "Alleles that a network judged.",
+	}, labels)
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "porestream_variant_judge_duration_seconds",
+		Help:    "Time that whoever calls variants waited for a network to judge all alleles of one evaluation.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	}, labels)
+	err := errors.Join(register(reg, &examples), register(reg, &duration))
+	if err != nil {
+		return nil, err
+	}
+	return &metrics{examples: examples.WithLabelValues(model), duration: duration.WithLabelValues(model)}, nil
+}
+
+// register registers a collector, or replaces it by the equal one that another
+// model has registered.
+func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+	err := reg.Register(*c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			*c = existing
+			return nil
+		}
+	}
+	return err
+}
+
+func (m *metrics) judged(examples int, d time.Duration) {
+	if m != nil {
+		m.examples.Add(float64(examples))
+		m.duration.Observe(d.Seconds())
+	}
+}
