@@ -1,6 +1,7 @@
 package variant
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -9,8 +10,10 @@ import (
 type Config struct {
 	// Sample names the sample in calls.
 	Sample string
-	// Ploidy is the number of copies of each contig; default Haploid.
-	Ploidy Ploidy
+	// Ploidy is the number of copies of each contig; default Haploid. Ploidies are
+	// the stretches where it is another; see PloidyAt.
+	Ploidy   Ploidy
+	Ploidies Ploidies
 	// Network judges the alleles. Without one the analytic model decides, which
 	// knows haploid samples only.
 	Network Network
@@ -62,6 +65,11 @@ func (c Config) Fingerprint() string {
 	return fmt.Sprintf("variant %d %+v network %s", version, c, network)
 }
 
+// PloidyAt is the ploidy of a 0-based position of a contig.
+func (c Config) PloidyAt(contig string, pos int) Ploidy {
+	return c.Ploidies.at(contig, pos, cmp.Or(c.Ploidy, Haploid))
+}
+
 // withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
 	def(&c.Ploidy, Haploid)
@@ -91,10 +99,15 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
 	switch {
-	case c.Ploidy != Haploid && c.Ploidy != Diploid && c.Ploidy != Mixture:
+	case !c.Ploidy.known():
 		errs = append(errs, fmt.Errorf("ploidy %s: want 1, 2 or mixture", c.Ploidy))
 	case c.Ploidy != Haploid && c.Network == nil:
 		errs = append(errs, fmt.Errorf("ploidy %s: without a network only haploid contigs (ploidy 1) can be called", c.Ploidy))
+	case !c.Ploidies.haploid() && c.Network == nil:
+		errs = append(errs, errors.New("ploidies: without a network only haploid contigs (ploidy 1) can be called"))
+	}
+	if err := c.Ploidies.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if !(c.MinAlleleFraction > 0 && c.MinAlleleFraction <= 0.5) {
 		errs = append(errs, fmt.Errorf("least allele fraction %g: want more than 0 and at most 0.5", c.MinAlleleFraction))

@@ -31,3 +31,6 @@ func (p Ploidy) String() string {
 	}
 	return fmt.Sprint(int(p))
 }
+
+// known says whether p is one of the above.
+func (p Ploidy) known() bool { return p == Haploid || p == Diploid || p == Mixture }
