@@ -41,6 +41,8 @@ func TestImports(t *testing.T) {
 		{"adaptive", "policies are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo", "net/http", "github.com/prometheus"}},
 		{"variant", "calling is pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"variant/phase", "phasing knows nothing but alleles", []string{kafkaGo, kfake, ort, services, "runtime/cgo", module + "stream", module + "align"}},
+		{"variant/network", "networks judge without transport", []string{kafkaGo, kfake, services, cobra}},
+		{"models/folder", "folders are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant"}},
 		{"annotate", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate/haplotype", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate/source", "stores know nothing of transport", []string{kafkaGo, ort, services, "runtime/cgo"}},

@@ -11,6 +11,13 @@ const (
 	ExampleSize    = ExamplePlanes*ExampleColumns + ExampleScalars
 )
 
+// Scalars by their index among the scalars. What an example is about, by which
+// networks are calibrated, comes first.
+const (
+	ScalarPloidy = 0 // one of three is 1: haploid, diploid, mixture
+	ScalarType   = 3 // one of three is 1: substitution, insertion, deletion
+)
+
 // The heads of a network's answer: natural logarithms of calibrated probabilities.
 const (
 	// ScoreCopies is where P(0, 1, 2 copies of the allele) start. A haploid sample

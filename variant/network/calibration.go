@@ -78,6 +78,22 @@ type class struct {
 	ploidy variant.Ploidy
 }
 
+// classOf is what an example says that it is about.
+func classOf(example []float32) class {
+	scalars := example[variant.ExamplePlanes*variant.ExampleColumns:]
+	c := class{of: typeIndel, ploidy: variant.Diploid}
+	if scalars[variant.ScalarType] == 1 {
+		c.of = typeSNP
+	}
+	switch ploidy := scalars[variant.ScalarPloidy:][:3]; {
+	case ploidy[0] == 1:
+		c.ploidy = variant.Haploid
+	case ploidy[2] == 1:
+		c.ploidy = variant.Mixture
+	}
+	return c
+}
+
 // class reads whom a calibration is for.
 func (c *Calibration) class() (class, error) {
 	ploidy, err := variant.ParsePloidy(c.Ploidy)
