@@ -43,6 +43,7 @@ func TestImports(t *testing.T) {
 		{"variant/phase", "phasing knows nothing but alleles", []string{kafkaGo, kfake, ort, services, "runtime/cgo", module + "stream", module + "align"}},
 		{"variant/network", "networks judge without transport", []string{kafkaGo, kfake, services, cobra}},
 		{"models/folder", "folders are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant"}},
+		{"variant/eval", "comparing is pure", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", "net/http", module + "stream", module + "annotate"}},
 		{"annotate", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate/haplotype", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"annotate/source", "stores know nothing of transport", []string{kafkaGo, ort, services, "runtime/cgo"}},

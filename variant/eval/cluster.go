@@ -1,0 +1,171 @@
+package eval
+
+import "slices"
+
+// cluster holds atoms of both sides that may have to do with each other, in playing order.
+type cluster struct {
+	atoms []*atom
+	end   int // of the last replaced stretch, 0-based, half open
+	// By side, how much all of its atoms together can lengthen and shorten a haplotype.
+	longer, shorter [2]int
+}
+
+func (c *cluster) add(a *atom) {
+	if len(c.atoms) == 0 {
+		c.end = a.end
+	}
+	c.atoms = append(c.atoms, a)
+	c.end = max(c.end, a.end)
+	if g := a.growth(); g > 0 {
+		c.longer[a.call.side] += g
+	} else {
+		c.shorter[a.call.side] -= g
+	}
+}
+
+// separable tells whether haplotypes that are equal beyond start, where the next atom begins, must be equal in the
+// cluster by itself, whatever of it is played.
+//
+// Let U be the reference between the cluster and start, with n bases, and let the haplotypes of truth and query in the
+// cluster differ in length by d. If d is 0, equal sequences are equal up to U and from U on. If it is not, U stands d
+// bases further on in one than in the other, and where the two overlap, equality means U[i] = U[i+d] for all
+// i < n-d. So it is enough that n is greater than the greatest d there can be, and that for no d up to it U repeats
+// itself at distance d.
+func (c *cluster) separable(seq []byte, start int) bool {
+	between := start - c.end
+	if between < 0 {
+		return false
+	}
+	greatest := max(c.longer[truth]+c.shorter[query], c.longer[query]+c.shorter[truth])
+	if greatest == 0 {
+		return true
+	}
+	if between <= greatest {
+		return false
+	}
+	for d := 1; d <= greatest; d++ {
+		if periodic(seq[c.end:start], d) {
+			return false
+		}
+	}
+	return true
+}
+
+// periodic tells whether u repeats itself at distance d; d < len(u).
+func periodic(u []byte, d int) bool {
+	for i := 0; i+d < len(u); i++ {
+		if u[i] != u[i+d] {
+			return false
+		}
+	}
+	return true
+}
+
+// judge gives every atom of the cluster its verdict.
+func (s *search) judge(c *cluster) {
+	if c.trivial() {
+		return
+	}
+	for ploidy := uint8(1); ploidy <= 2; ploidy++ {
+		s.haplotypes = 2
+		s.match(choose(c.atoms, func(a *atom) bool { return a.ploidy == ploidy }), int(ploidy)*len(c.atoms))
+	}
+	for _, a := range c.atoms {
+		a.allele = a.matched
+	}
+	s.haplotypes = 1
+	for s.alleles(choose(c.atoms, func(a *atom) bool { return !a.allele })) {
+	}
+	s.alleles(c.atoms)
+}
+
+// trivial judges clusters of one side, and of one and the same atom on both: most there are.
+func (c *cluster) trivial() bool {
+	sides := [2]bool{}
+	for _, a := range c.atoms {
+		sides[a.call.side] = true
+	}
+	if !sides[truth] || !sides[query] {
+		return true
+	}
+	if len(c.atoms) != 2 {
+		return false
+	}
+	a, b := c.atoms[0], c.atoms[1]
+	if a.compare(b) != 0 || a.ploidy == 0 {
+		return false
+	}
+	a.matched, b.matched, a.allele, b.allele = true, true, true, true
+	b.swapped = a.haplotypes != b.haplotypes
+	return true
+}
+
+// choose returns those of atoms that satisfy is.
+func choose(atoms []*atom, is func(*atom) bool) []*atom {
+	var list []*atom
+	for _, a := range atoms {
+		if is(a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// bothSides tells whether there is something to compare.
+func bothSides(atoms []*atom) bool {
+	return slices.ContainsFunc(atoms, func(a *atom) bool { return a.call.side == truth }) &&
+		slices.ContainsFunc(atoms, func(a *atom) bool { return a.call.side == query })
+}
+
+// match marks the atoms whose haplotypes are the same on both sides. Segments are numbered from segment on.
+//
+// Atoms of one side that overlap cannot all be played: a set can contradict itself. Those that were left out for that
+// reason are compared again by themselves, so that two sets with the same contradiction are equal.
+func (s *search) match(atoms []*atom, segment int) {
+	for bothSides(atoms) {
+		best, ok := s.run(atoms)
+		if !ok {
+			for _, a := range atoms {
+				a.unresolved = true
+			}
+			return
+		}
+		if len(best) == 0 {
+			return
+		}
+		for _, p := range best {
+			a := atoms[p.atom]
+			a.matched, a.segment, a.swapped = true, segment+p.segment, p.turned
+		}
+		segment += len(best)
+		atoms = choose(atoms, func(a *atom) bool {
+			return !a.matched && slices.ContainsFunc(best, func(p played) bool { return a.overlaps(atoms[p.atom]) })
+		})
+	}
+}
+
+// overlaps tells whether two atoms of one side cannot be on one haplotype together.
+func (a *atom) overlaps(b *atom) bool {
+	return a.call.side == b.call.side && a.slot() < b.stop() && b.slot() < a.stop()
+}
+
+// alleles marks the atoms whose alleles are the same on both sides; it tells whether there was one more.
+func (s *search) alleles(atoms []*atom) bool {
+	if !bothSides(atoms) {
+		return false
+	}
+	best, ok := s.run(atoms)
+	if !ok {
+		for _, a := range atoms {
+			a.unresolved = a.unresolved || !a.allele
+		}
+		return false
+	}
+	more := false
+	for _, p := range best {
+		a := atoms[p.atom]
+		more = more || !a.allele
+		a.allele = true
+	}
+	return more
+}
