@@ -9,49 +9,95 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/variant/network"
 )
 
-// Default is the model that is used when none is named.
+// Default is the basecalling model that is used when none is named.
 const Default = "r9.4-fast"
+
+// DefaultVariant is the variant model that is used when none is named; empty as
+// long as none is shipped.
+const DefaultVariant = ""
 
 //go:embed */manifest.toml */model.onnx
 var shipped embed.FS
 
-// Names lists the shipped models.
-func Names() []string {
+// Names lists the shipped models of a kind.
+func Names(kind folder.Kind) []string {
 	entries, _ := fs.ReadDir(shipped, ".") // the embedded root always reads
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+	var names []string
+	for _, e := range entries {
+		if sub, err := fs.Sub(shipped, e.Name()); err == nil {
+			if is, err := folder.KindOf(sub); err == nil && is == kind {
+				names = append(names, e.Name())
+			}
+		}
 	}
 	return names
 }
 
-// Open opens a shipped model by name, or any model by its folder. Empty means
-// [Default].
+// Open opens a shipped basecalling model by name, or any by its folder. Empty
+// means [Default].
 func Open(name string) (*basecall.Model, error) {
 	if name == "" {
 		name = Default
 	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return basecall.OpenModel(name)
+	return open(name, basecall.LoadModel)
+}
+
+// OpenVariant opens a shipped variant model by name, or any by its folder. Empty
+// means [DefaultVariant].
+func OpenVariant(name string) (*network.Model, error) {
+	if name == "" {
+		name = DefaultVariant
 	}
-	if strings.ContainsRune(name, filepath.Separator) {
-		return nil, fmt.Errorf("opening model %s: no such folder", name)
+	if name == "" {
+		return nil, errors.New("no variant model is shipped: name the folder of one")
 	}
-	sub, err := fs.Sub(shipped, name)
+	return open(name, network.LoadModel)
+}
+
+// Kind says what a shipped model, by its name, or any, by its folder, is for.
+func Kind(name string) (folder.Kind, error) {
+	fsys, err := find(name)
 	if err != nil {
-		return nil, fmt.Errorf("opening model %s: %w", name, err)
+		return "", err
 	}
-	model, err := basecall.LoadModel(sub)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("opening model %s: neither a folder nor one of the shipped models (%s)", name, strings.Join(Names(), ", "))
+	kind, err := folder.KindOf(fsys)
+	if err != nil {
+		return "", fmt.Errorf("opening model %s: %w", name, err)
 	}
+	return kind, nil
+}
+
+func open[Model any](name string, load func(fs.FS) (*Model, error)) (*Model, error) {
+	fsys, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	model, err := load(fsys)
 	if err != nil {
 		return nil, fmt.Errorf("opening model %s: %w", name, err)
 	}
 	return model, nil
+}
+
+// find is the folder of a model.
+func find(name string) (fs.FS, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return folder.Open(name)
+	}
+	if strings.ContainsRune(name, filepath.Separator) {
+		return nil, fmt.Errorf("opening model %s: no such folder", name)
+	}
+	all := slices.Concat(Names(folder.Basecaller), Names(folder.Variant))
+	if !slices.Contains(all, name) {
+		return nil, fmt.Errorf("opening model %s: neither a folder nor one of the shipped models (%s)", name, strings.Join(all, ", "))
+	}
+	return fs.Sub(shipped, name)
 }

@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/variant/network/networktest"
 )
 
 // TestShippedModels opens every model, which checks its network's digest against
 // the manifest.
 func TestShippedModels(t *testing.T) {
-	names := Names()
+	names := Names(folder.Basecaller)
 	if !slices.Contains(names, Default) {
 		t.Errorf("the default model %s is not among %v", Default, names)
 	}
@@ -34,6 +37,50 @@ func TestShippedModels(t *testing.T) {
 	}
 }
 
+// TestShippedVariantModels opens every variant model as it is used.
+func TestShippedVariantModels(t *testing.T) {
+	names := Names(folder.Variant)
+	if DefaultVariant != "" && !slices.Contains(names, DefaultVariant) {
+		t.Errorf("the default model %s is not among %v", DefaultVariant, names)
+	}
+	for _, name := range names {
+		model, err := OpenVariant(name)
+		if err != nil {
+			t.Errorf("model %q: %v", name, err)
+			continue
+		}
+		if model.Manifest.Name != name {
+			t.Errorf("model %q calls itself %q", name, model.Manifest.Name)
+		}
+		if _, err := os.Stat(filepath.Join(name, "README.md")); err != nil {
+			t.Errorf("model %s has no card: %v", name, err)
+		}
+	}
+}
+
+func TestKinds(t *testing.T) {
+	dir := networktest.Folder(t, networktest.Spec{})
+	if kind, err := Kind(dir); err != nil || kind != folder.Variant {
+		t.Errorf("kind %v, %v", kind, err)
+	}
+	if kind, err := Kind(Default); err != nil || kind != folder.Basecaller {
+		t.Errorf("kind %v, %v", kind, err)
+	}
+	if _, err := Kind("r99"); err == nil {
+		t.Error("a model that isn't there has a kind")
+	}
+	model, err := OpenVariant(dir)
+	if err != nil || model.Manifest.Name != "test" {
+		t.Errorf("a variant model by its folder: %v", err)
+	}
+	if _, err := OpenVariant(Default); err == nil || !strings.Contains(err.Error(), "it is the manifest of a basecalling model, not of a variant model") {
+		t.Errorf("a basecaller judges variants: %v", err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), dir+": manifest.toml: it is the manifest of a variant model, not of a basecalling model") {
+		t.Errorf("a variant model basecalls: %v", err)
+	}
+}
+
 func TestOpenFolder(t *testing.T) {
 	abs, err := filepath.Abs(Default)
 	if err != nil {
@@ -46,7 +93,7 @@ func TestOpenFolder(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	for name, want := range map[string]string{
-		"r99":                          "neither a folder nor one of the shipped models (" + strings.Join(Names(), ", ") + ")",
+		"r99":                          "neither a folder nor one of the shipped models (" + strings.Join(slices.Concat(Names(folder.Basecaller), Names(folder.Variant)), ", ") + ")",
 		filepath.Join("no", "such"):    "no such folder",
 		filepath.Join("..", "nothing"): "no such folder",
 		t.TempDir():                    "manifest.toml",

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,13 +22,16 @@ import (
 	"github.com/porestream/porestream/basecall/convert"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/models/folder"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/network"
 )
 
 func modelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "List, check and convert basecalling models",
+		Short: "List, check and convert models that basecall or judge variants",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name what to do with models: %s ls, check, verify or convert", cmd.CommandPath())
@@ -37,15 +41,17 @@ func modelCommand() *cobra.Command {
 	return cmd
 }
 
-// modelRow is what is listed of a model.
+// modelRow is what is listed of a model. What its kind doesn't have is missing.
 type modelRow struct {
 	Name        string  `json:"name"`
+	Kind        string  `json:"kind"` // "basecalling" or "variant"
 	Version     string  `json:"version,omitempty"`
-	Chemistry   string  `json:"chemistry"`
-	SampleRates []int   `json:"sample_rates"`
-	Decoder     string  `json:"decoder"`
-	Stride      int     `json:"stride"`
-	Window      int     `json:"window"`
+	Chemistry   string  `json:"chemistry,omitempty"`
+	SampleRates []int   `json:"sample_rates,omitempty"`
+	Decoder     string  `json:"decoder,omitempty"`
+	Stride      int     `json:"stride,omitempty"`
+	Window      int     `json:"window,omitempty"`
+	Examples    int     `json:"example_version,omitempty"`
 	Half        bool    `json:"half_precision"`
 	Megabytes   float64 `json:"megabytes"`
 	Place       string  `json:"place"` // folder, or "shipped"
@@ -54,10 +60,40 @@ type modelRow struct {
 func newModelRow(model *basecall.Model, place string) modelRow {
 	m := model.Manifest
 	return modelRow{
-		Name: m.Name, Version: m.Version, Chemistry: m.Chemistry, SampleRates: m.SampleRates, Decoder: m.Decoder.Type,
+		Name: m.Name, Kind: folder.Basecaller.String(), Version: m.Version, Chemistry: m.Chemistry, SampleRates: m.SampleRates, Decoder: m.Decoder.Type,
 		Stride: m.Network.Stride, Window: m.Window.Samples, Half: model.Half != nil,
-		Megabytes: math.Round(float64(len(model.Network))/1e4) / 100, Place: place,
+		Megabytes: megabytes(model.Network), Place: place,
 	}
+}
+
+func newVariantRow(model *network.Model, place string) modelRow {
+	m := model.Manifest
+	return modelRow{
+		Name: m.Name, Kind: folder.Variant.String(), Version: m.Version, Examples: m.ExampleVersion,
+		Half: model.Half != nil, Megabytes: megabytes(model.Network), Place: place,
+	}
+}
+
+func megabytes(b []byte) float64 { return math.Round(float64(len(b))/1e4) / 100 }
+
+// openRow opens a model of any kind, by name or folder.
+func openRow(name, place string) (modelRow, error) {
+	kind, err := models.Kind(name)
+	if err != nil {
+		return modelRow{}, err
+	}
+	if kind == folder.Variant {
+		model, err := models.OpenVariant(name)
+		if err != nil {
+			return modelRow{}, err
+		}
+		return newVariantRow(model, place), nil
+	}
+	model, err := models.Open(name)
+	if err != nil {
+		return modelRow{}, err
+	}
+	return newModelRow(model, place), nil
 }
 
 func modelListCommand() *cobra.Command {
@@ -81,22 +117,24 @@ are models themselves or hold some.`,
 
 func listModels(folders []string) ([]modelRow, error) {
 	var rows []modelRow
-	for _, name := range models.Names() {
-		model, err := models.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, newModelRow(model, "shipped"))
-	}
-	for _, folder := range folders {
-		places := []string{folder}
-		if _, err := os.Stat(filepath.Join(folder, basecall.ManifestFile)); err != nil {
-			manifests, err := filepath.Glob(filepath.Join(folder, "*", basecall.ManifestFile))
+	for _, kind := range []folder.Kind{folder.Basecaller, folder.Variant} {
+		for _, name := range models.Names(kind) {
+			row, err := openRow(name, "shipped")
 			if err != nil {
-				return nil, fmt.Errorf("listing models in %s: %w", folder, err)
+				return nil, err
+			}
+			rows = append(rows, row)
+		}
+	}
+	for _, dir := range folders {
+		places := []string{dir}
+		if _, err := os.Stat(filepath.Join(dir, folder.Manifest)); err != nil {
+			manifests, err := filepath.Glob(filepath.Join(dir, "*", folder.Manifest))
+			if err != nil {
+				return nil, fmt.Errorf("listing models in %s: %w", dir, err)
 			}
 			if len(manifests) == 0 {
-				return nil, fmt.Errorf("listing models: %s neither is a model nor holds one: no %s in it", folder, basecall.ManifestFile)
+				return nil, fmt.Errorf("listing models: %s neither is a model nor holds one: no %s in it", dir, folder.Manifest)
 			}
 			places = places[:0]
 			for _, manifest := range manifests {
@@ -104,11 +142,11 @@ func listModels(folders []string) ([]modelRow, error) {
 			}
 		}
 		for _, place := range places {
-			model, err := basecall.OpenModel(place)
+			row, err := openRow(place, place)
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, newModelRow(model, place))
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil
@@ -125,9 +163,13 @@ func writeModels(w io.Writer, rows []modelRow, asJSON bool) error {
 		}
 	} else {
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "NAME\tCHEMISTRY\tHZ\tDECODER\tSTRIDE\tWINDOW\tMB\tPLACE")
+		fmt.Fprintln(table, "NAME\tKIND\tCHEMISTRY\tHZ\tDECODER\tSTRIDE\tWINDOW\tMB\tPLACE")
 		for _, r := range rows {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%.2f\t%s\n", r.Name, r.Chemistry,
+			if r.Kind == folder.Variant.String() {
+				fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-\t%.2f\t%s\n", r.Name, r.Kind, r.Megabytes, r.Place)
+				continue
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f\t%s\n", r.Name, r.Kind, r.Chemistry,
 				strings.Trim(fmt.Sprint(r.SampleRates), "[]"), r.Decoder, r.Stride, r.Window, r.Megabytes, r.Place)
 		}
 		table.Flush() // to a buffer
@@ -145,11 +187,11 @@ and compares the networks with their checksums. Nothing is run: see verify.`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
-				model, err := models.Open(name)
+				row, err := openRow(name, name)
 				if err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: model %s is whole\n", name, model.Manifest.Name); err != nil {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s model %s is whole\n", name, row.Kind, row.Name); err != nil {
 					return err
 				}
 			}
@@ -167,13 +209,21 @@ func modelVerifyCommand() *cobra.Command {
 	var cfg verifyConfig
 	cmd := &cobra.Command{
 		Use:   "verify [--from DIR] MODEL",
-		Short: "Run a model's network and decoder, and compare it with what it was converted from",
+		Short: "Run a model, and compare it with what it was converted from",
 		Long: `Loads a model onto a device, which checks the network's ends and that a window's
 scores don't depend on its batch, and calls a made-up read twice: both must be
-alike. With --from the model of Bonito or Dorado that it was converted from is
-converted again, and must give the same networks byte by byte.`,
+alike. A variant model judges made-up examples in two ways instead, all at once
+and one by one. With --from the model of Bonito or Dorado that a basecaller was
+converted from is converted again, and must give the same networks byte by byte.`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, err := models.Kind(args[0])
+			if err != nil {
+				return err
+			}
+			if kind == folder.Variant {
+				return verifyVariantModel(cfg, args[0], cmd.OutOrStdout())
+			}
 			return verifyModel(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
 		},
 	}
@@ -242,6 +292,70 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	}
 	_, err = fmt.Fprintln(stdout, text)
 	return err
+}
+
+// verifiedVariant is what verifying a variant model gives.
+type verifiedVariant struct {
+	Model             string  `json:"model"`
+	Device            string  `json:"device"`
+	Examples          int     `json:"examples"`
+	ExamplesPerSecond float64 `json:"examples_per_second"` // all at once
+}
+
+func verifyVariantModel(cfg verifyConfig, name string, stdout io.Writer) (err error) {
+	if cfg.source != "" {
+		return cli.Usagef("--from %s: %s is a variant model, which was not converted from another", cfg.source, name)
+	}
+	model, err := models.OpenVariant(name)
+	if err != nil {
+		return err
+	}
+	judge, err := network.New(model, network.Config{Device: cfg.device, Library: cfg.library})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, judge.Close()) }()
+	const count = 2000
+	examples := madeUpExamples(count)
+	begin := time.Now()
+	all, err := judge.Judge(nil, examples)
+	if err != nil {
+		return fmt.Errorf("verifying model %s: %w", name, err)
+	}
+	took := time.Since(begin)
+	var single []float32
+	for i := range count {
+		if single, err = judge.Judge(single, examples[i*variant.ExampleSize:(i+1)*variant.ExampleSize]); err != nil {
+			return fmt.Errorf("verifying model %s: %w", name, err)
+		}
+	}
+	if !slices.EqualFunc(all, single, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+		return fmt.Errorf("verifying model %s: examples are judged otherwise among others than alone on %s", name, judge.Device())
+	}
+	v := verifiedVariant{
+		Model: model.Manifest.Name, Device: judge.Device(), Examples: count,
+		ExamplesPerSecond: math.Round(count / took.Seconds()),
+	}
+	if cfg.asJSON {
+		return json.NewEncoder(stdout).Encode(v)
+	}
+	_, err = fmt.Fprintf(stdout, "model %s runs on %s: %d examples at once and one by one, alike\n", v.Model, v.Device, v.Examples)
+	return err
+}
+
+// madeUpExamples returns noise in the range of examples, of each type and ploidy.
+func madeUpExamples(n int) []float32 {
+	rng := rand.New(rand.NewPCG(3, 4)) // the same for everybody
+	examples := make([]float32, n*variant.ExampleSize)
+	for i := range examples {
+		examples[i] = rng.Float32()
+	}
+	for i := range n {
+		scalars := examples[i*variant.ExampleSize+variant.ExamplePlanes*variant.ExampleColumns:]
+		clear(scalars[:variant.ScalarType+3])
+		scalars[variant.ScalarPloidy+i%3], scalars[variant.ScalarType+i/3%3] = 1, 1
+	}
+	return examples
 }
 
 // madeUpRead returns steps of random height and length with noise, in the range of

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/network/networktest"
 )
 
 const goldenModels = "../../basecall/convert/testdata/golden/"
@@ -35,7 +38,7 @@ func TestModelConvert(t *testing.T) {
 	require.ErrorContains(t, err, "--out")
 	out, err := poreModel(t, "model", "convert", source, "--out", model)
 	require.NoError(t, err)
-	require.Contains(t, out, "mine  r9.4       4000  crf")
+	require.Contains(t, out, "mine  basecalling  r9.4       4000  crf")
 	_, err = poreModel(t, "model", "convert", source, "--out", model)
 	require.ErrorContains(t, err, "exists already")
 	left, err := fs.Glob(os.DirFS(folder), "*")
@@ -52,12 +55,12 @@ func TestModelConvert(t *testing.T) {
 	var row modelRow
 	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &row))
 	require.Equal(t, modelRow{
-		Name: "mine", Version: "3.0", Chemistry: "r9.4", SampleRates: []int{4000}, Decoder: "crf",
+		Name: "mine", Kind: "basecalling", Version: "3.0", Chemistry: "r9.4", SampleRates: []int{4000}, Decoder: "crf",
 		Stride: 5, Window: 120, Half: true, Megabytes: row.Megabytes, Place: model,
 	}, row)
 	out, err = poreModel(t, "model", "check", model, "r9.4-fast")
 	require.NoError(t, err)
-	require.Contains(t, out, "model mine is whole")
+	require.Contains(t, out, "basecalling model mine is whole")
 
 	out, err = poreModel(t, "model", "verify", "--device", "cpu", "--from", source, model)
 	require.NoError(t, err)
@@ -73,6 +76,39 @@ func TestModelConvert(t *testing.T) {
 	require.NoError(t, os.WriteFile(network, data, 0o600))
 	_, err = poreModel(t, "model", "check", model)
 	require.ErrorContains(t, err, "model.onnx: sha256 is")
+}
+
+func TestVariantModels(t *testing.T) {
+	model := networktest.Folder(t, networktest.Random(1))
+	out, err := poreModel(t, "model", "ls", model)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^r9.4-fast +basecalling `, out)
+	require.Regexp(t, `(?m)^test +variant +- .* `+model+`$`, out)
+	out, err = poreModel(t, "model", "ls", "--json", model)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var row modelRow
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &row))
+	require.Equal(t, modelRow{Name: "test", Kind: "variant", Version: "1", Examples: variant.ExampleVersion, Megabytes: row.Megabytes, Place: model}, row)
+	require.NotContains(t, lines[len(lines)-1], "stride")
+	out, err = poreModel(t, "model", "check", model, "r9.4-fast")
+	require.NoError(t, err)
+	require.Equal(t, model+": variant model test is whole\nr9.4-fast: basecalling model r9.4-fast is whole\n", out)
+	out, err = poreModel(t, "model", "verify", "--device", "cpu", model)
+	require.NoError(t, err)
+	require.Equal(t, "model test runs on cpu: 2000 examples at once and one by one, alike\n", out)
+	out, err = poreModel(t, "model", "verify", "--device", "cpu", "--json", model)
+	require.NoError(t, err)
+	require.Contains(t, out, `"model":"test","device":"cpu","examples":2000,"examples_per_second":`)
+	_, err = poreModel(t, "model", "verify", "--from", "elsewhere", model)
+	require.ErrorContains(t, err, "is a variant model, which was not converted from another")
+
+	require.NoError(t, os.WriteFile(filepath.Join(model, "model.onnx"), []byte("cut"), 0o600))
+	for _, command := range []string{"check", "verify", "ls"} {
+		_, err = poreModel(t, "model", command, model)
+		require.ErrorContains(t, err, "model.onnx: sha256 is")
+		require.NotContains(t, err.Error(), "\n")
+	}
 }
 
 // TestConvertedModelBasecalls converts a model and calls a recording with it, twice, by the

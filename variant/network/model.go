@@ -44,19 +44,6 @@ type NetworkManifest struct {
 	Output     string `toml:"output"` // name of the output, float32 [N, 1, variant.Scores], logits
 }
 
-// OpenModel loads the model in a folder.
-func OpenModel(dir string) (*Model, error) {
-	fsys, err := folder.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	model, err := LoadModel(fsys)
-	if err != nil {
-		return nil, fmt.Errorf("loading model %s: %w", dir, err)
-	}
-	return model, nil
-}
-
 // LoadModel loads the model whose manifest lies at the root of a file system. It
 // refuses a manifest with unknown keys, a network for examples of another layout,
 // and one with another checksum than the manifest's.
