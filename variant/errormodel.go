@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/stream/streampb"
 )
 
 // maxRun is the longest homopolymer run that has rates of its own; longer runs
@@ -29,7 +30,7 @@ const maxRun = 8
 // the prior; a reference a few percent away from the sample inflates the rates
 // and makes calls more timid, not more daring.
 type errorCounts struct {
-	bases  [binCount]uint64 // by quality bin
+	bases  [binCount]uint64 // by quality bin; all again by the read's class
 	errors [binCount]uint64 // of these, mismatches
 	swaps  [4][4]uint64     // mismatches by reference and read base
 
@@ -44,52 +45,61 @@ type errorCounts struct {
 	deletedBases, insertedBases uint64
 }
 
-// add counts a segment.
-func (c *errorCounts) add(s *segment, ref []byte) {
-	for pos := s.start; pos < s.end; {
+// add counts a checked segment that ends before position end and has the given
+// class.
+func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) {
+	start, reverse, bases := int(s.GetStart()), s.GetReverse(), s.GetBases()
+	for pos := start; pos < end; {
 		n := runFrom(ref, pos)
 		if b := baseCode[ref[pos]]; b < 4 {
-			c.runs[min(n, maxRun)][strandBase(b, s.reverse)]++
+			c.runs[min(n, maxRun)][strandBase(b, reverse)]++
 		}
 		pos += n
 	}
-	c.positions += uint64(s.end - s.start)
+	c.positions += uint64(end - start)
 
-	rpos, qpos, base := s.start, 0, 0
-	for op, rest, ok := s.ops.Next(); ok; op, rest, ok = rest.Next() {
+	bin, qualities := byte(noQuality), s.GetQualities()
+	rpos, qpos, base := start, 0, 0
+	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 		switch op.Kind {
 		case align.Match, align.Mismatch:
-			k := kmerAt(ref, rpos, s.reverse)
+			c.bases[firstClass+class] += uint64(op.Len)
+			if op.Kind == align.Mismatch {
+				c.errors[firstClass+class] += uint64(op.Len)
+			}
+			k := kmerAt(ref, rpos, reverse)
 			for i := range op.Len {
 				if i > 0 {
-					k = k.next(ref, rpos+i, s.reverse)
+					k = k.next(ref, rpos+i, reverse)
 				}
-				bin := s.bin(qpos + i)
+				if qualities != nil {
+					bin = binOf(qualities[qpos+i])
+				}
 				c.bases[bin]++
 				to := baseCode[ref[rpos+i]]
 				if op.Kind == align.Mismatch {
-					to = baseCode[s.bases[base+i]]
+					to = baseCode[bases[base+i]]
 				}
 				if to < 4 {
-					c.contexts[k][strandBase(to, s.reverse)]++
+					c.contexts[k][strandBase(to, reverse)]++
 				}
 				if op.Kind == align.Mismatch {
 					c.errors[bin]++
 					from := baseCode[ref[rpos+i]]
 					if from < 4 && to < 4 {
-						c.swaps[strandBase(from, s.reverse)][strandBase(to, s.reverse)]++
+						c.swaps[strandBase(from, reverse)][strandBase(to, reverse)]++
 					}
 				}
 			}
 		case align.Deletion:
 			if b := baseCode[ref[rpos]]; b < 4 {
-				c.deletions[min(runAround(ref, rpos), maxRun)][strandBase(b, s.reverse)]++
+				c.deletions[min(runAround(ref, rpos), maxRun)][strandBase(b, reverse)]++
 				c.deletedBases += uint64(op.Len)
 			}
 		case align.Insertion:
-			n, b := insertedRun(ref, rpos, s.bases[base:base+op.Len])
+			n, b := insertedRun(ref, rpos, bases[base:base+op.Len])
 			if n > 0 {
-				c.insertions[min(n, maxRun)][strandBase(b, s.reverse)]++
+				c.insertions[min(n, maxRun)][strandBase(b, reverse)]++
 			} else {
 				c.others++
 			}
@@ -202,7 +212,7 @@ func (c *errorCounts) model() *errorModel {
 		return (float64(events) + prior*priorWeight) / (float64(n) + priorWeight)
 	}
 	var bases, errors uint64
-	for bin := range c.bases {
+	for bin := range firstClass {
 		bases += c.bases[bin]
 		errors += c.errors[bin]
 	}

@@ -1,17 +1,18 @@
 package variant
 
-// SetBatchBytes makes batches of reads smaller than any test could fill.
-func (r *Region) SetBatchBytes(n int) { r.history.limit = n }
+// SetLimits makes batches of reads smaller than any test could fill, and has
+// reads let go of from the first cull on.
+func (r *Region) SetLimits(n, cull int) { r.reads.limit, r.reads.cull = n, cull }
 
-// SetBatchBytes does so for the region that is restored.
-func (x *Restorer) SetBatchBytes(n int) { x.region.SetBatchBytes(n) }
+// SetLimits does so for the region that is restored.
+func (x *Restorer) SetLimits(n, cull int) { x.region.SetLimits(n, cull) }
 
 // Dropped counts the reads of which only the key is left.
-func (r *Region) Dropped() (n int) {
-	for _, e := range r.history.entries {
-		if e.seg == nil {
-			n++
-		}
+func (r *Region) Dropped() int { return len(r.reads.table) - r.reads.kept }
+
+// LoadAll looks at every tile as Finalize does, and calls nothing.
+func (r *Region) LoadAll() {
+	for t := range r.tiles {
+		r.work.scratch.load(r, t)
 	}
-	return n
 }

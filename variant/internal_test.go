@@ -189,11 +189,11 @@ func TestErrorCountsSeeTheReadsStrand(t *testing.T) {
 		return n
 	}
 	// 200 matching columns: 0x640 = 200<<3 | match.
-	seg := &segment{start: 0, end: 200, ops: []byte{0xc0, 0x0c}}
-	back := &segment{start: 0, end: 200, ops: []byte{0xc0, 0x0c}, reverse: true}
+	seg := &streampb.Segment{Ops: []byte{0xc0, 0x0c}}
+	back := &streampb.Segment{Ops: []byte{0xc0, 0x0c}, Reverse: true}
 	var forward, reverse errorCounts
-	forward.add(seg, ref)
-	reverse.add(back, mirror)
+	forward.add(seg, 200, 0, ref)
+	reverse.add(back, 200, 0, mirror)
 	if forward.runs != reverse.runs {
 		t.Error("runs of a sequence and of its reverse complement read backwards differ")
 	}

@@ -19,140 +19,149 @@ const (
 type matrix struct {
 	lo, hi int // reference interval of the columns
 	rows   []row
-	depth  []int32 // rows per column
+	depth  []int32 // reads per column, those that the cap on depth leaves out included
 
+	segments   []segment // of the rows
+	ref        []byte    // the reference, as codes
 	cells      []byte
 	insertions []insertion
+	inserted   []byte // bases of the insertions
+	bins       []byte // and the bins of their qualities
+	unpacker   unpacker
 }
+
+// segment is the read of a row.
+type segment struct {
+	start, end     int // reference positions
+	reverse, supp  bool
+	mappingQuality uint8
+	run            string
+	lastChunk      int64
+	bins           []byte // of inserted bases of the matrix
+}
+
+// bin is the quality bin of an inserted base; see insertion.
+func (s *segment) bin(i int) byte { return s.bins[i] }
 
 // row is one read in the matrix.
 type row struct {
 	seg      *segment
 	from, to int    // columns, relative to lo, that the read covers
 	code     []byte // per column
-	qual     []byte // per column: quality bin
+	qual     []byte // per column: quality bin, of matching bases the read's class
 	ins      []insertion
-	capped   bool // the cap on depth left it out of a column in [from, to)
+	capped   bool // some columns in [from, to) are absent, because other reads have their place
 }
 
 // insertion is read bases between column after and the next.
 type insertion struct {
 	after int // column, relative to lo
 	seq   []byte
-	query int // index of its first base's quality
+	query int // index of its first base's quality; see segment.bin
 }
 
-// load fills the matrix with tile t of r. No column gets more than MaxDepth
-// reads: the first in canonical order. Pieces that this rule leaves out of
-// every column are dropped for good, since more reads can only leave them out
-// again.
+// columns is the reference interval that tile t looks at.
+func (r *Region) columns(t int) (lo, hi int) {
+	return max(0, r.start-align.RegionHalo, r.tileStart(t)-tileMargin),
+		min(len(r.contig.Seq), r.end+align.RegionHalo, r.tileEnd(t)+tileMargin)
+}
+
+// load fills the matrix with the reads that tile t of r looks at; see chooser.
 func (m *matrix) load(r *Region, t int) {
-	m.clear(r, t)
+	m.lo, m.hi = r.columns(t)
+	c := &r.work.chooser
+	c.choose(&r.reads, r.reach(), m.lo, m.hi, r.cfg.MaxDepth)
+	m.depth = c.depth
+	m.rows, m.segments = slices.Grow(m.rows[:0], len(c.picks)), slices.Grow(m.segments[:0], len(c.picks))
+	m.insertions, m.inserted, m.bins = m.insertions[:0], m.inserted[:0], m.bins[:0]
+	m.ref = m.ref[:0]
+	for _, b := range r.contig.Seq[m.lo:m.hi] {
+		m.ref = append(m.ref, baseCode[b])
+	}
+	chosen := 0
+	for i := range c.picks {
+		if c.picks[i].first != none {
+			chosen++
+		}
+	}
 	width := m.hi - m.lo
-	pieces := r.tiles[t].pieces
-	m.cells = slices.Grow(m.cells[:0], 2*width*min(len(pieces), 4*r.cfg.MaxDepth))
-	kept := pieces[:0]
-	for _, p := range pieces {
-		from, to := max(p.ref, m.lo)-m.lo, min(p.seg.end, m.hi)-m.lo
-		if from < to && !m.wanted(from, to, int32(r.cfg.MaxDepth)) {
-			r.release(p.seg)
-			continue
-		}
-		kept = append(kept, p)
-		if from < to {
-			m.paint(p, r.contig.Seq, from, to, int32(r.cfg.MaxDepth))
+	m.cells = slices.Grow(m.cells[:0], 2*width*chosen)[:2*width*chosen]
+	cells := m.cells
+	for i := range c.picks {
+		if p := &c.picks[i]; p.first != none {
+			m.rows = append(m.rows, row{code: cells[:width:width], qual: cells[width : 2*width : 2*width]})
+			cells = cells[2*width:]
+			m.paint(r, c, p)
 		}
 	}
-	clear(pieces[len(kept):])
-	r.tiles[t].pieces = kept
-}
-
-// clear sets the matrix to tile t of r, without a row.
-func (m *matrix) clear(r *Region, t int) {
-	m.lo = max(0, r.start-align.RegionHalo, r.tileStart(t)-tileMargin)
-	m.hi = min(len(r.contig.Seq), r.end+align.RegionHalo, r.tileEnd(t)+tileMargin)
-	m.rows = m.rows[:0]
-	m.insertions = m.insertions[:0]
-	m.depth = append(m.depth[:0], make([]int32, m.hi-m.lo)...)
-}
-
-// wanted says whether a column in [from, to) has room.
-func (m *matrix) wanted(from, to int, limit int32) bool {
-	for _, d := range m.depth[from:to] {
-		if d < limit {
-			return true
-		}
-	}
-	return false
-}
-
-// take counts a read in the columns in [from, to) that have room.
-func (m *matrix) take(from, to int, limit int32) {
-	for i, d := range m.depth[from:to] {
-		if d < limit {
-			m.depth[from+i]++
-		}
+	for i := range m.segments {
+		m.segments[i].bins = m.bins
 	}
 }
 
-// paint appends a row.
-func (m *matrix) paint(p piece, ref []byte, from, to int, limit int32) {
-	width := m.hi - m.lo
-	n := len(m.cells)
-	m.cells = append(m.cells, make([]byte, 2*width)...)
-	w := row{seg: p.seg, from: from, to: to, code: m.cells[n : n+width : n+width], qual: m.cells[n+width : n+2*width : n+2*width]}
-	for i := range w.code {
-		w.code[i] = absent
+// paint fills the newest row.
+func (m *matrix) paint(r *Region, c *chooser, p *pick) {
+	w := &m.rows[len(m.rows)-1]
+	rd := &r.reads.table[p.number]
+	start, end := int(rd.start)+r.reach(), int(rd.end)+r.reach()
+	u := &m.unpacker
+	batch := r.reads.batchOf(int(p.number))
+	u.open(batch.data[rd.at:], start, end, m.lo, r.contig.Seq)
+	m.segments = append(m.segments, segment{
+		start: start, end: end, reverse: rd.is(readReverse), supp: rd.is(readSupplementary), mappingQuality: rd.mappingQuality,
+		run: r.reads.runs[u.run], lastChunk: batch.since + u.lastChunk,
+	})
+	w.seg = &m.segments[len(m.segments)-1]
+	w.from, w.to = int(p.from), int(p.to)
+	markAbsent(w.code[:w.from])
+	copy(w.code[w.from:w.to], m.ref[w.from:w.to])
+	markAbsent(w.code[w.to:])
+	class := firstClass + u.class
+	for i := range w.qual[w.from:w.to] {
+		w.qual[w.from+i] = class
 	}
-	firstInsertion := len(m.insertions)
 
-	p.advance(m.lo)
-	for p.ref < m.hi {
-		op, rest, ok := p.seg.ops[p.op:].Next()
-		if !ok {
+	width, firstInsertion := m.hi-m.lo, len(m.insertions)
+	for {
+		ch, ok := u.next()
+		if !ok || ch.pos >= m.hi {
 			break
 		}
-		op.Len -= p.skip
-		p.op, p.skip = len(p.seg.ops)-len(rest), 0
-		col := p.ref - m.lo
-		switch op.Kind {
-		case align.Insertion:
-			if col > 0 {
-				m.insertions = append(m.insertions, insertion{col - 1, p.seg.bases[p.base : p.base+op.Len], p.query})
+		col := ch.pos - m.lo
+		switch {
+		case ch.kind == align.Deletion:
+			for i := max(col, 0); i < min(col+ch.n, width); i++ {
+				w.code[i], w.qual[i] = deleted, noQuality
 			}
-			p.query += op.Len
-			p.base += op.Len
-			continue
-		case align.Deletion:
-			for i := col; i < min(col+op.Len, width); i++ {
-				w.code[i] = deleted
+		case col < 0:
+		case ch.kind == align.Mismatch:
+			w.code[col], w.qual[col] = ch.base, ch.bin
+		case col > 0:
+			n := len(m.inserted)
+			for _, b := range u.bases {
+				m.inserted = append(m.inserted, "ACGTN"[b])
 			}
-			p.ref += op.Len
-			continue
-		}
-		for i := range min(op.Len, width-col) {
-			b := ref[p.ref+i]
-			if op.Kind == align.Mismatch {
-				b = p.seg.bases[p.base+i]
-			}
-			w.code[col+i] = baseCode[b]
-			w.qual[col+i] = p.seg.bin(p.query + i)
-		}
-		p.ref += op.Len
-		p.query += op.Len
-		if op.Kind == align.Mismatch {
-			p.base += op.Len
+			m.bins = append(m.bins, u.bins...)
+			m.insertions = append(m.insertions, insertion{col - 1, m.inserted[n:len(m.inserted):len(m.inserted)], n})
 		}
 	}
-	for i := from; i < to; i++ {
-		if m.depth[i] >= limit {
-			w.code[i] = absent
-			w.capped = true
-		}
-	}
-	m.take(from, to, limit)
 	w.ins = m.insertions[firstInsertion:len(m.insertions):len(m.insertions)]
-	m.rows = append(m.rows, w)
+
+	at := w.from
+	for s := p.first; s != none; s = c.spans[s].next {
+		markAbsent(w.code[at:c.spans[s].from])
+		w.capped = w.capped || at < int(c.spans[s].from)
+		at = int(c.spans[s].to)
+	}
+	markAbsent(w.code[at:w.to])
+	w.capped = w.capped || at < w.to
+}
+
+// markAbsent marks columns in which a row shows nothing.
+func markAbsent(code []byte) {
+	for i := range code {
+		code[i] = absent
+	}
 }
 
 // pileup counts codes per column and strand over the given columns.

@@ -242,7 +242,7 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 		tile := &r.tiles[t]
 		tile.evaluated = tile.reads
 		tile.dirty = false
-		if len(tile.pieces) == 0 {
+		if tile.reads == 0 {
 			continue
 		}
 		calls := r.calls(t, model)

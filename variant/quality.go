@@ -1,48 +1,84 @@
 package variant
 
-// Base qualities are kept as one of binCount bins. What a bin means is measured
-// from the reads themselves (see errorCounts), so the bounds need only separate
-// what basecallers separate.
-const (
-	binCount  = 8
-	noQuality = 0 // the bin of a base without a quality
+import (
+	"math"
+	"slices"
 )
 
-// binOf maps a Phred quality to its bin.
-func binOf(q byte) byte {
-	switch {
-	case q < 5:
-		return 1
-	case q < 8:
-		return 2
-	case q < 11:
-		return 3
-	case q < 15:
-		return 4
-	case q < 20:
-		return 5
-	case q < 28:
-		return 6
+// Base qualities are looked at as one of few bins. What a bin means is measured
+// from the reads themselves (see errorCounts), so the bounds need only separate
+// what basecallers separate.
+//
+// Of a base that differs from the reference the bin of its own quality is kept.
+// Of a base that matches nothing is kept, and the class of its read stands for it:
+// how often the read's bases are wrong by their qualities. Classes are bins too,
+// from firstClass on, and measured as such. That loses information, but deceives
+// nobody: of a base whose quality isn't known, the rate at which its read's bases are
+// wrong is what is known.
+const (
+	binCount   = 16
+	noQuality  = 0 // the bin of a base without a quality
+	firstClass = 8 // the class of reads without qualities
+)
+
+// binOf is the bin of a Phred quality.
+func binOf(q byte) byte { return bins[q] }
+
+var (
+	bins = func() (t [256]byte) {
+		for q := range t {
+			t[q] = byte(1 + sortedBefore([]int{5, 8, 11, 15, 20, 28}, q))
+		}
+		return t
+	}()
+	// qualityOf is some quality of a bin.
+	qualityOf = func() (t [firstClass]byte) {
+		for q := range 256 {
+			t[bins[q]] = byte(q)
+		}
+		return t
+	}()
+)
+
+// sortedBefore is how many of bounds, ascending, are at most v.
+func sortedBefore(bounds []int, v int) int {
+	i, ok := slices.BinarySearch(bounds, v)
+	if ok {
+		i++
 	}
-	return 7
+	return i
 }
 
-// packBins keeps the bins of qualities, two to a byte; nil for none.
-func packBins(qualities []byte) []byte {
+// perMillion is the probability of an error that a Phred quality stands for, in
+// millionths.
+var perMillion = func() (t [256]uint64) {
+	for q := range t {
+		t[q] = uint64(math.Round(1e6 * math.Pow(10, -float64(q)/10)))
+	}
+	return t
+}()
+
+// classBounds are the mean probabilities of an error, in millionths, below which
+// the second and further classes of reads with qualities begin: Q7, 9, 11, 13, 16
+// and 20.
+var classBounds = []uint64{199526, 125893, 79433, 50119, 25119, 10000}
+
+// classOf is the class of a read with the given qualities, less firstClass; 0
+// if it has none.
+func classOf(qualities []byte) byte {
 	if len(qualities) == 0 {
-		return nil
+		return 0
 	}
-	out := make([]byte, (len(qualities)+1)/2)
-	for i, q := range qualities {
-		out[i/2] |= binOf(q) << (4 * (i & 1))
+	sum := uint64(0)
+	for _, q := range qualities {
+		sum += perMillion[q]
 	}
-	return out
-}
-
-// bin is the bin of the segment's i-th base.
-func (s *segment) bin(i int) byte {
-	if s.bins == nil {
-		return noQuality
+	mean := sum / uint64(len(qualities))
+	class := byte(1)
+	for _, bound := range classBounds {
+		if mean < bound {
+			class++
+		}
 	}
-	return s.bins[i/2] >> (4 * (i & 1)) & 0xf
+	return class
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// maxReads bounds the counters of reads, and maxName names, that a state may
+// maxReads bounds the numbers of reads, and maxName names, that a state may
 // hold.
 const (
-	maxReads = 1 << 40
+	maxReads = math.MaxInt32
 	maxName  = 512
 )
 
-// minEntry is less than any entry of a batch takes.
-const minEntry = 8
+// minEntry is what an entry of a batch takes at least: its flags and its key.
+const minEntry = 17
 
 // Restorer puts a region together from what AppendState and AppendReads wrote,
 // which may come in any order.
@@ -32,8 +32,9 @@ type Restorer struct {
 
 // readsOf is a batch that has been read.
 type readsOf struct {
-	bytes   int
-	entries []entry
+	batch
+	entries []read
+	runs    int // more than any of them belongs to
 }
 
 // NewRestorer restores a region that was made with these arguments, and watched
@@ -56,17 +57,21 @@ func (x *Restorer) Use(w *Workspace) { x.region.Use(w) }
 func (x *Restorer) State(b []byte) error {
 	r := x.region
 	in := packed.NewReader(b)
-	in.Version(stateVersion)
+	onlyVersion(in, stateVersion)
 	r.final = in.Bool()
 	batches := in.Len(math.MaxInt32)
+	r.reads.survived = in.Len(maxReads)
+	for range in.Count(1) {
+		r.reads.runs = append(r.reads.runs, in.String(maxName))
+	}
 	r.errors.restore(in)
 	if n := in.Len(len(r.tiles)); n != len(r.tiles) {
 		in.Fail("%d tiles, the region has %d", n, len(r.tiles))
 	}
 	for i := range r.tiles {
 		t := &r.tiles[i]
-		t.reads = in.Len(maxReads)
-		t.evaluated = t.reads - in.Len(t.reads)
+		t.reads = int32(in.Len(maxReads))
+		t.evaluated = t.reads - int32(in.Len(int(t.reads)))
 	}
 	r.restoreCalls(in)
 	r.restoreCoverage(in)
@@ -75,6 +80,13 @@ func (x *Restorer) State(b []byte) error {
 	}
 	x.batches = batches
 	return nil
+}
+
+// onlyVersion reads the version of an encoding of which no other is read.
+func onlyVersion(in *packed.Reader, want byte) {
+	if v := in.Version(want); v > 0 && v < want {
+		in.Fail("version %d, and this program reads version %d: start the calling anew from the reads", v, want)
+	}
 }
 
 func (r *Region) restoring(err error) error {
@@ -152,81 +164,75 @@ func (c *errorCounts) restore(in *packed.Reader) {
 func (x *Restorer) Reads(batch int, b []byte) error {
 	r := x.region
 	in := packed.NewReader(b)
-	in.Version(readsVersion)
-	batchOf := readsOf{bytes: in.Len(math.MaxInt32)}
-	runs := make([]string, in.Count(1))
-	for i := range runs {
-		runs[i] = in.String(maxName)
-	}
+	onlyVersion(in, readsVersion)
+	var own readsOf
+	own.version = 1
+	own.came = in.Len(math.MaxInt32)
+	own.since = in.Int()
 	n := in.Count(minEntry)
-	batchOf.entries = make([]entry, 0, n)
+	own.entries = make([]read, 0, n)
+	at := 0
 	for range n {
-		e := r.restoreEntry(in, runs)
-		if in.Err() != nil {
-			break
+		rd := r.restoreRead(in)
+		rd.at = uint32(at)
+		if rd.is(readKept) {
+			at += in.Len(own.came - at)
 		}
-		batchOf.entries = append(batchOf.entries, e)
+		own.entries = append(own.entries, rd)
 	}
+	own.data = slices.Clone(in.Fixed(at))
 	if err := in.Done(); err != nil {
+		return r.restoring(fmt.Errorf("batch %d: %w", batch, err))
+	}
+	if err := r.checkReads(&own); err != nil {
 		return r.restoring(fmt.Errorf("batch %d: %w", batch, err))
 	}
 	if _, ok := x.reads[batch]; ok {
 		return r.restoring(fmt.Errorf("batch %d comes twice", batch))
 	}
-	x.reads[batch] = batchOf
+	x.reads[batch] = own
 	return nil
 }
 
-// restoreEntry reads a segment, or the key of one.
-func (r *Region) restoreEntry(in *packed.Reader, runs []string) entry {
-	flags := in.Byte()
-	if flags > readFlags {
-		in.Fail("unknown flags %#x", flags)
-	}
-	if flags&readKept == 0 {
-		var e entry
-		if copy(e.key[:], in.Fixed(len(e.key))); flags != 0 {
-			in.Fail("flags %#x of a read of which only the key is left", flags)
+// restoreRead reads an entry up to its number of bytes.
+func (r *Region) restoreRead(in *packed.Reader) read {
+	rd := read{flags: in.Byte()}
+	copy(rd.key[:], in.Fixed(len(rd.key)))
+	switch {
+	case rd.flags > readFlags || !rd.is(readKept) && rd.flags != 0:
+		in.Fail("unknown flags %#x", rd.flags)
+	case rd.is(readKept):
+		rd.start = int32(in.Len(math.MaxInt32))
+		span := in.Len(align.MaxSegmentSpan)
+		rd.mappingQuality = in.Byte()
+		start := int(rd.start) + r.reach()
+		if end := start + span; span == 0 || start >= r.end || end <= r.start || end > min(r.end+align.RegionHalo, len(r.contig.Seq)) {
+			in.Fail("a read at %d-%d", start, end)
 		}
-		return e
+		rd.end = rd.start + int32(span)
 	}
-	run := in.Len(len(runs) - 1)
-	s := &streampb.Segment{
-		Contig: r.contig.Name, Region: uint32(r.index),
-		ReadId: in.String(maxName), Part: uint32(in.Uint(math.MaxUint32)),
-		Start: int64(r.reach() + in.Len(math.MaxInt32)), LastChunkMs: in.Int(),
-		Reverse: flags&readReverse != 0, Supplementary: flags&readSupplementary != 0,
-		Ops: in.Bytes(math.MaxInt32), Bases: in.Bytes(math.MaxInt32),
-	}
-	if in.Err() == nil && len(runs) == 0 {
-		in.Fail("a read of no run")
-	}
-	if in.Err() != nil {
-		return entry{}
-	}
-	s.Run = runs[run]
-	extent, err := align.Check(s, len(r.contig.Seq))
-	if err != nil {
-		in.Fail("%w", err)
-		return entry{}
-	}
-	var bins []byte
-	if flags&readQualities != 0 {
-		bins = slices.Clone(in.Fixed((extent.Query + 1) / 2))
-		checkBins(in, bins, extent.Query)
-	}
-	return entry{keyOf(s), newSegment(s, extent, bins)}
+	return rd
 }
 
-// checkBins makes sure of what packBins gives.
-func checkBins(in *packed.Reader, bins []byte, n int) {
-	over := byte(0)
-	for _, b := range bins {
-		over |= b & 0x88
+// checkReads makes sure of the bytes of a batch's reads.
+func (r *Region) checkReads(own *readsOf) error {
+	u, p := &r.work.scratch.unpacker, &r.work.packer
+	for i := range own.entries {
+		rd := &own.entries[i]
+		if !rd.is(readKept) {
+			continue
+		}
+		end := len(own.data)
+		if i+1 < len(own.entries) {
+			end = int(own.entries[i+1].at)
+		}
+		err := u.check(own.data[rd.at:end], int(rd.start)+r.reach(), int(rd.end)+r.reach(), r.contig.Seq, p)
+		if err != nil {
+			return fmt.Errorf("read %d: %w", i, err)
+		}
+		own.runs = max(own.runs, u.run+1)
 	}
-	if over != 0 || n%2 == 1 && len(bins) > 0 && bins[len(bins)-1]>>4 != 0 {
-		in.Fail("quality bin of more than %d", binCount-1)
-	}
+	return nil
 }
 
 // Complete tells whether all parts have come.
@@ -246,8 +252,12 @@ func (x *Restorer) Region() (*Region, error) {
 		if !ok {
 			return nil, r.restoring(fmt.Errorf("batch %d is missing", i))
 		}
-		r.history.batches = append(r.history.batches, batch{first: len(r.history.entries), bytes: batchOf.bytes, version: 1})
-		r.history.entries = append(r.history.entries, batchOf.entries...)
+		if batchOf.runs > len(r.reads.runs) {
+			return nil, r.restoring(fmt.Errorf("batch %d has reads of run %d of %d", i, batchOf.runs, len(r.reads.runs)))
+		}
+		batchOf.first = len(r.reads.table)
+		r.reads.batches = append(r.reads.batches, batchOf.batch)
+		r.reads.table = append(r.reads.table, batchOf.entries...)
 	}
 	if err := r.refile(); err != nil {
 		return nil, r.restoring(err)
@@ -255,42 +265,38 @@ func (x *Restorer) Region() (*Region, error) {
 	return r, nil
 }
 
-// refile derives from the history and the counters of the tiles what a region
-// has besides.
+// refile derives from the reads and the counters of the tiles what a region has
+// besides.
 func (r *Region) refile() error {
-	r.applied = make(map[segmentKey]struct{}, len(r.history.entries))
-	for number, e := range r.history.entries {
-		r.applied[e.key] = struct{}{}
-		if e.seg == nil {
-			continue
-		}
-		e.seg.number = number
-		for t, p := range r.pieces(e.seg) {
-			r.tiles[t].pieces = append(r.tiles[t].pieces, p)
-			e.seg.held++
+	x := &r.reads
+	x.sorted = make([]uint32, len(x.table))
+	over := make([]int32, len(r.tiles))
+	for n := range x.table {
+		x.sorted[n] = uint32(n)
+		if rd := &x.table[n]; rd.is(readKept) {
+			x.kept++
+			for t := range r.tilesOver(int(rd.start)+r.reach(), int(rd.end)+r.reach()) {
+				over[t]++
+			}
 		}
 	}
-	if len(r.applied) != len(r.history.entries) {
-		return errors.New("a read was applied twice")
+	slices.SortFunc(x.sorted, func(a, b uint32) int { return x.table[a].key.compare(x.table[b].key) })
+	for i := 1; i < len(x.sorted); i++ {
+		if x.table[x.sorted[i-1]].key == x.table[x.sorted[i]].key {
+			return errors.New("a read was applied twice")
+		}
+	}
+	if x.survived > x.kept {
+		return fmt.Errorf("%d reads are here, %d were kept before", x.kept, x.survived)
 	}
 	for i := range r.tiles {
 		t := &r.tiles[i]
-		young := t.reads - t.evaluated
-		if young > len(t.pieces) || len(t.pieces) > t.reads {
-			return fmt.Errorf("tile %d has %d reads, %d of them new, but %d are here", i, t.reads, young, len(t.pieces))
+		if dropped := t.reads - over[i]; dropped < 0 || int(dropped) > len(x.table)-x.kept {
+			return fmt.Errorf("tile %d has %d reads, but %d are here", i, t.reads, over[i])
 		}
-		r.prune(i, len(t.pieces)-young)
-		if t.dirty = young > 0; t.dirty {
+		if t.dirty = t.reads > t.evaluated; t.dirty {
 			r.touched = append(r.touched, i)
-		}
-	}
-	for _, e := range r.history.entries {
-		if e.seg != nil && e.seg.held == 0 {
-			return fmt.Errorf("read %s is in no tile", e.seg.readID)
 		}
 	}
 	return nil
 }
-
-// reach is the first position at which a segment of the region may start.
-func (r *Region) reach() int { return max(0, r.start-align.RegionHalo) }

@@ -15,40 +15,36 @@ import (
 // (AppendReads). What follows from these is not kept. stream/STATE.md describes
 // the bytes; [Restorer] reads them.
 
-// stateVersion and readsVersion are the newest encodings.
+// stateVersion and readsVersion are the encodings, the only ones that are read:
+// state that another version of the calling code has made isn't gone on with.
 const (
-	stateVersion = 1
-	readsVersion = 1
-)
-
-// Flags of a read in a batch.
-const (
-	readKept = 1 << iota // else only its key is left
-	readReverse
-	readSupplementary
-	readQualities
-
-	readFlags = 1<<iota - 1
+	stateVersion = 2
+	readsVersion = 2
 )
 
 // StateVersion changes whenever what AppendState writes may have.
 func (r *Region) StateVersion() uint64 { return r.version }
 
 // Batches is the number of batches of reads.
-func (r *Region) Batches() int { return len(r.history.batches) }
+func (r *Region) Batches() int { return len(r.reads.batches) }
 
 // ReadsVersion changes whenever what AppendReads writes for a batch may have.
-func (r *Region) ReadsVersion(batch int) uint64 { return r.history.batches[batch].version }
+func (r *Region) ReadsVersion(batch int) uint64 { return r.reads.batches[batch].version }
 
 // AppendState appends what is known of the region besides its reads.
 func (r *Region) AppendState(b []byte) ([]byte, error) {
 	b = packed.AppendBool(append(b, stateVersion), r.final)
-	b = packed.AppendLen(b, len(r.history.batches))
+	b = packed.AppendLen(b, len(r.reads.batches))
+	b = packed.AppendLen(b, r.reads.survived)
+	b = packed.AppendLen(b, len(r.reads.runs))
+	for _, run := range r.reads.runs {
+		b = packed.AppendBytes(b, run)
+	}
 	b = r.errors.append(b)
 	b = packed.AppendLen(b, len(r.tiles))
 	for i := range r.tiles {
 		t := &r.tiles[i]
-		b = packed.AppendLen(packed.AppendLen(b, t.reads), t.reads-t.evaluated)
+		b = packed.AppendLen(packed.AppendLen(b, int(t.reads)), int(t.reads-t.evaluated))
 	}
 	b, err := r.publishing.append(b)
 	if err != nil {
@@ -106,55 +102,24 @@ func (c *coverage) append(b []byte) ([]byte, error) {
 
 // AppendReads appends a batch of reads, in the order in which they were applied.
 func (r *Region) AppendReads(b []byte, batch int) []byte {
-	entries := r.history.batch(batch)
-	var runs []string
-	number := make(map[string]int)
-	for _, e := range entries {
-		if e.seg == nil {
-			continue
-		}
-		if _, ok := number[e.seg.run]; !ok {
-			number[e.seg.run] = len(runs)
-			runs = append(runs, e.seg.run)
-		}
-	}
-	b = append(b, readsVersion)
-	b = packed.AppendLen(b, r.history.batches[batch].bytes)
-	b = packed.AppendLen(b, len(runs))
-	for _, run := range runs {
-		b = packed.AppendBytes(b, run)
-	}
+	entries, own := r.reads.entries(batch), &r.reads.batches[batch]
+	b = packed.AppendLen(append(b, readsVersion), own.came)
+	b = packed.AppendInt(b, own.since)
 	b = packed.AppendLen(b, len(entries))
-	for _, e := range entries {
-		if e.seg == nil {
-			b = append(append(b, 0), e.key[:]...)
+	for i := range entries {
+		rd := &entries[i]
+		b = append(append(b, rd.flags), rd.key[:]...)
+		if !rd.is(readKept) {
 			continue
 		}
-		b = e.seg.append(b, number[e.seg.run], r.reach())
+		end := len(own.data)
+		if i+1 < len(entries) {
+			end = int(entries[i+1].at)
+		}
+		b = packed.AppendLen(packed.AppendLen(b, int(rd.start)), int(rd.end-rd.start))
+		b = packed.AppendLen(append(b, rd.mappingQuality), end-int(rd.at))
 	}
-	return b
-}
-
-// append writes a segment. from is where segments of the region may start.
-func (s *segment) append(b []byte, run, from int) []byte {
-	flags := byte(readKept)
-	if s.reverse {
-		flags |= readReverse
-	}
-	if s.supp {
-		flags |= readSupplementary
-	}
-	if s.bins != nil {
-		flags |= readQualities
-	}
-	b = packed.AppendLen(append(b, flags), run)
-	b = packed.AppendBytes(b, s.readID)
-	b = packed.AppendUint(b, s.part)
-	b = packed.AppendLen(b, s.start-from)
-	b = packed.AppendInt(b, s.lastChunk)
-	b = packed.AppendBytes(b, s.ops)
-	b = packed.AppendBytes(b, s.bases)
-	return append(b, s.bins...)
+	return append(b, own.data...)
 }
 
 // numbers hands all counts to f, in the order of their encoding, and takes what

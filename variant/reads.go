@@ -1,0 +1,249 @@
+package variant
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"slices"
+	"sort"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// batchBytes is the size from which on a batch of reads takes no more: small
+// enough that what is written anew for a few reads is little, large enough that
+// a deep region has not too many.
+const batchBytes = 128 << 10
+
+// firstCull is how many reads a region has when it first looks for those that the
+// cap on depth leaves out of every column.
+const firstCull = 4096
+
+// readKey identifies a segment within its region, and orders segments: the
+// canonical order. The first half is a hash of the read, which all of its segments
+// share, the second one of the segment. Being cuts of SHA-256, nobody finds two
+// segments with the same by accident or otherwise.
+type readKey [16]byte
+
+// keyOf is a segment's identity. A read part has one primary alignment, so its
+// place doesn't count: a part that was called twice, and came out a little
+// differently, is still applied once. Supplementary alignments are told apart
+// by their place.
+func keyOf(s *streampb.Segment) (key readKey) {
+	b := make([]byte, 0, 128)
+	b = append(append(b, s.GetRun()...), 0)
+	b = append(b, s.GetReadId()...)
+	sum := sha256.Sum256(b)
+	copy(key[:8], sum[:])
+	b = binary.LittleEndian.AppendUint32(append(b[:0], sum[:]...), s.GetPart())
+	if s.GetSupplementary() {
+		b = binary.LittleEndian.AppendUint64(b, uint64(s.GetStart()))
+		if s.GetReverse() {
+			b = append(b, 1)
+		}
+	}
+	sum = sha256.Sum256(b)
+	copy(key[8:], sum[:])
+	return key
+}
+
+func (k readKey) compare(o readKey) int { return bytes.Compare(k[:], o[:]) }
+
+// sameRead says whether both are segments of one read.
+func (k readKey) sameRead(o readKey) bool { return [8]byte(k[:8]) == [8]byte(o[:8]) }
+
+// read is a segment as it is kept, apart from its changes.
+type read struct {
+	key            readKey
+	start, end     int32  // reference positions, less Region.reach
+	at             uint32 // where its bytes begin in its batch
+	flags          uint8
+	mappingQuality uint8
+}
+
+// Flags of a read.
+const (
+	readKept = 1 << iota // else only its key is left
+	readReverse
+	readSupplementary
+
+	readFlags = 1<<iota - 1
+)
+
+func (r *read) is(flag uint8) bool { return r.flags&flag != 0 }
+
+// reads is the segments of a region.
+//
+// Problem: a region's reads are nearly all of its state, there are hundreds of
+// millions of them in a human genome, and few are new from one snapshot to the next.
+//
+// Strategy: a read is 32 bytes in a table and the bits of its changes (see
+// pack.go) in one byte slice per batch, without a pointer. Batches are filled in the
+// order of arrival; one that is full changes only if the cap on depth lets go of one
+// of its reads for good, of which the key stays, so that it isn't applied again.
+//
+// Consequences: a snapshot costs what has come since the last one, and the bits go
+// into it as they are. The batches are a function of the sequence of segments, not
+// of their set.
+type reads struct {
+	limit   int // batchBytes
+	table   []read
+	batches []batch
+	runs    []string
+
+	// Numbers of reads in canonical order; recent ones wait to be merged into the
+	// others.
+	sorted, recent []uint32
+
+	kept     int // reads that are more than a key
+	survived int // of these, those that were left when reads were last let go
+	cull     int // firstCull
+}
+
+// batch is the reads up to the next one's first.
+type batch struct {
+	first   int
+	data    []byte // of the reads that are kept, in their order
+	came    int    // bytes of data that ever came
+	since   int64  // time of the last chunk of the first read
+	version uint64
+}
+
+// find is where key is in list, or belongs.
+func (x *reads) find(list []uint32, key readKey) (int, bool) {
+	return slices.BinarySearchFunc(list, key, func(n uint32, key readKey) int { return x.table[n].key.compare(key) })
+}
+
+// has says whether a segment was added before.
+func (x *reads) has(key readKey) bool {
+	if _, ok := x.find(x.sorted, key); ok {
+		return true
+	}
+	_, ok := x.find(x.recent, key)
+	return ok
+}
+
+// add takes the next segment, which isn't there yet. start and end are what the
+// read is to say.
+func (x *reads) add(key readKey, s *streampb.Segment, start, end int, class byte, ref []byte, p *packer) {
+	if n := len(x.batches); n == 0 || x.batches[n-1].came >= x.limit {
+		x.seal()
+		x.batches = append(x.batches, batch{first: len(x.table), since: s.GetLastChunkMs()})
+	}
+	last := &x.batches[len(x.batches)-1]
+	rd := read{
+		key: key, start: int32(start), end: int32(end), at: uint32(len(last.data)),
+		flags: readKept, mappingQuality: uint8(min(255, s.GetMappingQuality())),
+	}
+	if s.GetReverse() {
+		rd.flags |= readReverse
+	}
+	if s.GetSupplementary() {
+		rd.flags |= readSupplementary
+	}
+	last.data = p.append(last.data, s, x.runNumber(s.GetRun()), s.GetLastChunkMs()-last.since, class, ref)
+	last.came += len(last.data) - int(rd.at)
+	last.version++
+	i, _ := x.find(x.recent, key)
+	x.recent = slices.Insert(x.recent, i, uint32(len(x.table)))
+	x.table = append(x.table, rd)
+	x.kept++
+	if len(x.recent) > 64+len(x.sorted)/16 {
+		x.merge()
+	}
+}
+
+// runNumber is the number of a run in x.runs. There are few.
+func (x *reads) runNumber(run string) int {
+	for i := len(x.runs) - 1; i >= 0; i-- {
+		if x.runs[i] == run {
+			return i
+		}
+	}
+	x.runs = append(x.runs, run)
+	return len(x.runs) - 1
+}
+
+// seal gives back what the newest batch, and the table, have in reserve.
+func (x *reads) seal() {
+	if n := len(x.batches); n > 0 {
+		x.batches[n-1].data = bytes.Clone(x.batches[n-1].data)
+	}
+}
+
+// merge puts the recent reads among the others, from behind.
+func (x *reads) merge() {
+	i, j := len(x.sorted), len(x.recent)
+	x.sorted = slices.Grow(x.sorted, j)[:i+j]
+	for k := len(x.sorted) - 1; j > 0; k-- {
+		if i > 0 && x.table[x.sorted[i-1]].key.compare(x.table[x.recent[j-1]].key) > 0 {
+			i--
+			x.sorted[k] = x.sorted[i]
+		} else {
+			j--
+			x.sorted[k] = x.recent[j]
+		}
+	}
+	x.recent = x.recent[:0]
+}
+
+// all is the numbers of the reads that are kept, in canonical order.
+func (x *reads) all() iter.Seq2[uint32, *read] {
+	if len(x.recent) > 0 {
+		x.merge()
+	}
+	return func(yield func(uint32, *read) bool) {
+		for _, n := range x.sorted {
+			if rd := &x.table[n]; rd.is(readKept) && !yield(n, rd) {
+				return
+			}
+		}
+	}
+}
+
+// batchOf is the batch that a read is in.
+func (x *reads) batchOf(number int) *batch {
+	i := sort.Search(len(x.batches), func(i int) bool { return x.batches[i].first > number })
+	return &x.batches[i-1]
+}
+
+// entries is the reads of a batch.
+func (x *reads) entries(i int) []read {
+	end := len(x.table)
+	if i+1 < len(x.batches) {
+		end = x.batches[i+1].first
+	}
+	return x.table[x.batches[i].first:end]
+}
+
+// drop lets go of the reads, by number, that wanted doesn't have.
+func (x *reads) drop(wanted []bool) {
+	for i := range x.batches {
+		b := &x.batches[i]
+		entries := x.entries(i)
+		data, changed := make([]byte, 0, len(b.data)), false
+		for k := range entries {
+			rd := &entries[k]
+			end := len(b.data)
+			if k+1 < len(entries) {
+				end = int(entries[k+1].at)
+			}
+			own := b.data[rd.at:end]
+			rd.at = uint32(len(data))
+			switch {
+			case !rd.is(readKept):
+			case wanted[b.first+k]:
+				data = append(data, own...)
+			default:
+				*rd = read{key: rd.key, at: rd.at}
+				changed = true
+				x.kept--
+			}
+		}
+		if changed {
+			b.data = slices.Clip(bytes.Clone(data))
+			b.version++
+		}
+	}
+}
