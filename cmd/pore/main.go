@@ -24,6 +24,6 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), demuxCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand(), stateCommand(), resetCommand(),
-		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), signalCommand(), modelCommand(), evalCommand(), benchCommand())
+		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), signalCommand(), modelCommand(), evalCommand(), benchCommand(), alignCommand(), simulateCommand())
 	return cmd
 }

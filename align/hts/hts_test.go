@@ -1,0 +1,214 @@
+package hts_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/sam"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/genome"
+)
+
+func setup(t testing.TB) (*genome.Genome, *sam.Header, *hts.Records) {
+	t.Helper()
+	g, err := genome.Read(strings.NewReader(">one\n" + strings.Repeat("ACGTTGCA", 100) + "\n>two\nGGGACATTTACC\n"))
+	require.NoError(t, err)
+	group, err := sam.NewReadGroup("g", "", "", "", "", "ONT", "", "s", "", "", time.Time{}, 0)
+	require.NoError(t, err)
+	h, err := hts.Header(g, group, sam.NewProgram("pore", "pore", "pore align", "", "1"))
+	require.NoError(t, err)
+	return g, h, hts.NewRecords(g, h)
+}
+
+func tag(t testing.TB, r *sam.Record, name string) any {
+	t.Helper()
+	aux, ok := r.Tag([]byte(name))
+	require.True(t, ok, "tag %s is missing", name)
+	return aux.Value()
+}
+
+func TestRecords(t *testing.T) {
+	_, _, records := setup(t)
+	op := func(k align.OpKind, n int) align.Op { return align.Op{Kind: k, Len: n} }
+	// two: GGGACATTTACC; the read is 2 clipped bases, GGG, A>T, C, (AT gone), TT, +CC, ACC and 1 clipped.
+	forward := "NNGGGTCTTCCACCN"
+	ops := []align.Op{op(align.Match, 3), op(align.Mismatch, 1), op(align.Match, 1), op(align.Deletion, 2), op(align.Match, 2), op(align.Insertion, 2), op(align.Match, 3)}
+	for _, reverse := range []bool{false, true} {
+		read := &hts.Read{Name: "r", Seq: []byte(strings.ToLower(forward)), Qualities: []byte("abcdefghijklmno")}
+		a := align.Alignment{Contig: "two", Start: 0, End: 12, QueryStart: 2, QueryEnd: 14, Ops: ops, NM: 5, Score: 9, MappingQuality: 60, Reverse: reverse}
+		if reverse {
+			align.ReverseComplement(read.Seq)
+			a.QueryStart, a.QueryEnd = 1, 13
+		}
+		other := a
+		other.Supplementary, other.Reverse = true, false
+		other.QueryStart, other.QueryEnd = 2, 14
+		read.Alignments = []align.Alignment{a, other}
+		got, err := records.Of(read)
+		require.NoError(t, err)
+		require.Len(t, got, 2)
+		r := got[0]
+		require.Equal(t, forward, string(r.Seq.Expand()))
+		require.Equal(t, "2S3=1X1=2D2=2I3=1S", r.Cigar.String())
+		require.Equal(t, "3A1^AT5", tag(t, r, "MD"))
+		require.Equal(t, "g", tag(t, r, "RG"))
+		require.Equal(t, "two,1,+,2S3=1X1=2D2=2I3=1S,60,5;", tag(t, r, "SA"))
+		require.Equal(t, reverse, r.Flags&sam.Reverse != 0)
+		require.NotZero(t, got[1].Flags&sam.Supplementary)
+		quals := "abcdefghijklmno"
+		if reverse {
+			quals = "onmlkjihgfedcba"
+		}
+		require.Equal(t, quals, string(r.Qual))
+	}
+	unmapped, err := records.Of(&hts.Read{Name: "u", Seq: []byte("ACGT"), Qualities: []byte("!!!!")})
+	require.NoError(t, err)
+	require.Len(t, unmapped, 1)
+	require.Equal(t, sam.Unmapped, unmapped[0].Flags)
+	require.Equal(t, "g", tag(t, unmapped[0], "RG"))
+}
+
+func TestRecordsRefuse(t *testing.T) {
+	_, _, records := setup(t)
+	a := func(contig string, end int) []align.Alignment {
+		return []align.Alignment{{Contig: contig, End: end, QueryEnd: end, Ops: []align.Op{{Kind: align.Match, Len: end}}}}
+	}
+	for _, tc := range []struct {
+		read hts.Read
+		want string
+	}{
+		{hts.Read{Name: ""}, "name of 0 bytes"},
+		{hts.Read{Name: strings.Repeat("x", 255)}, "name of 255 bytes"},
+		{hts.Read{Name: "a@b"}, "'@'"},
+		{hts.Read{Name: "a", Seq: []byte("ACG"), Alignments: a("three", 3)}, "three is not in the header"},
+		{hts.Read{Name: "a", Seq: []byte("AC"), Alignments: a("two", 3)}, "covers 3 bases of 2"},
+		{hts.Read{Name: "a", Seq: bytes.Repeat([]byte("A"), 13), Alignments: a("two", 13)}, "outside the contig"},
+	} {
+		_, err := records.Of(&tc.read)
+		require.ErrorContains(t, err, tc.want)
+	}
+}
+
+// random returns records at random places, many at the same.
+func random(t testing.TB, records *hts.Records, n int) []*sam.Record {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var out []*sam.Record
+	for i := range n {
+		read := &hts.Read{Name: fmt.Sprintf("r%d", i), Seq: []byte("ACGTTGCA"), Qualities: []byte("????????")}
+		if rnd.IntN(10) > 0 {
+			at := 8 * rnd.IntN(100)
+			read.Alignments = []align.Alignment{{Contig: "one", Start: at, End: at + 8, QueryEnd: 8, Ops: []align.Op{{Kind: align.Match, Len: 8}}, Reverse: rnd.IntN(2) == 0}}
+		}
+		made, err := records.Of(read)
+		require.NoError(t, err)
+		out = append(out, made...)
+	}
+	return out
+}
+
+// However little memory there is, the output is the same, sorted, and no file is left.
+func TestSorter(t *testing.T) {
+	_, header, records := setup(t)
+	all := random(t, records, 2000)
+	write := func(memory int64, format hts.Format) string {
+		folder := t.TempDir()
+		var out bytes.Buffer
+		s := hts.NewSorter(&out, header, hts.SorterConfig{Memory: memory, Folder: folder, Format: format, Threads: 2})
+		most := 0
+		for _, rec := range all {
+			require.NoError(t, s.Write(rec))
+			entries, err := os.ReadDir(folder)
+			require.NoError(t, err)
+			most = max(most, len(entries))
+		}
+		require.NoError(t, s.Finish())
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close())
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+		require.Equal(t, memory > 0, most > 3)
+		return out.String()
+	}
+	for _, format := range []hts.Format{hts.BAM, hts.SAM} {
+		require.Equal(t, write(0, format), write(100_000, format))
+	}
+	r, err := bam.NewReader(strings.NewReader(write(100_000, hts.BAM)), 1)
+	require.NoError(t, err)
+	require.Equal(t, sam.Coordinate, r.Header().SortOrder)
+	seen := map[string]bool{}
+	last, unmapped := -1, false
+	for {
+		rec, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.False(t, seen[rec.Name])
+		seen[rec.Name] = true
+		if rec.Ref == nil {
+			unmapped = true
+			continue
+		}
+		require.False(t, unmapped, "a placed record after unmapped ones")
+		require.GreaterOrEqual(t, rec.Pos, last)
+		last = rec.Pos
+	}
+	require.Len(t, seen, len(all))
+}
+
+// A disk that is full is told of.
+func TestSorterReportsErrors(t *testing.T) {
+	_, header, records := setup(t)
+	s := hts.NewSorter(io.Discard, header, hts.SorterConfig{Memory: 1, Folder: filepath.Join(t.TempDir(), "missing")})
+	require.ErrorContains(t, s.Write(random(t, records, 1)[0]), "sorting alignments")
+	require.NoError(t, s.Close())
+	s = hts.NewSorter(broken{}, header, hts.SorterConfig{})
+	require.NoError(t, s.Write(random(t, records, 1)[0]))
+	require.ErrorContains(t, s.Finish(), "writing alignments: no room")
+	require.NoError(t, s.Close())
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+// samtools accepts the file.
+func TestSamtools(t *testing.T) {
+	samtools, err := exec.LookPath("samtools")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("samtools is not installed")
+	}
+	_, header, records := setup(t)
+	path := filepath.Join(t.TempDir(), "x.bam")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	s := hts.NewSorter(f, header, hts.SorterConfig{})
+	for _, rec := range random(t, records, 500) {
+		require.NoError(t, s.Write(rec))
+	}
+	require.NoError(t, s.Finish())
+	require.NoError(t, f.Close())
+	for _, args := range [][]string{{"quickcheck", "-v", path}, {"index", path}} {
+		out, err := exec.CommandContext(t.Context(), samtools, args...).CombinedOutput()
+		require.NoError(t, err, "samtools %v: %s", args, out)
+		require.Empty(t, string(out))
+	}
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/biogo/hts/sam"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/align/minimap"
+	"github.com/porestream/porestream/fastq"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+)
+
+type alignConfig struct {
+	reference, preset, format, output string
+	sample, group                     string
+	memory                            cli.Bytes
+	threads                           int
+	log                               cli.LogFlags
+}
+
+func alignCommand() *cobra.Command {
+	cfg := alignConfig{memory: hts.DefaultMemory}
+	cmd := &cobra.Command{
+		Use:   "align --ref FASTA READS.fastq...",
+		Short: "Align reads to a reference, sorted by position",
+		Long: `Aligns the reads of FASTQ files, plain or gzipped, with minimap2 and writes them as
+BAM or SAM, sorted by position, to standard output. - is standard input. Supplementary
+alignments are written too, secondary ones are not. Records have the tags NM, MD, AS,
+de and SA, and one read group.
+
+Records are held until all reads are aligned; those that --memory has no room for wait
+in temporary files (in TMPDIR). The output is the same whatever the threads and memory.`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return alignFiles(cmd.Context(), cfg, args, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
+	flags.StringVar(&cfg.preset, "preset", minimap.DefaultPreset, "minimap2 preset: map-ont, or lr:hq for reads of 94 % identity and more")
+	flags.StringVar(&cfg.format, "format", "bam", "bam or sam")
+	flags.StringVarP(&cfg.output, "output", "o", "-", "output file")
+	flags.StringVar(&cfg.sample, "sample", "sample", "sample of the read group")
+	flags.StringVar(&cfg.group, "read-group", "", "name of the read group (default the sample's)")
+	flags.Var(&cfg.memory, "memory", "records held in memory")
+	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func alignFiles(ctx context.Context, cfg alignConfig, paths []string, stdin io.Reader, stdout io.Writer) (err error) {
+	if cfg.reference == "" {
+		return cli.Usagef("--ref is required: the reference genome to align to")
+	}
+	format, err := hts.ParseFormat(cfg.format)
+	if err != nil {
+		return cli.Usagef("--format %w", err)
+	}
+	if cfg.threads < 0 {
+		return cli.Usagef("--threads %d: want a number of workers", cfg.threads)
+	}
+	if cfg.threads == 0 {
+		cfg.threads = runtime.GOMAXPROCS(0)
+	}
+	if cfg.group == "" {
+		cfg.group = cfg.sample
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return err
+	}
+	index, err := minimap.NewIndex(g, minimap.Config{Preset: cfg.preset})
+	if err != nil {
+		return err
+	}
+	defer index.Close()
+	header, err := alignHeader(g, cfg)
+	if err != nil {
+		return err
+	}
+	out := stdout
+	if cfg.output != "-" {
+		f, err := os.Create(cfg.output)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		out = f
+	}
+	sorter := hts.NewSorter(out, header, hts.SorterConfig{Format: format, Memory: int64(cfg.memory), Threads: cfg.threads})
+	defer func() { err = errors.Join(err, sorter.Close()) }()
+	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: cfg.threads, stdin: stdin, sorter: sorter}
+	stop := cli.ShowProgress(os.Stderr, "reads", func() (int64, int64) { return a.reads.Load(), 0 })
+	defer stop()
+	if err := a.run(ctx, paths); err != nil {
+		return err
+	}
+	logger.Info("reads are aligned", "reads", a.reads.Load(), "unmapped", a.unmapped)
+	return sorter.Finish()
+}
+
+// alignHeader returns the header of the output.
+func alignHeader(g *genome.Genome, cfg alignConfig) (*sam.Header, error) {
+	group, err := sam.NewReadGroup(cfg.group, "", "", "", "", "ONT", "", cfg.sample, "", "", time.Time{}, 0)
+	if err != nil {
+		return nil, cli.Usagef("--read-group %s: %w", cfg.group, err)
+	}
+	return hts.Header(g, group,
+		sam.NewProgram("minimap2", "minimap2", "-x "+cfg.preset, "", minimap.Version()),
+		sam.NewProgram("pore", "pore", "pore align --preset "+cfg.preset, "minimap2", cli.Version))
+}
+
+// fileAligner aligns the reads of files side by side and passes on their records in the
+// order of the files.
+type fileAligner struct {
+	index    *minimap.Index
+	records  *hts.Records
+	threads  int
+	stdin    io.Reader
+	sorter   *hts.Sorter
+	reads    atomic.Int64
+	unmapped int
+}
+
+// alignBatch is about how many bases are aligned as one piece of work.
+const alignBatch = 200_000
+
+// batch is reads of one file and what became of them.
+type batch struct {
+	reads   []*fastq.Read
+	records []*sam.Record
+	done    chan struct{}
+}
+
+func (a *fileAligner) run(ctx context.Context, paths []string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	work := make(chan *batch)
+	ordered := make(chan *batch, 4*a.threads) // bounds what is in memory
+	group.Go(func() error {
+		defer close(work)
+		defer close(ordered)
+		for _, path := range paths {
+			err := a.read(path, func(b *batch) error {
+				select {
+				case ordered <- b:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				select {
+				case work <- b:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for range a.threads {
+		group.Go(func() error {
+			aligner := a.index.NewAligner()
+			defer aligner.Close()
+			for b := range work {
+				if err := a.align(aligner, b); err != nil {
+					return err
+				}
+				close(b.done)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		for b := range ordered {
+			select {
+			case <-b.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			for _, rec := range b.records {
+				if rec.Flags&sam.Unmapped != 0 {
+					a.unmapped++
+				}
+				if err := a.sorter.Write(rec); err != nil {
+					return err
+				}
+			}
+			a.reads.Add(int64(len(b.reads)))
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// read passes on the reads of a file in batches.
+func (a *fileAligner) read(path string, emit func(*batch) error) error {
+	in, name, err := openInput(path, a.stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r, err := fastq.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	b, bases := &batch{done: make(chan struct{})}, 0
+	for {
+		read, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		b.reads = append(b.reads, read)
+		if bases += len(read.Seq); bases >= alignBatch {
+			if err := emit(b); err != nil {
+				return err
+			}
+			b, bases = &batch{done: make(chan struct{})}, 0
+		}
+	}
+	if len(b.reads) == 0 {
+		return nil
+	}
+	return emit(b)
+}
+
+// align makes the records of a batch.
+func (a *fileAligner) align(aligner *minimap.Aligner, b *batch) error {
+	for _, read := range b.reads {
+		alignments, err := aligner.Map(read.Name, read.Seq)
+		if err != nil {
+			return err
+		}
+		records, err := a.records.Of(&hts.Read{Name: read.Name, Seq: read.Seq, Qualities: read.Qualities, Alignments: alignments})
+		if err != nil {
+			return err
+		}
+		b.records = append(b.records, records...)
+	}
+	return nil
+}

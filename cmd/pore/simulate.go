@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/simulate"
+	"github.com/porestream/porestream/vcf"
+)
+
+func simulateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Make reads and references with a known truth",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(simulateReadsCommand())
+	return cmd
+}
+
+// plantFlags choose the variants that are planted.
+type plantFlags struct {
+	reference string
+	variants  string
+	vcfIn     string
+	truth     string
+	sample    string
+	ploidy    int
+	seed      uint64
+}
+
+func (f *plantFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
+	flags.StringVar(&f.variants, "variants", "none", "variants to plant: none, human, or changes to human as snp=1/1000,indel=1/8000,max=20,het=0.6")
+	flags.StringVar(&f.vcfIn, "vcf-in", "", "VCF of the variants to plant, in place of --variants; its first sample's genotypes count")
+	flags.StringVar(&f.truth, "truth", "", "file for the VCF of the planted variants")
+	flags.StringVar(&f.sample, "sample", "sample", "sample of the VCF")
+	flags.IntVar(&f.ploidy, "ploidy", 1, "haplotypes: 1 or 2")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of all that is drawn")
+}
+
+// plant returns the reference and the variants, and writes the truth.
+func (f *plantFlags) plant() (*genome.Genome, []simulate.Site, error) {
+	switch {
+	case f.reference == "":
+		return nil, nil, cli.Usagef("--ref is required: the reference genome to plant variants in")
+	case f.ploidy < 1 || f.ploidy > 2:
+		return nil, nil, cli.Usagef("--ploidy %d: want 1 or 2", f.ploidy)
+	case f.vcfIn != "" && f.variants != "none":
+		return nil, nil, cli.Usagef("--vcf-in and --variants exclude each other")
+	}
+	spec, err := simulate.ParseSpec(f.variants)
+	if err != nil {
+		return nil, nil, cli.Usagef("--variants: %w", err)
+	}
+	g, err := genome.Load(f.reference)
+	if err != nil {
+		return nil, nil, err
+	}
+	var sites []simulate.Site
+	if f.vcfIn == "" {
+		sites, err = simulate.Plant(g, spec, f.ploidy, f.seed)
+	} else {
+		sites, err = plantedIn(f.vcfIn, g, f.ploidy, f.seed)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.truth == "" {
+		return g, sites, nil
+	}
+	return g, sites, writeSites(f.truth, simulate.Header(g, f.sample), sites)
+}
+
+// plantedIn reads the variants of a VCF.
+func plantedIn(path string, g *genome.Genome, ploidy int, seed uint64) ([]simulate.Site, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	r, err := vcf.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	sites, err := simulate.FromVCF(r, g, ploidy, seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return sites, nil
+}
+
+// writeSites writes a VCF file.
+func writeSites(path string, header *vcf.Header, sites []simulate.Site) error {
+	return writeFile(path, func(out *bufio.Writer) error {
+		w, err := vcf.NewWriter(out, header)
+		if err != nil {
+			return err
+		}
+		for i := range sites {
+			if err := w.Write(sites[i].Record()); err != nil {
+				return err
+			}
+		}
+		return w.Flush()
+	})
+}
+
+// writeFile writes a file.
+func writeFile(path string, write func(*bufio.Writer) error) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	out := bufio.NewWriterSize(f, 1<<20)
+	if err := write(out); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return out.Flush()
+}
+
+// haplotypes returns the copies of all contigs.
+func haplotypes(g *genome.Genome, sites []simulate.Site, ploidy int) ([]*simulate.Haplotype, error) {
+	var all []*simulate.Haplotype
+	for _, c := range g.Contigs {
+		n := 0
+		for n < len(sites) && sites[n].Contig == c.Name {
+			n++
+		}
+		copies, err := simulate.Haplotypes(c, sites[:n], ploidy)
+		if err != nil {
+			return nil, err
+		}
+		sites = sites[n:]
+		all = append(all, copies...)
+	}
+	return all, nil
+}
+
+type simulateReadsConfig struct {
+	plant   plantFlags
+	reads   simulate.ReadsConfig
+	profile string
+	output  string
+	threads int
+	log     cli.LogFlags
+}
+
+func simulateReadsCommand() *cobra.Command {
+	var cfg simulateReadsConfig
+	cmd := &cobra.Command{
+		Use:   "reads --ref FASTA --profile NAME --depth N [--variants SPEC | --vcf-in VCF] [--truth OUT.vcf]",
+		Short: "Simulate reads of a genome with planted variants",
+		Long: `Plants variants into a reference, or those of a VCF, reads the haplotypes with the
+errors of a profile, and writes FASTQ to standard output. The same seed makes the same
+bytes, whatever the number of threads.
+
+A read's name tells its number, haplotype and strand, and where it is from on the
+reference, 1-based: r0000017_h2-_chr11:1204-13377.
+
+--variants takes "human" (1 SNP per 1,000 bases, 1 indel per 8,000) or changes to that:
+  snp=1/500,indel=1/2000   densities
+  snp=200,indel=100        numbers
+  max=50                   longest indel (20)
+  het=1, multi=0.1         share of heterozygous sites (0.6), of indels in repeats with
+                           two alternate alleles (0.03); with --ploidy 2
+  homopolymer=0, tandem=0  shares of indels that are copies of a homopolymer (0.4) and
+                           of a tandem repeat (0.2)
+  titv=2                   transitions per transversion
+
+Examples:
+  pore simulate reads --ref lambda.fa --profile r10.4.1-2pct --depth 30 > reads.fastq
+  pore simulate reads --ref chr11.fa.gz --ploidy 2 --variants human --profile r10.4.1-2pct \
+    --depth 30 --length 12000 --seed 7 --truth truth.vcf | pore align --ref chr11.fa.gz - > reads.bam
+
+Profiles: ` + strings.Join(simulate.Profiles(), ", ") + `
+(docs/simulation.md describes them, and how to measure others).`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return simulateReads(cmd.Context(), cfg, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	cfg.plant.register(flags)
+	flags.StringVar(&cfg.profile, "profile", "", "error profile, by name or file (required)")
+	flags.Float64Var(&cfg.reads.Depth, "depth", 30, "mean depth, all haplotypes together")
+	flags.Float64Var(&cfg.reads.Length, "length", 12_000, "mean length of molecules in bases")
+	flags.Float64Var(&cfg.reads.LengthSpread, "length-spread", 0.6, "standard deviation of lengths over their mean (lognormal); 0 makes all the same")
+	flags.IntVar(&cfg.reads.MinLength, "min-length", 0, "least length of molecules (default 200, or the mean if that is less)")
+	flags.BoolVar(&cfg.reads.Circular, "circular", false, "contigs have no ends: reads go over the origin")
+	flags.StringVarP(&cfg.output, "output", "o", "-", "output file")
+	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func simulateReads(ctx context.Context, cfg simulateReadsConfig, stdout io.Writer) error {
+	if cfg.profile == "" {
+		return cli.Usagef("--profile is required: %s, or a file", strings.Join(simulate.Profiles(), ", "))
+	}
+	if cfg.threads < 0 {
+		return cli.Usagef("--threads %d: want a number of workers", cfg.threads)
+	}
+	cfg.reads.Seed = cfg.plant.seed
+	if cfg.reads.MinLength == 0 {
+		cfg.reads.MinLength = max(1, min(200, int(cfg.reads.Length)))
+	}
+	if err := cfg.reads.Validate(); err != nil {
+		return cli.Usagef("%w", err)
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	profile, err := simulate.OpenProfile(cfg.profile)
+	if err != nil {
+		return err
+	}
+	g, sites, err := cfg.plant.plant()
+	if err != nil {
+		return err
+	}
+	copies, err := haplotypes(g, sites, cfg.plant.ploidy)
+	if err != nil {
+		return err
+	}
+	sampler, err := simulate.NewSampler(copies, cfg.plant.ploidy, profile, cfg.reads)
+	if err != nil {
+		return err
+	}
+	logger.Info("reads are being made", "variants", len(sites), "reads", sampler.Len(), "bases", sampler.Bases())
+	write := func(out *bufio.Writer) error { return writeReads(ctx, sampler, cfg.threads, out) }
+	if cfg.output != "-" {
+		return writeFile(cfg.output, write)
+	}
+	out := bufio.NewWriterSize(stdout, 1<<20)
+	if err := write(out); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// readsAtOnce is how many reads a worker makes before it hands them over.
+const readsAtOnce = 32
+
+// writeReads makes the reads on all cores and writes them in order.
+func writeReads(ctx context.Context, sampler *simulate.Sampler, threads int, out io.Writer) error {
+	threads = cmp.Or(threads, runtime.GOMAXPROCS(0))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(threads + 1) // and the one that writes
+	ordered := make(chan chan []byte, 2*threads)
+	group.Go(func() error {
+		for done := range ordered {
+			select {
+			case text := <-done:
+				if _, err := out.Write(text); err != nil {
+					return fmt.Errorf("writing reads: %w", err)
+				}
+			case <-groupCtx.Done():
+				return groupCtx.Err()
+			}
+		}
+		return nil
+	})
+	for first := 0; first < sampler.Len() && groupCtx.Err() == nil; first += readsAtOnce {
+		done := make(chan []byte, 1)
+		select {
+		case ordered <- done:
+		case <-groupCtx.Done():
+			continue
+		}
+		group.Go(func() error {
+			var read simulate.Read
+			var text []byte
+			for i := range min(readsAtOnce, sampler.Len()-first) {
+				sampler.Read(first+i, &read)
+				text = read.AppendFASTQ(slices.Grow(text, 2*len(read.Seq)+len(read.Name)+6))
+			}
+			done <- text
+			return nil
+		})
+	}
+	close(ordered)
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,154 @@
+// Package fastq reads reads from FASTQ.
+package fastq
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// maxLine bounds a line: no pore has read a molecule of as many bases.
+const maxLine = 1 << 28
+
+// Read is one record.
+type Read struct {
+	Name        string // the header's first word
+	Description string // what follows it, such as tags in the SAM manner
+	Seq         []byte // letters as they were written
+	Qualities   []byte // Phred, one per base
+}
+
+// Reader reads FASTQ with four lines per record, plain or compressed with gzip or
+// bgzip (any number of gzip members). It is not safe for concurrent use.
+type Reader struct {
+	in   *bufio.Reader
+	line int // lines read
+	buf  []byte
+}
+
+// NewReader starts reading. A gzip header that is broken is an error.
+func NewReader(r io.Reader) (*Reader, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("decompressing: %w", err)
+		}
+		in = bufio.NewReaderSize(z, 1<<16)
+	}
+	return &Reader{in: in}, nil
+}
+
+// Next returns the next read, the caller's to keep; io.EOF ends the file. Any other
+// error says in which line the file is broken, and reading ends there.
+func (r *Reader) Next() (*Read, error) {
+	header, err := r.next()
+	for err == nil && len(header) == 0 { // blank lines at the end of the file
+		if header, err = r.next(); err == nil && len(header) > 0 {
+			return nil, r.fault("a blank line stands before it")
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	if header[0] != '@' {
+		switch {
+		case r.line == 1 && header[0] == '>':
+			return nil, r.fault("this is FASTA: FASTQ is needed, with qualities")
+		case r.line == 1 && bytes.HasPrefix(header, []byte("BAM\x01")):
+			return nil, r.fault("this is BAM, not FASTQ")
+		}
+		return nil, r.fault("a record begins with %q, want '@'", header[0])
+	}
+	name, description, _ := bytes.Cut(bytes.ReplaceAll(header[1:], []byte("\t"), []byte(" ")), []byte(" "))
+	if len(name) == 0 {
+		return nil, r.fault("a record without a name")
+	}
+	read := &Read{Name: string(name)}
+	if len(description) > 0 {
+		read.Description = string(header[1+len(name)+1:])
+	}
+	seq, err := r.more(read, "sequence")
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range seq {
+		if c := b | 0x20; c < 'a' || c > 'z' {
+			return nil, r.fault("read %s: %q is no letter of a sequence", clip(read.Name), b)
+		}
+	}
+	read.Seq = bytes.Clone(seq)
+	plus, err := r.more(read, "'+' line")
+	if err != nil {
+		return nil, err
+	}
+	if len(plus) == 0 || plus[0] != '+' {
+		return nil, r.fault("read %s: want '+' after one line of sequence (records of more lines are not supported)", clip(read.Name))
+	}
+	quals, err := r.more(read, "qualities")
+	if err != nil {
+		return nil, err
+	}
+	if len(quals) != len(read.Seq) {
+		return nil, r.fault("read %s: %d qualities for %d bases", clip(read.Name), len(quals), len(read.Seq))
+	}
+	read.Qualities = make([]byte, len(quals))
+	for i, q := range quals {
+		if q < '!' || q > '~' {
+			return nil, r.fault("read %s: %q is no quality", clip(read.Name), q)
+		}
+		read.Qualities[i] = q - '!'
+	}
+	return read, nil
+}
+
+// more reads a further line of a record.
+func (r *Reader) more(read *Read, what string) ([]byte, error) {
+	line, err := r.next()
+	if errors.Is(err, io.EOF) {
+		return nil, r.fault("the file ends within read %s, before its %s", clip(read.Name), what)
+	}
+	return line, err
+}
+
+// next returns a line without its end, valid until the next call.
+func (r *Reader) next() ([]byte, error) {
+	r.buf = r.buf[:0]
+	for {
+		part, err := r.in.ReadSlice('\n')
+		r.buf = append(r.buf, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			if len(r.buf) > maxLine {
+				r.line++
+				return nil, r.fault("a line of more than %d bytes", maxLine)
+			}
+			continue
+		case errors.Is(err, io.EOF) && len(r.buf) == 0:
+			return nil, io.EOF
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("after line %d: %w", r.line, err)
+		}
+		r.line++
+		return bytes.TrimSuffix(bytes.TrimSuffix(r.buf, []byte("\n")), []byte("\r")), nil
+	}
+}
+
+func (r *Reader) fault(format string, args ...any) error {
+	return fmt.Errorf("line %d: %w", r.line, fmt.Errorf(format, args...))
+}
+
+// clip shortens text for an error message.
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
+}
