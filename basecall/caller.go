@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,13 +27,18 @@ type Read struct {
 
 // Called is a basecalled read. All of it belongs to the caller.
 type Called struct {
-	// Sequence holds upper-case ACGT in the direction of sequencing.
+	// Sequence holds upper-case ACGT from the molecule's 5' end to its 3' end, T for
+	// U.
 	Sequence []byte
 	// Qualities holds one Phred score per base, 1 to 50, without an offset.
 	Qualities []byte
 	// Moves holds one byte per frame of Stride samples: 1 where a base starts,
-	// otherwise 0. It has as many ones as Sequence has bases.
+	// otherwise 0. It has as many ones as Sequence has bases. Frames are in the
+	// order of the signal, as in SAM's tag mv.
 	Moves []byte
+	// FromEnd says that the molecule passed the pore with its 3' end first, as RNA
+	// does: the first move is that of the last base.
+	FromEnd bool
 	// Stride is the number of samples per frame.
 	Stride int
 	// NumSamples is the number of samples in the read. Frame i covers the samples
@@ -51,7 +57,7 @@ type Called struct {
 }
 
 // Dwells returns the number of frames that each base lasts, at most 255, up to
-// the start of the next base or the end of the read.
+// the start of what passed the pore next or the end of the read.
 func (c Called) Dwells() []byte {
 	dwells := make([]byte, 0, len(c.Sequence))
 	for _, move := range c.Moves {
@@ -61,6 +67,9 @@ func (c Called) Dwells() []byte {
 		case n > 0 && dwells[n-1] < 255:
 			dwells[n-1]++
 		}
+	}
+	if c.FromEnd {
+		slices.Reverse(dwells)
 	}
 	return dwells
 }

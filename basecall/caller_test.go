@@ -258,6 +258,27 @@ func TestCalledIsConsistent(t *testing.T) {
 	}
 }
 
+// TestRNAIsTurnedRound: what a network reads off RNA comes 3' end first.
+func TestRNAIsTurnedRound(t *testing.T) {
+	reads := recorded(t, filepath.Join("..", "testdata", "lambda", "reads.pod5"), 3)
+	rna := *ownModel(t)
+	rna.Manifest.Chemistry = "rna004"
+	asDNA, asRNA := newCaller(t, ownModel(t), Config{Sessions: 1}), newCaller(t, &rna, Config{Sessions: 1})
+	for _, read := range reads {
+		want, err := asDNA.Call(t.Context(), read)
+		require.NoError(t, err)
+		got, err := asRNA.Call(t.Context(), read)
+		require.NoError(t, err)
+		assert.True(t, got.FromEnd)
+		assert.Equal(t, want.Moves, got.Moves, "in the order of the signal")
+		slices.Reverse(got.Sequence)
+		slices.Reverse(got.Qualities)
+		assert.Equal(t, want.Sequence, got.Sequence)
+		assert.Equal(t, want.Qualities, got.Qualities)
+		assert.InDelta(t, want.MeanQuality, got.MeanQuality, 1e-9)
+	}
+}
+
 func TestCallRefuses(t *testing.T) {
 	c := newCaller(t, ownModel(t), Config{Batch: 2, Sessions: 1})
 	read := syntheticRead(1, 5000)

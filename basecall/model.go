@@ -30,7 +30,7 @@ type Manifest struct {
 	Name          string                `toml:"name"`
 	Version       string                `toml:"version"`
 	Description   string                `toml:"description"`
-	Chemistry     string                `toml:"chemistry"`    // for example "r9.4"
+	Chemistry     string                `toml:"chemistry"`    // for example "r9.4"; see [Manifest.RNA]
 	SampleRates   []int                 `toml:"sample_rates"` // Hz, those the network was trained for
 	Network       NetworkManifest       `toml:"network"`
 	Normalisation NormalisationManifest `toml:"normalisation"`
@@ -38,6 +38,11 @@ type Manifest struct {
 	Decoder       DecoderManifest       `toml:"decoder"`
 	Qualities     QualityManifest       `toml:"qualities"`
 }
+
+// RNA says that the model is for direct RNA: its chemistry is "rna002" or "rna004",
+// as [signal.Run.Chemistry] names them. RNA passes the pore with its 3' end first, so
+// what the network reads is turned round.
+func (m *Manifest) RNA() bool { return strings.HasPrefix(m.Chemistry, "rna") }
 
 // NetworkManifest describes the ONNX file and its ends.
 type NetworkManifest struct {

@@ -40,12 +40,8 @@ var errorProbabilities = func() (p [maxQuality + 1]float64) {
 }()
 
 // meanQuality returns the Phred score of the mean error probability of bases; 0
-// if there are none. A read's errors add up, its Phred scores don't. Bases before
-// start are left out if there are others.
-func meanQuality(qualities []byte, start int) float64 {
-	if start < len(qualities) {
-		qualities = qualities[start:]
-	}
+// if there are none. A read's errors add up, its Phred scores don't.
+func meanQuality(qualities []byte) float64 {
 	if len(qualities) == 0 {
 		return 0
 	}

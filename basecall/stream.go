@@ -93,10 +93,15 @@ func (s *Stream) Finish(ctx context.Context) (Called, error) {
 	norm := s.feed.norm.affine()
 	called := Called{
 		Sequence: s.joiner.sequence, Qualities: s.joiner.qualities, Moves: s.joiner.moves,
-		Stride: s.caller.windows.stride, NumSamples: s.feed.samples,
-		MeanQuality: meanQuality(s.joiner.qualities, s.caller.model.Manifest.Qualities.MeanStart),
-		Shift:       norm.shift, Scale: norm.scale,
+		FromEnd: s.caller.model.Manifest.RNA(),
+		Stride:  s.caller.windows.stride, NumSamples: s.feed.samples,
+		Shift: norm.shift, Scale: norm.scale,
 	}
+	if called.FromEnd {
+		slices.Reverse(called.Sequence)
+		slices.Reverse(called.Qualities)
+	}
+	called.MeanQuality = called.meanQuality(s.caller.model.Manifest.Qualities.MeanStart)
 	s.caller.metrics.called(called)
 	s.Close()
 	return called, nil

@@ -177,10 +177,16 @@ func TestDwells(t *testing.T) {
 }
 
 func TestMeanQualityAveragesErrors(t *testing.T) {
-	assert.Zero(t, meanQuality(nil, 60))
-	assert.InDelta(t, 20, meanQuality([]byte{20, 20, 20}, 0), 1e-9)
-	assert.InDelta(t, 12.5964, meanQuality([]byte{10, 20}, 2), 1e-4) // error (0.1+0.01)/2
-	assert.InDelta(t, 20, meanQuality([]byte{10, 20}, 1), 1e-9)
+	mean := func(start int, qualities ...byte) float64 {
+		called := Called{Sequence: make([]byte, len(qualities)), Qualities: qualities}
+		return called.meanQuality(start)
+	}
+	assert.Zero(t, mean(60))
+	assert.InDelta(t, 20, mean(0, 20, 20, 20), 1e-9)
+	assert.InDelta(t, 12.5964, mean(2, 10, 20), 1e-4) // error (0.1+0.01)/2
+	assert.InDelta(t, 20, mean(1, 10, 20), 1e-9)
+	fromEnd := Called{Sequence: make([]byte, 2), Qualities: []byte{20, 10}, FromEnd: true}
+	assert.InDelta(t, 20, fromEnd.meanQuality(1), 1e-9)
 }
 
 func TestPhred(t *testing.T) {

@@ -43,7 +43,7 @@ func OpenPore(picoamperes []float32, rate int) []Interval {
 	if least < 1 || len(picoamperes) < 2*margin+least {
 		return nil
 	}
-	level := float32(openPoreRatio * upperQuartile(picoamperes))
+	level := float32(openPoreRatio * quantile(picoamperes, 0.75))
 	if !(level > 0) {
 		return nil
 	}
@@ -73,16 +73,16 @@ func OpenPore(picoamperes []float32, rate int) []Interval {
 	return found
 }
 
-// upperQuartile returns the upper quartile of some thousands of evenly spread values,
-// which is near enough to that of all.
-func upperQuartile(values []float32) float64 {
+// quantile returns a quantile of some thousands of evenly spread values, which is near
+// enough to that of all; there must be one.
+func quantile(values []float32, q float64) float64 {
 	step := max(1, len(values)/4096)
 	sample := make([]float32, 0, 2*4096)
 	for i := 0; i < len(values); i += step {
 		sample = append(sample, values[i])
 	}
 	slices.Sort(sample)
-	if m := float64(sample[len(sample)*3/4]); !math.IsNaN(m) {
+	if m := float64(sample[int(float64(len(sample))*q)]); !math.IsNaN(m) {
 		return m
 	}
 	return 0

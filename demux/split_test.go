@@ -58,7 +58,7 @@ func TestOpenPore(t *testing.T) {
 			// differs from pore to pore.
 			gap := make([]float32, rate*(8+rng.IntN(40))/1000)
 			for k := range gap {
-				gap[k] = float32((214 + 4*rng.NormFloat64()) / 107 * max(upperQuartile(read), upperQuartile(other)))
+				gap[k] = float32((214 + 4*rng.NormFloat64()) / 107 * max(quantile(read, 0.75), quantile(other, 0.75)))
 			}
 			var both []float32
 			both = append(append(append(both, read...), gap...), other...)

@@ -171,7 +171,8 @@ func (s settings) done() {
 
 // config is what a config.toml says.
 type config struct {
-	encoder encoder
+	encoder    encoder
+	sampleType string // "dna", "rna002", "rna004"; empty if it isn't said
 	sampleRate,
 	chunk, overlap int
 	scaling          scaling
@@ -261,8 +262,9 @@ func (c *config) parse(top settings) {
 	if run.has("sample_rate") {
 		c.sampleRate = run.size("sample_rate", required)
 	}
-	if kind := run.text("sample_type"); kind != "" && !strings.EqualFold(kind, "dna") {
-		run.fail("sample_type = %q: only DNA is called", kind)
+	c.sampleType = strings.ToLower(run.text("sample_type"))
+	if !slices.Contains([]string{"", "dna", "rna002", "rna004"}, c.sampleType) {
+		run.fail("sample_type = %q is none of dna, rna002, rna004", c.sampleType)
 	}
 	q := top.sub("qscore")
 	c.qScale, c.qBias = q.number("scale", 1), q.number("bias", 0)

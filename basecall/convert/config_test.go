@@ -102,7 +102,10 @@ func TestNamesSayWhatConfigurationsDoNot(t *testing.T) {
 		{"dna_r10.4.1_e8.2_400bps_hac@v9.0.0", Options{SampleRate: 6000}, "r10.4.1", 6000, ""},
 		{"ours", Options{SampleRate: 5000}, "", 0, "--chemistry"},
 		{"ours", Options{SampleRate: 5000, Chemistry: "r10.4.1", Name: "better"}, "r10.4.1", 5000, ""},
-		{"rna004_130bps_hac@v3.0.1", Options{}, "", 0, "RNA"},
+		{"rna004_130bps_hac@v5.1.0", Options{}, "rna004", 4000, ""},
+		{"rna002_70bps_hac@v3", Options{}, "rna002", 4000, ""},
+		{"rna004_130bps_hac@v5.1.0", Options{Chemistry: "r10.4.1"}, "", 0, `its folder's name is "rna004_130bps_hac@v5.1.0"`},
+		{"dna_r9.4.1_e8_hac@v3.3", Options{Chemistry: "rna002"}, "", 0, "it is not for rna002"},
 	} {
 		c, err := parseConfig([]byte(goldenConfig(t, "dna_r9.4.1_small@v3.0")))
 		require.NoError(t, err)
@@ -137,7 +140,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"scaling", v43, `strategy = "pa"`, `strategy = "magic"`, `strategy = "magic"`},
 		{"standardisation", v43, `strategy = "pa"`, `strategy = "quantile"`, "standardise needs"},
 		{"modified bases", v43, "[model]", "[modbases]\nmod_bases = \"m\"\n[model]", "modified bases"},
-		{"RNA", v5, `sample_type = "dna"`, `sample_type = "rna004"`, "only DNA"},
+		{"sample", v5, `sample_type = "dna"`, `sample_type = "protein"`, `sample_type = "protein" is none of dna, rna002, rna004`},
 		{"heads", v5, "nhead = 2", "nhead = 3", "d_model = 8 is not a multiple"},
 		{"window", v5, "attn_window = [3, 4]", "attn_window = [3]", "attn_window"},
 		{"rnn", v3, `rnn_type = "lstm"`, `rnn_type = "gru"`, `rnn_type = "gru"`},

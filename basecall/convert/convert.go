@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -173,7 +174,7 @@ func (c *config) manifest(folder string, opts Options) (basecall.Manifest, error
 		return basecall.Manifest{}, fmt.Errorf("%s: basecaller.chunksize = %d with overlap = %d is no window of frames of %d samples",
 			configFile, c.chunk, c.overlap, stride)
 	}
-	if m.Chemistry, err = chemistry(folder, opts.Chemistry); err != nil {
+	if m.Chemistry, err = chemistry(folder, opts.Chemistry, c.sampleType); err != nil {
 		return basecall.Manifest{}, err
 	}
 	rate := opts.SampleRate
@@ -217,24 +218,35 @@ func versionOf(folder string) string {
 	return ""
 }
 
-// chemistry returns the pore that a model is for, as package signal names it.
-func chemistry(folder, chosen string) (string, error) {
-	switch {
-	case strings.HasPrefix(folder, "rna"), strings.HasPrefix(chosen, "rna"):
-		return "", fmt.Errorf("it is a model for RNA, which isn't called")
-	case chosen != "":
-		return chosen, nil
-	case strings.HasPrefix(folder, "dna_r10.4.1"):
-		return "r10.4.1", nil
-	case strings.HasPrefix(folder, "dna_r10.4"):
-		return "r10.4", nil
-	case strings.HasPrefix(folder, "dna_r10.3"):
-		return "r10.3", nil
-	case strings.HasPrefix(folder, "dna_r9.4"):
-		return "r9.4", nil
+// chemistry returns the pore or the kind of RNA that a model is for, as package signal
+// names it: what was chosen, or else what the folder's name begins with, or its
+// configuration says. What is for DNA isn't taken for RNA, or the other way round.
+func chemistry(folder, chosen, sampleType string) (string, error) {
+	named := ""
+	for _, known := range []struct{ prefix, chemistry string }{
+		{"dna_r10.4.1", "r10.4.1"}, {"dna_r10.4", "r10.4"}, {"dna_r10.3", "r10.3"}, {"dna_r9.4", "r9.4"},
+		{"rna002", "rna002"}, {"rna004", "rna004"},
+	} {
+		if named == "" && strings.HasPrefix(folder, known.prefix) {
+			named = known.chemistry
+		}
 	}
-	return "", fmt.Errorf("the folder's name %q doesn't begin with a chemistry, as dna_r10.4.1_e8.2_400bps_hac@v5.0.0 does: give it with --chemistry", folder)
+	result := cmp.Or(chosen, named)
+	if result == "" && isRNA(sampleType) {
+		result = sampleType
+	}
+	switch {
+	case result == "":
+		return "", fmt.Errorf("the folder's name %q doesn't begin with a chemistry, as dna_r10.4.1_e8.2_400bps_hac@v5.0.0 does: give it with --chemistry", folder)
+	case sampleType != "" && isRNA(sampleType) != isRNA(result):
+		return "", fmt.Errorf("it is not for %s: its configuration says sample_type = %q", result, sampleType)
+	case named != "" && isRNA(named) != isRNA(result):
+		return "", fmt.Errorf("it is not for %s: its folder's name is %q", result, folder)
+	}
+	return result, nil
 }
+
+func isRNA(chemistry string) bool { return strings.HasPrefix(chemistry, "rna") }
 
 // sampleRateOf returns the rate that a model is for whose configuration doesn't
 // say: before v4.2 that was 4 kHz, if the name doesn't say otherwise. 0 is unknown.
@@ -242,7 +254,7 @@ func sampleRateOf(folder string) int {
 	switch v := versionOf(folder); {
 	case strings.Contains(folder, "5khz"):
 		return 5000
-	case strings.Contains(folder, "4khz"), strings.HasPrefix(folder, "dna_r9.4"),
+	case strings.Contains(folder, "4khz"), strings.HasPrefix(folder, "dna_r9.4"), strings.HasPrefix(folder, "rna00"),
 		strings.HasPrefix(v, "3."), v == "4" || strings.HasPrefix(v, "4.0"), strings.HasPrefix(v, "4.1"):
 		return 4000
 	}

@@ -42,6 +42,7 @@ type Options struct {
 	Sheet    *demux.Sheet // which barcodes there are and what their samples are called; nil for all
 	Trim     Trim
 	Split    bool
+	RNA      bool // reads are direct RNA, whose adapter shows in the signal; kits with barcodes are for DNA
 }
 
 // Finisher finishes reads of one model. It is safe for concurrent use.
@@ -55,7 +56,10 @@ type Finisher struct {
 // New returns a finisher. A sheet must fit the kit.
 func New(opts Options, quality basecall.QualityManifest) (*Finisher, error) {
 	f := &Finisher{opts: opts, quality: quality}
-	if opts.Trim >= TrimAdapters {
+	if opts.RNA && opts.Kit != nil {
+		return nil, fmt.Errorf("kit %s is for DNA, but the model is for RNA", opts.Kit.Name)
+	}
+	if opts.Trim >= TrimAdapters && !opts.RNA {
 		f.trimmer = demux.NewTrimmer(demux.Adapters(), demux.Primers())
 	}
 	if opts.Kit == nil {
@@ -105,9 +109,24 @@ func (f *Finisher) Finish(read basecall.Read, called basecall.Called) []Read {
 		parts = f.split(read, called)
 	}
 	for i := range parts {
-		f.finish(&parts[i])
+		if f.opts.RNA {
+			f.finishRNA(&parts[i], read)
+		} else {
+			f.finish(&parts[i])
+		}
 	}
 	return parts
+}
+
+// finishRNA cuts off the adapter, which is DNA and what passes first: a network for RNA
+// can't read it, so that nothing in the sequence tells where it ends.
+func (f *Finisher) finishRNA(r *Read, read basecall.Read) {
+	if f.opts.Trim < TrimAdapters {
+		return
+	}
+	samples := read.Samples[r.Start:][:r.Called.NumSamples]
+	adapter := r.Called.BasesBefore(demux.RNAAdapter(picoamperes(samples, read.Calibration), read.SampleRate))
+	r.Called = r.Called.Slice(0, len(r.Called.Sequence)-adapter, f.quality)
 }
 
 func (f *Finisher) finish(r *Read) {
@@ -143,11 +162,10 @@ func (f *Finisher) split(read basecall.Read, called basecall.Called) []Read {
 
 // gaps lists the samples between the parts of a read, in order.
 func (f *Finisher) gaps(read basecall.Read, called basecall.Called) []demux.Interval {
-	picoamperes := make([]float32, len(read.Samples))
-	for i, level := range read.Samples {
-		picoamperes[i] = read.Calibration.Picoamperes(level)
+	gaps := demux.OpenPore(picoamperes(read.Samples, read.Calibration), read.SampleRate)
+	if f.opts.RNA {
+		return gaps
 	}
-	gaps := demux.OpenPore(picoamperes, read.SampleRate)
 	// An adapter right behind an open pore is that of the same molecule.
 	near := read.SampleRate / 2
 	for _, base := range demux.MiddleAdapters(called.Sequence, demux.Adapters()) {
@@ -158,6 +176,14 @@ func (f *Finisher) gaps(read basecall.Read, called basecall.Called) []demux.Inte
 	}
 	slices.SortFunc(gaps, func(a, b demux.Interval) int { return cmp.Compare(a.Start, b.Start) })
 	return gaps
+}
+
+func picoamperes(samples []int16, calibration signal.Calibration) []float32 {
+	current := make([]float32, len(samples))
+	for i, level := range samples {
+		current[i] = calibration.Picoamperes(level)
+	}
+	return current
 }
 
 // Barcode returns what is written of a read's barcode; nil if none was looked for.

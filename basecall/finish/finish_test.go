@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,7 +144,50 @@ func TestSplit(t *testing.T) {
 // TestPartsTile: wherever a call is cut in two, its parts hold its bases and no other,
 // each at the samples where it was.
 func TestPartsTile(t *testing.T) {
-	_, called := synthetic(bases(50, 4))
+	t.Run("DNA", func(t *testing.T) {
+		_, called := synthetic(bases(50, 4))
+		partsTile(t, called)
+	})
+	// As RNA, the last base passes first: what is left of a cut in the signal is right
+	// of it in the sequence.
+	t.Run("RNA", func(t *testing.T) {
+		_, called := synthetic(bases(50, 4))
+		_, dna := synthetic(string(called.Sequence))
+		rna := dna
+		rna.FromEnd = true
+		rna.Sequence, rna.Qualities = slices.Clone(dna.Sequence), slices.Clone(dna.Qualities)
+		slices.Reverse(rna.Sequence)
+		slices.Reverse(rna.Qualities)
+		mirrored := func(c basecall.Called) basecall.Called {
+			c.FromEnd = false
+			c.Sequence, c.Qualities = slices.Clone(c.Sequence), slices.Clone(c.Qualities)
+			slices.Reverse(c.Sequence)
+			slices.Reverse(c.Qualities)
+			return c
+		}
+		rounded := func(c basecall.Called) basecall.Called { // sums in another order
+			c.MeanQuality = math.Round(c.MeanQuality*1e9) / 1e9
+			return c
+		}
+		manifest := basecall.QualityManifest{MeanStart: 20}
+		for at := range dna.NumSamples + 1 {
+			require.Equal(t, rounded(dna.Part(0, at, manifest)), rounded(mirrored(rna.Part(0, at, manifest))))
+			require.Equal(t, rounded(dna.Part(at, dna.NumSamples, manifest)), rounded(mirrored(rna.Part(at, dna.NumSamples, manifest))))
+			require.Equal(t, dna.BasesBefore(at), rna.BasesBefore(at))
+		}
+		for from := range 50 {
+			require.Equal(t, dna.BaseStart(from), rna.BaseStart(49-from))
+			for to := from; to <= 50; to++ {
+				require.Equal(t, rounded(dna.Slice(from, to, manifest)), rounded(mirrored(rna.Slice(50-to, 50-from, manifest))))
+			}
+		}
+		dwells := rna.Dwells()
+		slices.Reverse(dwells)
+		require.Equal(t, dna.Dwells(), dwells)
+	})
+}
+
+func partsTile(t *testing.T, called basecall.Called) {
 	for at := range called.NumSamples + 1 {
 		left, right := called.Part(0, at, basecall.QualityManifest{}), called.Part(at, called.NumSamples, basecall.QualityManifest{})
 		consistent(t, left, at)
@@ -166,6 +210,43 @@ func TestPartsTile(t *testing.T) {
 			require.False(t, math.IsNaN(cut.MeanQuality))
 		}
 	}
+	for n := range 50 {
+		require.Equal(t, n, called.BasesBefore(called.BaseStart(n)))
+	}
+}
+
+func TestRNAAdapter(t *testing.T) {
+	read, called := synthetic(bases(3000, 5))
+	called.FromEnd = true
+	for i := range read.Samples {
+		switch {
+		case i < 2500: // adapter, 55 pA
+			read.Samples[i] -= 175
+		case i < 4000: // tail, 85 pA
+			read.Samples[i] = 415
+		}
+	}
+	for _, tt := range []struct {
+		trim Trim
+		cut  bool
+	}{{TrimNone, false}, {TrimAdapters, true}, {TrimAll, true}} {
+		f, err := New(Options{RNA: true, Trim: tt.trim}, basecall.QualityManifest{})
+		require.NoError(t, err)
+		parts := f.Finish(read, called)
+		require.Equal(t, 1, len(parts)) //nolint:testifylint // Len prints the parts
+		got := parts[0].Called
+		consistent(t, got, called.NumSamples)
+		if !tt.cut {
+			require.Equal(t, called, got)
+			continue
+		}
+		require.True(t, strings.HasPrefix(string(called.Sequence), string(got.Sequence)), "the adapter is at the 3' end")
+		require.InDelta(t, 2500, got.TrimmedSamples, 50)
+	}
+	kit, err := demux.OpenKit("SQK-RBK004")
+	require.NoError(t, err)
+	_, err = New(Options{RNA: true, Kit: &kit}, basecall.QualityManifest{})
+	require.ErrorContains(t, err, "kit SQK-RBK004 is for DNA, but the model is for RNA")
 }
 
 func TestNewRefuses(t *testing.T) {

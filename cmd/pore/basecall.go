@@ -119,6 +119,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
 		return err
 	}
+	ends.RNA = model.Manifest.RNA()
 	finisher, err := finish.New(ends, model.Manifest.Qualities)
 	if err != nil {
 		return cfg.ends.blame(err)
