@@ -156,7 +156,7 @@ func (a *Annotator) Annotate(contig string, pos1 int, ref, alt string) (Annotati
 	if err != nil {
 		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
 	}
-	ann := a.annotate(&w, v, alleleName(ref, alt))
+	ann := a.annotate(&w, v, AlleleName(ref, alt))
 	if ann.Known, err = a.known(v, alt); err != nil {
 		return Annotation{}, fmt.Errorf("annotating %s:%d %s>%s: %w", contig, pos1, clip(ref), clip(alt), err)
 	}
@@ -171,8 +171,8 @@ func clip(s string) string {
 	return s
 }
 
-// alleleName is VEP's name of an alternate allele: without the first base if an indel shares it with the reference.
-func alleleName(ref, alt string) string {
+// AlleleName is VEP's name of an alternate allele: without the first base if an indel shares it with the reference.
+func AlleleName(ref, alt string) string {
 	if len(ref) != len(alt) && ref != "" && alt != "" && ref[0] == alt[0] {
 		alt = alt[1:]
 	}

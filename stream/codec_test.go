@@ -398,6 +398,10 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.Filters = []string{long} }), "filter has 513 bytes"},
 		{calls(func(c *streampb.Call) { c.Filters = slices.Repeat([]string{"f"}, maxListed+1) }), "has 65 filters"},
 		{calls(func(c *streampb.Call) { c.Genotype = make([]uint32, maxListed+1) }), "a genotype of 65"},
+		{calls(func(c *streampb.Call) { c.Genotype = []uint32{1, 2} }), "genotype [1 2] and 0 other alleles"},
+		{calls(func(c *streampb.Call) { c.Others = make([]*streampb.OtherAllele, 1) }), "another allele at 0 that replaces 0 bases by 0"},
+		{calls(func(c *streampb.Call) { c.PhredLikelihoods = make([]uint32, maxListed+1) }), "65 likelihoods"},
+		{calls(func(c *streampb.Call) { c.PhaseSet = -1 }), "phase set -1"},
 		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run
 
 		{coverage(func(c *streampb.Coverage) { c.Sample = "" }), "sample is empty"},

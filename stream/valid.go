@@ -2,6 +2,7 @@ package stream
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -176,8 +177,19 @@ func validCall(c *streampb.Call) error {
 			return err
 		}
 	}
+	for _, o := range c.GetOthers() {
+		if o.GetPos() < 1 || o.GetRef() == "" || o.GetAlt() == "" || len(o.GetRef()) > maxAllele || len(o.GetAlt()) > maxAllele {
+			return decodeErrorf(CodeInvalid, "call of allele %s has another allele at %d that replaces %d bases by %d", c.GetVrsId(), o.GetPos(), len(o.GetRef()), len(o.GetAlt()))
+		}
+	}
 	_, known := streampb.CallStatus_name[int32(c.GetStatus())]
 	switch {
+	case len(c.GetOthers()) > maxListed || len(c.GetPhredLikelihoods()) > maxListed:
+		return decodeErrorf(CodeInvalid, "call of allele %s has %d other alleles and %d likelihoods, the limit is %d", c.GetVrsId(), len(c.GetOthers()), len(c.GetPhredLikelihoods()), maxListed)
+	case slices.ContainsFunc(c.GetGenotype(), func(n uint32) bool { return int64(n) > int64(len(c.GetOthers())+1) }):
+		return decodeErrorf(CodeInvalid, "call of allele %s has genotype %v and %d other alleles", c.GetVrsId(), c.GetGenotype(), len(c.GetOthers()))
+	case c.GetPhaseSet() < 0:
+		return decodeErrorf(CodeInvalid, "call of allele %s has phase set %d", c.GetVrsId(), c.GetPhaseSet())
 	case c.GetPos() < 1 || c.GetRef() == "" || c.GetAlt() == "":
 		return decodeErrorf(CodeInvalid, "call of allele %s at %s:%d replaces %q by %q", c.GetVrsId(), c.GetContig(), c.GetPos(), c.GetRef(), c.GetAlt())
 	case len(c.GetRef()) > maxAllele || len(c.GetAlt()) > maxAllele:

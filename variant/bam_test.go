@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +15,6 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
-	"github.com/porestream/porestream/vcf"
 )
 
 // samLine spells a read and its alignment as SAM does; plain uses M for = and X.
@@ -211,36 +208,5 @@ func TestCallFilesStopsOnCancel(t *testing.T) {
 	cancel()
 	if _, err := a.Call(ctx, variant.Config{}, nil); err == nil {
 		t.Error("a cancelled call succeeded")
-	}
-}
-
-func TestVCF(t *testing.T) {
-	g, err := genome.Read(strings.NewReader(">one\nACGTACGTAC\n>two\nGGG\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	w, err := vcf.NewWriter(&b, variant.Header(g, "s1", variant.Config{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []*streampb.Call{
-		{Contig: "one", Pos: 3, Ref: "G", Alt: "T", Qual: 45.678, GenotypeQuality: 46, Genotype: []uint32{1}, Depth: 30, RefForward: 1, RefReverse: 2, AltForward: 12, AltReverse: 14},
-		{Contig: "one", Pos: 5, Ref: "AC", Alt: "A", Qual: 7, GenotypeQuality: 7, Genotype: []uint32{1}, Depth: 3, AltForward: 2, Filters: []string{"LowQual", "LowDepth"}},
-	} {
-		if err := w.Write(variant.VCFRecord(c)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	golden := filepath.Join("testdata", "calls.vcf")
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("VCF differs from %s:\n%s", golden, b.Bytes())
 	}
 }

@@ -1,25 +1,29 @@
 package variant
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/vcf"
 )
 
-// Header is the VCF header for calls of one sample on g. It holds nothing that
-// changes between runs: no date, no command line.
-func Header(g *genome.Genome, sample string, cfg Config) *vcf.Header {
+// Header is the VCF header for calls of one sample on contigs, in their order. It
+// holds nothing that changes between runs: no date, no command line, no path.
+func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	cfg = cfg.withDefaults()
-	h := vcf.NewHeader("VCFv4.3", sample)
+	h := vcf.NewHeader("VCFv4.4", sample)
 	h.AddFilter("PASS", "All filters passed")
 	h.AddFilter(filterLowQual, fmt.Sprintf("QUAL below %g", cfg.MinQual))
 	h.AddFilter(filterLowDepth, fmt.Sprintf("Fewer than %d reads", cfg.MinDepth))
 	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele", biasMinReads))
 	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel from reads with a gap in more than %g of the columns", cfg.MaxIndelNoise))
+	h.AddInfo(infoVRS, "R", "String", "GA4GH VRS identifiers of the alleles; none is computed for REF")
 	h.AddFormat("GT", "1", "String", "Genotype")
 	h.AddFormat("GQ", "1", "Integer", "Phred-scaled probability that the genotype is wrong")
 	h.AddFormat("DP", "1", "Integer", "Reads at the site, deletions included")
@@ -27,46 +31,311 @@ func Header(g *genome.Genome, sample string, cfg Config) *vcf.Header {
 	h.AddFormat("ADF", "R", "Integer", "Reads on the forward strand that show each allele")
 	h.AddFormat("ADR", "R", "Integer", "Reads on the reverse strand that show each allele")
 	h.AddFormat("AF", "A", "Float", "Share of the reads at the site that show the allele")
-	for _, c := range g.Contigs {
+	h.AddFormat("PL", "G", "Integer", "Phred-scaled genotype likelihoods, the least 0")
+	h.AddFormat("PS", "1", "Integer", "Phase set: POS of its first call")
+	for _, c := range contigs {
 		h.AddContig(c.Name, len(c.Seq))
 	}
 	return h
 }
 
-// VCFRecord is one call as a VCF record.
-func VCFRecord(c *streampb.Call) *vcf.Record {
-	filter := c.GetFilters()
-	if len(filter) == 0 {
-		filter = []string{"PASS"}
+// infoVRS is the INFO field of allele identifiers, named as by GA4GH's annotator.
+const infoVRS = "VRS_Allele_IDs"
+
+// VCFSite is a VCF record and the calls that it was made of.
+type VCFSite struct {
+	Record *vcf.Record
+	// Calls has the call of each ALT, nil for an allele of the genotype whose call
+	// is not there.
+	Calls []*streampb.Call
+
+	end int64 // 1-based position behind REF
+}
+
+// VCFRecords are the records of [VCFSites].
+func VCFRecords(calls []*streampb.Call) []*vcf.Record {
+	sites := VCFSites(calls)
+	records := make([]*vcf.Record, len(sites))
+	for i := range sites {
+		records[i] = sites[i].Record
 	}
-	pair := func(ref, alt uint32) string {
-		return strconv.FormatUint(uint64(ref), 10) + "," + strconv.FormatUint(uint64(alt), 10)
-	}
-	alt := c.GetAltForward() + c.GetAltReverse()
-	af := 0.0
-	if c.GetDepth() > 0 {
-		af = math.Round(float64(alt)/float64(c.GetDepth())*1e4) / 1e4
-	}
-	gt := ""
-	for i, a := range c.GetGenotype() {
-		if i > 0 {
-			gt += "/"
+	return records
+}
+
+// VCFSites turns calls of one sample, in the order of a file, into records, in
+// that order.
+//
+// Problem: a call is about one allele, a record about a place; where both
+// haplotypes differ from the reference, and from each other, two calls are one
+// genotype 1/2.
+//
+// Strategy: calls whose genotypes hold each other's allele, and whose REF spans
+// overlap, make one record: REF is what the spans cover together, every ALT is
+// written over that, in the order of the calls. Where spans don't overlap, a
+// haplotype shows the reference at the one place and its own allele at the other, and
+// each call has a record of its own.
+//
+// Consequences: ALTs are left-aligned and, together, as short as VCF allows.
+// Likelihoods of genotypes with two alternate alleles take the calls for
+// independent: each says how likely one copy, and none, of its own allele is. QUAL
+// is the highest of the calls, since it asks whether there is any variant; GQ the
+// lowest; FILTER what any of them failed.
+func VCFSites(calls []*streampb.Call) []VCFSite {
+	var sites []VCFSite
+	done := make([]bool, len(calls))
+	for i, c := range calls {
+		if done[i] {
+			continue
 		}
-		gt += strconv.FormatUint(uint64(a), 10)
+		group := siteOf(c, calls[i:], done[i:])
+		sites = append(sites, newSite(group))
 	}
-	return &vcf.Record{
-		Chrom: c.GetContig(), Pos: int(c.GetPos()),
-		Ref: c.GetRef(), Alt: []string{c.GetAlt()},
-		Qual: c.GetQual(), Filter: filter,
-		Format: []string{"GT", "GQ", "DP", "AD", "ADF", "ADR", "AF"},
-		Samples: [][]string{{
-			gt,
-			strconv.FormatUint(uint64(c.GetGenotypeQuality()), 10),
-			strconv.FormatUint(uint64(c.GetDepth()), 10),
-			pair(c.GetRefForward()+c.GetRefReverse(), alt),
-			pair(c.GetRefForward(), c.GetAltForward()),
-			pair(c.GetRefReverse(), c.GetAltReverse()),
-			vcf.FormatFloat(af),
-		}},
+	return sites
+}
+
+// allele is an alternate allele of a site as its own call spells it.
+type allele struct {
+	pos      int64
+	ref, alt string
+	call     *streampb.Call // nil: known from another call's genotype only
+}
+
+func (a *allele) end() int64 { return a.pos + int64(len(a.ref)) }
+
+func (a *allele) compare(b *allele) int {
+	return cmp.Or(cmp.Compare(a.pos, b.pos), strings.Compare(a.ref, b.ref), strings.Compare(a.alt, b.alt))
+}
+
+// siteOf is the site of the first call: its own allele and those that its
+// genotype, and theirs, hold besides, as far as the spans overlap. What it takes
+// of calls is marked in done.
+func siteOf(first *streampb.Call, calls []*streampb.Call, done []bool) []allele {
+	site := []allele{{first.GetPos(), first.GetRef(), first.GetAlt(), first}}
+	done[0] = true
+	for next := 0; next < len(site); next++ {
+		a := site[next]
+		for _, o := range a.call.GetOthers() {
+			b := allele{pos: o.GetPos(), ref: o.GetRef(), alt: o.GetAlt()}
+			if b.pos >= a.end() || a.pos >= b.end() || slices.ContainsFunc(site, func(s allele) bool { return s.compare(&b) == 0 }) {
+				continue
+			}
+			for i, c := range calls {
+				if c.GetContig() != first.GetContig() || c.GetPos() > b.pos {
+					break
+				}
+				if !done[i] && c.GetPos() == b.pos && c.GetRef() == b.ref && c.GetAlt() == b.alt {
+					b.call, done[i] = c, true
+				}
+			}
+			if b.call == nil && b.pos < first.GetPos() {
+				continue // the record would come behind records of later positions
+			}
+			site = append(site, b)
+		}
 	}
+	slices.SortFunc(site, func(a, b allele) int { return a.compare(&b) })
+	return site
+}
+
+// newSite writes the alleles of a site, at least one of which has a call, as a
+// record.
+func newSite(site []allele) VCFSite {
+	s := VCFSite{Record: &vcf.Record{}}
+	rec := s.Record
+	lo, hi := site[0].pos, site[0].end()
+	for i := range site {
+		hi = max(hi, site[i].end())
+		s.Calls = append(s.Calls, site[i].call)
+	}
+	ref := make([]byte, hi-lo)
+	for i := range site {
+		copy(ref[site[i].pos-lo:], site[i].ref)
+	}
+	rec.Pos, rec.Ref = int(lo), string(ref)
+	s.end = hi
+	for i := range site {
+		rec.Alt = append(rec.Alt, rec.Ref[:site[i].pos-lo]+site[i].alt+rec.Ref[site[i].end()-lo:])
+	}
+
+	leading := site[slices.IndexFunc(site, func(a allele) bool { return a.call != nil })].call
+	rec.Chrom = leading.GetContig()
+	var depth uint32
+	var filters []string
+	vrsIDs := []string{"."}
+	quality := uint32(math.MaxUint32)
+	for _, c := range s.Calls {
+		if c == nil {
+			vrsIDs = append(vrsIDs, ".")
+			continue
+		}
+		rec.Qual = max(rec.Qual, c.GetQual())
+		quality = min(quality, c.GetGenotypeQuality())
+		depth = max(depth, c.GetDepth())
+		vrsIDs = append(vrsIDs, cmp.Or(c.GetVrsId(), "."))
+		for _, f := range c.GetFilters() {
+			if !slices.Contains(filters, f) {
+				filters = append(filters, f)
+			}
+		}
+	}
+	rec.Filter = filters
+	if len(filters) == 0 {
+		rec.Filter = []string{"PASS"}
+	}
+	if strings.Join(vrsIDs, "") != strings.Repeat(".", len(vrsIDs)) {
+		rec.Info.Set(infoVRS, strings.Join(vrsIDs, ","))
+	}
+
+	sample := []string{genotypeOf(leading, site), number(quality), number(depth)}
+	rec.Format = []string{"GT", "GQ", "DP", "AD", "ADF", "ADR", "AF"}
+	sample = append(sample,
+		counts(s.Calls, func(c *streampb.Call) (ref, alt uint32) {
+			return c.GetRefForward() + c.GetRefReverse(), c.GetAltForward() + c.GetAltReverse()
+		}),
+		counts(s.Calls, func(c *streampb.Call) (ref, alt uint32) { return c.GetRefForward(), c.GetAltForward() }),
+		counts(s.Calls, func(c *streampb.Call) (ref, alt uint32) { return c.GetRefReverse(), c.GetAltReverse() }),
+		fractions(s.Calls, depth))
+	if pl := likelihoods(s.Calls, len(leading.GetGenotype())); pl != nil {
+		rec.Format = append(rec.Format, "PL")
+		sample = append(sample, joinInts(pl))
+	}
+	if leading.GetPhaseSet() != 0 && len(leading.GetGenotype()) > 1 {
+		rec.Format = append(rec.Format, "PS")
+		sample = append(sample, strconv.FormatInt(leading.GetPhaseSet(), 10))
+	}
+	rec.Samples = [][]string{sample}
+	return s
+}
+
+// genotypeOf is GT of a site in the words of one of its calls. An allele of the
+// genotype that lies elsewhere counts as the reference here.
+func genotypeOf(c *streampb.Call, site []allele) string {
+	at := func(pos int64, ref, alt string) int {
+		want := allele{pos: pos, ref: ref, alt: alt}
+		return slices.IndexFunc(site, func(a allele) bool { return a.compare(&want) == 0 }) + 1
+	}
+	numbers := make([]int, len(c.GetGenotype()))
+	for i, n := range c.GetGenotype() {
+		switch {
+		case n == 1:
+			numbers[i] = at(c.GetPos(), c.GetRef(), c.GetAlt())
+		case n >= 2 && int(n)-2 < len(c.GetOthers()):
+			o := c.GetOthers()[n-2]
+			numbers[i] = at(o.GetPos(), o.GetRef(), o.GetAlt())
+		}
+	}
+	separator := "|"
+	if c.GetPhaseSet() == 0 {
+		separator = "/"
+		slices.Sort(numbers)
+	}
+	if len(numbers) == 0 {
+		return "."
+	}
+	var b strings.Builder
+	for i, n := range numbers {
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		b.WriteString(strconv.Itoa(n))
+	}
+	return b.String()
+}
+
+// counts is a field of Number=R. Reads of the reference are those that no call
+// counts as another allele's.
+func counts(calls []*streampb.Call, of func(*streampb.Call) (ref, alt uint32)) string {
+	least := uint32(math.MaxUint32)
+	list := []string{""}
+	for _, c := range calls {
+		if c == nil {
+			list = append(list, ".")
+			continue
+		}
+		ref, alt := of(c)
+		least = min(least, ref)
+		list = append(list, number(alt))
+	}
+	list[0] = number(least)
+	return strings.Join(list, ",")
+}
+
+// fractions is AF, rounded to four digits.
+func fractions(calls []*streampb.Call, depth uint32) string {
+	list := make([]string, len(calls))
+	for i, c := range calls {
+		switch {
+		case c == nil:
+			list[i] = "."
+		case depth == 0:
+			list[i] = "0"
+		default:
+			reads := float64(c.GetAltForward()) + float64(c.GetAltReverse())
+			list[i] = vcf.FormatFloat(math.Round(reads/float64(depth)*1e4) / 1e4)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// likelihoods is PL of a site for one or two copies; nil if a call has none, or
+// there are more copies.
+func likelihoods(calls []*streampb.Call, ploidy int) []int {
+	// over is what n copies of each allele cost over none.
+	over := make([][]int, 0, len(calls))
+	for _, c := range calls {
+		if ploidy < 1 || ploidy > 2 || len(c.GetPhredLikelihoods()) != ploidy+1 {
+			return nil
+		}
+		costs := make([]int, ploidy+1)
+		for n, pl := range c.GetPhredLikelihoods() {
+			costs[n] = int(pl) - int(c.GetPhredLikelihoods()[0])
+		}
+		over = append(over, costs)
+	}
+	return genotypeCosts(ploidy, len(calls), func(copies []int) int {
+		sum := 0
+		for i, n := range copies {
+			sum += over[i][n]
+		}
+		return sum
+	})
+}
+
+// genotypeCosts lists the cost of every genotype of one or two copies and a number
+// of alternate alleles, in the order of VCF's Number=G, so that the least is 0.
+// cost is given how many copies there are of each alternate allele.
+func genotypeCosts(ploidy, alts int, cost func(copies []int) int) []int {
+	var list []int
+	copies := make([]int, alts+1) // of each allele, the reference first
+	add := func(alleles ...int) {
+		clear(copies)
+		for _, a := range alleles {
+			copies[a]++
+		}
+		list = append(list, cost(copies[1:]))
+	}
+	for b := range alts + 1 {
+		if ploidy == 1 {
+			add(b)
+			continue
+		}
+		for a := range b + 1 {
+			add(a, b)
+		}
+	}
+	least := slices.Min(list)
+	for i := range list {
+		list[i] -= least
+	}
+	return list
+}
+
+func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+func joinInts(list []int) string {
+	text := make([]string, len(list))
+	for i, n := range list {
+		text[i] = strconv.Itoa(n)
+	}
+	return strings.Join(text, ",")
 }

@@ -78,12 +78,65 @@ type Call struct {
 	Qual            float64  `json:"qual"`
 	GenotypeQuality uint32   `json:"gq"`
 	Genotype        []uint32 `json:"genotype"`
-	Filters         []string `json:"filters,omitempty"` // none: PASS
-	Depth           uint32   `json:"depth"`
-	RefForward      uint32   `json:"ref_forward"`
-	RefReverse      uint32   `json:"ref_reverse"`
-	AltForward      uint32   `json:"alt_forward"`
-	AltReverse      uint32   `json:"alt_reverse"`
+	// Copies is how many haplotypes carry the allele, and Zygosity what that makes of
+	// the genotype: one of the constants, or empty without a genotype. Both follow
+	// from Genotype.
+	Copies   int    `json:"copies,omitempty"`
+	Zygosity string `json:"zygosity,omitempty"`
+	// Others are the alleles that the genotype numbers from 2 on.
+	Others []OtherAllele `json:"others,omitempty"`
+	// PhaseSet is the position of the first call of the phase set; 0: not phased.
+	// Phased genotypes are in the order of the haplotypes.
+	PhaseSet int64 `json:"phase_set,omitempty"`
+	// PhredLikelihoods are of the genotypes of the reference and this allele: 0 and 1,
+	// or 0/0, 0/1 and 1/1. The least is 0.
+	PhredLikelihoods []uint32 `json:"pl,omitempty"`
+	Filters          []string `json:"filters,omitempty"` // none: PASS
+	Depth            uint32   `json:"depth"`
+	RefForward       uint32   `json:"ref_forward"`
+	RefReverse       uint32   `json:"ref_reverse"`
+	AltForward       uint32   `json:"alt_forward"`
+	AltReverse       uint32   `json:"alt_reverse"`
+	// Reads that show neither this allele nor the reference.
+	OtherForward uint32 `json:"other_forward,omitempty"`
+	OtherReverse uint32 `json:"other_reverse,omitempty"`
+}
+
+// OtherAllele is an alternate allele of a genotype besides the call's own. It has
+// events of its own.
+type OtherAllele struct {
+	Pos int64  `json:"pos"` // 1-based
+	Ref string `json:"ref"`
+	Alt string `json:"alt"`
+}
+
+// What the genotype of a sample is.
+const (
+	ZygosityHemizygous   = "hemizygous"   // one haplotype, which carries the allele
+	ZygosityHomozygous   = "homozygous"   // all haplotypes carry the allele
+	ZygosityHeterozygous = "heterozygous" // some do
+	ZygosityReference    = "reference"    // none does
+)
+
+// zygosity counts the haplotypes that carry the call's allele and names what that
+// makes of the genotype.
+func zygosity(genotype []uint32) (copies int, name string) {
+	for _, n := range genotype {
+		if n == 1 {
+			copies++
+		}
+	}
+	switch {
+	case len(genotype) == 0:
+		return 0, ""
+	case copies == 0:
+		return 0, ZygosityReference
+	case copies < len(genotype):
+		return copies, ZygosityHeterozygous
+	case copies == 1:
+		return 1, ZygosityHemizygous
+	}
+	return copies, ZygosityHomozygous
 }
 
 // FromCall returns the event of a call and its annotation.
@@ -99,8 +152,14 @@ func FromCall(c *streampb.Call, a annotate.Annotation) Variant {
 			Filters:  c.GetFilters(),
 			Depth:    c.GetDepth(), RefForward: c.GetRefForward(), RefReverse: c.GetRefReverse(),
 			AltForward: c.GetAltForward(), AltReverse: c.GetAltReverse(),
+			OtherForward: c.GetOtherForward(), OtherReverse: c.GetOtherReverse(),
+			PhaseSet: c.GetPhaseSet(), PhredLikelihoods: c.GetPhredLikelihoods(),
 		},
 		Annotation: a,
+	}
+	v.Call.Copies, v.Call.Zygosity = zygosity(c.GetGenotype())
+	for _, o := range c.GetOthers() {
+		v.Call.Others = append(v.Call.Others, OtherAllele{Pos: o.GetPos(), Ref: o.GetRef(), Alt: o.GetAlt()})
 	}
 	if ms := c.GetLastChunkMs(); ms > 0 {
 		t := time.UnixMilli(ms).UTC()
@@ -123,6 +182,11 @@ func (v Variant) ToCall() *streampb.Call {
 		Qual: v.Call.Qual, GenotypeQuality: v.Call.GenotypeQuality, Genotype: v.Call.Genotype, Filters: v.Call.Filters,
 		Depth: v.Call.Depth, RefForward: v.Call.RefForward, RefReverse: v.Call.RefReverse,
 		AltForward: v.Call.AltForward, AltReverse: v.Call.AltReverse,
+		OtherForward: v.Call.OtherForward, OtherReverse: v.Call.OtherReverse,
+		PhaseSet: v.Call.PhaseSet, PhredLikelihoods: v.Call.PhredLikelihoods,
+	}
+	for _, o := range v.Call.Others {
+		c.Others = append(c.Others, &streampb.OtherAllele{Pos: o.Pos, Ref: o.Ref, Alt: o.Alt})
 	}
 	if v.LastChunk != nil {
 		c.LastChunkMs = v.LastChunk.UnixMilli()

@@ -92,8 +92,12 @@ func TestGoldenDocument(t *testing.T) {
 
 func TestRoundTrip(t *testing.T) {
 	full := testCall()
+	diploid := testCall()
+	diploid.Genotype, diploid.PhaseSet, diploid.PhredLikelihoods = []uint32{2, 1}, 37_500, []uint32{90, 0, 80}
+	diploid.Others = []*streampb.OtherAllele{{Pos: 37_588, Ref: "AC", Alt: "A"}}
+	diploid.OtherForward, diploid.OtherReverse = 4, 5
 	bare := &streampb.Call{Sample: "s", VrsId: "ga4gh:VA.x", Contig: "c", Pos: 1, Ref: "A", Alt: "G", Revision: 1, Status: streampb.CallStatus_PROVISIONAL}
-	for name, c := range map[string]*streampb.Call{"full": full, "bare": bare} {
+	for name, c := range map[string]*streampb.Call{"full": full, "diploid": diploid, "bare": bare} {
 		v := FromCall(c, testAnnotation())
 		o, err := v.Record("variants")
 		if err != nil {
@@ -108,6 +112,26 @@ func TestRoundTrip(t *testing.T) {
 		}
 		if got := back.ToCall(); !proto.Equal(got, c) {
 			t.Errorf("%s: call became %v from %v", name, got, c)
+		}
+	}
+}
+
+func TestZygosity(t *testing.T) {
+	for _, tc := range []struct {
+		genotype []uint32
+		copies   int
+		zygosity string
+	}{
+		{nil, 0, ""},
+		{[]uint32{1}, 1, ZygosityHemizygous},
+		{[]uint32{0}, 0, ZygosityReference},
+		{[]uint32{0, 1}, 1, ZygosityHeterozygous},
+		{[]uint32{1, 1}, 2, ZygosityHomozygous},
+		{[]uint32{2, 1}, 1, ZygosityHeterozygous},
+	} {
+		v := FromCall(&streampb.Call{Genotype: tc.genotype}, annotate.Annotation{})
+		if v.Call.Copies != tc.copies || v.Call.Zygosity != tc.zygosity {
+			t.Errorf("%v: %d copies, %q", tc.genotype, v.Call.Copies, v.Call.Zygosity)
 		}
 	}
 }
@@ -356,7 +380,15 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, good := range [][]byte{full, minimal, outs[0].Value} {
+	call := testCall()
+	call.Genotype, call.PhaseSet, call.PhredLikelihoods = []uint32{2, 1}, 37_500, []uint32{90, 0, 80}
+	call.Others = []*streampb.OtherAllele{{Pos: 37_588, Ref: "AC", Alt: "A"}}
+	call.OtherForward, call.OtherReverse = 4, 5
+	diploid, err := FromCall(call, testAnnotation()).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, good := range [][]byte{full, diploid, minimal, outs[0].Value} {
 		if err := validate(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -13,8 +14,8 @@ func (v Variant) Text() string {
 		filter = strings.Join(v.Call.Filters, ";")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-11s %s:%d %s>%s  QUAL %.1f  %d/%d reads  %s",
-		v.Status, v.Allele.Contig, v.Allele.Pos, v.Allele.Ref, v.Allele.Alt,
+	fmt.Fprintf(&b, "%-11s %s:%d %s>%s  %sQUAL %.1f  %d/%d reads  %s",
+		v.Status, v.Allele.Contig, v.Allele.Pos, v.Allele.Ref, v.Allele.Alt, v.Call.genotypeText(),
 		v.Call.Qual, v.Call.AltForward+v.Call.AltReverse, v.Call.Depth, filter)
 	if s := v.Annotation.MostSevere; s.Term != "" {
 		fmt.Fprintf(&b, "  %s", s.Term)
@@ -30,6 +31,23 @@ func (v Variant) Text() string {
 	}
 	fmt.Fprintf(&b, "  rev %d", v.Revision)
 	return b.String()
+}
+
+// genotypeText is the genotype as VCF writes it, with two blanks behind it; empty for
+// a single haplotype, which is all that some samples have.
+func (c Call) genotypeText() string {
+	if len(c.Genotype) < 2 {
+		return ""
+	}
+	separator := "/"
+	if c.PhaseSet != 0 {
+		separator = "|"
+	}
+	numbers := make([]string, len(c.Genotype))
+	for i, n := range c.Genotype {
+		numbers[i] = strconv.FormatUint(uint64(n), 10)
+	}
+	return strings.Join(numbers, separator) + "  "
 }
 
 // ProteinChange is the HGVS description of what happens to the protein of the

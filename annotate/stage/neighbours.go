@@ -69,7 +69,7 @@ func (s *standing) joins() bool {
 	if c.GetStatus() == streampb.CallStatus_RETRACTED || len(c.GetFilters()) > 0 || len(c.GetGenotype()) == 0 {
 		return false
 	}
-	return !slices.Contains(c.GetGenotype(), 0)
+	return !slices.ContainsFunc(c.GetGenotype(), func(n uint32) bool { return n != 1 })
 }
 
 // compare orders alleles by place.

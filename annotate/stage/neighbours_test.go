@@ -113,6 +113,8 @@ func TestNeighboursAreRevised(t *testing.T) {
 	filtered.Filters = []string{"LowQual"}
 	het := testCall(40, "A", "G", 1, provisional)
 	het.Genotype = []uint32{0, 1}
+	compound := testCall(40, "A", "G", 1, provisional)
+	compound.Genotype, compound.Others = []uint32{1, 2}, []*streampb.OtherAllele{{Pos: 40, Ref: "A", Alt: "T"}}
 	deletion := testCall(98, "ACGTAC", "A", 1, provisional)
 	other := testCall(30, "A", "G", 1, provisional)
 	other.Sample = "another"
@@ -128,6 +130,8 @@ func TestNeighboursAreRevised(t *testing.T) {
 		{"nor another sample", []*streampb.Call{testCall(20, "A", "T", 1, provisional), other},
 			[]string{"0: 20T rev 1 PROVISIONAL", "1: 30G rev 1 PROVISIONAL"}},
 		{"nor a phase that is not known", []*streampb.Call{testCall(20, "A", "T", 1, provisional), het},
+			[]string{"0: 20T rev 1 PROVISIONAL", "1: 40G rev 1 PROVISIONAL"}},
+		{"nor an allele beside another one", []*streampb.Call{testCall(20, "A", "T", 1, provisional), compound},
 			[]string{"0: 20T rev 1 PROVISIONAL", "1: 40G rev 1 PROVISIONAL"}},
 		{"one that goes", []*streampb.Call{testCall(20, "A", "T", 1, provisional), testCall(30, "A", "G", 1, provisional), testCall(30, "A", "G", 2, retracted)},
 			[]string{"0: 20T rev 1 PROVISIONAL", "1: 30G rev 1 PROVISIONAL t0+20T", "1: 20T rev 2 PROVISIONAL t0+30G",

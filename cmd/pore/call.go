@@ -71,13 +71,22 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	defer alignments.Close()
 	caller := variant.Config{Sample: cmp.Or(cfg.sample, alignments.Sample(), "sample")}
 	out := bufio.NewWriter(stdout)
-	writer, err := vcf.NewWriter(out, variant.Header(g, caller.Sample, caller))
+	writer, err := vcf.NewWriter(out, variant.Header(g.Contigs, caller.Sample, caller))
 	if err != nil {
 		return err
 	}
-	counts, err := alignments.Call(ctx, caller, func(c *streampb.Call) error { return writer.Write(variant.VCFRecord(c)) })
+	var calls []*streampb.Call
+	counts, err := alignments.Call(ctx, caller, func(c *streampb.Call) error {
+		calls = append(calls, c)
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, rec := range variant.VCFRecords(calls) {
+		if err := writer.Write(rec); err != nil {
+			return err
+		}
 	}
 	logger.Info("alignments were called", "counts", counts)
 	if err := writer.Flush(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
 )
@@ -83,7 +84,7 @@ func (r *Result) samples() []string {
 // WriteVCF writes the variants of one sample, which are in the order of the
 // file. It holds nothing that differs between two runs over the same reads.
 func WriteVCF(w io.Writer, g *genome.Genome, sample string, variants []*event.Variant) error {
-	header := variant.Header(g, sample, variant.Config{})
+	header := variant.Header(g.Contigs, sample, variant.Config{})
 	header.AddInfo("CSQ", ".", "String", annotate.CSQDescription)
 	known := annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
 		for _, v := range variants {
@@ -99,17 +100,50 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, variants []*event.Va
 	if err != nil {
 		return err
 	}
-	for _, v := range variants {
-		rec := variant.VCFRecord(v.ToCall())
-		if csq := v.Annotation.AppendCSQ(nil); len(csq) > 0 {
+	calls := make([]*streampb.Call, len(variants))
+	events := make(map[*streampb.Call]*event.Variant, len(variants))
+	for i, v := range variants {
+		calls[i] = v.ToCall()
+		events[calls[i]] = v
+	}
+	for _, site := range variant.VCFSites(calls) {
+		rec := site.Record
+		var csq []byte
+		for i, c := range site.Calls {
+			if c == nil {
+				continue
+			}
+			ann := named(events[c].Annotation, annotate.AlleleName(rec.Ref, rec.Alt[i]))
+			if entries := ann.AppendCSQ(nil); len(csq) > 0 && len(entries) > 0 {
+				csq = append(append(csq, ','), entries...)
+			} else {
+				csq = append(csq, entries...)
+			}
+		}
+		if len(csq) > 0 {
 			rec.Info.Set("CSQ", string(csq))
 		}
-		known.Set(rec, func(int) []annotate.Known { return v.Annotation.Known })
+		known.Set(rec, func(alt int) []annotate.Known {
+			if c := site.Calls[alt]; c != nil {
+				return events[c].Annotation.Known
+			}
+			return nil
+		})
 		if err := out.Write(rec); err != nil {
 			return err
 		}
 	}
 	return out.Flush()
+}
+
+// named is an annotation whose allele has the name that it gets in a record: REF may
+// be longer where several alleles share it.
+func named(ann annotate.Annotation, name string) annotate.Annotation {
+	ann.Consequences = slices.Clone(ann.Consequences)
+	for i := range ann.Consequences {
+		ann.Consequences[i].Allele = name
+	}
+	return ann
 }
 
 // fileName makes a sample's name fit for a file.
