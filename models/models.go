@@ -4,7 +4,6 @@ package models
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,9 +19,12 @@ import (
 // Default is the basecalling model that is used when none is named.
 const Default = "r9.4-fast"
 
-// DefaultVariant is the variant model that is used when none is named; empty as
-// long as none is shipped.
-const DefaultVariant = ""
+// DefaultVariant is the variant model that is used when none is named. As long as
+// none is shipped that is the analytic model.
+const DefaultVariant = None
+
+// None stands for no variant model: package variant's analytic model decides.
+const None = "none"
 
 //go:embed */manifest.toml */model.onnx
 var shipped embed.FS
@@ -50,15 +52,9 @@ func Open(name string) (*basecall.Model, error) {
 	return open(name, basecall.LoadModel)
 }
 
-// OpenVariant opens a shipped variant model by name, or any by its folder. Empty
-// means [DefaultVariant].
+// OpenVariant opens a shipped variant model by name, or any by its folder. [None]
+// is no model.
 func OpenVariant(name string) (*network.Model, error) {
-	if name == "" {
-		name = DefaultVariant
-	}
-	if name == "" {
-		return nil, errors.New("no variant model is shipped: name the folder of one")
-	}
 	return open(name, network.LoadModel)
 }
 

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Options say on what a network is to run.
@@ -74,7 +73,7 @@ func Open(net Network, opts Options) (*Runners, error) {
 }
 
 func open(net Network, opts Options, logger *slog.Logger) (*Runners, error) {
-	if strings.HasPrefix(opts.Device, simulatedPrefix) {
+	if Simulated(opts.Device) {
 		return openSimulated(net, opts, logger)
 	}
 	library, err := FindLibrary(opts.Library)

@@ -21,6 +21,9 @@ type simulation struct {
 // simulatedPrefix begins the names of simulated devices.
 const simulatedPrefix = "sim:"
 
+// Simulated reports whether a choice of devices, see [Options], is a simulated one.
+func Simulated(device string) bool { return strings.HasPrefix(device, simulatedPrefix) }
+
 // parseSimulation parses "sim:LATENCY:BATCH:FILE".
 func parseSimulation(text string) (simulation, error) {
 	wrong := func(what string) (simulation, error) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,21 +14,24 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/vcf"
 )
 
 type callConfig struct {
 	reference, sample string
-	ploidy            int
+	calling           processor.Calling
+	device, library   string
 	log               cli.LogFlags
 }
 
 func callCommand() *cobra.Command {
 	var cfg callConfig
 	cmd := &cobra.Command{
-		Use:   "call --ref FASTA IN.bam",
+		Use:   "call --ref FASTA [--ploidy 1|2|mixture] IN.bam",
 		Short: "Call the variants of aligned reads",
 		Long: `Writes the variants of a BAM or SAM file as VCF to standard output, with the
 engine that the stream uses. - is standard input.`,
@@ -39,17 +43,19 @@ engine that the stream uses. - is standard input.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
 	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the read groups'")
-	flags.IntVar(&cfg.ploidy, "ploidy", 1, "haplotypes per contig; only 1 so far")
+	cfg.calling.Register(flags)
+	flags.StringVar(&cfg.device, "device", "auto", "where the variant model runs: auto, cpu, cuda or cuda:N[,N...]")
+	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
 
-func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer) error {
+func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer) (err error) {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the reference genome that the reads are aligned to")
 	}
-	if cfg.ploidy != 1 {
-		return cli.Usagef("--ploidy %d: only haploid calls are supported so far", cfg.ploidy)
+	if err := cfg.calling.Validate(); err != nil {
+		return cli.Usagef("%w", err)
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
@@ -69,7 +75,14 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer alignments.Close()
-	caller := variant.Config{Sample: cmp.Or(cfg.sample, alignments.Sample(), "sample")}
+	caller, judge, err := cfg.calling.Load(g, variant.Config{Sample: cmp.Or(cfg.sample, alignments.Sample(), "sample")},
+		network.Config{Device: cfg.device, Library: cfg.library, Logger: logger})
+	if err != nil {
+		return err
+	}
+	if judge != nil {
+		defer func() { err = errors.Join(err, judge.Close()) }()
+	}
 	out := bufio.NewWriter(stdout)
 	writer, err := vcf.NewWriter(out, variant.Header(g.Contigs, caller.Sample, caller))
 	if err != nil {

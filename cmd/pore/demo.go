@@ -27,9 +27,10 @@ import (
 )
 
 type demoConfig struct {
-	log  cli.LogFlags
-	data string
-	pace string
+	log     cli.LogFlags
+	data    string
+	pace    string
+	calling processor.Calling
 }
 
 func demoCommand() *cobra.Command {
@@ -50,6 +51,7 @@ calls match the truth.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.data, "data", filepath.Join("testdata", "lambda"), "folder of the recording")
 	flags.StringVar(&cfg.pace, "pace", "10", "speed by the recording's own clock: 1, any number, or max")
+	cfg.calling.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -58,6 +60,9 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
 		return err
+	}
+	if err := cfg.calling.Validate(); err != nil {
+		return cli.Usagef("%w", err)
 	}
 	pace, err := ingest.ParsePace(cfg.pace)
 	if err != nil {
@@ -81,12 +86,12 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: []string{file("reads.pod5")}, Partitions: 4, Processors: 1, Pace: pace,
 		Engines: processor.Options{
-			Reference: file("reference.fa"), Genes: processor.Genes{Paths: []string{file("genes.gff3")}}, Panels: panels,
+			Reference: file("reference.fa"), Genes: processor.Genes{Paths: []string{file("genes.gff3")}}, Panels: panels, Calling: cfg.calling,
 		},
 		Registry: ops.NewRegistry(cli.Version), Logger: logger,
 		OnStart: func(s pipeline.Start) {
-			fmt.Fprintf(stdout, "Playing %d reads (%s samples) at %s times the sequencer's speed; model %s on %s.\n\n",
-				s.Reads, cli.SI(s.Samples), cfg.pace, s.Model, s.Device)
+			fmt.Fprintf(stdout, "Playing %d reads (%s samples) at %s times the sequencer's speed; model %s on %s, variant model %s.\n\n",
+				s.Reads, cli.SI(s.Samples), cfg.pace, s.Model, s.Device, s.CallerModel)
 		},
 		OnVariant: func(v *event.Variant) { show(v.Text()) },
 		OnAlert: func(a *watch.Alert) {

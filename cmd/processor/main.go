@@ -117,7 +117,7 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	logger.Info("processor started", "stages", strings.Join(stages, ","), "device", engines.Device(), "model", engines.Model(), "listen", server.Addr())
+	logger.Info("processor started", "stages", strings.Join(stages, ","), "device", engines.Device(), "model", engines.Model(), "caller_model", engines.VariantModel(), "listen", server.Addr())
 
 	group, runCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Run(runCtx) })

@@ -60,6 +60,7 @@ type Config struct {
 // Start is what is about to run.
 type Start struct {
 	Device, Model  string
+	CallerModel    string
 	Runs           []*streampb.Run
 	Reads, Samples int64
 }
@@ -202,11 +203,11 @@ func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
 }
 
 func (r *run) announce(player *ingest.Player) {
-	start := Start{Device: r.engines.Device(), Model: r.engines.Model(), Runs: player.Runs(), Reads: int64(r.recording.Len())}
+	start := Start{Device: r.engines.Device(), Model: r.engines.Model(), CallerModel: r.engines.VariantModel(), Runs: player.Runs(), Reads: int64(r.recording.Len())}
 	for i := range r.recording.Len() {
 		start.Samples += int64(r.recording.Entry(i).NumSamples)
 	}
-	r.cfg.Logger.Info("run begins", "device", start.Device, "model", start.Model, "reads", start.Reads, "samples", start.Samples)
+	r.cfg.Logger.Info("run begins", "device", start.Device, "model", start.Model, "caller_model", start.CallerModel, "reads", start.Reads, "samples", start.Samples)
 	if r.cfg.OnStart != nil {
 		r.cfg.OnStart(start)
 	}

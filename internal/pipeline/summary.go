@@ -26,6 +26,7 @@ type Summary struct {
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	Device           string  `json:"device"`
 	Model            string  `json:"model"`
+	CallerModel      string  `json:"caller_model"` // "none": the analytic model
 	Latency          Latency `json:"latency_ms"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
@@ -56,6 +57,7 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		WallSeconds: wall.Seconds(),
 		Device:      r.engines.Device(),
 		Model:       r.engines.Model(),
+		CallerModel: r.engines.VariantModel(),
 		Latency:     quantiles(r.latencies),
 	}
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()

@@ -28,6 +28,7 @@ import (
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/network"
 	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
@@ -75,9 +76,10 @@ type Options struct {
 	Genes     Genes
 	Model     string // name or folder; empty means the default
 	Device    string
-	Library   string // ONNX Runtime; empty means the usual places
-	Preset    string // minimap2 preset; empty means the default
-	Caller    variant.Config
+	Library   string         // ONNX Runtime; empty means the usual places
+	Preset    string         // minimap2 preset; empty means the default
+	Caller    variant.Config // thresholds; Calling completes them
+	Calling   Calling
 	Panels    []string // watch-lists, YAML; none: nothing is watched
 	Sources   []string // compiled sources of known variants
 	Functions []string // files of functions of genes and proteins
@@ -100,6 +102,7 @@ type Engines struct {
 	Watch      *watch.Watch        // nil: no panels
 	Caller     *basecall.Caller    // basecall and adaptive stages
 	variant    variant.Config
+	network    *network.Network // variant stage; nil: the analytic model
 	signal     Signal
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
@@ -121,10 +124,7 @@ func Load(opts Options) (*Engines, error) {
 		return nil, err
 	}
 	g.Hash()
-	e := &Engines{Genome: g, variant: opts.Caller, signal: opts.Signal, stages: opts.Stages}
-	if err := opts.Caller.Validate(); err != nil {
-		return nil, err
-	}
+	e := &Engines{Genome: g, signal: opts.Signal, stages: opts.Stages}
 	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
 		if e.Annotator, err = opts.Genes.Annotator(g, opts.Logger); err != nil {
 			return nil, err
@@ -154,6 +154,13 @@ func Load(opts Options) (*Engines, error) {
 	}
 	if len(opts.Panels) > 0 {
 		if err := e.loadPanels(opts.Panels, opts.Logger); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	if slices.Contains(opts.Stages, variantstage.Name) {
+		if e.variant, e.network, err = opts.Calling.Load(g, opts.Caller, network.Config{
+			Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+		}); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -210,9 +217,24 @@ func (e *Engines) Model() string {
 	return e.Caller.Model().Manifest.Name
 }
 
+// VariantModel names the model that judges variants, or models.None; empty without
+// that stage.
+func (e *Engines) VariantModel() string {
+	switch {
+	case !slices.Contains(e.stages, variantstage.Name):
+		return ""
+	case e.network == nil:
+		return models.None
+	}
+	return e.network.Model().Manifest.Name
+}
+
 // Close releases devices and memory.
 func (e *Engines) Close() error {
 	var errs []error
+	if e.network != nil {
+		errs = append(errs, e.network.Close())
+	}
 	if e.Caller != nil {
 		errs = append(errs, e.Caller.Close())
 	}

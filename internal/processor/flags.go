@@ -12,6 +12,7 @@ import (
 type Flags struct {
 	Reference, Model, Device, Library, Preset string
 	Genes                                     Genes
+	Calling                                   Calling
 	Panels, Sources, Functions                []string
 	Signal                                    Signal
 	Adaptive                                  Adaptive
@@ -26,6 +27,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.Sources, "source", nil, "source of known variants, made by pore sources build; may be given several times, and replaced while this runs")
 	flags.StringArrayVar(&f.Functions, "functions", nil, "functions of genes and proteins: GAF, GPAD, InterProScan, GMT, OBO; may be given several times")
 	f.Signal.Register(flags)
+	f.Calling.Register(flags)
 	f.RegisterBasecall(flags)
 }
 
@@ -49,6 +51,9 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if err := f.Adaptive.Validate(); err != nil {
 		return Options{}, cli.Usagef("%w", err)
 	}
+	if err := f.Calling.Validate(); err != nil {
+		return Options{}, cli.Usagef("%w", err)
+	}
 	if f.DeviceTimeout < 0 {
 		return Options{}, cli.Usagef("--device-timeout %v is negative", f.DeviceTimeout)
 	}
@@ -56,7 +61,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
-		Signal: f.Signal, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
+		Calling: f.Calling, Signal: f.Signal, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
 	}, nil
 }
 

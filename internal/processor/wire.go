@@ -176,6 +176,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	if e.Caller != nil {
 		group.Go(func() error { return e.Caller.Watch(ctx) })
 	}
+	if e.network != nil {
+		group.Go(func() error { return e.network.Watch(ctx) })
+	}
 	if e.Sources != nil {
 		group.Go(func() error {
 			e.Sources.Watch(ctx, sourcesInterval, log)

@@ -1,0 +1,101 @@
+package processor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/network"
+)
+
+// Calling says what judges variants, and of how many copies of each contig. The
+// zero value is the default model and haploid contigs.
+type Calling struct {
+	// Model is a variant model, by name or folder, or models.None; empty means the
+	// default.
+	Model string
+	// Ploidy is 1, 2 or mixture; empty means 1. PloidyBED is a file of stretches
+	// with another; empty for none.
+	Ploidy, PloidyBED string
+	// MinAlleleFraction is the share of the reads from which on an allele of a
+	// mixture is looked at; 0 means the caller's default.
+	MinAlleleFraction float64
+}
+
+// Register adds the flags.
+func (c *Calling) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Model, "caller-model", models.DefaultVariant, "variant model, by name or folder; none: an analytic model, for haploid contigs only")
+	flags.StringVar(&c.Ploidy, "ploidy", variant.Haploid.String(), "copies of each contig: 1, 2, or mixture for molecules of several genomes")
+	flags.StringVar(&c.PloidyBED, "ploidy-bed", "", "stretches with another ploidy, BED with 1, 2 or mixture in the fourth column")
+	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is looked at (default 0.05)")
+}
+
+// Validate says what is wrong with c, as far as that can be seen without files.
+func (c *Calling) Validate() error {
+	if _, err := c.ploidy(); err != nil {
+		return err
+	}
+	if !(c.MinAlleleFraction >= 0 && c.MinAlleleFraction <= 0.5) {
+		return fmt.Errorf("--min-af %g: want a share of the reads up to 0.5", c.MinAlleleFraction)
+	}
+	return nil
+}
+
+func (c *Calling) ploidy() (variant.Ploidy, error) {
+	p, err := variant.ParsePloidy(cmp.Or(c.Ploidy, variant.Haploid.String()))
+	if err != nil {
+		return 0, fmt.Errorf("--ploidy: %w", err)
+	}
+	return p, nil
+}
+
+// Load opens the model on a device and completes the caller's configuration. The
+// network is nil with models.None; whoever gets one closes it.
+func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.Config) (variant.Config, *network.Network, error) {
+	var err error
+	if caller.Ploidy, err = c.ploidy(); err != nil {
+		return caller, nil, err
+	}
+	if c.PloidyBED != "" {
+		if caller.Ploidies, err = readPloidies(c.PloidyBED, g); err != nil {
+			return caller, nil, fmt.Errorf("--ploidy-bed: %w", err)
+		}
+	}
+	caller.MinAlleleFraction = c.MinAlleleFraction
+	name := cmp.Or(c.Model, models.DefaultVariant)
+	if name == models.None {
+		return caller, nil, caller.Validate()
+	}
+	model, err := models.OpenVariant(name)
+	if err != nil {
+		return caller, nil, fmt.Errorf("--caller-model: %w", err)
+	}
+	if infer.Simulated(device.Device) {
+		device.Device = infer.Device{}.String() // what was recorded is the basecaller's
+	}
+	judge, err := network.New(model, device)
+	if err != nil {
+		return caller, nil, err
+	}
+	caller.Network = judge
+	if err := caller.Validate(); err != nil {
+		return caller, nil, errors.Join(err, judge.Close())
+	}
+	return caller, judge, nil
+}
+
+func readPloidies(path string, g *genome.Genome) (variant.Ploidies, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return variant.ReadPloidies(f, path, g)
+}

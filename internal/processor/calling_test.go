@@ -1,0 +1,104 @@
+package processor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/network"
+	"github.com/porestream/porestream/variant/network/networktest"
+)
+
+func TestCalling(t *testing.T) {
+	if _, err := infer.FindLibrary(""); err != nil {
+		t.Skip("needs ONNX Runtime: ", err)
+	}
+	reference := filepath.Join("..", "..", "testdata", "lambda", "reference.fa")
+	g, err := genome.Load(reference)
+	require.NoError(t, err)
+	model := networktest.Folder(t, networktest.Random(1))
+	bed := filepath.Join(t.TempDir(), "ploidy.bed")
+	require.NoError(t, os.WriteFile(bed, []byte("J02459.1\t10\t20\tmixture\n"), 0o644))
+	none := filepath.Join(t.TempDir(), "none.bed")
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		wrong string // what Validate says
+		err   string // what Load says
+	}{
+		{"analytic", []string{"--caller-model", "none"}, "", ""},
+		{"network", []string{"--caller-model", model}, "", ""},
+		{"diploid", []string{"--caller-model", model, "--ploidy", "2", "--ploidy-bed", bed, "--min-af", "0.01"}, "", ""},
+		{"ploidy", []string{"--ploidy", "3"}, `--ploidy: ploidy "3": want 1, 2 or mixture`, `--ploidy: ploidy "3"`},
+		{"fraction", []string{"--min-af", "0.6"}, "--min-af 0.6: want a share", "least allele fraction 0.6"},
+		{"analytic and diploid", []string{"--caller-model", "none", "--ploidy", "2"}, "", "ploidy 2: without a network only haploid"},
+		{"analytic and mixed", []string{"--caller-model", "none", "--ploidy-bed", bed}, "", "ploidies: without a network only haploid"},
+		{"no model", []string{"--caller-model", "nope"}, "", "--caller-model: opening model nope: neither a folder nor one of the shipped models (r9.4-fast"},
+		{"a basecaller", []string{"--caller-model", "r9.4-fast"}, "", "it is the manifest of a basecalling model, not of a variant model"},
+		{"no file", []string{"--ploidy-bed", none}, "", "--ploidy-bed: open " + none},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var c Calling
+			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			c.Register(flags)
+			require.NoError(t, flags.Parse(tt.args))
+			if tt.wrong == "" {
+				require.NoError(t, c.Validate())
+			} else {
+				require.ErrorContains(t, c.Validate(), tt.wrong)
+			}
+			cfg, judge, err := c.Load(g, variant.Config{Sample: "s"}, network.Config{Device: "cpu"})
+			if judge != nil {
+				defer judge.Close()
+			}
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				assert.NotContains(t, err.Error(), "\n")
+				assert.Nil(t, judge)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, "s", cfg.Sample)
+			if tt.name == "analytic" {
+				assert.Nil(t, judge)
+				assert.Nil(t, cfg.Network)
+				assert.Equal(t, variant.Haploid, cfg.Ploidy)
+				return
+			}
+			assert.Same(t, judge, cfg.Network)
+			if tt.name == "diploid" {
+				assert.Equal(t, variant.Diploid, cfg.PloidyAt("J02459.1", 9))
+				assert.Equal(t, variant.Mixture, cfg.PloidyAt("J02459.1", 10))
+				assert.InDelta(t, 0.01, cfg.MinAlleleFraction, 0)
+			}
+		})
+	}
+}
+
+// TestEnginesNameTheVariantModel: whoever reads a summary knows what has judged.
+func TestEnginesNameTheVariantModel(t *testing.T) {
+	if _, err := infer.FindLibrary(""); err != nil {
+		t.Skip("needs ONNX Runtime: ", err)
+	}
+	load := func(stages, model string) *Engines {
+		list, err := ParseStages(stages, Work{})
+		require.NoError(t, err)
+		e, err := Load(Options{
+			Stages: list, Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
+			Device: "sim:1ms:4:nowhere", Calling: Calling{Model: model}, // the basecaller's scores, which no variant model has
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		return e
+	}
+	assert.Equal(t, "test", load("variant", networktest.Folder(t, networktest.Random(1))).VariantModel())
+	assert.Equal(t, "none", load("variant", "none").VariantModel())
+	assert.Empty(t, load("annotate", "").VariantModel())
+}
