@@ -118,10 +118,35 @@ type Counts struct {
 // input, when the header says so, is called region by region; other input is held
 // until its end.
 func (a *Alignments) Call(ctx context.Context, cfg Config, emit func(*streampb.Call) error) (Counts, error) {
-	var n Counts
 	if err := cfg.Validate(); err != nil {
-		return n, fmt.Errorf("calling variants: %w", err)
+		return Counts{}, fmt.Errorf("calling variants: %w", err)
 	}
+	return a.regions(ctx, cfg, func(r *Region) error {
+		calls, err := r.Finalize()
+		if err != nil {
+			return fmt.Errorf("calling region %d of %s: %w", r.index, r.Contig(), err)
+		}
+		for _, c := range calls {
+			if err := emit(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Examples passes the candidates of an alignment file, in the order of the
+// reference, to emit; see [Region.Examples].
+func (a *Alignments) Examples(ctx context.Context, cfg Config, emit func(Candidate, []float32) error) (Counts, error) {
+	if err := cfg.checkThresholds(); err != nil {
+		return Counts{}, fmt.Errorf("making examples: %w", err)
+	}
+	return a.regions(ctx, cfg, func(r *Region) error { return r.Examples(emit) })
+}
+
+// regions passes every region, when all of its reads have been applied, to done.
+func (a *Alignments) regions(ctx context.Context, cfg Config, done func(*Region) error) (Counts, error) {
+	var n Counts
 	cfg = cfg.withDefaults()
 	open := openRegions{genome: a.genome, cfg: cfg, regions: make(map[regionKey]*Region)}
 	sorted := a.header.SortOrder == sam.Coordinate
@@ -162,7 +187,7 @@ func (a *Alignments) Call(ctx context.Context, cfg Config, emit func(*streampb.C
 			if c := here.compare(last); c < 0 || c == 0 && rec.Pos < lastPos {
 				return n, fmt.Errorf("reading alignment %d: the header says that the file is sorted, but %s:%d comes too late", n.Records, rec.Ref.Name(), rec.Pos+1)
 			}
-			if err := open.finalize(here, emit); err != nil {
+			if err := open.close(here, done); err != nil {
 				return n, err
 			}
 			last, lastPos = here, rec.Pos
@@ -187,7 +212,7 @@ func (a *Alignments) Call(ctx context.Context, cfg Config, emit func(*streampb.C
 			}
 		}
 	}
-	err := open.finalize(regionKey{contig: len(a.header.Refs())}, emit)
+	err := open.close(regionKey{contig: len(a.header.Refs())}, done)
 	n.RegionsCalled = open.called
 	return n, err
 }
@@ -222,24 +247,18 @@ func (o *openRegions) at(contigID int, contig *genome.Contig, index int) (*Regio
 	return r, nil
 }
 
-// finalize calls and forgets the regions before the given one.
-func (o *openRegions) finalize(before regionKey, emit func(*streampb.Call) error) error {
-	var done []regionKey
+// close passes the regions before the given one to done, and forgets them.
+func (o *openRegions) close(before regionKey, done func(*Region) error) error {
+	var keys []regionKey
 	for k := range o.regions {
 		if k.compare(before) < 0 {
-			done = append(done, k)
+			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(done, regionKey.compare)
-	for _, k := range done {
-		calls, err := o.regions[k].Finalize()
-		if err != nil {
-			return fmt.Errorf("calling region %d of %s: %w", k.index, o.regions[k].Contig(), err)
-		}
-		for _, c := range calls {
-			if err := emit(c); err != nil {
-				return err
-			}
+	slices.SortFunc(keys, regionKey.compare)
+	for _, k := range keys {
+		if err := done(o.regions[k]); err != nil {
+			return err
 		}
 		delete(o.regions, k)
 		o.called++

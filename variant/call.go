@@ -2,6 +2,7 @@ package variant
 
 import (
 	"cmp"
+	"math"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -19,29 +20,23 @@ func sameEvidence(a, b *streampb.Call) bool {
 	return proto.Equal(a, b)
 }
 
-// calls turns a tile's candidates into calls without revision and status.
-func (r *Region) calls(t int, model *errorModel) []*streampb.Call {
-	var out []*streampb.Call
-	for _, c := range r.evaluate(t, model) {
-		if c.qual < r.cfg.EmitQual {
-			continue
-		}
-		id, err := vrs.AlleleID(r.contig.Digest(), r.contig.Seq, c.pos, c.ref, c.alt)
-		if err != nil {
-			panic("variant: candidate doesn't fit its contig: " + err.Error()) // ref was cut out of it
-		}
-		out = append(out, &streampb.Call{
-			Run: c.run, Sample: r.cfg.Sample, VrsId: id,
-			Contig: r.contig.Name, Pos: int64(c.pos) + 1, Ref: c.ref, Alt: c.alt,
-			Qual: c.qual, GenotypeQuality: c.genotypeQuality(), Genotype: []uint32{1},
-			Depth:      uint32(c.depth),
-			RefForward: uint32(c.refReads[0]), RefReverse: uint32(c.refReads[1]),
-			AltForward: uint32(c.altReads[0]), AltReverse: uint32(c.altReads[1]),
-			Filters:     r.filters(&c, model),
-			LastChunkMs: c.lastChunk,
-		})
+// call is a judged candidate as a call without revision and status.
+func (r *Region) call(c *candidate, model *errorModel, v verdict) *streampb.Call {
+	id, err := vrs.AlleleID(r.contig.Digest(), r.contig.Seq, c.pos, c.ref, c.alt)
+	if err != nil {
+		panic("variant: candidate doesn't fit its contig: " + err.Error()) // ref was cut out of it
 	}
-	return out
+	return &streampb.Call{
+		Run: c.newestRun, Sample: r.cfg.Sample, VrsId: id,
+		Contig: r.contig.Name, Pos: int64(c.pos) + 1, Ref: c.ref, Alt: c.alt,
+		Qual: v.qual, GenotypeQuality: uint32(math.Round(v.genotypeQual)), Genotype: v.genotype,
+		Depth:      uint32(c.depth),
+		RefForward: uint32(c.refReads[0]), RefReverse: uint32(c.refReads[1]),
+		AltForward: uint32(c.altReads[0]), AltReverse: uint32(c.altReads[1]),
+		OtherForward: uint32(c.otherReads[0]), OtherReverse: uint32(c.otherReads[1]),
+		Filters:     r.filters(c, model, v.qual),
+		LastChunkMs: c.lastChunk,
+	}
 }
 
 // Filters of a call.
@@ -53,9 +48,9 @@ const (
 )
 
 // filters are what speaks against a call, in the order of the header.
-func (r *Region) filters(c *candidate, model *errorModel) []string {
+func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string {
 	var out []string
-	if c.qual < r.cfg.MinQual {
+	if qual < r.cfg.MinQual {
 		out = append(out, filterLowQual)
 	}
 	if c.depth < r.cfg.MinDepth {
@@ -64,7 +59,7 @@ func (r *Region) filters(c *candidate, model *errorModel) []string {
 	if c.biased {
 		out = append(out, filterStrandBias)
 	}
-	if c.indel && model.gapRate > r.cfg.MaxIndelNoise {
+	if c.indel && r.cfg.Network == nil && model.gapRate > r.cfg.MaxIndelNoise {
 		out = append(out, filterNoisyIndel)
 	}
 	return out

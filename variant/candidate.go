@@ -19,23 +19,37 @@ type candidate struct {
 	// repeat that an indel is in; no other call may claim them.
 	start, end int
 	indel      bool
+	ploidy     Ploidy
+	run        int // homopolymer that the change is in or beside, in bases
 
 	prior float64 // probability of the allele
 	// How often reads of the reference agree on the allele, and of the allele on
 	// the reference, by mistake.
-	sys [2]systematic
+	sys   [2]systematic
+	rates [2][2]float64 // of confusion of a substitution, [hypothesis][strand]
 
-	raw     int64   // cost that the allele saves over all reads, in milli-Phred
-	logOdds float64 // natural log of its posterior odds
-	rivals  []float64
-	qual    float64
+	reads    []support // that span the window, in canonical order
+	strength float64   // log likelihood that its reads gain, while no other allele competes
+	company  company   // in its cluster
+
+	logOdds float64 // natural log of its posterior odds by the analytic model
 	depth   int
-	// Reads per strand that prefer either allele.
-	refReads, altReads [2]int
-	biased             bool
+	// Reads per strand that prefer the reference, the allele, and an allele that
+	// excludes it.
+	refReads, altReads, otherReads [2]int
+	biased                         bool
 
-	run       string // of the newest read at the site
+	newestRun string // of the newest read at the site
 	lastChunk int64
+}
+
+// company is the other alleles of a candidate's cluster.
+type company struct {
+	alleles  int     // in the cluster, itself included
+	excluded int     // of them, those that can't be together with it
+	rival    float64 // the largest share of reads that prefer one of these to the reference
+	distance int     // bases to the closest other allele; -1: none
+	weak     bool    // it wasn't combined with all of the others
 }
 
 // compare orders candidates as VCF does.
@@ -43,7 +57,7 @@ func (c *candidate) compare(o *candidate) int {
 	return cmp.Or(cmp.Compare(c.pos, o.pos), strings.Compare(c.ref, o.ref), strings.Compare(c.alt, o.alt))
 }
 
-// conflicts says whether c and o can't both be called.
+// conflicts says whether c and o can't both be on one haplotype.
 func (c *candidate) conflicts(o *candidate) bool {
 	if c.indel != o.indel {
 		return c.from < o.to && o.from < c.to
@@ -55,7 +69,7 @@ func (c *candidate) conflicts(o *candidate) bool {
 func (c *candidate) note(m *matrix) {
 	col := c.from - m.lo
 	if s := m.newest(col, col+1); s != nil {
-		c.run, c.lastChunk = s.run, s.lastChunk
+		c.newestRun, c.lastChunk = s.run, s.lastChunk
 	}
 }
 
@@ -64,47 +78,52 @@ const (
 	flank = 10
 	// maxWindow bounds the reference bases that are realigned together.
 	maxWindow = 120
-	// maxCluster bounds the alleles that compete in a window.
-	maxCluster = 12
+	// minSupport is how many reads have to prefer an allele to the reference.
+	minSupport = 2
 )
 
-// evaluate is what tile t holds, by position.
+// gather lists the alleles of tile t that are worth judging, by position, those of
+// its margins included: what the columns show often enough (propose), what reads
+// that are realigned make likelier than the reference (likely), with what they say
+// when close alleles compete (compete). The tile's reads are in r.work.scratch
+// afterwards.
 //
 // Problem: one true indel makes several alleles look better than the reference:
-// the indel, a shorter one, a substitution beside it.
+// the indel, a shorter one, a substitution beside it; and two true variants
+// close to each other hide one another.
 //
-// Strategy: alleles that are likelier than the reference are clustered, and
-// each cluster builds its haplotype greedily: the allele that saves the reads most
-// cost joins, and the others are put to the reads again, given what has joined.
+// Strategy: alleles close to each other form a cluster, of which all combinations
+// are haplotypes. What a read says about an allele is the cost of the best
+// haplotype without it less that of the best with it.
 //
-// Consequences: an allele is called only for what no better one explains; two
-// true variants close to each other are both called, each given the other.
-func (r *Region) evaluate(t int, model *errorModel) []candidate {
+// Consequences: an allele is supported only by what no other explains better,
+// whatever the number of haplotypes in the sample.
+func (r *Region) gather(t int, model *errorModel) []candidate {
 	m := &r.work.scratch
 	m.load(r, t)
 	r.work.counts = m.pileup(r.work.counts)
+	r.work.supports = r.work.supports[:0]
 
 	var likely []candidate
 	for _, c := range r.propose(m, model) {
-		if r.test(m, model, nil, &c, c.start-flank, c.end+flank) {
+		c.ploidy = r.ploidy(c.pos)
+		if r.likely(m, model, &c) {
 			likely = append(likely, c)
 		}
 	}
 	slices.SortFunc(likely, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.start, b.start), a.compare(&b)) })
-	var called []candidate
+	var out []candidate
 	for len(likely) > 0 {
 		n := clusterSize(likely)
-		called = append(called, r.haplotype(m, model, likely[:n])...)
+		out = append(out, r.compete(m, model, likely[:n])...)
 		likely = likely[n:]
 	}
-
-	start, end := r.tileStart(t), r.tileEnd(t)
-	called = slices.DeleteFunc(called, func(c candidate) bool { return c.pos < start || c.pos >= end })
-	for i := range called {
-		called[i].note(m)
+	for i := range out {
+		out[i].weigh(m, &r.work.evidence)
+		out[i].note(m)
 	}
-	slices.SortFunc(called, func(a, b candidate) int { return a.compare(&b) })
-	return called
+	slices.SortFunc(out, func(a, b candidate) int { return a.compare(&b) })
+	return out
 }
 
 // propose lists the alleles that the columns of the matrix show often enough.
@@ -113,7 +132,80 @@ func (r *Region) propose(m *matrix, model *errorModel) []candidate {
 	for col := range r.work.counts {
 		out = r.proposeSNPs(out, m, model, col)
 	}
-	return r.proposeIndels(out, m, model)
+	return r.proposeIndels(out, m)
+}
+
+// enough says whether n of depth reads at a position show an allele often enough to
+// look at it.
+func (r *Region) enough(pos int, n, depth int32) bool {
+	share := 0.2
+	switch r.ploidy(pos) {
+	case Diploid:
+		share = 0.12
+	case Mixture:
+		share = r.cfg.MinAlleleFraction
+	}
+	return float64(n) >= share*float64(depth)
+}
+
+// ploidy is that of a reference position.
+func (r *Region) ploidy(pos int) Ploidy { return r.cfg.PloidyAt(r.contig.Name, pos) }
+
+// fractions are the shares of an allele among the molecules of a sample that are
+// tried before it competes with others. Biased reads can show half of the true one.
+func (r *Region) fractions(p Ploidy) []float64 {
+	switch p {
+	case Haploid:
+		return []float64{0.5, 1}
+	case Diploid:
+		return []float64{0.25, 0.5, 1}
+	}
+	return []float64{r.cfg.MinAlleleFraction, 2 * r.cfg.MinAlleleFraction, 0.25, 0.5, 1}
+}
+
+// likely puts c, alone, to the reads. It reports whether enough of them prefer it
+// to the reference to be likelier in some share of the molecules than in none.
+func (r *Region) likely(m *matrix, model *errorModel, c *candidate) bool {
+	lo, hi := max(c.start-flank, m.lo), min(c.end+flank, m.hi)
+	if lo > c.from || hi < c.to || hasAmbiguity(r.contig.Seq[lo:hi]) {
+		return false
+	}
+	g := &r.work.aligner
+	g.begin(model)
+	g.add(r.contig.Seq[lo:hi])
+	g.add(spell(r.contig.Seq, lo, hi, []candidate{*c}))
+	before := len(r.work.supports)
+	for i := range m.rows {
+		w := &m.rows[i]
+		if g.setQuery(w, lo-m.lo, hi-m.lo) {
+			costs := g.align(w.seg.reverse)
+			r.work.supports = append(r.work.supports, c.support(m, i, costs[0], costs[1]))
+		}
+	}
+	c.reads = slices.Clip(r.work.supports[before:])
+
+	supporting := 0
+	c.strength = 0
+	for _, s := range c.reads {
+		if s.llr > informative {
+			supporting++
+		}
+		c.strength += max(0, s.llr)
+	}
+	if supporting >= minSupport {
+		for _, f := range r.fractions(c.ploidy) {
+			sum := 0.0
+			for _, s := range c.reads {
+				p := s.likelihoods()
+				sum += math.Log(float64((1-f)*p[0])+float64(f*p[1])) - min(0, -s.llr)
+			}
+			if sum > 0 {
+				return true
+			}
+		}
+	}
+	r.work.supports = r.work.supports[:before]
+	return false
 }
 
 // clusterSize is how many of the first candidates, sorted by start, compete.
@@ -125,83 +217,6 @@ func clusterSize(cs []candidate) int {
 		n++
 	}
 	return n
-}
-
-// haplotype picks the alleles of a cluster that together explain the reads.
-func (r *Region) haplotype(m *matrix, model *errorModel, cluster []candidate) []candidate {
-	if len(cluster) > maxCluster {
-		slices.SortFunc(cluster, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.raw, a.raw), a.compare(&b)) })
-		cluster = cluster[:maxCluster]
-	}
-	lo, hi := cluster[0].start, cluster[0].end
-	for i := range cluster {
-		lo, hi = min(lo, cluster[i].start), max(hi, cluster[i].end)
-	}
-	lo, hi = lo-flank, hi+flank
-
-	var called []candidate
-	rest := slices.Clone(cluster)
-	for len(rest) > 0 {
-		best := -1
-		for i := range rest {
-			c := &rest[i]
-			if len(cluster) > 1 && !r.test(m, model, called, c, lo, hi) {
-				continue
-			}
-			if best < 0 || c.raw > rest[best].raw || c.raw == rest[best].raw && c.compare(&rest[best]) < 0 {
-				best = i
-			}
-		}
-		if best < 0 {
-			break
-		}
-		winner := rest[best]
-		rest = slices.Delete(rest, best, best+1)
-		for i := range rest {
-			if winner.conflicts(&rest[i]) {
-				r.duel(m, model, called, &winner, &rest[i], lo, hi)
-			}
-		}
-		rest = slices.DeleteFunc(rest, func(c candidate) bool { return winner.conflicts(&c) })
-		winner.qual = errorPhred(winner.logOdds, winner.rivals)
-		called = append(called, winner)
-	}
-	return called
-}
-
-// test puts c to the reads, on top of what is called already, realigning
-// reference positions [lo, hi) as far as the matrix goes. It reports whether c
-// is likelier than not.
-func (r *Region) test(m *matrix, model *errorModel, called []candidate, c *candidate, lo, hi int) bool {
-	lo, hi = max(lo, m.lo), min(hi, m.hi)
-	if lo > c.from || hi < c.to || hasAmbiguity(r.contig.Seq[lo:hi]) {
-		return false
-	}
-	site := noSite
-	if !c.indel {
-		site = c.from - m.lo
-	}
-	with := append(called[:len(called):len(called)], *c)
-	r.realign(m, model, c, lo, hi, spell(r.contig.Seq, lo, hi, called), spell(r.contig.Seq, lo, hi, with), site)
-	if c.depth == 0 {
-		return false
-	}
-	c.logOdds = r.work.evidence.logOdds(&c.sys) + math.Log(c.prior) - math.Log1p(-c.prior)
-	c.qual = errorPhred(c.logOdds, nil)
-	c.biased = biased(r.work.evidence.support())
-	return c.logOdds > 0
-}
-
-// duel weighs the winner against an allele that can't be called with it: what
-// odds the loser keeps is part of the doubt about the winner.
-func (r *Region) duel(m *matrix, model *errorModel, called []candidate, winner, loser *candidate, lo, hi int) {
-	lo, hi = max(lo, m.lo), min(hi, m.hi)
-	var tally candidate
-	a := append(called[:len(called):len(called)], *loser)
-	b := append(called[:len(called):len(called)], *winner)
-	r.realign(m, model, &tally, lo, hi, spell(r.contig.Seq, lo, hi, a), spell(r.contig.Seq, lo, hi, b), noSite)
-	odds := r.work.evidence.logOdds(&[2]systematic{winner.sys[0], winner.sys[0]}) + math.Log(winner.prior) - math.Log(loser.prior)
-	winner.rivals = append(winner.rivals, winner.logOdds-odds)
 }
 
 // spell is ref[lo:hi] with the changes of cs, which don't conflict.
@@ -219,32 +234,6 @@ func spell(ref []byte, lo, hi int, cs []candidate) []byte {
 		at = c.to
 	}
 	return append(out, ref[at:hi]...)
-}
-
-// errorPhred is the Phred-scaled probability that an allele is wrong, from its log
-// odds against the reference and those of its rivals.
-func errorPhred(logOdds float64, rivals []float64) float64 {
-	wrong := 0.0 // the reference
-	for _, odds := range rivals {
-		wrong = logAdd(wrong, odds)
-	}
-	q := (logAdd(wrong, logOdds) - wrong) * 10 / math.Ln10
-	return min(maxQual, max(0, math.Round(q*100)/100))
-}
-
-// maxQual caps qualities: no model of errors is believed beyond it.
-const maxQual = 99
-
-// genotypeQuality is qual as an integer.
-func (c *candidate) genotypeQuality() uint32 { return uint32(math.Round(c.qual)) }
-
-// biasMinReads is how many reads a strand needs before its disagreement filters a
-// call.
-const biasMinReads = 3
-
-// biased says whether a strand with enough reads speaks against the call.
-func biased(llr [2]float64, n [2]int) bool {
-	return n[0] >= biasMinReads && llr[0] < 0 || n[1] >= biasMinReads && llr[1] < 0
 }
 
 // hasAmbiguity says whether seq holds anything but A, C, G and T.

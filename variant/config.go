@@ -94,17 +94,26 @@ func def[T ~int | float64](v *T, d T) {
 	}
 }
 
-// Validate says everything that is wrong with c.
+// Validate says everything that is wrong with c, for calling.
 func (c Config) Validate() error {
+	errs := []error{c.checkThresholds()}
+	switch p := c.withDefaults().Ploidy; {
+	case c.Network != nil:
+	case p != Haploid:
+		errs = append(errs, fmt.Errorf("ploidy %s: without a network only haploid contigs (ploidy 1) can be called", p))
+	case !c.Ploidies.haploid():
+		errs = append(errs, errors.New("ploidies: without a network only haploid contigs (ploidy 1) can be called"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkThresholds says what is wrong with c but for the network, which is needed
+// for calling only.
+func (c Config) checkThresholds() error {
 	c = c.withDefaults()
 	var errs []error
-	switch {
-	case !c.Ploidy.known():
+	if !c.Ploidy.known() {
 		errs = append(errs, fmt.Errorf("ploidy %s: want 1, 2 or mixture", c.Ploidy))
-	case c.Ploidy != Haploid && c.Network == nil:
-		errs = append(errs, fmt.Errorf("ploidy %s: without a network only haploid contigs (ploidy 1) can be called", c.Ploidy))
-	case !c.Ploidies.haploid() && c.Network == nil:
-		errs = append(errs, errors.New("ploidies: without a network only haploid contigs (ploidy 1) can be called"))
 	}
 	if err := c.Ploidies.validate(); err != nil {
 		errs = append(errs, err)

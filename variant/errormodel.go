@@ -197,6 +197,8 @@ type errorModel struct {
 	gapRate  float64 // gaps per column
 
 	swap [4][4]float64 // what a wrong base is, by reference base
+	// How often a homopolymer loses or gains bases, by its length and base.
+	deletion, insertion [maxRun + 1][4]float64
 
 	pair              [2][binCount][baseN + 1][4]int32 // [strand][bin][read base][haplotype base], bases of the reference's strand
 	stay              [maxRun + 1][4]int32
@@ -248,6 +250,7 @@ func (c *errorCounts) model() *errorModel {
 		for b := range 4 {
 			d := min(0.7, rate(c.deletions[n][b], c.runs[n][b], priorDeletion[n]))
 			i := min(0.25, rate(c.insertions[n][b], c.runs[n][b], priorInsertion[n]))
+			m.deletion[n][b], m.insertion[n][b] = d, i
 			stay := milliPhred(1 - d - i)
 			m.stay[n][b] = stay
 			m.openDel[n][b] = milliPhred(d) - stay

@@ -58,6 +58,71 @@ func (s systematic) plus(o systematic) systematic {
 	return s
 }
 
+const (
+	// maxReadSupport bounds what one read may contribute: log odds of 100 to 1.
+	maxReadSupport = 4.6
+	// maxGapSupport is the same, for a substitution, of a read that has no base at
+	// the site: which base it has lost is a guess from homopolymer rates.
+	maxGapSupport = 1.0
+	// informative is the log odds from which a read counts for an allele.
+	informative = 0.5
+)
+
+// support is what one read says about an allele.
+type support struct {
+	row   int     // in the matrix
+	llr   float64 // log likelihood ratio of the allele over its absence
+	other bool    // the read prefers an allele that excludes this one
+}
+
+// support turns the costs of a read's best haplotypes without and with the allele,
+// in milli-Phred, into what it says.
+func (c *candidate) support(m *matrix, row int, without, with int32) support {
+	llr := float64(without-with) / 1000 * math.Ln10 / 10
+	limit := maxReadSupport
+	if !c.indel && m.rows[row].code[c.from-m.lo] > 3 {
+		limit = maxGapSupport
+	}
+	return support{row: row, llr: min(limit, max(-limit, llr))}
+}
+
+// likelihoods are those of the allele's absence and presence. Only their ratio
+// matters.
+func (s *support) likelihoods() [2]float64 {
+	return [2]float64{math.Exp(min(0, -s.llr)), math.Exp(min(0, s.llr))}
+}
+
+// weigh sums up what c's reads say.
+func (c *candidate) weigh(m *matrix, e *evidence) {
+	e.reset()
+	c.depth, c.refReads, c.altReads, c.otherReads = len(c.reads), [2]int{}, [2]int{}, [2]int{}
+	for i := range c.reads {
+		s := &c.reads[i]
+		reverse := m.rows[s.row].seg.reverse
+		e.add(reverse, s.likelihoods())
+		strand := strandIndex(reverse)
+		switch {
+		case s.llr > informative:
+			c.altReads[strand]++
+		case s.other:
+			c.otherReads[strand]++
+		case s.llr < -informative:
+			c.refReads[strand]++
+		}
+	}
+	c.logOdds = e.logOdds(&c.sys) + math.Log(c.prior) - math.Log1p(-c.prior)
+	c.biased = biased(e.support())
+}
+
+// biasMinReads is how many reads a strand needs before its disagreement filters a
+// call.
+const biasMinReads = 3
+
+// biased says whether a strand with enough reads speaks against the call.
+func biased(llr [2]float64, n [2]int) bool {
+	return n[0] >= biasMinReads && llr[0] < 0 || n[1] >= biasMinReads && llr[1] < 0
+}
+
 func (e *evidence) reset() {
 	e.p = e.p[:0]
 	e.reverse = e.reverse[:0]

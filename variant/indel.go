@@ -2,16 +2,15 @@ package variant
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 )
 
 const (
-	maxIndel      = 50  // longest indel that is called, in bases
-	maxTract      = 60  // longest repeat that an indel may slide in
-	indelFlank    = 10  // reference bases on either side of the repeat that are realigned
-	indelMinReads = 2   // reads with the very allele that make a candidate
-	indelMinShare = 0.2 // and their share of the reads at the site
+	maxIndel      = 50 // longest indel that is called, in bases
+	maxTract      = 60 // longest repeat that an indel may slide in
+	indelMinReads = 2  // reads with the very allele that make a candidate, if their share is enough
 )
 
 // indel is a pure insertion or deletion, leftmost: the reference bases
@@ -76,7 +75,7 @@ func (a indel) repeat(ref []byte, slack int) int {
 }
 
 // proposeIndels appends the indels that enough reads show.
-func (r *Region) proposeIndels(out []candidate, m *matrix, model *errorModel) []candidate {
+func (r *Region) proposeIndels(out []candidate, m *matrix) []candidate {
 	seen := r.work.seen[:0]
 	ref := r.contig.Seq
 	for i := range m.rows {
@@ -101,30 +100,62 @@ func (r *Region) proposeIndels(out []candidate, m *matrix, model *errorModel) []
 	}
 	r.work.seen = seen
 	slices.SortFunc(seen, indel.compare)
-	for i := 0; i < len(seen); {
-		j := i + 1
-		for j < len(seen) && seen[j] == seen[i] {
-			j++
+	for len(seen) > 0 {
+		n := 1
+		for n < len(seen) && seen[n].pos == seen[0].pos && (seen[n].del > 0) == (seen[0].del > 0) {
+			n++
 		}
-		n := j - i
-		a := seen[i]
-		i = j
-		if n < indelMinReads || a.pos == 0 || a.pos <= m.lo || a.pos >= m.hi {
+		out = r.proposeAlike(out, m, seen[:n])
+		seen = seen[n:]
+	}
+	return out
+}
+
+// proposeAlike appends those of the insertions, or deletions, at a place that
+// enough reads show, and the most frequent one if enough reads show any.
+func (r *Region) proposeAlike(out []candidate, m *matrix, seen []indel) []candidate {
+	pos, ref := seen[0].pos, r.contig.Seq
+	if pos == 0 || pos <= m.lo || pos >= m.hi {
+		return out
+	}
+	depth := int32(0)
+	for _, strand := range r.work.counts[pos-m.lo] {
+		for code := range deleted + 1 {
+			depth += strand[code]
+		}
+	}
+	var strongest indel
+	most := int32(0)
+	for a, n := range distinct(seen) {
+		if n > most {
+			strongest, most = a, n
+		}
+	}
+	for a, n := range distinct(seen) {
+		if n < indelMinReads || !r.enough(pos, n, depth) && (a != strongest || !r.enough(pos, int32(len(seen)), depth)) {
 			continue
 		}
-		depth := int32(0)
-		for _, strand := range r.work.counts[a.pos-m.lo] {
-			for code := range deleted + 1 {
-				depth += strand[code]
-			}
-		}
-		if float64(n) >= indelMinShare*float64(depth) {
-			if c, ok := a.candidate(ref, r.cfg.IndelRate); ok {
-				out = append(out, c)
-			}
+		if c, ok := a.candidate(ref, r.cfg.IndelRate); ok {
+			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// distinct counts how often each of sorted indels occurs.
+func distinct(sorted []indel) iter.Seq2[indel, int32] {
+	return func(yield func(indel, int32) bool) {
+		for i := 0; i < len(sorted); {
+			j := i + 1
+			for j < len(sorted) && sorted[j] == sorted[i] {
+				j++
+			}
+			if !yield(sorted[i], int32(j-i)) {
+				return
+			}
+			i = j
+		}
+	}
 }
 
 // candidate is the allele as it is put to the reads.
@@ -133,10 +164,11 @@ func (a indel) candidate(ref []byte, prior float64) (candidate, bool) {
 	if slack > maxTract || hasAmbiguity(ref[a.pos-1:a.pos+a.del]) {
 		return candidate{}, false
 	}
-	sys := indelSystematic(a.repeat(ref, slack))
+	run := a.repeat(ref, slack)
+	sys := indelSystematic(run)
 	return candidate{
 		pos: a.pos - 1, ref: string(ref[a.pos-1 : a.pos+a.del]), alt: string(ref[a.pos-1:a.pos]) + a.ins,
-		from: a.pos, to: a.pos + a.del, seq: a.ins, start: a.pos, end: a.pos + a.del + slack, indel: true,
+		from: a.pos, to: a.pos + a.del, seq: a.ins, start: a.pos, end: a.pos + a.del + slack, indel: true, run: run,
 		prior: prior, sys: [2]systematic{sys, sys.plus(referenceBias)},
 	}, true
 }

@@ -64,7 +64,7 @@ func TestLeftmost(t *testing.T) {
 
 // slowCost is the recurrence of realigner.align written down plainly.
 func slowCost(g *realigner, h, strand int) int32 {
-	hap, price, m := g.haps[h], g.price[h][strand], g.model
+	hap, price, m := g.haps[h].seq, g.haps[h].price[strand], g.model
 	type key struct {
 		i, j  int
 		state byte
@@ -97,28 +97,39 @@ func slowCost(g *realigner, h, strand int) int32 {
 		memo[k] = min(c, infinite)
 		return memo[k]
 	}
-	return g.base[h][strand] + best(len(g.query), len(hap))
+	return g.haps[h].base[strand] + best(len(g.query), len(hap))
 }
 
 func TestRealignerCost(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 2))
 	var counts errorCounts
+	model := counts.model()
 	g := &realigner{}
 	for range 300 {
-		ref, alt := randomSeq(rnd, 5+rnd.IntN(15), "AACGT"), randomSeq(rnd, 5+rnd.IntN(15), "AACGT")
-		if rnd.IntN(4) > 0 { // as candidates are: equal up to somewhere
-			alt = append(slices.Clone(ref[:rnd.IntN(len(ref)+1)]), alt...)
+		haps := [][]byte{randomSeq(rnd, 5+rnd.IntN(15), "AACGT")}
+		for range 1 + rnd.IntN(5) {
+			alt := randomSeq(rnd, 5+rnd.IntN(15), "AACGT")
+			if rnd.IntN(4) > 0 { // as haplotypes are: equal up to somewhere
+				like := haps[rnd.IntN(len(haps))]
+				alt = append(slices.Clone(like[:rnd.IntN(len(like)+1)]), alt...)
+			}
+			haps = append(haps, alt)
 		}
-		g.setHaplotypes(counts.model(), ref, alt)
-		g.query, g.bins = g.query[:0], g.bins[:0]
-		for range 1 + rnd.IntN(20) {
-			g.query = append(g.query, byte(rnd.IntN(baseN+1)))
-			g.bins = append(g.bins, byte(rnd.IntN(binCount)))
+		g.begin(model)
+		for _, h := range haps {
+			g.add(h)
 		}
-		for h := range 2 {
-			for strand := range 2 {
-				if got, want := g.align(strand == 1)[h], slowCost(g, h, strand); got != want {
-					t.Fatalf("haplotype %d, strand %d: cost %d, the plain recurrence says %d", h, strand, got, want)
+		for range 3 { // reads, the last one twice
+			g.query, g.bins = g.query[:0], g.bins[:0]
+			for range 1 + rnd.IntN(20) {
+				g.query = append(g.query, byte(rnd.IntN(baseN+1)))
+				g.bins = append(g.bins, byte(rnd.IntN(binCount)))
+			}
+			for _, strand := range []int{0, 1, 0} {
+				for h, got := range g.align(strand == 1) {
+					if want := slowCost(g, h, strand); got != want {
+						t.Fatalf("haplotype %d of %q, strand %d: cost %d, the plain recurrence says %d", h, haps, strand, got, want)
+					}
 				}
 			}
 		}
@@ -131,12 +142,15 @@ func BenchmarkRealigner(b *testing.B) {
 	var counts errorCounts
 	g := &realigner{}
 	ref := randomSeq(rnd, 40, "ACGT")
-	g.setHaplotypes(counts.model(), ref, append(ref[:20:20], ref[21:]...))
+	model := counts.model()
 	for range 40 {
 		g.query = append(g.query, byte(rnd.IntN(baseN)))
 		g.bins = append(g.bins, byte(rnd.IntN(binCount)))
 	}
 	for b.Loop() {
+		g.begin(model) // forget the read
+		g.add(ref)
+		g.add(append(ref[:20:20], ref[21:]...))
 		g.align(false)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*2*40*40), "ns/cell")

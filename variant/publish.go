@@ -93,6 +93,9 @@ func (p *publisher) retract(tile int, a *published, reason string) *streampb.Cal
 // An error is the network's. The region is then as it was before, so that
 // Evaluate can be called again.
 func (r *Region) Evaluate() ([]*streampb.Call, error) {
+	if err := r.cfg.Validate(); err != nil {
+		return nil, err
+	}
 	if len(r.touched) == 0 {
 		return nil, nil
 	}
@@ -232,6 +235,9 @@ func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) string {
 // changed since, as AMENDED. An error is the network's, and the region is then as
 // it was before.
 func (r *Region) Finalize() ([]*streampb.Call, error) {
+	if err := r.cfg.Validate(); err != nil {
+		return nil, err
+	}
 	r.version++
 	again := r.final
 	r.final = true

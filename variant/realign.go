@@ -1,28 +1,47 @@
 package variant
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// realigner computes the cost of a read's bases in a window given each of two
+// realigner computes the cost of a read's bases in a window given each of several
 // haplotypes: global alignment with affine gaps (Gotoh) whose prices depend on the
 // homopolymer run and on the strand, in integers.
+//
+// Strategy: this is most of what calling costs. Reads whose bases and qualities in
+// the window are equal are aligned once; a haplotype starts from the cells that
+// the one it shares most columns with has left in the last column that they share.
 type realigner struct {
-	haps  [2][]byte      // base codes
-	price [2][2][]prices // [haplotype][strand]
-	base  [2][2]int32    // cost of staying in every run
+	haps  []haplotype // the first is the reference; memory of earlier windows follows
+	count int         // haplotypes of this window
 	model *errorModel
 
 	query []byte
 	bins  []byte
 
-	// open is what opening an insertion costs, [haplotype][strand][read base][columns
-	// before it].
-	open [2][2][baseN + 1][]int32
-	// same is the last column up to which all cells are equal under both
-	// haplotypes, by strand; -1 if not even the first are.
-	same [2]int
+	known map[string]int // offset in costs by strand, bases and bins of a read
+	key   []byte
+	costs []int32
 
-	cells         []cell // of a row
-	first, shared []cell // of a column
+	cells []cell // of a row
+	first []cell // of the first column
+}
+
+// haplotype is one of the sequences that reads are aligned to.
+type haplotype struct {
+	seq   []byte      // base codes
+	price [2][]prices // [strand]
+	base  [2]int32    // cost of staying in every run, by strand
+	// open is what opening an insertion costs, [strand][read base][columns before
+	// it].
+	open [2][baseN + 1][]int32
+
+	// By strand: the earlier haplotype that shares the most columns, and the last
+	// column up to which all cells are equal; -1 if not even the first are.
+	parent, same [2]int
+	children     [2][]int
+	shared       []cell // cells of column same under parent, of all rows
 }
 
 // cell is the least cost of a prefix of the query against a prefix of a haplotype,
@@ -37,51 +56,72 @@ type prices struct {
 
 const infinite = math.MaxInt32 / 4
 
-// setHaplotypes prepares the two sequences.
-func (g *realigner) setHaplotypes(m *errorModel, ref, alt []byte) {
-	g.model = m
-	for h, seq := range [2][]byte{ref, alt} {
-		g.haps[h] = g.haps[h][:0]
-		for _, b := range seq {
-			g.haps[h] = append(g.haps[h], baseCode[b])
-		}
-		for strand := range 2 {
-			ps := g.price[h][strand][:0]
-			base := int32(0)
-			for i := 0; i < len(seq); {
-				n := runFrom(seq, i)
-				b := strandBase(g.haps[h][i], strand == 1)
-				k := min(n, maxRun)
-				base += m.stay[k][b]
-				for range n {
-					ps = append(ps, prices{m.openDel[k][b], m.openIns[k][b]})
-				}
-				i += n
-			}
-			g.price[h][strand] = ps
-			g.base[h][strand] = base
-			for q := range g.open[h][strand] {
-				g.open[h][strand][q] = g.appendOpen(g.open[h][strand][q][:0], g.haps[h], ps, byte(q))
-			}
-		}
+// begin starts a window without haplotypes.
+func (g *realigner) begin(m *errorModel) {
+	g.model, g.count = m, 0
+	g.costs = g.costs[:0]
+	if g.known == nil {
+		g.known = make(map[string]int)
 	}
-	for strand := range g.same {
-		g.same[strand] = g.lastSame(strand)
-	}
+	clear(g.known)
 }
 
-// lastSame finds the last column up to which the haplotypes cost the same.
-func (g *realigner) lastSame(strand int) int {
-	for j := range min(len(g.haps[0]), len(g.haps[1])) + 1 {
-		same := j == 0 || g.haps[0][j-1] == g.haps[1][j-1] && g.price[0][strand][j-1] == g.price[1][strand][j-1]
-		for q := range g.open[0][strand] {
-			same = same && g.open[0][strand][q][j] == g.open[1][strand][q][j]
+// add prepares the next haplotype.
+func (g *realigner) add(seq []byte) {
+	if g.count == len(g.haps) {
+		g.haps = append(g.haps, haplotype{})
+	}
+	h := &g.haps[g.count]
+	m := g.model
+	h.seq = h.seq[:0]
+	for _, b := range seq {
+		h.seq = append(h.seq, baseCode[b])
+	}
+	for strand := range 2 {
+		ps := h.price[strand][:0]
+		base := int32(0)
+		for i := 0; i < len(seq); {
+			n := runFrom(seq, i)
+			b := strandBase(h.seq[i], strand == 1)
+			k := min(n, maxRun)
+			base += m.stay[k][b]
+			for range n {
+				ps = append(ps, prices{m.openDel[k][b], m.openIns[k][b]})
+			}
+			i += n
+		}
+		h.price[strand] = ps
+		h.base[strand] = base
+		for q := range h.open[strand] {
+			h.open[strand][q] = g.appendOpen(h.open[strand][q][:0], h.seq, ps, byte(q))
+		}
+		h.children[strand] = h.children[strand][:0]
+		h.parent[strand], h.same[strand] = 0, -1
+		for p := range g.count {
+			if same := lastSame(&g.haps[p], h, strand); same > h.same[strand] {
+				h.parent[strand], h.same[strand] = p, same
+			}
+		}
+		if h.same[strand] >= 0 {
+			parent := &g.haps[h.parent[strand]]
+			parent.children[strand] = append(parent.children[strand], g.count)
+		}
+	}
+	g.count++
+}
+
+// lastSame finds the last column up to which two haplotypes cost the same.
+func lastSame(a, b *haplotype, strand int) int {
+	for j := range min(len(a.seq), len(b.seq)) + 1 {
+		same := j == 0 || a.seq[j-1] == b.seq[j-1] && a.price[strand][j-1] == b.price[strand][j-1]
+		for q := range a.open[strand] {
+			same = same && a.open[strand][q][j] == b.open[strand][q][j]
 		}
 		if !same {
 			return j - 1
 		}
 	}
-	return min(len(g.haps[0]), len(g.haps[1]))
+	return min(len(a.seq), len(b.seq))
 }
 
 // appendOpen appends what it costs to open an insertion of base q after each
@@ -133,51 +173,53 @@ func (g *realigner) setQuery(w *row, lo, hi int) bool {
 	return len(g.query) <= 4*(hi-lo)
 }
 
-// align is the cost of the query under both haplotypes: the least over all
-// alignments of the whole query to the whole haplotype.
-//
-// Strategy: this is most of what calling costs. The haplotypes are equal up to the
-// candidate, so the second one starts from the cells that the first has left in
-// the last column that they share.
-func (g *realigner) align(reverse bool) (costs [2]int32) {
+// align is the cost of the query under every haplotype: the least over all
+// alignments of the whole query to the whole haplotype. The result holds until the
+// next call.
+func (g *realigner) align(reverse bool) []int32 { return g.costs[g.offset(reverse):][:g.count] }
+
+// offset is where in g.costs the costs that align returns are, until the next
+// window begins.
+func (g *realigner) offset(reverse bool) int {
 	strand := strandIndex(reverse)
-	rows := len(g.query) + 1
-	if cap(g.first) < rows {
-		g.first, g.shared = make([]cell, 2*rows), make([]cell, 2*rows)
+	g.key = append(append(append(g.key[:0], byte(strand)), g.query...), g.bins...)
+	at, ok := g.known[string(g.key)]
+	if !ok {
+		at = len(g.costs)
+		for h := range g.count {
+			g.costs = append(g.costs, g.cost(h, strand))
+		}
+		g.known[string(g.key)] = at
 	}
-	first, shared := g.first[:rows], g.shared[:rows]
-	g.beginning(0, strand, first)
-	at := g.same[strand]
-	if at < 0 {
-		costs[0] = g.sweep(0, strand, 0, first, 0, shared)
-		g.beginning(1, strand, first)
-		costs[1] = g.sweep(1, strand, 0, first, 0, shared)
-		return costs
-	}
-	costs[0] = g.sweep(0, strand, 0, first, at, shared)
-	costs[1] = g.sweep(1, strand, at, shared, at, first)
-	return costs
+	return at
 }
 
-// beginning fills column 0, before the haplotype's first base, of every row.
-func (g *realigner) beginning(h, strand int, column []cell) {
-	above := cell{0, infinite, infinite}
-	column[0] = above
-	for i, q := range g.query {
-		above = cell{infinite, min(above.match+g.open[h][strand][q][0], above.ins+g.model.extIns), infinite}
-		column[i+1] = above
+// cost aligns the query to a haplotype, those before it having been aligned to.
+func (g *realigner) cost(h, strand int) int32 {
+	hap := &g.haps[h]
+	if hap.same[strand] >= 0 {
+		return g.sweep(h, strand, hap.same[strand], hap.shared)
 	}
+	g.first = slices.Grow(g.first[:0], len(g.query)+1)[:len(g.query)+1]
+	above := cell{0, infinite, infinite}
+	g.first[0] = above
+	for i, q := range g.query {
+		above = cell{infinite, min(above.match+hap.open[strand][q][0], above.ins+g.model.extIns), infinite}
+		g.first[i+1] = above
+	}
+	return g.sweep(h, strand, 0, g.first)
 }
 
 // sweep aligns the query to a haplotype from column from on, of which the cells of
-// all rows are given, and puts those of column at into kept. Rows are query bases;
-// columns are haplotype bases.
+// all rows are given, and leaves the cells that other haplotypes start from with
+// them. Rows are query bases; columns are haplotype bases.
 //
 // Strategy: cells has what the last row left in each column; what this row has in
 // the column before stays in variables, and what opening an insertion costs is
 // looked up by base.
-func (g *realigner) sweep(h, strand, from int, column []cell, at int, kept []cell) int32 {
-	hap, price, m := g.haps[h][from:], g.price[h][strand][from:], g.model
+func (g *realigner) sweep(h, strand, from int, column []cell) int32 {
+	own := &g.haps[h]
+	hap, price, m := own.seq[from:], own.price[strand][from:], g.model
 	n := len(hap)
 	price = price[:n]
 	if cap(g.cells) <= n {
@@ -189,11 +231,15 @@ func (g *realigner) sweep(h, strand, from int, column []cell, at int, kept []cel
 		left := cells[j-1]
 		cells[j] = cell{infinite, infinite, min(left.match+price[j-1].openDel, left.del+m.extendDel)}
 	}
-	kept[0] = cells[at-from]
+	children := own.children[strand]
+	for _, c := range children {
+		child := &g.haps[c]
+		child.shared = append(child.shared[:0], cells[child.same[strand]-from])
+	}
 	extendIns, extendDel := m.extIns, m.extendDel
 	row := cells[1:][:n]
 	for i, q := range g.query {
-		pair, open := &m.pair[strand][g.bins[i]][q], g.open[h][strand][q][from+1:][:n]
+		pair, open := &m.pair[strand][g.bins[i]][q], own.open[strand][q][from+1:][:n]
 		above, left := column[i], column[i+1]
 		cells[0] = left
 		diagonal := min(above.match, above.ins, above.del)
@@ -207,54 +253,11 @@ func (g *realigner) sweep(h, strand, from int, column []cell, at int, kept []cel
 			row[j] = left
 			diagonal = min(up.match, up.ins, up.del)
 		}
-		kept[i+1] = cells[at-from]
+		for _, c := range children {
+			child := &g.haps[c]
+			child.shared = append(child.shared, cells[child.same[strand]-from])
+		}
 	}
 	last := cells[n]
-	return g.base[h][strand] + min(last.match, last.ins, last.del)
-}
-
-const (
-	// maxReadSupport bounds what one read may contribute: log odds of 100 to 1.
-	maxReadSupport = 4.6
-	// maxGapSupport is the same, for a substitution, of a read that has no base at
-	// the site: which base it has lost is a guess from homopolymer rates.
-	maxGapSupport = 1.0
-	// noSite is the column of an allele that isn't a substitution.
-	noSite = -1
-	// informative is the log odds from which a read counts for an allele.
-	informative = 0.5
-)
-
-// realign fills r.work.evidence with what every read that spans reference positions
-// [lo, hi) says about base in their place (hypothesis 0) against alt (1),
-// and counts the reads in c. site is the column of a substitution.
-func (r *Region) realign(m *matrix, model *errorModel, c *candidate, lo, hi int, base, alt []byte, site int) {
-	g, ev := &r.work.aligner, &r.work.evidence
-	g.setHaplotypes(model, base, alt)
-	ev.reset()
-	c.raw, c.depth, c.refReads, c.altReads = 0, 0, [2]int{}, [2]int{}
-	for i := range m.rows {
-		w := &m.rows[i]
-		if !g.setQuery(w, lo-m.lo, hi-m.lo) {
-			continue
-		}
-		costs := g.align(w.seg.reverse)
-		// Only the ratio matters, as a natural logarithm.
-		llr := float64(costs[0]-costs[1]) / 1000 * math.Ln10 / 10
-		c.raw += int64(costs[0] - costs[1])
-		limit := maxReadSupport
-		if site != noSite && w.code[site] > 3 {
-			limit = maxGapSupport
-		}
-		llr = min(limit, max(-limit, llr))
-		ev.add(w.seg.reverse, [2]float64{math.Exp(min(0, -llr)), math.Exp(min(0, llr))})
-		s := strandIndex(w.seg.reverse)
-		c.depth++
-		switch {
-		case llr > informative:
-			c.altReads[s]++
-		case llr < -informative:
-			c.refReads[s]++
-		}
-	}
+	return own.base[strand] + min(last.match, last.ins, last.del)
 }

@@ -46,8 +46,14 @@ type Workspace struct {
 	counts   [][2][codes]int32
 	evidence evidence
 	aligner  realigner
+	encoder  encoder
+	examples []float32
+	scores   []float32
 	seen     []indel
 	depth    []int32
+	supports []support
+	rows     []int // that span a cluster's window
+	offsets  []int // of their costs
 }
 
 // Use makes r call with w.
@@ -62,7 +68,7 @@ type tile struct {
 
 // NewRegion is the empty state of a region of a contig; see align.RegionBounds.
 func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.checkThresholds(); err != nil {
 		return nil, fmt.Errorf("configuring variant calling: %w", err)
 	}
 	start, end := align.RegionBounds(index, len(contig.Seq))

@@ -1,9 +1,8 @@
 package variant
 
-const (
-	snpMinReads = 2   // reads with the alternate base that make a candidate
-	snpMinShare = 0.2 // and their share of the reads at the site
-)
+// snpMinReads is how many reads with the alternate base make a candidate, if their
+// share is enough.
+const snpMinReads = 2
 
 // proposeSNPs appends the substitutions that a column shows.
 func (r *Region) proposeSNPs(out []candidate, m *matrix, model *errorModel, col int) []candidate {
@@ -18,7 +17,7 @@ func (r *Region) proposeSNPs(out []candidate, m *matrix, model *errorModel, col 
 	}
 	for b := range byte(4) {
 		n := counts[0][b] + counts[1][b]
-		if b == ref || n < snpMinReads || float64(n) < snpMinShare*float64(depth) {
+		if b == ref || n < snpMinReads || !r.enough(pos, n, depth) {
 			continue
 		}
 		follow := correlation
@@ -39,10 +38,22 @@ func (r *Region) proposeSNPs(out []candidate, m *matrix, model *errorModel, col 
 		alt := string("ACGT"[b])
 		out = append(out, candidate{
 			pos: pos, ref: string("ACGT"[ref]), alt: alt,
-			from: pos, to: pos + 1, seq: alt, start: pos, end: pos + 1,
-			prior: r.cfg.SNPRate / 3,
-			sys:   [2]systematic{confused(rates[0], follow), confused(rates[1], follow).plus(referenceBias)},
+			from: pos, to: pos + 1, seq: alt, start: pos, end: pos + 1, run: runBeside(r.contig.Seq, pos),
+			prior: r.cfg.SNPRate / 3, rates: rates,
+			sys: [2]systematic{confused(rates[0], follow), confused(rates[1], follow).plus(referenceBias)},
 		})
 	}
 	return out
+}
+
+// runBeside is the length of the longest homopolymer that pos is in or next to.
+func runBeside(ref []byte, pos int) int {
+	n := runAround(ref, pos)
+	if pos > 0 {
+		n = max(n, runAround(ref, pos-1))
+	}
+	if pos+1 < len(ref) {
+		n = max(n, runAround(ref, pos+1))
+	}
+	return n
 }

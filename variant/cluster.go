@@ -1,0 +1,195 @@
+package variant
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+const (
+	// maxHaplotypes bounds the combinations of alleles of a cluster.
+	maxHaplotypes = 16
+	// maxWeakHaplotypes bounds those that an allele is put on top of, when not all
+	// combinations with it fit.
+	maxWeakHaplotypes = 4
+	// maxCluster bounds the alleles that compete in a window.
+	maxCluster = 12
+)
+
+// lattice is the haplotypes of a cluster, as sets of alleles by index. The first
+// is the reference.
+type lattice struct {
+	sets []uint16
+	seqs [][]byte
+	// full is how many of them are all combinations of the first strong alleles;
+	// each other allele has been put on top of the first few of these only.
+	full, strong int
+}
+
+// newLattice combines alleles, strongest first. Of combinations that spell the
+// same bases only the one with the fewest alleles counts.
+func newLattice(ref []byte, lo, hi int, alleles []candidate) *lattice {
+	l := &lattice{sets: []uint16{0}}
+	for l.strong < len(alleles) {
+		sets := l.with(l.sets, alleles, l.strong)
+		if len(l.sets)+len(sets) > maxHaplotypes {
+			break
+		}
+		l.sets = append(l.sets, sets...)
+		l.strong++
+	}
+	l.full = len(l.sets)
+	for i := l.strong; i < len(alleles); i++ {
+		l.sets = append(l.sets, l.with(l.sets[:min(l.full, maxWeakHaplotypes)], alleles, i)...)
+	}
+	order := make([]int, len(l.sets))
+	for i, set := range l.sets {
+		order[i] = i
+		var members []candidate
+		for a := range alleles {
+			if set&(1<<a) != 0 {
+				members = append(members, alleles[a])
+			}
+		}
+		l.seqs = append(l.seqs, spell(ref, lo, hi, members))
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(bits.OnesCount16(l.sets[a]), bits.OnesCount16(l.sets[b]))
+	})
+	var kept []int
+	for _, i := range order {
+		if !slices.ContainsFunc(kept, func(k int) bool { return bytes.Equal(l.seqs[k], l.seqs[i]) }) {
+			kept = append(kept, i)
+		}
+	}
+	slices.Sort(kept)
+	for n, i := range kept {
+		l.sets[n], l.seqs[n] = l.sets[i], l.seqs[i]
+	}
+	l.sets, l.seqs = l.sets[:len(kept)], l.seqs[:len(kept)]
+	l.full, _ = slices.BinarySearch(kept, l.full)
+	return l
+}
+
+// with is the sets that allele i can join, with it.
+func (l *lattice) with(sets []uint16, alleles []candidate, i int) []uint16 {
+	var out []uint16
+	for _, set := range sets {
+		joins := true
+		for a := range alleles {
+			joins = joins && (set&(1<<a) == 0 || !alleles[a].conflicts(&alleles[i]))
+		}
+		if joins {
+			out = append(out, set|1<<i)
+		}
+	}
+	return out
+}
+
+// compared says whether haplotype h tells allele i from its absence: haplotypes
+// with it have counterparts without it.
+func (l *lattice) compared(h, i int) bool {
+	if i < l.strong {
+		return h < l.full
+	}
+	return l.sets[h]&(1<<i) != 0 || h < min(l.full, maxWeakHaplotypes)
+}
+
+// compete puts the alleles of a cluster, sorted by start, to the reads again, each
+// with and without the others.
+func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate) []candidate {
+	if len(cluster) == 1 {
+		cluster[0].company = company{alleles: 1, distance: -1}
+		return cluster
+	}
+	slices.SortFunc(cluster, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.strength, a.strength), a.compare(&b)) })
+	cluster = cluster[:min(len(cluster), maxCluster)]
+	lo, hi := cluster[0].start, cluster[0].end
+	for i := range cluster {
+		lo, hi = min(lo, cluster[i].start), max(hi, cluster[i].end)
+	}
+	lo, hi = max(lo-flank, m.lo), min(hi+flank, m.hi)
+	l := newLattice(r.contig.Seq, lo, hi, cluster)
+	for i := range cluster {
+		cluster[i].company = l.company(cluster, i)
+	}
+
+	g := &r.work.aligner
+	g.begin(model)
+	for _, seq := range l.seqs {
+		g.add(seq)
+	}
+	spanning := 0
+	for i := range m.rows {
+		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
+			r.work.offsets = append(r.work.offsets[:spanning], g.offset(w.seg.reverse))
+			r.work.rows = append(r.work.rows[:spanning], i)
+			spanning++
+		}
+	}
+	for i := range cluster {
+		c := &cluster[i]
+		before := len(r.work.supports)
+		for n, row := range r.work.rows[:spanning] {
+			costs := g.costs[r.work.offsets[n]:][:g.count]
+			r.work.supports = append(r.work.supports, l.support(m, row, cluster, i, costs))
+		}
+		c.reads = slices.Clip(r.work.supports[before:])
+	}
+	return cluster
+}
+
+// support is what a read that costs so much under each haplotype says about
+// allele i.
+func (l *lattice) support(m *matrix, row int, alleles []candidate, i int, costs []int32) support {
+	without, with := int32(math.MaxInt32), int32(math.MaxInt32)
+	best := 0
+	for h, cost := range costs {
+		if !l.compared(h, i) {
+			continue
+		}
+		if l.sets[h]&(1<<i) != 0 {
+			with = min(with, cost)
+		} else {
+			without = min(without, cost)
+		}
+		if cost < costs[best] {
+			best = h
+		}
+	}
+	s := alleles[i].support(m, row, without, with)
+	if s.llr < -informative {
+		for a := range alleles {
+			s.other = s.other || l.sets[best]&(1<<a) != 0 && alleles[a].conflicts(&alleles[i])
+		}
+	}
+	return s
+}
+
+// company is the other alleles that allele i has in the cluster.
+func (l *lattice) company(alleles []candidate, i int) company {
+	c := &alleles[i]
+	x := company{alleles: len(alleles), distance: -1, weak: i >= l.strong}
+	for a := range alleles {
+		if a == i {
+			continue
+		}
+		o := &alleles[a]
+		if o.conflicts(c) {
+			x.excluded++
+			n := 0
+			for _, s := range o.reads {
+				if s.llr > informative {
+					n++
+				}
+			}
+			x.rival = max(x.rival, float64(n)/float64(len(o.reads)))
+		}
+		if d := max(0, o.start-c.end, c.start-o.end); x.distance < 0 || d < x.distance {
+			x.distance = d
+		}
+	}
+	return x
+}
