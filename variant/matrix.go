@@ -32,7 +32,8 @@ type matrix struct {
 
 // segment is the read of a row.
 type segment struct {
-	start, end     int // reference positions
+	number         uint32 // in reads.table
+	start, end     int    // reference positions
 	reverse, supp  bool
 	mappingQuality uint8
 	run            string
@@ -108,7 +109,7 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 	batch := r.reads.batchOf(int(p.number))
 	u.open(batch.data[rd.at:], start, end, m.lo, r.contig.Seq)
 	m.segments = append(m.segments, segment{
-		start: start, end: end, reverse: rd.is(readReverse), supp: rd.is(readSupplementary), mappingQuality: rd.mappingQuality,
+		number: p.number, start: start, end: end, reverse: rd.is(readReverse), supp: rd.is(readSupplementary), mappingQuality: rd.mappingQuality,
 		run: r.reads.runs[u.run], lastChunk: batch.since + u.lastChunk,
 	})
 	w.seg = &m.segments[len(m.segments)-1]

@@ -89,6 +89,9 @@ const (
 	maxLink = 15_000
 	// minTag is the quality from which a read is told to be of a haplotype.
 	minTag = 10
+	// minTagAgreement is the least share of a read's weight that has to speak for
+	// its haplotype.
+	minTagAgreement = 0.7
 	// maxQuality bounds qualities that are told.
 	maxQuality = 99
 )
@@ -162,39 +165,49 @@ func (g *graph) tell(sites []Site) {
 
 // tags says which haplotypes r is of.
 func tags(r Read, sites []Site) []Tag {
-	var out []Tag
-	sums := make(map[int]int64)
+	sums := make(map[int][2]int64)
+	var sets []int
 	for _, o := range r {
 		s := sites[o.Site]
 		if s.Set < 0 || o.LLR == 0 {
 			continue
 		}
+		sum, ok := sums[s.Set]
+		if !ok {
+			sets = append(sets, s.Set)
+		}
+		// Haplotype 1 has the first allele unless swapped.
 		llr := int64(bounded(o.LLR))
-		if _, ok := sums[s.Set]; !ok {
-			out = append(out, Tag{Set: s.Set})
-		}
-		// Positive: the read is of the haplotype with the first allele of the set's
-		// first site.
-		if s.Swapped {
-			sums[s.Set] += llr
+		if s.Swapped == (llr > 0) {
+			sum[0] += abs(llr)
 		} else {
-			sums[s.Set] -= llr
+			sum[1] += abs(llr)
 		}
+		sums[s.Set] = sum
 	}
-	slices.SortFunc(out, func(a, b Tag) int { return cmp.Compare(a.Set, b.Set) })
-	for i := range out {
-		t := &out[i]
-		sum := sums[t.Set]
-		t.Quality = phred(abs(sum))
-		switch {
-		case t.Quality < minTag:
-		case sum > 0:
-			t.Haplotype = 1
-		default:
-			t.Haplotype = 2
-		}
+	slices.Sort(sets)
+	var out []Tag
+	for _, s := range sets {
+		t := Tag{Set: s}
+		t.Haplotype, t.Quality = Haplotype(sums[s][0], sums[s][1])
+		out = append(out, t)
 	}
 	return out
+}
+
+// Haplotype says which haplotype a read is of, of whose sites first speaks for
+// haplotype 1 and second for 2, in milli-Phred, and the Phred-scaled probability
+// that it is the other: 0 when too little is known, or the sites contradict each
+// other, as in a chimera.
+func Haplotype(first, second int64) (haplotype int, quality float64) {
+	quality = phred(abs(first - second))
+	switch {
+	case quality < minTag || float64(max(first, second)) < minTagAgreement*float64(first+second):
+		return 0, quality
+	case first > second:
+		return 1, quality
+	}
+	return 2, quality
 }
 
 // phred is the Phred-scaled probability of the lesser of two hypotheses whose
@@ -203,4 +216,33 @@ func phred(llr int64) float64 {
 	// -10 log10(1 / (1 + 10^(llr/10000)))
 	q := float64(llr)/1000 + 10*math.Log10(1+math.Pow(10, -float64(llr)/10_000))
 	return min(maxQuality, math.Round(q*100)/100)
+}
+
+// Evidence is what one read says of an allele: log likelihood ratios in
+// milli-Phred.
+type Evidence struct {
+	Allele    int32 // of the read showing the allele over its not showing it
+	Haplotype int32 // of the read being of haplotype 1 over 2, by other sites than the allele's; 0: unknown
+}
+
+// Place says on which haplotype, 1 or 2, an allele lies that one of them carries,
+// and the Phred-scaled probability that it is the other. It is held to what sites
+// are held to by [Resolve]: 0 when too little is known, or the haplotypes don't
+// explain which reads show the allele.
+func Place(reads []Evidence) (haplotype int, quality float64) {
+	var b ballot
+	for _, e := range reads {
+		if e.Allele != 0 && e.Haplotype != 0 {
+			b.cast(int64(bounded(e.Allele)), int64(e.Haplotype))
+		}
+	}
+	haplotype = 1
+	if b.llr < 0 {
+		haplotype = 2
+		b = ballot{-b.llr, b.differ, b.agree}
+	}
+	if b.weak() || b.divided() {
+		return 0, 0
+	}
+	return haplotype, phred(b.llr)
 }

@@ -527,7 +527,7 @@ func FuzzResolve(f *testing.F) {
 			for i, tag := range tags {
 				require.Positive(t, size[tag.Set])
 				require.True(t, i == 0 || tags[i-1].Set < tag.Set)
-				require.Equal(t, tag.Quality >= minTag, tag.Haplotype != 0)
+				require.True(t, tag.Quality >= minTag || tag.Haplotype == 0)
 			}
 		}
 	})

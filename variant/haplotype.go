@@ -1,0 +1,260 @@
+package variant
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/porestream/porestream/variant/phase"
+)
+
+// haplotypes is which reads of a diploid region are of one haplotype.
+//
+// Strategy: substitutions that are heterozygous beyond doubt, by the aligned bases
+// alone, tie the reads together (package phase). No network is needed for that, so
+// what it is told of an allele, and which of its calls lie together, can both
+// rest on it.
+//
+// Consequences: what lies far from any clear heterozygous substitution has no
+// haplotype; phase sets end at the borders of regions.
+type haplotypes struct {
+	sites []phasedSite      // by position
+	marks map[uint32][]mark // by number of a segment: what its read shows at phased sites, by position
+	named map[int32]int64   // phase sets to the 1-based positions of their first calls
+}
+
+// mark is what a read shows at a phased site.
+type mark struct {
+	pos int32 // 0-based
+	set int32 // position of the phase set's first site
+	llr int32 // log likelihood ratio of haplotype 1 over 2, in milli-Phred
+}
+
+// hetSite is a substitution that a column shows to be heterozygous; bases are
+// codes.
+type hetSite struct {
+	pos      int
+	ref, alt byte
+}
+
+// phasedSite is one that ties reads together.
+type phasedSite struct {
+	hetSite
+	set     int32   // position of the phase set's first site
+	swapped bool    // haplotype 1 has the alternate base
+	quality float64 // Phred-scaled probability that it is the other
+}
+
+const (
+	// hetMinOdds is by how much two haplotypes have to explain a column better
+	// than one, as a power of ten.
+	hetMinOdds = 2
+	// hetMinError is the least rate of wrong bases that one haplotype is granted.
+	hetMinError = 0.05
+	// hetMaxOthers is the largest share of reads that show neither allele.
+	hetMaxOthers = 0.3
+	// hetMinStrand is the least share of either allele on a strand, from
+	// hetStrandReads reads on: errors that follow the strand are none of the sample.
+	hetMinStrand   = 0.1
+	hetStrandReads = 4
+)
+
+// phaseReads tells the haplotypes of the region's reads; nil where the sample has
+// no two.
+func (r *Region) phaseReads(model *errorModel) *haplotypes {
+	if !r.diploid() {
+		return nil
+	}
+	var sites []hetSite
+	seen := make(map[uint32]phase.Read) // by number of the segment
+	m := &r.work.scratch
+	for t := range r.tiles {
+		if r.tiles[t].reads == 0 {
+			continue
+		}
+		m.load(r, t)
+		r.work.counts = m.pileup(r.work.counts)
+		for _, site := range r.hetSites(t, m, model) {
+			col := site.pos - m.lo
+			for i := range m.rows {
+				w := &m.rows[i]
+				if base := w.code[col]; base == site.ref || base == site.alt {
+					cost := &model.pair[strandIndex(w.seg.reverse)][w.qual[col]][base]
+					seen[w.seg.number] = append(seen[w.seg.number], phase.Observation{Site: len(sites), LLR: cost[site.ref] - cost[site.alt]})
+				}
+			}
+			sites = append(sites, site)
+		}
+	}
+
+	// Segments of one read are neighbours in canonical order, and of one molecule.
+	var molecules [][]uint32
+	var reads []phase.Read
+	var last *read
+	for n, rd := range r.reads.all() {
+		if seen[n] == nil {
+			continue
+		}
+		if k := len(molecules) - 1; last != nil && last.key.sameRead(rd.key) {
+			molecules[k] = append(molecules[k], n)
+			reads[k] = merged(reads[k], seen[n])
+		} else {
+			molecules = append(molecules, []uint32{n})
+			reads = append(reads, seen[n])
+		}
+		last = rd
+	}
+	resolved, err := phase.Resolve(len(sites), reads)
+	if err != nil {
+		panic("variant: reads out of order: " + err.Error()) // they were put in order here
+	}
+
+	h := &haplotypes{marks: make(map[uint32][]mark, len(seen)), named: make(map[int32]int64)}
+	for i, s := range resolved.Sites {
+		if s.Set >= 0 {
+			h.sites = append(h.sites, phasedSite{sites[i], int32(sites[s.Set].pos), s.Swapped, s.Quality})
+		}
+	}
+	for i, segments := range molecules {
+		var marks []mark
+		for _, o := range reads[i] {
+			s := resolved.Sites[o.Site]
+			if s.Set < 0 {
+				continue
+			}
+			llr := min(phase.MaxLLR, max(-phase.MaxLLR, o.LLR))
+			if !s.Swapped {
+				llr = -llr // haplotype 1 has the reference there
+			}
+			marks = append(marks, mark{int32(sites[o.Site].pos), int32(sites[s.Set].pos), llr})
+		}
+		for _, n := range segments {
+			h.marks[n] = marks
+		}
+	}
+	return h
+}
+
+// diploid says whether there are two haplotypes anywhere in the region.
+func (r *Region) diploid() bool {
+	if r.cfg.PloidyAt(r.contig.Name, r.start) == Diploid {
+		return true
+	}
+	for _, s := range r.cfg.Ploidies[r.contig.Name] {
+		if s.Ploidy == Diploid && s.Start < r.end && r.start < s.End {
+			return true
+		}
+	}
+	return false
+}
+
+// merged is what two segments of a molecule show. Where both show a site, what they
+// say is added.
+func merged(a, b phase.Read) phase.Read {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(a, b phase.Observation) int { return cmp.Compare(a.Site, b.Site) })
+	out := all[:0]
+	for _, o := range all {
+		if n := len(out); n > 0 && out[n-1].Site == o.Site {
+			out[n-1].LLR += o.LLR
+		} else {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// hetSites finds the clear heterozygous substitutions of tile t's core, whose reads
+// are in m.
+func (r *Region) hetSites(t int, m *matrix, model *errorModel) []hetSite {
+	e := min(0.3, max(hetMinError, 3*model.mismatch))
+	gain, loss := math.Log10(0.5/e), math.Log10(0.5/(1-e))
+	var out []hetSite
+	for pos := r.tileStart(t); pos < r.tileEnd(t); pos++ {
+		c, ref := &r.work.counts[pos-m.lo], m.ref[pos-m.lo]
+		if ref > 3 {
+			continue
+		}
+		alt, depth := ref, int32(0)
+		for code := range byte(deleted + 1) {
+			n := c[0][code] + c[1][code]
+			depth += n
+			if code < 4 && code != ref && n > 0 && (alt == ref || n > c[0][alt]+c[1][alt]) {
+				alt = code
+			}
+		}
+		if alt == ref || r.cfg.PloidyAt(r.contig.Name, pos) != Diploid {
+			continue
+		}
+		refs, alts := float64(c[0][ref]+c[1][ref]), float64(c[0][alt]+c[1][alt])
+		sound := float64(alts*gain)+float64(refs*loss) >= hetMinOdds && float64(refs*gain)+float64(alts*loss) >= hetMinOdds &&
+			float64(depth)-refs-alts <= hetMaxOthers*float64(depth)
+		for strand := range c {
+			a, b := c[strand][ref], c[strand][alt]
+			sound = sound && (a+b < hetStrandReads || float64(min(a, b)) >= hetMinStrand*float64(a+b))
+		}
+		if sound {
+			out = append(out, hetSite{pos, ref, alt})
+		}
+	}
+	return out
+}
+
+// hapRead is what is known of a read at an allele.
+type hapRead struct {
+	haplotype int   // 1 or 2; 0: unknown
+	llr       int32 // log likelihood ratio of haplotype 1 over 2, in milli-Phred; 0 unless it is known
+}
+
+// around tells the haplotypes of reads at reference positions [lo, hi) from what
+// they show elsewhere, within the phase set that tells most; -1: none.
+func (h *haplotypes) around(lo, hi int, segments []uint32) (set int32, reads []hapRead) {
+	set, reads = -1, make([]hapRead, len(segments))
+	if h == nil {
+		return set, reads
+	}
+	each := func(visit func(read int, m mark)) {
+		for i, s := range segments {
+			for _, m := range h.marks[s] {
+				if int(m.pos) < lo || int(m.pos) >= hi {
+					visit(i, m)
+				}
+			}
+		}
+	}
+	weight := make(map[int32]int64)
+	var sets []int32
+	each(func(_ int, m mark) {
+		if _, ok := weight[m.set]; !ok {
+			sets = append(sets, m.set)
+		}
+		weight[m.set] += int64(max(m.llr, -m.llr))
+	})
+	slices.Sort(sets)
+	for _, s := range sets {
+		if set < 0 || weight[s] > weight[set] {
+			set = s
+		}
+	}
+	sums := make([][2]int64, len(segments))
+	each(func(read int, m mark) {
+		switch {
+		case m.set != set:
+		case m.llr > 0:
+			sums[read][0] += int64(m.llr)
+		default:
+			sums[read][1] -= int64(m.llr)
+		}
+	})
+	for i, s := range sums {
+		reads[i].haplotype, _ = phase.Haplotype(s[0], s[1])
+		if reads[i].haplotype != 0 {
+			reads[i].llr = int32(min(maxHapSupport, max(-maxHapSupport, s[0]-s[1])))
+		}
+	}
+	return set, reads
+}
+
+// maxHapSupport bounds how sure a read's haplotype is, in milli-Phred: one in a
+// thousand is a chimera or lies elsewhere.
+const maxHapSupport = 30_000

@@ -1,0 +1,175 @@
+package variant
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// silent is a network that must not be asked.
+type silent struct{}
+
+func (silent) Judge(dst, _ []float32) ([]float32, error) { return dst, errors.New("nobody asked") }
+func (silent) Fingerprint() string                       { return "silent" }
+
+// hg002 is the segments of the HG002 slice, and its reference.
+func hg002(t testing.TB) (*genome.Contig, []*streampb.Segment) {
+	t.Helper()
+	dir := filepath.Join("..", "..", "shared", "data", "hg002-r9")
+	g, err := genome.Load(filepath.Join(dir, "hg38.chr20_59M_100k.fa"))
+	if os.IsNotExist(err) {
+		t.Skipf("needs the real recordings: %v", err)
+	}
+	require.NoError(t, err)
+	f, err := os.Open(filepath.Join(dir, "HG002.r94g360.chr20_59M_100k.bam"))
+	require.NoError(t, err)
+	defer f.Close()
+	a, err := ReadAlignments(f, g)
+	require.NoError(t, err)
+	defer a.Close()
+	contig := g.Contig("chr20")
+	var out []*streampb.Segment
+	for {
+		rec, err := a.next()
+		if errors.Is(err, io.EOF) {
+			return contig, out
+		}
+		require.NoError(t, err)
+		if rec.Ref == nil || rec.Seq.Length == 0 {
+			continue
+		}
+		read, alignment, err := fromRecord(rec, contig.Seq)
+		require.NoError(t, err)
+		segments, err := align.Segments(read, alignment, contig.Seq)
+		require.NoError(t, err)
+		out = append(out, segments...)
+	}
+}
+
+func diploidRegion(t testing.TB, contig *genome.Contig, segments []*streampb.Segment) *Region {
+	t.Helper()
+	r, err := NewRegion(contig, 0, Config{Ploidy: Diploid, Network: silent{}})
+	require.NoError(t, err)
+	for _, s := range segments {
+		_, err := r.Apply(s)
+		require.NoError(t, err)
+	}
+	return r
+}
+
+// TestHG002Haplotypes holds the haplotypes of a real sample to those that
+// WhatsHap finds in the same reads, given another caller's heterozygous SNPs.
+func TestHG002Haplotypes(t *testing.T) {
+	contig, segments := hg002(t)
+	r := diploidRegion(t, contig, segments)
+	h := r.phaseReads(r.errors.model())
+
+	golden, err := os.ReadFile(filepath.Join("testdata", "hg002-whatshap.tsv"))
+	require.NoError(t, err)
+	type known struct {
+		alt     string
+		swapped bool
+	}
+	whatshap := make(map[int]known)
+	for line := range strings.Lines(string(golden)) {
+		if f := strings.Fields(line); !strings.HasPrefix(line, "#") {
+			pos, err := strconv.Atoi(f[0])
+			require.NoError(t, err)
+			whatshap[pos-1] = known{f[2], f[3] == "1|0"}
+		}
+	}
+
+	sets := make(map[int32]int)
+	var shared, differ int
+	var turned, last bool
+	for _, s := range h.sites {
+		sets[s.set]++
+		w, ok := whatshap[s.pos]
+		if !ok {
+			t.Logf("%d: not among the other caller's", s.pos+1)
+			continue
+		}
+		require.Equal(t, w.alt, string("ACGT"[s.alt]), "%d", s.pos+1)
+		turned = s.swapped != w.swapped
+		if shared > 0 && turned != last {
+			differ++
+			t.Logf("switch before %d, quality %.0f", s.pos+1, s.quality)
+		}
+		last = turned
+		shared++
+	}
+	t.Logf("%d sites in %d sets, %d of WhatsHap's %d, %d switches between neighbours", len(h.sites), len(sets), shared, len(whatshap), differ)
+	require.Len(t, sets, 1)
+	require.GreaterOrEqual(t, shared, 94)
+	require.GreaterOrEqual(t, shared, len(h.sites)-1)
+	require.Zero(t, differ)
+
+	// Which reads are of one haplotype, both tell alike.
+	tags, err := os.ReadFile(filepath.Join("testdata", "hg002-whatshap-reads.tsv"))
+	require.NoError(t, err)
+	of := make(map[string]int)
+	for line := range strings.Lines(string(tags)) {
+		if f := strings.Fields(line); !strings.HasPrefix(line, "#") {
+			of[f[0]] = int(f[1][0] - '0')
+		}
+	}
+	var alike, other, unknown int
+	told := make(map[string]bool)
+	for _, s := range segments {
+		n, ok := r.reads.find(r.reads.sorted, keyOf(s))
+		if !ok || told[s.GetReadId()] || of[s.GetReadId()] == 0 {
+			continue
+		}
+		told[s.GetReadId()] = true
+		_, reads := h.around(-1, -1, []uint32{r.reads.sorted[n]})
+		switch hap := reads[0].haplotype; {
+		case hap == 0:
+			unknown++
+		case (hap == of[s.GetReadId()]) != last: // last: the first haplotypes differ
+			alike++
+		default:
+			other++
+			t.Logf("read %s is told apart: %v", s.GetReadId(), h.marks[r.reads.sorted[n]])
+		}
+	}
+	t.Logf("%d of %d reads of the same haplotype, %d of the other, %d unknown", alike, len(of), other, unknown)
+	require.LessOrEqual(t, other, len(of)/100)
+	require.LessOrEqual(t, unknown, len(of)/15)
+}
+
+// TestHaplotypesAreAFunctionOfTheSet: reads that come in any order are of the same
+// haplotypes.
+func TestHaplotypesAreAFunctionOfTheSet(t *testing.T) {
+	contig, segments := hg002(t)
+	told := func(segments []*streampb.Segment) ([]phasedSite, map[readKey][]mark) {
+		r := diploidRegion(t, contig, segments)
+		h := r.phaseReads(r.errors.model())
+		marks := make(map[readKey][]mark)
+		for n, m := range h.marks {
+			marks[r.reads.table[n].key] = m
+		}
+		return h.sites, marks
+	}
+	sites, marks := told(segments)
+	require.NotEmpty(t, sites)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 3 {
+		mixed := slices.Clone(segments)
+		rng.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+		s, m := told(mixed)
+		require.Equal(t, sites, s)
+		require.Equal(t, marks, m)
+	}
+}
