@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	require.NoError(t, client.EnsureTopics(t.Context(), append(topics.Settings(3), topics.WatchSettings(3)...), 1))
 	processor := func() *service {
 		return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
-			"--panel", lambda("panel.yaml"), "--listen", "127.0.0.1:0")
+			"--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--listen", "127.0.0.1:0")
 	}
 	ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambda("reads.pod5"))
 	first := processor()
@@ -120,7 +121,25 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	}
 	require.Equal(t, want, answers(t, documents))
 
+	// Every read once, although the first processor was killed, and as in a file.
+	fastq := pore(t, "consume", "--brokers", addr, "--basecalls", "--until-end")
+	require.Zero(t, fastq.code, fastq.stderr)
+	file := pore(t, "basecall", lambda("reads.pod5"))
+	require.Zero(t, file.code, file.stderr)
+	require.Equal(t, reads(file.stdout), reads(fastq.stdout))
+
 	text := pore(t, "consume", "--brokers", addr, "--topic", "alerts", "--until-end", "--filter", `state == "NEGATIVE" && final`)
 	require.Zero(t, text.code, text.stderr)
 	require.Contains(t, text.stdout, "NEGATIVE     LA1  lambda-demo/exo-D119A  exo:p.Asp119Ala  miss <= ")
+}
+
+// reads are the records of a FASTQ text, sorted.
+func reads(fastq string) []string {
+	lines := strings.SplitAfter(fastq, "\n")
+	var records []string
+	for i := 0; i+4 <= len(lines); i += 4 {
+		records = append(records, strings.Join(lines[i:i+4], ""))
+	}
+	slices.Sort(records)
+	return records
 }

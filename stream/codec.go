@@ -17,9 +17,9 @@ const (
 	envelopeMagic   = "PS"
 	envelopeVersion = 1
 
-	// maxRecord bounds a payload. It leaves room for key, headers and batch
+	// MaxRecord bounds a payload. It leaves room for key, headers and batch
 	// within the 1 MiB that brokers take by default, compressed or not.
-	maxRecord = 1_000_000
+	MaxRecord = 1_000_000
 	// maxName bounds identifiers and names inside records.
 	maxName = 512
 	// maxText bounds texts inside records that are only passed on and shown.
@@ -120,8 +120,8 @@ func encode(kind Kind, m proto.Message, invalid error) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T: %w", m, err)
 	}
-	if len(buf)-envelopeLen > maxRecord {
-		return nil, fmt.Errorf("encoding %T: %w", m, &RecordTooLargeError{Bytes: len(buf) - envelopeLen, Limit: maxRecord})
+	if len(buf)-envelopeLen > MaxRecord {
+		return nil, fmt.Errorf("encoding %T: %w", m, &RecordTooLargeError{Bytes: len(buf) - envelopeLen, Limit: MaxRecord})
 	}
 	binary.LittleEndian.PutUint32(buf[4:], envelopeChecksum(buf))
 	return buf, nil
@@ -137,8 +137,8 @@ func decode(kind Kind, b []byte, m proto.Message) error {
 		return decodeErrorf(CodeForeign, "no Porestream envelope in %d bytes", len(b))
 	case len(b) < envelopeLen:
 		return decodeErrorf(CodeTruncated, "%d bytes are shorter than an envelope", len(b))
-	case len(b)-envelopeLen > maxRecord:
-		return decodeErrorf(CodeInvalid, "%d bytes exceed the limit of %d", len(b), maxRecord)
+	case len(b)-envelopeLen > MaxRecord:
+		return decodeErrorf(CodeInvalid, "%d bytes exceed the limit of %d", len(b), MaxRecord)
 	}
 	// The checksum covers kind and version, so it is judged first: a damaged
 	// version byte is damage, not a newer writer.

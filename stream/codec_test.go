@@ -256,7 +256,7 @@ func TestEnvelopeErrors(t *testing.T) {
 		{"no protobuf", seal(KindRuns, envelopeVersion, []byte{0xff, 0xff, 0xff}), CodePayload},
 		{"invalid UTF-8", seal(KindRuns, envelopeVersion, []byte{0x0a, 1, 0xff}), CodePayload},
 		{"empty payload", seal(KindRuns, envelopeVersion, nil), CodeInvalid},
-		{"too large", seal(KindRuns, envelopeVersion, make([]byte, maxRecord+1)), CodeInvalid},
+		{"too large", seal(KindRuns, envelopeVersion, make([]byte, MaxRecord+1)), CodeInvalid},
 		{"field of a newer writer", seal(KindRuns, envelopeVersion, unknownField), ""},
 	} {
 		_, err := DecodeRun(c.in)
@@ -457,7 +457,7 @@ func TestEncodeRefusesWhatNoRecordHolds(t *testing.T) {
 	s := sampleSegment()
 	rec := &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}}
 	s.Qualities = nil
-	s.Dwells = make([]byte, maxRecord-proto.Size(rec)-8)
+	s.Dwells = make([]byte, MaxRecord-proto.Size(rec)-8)
 	b, err := EncodeReads(rec)
 	if err != nil {
 		t.Fatalf("below the limit: %v", err)
@@ -465,9 +465,9 @@ func TestEncodeRefusesWhatNoRecordHolds(t *testing.T) {
 	if _, err := DecodeReads(b); err != nil {
 		t.Fatalf("below the limit: %v", err)
 	}
-	s.Dwells = make([]byte, maxRecord)
+	s.Dwells = make([]byte, MaxRecord)
 	var tooLarge *RecordTooLargeError
-	if _, err := EncodeReads(rec); !errors.As(err, &tooLarge) || tooLarge.Limit != maxRecord || tooLarge.Bytes <= maxRecord {
+	if _, err := EncodeReads(rec); !errors.As(err, &tooLarge) || tooLarge.Limit != MaxRecord || tooLarge.Bytes <= MaxRecord {
 		t.Fatalf("above the limit: %v", err)
 	}
 }

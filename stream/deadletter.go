@@ -24,7 +24,7 @@ const (
 // what a broker takes, so that a record that was only just accepted upstream
 // can't block its partition here.
 const (
-	maxDeadValue   = envelopeLen + maxRecord
+	maxDeadValue   = envelopeLen + MaxRecord
 	maxDeadKey     = 4 << 10
 	maxDeadHeaders = 16 << 10
 	maxReason      = 4 << 10

@@ -93,7 +93,7 @@ func TestKeys(t *testing.T) {
 func TestSettings(t *testing.T) {
 	topics := NewTopics("lab-")
 	byName := make(map[string]TopicSettings)
-	for _, s := range slices.Concat(topics.Settings(6), topics.WatchSettings(6), topics.DecisionSettings(6)) {
+	for _, s := range slices.Concat(topics.Settings(6), topics.WatchSettings(6), topics.DecisionSettings(6), topics.BasecallSettings(6)) {
 		byName[s.Name] = s
 	}
 	for _, c := range []struct {

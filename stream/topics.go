@@ -13,6 +13,8 @@ type Topics struct {
 	Watch, Alerts string
 	// Decisions exists only where reads are decided about while they are sequenced.
 	Decisions string
+	// Basecalls exists only where called reads are published.
+	Basecalls string
 }
 
 // NewTopics returns the topic names with a prefix, which may be empty.
@@ -29,6 +31,7 @@ func NewTopics(prefix string) Topics {
 		Watch:       prefix + "watch",
 		Alerts:      prefix + "alerts",
 		Decisions:   prefix + "decisions",
+		Basecalls:   prefix + "basecalls",
 	}
 }
 
@@ -77,6 +80,12 @@ func (t Topics) DecisionSettings(partitions int) []TopicSettings {
 	return []TopicSettings{retained(t.Decisions, partitions)}
 }
 
+// BasecallSettings lists the topic that a deployment which publishes called reads has
+// besides, as [Topics.Settings] does.
+func (t Topics) BasecallSettings(partitions int) []TopicSettings {
+	return []TopicSettings{retained(t.Basecalls, partitions)}
+}
+
 // cursors has one partition, so that adding some can't hide a run's cursor, and
 // small segments: a run writes ten cursors a second, of which a restart reads all
 // that compaction has left, and the newest segment is never compacted.
@@ -98,7 +107,7 @@ func (t Topics) state(partitions int) TopicSettings {
 	return s
 }
 
-// maxMessage is what brokers take by default. See maxRecord.
+// maxMessage is what brokers take by default. See MaxRecord.
 const maxMessage = "1048588"
 
 // retained are the settings of a topic whose records expire.

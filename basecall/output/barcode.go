@@ -1,7 +1,6 @@
 package output
 
 import (
-	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/signal"
 )
 
@@ -25,8 +24,8 @@ type Barcode struct {
 
 // readGroup returns the name of the read group of a run's reads with a barcode; nil for
 // those of a run that isn't barcoded. Reads without a barcode have the run's own.
-func readGroup(run *signal.Run, model *basecall.Model, barcode *Barcode) string {
-	name := clean(run.ID) + "_" + clean(model.Manifest.Name)
+func readGroup(run *signal.Run, model string, barcode *Barcode) string {
+	name := clean(run.ID) + "_" + clean(model)
 	if barcode != nil && barcode.Name != Unclassified {
 		name += "_" + clean(barcode.Name)
 	}
@@ -45,7 +44,7 @@ func (h *Header) readGroups(visit func(name string, run *signal.Run, barcode *Ba
 			}
 		}
 		for _, b := range barcodes {
-			name := readGroup(run, h.Model, b)
+			name := readGroup(run, h.Model.Manifest.Name, b)
 			if seen[name] {
 				continue
 			}

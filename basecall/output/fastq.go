@@ -23,28 +23,31 @@ func (f *fastqWriter) Write(r Record) error {
 	if len(r.Called.Sequence) == 0 {
 		return nil
 	}
-	fmt.Fprintf(f.w, "@%s\tRG:Z:%s\tqs:f:%.3f\tch:i:%d\trn:i:%d", clean(r.Read.ID),
-		readGroup(r.Read.Run, f.header.Model, r.Barcode), r.Called.MeanQuality, r.Read.Channel, r.Read.Number)
-	if st := startTag(r.Read); st != "" {
-		fmt.Fprintf(f.w, "\tst:Z:%s", st)
-	}
-	if r.Parent != "" {
-		fmt.Fprintf(f.w, "\tpi:Z:%s\tsp:i:%d", clean(r.Parent), r.ParentStart)
-	}
-	if r.Barcode != nil {
-		fmt.Fprintf(f.w, "\tBC:Z:%s", clean(r.Barcode.Name))
-	}
-	f.w.WriteByte('\n')
-	f.w.Write(r.Called.Sequence)
-	f.w.WriteString("\n+\n")
-	for _, q := range r.Called.Qualities {
-		f.w.WriteByte(q + 33)
-	}
-	// A bufio.Writer keeps its first error.
-	if err := f.w.WriteByte('\n'); err != nil {
+	if _, err := f.w.Write(AppendFASTQ(f.w.AvailableBuffer(), r, f.header.Model.Manifest.Name)); err != nil {
 		return fmt.Errorf("writing read %s: %w", r.Read.ID, err)
 	}
 	return nil
+}
+
+// AppendFASTQ appends the FASTQ record of a read that the named model has called, as a
+// [Writer] writes it; the read must have bases.
+func AppendFASTQ(b []byte, r Record, model string) []byte {
+	b = fmt.Appendf(b, "@%s\tRG:Z:%s\tqs:f:%.3f\tch:i:%d\trn:i:%d", clean(r.Read.ID),
+		readGroup(r.Read.Run, model, r.Barcode), r.Called.MeanQuality, r.Read.Channel, r.Read.Number)
+	if st := startTag(r.Read); st != "" {
+		b = fmt.Appendf(b, "\tst:Z:%s", st)
+	}
+	if r.Parent != "" {
+		b = fmt.Appendf(b, "\tpi:Z:%s\tsp:i:%d", clean(r.Parent), r.ParentStart)
+	}
+	if r.Barcode != nil {
+		b = fmt.Appendf(b, "\tBC:Z:%s", clean(r.Barcode.Name))
+	}
+	b = append(append(append(b, '\n'), r.Called.Sequence...), "\n+\n"...)
+	for _, q := range r.Called.Qualities {
+		b = append(b, q+33)
+	}
+	return append(b, '\n')
 }
 
 // Close implements Writer.

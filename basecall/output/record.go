@@ -24,7 +24,7 @@ func (h *htsWriter) convert(r Record) ([]*sam.Record, error) {
 	if name == "" || len(name) > maxNameLength || strings.ContainsAny(name, " @") {
 		return nil, fmt.Errorf("name of %d bytes is none that SAM allows", len(name))
 	}
-	group := readGroup(r.Read.Run, h.header.Model, r.Barcode)
+	group := readGroup(r.Read.Run, h.header.Model.Manifest.Name, r.Barcode)
 	if !h.groups[group] {
 		return nil, fmt.Errorf("its read group %s is not in the header", group)
 	}

@@ -16,11 +16,12 @@ const (
 	outcomeUnmapped
 	outcomeShort
 	outcomeUnsupported // the model was made for another sample rate
+	outcomeLowQuality
 	outcomes
 )
 
 func (o outcome) String() string {
-	return [outcomes]string{"mapped", "unmapped", "short", "unsupported"}[o]
+	return [outcomes]string{"mapped", "unmapped", "short", "unsupported", "low_quality"}[o]
 }
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -20,9 +21,19 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	var outs []stream.Out
 	for i, s := range stretches {
 		p := part{number: read.firstPart + i, from: s[0], to: s[1], call: callFrom(began, s[0])}
-		segments, outcome, err := h.segments(run, read, p, since, tools)
+		called, outcome, err := h.called(run, read, p, since, tools)
 		if err != nil {
 			return nil, err
+		}
+		outs = append(outs, h.published(run, read, p, called)...)
+		var segments []*streampb.Segment
+		if outcome == outcomeMapped {
+			if segments, err = h.segments(run, read, p, called, tools); err != nil {
+				return nil, err
+			}
+			if len(segments) == 0 {
+				outcome = outcomeUnmapped
+			}
 		}
 		h.cfg.Metrics.read(outcome)
 		for _, s := range segments {
@@ -68,38 +79,45 @@ type part struct {
 	call     *call  // nil if it is not being called yet
 }
 
-// segments basecalls and aligns one gapless part of a read.
-func (h *handler) segments(run *streampb.Run, read *assembledRead, p part, since time.Time, tools tools) ([]*streampb.Segment, outcome, error) {
+// called basecalls one gapless part of a read. Its outcome is what has become of it if
+// it is not to be aligned, and otherwise mapped, which it may not turn out to be.
+func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since time.Time, tools tools) (basecall.Called, outcome, error) {
+	none := basecall.Called{}
 	if !h.supports(run) {
-		return nil, outcomeUnsupported, nil
+		return none, outcomeUnsupported, nil
 	}
 	if p.to-p.from < minSamples {
-		return nil, outcomeShort, nil
+		return none, outcomeShort, nil
 	}
 	if p.call == nil {
 		var err error
 		if p.call, err = begin(h.cfg.Caller, run, read, p.from); err != nil {
-			return nil, 0, err
+			return none, 0, err
 		}
 		defer p.call.stream.Close()
 	}
 	if err := p.call.write(h.ctx, read, p.to, tools.unpack); err != nil {
-		return nil, 0, err
+		return none, 0, err
 	}
 	called, err := p.call.stream.Finish(h.ctx)
 	if err != nil {
-		return nil, 0, err
+		return none, 0, err
 	}
 	h.cfg.Metrics.called(time.Since(since))
-	if len(called.Sequence) == 0 {
-		return nil, outcomeShort, nil
+	switch {
+	case len(called.Sequence) == 0:
+		return called, outcomeShort, nil
+	case called.MeanQuality < h.cfg.MinQuality:
+		return called, outcomeLowQuality, nil
 	}
+	return called, outcomeMapped, nil
+}
+
+// segments aligns one part of a read. It returns none where it doesn't map.
+func (h *handler) segments(run *streampb.Run, read *assembledRead, p part, called basecall.Called, tools tools) ([]*streampb.Segment, error) {
 	alignments, err := tools.aligner.Map(read.id, called.Sequence)
 	if err != nil {
-		return nil, 0, err
-	}
-	if len(alignments) == 0 {
-		return nil, outcomeUnmapped, nil
+		return nil, err
 	}
 	r := &align.Read{
 		Run: run.GetId(), Sample: run.GetSample(), ID: read.id, Part: uint32(p.number),
@@ -110,12 +128,12 @@ func (h *handler) segments(run *streampb.Run, read *assembledRead, p part, since
 		ref := h.cfg.Contig(alignments[i].Contig)
 		segments, err := align.Segments(r, &alignments[i], ref)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		for _, s := range segments {
 			s.Alignment = uint32(i)
 		}
 		all = append(all, segments...)
 	}
-	return all, outcomeMapped, nil
+	return all, nil
 }

@@ -48,6 +48,12 @@ type Config struct {
 	Contig func(name string) []byte
 	// Model names the model for snapshots: its name, and a hash of what it computes.
 	Model string
+	// MinQuality is the mean quality, on the Phred scale, below which a read is not
+	// aligned; zero: all are.
+	MinQuality float64
+	// Publish has called reads published on the topic of basecalls, as those of the
+	// model of this name; empty: they are not.
+	Publish string
 	// MaxReadSamples is where a read is cut to bound memory. Zero means 16 Mi
 	// samples, about an hour of one pore.
 	MaxReadSamples int

@@ -50,6 +50,7 @@ docs/security.md says who needs which.`,
 	flags.StringVar(&cfg.deployment.Group, "group", "porestream", "prefix of the consumer groups, as the processors have it")
 	flags.BoolVar(&cfg.deployment.Panels, "panels", false, "samples are held against watch-lists")
 	flags.BoolVar(&cfg.deployment.Adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/adaptive.md)")
+	flags.BoolVar(&cfg.deployment.Basecalls, "basecalls", false, "called reads are published (docs/basecalls.md)")
 	flags.BoolVar(&cfg.apply, "apply", false, "give the rights instead of printing commands")
 	return cmd
 }

@@ -30,6 +30,7 @@ type consumeConfig struct {
 	log       cli.LogFlags
 	topic     string
 	alerts    bool
+	basecalls bool
 	filter    string
 	format    string
 	reference string
@@ -40,10 +41,11 @@ type consumeConfig struct {
 func consumeCommand() *cobra.Command {
 	var cfg consumeConfig
 	cmd := &cobra.Command{
-		Use:   "consume --brokers HOST:PORT [--alerts] [--filter EXPR] [--format text|json|vcf]",
-		Short: "Follow the annotated variants, or the alerts of panels, on Kafka",
+		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls] [--filter EXPR] [--format text|json|vcf]",
+		Short: "Follow the annotated variants, the alerts of panels, or called reads on Kafka",
 		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
-the alerts topic (docs/alerts.md), and every change of a rule's state.
+the alerts topic (docs/alerts.md), and every change of a rule's state; with
+--basecalls the called reads (docs/basecalls.md), as FASTQ.
 
 --filter is an expression over the event's JSON members (docs/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
@@ -59,7 +61,8 @@ every allele and prints one VCF; it needs --ref for the contigs.`,
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	flags.BoolVar(&cfg.alerts, "alerts", false, "follow the alerts of panels instead of the variants")
-	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts the alerts topic)")
+	flags.BoolVar(&cfg.basecalls, "basecalls", false, "follow the called reads instead, and print FASTQ")
+	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts or --basecalls theirs)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
 	flags.StringVar(&cfg.format, "format", "text", "text, json or vcf")
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf")
@@ -69,6 +72,9 @@ every allele and prints one VCF; it needs --ref for the contigs.`,
 }
 
 func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
+	if cfg.basecalls && (cfg.alerts || cfg.filter != "" || cfg.format != "text") {
+		return cli.Usagef("--basecalls prints FASTQ: it goes with neither --alerts nor --filter nor --format")
+	}
 	filter, err := compileFilter(cfg.filter)
 	if err != nil {
 		return err
@@ -105,8 +111,11 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	defer client.Close()
 	topics := stream.NewTopics(cfg.kafka.Prefix)
 	topic := topics.Variants
-	if cfg.alerts {
+	switch {
+	case cfg.alerts:
 		topic = topics.Alerts
+	case cfg.basecalls:
+		topic = topics.Basecalls
 	}
 	topic = cmp.Or(cfg.topic, topic)
 	partitions, err := client.Partitions(ctx, topic)
@@ -117,6 +126,10 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	show := &viewer{out: out, format: cfg.format, variants: pipeline.NewFold(int32(partitions)), alerts: pipeline.NewAlertFold(int32(partitions))}
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
+		if cfg.basecalls {
+			_, _ = out.Write(rec.Value) // as below
+			return out.Flush()
+		}
 		if keep, err := filter(rec); err != nil || !keep {
 			return err
 		}

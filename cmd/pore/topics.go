@@ -19,6 +19,7 @@ type topicsConfig struct {
 	partitions int
 	panels     bool
 	adaptive   bool
+	basecalls  bool
 }
 
 func topicsCommand() *cobra.Command {
@@ -50,6 +51,7 @@ func topicsSubcommand(name, short string, run func(context.Context, topicsConfig
 	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
 	flags.BoolVar(&cfg.panels, "panels", false, "samples are held against watch-lists")
 	flags.BoolVar(&cfg.adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/adaptive.md)")
+	flags.BoolVar(&cfg.basecalls, "basecalls", false, "called reads are published (docs/basecalls.md)")
 	return cmd
 }
 
@@ -61,7 +63,7 @@ func checkTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error 
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive}.Topics(cfg.partitions)
+	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls}.Topics(cfg.partitions)
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err
@@ -99,7 +101,7 @@ func createTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive}.Topics(cfg.partitions)
+	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls}.Topics(cfg.partitions)
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err

@@ -90,5 +90,8 @@ func (e *Engines) TopicSettings(t stream.Topics, partitions int) []stream.TopicS
 	if e.deciders != nil {
 		settings = append(settings, t.DecisionSettings(partitions)...)
 	}
+	if e.signal.Basecalls {
+		settings = append(settings, t.BasecallSettings(partitions)...)
+	}
 	return settings
 }

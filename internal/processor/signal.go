@@ -3,6 +3,7 @@ package processor
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,12 +13,17 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 )
 
-// Signal bounds what the basecall stage takes: memory and time.
+// Signal says what the basecall stage takes, in memory and time, and which reads it
+// passes on to whom.
 type Signal struct {
 	// MaxMemory bounds the signal that a process holds, in bytes, and RunTimeout is
 	// when a run of which nothing comes is ended: see [basecallstage.Config].
 	MaxMemory  cli.Bytes
 	RunTimeout time.Duration
+	// MinQuality is the mean quality below which reads are not aligned, and Basecalls
+	// says that called reads are published.
+	MinQuality float64
+	Basecalls  bool
 }
 
 const (
@@ -30,6 +36,8 @@ func (s *Signal) Register(flags *pflag.FlagSet) {
 	s.MaxMemory = 4 << 30
 	flags.Var(&s.MaxMemory, "max-signal-memory", "limit of the signal that this process holds, half of it for reads whose end has not come (docs/signal-order.md)")
 	flags.DurationVar(&s.RunTimeout, "run-timeout", 6*time.Hour, "end a run of which a partition has had nothing for so long")
+	flags.Float64Var(&s.MinQuality, "min-qscore", 0, "reads of a lower mean quality are counted and not aligned")
+	flags.BoolVar(&s.Basecalls, "basecalls", false, "publish called reads, also those below --min-qscore, on the topic of basecalls (docs/basecalls.md)")
 }
 
 // Validate says what is wrong with the bounds. Zero means the default.
@@ -39,13 +47,18 @@ func (s Signal) Validate() error {
 		return fmt.Errorf("--max-signal-memory %d is too little: give at least %d MiB", int64(s.MaxMemory), leastSignalMemory>>20)
 	case s.RunTimeout != 0 && s.RunTimeout < leastRunTimeout:
 		return fmt.Errorf("--run-timeout %v is too short: give at least %v", s.RunTimeout, leastRunTimeout)
+	case s.MinQuality < 0 || math.IsNaN(s.MinQuality):
+		return fmt.Errorf("--min-qscore %v is not a quality from 0 on", s.MinQuality)
 	}
 	return nil
 }
 
-// bound puts the bounds into the stage's configuration.
-func (s Signal) bound(cfg basecallstage.Config) basecallstage.Config {
-	cfg.MaxSignalMemory, cfg.RunTimeout = int64(s.MaxMemory), s.RunTimeout
+// bound puts the bounds into the stage's configuration. The model has the given name.
+func (s Signal) bound(cfg basecallstage.Config, model string) basecallstage.Config {
+	cfg.MaxSignalMemory, cfg.RunTimeout, cfg.MinQuality = int64(s.MaxMemory), s.RunTimeout, s.MinQuality
+	if s.Basecalls {
+		cfg.Publish = model
+	}
 	return cfg
 }
 

@@ -117,7 +117,7 @@ func (p *Processor) Run(ctx context.Context) error {
 				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
 				Contig: func(name string) []byte { return e.Genome.Contig(name).Seq },
 				Model:  modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log,
-			}))
+			}, e.Caller.Model().Manifest.Name))
 		}},
 		{variantstage.Name, t.Reads, func() stream.NewHandler {
 			return variantstage.New(variantstage.Config{

@@ -55,6 +55,8 @@ type Deployment struct {
 	Panels bool
 	// Adaptive says that reads are decided about while they are sequenced.
 	Adaptive bool
+	// Basecalls says that called reads are published.
+	Basecalls bool
 }
 
 // Roles. A processor has those of its stages.
@@ -122,6 +124,9 @@ func (d Deployment) Topics(partitions int) []stream.TopicSettings {
 	if d.Adaptive {
 		all = append(all, t.DecisionSettings(partitions)...)
 	}
+	if d.Basecalls {
+		all = append(all, t.BasecallSettings(partitions)...)
+	}
 	return all
 }
 
@@ -142,6 +147,9 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Read, "its input", s.input)
 		l.topic(Write, "its results", s.outputs...)
 		if role == RoleBasecall {
+			if d.Basecalls {
+				l.topic(Write, "called reads", t.Basecalls)
+			}
 			l.topic(Write, "ending runs of which nothing comes any more", t.Signal)
 			l.topic(Write, "how runs ended", t.Runs)
 		}
@@ -175,6 +183,9 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Read, "results", t.Variants)
 		if d.Panels {
 			l.topic(Read, "results", t.Alerts)
+		}
+		if d.Basecalls {
+			l.topic(Read, "called reads", t.Basecalls)
 		}
 		l.add(Right{Resource: Group, Name: d.ConsumerGroups(), Prefixed: true, Operation: Read, For: "consumer groups of your programs"})
 	case RoleOperator:

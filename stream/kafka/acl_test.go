@@ -44,7 +44,7 @@ func TestLeastRights(t *testing.T) {
 	admin, err := connect(adminUser)
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
-	d := access.Deployment{Prefix: "lab.", Group: "porestream", Panels: true, Adaptive: true}
+	d := access.Deployment{Prefix: "lab.", Group: "porestream", Panels: true, Adaptive: true, Basecalls: true}
 	require.NoError(t, admin.EnsureTopics(t.Context(), d.Topics(1), 1))
 	seed(t, admin, d)
 
