@@ -27,6 +27,7 @@ import (
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/variant/network/networktest"
 )
 
 // metric is one metric that the code registers.
@@ -57,14 +58,21 @@ func catalogue(t *testing.T) map[string]metric {
 	if _, err := infer.FindLibrary(""); err != nil {
 		t.Skip("the basecaller's metrics need ONNX Runtime: ", err)
 	}
-	found, err := collectOnce()
-	require.NoError(t, err)
-	return found
+	// Any variant model has the metrics of them all.
+	model := networktest.Folder(t, networktest.Spec{})
+	collected.Do(func() { collected.found, collected.err = collect(model) })
+	require.NoError(t, collected.err)
+	return collected.found
 }
 
-var collectOnce = sync.OnceValues(collect)
+// collected is what collect returned to the first test.
+var collected struct {
+	sync.Once
+	found map[string]metric
+	err   error
+}
 
-func collect() (_ map[string]metric, err error) {
+func collect(variantModel string) (_ map[string]metric, err error) {
 	registry := ops.NewRegistry("test")
 	r := &recorder{Registerer: registry, found: make(map[string]metric)}
 	// The registry comes with metrics that r didn't see.
@@ -101,6 +109,7 @@ func collect() (_ map[string]metric, err error) {
 	}
 	engines, err := processor.Load(processor.Options{
 		Stages: stages, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
+		Calling: processor.Calling{Model: variantModel},
 	})
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ func throughput() Dashboard {
 			{Title: "Latency", Height: 8, Panels: latency()},
 			{Title: "Batches", Height: 8, Panels: batches()},
 			{Title: "Calls", Height: 8, Panels: calls()},
+			{Title: "Variant model", Height: 8, Panels: judging()},
 			{Title: "Kafka", Height: 8, Panels: broker()},
 			{Title: "Losses", Height: 8, Panels: losses()},
 		},
@@ -194,6 +195,41 @@ func batches() []Panel {
 				{Expr: durationQuantile("0.5", "porestream_infer_compute_duration_seconds"), Legend: "median, {{model}}"},
 				{Expr: durationQuantile("0.99", "porestream_infer_compute_duration_seconds"), Legend: "99 %, {{model}}"},
 			},
+		},
+	}
+}
+
+// judging is about the network that judges alleles, and shares devices with the
+// basecaller's; its batches are among those above.
+func judging() []Panel {
+	return []Panel{
+		{
+			Kind: Lines, Title: "Alleles judged", Width: 6, Unit: "ops", Min: zero,
+			Description: "Alleles per second that the variant model judged, every time that one was looked at. None with the analytic model.",
+			Queries:     []Query{{Expr: `sum by (model) (rate(porestream_variant_examples_total[$__rate_interval]))`, Legend: "{{model}}"}},
+		},
+		{
+			Kind: Lines, Title: "Wait for a judgement", Width: 6, Unit: "s", Min: zero,
+			Description: "Time that a region waits for the variant model to judge all alleles of one evaluation.",
+			Queries: []Query{
+				{Expr: durationQuantile("0.5", "porestream_variant_judge_duration_seconds"), Legend: "median, {{model}}"},
+				{Expr: durationQuantile("0.99", "porestream_variant_judge_duration_seconds"), Legend: "99 %, {{model}}"},
+			},
+		},
+		{
+			Kind: Lines, Title: "Alleles per evaluation", Width: 6, Unit: "short", Min: zero,
+			Description: "Mean number of alleles that are judged together. Those of regions that wait at the same time share batches.",
+			Queries: []Query{{
+				Expr: `sum by (model) (rate(porestream_variant_examples_total[$__rate_interval]))
+  / (sum by (model) (rate(porestream_variant_judge_duration_seconds_count[$__rate_interval])) > 0)`,
+				Legend: "{{model}}",
+			}},
+		},
+		{
+			Kind: Lines, Title: "Alleles called by type", Width: 6, Unit: "short", Min: zero,
+			Description: "Alleles called since the processors started, each when it was called first.",
+			// A total: a type that occurs once has no increase.
+			Queries: []Query{{Expr: `sum by (type) (porestream_variant_alleles_total)`, Legend: "{{type}}"}},
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 type Metrics struct {
 	segments    *prometheus.CounterVec
 	revisions   *prometheus.CounterVec
+	alleles     *prometheus.CounterVec
 	coverages   prometheus.Counter
 	deadLetters *prometheus.CounterVec
 }
@@ -29,15 +30,22 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_variant_revisions_total",
 			Help: "Call revisions emitted, by the status they give the call.",
 		}, []string{"status"}),
+		alleles: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_variant_alleles_total",
+			Help: "Alleles called for the first time, by type.",
+		}, []string{"type"}),
 		coverages: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "porestream_variant_coverage_revisions_total",
 			Help: "Revisions of the coverage of panels' targets emitted.",
 		}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.segments, m.revisions, m.coverages)
+	reg.MustRegister(m.segments, m.revisions, m.alleles, m.coverages)
 	for _, result := range []string{"applied", "ignored"} {
 		m.segments.WithLabelValues(result)
+	}
+	for _, t := range []string{typeSNP, typeInsertion, typeDeletion, typeComplex} {
+		m.alleles.WithLabelValues(t)
 	}
 	for status, name := range streampb.CallStatus_name {
 		if status != 0 {
@@ -58,9 +66,35 @@ func (m *Metrics) segment(applied bool) {
 }
 
 func (m *Metrics) call(c *streampb.Call) {
-	if m != nil {
-		m.revisions.WithLabelValues(strings.ToLower(c.GetStatus().String())).Inc()
+	if m == nil {
+		return
 	}
+	m.revisions.WithLabelValues(strings.ToLower(c.GetStatus().String())).Inc()
+	if c.GetRevision() == 1 {
+		m.alleles.WithLabelValues(alleleType(c.GetRef(), c.GetAlt())).Inc()
+	}
+}
+
+// Types of alleles as metrics name them.
+const (
+	typeSNP       = "snp"
+	typeInsertion = "insertion"
+	typeDeletion  = "deletion"
+	typeComplex   = "complex"
+)
+
+// alleleType is the type of an allele in VCF's spelling, where an insertion or
+// deletion shares the base before it with the reference.
+func alleleType(ref, alt string) string {
+	switch {
+	case len(ref) == 1 && len(alt) == 1:
+		return typeSNP
+	case len(ref) == 1 && strings.HasPrefix(alt, ref):
+		return typeInsertion
+	case len(alt) == 1 && strings.HasPrefix(ref, alt):
+		return typeDeletion
+	}
+	return typeComplex
 }
 
 func (m *Metrics) coverage() {
