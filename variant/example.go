@@ -79,9 +79,10 @@ type Candidate struct {
 // emit returns; its error ends the walk and is returned.
 func (r *Region) Examples(emit func(Candidate, []float32) error) error {
 	model := r.errors.model()
+	haplotypes := r.phaseReads(model)
 	for t := range r.tiles {
 		cs := r.gather(t, model)
-		r.work.encoder.begin(r, &r.work.scratch, model)
+		r.work.encoder.begin(r, &r.work.scratch, model, haplotypes)
 		for i := range cs {
 			c := &cs[i]
 			if c.pos < r.tileStart(t) || c.pos >= r.tileEnd(t) {
@@ -189,7 +190,16 @@ const (
 	scalarStrength     = 65 // 2: mean log likelihood ratio of the allele's reads / maxReadSupport, of the others
 	scalarSlack        = 67 // bases over which an indel can slide / maxTract
 	scalarPartial      = 68 // share of the reads at the site that don't span the window
-	usedScalars        = 69
+
+	// What haplotypes of reads tell, without what the reads show at the allele or
+	// beside it: all 0 where none is known, as in a haploid sample and while a run
+	// goes on. The haplotype whose reads speak more for the allele comes first.
+	scalarHapKnown   = 69 // share of the reads whose haplotype is known
+	scalarHapSupport = 70 // 2: sum of the log likelihood ratios of their reads
+	scalarHapCounts  = 72 // 2: of their reads
+	scalarHapShares  = 74 // 2: share of their reads that prefer the allele
+	scalarHapDoses   = 76 // 3: log likelihood of no copy, one on the first haplotype, two, less the greatest
+	usedScalars      = 79
 )
 
 const _ = uint(ExampleScalars - usedScalars) // compiles if the scalars fit
@@ -204,11 +214,14 @@ type encoder struct {
 	cfg   *Config
 	ref   []byte
 	edits []float32 // differences per column, by row
+
+	phased  *haplotypes // nil: none known
+	numbers []uint32    // of the segments of a candidate
 }
 
 // begin starts with another tile.
-func (e *encoder) begin(r *Region, m *matrix, model *errorModel) {
-	e.m, e.model, e.cfg, e.ref = m, model, &r.cfg, r.contig.Seq
+func (e *encoder) begin(r *Region, m *matrix, model *errorModel, phased *haplotypes) {
+	e.m, e.model, e.cfg, e.ref, e.phased = m, model, &r.cfg, r.contig.Seq, phased
 	e.edits = e.edits[:0]
 	for i := range m.rows {
 		w := &m.rows[i]
@@ -381,6 +394,7 @@ func (e *encoder) scalars(x []float32, c *candidate) {
 
 	e.sums(x, c)
 	e.doses(x, c)
+	e.haplotypes(x, c)
 }
 
 // sums fills in sums over the reads.
@@ -501,6 +515,62 @@ func (e *encoder) doses(x []float32, c *candidate) {
 	}
 	x[scalarFraction] = float32(f)
 	x[scalarFractionOdds] = ratioScale(odds)
+}
+
+// haplotypes fills in what reads of either haplotype say.
+func (e *encoder) haplotypes(x []float32, c *candidate) {
+	if e.phased == nil {
+		return
+	}
+	e.numbers = e.numbers[:0]
+	for i := range c.reads {
+		e.numbers = append(e.numbers, e.m.rows[c.reads[i].row].seg.number)
+	}
+	_, reads := e.phased.around(c.start-flank, c.end+flank, e.numbers)
+	var (
+		support     [2]float64
+		count, with [2]int
+	)
+	for i := range c.reads {
+		if h := reads[i].haplotype; h > 0 {
+			llr := c.reads[i].llr
+			support[h-1] += llr
+			count[h-1]++
+			if llr > informative {
+				with[h-1]++
+			}
+		}
+	}
+	known := count[0] + count[1]
+	if known == 0 {
+		return
+	}
+	first := 0
+	if support[1] > support[0] {
+		first = 1
+	}
+	x[scalarHapKnown] = float32(known) / float32(c.depth)
+	for i, h := range [2]int{first, 1 - first} {
+		x[scalarHapSupport+i] = ratioScale(support[h])
+		x[scalarHapCounts+i] = countScale(count[h])
+		x[scalarHapShares+i] = float32(with[h]) / float32(max(1, count[h]))
+	}
+	var doses [3]float64
+	for i := range c.reads {
+		s := &c.reads[i]
+		p := s.likelihoods()
+		own := reads[i].share() // probability that the read is of the first haplotype
+		if first == 1 {
+			own = 1 - own
+		}
+		doses[0] += min(0, -s.llr)
+		doses[1] += math.Log(float64(own*p[1]) + float64((1-own)*p[0]))
+		doses[2] += min(0, s.llr)
+	}
+	best := max(doses[0], doses[1], doses[2])
+	for copies, v := range doses {
+		x[scalarHapDoses+copies] = ratioScale(v - best)
+	}
 }
 
 // fraction is the likeliest share of the molecules that have the allele.

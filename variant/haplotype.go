@@ -206,6 +206,9 @@ type hapRead struct {
 	llr       int32 // log likelihood ratio of haplotype 1 over 2, in milli-Phred; 0 unless it is known
 }
 
+// share is the probability that the read is of haplotype 1.
+func (h hapRead) share() float64 { return 1 / (1 + math.Pow(10, -float64(h.llr)/10_000)) }
+
 // around tells the haplotypes of reads at reference positions [lo, hi) from what
 // they show elsewhere, within the phase set that tells most; -1: none.
 func (h *haplotypes) around(lo, hi int, segments []uint32) (set int32, reads []hapRead) {

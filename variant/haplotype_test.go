@@ -69,6 +69,28 @@ func diploidRegion(t testing.TB, contig *genome.Contig, segments []*streampb.Seg
 	return r
 }
 
+// known is a SNP of the golden file.
+type known struct {
+	alt     string
+	swapped bool // haplotype 1 has it
+}
+
+// whatshapSites are the SNPs that WhatsHap phased, by 0-based position.
+func whatshapSites(t testing.TB) map[int]known {
+	t.Helper()
+	golden, err := os.ReadFile(filepath.Join("testdata", "hg002-whatshap.tsv"))
+	require.NoError(t, err)
+	out := make(map[int]known)
+	for line := range strings.Lines(string(golden)) {
+		if f := strings.Fields(line); !strings.HasPrefix(line, "#") {
+			pos, err := strconv.Atoi(f[0])
+			require.NoError(t, err)
+			out[pos-1] = known{f[2], f[3] == "1|0"}
+		}
+	}
+	return out
+}
+
 // TestHG002Haplotypes holds the haplotypes of a real sample to those that
 // WhatsHap finds in the same reads, given another caller's heterozygous SNPs.
 func TestHG002Haplotypes(t *testing.T) {
@@ -76,21 +98,7 @@ func TestHG002Haplotypes(t *testing.T) {
 	r := diploidRegion(t, contig, segments)
 	h := r.phaseReads(r.errors.model())
 
-	golden, err := os.ReadFile(filepath.Join("testdata", "hg002-whatshap.tsv"))
-	require.NoError(t, err)
-	type known struct {
-		alt     string
-		swapped bool
-	}
-	whatshap := make(map[int]known)
-	for line := range strings.Lines(string(golden)) {
-		if f := strings.Fields(line); !strings.HasPrefix(line, "#") {
-			pos, err := strconv.Atoi(f[0])
-			require.NoError(t, err)
-			whatshap[pos-1] = known{f[2], f[3] == "1|0"}
-		}
-	}
-
+	whatshap := whatshapSites(t)
 	sets := make(map[int32]int)
 	var shared, differ int
 	var turned, last bool
@@ -172,4 +180,30 @@ func TestHaplotypesAreAFunctionOfTheSet(t *testing.T) {
 		require.Equal(t, sites, s)
 		require.Equal(t, marks, m)
 	}
+}
+
+// TestHaplotypesInExamples: of a heterozygous SNP an example says that reads of one
+// haplotype show it and those of the other don't.
+func TestHaplotypesInExamples(t *testing.T) {
+	contig, segments := hg002(t)
+	r := diploidRegion(t, contig, segments)
+	golden := whatshapSites(t)
+	var found, het int
+	err := r.Examples(func(c Candidate, example []float32) error {
+		x := example[ExamplePlanes*ExampleColumns:]
+		require.GreaterOrEqual(t, x[scalarHapSupport], x[scalarHapSupport+1])
+		require.LessOrEqual(t, x[scalarHapKnown], float32(1))
+		if w, ok := golden[c.Pos-1]; !ok || w.alt != c.Alt {
+			return nil
+		}
+		found++
+		if x[scalarHapDoses+1] == 0 && x[scalarHapShares] > 0.7 && x[scalarHapShares+1] < 0.3 {
+			het++
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	t.Logf("%d of %d SNPs are one haplotype's", het, found)
+	require.GreaterOrEqual(t, found, 100)
+	require.GreaterOrEqual(t, float64(het), 0.85*float64(found))
 }
