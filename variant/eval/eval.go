@@ -101,7 +101,7 @@ func Compare(ctx context.Context, g *genome.Genome, truthSet, querySet Set, opts
 		}
 		c.sources[sd] = src
 	}
-	c.tally = newTally(&opts, !opts.Squash && c.sources[truth].column >= 0 && c.sources[query].column >= 0)
+	c.tally = newTally(&opts, c.sources[truth].column >= 0 && c.sources[query].column >= 0)
 	for rank, contig := range g.Contigs {
 		if c.sources[truth].rank != rank && c.sources[query].rank != rank {
 			continue

@@ -2,7 +2,11 @@ package eval_test
 
 import (
 	"context"
+	"encoding/xml"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +62,70 @@ func compare(tb testing.TB, seq string, truth, query []string, opts eval.Options
 	r, err := eval.Compare(context.Background(), reference(tb, seq), set(tb, "truth", truth...), set(tb, "query", query...), opts)
 	require.NoError(tb, err)
 	return r
+}
+
+// The cases of vcfeval's own tests, in VcfEvalNanoTest and PathTest of rtg-tools (github.com/RealTimeGenomics/rtg-tools), with
+// the outcome that it has for them.
+func TestCasesOfVcfeval(t *testing.T) {
+	t.Parallel()
+	const unit = "TCTATCTATCTATCTATCTATCTATCATCTATCTATCATCTCTCTCTCTCTCTCTCTCTCNNNNNNNNNN"
+	for _, tt := range []struct {
+		name         string
+		seq          string
+		truth, query []string
+		opts         eval.Options
+		want         string
+	}{
+		{
+			// The alternative set maximises the sum of both sides without one of the calls.
+			name: "tricky2", seq: "AAAAAAAAAATAAAAAAAATAAAATGGACCCCCCCCGG", opts: eval.Options{Squash: true},
+			truth: []string{"1 A AT 1", "2 A T 0|1", "4 A AT 1", "6 A T 0|1", "11 T A 0|1", "11 TAA T 1", "13 A T 0|1"},
+			query: []string{"2 A T 0|1", "6 A T 0|1", "11 T A 0|1", "13 A T 0|1"}, want: "4/3 4/0 gt0",
+		},
+		{
+			// vcfeval: 4 of 4 records on both sides.
+			name: "tricky3", seq: "TGACGCTGGTGGATCACGATGTCAGGAGATC", opts: eval.Options{Squash: true},
+			truth: []string{"2 GACGC G 1/1", "10 T C 1/1", "11 G GGGCA 1/1", "20 T G 1/1"},
+			query: []string{"3 AC TG 1|1", "7 T G 1|1", "10 TG CA 1|1", "20 T G 1|1"}, want: "4/0 6/0 gt0",
+		},
+		{
+			// "Ideally should just choose the snp as baseline TP, but vcfeval currently includes all three variants."
+			name: "tricky4", seq: "CAAAAAAAAAAAAT",
+			truth: []string{"1 C CA 0/1", "5 A T 0/1", "8 AA A 0/1"}, query: []string{"5 A T 0/1"}, want: "1/2 1/0 gt0",
+		},
+		{
+			name: "all matches", opts: eval.Options{IgnorePhase: true},
+			seq:   "ACAATATATACAAGTTTGTTCTCCAATAGGTTTAGTTTGCTCTCTCTCTCTCTCTCTCTCTGTGTGTGTGTGTGCATGTGTGTGTGTGTGTGTGTGTGTGTNNNNNNNNNN",
+			truth: []string{"60 C G 0/1", "62 G C 0|1", "64 G C 0|1", "74 GCA G 1|0", "75 C T 0|1", "76 A G 0|1"},
+			query: []string{"39 G GCT 0/1", "60 C G 0/1", "62 G C 0/1", "74 GCA G 0/1"}, want: "5/1 4/0 gt0",
+		},
+		{
+			name: "avoid overlap", seq: unit,
+			truth: []string{"31 ATCTATCATCTCTCTCTC A 0/1", "38 ATCTCTCTC ATCTC 0/1", "44 C A 0/1"},
+			query: []string{"31 ATCTATCATCTCTCTCTC A 0/1", "38 ATCTCTCTC ATCTC 0/1", "44 C A 0/1"}, want: "3/0 3/0 gt0",
+		},
+		{name: "nop", seq: "TTTAAAATTTNNNNNNNNNN", query: []string{"7 A A,T 2/1"}, want: "0/0 0/1 gt0"},
+		{
+			name: "updel", seq: "TTTCCATGTTTGTATTCTAAAGAGAACTGCNNNNNNNNNN",
+			truth: []string{"11 TG T 0|1", "12 G C,* 1|2"}, query: []string{"12 G C 0/1"}, want: "1/1 1/0 gt0",
+		},
+		{
+			name: "trickysquash", seq: "ATGGCAAACAGTTTGTTGGAGGGAGTGTGTGAGTACTAGTGTATATATATATATATATATTTATTTATTTATTTATTTATANNNNNNNNNN",
+			truth: []string{"41 G GTATA 1|1", "61 T A 1|0"}, query: []string{"41 G GTATA 0/1", "60 T TA 0/1", "61 T TATA 0/1"}, want: "2/0 3/0 gt0",
+		},
+		{name: "PathTest real world tricky", seq: "AAGAAAAAC", truth: []string{"2 A AGACTA 0/1"}, query: []string{"4 A ACTAGA 0/1"}, want: "1/0 1/0 gt0"},
+		{name: "PathTest 2", seq: "AAAAAAC", truth: []string{"2 A G 1/1", "3 AA A 1/1"}, query: []string{"2 A G 1/1", "4 AA A 1/1"}, want: "2/0 2/0 gt0"},
+		{name: "PathTest 5", seq: "AAAAAAC", truth: []string{"2 A G,T 1/2"}, query: []string{"2 A T,G 1/2"}, want: "2/0 2/0 gt0"},
+		// vcfeval counts records: 1 false. The atom that both have is right here.
+		{name: "PathTest 6", seq: "AAAAAAC", truth: []string{"2 A G,T 1/2"}, query: []string{"2 A T,C 1/2"}, want: "1/1 1/1 gt0"},
+		{name: "PathTest 9", seq: "AAAAAAC", truth: []string{"1 AA A 1/1", "3 A C 0/1"}, query: []string{"1 AA A 1/1", "3 A C 1/0"}, want: "2/0 2/0 gt0"},
+		{name: "hap.py haploid", seq: "CAAAAAA", truth: []string{"5 A T 1"}, query: []string{"5 A T 1/1"}, opts: eval.Options{OnePloidy: true}, want: "1/0 1/0 gt0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, tt.want, brief(compare(t, tt.seq, tt.truth, tt.query, tt.opts), "ALL"))
+		})
+	}
 }
 
 // brief is the outcome in short: truth found/missed, query right/wrong, of those wrong with the right allele.
@@ -125,6 +193,7 @@ func TestCompare(t *testing.T) {
 		{name: "a variant twice", seq: plain, truth: []string{"5 T C 1/1"}, query: []string{"5 T C 1/1", "5 T C 1/1"}, want: "1/0 1/1 gt0"},
 		{name: "an insertion and a deletion that undo each other", seq: runs, truth: []string{"3 T TA 1/1", "9 AA A 1/1"}, want: "0/2 0/0 gt0"},
 		{name: "the same beside a true one", seq: runs, truth: []string{"3 T TA 1/1", "9 AA A 1/1", "12 G C 1/1"}, query: []string{"12 G C 1/1"}, want: "1/2 1/0 gt0"},
+		{name: "the same around a true one", seq: runs, truth: []string{"3 T TA 1/1", "6 A C 1/1", "9 AA A 1/1"}, query: []string{"6 A C 1/1"}, want: "1/2 1/0 gt0"},
 		{name: "a shift instead of substitutions", seq: plain, truth: []string{"4 TTGCA TTTGC 1/1"}, query: []string{"4 T TT 1/1", "7 CA C 1/1"}, want: "3/0 2/0 gt0"},
 		{name: "insertion before the first base", seq: plain, truth: []string{"1 A GA 1/1"}, query: []string{"1 A GA 1/1"}, want: "1/0 1/0 gt0"},
 		{name: "deletion of the last base", seq: plain, truth: []string{"39 TC T 1/1"}, query: []string{"39 TC T 1/1"}, want: "1/0 1/0 gt0"},
@@ -140,4 +209,262 @@ func TestCompare(t *testing.T) {
 			assert.Equal(t, tt.want, brief(compare(t, tt.seq, tt.truth, tt.query, tt.opts), "ALL"))
 		})
 	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	g, err := genome.Read(strings.NewReader(">c\nACGTTGCAACGGTCATGCCTAGATCGTACCGATTGCAGTC\n>d\nACGTACGTAA\n"))
+	require.NoError(t, err)
+	header := "##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tA"
+	row := func(chrom, pos, ref, alt, gt string) string {
+		return strings.Join([]string{chrom, pos, ".", ref, alt, ".", ".", ".", "GT", gt}, "\t") + "\n"
+	}
+	for _, tt := range []struct{ name, text, sample, want string }{
+		{"another reference", header + "\n" + row("c", "5", "A", "C", "0/1"), "", "file.vcf: line 3: c:5 has REF A, the reference T: is it another reference?"},
+		{"unknown contig", header + "\n" + row("chr7", "5", "A", "C", "0/1"), "", "file.vcf: line 3: the reference has no contig chr7: is it another reference?"},
+		{"behind the end", header + "\n" + row("d", "10", "AA", "A", "0/1"), "", "file.vcf: line 3: d:10 with 2 bases lies outside of the contig, which has 10: is it another reference?"},
+		{"unsorted", header + "\n" + row("c", "8", "A", "C", "0/1") + row("c", "5", "T", "C", "0/1"), "", "file.vcf: line 4: c:5 comes after c:8: sort the file (bcftools sort)"},
+		{"contigs in another order", header + "\n" + row("d", "1", "A", "C", "0/1") + row("c", "5", "T", "C", "0/1"), "", "file.vcf: line 4: c comes after d, unlike in the reference: sort the file in the reference's order of contigs"},
+		{"several samples", header + "\tB\n", "", "file.vcf: there are 2 samples, A, B: choose one"},
+		{"no such sample", header + "\tB\n", "C", "file.vcf: no sample C; there are A, B"},
+		{"allele that is not there", header + "\n" + row("c", "5", "T", "C", "0/2"), "", "file.vcf: line 3: genotype 0/2 with 1 alternate alleles"},
+		{"three haplotypes", header + "\n" + row("c", "5", "T", "C", "0/1/1"), "", "file.vcf: line 3: genotype 0/1/1 has 3 haplotypes: one and two can be compared"},
+		{"malformed", header + "\n" + "c\t5\n", "", "file.vcf: line 3: 2 columns, want 10"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			records, err := vcf.NewReader(strings.NewReader(tt.text))
+			require.NoError(t, err)
+			_, err = eval.Compare(t.Context(), g, set(t, "truth"), eval.Set{Name: "file.vcf", Records: records, Sample: tt.sample}, eval.Options{})
+			require.EqualError(t, err, tt.want)
+		})
+	}
+}
+
+func TestRegions(t *testing.T) {
+	t.Parallel()
+	const seq = "GCTAAAAAAAAGTCACACACACAGTTGACCATGATTACAG"
+	g := reference(t, seq)
+	for _, tt := range []struct {
+		name, bed, truth string
+		want             string // as brief; the query is the truth
+		unknown          int
+	}{
+		{"SNP inside", "c\t11\t12\n", "12 G C 0/1", "1/0 1/0 gt0", 0},
+		{"SNP before", "c\t12\t20\n", "12 G C 0/1", "0/0 0/0 gt0", 1},
+		{"SNP behind", "c\t0\t11\n", "12 G C 0/1", "0/0 0/0 gt0", 1},
+		{"padding does not count", "c\t11\t12\n", "10 AAGTC AACTC 0/1", "1/0 1/0 gt0", 0},
+		{"deletion inside", "c\t13\t15\n", "13 TCA T 0/1", "1/0 1/0 gt0", 0},
+		{"deletion half inside", "c\t14\t20\n", "13 TCA T 0/1", "0/0 0/0 gt0", 1},
+		{"deletion counts where it is left-aligned", "c\t13\t15\n", "19 ACA A 0/1", "1/0 1/0 gt0", 0},
+		{"insertion between two bases inside", "c\t26\t28\n", "27 G GC 0/1", "1/0 1/0 gt0", 0},
+		{"insertion behind the last base inside", "c\t26\t27\n", "27 G GC 0/1", "0/0 0/0 gt0", 1},
+		{"insertion before the first base inside", "c\t27\t30\n", "27 G GC 0/1", "0/0 0/0 gt0", 1},
+		{"touching regions are one", "c\t20\t27\nc\t27\t30\n", "27 G GC 0/1", "1/0 1/0 gt0", 0},
+		{"unsorted, overlapping, with comments", "#x\ntrack name=y\nc 20 30 name\n\nc\t5\t28\n", "27 G GC 0/1", "1/0 1/0 gt0", 0},
+		{"at the contig's end", "c\t39\t40\n", "40 G GA 0/1", "1/0 1/0 gt0", 0},
+		{"nothing", "", "12 G C 0/1", "0/0 0/0 gt0", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			regions, err := eval.ReadRegions(strings.NewReader(tt.bed), g)
+			require.NoError(t, err)
+			r := compare(t, seq, []string{tt.truth}, []string{tt.truth}, eval.Options{Regions: regions})
+			assert.Equal(t, tt.want, brief(r, "ALL"))
+			assert.Equal(t, tt.unknown, r.Row("all", "ALL").NotAssessed)
+		})
+	}
+	for bed, want := range map[string]string{
+		"c\t5\n":            "line 1: 2 columns, want contig, start and end: not BED",
+		"#\nd\t1\t2\n":      "line 2: the reference has no contig d",
+		"c\tone\t2\n":       `line 1: start "one" and end "2", want whole numbers: not BED`,
+		"c\t7\t6\n":         "line 1: 7 to 6 is no stretch of c, which has 40 bases",
+		"c\t7\t41\n":        "line 1: 7 to 41 is no stretch of c, which has 40 bases",
+		"##fileformat\nVCF": "line 2: 1 columns, want contig, start and end: not BED",
+	} {
+		_, err := eval.ReadRegions(strings.NewReader(bed), g)
+		require.EqualError(t, err, want)
+	}
+}
+
+// A match may reach over the border of the regions: what is inside counts.
+func TestMatchOverTheBorder(t *testing.T) {
+	t.Parallel()
+	const seq = "GCTAAAAAAAAGTCACACACACAGTTGACCATGATTACAG"
+	regions, err := eval.ReadRegions(strings.NewReader("c\t0\t8\n"), reference(t, seq))
+	require.NoError(t, err)
+	r := compare(t, seq, []string{"3 TAA T 1/1"}, []string{"3 TA T 1/1", "5 A AT 1/1", "9 AA A 1/1"}, eval.Options{Regions: regions})
+	assert.Equal(t, "1/0 2/1 gt0", brief(r, "ALL"))
+}
+
+func TestStrata(t *testing.T) {
+	t.Parallel()
+	//            1         2         3         4         5
+	//   12345678901234567890123456789012345678901234567890123
+	seq := "GCTAAAAAGTCACACACACAGTTGACCATGCCCCCCCTTACAGGATACCTGACTT"
+	in := func(record string) []string {
+		r := compare(t, seq, []string{record}, nil, eval.Options{})
+		var names []string
+		for _, row := range r.Rows {
+			if row.Kind != "ALL" && row.Primary().TruthFN > 0 {
+				names = append(names, row.Stratum)
+			}
+		}
+		return names
+	}
+	const plain, both, noHP = "outside homopolymers >= 5", "outside homopolymers >= 4 and tandem repeats", "homopolymers >= "
+	assert.Equal(t, []string{"all", plain, both}, in("3 T G 0/1"), "beside a homopolymer")
+	assert.Equal(t, []string{"all", noHP + "4", noHP + "5"}, in("4 A G 0/1"))
+	assert.Equal(t, []string{"all", noHP + "4", noHP + "5", "deletion 1"}, in("3 TA T 0/1"))
+	assert.Equal(t, []string{"all", noHP + "4", noHP + "5", "insertion 1"}, in("8 A AA 0/1"))
+	assert.Equal(t, []string{"all", noHP + "4", noHP + "5", "insertion 1"}, in("8 A AT 0/1"), "between the homopolymer and its neighbour")
+	assert.Equal(t, []string{"all", noHP + "4", noHP + "5", noHP + "7", "deletion 2-5"}, in("30 GCC G 0/1"))
+	assert.Equal(t, []string{"all", plain, "tandem repeats", "deletion 2-5"}, in("13 CAC C 0/1"))
+	assert.Equal(t, []string{"all", plain, "tandem repeats"}, in("13 C G 0/1"))
+	assert.Equal(t, []string{"all", plain, both, "insertion >= 16"}, in("45 A ATTGCATTGACCTTGGAC 0/1"))
+	assert.Equal(t, []string{"all", plain, both, "depth 10-14"}, in("3 T G 0/1 DP=12"))
+}
+
+func TestPhasing(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 1))
+	seq := repetitive(r, 2000)
+	other := func(i int) string { return map[byte]string{'A': "C", 'C': "G", 'G': "T", 'T': "A"}[seq[i]] }
+	// SNPs 100 bases apart; each letter is one: "|" as in the truth, "x" on the other haplotype, "u" not phased, "." missed,
+	// "h" homozygous, "2" in a second phase set.
+	sets := func(letters string) (truth, query []string) {
+		for n, l := range letters {
+			at := 100 * (n + 1)
+			snp := fmt.Sprintf("%d %s %s ", at+1, seq[at:at+1], other(at))
+			truth = append(truth, snp+"0|1 PS=1")
+			if gt := map[rune]string{'|': "0|1 PS=7", 'x': "1|0 PS=7", 'u': "0/1", 'h': "1/1", '2': "0|1 PS=8"}[l]; gt != "" {
+				query = append(query, snp+gt)
+			}
+		}
+		return truth, query
+	}
+	for _, tt := range []struct {
+		letters string
+		want    eval.Phasing
+	}{
+		{"||||||", eval.Phasing{Sets: 1, Pairs: 5}},
+		{"xxxxxx", eval.Phasing{Sets: 1, Pairs: 5}},
+		{"|||xxx", eval.Phasing{Sets: 1, Pairs: 5, Switches: 1}},
+		{"||x|||", eval.Phasing{Sets: 1, Pairs: 5, Flips: 1}},
+		{"|||||x", eval.Phasing{Sets: 1, Pairs: 5, Switches: 1}},
+		{"|x|x||", eval.Phasing{Sets: 1, Pairs: 5, Flips: 2}},
+		{"|x|xxx", eval.Phasing{Sets: 1, Pairs: 5, Switches: 1, Flips: 1}},
+		{"|u.hxx", eval.Phasing{Sets: 1, Pairs: 2, Switches: 1}},
+		{"||22||", eval.Phasing{Sets: 2, Pairs: 4}},
+		{"|2", eval.Phasing{}},
+		{"uuuu", eval.Phasing{}},
+	} {
+		truth, query := sets(tt.letters)
+		got := compare(t, seq, truth, query, eval.Options{}).Phasing
+		if tt.want.Pairs > 0 {
+			require.NotNil(t, got.ErrorRate)
+			require.InDelta(t, float64(tt.want.Switches+2*tt.want.Flips)/float64(tt.want.Pairs), *got.ErrorRate, 1e-12)
+		}
+		got.ErrorRate = nil
+		assert.Equal(t, tt.want, got, tt.letters)
+	}
+}
+
+func TestROC(t *testing.T) {
+	t.Parallel()
+	const seq = "ACGTTGCAACGGTCATGCCTAGATCGTACCGATTGCAGTC"
+	r := compare(t, seq,
+		[]string{"3 G A 0/1", "8 A T 1/1", "13 T C 0/1", "20 TA T 0/1"},
+		[]string{"3 G A 0/1 QUAL=50 GQ=1", "8 A T 1/1 QUAL=20 GQ=2", "10 C G 0/1 QUAL=30 GQ=3", "20 TA T 0/1 QUAL=40 GQ=4", "30 C A 0/1"}, eval.Options{})
+	var b strings.Builder
+	require.NoError(t, r.ROC[0].WriteTSV(&b, eval.Qual))
+	assert.Equal(t, `#Version porestream, ROC output 1.2
+#selection: ALL
+#total baseline variants: 4
+#total call variants: 5
+#score field: QUAL
+#score	true_positives_baseline	false_positives	true_positives_call	false_negatives	precision	sensitivity	f_measure
+50.000	1.00	0	1.00	3.00	1.0000	0.2500	0.4000
+40.000	2.00	0	2.00	2.00	1.0000	0.5000	0.6667
+30.000	2.00	1	2.00	2.00	0.6667	0.5000	0.5714
+20.000	3.00	1	3.00	1.00	0.7500	0.7500	0.7500
+None	3.00	2	3.00	1.00	0.6000	0.7500	0.6667
+`, b.String())
+	assert.InDelta(t, 20, r.ROC[0].Best().Score, 0)
+	assert.Len(t, r.ROC[2].Points, 1, "the indel")
+	var svg strings.Builder
+	require.NoError(t, r.WriteSVG(&svg, "a < b"))
+	require.NoError(t, xml.Unmarshal([]byte(svg.String()), new(struct{})), "well-formed")
+	assert.Contains(t, svg.String(), "a &lt; b")
+	assert.Equal(t, 2, strings.Count(svg.String(), "<polyline"))
+}
+
+func TestIntervals(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(21, 22))
+	seq := repetitive(r, 20000)
+	truth := randomChanges(r, seq)
+	query := damaged(r, seq, truth)
+	run := func(seed uint64) *eval.Figures {
+		return compare(t, seq, lines(truth), lines(query), eval.Options{Bootstrap: 500, Seed: seed}).Row("all", "ALL").Genotypes
+	}
+	a, b, c := run(1), run(1), run(2)
+	require.Equal(t, a, b, "same seed")
+	require.NotEqual(t, a.F1Interval, c.F1Interval, "another seed")
+	for _, f := range []*eval.Figures{a, c} {
+		require.Less(t, f.RecallInterval[0], *f.Recall)
+		require.Greater(t, f.RecallInterval[1], *f.Recall)
+		// The width is about that of a binomial share: 2 x 1.96 standard deviations.
+		n := float64(f.TruthTP + f.TruthFN)
+		width := 2 * 1.96 * math.Sqrt(*f.Recall*(1-*f.Recall)/n)
+		require.InDelta(t, width, f.RecallInterval[1]-f.RecallInterval[0], width/3)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	const seq = "ACGTTGCAACGGTCATGCCTAGATCGTACCGATTGCAGTC"
+	regions, err := eval.ReadRegions(strings.NewReader("c\t0\t30\n"), reference(t, seq))
+	require.NoError(t, err)
+	var got []string
+	compare(t, seq,
+		[]string{"3 GTTGCA ATTGCT 1/1", "5 T G 1/1", "13 T C 0/1", "20 T G 0/1", "35 G C 0/1"},
+		[]string{"3 G A 1/1", "5 T G 1/1", "8 A G 1/1", "13 T C 1/1", "15 A T 0/0", "25 C T 0/1", "36 C T 0/1"},
+		eval.Options{Regions: regions, Each: func(o eval.Outcome) error {
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%v %d %s %s", o.Truth, o.Record.Pos, o.Decision, o.Detail)))
+			return nil
+		}})
+	slices.Sort(got)
+	assert.Equal(t, []string{
+		"false 13 FP GT", "false 25 FP", "false 3 TP", "false 36 UNK", "false 5 TP", "false 8 FP",
+		"true 13 FN GT", "true 20 FN", "true 3 FN PART", "true 35 UNK", "true 5 TP",
+	}, got)
+}
+
+// A search that grows too large is given up, and everything in the place is an error.
+func TestUnresolved(t *testing.T) {
+	t.Parallel()
+	seq := "GCT" + strings.Repeat("A", 60) + "CGTTGACCATG"
+	var truth, query []string
+	for i := range 12 {
+		truth = append(truth, fmt.Sprintf("%d AA A 0/1", 4+4*i))
+		query = append(query, fmt.Sprintf("%d AA A 0/1", 6+4*i))
+	}
+	r := compare(t, seq, truth, query, eval.Options{MaxPaths: 20})
+	assert.Equal(t, "0/12 0/12 gt0", brief(r, "ALL"))
+	assert.Equal(t, 24, r.Row("all", "ALL").Unresolved)
+	assert.Equal(t, 1, r.GivenUp)
+	assert.Equal(t, "12/0 12/0 gt0", brief(compare(t, seq, truth, query, eval.Options{}), "ALL"), "with the usual bound")
+}
+
+// Records of a set without samples are alleles.
+func TestWithoutSamples(t *testing.T) {
+	t.Parallel()
+	const seq = "ACGTTGCAACGGTCATGCCTAGATCGTACCGATTGCAGTC"
+	records, err := vcf.NewReader(strings.NewReader("##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\nc\t5\t.\tT\tC,G\t.\t.\t.\nc\t9\t.\tA\tG\t.\t.\t.\n"))
+	require.NoError(t, err)
+	r, err := eval.Compare(t.Context(), reference(t, seq), eval.Set{Name: "truth", Records: records}, set(t, "query", "5 T G 0/1", "9 A G 1"), eval.Options{})
+	require.NoError(t, err)
+	assert.False(t, r.Genotypes)
+	assert.Equal(t, "2/1 2/0 gt0", brief(r, "ALL"))
 }

@@ -62,8 +62,16 @@ type played struct {
 	turned  bool
 }
 
-// run returns the atoms of the best path; ok is false if the search was given up. The atoms are in playing order.
+// run returns the largest set of atoms that match, in playing order; ok is false if the search was given up.
 func (s *search) run(atoms []*atom) (best []played, ok bool) {
+	if best, ok = s.walk(atoms); ok {
+		best = s.withoutIdle(atoms, best)
+	}
+	return best, ok
+}
+
+// walk returns the atoms of the best path.
+func (s *search) walk(atoms []*atom) (best []played, ok bool) {
 	groups, last := number(atoms)
 	s.paths = append(s.paths[:0], &path{groups: make([]uint8, len(last))})
 	at := 0
@@ -336,4 +344,114 @@ func (p *path) better(q *path) bool {
 		}
 	}
 	return first
+}
+
+// withoutIdle leaves out what the larger set owes to nothing that it is compared with: an insertion and a deletion of one
+// side that undo each other around atoms that are matched. As many of them as the other side has too may stay.
+func (s *search) withoutIdle(atoms []*atom, best []played) []played {
+	for first := 0; first < len(best); {
+		end := first
+		for end < len(best) && best[end].segment == best[first].segment {
+			end++
+		}
+		if end-first > 3 { // a pair of one side and an atom of each
+			var idle [2][][2]int
+			for sd := range idle {
+				idle[sd] = s.idle(atoms, best[first:end], side(sd))
+			}
+			both := min(len(idle[truth]), len(idle[query]))
+			drop := make(map[int]bool)
+			for sd := range idle {
+				for _, pair := range idle[sd][both:] {
+					drop[pair[0]], drop[pair[1]] = true, true
+				}
+			}
+			if len(drop) > 0 {
+				kept := choosePlayed(best[first:end], func(p played) bool { return !drop[p.atom] })
+				sides := [2]bool{}
+				for _, p := range kept {
+					sides[atoms[p.atom].call.side] = true
+				}
+				if sides[truth] && sides[query] {
+					best = slices.Concat(best[:first], kept, best[end:])
+					end = first + len(kept)
+				}
+			}
+		}
+		first = end
+	}
+	return best
+}
+
+func choosePlayed(list []played, is func(played) bool) []played {
+	var chosen []played
+	for _, p := range list {
+		if is(p) {
+			chosen = append(chosen, p)
+		}
+	}
+	return chosen
+}
+
+// idle lists pairs of an insertion and a deletion of one side in a segment without which its haplotypes are the same.
+func (s *search) idle(atoms []*atom, segment []played, sd side) (pairs [][2]int) {
+	mine := choosePlayed(segment, func(p played) bool { return atoms[p.atom].call.side == sd })
+	for again := true; again; {
+		again = false
+		for i := range mine {
+			for j := range i {
+				a, b := atoms[mine[i].atom], atoms[mine[j].atom]
+				if a.growth() == 0 || a.growth()+b.growth() != 0 || s.playedMask(a, mine[i]) != s.playedMask(b, mine[j]) {
+					continue
+				}
+				rest := slices.Concat(mine[:j], mine[j+1:i], mine[i+1:])
+				start, end := span(atoms, mine)
+				if s.spelled(atoms, mine, start, end) == s.spelled(atoms, rest, start, end) {
+					pairs = append(pairs, [2]int{mine[j].atom, mine[i].atom})
+					mine, again = rest, true
+					break
+				}
+			}
+			if again {
+				break
+			}
+		}
+	}
+	return pairs
+}
+
+func (s *search) playedMask(a *atom, p played) uint8 {
+	if p.turned {
+		return s.mask(a, turned)
+	}
+	return s.mask(a, asGiven)
+}
+
+// span is the stretch of the reference that atoms replace.
+func span(atoms []*atom, list []played) (start, end int) {
+	start, end = atoms[list[0].atom].start, 0
+	for _, p := range list {
+		start, end = min(start, atoms[p.atom].start), max(end, atoms[p.atom].end)
+	}
+	return start, end
+}
+
+// spelled is the sequences of both haplotypes from start to end with atoms of one side played.
+func (s *search) spelled(atoms []*atom, list []played, start, end int) [2]string {
+	var haplotypes [2]string
+	for h := range haplotypes {
+		var b []byte
+		at := start
+		for _, p := range list {
+			a := atoms[p.atom]
+			if s.playedMask(a, p)>>h&1 == 0 {
+				continue
+			}
+			b = append(b, s.seq[at:a.start]...)
+			b = append(b, a.alt...)
+			at = a.end
+		}
+		haplotypes[h] = string(append(b, s.seq[at:end]...))
+	}
+	return haplotypes
 }

@@ -86,7 +86,8 @@ type cell struct {
 // tally adds up clusters.
 type tally struct {
 	opts      *Options
-	genotypes bool // both sides have genotypes
+	known     bool // both sides have genotypes
+	genotypes bool // they count
 	cells     map[row]*cell
 	random    *rand.Rand
 	weights   []int
@@ -99,9 +100,9 @@ type tally struct {
 	given    int // clusters given up
 }
 
-func newTally(opts *Options, genotypes bool) *tally {
+func newTally(opts *Options, known bool) *tally {
 	t := &tally{
-		opts: opts, genotypes: genotypes, cells: make(map[row]*cell),
+		opts: opts, known: known, genotypes: known && !opts.Squash, cells: make(map[row]*cell),
 		random: rand.New(rand.NewPCG(opts.Seed, 0x9e3779b97f4a7c15)), weights: make([]int, opts.Bootstrap),
 	}
 	for k := range t.scores {
@@ -149,7 +150,7 @@ func (t *tally) add(cl *cluster, contig *genome.Contig) {
 			if a.unresolved && !right {
 				c.unresolved++
 			}
-			if a.call.side == query && !a.matched && a.allele {
+			if t.known && a.call.side == query && !a.matched && a.allele {
 				c.wrongGenotype++
 			}
 			n := touched[r]
