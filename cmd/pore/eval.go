@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/variant/eval"
@@ -42,21 +44,31 @@ type evalVariantsConfig struct {
 	score               string
 	json                bool
 	roc, plot, out      string
+	events              string
+	moments             int
 	opts                eval.Options
 }
 
 func evalVariantsCommand() *cobra.Command {
 	var cfg evalVariantsConfig
 	cmd := &cobra.Command{
-		Use:   "variants --ref FASTA --truth TRUTH.vcf CALLS.vcf",
+		Use:   "variants --ref FASTA --truth TRUTH.vcf {CALLS.vcf | --events EVENTS.jsonl}",
 		Short: "Compare the variants of a VCF with a truth set",
 		Long: `Compares haplotypes, not rows: however an indel is placed or a complex change is
 split, it is right if it makes the same sequence. Prints recall, precision and F1 of
 SNPs and indels, with genotypes and without, and for parts of the reference such as
-homopolymers. Both files are VCF, plain or gzipped, sorted; - is standard input.`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+homopolymers. Both files are VCF, plain or gzipped, sorted; - is standard input.
+
+With --events instead of CALLS.vcf the calls are what a stream told, a JSON document
+per line as pore consume --format json prints them: what stands at the end and at
+moments before is compared, and how often calls were revised, changed and taken back,
+and when those that are right were there, is told besides.`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return evalVariants(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+			if len(args) == 0 == (cfg.events == "") {
+				return cli.Usagef("want CALLS.vcf or --events, one of the two")
+			}
+			return evalVariants(cmd.Context(), cfg, strings.Join(args, ""), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
@@ -75,6 +87,8 @@ homopolymers. Both files are VCF, plain or gzipped, sorted; - is standard input.
 	flags.StringVar(&cfg.roc, "roc", "", "file for the figures at each threshold of the score, TSV with vcfeval's columns; those of SNPs and indels go to files beside it")
 	flags.StringVar(&cfg.plot, "plot", "", "file for a picture of precision against recall, SVG")
 	flags.StringVar(&cfg.out, "out", "", "folder for tp.vcf, fp.vcf, tp-truth.vcf and fn.vcf")
+	flags.StringVar(&cfg.events, "events", "", "events of a stream, JSON lines, instead of CALLS.vcf")
+	flags.IntVar(&cfg.moments, "moments", 10, "even steps of time at which what a stream had told is compared")
 	flags.IntVar(&cfg.opts.Bootstrap, "bootstrap", 1000, "replicates behind the confidence intervals; 0: none")
 	flags.Uint64Var(&cfg.opts.Seed, "seed", 1, "seed of the replicates")
 	flags.IntVar(&cfg.opts.MaxLength, "max-length", eval.DefaultMaxLength, "longest allele that is compared, in bases")
@@ -90,6 +104,10 @@ func (cfg *evalVariantsConfig) options() error {
 		return cli.Usagef("--ploidy %d: want 1 or 2", cfg.ploidy)
 	case cfg.score != string(eval.Qual) && cfg.score != string(eval.GQ):
 		return cli.Usagef("--score %q: want QUAL or GQ", cfg.score)
+	case cfg.moments < 0:
+		return cli.Usagef("--moments %d: want a number of moments", cfg.moments)
+	case cfg.events != "" && cfg.out != "":
+		return cli.Usagef("--out goes with CALLS.vcf, not with --events")
 	case cfg.opts.Bootstrap < 0:
 		return cli.Usagef("--bootstrap %d: want a number of replicates", cfg.opts.Bootstrap)
 	case cfg.opts.MaxLength < 1:
@@ -104,13 +122,54 @@ func evalVariants(ctx context.Context, cfg evalVariantsConfig, path string, stdi
 	if err := cfg.options(); err != nil {
 		return err
 	}
-	if path == "-" && cfg.truth == "-" {
+	if cfg.truth == "-" && (path == "-" || cfg.events == "-") {
 		return cli.Usagef("only one of the files can be standard input")
 	}
 	g, err := genome.Load(cfg.reference)
 	if err != nil {
 		return err
 	}
+	if err := cfg.regions(g); err != nil {
+		return err
+	}
+	truth, closeTruth, err := openSet(cfg.truth, cfg.truthSample, stdin)
+	if err != nil {
+		return err
+	}
+	defer closeTruth()
+	if cfg.events != "" {
+		history, err := readEvents(cfg.events, cfg.sample, stdin)
+		if err != nil {
+			return err
+		}
+		result, err := eval.CompareStream(ctx, g, truth, cfg.events, history, cfg.moments, cfg.opts)
+		if err != nil {
+			return cfg.explainSamples(err)
+		}
+		return cfg.write(stdout, result.Final, result, cfg.events)
+	}
+	calls, closeCalls, err := openSet(path, cfg.sample, stdin)
+	if err != nil {
+		return err
+	}
+	defer closeCalls()
+	if cfg.out != "" {
+		decided, err := newDecided(cfg.out, truth, calls)
+		if err != nil {
+			return err
+		}
+		defer func() { err = decided.close(err) }()
+		cfg.opts.Each = decided.write
+	}
+	result, err := eval.Compare(ctx, g, truth, calls, cfg.opts)
+	if err != nil {
+		return cfg.explainSamples(err)
+	}
+	return cfg.write(stdout, result, result, path)
+}
+
+// regions reads the files of regions.
+func (cfg *evalVariantsConfig) regions(g *genome.Genome) (err error) {
 	if cfg.bed != "" {
 		if cfg.opts.Regions, err = readRegions(cfg.bed, g); err != nil {
 			return err
@@ -127,34 +186,110 @@ func evalVariants(ctx context.Context, cfg evalVariantsConfig, path string, stdi
 		}
 		cfg.opts.Strata = append(cfg.opts.Strata, eval.Stratum{Name: name, Regions: regions})
 	}
-	sets := [2]eval.Set{{Sample: cfg.truthSample}, {Sample: cfg.sample}}
-	for i, path := range []string{cfg.truth, path} {
-		in, name, err := openInput(path, stdin)
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		records, err := vcf.NewReader(in)
-		if err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fmt.Errorf("%w: the file is cut short; get it again", err)
-			}
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		sets[i].Name, sets[i].Records = name, records
-	}
-	if cfg.out != "" {
-		decided, err := newDecided(cfg.out, sets)
-		if err != nil {
-			return err
-		}
-		defer func() { err = decided.close(err) }()
-		cfg.opts.Each = decided.write
-	}
-	result, err := eval.Compare(ctx, g, sets[0], sets[1], cfg.opts)
+	return nil
+}
+
+// openSet opens a VCF and reads its header.
+func openSet(path, sample string, stdin io.Reader) (eval.Set, func() error, error) {
+	in, name, err := openInput(path, stdin)
 	if err != nil {
-		return explainSamples(err, cfg)
+		return eval.Set{}, nil, err
 	}
+	err = checkEnd(in)
+	var records *vcf.Reader
+	if err == nil {
+		records, err = vcf.NewReader(in)
+	}
+	if err != nil {
+		in.Close()
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("%w: the file is cut short; get it again", err)
+		}
+		return eval.Set{}, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return eval.Set{Name: name, Records: records, Sample: sample}, in.Close, nil
+}
+
+// checkEnd tells a bgzip file that was cut between two blocks, which decompresses without an error: whole ones end with
+// an empty block.
+func checkEnd(in io.Reader) error {
+	size := sizeOf(in)
+	f, ok := in.(*os.File)
+	end := vcf.AppendBgzipEnd(nil)
+	if !ok || size < int64(len(end)) {
+		return nil
+	}
+	head, tail := make([]byte, 14), make([]byte, len(end))
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return fmt.Errorf("reading: %w", err)
+	}
+	if !bytes.Equal(head[:4], end[:4]) || !bytes.Equal(head[12:14], end[12:14]) {
+		return nil // not bgzip
+	}
+	if _, err := f.ReadAt(tail, size-int64(len(end))); err != nil {
+		return fmt.Errorf("reading: %w", err)
+	}
+	if !bytes.Equal(tail, end) {
+		return errors.New("the file has no bgzip end marker: it is cut short; get it again")
+	}
+	return nil
+}
+
+// readEvents reads the revisions of one sample's calls.
+func readEvents(path, sample string, stdin io.Reader) (*eval.History, error) {
+	in, name, err := openInput(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	history := new(eval.History)
+	only := "" // the sample of all events
+	lines := bufio.NewReader(in)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: line %d: %w", name, n, err)
+		}
+		ended := err != nil
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			v := new(event.Variant)
+			if err := json.Unmarshal(line, v); err != nil {
+				return nil, fmt.Errorf("%s: line %d: %w: not events as pore consume --format json prints them", name, n, err)
+			}
+			switch {
+			case v.SchemaVersion == 0: // of another type, such as a run's end
+			case v.Allele.VRSID == "" || v.Revision == 0:
+				return nil, fmt.Errorf("%s: line %d: an event needs variant.vrs_id and revision", name, n)
+			case sample != "" && v.Sample != sample:
+			case sample == "" && only != "" && v.Sample != only:
+				return nil, fmt.Errorf("%s: line %d: events of samples %s and %s: choose one (--sample)", name, n, only, v.Sample)
+			default:
+				only = v.Sample
+				history.Add(revision(v))
+			}
+		}
+		if ended {
+			return history, nil
+		}
+	}
+}
+
+// revision is what is compared of an event.
+func revision(v *event.Variant) eval.Revision {
+	r := eval.Revision{
+		Key: v.Allele.VRSID, Number: v.Revision, Status: eval.Status(v.Status),
+		Contig: v.Allele.Contig, Pos: int(v.Allele.Pos), Ref: v.Allele.Ref, Alt: v.Allele.Alt,
+		Genotype: v.Call.Genotype, PhaseSet: v.Call.PhaseSet, Passed: len(v.Call.Filters) == 0,
+		Qual: v.Call.Qual, GQ: v.Call.GenotypeQuality, Depth: int(v.Call.Depth),
+	}
+	if v.LastChunk != nil {
+		r.Time = *v.LastChunk
+	}
+	return r
+}
+
+// write writes what the flags ask for: the curves, the picture, and whole as JSON or tables.
+func (cfg *evalVariantsConfig) write(stdout io.Writer, result *eval.Result, whole interface{ WriteText(io.Writer) error }, path string) error {
 	if cfg.roc != "" {
 		for i := range result.ROC {
 			c := &result.ROC[i]
@@ -178,18 +313,18 @@ func evalVariants(ctx context.Context, cfg evalVariantsConfig, path string, stdi
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
-		return enc.Encode(result)
+		return enc.Encode(whole)
 	}
-	return result.WriteText(stdout)
+	return whole.WriteText(stdout)
 }
 
 // explainSamples tells which flag chooses a sample.
-func explainSamples(err error, cfg evalVariantsConfig) error {
+func (cfg *evalVariantsConfig) explainSamples(err error) error {
 	var which *eval.SampleError
-	if !errors.As(err, &which) {
+	switch {
+	case !errors.As(err, &which):
 		return err
-	}
-	if which.Set == cfg.truth {
+	case which.Set == cfg.truth:
 		return fmt.Errorf("%w (--truth-sample)", err)
 	}
 	return fmt.Errorf("%w (--sample)", err)
@@ -245,7 +380,7 @@ func decidedFile(o eval.Outcome) string {
 	}
 }
 
-func newDecided(dir string, sets [2]eval.Set) (_ *decided, err error) {
+func newDecided(dir string, truth, calls eval.Set) (_ *decided, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -255,7 +390,7 @@ func newDecided(dir string, sets [2]eval.Set) (_ *decided, err error) {
 			err = d.close(err)
 		}
 	}()
-	for name, set := range map[string]eval.Set{"tp-truth.vcf": sets[0], "fn.vcf": sets[0], "tp.vcf": sets[1], "fp.vcf": sets[1]} {
+	for name, set := range map[string]eval.Set{"tp-truth.vcf": truth, "fn.vcf": truth, "tp.vcf": calls, "fp.vcf": calls} {
 		f, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err

@@ -97,6 +97,9 @@ func list(names []string) string {
 
 // fault is an error at the record that was read last.
 func (s *source) fault(rec *vcf.Record, format string, args ...any) error {
+	if rec.Line() == 0 {
+		return fmt.Errorf("%s: %w", s.set.Name, fmt.Errorf(format, args...))
+	}
 	return fmt.Errorf("%s: line %d: %w", s.set.Name, rec.Line(), fmt.Errorf(format, args...))
 }
 
@@ -104,13 +107,11 @@ func (s *source) fault(rec *vcf.Record, format string, args ...any) error {
 func (s *source) read() error {
 	rec, err := s.set.Records.Next()
 	switch {
-	case errors.Is(err, io.EOF):
+	case err == io.EOF: //nolint:errorlint // Records say their end so; a fault may have io.EOF inside
 		s.ahead, s.rank = nil, len(s.genome.Contigs)
 		return nil
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: %w: the file is cut short; get it again", s.set.Name, err)
 	case err != nil:
-		return fmt.Errorf("%s: %w", s.set.Name, err)
+		return readFault(s.set.Name, err)
 	}
 	rank := s.genome.Rank(rec.Chrom)
 	if rank == len(s.genome.Contigs) {
@@ -135,6 +136,14 @@ func (s *source) read() error {
 	}
 	s.ahead, s.rank = rec, rank
 	return nil
+}
+
+// readFault is an error of a set's Records.
+func readFault(name string, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s: %w: the file is cut short; get it again", name, err)
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 func upper(b byte) byte {
