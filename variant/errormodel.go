@@ -58,15 +58,11 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 	}
 	c.positions += uint64(end - start)
 
-	bin, qualities := byte(noQuality), s.GetQualities()
+	bin, qualities, poor := byte(noQuality), s.GetQualities(), isPoor(class)
 	rpos, qpos, base := start, 0, 0
 	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 		switch op.Kind {
 		case align.Match, align.Mismatch:
-			c.bases[firstClass+class] += uint64(op.Len)
-			if op.Kind == align.Mismatch {
-				c.errors[firstClass+class] += uint64(op.Len)
-			}
 			k := kmerAt(ref, rpos, reverse)
 			for i := range op.Len {
 				if i > 0 {
@@ -76,6 +72,10 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 					bin = binOf(qualities[qpos+i])
 				}
 				c.bases[bin]++
+				plain := !poor || !doubtful(qualities[qpos+i])
+				if plain {
+					c.bases[firstClass+class]++
+				}
 				to := baseCode[ref[rpos+i]]
 				if op.Kind == align.Mismatch {
 					to = baseCode[bases[base+i]]
@@ -85,6 +85,9 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 				}
 				if op.Kind == align.Mismatch {
 					c.errors[bin]++
+					if plain {
+						c.errors[firstClass+class]++
+					}
 					from := baseCode[ref[rpos+i]]
 					if from < 4 && to < 4 {
 						c.swaps[strandBase(from, reverse)][strandBase(to, reverse)]++

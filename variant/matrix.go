@@ -135,6 +135,8 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 				w.code[i], w.qual[i] = deleted, noQuality
 			}
 		case col < 0:
+		case ch.kind == align.Match:
+			w.qual[col] = ch.bin
 		case ch.kind == align.Mismatch:
 			w.code[col], w.qual[col] = ch.base, ch.bin
 		case col > 0:

@@ -39,7 +39,7 @@ import (
 //	run          its number in the region's list of runs
 //	lastChunk    time of its last chunk less that of its batch's first read, signed
 //	head         two bytes: Rice parameter and, from bit 4 on, class; which of
-//	             qualityCodes
+//	             qualityCodes and, in bit 4, whether doubtful bases are kept
 //	checkpoints  their number, and for each how many bits and columns it lies behind
 //	             the one before (the first: behind the start)
 //	bits         from the lowest of each byte on
@@ -54,7 +54,8 @@ const (
 )
 
 // Prefixes of a change, from the lowest bit on: 0 mismatch, 01 deletion, 11
-// insertion.
+// insertion. In a read whose doubtful bases are kept, 011 is an insertion and 111
+// a base that matches, of the quality that follows.
 //
 // A mismatching base is 0 for the transition of the reference's base, 01 and 011
 // for the other two in the order of ACGT, and 111 with three bits for the code
@@ -82,6 +83,9 @@ type qualityCode struct {
 }
 
 const maxQualityBits = 6
+
+// keepsDoubtful is set beside the number of a code in a read that keeps them.
+const keepsDoubtful = 1 << 4
 
 type bitCode struct {
 	bits uint64
@@ -222,9 +226,21 @@ func (p *packer) append(b []byte, s *streampb.Segment, run int, lastChunk int64,
 	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 		switch op.Kind {
 		case align.Match:
-			matched += op.Len
-			pos += op.Len
-			query += op.Len
+			if !isPoor(class) {
+				matched, pos, query = matched+op.Len, pos+op.Len, query+op.Len
+				continue
+			}
+			for range op.Len {
+				if doubtful(qualities[query]) {
+					distance()
+					w.put(0b111, 3)
+					quality(query)
+					pos, query = pos+1, query+1
+					done()
+					continue
+				}
+				matched, pos, query = matched+1, pos+1, query+1
+			}
 		case align.Mismatch:
 			for range op.Len {
 				distance()
@@ -243,7 +259,9 @@ func (p *packer) append(b []byte, s *streampb.Segment, run int, lastChunk int64,
 			done()
 		case align.Insertion:
 			distance()
-			w.put(0b11, 2)
+			if w.put(0b11, 2); isPoor(class) {
+				w.put(0, 1)
+			}
 			w.putLength(op.Len)
 			for range op.Len {
 				c := inserted(baseCode[ref[pos]], baseCode[s.GetBases()[base]])
@@ -259,6 +277,9 @@ func (p *packer) append(b []byte, s *streampb.Segment, run int, lastChunk int64,
 
 	b = packed.AppendInt(packed.AppendLen(b, run), lastChunk)
 	b = append(b, byte(rice)|class<<4, byte(code))
+	if isPoor(class) {
+		b[len(b)-1] |= keepsDoubtful
+	}
 	b = packed.AppendLen(b, checkpoints)
 	return append(append(b, p.checkpoints...), w.out...)
 }
@@ -272,6 +293,15 @@ func parameters(s *streampb.Segment, class byte) (rice uint, code int) {
 		switch op.Kind {
 		case align.Match:
 			matched += op.Len
+			if isPoor(class) {
+				for _, q := range s.GetQualities()[query : query+op.Len] {
+					if doubtful(q) {
+						matched--
+						changes++
+						histogram[binOf(q)]++
+					}
+				}
+			}
 		case align.Mismatch:
 			changes += op.Len
 		default:
@@ -327,7 +357,7 @@ type change struct {
 	pos  int  // of the first column, or of the one behind an insertion
 	n    int  // columns or bases
 	base byte // of a mismatch, as a code
-	bin  byte // of its quality
+	bin  byte // of its quality, or that of a matching base
 }
 
 // unpacker reads the changes of a read.
@@ -339,6 +369,7 @@ type unpacker struct {
 	rice     uint
 	class    byte
 	code     *qualityCode
+	doubtful bool // matching bases that are doubtful are changes
 
 	// Bases, as codes, and bins of the last insertion.
 	bases, bins []byte
@@ -372,7 +403,8 @@ func (u *unpacker) header(b []byte) []byte {
 	u.run = int(run)
 	u.lastChunk, n = binary.Varint(b)
 	b = b[n:]
-	u.rice, u.class, u.code = uint(b[0]&0xf), b[0]>>4, &qualityCodes[b[1]]
+	u.rice, u.class = uint(b[0]&0xf), b[0]>>4
+	u.code, u.doubtful = &qualityCodes[b[1]&^keepsDoubtful], b[1]&keepsDoubtful != 0
 	checkpoints, n := binary.Uvarint(b[2:])
 	u.checkpoints = int(checkpoints)
 	return b[2+n:]
@@ -424,8 +456,16 @@ func (u *unpacker) next() (c change, ok bool) {
 		u.at += 2
 		c.kind, c.n = align.Deletion, u.length()
 		u.pos += c.n
+	case u.doubtful && v&4 != 0:
+		c.kind, c.n = align.Match, 1
+		q := u.code.decode[v>>3&(1<<maxQualityBits-1)]
+		c.bin = q.bin
+		u.at += 3 + int(q.n)
+		u.pos++
 	default:
-		u.at += 2
+		if u.at += 2; u.doubtful {
+			u.at++
+		}
 		c.kind, c.n = align.Insertion, u.length()
 		u.insertion(c.n)
 	}
@@ -492,7 +532,7 @@ func (u *unpacker) check(b []byte, start, end int, ref []byte, p *packer) error 
 	in := packed.NewReader(b)
 	in.Len(math.MaxInt32)
 	in.Int()
-	if head, code := in.Byte(), in.Byte(); head>>7 != 0 || int(code) >= len(qualityCodes) {
+	if head, code := in.Byte(), in.Byte(); head>>7 != 0 || code&keepsDoubtful != 0 != isPoor(head>>4) || int(code&^keepsDoubtful) >= len(qualityCodes) {
 		in.Fail("head %#x %#x", head, code)
 	}
 	for n := in.Count(2); n > 0; n-- {
@@ -530,15 +570,15 @@ func (u *unpacker) check(b []byte, start, end int, ref []byte, p *packer) error 
 		}
 		add(c.kind, c.n)
 		switch c.kind {
+		case align.Match:
+			s.Qualities = append(fill(s.Qualities, query), qualityOf[c.bin])
 		case align.Mismatch:
 			s.Bases = append(s.Bases, "ACGTN"[c.base])
-			s.Qualities = fill(s.Qualities, query)
-			s.Qualities = append(s.Qualities, qualityOf[c.bin])
+			s.Qualities = append(fill(s.Qualities, query), qualityOf[c.bin])
 		case align.Insertion:
 			for i, base := range u.bases {
 				s.Bases = append(s.Bases, "ACGTN"[base])
-				s.Qualities = fill(s.Qualities, query+i)
-				s.Qualities = append(s.Qualities, qualityOf[u.bins[i]])
+				s.Qualities = append(fill(s.Qualities, query+i), qualityOf[u.bins[i]])
 			}
 		}
 		if c.kind != align.Deletion {
@@ -551,11 +591,17 @@ func (u *unpacker) check(b []byte, start, end int, ref []byte, p *packer) error 
 	if end > at {
 		add(align.Match, end-at)
 	}
+	s.Qualities = fill(s.Qualities, query+end-at)
 	if again := p.append(nil, s, u.run, u.lastChunk, u.class, ref); string(again) != string(b) {
 		return errors.New("other bytes than the read that they stand for has")
 	}
 	return nil
 }
 
-// fill makes q as long as n, with whatever.
-func fill(q []byte, n int) []byte { return append(q, make([]byte, n-len(q))...) }
+// fill makes q as long as n, with what isn't doubtful.
+func fill(q []byte, n int) []byte {
+	for len(q) < n {
+		q = append(q, math.MaxUint8)
+	}
+	return q
+}
