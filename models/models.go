@@ -4,6 +4,7 @@ package models
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -55,6 +56,9 @@ func Open(name string) (*basecall.Model, error) {
 // OpenVariant opens a shipped variant model by name, or any by its folder. [None]
 // is no model.
 func OpenVariant(name string) (*network.Model, error) {
+	if name == None {
+		return nil, errors.New("opening model: none is no variant model; name one or its folder")
+	}
 	return open(name, network.LoadModel)
 }
 

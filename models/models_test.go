@@ -76,6 +76,9 @@ func TestKinds(t *testing.T) {
 	if _, err := OpenVariant(Default); err == nil || !strings.Contains(err.Error(), "it is the manifest of a basecalling model, not of a variant model") {
 		t.Errorf("a basecaller judges variants: %v", err)
 	}
+	if _, err := OpenVariant(None); err == nil || !strings.Contains(err.Error(), "none is no variant model") {
+		t.Errorf("none is a model: %v", err)
+	}
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), dir+": manifest.toml: it is the manifest of a variant model, not of a basecalling model") {
 		t.Errorf("a variant model basecalls: %v", err)
 	}

@@ -92,14 +92,14 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestOnCores(t *testing.T) {
-	had := cores()
+	had := Cores()
 	err := OnCores(1, func() error {
-		assert.Equal(t, 1, cores())
+		assert.Equal(t, 1, Cores())
 		return nil
 	})
 	if err != nil {
 		t.Skip("cores can't be chosen here: ", err)
 	}
-	assert.Equal(t, had, cores())
+	assert.Equal(t, had, Cores())
 	require.Error(t, OnCores(had+1, func() error { return nil }))
 }

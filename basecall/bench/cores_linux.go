@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cores returns how many processor cores the process may use.
-func cores() int {
+// Cores returns how many processor cores the process may use.
+func Cores() int {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return runtime.NumCPU()

@@ -7,7 +7,8 @@ import (
 	"runtime"
 )
 
-func cores() int { return runtime.NumCPU() }
+// Cores returns how many processor cores the machine has.
+func Cores() int { return runtime.NumCPU() }
 
 // OnCores runs do on n cores of the process, which this system has no way for.
 func OnCores(int, func() error) error {

@@ -55,7 +55,7 @@ func MeasureLatency(ctx context.Context, c *basecall.Caller, reads []basecall.Re
 	}
 	elapsed := min(time.Since(start), cfg.Duration)
 	l := Latency{
-		Model: c.Model().Manifest.Name, Device: c.Device(), Cores: cores(), Channels: cfg.Channels,
+		Model: c.Model().Manifest.Name, Device: c.Device(), Cores: Cores(), Channels: cfg.Channels,
 		ChunkSeconds: cfg.Chunk.Seconds(), SamplesPerS: float64(m.samples) / elapsed.Seconds(), Reads: len(m.delays),
 		P50: quantile(m.delays, 0.5), P90: quantile(m.delays, 0.9), P99: quantile(m.delays, 0.99), Max: quantile(m.delays, 1),
 		LateChunksP99: quantile(m.late, 0.99),

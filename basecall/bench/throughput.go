@@ -60,7 +60,7 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	window := model.Manifest.Window.Samples
 	windows := 0
 	t = Throughput{
-		Model: model.Manifest.Name, Device: c.Device(), Cores: cores(), Sessions: len(bare.Runners), Batch: bare.Batch, Rounds: rounds,
+		Model: model.Manifest.Name, Device: c.Device(), Cores: Cores(), Sessions: len(bare.Runners), Batch: bare.Batch, Rounds: rounds,
 	}
 	for _, read := range reads {
 		t.ReadSamples += len(read.Samples)
@@ -68,29 +68,49 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	}
 	t.WindowSamples = windows * window
 	engine := func() error { return callAll(ctx, c, reads) }
-	network := func() error { return runBare(ctx, bare, windows) }
-	if err := errors.Join(engine(), network()); err != nil { // what is slow only the first time
+	d, err := Compare(rounds, engine, func() error { return RunBare(ctx, bare, windows) })
+	if err != nil {
 		return Throughput{}, err
+	}
+	t.ReadRate = float64(t.ReadSamples) / d.Engine
+	t.EngineRate = float64(t.WindowSamples) / d.Engine
+	t.BareRate = float64(t.WindowSamples) / d.Bare
+	t.EngineOverBare, t.EngineOverBareCPU = d.EngineOverBare, d.EngineOverBareCPU
+	return t, nil
+}
+
+// Durations are how long an engine and the bare network take for the same.
+type Durations struct {
+	Engine, Bare float64 // seconds by the clock, medians of the rounds
+	// EngineOverBare is how fast the engine is in units of the bare network's speed,
+	// by the clock and by processor time: medians of the rounds' ratios.
+	EngineOverBare, EngineOverBareCPU float64
+}
+
+// Compare measures what an engine and the bare network take, in turns, after each
+// has run once.
+func Compare(rounds int, engine, bare func() error) (Durations, error) {
+	if err := errors.Join(engine(), bare()); err != nil { // what is slow only the first time
+		return Durations{}, err
 	}
 	var engineTimes, bareTimes, ratios, ratiosCPU []float64
 	for range rounds {
 		e, err := measure(engine)
 		if err != nil {
-			return Throughput{}, err
+			return Durations{}, err
 		}
-		b, err := measure(network)
+		b, err := measure(bare)
 		if err != nil {
-			return Throughput{}, err
+			return Durations{}, err
 		}
 		engineTimes, bareTimes = append(engineTimes, e.clock.Seconds()), append(bareTimes, b.clock.Seconds())
 		ratios = append(ratios, b.clock.Seconds()/e.clock.Seconds())
 		ratiosCPU = append(ratiosCPU, b.cpu.Seconds()/e.cpu.Seconds())
 	}
-	t.ReadRate = float64(t.ReadSamples) / quantile(engineTimes, 0.5)
-	t.EngineRate = float64(t.WindowSamples) / quantile(engineTimes, 0.5)
-	t.BareRate = float64(t.WindowSamples) / quantile(bareTimes, 0.5)
-	t.EngineOverBare, t.EngineOverBareCPU = quantile(ratios, 0.5), quantile(ratiosCPU, 0.5)
-	return t, nil
+	return Durations{
+		Engine: quantile(engineTimes, 0.5), Bare: quantile(bareTimes, 0.5),
+		EngineOverBare: quantile(ratios, 0.5), EngineOverBareCPU: quantile(ratiosCPU, 0.5),
+	}, nil
 }
 
 // callAll calls all reads, some side by side.
@@ -106,9 +126,9 @@ func callAll(ctx context.Context, c *basecall.Caller, reads []basecall.Read) err
 	return group.Wait()
 }
 
-// runBare computes a number of windows in full batches, and the last ones in a
+// RunBare computes a number of windows in full batches, and the last ones in a
 // batch of their own, on all sessions side by side.
-func runBare(ctx context.Context, bare *infer.Runners, windows int) error {
+func RunBare(ctx context.Context, bare *infer.Runners, windows int) error {
 	batches := make(chan int, windows/bare.Batch+1)
 	for ; windows > 0; windows -= bare.Batch {
 		batches <- min(windows, bare.Batch)

@@ -26,13 +26,13 @@ import (
 func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the basecalling engine on this machine",
+		Short: "Measure the engines on this machine",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(benchBasecallCommand(), benchLatencyCommand())
+	cmd.AddCommand(benchBasecallCommand(), benchLatencyCommand(), benchJudgeCommand())
 	return cmd
 }
 

@@ -316,7 +316,7 @@ func verifyVariantModel(cfg verifyConfig, name string, stdout io.Writer) (err er
 	}
 	defer func() { err = errors.Join(err, judge.Close()) }()
 	const count = 2000
-	examples := madeUpExamples(count)
+	examples := network.MadeUp(count)
 	begin := time.Now()
 	all, err := judge.Judge(nil, examples)
 	if err != nil {
@@ -341,21 +341,6 @@ func verifyVariantModel(cfg verifyConfig, name string, stdout io.Writer) (err er
 	}
 	_, err = fmt.Fprintf(stdout, "model %s runs on %s: %d examples at once and one by one, alike\n", v.Model, v.Device, v.Examples)
 	return err
-}
-
-// madeUpExamples returns noise in the range of examples, of each type and ploidy.
-func madeUpExamples(n int) []float32 {
-	rng := rand.New(rand.NewPCG(3, 4)) // the same for everybody
-	examples := make([]float32, n*variant.ExampleSize)
-	for i := range examples {
-		examples[i] = rng.Float32()
-	}
-	for i := range n {
-		scalars := examples[i*variant.ExampleSize+variant.ExamplePlanes*variant.ExampleColumns:]
-		clear(scalars[:variant.ScalarType+3])
-		scalars[variant.ScalarPloidy+i%3], scalars[variant.ScalarType+i/3%3] = 1, 1
-	}
-	return examples
 }
 
 // madeUpRead returns steps of random height and length with noise, in the range of

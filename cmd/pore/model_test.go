@@ -100,6 +100,11 @@ func TestVariantModels(t *testing.T) {
 	out, err = poreModel(t, "model", "verify", "--device", "cpu", "--json", model)
 	require.NoError(t, err)
 	require.Contains(t, out, `"model":"test","device":"cpu","examples":2000,"examples_per_second":`)
+	out, err = poreModel(t, "bench", "judge", "--caller-model", model, "--device", "cpu", "--examples", "50", "--rounds", "1", "--callers", "2", "--alleles", "10")
+	require.NoError(t, err)
+	require.Regexp(t, `^test on cpu, .* 2 callers with 10 alleles each: \d+ examples/s, bare network \d+: `, out)
+	_, err = poreModel(t, "bench", "judge", "--caller-model", model, "--rounds", "0")
+	require.ErrorContains(t, err, "--rounds must be at least 1")
 	_, err = poreModel(t, "model", "verify", "--from", "elsewhere", model)
 	require.ErrorContains(t, err, "is a variant model, which was not converted from another")
 

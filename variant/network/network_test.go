@@ -41,15 +41,12 @@ func open(t testing.TB, model *network.Model, cfg network.Config) *network.Netwo
 // examples are made-up examples of all types and ploidies.
 func examples(seed uint64, n int) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	x := make([]float32, n*variant.ExampleSize)
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
+	x := network.MadeUp(n)
 	for i := range n {
-		scalars := x[i*variant.ExampleSize+variant.ExamplePlanes*variant.ExampleColumns:]
-		clear(scalars[variant.ScalarPloidy : variant.ScalarPloidy+3])
-		clear(scalars[variant.ScalarType : variant.ScalarType+3])
-		scalars[variant.ScalarPloidy+rng.IntN(3)], scalars[variant.ScalarType+rng.IntN(3)] = 1, 1
+		planes := x[i*variant.ExampleSize:][:variant.ExamplePlanes*variant.ExampleColumns]
+		for k := range planes {
+			planes[k] = float32(rng.NormFloat64())
+		}
 	}
 	return x
 }
