@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,6 +123,18 @@ func (t *Targets) Overlaps(contig string, start, end int) bool {
 	all := t.contigs[contig]
 	i, _ := slices.BinarySearchFunc(all, start, func(i interval, start int) int { return cmp.Compare(i.end, start+1) })
 	return i < len(all) && all[i].start < end && start < end
+}
+
+// Intervals yields start and end, 0-based and half open, of the targets on a contig,
+// ascending and apart from each other.
+func (t *Targets) Intervals(contig string) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for _, i := range t.contigs[contig] {
+			if !yield(i.start, i.end) {
+				return
+			}
+		}
+	}
 }
 
 // Bases counts the bases of the targets with their margins.

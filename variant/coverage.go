@@ -39,7 +39,7 @@ type watched struct {
 // replaces what was watched before and belongs before the first segment.
 func (r *Region) Watch(spans []Span) {
 	r.coverage = coverage{tiles: make(map[int][]*watched)}
-	for _, s := range union(spans) {
+	for _, s := range Union(spans) {
 		for at := max(s.Start, r.start); at < min(s.End, r.end); {
 			t := (at - r.start) / tileWidth
 			end := min(s.End, r.tileEnd(t))
@@ -49,8 +49,8 @@ func (r *Region) Watch(spans []Span) {
 	}
 }
 
-// union is the positions of spans as disjoint spans, ascending.
-func union(spans []Span) []Span {
+// Union is the positions of spans as disjoint spans, ascending.
+func Union(spans []Span) []Span {
 	sorted := slices.Clone(spans)
 	slices.SortFunc(sorted, func(a, b Span) int { return a.Start - b.Start })
 	out := sorted[:0]

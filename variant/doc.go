@@ -12,6 +12,6 @@
 // clock, so a region fed the same records in the same order says the same
 // things. Finalize closes the run.
 //
-// Nothing here starts a goroutine, does I/O or keeps global state, except
-// [Alignments], which drives the same regions over a file.
+// Nothing here starts a goroutine, does I/O or keeps global state. Package aligned
+// drives the same regions over a file.
 package variant

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/biogo/hts/bam"
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -36,13 +38,13 @@ func hg002(t testing.TB) (*genome.Contig, []*streampb.Segment) {
 	f, err := os.Open(filepath.Join(dir, "HG002.r94g360.chr20_59M_100k.bam"))
 	require.NoError(t, err)
 	defer f.Close()
-	a, err := ReadAlignments(f, g)
+	records, err := bam.NewReader(f, 1)
 	require.NoError(t, err)
-	defer a.Close()
+	defer records.Close()
 	contig := g.Contig("chr20")
 	var out []*streampb.Segment
 	for {
-		rec, err := a.next()
+		rec, err := records.Read()
 		if errors.Is(err, io.EOF) {
 			return contig, out
 		}
@@ -50,7 +52,7 @@ func hg002(t testing.TB) (*genome.Contig, []*streampb.Segment) {
 		if rec.Ref == nil || rec.Seq.Length == 0 {
 			continue
 		}
-		read, alignment, err := fromRecord(rec, contig.Seq)
+		read, alignment, err := hts.Parse(rec, contig.Seq)
 		require.NoError(t, err)
 		segments, err := align.Segments(read, alignment, contig.Seq)
 		require.NoError(t, err)

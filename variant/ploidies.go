@@ -141,3 +141,14 @@ func (p Ploidies) haploid() bool {
 	}
 	return true
 }
+
+// some is a short list of names.
+func some(names []string) string {
+	switch {
+	case len(names) == 1:
+		return names[0]
+	case len(names) > 3:
+		return fmt.Sprintf("%s, %s and %d more", names[0], names[1], len(names)-2)
+	}
+	return fmt.Sprint(names)
+}

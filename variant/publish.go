@@ -248,7 +248,7 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 		tile := &r.tiles[t]
 		tile.evaluated = tile.reads
 		tile.dirty = false
-		if tile.reads == 0 {
+		if tile.reads == 0 || r.leaves(t) {
 			continue
 		}
 		calls := r.calls(t, model)

@@ -33,6 +33,7 @@ type Region struct {
 
 	publishing publisher
 	coverage   coverage
+	leftOut    []bool // by tile; nil: none. See Restrict
 	work       *Workspace
 }
 

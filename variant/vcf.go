@@ -280,7 +280,22 @@ func fractions(calls []*streampb.Call, depth uint32) string {
 // likelihoods is PL of a site for one or two copies; nil if a call has none, or
 // there are more copies.
 func likelihoods(calls []*streampb.Call, ploidy int) []int {
-	// over is what n copies of each allele cost over none.
+	over := costsOver(calls, ploidy)
+	if over == nil {
+		return nil
+	}
+	return genotypeCosts(ploidy, len(calls), func(copies []int) int {
+		sum := 0
+		for i, n := range copies {
+			sum += over[i][n]
+		}
+		return sum
+	})
+}
+
+// costsOver is, for each call, what a number of copies of its allele costs over
+// none; nil as of likelihoods.
+func costsOver(calls []*streampb.Call, ploidy int) [][]int {
 	over := make([][]int, 0, len(calls))
 	for _, c := range calls {
 		if ploidy < 1 || ploidy > 2 || len(c.GetPhredLikelihoods()) != ploidy+1 {
@@ -292,13 +307,7 @@ func likelihoods(calls []*streampb.Call, ploidy int) []int {
 		}
 		over = append(over, costs)
 	}
-	return genotypeCosts(ploidy, len(calls), func(copies []int) int {
-		sum := 0
-		for i, n := range copies {
-			sum += over[i][n]
-		}
-		return sum
-	})
+	return over
 }
 
 // genotypeCosts lists the cost of every genotype of one or two copies and a number

@@ -9,14 +9,20 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
+	"github.com/porestream/porestream/adaptive"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
-	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/aligned"
 	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/vcf"
 )
@@ -25,16 +31,28 @@ type callConfig struct {
 	reference, sample string
 	calling           processor.Calling
 	device, library   string
+	targets           targetFlags
+	output            string
+	gvcf              bool
+	survey            surveyFlags
+	threads           int
 	log               cli.LogFlags
 }
 
 func callCommand() *cobra.Command {
 	var cfg callConfig
 	cmd := &cobra.Command{
-		Use:   "call --ref FASTA [--ploidy 1|2|mixture] IN.bam",
+		Use:   "call --ref FASTA [--ploidy 1|2|mixture] [-o OUT.vcf.gz] IN.bam",
 		Short: "Call the variants of aligned reads",
-		Long: `Writes the variants of a BAM or SAM file as VCF to standard output, with the
-engine that the stream uses. - is standard input.`,
+		Long: `Writes the variants of a BAM or SAM file as VCF, with the engine that the stream
+uses. - is standard input: samtools view -u IN.cram | pore call --ref FASTA -
+
+A file that is sorted by coordinate is called while it is read. Any other is held
+until its end, as differences from the reference: about a byte per 30 bases. With
+--region or --bed, and an index beside a sorted BAM file, only what is asked for is read.
+The output is the same for any number of threads, with and without an index.
+
+docs/variant-calling.md describes every field and filter of the output.`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return call(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
@@ -46,8 +64,135 @@ engine that the stream uses. - is standard input.`,
 	cfg.calling.Register(flags)
 	flags.StringVar(&cfg.device, "device", "auto", "where the variant model runs: auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
+	flags.StringVarP(&cfg.output, "output", "o", "", "file for the VCF instead of standard output; compressed by BGZF and indexed if it ends in .gz")
+	flags.BoolVar(&cfg.gvcf, "gvcf", false, "write blocks of positions without a variant, too")
+	flags.IntVar(&cfg.threads, "threads", 0, "regions that are called at a time; 0: one for each CPU")
+	cfg.targets.register(cmd)
+	cfg.survey.register(cmd)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
+}
+
+// targetFlags choose what is called.
+type targetFlags struct {
+	regions []string
+	bed     string
+}
+
+func (f *targetFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.regions, "region", nil, "call only CONTIG, CONTIG:START or CONTIG:START-END (from 1, END included); may be repeated")
+	cmd.Flags().StringVar(&f.bed, "bed", "", "call only the intervals of a BED file")
+}
+
+// targets reads what the flags name; nil: everything.
+func (f *targetFlags) targets(g *genome.Genome) (aligned.Targets, error) {
+	if len(f.regions) == 0 && f.bed == "" {
+		return nil, nil //nolint:nilnil // no choice was made
+	}
+	targets := make(aligned.Targets)
+	for _, text := range f.regions {
+		contig, span, err := parseRegion(text, g)
+		if err != nil {
+			return nil, cli.Usagef("--region %s: %w", text, err)
+		}
+		targets[contig] = append(targets[contig], span)
+	}
+	if f.bed != "" {
+		in, err := os.Open(f.bed)
+		if err != nil {
+			return nil, fmt.Errorf("--bed: %w", err)
+		}
+		defer in.Close()
+		intervals, err := adaptive.ReadTargets(in, f.bed, 0, func(name string) (int, bool) {
+			if c := g.Contig(name); c != nil {
+				return len(c.Seq), true
+			}
+			return 0, false
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range g.Contigs {
+			for start, end := range intervals.Intervals(c.Name) {
+				targets[c.Name] = append(targets[c.Name], variant.Span{Start: start, End: end})
+			}
+		}
+	}
+	for contig, spans := range targets {
+		targets[contig] = variant.Union(spans)
+	}
+	return targets, nil
+}
+
+// parseRegion reads a stretch as samtools does.
+func parseRegion(text string, g *genome.Genome) (contig string, s variant.Span, err error) {
+	c := g.Contig(text)
+	if c != nil {
+		return text, variant.Span{Start: 0, End: len(c.Seq)}, nil
+	}
+	contig, places := text, ""
+	if i := strings.LastIndexByte(text, ':'); i >= 0 {
+		contig, places = text[:i], strings.ReplaceAll(text[i+1:], ",", "")
+	}
+	if c = g.Contig(contig); c == nil {
+		return "", s, fmt.Errorf("there is no contig %q in the reference", contig)
+	}
+	first, last, ranged := strings.Cut(places, "-")
+	start, err := strconv.Atoi(first)
+	if err != nil {
+		return "", s, fmt.Errorf("%q is no position", first)
+	}
+	end := len(c.Seq)
+	if ranged {
+		if end, err = strconv.Atoi(last); err != nil {
+			return "", s, fmt.Errorf("%q is no position", last)
+		}
+	}
+	if start < 1 || end < start || start > len(c.Seq) {
+		return "", s, fmt.Errorf("want 1 <= START <= END, and START on the contig of %d bases", len(c.Seq))
+	}
+	return contig, variant.Span{Start: start - 1, End: min(end, len(c.Seq))}, nil
+}
+
+// surveyFlags say what is told of places without a variant.
+type surveyFlags struct {
+	allele   string
+	band     int
+	callable string
+	minDepth int
+	maxLow   float64
+}
+
+func (f *surveyFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	def := variant.SurveyConfig{}.WithDefaults()
+	flags.StringVar(&f.allele, "gvcf-allele", "*", "symbolic allele of --gvcf: *, or NON_REF for GATK's tools")
+	flags.IntVar(&f.band, "gvcf-band", def.QualityBand, "width of the bands of GQ that the blocks of --gvcf keep apart")
+	flags.StringVar(&f.callable, "callable", "", "BED file for what the reads allow to be said of each position: CALLABLE, LOW_DEPTH, LOW_MAPPING_QUALITY, NO_COVERAGE or N")
+	flags.IntVar(&f.minDepth, "callable-depth", def.MinDepth, "reads from which on a position is CALLABLE")
+	flags.Float64Var(&f.maxLow, "callable-low-mapq", def.MaxLowMapping, "share of reads of low mapping quality above which a position is LOW_MAPPING_QUALITY")
+}
+
+// config is what the flags say.
+func (f *surveyFlags) config(gvcf bool) (variant.SurveyConfig, string, error) {
+	cfg := variant.SurveyConfig{Blocks: gvcf, Callable: f.callable != "", QualityBand: f.band, MinDepth: f.minDepth, MaxLowMapping: f.maxLow}
+	switch {
+	case f.band < 1:
+		return cfg, "", cli.Usagef("--gvcf-band %d: want at least 1", f.band)
+	case f.minDepth < 1:
+		return cfg, "", cli.Usagef("--callable-depth %d: want at least 1", f.minDepth)
+	case !(f.maxLow > 0 && f.maxLow <= 1):
+		return cfg, "", cli.Usagef("--callable-low-mapq %g: want more than 0 and at most 1", f.maxLow)
+	case !gvcf:
+		return cfg, "", nil
+	}
+	switch f.allele {
+	case "*":
+		return cfg, variant.AnyAllele, nil
+	case "NON_REF":
+		return cfg, variant.NonReference, nil
+	}
+	return cfg, "", cli.Usagef("--gvcf-allele %q: want * or NON_REF", f.allele)
 }
 
 func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer) (err error) {
@@ -57,24 +202,34 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if err := cfg.calling.Validate(); err != nil {
 		return cli.Usagef("%w", err)
 	}
+	if cfg.threads < 0 {
+		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
+	}
+	survey, anyAllele, err := cfg.survey.config(cfg.gvcf)
+	if err != nil {
+		return err
+	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
 		return err
 	}
-	in, name, err := openInput(path, stdin)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	g, err := genome.Load(cfg.reference)
 	if err != nil {
 		return err
 	}
-	alignments, err := variant.ReadAlignments(in, g)
+	targets, err := cfg.targets.targets(g)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
-	defer alignments.Close()
+	alignments, name, err := openAlignments(path, stdin, g)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, alignments.Close()) }()
+	if index, older := alignments.Index(); older && targets != nil {
+		logger.Warn("the index is older than the file: make it again (samtools index) if that has changed", "index", index)
+	}
+
 	caller, judge, err := cfg.calling.Load(g, variant.Config{Sample: cmp.Or(cfg.sample, alignments.Sample(), "sample")},
 		network.Config{Device: cfg.device, Library: cfg.library, Logger: logger})
 	if err != nil {
@@ -83,27 +238,196 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if judge != nil {
 		defer func() { err = errors.Join(err, judge.Close()) }()
 	}
-	out := bufio.NewWriter(stdout)
-	writer, err := vcf.NewWriter(out, variant.Header(g.Contigs, caller.Sample, caller))
+	header := variant.Header(alignments.Contigs(), caller.Sample, caller)
+	if cfg.gvcf {
+		variant.DeclareBlocks(header, anyAllele)
+	}
+	out, err := createCalls(cfg.output, cfg.survey.callable, stdout, header)
 	if err != nil {
 		return err
 	}
-	var calls []*streampb.Call
-	counts, err := alignments.Call(ctx, caller, func(c *streampb.Call) error {
-		calls = append(calls, c)
-		return nil
+	defer func() { err = errors.Join(err, out.discard()) }()
+
+	if shows, ok := stdout.(*os.File); cfg.output != "" || ok && !term.IsTerminal(int(shows.Fd())) {
+		defer cli.ShowProgress(os.Stderr, "B", alignments.Progress)()
+	}
+	rows := variant.NewRows(anyAllele, caller.PloidyAt, out.records.Write)
+	counts, err := alignments.Call(ctx, aligned.Options{
+		Caller: caller, Survey: survey, Targets: targets, Threads: cmp.Or(cfg.threads, runtime.GOMAXPROCS(0)),
+	}, func(r *aligned.Region) error {
+		for _, s := range r.Callable {
+			if err := out.callable.add(r.Contig.Name, s); err != nil {
+				return err
+			}
+		}
+		return rows.Add(r.Contig, r.End, r.Calls, r.Blocks)
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	for _, rec := range variant.VCFRecords(calls) {
-		if err := writer.Write(rec); err != nil {
+	if err := rows.Close(); err != nil {
+		return err
+	}
+	logger.Info("alignments were called", "counts", counts)
+	if counts.Segments == 0 {
+		logger.Warn("no alignment could be used, so nothing was called", "file", name, "alignments", counts.Records, "unmapped", counts.Unmapped,
+			"secondary", counts.Secondary, "duplicate or failed", counts.Duplicates, "low mapping quality", counts.LowMapping,
+			"without bases", counts.WithoutBases, "elsewhere", counts.Elsewhere)
+	}
+	return out.commit()
+}
+
+// openAlignments opens a file, or standard input.
+func openAlignments(path string, stdin io.Reader, g *genome.Genome) (*aligned.Alignments, string, error) {
+	if path != "-" {
+		a, err := aligned.Open(path, g)
+		return a, path, err
+	}
+	const name = "standard input"
+	a, err := aligned.Read(struct{ io.Reader }{stdin}, g)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", name, err)
+	}
+	return a, name, nil
+}
+
+// callOutput is where a call writes: files that appear when they are whole, or
+// standard output.
+type callOutput struct {
+	records interface {
+		Write(r *vcf.Record) error
+	}
+	file     *vcf.File // nil: none
+	stream   *vcf.Writer
+	target   io.Closer // of stream
+	callable *bedFile  // nil: none
+}
+
+// createCalls opens the output. Without a path it is stdout, and what is no regular
+// file, such as a pipe, is written to directly.
+func createCalls(path, callable string, stdout io.Writer, header *vcf.Header) (*callOutput, error) {
+	out := &callOutput{}
+	info, err := os.Stat(path)
+	switch {
+	case path == "" || path == "-":
+		out.stream, err = vcf.NewWriter(stdout, header)
+		out.records = out.stream
+	case err == nil && !info.Mode().IsRegular():
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+			break
+		}
+		out.target = f
+		out.stream, err = vcf.NewWriter(f, header)
+		out.records = out.stream
+	default:
+		out.file, err = vcf.Create(path, header)
+		out.records = out.file
+	}
+	if err == nil && callable != "" {
+		out.callable, err = createBED(callable)
+	}
+	if err != nil {
+		return nil, errors.Join(err, out.discard())
+	}
+	return out, nil
+}
+
+// commit finishes the output.
+func (o *callOutput) commit() error {
+	if o.stream != nil {
+		if err := o.stream.Flush(); err != nil {
 			return err
 		}
 	}
-	logger.Info("alignments were called", "counts", counts)
-	if err := writer.Flush(); err != nil {
-		return err
+	if o.callable != nil {
+		if err := o.callable.commit(); err != nil {
+			return err
+		}
 	}
-	return out.Flush()
+	if o.file != nil {
+		return o.file.Commit()
+	}
+	return nil
+}
+
+// discard removes what is not finished.
+func (o *callOutput) discard() error {
+	var errs []error
+	if o.file != nil {
+		errs = append(errs, o.file.Discard())
+	}
+	if o.target != nil {
+		errs = append(errs, o.target.Close())
+	}
+	if o.callable != nil {
+		errs = append(errs, o.callable.discard())
+	}
+	return errors.Join(errs...)
+}
+
+// bedFile is a BED file under way: stretches, joined where they touch.
+type bedFile struct {
+	path   string
+	temp   *os.File
+	out    *bufio.Writer
+	contig string
+	last   variant.CallableSpan
+}
+
+func createBED(path string) (*bedFile, error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, fmt.Errorf("creating %s: %w", path, err)
+	}
+	return &bedFile{path: path, temp: temp, out: bufio.NewWriter(temp)}, nil
+}
+
+func (b *bedFile) add(contig string, s variant.CallableSpan) error {
+	if contig == b.contig && s.Start == b.last.End && s.Callability == b.last.Callability {
+		b.last.End = s.End
+		return nil
+	}
+	err := b.flush()
+	b.contig, b.last = contig, s
+	return err
+}
+
+// flush writes the last stretch.
+func (b *bedFile) flush() error {
+	if b.contig == "" {
+		return nil
+	}
+	if _, err := fmt.Fprintf(b.out, "%s\t%d\t%d\t%s\n", b.contig, b.last.Start, b.last.End, b.last.Callability); err != nil {
+		return fmt.Errorf("writing %s: %w", b.path, err)
+	}
+	return nil
+}
+
+func (b *bedFile) commit() error {
+	err := b.flush()
+	if err == nil {
+		err = b.out.Flush()
+	}
+	if err == nil {
+		err = b.temp.Chmod(0o644)
+	}
+	if closeErr := b.temp.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(b.temp.Name(), b.path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", b.path, err)
+	}
+	return nil
+}
+
+func (b *bedFile) discard() error {
+	_ = b.temp.Close() // may be closed already
+	if err := os.Remove(b.temp.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing an unfinished file: %w", err)
+	}
+	return nil
 }

@@ -1,0 +1,479 @@
+package aligned_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/sam"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/aligned"
+)
+
+// alignment is a line of SAM.
+type alignment struct {
+	name               string
+	flag               int
+	contig             string
+	pos                int // 0-based
+	mapq               int
+	cigar, seq, qual   string
+	contigNumber, size int
+}
+
+func (a *alignment) line() string {
+	return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%s\t*\t0\t0\t%s\t%s\n", a.name, a.flag, a.contig, a.pos+1, a.mapq, a.cigar, a.seq, a.qual)
+}
+
+// laboratory makes alignments of a sample that differs from its reference by the
+// substitutions and deletions of single bases in edits.
+type laboratory struct {
+	rnd    *rand.Rand
+	genome *genome.Genome
+	edits  map[string]map[int]byte // by contig and position: the base, 0 where it is deleted
+}
+
+func newLaboratory(t testing.TB, seed uint64, lengths ...int) *laboratory {
+	t.Helper()
+	l := &laboratory{rnd: rand.New(rand.NewPCG(seed, 7)), edits: make(map[string]map[int]byte)}
+	var text strings.Builder
+	for i, n := range lengths {
+		seq := make([]byte, n)
+		for j := range seq {
+			seq[j] = "ACGT"[l.rnd.IntN(4)]
+		}
+		fmt.Fprintf(&text, ">c%d\n%s\n", i+1, seq)
+	}
+	var err error
+	l.genome, err = genome.Read(strings.NewReader(text.String()))
+	require.NoError(t, err)
+	return l
+}
+
+// plant changes a base into its complement, or deletes one that no neighbour
+// equals, at about a position, and returns the call to expect.
+func (l *laboratory) plant(contig string, about int, deletion bool) string {
+	seq := l.genome.Contig(contig).Seq
+	for seq[about] == seq[about+1] || seq[about] == seq[about-1] {
+		about++
+	}
+	if l.edits[contig] == nil {
+		l.edits[contig] = make(map[int]byte)
+	}
+	if deletion {
+		l.edits[contig][about] = 0
+		return fmt.Sprintf("%s:%d %s>%s", contig, about, seq[about-1:about+1], seq[about-1:about])
+	}
+	alt := "TGCA"[strings.IndexByte("ACGT", seq[about])]
+	l.edits[contig][about] = alt
+	return fmt.Sprintf("%s:%d %c>%c", contig, about+1, seq[about], alt)
+}
+
+// reads sequences a stretch n times, with 2 % wrong bases, in both directions.
+func (l *laboratory) reads(contig string, start, end, n int) []alignment {
+	ref := l.genome.Contig(contig).Seq
+	var list []alignment
+	for i := range n {
+		a := alignment{name: fmt.Sprintf("%s-%d-%d", contig, start, i), contig: contig, pos: start, mapq: 60, flag: 16 * (i % 2), contigNumber: slices.Index(l.genome.Names(), contig), size: end - start}
+		var seq, qual, cigar strings.Builder
+		run := 0
+		for pos := start; pos < end; pos++ {
+			b := ref[pos]
+			if alt, ok := l.edits[contig][pos]; ok && alt == 0 {
+				fmt.Fprintf(&cigar, "%dM1D", run)
+				run = 0
+				continue
+			} else if ok {
+				b = alt
+			}
+			q := byte('5')
+			if l.rnd.IntN(50) == 0 {
+				b, q = "ACGT"[l.rnd.IntN(4)], '('
+			}
+			seq.WriteByte(b)
+			qual.WriteByte(q)
+			run++
+		}
+		fmt.Fprintf(&cigar, "%dM", run)
+		a.seq, a.qual, a.cigar = seq.String(), qual.String(), cigar.String()
+		list = append(list, a)
+	}
+	return list
+}
+
+// file writes alignments as SAM, sorted or in any other order.
+func (l *laboratory) file(list []alignment, sorted bool) string {
+	list = slices.Clone(list)
+	order := "coordinate"
+	if sorted {
+		slices.SortStableFunc(list, func(a, b alignment) int {
+			if a.contigNumber != b.contigNumber {
+				return a.contigNumber - b.contigNumber
+			}
+			return a.pos - b.pos
+		})
+	} else {
+		order = "unsorted"
+		l.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "@HD\tVN:1.6\tSO:%s\n", order)
+	for _, c := range l.genome.Contigs {
+		fmt.Fprintf(&b, "@SQ\tSN:%s\tLN:%d\n", c.Name, len(c.Seq))
+	}
+	b.WriteString("@RG\tID:a\tSM:patient\n")
+	for i := range list {
+		b.WriteString(list[i].line())
+	}
+	return b.String()
+}
+
+// toBAM converts SAM text.
+func toBAM(t testing.TB, text string) []byte {
+	t.Helper()
+	sr, err := sam.NewReader(strings.NewReader(text))
+	require.NoError(t, err)
+	var b bytes.Buffer
+	bw, err := bam.NewWriter(&b, sr.Header(), 1)
+	require.NoError(t, err)
+	for {
+		rec, err := sr.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.NoError(t, bw.Write(rec))
+	}
+	require.NoError(t, bw.Close())
+	return b.Bytes()
+}
+
+// save writes a BAM file, and with flags of samtools index its index.
+func save(t testing.TB, text string, index ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.bam")
+	require.NoError(t, os.WriteFile(path, toBAM(t, text), 0o600))
+	if len(index) > 0 {
+		samtools, err := exec.LookPath("samtools")
+		if err != nil {
+			t.Skip("samtools is not installed")
+		}
+		out, err := exec.CommandContext(t.Context(), samtools, append(append([]string{"index"}, index...), path)...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	return path
+}
+
+// told is everything that a call says, as text.
+func told(t testing.TB, a *aligned.Alignments, opts aligned.Options) ([]string, aligned.Counts, error) {
+	t.Helper()
+	var out []string
+	n, err := a.Call(t.Context(), opts, func(r *aligned.Region) error {
+		for _, c := range r.Calls {
+			out = append(out, fmt.Sprintf("call %s:%d %s>%s %g %v", c.GetContig(), c.GetPos(), c.GetRef(), c.GetAlt(), c.GetQual(), c.GetFilters()))
+		}
+		for _, b := range r.Blocks {
+			out = append(out, fmt.Sprintf("block %s %+v", r.Contig.Name, b))
+		}
+		for _, s := range r.Callable {
+			out = append(out, fmt.Sprintf("%s %s %d-%d", s.Callability, r.Contig.Name, s.Start, s.End))
+		}
+		return nil
+	})
+	return out, n, err
+}
+
+func passing(list []*streampb.Call) (out []string) {
+	for _, c := range list {
+		if len(c.GetFilters()) == 0 {
+			out = append(out, fmt.Sprintf("%s:%d %s>%s", c.GetContig(), c.GetPos(), c.GetRef(), c.GetAlt()))
+		}
+	}
+	return out
+}
+
+// border is a sample with variants around the border of two regions, in the last
+// bases of a contig, and in another contig, and reads that are of no use.
+func border(t testing.TB) (l *laboratory, reads []alignment, want []string) {
+	l = newLaboratory(t, 3, 1_030_000, 5_000, 3_000)
+	want = []string{
+		l.plant("c1", 700, false), l.plant("c1", 2_000, true), l.plant("c1", 999_900, false), l.plant("c1", 1_000_050, true),
+		l.plant("c1", 1_029_950, false), l.plant("c3", 1_500, false),
+	}
+	reads = append(reads, l.reads("c1", 500, 3_000, 20)...)
+	reads = append(reads, l.reads("c1", 998_500, 1_002_000, 24)...)
+	reads = append(reads, l.reads("c1", 1_028_000, 1_030_000, 20)...)
+	reads = append(reads, l.reads("c3", 0, 3_000, 16)...)
+	low := l.reads("c1", 5_000, 7_000, 12)
+	for i := range low {
+		low[i].mapq = 1
+	}
+	again := l.reads("c1", 500, 3_000, 2)
+	again[0].flag, again[1].flag = 1024, 256
+	again[0].name, again[1].name = "duplicate", "secondary"
+	return l, append(append(reads, low...), again...), want
+}
+
+// What is called, and what is told of places without a call, depends on neither the
+// format, the order, the number of threads nor an index.
+func TestSameFromEverywhere(t *testing.T) {
+	l, reads, want := border(t)
+	survey := variant.SurveyConfig{Blocks: true, Callable: true}
+	sorted := l.file(reads, true)
+	open := func(path string) *aligned.Alignments {
+		a, err := aligned.Open(path, l.genome)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, a.Close()) })
+		return a
+	}
+	stream := func(content []byte) *aligned.Alignments {
+		a, err := aligned.Read(struct{ io.Reader }{bytes.NewReader(content)}, l.genome)
+		require.NoError(t, err)
+		require.Equal(t, "patient", a.Sample())
+		return a
+	}
+	first, n, err := told(t, stream([]byte(sorted)), aligned.Options{Survey: survey})
+	require.NoError(t, err)
+	var calls []string
+	for _, s := range first {
+		if s, ok := strings.CutPrefix(s, "call "); ok && strings.HasSuffix(s, "[]") {
+			f := strings.Fields(s)
+			calls = append(calls, f[0]+" "+f[1])
+		}
+	}
+	require.Equal(t, want, calls)
+	require.Equal(t, aligned.Counts{Records: len(reads), Secondary: 1, Duplicates: 1, LowMapping: 12, Segments: 20 + 2*24 + 20 + 16, Regions: 4}, n)
+	require.Contains(t, first, "LOW_MAPPING_QUALITY c1 5000-7000")
+	require.Contains(t, first, "NO_COVERAGE c2 0-5000")
+
+	for name, a := range map[string]*aligned.Alignments{
+		"BAM":          stream(toBAM(t, sorted)),
+		"unsorted SAM": stream([]byte(l.file(reads, false))),
+		"unsorted BAM": open(save(t, l.file(reads, false))),
+	} {
+		got, _, err := told(t, a, aligned.Options{Survey: survey, Threads: 1 + len(name)%4})
+		require.NoError(t, err, name)
+		require.Equal(t, first, got, name)
+	}
+
+	// Targets give the same as far as they go, whatever the order.
+	targets := aligned.Targets{"c1": {{Start: 600, End: 1_200}, {Start: 999_990, End: 1_000_200}}, "c3": {{Start: 1_400, End: 3_000}}}
+	var chosen []string
+	for _, s := range first {
+		for _, w := range []string{want[0], want[3], want[5]} {
+			if strings.HasPrefix(s, "call "+w+" ") {
+				chosen = append(chosen, s)
+			}
+		}
+	}
+	var looked []string
+	for name, a := range map[string]*aligned.Alignments{"sorted": open(save(t, sorted)), "unsorted": stream([]byte(l.file(reads, false)))} {
+		got, n, err := told(t, a, aligned.Options{Survey: survey, Targets: targets, Threads: 2})
+		require.NoError(t, err, name)
+		require.Equal(t, 3, n.Regions)
+		var calls []string
+		for _, s := range got {
+			if strings.HasPrefix(s, "call ") {
+				calls = append(calls, s)
+			}
+		}
+		require.Equal(t, chosen, calls, name)
+		if looked == nil {
+			looked = got
+		}
+		require.Equal(t, looked, got, name)
+	}
+	require.NotContains(t, strings.Join(looked, "\n"), "c2")
+}
+
+// With an index only what may matter is read, and the same is called.
+func TestIndex(t *testing.T) {
+	l, reads, _ := border(t)
+	targets := aligned.Targets{"c1": {{Start: 999_000, End: 1_001_000}}, "c2": {{Start: 0, End: 5_000}}}
+	var first []string
+	for _, flags := range [][]string{nil, {"-b"}, {"-c"}, {"-c", "-m", "9"}} {
+		a, err := aligned.Open(save(t, l.file(reads, true), flags...), l.genome)
+		require.NoError(t, err)
+		index, older := a.Index()
+		require.Equal(t, flags != nil, index != "")
+		require.False(t, older)
+		got, n, err := told(t, a, aligned.Options{Targets: targets, Survey: variant.SurveyConfig{Callable: true, Blocks: true}})
+		require.NoError(t, err)
+		require.NoError(t, a.Close())
+		require.Equal(t, 3, n.Regions)
+		if flags == nil {
+			first = got
+			continue
+		}
+		require.Equal(t, first, got, "%q", flags)
+		require.Less(t, n.Records, len(reads), "everything was read")
+	}
+}
+
+// What no read has is called like what all have.
+func TestWithoutQualities(t *testing.T) {
+	l, reads, want := border(t)
+	for i := range reads {
+		reads[i].qual = "*"
+		reads[i].cigar = "5H" + reads[i].cigar + "7H"
+	}
+	reads = append(reads, alignment{name: "bare", contig: "c1", pos: 600, mapq: 60, cigar: "10M", seq: "*", qual: "*"})
+	a, err := aligned.Read(strings.NewReader(l.file(reads, false)), l.genome)
+	require.NoError(t, err)
+	var calls []*streampb.Call
+	n, err := a.Call(t.Context(), aligned.Options{}, func(r *aligned.Region) error {
+		calls = append(calls, r.Calls...)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, want, passing(calls))
+	require.Equal(t, 1, n.WithoutBases)
+}
+
+// A CIGAR of more operations than BAM's counter can hold is in a tag.
+func TestLongCigar(t *testing.T) {
+	l := newLaboratory(t, 9, 3_000)
+	want := l.plant("c1", 1_500, false)
+	sr, err := sam.NewReader(strings.NewReader(l.file(l.reads("c1", 500, 2_500, 20), true)))
+	require.NoError(t, err)
+	var b bytes.Buffer
+	bw, err := bam.NewWriter(&b, sr.Header(), 1)
+	require.NoError(t, err)
+	for {
+		rec, err := sr.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		operations := make([]uint32, 0, len(rec.Cigar))
+		for _, op := range rec.Cigar {
+			operations = append(operations, uint32(op))
+		}
+		reference, _ := rec.Cigar.Lengths()
+		aux, err := sam.NewAux(sam.NewTag("CG"), operations)
+		require.NoError(t, err)
+		rec.AuxFields = append(rec.AuxFields, aux)
+		rec.Cigar = sam.Cigar{sam.NewCigarOp(sam.CigarSoftClipped, rec.Seq.Length), sam.NewCigarOp(sam.CigarSkipped, reference)}
+		require.NoError(t, bw.Write(rec))
+	}
+	require.NoError(t, bw.Close())
+	a, err := aligned.Read(&b, l.genome)
+	require.NoError(t, err)
+	var calls []*streampb.Call
+	_, err = a.Call(t.Context(), aligned.Options{}, func(r *aligned.Region) error {
+		calls = append(calls, r.Calls...)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{want}, passing(calls))
+}
+
+func TestRefuses(t *testing.T) {
+	l := newLaboratory(t, 22, 3_000)
+	const header = "@HD\tVN:1.6\tSO:coordinate\n@SQ\tSN:c1\tLN:3000\n"
+	seq := string(l.genome.Contigs[0].Seq[100:110])
+	record := func(name string, pos int, cigar string) string {
+		return fmt.Sprintf("%s\t0\tc1\t%d\t60\t%s\t*\t0\t0\t%s\t*\n", name, pos, cigar, seq)
+	}
+	strange := newLaboratory(t, 23, 3_000).reads("c1", 100, 2_000, 1)[0]
+	whole := toBAM(t, header+record("r", 101, "10M"))
+	for _, tc := range []struct {
+		name    string
+		content []byte
+		want    string
+	}{
+		{"good", []byte(header + record("r", 101, "10M")), ""},
+		{"good BAM", whole, ""},
+		{"empty", nil, "the file is empty"},
+		{"text", []byte("hello\n"), "neither BAM nor SAM with a header"},
+		{"CRAM", []byte("CRAM\x03\x00"), "this is CRAM, which is not read; pipe it: samtools view -u FILE.cram | pore call --ref REF.fa -"},
+		{"gzip", []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x00nothing"), "not a BAM file, or damaged"},
+		{"without its end", whole[:len(whole)-28], "the file is cut off"},
+		{"cut off", whole[:len(whole)*2/3], "damaged or cut off"},
+		{"no contigs", []byte("@HD\tVN:1.6\n"), "names no reference"},
+		{"another contig", []byte("@SQ\tSN:chrX\tLN:3000\n"), "they are to chrX, which isn't in the reference FASTA (it has c1): choose what is there with --region or --bed"},
+		{"another length", []byte("@SQ\tSN:c1\tLN:2999\n"), "c1 has 2999 bases in their header and 3000 in the reference FASTA: they are to another reference"},
+		{"another reference", []byte(header + strange.line()), "the reads over c1 disagree with the reference FASTA at 7"},
+		{"spliced", []byte(header + record("r", 101, "5M10N5M")), `reading alignment 1, read "r" at c1:101: CIGAR operation N: spliced`},
+		{"unsorted", []byte(header + record("a", 201, "10M") + record("b", 101, "10M")), `reading alignment 2, read "b" at c1:101: the header says that the file is sorted by coordinate, but this alignment comes too late: sort it (samtools sort)`},
+		{"beyond the contig", []byte(header + record("r", 2995, "10M")), "longer than the read or the reference"},
+		{"CIGAR too long", []byte(header + record("r", 101, "11M")), ""}, // the reader of SAM text refuses it
+		{"no CIGAR", []byte(header + record("r", 101, "*")), "no CIGAR"},
+	} {
+		a, err := aligned.Read(bytes.NewReader(tc.content), l.genome)
+		if err == nil {
+			_, err = a.Call(t.Context(), aligned.Options{}, func(*aligned.Region) error { return nil })
+		}
+		if tc.name == "CIGAR too long" {
+			require.Error(t, err, tc.name)
+		} else if tc.want == "" {
+			require.NoError(t, err, tc.name)
+		} else {
+			require.ErrorContains(t, err, tc.want, tc.name)
+		}
+	}
+}
+
+func TestStops(t *testing.T) {
+	l, reads, _ := border(t)
+	file := l.file(reads, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a, err := aligned.Read(strings.NewReader(file), l.genome)
+	require.NoError(t, err)
+	_, err = a.Call(ctx, aligned.Options{Threads: 3}, func(*aligned.Region) error { return nil })
+	require.ErrorIs(t, err, context.Canceled)
+
+	full := errors.New("disk full")
+	a, err = aligned.Read(strings.NewReader(file), l.genome)
+	require.NoError(t, err)
+	_, err = a.Call(t.Context(), aligned.Options{Threads: 3}, func(*aligned.Region) error { return full })
+	require.ErrorIs(t, err, full)
+}
+
+// A file may hold anything: an error, or an answer, but nothing else.
+func FuzzCall(f *testing.F) {
+	l := newLaboratory(f, 5, 2_000)
+	l.plant("c1", 1_000, false)
+	text := l.file(l.reads("c1", 900, 1_100, 3), true)
+	f.Add([]byte(text))
+	f.Add(toBAM(f, text))
+	f.Add([]byte("@SQ\tSN:c1\tLN:2000\nr\t16\tc1\t5\t9\t2H3S1M2D1I4M\t*\t0\t0\tACGTACGTA\t*\n"))
+	// BAM without compression, so that what is changed is the content.
+	var plain bytes.Buffer
+	sr, err := sam.NewReader(strings.NewReader(text))
+	require.NoError(f, err)
+	bw, err := bam.NewWriterLevel(&plain, sr.Header(), 0, 1)
+	require.NoError(f, err)
+	for {
+		rec, err := sr.Read()
+		if err != nil {
+			break
+		}
+		require.NoError(f, bw.Write(rec))
+	}
+	require.NoError(f, bw.Close())
+	f.Add(plain.Bytes())
+	f.Fuzz(func(_ *testing.T, content []byte) {
+		a, err := aligned.Read(bytes.NewReader(content), l.genome)
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		_, _ = a.Call(context.Background(), aligned.Options{Survey: variant.SurveyConfig{Callable: true}}, func(*aligned.Region) error { return nil })
+	})
+}

@@ -1,0 +1,445 @@
+package aligned
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/biogo/hts/sam"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+)
+
+// Options say what is called, and how.
+type Options struct {
+	Caller  variant.Config
+	Survey  variant.SurveyConfig
+	Targets Targets
+	// Threads is how many regions are called at a time; at least one.
+	Threads int
+}
+
+// Region is what was found in a region.
+type Region struct {
+	Contig *genome.Contig
+	End    int // of its core
+	Calls  []*streampb.Call
+	variant.Survey
+
+	state *state // nil: no read lies there
+}
+
+// Counts is what became of the records of a file.
+type Counts struct {
+	Records      int
+	Unmapped     int
+	Secondary    int
+	Duplicates   int // and records that failed quality checks
+	LowMapping   int // mapping quality below MinMappingQuality
+	WithoutBases int
+	Elsewhere    int // not in the targets
+	Segments     int // applied
+	Regions      int // called
+}
+
+// Call calls the variants of a file with the engine of the stream and passes every
+// region of the targets to emit, in the order of Contigs, also those without a
+// call. Coordinate-sorted input, when the header says so, is called while it is
+// read, and a region is forgotten when it is done; other input is held until its
+// end. With an index only the targets are read. A file can be called once.
+//
+// Errors name the record and its place; nothing that emit has been given is then
+// complete.
+func (a *Alignments) Call(ctx context.Context, opts Options, emit func(*Region) error) (Counts, error) {
+	if err := opts.Caller.Validate(); err != nil {
+		return Counts{}, fmt.Errorf("calling variants: %w", err)
+	}
+	return a.run(ctx, opts, opts.call, emit)
+}
+
+// Examples passes the candidates of a file, in the order of Contigs, to emit; see
+// [variant.Region.Examples].
+func (a *Alignments) Examples(ctx context.Context, cfg variant.Config, emit func(variant.Candidate, []float32) error) (Counts, error) {
+	whole := func(j *job, _ *variant.Workspace) (*Region, error) { return &Region{state: j.state}, nil }
+	return a.run(ctx, Options{Caller: cfg}, whole, func(r *Region) error {
+		if r.state == nil {
+			return nil
+		}
+		return r.state.region.Examples(emit)
+	})
+}
+
+// run passes what work makes of every region to emit.
+func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *variant.Workspace) (*Region, error), emit func(*Region) error) (Counts, error) {
+	c := caller{
+		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*state),
+		agreement: make([]agreement, len(a.contigs)),
+	}
+	if err := a.known(opts.Targets); err != nil {
+		return c.n, err
+	}
+	indexed := opts.Targets != nil && a.index != nil && a.Sorted()
+	if indexed {
+		if err := a.seekTo(c.plan); err != nil {
+			return c.n, err
+		}
+	}
+
+	threads := max(1, opts.Threads)
+	group, ctx := errgroup.WithContext(ctx)
+	c.todo = make(chan *job)
+	c.order = make(chan *job, 2*threads)
+	group.Go(func() error {
+		defer close(c.todo)
+		defer close(c.order)
+		if err := c.read(ctx); err != nil {
+			return err
+		}
+		if !indexed {
+			if err := a.ended(); err != nil {
+				return err
+			}
+		}
+		return c.finish(ctx, len(c.plan.regions))
+	})
+	for range threads {
+		group.Go(func() error {
+			var memory variant.Workspace
+			for j := range c.todo {
+				j.result, j.err = work(j, &memory)
+				close(j.done)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		for j := range c.order {
+			select {
+			case <-j.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if j.err != nil {
+				return j.err
+			}
+			if err := emit(j.result); err != nil {
+				return err
+			}
+			c.emitted++
+		}
+		return nil
+	})
+	err := group.Wait()
+	c.n.Regions = c.emitted
+	return c.n, err
+}
+
+// known checks that every contig that may be called is there.
+func (a *Alignments) known(targets Targets) error {
+	if targets != nil {
+		return nil // what isn't there can't be asked for
+	}
+	for i, c := range a.contigs {
+		if c == nil {
+			return fmt.Errorf("reading alignments: they are to %s, which isn't in the reference FASTA (it has %s): choose what is there with --region or --bed",
+				a.header.Refs()[i].Name(), some(a.genome.Names()))
+		}
+	}
+	return nil
+}
+
+// some is a short list of names.
+func some(names []string) string {
+	switch {
+	case len(names) == 1:
+		return names[0]
+	case len(names) > 3:
+		return fmt.Sprintf("%s, %s and %d more", names[0], names[1], len(names)-2)
+	}
+	return fmt.Sprint(names)
+}
+
+// caller is a call under way. Its fields are those of the goroutine that reads, but
+// for the channels and emitted.
+type caller struct {
+	alignments *Alignments
+	opts       Options
+	plan       *plan
+	n          Counts
+	agreement  []agreement // by number of the reference sequence
+
+	states map[int]*state // of the regions that may still get segments, by number in the plan
+	next   int            // first region of the plan that is not handed over
+
+	todo    chan *job // to whoever is free
+	order   chan *job // to who writes
+	emitted int
+}
+
+// state is a region that may still get segments.
+type state struct {
+	region *variant.Region
+	// low counts, by position of the core, where the reads begin and end that map
+	// with too low a quality; nil: none.
+	low []int32
+}
+
+// job is a region that is complete.
+type job struct {
+	place *place
+	state *state // nil: no read lies there
+	done  chan struct{}
+
+	result *Region
+	err    error
+}
+
+// read applies the records of the file, and hands regions over that a sorted file
+// has passed.
+func (c *caller) read(ctx context.Context) error {
+	a := c.alignments
+	sorted := a.Sorted()
+	lastRef, lastPos := 0, 0
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rec, err := a.record()
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return c.agree(true)
+		}
+		c.n.Records++
+		if err != nil {
+			return fmt.Errorf("reading alignment %d: %w: the file is damaged or cut off (samtools quickcheck says more)", c.n.Records, err)
+		}
+		if rec.Flags&sam.Unmapped != 0 || rec.Ref == nil {
+			c.n.Unmapped++
+			continue
+		}
+		if rec.Pos < 0 || rec.Pos >= rec.Ref.Len() {
+			return c.fault(rec, errors.New("the position lies outside of the reference sequence"))
+		}
+		if sorted {
+			if rec.Ref.ID() < lastRef || rec.Ref.ID() == lastRef && rec.Pos < lastPos {
+				return c.fault(rec, errors.New("the header says that the file is sorted by coordinate, but this alignment comes too late: sort it (samtools sort)"))
+			}
+			lastRef, lastPos = rec.Ref.ID(), rec.Pos
+			if contig := a.contigs[lastRef]; contig != nil {
+				if number, ok := c.plan.number[regionKey{contig, lastPos / align.RegionWidth}]; ok {
+					if err := c.finish(ctx, number); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if err := c.take(rec); err != nil {
+			return err
+		}
+	}
+}
+
+// fault is an error about a record, with its place.
+func (c *caller) fault(rec *sam.Record, err error) error {
+	return fmt.Errorf("reading alignment %d, read %q at %s:%d: %w", c.n.Records, rec.Name, rec.Ref.Name(), rec.Pos+1, err)
+}
+
+// take applies a record that is mapped.
+func (c *caller) take(rec *sam.Record) error {
+	contig := c.alignments.contigs[rec.Ref.ID()]
+	length, _ := rec.Cigar.Lengths()
+	switch {
+	case rec.Flags&sam.Secondary != 0:
+		c.n.Secondary++
+		return nil
+	case rec.Flags&(sam.Duplicate|sam.QCFail) != 0:
+		c.n.Duplicates++
+		return nil
+	case contig == nil || !c.plan.touches(contig, rec.Pos, rec.Pos+length):
+		c.n.Elsewhere++
+		return nil
+	case rec.Seq.Length == 0:
+		c.n.WithoutBases++
+		return nil
+	}
+	read, alignment, err := hts.Parse(rec, contig.Seq)
+	if err != nil {
+		return c.fault(rec, err)
+	}
+	if int(rec.MapQ) < c.opts.Caller.LeastMappingQuality() {
+		c.n.LowMapping++
+		return c.lowMapping(contig, alignment.Start, alignment.End)
+	}
+	c.agreement[rec.Ref.ID()].add(alignment)
+	if err := c.agree(false); err != nil {
+		return err
+	}
+	segments, err := align.Segments(read, alignment, contig.Seq)
+	if err != nil {
+		return c.fault(rec, err)
+	}
+	for _, s := range segments {
+		state, err := c.at(contig, int(s.GetRegion()))
+		if err != nil {
+			return err
+		}
+		if state == nil {
+			continue
+		}
+		if changed, err := state.region.Apply(s); err != nil {
+			return c.fault(rec, err)
+		} else if changed {
+			c.n.Segments++
+		}
+	}
+	return nil
+}
+
+// lowMapping notes a read that maps with too low a quality.
+func (c *caller) lowMapping(contig *genome.Contig, start, end int) error {
+	if !c.opts.Survey.Callable {
+		return nil
+	}
+	for i := start / align.RegionWidth; i <= (end-1)/align.RegionWidth; i++ {
+		state, err := c.at(contig, i)
+		if err != nil {
+			return err
+		}
+		if state == nil {
+			continue
+		}
+		lo, hi := align.RegionBounds(i, len(contig.Seq))
+		if state.low == nil {
+			state.low = make([]int32, hi-lo+1)
+		}
+		state.low[max(start, lo)-lo]++
+		state.low[min(end, hi)-lo]--
+	}
+	return nil
+}
+
+// at is the state of a region; nil if it is not in the plan.
+func (c *caller) at(contig *genome.Contig, index int) (*state, error) {
+	number, ok := c.plan.number[regionKey{contig, index}]
+	if !ok {
+		return nil, nil
+	}
+	if s := c.states[number]; s != nil {
+		return s, nil
+	}
+	region, err := variant.NewRegion(contig, index, c.opts.Caller)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{region: region}
+	c.states[number] = s
+	return s, nil
+}
+
+// finish hands over the regions before the given one.
+func (c *caller) finish(ctx context.Context, before int) error {
+	for ; c.next < before; c.next++ {
+		j := &job{place: &c.plan.regions[c.next], state: c.states[c.next], done: make(chan struct{})}
+		delete(c.states, c.next)
+		for _, queue := range []chan *job{c.order, c.todo} {
+			select {
+			case queue <- j:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// call calls a complete region.
+func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
+	p := j.place
+	out := &Region{Contig: p.contig, End: p.end}
+	survey := o.Survey.Blocks || o.Survey.Callable
+	s := j.state
+	switch {
+	case s == nil && !survey:
+		return out, nil
+	case s == nil:
+		region, err := variant.NewRegion(p.contig, p.index, o.Caller)
+		if err != nil {
+			return nil, err
+		}
+		s = &state{region: region}
+	}
+	s.region.Use(work)
+	if !p.all {
+		s.region.Restrict(p.within)
+	}
+	calls, err := s.region.Finalize()
+	if err != nil {
+		return nil, fmt.Errorf("calling region %d of %s: %w", p.index, p.contig.Name, err)
+	}
+	out.Calls = slices.DeleteFunc(calls, func(c *streampb.Call) bool { return !p.holds(c.GetPos()) })
+	if !survey {
+		return out, nil
+	}
+	rows := make([]variant.Span, 0, len(out.Calls))
+	for _, c := range out.Calls {
+		rows = append(rows, variant.Span{Start: int(c.GetPos()) - 1, End: int(c.GetPos()) - 1 + len(c.GetRef())})
+	}
+	if s.low != nil { // until now, differences
+		for i := 1; i < len(s.low); i++ {
+			s.low[i] += s.low[i-1]
+		}
+	}
+	out.Survey = s.region.Survey(o.Survey, p.within, variant.Union(rows), s.low)
+	return out, nil
+}
+
+// agreement is how far the reads over a reference sequence agree with it.
+type agreement struct {
+	matches, mismatches int
+	checked             bool
+}
+
+func (g *agreement) add(a *align.Alignment) {
+	for _, op := range a.Ops {
+		switch op.Kind {
+		case align.Match:
+			g.matches += op.Len
+		case align.Mismatch:
+			g.mismatches += op.Len
+		case align.Insertion, align.Deletion:
+		}
+	}
+}
+
+// Reads that disagree with the reference at more than maxDisagreement of the aligned
+// bases are to another one: of unrelated bases three in four differ, of the noisiest
+// reads one in seven. It takes a number of bases to say so; at the end of a file,
+// fewer.
+const (
+	maxDisagreement = 0.4
+	agreementBases  = 20_000
+	agreementFewest = 500
+)
+
+// agree returns an error if reads are to another reference.
+func (c *caller) agree(atEnd bool) error {
+	for i := range c.agreement {
+		g := &c.agreement[i]
+		bases := g.matches + g.mismatches
+		if g.checked || bases < agreementBases && !(atEnd && bases >= agreementFewest) {
+			continue
+		}
+		g.checked = true
+		if share := float64(g.mismatches) / float64(bases); share > maxDisagreement {
+			return fmt.Errorf("reading alignments: the reads over %s disagree with the reference FASTA at %.0f %% of their bases: they were aligned to another sequence of that name",
+				c.alignments.header.Refs()[i].Name(), 100*share)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+// Package aligned calls the variants of alignment files: BAM or SAM, from any
+// aligner and basecaller, sorted or not, in one piece or from a pipe.
+//
+// It drives the regions of package variant over a file: alignments become the
+// segments that the stream carries, and regions are called in parallel as soon as a
+// sorted file has passed them. What comes out depends on the records alone, not on
+// their order, on threads, or on an index.
+package aligned
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/bgzf"
+	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/genome"
+)
+
+// Alignments reads the alignments of a file.
+type Alignments struct {
+	genome  *genome.Genome
+	header  *sam.Header
+	contigs []*genome.Contig // by number of the reference sequence; nil: not in the genome
+
+	next  func() (*sam.Record, error)
+	close func() error
+	bam   *bam.Reader // nil: SAM text
+	index *index      // nil: there is none
+	tail  *tail
+
+	done  atomic.Int64 // bytes read
+	total int64        // 0: not known
+}
+
+// Read starts reading BAM or SAM, whichever r holds, and checks that its reference
+// sequences are those of g.
+func Read(r io.Reader, g *genome.Genome) (*Alignments, error) {
+	return read(r, g)
+}
+
+// Open starts reading a file, with its index (PATH.bai, PATH.csi) if there is one.
+// The caller closes it.
+func Open(path string, g *genome.Genome) (*Alignments, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := read(f, g)
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	closeReader := a.close
+	a.close = func() error { return errors.Join(closeReader(), f.Close()) }
+	if err := a.look(f, path); err != nil {
+		_ = a.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+// look finds out what only a file can tell: its size, its end and its index.
+func (a *Alignments) look(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	a.total = info.Size()
+	if a.bam == nil {
+		return nil
+	}
+	if whole, err := bgzf.HasEOF(f); err != nil || !whole {
+		return errTruncated
+	}
+	a.index, err = findIndex(path, info)
+	return err
+}
+
+// errTruncated says that BGZF's end marker is missing.
+var errTruncated = errors.New("the file is cut off: the block that ends a BAM file is missing; write or copy it again")
+
+func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
+	a := &Alignments{genome: g, close: func() error { return nil }}
+	a.tail = &tail{r: r, done: &a.done}
+	var in io.Reader = a.tail
+	if s, ok := r.(io.Seeker); ok {
+		in = seekableTail{a.tail, s}
+	}
+	magic, in, err := peek(in, 4)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading alignments: %w", err)
+	case len(magic) == 0:
+		return nil, errors.New("reading alignments: the file is empty")
+	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
+		err = a.openBAM(in)
+	case string(magic) == "CRAM":
+		return nil, errors.New("reading alignments: this is CRAM, which is not read; pipe it: samtools view -u FILE.cram | pore call --ref REF.fa -")
+	case magic[0] == '@':
+		err = a.openSAM(in)
+	default:
+		return nil, errors.New("reading alignments: neither BAM nor SAM with a header; a SAM file without one: samtools view -b -T REF.fa FILE.sam")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(a.header.Refs()) == 0 {
+		_ = a.Close()
+		return nil, errors.New("reading alignments: the header names no reference sequence (@SQ): are these reads aligned?")
+	}
+	return a, a.matchContigs()
+}
+
+// peek returns the first bytes, fewer if there are no more, and a reader that begins
+// with them; one that seeks if r does.
+func peek(r io.Reader, n int) ([]byte, io.Reader, error) {
+	first := make([]byte, n)
+	got, err := io.ReadFull(r, first)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, nil, err
+	}
+	first = first[:got]
+	if s, ok := r.(io.Seeker); ok {
+		if _, err := s.Seek(0, io.SeekStart); err == nil {
+			return first, r, nil
+		}
+	}
+	return first, struct{ io.Reader }{io.MultiReader(bytes.NewReader(first), r)}, nil
+}
+
+// decompressors is how many blocks of BGZF are decompressed at a time.
+const decompressors = 2
+
+func (a *Alignments) openBAM(r io.Reader) error {
+	br, err := bam.NewReader(r, decompressors)
+	if err != nil {
+		return fmt.Errorf("reading BAM header: %w: not a BAM file, or damaged", err)
+	}
+	a.bam, a.next, a.close, a.header = br, br.Read, br.Close, br.Header()
+	return nil
+}
+
+func (a *Alignments) openSAM(r io.Reader) error {
+	sr, err := sam.NewReader(bufio.NewReaderSize(r, 64<<10))
+	if err != nil {
+		return fmt.Errorf("reading SAM header: %w", err)
+	}
+	a.next, a.header = sr.Read, sr.Header()
+	return nil
+}
+
+// matchContigs looks the header's reference sequences up in the genome.
+func (a *Alignments) matchContigs() error {
+	a.contigs = make([]*genome.Contig, len(a.header.Refs()))
+	for i, ref := range a.header.Refs() {
+		c := a.genome.Contig(ref.Name())
+		if c != nil && len(c.Seq) != ref.Len() {
+			_ = a.Close()
+			return fmt.Errorf("reading alignments: %s has %d bases in their header and %d in the reference FASTA: they are to another reference", ref.Name(), ref.Len(), len(c.Seq))
+		}
+		a.contigs[i] = c
+	}
+	return nil
+}
+
+// Contigs are the contigs of the genome in the order in which they are called:
+// that of the file's header, then those that it doesn't have.
+func (a *Alignments) Contigs() []*genome.Contig {
+	var list []*genome.Contig
+	seen := make(map[*genome.Contig]bool)
+	for _, c := range append(a.contigs[:len(a.contigs):len(a.contigs)], a.genome.Contigs...) {
+		if c != nil && !seen[c] {
+			seen[c] = true
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Sample is the sample that the read groups name, or "" when they name none or
+// several.
+func (a *Alignments) Sample() string {
+	sample := ""
+	for _, rg := range a.header.RGs() {
+		s := rg.Get(sam.NewTag("SM"))
+		if sample != "" && s != sample {
+			return ""
+		}
+		sample = s
+	}
+	return sample
+}
+
+// Sorted tells whether the header says that the file is sorted by coordinate.
+func (a *Alignments) Sorted() bool { return a.header.SortOrder == sam.Coordinate }
+
+// Progress is how many bytes have been read, and how many there are; 0: not known.
+func (a *Alignments) Progress() (done, total int64) { return a.done.Load(), a.total }
+
+// Index is the path of the index, empty if there is none, and whether it is older
+// than the file.
+func (a *Alignments) Index() (path string, older bool) {
+	if a.index == nil {
+		return "", false
+	}
+	return a.index.path, a.index.older
+}
+
+// Close releases what reading holds; not a reader that was given to Read.
+func (a *Alignments) Close() error { return a.close() }
+
+// record reads the next record. The decoder takes bytes for granted that a damaged
+// file need not have: what it then panics with is an error about the file.
+func (a *Alignments) record() (rec *sam.Record, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rec, err = nil, fmt.Errorf("%v", p)
+		}
+	}()
+	rec, err = a.next()
+	switch {
+	case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, io.EOF
+	case err != nil:
+		return nil, err
+	case len(rec.Seq.Seq) != (rec.Seq.Length+1)/2:
+		return nil, errors.New("the record is shorter than it says")
+	}
+	return rec, nil
+}
+
+// ended checks that a file that has been read to its end had one.
+func (a *Alignments) ended() error {
+	if a.bam != nil && !a.tail.marked() {
+		return errTruncated
+	}
+	return nil
+}
+
+// tail passes a stream on, counts it and remembers its last bytes.
+type tail struct {
+	r    io.Reader
+	done *atomic.Int64
+	last []byte
+}
+
+// endMarker is the empty block that ends a BGZF file.
+const endMarker = "\x1f\x8b\x08\x04\x00\x00\x00\x00\x00\xff\x06\x00\x42\x43\x02\x00\x1b\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+
+func (t *tail) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	t.done.Add(int64(n))
+	if n >= len(endMarker) {
+		t.last = append(t.last[:0], p[n-len(endMarker):n]...)
+	} else {
+		t.last = append(t.last, p[:n]...)
+		t.last = t.last[max(0, len(t.last)-len(endMarker)):]
+	}
+	return n, err
+}
+
+// marked tells whether the last bytes are the end of a BGZF file.
+func (t *tail) marked() bool { return string(t.last) == endMarker }
+
+// seekableTail is the tail of a file, for readers with an index.
+type seekableTail struct {
+	*tail
+	s io.Seeker
+}
+
+func (t seekableTail) Seek(offset int64, whence int) (int64, error) { return t.s.Seek(offset, whence) }
