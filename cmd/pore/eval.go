@@ -132,11 +132,11 @@ func evalVariants(ctx context.Context, cfg evalVariantsConfig, path string, stdi
 	if err := cfg.regions(g); err != nil {
 		return err
 	}
-	truth, closeTruth, err := openSet(cfg.truth, cfg.truthSample, stdin)
+	truth, truthFile, err := openSet(cfg.truth, cfg.truthSample, stdin)
 	if err != nil {
 		return err
 	}
-	defer closeTruth()
+	defer truthFile.Close()
 	if cfg.events != "" {
 		history, err := readEvents(cfg.events, cfg.sample, stdin)
 		if err != nil {
@@ -148,11 +148,11 @@ func evalVariants(ctx context.Context, cfg evalVariantsConfig, path string, stdi
 		}
 		return cfg.write(stdout, result.Final, result, cfg.events)
 	}
-	calls, closeCalls, err := openSet(path, cfg.sample, stdin)
+	calls, callsFile, err := openSet(path, cfg.sample, stdin)
 	if err != nil {
 		return err
 	}
-	defer closeCalls()
+	defer callsFile.Close()
 	if cfg.out != "" {
 		decided, err := newDecided(cfg.out, truth, calls)
 		if err != nil {
@@ -190,7 +190,7 @@ func (cfg *evalVariantsConfig) regions(g *genome.Genome) (err error) {
 }
 
 // openSet opens a VCF and reads its header.
-func openSet(path, sample string, stdin io.Reader) (eval.Set, func() error, error) {
+func openSet(path, sample string, stdin io.Reader) (eval.Set, io.Closer, error) {
 	in, name, err := openInput(path, stdin)
 	if err != nil {
 		return eval.Set{}, nil, err
@@ -207,7 +207,7 @@ func openSet(path, sample string, stdin io.Reader) (eval.Set, func() error, erro
 		}
 		return eval.Set{}, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return eval.Set{Name: name, Records: records, Sample: sample}, in.Close, nil
+	return eval.Set{Name: name, Records: records, Sample: sample}, in, nil
 }
 
 // checkEnd tells a bgzip file that was cut between two blocks, which decompresses without an error: whole ones end with

@@ -59,10 +59,11 @@ type verdict struct {
 	matched    bool // with its genotype
 	allele     bool // whatever the genotype; true if matched
 	unresolved bool // the search was given up: an error
-	inside     bool // it lies in the regions that are assessed
-	segment    int  // number of the stretch of matched atoms in its cluster
-	swapped    bool // its group's haplotypes were swapped to match
-	level      float64
+	// Whether it is assessed: it lies in the regions, or is matched with what does. With genotypes and without.
+	inside, insideAllele bool
+
+	segment int  // number of the stretch of matched atoms in its cluster
+	swapped bool // its group's haplotypes were swapped to match
 }
 
 // het tells whether it matters which haplotype is which.

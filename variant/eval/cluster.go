@@ -137,6 +137,7 @@ func (s *search) match(atoms []*atom, segment int) {
 			a := atoms[p.atom]
 			a.matched, a.segment, a.swapped = true, segment+p.segment, p.turned
 		}
+		assess(atoms, best, func(a *atom, inside bool) { a.inside, a.insideAllele = inside, inside })
 		segment += len(best)
 		atoms = choose(atoms, func(a *atom) bool {
 			return !a.matched && slices.ContainsFunc(best, func(p played) bool { return a.overlaps(atoms[p.atom]) })
@@ -162,10 +163,30 @@ func (s *search) alleles(atoms []*atom) bool {
 		return false
 	}
 	more := false
+	assess(atoms, best, func(a *atom, inside bool) {
+		if !a.allele {
+			a.insideAllele = inside
+		}
+	})
 	for _, p := range best {
 		a := atoms[p.atom]
 		more = more || !a.allele
 		a.allele = true
 	}
 	return more
+}
+
+// assess tells for each atom of the query that is matched whether something of the truth in its segment lies in the
+// regions: then it is assessed wherever it lies itself, and else it is not, as vcfeval has it.
+func assess(atoms []*atom, best []played, set func(*atom, bool)) {
+	inside := make(map[int]bool)
+	for _, p := range best {
+		a := atoms[p.atom]
+		inside[p.segment] = inside[p.segment] || a.call.side == truth && a.inside
+	}
+	for _, p := range best {
+		if a := atoms[p.atom]; a.call.side == query {
+			set(a, inside[p.segment])
+		}
+	}
 }

@@ -21,8 +21,8 @@ const (
 
 // Options say how two sets are compared. The zero value of a field has the meaning that its comment gives.
 type Options struct {
-	// Regions are where the truth is known. Atoms outside are not assessed, though they may be what an atom inside is
-	// matched with. nil: everywhere.
+	// Regions are where the truth is known. Atoms outside are not assessed, but for those of the query that an atom of
+	// the truth inside is matched with. nil: everywhere.
 	Regions *Regions
 	// Strata are further regions for which figures are wanted.
 	Strata []Stratum
@@ -238,10 +238,11 @@ func (c *comparison) linked(cl *cluster, sd side, coming []*atom, reach int) boo
 
 // finish judges a cluster and counts it.
 func (c *comparison) finish(cl *cluster, contig *genome.Contig) error {
-	c.search.judge(cl)
 	for _, a := range cl.atoms {
 		a.inside = c.opts.Regions == nil || c.opts.Regions.holds(contig, a)
+		a.insideAllele = a.inside
 	}
+	c.search.judge(cl)
 	c.tally.add(cl, contig)
 	for _, a := range cl.atoms {
 		a.call.judged++
@@ -267,7 +268,7 @@ func (c *call) outcome(genotypes bool) Outcome {
 	o := Outcome{Record: c.record, Truth: c.side == truth, Decision: NotAssessed}
 	assessed, right, alleles, unresolved := 0, 0, 0, false
 	for _, a := range c.atoms {
-		if !a.inside {
+		if !a.assessed(genotypes) {
 			continue
 		}
 		assessed++
@@ -307,6 +308,14 @@ func (a *atom) right(genotypes bool) bool {
 		return a.matched
 	}
 	return a.allele
+}
+
+// assessed tells whether the atom counts.
+func (a *atom) assessed(genotypes bool) bool {
+	if genotypes {
+		return a.inside
+	}
+	return a.insideAllele
 }
 
 // missing is a score that sorts below all others.

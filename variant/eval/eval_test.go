@@ -255,7 +255,10 @@ func TestRegions(t *testing.T) {
 		{"SNP behind", "c\t0\t11\n", "12 G C 0/1", "0/0 0/0 gt0", 1},
 		{"padding does not count", "c\t11\t12\n", "10 AAGTC AACTC 0/1", "1/0 1/0 gt0", 0},
 		{"deletion inside", "c\t13\t15\n", "13 TCA T 0/1", "1/0 1/0 gt0", 0},
-		{"deletion half inside", "c\t14\t20\n", "13 TCA T 0/1", "0/0 0/0 gt0", 1},
+		{"deletion half inside", "c\t14\t20\n", "13 TCA T 0/1", "1/0 1/0 gt0", 0},
+		{"deletion half inside, the first half", "c\t10\t14\n", "13 TCA T 0/1", "1/0 1/0 gt0", 0},
+		{"deletion behind", "c\t0\t13\n", "13 TCA T 0/1", "0/0 0/0 gt0", 1},
+		{"deletion before", "c\t15\t30\n", "13 TCA T 0/1", "0/0 0/0 gt0", 1},
 		{"deletion counts where it is left-aligned", "c\t13\t15\n", "19 ACA A 0/1", "1/0 1/0 gt0", 0},
 		{"insertion between two bases inside", "c\t26\t28\n", "27 G GC 0/1", "1/0 1/0 gt0", 0},
 		{"insertion behind the last base inside", "c\t26\t27\n", "27 G GC 0/1", "0/0 0/0 gt0", 1},
@@ -287,14 +290,26 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// A match may reach over the border of the regions: what is inside counts.
+// A match may reach over the border of the regions: what of the truth is inside counts, and of the query what it is matched
+// with.
 func TestMatchOverTheBorder(t *testing.T) {
 	t.Parallel()
-	const seq = "GCTAAAAAAAAGTCACACACACAGTTGACCATGATTACAG"
-	regions, err := eval.ReadRegions(strings.NewReader("c\t0\t8\n"), reference(t, seq))
-	require.NoError(t, err)
-	r := compare(t, seq, []string{"3 TAA T 1/1"}, []string{"3 TA T 1/1", "5 A AT 1/1", "9 AA A 1/1"}, eval.Options{Regions: regions})
-	assert.Equal(t, "1/0 2/1 gt0", brief(r, "ALL"))
+	const seq = "ACGTTGCAACGGTCATGCCTAGATCGTACCGATTGCAGTC"
+	truth := []string{"4 TTGCA TTTGC 1/1"}        // three SNPs, at 6, 7 and 8
+	query := []string{"4 T TT 1/1", "7 CA C 1/1"} // an insertion between 3 and 4, a deletion of 8
+	for bed, want := range map[string]string{
+		"c\t0\t40\n": "3/0 2/0 gt0 unk0",
+		"c\t0\t6\n":  "1/0 2/0 gt0 unk0", // the deletion lies outside
+		"c\t6\t7\n":  "1/0 2/0 gt0 unk0", // both do
+		"c\t0\t5\n":  "0/0 0/0 gt0 unk2", // the insertion is inside, but nothing of the truth
+	} {
+		regions, err := eval.ReadRegions(strings.NewReader(bed), reference(t, seq))
+		require.NoError(t, err)
+		for _, squash := range []bool{false, true} {
+			r := compare(t, seq, truth, query, eval.Options{Regions: regions, Squash: squash})
+			assert.Equal(t, want, fmt.Sprintf("%s unk%d", brief(r, "ALL"), r.Row("all", "ALL").NotAssessed), bed)
+		}
+	}
 }
 
 func TestStrata(t *testing.T) {

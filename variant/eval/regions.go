@@ -77,19 +77,26 @@ func (rs *Regions) Bases() int {
 	return n
 }
 
-// contains tells whether [start, end) is in one of the regions.
-func (rs *Regions) contains(contig string, start, end int) bool {
+// overlap tells whether a base of [start, end) is in one of the regions.
+func (rs *Regions) overlap(contig string, start, end int) bool {
+	list := rs.stretches[contig]
+	i, _ := slices.BinarySearchFunc(list, start, func(s stretch, at int) int { return cmp.Compare(s.end, at+1) })
+	return i < len(list) && list[i].start < end
+}
+
+// contain tells whether [start, end) is in one of the regions.
+func (rs *Regions) contain(contig string, start, end int) bool {
 	list := rs.stretches[contig]
 	i, _ := slices.BinarySearchFunc(list, start, func(s stretch, at int) int { return cmp.Compare(s.start, at+1) })
 	return i > 0 && end <= list[i-1].end
 }
 
-// holds tells whether an atom is in the regions: all bases that it replaces, or both of those that an insertion stands
-// between (at the end of a contig the one). An indel counts where it is left-aligned.
+// holds tells whether an atom is in the regions, with vcfeval's rules for their edges: one of the bases that it replaces
+// is, or both of those that an insertion stands between are (at the end of a contig the one). An indel is where it is
+// left-aligned.
 func (rs *Regions) holds(contig *genome.Contig, a *atom) bool {
-	start, end := a.from, a.from+a.end-a.start
-	if start == end {
-		start, end = max(0, start-1), min(len(contig.Seq), end+1)
+	if a.start == a.end {
+		return rs.contain(contig.Name, max(0, a.from-1), min(len(contig.Seq), a.from+1))
 	}
-	return rs.contains(contig.Name, start, end)
+	return rs.overlap(contig.Name, a.from, a.from+a.end-a.start)
 }

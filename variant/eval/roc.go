@@ -25,13 +25,12 @@ func (t *tally) rank(cl *cluster) {
 		if math.IsNaN(score) {
 			score = missing
 		}
-		a.level = score
 		if a.right(t.genotypes) {
 			if s, known := least[a.segment]; !known || score < s {
 				least[a.segment] = score
 			}
 		}
-		if !a.inside {
+		if !a.assessed(t.genotypes) {
 			continue
 		}
 		p := t.point(a.kind, score)
@@ -42,7 +41,7 @@ func (t *tally) rank(cl *cluster) {
 		}
 	}
 	for _, a := range cl.atoms {
-		if a.call.side == truth && a.inside && a.right(t.genotypes) {
+		if a.call.side == truth && a.assessed(t.genotypes) && a.right(t.genotypes) {
 			score, known := least[a.segment]
 			if !known {
 				score = missing

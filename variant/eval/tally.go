@@ -137,7 +137,13 @@ func (t *tally) add(cl *cluster, contig *genome.Contig) {
 		for _, name := range a.strata(contig, t.opts.Strata) {
 			r := row{name, a.kind}
 			c := t.cell(r)
-			if !a.inside {
+			if a.insideAllele {
+				c.alleles.count(a.call.side, a.allele)
+			}
+			if a.inside {
+				c.genotypes.count(a.call.side, a.matched)
+			}
+			if !a.assessed(t.genotypes) {
 				if a.call.side == query {
 					c.unknown++
 				} else {
@@ -145,12 +151,10 @@ func (t *tally) add(cl *cluster, contig *genome.Contig) {
 				}
 				continue
 			}
-			c.alleles.count(a.call.side, a.allele)
-			c.genotypes.count(a.call.side, a.matched)
 			if a.unresolved && !right {
 				c.unresolved++
 			}
-			if t.known && a.call.side == query && !a.matched && a.allele {
+			if t.known && a.call.side == query && a.inside && !a.matched && a.allele {
 				c.wrongGenotype++
 			}
 			n := touched[r]
