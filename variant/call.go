@@ -21,15 +21,15 @@ func sameEvidence(a, b *streampb.Call) bool {
 }
 
 // call is a judged candidate as a call without revision and status.
-func (r *Region) call(c *candidate, model *errorModel, v verdict) *streampb.Call {
+func (r *Region) call(c *candidate, model *errorModel, v *verdict) *streampb.Call {
 	id, err := vrs.AlleleID(r.contig.Digest(), r.contig.Seq, c.pos, c.ref, c.alt)
 	if err != nil {
 		panic("variant: candidate doesn't fit its contig: " + err.Error()) // ref was cut out of it
 	}
-	return &streampb.Call{
+	call := &streampb.Call{
 		Run: c.newestRun, Sample: r.cfg.Sample, VrsId: id,
 		Contig: r.contig.Name, Pos: int64(c.pos) + 1, Ref: c.ref, Alt: c.alt,
-		Qual: v.qual, GenotypeQuality: uint32(math.Round(v.genotypeQual)), Genotype: v.genotype,
+		Qual: v.qual, GenotypeQuality: uint32(math.Round(v.genotypeQual)), Genotype: v.genotype, PhredLikelihoods: v.likelihoods,
 		Depth:      uint32(c.depth),
 		RefForward: uint32(c.refReads[0]), RefReverse: uint32(c.refReads[1]),
 		AltForward: uint32(c.altReads[0]), AltReverse: uint32(c.altReads[1]),
@@ -37,6 +37,10 @@ func (r *Region) call(c *candidate, model *errorModel, v verdict) *streampb.Call
 		Filters:     r.filters(c, model, v.qual),
 		LastChunkMs: c.lastChunk,
 	}
+	if o := v.other; o != nil {
+		call.Others = []*streampb.OtherAllele{{Pos: int64(o.pos) + 1, Ref: o.ref, Alt: o.alt}}
+	}
+	return call
 }
 
 // Filters of a call.
@@ -56,13 +60,43 @@ func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string
 	if c.depth < r.cfg.MinDepth {
 		out = append(out, filterLowDepth)
 	}
-	if c.biased {
+	if c.biased && r.cfg.Network == nil || r.cfg.Network != nil && strandPhred(c) > maxStrandPhred {
 		out = append(out, filterStrandBias)
 	}
 	if c.indel && r.cfg.Network == nil && model.gapRate > r.cfg.MaxIndelNoise {
 		out = append(out, filterNoisyIndel)
 	}
 	return out
+}
+
+// maxStrandPhred is the Phred-scaled probability of the strands' difference from
+// which on it filters a call that a network made. Reads of a true allele can be
+// missing from one strand where it is hard to read, which the network knows better;
+// this is about what is there on one strand only.
+const maxStrandPhred = 60
+
+// strandPhred is the Phred-scaled probability, by Fisher's exact test on two sides,
+// of strands that differ so much in the share of reads that show the allele.
+func strandPhred(c *candidate) float64 {
+	a, b := c.altReads[0], c.altReads[1]
+	x, y := c.refReads[0]+c.otherReads[0], c.refReads[1]+c.otherReads[1]
+	alt, forward, n := a+b, a+x, a+b+x+y
+	choose := func(n, k int) float64 {
+		u, _ := math.Lgamma(float64(n + 1))
+		v, _ := math.Lgamma(float64(k + 1))
+		w, _ := math.Lgamma(float64(n - k + 1))
+		return u - v - w
+	}
+	// The probability that so many of the alternate reads are forward.
+	p := func(k int) float64 { return choose(alt, k) + choose(n-alt, forward-k) - choose(n, forward) }
+	seen := p(a)
+	sum := math.Inf(-1)
+	for k := max(0, forward-(n-alt)); k <= min(alt, forward); k++ {
+		if l := p(k); l <= seen+1e-7 {
+			sum = logAdd(sum, l)
+		}
+	}
+	return -10 / math.Ln10 * min(0, sum)
 }
 
 // compareCalls orders calls as VCF orders records of one contig: by position, then

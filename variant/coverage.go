@@ -76,27 +76,40 @@ func (r *Region) Coverage() []*streampb.Coverage {
 	return out
 }
 
-// measure notes how deep the watched stretches of tile t, which is in
-// r.work.scratch, are covered. exact asks for a revision even if no depth has passed
-// a power of two.
-func (r *Region) measure(t int, exact bool) {
+// survey says how deep the watched stretches of tile t, which is in
+// r.work.scratch, are covered: nil for those of which that isn't worth a revision.
+// final asks for one even if no depth has passed a power of two.
+func (r *Region) survey(t int, final bool) []*streampb.Coverage {
 	stretches := r.coverage.tiles[t]
 	if len(stretches) == 0 {
-		return
+		return nil
 	}
 	m := &r.work.scratch
 	r.work.depth = m.usable(&r.work.aligner, r.contig.Seq, r.work.depth)
-	for _, w := range stretches {
+	out := make([]*streampb.Coverage, len(stretches))
+	for i, w := range stretches {
 		next := &streampb.Coverage{
-			Sample: r.cfg.Sample, Contig: r.contig.Name, Start: int64(w.span.Start), End: int64(w.span.End), Final: r.final,
+			Sample: r.cfg.Sample, Contig: r.contig.Name, Start: int64(w.span.Start), End: int64(w.span.End), Final: r.final || final,
 		}
 		next.Lengths, next.Depths = blocks(r.work.depth[w.span.Start-m.lo : w.span.End-m.lo])
-		if !worthSaying(w.said, next, exact) {
+		if !worthSaying(w.said, next, final) {
 			continue
 		}
 		if s := m.newest(w.span.Start-m.lo, w.span.End-m.lo); s != nil {
 			next.Run = s.run
 		}
+		out[i] = next
+	}
+	return out
+}
+
+// tell makes what survey has returned about tile t the next revisions.
+func (r *Region) tell(t int, surveyed []*streampb.Coverage) {
+	for i, next := range surveyed {
+		if next == nil {
+			continue
+		}
+		w := r.coverage.tiles[t][i]
 		next.Revision = w.said.GetRevision() + 1
 		w.said = next
 		r.coverage.pending = append(r.coverage.pending, proto.CloneOf(next))

@@ -1,5 +1,7 @@
 package variant
 
+import "math"
+
 // SetLimits makes batches of reads smaller than any test could fill, and has
 // reads let go of from the first cull on.
 func (r *Region) SetLimits(n, cull int) { r.reads.limit, r.reads.cull = n, cull }
@@ -16,3 +18,41 @@ func (r *Region) LoadAll() {
 		r.work.scratch.load(r, t)
 	}
 }
+
+// DoseNetwork is a network that knows only what independent reads say about the
+// number of copies, which is in the examples, and how rare variants are. It fails
+// as long as Err is set.
+type DoseNetwork struct {
+	Err   error
+	Calls int // of Judge
+}
+
+// Judge implements [Network].
+func (n *DoseNetwork) Judge(dst, examples []float32) ([]float32, error) {
+	n.Calls++
+	if n.Err != nil {
+		return nil, n.Err
+	}
+	for ; len(examples) > 0; examples = examples[ExampleSize:] {
+		scalars := examples[ExamplePlanes*ExampleColumns : ExampleSize]
+		var copies [3]float64
+		prior := [3]float64{0, math.Log(1e-3), math.Log(5e-4)}
+		sum := math.Inf(-1)
+		for i := range copies {
+			copies[i] = math.Sinh(float64(5*scalars[scalarDoses+i])) + prior[i]
+			sum = logAdd(sum, copies[i])
+		}
+		for range 2 { // copies of the allele, and as if it were the only one zygosity
+			for _, l := range copies {
+				dst = append(dst, float32(min(0, l-sum)))
+			}
+		}
+		for range Scores - ScoreLength {
+			dst = append(dst, float32(-math.Log(Scores-ScoreLength)))
+		}
+	}
+	return dst, nil
+}
+
+// Fingerprint implements [Network].
+func (n *DoseNetwork) Fingerprint() string { return "doses" }

@@ -2,58 +2,391 @@ package variant
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// verdict is what is decided about a candidate.
+// verdict is what is decided about a candidate that is called.
 type verdict struct {
+	copies       int      // of the allele, as [ScoreCopies] counts them
 	qual         float64  // Phred-scaled probability that the sample hasn't got the allele
 	genotypeQual float64  // Phred-scaled probability that the genotype is another one
-	genotype     []uint32 // allele numbers: 0 the reference, 1 the candidate
+	genotype     []uint32 // allele numbers: 0 the reference, 1 the candidate, 2 the other
+	likelihoods  []uint32 // Phred-scaled, of the reference and the candidate
+	other        *candidate
 }
 
-// maxQual caps qualities: no model of errors is believed beyond it.
-const maxQual = 99
+const (
+	// maxQual caps qualities: no model of errors is believed beyond it.
+	maxQual = 99
+	// maxPhredLikelihood caps Phred-scaled likelihoods.
+	maxPhredLikelihood = 255
+	// maxGroup bounds the candidates that are decided about together.
+	maxGroup = 10
+)
 
-// phred is the Phred-scaled probability that something is wrong, from its natural
-// log odds, rounded to two decimals.
-func phred(logOdds float64) float64 {
-	q := logAdd(0, logOdds) * 10 / math.Ln10
-	return min(maxQual, max(0, math.Round(q*100)/100))
+// phred is the Phred-scaled probability that something is wrong, from the natural
+// logarithm of that probability, rounded to two decimals.
+func phred(logWrong float64) float64 {
+	return min(maxQual, max(0, math.Round(-1000/math.Ln10*logWrong)/100))
+}
+
+// phreds are Phred-scaled likelihoods, the least 0.
+func phreds(logs ...float64) []uint32 {
+	best := slices.Max(logs)
+	out := make([]uint32, len(logs))
+	for i, l := range logs {
+		out[i] = uint32(min(maxPhredLikelihood, math.Round(-10/math.Ln10*(l-best))))
+	}
+	return out
 }
 
 // analytic decides without a network, for haploid samples: of alleles that exclude
 // each other the one with the best odds is called, if it is likelier than not.
-func (r *Region) analytic(cs []candidate, model *errorModel) []*streampb.Call {
-	order := make([]*candidate, len(cs))
-	for i := range cs {
-		order[i] = &cs[i]
+func analytic(cs []candidate) []*verdict {
+	order := make([]int, len(cs))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b *candidate) int { return cmp.Or(cmp.Compare(b.logOdds, a.logOdds), a.compare(b)) })
-	var called []*candidate
-	for _, c := range order {
-		if c.logOdds > 0 && !slices.ContainsFunc(called, c.conflicts) {
-			called = append(called, c)
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(cs[b].logOdds, cs[a].logOdds), cs[a].compare(&cs[b]))
+	})
+	out := make([]*verdict, len(cs))
+	for _, i := range order {
+		excluded := cs[i].logOdds <= 0
+		for j, v := range out {
+			excluded = excluded || v != nil && cs[j].conflicts(&cs[i])
 		}
+		if excluded {
+			continue
+		}
+		q := phred(-logAdd(0, cs[i].logOdds))
+		out[i] = &verdict{copies: 2, qual: q, genotypeQual: q, genotype: []uint32{1}, likelihoods: phreds(0, cs[i].logOdds)}
 	}
-	slices.SortFunc(called, (*candidate).compare)
-	var out []*streampb.Call
-	for _, c := range called {
-		if q := phred(c.logOdds); q >= r.cfg.EmitQual {
-			out = append(out, r.call(c, model, verdict{q, q, []uint32{1}}))
+	return out
+}
+
+// opinion is the natural logarithms of what a network holds likely of a candidate,
+// by copies of the allele and by zygosity of its site.
+type opinion struct{ copies, zygosity [3]float64 }
+
+// newOpinion reads a network's answer about an allele of a place of the given
+// ploidy.
+func newOpinion(scores []float32, p Ploidy) opinion {
+	var o opinion
+	for i := range 3 {
+		o.copies[i], o.zygosity[i] = float64(scores[ScoreCopies+i]), float64(scores[ScoreZygosity+i])
+	}
+	if p == Haploid { // one copy out of two is out of the question
+		o.copies = withoutMiddle(o.copies)
+		o.zygosity = withoutMiddle(o.zygosity)
+	}
+	return o
+}
+
+// withoutMiddle is three probabilities given that it isn't the second.
+func withoutMiddle(l [3]float64) [3]float64 {
+	sum := logAdd(l[0], l[2])
+	return [3]float64{l[0] - sum, math.Inf(-1), l[2] - sum}
+}
+
+// verdicts decides by a network's opinions.
+//
+// Problem: each allele is judged by itself, and alleles that exclude each other may
+// get more copies together than there are haplotypes.
+//
+// Strategy: of all numbers of copies that fit onto the haplotypes, the likeliest is
+// taken: the product of the probabilities of the copies, and of the zygosities that
+// follow from them.
+//
+// Consequences: QUAL and GQ stay those of the allele's own probabilities, which are
+// calibrated; an allele that had to give way has a low GQ.
+func verdicts(cs []candidate, opinions []opinion) []*verdict {
+	out := make([]*verdict, len(cs))
+	for _, group := range conflictGroups(cs) {
+		if len(group) > maxGroup { // the others are in no molecule
+			slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(opinions[a].copies[0], opinions[b].copies[0]) })
+			group = group[:maxGroup]
+			slices.Sort(group)
+		}
+		s := search{cs: cs, opinions: opinions, group: group, best: math.Inf(-1)}
+		s.copies, s.chosen = make([]int, len(group)), make([]int, len(group))
+		s.run(0, 0)
+		for n, i := range group {
+			if s.chosen[n] > 0 {
+				out[i] = s.verdict(n)
+			}
 		}
 	}
 	return out
 }
 
-// calls turns what a tile holds into calls of its core.
-func (r *Region) calls(t int, model *errorModel) []*streampb.Call {
-	cs := r.gather(t, model)
+// conflictGroups are the candidates, by index, that exclude each other, directly or
+// by way of others.
+func conflictGroups(cs []candidate) [][]int {
+	var groups [][]int
+	done := make([]bool, len(cs))
+	for i := range cs {
+		if done[i] {
+			continue
+		}
+		done[i] = true
+		group := []int{i}
+		for n := 0; n < len(group); n++ {
+			for j := range cs {
+				if !done[j] && cs[j].conflicts(&cs[group[n]]) {
+					done[j] = true
+					group = append(group, j)
+				}
+			}
+		}
+		slices.Sort(group)
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+// search looks for the likeliest numbers of copies of a group of candidates.
+type search struct {
+	cs       []candidate
+	opinions []opinion
+	group    []int
+
+	copies []int // of those decided so far, and 0
+	best   float64
+	chosen []int
+}
+
+// run decides about the group's n-th candidate and those behind it; score is the
+// log probability of the copies decided so far.
+func (s *search) run(n int, score float64) {
+	bound := score
+	for _, i := range s.group[n:] {
+		o := &s.opinions[i]
+		bound += max(o.copies[0], o.copies[1], o.copies[2])
+	}
+	if bound <= s.best {
+		return // zygosities only make it worse
+	}
+	if n == len(s.group) {
+		for n, i := range s.group {
+			score += s.opinions[i].zygosity[s.zygosity(n)]
+		}
+		if score > s.best {
+			s.best, s.chosen = score, slices.Clone(s.copies)
+		}
+		return
+	}
+	o := &s.opinions[s.group[n]]
+	order := [3]int{0, 1, 2}
+	slices.SortStableFunc(order[:], func(a, b int) int { return cmp.Compare(o.copies[b], o.copies[a]) })
+	for _, copies := range order {
+		s.copies[n] = copies
+		if copies == 0 || s.fits(n) {
+			s.run(n+1, score+o.copies[copies])
+		}
+	}
+	s.copies[n] = 0
+}
+
+// fits says whether the copies of the n-th candidate fit together with those of
+// the ones before it.
+func (s *search) fits(n int) bool {
+	if s.cs[s.group[n]].ploidy == Mixture {
+		return s.fitsMixture(n)
+	}
+	return s.fitsHaplotypes()
+}
+
+// fitsMixture says whether no candidate that excludes the n-th is there if one of
+// the two is in all molecules.
+func (s *search) fitsMixture(n int) bool {
+	for m := range n {
+		if s.copies[m] > 0 && s.copies[m]+s.copies[n] > 2 && s.conflict(m, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// fitsHaplotypes says whether the copies decided so far fit onto two haplotypes, so
+// that none has two alleles that exclude each other.
+func (s *search) fitsHaplotypes() bool {
+	side := make([]int, len(s.group)) // 1 or 2; 0: not yet known
+	for first := range s.group {
+		if s.copies[first] == 0 || side[first] != 0 {
+			continue
+		}
+		side[first] = 1
+		for queue := []int{first}; len(queue) > 0; queue = queue[1:] {
+			n := queue[0]
+			for m := range s.group {
+				if m == n || s.copies[m] == 0 || !s.conflict(m, n) {
+					continue
+				}
+				if s.copies[m] == 2 || s.copies[n] == 2 || side[m] == side[n] {
+					return false
+				}
+				if side[m] == 0 {
+					side[m] = 3 - side[n]
+					queue = append(queue, m)
+				}
+			}
+		}
+	}
+	return true
+}
+
+// conflict says whether the m-th and the n-th candidate exclude each other.
+func (s *search) conflict(m, n int) bool { return s.cs[s.group[m]].conflicts(&s.cs[s.group[n]]) }
+
+// zygosity is that of the n-th candidate's site, as [ScoreZygosity] counts it.
+func (s *search) zygosity(n int) int {
+	most := s.copies[n]
+	for m, copies := range s.copies {
+		if m != n && copies > most && s.conflict(m, n) {
+			most = copies
+		}
+	}
+	return most
+}
+
+// verdict is about the n-th candidate, which has copies.
+func (s *search) verdict(n int) *verdict {
+	c, o, copies := &s.cs[s.group[n]], &s.opinions[s.group[n]], s.chosen[n]
+	wrong := math.Inf(-1)
+	for other, l := range o.copies {
+		if other != copies {
+			wrong = logAdd(wrong, l)
+		}
+	}
+	v := &verdict{copies: copies, qual: phred(o.copies[0]), genotypeQual: phred(wrong)}
+	if c.ploidy == Haploid {
+		v.genotype, v.likelihoods = []uint32{1}, phreds(o.copies[0], o.copies[2])
+		return v
+	}
+	v.genotype, v.likelihoods = []uint32{0, 1}, phreds(o.copies[:]...)
+	if copies == 2 {
+		v.genotype[0] = 1
+		return v
+	}
+	if c.ploidy == Mixture {
+		return v // any number of others may be there
+	}
+	for m, i := range s.group {
+		o := &s.cs[i]
+		if m != n && s.chosen[m] > 0 && s.conflict(m, n) && (v.other == nil || o.pos == c.pos && v.other.pos != c.pos) {
+			v.other, v.genotype = o, []uint32{1, 2}
+		}
+	}
+	return v
+}
+
+const (
+	// maxBatchTiles and maxBatchExamples bound what a network is told at once.
+	maxBatchTiles    = 64
+	maxBatchExamples = 1024
+)
+
+// judged is what a tile holds.
+type judged struct {
+	tile     int
+	calls    []*streampb.Call     // without revision and status, by position
+	coverage []*streampb.Coverage // of its watched stretches; nil for what isn't worth saying
+}
+
+// judge looks at tiles and changes nothing but r.work. An error is the network's.
+func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
+	if r.callable != nil {
+		return nil, r.callable
+	}
+	model := r.errors.model()
+	var phased *haplotypes
+	if final && r.cfg.Network != nil {
+		phased = r.phaseReads(model)
+	}
+	var out []judged
+	for len(tiles) > 0 {
+		var batch [][]candidate
+		r.work.examples = r.work.examples[:0]
+		for len(tiles) > 0 && len(batch) < maxBatchTiles && len(r.work.examples) < maxBatchExamples*ExampleSize {
+			t := tiles[0]
+			tiles = tiles[1:]
+			batch = append(batch, r.look(t, model, phased))
+			out = append(out, judged{tile: t, coverage: r.survey(t, final)})
+		}
+		scores, err := r.ask()
+		if err != nil {
+			return nil, err
+		}
+		for n, cs := range batch {
+			j := &out[len(out)-len(batch)+n]
+			vs := analytic(cs)
+			if r.cfg.Network != nil {
+				opinions := make([]opinion, len(cs))
+				for i := range cs {
+					opinions[i] = newOpinion(scores[:Scores], cs[i].ploidy)
+					scores = scores[Scores:]
+				}
+				vs = verdicts(cs, opinions)
+			}
+			for i, v := range vs {
+				c := &cs[i]
+				if v != nil && v.qual >= r.cfg.EmitQual && c.pos >= r.tileStart(j.tile) && c.pos < r.tileEnd(j.tile) {
+					j.calls = append(j.calls, r.call(c, model, v))
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// look gathers the candidates of a tile's core, and those that they exclude, and
+// appends their examples, if there is a network, to r.work.examples.
+func (r *Region) look(t int, model *errorModel, phased *haplotypes) []candidate {
+	all := r.gather(t, model)
 	start, end := r.tileStart(t), r.tileEnd(t)
-	return slices.DeleteFunc(r.analytic(cs, model), func(c *streampb.Call) bool {
-		return int(c.GetPos()) <= start || int(c.GetPos()) > end
-	})
+	core := func(c *candidate) bool { return c.pos >= start && c.pos < end }
+	var kept []candidate
+	for i := range all {
+		c := &all[i]
+		if core(c) || slices.ContainsFunc(all, func(o candidate) bool { return core(&o) && o.conflicts(c) }) {
+			kept = append(kept, *c)
+		}
+	}
+	if r.cfg.Network != nil {
+		r.work.encoder.begin(r, &r.work.scratch, model, phased)
+		for i := range kept {
+			r.work.examples = r.work.encoder.append(r.work.examples, &kept[i])
+		}
+	}
+	for i := range kept {
+		kept[i].reads = nil // they are memory of the next tile
+	}
+	return kept
+}
+
+// ask puts r.work.examples to the network, if there is one.
+func (r *Region) ask() ([]float32, error) {
+	n := len(r.work.examples) / ExampleSize
+	if n == 0 {
+		return nil, nil
+	}
+	scores, err := r.cfg.Network.Judge(r.work.scores[:0], r.work.examples)
+	if err != nil {
+		return nil, fmt.Errorf("judging %d alleles: %w", n, err)
+	}
+	if len(scores) != n*Scores {
+		return nil, fmt.Errorf("judging %d alleles: the network gave %d values, not %d for each", n, len(scores), Scores)
+	}
+	for i, s := range scores {
+		if s != s || s > 1e-3 { // a little more than 0 is rounding
+			return nil, fmt.Errorf("judging %d alleles: value %d of allele %d is %g, which is no log probability", n, i%Scores, i/Scores+1, s)
+		}
+	}
+	r.work.scores = scores
+	return scores, nil
 }

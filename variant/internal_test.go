@@ -285,3 +285,115 @@ func TestNumbersAreAllCounts(t *testing.T) {
 		t.Errorf("%d numbers of %d", n, want)
 	}
 }
+
+// The decision is that of trying every number of copies.
+func TestVerdictsAreTheLikeliest(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 5))
+	shared := 0
+	for trial := range 3000 {
+		ploidy := []Ploidy{Haploid, Diploid, Mixture}[trial%3]
+		var cs []candidate
+		for range 1 + rnd.IntN(5) {
+			c := candidate{pos: rnd.IntN(4), from: rnd.IntN(4), indel: rnd.IntN(2) == 0, ploidy: ploidy}
+			c.to, c.start = c.from+1, c.from
+			c.end = c.to + rnd.IntN(2)
+			cs = append(cs, c)
+		}
+		opinions := make([]opinion, len(cs))
+		for i := range opinions {
+			scores := make([]float32, Scores)
+			for at := range 6 {
+				scores[at] = float32(-5 * rnd.Float64())
+			}
+			opinions[i] = newOpinion(scores, ploidy)
+		}
+		best, want := math.Inf(-1), make([]int, len(cs))
+		copies := make([]int, len(cs))
+		var try func(n int)
+		try = func(n int) {
+			if n < len(cs) {
+				for copies[n] = range 3 {
+					try(n + 1)
+				}
+				return
+			}
+			score := 0.0
+			for i := range cs {
+				most := copies[i]
+				for j := range cs {
+					if i != j && cs[i].conflicts(&cs[j]) {
+						most = max(most, copies[j])
+					}
+				}
+				score += opinions[i].copies[copies[i]] + opinions[i].zygosity[most]
+			}
+			if score > best && possible(cs, copies, ploidy) {
+				best, want = score, slices.Clone(copies)
+			}
+		}
+		try(0)
+		for i, v := range verdicts(cs, opinions) {
+			got := 0
+			if v != nil {
+				got = v.copies
+				if v.other != nil {
+					shared++
+				}
+			}
+			if got != want[i] {
+				t.Fatalf("ploidy %s, %d alleles: allele %d has %d copies, want %v", ploidy, len(cs), i, got, want)
+			}
+		}
+	}
+	if shared < 100 {
+		t.Errorf("only %d times two alleles share a site", shared)
+	}
+}
+
+// possible says whether two haplotypes, or any number in a mixture, can have so many
+// copies, by trying.
+func possible(cs []candidate, copies []int, ploidy Ploidy) bool {
+	if ploidy == Mixture {
+		for i := range cs {
+			for j := range cs {
+				if i != j && copies[i] == 2 && copies[j] > 0 && cs[i].conflicts(&cs[j]) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for sides := range 1 << len(cs) { // of the alleles with one copy
+		on := func(i, haplotype int) bool { return copies[i] == 2 || copies[i] == 1 && sides>>i&1 == haplotype }
+		fits := true
+		for i := range cs {
+			for j := range cs {
+				if i != j && cs[i].conflicts(&cs[j]) {
+					fits = fits && !(on(i, 0) && on(j, 0)) && !(on(i, 1) && on(j, 1))
+				}
+			}
+		}
+		if fits {
+			return true
+		}
+	}
+	return false
+}
+
+// Values of scipy.stats.fisher_exact.
+func TestStrandPhred(t *testing.T) {
+	for _, tc := range []struct {
+		alt, ref [2]int
+		p        float64
+	}{
+		{[2]int{8, 2}, [2]int{1, 5}, 0.034965034965034975},
+		{[2]int{10, 0}, [2]int{0, 10}, 1.082508822446903e-05},
+		{[2]int{5, 5}, [2]int{5, 5}, 1},
+		{[2]int{0, 0}, [2]int{7, 3}, 1},
+	} {
+		c := candidate{altReads: tc.alt, refReads: tc.ref}
+		if got, want := strandPhred(&c), -10*math.Log10(tc.p); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%v against %v: %g, want %g", tc.alt, tc.ref, got, want)
+		}
+	}
+}

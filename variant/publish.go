@@ -1,8 +1,11 @@
 package variant
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -16,7 +19,7 @@ import (
 // on every revision.
 //
 // Strategy: a live revision is made when an allele appears, becomes stable,
-// changes its filters, doubles its depth, or goes. An allele is shown live from
+// changes its genotype or its filters, doubles its depth, or goes. An allele is shown live from
 // MinQual, with no filter except LowDepth, and taken back when its QUAL has
 // fallen to half of that or a filter speaks against it, so that an allele at the
 // threshold doesn't flicker.
@@ -70,7 +73,7 @@ func (p *publisher) revise(tile int, c *streampb.Call, status streampb.CallStatu
 	c.Revision = a.call.GetRevision() + 1
 	c.Status = status
 	c.Reason = reason
-	if !a.alive || status == streampb.CallStatus_RETRACTED {
+	if !a.alive || status == streampb.CallStatus_RETRACTED || !sameGenotype(a.call, c) {
 		a.since = int(c.GetDepth())
 	}
 	a.alive = status != streampb.CallStatus_RETRACTED
@@ -93,38 +96,38 @@ func (p *publisher) retract(tile int, a *published, reason string) *streampb.Cal
 // An error is the network's. The region is then as it was before, so that
 // Evaluate can be called again.
 func (r *Region) Evaluate() ([]*streampb.Call, error) {
-	if err := r.cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if len(r.touched) == 0 {
-		return nil, nil
-	}
-	slices.Sort(r.touched)
-	var due []int
-	kept := r.touched[:0]
+	var due, rest []int
 	for _, t := range r.touched {
 		if r.tiles[t].due() {
 			due = append(due, t)
 		} else {
-			kept = append(kept, t)
+			rest = append(rest, t)
 		}
 	}
-	r.touched = kept
 	if len(due) == 0 {
 		return nil, nil
 	}
+	slices.Sort(due)
+	tiles, err := r.judge(due, false)
+	if err != nil {
+		return nil, err
+	}
 
 	r.version++
-	model := r.errors.model()
+	r.touched = append(r.touched[:0], rest...)
 	var out []*streampb.Call
-	for _, t := range due {
-		tile := &r.tiles[t]
-		tile.evaluated = tile.reads
-		tile.dirty = false
-		out = append(out, r.live(t, r.calls(t, model))...)
-		r.measure(t, false)
+	for _, j := range tiles {
+		r.tiles[j.tile].looked()
+		out = append(out, r.live(j.tile, j.calls)...)
+		r.tell(j.tile, j.coverage)
 	}
 	return out, nil
+}
+
+// looked notes that the tile has been evaluated.
+func (t *tile) looked() {
+	t.evaluated = t.reads
+	t.dirty = false
 }
 
 // due says whether the tile has enough new reads.
@@ -165,17 +168,35 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 		if !r.holds(c) {
 			continue
 		}
-		status := r.status(c, a.since)
-		if a.call.GetStatus() == streampb.CallStatus_STABLE && !r.final {
+		changed := !sameGenotype(a.call, c) && c.GetGenotypeQuality() >= liveMinGenotypeQual
+		status, reason := r.status(c, a.since), r.lateness()
+		switch {
+		case changed:
+			status, reason = r.status(c, int(c.GetDepth())), cmp.Or(reason, genotypeChanged(a.call))
+		case a.call.GetStatus() == streampb.CallStatus_STABLE && !r.final:
 			status = streampb.CallStatus_STABLE // an unchanged call stays stable
 		}
-		if status != a.call.GetStatus() && !(r.final && a.call.GetStatus() == streampb.CallStatus_FINAL) ||
+		if changed || status != a.call.GetStatus() && !(r.final && a.call.GetStatus() == streampb.CallStatus_FINAL) ||
 			!slices.Equal(c.GetFilters(), a.call.GetFilters()) ||
 			c.GetDepth() >= 2*a.call.GetDepth() {
-			out = append(out, p.revise(t, c, status, r.lateness()))
+			out = append(out, p.revise(t, c, status, reason))
 		}
 	}
 	return out
+}
+
+// sameGenotype says whether two revisions agree on the genotype.
+func sameGenotype(a, b *streampb.Call) bool {
+	return slices.Equal(a.GetGenotype(), b.GetGenotype()) && slices.EqualFunc(a.GetOthers(), b.GetOthers(), func(a, b *streampb.OtherAllele) bool { return proto.Equal(a, b) })
+}
+
+// genotypeChanged is the reason of a revision with another genotype.
+func genotypeChanged(before *streampb.Call) string {
+	numbers := make([]string, len(before.GetGenotype()))
+	for i, n := range before.GetGenotype() {
+		numbers[i] = strconv.FormatUint(uint64(n), 10)
+	}
+	return "genotype was " + strings.Join(numbers, "/")
 }
 
 // holds says whether an allele that was published stays so. What is final stays
@@ -183,6 +204,10 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 func (r *Region) holds(c *streampb.Call) bool {
 	return r.final || c.GetQual() >= r.cfg.MinQual/2 && onlyLowDepth(c, filterLowQual)
 }
+
+// liveMinGenotypeQual is the least quality of another genotype that is told while
+// the run goes on, so that a doubtful one doesn't flicker.
+const liveMinGenotypeQual = 8
 
 // liveMinDepth is the least depth that a call is shown at while the run goes on.
 const liveMinDepth = 4
@@ -204,6 +229,7 @@ func (r *Region) status(c *streampb.Call, since int) streampb.CallStatus {
 	case r.final:
 		return streampb.CallStatus_AMENDED
 	case len(c.GetFilters()) == 0 && int(c.GetDepth()) >= r.cfg.StableDepth && c.GetQual() >= r.cfg.StableQual &&
+		float64(c.GetGenotypeQuality()) >= r.cfg.StableQual/2 &&
 		c.GetAltForward() > 0 && c.GetAltReverse() > 0 && int(c.GetDepth())-since >= r.cfg.StableReads:
 		return streampb.CallStatus_STABLE
 	}
@@ -235,24 +261,26 @@ func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) string {
 // changed since, as AMENDED. An error is the network's, and the region is then as
 // it was before.
 func (r *Region) Finalize() ([]*streampb.Call, error) {
-	if err := r.cfg.Validate(); err != nil {
+	var covered []int
+	for t := range r.tiles {
+		if r.tiles[t].reads > 0 && !r.leaves(t) {
+			covered = append(covered, t)
+		}
+	}
+	tiles, err := r.judge(covered, true)
+	if err != nil {
 		return nil, err
 	}
+
 	r.version++
 	again := r.final
 	r.final = true
 	p := &r.publishing
-	model := r.errors.model()
 	var out []*streampb.Call
-	for t := range r.tiles {
-		tile := &r.tiles[t]
-		tile.evaluated = tile.reads
-		tile.dirty = false
-		if tile.reads == 0 || r.leaves(t) {
-			continue
-		}
-		calls := r.calls(t, model)
-		r.measure(t, true)
+	for _, j := range tiles {
+		t, calls := j.tile, j.calls
+		r.tiles[t].looked()
+		r.tell(t, j.coverage)
 		for _, a := range p.alive(t) {
 			if !slices.ContainsFunc(calls, func(c *streampb.Call) bool { return keyOfCall(c) == keyOfCall(a.call) }) {
 				out = append(out, p.retract(t, a, r.replaced(a.call, calls)))
@@ -260,8 +288,13 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 		}
 		for _, c := range calls {
 			status, reason := streampb.CallStatus_FINAL, ""
+			a := p.alleles[keyOfCall(c)]
+			said := a != nil && a.alive
+			if said && !sameGenotype(a.call, c) {
+				reason = genotypeChanged(a.call)
+			}
 			if again {
-				if a := p.alleles[keyOfCall(c)]; a != nil && a.alive && sameEvidence(a.call, c) {
+				if said && sameEvidence(a.call, c) {
 					continue
 				}
 				status, reason = streampb.CallStatus_AMENDED, r.lateness()

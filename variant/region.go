@@ -23,6 +23,7 @@ type Region struct {
 	index      int
 	start, end int // core
 	cfg        Config
+	callable   error // nil if cfg can call, not only show examples
 
 	reads   reads
 	errors  errorCounts
@@ -83,6 +84,7 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 		start:      start,
 		end:        end,
 		cfg:        cfg.withDefaults(),
+		callable:   cfg.Validate(),
 		reads:      reads{limit: batchBytes, cull: firstCull},
 		tiles:      make([]tile, tiles),
 		publishing: newPublisher(tiles),
