@@ -159,11 +159,20 @@ func (s *Sheet) Barcodes() []string {
 	return slices.Compact(names)
 }
 
+// Lists tells whether a run that is known by its flow cell and position has a barcode.
+func (s *Sheet) Lists(flowCell, position, barcode string) bool {
+	return slices.ContainsFunc(s.rows, func(row sheetRow) bool { return row.is(flowCell, position, barcode) })
+}
+
+func (row *sheetRow) is(flowCell, position, barcode string) bool {
+	return row.barcode == barcode && (row.flowCell == "" || row.flowCell == flowCell) && (row.position == "" || row.position == position)
+}
+
 // Alias returns what the sample with a barcode is called in a run that is known by its
 // flow cell and position. It is empty if the sheet doesn't tell.
 func (s *Sheet) Alias(flowCell, position, barcode string) string {
 	for _, row := range s.rows {
-		if row.barcode == barcode && (row.flowCell == "" || row.flowCell == flowCell) && (row.position == "" || row.position == position) {
+		if row.is(flowCell, position, barcode) {
 			return row.alias
 		}
 	}

@@ -93,6 +93,13 @@ func filteredCursor() *streampb.Cursor {
 	return c
 }
 
+func barcodedMarker() *streampb.Marker {
+	mk := sampleMarker()
+	mk.Run = proto.CloneOf(mk.Run)
+	mk.Run.Samples, mk.Run.SamplesListed = []string{"patient-2", "patient-3"}, true
+	return mk
+}
+
 func sampleDecision() *streampb.Decision {
 	return &streampb.Decision{
 		Run: "run-1", Channel: 417, ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", ReadNumber: 77,
@@ -150,6 +157,7 @@ func sampleRecords() []sampleRecord {
 		{"reads-run-start", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunStart{RunStart: sampleMarker()}}},
 		{"reads-segment", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: sampleSegment()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
+		{"reads-run-samples", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: barcodedMarker()}}},
 		{"calls-run-start", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: sampleMarker()}}},
 		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
 		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"google.golang.org/protobuf/proto"
@@ -88,6 +89,9 @@ func (m *Markers) enter(mk *streampb.Marker) (r *runMarkers, isNew bool, err err
 		return nil, false, decodeErrorf(CodeInvalid, "run %s: marker speaks of %d sources, earlier ones of %d", id, mk.GetSources(), r.sources)
 	case r.run.GetSample() != mk.GetRun().GetSample():
 		return nil, false, decodeErrorf(CodeInvalid, "run %s: marker names sample %q, earlier ones %q", id, mk.GetRun().GetSample(), r.run.GetSample())
+	case !slices.Equal(r.run.GetSamples(), mk.GetRun().GetSamples()):
+		return nil, false, decodeErrorf(CodeInvalid, "run %s: marker names samples %q, earlier ones %q: were processors started with different barcodes?",
+			id, mk.GetRun().GetSamples(), r.run.GetSamples())
 	}
 	return r, !known, nil
 }
@@ -106,12 +110,20 @@ func (m *Markers) Ended(id string) bool {
 	return r != nil && r.complete()
 }
 
+// SamplesOf lists the samples that reads of a run may be of.
+func SamplesOf(run *streampb.Run) []string {
+	if len(run.GetSamples()) > 0 {
+		return run.GetSamples()
+	}
+	return []string{run.GetSample()}
+}
+
 // SampleEnded reports whether every known run of a sample has ended, and that
 // there is one.
 func (m *Markers) SampleEnded(sample string) bool {
 	known := false
 	for _, r := range m.runs {
-		if r.run.GetSample() != sample {
+		if !slices.Contains(SamplesOf(r.run), sample) {
 			continue
 		}
 		if !r.complete() {

@@ -47,7 +47,7 @@ func (s *slowMarkers) runs() []string {
 func (s *slowMarkers) sampleEnded(sample string) bool {
 	some := false
 	for _, m := range s.known {
-		if m.GetRun().GetSample() == sample {
+		if slices.Contains(m.GetRun().GetSamples(), sample) || len(m.GetRun().GetSamples()) == 0 && m.GetRun().GetSample() == sample {
 			some = true
 			if !s.ended(m.GetRun().GetId()) {
 				return false
@@ -70,8 +70,10 @@ func TestMarkersAgainstSets(t *testing.T) {
 		for run := range 1 + rng.IntN(4) {
 			sources := uint32(1 + rng.IntN(4))
 			sample := fmt.Sprint("sample-", rng.IntN(2))
+			samples := [][]string{nil, {"sample-0", "sample-1"}, {"sample-1"}}[rng.IntN(3)]
 			for source := range sources {
 				mk := markerOf(fmt.Sprint("run-", run), sample, source, sources)
+				mk.Run.Samples = samples
 				for range 1 + rng.IntN(2) {
 					all = append(all, said{mk, false})
 				}
@@ -158,7 +160,9 @@ func TestContradictingMarkers(t *testing.T) {
 	if _, err := m.Start(markerOf("a", "lambda", 0, 2)); err != nil {
 		t.Fatal(err)
 	}
-	for _, mk := range []*streampb.Marker{markerOf("a", "lambda", 0, 3), markerOf("a", "phiX", 0, 2)} {
+	barcoded := markerOf("a", "lambda", 0, 2)
+	barcoded.Run.Samples = []string{"lambda_barcode01", "lambda_barcode02"}
+	for _, mk := range []*streampb.Marker{markerOf("a", "lambda", 0, 3), markerOf("a", "phiX", 0, 2), barcoded} {
 		for name, f := range map[string]func(*streampb.Marker) (bool, error){"Start": m.Start, "End": m.End} {
 			if _, err := f(mk); !IsBadRecord(err) {
 				t.Errorf("%s(%v): %v, want a bad record", name, mk, err)

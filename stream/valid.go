@@ -132,6 +132,17 @@ func validRun(r *streampb.Run) error {
 		validText("position", r.GetPosition()), validText("device", r.GetDevice()), validText("pore type", r.GetPoreType())); err != nil {
 		return err
 	}
+	if len(r.GetSamples()) > maxSamples {
+		return decodeErrorf(CodeInvalid, "run %s has %d samples, the limit is %d", r.GetId(), len(r.GetSamples()), maxSamples)
+	}
+	for i, sample := range r.GetSamples() {
+		if err := validName("sample", sample); err != nil {
+			return err
+		}
+		if i > 0 && sample <= r.GetSamples()[i-1] {
+			return decodeErrorf(CodeInvalid, "run %s: sample %q doesn't come behind %q", r.GetId(), sample, r.GetSamples()[i-1])
+		}
+	}
 	if r.GetSampleRate() == 0 || r.GetSampleRate() > 1_000_000 {
 		return decodeErrorf(CodeInvalid, "run %s has a sample rate of %d Hz", r.GetId(), r.GetSampleRate())
 	}

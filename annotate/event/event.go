@@ -225,10 +225,13 @@ func (v Variant) Record(topic string) (stream.Out, error) {
 
 // RunEnd says that source of sources has nothing more of a run.
 type RunEnd struct {
-	Run     string `json:"run"`
-	Sample  string `json:"sample"`
-	Source  uint32 `json:"source"`
-	Sources uint32 `json:"sources"`
+	Run    string `json:"run"`
+	Sample string `json:"sample"`
+	// Samples are those that the run was taken apart into by barcodes; none if it
+	// was not.
+	Samples []string `json:"samples,omitempty"`
+	Source  uint32   `json:"source"`
+	Sources uint32   `json:"sources"`
 	// Status is how it ended: one of the End constants; empty from earlier versions,
 	// which knew of normal ends alone.
 	Status string `json:"status,omitempty"`
@@ -257,7 +260,7 @@ func endStatus(mk *streampb.Marker) string {
 func RunEndRecords(topic string, partitions int32, mk *streampb.Marker) ([]stream.Out, error) {
 	status := endStatus(mk)
 	value, err := json.Marshal(RunEnd{
-		Run: mk.GetRun().GetId(), Sample: mk.GetRun().GetSample(), Source: mk.GetSource(), Sources: mk.GetSources(), Status: status,
+		Run: mk.GetRun().GetId(), Sample: mk.GetRun().GetSample(), Samples: mk.GetRun().GetSamples(), Source: mk.GetSource(), Sources: mk.GetSources(), Status: status,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the end of run %s: %w", mk.GetRun().GetId(), err)

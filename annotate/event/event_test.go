@@ -210,7 +210,7 @@ func TestRunEndRecords(t *testing.T) {
 			t.Errorf("record %d: %+v, headers %v", p, o, h)
 		}
 		v, end, err := Decode(asRecord(o))
-		if err != nil || v != nil || *end != (RunEnd{Run: "run 1", Sample: "lambda", Source: 2, Sources: 6, Status: EndNormal}) {
+		if err != nil || v != nil || !reflect.DeepEqual(end, &RunEnd{Run: "run 1", Sample: "lambda", Source: 2, Sources: 6, Status: EndNormal}) {
 			t.Errorf("record %d decodes to %v, %v, %v", p, v, end, err)
 		}
 	}

@@ -205,6 +205,44 @@ func (f *Finisher) Barcodes(run *signal.Run) []output.Barcode {
 	return list
 }
 
+// Samples lists, ascending, the samples that reads of a run may be of by their barcodes,
+// when sample is what the run itself is called: aliases of the sheet, or else
+// <sample>_barcode01. listed tells whether a sheet names them. None if no barcodes are
+// looked for.
+func (f *Finisher) Samples(run *signal.Run, sample string) (samples []string, listed bool) {
+	if f.classifier == nil {
+		return nil, false
+	}
+	for i := range f.classifier.Kit().Barcodes {
+		if name := f.Sample(run, sample, &demux.Classification{Barcode: i}); name != "" {
+			samples = append(samples, name)
+		}
+	}
+	slices.Sort(samples)
+	return slices.Compact(samples), f.lists()
+}
+
+// Sample returns the sample that a read of a run is of. It is empty for a read without a
+// barcode, or with one that the sheet doesn't have for this run.
+func (f *Finisher) Sample(run *signal.Run, sample string, found *demux.Classification) string {
+	if found.Barcode < 0 {
+		return ""
+	}
+	barcode := f.classifier.Kit().Barcodes[found.Barcode].Name
+	if f.lists() {
+		if !f.opts.Sheet.Lists(run.FlowCellID, run.SequencerPosition, barcode) {
+			return ""
+		}
+		if alias := f.opts.Sheet.Alias(run.FlowCellID, run.SequencerPosition, barcode); alias != "" {
+			return alias
+		}
+	}
+	return sample + "_" + barcode
+}
+
+// lists tells whether a sheet says which barcodes there are.
+func (f *Finisher) lists() bool { return f.opts.Sheet != nil && len(f.opts.Sheet.Barcodes()) > 0 }
+
 // Classifies tells whether barcodes are looked for.
 func (f *Finisher) Classifies() bool { return f.classifier != nil }
 

@@ -17,11 +17,12 @@ const (
 	outcomeShort
 	outcomeUnsupported // the model was made for another sample rate
 	outcomeLowQuality
+	outcomeUnclassified // no barcode of the run's samples
 	outcomes
 )
 
 func (o outcome) String() string {
-	return [outcomes]string{"mapped", "unmapped", "short", "unsupported", "low_quality"}[o]
+	return [outcomes]string{"mapped", "unmapped", "short", "unsupported", "low_quality", "unclassified"}[o]
 }
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.

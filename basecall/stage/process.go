@@ -2,10 +2,16 @@ package stage
 
 import (
 	"errors"
+	"slices"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/finish"
+	"github.com/porestream/porestream/basecall/output"
+	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -18,24 +24,33 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	if len(stretches) == 0 && read.firstPart == 0 {
 		h.cfg.Metrics.read(outcomeShort) // a read without any current is still a read
 	}
-	var outs []stream.Out
+	var parts []finished
 	for i, s := range stretches {
 		p := part{number: read.firstPart + i, from: s[0], to: s[1], call: callFrom(began, s[0])}
 		called, outcome, err := h.called(run, read, p, since, tools)
 		if err != nil {
 			return nil, err
 		}
-		outs = append(outs, h.published(run, read, p, called)...)
+		parts = append(parts, h.finished(run, read, p, called, outcome))
+	}
+	inherit(parts)
+	var outs []stream.Out
+	for _, f := range parts {
+		if f.outcome == outcomeMapped && f.sample == "" {
+			f.outcome = outcomeUnclassified
+		}
+		outs = append(outs, h.published(run, read, f)...)
 		var segments []*streampb.Segment
-		if outcome == outcomeMapped {
-			if segments, err = h.segments(run, read, p, called, tools); err != nil {
+		if f.outcome == outcomeMapped {
+			var err error
+			if segments, err = h.segments(run, read, f, tools); err != nil {
 				return nil, err
 			}
 			if len(segments) == 0 {
-				outcome = outcomeUnmapped
+				f.outcome = outcomeUnmapped
 			}
 		}
-		h.cfg.Metrics.read(outcome)
+		h.cfg.Metrics.read(f.outcome)
 		for _, s := range segments {
 			value, err := h.encode(s)
 			if err != nil {
@@ -48,6 +63,71 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 		}
 	}
 	return outs, nil
+}
+
+// finished is a called part of a read without what library preparation put on it.
+type finished struct {
+	part
+	called  basecall.Called
+	outcome outcome // mapped, if it is to be aligned
+	sample  string  // empty if its barcode is none of the run's
+	barcode *output.Barcode
+}
+
+// finished finds a part's barcode, cuts it off, and judges what is left.
+func (h *handler) finished(run *streampb.Run, read *assembledRead, p part, called basecall.Called, outcome outcome) finished {
+	f := finished{part: p, called: called, outcome: outcome, sample: run.GetSample()}
+	if outcome != outcomeMapped {
+		return f
+	}
+	if h.cfg.Finisher != nil {
+		r := h.cfg.Finisher.Finish(basecall.Read{ID: read.id}, called)[0]
+		f.called = r.Called
+		if r.Barcode != nil {
+			of := recorded(run)
+			f.sample, f.barcode = h.cfg.Finisher.Sample(of, run.GetSample(), r.Barcode), h.cfg.Finisher.Barcode(of, r.Barcode)
+		}
+	}
+	switch {
+	case len(f.called.Sequence) == 0:
+		f.outcome = outcomeShort
+	case f.called.MeanQuality < h.cfg.MinQuality:
+		f.outcome = outcomeLowQuality
+	}
+	return f
+}
+
+// inherit gives the parts of one read that have no barcode that of another: most kits
+// have one at the beginning of a molecule only, and the others begin behind a gap.
+func inherit(parts []finished) {
+	i := slices.IndexFunc(parts, func(f finished) bool { return f.sample != "" })
+	if i < 0 {
+		return
+	}
+	for k := range parts {
+		if parts[k].sample == "" {
+			parts[k].sample, parts[k].barcode = parts[i].sample, parts[i].barcode
+		}
+	}
+}
+
+// Demultiplexed is a run with the samples that its reads may be of by their barcodes.
+func Demultiplexed(run *streampb.Run, f *finish.Finisher) *streampb.Run {
+	run = proto.CloneOf(run)
+	run.Samples, run.SamplesListed = f.Samples(recorded(run), run.GetSample())
+	return run
+}
+
+// recorded is what is known of a run as a recording tells it.
+func recorded(run *streampb.Run) *signal.Run {
+	r := &signal.Run{
+		ID: run.GetId(), SampleRate: int(run.GetSampleRate()),
+		FlowCellID: run.GetFlowCell(), SequencerPosition: run.GetPosition(),
+	}
+	if ms := run.GetStartTimeMs(); ms != 0 {
+		r.StartTime = time.UnixMilli(ms)
+	}
+	return r
 }
 
 // encode makes a segment a record. What is least needed of an ultra-long read is
@@ -104,23 +184,21 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 		return none, 0, err
 	}
 	h.cfg.Metrics.called(time.Since(since))
-	switch {
-	case len(called.Sequence) == 0:
+	if len(called.Sequence) == 0 {
 		return called, outcomeShort, nil
-	case called.MeanQuality < h.cfg.MinQuality:
-		return called, outcomeLowQuality, nil
 	}
 	return called, outcomeMapped, nil
 }
 
 // segments aligns one part of a read. It returns none where it doesn't map.
-func (h *handler) segments(run *streampb.Run, read *assembledRead, p part, called basecall.Called, tools tools) ([]*streampb.Segment, error) {
+func (h *handler) segments(run *streampb.Run, read *assembledRead, f finished, tools tools) ([]*streampb.Segment, error) {
+	called := f.called
 	alignments, err := tools.aligner.Map(read.id, called.Sequence)
 	if err != nil {
 		return nil, err
 	}
 	r := &align.Read{
-		Run: run.GetId(), Sample: run.GetSample(), ID: read.id, Part: uint32(p.number),
+		Run: run.GetId(), Sample: f.sample, ID: read.id, Part: uint32(f.number),
 		Seq: called.Sequence, Qualities: called.Qualities, Dwells: called.Dwells(), LastChunkMs: read.lastChunkMS,
 	}
 	var all []*streampb.Segment

@@ -1,8 +1,6 @@
 package stage
 
 import (
-	"time"
-
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/demux"
@@ -24,24 +22,22 @@ const maxPublishedBases = (stream.MaxRecord - 1<<14) / 2
 
 // published returns the records of a called part of a read: FASTQ, as files have it. What
 // is not a whole read is named as a part that a read was split into.
-func (h *handler) published(run *streampb.Run, read *assembledRead, p part, called basecall.Called) []stream.Out {
+func (h *handler) published(run *streampb.Run, read *assembledRead, f finished) []stream.Out {
+	called := f.called
 	if h.cfg.Publish == "" || len(called.Sequence) == 0 {
 		return nil
 	}
-	r := output.Record{Read: &signal.Read{
-		ID: read.id, Channel: read.channel, Number: read.number, StartSample: read.start,
-		Run: &signal.Run{ID: run.GetId(), SampleRate: int(run.GetSampleRate())},
+	r := output.Record{Barcode: f.barcode, Read: &signal.Read{
+		ID: read.id, Channel: read.channel, Number: read.number, StartSample: read.start, Run: recorded(run),
 	}}
-	if ms := run.GetStartTimeMs(); ms != 0 {
-		r.Read.Run.StartTime = time.UnixMilli(ms)
+	filter := "pass"
+	if f.outcome == outcomeLowQuality || f.outcome == outcomeUnclassified {
+		filter = f.outcome.String()
 	}
 	headers := []stream.Header{
-		{Key: headerRun, Value: []byte(run.GetId())}, {Key: headerSample, Value: []byte(run.GetSample())}, {Key: headerFilter, Value: []byte("pass")},
+		{Key: headerRun, Value: []byte(run.GetId())}, {Key: headerSample, Value: []byte(f.sample)}, {Key: headerFilter, Value: []byte(filter)},
 	}
-	if called.MeanQuality < h.cfg.MinQuality {
-		headers[2].Value = []byte("low_quality")
-	}
-	whole := p.from == 0 && p.to == read.total && len(called.Sequence) <= maxPublishedBases
+	whole := f.from == 0 && f.to == read.total && len(called.Sequence) <= maxPublishedBases
 	var outs []stream.Out
 	for from := 0; from < len(called.Sequence); from += maxPublishedBases {
 		to := min(from+maxPublishedBases, len(called.Sequence))
@@ -52,7 +48,7 @@ func (h *handler) published(run *streampb.Run, read *assembledRead, p part, call
 			if called.FromEnd {
 				first, leads = to-1, to == len(called.Sequence)
 			}
-			r.Parent, r.ParentStart = read.id, int(p.from)
+			r.Parent, r.ParentStart = read.id, int(f.from)
 			if !leads {
 				r.ParentStart += called.BaseStart(first)
 			}

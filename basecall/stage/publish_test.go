@@ -137,7 +137,7 @@ func TestLongBasecalls(t *testing.T) {
 	}{{false, []int{0, 10 * maxPublishedBases}}, {true, []int{10 * 1000, 0}}} {
 		called.FromEnd = test.fromEnd
 		h := &handler{cfg: Config{Publish: "model"}}
-		outs := h.published(testRun("run-1"), read, part{to: read.total}, called)
+		outs := h.published(testRun("run-1"), read, finished{part: part{to: read.total}, called: called})
 		require.Equal(t, 2, len(outs)) //nolint:testifylint // Len prints the records
 		var sequence []byte
 		for i, o := range outs {

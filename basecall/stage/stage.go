@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -51,6 +52,9 @@ type Config struct {
 	// MinQuality is the mean quality, on the Phred scale, below which a read is not
 	// aligned; zero: all are.
 	MinQuality float64
+	// Finisher takes runs apart by their reads' barcodes, and cuts off what is not of
+	// the molecule; nil does neither. It must not split reads.
+	Finisher *finish.Finisher
 	// Publish has called reads published on the topic of basecalls, as those of the
 	// model of this name; empty: they are not.
 	Publish string
@@ -254,6 +258,9 @@ func (h *handler) supports(run *streampb.Run) bool {
 // forward is this partition's own marker for every partition downstream.
 func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 	own := h.fold.markers.Forward(mk, h.partition, h.partitions)
+	if h.cfg.Finisher != nil {
+		own.Run = Demultiplexed(own.Run, h.cfg.Finisher)
+	}
 	if !end {
 		own.EndStatus = streampb.EndStatus_END_STATUS_UNSPECIFIED
 	}

@@ -39,7 +39,7 @@ type basecallConfig struct {
 	resume  string
 	minimum float64
 	failed  string
-	ends    barcodingFlags
+	ends    processor.Barcoding
 	split   bool
 }
 
@@ -71,7 +71,7 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 	flags.Float64Var(&cfg.minimum, "min-qscore", 0, "reads of a lower mean quality go to --failed, or are left out and counted")
 	flags.StringVar(&cfg.failed, "failed", "", "file for the reads below --min-qscore, in the same format")
 	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")
-	cfg.ends.register(flags)
+	cfg.ends.Register(flags)
 	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
@@ -89,7 +89,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if cfg.failed != "" && cfg.minimum <= 0 {
 		return cli.Usagef("--failed is for the reads below --min-qscore, which isn't given")
 	}
-	ends, err := cfg.ends.options()
+	ends, err := cfg.ends.Options()
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	ends.RNA = model.Manifest.RNA()
 	finisher, err := finish.New(ends, model.Manifest.Qualities)
 	if err != nil {
-		return cfg.ends.blame(err)
+		return cfg.ends.Blame(err)
 	}
 	caller, err := basecall.NewCaller(model, basecall.Config{
 		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores,

@@ -14,10 +14,11 @@ import (
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/demux/sorted"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
 )
 
 type demuxConfig struct {
-	ends barcodingFlags
+	ends processor.Barcoding
 	out  string
 	log  cli.LogFlags
 }
@@ -40,7 +41,7 @@ standard input.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.out, "out", "", "folder for the files, made if it isn't there (required)")
-	cfg.ends.register(flags)
+	cfg.ends.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -53,11 +54,11 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	if err != nil {
 		return err
 	}
-	ends, err := cfg.ends.options()
+	ends, err := cfg.ends.Options()
 	if err != nil {
 		return err
 	}
-	if ends.Kit == nil && (cfg.ends.trim != "" || cfg.ends.noTrim) {
+	if ends.Kit == nil && (cfg.ends.Trim != "" || cfg.ends.NoTrim) {
 		return cli.Usagef("--trim and --no-trim go with --kit-name: without a kit reads stay as they are")
 	}
 	opts := sorted.Options{
@@ -69,7 +70,7 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	}
 	if ends.Kit != nil {
 		if opts.Classifier, err = ends.Classifier(); err != nil {
-			return cfg.ends.blame(err)
+			return cfg.ends.Blame(err)
 		}
 	}
 	in, name, err := openInput(path, stdin)

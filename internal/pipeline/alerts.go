@@ -77,7 +77,7 @@ func (f *AlertFold) Alerts(sample string) []*watch.Alert {
 func (f *AlertFold) states(runs []*streampb.Run) map[watch.State]int64 {
 	counts := make(map[watch.State]int64)
 	for _, a := range f.latest {
-		if slices.ContainsFunc(runs, func(r *streampb.Run) bool { return r.GetSample() == a.Sample }) {
+		if slices.ContainsFunc(runs, func(r *streampb.Run) bool { return slices.Contains(stream.SamplesOf(r), a.Sample) }) {
 			counts[a.State]++
 		}
 	}

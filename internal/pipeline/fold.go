@@ -78,7 +78,7 @@ func (f *Fold) Variants(sample string, rank func(contig string) int) []*event.Va
 func (f *Fold) passed(runs []*streampb.Run) int64 {
 	var n int64
 	for _, v := range f.latest {
-		ofRuns := slices.ContainsFunc(runs, func(r *streampb.Run) bool { return r.GetSample() == v.Sample })
+		ofRuns := slices.ContainsFunc(runs, func(r *streampb.Run) bool { return slices.Contains(stream.SamplesOf(r), v.Sample) })
 		if ofRuns && v.Passed() {
 			n++
 		}

@@ -186,11 +186,11 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	summary, err := r.summarise(fold, alerts, player.Runs(), wall, after-before)
+	summary, err := r.summarise(fold, alerts, r.runs(player), wall, after-before)
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Genome: r.engines.Genome, Runs: player.Runs(), Fold: fold, Alerts: alerts, Summary: summary}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Fold: fold, Alerts: alerts, Summary: summary}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
@@ -200,6 +200,15 @@ func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
 		return fmt.Errorf("flushing what was produced: %w", err)
 	}
 	return nil
+}
+
+// runs are the runs of a player with the samples that their reads may be of.
+func (r *run) runs(player *ingest.Player) []*streampb.Run {
+	runs := slices.Clone(player.Runs())
+	for i := range runs {
+		runs[i] = r.engines.Demultiplexed(runs[i])
+	}
+	return runs
 }
 
 func (r *run) announce(player *ingest.Player) {

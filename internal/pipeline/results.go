@@ -14,6 +14,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
@@ -71,11 +72,17 @@ func (r *Result) Write(dir string) error {
 	})
 }
 
-// samples lists the samples of the runs, those without a call included.
+// samples lists the samples of the runs, those without a call included, but of the
+// barcodes that no sheet lists only those with one.
 func (r *Result) samples() []string {
 	var samples []string
+	called := r.Fold.Samples()
 	for _, run := range r.Runs {
-		samples = append(samples, run.GetSample())
+		for _, sample := range stream.SamplesOf(run) {
+			if len(run.GetSamples()) == 0 || run.GetSamplesListed() || slices.Contains(called, sample) {
+				samples = append(samples, sample)
+			}
+		}
 	}
 	slices.Sort(samples)
 	return slices.Compact(samples)

@@ -23,6 +23,7 @@ import (
 	"github.com/porestream/porestream/annotate/watch"
 	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/finish"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/models"
@@ -84,6 +85,7 @@ type Options struct {
 	Sources   []string // compiled sources of known variants
 	Functions []string // files of functions of genes and proteins
 	Signal    Signal   // what the basecall stage may take
+	Barcoding Barcoding
 	Adaptive  Adaptive // what the adaptive stage decides
 	// DeviceTimeout is how long a batch may take before the device is held for hung;
 	// 0 means a minute.
@@ -104,6 +106,7 @@ type Engines struct {
 	variant    variant.Config
 	network    *network.Network // variant stage; nil: the analytic model
 	signal     Signal
+	finisher   *finish.Finisher         // basecall stage; nil: reads stay as they are called
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
 	panels     string                   // fingerprint
@@ -193,6 +196,9 @@ func (e *Engines) loadBasecaller(opts Options) error {
 	if e.Caller, err = basecall.NewCaller(model, basecall.Config{
 		Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
+		return err
+	}
+	if e.finisher, err = opts.Barcoding.finisher(model); err != nil {
 		return err
 	}
 	if e.index, err = minimap.NewIndex(e.Genome, minimap.Config{Preset: opts.Preset}); err != nil {

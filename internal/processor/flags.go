@@ -15,6 +15,7 @@ type Flags struct {
 	Calling                                   Calling
 	Panels, Sources, Functions                []string
 	Signal                                    Signal
+	Barcoding                                 Barcoding
 	Adaptive                                  Adaptive
 	DeviceTimeout                             time.Duration
 }
@@ -27,6 +28,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.Sources, "source", nil, "source of known variants, made by pore sources build; may be given several times, and replaced while this runs")
 	flags.StringArrayVar(&f.Functions, "functions", nil, "functions of genes and proteins: GAF, GPAD, InterProScan, GMT, OBO; may be given several times")
 	f.Signal.Register(flags)
+	f.Barcoding.Register(flags)
 	f.Calling.Register(flags)
 	f.RegisterBasecall(flags)
 }
@@ -61,7 +63,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
-		Calling: f.Calling, Signal: f.Signal, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
+		Calling: f.Calling, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
 	}, nil
 }
 

@@ -115,8 +115,9 @@ func (p *Processor) Run(ctx context.Context) error {
 			return basecallstage.New(e.signal.bound(basecallstage.Config{
 				Topics: t, ReadsPartitions: partitions[t.Reads],
 				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
-				Contig: func(name string) []byte { return e.Genome.Contig(name).Seq },
-				Model:  modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log,
+				Contig:   func(name string) []byte { return e.Genome.Contig(name).Seq },
+				Finisher: e.finisher,
+				Model:    modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log,
 			}, e.Caller.Model().Manifest.Name))
 		}},
 		{variantstage.Name, t.Reads, func() stream.NewHandler {

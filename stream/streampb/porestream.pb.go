@@ -204,8 +204,12 @@ type Run struct {
 	StartTimeMs     int64                  `protobuf:"varint,10,opt,name=start_time_ms,json=startTimeMs,proto3" json:"start_time_ms,omitempty"` // Unix milliseconds, 0 when unknown
 	PoreType        string                 `protobuf:"bytes,11,opt,name=pore_type,json=poreType,proto3" json:"pore_type,omitempty"`
 	EndStatus       EndStatus              `protobuf:"varint,12,opt,name=end_status,json=endStatus,proto3,enum=porestream.v1.EndStatus" json:"end_status,omitempty"` // how it ended; unspecified while it goes on
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of a run that is taken apart by barcodes, behind the basecall stage: the samples
+	// that its reads may be of, ascending. Empty: sample alone.
+	Samples       []string `protobuf:"bytes,13,rep,name=samples,proto3" json:"samples,omitempty"`
+	SamplesListed bool     `protobuf:"varint,14,opt,name=samples_listed,json=samplesListed,proto3" json:"samples_listed,omitempty"` // a sample sheet names them, so each is expected to have reads
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Run) Reset() {
@@ -320,6 +324,20 @@ func (x *Run) GetEndStatus() EndStatus {
 		return x.EndStatus
 	}
 	return EndStatus_END_STATUS_UNSPECIFIED
+}
+
+func (x *Run) GetSamples() []string {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+func (x *Run) GetSamplesListed() bool {
+	if x != nil {
+		return x.SamplesListed
+	}
+	return false
 }
 
 // SignalChunk is about one second of one channel's current.
@@ -2035,7 +2053,7 @@ var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
-	" stream/streampb/porestream.proto\x12\rporestream.v1\"\xf7\x02\n" +
+	" stream/streampb/porestream.proto\x12\rporestream.v1\"\xb8\x03\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x1e\n" +
@@ -2053,7 +2071,9 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	" \x01(\x03R\vstartTimeMs\x12\x1b\n" +
 	"\tpore_type\x18\v \x01(\tR\bporeType\x127\n" +
 	"\n" +
-	"end_status\x18\f \x01(\x0e2\x18.porestream.v1.EndStatusR\tendStatus\"\xb1\x03\n" +
+	"end_status\x18\f \x01(\x0e2\x18.porestream.v1.EndStatusR\tendStatus\x12\x18\n" +
+	"\asamples\x18\r \x03(\tR\asamples\x12%\n" +
+	"\x0esamples_listed\x18\x0e \x01(\bR\rsamplesListed\"\xb1\x03\n" +
 	"\vSignalChunk\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x17\n" +

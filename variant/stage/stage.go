@@ -114,7 +114,7 @@ func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
 	return h.forward(mk, false)
 }
 
-// runEnd makes the calls of the run's sample final, once all of its runs have
+// runEnd makes the calls of the run's samples final, each once all of its runs have
 // ended, and passes the end on. A marker that comes again, because its run was
 // sent again, brings out what has changed since.
 func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
@@ -123,7 +123,10 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 		return nil, err
 	}
 	var outs []stream.Out
-	if sample := mk.GetRun().GetSample(); h.markers.SampleEnded(sample) {
+	for _, sample := range stream.SamplesOf(mk.GetRun()) {
+		if !h.markers.SampleEnded(sample) {
+			continue
+		}
 		for _, key := range h.sampleRegions(sample) {
 			final, err := h.finalize(h.regions[key])
 			if err != nil {

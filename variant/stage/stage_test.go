@@ -421,6 +421,37 @@ func TestTwoRunsOfOneSample(t *testing.T) {
 	}
 }
 
+// TestSamplesOfARun: a run that was taken apart by barcodes ends for all of its samples,
+// and a sample only when all runs that may have reads of it have.
+func TestSamplesOfARun(t *testing.T) {
+	g := lambda(t)
+	mk := func(run string, end bool, samples ...string) []byte {
+		value, err := stream.ReadsMarker(&streampb.Marker{Run: &streampb.Run{Id: run, Sample: "pool", SampleRate: 4000, Samples: samples}, Sources: 1}, end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	values := [][]byte{mk("run-1", false, "lambda", "other"), mk("run-2", false, "lambda")}
+	for _, s := range simulate(t, g, "run-1", "lambda", 80, 4) {
+		values = append(values, segmentValue(t, s))
+	}
+	values = append(values, mk("run-1", true, "lambda", "other"))
+	h := newHandler(t, g, nil)
+	outs := handle(t, h, records(values)).outs()
+	if got := finals(t, outs); len(got) != 0 {
+		t.Errorf("%d final calls while a run with the sample goes on", len(got))
+	}
+	last := handle(t, h, records([][]byte{mk("run-2", true, "lambda")})).outs()
+	if got := finals(t, last); len(got) < len(truth) {
+		t.Errorf("%d final calls once both runs have ended", len(got))
+	}
+	m, err := stream.DecodeCalls(last[len(last)-1].Value)
+	if err != nil || !slices.Equal(m.GetRunEnd().GetRun().GetSamples(), []string{"lambda"}) {
+		t.Errorf("the end is passed on as %v, %v", m, err)
+	}
+}
+
 func TestDeadLetters(t *testing.T) {
 	g := lambda(t)
 	good := simulate(t, g, "run-1", "lambda", 1, 6)[0]

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
@@ -139,19 +140,19 @@ func coverage(c *streampb.Coverage) watch.Coverage {
 	return out
 }
 
-// runStart keeps the run's sample undecided until the run has ended.
+// runStart keeps the run's samples undecided until the run has ended.
 func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
 	isNew, err := h.markers.Start(mk)
 	if err != nil || !isNew {
 		return nil, err
 	}
-	if h.owns(mk.GetRun()) {
-		h.tracker(mk.GetRun().GetSample()).RunStart(mk.GetRun().GetId())
+	for _, sample := range h.concerned(mk.GetRun()) {
+		h.tracker(sample).RunStart(mk.GetRun().GetId())
 	}
 	return nil, nil
 }
 
-// runEnd answers the rules of the run's sample, once all of its runs have ended,
+// runEnd answers the rules of the run's samples, each once all of its runs have ended,
 // and passes the end on. A marker that comes again, because its run was sent
 // again, brings out what has changed since.
 func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
@@ -161,9 +162,13 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	}
 	run := mk.GetRun()
 	var outs []stream.Out
-	if h.markers.Ended(run.GetId()) && h.owns(run) {
-		if outs, err = h.publish(h.tracker(run.GetSample()).RunEnd(run.GetId())); err != nil {
-			return nil, err
+	if h.markers.Ended(run.GetId()) {
+		for _, sample := range h.concerned(run) {
+			answers, err := h.publish(h.tracker(sample).RunEnd(run.GetId()))
+			if err != nil {
+				return nil, err
+			}
+			outs = append(outs, answers...)
 		}
 	}
 	if !complete {
@@ -174,11 +179,19 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	return append(outs, end...), err
 }
 
-// owns tells whether the records of the run's sample come over this partition. Its
+// concerned lists the samples of the run whose records come over this partition. Its
 // markers come over all: a sample of which nothing else is heard is answered too,
-// and once.
-func (h *handler) owns(run *streampb.Run) bool {
-	return stream.PartitionFor([]byte(run.GetSample()), h.partitions) == h.partition
+// and once; unless it is a barcode that nobody has asked for.
+func (h *handler) concerned(run *streampb.Run) []string {
+	expected := len(run.GetSamples()) == 0 || run.GetSamplesListed()
+	var samples []string
+	for _, sample := range stream.SamplesOf(run) {
+		ours := stream.PartitionFor([]byte(sample), h.partitions) == h.partition
+		if ours && (expected || h.trackers[sample] != nil) {
+			samples = append(samples, sample)
+		}
+	}
+	return samples
 }
 
 func (h *handler) tracker(sample string) *watch.Tracker {
@@ -186,6 +199,12 @@ func (h *handler) tracker(sample string) *watch.Tracker {
 	if t == nil {
 		t = h.cfg.Watch.NewTracker(sample)
 		h.take(t)
+		// A barcode of which the first is heard amid several runs waits for all of them.
+		for _, run := range h.markers.Open() {
+			if slices.Contains(stream.SamplesOf(run), sample) {
+				t.RunStart(run.GetId())
+			}
+		}
 	}
 	return t
 }

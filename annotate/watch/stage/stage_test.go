@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -436,6 +437,40 @@ func TestSampleWithoutReads(t *testing.T) {
 	}
 	if answered != 3 {
 		t.Errorf("%d answers, want one for each rule", answered)
+	}
+}
+
+// TestSamplesOfARun: every sample that a sheet lists is answered, also one without
+// reads; of barcodes that nobody has listed only those of which something was heard.
+func TestSamplesOfARun(t *testing.T) {
+	f := load(t)
+	samples := []string{"lambda", "nobody", "water"}
+	mk := func(end, listed bool) testRecord {
+		m := &streampb.Marker{Run: &streampb.Run{Id: "run-1", Sample: "pool", SampleRate: 4000, Samples: samples, SamplesListed: listed}, Sources: 1}
+		value, err := stream.WatchMarker(m, end, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testRecord{stream.MarkerKey(m, end), value}
+	}
+	for listed, want := range map[bool][]string{true: samples, false: {"lambda"}} {
+		answered := make(map[string]int)
+		for partition := range int32(4) {
+			list := []testRecord{mk(false, listed)}
+			if partition == stream.PartitionFor([]byte("lambda"), 4) {
+				list = append(list, covered(t, "run-1", 37_500, 30, 1, own, own))
+			}
+			for _, s := range said(t, handle(t, f.handlerOf(t, nil, partition), records(append(list, mk(true, listed))...))) {
+				if _, rest, ok := strings.Cut(s, " of "); ok {
+					if sample, _, ok := strings.Cut(rest, " is "); ok {
+						answered[sample]++
+					}
+				}
+			}
+		}
+		if got := slices.Sorted(maps.Keys(answered)); !slices.Equal(got, want) {
+			t.Errorf("listed %v: answered %v, want %v", listed, answered, want)
+		}
 	}
 }
 

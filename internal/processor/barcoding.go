@@ -1,4 +1,4 @@
-package main
+package processor
 
 import (
 	"fmt"
@@ -6,28 +6,34 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
+	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/stream/streampb"
 )
 
-// barcodingFlags choose what is found at the ends of reads and cut off.
-type barcodingFlags struct {
-	kit, barcodes, sheet, trim string
-	bothEnds, noTrim           bool
+// Barcoding chooses what is found at the ends of reads and cut off.
+type Barcoding struct {
+	kit, barcodes, sheet string
+	bothEnds             bool
+	Trim                 string
+	NoTrim               bool
 }
 
-func (f *barcodingFlags) register(flags *pflag.FlagSet) {
+// Register adds the flags.
+func (f *Barcoding) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kit, "kit-name", "", "barcoding kit to look for, for example SQK-RBK114-24")
 	flags.StringVar(&f.barcodes, "barcodes", "", "barcodes of your own instead of a kit's: an arrangement in TOML (docs/demux.md)")
 	flags.BoolVar(&f.bothEnds, "barcode-both-ends", false, "a barcode counts only if it is at both ends of a read")
 	flags.StringVar(&f.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV: which barcodes there are and what their samples are called")
-	flags.StringVar(&f.trim, "trim", "", "what is cut off reads: none, adapters (and primers) or all (barcodes too); all with barcodes, none without")
-	flags.BoolVar(&f.noTrim, "no-trim", false, "leave reads whole: --trim none")
+	flags.StringVar(&f.Trim, "trim", "", "what is cut off reads: none, adapters (and primers) or all (barcodes too); all with barcodes, none without")
+	flags.BoolVar(&f.NoTrim, "no-trim", false, "leave reads whole: --trim none")
 }
 
-// options reads the files that the flags name.
-func (f *barcodingFlags) options() (opts finish.Options, err error) {
+// Options reads the files that the flags name.
+func (f *Barcoding) Options() (opts finish.Options, err error) {
 	kit, err := f.openKit()
 	if err != nil {
 		return opts, err
@@ -40,12 +46,12 @@ func (f *barcodingFlags) options() (opts finish.Options, err error) {
 		opts.Trim = finish.TrimAll
 	}
 	switch {
-	case f.noTrim && f.trim != "" && f.trim != "none":
-		return opts, cli.Usagef("--no-trim and --trim %s exclude each other", f.trim)
-	case f.noTrim:
+	case f.NoTrim && f.Trim != "" && f.Trim != "none":
+		return opts, cli.Usagef("--no-trim and --trim %s exclude each other", f.Trim)
+	case f.NoTrim:
 		opts.Trim = finish.TrimNone
-	case f.trim != "":
-		if opts.Trim, err = finish.ParseTrim(f.trim); err != nil {
+	case f.Trim != "":
+		if opts.Trim, err = finish.ParseTrim(f.Trim); err != nil {
 			return opts, cli.Usagef("--trim: %w", err)
 		}
 	}
@@ -62,10 +68,38 @@ func (f *barcodingFlags) options() (opts finish.Options, err error) {
 	return opts, nil
 }
 
+// finisher is what the basecall stage finishes reads with; nil if it leaves them as they
+// are called.
+func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
+	opts, err := f.Options()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Kit == nil && opts.Trim == finish.TrimNone {
+		return nil, nil //nolint:nilnil // nothing is asked for
+	}
+	if model.Manifest.RNA() {
+		return nil, cli.Usagef("--trim and barcodes are for DNA, but model %s is for RNA: pore basecall trims RNA", model.Manifest.Name)
+	}
+	finisher, err := finish.New(opts, model.Manifest.Qualities)
+	if err != nil {
+		return nil, f.Blame(err)
+	}
+	return finisher, nil
+}
+
+// Demultiplexed is a run with the samples that its reads may be of.
+func (e *Engines) Demultiplexed(run *streampb.Run) *streampb.Run {
+	if e.finisher == nil {
+		return run
+	}
+	return basecallstage.Demultiplexed(run, e.finisher)
+}
+
 // maxArrangement bounds a file with barcodes, in bytes.
 const maxArrangement = 16 << 20
 
-func (f *barcodingFlags) openKit() (*demux.Kit, error) {
+func (f *Barcoding) openKit() (*demux.Kit, error) {
 	switch {
 	case f.kit != "" && f.barcodes != "":
 		return nil, cli.Usagef("--kit-name and --barcodes exclude each other")
@@ -96,8 +130,8 @@ func (f *barcodingFlags) openKit() (*demux.Kit, error) {
 	return nil, nil //nolint:nilnil // no barcodes are asked for
 }
 
-// blame says of an error that may be about the sample sheet which one it is.
-func (f *barcodingFlags) blame(err error) error {
+// Blame says of an error that may be about the sample sheet which one it is.
+func (f *Barcoding) Blame(err error) error {
 	if f.sheet == "" {
 		return err
 	}
