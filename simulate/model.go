@@ -32,10 +32,11 @@ type contextModel struct {
 	steps [contextColumns + 1]float64 // the last is a deletion of several runs
 }
 
-// runModel has the chance that a run's length is called wrongly, and the cumulative
-// shares of the changes then.
+// runModel has the chance that a run's length is called wrongly, on average, and the
+// cumulative shares of the changes then.
 type runModel struct {
 	wrong   float64
+	odds    float64 // that it is wrong, for a read, a stretch and surroundings in the middle
 	changes [runChanges]float64
 }
 
@@ -71,6 +72,12 @@ func newModel(p *Profile) *model {
 		siteSpread: p.Runs.SiteSpread, siteSeed: mix(p.Seed), spread: p.Reads.Spread,
 		correlation: p.Qualities.Correlation, readShare: p.Qualities.ReadShare,
 	}
+	m.bursts.out, m.bursts.inside = 1, 1
+	if b := p.Bursts; b.Share > 0 {
+		m.bursts.share, m.bursts.length = b.Share, b.Length
+		m.bursts.out = 1 / (1 - b.Share + b.Share*b.Factor)
+		m.bursts.inside = b.Factor * m.bursts.out
+	}
 	copy(m.inserted[:], cumulative(p.Insertions.Bases))
 	for kmer := range contexts {
 		c, sum := &m.contexts[kmer], 0.0
@@ -100,12 +107,8 @@ func newModel(p *Profile) *model {
 				}
 			}
 			r.wrong /= total
+			r.odds = m.middleOdds(r.wrong)
 		}
-	}
-	if b := p.Bursts; b.Share > 0 {
-		m.bursts.share, m.bursts.length = b.Share, b.Length
-		m.bursts.out = 1 / (1 - b.Share + b.Share*b.Factor)
-		m.bursts.inside = b.Factor * m.bursts.out
 	}
 	m.placeSites(p)
 	q := &p.Qualities
@@ -122,6 +125,36 @@ func newModel(p *Profile) *model {
 		}
 	}
 	return m
+}
+
+// middleOdds returns the odds with which an event has the given chance on average, over
+// reads, bursts and surroundings, which all multiply odds. Odds times chances near 1 are
+// less than proportional, so there is no closed form.
+func (m *model) middleOdds(chance float64) float64 {
+	if chance <= 0 || chance >= 1 {
+		return chance / (1 - chance)
+	}
+	sigma := math.Sqrt(m.spread*m.spread + m.siteSpread*m.siteSpread)
+	average := func(odds float64) float64 {
+		sum, weights := 0.0, 0.0
+		for z := -4.0; z <= 4; z += 0.25 {
+			w := math.Exp(-z * z / 2)
+			o := odds * math.Exp(sigma*z-m.spread*m.spread/2)
+			in, out := o*m.bursts.inside, o*m.bursts.out
+			sum += w * (m.bursts.share*in/(1+in) + (1-m.bursts.share)*out/(1+out))
+			weights += w
+		}
+		return sum / weights
+	}
+	low, high := 1e-12, 1e12
+	for range 100 {
+		if odds := math.Sqrt(low * high); average(odds) < chance {
+			low = odds
+		} else {
+			high = odds
+		}
+	}
+	return math.Sqrt(low * high)
 }
 
 // placeSites chooses the k-mers that have a systematic error. What is chosen depends on
@@ -169,7 +202,7 @@ func (m *model) surroundings(base byte, length int, before, after uint64) float6
 		z += float64(bits>>shift&0xffff) / 0x10000
 	}
 	z *= math.Sqrt(3)
-	return math.Exp(m.siteSpread*z - m.siteSpread*m.siteSpread/2)
+	return math.Exp(m.siteSpread * z)
 }
 
 // cumulative returns the cumulative shares of values; the last is 1.

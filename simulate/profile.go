@@ -52,11 +52,7 @@ type Profile struct {
 		Spread float64 `toml:"spread"`
 	} `toml:"reads"`
 
-	Bursts struct {
-		Share  float64 `toml:"share"`  // of the bases that are in a burst
-		Length float64 `toml:"length"` // of a burst, in bases of the template; mean
-		Factor float64 `toml:"factor"` // rate of errors in a burst over that outside
-	} `toml:"bursts"`
+	Bursts Bursts `toml:"bursts"`
 
 	Systematic struct {
 		// Substitutions, Deletions and Insertions are the shares of sites, each strand
@@ -110,6 +106,19 @@ type Profile struct {
 	// T, deleted, doubled (both only where it is a run by itself), and followed by other
 	// bases.
 	Contexts map[string][]float64 `toml:"contexts"`
+}
+
+// Bursts are stretches of reads with more errors.
+type Bursts struct {
+	Share  float64 `toml:"share"`  // of the bases that are in a burst
+	Length float64 `toml:"length"` // of a burst, in bases of the template; mean
+	Factor float64 `toml:"factor"` // rate of errors in a burst over that outside
+}
+
+// strength is the standard deviation of the rate of errors over its mean.
+func (b Bursts) strength() float64 {
+	mean := 1 - b.Share + b.Share*b.Factor
+	return math.Sqrt(b.Share*(1-b.Share)) * math.Abs(b.Factor-1) / mean
 }
 
 // The columns of a context's rates from the fifth on.
@@ -406,6 +415,9 @@ func (p *Profile) AppendTOML(b []byte) []byte {
 
 // number writes a rate with the digits that it can have.
 func number(v float64) string {
+	if v < 1e-7 {
+		v = 0 // never seen, in effect
+	}
 	text := fmt.Sprintf("%.4g", v)
 	if !strings.ContainsAny(text, ".e") {
 		text += ".0"

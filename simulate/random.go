@@ -11,6 +11,7 @@ const (
 	phaseStream
 	planStream
 	errorStream
+	varyStream
 )
 
 // newRand returns the random numbers of one item of a stream.

@@ -361,9 +361,8 @@ func (r *Read) run(m *model, at, n int, odds float64, left int, pcg *rand.PCG) i
 	after := uint64(end[0])<<4 | uint64(end[1])<<2 | uint64(end[2])
 	called := n
 	if model.wrong > 0 {
-		own := model.wrong * odds * m.surroundings(base, min(n, maxRunLength), before, after)
-		chance := own / (1 - model.wrong + own)
-		if unit(pcg.Uint64()) < chance {
+		own := model.odds * odds * m.surroundings(base, min(n, maxRunLength), before, after)
+		if unit(pcg.Uint64()) < own/(1+own) {
 			called = max(0, n+pick(model.changes[:], unit(pcg.Uint64()))-noChange)
 		}
 	}
