@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from variant_train.planting import Change, Spectrum, normalised, occupied, plant, reference_of, spelled
+from variant_train.worlds import chooser, with_repeats
+
+GENOME = "".join(np.random.default_rng(1).choice(list("ACGT"), 20_000))
+
+
+@pytest.mark.parametrize(
+    "sequence, change, wanted",
+    [
+        ("ACGTACGT", (3, "T", "G"), (3, "T", "G")),
+        ("ACCCCT", (4, "C", ""), (0, "AC", "A")),
+        ("ACCCCT", (5, "", "CC"), (0, "A", "ACC")),
+        ("GATATATC", (5, "AT", ""), (0, "GAT", "G")),
+        ("GATATATC", (7, "", "ATAT"), (0, "G", "GATAT")),
+        ("GTCTATC", (3, "TAT", ""), (2, "CTAT", "C")),
+        ("ACGTA", (1, "CGT", "CTT"), (2, "G", "T")),
+        ("ACGTA", (1, "CGT", "AGA"), (1, "CGT", "AGA")),
+    ],
+)
+def test_alleles_are_left_aligned_and_parsimonious(sequence, change, wanted):
+    assert normalised(sequence, *change) == wanted
+
+
+def test_a_change_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="holds"):
+        normalised("ACGT", 1, "G", "T")
+
+
+@pytest.mark.parametrize(
+    "change, wanted",
+    [((3, "T", "G"), (3, 4)), ((6, "", "A"), (3, 8)), ((5, "A", ""), (3, 8)), ((9, "", "G"), (8, 10))],
+)
+def test_an_indel_occupies_its_repeat(change, wanted):
+    assert occupied("CCCTAAATCCTC"[:8] + "CCTC", *change) == wanted
+
+
+@pytest.mark.parametrize("mode", ["haploid", "diploid", "mixture"])
+def test_the_truth_turns_the_reference_into_the_haplotypes(mode):
+    rng = np.random.default_rng(5)
+    changes = plant(GENOME, Spectrum(spacing=80), rng, chooser(mode))
+    assert len(changes) > 100
+    reference, variants = reference_of(GENOME, changes)
+    for haplotype in range(1 if mode == "haploid" else 2):
+        sequence, at = [], 0
+        for v in (v for v in variants if v.genotype[haplotype]):
+            # An anchor may be shared with the variant before, changed bases may not.
+            start = v.position + (len(v.ref) != len(v.alt))
+            assert start >= at and reference[v.position : v.position + len(v.ref)] == v.ref
+            sequence += [reference[at:start], v.alt[start - v.position :]]
+            at = v.position + len(v.ref)
+        assert "".join([*sequence, reference[at:]]) == spelled(GENOME, changes, haplotype)
+
+
+def test_all_kinds_are_planted_in_known_proportions():
+    rng = np.random.default_rng(2)
+    changes = plant(GENOME * 5, Spectrum(spacing=60), rng, chooser("haploid"))
+    growth = np.array([len(c.haplotypes[0]) - len(c.reference) for c in changes])
+    assert 0.35 < (growth == 0).mean() < 0.65
+    assert (abs(growth) <= 20).all() and (abs(growth) > 8).any() and (abs(growth) == 1).mean() > 0.1
+    assert 0.5 < (growth > 0).sum() / (growth < 0).sum() < 2
+
+
+def test_seeds_decide():
+    drawn = [plant(GENOME, Spectrum(), np.random.default_rng(seed), chooser("diploid")) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_two_alleles_at_a_place_are_two_variants():
+    reference, variants = reference_of("ACGTACGTAC", [Change(4, "A", "T", ("A", "G"))])
+    assert reference == "ACGTTCGTAC"
+    assert [(v.position, v.ref, v.alt, v.genotype) for v in variants] == [(4, "T", "A", (1, 0)), (4, "T", "G", (0, 1))]
+
+
+def test_repeats_are_put_in_and_nothing_is_lost():
+    with_some = with_repeats(GENOME, 50, np.random.default_rng(3))
+    assert len(with_some) > len(GENOME) + 50 * 6
+    letters = iter(with_some)
+    assert all(base in letters for base in GENOME)
+    assert "A" * 8 in with_some or "T" * 8 in with_some

@@ -1,0 +1,137 @@
+"""Command line: ``python -m variant_train COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from .recipe import Recipe
+
+log = logging.getLogger("variant_train")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command. Returns the exit status: 0 done, 1 failed (2, usage, is argparse's)."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    try:
+        options.run(options)
+    except (OSError, ValueError, RuntimeError) as fault:
+        print(f"variant_train {options.command}: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="variant_train", description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, run, text: str, *wanted: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        sub.add_argument("recipe", type=Path, help="recipe (TOML)")
+        texts = {
+            "data": "folder that the recipe's paths start from",
+            "work": "folder for calls, examples and checkpoints (some gigabytes)",
+            "model": "folder of the model to write or judge",
+        }
+        for folder in wanted:
+            if folder in texts:
+                sub.add_argument(f"--{folder}", type=Path, required=True, help=texts[folder])
+        if "programs" in wanted:
+            sub.add_argument("--pore", type=Path, default=Path("bin/pore"), help="program pore (default bin/pore)")
+            sub.add_argument(
+                "--extract", type=Path, default=Path("bin/examples"), help="program of train/variant/examples (default bin/examples)"
+            )
+            sub.add_argument("--scale", type=Path, default=Path("bin/profile"), help="program of train/variant/profile (default bin/profile)")
+            sub.add_argument("--workers", type=int, default=2, help="worlds made at a time (default 2)")
+        return sub
+
+    command("prepare", _prepare, "turn reads into labelled examples", "data", "work", "programs")
+    train = command("train", _train, "train, or go on training, on prepared examples", "work")
+    train.add_argument("--start", type=Path, help="checkpoint of another recipe to start from, if there is none in the work folder")
+    command("export", _export, "write the averaged network, calibrate it, write its manifest", "work", "model")
+    command("evaluate", _evaluate, "judge a model on the recipe's sets and write its card", "data", "work", "model", "programs")
+    everything = command("all", _all, "from reads to a model with its card", "data", "work", "model", "programs")
+    everything.set_defaults(start=None)
+    return parser
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from .store import Programs, prepare
+
+    programs = Programs(options.pore, options.extract, options.scale)
+    prepare(Recipe.load(options.recipe), options.data, options.work, programs, workers=options.workers)
+
+
+def _train(options: argparse.Namespace) -> None:
+    import torch
+
+    from .store import Sampler
+    from .training import Trainer
+
+    torch.set_num_threads(1)  # the trainer's workers are what runs in parallel
+    recipe = Recipe.load(options.recipe)
+    sampler = Sampler(recipe, options.work)
+    trainer = Trainer(recipe, sampler)
+    checkpoint = options.work / "checkpoint.pt"
+    if checkpoint.is_file():
+        trainer.load(checkpoint)
+        log.info("going on from step %d", trainer.step)
+    elif options.start:
+        trainer.load(options.start, whole_budget=True)
+    log.info("%d examples to learn from", sampler.examples)
+    stops: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _: stops.append(received))
+    with (options.work / "curve.jsonl").open("a") as curve:
+
+        def observe(step: int, seconds: float, losses) -> None:
+            record = {"step": step, "seconds": round(seconds, 1), "copies": losses.copies, "zygosity": losses.zygosity, "length": losses.length}
+            curve.write(json.dumps(record) + "\n")
+            curve.flush()
+
+        trainer.run(checkpoint, stopped=lambda: bool(stops), observe=observe)
+    if stops:
+        raise RuntimeError(f"stopped at step {trainer.step}; the same command goes on from there")
+
+
+def _export(options: argparse.Namespace) -> None:
+    from . import calibration, export, manifest
+    from .store import VALIDATION, parts
+    from .training import load_average
+
+    recipe = Recipe.load(options.recipe)
+    options.model.mkdir(parents=True, exist_ok=True)
+    network = load_average(options.work / "checkpoint.pt")
+    held_out = parts(recipe, options.work, VALIDATION)
+    first = max(held_out, key=lambda part: len(part.rows))
+    export.write(network, options.model / manifest.NETWORK, first.examples[first.rows[:67]].astype("float32"))
+    judged = calibration.judge(network, held_out, recipe.nature)
+    curves = calibration.fit(judged)
+    manifest.write(recipe, curves, options.model)
+    from .card import write_validation
+
+    write_validation(recipe, judged, curves, options.work)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from .card import write_card
+    from .evaluation import evaluate
+
+    recipe = Recipe.load(options.recipe)
+    results = evaluate(recipe, options.data, options.work, options.model, options.pore)
+    write_card(recipe, results, options.work, options.model)
+
+
+def _all(options: argparse.Namespace) -> None:
+    for step in (_prepare, _train, _export, _evaluate):
+        step(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The manifest beside a network, as package variant/network reads it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from . import layout
+from .calibration import Curve
+from .recipe import Recipe
+
+NETWORK = "model.onnx"
+MANIFEST = "manifest.toml"
+
+
+def write(recipe: Recipe, curves: list[Curve], folder: Path) -> None:
+    """Writes the manifest of the network that lies in folder."""
+    digest = hashlib.sha256((folder / NETWORK).read_bytes()).hexdigest()
+    parts = [
+        f"""format = 1
+kind = "variant"
+name = "{recipe.name}"
+version = "{recipe.version}"
+description = "{recipe.description}"
+example_version = {layout.VERSION}
+
+[network]
+file = "{NETWORK}"
+sha256 = "{digest}"
+input = "examples"          # float32 [N, 1, {layout.SIZE}]
+output = "scores"           # float32 [N, 1, {layout.SCORES}], logits
+"""
+    ]
+    for curve in curves:
+        gq = f"gq = {_points(curve.gq)}\n" if curve.gq else ""
+        parts.append(
+            f"""
+[[calibration]]             # fitted on {curve.examples} examples
+type = "{curve.type}"
+ploidy = "{curve.ploidy}"
+qual = {_points(curve.qual)}
+{gq}"""
+        )
+    (folder / MANIFEST).write_text("".join(parts))
+
+
+def _points(points: tuple[tuple[float, float], ...]) -> str:
+    return "[" + ", ".join(f"[{x}, {y}]" for x, y in points) + "]"

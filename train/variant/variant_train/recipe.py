@@ -1,0 +1,231 @@
+"""Recipes: everything that decides what a model becomes, in one TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .layout import MODES
+from .network import Shape
+
+
+@dataclass(frozen=True)
+class Basecaller:
+    """A network that recordings are called with: one that pore ships, by name, or an ONNX file under the data folder."""
+
+    name: str
+    network: str = ""
+    citation: str = ""
+    licence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    name: str
+    genome: str
+    """FASTA of what the reads come from, relative to the data folder."""
+    worlds: int
+    """How many are drawn."""
+    seed: int = 1
+    """Of the first world; the others follow."""
+    depth: tuple[float, float] = (4, 60)
+    spacing: tuple[float, float] = (100, 400)
+    """Mean bases between variants, drawn per world."""
+    modes: dict[str, float] = field(default_factory=lambda: {"haploid": 0.5, "diploid": 0.5})
+    """How often a world is haploid, diploid or a mixture."""
+    preset: str = "map-ont"
+    """minimap2's."""
+    without_qualities: float = 0.15
+    """Part of the worlds whose reads have no qualities."""
+    share: float = 1.0
+    """How often an example is drawn in training, against those of other sources."""
+    citation: str = ""
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        if self.worlds < 1 or self.share < 0:
+            raise ValueError(f"source {self.name}: worlds must be positive, share not negative")
+        if wrong := set(self.modes) - set(MODES):
+            raise ValueError(f"source {self.name}: no such mode: {', '.join(sorted(wrong))}")
+        for name, (low, high) in {"depth": self.depth, "spacing": self.spacing}.items():
+            if not 0 < low <= high:
+                raise ValueError(f"source {self.name}: {name} must be an interval above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealSource(_Source):
+    """Real reads of a genome without variants."""
+
+    recordings: str = ""
+    """Signal that every basecaller of the recipe named in basecallers calls; or:"""
+    basecallers: tuple[str, ...] = ()
+    reads: str = ""
+    """FASTQ."""
+    held_out: tuple[int, int] = (0, 0)
+    """Positions of the genome, 0-based half open, whose examples are for validation only."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.recordings) == bool(self.reads) or bool(self.recordings) != bool(self.basecallers):
+            raise ValueError(f"source {self.name}: give either recordings with basecallers, or reads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedSource(_Source):
+    """Reads of `pore simulate reads`."""
+
+    profiles: tuple[str, ...]
+    """Error profiles, each as likely."""
+    errors: tuple[float, float] = (1, 1)
+    """Factor on a profile's rates of errors, drawn per world."""
+    piece: int = 50_000
+    """Bases of the genome in a world."""
+    repeats: int = 100
+    """Repeats that are put into the piece."""
+    length: int = 6_000
+    """Mean length of reads."""
+    held_out_worlds: int = 0
+    """How many of the last worlds are for validation only."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to learn. The budget is given in minutes of wall clock or in steps."""
+
+    minutes: float = 0
+    steps: int = 0
+    seed: int = 1
+    batch: int = 1024
+    learning_rate: float = 2e-3
+    warmup: int = 200
+    """Steps over which the rate rises from zero; it falls to zero along a cosine."""
+    weight_decay: float = 0.02
+    average: float = 0.999
+    """Decay per step of the averaged weights, which are what is exported."""
+    focus: float = 0.0
+    """Exponent of the focal loss; 0 is cross entropy."""
+    unphased: float = 0.35
+    """Part of the examples that are shown without what haplotypes of reads tell."""
+    weights: tuple[float, float, float] = (1.0, 0.4, 0.15)
+    """Of the heads copies, zygosity and length in the loss."""
+    threads: int = 2
+    parts: int = 2
+    """Pieces of a batch, worked on by the threads. Part of the recipe: it fixes the order of summation."""
+
+    def __post_init__(self) -> None:
+        if (self.minutes > 0) == (self.steps > 0):
+            raise ValueError("training: give either minutes or steps")
+        if self.batch % self.parts:
+            raise ValueError("training: parts must divide batch")
+
+
+@dataclass(frozen=True)
+class Nature:
+    """How many variants are found per base where nothing was planted: what probabilities are calibrated to."""
+
+    snps: float = 1e-3
+    indels: float = 2e-4
+    haploid: float = 0.3
+    """Both, in haploid samples, by this factor."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A set that the shipped model is judged on. It is never trained on."""
+
+    name: str
+    reference: str
+    truth: str = ""
+    """VCF; none: there are no variants but planted ones."""
+    bed: str = ""
+    """Where the truth is known; empty: everywhere."""
+    alignments: str = ""
+    """BAM; or:"""
+    reads: str = ""
+    """FASTQ, aligned with preset; or:"""
+    recordings: str = ""
+    """Signal, called with basecaller; or:"""
+    basecaller: str = ""
+    """Model of pore basecall; empty: its default."""
+    profile: str = ""
+    """Error profile of reads that pore simulate reads makes of the reference."""
+    variants: str = "human"
+    """What it plants."""
+    length: int = 10_000
+    """Mean length of its reads."""
+    preset: str = "map-ont"
+    ploidy: str = "1"
+    depths: tuple[float, ...] = ()
+    """Depths that reads are thinned to, several times each; empty: all reads, once."""
+    seeds: int = 5
+    plant: int = 0
+    """Mean spacing of planted variants; 0: none. The truth is then of the changed reference."""
+    citation: str = ""
+    licence: str = ""
+
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.alignments, self.reads, self.recordings, self.profile))) != 1:
+            raise ValueError(f"evaluation {self.name}: give one of alignments, reads, recordings and profile")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A parsed recipe file."""
+
+    name: str
+    version: str
+    description: str
+    shape: Shape
+    training: Training
+    nature: Nature
+    basecallers: tuple[Basecaller, ...]
+    real: tuple[RealSource, ...]
+    simulated: tuple[SimulatedSource, ...]
+    evaluations: tuple[Evaluation, ...]
+    notes: dict[str, str] = field(default_factory=dict)
+    """Sections of the model card by heading."""
+
+    @property
+    def sources(self) -> tuple[RealSource | SimulatedSource, ...]:
+        """All of them."""
+        return (*self.real, *self.simulated)
+
+    @classmethod
+    def load(cls, path: Path) -> Recipe:
+        """Reads and checks a recipe."""
+        with path.open("rb") as stream:
+            table = tomllib.load(stream)
+        try:
+            model = table["model"]
+            recipe = cls(
+                name=model["name"],
+                version=model["version"],
+                description=model["description"],
+                shape=Shape(**table.get("network", {})),
+                training=Training(**_frozen(table["training"])),
+                nature=Nature(**table.get("nature", {})),
+                basecallers=tuple(Basecaller(**one) for one in table.get("basecaller", [])),
+                real=tuple(RealSource(**_frozen(one)) for one in table.get("real", [])),
+                simulated=tuple(SimulatedSource(**_frozen(one)) for one in table.get("simulated", [])),
+                evaluations=tuple(Evaluation(**_frozen(one)) for one in table.get("evaluation", [])),
+                notes=table.get("notes", {}),
+            )
+        except KeyError as missing:
+            raise ValueError(f"{path}: key {missing} is missing") from missing
+        except (TypeError, ValueError) as fault:
+            raise ValueError(f"{path}: {fault}") from fault
+        names = {b.name for b in recipe.basecallers}
+        for source in recipe.real:
+            if unknown := set(source.basecallers) - names:
+                raise ValueError(f"{path}: source {source.name}: no basecaller {', '.join(sorted(unknown))}")
+        if not recipe.sources:
+            raise ValueError(f"{path}: no source")
+        return recipe
+
+
+def _frozen(table: dict[str, Any]) -> dict[str, Any]:
+    """Makes lists tuples."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

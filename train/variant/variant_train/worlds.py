@@ -1,0 +1,224 @@
+"""Worlds: alignments of one sample to one reference with a known truth, drawn by seed.
+
+A world's mode says how many haplotypes its reads come from: a haploid one from one, a diploid one from two, a mixture from
+two in unequal parts. Depth, density of variants and everything else is drawn from the seed as well.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from .planting import Chooser, Spectrum, Variant, plant, reference_of, write_vcf
+from .reads import (
+    Aligner,
+    Errors,
+    Placed,
+    Read,
+    errors_of,
+    read_fasta,
+    read_fastq,
+    thinned,
+    write_fasta,
+    write_sam,
+    written,
+)
+from .recipe import RealSource, SimulatedSource
+
+CONTIG = "world"
+
+
+@dataclass(frozen=True)
+class World:
+    """Where a world lies and what it is."""
+
+    folder: Path
+    mode: str
+    """haploid, diploid or mixture."""
+    depth: float
+    """Mean depth that was asked for."""
+
+    @property
+    def reference(self) -> Path:
+        """The FASTA that reads are aligned to."""
+        return self.folder / "reference.fa"
+
+    @property
+    def alignments(self) -> Path:
+        """The reads, SAM sorted by position."""
+        return self.folder / "reads.sam"
+
+    @property
+    def truth(self) -> Path:
+        """The variants with genotypes, VCF."""
+        return self.folder / "truth.vcf"
+
+    def write(self, reference: str, variants: list[Variant], placed: list[Placed]) -> None:
+        """Writes all three."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_fasta({CONTIG: reference}, self.reference)
+        write_vcf(variants, CONTIG, len(reference), self.truth)
+        write_sam(placed, CONTIG, len(reference), "world", self.alignments)
+
+
+def generator(source: str, seed: int) -> np.random.Generator:
+    """Returns the generator of a source's world."""
+    return np.random.default_rng([zlib.crc32(source.encode()), seed])
+
+
+def log_uniform(low: float, high: float, rng: np.random.Generator) -> float:
+    """Draws between low and high, every doubling as likely."""
+    return float(low * (high / low) ** rng.random())
+
+
+@lru_cache(maxsize=2)
+def _placed(calls: Path, genome: Path, preset: str) -> tuple[str, list[Placed], Errors]:
+    """Returns the only sequence of genome, the reads on it and their errors."""
+    sequences = read_fasta(genome)
+    if len(sequences) != 1:
+        raise ValueError(f"{genome}: real reads need a genome of one sequence, it has {len(sequences)}")
+    sequence = next(iter(sequences.values()))
+    aligner = Aligner(sequence, preset)
+    placed = [p for p in map(aligner.place, read_fastq(calls)) if p]
+    return sequence, placed, errors_of(placed, sequence)
+
+
+def real(source: RealSource, calls: Path, genome: Path, seed: int, folder: Path) -> World:
+    """Makes a world of real reads, whose genome gets variants by changing the reference, the reads, or both."""
+    rng = generator(source.name, seed)
+    sequence, reads, errors = _placed(calls, genome, source.preset)
+    mode = str(rng.choice(list(source.modes), p=np.array(list(source.modes.values())) / sum(source.modes.values())))
+    depth = log_uniform(*source.depth, rng)
+    fraction = {"haploid": 0.0, "diploid": 0.5}.get(mode) or log_uniform(0.05, 0.5, rng)
+    changes = plant(sequence, Spectrum(spacing=log_uniform(*source.spacing, rng)), rng, chooser(mode))
+    reference, variants = reference_of(sequence, changes)
+    aligner = Aligner(reference, source.preset)
+    plain = rng.random() < source.without_qualities
+    placed = []
+    for read in thinned(reads, len(sequence), depth, rng):
+        second = mode != "haploid" and rng.random() < fraction
+        changed = written(read, changes, int(second), errors, rng)
+        if plain:
+            changed = Read(changed.name, changed.sequence, "")
+        if found := aligner.place(changed):
+            placed.append(found)
+    world = World(folder, mode, depth)
+    world.write(reference, variants, placed)
+    return world
+
+
+def chooser(mode: str) -> Chooser:
+    """Returns how the changes of a world of real reads are spread over reference and haplotypes."""
+
+    def haploid(old: str, new: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...]]:
+        # Real reads against a changed reference; now and then the other way round.
+        return (new, (old,)) if rng.random() < 0.9 else (old, (new,))
+
+    def diploid(old: str, new: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...]]:
+        kind = rng.random()
+        if kind < 0.3:
+            return new, (old, old)
+        second = rng.random() < 0.5
+        if kind < 0.9:
+            reference = new if rng.random() < 0.5 else old
+            return reference, (old, new) if second else (new, old)
+        # Two different alleles: the reference has neither the genome's nor the new one.
+        third = _third(old, new, rng)
+        return third, (old, new) if second else (new, old)
+
+    def mixture(old: str, new: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...]]:
+        if rng.random() < 0.35:
+            return new, (old, old)
+        return old, (old, new)  # the second haplotype is the rarer one
+
+    return {"haploid": haploid, "diploid": diploid, "mixture": mixture}[mode]
+
+
+def _third(old: str, new: str, rng: np.random.Generator) -> str:
+    """Returns a third allele beside old and new: another base, or one base more or fewer than the longer one."""
+    if len(old) == len(new) == 1:
+        return str(rng.choice([b for b in "ACGT" if b not in (old, new)]))
+    longer = max(old, new, key=len)
+    return longer + longer[0] if rng.random() < 0.5 or len(longer) < 2 else longer[:-1]
+
+
+def simulated(source: SimulatedSource, genome: Path, pore: Path, scale: Path, seed: int, folder: Path) -> World:
+    """Makes a world of simulated reads: `pore simulate reads` writes them, over a piece of the genome."""
+    rng = generator(source.name, seed)
+    sequences = sorted(read_fasta(genome).values())
+    mode = str(rng.choice(list(source.modes), p=np.array(list(source.modes.values())) / sum(source.modes.values())))
+    depth = log_uniform(*source.depth, rng)
+    sequence = sequences[int(rng.integers(len(sequences)))]
+    begin = int(rng.integers(max(1, len(sequence) - source.piece)))
+    piece = with_repeats(sequence[begin : begin + source.piece], source.repeats, rng)
+
+    def choose(old: str, new: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...]]:
+        if mode == "haploid":
+            return old, (new,)
+        kind = rng.random()
+        if kind < 0.35:
+            return old, (new, new)
+        second = rng.random() < 0.5
+        if kind < 0.93:
+            return old, (old, new) if second else (new, old)
+        third = _third(old, new, rng)
+        return old, (third, new) if second else (new, third)
+
+    changes = plant(piece, Spectrum(spacing=log_uniform(*source.spacing, rng)), rng, choose)
+    reference, variants = reference_of(piece, changes)
+    world = World(folder, mode, depth)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_fasta({CONTIG: reference}, world.reference)
+    write_vcf(variants, CONTIG, len(reference), world.truth)
+    profile, calls = folder / "profile.toml", folder / "reads.fastq"
+    with profile.open("wb") as out:
+        factor = log_uniform(*source.errors, rng)
+        name = str(rng.choice(list(source.profiles)))
+        run([str(scale), "--factor", f"{factor:.4g}", "--seed", str(int(rng.integers(1, 2**31))), name], stdout=out)
+    command = [
+        str(pore), "simulate", "reads", "--ref", str(world.reference), "--vcf-in", str(world.truth),
+        "--ploidy", "1" if mode == "haploid" else "2", "--profile", str(profile), "--depth", f"{depth:.2f}",
+        "--length", str(source.length), "--seed", str(int(rng.integers(1, 2**31))),
+    ]  # fmt: skip
+    with calls.open("wb") as out:
+        run(command, stdout=out)
+    aligner = Aligner(reference, source.preset)
+    plain = rng.random() < source.without_qualities
+    placed = []
+    for read in read_fastq(calls):
+        if found := aligner.place(Read(read.name, read.sequence, "") if plain else read):
+            placed.append(found)
+    calls.unlink()
+    profile.unlink()
+    world.write(reference, variants, placed)
+    return world
+
+
+def with_repeats(sequence: str, number: int, rng: np.random.Generator) -> str:
+    """Returns the sequence with repeats like those of the human genome put in, about evenly.
+
+    Homopolymers of 6 to 15 bases, and units of two to four bases repeated over 8 to 40.
+    """
+    out, at = [], 0
+    for place in np.sort(rng.integers(0, len(sequence), number)):
+        if rng.random() < 0.5:
+            repeat = "ACGT"[int(rng.choice(4, p=[0.4, 0.1, 0.1, 0.4]))] * int(rng.integers(6, 16))
+        else:
+            unit = "".join(rng.choice(list("ACGT"), int(rng.integers(2, 5))))
+            repeat = (unit * 20)[: int(rng.integers(8, 41))]
+        out += [sequence[at:place], repeat]
+        at = int(place)
+    return "".join([*out, sequence[at:]])
+
+
+def run(command: list[str], stdout=subprocess.DEVNULL) -> None:
+    """Runs a program; its failure is an error with what it said."""
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=stdout is subprocess.DEVNULL, check=False)
+    if done.returncode:
+        said = done.stderr if isinstance(done.stderr, str) else done.stderr.decode(errors="replace")
+        raise RuntimeError(f"{' '.join(command[:3])}: {said.strip()[-500:] or f'status {done.returncode}'}")
