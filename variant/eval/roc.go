@@ -146,7 +146,7 @@ func (c *Curve) WriteTSV(w io.Writer, score Score) error {
 		} else {
 			b = strconv.AppendFloat(b, p.Score, 'f', 3, 64)
 		}
-		b = fmt.Appendf(b, "\t%d.00\t%d\t%d.00\t%d.00\t%.4f\t%.4f\t%.4f\n", p.TruthTP, p.FP, p.QueryTP, p.FN, p.Precision, p.Recall, p.F1)
+		b = fmt.Appendf(b, "\t%d.00\t%d.00\t%d.00\t%d.00\t%.4f\t%.4f\t%.4f\n", p.TruthTP, p.FP, p.QueryTP, p.FN, p.Precision, p.Recall, p.F1)
 	}
 	if _, err := w.Write(b); err != nil {
 		return fmt.Errorf("writing ROC: %w", err)
