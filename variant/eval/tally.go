@@ -320,13 +320,13 @@ func ratio(n, of int) *float64 {
 func (c counts) recall() *float64    { return ratio(c.TruthTP, c.TruthTP+c.TruthFN) }
 func (c counts) precision() *float64 { return ratio(c.QueryTP, c.QueryTP+c.QueryFP) }
 
-// f1 is the harmonic mean of precision and recall; it is 0 if there is something to find and nothing was, and nil if
-// there is nothing to find and nothing was called.
+// f1 is the harmonic mean of precision and recall; it is 0 if there is something to find or something was called and
+// nothing is right, and nil if there is neither, or no recall: of strata by depth, since truth sets seldom have one.
 func (c counts) f1() *float64 {
 	r, p := c.recall(), c.precision()
 	zero := 0.0
 	switch {
-	case r == nil && p == nil:
+	case r == nil && (p == nil || c.QueryTP > 0):
 		return nil
 	case r == nil || p == nil || *r+*p == 0:
 		return &zero
