@@ -56,3 +56,11 @@ func (n *DoseNetwork) Judge(dst, examples []float32) ([]float32, error) {
 
 // Fingerprint implements [Network].
 func (n *DoseNetwork) Fingerprint() string { return "doses" }
+
+// PackedBits is the size of the reads' bytes.
+func (r *Region) PackedBits() (n int) {
+	for i := range r.reads.batches {
+		n += 8 * len(r.reads.batches[i].data)
+	}
+	return n
+}

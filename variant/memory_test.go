@@ -1,3 +1,5 @@
+//go:build unix
+
 package variant_test
 
 import (
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/genome"
@@ -22,6 +26,7 @@ import (
 type errorRates struct {
 	scale float64
 	motif [2][1 << 10]float64 // by strand and the five bases around
+	snps  map[int]byte        // of the sample
 }
 
 func newErrorRates(scale float64) *errorRates {
@@ -86,7 +91,11 @@ func (e *errorRates) read(rnd *rand.Rand, c *genome.Contig, id string, start, en
 			emit(b, true)
 			add(align.Insertion)
 		}
+		snp, carried := e.snps[p]
 		switch {
+		case carried && inner:
+			emit(snp, false)
+			add(align.Mismatch)
 		case inner && rnd.Float64() < 0.0042*rate:
 			b := other(ref[p])
 			if rnd.IntN(2) == 0 {
@@ -119,11 +128,18 @@ func human(b testing.TB) *genome.Contig {
 	return contig(b, strings.ReplaceAll(string(g.Contigs[0].Seq), "N", ""))
 }
 
+// snpDistance is how many bases a human has per variant.
+const snpDistance = 700
+
 // simulate calls f with the segments of reads of about 12 kb that cover c so many
-// times.
+// times, of a sample with an SNP in snpDistance bases.
 func simulate(b testing.TB, c *genome.Contig, depth int, scale float64, f func(*streampb.Segment)) {
 	rnd := rand.New(rand.NewPCG(12, 30))
 	e := newErrorRates(scale)
+	e.snps = make(map[int]byte)
+	for p := 500; p < len(c.Seq); p += 1 + rnd.IntN(2*snpDistance) {
+		e.snps[p] = other(c.Seq[p])
+	}
 	for left := depth * len(c.Seq); left > 0; {
 		length := int(12000 * math.Exp(0.5*rnd.NormFloat64()-0.125))
 		start := rnd.IntN(len(c.Seq)-1000) - length/2
@@ -161,27 +177,38 @@ func BenchmarkMemory(b *testing.B) {
 					regions[i].Use(&work)
 				}
 				var applying time.Duration
-				columns, bases, edits := 0, 0, 0
+				columns, changed, changes, bits := 0, 0, 0, 0
 				simulate(b, c, 30, scale, func(s *streampb.Segment) {
 					for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 						switch {
 						case op.Kind == align.Mismatch:
-							edits += op.Len
+							changes += op.Len
 						case op.Kind != align.Match:
-							edits++
+							changes++
 						}
 						if op.Kind != align.Insertion {
 							columns += op.Len
 						}
 						if op.Kind != align.Match {
-							bases += op.Len
+							changed += op.Len
 						}
 					}
-					start := time.Now()
+					start := cpu()
 					apply(b, regions[s.GetRegion()], s)
-					applying += time.Since(start)
+					applying += cpu() - start
 				})
-				after := heap()
+				applied := heap()
+				start := cpu()
+				for _, r := range regions {
+					r.LoadAll()
+				}
+				loading := cpu() - start
+				start = cpu()
+				calls := 0
+				for _, r := range regions {
+					calls += len(finalize(b, r))
+				}
+				finalizing := cpu() - start
 				snapshot := 0
 				for _, r := range regions {
 					state, err := r.AppendState(nil)
@@ -192,25 +219,36 @@ func BenchmarkMemory(b *testing.B) {
 					for i := range r.Batches() {
 						snapshot += len(r.AppendReads(nil, i))
 					}
+					bits += r.PackedBits()
 				}
-				start := time.Now()
-				for _, r := range regions {
-					r.LoadAll()
-				}
-				loading := time.Since(start)
+				work = variant.Workspace{}
+				after := heap()
 				runtime.KeepAlive(regions)
 				positions := float64(len(c.Seq))
 				b.ReportMetric(float64(columns)/positions, "depth")
-				b.ReportMetric(100*float64(bases)/float64(columns), "%changed-bases")
-				b.ReportMetric(100*float64(edits)/float64(columns), "%edits")
+				b.ReportMetric(100*float64(changed)/float64(columns), "%changed")
+				b.ReportMetric(float64(bits)/float64(changes), "bits/change")
+				b.ReportMetric(1000*float64(calls)/positions, "calls/kb")
+				b.ReportMetric(float64(applied-before)/positions, "B/position-applied")
 				b.ReportMetric(float64(after-before)/positions, "B/position")
-				b.ReportMetric(float64(snapshot)/positions, "snapshot-B/position")
+				b.ReportMetric(float64(snapshot)/positions, "B/position-snapshot")
 				b.ReportMetric(float64(after-before)/positions*3.05, "GB/human")
 				b.ReportMetric(applying.Seconds(), "s-apply")
 				b.ReportMetric(loading.Seconds(), "s-load")
+				b.ReportMetric(finalizing.Seconds(), "s-finalize")
+				b.ReportMetric(0, "ns/op")
 			}
 		})
 	}
+}
+
+// cpu is the processor's time that this process has spent in its own code.
+func cpu() time.Duration {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano())
 }
 
 // heap is the bytes of the heap that are in use.

@@ -3,13 +3,17 @@ package variant
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream/packed"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/vrs"
 )
 
 // publisher remembers what has been said about a region, so that what is said
@@ -27,14 +31,20 @@ import (
 // Consequences: the number of revisions of an allele grows with the logarithm
 // of its depth.
 type publisher struct {
-	alleles map[alleleKey]*published
-	tiles   [][]*published // the same, by the tile of their position
+	contig *genome.Contig
+	sample string
+	reads  *reads // has the names of runs
+
+	// What was said about the alleles of a tile, by position: packed, because a
+	// human genome has five million, and of the tile that was looked at last in
+	// the open as well.
+	tiles   []string
+	current int // noTile: none
+	page    []*published
+	changed bool // page is newer than tiles
 }
 
-type alleleKey struct {
-	pos      int64
-	ref, alt string
-}
+const noTile = -1
 
 // published is the last revision of an allele.
 type published struct {
@@ -43,16 +53,89 @@ type published struct {
 	since int  // depth when it last appeared or changed
 }
 
-func newPublisher(tiles int) publisher {
-	return publisher{alleles: make(map[alleleKey]*published), tiles: make([][]*published, tiles)}
+type alleleKey struct {
+	pos      int64
+	ref, alt string
 }
 
 func keyOfCall(c *streampb.Call) alleleKey { return alleleKey{c.GetPos(), c.GetRef(), c.GetAlt()} }
 
+// look brings what was said about a tile into p.page.
+func (p *publisher) look(tile int) {
+	if tile == p.current {
+		return
+	}
+	p.pack()
+	p.current = tile
+	clear(p.page)
+	p.page = p.page[:0]
+	if p.tiles[tile] == "" {
+		return
+	}
+	in := packed.NewReader([]byte(p.tiles[tile]))
+	p.page = p.unpack(in, p.page)
+	if err := in.Done(); err != nil {
+		panic("variant: what was said about a tile can't be read: " + err.Error()) // it was packed, or checked, here
+	}
+}
+
+// pack packs what was said about the current tile.
+func (p *publisher) pack() {
+	if !p.changed {
+		return
+	}
+	slices.SortFunc(p.page, func(a, b *published) int { return compareCalls(a.call, b.call) })
+	b := packed.AppendLen(nil, len(p.page))
+	for _, a := range p.page {
+		b = packed.AppendLen(packed.AppendBool(b, a.alive), a.since)
+		b = packed.AppendLen(b, p.reads.runNumber(a.call.GetRun()))
+		call := proto.CloneOf(a.call)
+		call.Run, call.Sample, call.Contig, call.VrsId = "", "", "", ""
+		var err error
+		if b, err = packed.AppendMessage(b, call); err != nil {
+			panic("variant: a call can't be packed: " + err.Error()) // names are valid UTF-8, or they had not come
+		}
+	}
+	p.tiles[p.current], p.changed = string(b), false
+}
+
+// unpack appends what pack has packed.
+func (p *publisher) unpack(in *packed.Reader, list []*published) []*published {
+	for range in.Count(4) {
+		a := &published{alive: in.Bool(), since: in.Len(math.MaxInt32), call: new(streampb.Call)}
+		run := in.Len(len(p.reads.runs) - 1)
+		in.Message(a.call)
+		if in.Err() != nil {
+			break
+		}
+		c := a.call
+		var err error
+		c.Run, c.Sample, c.Contig = p.reads.runs[run], p.sample, p.contig.Name
+		if c.VrsId, err = vrs.AlleleID(p.contig.Digest(), p.contig.Seq, int(c.GetPos())-1, c.GetRef(), c.GetAlt()); err != nil {
+			in.Fail("call at %d: %w", c.GetPos(), err)
+			break
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// find is what was said about the allele of c, or nil.
+func (p *publisher) find(tile int, c *streampb.Call) *published {
+	p.look(tile)
+	for _, a := range p.page {
+		if keyOfCall(a.call) == keyOfCall(c) {
+			return a
+		}
+	}
+	return nil
+}
+
 // alive lists the published alleles of a tile, by position.
 func (p *publisher) alive(tile int) []*published {
+	p.look(tile)
 	var out []*published
-	for _, a := range p.tiles[tile] {
+	for _, a := range p.page {
 		if a.alive {
 			out = append(out, a)
 		}
@@ -63,13 +146,12 @@ func (p *publisher) alive(tile int) []*published {
 
 // revise makes c, of the given tile, the next revision of its allele.
 func (p *publisher) revise(tile int, c *streampb.Call, status streampb.CallStatus, reason string) *streampb.Call {
-	key := keyOfCall(c)
-	a := p.alleles[key]
+	a := p.find(tile, c)
 	if a == nil {
 		a = &published{}
-		p.alleles[key] = a
-		p.tiles[tile] = append(p.tiles[tile], a)
+		p.page = append(p.page, a)
 	}
+	p.changed = true
 	c.Revision = a.call.GetRevision() + 1
 	c.Status = status
 	c.Reason = reason
@@ -158,7 +240,7 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 		}
 	}
 	for _, c := range calls {
-		a := p.alleles[keyOfCall(c)]
+		a := p.find(t, c)
 		if a == nil || !a.alive {
 			if c.GetQual() >= r.cfg.MinQual && onlyLowDepth(c) && int(c.GetDepth()) >= liveMinDepth {
 				out = append(out, p.revise(t, c, r.status(c, int(c.GetDepth())), r.lateness()))
@@ -288,7 +370,7 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 		}
 		for _, c := range calls {
 			status, reason := streampb.CallStatus_FINAL, ""
-			a := p.alleles[keyOfCall(c)]
+			a := p.find(t, c)
 			said := a != nil && a.alive
 			if said && !sameGenotype(a.call, c) {
 				reason = genotypeChanged(a.call)

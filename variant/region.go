@@ -78,18 +78,19 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 		return nil, fmt.Errorf("opening region %d of %s: the contig has %d bases", index, contig.Name, len(contig.Seq))
 	}
 	tiles := (end - start + tileWidth - 1) / tileWidth
-	return &Region{
-		contig:     contig,
-		index:      index,
-		start:      start,
-		end:        end,
-		cfg:        cfg.withDefaults(),
-		callable:   cfg.Validate(),
-		reads:      reads{limit: batchBytes, cull: firstCull},
-		tiles:      make([]tile, tiles),
-		publishing: newPublisher(tiles),
-		work:       new(Workspace),
-	}, nil
+	r := &Region{
+		contig:   contig,
+		index:    index,
+		start:    start,
+		end:      end,
+		cfg:      cfg.withDefaults(),
+		callable: cfg.Validate(),
+		reads:    reads{limit: batchBytes, cull: firstCull},
+		tiles:    make([]tile, tiles),
+		work:     new(Workspace),
+	}
+	r.publishing = publisher{contig: contig, sample: r.cfg.Sample, reads: &r.reads, tiles: make([]string, tiles), current: noTile}
+	return r, nil
 }
 
 // Contig is the contig's name.

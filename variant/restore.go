@@ -72,8 +72,8 @@ func (x *Restorer) State(b []byte) error {
 		t := &r.tiles[i]
 		t.reads = int32(in.Len(maxReads))
 		t.evaluated = t.reads - int32(in.Len(int(t.reads)))
+		r.restoreCalls(in, i)
 	}
-	r.restoreCalls(in)
 	r.restoreCoverage(in)
 	if err := in.Done(); err != nil {
 		return r.restoring(err)
@@ -93,27 +93,29 @@ func (r *Region) restoring(err error) error {
 	return fmt.Errorf("restoring region %d of %s: %w", r.index, r.contig.Name, err)
 }
 
-// restoreCalls reads what publisher.append wrote.
-func (r *Region) restoreCalls(in *packed.Reader) {
-	for range in.Count(3) {
-		a := &published{alive: in.Bool(), since: in.Len(math.MaxInt32), call: new(streampb.Call)}
-		in.Message(a.call)
-		pos := int(a.call.GetPos()) - 1
-		key := keyOfCall(a.call)
-		switch {
-		case in.Err() != nil:
-			return
-		case pos < r.start || pos >= r.end || a.call.GetRef() == "" || a.call.GetAlt() == "" || a.call.GetRevision() == 0:
-			in.Fail("call %s of revision %d at %d can't be one of this region", a.call.GetVrsId(), a.call.GetRevision(), pos+1)
-		case r.publishing.alleles[key] != nil:
-			in.Fail("two calls of %s", a.call.GetVrsId())
-		default:
-			a.call.Sample, a.call.Contig = r.cfg.Sample, r.contig.Name
-			r.publishing.alleles[key] = a
-			t := (pos - r.start) / tileWidth
-			r.publishing.tiles[t] = append(r.publishing.tiles[t], a)
-		}
+// restoreCalls reads what publisher.pack wrote of a tile.
+func (r *Region) restoreCalls(in *packed.Reader, tile int) {
+	said := in.Bytes(math.MaxInt32)
+	if len(said) == 0 {
+		return
 	}
+	calls := packed.NewReader(said)
+	var last *streampb.Call
+	for _, a := range r.publishing.unpack(calls, nil) {
+		pos := int(a.call.GetPos()) - 1
+		switch {
+		case pos < r.tileStart(tile) || pos >= r.tileEnd(tile) || a.call.GetRevision() == 0:
+			calls.Fail("call %s of revision %d at %d can't be one of tile %d", a.call.GetVrsId(), a.call.GetRevision(), pos+1, tile)
+		case last != nil && compareCalls(last, a.call) >= 0:
+			calls.Fail("call %s is out of order", a.call.GetVrsId())
+		}
+		last = a.call
+	}
+	if err := calls.Done(); err != nil {
+		in.Fail("%w", err)
+		return
+	}
+	r.publishing.tiles[tile] = string(said)
 }
 
 // restoreCoverage reads what coverage.append wrote.

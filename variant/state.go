@@ -33,6 +33,7 @@ func (r *Region) ReadsVersion(batch int) uint64 { return r.reads.batches[batch].
 
 // AppendState appends what is known of the region besides its reads.
 func (r *Region) AppendState(b []byte) ([]byte, error) {
+	r.publishing.pack()
 	b = packed.AppendBool(append(b, stateVersion), r.final)
 	b = packed.AppendLen(b, len(r.reads.batches))
 	b = packed.AppendLen(b, r.reads.survived)
@@ -45,34 +46,11 @@ func (r *Region) AppendState(b []byte) ([]byte, error) {
 	for i := range r.tiles {
 		t := &r.tiles[i]
 		b = packed.AppendLen(packed.AppendLen(b, int(t.reads)), int(t.reads-t.evaluated))
+		b = packed.AppendBytes(b, r.publishing.tiles[i])
 	}
-	b, err := r.publishing.append(b)
+	b, err := r.coverage.append(b)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the calls of region %d of %s: %w", r.index, r.contig.Name, err)
-	}
-	if b, err = r.coverage.append(b); err != nil {
 		return nil, fmt.Errorf("encoding the coverage of region %d of %s: %w", r.index, r.contig.Name, err)
-	}
-	return b, nil
-}
-
-// append writes the alleles that something was said about, by position. What all
-// calls of a region have in common is left out.
-func (p *publisher) append(b []byte) ([]byte, error) {
-	alleles := make([]*published, 0, len(p.alleles))
-	for _, a := range p.alleles {
-		alleles = append(alleles, a)
-	}
-	slices.SortFunc(alleles, func(a, b *published) int { return compareCalls(a.call, b.call) })
-	b = packed.AppendLen(b, len(alleles))
-	for _, a := range alleles {
-		call := proto.CloneOf(a.call)
-		call.Sample, call.Contig = "", ""
-		b = packed.AppendLen(packed.AppendBool(b, a.alive), a.since)
-		var err error
-		if b, err = packed.AppendMessage(b, call); err != nil {
-			return nil, err
-		}
 	}
 	return b, nil
 }
