@@ -26,10 +26,11 @@ func (r *Region) call(c *candidate, model *errorModel, v *verdict) *streampb.Cal
 	if err != nil {
 		panic("variant: candidate doesn't fit its contig: " + err.Error()) // ref was cut out of it
 	}
+	set := v.phase(c)
 	call := &streampb.Call{
 		Run: c.newestRun, Sample: r.cfg.Sample, VrsId: id,
 		Contig: r.contig.Name, Pos: int64(c.pos) + 1, Ref: c.ref, Alt: c.alt,
-		Qual: v.qual, GenotypeQuality: uint32(math.Round(v.genotypeQual)), Genotype: v.genotype, PhredLikelihoods: v.likelihoods,
+		Qual: v.qual, GenotypeQuality: uint32(math.Round(v.genotypeQual)), Genotype: v.genotype, PhredLikelihoods: v.likelihoods, PhaseSet: set,
 		Depth:      uint32(c.depth),
 		RefForward: uint32(c.refReads[0]), RefReverse: uint32(c.refReads[1]),
 		AltForward: uint32(c.altReads[0]), AltReverse: uint32(c.altReads[1]),

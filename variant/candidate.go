@@ -29,6 +29,8 @@ type candidate struct {
 	rates [2][2]float64 // of confusion of a substitution, [hypothesis][strand]
 
 	reads    []support // that span the window, in canonical order
+	haps     hapReads  // where haplotypes are told: of these reads
+	side     side      // and where it lies, if one haplotype has it
 	strength float64   // log likelihood that its reads gain, while no other allele competes
 	company  company   // in its cluster
 

@@ -82,11 +82,14 @@ func (r *Region) Examples(emit func(Candidate, []float32) error) error {
 	haplotypes := r.phaseReads(model)
 	for t := range r.tiles {
 		cs := r.gather(t, model)
-		r.work.encoder.begin(r, &r.work.scratch, model, haplotypes)
+		r.work.encoder.begin(r, &r.work.scratch, model)
 		for i := range cs {
 			c := &cs[i]
 			if c.pos < r.tileStart(t) || c.pos >= r.tileEnd(t) {
 				continue
+			}
+			if haplotypes != nil {
+				c.haps = haplotypes.of(c, &r.work.scratch)
 			}
 			r.work.examples = r.work.encoder.append(r.work.examples[:0], c)
 			if err := emit(c.describe(r.contig), r.work.examples); err != nil {
@@ -214,14 +217,11 @@ type encoder struct {
 	cfg   *Config
 	ref   []byte
 	edits []float32 // differences per column, by row
-
-	phased  *haplotypes // nil: none known
-	numbers []uint32    // of the segments of a candidate
 }
 
 // begin starts with another tile.
-func (e *encoder) begin(r *Region, m *matrix, model *errorModel, phased *haplotypes) {
-	e.m, e.model, e.cfg, e.ref, e.phased = m, model, &r.cfg, r.contig.Seq, phased
+func (e *encoder) begin(r *Region, m *matrix, model *errorModel) {
+	e.m, e.model, e.cfg, e.ref = m, model, &r.cfg, r.contig.Seq
 	e.edits = e.edits[:0]
 	for i := range m.rows {
 		w := &m.rows[i]
@@ -519,14 +519,10 @@ func (e *encoder) doses(x []float32, c *candidate) {
 
 // haplotypes fills in what reads of either haplotype say.
 func (e *encoder) haplotypes(x []float32, c *candidate) {
-	if e.phased == nil {
+	if c.haps.set == noSet || len(c.haps.reads) == 0 {
 		return
 	}
-	e.numbers = e.numbers[:0]
-	for i := range c.reads {
-		e.numbers = append(e.numbers, e.m.rows[c.reads[i].row].seg.number)
-	}
-	_, reads := e.phased.around(c.start-flank, c.end+flank, e.numbers)
+	reads := c.haps.reads
 	var (
 		support     [2]float64
 		count, with [2]int

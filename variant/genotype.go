@@ -305,7 +305,7 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 	}
 	model := r.errors.model()
 	var phased *haplotypes
-	if final && r.cfg.Network != nil {
+	if (final || r.final) && r.cfg.Network != nil {
 		phased = r.phaseReads(model)
 	}
 	var out []judged
@@ -358,13 +358,18 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes) []candidate 
 		}
 	}
 	if r.cfg.Network != nil {
-		r.work.encoder.begin(r, &r.work.scratch, model, phased)
+		r.work.encoder.begin(r, &r.work.scratch, model)
 		for i := range kept {
-			r.work.examples = r.work.encoder.append(r.work.examples, &kept[i])
+			c := &kept[i]
+			if phased != nil {
+				c.haps = phased.of(c, &r.work.scratch)
+				c.side = c.haps.place(c)
+			}
+			r.work.examples = r.work.encoder.append(r.work.examples, c)
 		}
 	}
 	for i := range kept {
-		kept[i].reads = nil // they are memory of the next tile
+		kept[i].reads, kept[i].haps = nil, hapReads{} // they are memory of the next tile
 	}
 	return kept
 }

@@ -20,7 +20,6 @@ import (
 type haplotypes struct {
 	sites []phasedSite      // by position
 	marks map[uint32][]mark // by number of a segment: what its read shows at phased sites, by position
-	named map[int32]int64   // phase sets to the 1-based positions of their first calls
 }
 
 // mark is what a read shows at a phased site.
@@ -109,7 +108,7 @@ func (r *Region) phaseReads(model *errorModel) *haplotypes {
 		panic("variant: reads out of order: " + err.Error()) // they were put in order here
 	}
 
-	h := &haplotypes{marks: make(map[uint32][]mark, len(seen)), named: make(map[int32]int64)}
+	h := &haplotypes{marks: make(map[uint32][]mark, len(seen))}
 	for i, s := range resolved.Sites {
 		if s.Set >= 0 {
 			h.sites = append(h.sites, phasedSite{sites[i], int32(sites[s.Set].pos), s.Swapped, s.Quality})
@@ -200,22 +199,83 @@ func (r *Region) hetSites(t int, m *matrix, model *errorModel) []hetSite {
 	return out
 }
 
+// hapReads is what is known of the haplotypes of a candidate's reads.
+type hapReads struct {
+	set   int32 // the phase set that tells most: the position of its first site; noSet: none
+	reads []hapRead
+}
+
 // hapRead is what is known of a read at an allele.
 type hapRead struct {
 	haplotype int   // 1 or 2; 0: unknown
 	llr       int32 // log likelihood ratio of haplotype 1 over 2, in milli-Phred; 0 unless it is known
 }
 
+// noSet is the phase set of reads of which no haplotype is known.
+const noSet = -1
+
 // share is the probability that the read is of haplotype 1.
 func (h hapRead) share() float64 { return 1 / (1 + math.Pow(10, -float64(h.llr)/10_000)) }
 
-// around tells the haplotypes of reads at reference positions [lo, hi) from what
-// they show elsewhere, within the phase set that tells most; -1: none.
-func (h *haplotypes) around(lo, hi int, segments []uint32) (set int32, reads []hapRead) {
-	set, reads = -1, make([]hapRead, len(segments))
-	if h == nil {
-		return set, reads
+// side is where an allele lies of which one haplotype has a copy.
+type side struct {
+	set       int32 // as in hapReads
+	haplotype int   // 1 or 2; 0: not known
+}
+
+// of is what is known of the haplotypes of c's reads, which are in m, from what
+// they show farther from c than what they are asked about it.
+func (h *haplotypes) of(c *candidate, m *matrix) hapReads {
+	numbers := make([]uint32, len(c.reads))
+	for i := range c.reads {
+		numbers[i] = m.rows[c.reads[i].row].seg.number
 	}
+	set, reads := h.around(c.start-flank, c.end+flank, numbers)
+	return hapReads{set, reads}
+}
+
+// place says on which haplotype c lies, if one has it.
+func (h *hapReads) place(c *candidate) side {
+	if h.set == noSet {
+		return side{noSet, 0}
+	}
+	evidence := make([]phase.Evidence, len(c.reads))
+	for i := range c.reads {
+		evidence[i] = phase.Evidence{
+			Allele:    int32(math.Round(c.reads[i].llr * 10_000 / math.Ln10)),
+			Haplotype: h.reads[i].llr,
+		}
+	}
+	haplotype, _ := phase.Place(evidence)
+	return side{h.set, haplotype}
+}
+
+// phase puts v's genotype into the order of the haplotypes and names the phase set,
+// by the 1-based position of its first site: 0 if c is on both haplotypes, or it is
+// not known on which.
+func (v *verdict) phase(c *candidate) (set int64) {
+	s := c.side
+	if c.ploidy != Diploid || v.copies != 1 || s.haplotype == 0 {
+		return 0
+	}
+	if o := v.other; o != nil && (o.side.set != s.set || o.side.haplotype != 3-s.haplotype) {
+		return 0
+	}
+	other := v.genotype[0]
+	if other == 1 {
+		other = v.genotype[1]
+	}
+	v.genotype = []uint32{1, other}
+	if s.haplotype == 2 {
+		v.genotype = []uint32{other, 1}
+	}
+	return int64(s.set) + 1
+}
+
+// around tells the haplotypes of reads at reference positions [lo, hi) from what
+// they show elsewhere, within the phase set that tells most.
+func (h *haplotypes) around(lo, hi int, segments []uint32) (set int32, reads []hapRead) {
+	set, reads = noSet, make([]hapRead, len(segments))
 	each := func(visit func(read int, m mark)) {
 		for i, s := range segments {
 			for _, m := range h.marks[s] {
@@ -235,7 +295,7 @@ func (h *haplotypes) around(lo, hi int, segments []uint32) (set int32, reads []h
 	})
 	slices.Sort(sets)
 	for _, s := range sets {
-		if set < 0 || weight[s] > weight[set] {
+		if set == noSet || weight[s] > weight[set] {
 			set = s
 		}
 	}

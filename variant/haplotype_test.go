@@ -209,3 +209,69 @@ func TestHaplotypesInExamples(t *testing.T) {
 	require.GreaterOrEqual(t, found, 100)
 	require.GreaterOrEqual(t, float64(het), 0.85*float64(found))
 }
+
+// TestCallsArePhased: final calls of heterozygous sites say which haplotype has the
+// allele, as WhatsHap does, and late reads leave it so; live calls don't say.
+func TestCallsArePhased(t *testing.T) {
+	contig, segments := hg002(t)
+	r, err := NewRegion(contig, 0, Config{Ploidy: Diploid, Network: &DoseNetwork{}})
+	require.NoError(t, err)
+	late := segments[len(segments)/2 : len(segments)/2+8]
+	for _, s := range slices.Concat(segments[:len(segments)/2], segments[len(segments)/2+8:]) {
+		_, err := r.Apply(s)
+		require.NoError(t, err)
+	}
+	live, err := r.Evaluate()
+	require.NoError(t, err)
+	require.NotEmpty(t, live)
+	for _, c := range live {
+		require.Zero(t, c.GetPhaseSet())
+		require.IsNonDecreasing(t, c.GetGenotype())
+	}
+	final, err := r.Finalize()
+	require.NoError(t, err)
+
+	golden := whatshapSites(t)
+	sets := make(map[int64]bool)
+	var alike, other, het, phased int
+	for _, c := range final {
+		if c.GetStatus() != streampb.CallStatus_FINAL {
+			continue
+		}
+		switch g := c.GetGenotype(); {
+		case g[0] == g[1]:
+			require.Zero(t, c.GetPhaseSet())
+			continue
+		case c.GetPhaseSet() == 0:
+			het++
+			require.Less(t, g[0], g[1])
+			continue
+		}
+		het++
+		phased++
+		sets[c.GetPhaseSet()] = true
+		if w, ok := golden[int(c.GetPos())-1]; ok && w.alt == c.GetAlt() {
+			if w.swapped == (c.GetGenotype()[0] == 1) {
+				alike++
+			} else {
+				other++
+			}
+		}
+	}
+	t.Logf("%d of %d heterozygous calls are phased, in %d sets; of WhatsHap's %d SNPs %d one way round, %d the other", phased, het, len(sets), len(golden), alike, other)
+	require.Equal(t, map[int64]bool{539: true}, sets)
+	require.Zero(t, min(alike, other))
+	require.GreaterOrEqual(t, max(alike, other), 97)
+
+	for _, s := range late {
+		_, err := r.Apply(s)
+		require.NoError(t, err)
+	}
+	amended, err := r.Evaluate()
+	require.NoError(t, err)
+	for _, c := range amended {
+		if g := c.GetGenotype(); g[0] != g[1] && golden[int(c.GetPos())-1].alt == c.GetAlt() && c.GetStatus() == streampb.CallStatus_AMENDED {
+			require.NotZero(t, c.GetPhaseSet(), "%d", c.GetPos())
+		}
+	}
+}

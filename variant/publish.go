@@ -267,9 +267,14 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 	return out
 }
 
-// sameGenotype says whether two revisions agree on the genotype.
+// sameGenotype says whether two revisions agree on the genotype. On which haplotype
+// its alleles lie counts only where both tell.
 func sameGenotype(a, b *streampb.Call) bool {
-	return slices.Equal(a.GetGenotype(), b.GetGenotype()) && slices.EqualFunc(a.GetOthers(), b.GetOthers(), func(a, b *streampb.OtherAllele) bool { return proto.Equal(a, b) })
+	x, y := a.GetGenotype(), b.GetGenotype()
+	if a.GetPhaseSet() != b.GetPhaseSet() {
+		x, y = slices.Sorted(slices.Values(x)), slices.Sorted(slices.Values(y))
+	}
+	return slices.Equal(x, y) && slices.EqualFunc(a.GetOthers(), b.GetOthers(), func(a, b *streampb.OtherAllele) bool { return proto.Equal(a, b) })
 }
 
 // genotypeChanged is the reason of a revision with another genotype.
@@ -278,7 +283,11 @@ func genotypeChanged(before *streampb.Call) string {
 	for i, n := range before.GetGenotype() {
 		numbers[i] = strconv.FormatUint(uint64(n), 10)
 	}
-	return "genotype was " + strings.Join(numbers, "/")
+	separator := "/"
+	if before.GetPhaseSet() != 0 {
+		separator = "|"
+	}
+	return "genotype was " + strings.Join(numbers, separator)
 }
 
 // holds says whether an allele that was published stays so. What is final stays

@@ -32,7 +32,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	h.AddFormat("ADR", "R", "Integer", "Reads on the reverse strand that show each allele")
 	h.AddFormat("AF", "A", "Float", "Share of the reads at the site that show the allele")
 	h.AddFormat("PL", "G", "Integer", "Phred-scaled genotype likelihoods, the least 0")
-	h.AddFormat("PS", "1", "Integer", "Phase set: POS of its first call")
+	h.AddFormat("PS", "1", "Integer", "Phase set: POS of its first heterozygous site")
 	for _, c := range contigs {
 		h.AddContig(c.Name, len(c.Seq))
 	}

@@ -85,7 +85,7 @@ type Call struct {
 	Zygosity string `json:"zygosity,omitempty"`
 	// Others are the alleles that the genotype numbers from 2 on.
 	Others []OtherAllele `json:"others,omitempty"`
-	// PhaseSet is the position of the first call of the phase set; 0: not phased.
+	// PhaseSet is the position of the first heterozygous site of the phase set; 0: not phased.
 	// Phased genotypes are in the order of the haplotypes.
 	PhaseSet int64 `json:"phase_set,omitempty"`
 	// PhredLikelihoods are of the genotypes of the reference and this allele: 0 and 1,

@@ -970,7 +970,7 @@ type Call struct {
 	// Phred-scaled likelihoods, the least 0, of the genotypes of the reference and
 	// this allele: 0 and 1, or 0/0, 0/1 and 1/1.
 	PhredLikelihoods []uint32 `protobuf:"varint,22,rep,packed,name=phred_likelihoods,json=phredLikelihoods,proto3" json:"phred_likelihoods,omitempty"`
-	PhaseSet         int64    `protobuf:"varint,23,opt,name=phase_set,json=phaseSet,proto3" json:"phase_set,omitempty"`             // 1-based position of the first call of the phase set; 0: not phased
+	PhaseSet         int64    `protobuf:"varint,23,opt,name=phase_set,json=phaseSet,proto3" json:"phase_set,omitempty"`             // 1-based position of the first heterozygous site of the phase set; 0: not phased
 	OtherForward     uint32   `protobuf:"varint,24,opt,name=other_forward,json=otherForward,proto3" json:"other_forward,omitempty"` // reads that show neither this allele nor the reference
 	OtherReverse     uint32   `protobuf:"varint,25,opt,name=other_reverse,json=otherReverse,proto3" json:"other_reverse,omitempty"`
 	unknownFields    protoimpl.UnknownFields
