@@ -111,6 +111,7 @@ func TestSettings(t *testing.T) {
 		{"lab-watch", "delete", 6},
 		{"lab-alerts", "compact", 6},
 		{"lab-decisions", "delete", 6},
+		{"lab-basecalls", "delete", 6},
 	} {
 		s, ok := byName[c.name]
 		if !ok || s.Partitions != c.partitions || s.Config["cleanup.policy"] != c.policy {
