@@ -230,7 +230,12 @@ func (s *VCFSite) likelihoodsWithAny(ref, other int) []int {
 			sum += over[i][n]
 		}
 		if n := copies[len(s.Calls)]; n > 0 {
-			share := float64(n) / float64(ploidy)
+			// Of the reads of no called allele, the share that shows no listed one.
+			reference := ploidy
+			for _, m := range copies {
+				reference -= m
+			}
+			share := float64(n) / float64(n+reference)
 			l := logCounts(float64(share*(1-anyError))+float64((1-share)*anyError), int32(ref), int32(other))
 			// Nothing is likelier for an allele that was not called.
 			sum += max(0, int(math.Round((base-l)*10/math.Ln10)))
