@@ -101,7 +101,7 @@ func TestCallable(t *testing.T) {
 	}
 	var segments []*streampb.Segment
 	segments = append(segments, s.segments(t, 12, 1990, 1000, 3000)...) // enough
-	segments = append(segments, s.segments(t, 3, 990, 3500, 4500)...)  // too few
+	segments = append(segments, s.segments(t, 3, 990, 3500, 4500)...)   // too few
 	segments = append(segments, s.segments(t, 7, 390, 5100, 5500)...)   // enough, but as many map badly
 	names := make(map[string]string)
 	at := 0
