@@ -136,3 +136,26 @@ func TestExamplesPassErrorsOn(t *testing.T) {
 		t.Errorf("after %d calls: %v", calls, err)
 	}
 }
+
+// A long insertion is a candidate although hardly two of the noisy reads show the
+// same bases.
+func TestLongInsertionOfNoisyReads(t *testing.T) {
+	s := newSample(t, 31, 3000)
+	s.mismatch, s.gap = 0.09, 0.09
+	seq := s.contig.Seq
+	copy(seq[1490:], "GACTGACTTGCAGTCATGCA")
+	s.contig = contig(t, string(seq))
+	s.edits = []edit{{1500, 0, "CCATAGGCTTCAGATTGGACTA"}}
+	r := region(t, s.contig, 0, variant.Config{})
+	apply(t, r, s.segments(t, 40, 2900, 0, 3000)...)
+	if got := examples(t, r); !slices.ContainsFunc(got, func(x example) bool {
+		return x.Pos == 1500 && x.Ref == "G" && x.Alt == "GCCATAGGCTTCAGATTGGACTA" && x.AltReads[0]+x.AltReads[1] > 30
+	}) {
+		for _, x := range got {
+			if x.Pos > 1480 && x.Pos < 1520 {
+				t.Log(x.Candidate)
+			}
+		}
+		t.Error("the insertion is no candidate")
+	}
+}

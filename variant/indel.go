@@ -76,10 +76,11 @@ func (a indel) repeat(ref []byte, slack int) int {
 
 // proposeIndels appends the indels that enough reads show.
 func (r *Region) proposeIndels(out []candidate, m *matrix) []candidate {
-	seen := r.work.seen[:0]
+	seen, gaps := r.work.seen[:0], r.work.gaps[:0]
 	ref := r.contig.Seq
 	for i := range m.rows {
 		w := &m.rows[i]
+		own := len(gaps)
 		for c := w.from; c < w.to; c++ {
 			if w.code[c] != deleted {
 				continue
@@ -88,17 +89,20 @@ func (r *Region) proposeIndels(out []candidate, m *matrix) []candidate {
 			for c < w.to && w.code[c] == deleted {
 				c++
 			}
+			gaps = append(gaps, gap{i, d, c, d - c})
 			if c-d <= maxIndel && d > w.from && c < w.to {
 				seen = append(seen, indel{pos: m.lo + d, del: c - d}.leftmost(ref))
 			}
 		}
 		for _, in := range w.ins {
+			gaps = append(gaps, gap{i, in.after + 1, in.after + 1, len(in.seq)})
 			if len(in.seq) <= maxIndel && !slices.Contains(in.seq, 'N') && w.code[in.after] != absent {
 				seen = append(seen, indel{pos: m.lo + in.after + 1, ins: string(in.seq)}.leftmost(ref))
 			}
 		}
+		slices.SortStableFunc(gaps[own:], func(a, b gap) int { return cmp.Compare(a.from, b.from) })
 	}
-	r.work.seen = seen
+	r.work.seen, r.work.gaps = seen, gaps
 	slices.SortFunc(seen, indel.compare)
 	for len(seen) > 0 {
 		n := 1
@@ -108,7 +112,7 @@ func (r *Region) proposeIndels(out []candidate, m *matrix) []candidate {
 		out = r.proposeAlike(out, m, seen[:n])
 		seen = seen[n:]
 	}
-	return out
+	return r.proposeLong(out, m, gaps)
 }
 
 // proposeAlike appends those of the insertions, or deletions, at a place that

@@ -52,6 +52,8 @@ type Workspace struct {
 	examples []float32
 	scores   []float32
 	seen     []indel
+	gaps     []gap
+	voter    voter
 	depth    []int32
 	supports []support
 	rows     []int // that span a cluster's window

@@ -1,0 +1,277 @@
+package variant
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// longIndel is the net change of length, in bases, from which on reads are
+	// unlikely to show an allele alike.
+	longIndel = 4
+	// gapReach is how many columns may lie between gaps of a read that are taken for
+	// one.
+	gapReach = 6
+	// consensusFlank is how many columns on either side of the gaps a consensus
+	// takes in.
+	consensusFlank = 12
+	// maxConsensusReads and maxConsensusRounds bound the work for a consensus.
+	maxConsensusReads  = 40
+	maxConsensusRounds = 8
+)
+
+// gap is a deletion or insertion of a read.
+type gap struct {
+	row      int
+	from, to int // columns before which and up to which it lies
+	change   int // of the length, in bases
+}
+
+// proposeLong appends long insertions and deletions that enough reads have in
+// common, whatever each shows.
+//
+// Problem: of reads with an error in every tenth base hardly two show the same
+// insertion of 15 bases, and aligners break it up, differently in each.
+//
+// Strategy: gaps of a read that lie together are added up. Where enough reads change
+// their length by much in the same direction, the consensus of their bases tells
+// the allele.
+//
+// gaps are those of all rows, each row's by position.
+func (r *Region) proposeLong(out []candidate, m *matrix, gaps []gap) []candidate {
+	var long []gap
+	for len(gaps) > 0 {
+		g := gaps[0]
+		n := 1
+		for n < len(gaps) && gaps[n].row == g.row && gaps[n].from <= g.to+gapReach {
+			g.to = max(g.to, gaps[n].to)
+			g.change += gaps[n].change
+			n++
+		}
+		gaps = gaps[n:]
+		if max(g.change, -g.change) >= longIndel {
+			long = append(long, g)
+		}
+	}
+	for _, insertion := range []bool{false, true} {
+		var alike []gap
+		for _, g := range long {
+			if (g.change > 0) == insertion {
+				alike = append(alike, g)
+			}
+		}
+		slices.SortStableFunc(alike, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
+		for len(alike) > 0 {
+			end, n := alike[0].to, 1
+			for n < len(alike) && alike[n].from <= end+gapReach {
+				end = max(end, alike[n].to)
+				n++
+			}
+			out = r.proposeConsensus(out, m, alike[:n], end)
+			alike = alike[n:]
+		}
+	}
+	return out
+}
+
+// proposeConsensus appends the indel that reads with the given gaps, the last of
+// which ends at column end, have in common.
+func (r *Region) proposeConsensus(out []candidate, m *matrix, gaps []gap, end int) []candidate {
+	lo, hi := max(0, gaps[0].from-consensusFlank), min(m.hi-m.lo, end+consensusFlank)
+	middle := (lo + hi) / 2
+	depth := int32(0)
+	for _, strand := range r.work.counts[middle] {
+		for code := range deleted + 1 {
+			depth += strand[code]
+		}
+	}
+	if n := int32(len(gaps)); n < indelMinReads || hi-lo > maxWindow || !r.enough(m.lo+middle, n, depth) {
+		return out
+	}
+	rows := make([]int, len(gaps))
+	for i, g := range gaps {
+		rows[i] = g.row
+	}
+	slices.Sort(rows) // canonical order
+	var seqs [][]byte
+	for _, row := range slices.Compact(rows) {
+		if len(seqs) < maxConsensusReads && r.work.aligner.setQuery(&m.rows[row], lo, hi) {
+			seqs = append(seqs, slices.Clone(r.work.aligner.query))
+		}
+	}
+	if len(seqs) < indelMinReads {
+		return out
+	}
+	a, ok := netChange(m.ref[lo:hi], r.work.voter.consensus(seqs))
+	if !ok {
+		return out
+	}
+	a.pos += m.lo + lo
+	a = a.leftmost(r.contig.Seq)
+	if a.pos <= m.lo || a.pos >= m.hi {
+		return out
+	}
+	c, ok := a.candidate(r.contig.Seq, r.cfg.IndelRate)
+	if !ok || slices.ContainsFunc(out, func(o candidate) bool { return o.compare(&c) == 0 }) {
+		return out
+	}
+	return append(out, c)
+}
+
+// netChange is the indel that makes seq as long as it is, where that leaves the
+// fewest bases different from ref, both as codes. Its position counts from ref's
+// first base.
+func netChange(ref, seq []byte) (indel, bool) {
+	n := len(seq) - len(ref)
+	size := max(n, -n)
+	if size < longIndel || size > maxIndel {
+		return indel{}, false
+	}
+	short, long := ref, seq
+	if n < 0 {
+		short, long = seq, ref
+	}
+	// Differences with all of short behind the gap, then with ever more before it.
+	differ := 0
+	for i, b := range short {
+		if long[i+size] != b {
+			differ++
+		}
+	}
+	best, at := differ, 0
+	for i, b := range short {
+		if long[i+size] != b {
+			differ--
+		}
+		if long[i] != b {
+			differ++
+		}
+		if differ < best {
+			best, at = differ, i+1
+		}
+	}
+	if n < 0 {
+		return indel{pos: at, del: size}, true
+	}
+	ins := make([]byte, size)
+	for i, b := range seq[at : at+size] {
+		if b > 3 {
+			return indel{}, false
+		}
+		ins[i] = "ACGT"[b]
+	}
+	return indel{pos: at, ins: string(ins)}, true
+}
+
+// voter finds the consensus of sequences.
+type voter struct {
+	cost  []int32 // least cost of prefixes, row-major
+	votes []vote
+}
+
+// vote counts what sequences have at and before a base of the draft.
+type vote struct {
+	base   [codes]int32     // deleted for none
+	insert [baseN + 1]int32 // a base before it
+}
+
+// consensus is what most of seqs, codes of bases, have. It starts from the one of
+// median length, and puts right what most of the others don't agree with, until
+// nothing changes.
+func (v *voter) consensus(seqs [][]byte) []byte {
+	order := slices.Clone(seqs)
+	slices.SortStableFunc(order, func(a, b []byte) int { return cmp.Compare(len(a), len(b)) })
+	draft := slices.Clone(order[len(order)/2])
+	half := int32(len(seqs) / 2)
+	for range maxConsensusRounds {
+		v.votes = append(v.votes[:0], make([]vote, len(draft)+1)...)
+		for _, s := range seqs {
+			v.count(draft, s)
+		}
+		var next []byte
+		for i := range v.votes {
+			t := &v.votes[i]
+			if base, n := mostVoted(t.insert[:]); n > half {
+				next = append(next, base)
+			}
+			if i == len(draft) {
+				break
+			}
+			if base, n := mostVoted(t.base[:]); base != deleted && n > 0 && t.base[deleted] <= half {
+				next = append(next, base)
+			}
+		}
+		if slices.Equal(next, draft) {
+			break
+		}
+		draft = next
+	}
+	return draft
+}
+
+// mostVoted is the first of the codes with the most votes.
+func mostVoted(votes []int32) (byte, int32) {
+	best := 0
+	for code, n := range votes {
+		if n > votes[best] {
+			best = code
+		}
+	}
+	return byte(best), votes[best]
+}
+
+// Costs of differences between a sequence and the draft.
+const (
+	voteMismatch = 3
+	voteGap      = 2
+)
+
+// count aligns s to the draft and counts what it has where.
+func (v *voter) count(draft, s []byte) {
+	width := len(draft) + 1
+	v.cost = slices.Grow(v.cost[:0], width*(len(s)+1))[:width*(len(s)+1)]
+	for j := range width {
+		v.cost[j] = int32(j * voteGap)
+	}
+	for i, b := range s {
+		above, row := v.cost[i*width:][:width], v.cost[(i+1)*width:][:width]
+		row[0] = above[0] + voteGap
+		for j, d := range draft {
+			diagonal := above[j]
+			if b != d {
+				diagonal += voteMismatch
+			}
+			row[j+1] = min(diagonal, above[j+1]+voteGap, row[j]+voteGap)
+		}
+	}
+	// Back from the end; of equals a base is put beside its like, gaps to the left.
+	inserted := byte(absent)
+	for i, j := len(s), len(draft); i > 0 || j > 0; {
+		here := v.cost[i*width+j]
+		switch {
+		case i > 0 && j > 0 && here == v.cost[(i-1)*width+j-1]+mismatchCost(s[i-1], draft[j-1]):
+			v.votes[j-1].base[s[i-1]]++
+			i, j = i-1, j-1
+			inserted = absent
+		case i > 0 && here == v.cost[(i-1)*width+j]+voteGap:
+			// Of several bases inserted together the first is voted on last.
+			if inserted != absent {
+				v.votes[j].insert[inserted]--
+			}
+			inserted = s[i-1]
+			v.votes[j].insert[inserted]++
+			i--
+		default:
+			v.votes[j-1].base[deleted]++
+			j--
+			inserted = absent
+		}
+	}
+}
+
+func mismatchCost(a, b byte) int32 {
+	if a == b {
+		return 0
+	}
+	return voteMismatch
+}
