@@ -7,12 +7,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/variant/eval"
 	"github.com/porestream/porestream/vcf"
 )
@@ -134,15 +137,21 @@ func TestEvalVariantsErrors(t *testing.T) {
 
 func TestEvalEventsCommand(t *testing.T) {
 	t.Parallel()
-	event := func(revision int, status, pos, ref, alt, gt, last string) string {
-		return `{"schema_version":1,"sample":"lambda","revision":` + string(rune('0'+revision)) + `,"status":"` + status + `","variant":{"vrs_id":"` + pos + ref + alt +
-			`","contig":"J02459.1","pos":` + pos + `,"ref":"` + ref + `","alt":"` + alt + `"},"call":{"qual":30,"gq":30,"genotype":[` + gt + `],"depth":20},"last_chunk_time":"2026-03-01T12:00:` + last + `Z"}` + "\n"
+	line := func(revision uint64, status string, pos int64, genotype uint32, second int) string {
+		at := time.Date(2026, 3, 1, 12, 0, second, 0, time.UTC)
+		doc, err := event.Variant{
+			SchemaVersion: event.SchemaVersion, Sample: "lambda", Revision: revision, Status: status,
+			Allele:    event.Allele{VRSID: strconv.FormatInt(pos, 10), Contig: "J02459.1", Pos: pos, Ref: "C", Alt: "T"},
+			Call:      event.Call{Qual: 30, GenotypeQuality: 30, Genotype: []uint32{genotype}, Depth: 20},
+			LastChunk: &at,
+		}.JSON()
+		require.NoError(t, err)
+		return string(doc) + "\n"
 	}
-	text, err := evaluated(t, event(1, "PROVISIONAL", "37589", "C", "T", "1", "00")+
-		event(2, "FINAL", "37589", "C", "T", "1", "30")+
-		event(1, "STABLE", "37742", "C", "T", "1", "10")+
-		event(2, "RETRACTED", "37742", "C", "T", "0", "20")+
-		`{"run":"r","sample":"lambda","source":0,"sources":1}`+"\n", "--events", "-", "--json", "--moments", "3")
+	end, err := json.Marshal(event.RunEnd{Run: "r", Sample: "lambda", Sources: 1})
+	require.NoError(t, err)
+	text, err := evaluated(t, line(1, "PROVISIONAL", 37589, 1, 0)+line(2, "FINAL", 37589, 1, 30)+
+		line(1, "STABLE", 37742, 1, 10)+line(2, "RETRACTED", 37742, 0, 20)+string(end)+"\n", "--events", "-", "--json", "--moments", "3")
 	require.NoError(t, err)
 	var r eval.StreamResult
 	require.NoError(t, json.Unmarshal([]byte(text), &r))

@@ -111,6 +111,9 @@ func Compare(ctx context.Context, g *genome.Genome, truthSet, querySet Set, opts
 		}
 	}
 	result := c.tally.result()
+	if opts.Regions != nil {
+		result.Bases = opts.Regions.Bases()
+	}
 	result.Skipped.Truth, result.Skipped.Query = c.sources[truth].skipped, c.sources[query].skipped
 	return result, nil
 }

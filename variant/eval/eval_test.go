@@ -335,6 +335,7 @@ func TestRegions(t *testing.T) {
 			r := compare(t, seq, []string{tt.truth}, []string{tt.truth}, eval.Options{Regions: regions})
 			assert.Equal(t, tt.want, brief(r, "ALL"))
 			assert.Equal(t, tt.unknown, r.Row("all", "ALL").NotAssessed)
+			assert.Equal(t, regions.Bases(), r.Bases)
 		})
 	}
 	for bed, want := range map[string]string{

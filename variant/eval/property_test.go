@@ -198,7 +198,7 @@ func TestProperties(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(11, 12))
 	right := 0
-	for n := range 150 {
+	for n := range 80 {
 		seq := repetitive(r, 600)
 		truth := randomChanges(r, seq)
 		query := damaged(r, seq, truth)
@@ -224,7 +224,7 @@ func TestProperties(t *testing.T) {
 		}
 		right += plain.Row("all", "ALL").Genotypes.QueryTP
 	}
-	require.Greater(t, right, 500)
+	require.Greater(t, right, 300)
 }
 
 // TestRespelledByBcftools has bcftools spell the calls: left-aligned, each allele on a line, complex ones taken apart.
@@ -311,6 +311,23 @@ func FuzzCompare(f *testing.F) {
 		}
 		if n, m := x.Primary().TruthTP+x.Primary().QueryTP, y.Primary().TruthTP+y.Primary().QueryTP; n != m && x.Genotypes != nil {
 			t.Errorf("%d right, %d when swapped", n, m)
+		}
+	})
+}
+
+// FuzzReadRegions reads whatever text as BED: what it takes must lie in the reference.
+func FuzzReadRegions(f *testing.F) {
+	g, err := genome.Read(strings.NewReader(">c\nACGTACGTAC\n"))
+	require.NoError(f, err)
+	f.Add("c\t0\t5\nc 3 7 name\n#\ntrack\n")
+	f.Add("c\t5\t-1\nd\t1\t2")
+	f.Fuzz(func(t *testing.T, text string) {
+		regions, err := eval.ReadRegions(strings.NewReader(text), g)
+		if err != nil {
+			return
+		}
+		if n := regions.Bases(); n < 0 || n > 10 {
+			t.Errorf("%d of 10 bases", n)
 		}
 	})
 }

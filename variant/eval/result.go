@@ -19,6 +19,8 @@ type Result struct {
 		Truth Skipped `json:"truth"`
 		Query Skipped `json:"query"`
 	} `json:"skipped"`
+	// Bases are those of Options.Regions; 0: everything is assessed.
+	Bases    int `json:"assessed_bases,omitempty"`
 	Clusters int `json:"clusters"`
 	// GivenUp are the clusters whose search grew beyond Options.MaxPaths.
 	GivenUp int `json:"clusters_given_up"`
@@ -118,6 +120,9 @@ func (r *Result) WriteText(w io.Writer) error {
 		if text := s.n.String(); text != "" {
 			fmt.Fprintf(&b, "Not compared of the %s: %s.\n", s.name, text)
 		}
+	}
+	if r.Bases > 0 {
+		fmt.Fprintf(&b, "Assessed: %d bases.\n", r.Bases)
 	}
 	if !r.Genotypes {
 		b.WriteString("One side has no samples, so genotypes were not compared.\n")
