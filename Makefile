@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build demo live adaptive minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo live adaptive minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-planted fuzz bench lint fmt deps proto clean help
 
 all: build
 
@@ -80,6 +80,12 @@ live-load: ## give ingest a sequencer's full signal, CHANNELS channels for MINUT
 chaos-build: deps
 	$(GO) build -trimpath -tags planted -o bin/chaos/ ./cmd/ingest ./cmd/processor ./cmd/pore
 	$(GO) build -trimpath -o bin/chaos/ ./chaos
+
+eval-diploid: build ## call a simulated diploid sample of 2 Mb at 30x and compare with its truth, beside bcftools
+	@./scripts/eval-diploid.sh
+
+eval-planted: build ## call real reads of lambda against references with planted variants, five times, beside bcftools
+	@./scripts/eval-planted.sh
 
 fuzz: deps ## run every fuzz target for FUZZTIME (default 10s) each
 	@./scripts/fuzz.sh

@@ -222,3 +222,97 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// Reverse returns the reference that sites of a contig, of one haplotype, make of it, and
+// what a sample of the contig itself then has: the changes back, as sites of the new
+// reference. Real reads of a genome with few variants so become reads of one with many.
+func Reverse(c *genome.Contig, sites []Site) (*Haplotype, []Site, error) {
+	copies, err := Haplotypes(c, sites, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := copies[0]
+	back := make([]Site, 0, len(sites))
+	shift := 0 // of positions
+	for i := range sites {
+		s := &sites[i]
+		if s.Genotype[0] == 0 {
+			continue
+		}
+		r := Site{Contig: s.Contig, Start: s.Start + shift, Ref: s.Allele(0), Alts: []string{s.Ref}, Genotype: []uint8{1}}
+		shift += len(r.Ref) - len(s.Ref)
+		if r.normalise(h.Seq) {
+			back = append(back, r)
+		}
+	}
+	return h, back, nil
+}
+
+// Interval is a part of a sequence, 0-based half open.
+type Interval struct{ Start, End int }
+
+// Homopolymers returns where a haplotype, or the contig that it was made of, has
+// homopolymers of at least so many bases, on the haplotype and with a base on either
+// side, so that all rows of VCF that change them lie within. Intervals that overlap are
+// one.
+func Homopolymers(c *genome.Contig, h *Haplotype, least int) []Interval {
+	within := make([]bool, len(h.Seq))
+	longOnes := func(seq []byte, found func(start, end int)) {
+		for i := 0; i < len(seq); {
+			end := i + 1
+			for end < len(seq) && seq[end] == seq[i] {
+				end++
+			}
+			if end-i >= least && code[seq[i]] < 4 {
+				found(i, end)
+			}
+			i = end
+		}
+	}
+	mark := func(start, end int) {
+		for i := max(0, start-1); i < min(len(within), end+1); i++ {
+			within[i] = true
+		}
+	}
+	longOnes(h.Seq, mark)
+	// Of a run that is shorter on the haplotype, what is left of it.
+	onContig := make([]bool, len(c.Seq))
+	longOnes(c.Seq, func(start, end int) {
+		for i := start; i < end; i++ {
+			onContig[i] = true
+		}
+	})
+	for i := range h.Seq {
+		if onContig[h.Position(i)] {
+			mark(i, i+1)
+		}
+	}
+	var out []Interval
+	for i := 0; i < len(within); {
+		end := i + 1
+		for end < len(within) && within[end] == within[i] {
+			end++
+		}
+		if within[i] {
+			out = append(out, Interval{i, end})
+		}
+		i = end
+	}
+	return out
+}
+
+// Outside returns what intervals, in order and apart, leave of a sequence of a length.
+func Outside(intervals []Interval, length int) []Interval {
+	var out []Interval
+	at := 0
+	for _, v := range intervals {
+		if v.Start > at {
+			out = append(out, Interval{at, v.Start})
+		}
+		at = v.End
+	}
+	if at < length {
+		out = append(out, Interval{at, length})
+	}
+	return out
+}

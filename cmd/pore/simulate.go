@@ -32,7 +32,7 @@ func simulateCommand() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(simulateReadsCommand(), simulateProfileCommand(), simulateDeriveCommand())
+	cmd.AddCommand(simulateReadsCommand(), simulateProfileCommand(), simulateDeriveCommand(), simulateReferenceCommand())
 	return cmd
 }
 

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/simulate"
+)
+
+type simulateReferenceConfig struct {
+	plant           plantFlags
+	output          string
+	inside, outside string
+	run             int
+	log             cli.LogFlags
+}
+
+func simulateReferenceCommand() *cobra.Command {
+	var cfg simulateReferenceConfig
+	cmd := &cobra.Command{
+		Use:   "reference --ref FASTA --variants SPEC [--truth OUT.vcf]",
+		Short: "Plant variants into a reference, so that real reads have them",
+		Long: `Writes a reference with planted variants to standard output, as FASTA. Reads of the
+original genome, aligned to it, have the changes back: those are in --truth, as VCF
+of the new reference. So a caller is tried on real reads with a known truth.
+
+  pore simulate reference --ref NEB.fa --variants snp=200,indel=100 --seed 1 \
+    --truth truth.vcf -o planted.fa
+  pore align --ref planted.fa reads.fastq > reads.bam
+
+--variants is described in pore simulate reads --help.`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return simulateReference(cfg, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	cfg.plant.register(flags)
+	flags.StringVarP(&cfg.output, "output", "o", "-", "output file")
+	flags.StringVar(&cfg.inside, "homopolymers", "", "BED file for where the old or the new reference has homopolymers, with a base on either side")
+	flags.StringVar(&cfg.outside, "outside-homopolymers", "", "BED file for everywhere else")
+	flags.IntVar(&cfg.run, "homopolymer-length", 5, "least bases of those")
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
+	if cfg.plant.ploidy != 1 {
+		return cli.Usagef("--ploidy %d: a reference is of one haplotype", cfg.plant.ploidy)
+	}
+	if cfg.run < 2 {
+		return cli.Usagef("--homopolymer-length %d: want at least 2", cfg.run)
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	truth := cfg.plant.truth
+	cfg.plant.truth = "" // it is of the new reference
+	g, sites, err := cfg.plant.plant()
+	if err != nil {
+		return err
+	}
+	planted := new(genome.Genome)
+	var back []simulate.Site
+	type bed struct {
+		contig    string
+		intervals []simulate.Interval
+	}
+	var inside, outside []bed
+	for _, c := range g.Contigs {
+		n := 0
+		for n < len(sites) && sites[n].Contig == c.Name {
+			n++
+		}
+		h, changes, err := simulate.Reverse(c, sites[:n])
+		if err != nil {
+			return err
+		}
+		sites = sites[n:]
+		back = append(back, changes...)
+		planted.Contigs = append(planted.Contigs, &genome.Contig{Name: c.Name, Seq: h.Seq})
+		long := simulate.Homopolymers(c, h, cfg.run)
+		inside = append(inside, bed{c.Name, long})
+		outside = append(outside, bed{c.Name, simulate.Outside(long, len(h.Seq))})
+	}
+	logger.Info("variants are planted", "variants", len(back))
+	if truth != "" {
+		if err := writeSites(truth, simulate.Header(planted, cfg.plant.sample), back); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		path string
+		beds []bed
+	}{{cfg.inside, inside}, {cfg.outside, outside}} {
+		if f.path == "" {
+			continue
+		}
+		err := writeFile(f.path, func(out *bufio.Writer) error {
+			for _, b := range f.beds {
+				for _, v := range b.intervals {
+					fmt.Fprintf(out, "%s\t%d\t%d\n", b.contig, v.Start, v.End)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	write := func(out *bufio.Writer) error { return writeFASTA(out, planted) }
+	if cfg.output != "-" {
+		return writeFile(cfg.output, write)
+	}
+	out := bufio.NewWriter(stdout)
+	if err := write(out); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// writeFASTA writes contigs in lines of 80 bases.
+func writeFASTA(out *bufio.Writer, g *genome.Genome) error {
+	for _, c := range g.Contigs {
+		out.WriteString(">" + c.Name + "\n")
+		for seq := c.Seq; len(seq) > 0; {
+			n := min(80, len(seq))
+			out.Write(seq[:n])
+			if err := out.WriteByte('\n'); err != nil { // a bufio.Writer keeps its first error
+				return err
+			}
+			seq = seq[n:]
+		}
+	}
+	return nil
+}
