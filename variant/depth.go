@@ -234,6 +234,16 @@ func (c *chooser) cut(i int, from, to int32) {
 	}
 }
 
+// rest makes the region, of which all calls are final, as small as it can be while
+// late reads can still amend them.
+func (r *Region) rest() {
+	if slices.ContainsFunc(r.tiles, func(t tile) bool { return int(t.reads) > r.cfg.MaxDepth }) {
+		r.cull()
+	}
+	r.reads.rest()
+	r.publishing.rest()
+}
+
 // cull lets go of the reads that have no room in any column. Those that only another
 // segment of their read keeps out stay: it may be let go of itself.
 func (r *Region) cull() {

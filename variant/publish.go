@@ -99,6 +99,12 @@ func (p *publisher) pack() {
 	p.tiles[p.current], p.changed = string(b), false
 }
 
+// rest packs everything.
+func (p *publisher) rest() {
+	p.pack()
+	p.current, p.page = noTile, nil
+}
+
 // unpack appends what pack has packed.
 func (p *publisher) unpack(in *packed.Reader, list []*published) []*published {
 	for range in.Count(4) {
@@ -393,7 +399,8 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 			out = append(out, p.revise(t, c, status, reason))
 		}
 	}
-	r.touched = r.touched[:0]
+	r.touched = nil
+	r.rest()
 	slices.SortStableFunc(out, compareCalls)
 	return out, nil
 }

@@ -90,12 +90,12 @@ func classOf(qualities []byte) byte {
 //
 // With reads of lambda that are wrong once in 18 (R9.4, 15x), QUAL of true SNPs
 // falls by 2 to 3 without them, because a read that shows the reference by mistake
-// mostly says so by its quality: at 12x, 43 of 80 SNPs were found where 58 are with the
-// qualities of all bases, and 56 with those of doubtful ones. Reads of R10.4.1 are
-// better, and have few such mistakes.
+// mostly says so by its quality: at 10x, 47 of 80 SNPs were found, where 55 are with
+// these and with the qualities of all bases. Reads of R10.4.1 are better, and have
+// few such mistakes.
 const (
 	poorClass    = 5
-	doubtfulBins = 3
+	doubtfulBins = 2
 )
 
 // isPoor says whether a class's reads keep the bins of doubtful bases.

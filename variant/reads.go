@@ -165,11 +165,19 @@ func (x *reads) runNumber(run string) int {
 	return len(x.runs) - 1
 }
 
-// seal gives back what the newest batch, and the table, have in reserve.
+// seal gives back what the newest batch has in reserve.
 func (x *reads) seal() {
 	if n := len(x.batches); n > 0 {
-		x.batches[n-1].data = bytes.Clone(x.batches[n-1].data)
+		x.batches[n-1].data = slices.Clone(x.batches[n-1].data)
 	}
+}
+
+// rest gives back all that is in reserve, of a region to which no more reads are
+// expected.
+func (x *reads) rest() {
+	x.merge()
+	x.seal()
+	x.table, x.sorted, x.recent = slices.Clone(x.table), slices.Clone(x.sorted), nil
 }
 
 // merge puts the recent reads among the others, from behind.
@@ -242,7 +250,7 @@ func (x *reads) drop(wanted []bool) {
 			}
 		}
 		if changed {
-			b.data = slices.Clip(bytes.Clone(data))
+			b.data = slices.Clone(data)
 			b.version++
 		}
 	}

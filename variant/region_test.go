@@ -57,12 +57,15 @@ func TestFinalizeFindsVariants(t *testing.T) {
 }
 
 // What is called depends on the set of segments only: not on their order, not on
-// duplicates, not on when the region was evaluated.
+// duplicates, not on when the region was evaluated or let go of reads.
 func TestFinalizeIsAFunctionOfTheSet(t *testing.T) {
 	for _, maxDepth := range []int{0, 12} { // with and without a depth cap at work
 		s, _ := planted(t, 7)
 		s.mismatch, s.gap = 0.06, 0.05 // enough noise for doubtful calls
 		segments := s.segments(t, 50, 2000, 0, 6000)
+		for i := 10; i < len(segments); i += 9 { // reads of which two parts align, some of them over each other
+			segments[i].ReadId, segments[i].Supplementary = segments[i-1].GetReadId(), true
+		}
 		cfg := variant.Config{MaxDepth: maxDepth, EmitQual: 0.1}
 		content := func(calls []*streampb.Call) (out []string) {
 			for _, c := range calls {
@@ -90,6 +93,7 @@ func TestFinalizeIsAFunctionOfTheSet(t *testing.T) {
 			order := slices.Concat(segments, segments[:20])
 			rnd.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 			r := region(t, s.contig, 0, cfg)
+			r.SetLimits(400<<trial, 8+5*trial) // batches of other sizes, and reads let go of at other times
 			for _, seg := range order {
 				apply(t, r, seg)
 				if trial > 0 && rnd.IntN(trial) == 0 {
