@@ -43,7 +43,17 @@ func data(t testing.TB, name string) string {
 // Guppy.
 func sarscov2(t testing.TB) (*genome.Contig, []*streampb.Segment) {
 	t.Helper()
+	return sarscov2To(t, func(seq string) string { return seq })
+}
+
+// sarscov2To aligns it to a reference that is changed first.
+func sarscov2To(t testing.TB, change func(string) string) (*genome.Contig, []*streampb.Segment) {
+	t.Helper()
 	g, err := genome.Load(data(t, "sarscov2-r9/NC_045512.2.fa"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err = genome.Read(strings.NewReader(">" + g.Contigs[0].Name + "\n" + change(string(g.Contigs[0].Seq)) + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
