@@ -183,6 +183,7 @@ func TestRun(t *testing.T) {
 	require.Greater(t, summary["bases"], 5e5)
 	require.Equal(t, "cpu", summary["device"])
 	require.NotEmpty(t, summary["model"])
+	require.NotEmpty(t, summary["caller_model"])
 	for _, q := range []string{"p50", "p99"} {
 		require.Greater(t, summary["latency_ms"].(map[string]any)[q], 0.0)
 	}
@@ -257,6 +258,7 @@ func TestErrors(t *testing.T) {
 	badGFF := write("bad.gff3", "##gff-version 3\nJ02459.1\tx\tCDS\tone\t100\t.\t+\t0\tID=c\n")
 	wrongGene := write("wrong.yaml", "panel: p\nversion: 1\nrules:\n- id: r\n  match: {gene: cL}\n")
 	wrongBase := write("base.yaml", "panel: p\nversion: 1\nrules:\n- id: r\n  match: {vcf: \"J02459.1:37589:G:T\"}\n")
+	wrongBED := write("wrong.bed", "J02459.1\t0\t10\t1\nchrX\t0\t10\t1\n")
 	out := filepath.Join(dir, "out")
 	ref, gff, reads := lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5")
 
@@ -285,6 +287,11 @@ func TestErrors(t *testing.T) {
 		{"panel of another reference", []string{"run", "--ref", ref, "--panel", wrongBase, "--out", out, reads}, 1, []string{"base.yaml:5", "37589", "not G"}},
 		{"alerts as VCF", []string{"consume", "--brokers", "127.0.0.1:1", "--alerts", "--format", "vcf", "--ref", ref}, 2, []string{"--alerts"}},
 		{"unknown model", []string{"run", "--ref", ref, "--model", "nope", "--out", out, reads}, 1, []string{"nope", "r9.4-fast"}},
+		{"unknown variant model", []string{"run", "--ref", ref, "--caller-model", "nope", "--out", out, reads}, 1, []string{"--caller-model", "nope"}},
+		{"a basecaller as variant model", []string{"run", "--ref", ref, "--caller-model", "r9.4-fast", "--out", out, reads}, 1, []string{"r9.4-fast", "basecalling model"}},
+		{"bad ploidy", []string{"run", "--ref", ref, "--ploidy", "3", "--out", out, reads}, 2, []string{"--ploidy", `"3"`}},
+		{"diploid without a network", []string{"run", "--ref", ref, "--caller-model", "none", "--ploidy", "2", "--out", out, reads}, 1, []string{"ploidy 2", "without a network"}},
+		{"ploidy of another reference", []string{"run", "--ref", ref, "--ploidy-bed", wrongBED, "--out", out, reads}, 1, []string{"wrong.bed:2", "chrX"}},
 		{"bad device", []string{"run", "--ref", ref, "--device", "tpu", "--out", out, reads}, 1, []string{"tpu"}},
 		{"CUDA without a GPU build", []string{"run", "--ref", ref, "--device", "cuda", "--out", out, reads}, 1, []string{"CUDA"}},
 		{"no Kafka", []string{"run", "--brokers", "127.0.0.1:1", "--ref", ref, "--out", out, reads}, 1, []string{"127.0.0.1:1"}},

@@ -138,7 +138,7 @@ func TestFailedBatch(t *testing.T) {
 		n = on(t, newEcho(2, fails(1, 2)), Config{})
 		scores, err = n.Judge([]float32{5}, make([]float32, 5*variant.ExampleSize)) // three batches
 		require.ErrorIs(t, err, broken)
-		assert.EqualError(t, err, "judging 5 alleles with echo on cpu: running a batch of 2 windows: the device is broken")
+		assert.EqualError(t, err, "model echo on cpu: running a batch of 2 windows: the device is broken")
 		assert.Equal(t, []float32{5}, scores, "what was there stays")
 		scores, err = ask(n, 1, 2, 3)
 		require.NoError(t, err)

@@ -140,7 +140,7 @@ func (n *Network) start(runners *infer.Runners, cfg Config) error {
 func (n *Network) Judge(dst, examples []float32) ([]float32, error) {
 	count := len(examples) / variant.ExampleSize
 	if count*variant.ExampleSize != len(examples) {
-		return dst, fmt.Errorf("judging alleles: %d values are no whole number of examples of %d", len(examples), variant.ExampleSize)
+		return dst, fmt.Errorf("%d values are no whole number of examples of %d", len(examples), variant.ExampleSize)
 	}
 	if count == 0 {
 		return dst, nil
@@ -150,7 +150,7 @@ func (n *Network) Judge(dst, examples []float32) ([]float32, error) {
 	out := append(dst, make([]float32, count*variant.Scores)...)
 	scores := out[before:]
 	if err := n.run(scores, examples, count); err != nil {
-		return dst, fmt.Errorf("judging %d alleles with %s on %s: %w", count, n.model.Manifest.Name, n.device, err)
+		return dst, fmt.Errorf("model %s on %s: %w", n.model.Manifest.Name, n.device, err)
 	}
 	for i := range count {
 		of := classOf(examples[i*variant.ExampleSize : (i+1)*variant.ExampleSize])

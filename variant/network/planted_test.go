@@ -37,7 +37,7 @@ func TestPlantedFaults(t *testing.T) {
 	again() // computed once more
 	plant("error 2")
 	got, err := n.Judge(want[:variant.Scores:variant.Scores], x)
-	require.ErrorContains(t, err, "judging 6 alleles with test on cpu: running a batch of 6 windows: planted failure")
+	require.ErrorContains(t, err, "model test on cpu: running a batch of 6 windows: planted failure")
 	require.Len(t, got, variant.Scores)
 	again()
 	plant("shape")

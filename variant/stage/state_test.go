@@ -266,7 +266,12 @@ func TestFingerprint(t *testing.T) {
 	}
 	for name, f := range map[string]func(*Config){
 		"thresholds": func(c *Config) { c.Caller.MinQual = 20 },
-		"targets":    func(c *Config) { c.Targets = nil },
+		"network":    func(c *Config) { c.Caller.Network = new(doses) },
+		"ploidy":     func(c *Config) { c.Caller.Ploidy = variant.Diploid },
+		"stretches of another ploidy": func(c *Config) {
+			c.Caller.Ploidies = variant.Ploidies{"J02459.1": {{Span: variant.Span{Start: 1, End: 2}, Ploidy: variant.Mixture}}}
+		},
+		"targets": func(c *Config) { c.Targets = nil },
 		"reference": func(c *Config) {
 			g, err := genome.Read(bytes.NewReader([]byte(">J02459.1\nACGT\n")))
 			if err != nil {

@@ -43,6 +43,28 @@ func Random(seed uint64) Spec {
 	return Spec{Weights: func(score, input int) float32 { return weights[score*variant.ExampleSize+input] }}
 }
 
+// Odds repeats what the analytic model says of an allele, and holds a site with it
+// for homozygous.
+func Odds() Spec {
+	// Where an example tells the posterior log odds, as asinh(x)/5.
+	const odds = variant.ExamplePlanes*variant.ExampleColumns + 33
+	present := func(score int) bool { return score == variant.ScoreCopies+2 || score == variant.ScoreZygosity+2 }
+	return Spec{
+		Weights: func(score, input int) float32 {
+			if present(score) && input == odds {
+				return 20
+			}
+			return 0
+		},
+		Bias: func(score int) float32 {
+			if score == variant.ScoreCopies+1 || score == variant.ScoreZygosity+1 {
+				return -10
+			}
+			return 0
+		},
+	}
+}
+
 // ONNX is the network as a file.
 func (s Spec) ONNX(t testing.TB) []byte {
 	t.Helper()
