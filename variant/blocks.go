@@ -49,7 +49,7 @@ type SurveyConfig struct {
 	Blocks   bool
 	Callable bool
 	// QualityBand is the width of the bands of Quality; a block stays within one.
-	// Default 10.
+	// Qualities from 50 on are one band. Default 10.
 	QualityBand int
 	// MinDepth is the number of usable reads from which on a position is callable:
 	// those that a substitution would be put to. Default 6.
@@ -66,6 +66,13 @@ func (c SurveyConfig) WithDefaults() SurveyConfig {
 	def(&c.MaxLowMapping, 0.5)
 	return c
 }
+
+// sureQuality is the quality from which on it doesn't matter how much higher it is.
+// With noisy reads it would change at nearly every position.
+const sureQuality = 50
+
+// band is the number of the band that a quality is in.
+func (c SurveyConfig) band(quality int) int { return min(quality, sureQuality) / c.QualityBand }
 
 // Survey is what a region says where it says nothing of variants. Both lists are
 // by position and without a gap within what was asked for; blocks leave out the rows.
@@ -226,7 +233,7 @@ func (s *surveyor) reference(pos int, col column) {
 	depth := int(col.depth)
 	pl, quality := s.likelihoods(pos, col)
 	b := &s.block
-	if !s.open || b.End != pos || quality/s.cfg.QualityBand != b.Quality/s.cfg.QualityBand ||
+	if !s.open || b.End != pos || s.cfg.band(quality) != s.cfg.band(b.Quality) ||
 		(depth == 0) != (b.MinDepth == 0) || len(pl) != len(b.Likelihoods) {
 		s.endBlock()
 		s.open = true

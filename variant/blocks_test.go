@@ -43,7 +43,7 @@ func TestSurveyPartitionsTheContig(t *testing.T) {
 	rows := []variant.Span{{Start: 2000, End: 2004}, {Start: 2500, End: 2501}, {Start: 5999, End: 6000}}
 	found := surveyed(t, variant.Haploid, s, segments, rows, nil)
 	at := 0
-	for _, b := range found.Blocks {
+	for i, b := range found.Blocks {
 		for len(rows) > 0 && rows[0].Start == at {
 			at = rows[0].End
 			rows = rows[1:]
@@ -53,6 +53,9 @@ func TestSurveyPartitionsTheContig(t *testing.T) {
 		require.LessOrEqual(t, b.MinDepth, b.Depth)
 		require.Equal(t, b.Depth == 0, b.MinDepth == 0, "covered and not covered are apart")
 		require.Equal(t, 0, slices.Min(b.Likelihoods))
+		if i > 0 && found.Blocks[i-1].End == b.Start && (found.Blocks[i-1].Depth == 0) == (b.Depth == 0) {
+			require.NotEqual(t, min(50, found.Blocks[i-1].Quality)/10, min(50, b.Quality)/10, "blocks of one band are one")
+		}
 		require.Len(t, b.Likelihoods, 2)
 	}
 	require.Equal(t, []variant.Span{{Start: 5999, End: 6000}}, rows)

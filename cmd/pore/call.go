@@ -167,7 +167,7 @@ func (f *surveyFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	def := variant.SurveyConfig{}.WithDefaults()
 	flags.StringVar(&f.allele, "gvcf-allele", "*", "symbolic allele of --gvcf: *, or NON_REF for GATK's tools")
-	flags.IntVar(&f.band, "gvcf-band", def.QualityBand, "width of the bands of GQ that the blocks of --gvcf keep apart")
+	flags.IntVar(&f.band, "gvcf-band", def.QualityBand, "width of the bands of GQ, up to 50, that the blocks of --gvcf keep apart")
 	flags.StringVar(&f.callable, "callable", "", "BED file for what the reads allow to be said of each position: CALLABLE, LOW_DEPTH, LOW_MAPPING_QUALITY, NO_COVERAGE or N")
 	flags.IntVar(&f.minDepth, "callable-depth", def.MinDepth, "reads from which on a position is CALLABLE")
 	flags.Float64Var(&f.maxLow, "callable-low-mapq", def.MaxLowMapping, "share of reads of low mapping quality above which a position is LOW_MAPPING_QUALITY")
