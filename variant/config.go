@@ -28,10 +28,11 @@ type Config struct {
 	MaxDepth int
 	// MinDepth is the depth under which a call is filtered as LowDepth. Default 6.
 	MinDepth int
-	// MinQual is the QUAL under which a call is filtered as LowQual. Default 12.
+	// MinQual is the QUAL under which a call is filtered as LowQual. Default 12;
+	// with a network, whose qualities are calibrated, 5.
 	MinQual float64
 	// EmitQual is the QUAL under which a final call isn't reported at all.
-	// Default 5.
+	// Default 5; with a network 2.
 	EmitQual float64
 	// StableDepth, StableQual and StableReads are what a live call needs to be
 	// STABLE: its depth, its QUAL, and how many reads it has been unchanged for.
@@ -77,6 +78,10 @@ func (c Config) withDefaults() Config {
 	def(&c.MinMappingQuality, 5)
 	def(&c.MaxDepth, 120)
 	def(&c.MinDepth, 6)
+	if c.Network != nil {
+		def(&c.MinQual, 5)
+		def(&c.EmitQual, 2)
+	}
 	def(&c.MinQual, 12)
 	def(&c.EmitQual, 5)
 	def(&c.StableDepth, 12)

@@ -24,7 +24,7 @@ import (
 //
 // Strategy: a live revision is made when an allele appears, becomes stable,
 // changes its genotype or its filters, doubles its depth, or goes. An allele is shown live from
-// MinQual, with no filter except LowDepth, and taken back when its QUAL has
+// MinQual, and at least liveMinQual, with no filter except LowDepth, and taken back when its QUAL has
 // fallen to half of that or a filter speaks against it, so that an allele at the
 // threshold doesn't flicker.
 //
@@ -248,7 +248,7 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 	for _, c := range calls {
 		a := p.find(t, c)
 		if a == nil || !a.alive {
-			if c.GetQual() >= r.cfg.MinQual && onlyLowDepth(c) && int(c.GetDepth()) >= liveMinDepth {
+			if c.GetQual() >= r.liveQual() && onlyLowDepth(c) && int(c.GetDepth()) >= liveMinDepth {
 				out = append(out, p.revise(t, c, r.status(c, int(c.GetDepth())), r.lateness()))
 			}
 			continue
@@ -299,8 +299,15 @@ func genotypeChanged(before *streampb.Call) string {
 // holds says whether an allele that was published stays so. What is final stays
 // in the result whatever its filters.
 func (r *Region) holds(c *streampb.Call) bool {
-	return r.final || c.GetQual() >= r.cfg.MinQual/2 && onlyLowDepth(c, filterLowQual)
+	return r.final || c.GetQual() >= r.liveQual()/2 && onlyLowDepth(c, filterLowQual)
 }
+
+// liveMinQual is the least QUAL that an allele is shown from while the run goes on:
+// reads are yet to come, so what is doubtful can wait.
+const liveMinQual = 12
+
+// liveQual is the QUAL that an allele is shown from.
+func (r *Region) liveQual() float64 { return max(liveMinQual, r.cfg.MinQual) }
 
 // liveMinGenotypeQual is the least quality of another genotype that is told while
 // the run goes on, so that a doubtful one doesn't flicker.
