@@ -131,8 +131,12 @@ func newModel(p *Profile) *model {
 // reads, bursts and surroundings, which all multiply odds. Odds times chances near 1 are
 // less than proportional, so there is no closed form.
 func (m *model) middleOdds(chance float64) float64 {
-	if chance <= 0 || chance >= 1 {
-		return chance / (1 - chance)
+	const always = 1e12
+	switch {
+	case chance <= 0:
+		return 0
+	case chance >= 1:
+		return always
 	}
 	sigma := math.Sqrt(m.spread*m.spread + m.siteSpread*m.siteSpread)
 	average := func(odds float64) float64 {
@@ -146,7 +150,7 @@ func (m *model) middleOdds(chance float64) float64 {
 		}
 		return sum / weights
 	}
-	low, high := 1e-12, 1e12
+	low, high := 1e-12, always
 	for range 100 {
 		if odds := math.Sqrt(low * high); average(odds) < chance {
 			low = odds

@@ -460,7 +460,7 @@ func (b *burst) turn(m *model, at int, rnd *rand.Rand) {
 		length *= (1 - m.bursts.share) / m.bursts.share
 		b.rate = m.bursts.out
 	}
-	b.until = at + 1 + int(rnd.ExpFloat64()*length)
+	b.until = at + 1 + int(min(rnd.ExpFloat64()*length, 1e12)) // no read is as long
 }
 
 // rate writes the qualities of a read with a normal score of its own.

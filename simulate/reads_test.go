@@ -199,23 +199,19 @@ func TestParseProfileRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "r10.4.1-2pct")
 }
 
+// Whatever is wrong with a file is said in one line. The seeds are short: a fuzzer that
+// makes inputs of kilobytes smaller does nothing else.
 func FuzzParseProfile(f *testing.F) {
-	for _, name := range simulate.Profiles() {
-		f.Add(profile(f, name).AppendTOML(nil))
+	for _, text := range []string{
+		"", "format = 1\n", "format = 1\nname = \"x\"\nseed = -1\n", "format = 1\nname = \"x\"\n[reads]\nspread = nan\n",
+		"format = 1\n[runs]\nA = [[1.0]]\n", "[contexts]\nAAAAA = [0.1, 2]\n", "[bursts]\nshare = 1e400\n", "[qualities]\nright = 3\n",
+	} {
+		f.Add(text)
 	}
-	f.Add([]byte("format = 1\n[runs]\nA = [[1.0]]\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := simulate.ParseProfile(text)
-		if err != nil {
-			return
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := simulate.ParseProfile([]byte(text)); err != nil {
+			require.NotContains(t, err.Error(), "\n")
 		}
-		// What is accepted can be used.
-		g, err := genome.Read(strings.NewReader(">a\n" + strings.Repeat("ACGGTTACATTT", 50) + "\n"))
-		require.NoError(t, err)
-		s := sampler(t, g, p, simulate.ReadsConfig{Depth: 2, Length: 200, MinLength: 10, Seed: 1})
-		var read simulate.Read
-		s.Read(0, &read)
-		require.Len(t, read.Qualities, len(read.Seq))
 	})
 }
 

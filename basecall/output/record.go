@@ -8,7 +8,7 @@ import (
 
 	"github.com/biogo/hts/sam"
 
-	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/signal"
 )
 
@@ -74,7 +74,7 @@ func (h *htsWriter) aligned(r Record, i int, name string) (*sam.Record, error) {
 	if !ok {
 		return nil, fmt.Errorf("its reference %s is not in the header", a.Contig)
 	}
-	cigar := cigarOf(a, len(r.Called.Sequence))
+	cigar := hts.Cigar(a, len(r.Called.Sequence))
 	if _, query := cigar.Lengths(); query != len(r.Called.Sequence) {
 		return nil, fmt.Errorf("its alignment covers %d bases of %d", query, len(r.Called.Sequence))
 	}
@@ -95,7 +95,7 @@ func (h *htsWriter) aligned(r Record, i int, name string) (*sam.Record, error) {
 	t.add("NM", int32(a.NM))
 	t.add("AS", int32(a.Score))
 	t.add("de", float32(a.Divergence))
-	t.addText("SA", otherAlignments(r.Alignments, i, len(r.Called.Sequence)))
+	t.addText("SA", hts.Others(r.Alignments, i, len(r.Called.Sequence)))
 	if h.bam && len(cigar) > maxCigarOps {
 		// SAM specification 4.2.2: the real CIGAR goes to a tag and a placeholder
 		// takes its place.
@@ -109,46 +109,6 @@ func (h *htsWriter) aligned(r Record, i int, name string) (*sam.Record, error) {
 	}
 	record.AuxFields = t.fields
 	return record, t.err
-}
-
-// cigarOf returns the CIGAR of an alignment of a read of n bases, clips included.
-func cigarOf(a *align.Alignment, n int) sam.Cigar {
-	left, right := a.QueryStart, n-a.QueryEnd
-	if a.Reverse {
-		left, right = right, left
-	}
-	types := [...]sam.CigarOpType{
-		align.Match: sam.CigarEqual, align.Mismatch: sam.CigarMismatch,
-		align.Insertion: sam.CigarInsertion, align.Deletion: sam.CigarDeletion,
-	}
-	cigar := make(sam.Cigar, 0, len(a.Ops)+2)
-	if left > 0 {
-		cigar = append(cigar, sam.NewCigarOp(sam.CigarSoftClipped, left))
-	}
-	for _, op := range a.Ops {
-		cigar = append(cigar, sam.NewCigarOp(types[op.Kind], op.Len))
-	}
-	if right > 0 {
-		cigar = append(cigar, sam.NewCigarOp(sam.CigarSoftClipped, right))
-	}
-	return cigar
-}
-
-// otherAlignments returns the tag SA of alignment i: the others of the read.
-func otherAlignments(all []align.Alignment, i, n int) string {
-	var b strings.Builder
-	for k := range all {
-		if k == i {
-			continue
-		}
-		a := &all[k]
-		strand := '+'
-		if a.Reverse {
-			strand = '-'
-		}
-		fmt.Fprintf(&b, "%s,%d,%c,%v,%d,%d;", a.Contig, a.Start+1, strand, cigarOf(a, n), a.MappingQuality, a.NM)
-	}
-	return b.String()
 }
 
 // readTags returns the tags that say where a read's signal is from and what
