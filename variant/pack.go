@@ -43,7 +43,7 @@ import (
 //	checkpoints  their number, and for each how many bits and columns it lies behind
 //	             the one before (the first: behind the start)
 //	bits         from the lowest of each byte on
-const checkpointEvery = 128
+const checkpointEvery = 256
 
 // maxQuotient is the longest unary part of a Rice code: as many ones are followed
 // by a distance of distanceBits.
