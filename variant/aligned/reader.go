@@ -100,11 +100,11 @@ func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
 	case len(magic) == 0:
 		return nil, errors.New("reading alignments: the file is empty")
 	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
-		err = a.openBAM(in)
+		err = guard(func() error { return a.openBAM(in) })
 	case string(magic) == "CRAM":
 		return nil, errors.New("reading alignments: this is CRAM, which is not read; pipe it: samtools view -u FILE.cram | pore call --ref REF.fa -")
 	case magic[0] == '@':
-		err = a.openSAM(in)
+		err = guard(func() error { return a.openSAM(in) })
 	default:
 		return nil, errors.New("reading alignments: neither BAM nor SAM with a header; a SAM file without one: samtools view -b -T REF.fa FILE.sam")
 	}
@@ -216,15 +216,23 @@ func (a *Alignments) Index() (path string, older bool) {
 // Close releases what reading holds; not a reader that was given to Read.
 func (a *Alignments) Close() error { return a.close() }
 
-// record reads the next record. The decoder takes bytes for granted that a damaged
-// file need not have: what it then panics with is an error about the file.
-func (a *Alignments) record() (rec *sam.Record, err error) {
+// guard makes an error of what a decoder panics with: it takes bytes for granted that
+// a damaged file need not have.
+func guard(decode func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			rec, err = nil, fmt.Errorf("%v", p)
+			err = fmt.Errorf("reading alignments: a line or record can't be decoded: %v", p)
 		}
 	}()
-	rec, err = a.next()
+	return decode()
+}
+
+// record reads the next record.
+func (a *Alignments) record() (rec *sam.Record, err error) {
+	err = guard(func() error {
+		rec, err = a.next()
+		return err
+	})
 	switch {
 	case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, io.EOF
