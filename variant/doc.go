@@ -1,5 +1,10 @@
-// Package variant calls haploid SNPs and indels from read segments as they
-// arrive.
+// Package variant calls SNPs and indels of haploid and diploid samples and of
+// mixtures from read segments as they arrive.
+//
+// Alleles that reads show often enough compete as haplotypes ([Region.Examples] shows
+// the outcome), a [Network] judges each, and the likeliest genotypes that fit onto
+// the haplotypes of a sample are called. Without a network an analytic model decides,
+// for haploid samples only.
 //
 // The state of a region is its set of read segments, kept as differences from
 // the reference; everything else is derived. A call is therefore a function of
