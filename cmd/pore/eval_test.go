@@ -78,7 +78,7 @@ func TestEvalVariantsCommand(t *testing.T) {
 
 	text, err = evaluated(t, calls, "-")
 	require.NoError(t, err)
-	assert.Contains(t, text, "One side has no samples")
+	assert.Contains(t, text, "Genotypes were not compared")
 	assert.Regexp(t, `SNP +4 +3 +1 +4 +3 +1 +0 +0 +0.7500 +0.7500 +0.7500`, text)
 }
 

@@ -125,7 +125,7 @@ func (r *Result) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "Assessed: %d bases.\n", r.Bases)
 	}
 	if !r.Genotypes {
-		b.WriteString("One side has no samples, so genotypes were not compared.\n")
+		b.WriteString("Genotypes were not compared: --squash, or a file without samples.\n")
 	}
 	if r.MixedPloidy > 0 {
 		fmt.Fprintf(&b, "In %d places haploid genotypes (1) meet diploid ones (1/1), which differ: --ploidy makes them equal.\n", r.MixedPloidy)
