@@ -198,7 +198,7 @@ two 0 1 0 . 0,70
 two 1 2 1 0,0,0 .
 two 2 3 0 . 0,70
 `, string(out))
-	interpreter := testenv.Python(t, "PORESTREAM_PYTHON", "pysam", "pysam")
+	interpreter := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
 	const script = `
 import sys, pysam
 for r in pysam.VariantFile(sys.argv[1]):

@@ -192,7 +192,7 @@ func TestVCFGoldenByBcftools(t *testing.T) {
 
 // pysam is strict about types and numbers of values.
 func TestVCFGoldenByPysam(t *testing.T) {
-	interpreter := testenv.Python(t, "PORESTREAM_PYTHON", "pysam", "pysam")
+	interpreter := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
 	const script = `
 import sys, pysam
 for r in pysam.VariantFile(sys.argv[1]):
