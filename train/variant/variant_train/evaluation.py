@@ -11,7 +11,7 @@ from pathlib import Path
 from .planting import Spectrum, plant, reference_of, write_vcf
 from .reads import Aligner, Placed, read_fasta, read_fastq, thinned, write_fasta, write_sam
 from .recipe import Evaluation, Recipe
-from .worlds import chooser, generator, run
+from .worlds import generator, run
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _sample(one: Evaluation, data: Path, folder: Path, pore: Path, depth: float,
         write_vcf([], contig, len(sequence), truth)
     rng = generator(one.name, seed)
     if one.plant:
-        changes = plant(sequence, Spectrum(spacing=one.plant), rng, chooser("haploid"))
+        changes = plant(sequence, Spectrum(spacing=one.plant), rng, lambda old, new, _: (new, (old,)))
         sequence, variants = reference_of(sequence, changes)
         truth, reference = folder / f"truth-{seed}.vcf", folder / f"reference-{seed}.fa"
         write_vcf(variants, contig, len(sequence), truth)
@@ -151,6 +151,10 @@ def _placed(one: Evaluation, sequence: str, data: Path, folder: Path, pore: Path
 
 
 def _simulated(one: Evaluation, reference: Path, folder: Path, pore: Path, depth: float, seed: int) -> tuple[Path, Path, Path]:
+    contig, sequence = next(iter(read_fasta(reference).items()))
+    if one.stretch:
+        sequence, reference = sequence[: one.stretch], folder / "reference.fa"
+        write_fasta({contig: sequence}, reference)
     truth, reads, alignments = folder / f"truth-{seed}.vcf", folder / "reads.fastq", folder / f"reads-{depth:g}-{seed}.sam"
     with reads.open("wb") as out:
         run(
@@ -160,7 +164,6 @@ def _simulated(one: Evaluation, reference: Path, folder: Path, pore: Path, depth
             ],
             stdout=out,
         )  # fmt: skip
-    contig, sequence = next(iter(read_fasta(reference).items()))
     aligner = Aligner(sequence, one.preset)
     write_sam([p for p in map(aligner.place, read_fastq(reads)) if p], contig, len(sequence), "sample", alignments)
     reads.unlink()

@@ -151,6 +151,8 @@ class Evaluation:
     """Model of pore basecall; empty: its default."""
     profile: str = ""
     """Error profile of reads that pore simulate reads makes of the reference."""
+    stretch: int = 0
+    """Bases of the reference's first sequence that it uses, from the first on; 0: all."""
     variants: str = "human"
     """What it plants."""
     length: int = 10_000
