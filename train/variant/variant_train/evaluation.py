@@ -15,8 +15,6 @@ from .worlds import generator, run
 
 log = logging.getLogger(__name__)
 
-KINDS = ("SNP", "INDEL")
-
 
 @dataclass(frozen=True)
 class Tally:
@@ -73,7 +71,7 @@ def evaluate(recipe: Recipe, data: Path, work: Path, model: Path, pore: Path) ->
             results = [
                 _judged(one, data, folder, model, pore, depth, seed) for seed in range(1, (one.seeds if one.depths else 1) + 1)
             ]
-            for kind in KINDS:
+            for kind in one.kinds:
                 rows = [_figures(result, kind) for result in results]
                 totals = [sum(values) for values in zip(*rows, strict=True)]
                 tally = Tally(one.name, depth, kind, len(results), *totals)

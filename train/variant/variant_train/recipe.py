@@ -159,6 +159,8 @@ class Evaluation:
     """Mean length of its reads."""
     preset: str = "map-ont"
     ploidy: str = "1"
+    kinds: tuple[str, ...] = ("SNP", "INDEL")
+    """What the truth knows of."""
     depths: tuple[float, ...] = ()
     """Depths that reads are thinned to, several times each; empty: all reads, once."""
     seeds: int = 5
