@@ -29,6 +29,7 @@ type candidate struct {
 	rates [2][2]float64 // of confusion of a substitution, [hypothesis][strand]
 
 	reads    []support // that span the window, in canonical order
+	rival    []support // the same against another haplotype without the allele; nil: there is none
 	haps     hapReads  // where haplotypes are told: of these reads
 	side     side      // and where it lies, if one haplotype has it
 	strength float64   // log likelihood that its reads gain, while no other allele competes

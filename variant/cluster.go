@@ -26,6 +26,7 @@ type lattice struct {
 	// full is how many of them are all combinations of the first strong alleles;
 	// each other allele has been put on top of the first few of these only.
 	full, strong int
+	all          []int // their indexes
 }
 
 // newLattice combines alleles, strongest first. Of combinations that spell the
@@ -70,6 +71,9 @@ func newLattice(ref []byte, lo, hi int, alleles []candidate) *lattice {
 	}
 	l.sets, l.seqs = l.sets[:len(kept)], l.seqs[:len(kept)]
 	l.full, _ = slices.BinarySearch(kept, l.full)
+	for h := range l.sets {
+		l.all = append(l.all, h)
+	}
 	return l
 }
 
@@ -129,27 +133,90 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate) []ca
 			spanning++
 		}
 	}
+	totals := r.work.totals[:0]
+	for h := range g.count {
+		totals = append(totals, 0)
+		for _, offset := range r.work.offsets[:spanning] {
+			costs := g.costs[offset:][:g.count]
+			totals[h] += int64(min(costs[h]-slices.Min(costs), maxRegret))
+		}
+	}
+	r.work.totals = totals
 	for i := range cluster {
 		c := &cluster[i]
+		opponents, rival := l.all, -1
+		if c.ploidy == Haploid {
+			opponents, rival = l.duel(i, totals)
+		}
 		before := len(r.work.supports)
 		for n, row := range r.work.rows[:spanning] {
 			costs := g.costs[r.work.offsets[n]:][:g.count]
-			r.work.supports = append(r.work.supports, l.support(m, row, cluster, i, costs))
+			r.work.supports = append(r.work.supports, l.support(m, row, cluster, i, opponents, costs))
 		}
 		c.reads = slices.Clip(r.work.supports[before:])
+		c.rival = nil
+		if rival < 0 {
+			continue
+		}
+		before = len(r.work.supports)
+		for n, row := range r.work.rows[:spanning] {
+			costs := g.costs[r.work.offsets[n]:][:g.count]
+			r.work.supports = append(r.work.supports, c.support(m, row, costs[rival], costs[opponents[1]]))
+		}
+		c.rival = slices.Clip(r.work.supports[before:])
 	}
 	return cluster
 }
 
+// maxRegret bounds, in milli-Phred, what one read says against a haplotype when the
+// haplotypes of a place are compared over all reads: a read of another place, or one that
+// is wrong all over, is not to decide.
+const maxRegret = 20_000
+
+// duel returns the haplotypes without and with allele i of a haploid sample that reads are
+// put to, and another one without it that is a rival of the one with it; -1 if there is none.
+//
+// Problem: a read that is wrong beside an allele fits some other combination of alleles
+// better than any with it, and each wrong read another one.
+//
+// Assumptions: all reads come from one haplotype.
+//
+// Strategy: of the haplotypes with the allele the one that all reads together fit best is
+// compared with the same without the allele; or with the best one without, if the reads
+// fit that better than any with it. Otherwise that one is the rival: what is to be said for
+// it is part of the doubt about the allele.
+//
+// Consequences: the errors of single reads don't split the reads of an allele.
+func (l *lattice) duel(i int, totals []int64) (opponents []int, rival int) {
+	with, without := -1, 0
+	for h := range l.sets {
+		switch {
+		case !l.compared(h, i):
+		case l.sets[h]&(1<<i) == 0:
+			if totals[h] < totals[without] {
+				without = h
+			}
+		case with < 0 || totals[h] < totals[with]:
+			with = h
+		}
+	}
+	same := max(0, slices.Index(l.sets, l.sets[with]&^(1<<i))) // the reference, if what is left spells as others do
+	if same == without || totals[without] < totals[with] {
+		return []int{without, with}, -1
+	}
+	return []int{same, with}, without
+}
+
 // support is what a read that costs so much under each haplotype says about
-// allele i.
-func (l *lattice) support(m *matrix, row int, alleles []candidate, i int, costs []int32) support {
+// allele i, put to some of them.
+func (l *lattice) support(m *matrix, row int, alleles []candidate, i int, opponents []int, costs []int32) support {
 	without, with := int32(math.MaxInt32), int32(math.MaxInt32)
 	best := 0
-	for h, cost := range costs {
+	for _, h := range opponents {
 		if !l.compared(h, i) {
 			continue
 		}
+		cost := costs[h]
 		if l.sets[h]&(1<<i) != 0 {
 			with = min(with, cost)
 		} else {

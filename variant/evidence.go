@@ -110,8 +110,21 @@ func (c *candidate) weigh(m *matrix, e *evidence) {
 			c.refReads[strand]++
 		}
 	}
-	c.logOdds = e.logOdds(&c.sys) + math.Log(c.prior) - math.Log1p(-c.prior)
+	prior := math.Log(c.prior) - math.Log1p(-c.prior)
+	c.logOdds = e.logOdds(&c.sys) + prior
 	c.biased = biased(e.support())
+	if c.rival == nil {
+		return
+	}
+	e.reset()
+	for i := range c.rival {
+		s := &c.rival[i]
+		e.add(m.rows[s.row].seg.reverse, s.likelihoods())
+	}
+	// Rivals are about as likely beforehand. The odds are those of the allele against
+	// its absence or the rival.
+	against := e.logOdds(&c.sys)
+	c.logOdds = -logAdd(-c.logOdds, -against)
 }
 
 // biasMinReads is how many reads a strand needs before its disagreement filters a

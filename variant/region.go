@@ -56,8 +56,9 @@ type Workspace struct {
 	voter    voter
 	depth    []int32
 	supports []support
-	rows     []int // that span a cluster's window
-	offsets  []int // of their costs
+	rows     []int   // that span a cluster's window
+	offsets  []int   // of their costs
+	totals   []int64 // of them, by haplotype
 }
 
 // Use makes r call with w.
