@@ -14,6 +14,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/variant"
 )
 
 // referencePrefix is that of the topics of the run without faults.
@@ -90,7 +91,7 @@ func foldedVCFs(contents *check.Contents, g *genome.Genome, partitions int32, sa
 	vcfs := make(map[string][]byte)
 	for _, sample := range samples {
 		var b bytes.Buffer
-		if err := pipeline.WriteVCF(&b, g, sample, fold.Variants(sample, g.Rank)); err != nil {
+		if err := pipeline.WriteVCF(&b, g, sample, variant.Config{}, fold.Variants(sample, g.Rank)); err != nil {
 			return nil, fmt.Errorf("writing the VCF of %s: %w", sample, err)
 		}
 		vcfs[sample] = b.Bytes()

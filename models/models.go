@@ -20,9 +20,9 @@ import (
 // Default is the basecalling model that is used when none is named.
 const Default = "r9.4-fast"
 
-// DefaultVariant is the variant model that is used when none is named. As long as
-// none is shipped that is the analytic model.
-const DefaultVariant = None
+// DefaultVariant is the variant model that is used for diploid samples and mixtures when
+// none is named.
+const DefaultVariant = "r9-r10-pileup"
 
 // None stands for no variant model: package variant's analytic model decides.
 const None = "none"

@@ -23,6 +23,7 @@ import (
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/variant"
 )
 
 type consumeConfig struct {
@@ -203,7 +204,7 @@ func consumedVCF(out io.Writer, fold *pipeline.Fold, reference string) error {
 	if len(samples) != 1 {
 		return fmt.Errorf("the topic holds %d samples (%q), a VCF takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
 	}
-	return pipeline.WriteVCF(out, g, samples[0], fold.Variants(samples[0], g.Rank))
+	return pipeline.WriteVCF(out, g, samples[0], variant.Config{}, fold.Variants(samples[0], g.Rank))
 }
 
 // compileFilter returns a predicate over the JSON document of an event.

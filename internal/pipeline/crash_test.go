@@ -322,7 +322,7 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		require.True(t, variants.Ended(run.GetId()), "run %s has not ended on variants", run.GetId())
 		require.True(t, alerts.Ended(run.GetId()), "run %s has not ended on alerts", run.GetId())
 		var vcf bytes.Buffer
-		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variants.Variants(sample, l.genome.Rank)))
+		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, variants.Variants(sample, l.genome.Rank)))
 		files[sample+".vcf"] = vcf.String()
 		var said bytes.Buffer
 		for _, a := range alerts.Alerts(sample) {

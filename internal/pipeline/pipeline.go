@@ -25,6 +25,7 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
 )
 
 // Config says what to run and on what.
@@ -69,6 +70,7 @@ type Start struct {
 type Result struct {
 	Genome  *genome.Genome
 	Runs    []*streampb.Run
+	Caller  variant.Config // thresholds that the variants were called with
 	Fold    *Fold
 	Alerts  *AlertFold // nil without panels
 	Summary Summary
@@ -190,7 +192,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Fold: fold, Alerts: alerts, Summary: summary}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Fold: fold, Alerts: alerts, Summary: summary}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {

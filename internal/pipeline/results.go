@@ -35,7 +35,7 @@ func (r *Result) Write(dir string) error {
 		}
 		variants := r.Fold.Variants(sample, r.Genome.Rank)
 		err := writeFile(filepath.Join(dir, prefix+"variants.vcf"), func(w io.Writer) error {
-			return WriteVCF(w, r.Genome, sample, variants)
+			return WriteVCF(w, r.Genome, sample, r.Caller, variants)
 		})
 		if err != nil {
 			return err
@@ -89,9 +89,9 @@ func (r *Result) samples() []string {
 }
 
 // WriteVCF writes the variants of one sample, which are in the order of the
-// file. It holds nothing that differs between two runs over the same reads.
-func WriteVCF(w io.Writer, g *genome.Genome, sample string, variants []*event.Variant) error {
-	header := variant.Header(g.Contigs, sample, variant.Config{})
+// file, as called with the given thresholds. It holds nothing that differs between two runs over the same reads.
+func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Config, variants []*event.Variant) error {
+	header := variant.Header(g.Contigs, sample, caller)
 	header.AddInfo("CSQ", ".", "String", annotate.CSQDescription)
 	known := annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
 		for _, v := range variants {

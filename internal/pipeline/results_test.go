@@ -11,6 +11,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
 )
 
 // Two alleles of a genotype are one record, in which each has its annotation under
@@ -30,7 +31,7 @@ func TestWriteVCFOfTwoAlleles(t *testing.T) {
 		variants = append(variants, &v)
 	}
 	var b bytes.Buffer
-	require.NoError(t, WriteVCF(&b, g, "s", variants))
+	require.NoError(t, WriteVCF(&b, g, "s", variant.Config{}, variants))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	f := strings.Split(lines[len(lines)-1], "\t")
 	require.Equal(t, []string{"one", "1", ".", "ACG", "AG,A"}, f[:5])

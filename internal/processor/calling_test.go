@@ -3,6 +3,7 @@ package processor
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -34,7 +35,10 @@ func TestCalling(t *testing.T) {
 		err   string // what Load says
 	}{
 		{"analytic", []string{"--caller-model", "none"}, "", ""},
+		{"analytic by default", nil, "", ""},
 		{"network", []string{"--caller-model", model}, "", ""},
+		{"network by default", []string{"--ploidy", "2"}, "", ""},
+		{"network by default for a part", []string{"--ploidy-bed", bed}, "", ""},
 		{"diploid", []string{"--caller-model", model, "--ploidy", "2", "--ploidy-bed", bed, "--min-af", "0.01"}, "", ""},
 		{"ploidy", []string{"--ploidy", "3"}, `--ploidy: ploidy "3": want 1, 2 or mixture`, `--ploidy: ploidy "3"`},
 		{"fraction", []string{"--min-af", "0.6"}, "--min-af 0.6: want a share", "least allele fraction 0.6"},
@@ -66,7 +70,7 @@ func TestCalling(t *testing.T) {
 			}
 			require.NoError(t, err)
 			assert.Equal(t, "s", cfg.Sample)
-			if tt.name == "analytic" {
+			if strings.HasPrefix(tt.name, "analytic") {
 				assert.Nil(t, judge)
 				assert.Nil(t, cfg.Network)
 				assert.Equal(t, variant.Haploid, cfg.Ploidy)

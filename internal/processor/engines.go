@@ -235,6 +235,9 @@ func (e *Engines) VariantModel() string {
 	return e.network.Model().Manifest.Name
 }
 
+// VariantConfig is what the variant stage calls with.
+func (e *Engines) VariantConfig() variant.Config { return e.variant }
+
 // Close releases devices and memory.
 func (e *Engines) Close() error {
 	var errs []error
