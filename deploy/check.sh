@@ -77,7 +77,8 @@ for _ in $(seq 60); do
 done
 curl -sf "http://$watcher/-/ready" >/dev/null || { cat "$tmp/prometheus.log" >&2; fail "Prometheus did not get ready on $watcher"; }
 
-bin/pore run --listen "$service" --pace 20 --snapshot-interval 2s --out "$tmp/out" \
+# With a network, so that the panels about it have something to show.
+bin/pore run --listen "$service" --pace 20 --snapshot-interval 2s --out "$tmp/out" --caller-model r9-r10-pileup \
 	--ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 testdata/lambda/reads.pod5 >"$tmp/run.log" 2>&1 &
 run=$!
 pids+=("$run")
