@@ -148,7 +148,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 			func() error { return produceAll(ctx, c, t.Decisions) },
 			func() error { return rewindTo(ctx, c, d.GroupOf(role), t.Signal) })
 	case access.RoleConsumer:
-		return firstOf(func() error { return read(t.Variants, t.Alerts) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
+		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
 	case access.RoleOperator:
 		inputs := []string{t.Signal, t.Reads, t.Calls, t.Watch}
 		return firstOf(check, func() error { return read(append(inputs, t.DeadLetters, t.State)...) },
@@ -163,7 +163,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	input, outputs := "", []string{t.DeadLetters, t.State}
 	switch role {
 	case access.RoleBasecall:
-		input, outputs = t.Signal, append(outputs, t.Reads, t.Runs, t.Signal)
+		input, outputs = t.Signal, append(outputs, t.Reads, t.Basecalls, t.Runs, t.Signal)
 	case access.RoleVariant:
 		input, outputs = t.Reads, append(outputs, t.Calls)
 	case access.RoleAnnotate:
