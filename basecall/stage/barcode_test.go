@@ -67,8 +67,8 @@ func TestBarcodesTakeARunApart(t *testing.T) {
 		aligned map[string]string // sample by read
 		lost    float64           // reads that are of no sample
 	}{
-		{"kit", nil, nil, map[string]string{"two": "lambda_barcode02", "three": "lambda_barcode03", "four": "lambda_barcode04"}, 1},
-		{"sheet", listed, []string{"patient-2", "patient-3"}, map[string]string{"two": "patient-2", "three": "patient-3"}, 2},
+		{"kit", nil, nil, map[string]string{"two": "lambda_barcode02", "three": "lambda_barcode03", "four": "lambda_barcode04"}, 2},
+		{"sheet", listed, []string{"patient-2", "patient-3"}, map[string]string{"two": "patient-2", "three": "patient-3"}, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := testConfig()
@@ -82,6 +82,10 @@ func TestBarcodesTakeARunApart(t *testing.T) {
 			p.molecule(2, "three", barcoded(2, 3000, 3900), 10) // with a gap: what is behind it has no barcode
 			p.molecule(3, "four", barcoded(3, 6000, 6400))
 			p.molecule(4, "none", reference[8000:8400])
+			// Too short a beginning has no barcode; what follows it is nobody's either.
+			head := chunkOf(5, "headless", 0, 0, 0, false)
+			head.SampleCount, head.Vbz = minSamples/2, vbzOf(currentOf(reference[9000:9400])[:minSamples/2])
+			p.chunk(head).molecule(5, "headless", reference[9000:9400], 0)
 			p.add(&streampb.SignalRecord{Body: &streampb.SignalRecord_RunEnd{RunEnd: &streampb.Marker{Run: run("run-1"), Sources: 1}}})
 
 			emit := new(fakeEmitter)

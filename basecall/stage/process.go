@@ -76,7 +76,10 @@ type finished struct {
 
 // finished finds a part's barcode, cuts it off, and judges what is left.
 func (h *handler) finished(run *streampb.Run, read *assembledRead, p part, called basecall.Called, outcome outcome) finished {
-	f := finished{part: p, called: called, outcome: outcome, sample: run.GetSample()}
+	f := finished{part: p, called: called, outcome: outcome}
+	if h.cfg.Finisher == nil || !h.cfg.Finisher.Classifies() {
+		f.sample = run.GetSample() // of a run that is taken apart only a barcode says whose a part is
+	}
 	if outcome != outcomeMapped {
 		return f
 	}
