@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     folders(command("prepare", _prepare, "turn recordings into training data"), "data", "work")
     train = command("train", _train, "train, or go on training, on prepared data")
     folders(train, "work")
-    train.add_argument("--start", type=Path, help="checkpoint of another recipe to start from, if there is none in the work folder")
+    train.add_argument("--start", type=Path, help="checkpoint of another recipe, or exported network of the same width or less, to start from, if there is none in the work folder")
     folders(command("export", _export, "write the averaged network and its manifest"), "work", "model")
     folders(command("evaluate", _evaluate, "judge a model, calibrate its qualities, write its card"), "data", "model")
     everything = command("all", _all, "from recordings to a model with its card")
@@ -65,6 +65,7 @@ def _prepare(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     import torch
 
+    from . import export
     from .store import Sampler
     from .training import Trainer
 
@@ -75,6 +76,8 @@ def _train(options: argparse.Namespace) -> None:
     if checkpoint.is_file():
         trainer.load(checkpoint)
         log.info("going on from step %d", trainer.step)
+    elif options.start and options.start.suffix == ".onnx":
+        trainer.begin(export.read(options.start))
     elif options.start:
         trainer.load(options.start, whole_budget=True)
     stops: list[int] = []

@@ -9,7 +9,7 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from .network import STRIDE, Basecaller, runs_backwards
+from .network import STRIDE, Basecaller, Shape, runs_backwards
 
 OPSET = 17
 
@@ -86,6 +86,32 @@ def _gates(block: np.ndarray, width: int) -> np.ndarray:
     """Reorders LSTM gates from PyTorch's input, forget, cell, output to ONNX's input, output, forget, cell."""
     i, f, c, o = (block[k * width : (k + 1) * width] for k in range(4))
     return np.concatenate([i, o, f, c])
+
+
+def read(path: Path) -> Basecaller:
+    """Returns the network of a file that :func:`write` has made."""
+    weights = {one.name: numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}
+    try:
+        stem, width = weights["stem.bias"].size, weights["down.bias"].size
+        layers = sum(name.startswith("lstm.") and name.endswith(".W") for name in weights)
+        state = {name: weights[name] for name in ("stem.weight", "stem.bias", "down.weight", "down.bias", "head.bias")}
+        state["head.weight"] = weights["head.weight"].T
+        for i in range(layers):
+            both = weights[f"lstm.{i}.B"][0]
+            blocks = {
+                "weight_ih": weights[f"lstm.{i}.W"][0],
+                "weight_hh": weights[f"lstm.{i}.R"][0],
+                "bias_ih": both[: 4 * width],
+                "bias_hh": both[4 * width :],
+            }
+            for name, block in blocks.items():
+                i_, o, f, c = (block[k * width : (k + 1) * width] for k in range(4))
+                state[f"lstm.{i}.{name}_l0"] = np.concatenate([i_, f, c, o])
+        network = Basecaller(Shape(width=width, layers=layers, stem=stem))
+        network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
+    except (KeyError, RuntimeError) as fault:
+        raise ValueError(f"{path}: not a network that basecall_train has exported: {fault}") from fault
+    return network
 
 
 def write(network: Basecaller, path: Path) -> None:

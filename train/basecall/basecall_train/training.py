@@ -20,6 +20,7 @@ from .optimiser import Muon
 from .recipe import Recipe, Training
 from .store import Batch, Sampler
 from .targets import UNKNOWN
+from .widen import widened
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +135,14 @@ class Trainer:
         self._optimiser.load_state_dict(state["optimiser"])
         if not whole_budget:
             self.step, self.seconds = state["step"], state["seconds"]
+
+    def begin(self, network: Basecaller) -> None:
+        """Starts from a trained network of this shape or a narrower one; optimiser and budget are new."""
+        mine, its = self.network.shape, network.shape
+        if (its.layers, its.stem) != (mine.layers, mine.stem) or its.width > mine.width:
+            raise ValueError(f"can't start from a network of shape {its}, the recipe has {mine}")
+        self.network.load_state_dict(widened(network, mine.width, self._training.seed).state_dict())
+        self.average.load_state_dict(self.network.state_dict())
 
     def run(
         self,

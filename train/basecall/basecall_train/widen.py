@@ -1,0 +1,41 @@
+"""A wider network that computes what a narrower one does, to train on from there.
+
+Chen et al. 2016, Net2Net (arXiv:1511.05641), for layers that add to their input: all of them share one numbering of
+channels, so one choice of which channels are doubled serves the whole network.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .network import Basecaller, Shape
+
+
+def widened(network: Basecaller, width: int, seed: int = 0) -> Basecaller:
+    """Returns a network of the given width with the same scores as network, up to rounding.
+
+    Channels beyond the old width are copies of channels drawn at random. What reads a channel that has copies reads each
+    of them by a random part of its weight; the parts add up to one, and differ, so that copies grow apart in training.
+    """
+    old = network.shape.width
+    if width < old:
+        raise ValueError(f"a network of width {old} can't be narrowed to {width}")
+    draw = torch.Generator().manual_seed(seed)
+    origin = torch.cat([torch.arange(old), torch.randperm(max(old, width - old), generator=draw)[: width - old] % old])
+    part = 0.5 + torch.rand(width, generator=draw)
+    part /= torch.zeros(old).index_add_(0, origin, part)[origin]
+    gates = torch.cat([gate * old + origin for gate in range(4)])
+
+    wide = Basecaller(Shape(width=width, layers=network.shape.layers, stem=network.shape.stem))
+    narrow = network.state_dict()
+    state = {name: narrow[name] for name in ("stem.weight", "stem.bias", "head.bias")}
+    for name in ("down.weight", "down.bias"):
+        state[name] = narrow[name][origin]
+    for i in range(network.shape.layers):
+        for name in ("weight_ih_l0", "weight_hh_l0"):
+            state[f"lstm.{i}.{name}"] = narrow[f"lstm.{i}.{name}"][gates][:, origin] * part
+        for name in ("bias_ih_l0", "bias_hh_l0"):
+            state[f"lstm.{i}.{name}"] = narrow[f"lstm.{i}.{name}"][gates]
+    state["head.weight"] = narrow["head.weight"][:, origin] * part
+    wide.load_state_dict(state)
+    return wide
