@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/metric"
 )
 
 // metrics counts what a Caller returns. A nil *metrics counts nothing.
@@ -18,15 +20,7 @@ func newMetrics(reg prometheus.Registerer, model string) (*metrics, error) {
 	}
 	counter := func(name, help string) (prometheus.Counter, error) {
 		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"model"})
-		err := reg.Register(vec)
-		var already prometheus.AlreadyRegisteredError
-		if errors.As(err, &already) {
-			// Another model of the process counts here as well.
-			if existing, ok := already.ExistingCollector.(*prometheus.CounterVec); ok {
-				vec, err = existing, nil
-			}
-		}
-		if err != nil {
+		if err := metric.Share(reg, &vec); err != nil {
 			return nil, err
 		}
 		return vec.WithLabelValues(model), nil

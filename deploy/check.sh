@@ -77,8 +77,8 @@ for _ in $(seq 60); do
 done
 curl -sf "http://$watcher/-/ready" >/dev/null || { cat "$tmp/prometheus.log" >&2; fail "Prometheus did not get ready on $watcher"; }
 
-# With a network, so that the panels about it have something to show.
-bin/pore run --listen "$service" --pace 20 --snapshot-interval 2s --out "$tmp/out" --caller-model r9-r10-pileup \
+# With a network and a panel, so that what is shown about them has data.
+bin/pore run --listen "$service" --pace 20 --snapshot-interval 2s --out "$tmp/out" --caller-model r9-r10-pileup --panel testdata/lambda/panel.yaml \
 	--ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 testdata/lambda/reads.pod5 >"$tmp/run.log" 2>&1 &
 run=$!
 pids+=("$run")
@@ -94,5 +94,5 @@ say "the exported page"
 promtool check metrics <"$tmp/page" >&2
 
 say "every query of dashboards and rules"
-PORESTREAM_TEST_PROMETHEUS="http://$watcher" go test -count=1 -run '^TestLiveQueriesHaveData$' ./deploy/deploytest >&2
+PORESTREAM_TEST_PROMETHEUS="http://$watcher" go test -count=1 -run '^TestLive(Queries|Labels)' ./deploy/deploytest >&2
 say "ok"

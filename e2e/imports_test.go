@@ -31,6 +31,7 @@ func TestImports(t *testing.T) {
 		{"signal/convert", "files are converted without transport or engines", []string{kafkaGo, kfake, ort, services}},
 		{"signal/check", "files are checked without transport or engines", []string{kafkaGo, kfake, ort, services}},
 		{"stream", "record types are pure", []string{kafkaGo, kfake, ort, services, "net/http"}},
+		{"metric", "metrics know nothing of what they count", []string{module + "stream", module + "basecall", kafkaGo, kfake, ort, services, cobra}},
 		{"stream/packed", "kept state is pure", []string{kafkaGo, kfake, ort, services, module + "stream/kafka"}},
 		{"stream/snapshot", "snapshots are pure", []string{kafkaGo, kfake, ort, services, "net/http", "github.com/prometheus"}},
 		{"stream/access", "rights are pure", []string{kafkaGo, kfake, ort, services, "net/http"}},

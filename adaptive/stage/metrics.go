@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/adaptive"
+	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -38,9 +39,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "porestream_adaptive_" + name, Help: help}, labels)
 	}
 	histogram := func(name, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "porestream_adaptive_" + name, Help: help, Buckets: []float64{.01, .02, .05, .1, .2, .3, .5, .75, 1, 1.5, 2, 5},
-		})
+		return prometheus.NewHistogram(metric.Histogram("porestream_adaptive_"+name, help, []float64{.01, .02, .05, .1, .2, .3, .5, .75, 1, 1.5, 2, 5}))
 	}
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "porestream_adaptive_" + name, Help: help})

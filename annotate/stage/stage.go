@@ -10,6 +10,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -52,15 +53,10 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_annotate_variants_total",
 			Help: "Annotated revisions published, by the impact of the most severe consequence.",
 		}, []string{"impact"}),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "porestream_end_to_end_latency_seconds",
-			Help: "From the last signal chunk of a read, as the signal topic recorded it, to the annotated revision that follows from the read.",
-			// The promise is seconds: classic buckets from 50 ms to 7 minutes.
-			Buckets:                         prometheus.ExponentialBuckets(0.05, 2, 14),
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  160,
-			NativeHistogramMinResetDuration: time.Hour,
-		}),
+		// The promise is seconds: classic buckets from 50 ms to 7 minutes.
+		latency: prometheus.NewHistogram(metric.Histogram("porestream_end_to_end_latency_seconds",
+			"From the last signal chunk of a read, as the signal topic recorded it, to the annotated revision that follows from the read.",
+			prometheus.ExponentialBuckets(0.05, 2, 14))),
 		deadLetters: deadLetters,
 	}
 	reg.MustRegister(m.variants, m.latency)

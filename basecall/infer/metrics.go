@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/metric"
 )
 
 // Metrics counts what a batcher does for one model. A nil *Metrics counts nothing.
@@ -34,25 +36,16 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		Name: "porestream_infer_batch_failures_total",
 		Help: "Batches that the runtime failed to compute.",
 	}, labels)
-	items := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "porestream_infer_batch_items",
-		Help:    "Windows per batch, without padding.",
-		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
-	}, labels)
+	items := prometheus.NewHistogramVec(metric.Histogram("porestream_infer_batch_items",
+		"Windows per batch, without padding.", prometheus.ExponentialBuckets(1, 2, 12)), labels)
 	queue := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "porestream_infer_queue_windows",
 		Help: "Windows that wait for a batch.",
 	}, labels)
-	queued := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "porestream_infer_queue_duration_seconds",
-		Help:    "Time that a window waited for its batch.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
-	}, labels)
-	computed := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "porestream_infer_compute_duration_seconds",
-		Help:    "Time that the runtime took for a batch.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
-	}, labels)
+	queued := prometheus.NewHistogramVec(metric.Histogram("porestream_infer_queue_duration_seconds",
+		"Time that a window waited for its batch.", prometheus.ExponentialBuckets(0.001, 2, 14)), labels)
+	computed := prometheus.NewHistogramVec(metric.Histogram("porestream_infer_compute_duration_seconds",
+		"Time that the runtime took for a batch.", prometheus.ExponentialBuckets(0.001, 2, 14)), labels)
 	samples := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_infer_samples_total",
 		Help: "Samples of windows computed, without padding to the batch size.",
@@ -66,9 +59,9 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		Help: "Always 1; names the device that a model runs on.",
 	}, []string{"model", "device"})
 
-	err := errors.Join(register(reg, &batches), register(reg, &failures), register(reg, &items),
-		register(reg, &queue), register(reg, &queued), register(reg, &computed),
-		register(reg, &samples), register(reg, &padding), register(reg, &info))
+	err := errors.Join(metric.Share(reg, &batches), metric.Share(reg, &failures), metric.Share(reg, &items),
+		metric.Share(reg, &queue), metric.Share(reg, &queued), metric.Share(reg, &computed),
+		metric.Share(reg, &samples), metric.Share(reg, &padding), metric.Share(reg, &info))
 	if err != nil {
 		return nil, err
 	}
@@ -87,20 +80,6 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		m.batches.WithLabelValues(reason.String()) // so that a rate exists from the start
 	}
 	return m, nil
-}
-
-// register registers a collector, or replaces it by the equal one that another
-// model has registered.
-func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
-	err := reg.Register(*c)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
-		if existing, ok := already.ExistingCollector.(C); ok {
-			*c = existing
-			return nil
-		}
-	}
-	return err
 }
 
 func (m *Metrics) queueLength(n int) {

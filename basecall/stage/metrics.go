@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -27,12 +28,12 @@ func (o outcome) String() string {
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
 type Metrics struct {
-	chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, stripped, timeouts prometheus.Counter
-	earlySamples                                                                      prometheus.Counter
-	callDelay                                                                         prometheus.Histogram
-	held                                                                              prometheus.Gauge
-	reads                                                                             *prometheus.CounterVec
-	deadLetters                                                                       *prometheus.CounterVec
+	aligned, chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, stripped, timeouts prometheus.Counter
+	earlySamples                                                                               prometheus.Counter
+	callDelay, lengths, qualities                                                              prometheus.Histogram
+	held                                                                                       prometheus.Gauge
+	reads                                                                                      *prometheus.CounterVec
+	deadLetters                                                                                *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with reg. deadLetters counts by stage and
@@ -42,6 +43,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "porestream_basecall_" + name, Help: help})
 	}
 	m := &Metrics{
+		aligned:      counter("aligned_bases_total", "Bases of the reference that alignments of reads lie on. Over porestream_variant_reference_bases it is the mean depth, of all samples together."),
 		chunks:       counter("chunks_total", "Signal chunks taken in."),
 		duplicates:   counter("duplicate_chunks_total", "Signal chunks that were delivered before and dropped."),
 		samples:      counter("chunk_samples_total", "Signal samples taken in."),
@@ -52,11 +54,16 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		stripped:     counter("stripped_segments_total", "Segments of ultra-long reads that went without dwells, or qualities too, to fit a record."),
 		timeouts:     counter("run_timeouts_total", "Runs that a partition ended because nothing of them had come for too long."),
 		earlySamples: counter("early_samples_total", "Signal samples that were handed to the network's queue before their read had ended."),
-		callDelay: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "porestream_basecall_finish_duration_seconds",
-			Help:    "Time from a read's last chunk, or from what else ended or cut it, to its finished call.",
-			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
-		}),
+		callDelay: prometheus.NewHistogram(metric.Histogram("porestream_basecall_finish_duration_seconds",
+			"Time from a read's last chunk, or from what else ended or cut it, to its finished call.",
+			prometheus.ExponentialBuckets(0.005, 2, 14))),
+		// From the shortest that a model can call to ultra-long reads.
+		lengths: prometheus.NewHistogram(metric.Histogram("porestream_basecall_read_bases",
+			"Bases of a read, or of a part between signal gaps, that was called, without adapters and barcodes.",
+			prometheus.ExponentialBuckets(125, 2, 14))),
+		qualities: prometheus.NewHistogram(metric.Histogram("porestream_basecall_read_quality_phred",
+			"Quality of such a read: the mean error probability of its bases as a Phred score.",
+			[]float64{4, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 22, 25, 30})),
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "porestream_basecall_open_signal_bytes",
 			Help: "Memory that reads take whose end has not come: their signal, and what has been called of it at most.",
@@ -67,7 +74,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}, []string{"outcome"}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.earlySamples, m.callDelay, m.held, m.reads)
+	reg.MustRegister(m.aligned, m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.earlySamples, m.callDelay, m.lengths, m.qualities, m.held, m.reads)
 	for o := range outcomes {
 		m.reads.WithLabelValues(o.String())
 	}
@@ -111,6 +118,22 @@ func (m *Metrics) early(samples int) {
 func (m *Metrics) called(after time.Duration) {
 	if m != nil {
 		m.callDelay.Observe(after.Seconds())
+	}
+}
+
+// finished counts what a part of a read has become, without what library
+// preparation put on it.
+func (m *Metrics) finished(bases int, quality float64) {
+	if m != nil {
+		m.lengths.Observe(float64(bases))
+		m.qualities.Observe(quality)
+	}
+}
+
+// placed counts an alignment over bases of the reference.
+func (m *Metrics) placed(bases int) {
+	if m != nil {
+		m.aligned.Add(float64(bases))
 	}
 }
 

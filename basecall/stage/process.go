@@ -94,9 +94,11 @@ func (h *handler) finished(run *streampb.Run, read *assembledRead, p part, calle
 	switch {
 	case len(f.called.Sequence) == 0:
 		f.outcome = outcomeShort
+		return f
 	case f.called.MeanQuality < h.cfg.MinQuality:
 		f.outcome = outcomeLowQuality
 	}
+	h.cfg.Metrics.finished(len(f.called.Sequence), f.called.MeanQuality)
 	return f
 }
 
@@ -211,6 +213,7 @@ func (h *handler) segments(run *streampb.Run, read *assembledRead, f finished, t
 		if err != nil {
 			return nil, err
 		}
+		h.cfg.Metrics.placed(alignments[i].End - alignments[i].Start)
 		for _, s := range segments {
 			s.Alignment = uint32(i)
 		}

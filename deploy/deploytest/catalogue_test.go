@@ -2,6 +2,7 @@ package deploytest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/infer"
@@ -60,7 +62,7 @@ func catalogue(t *testing.T) map[string]metric {
 	}
 	// Any variant model has the metrics of them all.
 	model := networktest.Folder(t, networktest.Spec{})
-	collected.Do(func() { collected.found, collected.err = collect(model) })
+	collected.Do(func() { collected.err = collect(model) })
 	require.NoError(t, collected.err)
 	return collected.found
 }
@@ -68,17 +70,20 @@ func catalogue(t *testing.T) map[string]metric {
 // collected is what collect returned to the first test.
 var collected struct {
 	sync.Once
-	found map[string]metric
-	err   error
+	found      map[string]metric
+	histograms map[string]prometheus.Collector
+	families   []*dto.MetricFamily // the series that are there from the start
+	err        error
 }
 
-func collect(variantModel string) (_ map[string]metric, err error) {
+func collect(variantModel string) error {
 	registry := ops.NewRegistry("test")
-	r := &recorder{Registerer: registry, found: make(map[string]metric)}
+	collected.found, collected.histograms = make(map[string]metric), make(map[string]prometheus.Collector)
+	r := &recorder{Registerer: registry, found: collected.found}
 	// The registry comes with metrics that r didn't see.
 	families, err := registry.Gather()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "porestream_") {
@@ -91,13 +96,13 @@ func collect(variantModel string) (_ map[string]metric, err error) {
 		r.found[m.name] = m
 	}
 
-	ofSource := &recorder{Registerer: registry, found: r.found, labels: []string{"source"}}
+	ofSource := &recorder{Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"source": "play"}, registry), found: r.found, labels: []string{"source"}}
 	ingest.NewMetrics(ofSource)
 	push.NewMetrics(ofSource)
 	minknow.NewMetrics(ofSource)
 	watch.NewMetrics(ofSource)
 	if ofSource.err != nil {
-		return nil, ofSource.err
+		return ofSource.err
 	}
 	r.MustRegister(sources.NewCollector(sources.New(sources.Config{}), nil))
 	processor.NewMetrics(r)
@@ -105,37 +110,38 @@ func collect(variantModel string) (_ map[string]metric, err error) {
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
 	stages, err := processor.ParseStages("", processor.Work{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	engines, err := processor.Load(processor.Options{
 		Stages: stages, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
 		Calling: processor.Calling{Model: variantModel},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := engines.Close(); err != nil {
-		return nil, err
+		return err
 	}
 
 	dir, err := os.MkdirTemp("", "deploytest-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(dir, "broker")})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer broker.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{broker.Addr()}, Registerer: r})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	client.Close()
-	return r.found, r.err
+	collected.families, err = registry.Gather()
+	return errors.Join(r.err, err)
 }
 
 // recorder is a registerer that remembers what is registered, also that which
@@ -160,7 +166,9 @@ func (r *recorder) Register(c prometheus.Collector) error {
 			continue
 		}
 		m.labels = append(slices.Clone(r.labels), m.labels...)
-		r.found[m.name] = m
+		if r.found[m.name] = m; m.kind == "histogram" {
+			collected.histograms[m.name] = c
+		}
 	}
 	return nil
 }
@@ -225,7 +233,13 @@ func series(metrics map[string]metric) map[string][]string {
 		out[name+"_bucket"] = append(slices.Clone(labels), "le")
 		out[name+"_sum"], out[name+"_count"] = labels, labels
 	}
+	// Prometheus' own, and those of dcgm-exporter's default list that are shown.
 	out["up"] = []string{"job", "instance"}
+	out["ALERTS"] = []string{"alertname", "alertstate", "severity"}
+	for _, name := range []string{"GPU_UTIL", "FB_USED", "POWER_USAGE", "GPU_TEMP", "XID_ERRORS"} {
+		out["DCGM_FI_DEV_"+name] = []string{"gpu", "Hostname"}
+	}
+	out["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"] = []string{"gpu", "Hostname"}
 	return out
 }
 

@@ -14,24 +14,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of metrics in docs/metrics.md")
-
-// The table lies between these lines, which Markdown does not show.
-const (
-	tableBegins = "<!-- metrics: go test ./deploy/deploytest -run TestMetricsAreDocumented -update -->\n"
-	tableEnds   = "<!-- end of metrics -->\n"
-)
+var update = flag.Bool("update", false, "rewrite the tables in docs/metrics.md")
 
 func TestMetricsAreDocumented(t *testing.T) {
+	documented(t, "metrics", metricsTable(catalogue(t)))
+	documented(t, "labels", labelsTable(catalogue(t)))
+}
+
+// documented compares a table of docs/metrics.md, which lies between two lines that
+// Markdown does not show, and with -update writes it.
+func documented(t *testing.T, name, want string) {
+	t.Helper()
+	begin := "<!-- " + name + ": go test ./deploy/deploytest -run TestMetricsAreDocumented -update -->\n"
+	end := "<!-- end of " + name + " -->\n"
 	path := filepath.Join(root(t), "docs/metrics.md")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	before, rest, begins := strings.Cut(string(data), tableBegins)
-	table, after, ends := strings.Cut(rest, tableEnds)
-	require.True(t, begins && ends, "docs/metrics.md has no table of metrics")
-	want := metricsTable(catalogue(t))
+	before, rest, begins := strings.Cut(string(data), begin)
+	table, after, ends := strings.Cut(rest, end)
+	require.True(t, begins && ends, "docs/metrics.md has no table of %s", name)
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(before+tableBegins+want+tableEnds+after), 0o644))
+		require.NoError(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
 		return
 	}
 	assert.Equal(t, want, table, "run go test ./deploy/deploytest -run TestMetricsAreDocumented -update")

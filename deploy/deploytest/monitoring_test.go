@@ -2,6 +2,7 @@ package deploytest
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -80,6 +81,36 @@ func TestAlertsHaveARunbook(t *testing.T) {
 	assert.Empty(t, documented, "docs/operations.md explains alerts that don't exist")
 }
 
+// Every alert has a case of promtool in which it fires and one in which it doesn't.
+func TestAlertsHaveUnitTests(t *testing.T) {
+	var file struct {
+		Tests []struct {
+			Name  string
+			Cases []struct {
+				Alert  string           `yaml:"alertname"`
+				Firing []map[string]any `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	readYAML(t, filepath.Join(root(t), "deploy/prometheus/rules_test.yml"), &file)
+	fires, silent := make(map[string]bool), make(map[string]bool)
+	for _, test := range file.Tests {
+		for _, c := range test.Cases {
+			if len(c.Firing) > 0 {
+				fires[c.Alert] = true
+			} else {
+				silent[c.Alert] = true
+			}
+		}
+	}
+	for _, r := range rules(t) {
+		if r.Alert != "" {
+			assert.True(t, fires[r.Alert], "no case of rules_test.yml has %s fire", r.Alert)
+			assert.True(t, silent[r.Alert], "no case of rules_test.yml has %s silent", r.Alert)
+		}
+	}
+}
+
 func TestDashboardsNameExistingMetrics(t *testing.T) {
 	exported := series(catalogue(t))
 	for _, d := range grafana.Dashboards() {
@@ -109,6 +140,39 @@ func TestDashboardsAreRendered(t *testing.T) {
 	}
 }
 
+// Addresses of the pages contain these: who has kept one must find it again.
+func TestDashboardsKeepTheirNames(t *testing.T) {
+	var names []string
+	for _, d := range grafana.Dashboards() {
+		names = append(names, d.UID)
+	}
+	assert.Equal(t, []string{"porestream-operations", "porestream-run", "porestream-inference"}, names)
+}
+
+// A query names no variable that its page doesn't have, and a page has none that no
+// query names.
+func TestDashboardsUseTheirVariables(t *testing.T) {
+	named := regexp.MustCompile(`\$([a-z]+)`)
+	for _, d := range grafana.Dashboards() {
+		unused := make(map[string]bool)
+		for _, v := range d.Variables {
+			unused[v.Name] = true
+		}
+		have := maps.Clone(unused)
+		for _, row := range d.Rows {
+			for _, p := range row.Panels {
+				for _, q := range p.Queries {
+					for _, m := range named.FindAllStringSubmatch(q.Expr, -1) {
+						assert.True(t, have[m[1]], "%s: %s: no variable %s", d.UID, p.Title, m[1])
+						delete(unused, m[1])
+					}
+				}
+			}
+		}
+		assert.Empty(t, unused, d.UID)
+	}
+}
+
 // What Grafana needs to show a page at all.
 func TestDashboardsHaveTheShapeOfGrafana(t *testing.T) {
 	for _, d := range grafana.Dashboards() {
@@ -127,10 +191,17 @@ func TestDashboardsHaveTheShapeOfGrafana(t *testing.T) {
 			}
 		}
 		require.NoError(t, json.Unmarshal(data, &page))
-		assert.Equal(t, "porestream-throughput", page.UID, "addresses of the page contain it")
+		assert.Equal(t, d.UID, page.UID)
 		assert.Nil(t, page.ID, "ids belong to one Grafana")
-		require.Len(t, page.Templating.List, 1)
+		require.Len(t, page.Templating.List, 1+len(d.Variables))
 		assert.Equal(t, "datasource", page.Templating.List[0].Type)
+		titles := make(map[string]bool)
+		for _, row := range d.Rows {
+			for _, p := range row.Panels {
+				assert.False(t, titles[row.Title+p.Title], "%s: %s is there twice", d.UID, p.Title)
+				titles[row.Title+p.Title] = true
+			}
+		}
 		ids, cells := make(map[int]bool), make(map[[2]int]string)
 		for _, p := range page.Panels {
 			assert.False(t, ids[p.ID], "panel id %d is used twice", p.ID)

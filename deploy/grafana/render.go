@@ -10,8 +10,14 @@ type Dashboard struct {
 	UID         string // stable: addresses of the page contain it
 	Title       string
 	Description string
-	Tags        []string
+	Variables   []Variable // besides the data source
 	Rows        []Row
+}
+
+// Variable is chosen at the top of a page, of the values that a query of labels
+// gives: several, or all. Queries match it as a regular expression, "$name".
+type Variable struct {
+	Name, Label, Query string
 }
 
 // Row is a headed group of panels of equal height, laid out from the left.
@@ -29,6 +35,7 @@ const (
 	Stat  Kind = "stat"       // the newest value, big
 	Lines Kind = "timeseries" // over time
 	Bars  Kind = "bars"       // over time, stacked, for counts per interval
+	Heat  Kind = "heatmap"    // a histogram's classic buckets over time
 )
 
 // Panel is one drawing.
@@ -42,6 +49,9 @@ type Panel struct {
 	Max         *float64
 	Steps       []Step // colours by value, rising; none: Grafana's palette
 	Queries     []Query
+	// Needs is what there must be for the queries to have data, besides a run that
+	// the programs work on; empty: nothing.
+	Needs string
 }
 
 // Step colours the values from From up.
@@ -64,6 +74,9 @@ func (d Dashboard) File() string { return d.UID[len(uidPrefix):] + ".json" }
 // uidPrefix keeps the pages apart from others on the same Grafana.
 const uidPrefix = "porestream-"
 
+// tag is on all pages: they link to each other by it.
+const tag = "porestream"
+
 const (
 	gridWidth = 24
 	// schemaVersion is that of the oldest Grafana that can read what is written
@@ -75,6 +88,19 @@ const (
 func (d Dashboard) JSON() ([]byte, error) {
 	type object = map[string]any
 	datasource := object{"type": "prometheus", "uid": "${datasource}"}
+	variables := []object{{
+		"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
+		"current": object{}, "hide": 0, "refresh": 1,
+	}}
+	for _, v := range d.Variables {
+		variables = append(variables, object{
+			"name": v.Name, "label": v.Label, "type": "query", "datasource": datasource,
+			"query": object{"query": v.Query, "refId": v.Name}, "definition": v.Query,
+			// Whatever has no such label is part of all.
+			"multi": true, "includeAll": true, "allValue": ".*", "current": object{"text": "All", "value": "$__all"},
+			"hide": 0, "refresh": 2, "sort": 1,
+		})
+	}
 	var panels []object
 	y := 0
 	for _, row := range d.Rows {
@@ -97,14 +123,15 @@ func (d Dashboard) JSON() ([]byte, error) {
 		y += row.Height
 	}
 	out, err := json.MarshalIndent(object{
-		"uid": d.UID, "title": d.Title, "description": d.Description, "tags": d.Tags,
+		"uid": d.UID, "title": d.Title, "description": d.Description, "tags": []string{tag},
 		"schemaVersion": schemaVersion, "version": 1, "editable": false, "graphTooltip": 1,
 		"timezone": "browser", "refresh": "5s", "time": object{"from": "now-15m", "to": "now"},
 		"annotations": object{"list": []object{}},
-		"templating": object{"list": []object{{
-			"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
-			"current": object{}, "hide": 0, "refresh": 1,
-		}}},
+		"templating":  object{"list": variables},
+		"links": []object{{
+			"title": "Porestream", "type": "dashboards", "tags": []string{tag}, "asDropdown": false,
+			"includeVars": false, "keepTime": true, "targetBlank": false, "icon": "external link", "tooltip": "", "url": "",
+		}},
 		"panels": panels,
 	}, "", "  ")
 	if err != nil {
@@ -146,13 +173,27 @@ func (p Panel) json(datasource map[string]any) map[string]any {
 		}
 		targets = append(targets, target)
 	}
-	panel := object{"title": p.Title, "description": p.Description, "datasource": datasource, "targets": targets}
+	description := p.Description
+	if p.Needs != "" {
+		description += " Needs " + p.Needs + "."
+	}
+	panel := object{"title": p.Title, "description": description, "datasource": datasource, "targets": targets}
 	switch p.Kind {
 	case Stat:
 		panel["type"] = "stat"
 		panel["options"] = object{
 			"reduceOptions": object{"calcs": []string{"lastNotNull"}, "fields": "", "values": false},
 			"colorMode":     "value", "graphMode": "area", "textMode": "auto", "justifyMode": "auto",
+		}
+	case Heat:
+		for _, target := range targets {
+			target["format"] = "heatmap"
+		}
+		panel["type"] = "heatmap"
+		panel["options"] = object{
+			"calculate": false, "cellGap": 1, "color": object{"mode": "scheme", "scheme": "Blues", "steps": 64},
+			"rowsFrame": object{"layout": "auto"}, "tooltip": object{"mode": "single", "yHistogram": false},
+			"legend": object{"show": true}, "yAxis": object{"axisPlacement": "left", "unit": p.Unit},
 		}
 	default:
 		custom := object{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never", "spanNulls": false}

@@ -3,9 +3,10 @@ package kafka
 import (
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/metric"
 )
 
 // Values of the direction label.
@@ -55,6 +56,7 @@ type metrics struct {
 	snapshotErrors *prometheus.CounterVec
 	snapshotTime   *prometheus.HistogramVec
 	snapshotAt     *prometheus.GaugeVec
+	unsaved        *prometheus.GaugeVec
 	live           *prometheus.GaugeVec
 	unresolved     *prometheus.GaugeVec
 }
@@ -70,13 +72,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help}, labels)
 	}
 	durations := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: ns, Name: name, Help: help,
-			Buckets:                         prometheus.ExponentialBuckets(0.01, 4, 8),
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  100,
-			NativeHistogramMinResetDuration: time.Hour,
-		}, labels)
+		return prometheus.NewHistogramVec(metric.Histogram(ns+"_"+name, help, prometheus.ExponentialBuckets(0.01, 4, 8)), labels)
 	}
 	m := &metrics{
 		records:    counters("stream_records_total", "Records read from (in) and made durable in (out) a topic.", "topic", "direction"),
@@ -87,14 +83,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		sessions: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "stream_producer_sessions_total",
 			Help: "Producer ids taken. More than one per producer means that delivery was given up for a partition and begun anew."}),
 		transactions: counters("stream_transactions_total", "Transactions by result: committed, aborted, fenced (another holder, or the timeout, ended it) or unknown (settled by the next holder).", "result"),
-		transaction: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ns, Name: "stream_transaction_duration_seconds",
-			Help:                            "Time from the first batch of a transaction until its end.",
-			Buckets:                         prometheus.ExponentialBuckets(0.005, 2, 14),
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  100,
-			NativeHistogramMinResetDuration: time.Hour,
-		}),
+		transaction: prometheus.NewHistogram(metric.Histogram(ns+"_stream_transaction_duration_seconds",
+			"Time from the first batch of a transaction until its end.", prometheus.ExponentialBuckets(0.005, 2, 14))),
 		fenced: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "stream_fenced_total",
 			Help: "Writes and commits refused because another has taken the transactional id or the group's generation has ended."}),
 		rebalances:   counters("stream_rebalances_total", "Generations of a consumer group that this member took part in.", "group"),
@@ -109,36 +99,23 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		snapshotErrors: counters("stream_snapshot_errors_total", "Snapshots that could not be written.", "group"),
 		snapshotTime:   durations("stream_snapshot_duration_seconds", "Time from the beginning of a snapshot until it was durable.", "group"),
 		snapshotAt:     gauges("stream_snapshot_timestamp_seconds", "When the newest snapshot of an assigned partition was taken, in seconds since 1970.", "topic", "partition"),
-		warm:           counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
-		live:           gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
-		unresolved:     gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),
+		unsaved: gauges("stream_unsaved_timestamp_seconds",
+			"Since when the state of an assigned partition has changed without a snapshot that has the changes, in seconds since 1970; 0 if one has all of them. A restart repeats what came since.", "topic", "partition"),
+		warm:       counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
+		live:       gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
+		unresolved: gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),
 	}
 	if reg == nil {
 		return m, nil
 	}
 	return m, errors.Join(
-		register(reg, &m.records), register(reg, &m.bytes), register(reg, &m.lag), register(reg, &m.queueBytes),
-		register(reg, &m.retries), register(reg, &m.sessions),
-		register(reg, &m.transactions), register(reg, &m.transaction), register(reg, &m.fenced), register(reg, &m.rebalances), register(reg, &m.rebuilds),
-		register(reg, &m.failures), register(reg, &m.commitErrors), register(reg, &m.restore), register(reg, &m.restorePhase), register(reg, &m.replayed), register(reg, &m.warm),
-		register(reg, &m.snapshotBytes), register(reg, &m.snapshotErrors), register(reg, &m.snapshotTime), register(reg, &m.snapshotAt), register(reg, &m.live),
-		register(reg, &m.unresolved),
+		metric.Share(reg, &m.records), metric.Share(reg, &m.bytes), metric.Share(reg, &m.lag), metric.Share(reg, &m.queueBytes),
+		metric.Share(reg, &m.retries), metric.Share(reg, &m.sessions),
+		metric.Share(reg, &m.transactions), metric.Share(reg, &m.transaction), metric.Share(reg, &m.fenced), metric.Share(reg, &m.rebalances), metric.Share(reg, &m.rebuilds),
+		metric.Share(reg, &m.failures), metric.Share(reg, &m.commitErrors), metric.Share(reg, &m.restore), metric.Share(reg, &m.restorePhase), metric.Share(reg, &m.replayed), metric.Share(reg, &m.warm),
+		metric.Share(reg, &m.snapshotBytes), metric.Share(reg, &m.snapshotErrors), metric.Share(reg, &m.snapshotTime), metric.Share(reg, &m.snapshotAt), metric.Share(reg, &m.unsaved), metric.Share(reg, &m.live),
+		metric.Share(reg, &m.unresolved),
 	)
-}
-
-// register registers *c, or replaces it by its equal that already is.
-func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
-	err := reg.Register(*c)
-	var registered prometheus.AlreadyRegisteredError
-	if errors.As(err, &registered) {
-		existing, ok := registered.ExistingCollector.(C)
-		if !ok {
-			return err
-		}
-		*c = existing
-		return nil
-	}
-	return err
 }
 
 // moved counts records of a topic.
@@ -153,4 +130,5 @@ func (m *metrics) forget(topic string, partition int32) {
 	m.lag.DeleteLabelValues(topic, p)
 	m.unresolved.DeleteLabelValues(topic, p)
 	m.snapshotAt.DeleteLabelValues(topic, p)
+	m.unsaved.DeleteLabelValues(topic, p)
 }

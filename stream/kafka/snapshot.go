@@ -38,6 +38,7 @@ type snapshotter struct {
 	committed int64 // the last offset that was committed since
 	began     time.Time
 	bytes     int
+	unsaved   unsaved
 }
 
 // covers tells whether all of the snapshot has been written.
@@ -105,6 +106,7 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 		return handler, nil, nil
 	}
 	w.snapshotAt(chosen.Time())
+	w.snapshots.unsaved.restored = chosen.Time()
 	if planted.Is(planted.NoTrailer) {
 		return handler, []int64{position.Offset}, nil // nothing says otherwise
 	}
@@ -171,6 +173,7 @@ func (w *worker) takeSnapshot(ctx context.Context, handler stream.Handler) error
 	offset := w.machine.BeginSnapshot()
 	s.offset, s.began, s.bytes = offset, time.Now(), 0
 	s.sent, s.broken, s.durable, s.unwritten = false, false, false, 0
+	s.unsaved.begin()
 	w.mu.Unlock()
 	err := w.sendSnapshot(ctx, handler.State(), offset)
 	if err == nil {
@@ -246,11 +249,22 @@ func (w *worker) endSnapshot(m *partition.Machine, now time.Time) {
 	w.client.metrics.snapshotBytes.WithLabelValues(w.cfg.Group).Add(float64(s.bytes))
 	w.client.metrics.snapshotTime.WithLabelValues(w.cfg.Group).Observe(now.Sub(s.began).Seconds())
 	w.snapshotAt(now)
+	s.unsaved.end()
+	w.exportUnsaved(s.unsaved.since)
 }
 
 // snapshotAt exports when the newest snapshot was taken.
 func (w *worker) snapshotAt(t time.Time) {
 	w.client.metrics.snapshotAt.WithLabelValues(w.place.Topic, strconv.Itoa(int(w.place.Partition))).Set(float64(t.UnixMilli()) / 1000)
+}
+
+// exportUnsaved exports since when the state has changed without a snapshot.
+func (w *worker) exportUnsaved(since time.Time) {
+	seconds := 0.0
+	if !since.IsZero() {
+		seconds = float64(since.UnixMilli()) / 1000
+	}
+	w.client.metrics.unsaved.WithLabelValues(w.place.Topic, strconv.Itoa(int(w.place.Partition))).Set(seconds)
 }
 
 // lastSnapshot saves the next owner the replay of what has been read since the

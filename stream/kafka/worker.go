@@ -284,6 +284,9 @@ func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch
 	w.update(func(m *partition.Machine, now time.Time) {
 		m.Advance(batch.Next, now)
 		unresolved, _ = m.Unresolved()
+		if w.snapshots != nil {
+			w.exportUnsaved(w.snapshots.unsaved.since)
+		}
 	})
 	m, p := w.client.metrics, strconv.Itoa(int(w.place.Partition))
 	m.moved(w.place.Topic, directionIn, len(batch.Records), bytes)
@@ -294,7 +297,11 @@ func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch
 
 func (w *worker) record(ctx context.Context, handler stream.Handler, rec stream.Record, size int64) error {
 	var verdict partition.Verdict
-	w.update(func(m *partition.Machine, now time.Time) { verdict = m.Record(rec.Offset, size, now) })
+	w.update(func(m *partition.Machine, now time.Time) {
+		if verdict = m.Record(rec.Offset, size, now); verdict != partition.Skip && w.snapshots != nil {
+			w.snapshots.unsaved.change(now, verdict == partition.Replay)
+		}
+	})
 	if verdict == partition.Replay && planted.Is(planted.LoudReplay) {
 		verdict = partition.Handle
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/metric"
 )
 
 // metrics counts what a Network is asked. Batches and their durations are counted
@@ -24,30 +26,14 @@ func newMetrics(reg prometheus.Registerer, model string) (*metrics, error) {
 		Name: "porestream_variant_examples_total",
 		Help: "Alleles that a network judged.",
 	}, labels)
-	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "porestream_variant_judge_duration_seconds",
-		Help:    "Time that whoever calls variants waited for a network to judge all alleles of one evaluation.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
-	}, labels)
-	err := errors.Join(register(reg, &examples), register(reg, &duration))
+	duration := prometheus.NewHistogramVec(metric.Histogram("porestream_variant_judge_duration_seconds",
+		"Time that whoever calls variants waited for a network to judge all alleles of one evaluation.",
+		prometheus.ExponentialBuckets(0.001, 2, 14)), labels)
+	err := errors.Join(metric.Share(reg, &examples), metric.Share(reg, &duration))
 	if err != nil {
 		return nil, err
 	}
 	return &metrics{examples: examples.WithLabelValues(model), duration: duration.WithLabelValues(model)}, nil
-}
-
-// register registers a collector, or replaces it by the equal one that another
-// model has registered.
-func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
-	err := reg.Register(*c)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
-		if existing, ok := already.ExistingCollector.(C); ok {
-			*c = existing
-			return nil
-		}
-	}
-	return err
 }
 
 func (m *metrics) judged(examples int, d time.Duration) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -15,6 +16,7 @@ type Metrics struct {
 	revisions   *prometheus.CounterVec
 	alleles     *prometheus.CounterVec
 	coverages   prometheus.Counter
+	reference   prometheus.Gauge
 	deadLetters *prometheus.CounterVec
 }
 
@@ -38,9 +40,12 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_variant_coverage_revisions_total",
 			Help: "Revisions of the coverage of panels' targets emitted.",
 		}),
+		reference: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "porestream_variant_reference_bases", Help: "Length of the reference.",
+		}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.segments, m.revisions, m.alleles, m.coverages)
+	reg.MustRegister(m.segments, m.revisions, m.alleles, m.coverages, m.reference)
 	for _, result := range []string{"applied", "ignored"} {
 		m.segments.WithLabelValues(result)
 	}
@@ -53,6 +58,18 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}
 	}
 	return m
+}
+
+// against notes what variants are called against.
+func (m *Metrics) against(g *genome.Genome) {
+	if m == nil {
+		return
+	}
+	bases := 0
+	for _, name := range g.Names() {
+		bases += len(g.Contig(name).Seq)
+	}
+	m.reference.Set(float64(bases))
 }
 
 func (m *Metrics) segment(applied bool) {

@@ -46,6 +46,7 @@ func New(cfg Config) stream.NewHandler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	cfg.Metrics.against(cfg.Genome)
 	fingerprint := cfg.fingerprint()
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		log := cfg.Logger.With("stage", Name, "partition", partition)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -33,15 +34,10 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_watch_other_panels_total",
 			Help: "Records left out because a processor made them for other panels than this one's. Anything but 0 means that processors differ in --panel.",
 		}),
-		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "porestream_alert_latency_seconds",
-			Help: "From the last signal chunk of a read, as the signal topic recorded it, to the alert that follows from the read.",
-			// The promise is seconds: classic buckets from 50 ms to 7 minutes.
-			Buckets:                         prometheus.ExponentialBuckets(0.05, 2, 14),
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  160,
-			NativeHistogramMinResetDuration: time.Hour,
-		}),
+		// The promise is seconds: classic buckets from 50 ms to 7 minutes.
+		latencies: prometheus.NewHistogram(metric.Histogram("porestream_alert_latency_seconds",
+			"From the last signal chunk of a read, as the signal topic recorded it, to the alert that follows from the read.",
+			prometheus.ExponentialBuckets(0.05, 2, 14))),
 		deadLetters: deadLetters,
 	}
 	reg.MustRegister(m.alerts, m.others, m.latencies)

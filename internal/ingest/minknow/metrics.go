@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -32,11 +33,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reg.MustRegister(g)
 		return g
 	}
-	acted := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "porestream_ingest_minknow_action_seconds",
-		Help:    "Time from when the last chunk that a decision rests on came from MinKNOW until the action was sent, and until it was answered.",
-		Buckets: []float64{.025, .05, .1, .15, .2, .3, .4, .5, .75, 1, 1.5, 2, 3, 5},
-	}, []string{"step"})
+	acted := prometheus.NewHistogramVec(metric.Histogram("porestream_ingest_minknow_action_seconds",
+		"Time from when the last chunk that a decision rests on came from MinKNOW until the action was sent, and until it was answered.",
+		[]float64{.025, .05, .1, .15, .2, .3, .4, .5, .75, 1, 1.5, 2, 3, 5}), []string{"step"})
 	interrupted := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "porestream_ingest_minknow_decisions_interrupted_total",
 		Help: "Times that decisions could not be read any more, and were gone on with from the topic's end.",
