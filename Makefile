@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build demo live adaptive minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-planted fuzz bench lint fmt deps proto clean help
+.PHONY: all build demo live adaptive minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-planted fuzz bench lint fmt deps docs man dist dist-check vuln proto clean help
 
 all: build
 
@@ -101,6 +101,23 @@ lint: deps $(tools)/golangci-lint ## run the linters
 
 fmt: $(tools)/golangci-lint ## format the code
 	$(tools)/golangci-lint fmt ./...
+
+docs: deps ## rewrite the lists of commands and metrics in docs/ from their definitions
+	$(GO) test ./cmd/... -run '^TestProgram$$' -update-manual
+	$(GO) test ./deploy/deploytest -run '^TestMetricsAreDocumented$$' -update
+
+man: build ## write man pages into bin/man
+	@mkdir -p bin/man && bin/pore manual bin/man && bin/ingest manual bin/man && bin/processor manual bin/man
+
+TARGETS ?= linux/$(shell $(GO) env GOARCH)
+dist: ## make the release's tarball of the current commit in dist/; TARGETS=linux/amd64,linux/arm64 for both
+	$(GO) run ./scripts/dist --out dist --target $(TARGETS)
+
+dist-check: deps ## make it twice, compare the bytes, and run what is in it in an empty folder
+	PORESTREAM_DIST=$(TARGETS) $(GO) test -count 1 -v -timeout 60m -run '^TestDist$$' ./scripts/dist
+
+vuln: ## look for known vulnerabilities in what the programs call; needs the Go vulnerability database
+	@./scripts/vuln.sh
 
 proto: ## regenerate the protobuf code (needs protoc, protoc-gen-go and protoc-gen-go-grpc)
 	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto annotate/annotatepb/annotation.proto basecall/convert/onnxpb/onnx.proto

@@ -6,7 +6,9 @@
 #   .deps/minimap2/{include,lib}          minimap2, from the mappy source package
 #
 # Every download is pinned by hash. Needs Go, a C compiler, make and Python 3
-# with pip; no root. A finished part is not fetched again.
+# with pip; no root. A finished part is not fetched again. For another machine
+# than this one (x86_64, aarch64) name it in DEPS_MACHINE, and its compiler and
+# archiver in CC and AR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +18,7 @@ deps=$PWD/.deps
 
 fail() { echo "deps: $*" >&2; exit 1; }
 
-machine=$(uname -m)
+machine=${DEPS_MACHINE:-$(uname -m)}
 case "$machine" in
 x86_64)
 	ort_hash=5752bd508126ae7c49894d3b9d2e83f0c3d487319246d04c444b393308d7ad7f
@@ -36,7 +38,8 @@ missing=()
 command -v go >/dev/null || missing+=("Go 1.26 or newer (go)")
 CC=${CC:-$(command -v cc || command -v gcc || command -v clang || true)}
 [ -n "$CC" ] || missing+=("a C compiler (cc)")
-command -v ar >/dev/null || missing+=("ar (binutils)")
+AR=${AR:-ar}
+command -v "$AR" >/dev/null || missing+=("ar (binutils)")
 command -v make >/dev/null || missing+=("make")
 if ! command -v python3 >/dev/null; then
 	missing+=("Python 3 (python3)")
@@ -99,7 +102,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$mappy_version $mappy_hash" ]; then
 		printf '%s\n' "${sources[@]}" |
 			xargs -P "$(nproc)" -I{} "$CC" -c -O2 -g -fPIC -DHAVE_KALLOC "${simd[@]}" \
 				-I../../../scripts/zlib-shim {}.c -o {}.o
-		ar -crs "$deps/minimap2/lib/libminimap2.a" "${sources[@]/%/.o}"
+		"$AR" -crs "$deps/minimap2/lib/libminimap2.a" "${sources[@]/%/.o}"
 		cp minimap.h bseq.h kalloc.h kseq.h LICENSE.txt "$deps/minimap2/include/"
 	) || fail "building minimap2 failed: the compiler's message is above"
 	echo "$mappy_version $mappy_hash" >"$stamp"

@@ -49,6 +49,19 @@ func loadLibrary(path string) error {
 	return nil
 }
 
+// LibraryVersion loads ONNX Runtime, from where FindLibrary finds it, and returns its
+// version and where it is from, for example "1.31.1, /opt/porestream/lib/libonnxruntime.so".
+func LibraryVersion(explicit string) (string, error) {
+	path, err := FindLibrary(explicit)
+	if err != nil {
+		return "", err
+	}
+	if err := loadLibrary(path); err != nil {
+		return "", err
+	}
+	return ort.GetVersion() + ", " + filepath.Clean(path), nil
+}
+
 // session is a Runner on ONNX Runtime.
 type session struct {
 	net     Network

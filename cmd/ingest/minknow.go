@@ -36,7 +36,8 @@ const minknowName = "minknow"
 func minknowKind() kind {
 	return kind{
 		name: minknowName, use: "--brokers HOST:PORT --host HOST",
-		short: "Take signal from sequencers while they run, through MinKNOW",
+		example: "minknow --brokers kafka:9092 --host sequencer.lab --token-file minknow.token",
+		short:   "Take signal from sequencers while they run, through MinKNOW",
 		long: "Follows the flow cell positions of a MinKNOW host: takes the signal of each run while it is sequenced, until MinKNOW ends it, and waits for the next one. " +
 			"Unless with --adaptive, it only listens: nothing of the sequencer is changed, and nothing waits for it. A token is read from --token-file or " + tokenVariable + ".",
 		endless: true, waiting: "connecting to Kafka and MinKNOW",

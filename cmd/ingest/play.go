@@ -18,7 +18,8 @@ const playName = "play"
 func playKind() kind {
 	return kind{
 		name: playName, use: "--brokers HOST:PORT SIGNAL...",
-		short: "Put the signal of recorded runs on Kafka",
+		example: "play --brokers kafka:9092 --pace 1 /data/run1",
+		short:   "Put the signal of recorded runs on Kafka",
 		long: "Plays POD5, BLOW5 and FAST5 files, or folders of them, as the sequencer would have delivered them, and ends every run with a marker. " +
 			"Started again after a crash or an interrupt, it goes on where it stopped.",
 		operands: "signal", operandsUsage: "POD5, BLOW5 and FAST5 files, or folders of them",

@@ -30,8 +30,9 @@ func runCommand() *cobra.Command {
 		Short: "Run many sources of signal in one process, as a file lists them",
 		Long: "Runs each source for itself: one that fails is started again, and the others don't notice. When the file changes, or on SIGHUP, " +
 			"only the sources that have changed are stopped, in order, and started; a file that can't be used leaves everything as it is.",
-		Args: cli.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return runFile(cmd.Context(), args[0], once) },
+		Example: `  ingest run sources.yaml`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runFile(cmd.Context(), args[0], once) },
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "end when all sources have come to their end; with an error if one of them has failed")
 	return cmd
@@ -117,10 +118,11 @@ func isPermanent(err error) bool {
 func checkCommand() *cobra.Command {
 	var schema bool
 	cmd := &cobra.Command{
-		Use:   "check SOURCES.yaml",
-		Short: "Check a file of sources without starting any",
-		Long:  "Tells everything that is wrong with a file of sources, one line each, and whether the files and folders that it names are there. It connects to nothing.",
-		Args:  cli.Args(cobra.MaximumNArgs(1)),
+		Use:     "check SOURCES.yaml",
+		Short:   "Check a file of sources without starting any",
+		Long:    "Tells everything that is wrong with a file of sources, one line each, and whether the files and folders that it names are there. It connects to nothing.",
+		Example: `  ingest check sources.yaml`,
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case schema && len(args) == 0:
@@ -172,10 +174,11 @@ func statusCommand() *cobra.Command {
 	var address string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show what the sources of a running ingest do",
-		Long:  "Asks an ingest, whatever its command, for its sources: state, runs, channels, samples a second, chunks, gaps, lost samples, and how much is not in Kafka yet.",
-		Args:  cli.Args(cobra.NoArgs),
+		Use:     "status",
+		Short:   "Show what the sources of a running ingest do",
+		Long:    "Asks an ingest, whatever its command, for its sources: state, runs, channels, samples a second, chunks, gaps, lost samples, and how much is not in Kafka yet.",
+		Example: `  ingest status`,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := askStatus(cmd.Context(), address)
 			if err != nil {

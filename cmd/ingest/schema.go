@@ -58,7 +58,8 @@ func object(flags *pflag.FlagSet, required []string) map[string]any {
 				o["default"] = def
 			}
 		}
-		options[optionName(f.Name)] = described(o, f.Usage)
+		_, usage := pflag.UnquoteUsage(f) // as help shows it
+		options[optionName(f.Name)] = described(o, usage)
 	})
 	out := map[string]any{"type": "object", "additionalProperties": false, "properties": options}
 	if required != nil {

@@ -36,7 +36,8 @@ const serveName = "serve"
 func serveKind() kind {
 	return kind{
 		name: serveName, use: "--brokers HOST:PORT --devices FILE --push-cert FILE --push-key FILE",
-		short: "Take signal from devices that push it over gRPC",
+		example: "serve --brokers kafka:9092 --devices devices.yaml --push-listen :9102 --push-cert server.pem --push-key server.key",
+		short:   "Take signal from devices that push it over gRPC",
 		long: "Serves the push API: devices register runs, send chunks and are told what is durable. " +
 			"Killed and started again, it goes on where it stopped, and asks for nothing that it has acknowledged.",
 		endless: true, waiting: "connecting to Kafka",
@@ -157,7 +158,8 @@ func tokenCommand() *cobra.Command {
 		Short: "Make a token with which a device may push signal",
 		Long: "Draws a token. The first line of the output is the token, which is shown once and goes to the device; " +
 			"the others belong into the file that `ingest serve --devices` reads, which knows the token by its SHA-256 only.",
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Example: `  ingest token bench-device`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if valid <= 0 {
 				return cli.Usagef("--valid must be positive")

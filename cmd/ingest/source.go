@@ -45,6 +45,7 @@ type kind struct {
 	name        string
 	use         string // of its command, behind its name
 	short, long string
+	example     string // of its command, with its flags
 	// operands is what its arguments are called in the file; empty: it has none.
 	operands, operandsUsage string
 	// patient sources have no spool: what Kafka doesn't take for now waits in them.
@@ -113,7 +114,7 @@ func (k kind) command() *cobra.Command {
 	if k.operands != "" {
 		args = cobra.MinimumNArgs(1)
 	}
-	cmd := &cobra.Command{Use: k.name + " " + k.use, Short: k.short, Long: k.long, Args: cli.Args(args)}
+	cmd := &cobra.Command{Use: k.name + " " + k.use, Short: k.short, Long: k.long, Example: "  ingest " + k.example, Args: cli.Args(args)}
 	process.register(cmd.Flags())
 	src, in := k.options(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, operands []string) error {

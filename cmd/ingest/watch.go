@@ -28,7 +28,8 @@ const watchName = "watch"
 func watchKind() kind {
 	return kind{
 		name: watchName, use: "--brokers HOST:PORT DIR...",
-		short: "Put the signal of files on Kafka that are still being written",
+		example: "watch --brokers kafka:9092 /data/run1",
+		short:   "Put the signal of files on Kafka that are still being written",
 		long: "Watches folders, and what is below them, for POD5 and BLOW5 files that grow, and POD5, BLOW5 and FAST5 files that are renamed or moved in. Each read is sent once, " +
 			"whatever files it is in. Started again after a crash or an interrupt, it goes on where it stopped.",
 		operands: "folders", operandsUsage: "folders that are watched, with what is below them",

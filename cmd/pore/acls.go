@@ -39,6 +39,8 @@ roles, or with --apply gives them. Roles: ingest, adaptive, basecall, variant,
 annotate, watch, or processor for all but the first of these, as far as there is work
 for them; consumer, operator, admin.
 docs/security.md says who needs which.`,
+		Example: `  pore acls --role ingest --principal User:lab-ingest
+  pore acls --role processor --panels --principal User:processor --apply --brokers kafka:9092`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return acls(cmd.Context(), cfg, cmd.OutOrStdout()) },
 	}

@@ -42,7 +42,8 @@ de and SA, and one read group.
 
 Records are held until all reads are aligned; those that --memory has no room for wait
 in temporary files (in TMPDIR). The output is the same whatever the threads and memory.`,
-		Args: cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  pore align --ref ref.fa reads.fastq.gz > reads.sorted.bam`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return alignFiles(cmd.Context(), cfg, args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},

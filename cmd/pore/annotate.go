@@ -48,6 +48,9 @@ func annotateCommand() *cobra.Command {
 bcftools csq), or one JSON line or protobuf message per alternate allele, to standard output. IN.vcf may be gzipped; without it,
 or if it is -, standard input is read. Everything that is not annotated stays as
 it is, and so does the order. Counts come last, on standard error.`,
+		Example: `  pore annotate --ref ref.fa --gff genes.gff3 calls.vcf > annotated.vcf
+  pore annotate --ref ref.fa --gff genes.gtf.gz --fields csq,ann --source clinvar.pss calls.vcf.gz -o annotated.vcf.gz
+  pore annotate --ref ref.fa --gff genes.gff3 --format json calls.vcf`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return annotateVCF(cmd.Context(), cfg, cmp.Or(strings.Join(args, ""), "-"), cmd.InOrStdin(), cmd.OutOrStdout())

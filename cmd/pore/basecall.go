@@ -57,6 +57,9 @@ cut off; --split-reads makes two reads of those that are two molecules: docs/dem
 
 Output that was broken off goes on with --resume-from, to the bytes that it would have
 had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
+		Example: `  pore basecall reads.pod5 > reads.fastq
+  pore basecall --ref ref.fa --format bam --device cuda:0 run1/ > run1.bam
+  pore basecall --kit-name SQK-RBK114-24 --format bam reads.pod5 > reads.bam`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return basecallFiles(cmd.Context(), cfg, args, cmd.OutOrStdout())

@@ -106,7 +106,8 @@ func benchBasecallCommand() *cobra.Command {
 		Long: `Calls reads of POD5 and BLOW5 files again and again, in turns with as many windows
 through the bare network: the same model, device, batch and sessions. With
 --scaling it does so on one core and on all of them.`,
-		Args: cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  pore bench basecall --rounds 5 reads.pod5`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			model, reads, logger, err := f.open(cmd.Context(), args)
 			if err != nil {
@@ -178,6 +179,8 @@ func benchLatencyCommand() *cobra.Command {
 channel read after read without a pause, and takes the time from a read's last
 chunk to its finished call. Without --channels there are as many as --load of the
 engine's throughput, measured first, keeps up with.`,
+		Example: `  pore bench latency reads.pod5
+  pore bench latency --channels 512 --duration 1m --json reads.pod5`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(load > 0 && load <= 1) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -24,8 +25,10 @@ func benchJudgeCommand() *cobra.Command {
 		Short: "Throughput of a variant model against the bare network",
 		Long: `Has made-up alleles judged by several callers at once, in turns with as many
 examples through the bare network: the same model, device, batch and sessions.`,
-		Args: cli.Args(cobra.NoArgs),
+		Example: `  pore bench judge --rounds 5`,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			load.Callers = cmp.Or(load.Callers, 2*runtime.GOMAXPROCS(0))
 			if load.Callers < 1 || load.Alleles < 1 || load.Examples < 1 || load.Rounds < 1 {
 				return cli.Usagef("--callers, --alleles, --examples and --rounds must be at least 1")
 			}
@@ -56,7 +59,7 @@ examples through the bare network: the same model, device, batch and sessions.`,
 	flags.StringVar(&cfg.Library, "ort-lib", "", "ONNX Runtime library; else the environment variable ORT_LIB")
 	flags.IntVar(&cfg.Batch, "batch", 0, "examples computed together; 0 chooses by device")
 	flags.IntVar(&cfg.Sessions, "sessions", 0, "copies of the network per device; 0 chooses by device")
-	flags.IntVar(&load.Callers, "callers", 2*runtime.GOMAXPROCS(0), "callers at once")
+	flags.IntVar(&load.Callers, "callers", 0, "callers at once; 0: two for each CPU")
 	flags.IntVar(&load.Alleles, "alleles", 64, "alleles that a caller has judged together")
 	flags.IntVar(&load.Examples, "examples", 20_000, "examples in a round, about")
 	flags.IntVar(&load.Rounds, "rounds", 5, "how often; the medians are told")

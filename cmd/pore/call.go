@@ -53,6 +53,9 @@ until its end, as differences from the reference: about a byte per 30 bases. Wit
 The output is the same for any number of threads, with and without an index.
 
 docs/variant-calling.md describes every field and filter of the output.`,
+		Example: `  pore call --ref ref.fa reads.sorted.bam > calls.vcf
+  pore call --ref ref.fa --ploidy 2 --gvcf --callable callable.bed -o calls.g.vcf.gz reads.sorted.bam
+  samtools view -u reads.cram | pore call --ref ref.fa --region chr17:43044295-43125364 -`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return call(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())

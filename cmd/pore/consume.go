@@ -53,6 +53,9 @@ example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact ==
 
 --format vcf reads what is on the topic now, folds it to the newest revision of
 every allele and prints one VCF; it needs --ref for the contigs.`,
+		Example: `  pore consume --brokers kafka:9092
+  pore consume --brokers kafka:9092 --format json --filter 'status == "FINAL" && call.qual > 30'
+  pore consume --brokers kafka:9092 --format vcf --ref ref.fa > now.vcf`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return consume(cmd.Context(), cfg, cmd.OutOrStdout())

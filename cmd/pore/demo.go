@@ -43,6 +43,8 @@ through the whole pipeline over an embedded broker, faster than life. Prints the
 calls as they appear and change, then a table against the truth; with a panel.yaml
 in the folder also what the panel says of the sample. Exits with 0 only if the
 calls match the truth.`,
+		Example: `  pore demo
+  pore demo --pace max`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), cfg, cmd.OutOrStdout())

@@ -34,6 +34,8 @@ table of them goes to standard output. What is classified is written unaligned.
 
 Without a kit reads go by the tag BC that they have, and stay as they are. - is
 standard input.`,
+		Example: `  pore demux --out by-barcode reads.bam
+  pore demux --kit-name SQK-RBK114-24 --out by-barcode reads.bam`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return demuxFile(cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())

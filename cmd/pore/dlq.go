@@ -105,7 +105,8 @@ func dlqListCommand() *cobra.Command {
 	var cfg dlqConfig
 	cmd := &cobra.Command{
 		Use: "ls --brokers HOST:PORT", Short: "List dead letters, a line each, and count them",
-		Args: cli.Args(cobra.NoArgs),
+		Example: `  pore dlq ls --brokers kafka:9092`,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return dlqList(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -213,7 +214,8 @@ func dlqShowCommand() *cobra.Command {
 	var cfg dlqConfig
 	cmd := &cobra.Command{
 		Use: "show --brokers HOST:PORT PARTITION/OFFSET", Short: "Show one dead letter, decoded as far as it can be",
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Example: `  pore dlq show --brokers kafka:9092 3/1207`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.place = args[0]
 			return dlqShow(cmd.Context(), cfg, cmd.OutOrStdout())
@@ -285,8 +287,9 @@ func dlqRedriveCommand() *cobra.Command {
 with their keys and headers, and marks them, both in one transaction: none is
 sent twice. Letters that are not whole, or whose topic is no input of this
 deployment's stages, stay, and the command fails.`,
-		Args: cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return dlqRedrive(cmd.Context(), cfg, cmd.OutOrStdout()) },
+		Example: `  pore dlq redrive --brokers kafka:9092 --code checksum --dry-run`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return dlqRedrive(cmd.Context(), cfg, cmd.OutOrStdout()) },
 	}
 	cfg.register(cmd)
 	cfg.registerSelection(cmd)

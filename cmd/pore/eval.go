@@ -63,6 +63,8 @@ With --events instead of CALLS.vcf the calls are what a stream told, a JSON docu
 per line as pore consume --format json prints them: what stands at the end and at
 moments before is compared, and how often calls were revised, changed and taken back,
 and when those that are right were there, is told besides.`,
+		Example: `  pore eval variants --ref ref.fa --truth truth.vcf.gz calls.vcf
+  pore eval variants --ref ref.fa --truth truth.vcf.gz --events events.jsonl`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 == (cfg.events == "") {

@@ -42,6 +42,8 @@ not. - reads one description per line from standard input.
 
 A description with an error does not keep the others from being written; the
 exit code is then 1.`,
+		Example: `  pore hgvs --ref ref.fa --gff genes.gff3 'NM_004333.6:c.1799T>A'
+  pore hgvs --ref ref.fa --gff genes.gff3 - < descriptions.txt`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return normalizeHGVS(cmd.Context(), cfg, args, cmd.InOrStdin(), cmd.OutOrStdout())

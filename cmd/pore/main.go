@@ -9,9 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
 )
 
-func main() { os.Exit(cli.Main(command())) }
+func main() { os.Exit(cli.Main(program())) }
+
+func program() *cobra.Command { return cli.Program(command(), processor.Parts()...) }
 
 func command() *cobra.Command {
 	cmd := &cobra.Command{
@@ -22,7 +25,6 @@ func command() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.Name())
 		},
 	}
-	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), demuxCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand(), stateCommand(), resetCommand(),
 		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), signalCommand(), modelCommand(), evalCommand(), benchCommand(), alignCommand(), simulateCommand())
 	return cmd

@@ -103,6 +103,8 @@ func modelListCommand() *cobra.Command {
 		Short: "List the shipped models, and those in folders",
 		Long: `Lists the models that come with pore, and each model in the given folders, which
 are models themselves or hold some.`,
+		Example: `  pore model ls
+  pore model ls models/mine`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rows, err := listModels(args)
 			if err != nil {
@@ -184,7 +186,8 @@ func modelCheckCommand() *cobra.Command {
 		Short: "Check manifests and checksums",
 		Long: `Reads the manifest of each model, a shipped one by its name or any by its folder,
 and compares the networks with their checksums. Nothing is run: see verify.`,
-		Args: cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  pore model check models/mine`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
 				row, err := openRow(name, name)
@@ -215,7 +218,8 @@ scores don't depend on its batch, and calls a made-up read twice: both must be
 alike. A variant model judges made-up examples in two ways instead, all at once
 and one by one. With --from the model of Bonito or Dorado that a basecaller was
 converted from is converted again, and must give the same networks byte by byte.`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Example: `  pore model verify --from dna_r10.4.1_e8.2_400bps_hac@v5.0.0 models/r10-hac`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, err := models.Kind(args[0])
 			if err != nil {
@@ -368,7 +372,8 @@ func modelConvertCommand() *cobra.Command {
 a folder with the network as ONNX, in single and in half precision, and a
 manifest. Layers that are not known are refused by name. The model is used by
 --model FOLDER.`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return cli.Usagef("name the folder to write with --out")

@@ -42,6 +42,8 @@ with that --topic-prefix: other models, references or sources give their results
 there, and nothing of this deployment changes.
 
 An offset counts in every partition; a time is RFC 3339.`,
+		Example: `  pore replay --brokers kafka:9092 --stage annotate --from 2026-11-22T09:00:00Z --dry-run
+  pore replay --brokers kafka:9092 --stage variant --from start --into again.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return replay(cmd.Context(), cfg, cmd.OutOrStdout()) },
 	}

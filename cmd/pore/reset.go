@@ -36,8 +36,9 @@ revisions counted from 1.
 
 It is refused while a processor runs the stage, and where the stage could not start
 afterwards because its input's log no longer reaches back far enough.`,
-		Args: cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return reset(cmd.Context(), cfg, cmd.OutOrStdout()) },
+		Example: `  pore reset --brokers kafka:9092 --stage variant`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return reset(cmd.Context(), cfg, cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)

@@ -46,6 +46,8 @@ func runCommand() *cobra.Command {
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
 in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. Without --brokers an embedded broker carries the topics, which
 are gone afterwards.`,
+		Example: `  pore run --ref ref.fa --gff genes.gff3 --out results reads.pod5
+  pore run --ref ref.fa --ploidy 2 --panel panel.yaml --out results --brokers kafka:9092 /data/run1`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), cfg, args) },
 	}

@@ -22,7 +22,8 @@ func signalCheckCommand() *cobra.Command {
 		Long: `Reads everything in files, or folders of them: tables, records, every piece of
 signal. Each problem is a line with the file, the place in it, what is wrong and
 what to do. The last line counts. Exit code 1 tells that something is wrong.`,
-		Args: cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  pore signal check reads.pod5 old.fast5`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return checkSignal(cmd.Context(), args, asJSON, cmd.OutOrStdout())
 		},

@@ -31,6 +31,8 @@ func signalConvertCommand() *cobra.Command {
 files in the folder that -o names. What both formats can hold comes through
 unchanged; of what the target can't hold, each field is named in a warning.
 Nothing appears under its name before everything is complete.`,
+		Example: `  pore signal convert -o reads.pod5 fast5/
+  pore signal convert --to blow5 -o reads.blow5 reads.pod5`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return convertSignal(cmd.Context(), cfg, args, cmd.ErrOrStderr())

@@ -21,7 +21,9 @@ func signalInfoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info SIGNAL...",
 		Short: "Say what is in POD5, BLOW5 and FAST5 files",
-		Args:  cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  pore signal info reads.pod5
+  pore signal info --json /data/run1`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return signalInfo(cmd.Context(), args, asJSON, cmd.OutOrStdout())
 		},

@@ -194,6 +194,8 @@ Examples:
 
 Profiles: ` + strings.Join(simulate.Profiles(), ", ") + `
 (docs/simulation.md describes them, and how to measure others).`,
+		Example: `  pore simulate reads --ref ref.fa --profile r9.4-porestream --depth 30 > reads.fastq
+  pore simulate reads --ref ref.fa --profile r9.4-porestream --depth 30 --ploidy 2 --variants human --truth truth.vcf -o reads.fastq`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return simulateReads(cmd.Context(), cfg, cmd.OutOrStdout())

@@ -52,7 +52,8 @@ What differs from the reference in most reads of both strands counts as a varian
 as an error. --same-genome says that the reads are of the reference itself, --known
 names variants. Some megabases at 30x and more are best: systematic errors are found
 only where a strand is read 12 times.`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Example: `  pore simulate profile --ref ref.fa reads.sorted.bam > profile.json`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return simulateProfile(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},

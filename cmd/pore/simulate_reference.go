@@ -36,7 +36,8 @@ of the new reference. So a caller is tried on real reads with a known truth.
   pore align --ref planted.fa reads.fastq > reads.bam
 
 --variants is described in pore simulate reads --help.`,
-		Args: cli.Args(cobra.NoArgs),
+		Example: `  pore simulate reference --ref ref.fa --variants human --truth truth.vcf > other.fa`,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return simulateReference(cfg, cmd.OutOrStdout())
 		},

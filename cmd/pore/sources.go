@@ -43,7 +43,7 @@ type sourcesBuildConfig struct {
 	reference, aliases, out string
 	columns                 map[string]string
 	matches                 []string
-	memory                  int
+	memory                  cli.Bytes
 	source                  source.Config
 	log                     cli.LogFlags
 }
@@ -73,7 +73,8 @@ in one step: whoever has it open goes on with the old one, or takes the new one.
 	flags.StringToStringVar(&cfg.columns, "columns", nil, "columns of a TSV by name or number: chrom, pos (1-based) or start (0-based), end, ref, alt, id")
 	flags.StringSliceVar(&cfg.matches, "match", nil, "exact, position, overlap (default exact for alleles, overlap for intervals)")
 	flags.StringVar(&cfg.aliases, "alias", "", "file with two columns: a contig's name in IN and in the reference")
-	flags.IntVar(&cfg.memory, "memory", 256, "MiB to sort in; what is more goes to temporary files beside OUT")
+	cfg.memory = 256 << 20
+	flags.Var(&cfg.memory, "memory", "memory to sort in, 1MiB or more; what is more goes to temporary files beside OUT")
 	flags.StringVarP(&cfg.out, "output", "o", "", "file to write (required)")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -87,15 +88,15 @@ func buildSource(ctx context.Context, cfg sourcesBuildConfig, input string) erro
 		return cli.Usagef("--name and --version are required: they are in every record that the source is found for")
 	case cfg.out == "":
 		return cli.Usagef("-o is required: the file to write")
-	case cfg.memory < 1:
-		return cli.Usagef("--memory %d: want a number of MiB", cfg.memory)
+	case cfg.memory < 1<<20:
+		return cli.Usagef("--memory %s is less than 1MiB: give a unit, as in 256MiB", &cfg.memory)
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
 		return err
 	}
 	c := cfg.source
-	c.Logger, c.Memory, c.Columns = logger, cfg.memory<<20, cfg.columns
+	c.Logger, c.Memory, c.Columns = logger, int(cfg.memory), cfg.columns
 	for _, m := range cfg.matches {
 		c.Matches = append(c.Matches, annotate.Match(m))
 	}
@@ -153,9 +154,10 @@ func loadAliases(path string) (map[string]string, error) {
 
 func sourcesList() *cobra.Command {
 	return &cobra.Command{
-		Use:   "ls FILE|DIR...",
-		Short: "List compiled sources",
-		Args:  cli.Args(cobra.MinimumNArgs(1)),
+		Use:     "ls FILE|DIR...",
+		Short:   "List compiled sources",
+		Example: `  pore sources ls /data/sources`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths, err := sourcePaths(args)
 			if err != nil {
@@ -225,9 +227,10 @@ func withSource(path string, f func(*source.Store) error) error {
 
 func sourcesInfo() *cobra.Command {
 	return &cobra.Command{
-		Use:   "info FILE",
-		Short: "Print what a compiled source says about itself, as JSON",
-		Args:  cli.Args(cobra.ExactArgs(1)),
+		Use:     "info FILE",
+		Short:   "Print what a compiled source says about itself, as JSON",
+		Example: `  pore sources info clinvar.pss`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withSource(args[0], func(s *source.Store) error {
 				enc := json.NewEncoder(cmd.OutOrStdout())
@@ -242,9 +245,10 @@ func sourcesInfo() *cobra.Command {
 func sourcesVerify() *cobra.Command {
 	var reference string
 	cmd := &cobra.Command{
-		Use:   "verify [--ref FASTA] FILE|DIR...",
-		Short: "Compare all checksums of compiled sources, and their reference",
-		Args:  cli.Args(cobra.MinimumNArgs(1)),
+		Use:     "verify [--ref FASTA] FILE|DIR...",
+		Short:   "Compare all checksums of compiled sources, and their reference",
+		Example: `  pore sources verify clinvar.pss`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths, err := sourcePaths(args)
 			if err != nil {
@@ -290,7 +294,8 @@ func sourcesLookup() *cobra.Command {
 		Short: "Print what sources know of variants, a JSON line each",
 		Long: `Prints a JSON line for each variant, CONTIG:POS:REF:ALT as in VCF. - reads them from
 standard input, one per line.`,
-		Args: cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  pore sources lookup --ref ref.fa --source clinvar.pss chr7:140753336:A:T`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if reference == "" || len(paths) == 0 {
 				return cli.Usagef("--ref and --source are required: the reference genome and compiled sources")

@@ -45,8 +45,9 @@ size and sections, and "usable" or why it is not.
 
 Whether a stage can use a snapshot also depends on the reference, the models and
 the thresholds that it runs with: they are in the fingerprint.`,
-		Args: cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return listStates(cmd.Context(), cfg, cmd.OutOrStdout()) },
+		Example: `  pore state ls --brokers kafka:9092`,
+		Args:    cli.Args(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return listStates(cmd.Context(), cfg, cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)

@@ -17,7 +17,8 @@ func summaryCommand() *cobra.Command {
 		Long: `Writes a table, a line for each read, to standard output: where its signal is from,
 how long it is, how good, and what its primary alignment is like, in the columns of
 a sequencing summary. The file may be another basecaller's; - is standard input.`,
-		Args: cli.Args(cobra.ExactArgs(1)),
+		Example: `  pore summary reads.bam > reads.tsv`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return summary(args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},

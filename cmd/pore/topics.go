@@ -32,16 +32,16 @@ func topicsCommand() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(
-		topicsSubcommand("check", "Compare the topics with what the guarantees need, and say how to repair them", checkTopics),
-		topicsSubcommand("create", "Make the topics that are missing", createTopics),
+		topicsSubcommand("check", "Compare the topics with what the guarantees need, and say how to repair them", "", checkTopics),
+		topicsSubcommand("create", "Make the topics that are missing", " --partitions 24 --replication 3", createTopics),
 	)
 	return cmd
 }
 
-func topicsSubcommand(name, short string, run func(context.Context, topicsConfig, io.Writer) error) *cobra.Command {
+func topicsSubcommand(name, short, exampleFlags string, run func(context.Context, topicsConfig, io.Writer) error) *cobra.Command {
 	var cfg topicsConfig
 	cmd := &cobra.Command{
-		Use: name + " --brokers HOST:PORT", Short: short,
+		Use: name + " --brokers HOST:PORT", Short: short, Example: "  pore topics " + name + " --brokers kafka:9092" + exampleFlags,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cfg, cmd.OutOrStdout()) },
 	}

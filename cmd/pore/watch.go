@@ -44,7 +44,8 @@ func watchCheckCommand() *cobra.Command {
 		Long: `Writes a line for each rule, and for each allele of rules that name several:
 what it means on the reference, and the depth that NEGATIVE needs. A panel with
 faults is refused: they are told with file and line, and the exit code is 1.`,
-		Args: cli.Args(cobra.MinimumNArgs(1)),
+		Example: `  pore watch check --ref ref.fa --gff genes.gff3 panel.yaml`,
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return checkPanels(cfg, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -23,7 +23,9 @@ import (
 	"github.com/porestream/porestream/stream/kafka"
 )
 
-func main() { os.Exit(cli.Main(command())) }
+func main() { os.Exit(cli.Main(program())) }
+
+func program() *cobra.Command { return cli.Program(command(), processor.Parts()...) }
 
 type config struct {
 	kafka      cli.KafkaFlags

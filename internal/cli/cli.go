@@ -19,9 +19,6 @@ import (
 	"github.com/porestream/porestream/stream/kafka"
 )
 
-// Version is the version of all commands.
-const Version = "0.1.0"
-
 // Exit codes.
 const (
 	exitOK     = 0
@@ -56,8 +53,7 @@ func Main(cmd *cobra.Command) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the default action comes back with the first signal
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.Version = Version
-	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	Program(cmd)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	called, err := cmd.ExecuteContextC(ctx)
 	if err == nil {
@@ -121,7 +117,7 @@ type LogFlags struct {
 // Register adds the flags.
 func (f *LogFlags) Register(flags *pflag.FlagSet, level slog.Level) {
 	f.Level = level
-	flags.TextVar(&f.Level, "log-level", level, "least level that is logged: DEBUG, INFO, WARN or ERROR")
+	flags.TextVar(&f.Level, "log-level", level, "least `level` that is logged: DEBUG, INFO, WARN or ERROR")
 	flags.StringVar(&f.Format, "log-format", "text", "text or json")
 }
 

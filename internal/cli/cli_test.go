@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,7 @@ func TestExitCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	about := fmt.Sprintf("pore %s\n  Go  %s %s/%s\n", Version, strings.TrimPrefix(runtime.Version(), "go"), runtime.GOOS, runtime.GOARCH)
 	for _, c := range []struct {
 		args   string
 		code   int
@@ -86,7 +88,10 @@ func TestExitCodes(t *testing.T) {
 		stderr string
 	}{
 		{"run ok", 0, "result\n", ""},
-		{"--version", 0, "pore " + Version + "\n", ""},
+		{"--version", 0, about, ""},
+		{"version", 0, about, ""},
+		{"version --json", 0, fmt.Sprintf(`{"name":"pore","version":"%s","go":"%s","platform":"%s/%s"}`+"\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
+		{"version now", 2, "", "pore version: unknown command \"now\" for \"pore version\"\n"},
 		{"run broken", 1, "", "pore run: reads/x.pod5: footer checksum mismatch\n"},
 		{"run joined", 1, "", "pore run: first; second line; third\n"},
 		{"run cancelled", 1, "", "pore run: stage: context canceled\n"},

@@ -10,11 +10,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/porestream/porestream/internal/version"
 )
 
 // Server answers /healthz, /readyz and /metrics.
@@ -29,13 +32,14 @@ type Server struct {
 type Ready func() error
 
 // NewRegistry returns a registry with the Go runtime's and the process's own
-// metrics, and the build's version.
-func NewRegistry(version string) *prometheus.Registry {
+// metrics, and what the program was built from.
+func NewRegistry(number string) *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "porestream_build_info", Help: "Always 1; the label names the version.",
-	}, []string{"version"})
-	build.WithLabelValues(version).Set(1)
+		Name: "porestream_build_info", Help: "Always 1; the labels name the version, the commit and whether the source had been changed since, as far as they are known, and the Go release.",
+	}, []string{"version", "commit", "modified", "go"})
+	source := version.Read()
+	build.WithLabelValues(number, source.Short(), strconv.FormatBool(source.Modified), source.Go).Set(1)
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build)
 	return reg
 }

@@ -70,7 +70,7 @@ func TestEndpoints(t *testing.T) {
 		{"not ready", waiting, "GET", "/readyz", 503, "application/json", `{"reason":"the basecall stage waits for its consumer group","status":"waiting"}` + "\n"},
 		{"head", waiting, "HEAD", "/healthz", 200, "application/json", ""},
 		{"metrics", waiting, "GET", "/metrics", 200, "text/plain", "porestream_reads_total 7\n"},
-		{"version", waiting, "GET", "/metrics", 200, "text/plain", `porestream_build_info{version="1.2.3"} 1` + "\n"},
+		{"version", waiting, "GET", "/metrics", 200, "text/plain", `version="1.2.3"} 1` + "\n"},
 		{"runtime", waiting, "GET", "/metrics", 200, "text/plain", "go_goroutines "},
 		{"process", waiting, "GET", "/metrics", 200, "text/plain", "process_cpu_seconds_total "},
 		{"elsewhere", waiting, "GET", "/", 404, "text/plain", "404"},

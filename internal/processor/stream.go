@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream/kafka"
 )
 
@@ -53,8 +54,9 @@ func (s *Stream) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.SnapshotInterval, "snapshot-interval", time.Minute, "time between two snapshots of a partition's state; what came after the last one is replayed after a crash")
 	flags.DurationVar(&s.DrainTimeout, "drain-timeout", 15*time.Second, "time to finish what is in the works when partitions move or the processor stops")
 	flags.DurationVar(&s.SessionTimeout, "session-timeout", defaultSession, "time after which others take over the partitions of a processor that can't be heard")
-	flags.Int64Var(&s.MaxBuffered, "max-buffered", defaultMaxBuffered, "bytes that the stages may have emitted and Kafka not acknowledged; they wait above it")
-	flags.Int64Var(&s.MaxUnresolvedBytes, "max-unresolved", defaultMaxUnresolved, "bytes of records that one partition may have read and not finished; it pauses above it")
+	s.MaxBuffered, s.MaxUnresolvedBytes = defaultMaxBuffered, defaultMaxUnresolved
+	flags.Var((*cli.Bytes)(&s.MaxBuffered), "max-buffered", "limit of what the stages have emitted and Kafka has not acknowledged; they wait above it")
+	flags.Var((*cli.Bytes)(&s.MaxUnresolvedBytes), "max-unresolved", "limit of the records that one partition has read and not finished; it pauses above it")
 }
 
 // Validate says what is wrong with the settings.

@@ -19,13 +19,13 @@ func TestStreamFlags(t *testing.T) {
 	}{
 		"defaults":       {want: func(*Stream) {}},
 		"at least once":  {args: []string{"--delivery", "at-least-once"}, want: func(s *Stream) { s.Delivery = kafka.AtLeastOnce }},
-		"bounds":         {args: []string{"--max-buffered", "1000", "--max-unresolved", "2000"}, want: func(s *Stream) { s.MaxBuffered, s.MaxUnresolvedBytes = 1000, 2000 }},
+		"bounds":         {args: []string{"--max-buffered", "1000", "--max-unresolved", "2MiB"}, want: func(s *Stream) { s.MaxBuffered, s.MaxUnresolvedBytes = 1000, 2<<20 }},
 		"times":          {args: []string{"--commit-interval", "1s", "--snapshot-interval", "5m"}, want: func(s *Stream) { s.CommitInterval, s.SnapshotInterval = time.Second, 5*time.Minute }},
 		"at most once":   {args: []string{"--delivery", "at-most-once"}, wantErr: "want exactly-once or at-least-once"},
 		"rare commits":   {args: []string{"--commit-interval", "1m"}, wantErr: "--commit-interval 1m0s is too long"},
 		"busy snapshots": {args: []string{"--snapshot-interval", "1ms"}, wantErr: "--snapshot-interval 1ms is too short"},
 		"long drain":     {args: []string{"--drain-timeout", "40s"}, wantErr: "--drain-timeout 40s: at most"},
-		"negative":       {args: []string{"--max-buffered", "-1"}, wantErr: "must not be negative"},
+		"negative":       {args: []string{"--max-buffered", "-1"}, wantErr: `"-1" is no size`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
