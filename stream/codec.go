@@ -56,6 +56,7 @@ const (
 	KindCursor   Kind = 'i'
 	KindPush     Kind = 'p'
 	KindDecision Kind = 'd'
+	KindStatus   Kind = 'h'
 )
 
 // Reason codes of records that can't be decoded, as they appear in the

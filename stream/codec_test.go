@@ -108,6 +108,38 @@ func sampleDecision() *streampb.Decision {
 	}
 }
 
+func sampleStatus() *streampb.Status {
+	return &streampb.Status{Instance: "lab-1/processor/4711-18f3a", Sequence: 12, TimeMs: 1_510_000_123_000}
+}
+
+func processStatus() *streampb.Status {
+	m := sampleStatus()
+	m.Body = &streampb.Status_Process{Process: &streampb.ProcessReport{
+		Kind: "processor", Version: "1.0", Host: "lab-1", Address: "lab-1:9102", StartedMs: 1_510_000_111_000, Stopping: true,
+		Stages:   []string{"basecall", "variant"},
+		Measures: []*streampb.Measure{{Name: "porestream_dead_letters_total", Labels: []string{"code", "checksum", "stage", "variant"}, Value: 2}},
+		Distributions: []*streampb.Distribution{{
+			Name: "porestream_infer_batch_items", Labels: []string{"model", "fast"}, Sum: 96, Bounds: []float64{1, 32}, Counts: []uint64{0, 3, 4},
+		}},
+		Complaints: []*streampb.Complaint{{Level: "warning", Message: "snapshot failed", Detail: "disk full", Count: 3, FirstMs: 1_510_000_111_000, LastMs: 1_510_000_122_000}},
+	}}
+	return m
+}
+
+func channelStatus() *streampb.Status {
+	m := sampleStatus()
+	m.Body = &streampb.Status_Channels{Channels: &streampb.ChannelReport{Source: "minknow", Run: "run-1", States: []byte("sspixu?"), Reads: 17, Samples: 1_234_567, Ended: true}}
+	return m
+}
+
+func depthStatus() *streampb.Status {
+	m := sampleStatus()
+	m.Body = &streampb.Status_Depth{Depth: &streampb.DepthReport{
+		Sample: "lambda", Contig: "J02459.1", ContigOrder: 1, ContigLength: 48_502, Region: 0, Start: 0, End: 48_502, Bin: 16_384, Depths: []uint32{257, 0, 300},
+	}}
+	return m
+}
+
 // kindCodec is the codec of one kind of record without its Go type.
 type kindCodec struct {
 	kind   Kind
@@ -138,6 +170,7 @@ var (
 	pushCodec     = codecOf(KindPush, func() proto.Message { return new(streampb.PushState) }, EncodePushState, DecodePushState)
 	cursorCodec   = codecOf(KindCursor, func() proto.Message { return new(streampb.Cursor) }, EncodeCursor, DecodeCursor)
 	decisionCodec = codecOf(KindDecision, func() proto.Message { return new(streampb.Decision) }, EncodeDecision, DecodeDecision)
+	statusCodec   = codecOf(KindStatus, func() proto.Message { return new(streampb.Status) }, EncodeStatus, DecodeStatus)
 	runsCodec     = codecOf(KindRuns, func() proto.Message { return new(streampb.Run) }, EncodeRun, DecodeRun)
 )
 
@@ -172,6 +205,9 @@ func sampleRecords() []sampleRecord {
 		{"cursors-push-whole", pushCodec, samplePushState(0)},
 		{"cursors-push-change", pushCodec, samplePushState(3)},
 		{"decisions-decision", decisionCodec, sampleDecision()},
+		{"status-process", statusCodec, processStatus()},
+		{"status-channels", statusCodec, channelStatus()},
+		{"status-depth", statusCodec, depthStatus()},
 	}
 }
 
@@ -536,6 +572,7 @@ func FuzzDecodeCalls(f *testing.F)    { fuzzDecode(f, callsCodec) }
 func FuzzDecodeWatch(f *testing.F)    { fuzzDecode(f, watchCodec) }
 func FuzzDecodeRun(f *testing.F)      { fuzzDecode(f, runsCodec) }
 func FuzzDecodeCursor(f *testing.F)   { fuzzDecode(f, cursorCodec) }
+func FuzzDecodeStatus(f *testing.F)   { fuzzDecode(f, statusCodec) }
 func FuzzDecodeDecision(f *testing.F) { fuzzDecode(f, decisionCodec) }
 
 func BenchmarkDecodeSignal(b *testing.B) {

@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/porestream/porestream/stream/streampb"
@@ -112,12 +113,13 @@ func TestSettings(t *testing.T) {
 		{"lab-alerts", "compact", 6},
 		{"lab-decisions", "delete", 6},
 		{"lab-basecalls", "delete", 6},
+		{"lab-status", "compact,delete", 1},
 	} {
 		s, ok := byName[c.name]
 		if !ok || s.Partitions != c.partitions || s.Config["cleanup.policy"] != c.policy {
 			t.Errorf("%s: %+v, want %d partitions and cleanup.policy %s", c.name, s, c.partitions, c.policy)
 		}
-		if _, limited := s.Config["retention.ms"]; limited != (c.policy == "delete") {
+		if _, limited := s.Config["retention.ms"]; limited != strings.Contains(c.policy, "delete") {
 			t.Errorf("%s: retention %v with policy %s", c.name, s.Config["retention.ms"], c.policy)
 		}
 		delete(byName, c.name)

@@ -105,6 +105,8 @@ func Decode(b []byte) (proto.Message, error) {
 		return decoded(DecodeWatch(b))
 	case KindCursor:
 		return decoded(DecodeCursor(b))
+	case KindStatus:
+		return decoded(DecodeStatus(b))
 	case KindDecision:
 		return decoded(DecodeDecision(b))
 	case KindPush:

@@ -15,6 +15,8 @@ type Topics struct {
 	Decisions string
 	// Basecalls exists only where called reads are published.
 	Basecalls string
+	// Status holds what the processes tell of themselves for the live page.
+	Status string
 }
 
 // NewTopics returns the topic names with a prefix, which may be empty.
@@ -32,6 +34,7 @@ func NewTopics(prefix string) Topics {
 		Alerts:      prefix + "alerts",
 		Decisions:   prefix + "decisions",
 		Basecalls:   prefix + "basecalls",
+		Status:      prefix + "status",
 	}
 }
 
@@ -65,6 +68,7 @@ func (t Topics) Settings(partitions int) []TopicSettings {
 		compacted(t.Variants, partitions),
 		retained(t.DeadLetters, partitions),
 		t.state(partitions),
+		t.status(),
 	}
 }
 
@@ -104,6 +108,18 @@ func (t Topics) state(partitions int) TopicSettings {
 	s.Config["segment.bytes"] = fmt.Sprint(32 << 20)
 	s.Config["min.cleanable.dirty.ratio"] = "0.3"
 	s.Config["max.compaction.lag.ms"] = fmt.Sprint(10 * 60 * 1000)
+	return s
+}
+
+// status has one partition, like runs, and small segments: every process writes to it
+// once a second, a page reads all that compaction has left, and of a process that is
+// gone nothing stays.
+func (t Topics) status() TopicSettings {
+	s := compacted(t.Status, 1)
+	s.Config["cleanup.policy"] = "compact,delete"
+	s.Config["retention.ms"] = fmt.Sprint(24 * 3600 * 1000)
+	s.Config["segment.bytes"] = fmt.Sprint(16 << 20)
+	s.Config["min.cleanable.dirty.ratio"] = "0.1"
 	return s
 }
 

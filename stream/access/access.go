@@ -67,6 +67,7 @@ const (
 	RoleVariant  = "variant"
 	RoleAnnotate = "annotate"
 	RoleWatch    = "watch"
+	RolePage     = "page"
 	RoleConsumer = "consumer"
 	RoleOperator = "operator"
 	RoleAdmin    = "admin"
@@ -74,7 +75,7 @@ const (
 
 // Roles lists all roles, in the order of the flow.
 func Roles() []string {
-	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch, RoleConsumer, RoleOperator, RoleAdmin}
+	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch, RolePage, RoleConsumer, RoleOperator, RoleAdmin}
 }
 
 // About says in a few words who has a role.
@@ -86,6 +87,7 @@ func About(role string) string {
 		RoleVariant:  "`processor --stages variant`",
 		RoleAnnotate: "`processor --stages annotate`",
 		RoleWatch:    "`processor --stages watch`",
+		RolePage:     "`processor` with a live page: not with `--no-page`",
 		RoleConsumer: "`pore consume`, and your own programs in groups named `consumer-...`",
 		RoleOperator: "`pore dlq`, `pore replay`, `pore reset`, `pore topics check`",
 		RoleAdmin:    "`pore topics create`",
@@ -154,6 +156,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 			l.topic(Write, "how runs ended", t.Runs)
 		}
 		l.topic(Write, "records it can't process", t.DeadLetters)
+		l.topic(Write, "reports for the live page", t.Status)
 		l.topic(Read, "restoring its state", t.State)
 		l.topic(Write, "snapshots of its state", t.State)
 		l.add(Right{Resource: Group, Name: d.GroupOf(role), Operation: Read, For: "its place in the consumer group"})
@@ -168,6 +171,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Read, "what a pushed run was registered as (serve)", t.Runs)
 		l.topic(Read, "going on where it stopped", t.Cursors)
 		l.topic(Write, "how far it is", t.Cursors)
+		l.topic(Write, "reports for the live page", t.Status)
 		l.add(Right{Resource: TransactionalID, Name: d.Prefix + "ingest/", Prefixed: true, Operation: Write, For: "transactions"})
 		if d.Adaptive {
 			l.topic(Read, "what is to become of reads (minknow)", t.Decisions)
@@ -177,7 +181,14 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Read, "its input", t.Signal)
 		l.topic(Read, "descriptions of runs that have begun before", t.Runs)
 		l.topic(Write, "its results", t.Decisions)
+		l.topic(Write, "reports for the live page", t.Status)
 		l.add(Right{Resource: Group, Name: d.GroupOf(role), Operation: Read, For: "its place in the consumer group"})
+		l.settings(d)
+	case RolePage:
+		l.topic(Read, "what is shown", t.Status, t.Runs, t.Variants, t.DeadLetters)
+		if d.Panels {
+			l.topic(Read, "what is shown", t.Alerts)
+		}
 		l.settings(d)
 	case RoleConsumer:
 		l.topic(Read, "results", t.Variants)

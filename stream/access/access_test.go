@@ -24,10 +24,11 @@ func TestCommands(t *testing.T) {
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Read --operation DescribeConfigs --topic lab.reads",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Write --operation DescribeConfigs --topic lab.calls",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Write --operation DescribeConfigs --topic lab.dlq",
+		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Write --operation DescribeConfigs --topic lab.status",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Read --operation Write --operation DescribeConfigs --topic lab.state",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Read --group lab.porestream-variant",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Write --transactional-id lab.porestream-variant/ --resource-pattern-type prefixed",
-	}, access.Commands("b:9092", "User:variant", rights, "--command-config", "admin.properties")[:6])
+	}, access.Commands("b:9092", "User:variant", rights, "--command-config", "admin.properties")[:7])
 	rights = []access.Right{{Resource: access.Topic, Name: "t", Operation: access.Read}}
 	assert.Equal(t, []string{`kafka-acls.sh --bootstrap-server b:9092 --add --allow-principal 'User:CN=a lab'\''s,O=x' --operation Read --topic t`},
 		access.Commands("b:9092", "User:CN=a lab's,O=x", rights))

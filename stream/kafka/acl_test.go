@@ -142,11 +142,14 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	switch role {
 	case access.RoleIngest:
 		return firstOf(check, func() error { return read(t.Cursors, t.Runs, t.Decisions) },
-			func() error { return writeAll(ctx, c, d.Prefix+"ingest/run", nil, t.Signal, t.Runs, t.Cursors) })
+			func() error { return writeAll(ctx, c, d.Prefix+"ingest/run", nil, t.Signal, t.Runs, t.Cursors) },
+			func() error { return produceAll(ctx, c, t.Status) })
 	case access.RoleAdaptive:
 		return firstOf(check, func() error { return read(t.Signal, t.Runs) },
-			func() error { return produceAll(ctx, c, t.Decisions) },
+			func() error { return produceAll(ctx, c, t.Decisions, t.Status) },
 			func() error { return rewindTo(ctx, c, d.GroupOf(role), t.Signal) })
+	case access.RolePage:
+		return firstOf(check, func() error { return read(t.Status, t.Runs, t.Variants, t.DeadLetters, t.Alerts) })
 	case access.RoleConsumer:
 		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
 	case access.RoleOperator:
@@ -160,7 +163,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	case access.RoleAdmin:
 		return firstOf(check, check)
 	}
-	input, outputs := "", []string{t.DeadLetters, t.State}
+	input, outputs := "", []string{t.DeadLetters, t.State, t.Status}
 	switch role {
 	case access.RoleBasecall:
 		input, outputs = t.Signal, append(outputs, t.Reads, t.Basecalls, t.Runs, t.Signal)
