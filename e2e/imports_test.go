@@ -87,6 +87,8 @@ func TestImports(t *testing.T) {
 		{"internal/ingest/sources", "sources are supervised whatever they are", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka", module + "internal/ingest/push", module + "internal/ingest/watch", module + "internal/ingest/minknow"}},
 		{"internal/ingest/minknow", "a source meets Kafka only through ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "internal/ingest/cluster", cobra}},
 		{"internal/ingest/minknow/minknowsim", "the sequencer's side knows nothing of ingest", []string{kafkaGo, kfake, ort, module + "stream"}},
+		{"monitor", "the picture is a fold of records, without transport, clock or engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "github.com/prometheus", "runtime/cgo"}},
+		{"monitor/page", "the page is served without transport or engine", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka", module + "basecall", module + "variant"}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
 		{"cmd/processor", "the processor carries no broker", []string{kfake}},
 	} {

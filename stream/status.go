@@ -2,8 +2,8 @@ package stream
 
 import (
 	"math"
-	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -39,15 +39,20 @@ func DecodeStatus(b []byte) (*streampb.Status, error) {
 	return m, nil
 }
 
+// keyPart keeps the parts of a key apart.
+func keyPart(s string) string { return keyEscapes.Replace(s) }
+
+var keyEscapes = strings.NewReplacer("%", "%25", "/", "%2F")
+
 // StatusKey keys a report, so that compaction keeps the newest of each process about
 // each thing: itself, the channels of a run, or a region.
 func StatusKey(m *streampb.Status) []byte {
-	key := url.PathEscape(m.GetInstance())
+	key := keyPart(m.GetInstance())
 	switch body := m.GetBody().(type) {
 	case *streampb.Status_Channels:
-		key += "/channels/" + url.PathEscape(body.Channels.GetRun())
+		key += "/channels/" + keyPart(body.Channels.GetRun())
 	case *streampb.Status_Depth:
-		key += "/depth/" + url.PathEscape(body.Depth.GetSample()) + "/" + url.PathEscape(body.Depth.GetContig()) + "/" +
+		key += "/depth/" + keyPart(body.Depth.GetSample()) + "/" + keyPart(body.Depth.GetContig()) + "/" +
 			strconv.FormatUint(uint64(body.Depth.GetRegion()), 10)
 	default:
 		key += "/process"

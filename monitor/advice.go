@@ -1,0 +1,77 @@
+package monitor
+
+import "github.com/porestream/porestream/stream"
+
+// advice is what a problem is called and what to do about it. Titles begin in lower
+// case, as they stand within sentences too.
+type advice struct{ title, do string }
+
+// deadLetterAdvice names the entry of a reason code in the table.
+func deadLetterAdvice(code string) string {
+	if _, known := adviceTable()["dead letter: "+code]; known {
+		return "dead letter: " + code
+	}
+	return "PorestreamDeadLetters"
+}
+
+func adviceOn(name string) advice { return adviceTable()[name] }
+
+// adviceTable has an entry for every reason code of dead letters ("dead letter: " and
+// the code), for every alert of deploy/prometheus/rules.yml, and for what else the
+// page tells of. docs/operations.md says more on each.
+func adviceTable() map[string]advice {
+	return map[string]advice{
+		"dead letter: " + stream.CodeForeign: {"what somebody else has written is on the topic",
+			"Find out who writes to the topic: only Porestream's own programs should have the right. The records change nothing; pore dlq ls shows them."},
+		"dead letter: " + stream.CodeVersion: {"a newer Porestream has written them",
+			"Update this processor to the newest version in use, then send the records back: pore dlq redrive --code version."},
+		"dead letter: " + stream.CodeTruncated: {"the records are cut short",
+			"Look for a program or a proxy between ingest and Kafka that cuts records. What was lost in them is shown as gaps; pore dlq show prints one."},
+		"dead letter: " + stream.CodeChecksum: {"the records were damaged on their way",
+			"Suspect memory, disks or the network of the brokers, and check their logs. The reads concerned are split at the gap; pore dlq show prints a record."},
+		"dead letter: " + stream.CodePayload: {"the records are well wrapped but can't be read",
+			"A program that is not Porestream's, or a faulty build, writes to the topic: find it by the record's origin (pore dlq show), stop it, and redrive what was wrong."},
+		"dead letter: " + stream.CodeInvalid: {"the records contradict themselves",
+			"See what they say with pore dlq show. If a device of your own pushes signal, its numbers are wrong; otherwise reference or versions of the processors may differ. Report it with the record if nothing explains it."},
+		"dead letter: " + stream.CodeConflict: {"the records contradict earlier ones of the same read",
+			"Two sources send one run, or a sender numbers its chunks anew: see that only one ingest has the run. The first record stands."},
+		"dead letter: " + stream.CodeLate: {"the records came after what they belong to was finished",
+			"Nothing if it stays at a few. If they come again and again, a sender is slower than --run-timeout or was away for too long: raise the timeout, and send the run again."},
+
+		"PorestreamDown": {"a process is silent",
+			"See whether it still runs and what the end of its log says, and start it again: it goes on where it stopped. Other processors take over its partitions within half a minute; signal waits in Kafka meanwhile."},
+		"PorestreamNoConsumerGroup": {"nothing is being processed",
+			"Start a processor with the stage, or see in the log of those that run why they get no partition: wrong --group or --topic-prefix, no rights, or Kafka away."},
+		"PorestreamNotKeepingUp": {"signal comes in faster than it is basecalled",
+			"Start another processor, or give a faster model or a GPU; more processors than partitions are idle. Nothing is lost: signal waits in Kafka for seven days."},
+		"PorestreamLagOld": {"work waits in a topic",
+			"If nothing is read at all, look at the processors' logs for the stage that reads the topic. If it is read too slowly, start another processor. Mind the brokers' retention: seven days by default."},
+		"PorestreamLatencyHigh": {"calls come late",
+			"See which stage is slow in the list of latencies, and whether work waits in a topic. A processor more, or a smaller --commit-interval, shortens it."},
+		"PorestreamIngestLate": {"signal is sent late",
+			"Ingest or Kafka is too slow: see whether ingest is short of CPU, and whether its link to the brokers is busy. What is late is not lost."},
+		"PorestreamSpoolFilling": {"the spool fills up",
+			"Kafka is away or too slow: see to the brokers. Until then the signal is on the disk of ingest; when the spool is full, live signal is lost."},
+		"PorestreamSpoolFull": {"the spool has no room: live signal is lost",
+			"Bring Kafka back, or give the spool more room (--spool-max, or free the disk). Sources that can wait do so; live ones lose signal, which is counted."},
+		"PorestreamSignalMissing": {"signal is missing",
+			"Reads are split where it is missing, never guessed. See with ingest status which source has gaps: for MinKNOW the machine or its network may be overloaded; for a device of your own see what it reports as lost."},
+		"PorestreamDeadLetters": {"they can't be processed",
+			"See them with pore dlq ls and pore dlq show; when the reason is gone, pore dlq redrive sends them back, once."},
+		"PorestreamPanelsDiffer": {"processors watch for different panels: some rules get no answer",
+			"Start all processors with the same --panel files."},
+		"PorestreamSnapshotsFail": {"a stage can't keep its state",
+			"Results are right, but a restart takes longer and longer. See the processor's log: mostly the right to write to the topic of state is missing, or Kafka is short of room."},
+		"PorestreamGroupUnstable": {"a stage loses its partitions to errors",
+			"See the processor's log for the error that ends its generations. If it says that sessions time out, the machine is overloaded or --session-timeout is too short."},
+
+		"SignalLost": {"live signal is lost: neither memory nor spool has room for it",
+			"Bring Kafka back or make it faster, and run ingest with --spool on a disk with room: then signal outlives the outage."},
+		"RunTimeout": {"a run was ended because nothing of it came any more",
+			"See whether its ingest has died: started again, it goes on, and the run's calls are amended. --run-timeout says how long to wait."},
+		"DeviceFails": {"a device could not compute a batch",
+			"Batches are computed again, so nothing is lost. If it goes on, see the processor's log and the device's own (dmesg, nvidia-smi): out of memory is the usual reason."},
+		"Unreadable": {"part of the picture can't be read",
+			"The processor that serves this page may not read the topic, or Kafka is away: see its log, and give it the rights of the role page (pore acls --role page)."},
+	}
+}

@@ -1,0 +1,164 @@
+package monitor
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Event is one event for the page: its name and its JSON.
+type Event struct {
+	Name string
+	Data []byte
+}
+
+// maxRows is how many rows one event has at most.
+const maxRows = 500
+
+// Least times between two events of a kind.
+const (
+	summaryEvery  = time.Second
+	channelsEvery = time.Second
+	depthEvery    = 2 * time.Second
+	rowsEvery     = 250 * time.Millisecond
+	problemsEvery = time.Second
+)
+
+// told is what has changed since it was told.
+type told struct {
+	channels bool
+	depth    map[contigKey]bool
+	alerts   map[string]bool
+	// When each kind was last sent.
+	summaryAt, channelsAt, depthAt, rowsAt, problemsAt time.Time
+	points                                             time.Time // of the history
+}
+
+func newTold() told {
+	return told{depth: make(map[contigKey]bool), alerts: make(map[string]bool)}
+}
+
+// Changes are the events that are due now: what has changed since it was last told, no
+// more often than API.md says. now must not go back.
+func (v *View) Changes(now time.Time) []Event {
+	var out []Event
+	due := func(at *time.Time, every time.Duration) bool {
+		if now.Sub(*at) < every {
+			return false
+		}
+		*at = now
+		return true
+	}
+	v.history.note(now, func() Rates { return v.rates(now) })
+	if due(&v.told.summaryAt, summaryEvery) {
+		s := v.Summary(now)
+		if v.history.at.Equal(v.told.points) {
+			s.History = v.history.last(0)
+		}
+		v.told.points = v.history.at
+		out = append(out, eventOf(EventSummary, s))
+	}
+	if v.told.channels && due(&v.told.channelsAt, channelsEvery) {
+		v.told.channels = false
+		out = append(out, eventOf(EventChannels, Channels{FlowCells: v.flowCells()}))
+	}
+	if len(v.told.depth) > 0 && due(&v.told.depthAt, depthEvery) {
+		out = append(out, eventOf(EventDepth, v.depthOf(slices.Collect(maps.Keys(v.told.depth)))))
+		clear(v.told.depth)
+	}
+	if due(&v.told.rowsAt, rowsEvery) {
+		if len(v.variants.changed) > 0 || len(v.variants.removed) > 0 {
+			out = append(out, eventOf(EventVariants, v.variants.changes()))
+		}
+		if len(v.told.alerts) > 0 {
+			out = append(out, eventOf(EventAlerts, v.alertsOf(slices.Collect(maps.Keys(v.told.alerts)))))
+			clear(v.told.alerts)
+		}
+	}
+	if due(&v.told.problemsAt, problemsEvery) {
+		if p := v.updateProblems(now); len(p.Upsert) > 0 || len(p.Remove) > 0 {
+			out = append(out, eventOf(EventProblems, p))
+		}
+	}
+	return out
+}
+
+// Whole are the events that tell everything to somebody who knows nothing. Changes go
+// on from there for all.
+func (v *View) Whole(now time.Time) []Event {
+	s := v.Summary(now)
+	s.History = v.history.last(historyPoints)
+	out := []Event{eventOf(EventSummary, s), eventOf(EventChannels, Channels{FlowCells: v.flowCells()}), eventOf(EventDepth, v.depthOf(slices.Collect(maps.Keys(v.contigs))))}
+	ids := slices.Sorted(maps.Keys(v.variants.rows))
+	rows := Variants{Reset: true, Upsert: []Variant{}, Remove: []string{}}
+	for _, id := range ids {
+		rows.Upsert = append(rows.Upsert, v.variants.rows[id].row)
+		if len(rows.Upsert) == maxRows {
+			out = append(out, eventOf(EventVariants, rows))
+			rows = Variants{Upsert: []Variant{}, Remove: []string{}}
+		}
+	}
+	if rows.Reset || len(rows.Upsert) > 0 {
+		out = append(out, eventOf(EventVariants, rows))
+	}
+	problems := Problems{Upsert: []Problem{}, Remove: []string{}}
+	for _, p := range v.problems {
+		problems.Upsert = append(problems.Upsert, *p)
+	}
+	sortProblems(problems.Upsert)
+	return append(out, eventOf(EventAlerts, v.alertsOf(slices.Collect(maps.Keys(v.alerts)))), eventOf(EventProblems, problems))
+}
+
+// changes takes the rows that have changed, as many as fit into one event.
+func (t *variantTable) changes() Variants {
+	out := Variants{Upsert: []Variant{}, Remove: []string{}}
+	for _, id := range slices.Sorted(maps.Keys(t.removed)) {
+		if len(out.Remove) == maxRows {
+			break
+		}
+		out.Remove = append(out.Remove, id)
+		delete(t.removed, id)
+	}
+	for id := range t.changed {
+		if len(out.Upsert) == maxRows {
+			break
+		}
+		out.Upsert = append(out.Upsert, t.rows[id].row)
+		delete(t.changed, id)
+	}
+	slices.SortFunc(out.Upsert, func(a, b Variant) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func (v *View) depthOf(keys []contigKey) Depth {
+	out := Depth{Contigs: make([]ContigDepth, 0, len(keys))}
+	for _, k := range keys {
+		out.Contigs = append(out.Contigs, v.contigs[k].view(k))
+	}
+	slices.SortFunc(out.Contigs, func(a, b ContigDepth) int {
+		return cmp.Or(cmp.Compare(a.Sample, b.Sample), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func (v *View) alertsOf(keys []string) Alerts {
+	out := Alerts{Upsert: make([]Alert, 0, len(keys))}
+	for _, k := range keys {
+		out.Upsert = append(out.Upsert, v.alerts[k].row)
+	}
+	slices.SortFunc(out.Upsert, func(a, b Alert) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// eventOf is an event about something; NaN and infinities are kept out where numbers
+// are made.
+func eventOf(name string, about any) Event {
+	data, err := json.Marshal(about)
+	if err != nil {
+		data, _ = json.Marshal(map[string]string{"error": fmt.Sprintf("encoding %s: %v", name, err)})
+	}
+	return Event{Name: name, Data: data}
+}

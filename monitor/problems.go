@@ -1,0 +1,361 @@
+package monitor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// finding is something that is wrong at the moment.
+type finding struct {
+	id       string
+	advice   string // its name in the table
+	severity string
+	title    string // instead of the table's
+	detail   string
+	stage    string
+	count    int64
+	first    time.Time // zero: when it was found first
+	last     time.Time // zero: now
+	// wait is for how long it has to be found before it is told, and hold for how long
+	// it is told after it was found last.
+	wait, hold time.Duration
+}
+
+// lastingHold is for how long what has happened is told; counters tell of a moment.
+const lastingHold = 15 * time.Minute
+
+// updateProblems compares what is wrong now with what was told.
+func (v *View) updateProblems(now time.Time) Problems {
+	out := Problems{Upsert: []Problem{}, Remove: []string{}}
+	found := make(map[string]bool)
+	for _, f := range v.findings(now) {
+		found[f.id] = true
+		since, known := v.since[f.id]
+		if !known {
+			since = now
+			v.since[f.id] = now
+		}
+		if now.Sub(since) < f.wait {
+			continue
+		}
+		old := v.problems[f.id]
+		if old == nil && len(v.problems) >= v.limits.Problems {
+			v.leftOut["problems"]++
+			continue
+		}
+		next := f.problem(since, now)
+		if old != nil && *old == next {
+			continue
+		}
+		v.problems[f.id] = &next
+		out.Upsert = append(out.Upsert, next)
+	}
+	for id, p := range v.problems {
+		if !found[id] && now.Sub(p.Last) >= heldFor(id) {
+			delete(v.problems, id)
+			out.Remove = append(out.Remove, id)
+		}
+	}
+	for id := range v.since {
+		if !found[id] && v.problems[id] == nil {
+			delete(v.since, id)
+		}
+	}
+	sortProblems(out.Upsert)
+	slices.Sort(out.Remove)
+	return out
+}
+
+// heldFor is for how long a problem is told after it was found last.
+func heldFor(id string) time.Duration {
+	if strings.HasPrefix(id, "event/") {
+		return lastingHold
+	}
+	return 0
+}
+
+func (f *finding) problem(since, now time.Time) Problem {
+	a := adviceOn(f.advice)
+	p := Problem{
+		ID: f.id, Severity: f.severity, Title: cmp.Or(f.title, a.title), Detail: f.detail, Do: a.do, Stage: f.stage,
+		Count: f.count, First: f.first.UTC(), Last: f.last.UTC(),
+	}
+	if f.first.IsZero() {
+		p.First = since.UTC()
+	}
+	if f.last.IsZero() {
+		// What goes on is told again when its words change, not with every second.
+		p.Last = now.UTC().Truncate(10 * time.Second)
+	}
+	return p
+}
+
+var severities = []string{SeverityError, SeverityWarning, SeverityInfo}
+
+func sortProblems(list []Problem) {
+	slices.SortFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// findings is what is wrong now. The thresholds are those of
+// deploy/prometheus/rules.yml, over a minute instead of five.
+func (v *View) findings(now time.Time) []finding {
+	list := v.alive(now)
+	out := v.silentProcesses(now)
+	out = append(out, v.groupFindings(list)...)
+	out = append(out, v.speedFindings(list)...)
+	out = append(out, ingestFindings(list)...)
+	out = append(out, eventFindings(list)...)
+	for key, l := range v.letters {
+		if l.count > 0 && now.Sub(l.last) < 24*time.Hour {
+			out = append(out, finding{
+				id: "dead-letters/" + key.stage + "/" + key.code, advice: deadLetterAdvice(key.code), severity: SeverityWarning,
+				title:  fmt.Sprintf("the %s stage refuses records: %s", key.stage, adviceOn(deadLetterAdvice(key.code)).title),
+				detail: l.detail, stage: key.stage, count: l.count, first: l.first, last: l.last,
+			})
+		}
+	}
+	for id, r := range v.runs {
+		if r.status == "timeout" && r.complete() {
+			out = append(out, finding{
+				id: "run-timeout/" + id, advice: "RunTimeout", severity: SeverityWarning, detail: "run " + id + ", sample " + r.about.GetSample(),
+				stage: "basecall", first: r.ended, last: r.ended,
+			})
+		}
+	}
+	for topic, why := range v.unreadable {
+		out = append(out, finding{id: "unreadable/" + topic, advice: "Unreadable", severity: SeverityWarning, detail: "topic " + topic + ": " + why, wait: 5 * time.Second})
+	}
+	slices.SortFunc(out, func(a, b finding) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+func (v *View) silentProcesses(now time.Time) (out []finding) {
+	for _, p := range v.processes {
+		if !p.silent(now) || !v.shown(p, now) {
+			continue
+		}
+		r := p.report
+		out = append(out, finding{
+			id: "silent/" + p.instance, advice: "PorestreamDown", severity: SeverityError,
+			title:  fmt.Sprintf("%s on %s is silent", r.GetKind(), cmp.Or(r.GetHost(), "an unknown host")),
+			detail: fmt.Sprintf("started %s, stages %s, last heard of at %s", p.started().UTC().Format(time.DateTime), strings.Join(r.GetStages(), ", "), p.last().UTC().Format(time.TimeOnly)),
+			stage:  strings.Join(r.GetStages(), ","), first: p.last(), last: p.last(),
+		})
+	}
+	return out
+}
+
+// groupFindings are consumer groups without a live partition.
+func (v *View) groupFindings(list []*process) (out []finding) {
+	live := make(map[string]float64)
+	for _, p := range list {
+		p.each(mLive, plain, nil, func(i int, s *series) { live[s.label("group")] += p.rows[len(p.rows)-1].value(i) })
+	}
+	for group, n := range live {
+		if n == 0 {
+			out = append(out, finding{
+				id: "group/" + group, advice: "PorestreamNoConsumerGroup", severity: SeverityError, wait: 30 * time.Second,
+				title: "no partition of group " + group + " is being processed", stage: group,
+			})
+		}
+	}
+	running := false
+	for _, r := range v.runs {
+		running = running || !r.complete()
+	}
+	if len(live) == 0 && running && len(v.processes) > 0 {
+		out = append(out, finding{id: "group/", advice: "PorestreamNoConsumerGroup", severity: SeverityError, wait: 30 * time.Second, detail: "a run is under way, and no processor reports"})
+	}
+	return out
+}
+
+func (v *View) speedFindings(list []*process) (out []finding) {
+	worst := 0.0
+	for _, l := range v.lag(list) {
+		if l.Seconds == nil || *l.Seconds > 60 {
+			detail := fmt.Sprintf("%d records wait in topic %s, and none is read", l.Records, l.Topic)
+			if l.Seconds != nil {
+				detail = fmt.Sprintf("%d records wait in topic %s: %s of work", l.Records, l.Topic, spell(*l.Seconds))
+				worst = max(worst, *l.Seconds)
+			}
+			out = append(out, finding{
+				id: "lag/" + l.Topic, advice: "PorestreamLagOld", severity: SeverityError, wait: 30 * time.Second,
+				title: "work waits in topic " + l.Topic, detail: detail, stage: l.Stage, count: l.Records,
+			})
+		} else {
+			worst = max(worst, *l.Seconds)
+		}
+	}
+	if ratio := keepUp(list); ratio != nil && *ratio < 0.95 && worst > 10 {
+		out = append(out, finding{
+			id: "keep-up", advice: "PorestreamNotKeepingUp", severity: SeverityWarning, wait: time.Minute, stage: "basecall",
+			title: fmt.Sprintf("only %.0f %% of the signal that comes in is basecalled", 100**ratio),
+		})
+	}
+	for _, l := range latencies(list) {
+		if l.Stage == "variants" && l.P99 != nil && *l.P99 > 30 {
+			out = append(out, finding{
+				id: "latency", advice: "PorestreamLatencyHigh", severity: SeverityWarning, wait: time.Minute,
+				title: "1 in 100 calls takes longer than " + spell(*l.P99) + " from the end of its read", count: l.Count,
+			})
+		}
+	}
+	missing, came := rateOf(list, longWindow, mGapSamples), rateOf(list, longWindow, mChunkSamples)
+	if missing > 0 && missing > 0.001*(missing+came) {
+		out = append(out, finding{
+			id: "event/signal-missing", advice: "PorestreamSignalMissing", severity: SeverityWarning, stage: "basecall",
+			title: fmt.Sprintf("%.1f %% of the signal never arrived", 100*missing/(missing+came)),
+		})
+	}
+	return out
+}
+
+func ingestFindings(list []*process) (out []finding) {
+	for _, p := range list {
+		newest := &p.rows[len(p.rows)-1]
+		where := func(s *series) (id, text string) {
+			source := s.label("source")
+			if source == "" {
+				return p.instance, "on " + p.report.GetHost()
+			}
+			return p.instance + "/" + source, "source " + source + " on " + p.report.GetHost()
+		}
+		p.each(mLateness, plain, nil, func(i int, s *series) {
+			if late := newest.value(i); late > 10 {
+				id, text := where(s)
+				out = append(out, finding{
+					id: "late/" + id, advice: "PorestreamIngestLate", severity: SeverityWarning, wait: 30 * time.Second, stage: "ingest",
+					title: "signal is sent " + spell(late) + " after it was measured", detail: text,
+				})
+			}
+		})
+		p.each(mSpoolLimit, plain, nil, func(i int, s *series) {
+			limit := newest.value(i)
+			if limit <= 0 {
+				return
+			}
+			id, text := where(s)
+			full := p.now(mSpool, s.labels...) / limit
+			refused := p.rate(longWindow, mSpoolRefusals, s.labels...) > 0
+			switch {
+			case full >= 0.95 || refused:
+				out = append(out, finding{id: "spool/" + id, advice: "PorestreamSpoolFull", severity: SeverityError, stage: "ingest", detail: text})
+			case full > 0.5:
+				out = append(out, finding{
+					id: "spool/" + id, advice: "PorestreamSpoolFilling", severity: SeverityWarning, stage: "ingest",
+					title: fmt.Sprintf("the spool is %.0f %% full: Kafka is away or too slow", 100*full), detail: text,
+				})
+			}
+		})
+		if lost := p.rate(longWindow, mIngestLost); lost > 0 {
+			out = append(out, finding{
+				id: "event/lost/" + p.instance, advice: "SignalLost", severity: SeverityError, stage: "ingest",
+				detail: fmt.Sprintf("on %s, %.0f samples a second", p.report.GetHost(), lost), count: int64(p.now(mIngestLost)),
+			})
+		}
+	}
+	return out
+}
+
+// eventFindings are what has happened within the last minute.
+func eventFindings(list []*process) (out []finding) {
+	for _, p := range list {
+		for _, e := range []struct{ metric, label, advice, severity string }{
+			{mSnapshotErrors, "group", "PorestreamSnapshotsFail", SeverityWarning},
+			{mFailures, "group", "PorestreamGroupUnstable", SeverityWarning},
+			{mOtherPanels, "", "PorestreamPanelsDiffer", SeverityWarning},
+			{mBatchFailures, "model", "DeviceFails", SeverityWarning},
+		} {
+			newest, older, _ := p.window(longWindow)
+			p.each(e.metric, plain, nil, func(i int, s *series) {
+				if newest.value(i) <= older.value(i) {
+					return
+				}
+				name := s.label(e.label)
+				detail := "on " + p.report.GetHost()
+				if name != "" {
+					detail = e.label + " " + name + " " + detail
+				}
+				out = append(out, finding{
+					id: "event/" + e.advice + "/" + p.instance + "/" + name, advice: e.advice, severity: e.severity,
+					detail: detail, stage: name, count: int64(newest.value(i)),
+				})
+			})
+		}
+	}
+	return out
+}
+
+// spell is a number of seconds for people.
+func spell(seconds float64) string {
+	switch d := time.Duration(seconds * float64(time.Second)); {
+	case seconds < 10:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 7200:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case seconds < 1e7:
+		return fmt.Sprintf("%.0f h", d.Hours())
+	}
+	return "months"
+}
+
+// health is the answer to whether all is well.
+func (v *View) health(now time.Time, s *Summary) Health {
+	var errs, warnings []*Problem
+	for _, p := range v.problems {
+		switch p.Severity {
+		case SeverityError:
+			errs = append(errs, p)
+		case SeverityWarning:
+			warnings = append(warnings, p)
+		}
+	}
+	first := func(list []*Problem) string {
+		slices.SortFunc(list, func(a, b *Problem) int { return cmp.Or(a.First.Compare(b.First), cmp.Compare(a.ID, b.ID)) })
+		if len(list) == 1 {
+			return capital(list[0].Title) + "."
+		}
+		return fmt.Sprintf("%s, and %d more.", capital(list[0].Title), len(list)-1)
+	}
+	running := 0
+	for _, r := range v.runs {
+		if !r.complete() {
+			running++
+		}
+	}
+	alive := 0
+	for _, p := range v.processes {
+		if p.alive(now) {
+			alive++
+		}
+	}
+	switch {
+	case len(errs) > 0:
+		return Health{HealthError, "Trouble", first(errs)}
+	case len(warnings) > 0:
+		return Health{HealthWarning, "Look here", first(warnings)}
+	case len(v.runs) == 0:
+		return Health{HealthWaiting, "Waiting", "No run has been seen yet."}
+	case running == 0:
+		return Health{HealthDone, "Finished", "All runs have ended, and everything of them is processed."}
+	case alive == 0:
+		return Health{HealthWaiting, "Waiting", "A run is known, but no process reports."}
+	case s.Rates.KeepUp != nil && *s.Rates.KeepUp < 0.95:
+		return Health{HealthGood, "Running", "Signal comes in faster than it is basecalled at the moment."}
+	}
+	return Health{HealthGood, "Running", "Everything that comes in is processed as it comes."}
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
