@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build demo live adaptive minknow-python test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-planted fuzz bench lint fmt deps docs man dist dist-check vuln proto clean help
+.PHONY: all build demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-planted fuzz bench lint fmt deps docs man dist dist-check vuln proto clean help
 
 all: build
 
@@ -38,6 +38,14 @@ minknow-python: $(minknow)/bin/python ## make the environment that the simulated
 $(minknow)/bin/python:
 	python3 -m venv $(minknow)
 	$@ -m pip install --quiet --disable-pip-version-check minknow-api==6.10.3 grpcio==1.85.1 protobuf==6.33.6 numpy==2.4.6 || { rm -rf $(minknow); exit 1; }
+
+screenshots: build ## play the demo and take pictures of its live page with Chromium, into docs/screenshots/
+	$(GO) run ./monitor/page/screenshots
+
+axe := .cache/axe
+axe: $(axe)/node_modules/axe-core/axe.min.js ## fetch axe-core, which the live page's tests look for barriers with
+$(axe)/node_modules/axe-core/axe.min.js:
+	npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(axe) axe-core@4.14.1
 
 PACKAGES ?= ./...
 test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RERUN=1 gives those that fail a second chance, and names them

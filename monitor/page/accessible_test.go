@@ -1,0 +1,84 @@
+package page_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/monitor/page/pagetest"
+	"github.com/porestream/porestream/monitor/page/pagetest/browser"
+)
+
+// TestPageIsAccessible lets axe-core look at the page in all its guises: it must find
+// nothing to object to.
+func TestPageIsAccessible(t *testing.T) {
+	path := os.Getenv("PORESTREAM_AXE")
+	if path == "" {
+		t.Skip("PORESTREAM_AXE does not name axe.min.js of axe-core (npm install axe-core; .ci/run does it)")
+	}
+	axe, err := os.ReadFile(path)
+	require.NoError(t, err)
+	dark := browser.Screen{Width: 1500, Height: 1000, Dark: true, Still: true}
+	const (
+		full    = rows + `.length > 3`
+		dialog  = `document.getElementById("detail").open && !document.getElementById("pileup-body").hidden`
+		first   = `document.querySelector(".grid-body .grid-row").click()`
+		trouble = `document.getElementById("problems").children.length === 3`
+	)
+	for _, tt := range []struct {
+		name   string
+		scene  func() pagetest.Scene
+		screen browser.Screen
+		do     string // after ready
+		ready  string
+		done   string
+	}{
+		{"light", pagetest.Lambda, desk, "", full, ""},
+		{"dark", pagetest.Lambda, dark, "", full, ""},
+		{"phone", pagetest.Lambda, phone, "", full, ""},
+		{"nothing yet", pagetest.Empty, desk, "", `document.getElementById("health-word").textContent === "Waiting"`, ""},
+		{"trouble, light", pagetest.Troubled, desk, "", trouble, ""},
+		{"trouble, dark", pagetest.Troubled, dark, "", trouble, ""},
+		{"filters set", pagetest.Lambda, desk, `document.querySelector('#filter-impact [value="HIGH"]').click(); document.querySelector(".legend-entry").click()`, full, rows + `.length === 3`},
+		{"variant, light", pagetest.Lambda, desk, first, full, dialog},
+		{"variant, dark", pagetest.Lambda, dark, first, full, dialog},
+		{"variant, phone", pagetest.Lambda, phone, first, full, dialog},
+		{"help", pagetest.Lambda, dark, `document.getElementById("help").click()`, full, `document.getElementById("help-dialog").open`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tab := visit(t, serve(t, tt.scene()), tt.screen)
+			wait(t, tab, tt.ready)
+			if tt.do != "" {
+				ask[bool](t, tab, `(() => { `+tt.do+`; return true; })()`)
+				wait(t, tab, tt.done)
+			}
+			look(t, tab, string(axe))
+		})
+	}
+	t.Run("no connection", func(t *testing.T) {
+		s := serve(t, pagetest.Lambda())
+		tab := visit(t, s, desk)
+		wait(t, tab, full)
+		s.stop()
+		wait(t, tab, `document.body.dataset.old === "true"`)
+		look(t, tab, string(axe))
+	})
+}
+
+// look runs axe-core in the tab. It is put there past the policy, as developer tools are.
+func look(t *testing.T, tab *browser.Tab, axe string) {
+	t.Helper()
+	_, err := browser.Ask[bool](tab, axe+"\n; true")
+	require.NoError(t, err)
+	type violation struct {
+		Rule, Impact, Help string
+		Where              []string
+	}
+	found := ask[[]violation](t, tab, `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"] }).then((r) =>
+		r.violations.map((v) => ({ Rule: v.id, Impact: v.impact, Help: v.help, Where: v.nodes.map((n) => n.target.join(" ") + ": " + n.failureSummary.replaceAll("\n", " ")).slice(0, 5) })))`)
+	for _, v := range found {
+		assert.Fail(t, "axe-core", "%s (%s): %s\n  %q", v.Rule, v.Impact, v.Help, v.Where)
+	}
+}
