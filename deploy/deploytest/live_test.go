@@ -26,7 +26,7 @@ const prometheusVariable = "PORESTREAM_TEST_PROMETHEUS"
 type promServer struct{ url string }
 
 // ask reads the data of an answer.
-func (p promServer) ask(t *testing.T, path string, query url.Values, data any) {
+func (p promServer) ask(t testing.TB, path string, query url.Values, data any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path+"?"+query.Encode(), nil)
 	require.NoError(t, err)

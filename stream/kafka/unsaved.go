@@ -12,12 +12,17 @@ type unsaved struct {
 	restored time.Time // when the snapshot was taken that the state was restored from; zero: there was none
 }
 
-// change notes that a record went into the state, or with again that one did that
-// was there before the state was restored.
-func (u *unsaved) change(now time.Time, again bool) {
-	if again && !u.restored.IsZero() {
-		now = u.restored
+// again notes that a record of a time went into the state, which had it before it was
+// restored.
+func (u *unsaved) again(recorded time.Time) {
+	if !u.restored.IsZero() {
+		recorded = u.restored
 	}
+	u.change(recorded)
+}
+
+// change notes that a record went into the state now.
+func (u *unsaved) change(now time.Time) {
 	if u.since.IsZero() {
 		u.since = now
 	}

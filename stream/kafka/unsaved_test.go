@@ -15,8 +15,8 @@ func TestUnsaved(t *testing.T) {
 		return time.Unix(int64(s), 0)
 	}
 	type step func(*unsaved)
-	change := func(s int) step { return func(u *unsaved) { u.change(at(s), false) } }
-	again := func(s int) step { return func(u *unsaved) { u.change(at(s), true) } }
+	change := func(s int) step { return func(u *unsaved) { u.change(at(s)) } }
+	again := func(s int) step { return func(u *unsaved) { u.again(at(s)) } }
 	begin, end := step((*unsaved).begin), step((*unsaved).end)
 	for _, tt := range []struct {
 		name     string
@@ -33,7 +33,7 @@ func TestUnsaved(t *testing.T) {
 		{"what is replayed is as old as the snapshot", 5, []step{again(100), change(110)}, 5},
 		{"what was restored is saved", 5, nil, -1},
 		{"new records behind a snapshot are new", 5, []step{change(110)}, 110},
-		{"a replay from nothing begins now", -1, []step{again(100)}, 100},
+		{"a replay from nothing is as old as its first record", -1, []step{again(100), again(101), change(200)}, 100},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u := unsaved{restored: at(tt.restored)}

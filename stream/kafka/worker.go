@@ -280,10 +280,9 @@ func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch
 			return err
 		}
 	}
-	var unresolved int
 	w.update(func(m *partition.Machine, now time.Time) {
 		m.Advance(batch.Next, now)
-		unresolved, _ = m.Unresolved()
+		w.exportUnresolved(m)
 		if w.snapshots != nil {
 			w.exportUnsaved(w.snapshots.unsaved.since)
 		}
@@ -291,15 +290,30 @@ func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch
 	m, p := w.client.metrics, strconv.Itoa(int(w.place.Partition))
 	m.moved(w.place.Topic, directionIn, len(batch.Records), bytes)
 	m.lag.WithLabelValues(w.place.Topic, p).Set(float64(max(batch.HighWatermark-batch.Next, 0)))
-	m.unresolved.WithLabelValues(w.place.Topic, p).Set(float64(unresolved))
 	return nil
+}
+
+// exportUnresolved exports how many records wait for what follows from them, with mu
+// held. Of a partition that is given up nothing is exported any more.
+func (w *worker) exportUnresolved(m *partition.Machine) {
+	if m.State() == partition.Closed {
+		return
+	}
+	n, _ := m.Unresolved()
+	w.client.metrics.unresolved.WithLabelValues(w.place.Topic, strconv.Itoa(int(w.place.Partition))).Set(float64(n))
 }
 
 func (w *worker) record(ctx context.Context, handler stream.Handler, rec stream.Record, size int64) error {
 	var verdict partition.Verdict
 	w.update(func(m *partition.Machine, now time.Time) {
-		if verdict = m.Record(rec.Offset, size, now); verdict != partition.Skip && w.snapshots != nil {
-			w.snapshots.unsaved.change(now, verdict == partition.Replay)
+		if verdict = m.Record(rec.Offset, size, now); w.snapshots == nil {
+			return
+		}
+		switch verdict {
+		case partition.Handle:
+			w.snapshots.unsaved.change(now)
+		case partition.Replay:
+			w.snapshots.unsaved.again(rec.Time)
 		}
 	})
 	if verdict == partition.Replay && planted.Is(planted.LoudReplay) {
@@ -412,7 +426,10 @@ func (w *worker) settle(n int64, err error) {
 		signal(w.changed)
 		return
 	}
-	w.update(func(m *partition.Machine, now time.Time) { err = m.Settle(n, now) })
+	w.update(func(m *partition.Machine, now time.Time) {
+		err = m.Settle(n, now)
+		w.exportUnresolved(m)
+	})
 	signal(w.changed)
 	if unknown := (*partition.UnknownOffsetError)(nil); errors.As(err, &unknown) {
 		w.fail(fmt.Errorf("handler of topic %s partition %d resolves offset %d, which it was not given", w.place.Topic, w.place.Partition, unknown.Offset))

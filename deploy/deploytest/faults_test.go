@@ -1,0 +1,180 @@
+package deploytest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// fault is something that goes wrong with running programs, and the alerts that must
+// tell of it.
+type fault struct {
+	name   string
+	alerts []string
+	// run makes the fault, awaits the alerts, and puts it right.
+	run func(l *lab)
+}
+
+// faults are in the order in which they are made.
+func faults() []fault {
+	return []fault{
+		{"a source's address is in use", []string{"PorestreamSourceFailed"}, func(l *lab) {
+			taken, err := new(net.ListenConfig).Listen(l.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(l, err)
+			l.writeSources(taken.Addr().String())
+			l.awaitFiring("PorestreamSourceFailed")
+			require.NoError(l, taken.Close())
+			l.awaitQuiet("PorestreamSourceFailed")
+			l.writeSources("")
+		}},
+		{"records of another program on a topic", []string{"PorestreamDeadLetters"}, func(l *lab) {
+			l.produce("signal", []byte("not a record of ours"))
+			l.awaitFiring("PorestreamDeadLetters")
+		}},
+		{"a processor with other panels", []string{"PorestreamPanelsDiffer"}, func(l *lab) {
+			l.watcher.end(syscall.SIGTERM)
+			other := l.program("other-watcher", "processor", l.watching("watcher", l.panel(2))...)
+			other.start()
+			l.awaitFiring("PorestreamPanelsDiffer")
+			other.end(syscall.SIGTERM)
+			l.watcher.start()
+		}},
+		{"chunks of signal are dropped", []string{"PorestreamSignalMissing"}, func(l *lab) {
+			l.device.drops.Store(true)
+			l.awaitFiring("PorestreamSignalMissing")
+			l.device.drops.Store(false)
+		}},
+		{"a run that the model was not made for", []string{"PorestreamNothingCallable"}, func(l *lab) {
+			l.device.pauses.Store(true)
+			stop := l.device.other(30, 200)
+			l.awaitFiring("PorestreamNothingCallable")
+			stop()
+			l.device.pauses.Store(false)
+		}},
+		{"a processor is killed", []string{"PorestreamDown", "PorestreamNoConsumerGroup"}, func(l *lab) {
+			l.processor.end(syscall.SIGKILL)
+			l.awaitFiring("PorestreamDown", "PorestreamNoConsumerGroup")
+			l.processor.start()
+		}},
+		{"a processor gets a fraction of its machine", []string{"PorestreamNotKeepingUp", "PorestreamLatencyHigh"}, func(l *lab) {
+			l.awaitLatency()
+			began := time.Now()
+			slower := l.processor.throttle(0.05)
+			l.awaitFiring("PorestreamNotKeepingUp")
+			// A latency of 30 s takes 30 s to come about.
+			l.sleep(time.Until(began.Add(40 * time.Second)))
+			slower()
+			slower = l.processor.throttle(0.4)
+			l.awaitFiring("PorestreamLatencyHigh")
+			slower()
+		}},
+		{"too few replicas take what a stage calls", []string{"PorestreamLagOld"}, func(l *lab) {
+			refusing := l.broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "calls", Err: kerr.NotEnoughReplicas, Count: -1})
+			require.NoError(l, refusing.Wait(l.Context(), 1))
+			l.device.pauses.Store(true)
+			l.awaitFiring("PorestreamLagOld")
+			refusing.Remove()
+			l.device.pauses.Store(false)
+		}},
+		{"the right to write state is withdrawn", []string{"PorestreamSnapshotOld", "PorestreamGroupUnstable"}, func(l *lab) {
+			refusing := l.broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "state", Err: kerr.TopicAuthorizationFailed, Count: -1})
+			l.awaitFiring("PorestreamSnapshotOld", "PorestreamGroupUnstable")
+			refusing.Remove()
+		}},
+		{"no broker answers", []string{"PorestreamSpoolFilling", "PorestreamSpoolFull", "PorestreamIngestLate"}, func(l *lab) {
+			stop := l.device.other(2, 100_000)
+			l.network.block()
+			l.awaitFiring("PorestreamSpoolFilling", "PorestreamSpoolFull", "PorestreamIngestLate")
+			stop()
+			l.network.unblock()
+		}},
+	}
+}
+
+// An alert that no fault has caused may be one that nothing can cause.
+func TestEveryAlertHasAFault(t *testing.T) {
+	caused := make(map[string]bool)
+	for _, f := range faults() {
+		require.NotEmpty(t, f.alerts, f.name)
+		for _, a := range f.alerts {
+			caused[a] = true
+		}
+	}
+	for _, r := range rules(t) {
+		if r.Alert != "" {
+			assert.True(t, caused[r.Alert], "no fault of the live test causes %s", r.Alert)
+			delete(caused, r.Alert)
+		}
+	}
+	assert.Empty(t, caused, "faults cause alerts that don't exist")
+}
+
+// faultsVariable says that the live test is to run, which takes minutes, the programs
+// in bin/ and Prometheus; deploy/check.sh sets it.
+const faultsVariable = "PORESTREAM_TEST_FAULTS"
+
+// TestAlertsTellOfFaults makes every fault on running programs. A real Prometheus with
+// the shipped rules, in scaled time, must be silent before any, tell of each, and be
+// silent again when it is put right.
+func TestAlertsTellOfFaults(t *testing.T) {
+	if os.Getenv(faultsVariable) == "" {
+		t.Skip("takes minutes and needs Prometheus: deploy/check.sh sets ", faultsVariable)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	defer cancel()
+	l := newLab(ctx, t)
+	l.begin()
+	only := os.Getenv(faultsVariable) // 1: all; else part of a name
+	l.awaitLatency()
+	l.awaitQuiet(slices.Collect(alertNames(rules(t)))...)
+	t.Logf("%5.1fs everything runs, and no alert fires", time.Since(l.began).Seconds())
+	var caused []string
+	for _, f := range faults() {
+		if only != "1" && !strings.Contains(f.name, only) {
+			continue
+		}
+		l.awaitQuiet(f.alerts...) // whatever else has caused them
+		t.Logf("%5.1fs %s", time.Since(l.began).Seconds(), f.name)
+		f.run(l)
+		t.Logf("%5.1fs put right", time.Since(l.began).Seconds())
+		caused = append(caused, f.alerts...)
+	}
+	l.awaitQuiet(caused...)
+	t.Logf("%5.1fs all alerts are resolved", time.Since(l.began).Seconds())
+}
+
+func alertNames(all []rule) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, r := range all {
+			if r.Alert != "" && !yield(r.Alert) {
+				return
+			}
+		}
+	}
+}
+
+// writeSources writes ingest's list: the device's push server and, where an address is
+// given, one that listens there.
+func (l *lab) writeSources(another string) {
+	list := fmt.Sprintf(`kafka: {brokers: ["%s"]}
+listen: %s
+sources:
+- {kind: serve, name: device, push_listen: "%s", spool: spool, spool_max: 4MiB, max_buffered: 4MiB, max_runs: 4}
+`, l.network.addr(), l.addrs["ingest"], l.addrs["push"])
+	if another != "" {
+		list += fmt.Sprintf("- {kind: serve, name: spare, push_listen: \"%s\"}\n", another)
+	}
+	l.write("sources.yaml", list)
+}
