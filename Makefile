@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-planted fuzz bench lint fmt deps docs man dist dist-check vuln proto clean help
+.PHONY: all build demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted fuzz bench lint fmt deps docs man dist dist-check vuln proto clean help
 
 all: build
 
@@ -92,6 +92,9 @@ chaos-build: deps
 eval-diploid: build ## call a simulated diploid sample of 2 Mb at 30x and compare with its truth, beside bcftools
 	@./scripts/eval-diploid.sh
 
+eval-lambda: build ## call random parts of the reads of lambda, 10x to all, 20 times each, and count what is found and what is wrong
+	@./scripts/eval-lambda.sh
+
 eval-planted: build ## call real reads of lambda against references with planted variants, five times, beside bcftools
 	@./scripts/eval-planted.sh
 
@@ -100,6 +103,7 @@ fuzz: deps ## run every fuzz target for FUZZTIME (default 10s) each
 
 # Readers of signal are compared with the formats' own Python packages, where there is
 # an interpreter that has them: pip install pod5 pyslow5.
+bench: export PORESTREAM_LAMBDA_READS ?= $(realpath .cache/eval/planted/reads.fastq)
 bench: export PORESTREAM_SIGNAL_PYTHON ?= $(firstword $(wildcard $(CURDIR)/.cache/formats/bin/python) python3)
 bench: deps ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -29,14 +29,15 @@ type Config struct {
 	// MinDepth is the depth under which a call is filtered as LowDepth. Default 6.
 	MinDepth int
 	// MinQual is the QUAL under which a call is filtered as LowQual. Default 12;
-	// with a network, whose qualities are calibrated, 5.
+	// with a network, whose qualities are calibrated, 8 for a haploid sample and else 5.
 	MinQual float64
 	// EmitQual is the QUAL under which a final call isn't reported at all.
 	// Default 5; with a network 2.
 	EmitQual float64
 	// StableDepth, StableQual and StableReads are what a live call needs to be
-	// STABLE: its depth, its QUAL, and how many reads it has been unchanged for.
-	// Defaults 12, 30 and 5.
+	// STABLE: its depth, its QUAL, and for how many reads it has been unchanged and
+	// no look has found a lower QUAL. StableDepth is 12 by default; the others depend
+	// on ploidy and judge (liveBar).
 	StableDepth int
 	StableQual  float64
 	StableReads int
@@ -53,7 +54,7 @@ type Config struct {
 // version counts the changes of this package that lead to other calls, or to
 // other revisions of them, from the same reads: state that another one has made
 // must not be gone on with. A test tells when it has to be raised.
-const version = 3
+const version = 4
 
 // Fingerprint tells thresholds apart that call differently; Sample doesn't count.
 func (c Config) Fingerprint() string {
@@ -79,14 +80,15 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxDepth, 120)
 	def(&c.MinDepth, 6)
 	if c.Network != nil {
+		if c.Ploidy == Haploid {
+			def(&c.MinQual, 8)
+		}
 		def(&c.MinQual, 5)
 		def(&c.EmitQual, 2)
 	}
 	def(&c.MinQual, 12)
 	def(&c.EmitQual, 5)
 	def(&c.StableDepth, 12)
-	def(&c.StableQual, 30)
-	def(&c.StableReads, 5)
 	def(&c.MaxIndelNoise, 0.035)
 	def(&c.SNPRate, 1e-3)
 	def(&c.IndelRate, 1e-4)

@@ -79,7 +79,7 @@ type Candidate struct {
 // emit returns; its error ends the walk and is returned.
 func (r *Region) Examples(emit func(Candidate, []float32) error) error {
 	model := r.errors.model()
-	haplotypes := r.phaseReads(model)
+	haplotypes := r.phaseReads(model, r.allTiles())
 	for t := range r.tiles {
 		cs := r.gather(t, model)
 		r.work.encoder.begin(r, &r.work.scratch, model)
@@ -195,8 +195,7 @@ const (
 	scalarPartial      = 68 // share of the reads at the site that don't span the window
 
 	// What haplotypes of reads tell, without what the reads show at the allele or
-	// beside it: all 0 where none is known, as in a haploid sample and while a run
-	// goes on. The haplotype whose reads speak more for the allele comes first.
+	// beside it: all 0 where none is known, as in a haploid sample. The haplotype whose reads speak more for the allele comes first.
 	scalarHapKnown   = 69 // share of the reads whose haplotype is known
 	scalarHapSupport = 70 // 2: sum of the log likelihood ratios of their reads
 	scalarHapCounts  = 72 // 2: of their reads

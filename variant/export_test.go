@@ -19,6 +19,9 @@ func (r *Region) LoadAll() {
 	}
 }
 
+// HG002 is the segments of the HG002 slice, and its reference.
+var HG002 = hg002
+
 // DoseNetwork is a network that knows only what independent reads say about the
 // number of copies, which is in the examples, and how rare variants are. It fails
 // as long as Err is set.

@@ -305,8 +305,12 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 	}
 	model := r.errors.model()
 	var phased *haplotypes
-	if (final || r.final) && r.cfg.Network != nil {
-		phased = r.phaseReads(model)
+	switch {
+	case r.cfg.Network == nil:
+	case final || r.final:
+		phased = r.phaseReads(model, r.allTiles())
+	default:
+		phased = r.phaseReads(model, r.tilesAround(tiles, phasedTiles))
 	}
 	var out []judged
 	for len(tiles) > 0 {
@@ -315,7 +319,7 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 		for len(tiles) > 0 && len(batch) < maxBatchTiles && len(r.work.examples) < maxBatchExamples*ExampleSize {
 			t := tiles[0]
 			tiles = tiles[1:]
-			batch = append(batch, r.look(t, model, phased))
+			batch = append(batch, r.look(t, model, phased, final || r.final))
 			out = append(out, judged{tile: t, coverage: r.survey(t, final)})
 		}
 		scores, err := r.ask()
@@ -345,8 +349,9 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 }
 
 // look gathers the candidates of a tile's core, and those that they exclude, and
-// appends their examples, if there is a network, to r.work.examples.
-func (r *Region) look(t int, model *errorModel, phased *haplotypes) []candidate {
+// appends their examples, if there is a network, to r.work.examples. On which
+// haplotype they lie is told at the end only: before, phase sets would come and go.
+func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
 	all := r.gather(t, model)
 	start, end := r.tileStart(t), r.tileEnd(t)
 	core := func(c *candidate) bool { return c.pos >= start && c.pos < end }
@@ -363,7 +368,9 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes) []candidate 
 			c := &kept[i]
 			if phased != nil {
 				c.haps = phased.of(c, &r.work.scratch)
-				c.side = c.haps.place(c)
+				if final {
+					c.side = c.haps.place(c)
+				}
 			}
 			r.work.examples = r.work.encoder.append(r.work.examples, c)
 		}

@@ -2,6 +2,7 @@ package variant
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
@@ -58,16 +59,46 @@ const (
 	hetStrandReads = 4
 )
 
-// phaseReads tells the haplotypes of the region's reads; nil where the sample has
-// no two.
-func (r *Region) phaseReads(model *errorModel) *haplotypes {
+// phasedTiles is how many tiles on either side of one are looked at to tell the
+// haplotypes of its reads while the run goes on: the length of a read, about.
+const phasedTiles = 8
+
+// allTiles are the region's.
+func (r *Region) allTiles() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for t := range r.tiles {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// tilesAround are those not more than n tiles from one of the given ones, which
+// ascend.
+func (r *Region) tilesAround(tiles []int, n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		next := 0
+		for _, t := range tiles {
+			for next = max(next, t-n); next <= min(t+n, len(r.tiles)-1); next++ {
+				if !yield(next) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// phaseReads tells the haplotypes of the reads over some tiles, which ascend, from
+// what they show there; nil where the sample has no two.
+func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes {
 	if !r.diploid() {
 		return nil
 	}
 	var sites []hetSite
 	seen := make(map[uint32]phase.Read) // by number of the segment
 	m := &r.work.scratch
-	for t := range r.tiles {
+	for t := range tiles {
 		if r.tiles[t].reads == 0 {
 			continue
 		}

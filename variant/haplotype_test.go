@@ -98,7 +98,7 @@ func whatshapSites(t testing.TB) map[int]known {
 func TestHG002Haplotypes(t *testing.T) {
 	contig, segments := hg002(t)
 	r := diploidRegion(t, contig, segments)
-	h := r.phaseReads(r.errors.model())
+	h := r.phaseReads(r.errors.model(), r.allTiles())
 
 	whatshap := whatshapSites(t)
 	sets := make(map[int32]int)
@@ -165,7 +165,7 @@ func TestHaplotypesAreAFunctionOfTheSet(t *testing.T) {
 	contig, segments := hg002(t)
 	told := func(segments []*streampb.Segment) ([]phasedSite, map[readKey][]mark) {
 		r := diploidRegion(t, contig, segments)
-		h := r.phaseReads(r.errors.model())
+		h := r.phaseReads(r.errors.model(), r.allTiles())
 		marks := make(map[readKey][]mark)
 		for n, m := range h.marks {
 			marks[r.reads.table[n].key] = m
@@ -274,4 +274,66 @@ func TestCallsArePhased(t *testing.T) {
 			require.NotZero(t, c.GetPhaseSet(), "%d", c.GetPos())
 		}
 	}
+}
+
+// witness is a network that notes how much of the examples' reads' haplotypes it was
+// told, and holds nothing likely.
+type witness struct{ known []float32 }
+
+func (w *witness) Judge(dst, examples []float32) ([]float32, error) {
+	for ; len(examples) > 0; examples = examples[ExampleSize:] {
+		w.known = append(w.known, examples[ExamplePlanes*ExampleColumns+scalarHapKnown])
+		for range Scores {
+			dst = append(dst, -1)
+		}
+	}
+	return dst, nil
+}
+
+func (*witness) Fingerprint() string { return "witness" }
+
+// TestHaplotypesAreToldLive: what a network is told of haplotypes while the run goes on
+// is nearly what it is told at the end, though only the tiles around are looked at.
+func TestHaplotypesAreToldLive(t *testing.T) {
+	contig, segments := hg002(t)
+	var w witness
+	r, err := NewRegion(contig, 0, Config{Ploidy: Diploid, Network: &w})
+	require.NoError(t, err)
+	for _, s := range segments {
+		_, err := r.Apply(s)
+		require.NoError(t, err)
+	}
+	mean := func() float64 {
+		sum := float32(0)
+		for _, k := range w.known {
+			sum += k
+		}
+		return float64(sum) / float64(len(w.known))
+	}
+	// One tile, from what lies around it.
+	_, err = r.judge([]int{50}, false)
+	require.NoError(t, err)
+	live, n := mean(), len(w.known)
+	w.known = nil
+	r.final = true // one tile, from the whole region
+	_, err = r.judge([]int{50}, false)
+	require.NoError(t, err)
+	require.Len(t, w.known, n)
+	require.Greater(t, n, 10)
+	require.Greater(t, live, 0.5)
+	require.InDelta(t, mean(), live, 0.1)
+}
+
+func TestTilesAround(t *testing.T) {
+	r := &Region{tiles: make([]tile, 20)}
+	for _, tc := range []struct{ of, want []int }{
+		{nil, nil},
+		{[]int{0}, []int{0, 1, 2}},
+		{[]int{9, 10}, []int{7, 8, 9, 10, 11, 12}},
+		{[]int{3, 12}, []int{1, 2, 3, 4, 5, 10, 11, 12, 13, 14}},
+		{[]int{18, 19}, []int{16, 17, 18, 19}},
+	} {
+		require.Equal(t, tc.want, slices.Collect(r.tilesAround(tc.of, 2)), "%v", tc.of)
+	}
+	require.Len(t, slices.Collect(r.allTiles()), 20)
 }

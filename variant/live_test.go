@@ -1,6 +1,7 @@
 package variant_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -181,5 +182,106 @@ func TestEvaluateIsDeterministic(t *testing.T) {
 	first, second := run(), run()
 	if len(first) < 5 || !slices.EqualFunc(first, second, func(a, b *streampb.Call) bool { return proto.Equal(a, b) }) {
 		t.Errorf("%d revisions, then %d others", len(first), len(second))
+	}
+}
+
+// script is a network that holds an allele likely, or not, by turns.
+type script struct {
+	qual []float64 // by look
+	look int
+}
+
+func (s *script) Judge(dst, examples []float32) ([]float32, error) {
+	absent := -s.qual[s.look] / 10 * math.Ln10
+	for range len(examples) / variant.ExampleSize {
+		for _, l := range []float64{absent, -200, math.Log1p(-math.Exp(absent)), absent, -200, math.Log1p(-math.Exp(absent))} {
+			dst = append(dst, float32(l))
+		}
+		for range variant.Scores - variant.ScoreLength {
+			dst = append(dst, -1)
+		}
+	}
+	return dst, nil
+}
+
+func (s *script) Fingerprint() string { return "script" }
+
+// What is STABLE has been beyond doubt for some reads, and is taken back when two looks
+// at it, one after the other, disown it.
+func TestStable(t *testing.T) {
+	const shown, stable, gone = "PROVISIONAL", "STABLE", "RETRACTED"
+	for _, tc := range []struct {
+		name string
+		qual []float64 // by look, at depths 9, 12, 15, 18, 22, 27 and 33
+		want []string  // "" where nothing is said
+	}{
+		{"sure at once", []float64{40, 40, 40, 40}, []string{shown, "", stable, ""}},
+		{"a doubtful look", []float64{40, 19, 40, 40, 40}, []string{shown, "", "", stable, ""}},
+		{"disowned for a moment", []float64{40, 40, 40, 4, 40, 4, 40}, []string{shown, "", stable, "", "", "", stable}}, // twice as deep
+		{"disowned", []float64{40, 40, 40, 4, 1, 40}, []string{shown, "", stable, "", gone, shown}},
+		{"provisional", []float64{40, 40, 4, 40}, []string{shown, "", gone, shown}},
+		{"below the bar", []float64{19, 19, 20, 11, 9}, []string{"", "", shown, "", gone}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSample(t, 15, 1000)
+			s.mismatch, s.gap = 0, 0
+			s.edits = []edit{{500, 1, string(other(s.contig.Seq[500]))}}
+			judge := &script{qual: tc.qual}
+			r := region(t, s.contig, 0, variant.Config{Network: judge})
+			segments := s.segments(t, 200, 900, 0, 1000)
+			covering := segments[:0]
+			for _, seg := range segments {
+				if seg.GetStart() < 400 && seg.GetStart()+900 > 600 {
+					covering = append(covering, seg)
+				}
+			}
+			w := &watcher{t: t}
+			depth := 0
+			for i, want := range tc.want {
+				judge.look = i
+				next := []int{9, 12, 15, 18, 22, 27, 33}[i]
+				apply(t, r, covering[depth:next]...)
+				depth = next
+				calls := evaluate(t, r)
+				w.see(calls)
+				got := ""
+				for _, c := range calls {
+					got += c.GetStatus().String()
+				}
+				if got != want {
+					t.Fatalf("look %d, of QUAL %g: %q, want %q", i, tc.qual[i], got, want)
+				}
+			}
+		})
+	}
+}
+
+// A substitution that half of the reads of a haploid sample show is filtered, and one
+// of a diploid sample isn't.
+func TestLowFraction(t *testing.T) {
+	s := newSample(t, 16, 1000)
+	s.mismatch, s.gap = 0, 0
+	plain := *s
+	s.edits = []edit{{500, 1, string(other(s.contig.Seq[500]))}}
+	with, without := s.segments(t, 20, 900, 0, 1000), plain.segments(t, 20, 900, 0, 1000)
+	for _, seg := range without {
+		seg.ReadId = "plain" + seg.ReadId
+	}
+	for _, tc := range []struct {
+		ploidy    variant.Ploidy
+		carriers  int
+		fraction  bool
+		wantCalls int
+	}{{variant.Haploid, 10, true, 1}, {variant.Haploid, 15, false, 1}, {variant.Diploid, 10, false, 1}} {
+		r := region(t, s.contig, 0, variant.Config{Ploidy: tc.ploidy, Network: &script{qual: []float64{40}}})
+		apply(t, r, with[:tc.carriers]...)
+		apply(t, r, without[tc.carriers:]...)
+		calls := finalize(t, r)
+		if len(calls) != tc.wantCalls {
+			t.Fatalf("ploidy %s: %v", tc.ploidy, calls)
+		}
+		if got := slices.Contains(calls[0].GetFilters(), "LowFraction"); got != tc.fraction {
+			t.Errorf("ploidy %s, %d of 20 reads: filters %v", tc.ploidy, tc.carriers, calls[0].GetFilters())
+		}
 	}
 }

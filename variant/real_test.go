@@ -3,6 +3,8 @@ package variant_test
 import (
 	"bufio"
 	"compress/gzip"
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,21 +45,14 @@ func data(t testing.TB, name string) string {
 // Guppy.
 func sarscov2(t testing.TB) (*genome.Contig, []*streampb.Segment) {
 	t.Helper()
-	return sarscov2To(t, func(seq string) string { return seq })
+	return sarscov2To(t, unchanged)
 }
 
 // sarscov2To aligns it to a reference that is changed first.
 func sarscov2To(t testing.TB, change func(string) string) (*genome.Contig, []*streampb.Segment) {
 	t.Helper()
-	g, err := genome.Load(data(t, "sarscov2-r9/NC_045512.2.fa"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err = genome.Read(strings.NewReader(">" + g.Contigs[0].Name + "\n" + change(string(g.Contigs[0].Seq)) + "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(data(t, "sarscov2-r9/SP1.fastq.gz"))
+	reference, path := data(t, "sarscov2-r9/NC_045512.2.fa"), data(t, "sarscov2-r9/SP1.fastq.gz")
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +61,56 @@ func sarscov2To(t testing.TB, change func(string) string) (*genome.Contig, []*st
 	if err != nil {
 		t.Fatal(err)
 	}
+	return aligned(t, changed(t, reference, change), fastqReads(t, gz))
+}
+
+// unchanged is for what changes a reference, and isn't to.
+func unchanged(seq string) string { return seq }
+
+// changed is a genome of one contig, changed.
+func changed(t testing.TB, path string, change func(string) string) *genome.Genome {
+	t.Helper()
+	g, err := genome.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = genome.Read(strings.NewReader(">" + g.Contigs[0].Name + "\n" + change(string(g.Contigs[0].Seq)) + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// fastqReads yields the reads of a FASTQ file.
+func fastqReads(t testing.TB, in io.Reader) iter.Seq[*align.Read] {
+	return func(yield func(*align.Read) bool) {
+		sc := bufio.NewScanner(in)
+		sc.Buffer(nil, 1<<24)
+		r := &align.Read{}
+		for line := 0; sc.Scan(); line++ {
+			switch line % 4 {
+			case 0:
+				r = &align.Read{ID: strings.Fields(sc.Text()[1:])[0]}
+			case 1:
+				r.Seq = []byte(sc.Text())
+			case 3:
+				r.Qualities = []byte(sc.Text())
+				for i := range r.Qualities {
+					r.Qualities[i] -= 33
+				}
+				if !yield(r) {
+					return
+				}
+			}
+		}
+		if err := sc.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// aligned aligns reads to a genome of one contig.
+func aligned(t testing.TB, g *genome.Genome, reads iter.Seq[*align.Read]) (*genome.Contig, []*streampb.Segment) {
+	t.Helper()
 	x, err := minimap.NewIndex(g, minimap.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,37 +118,19 @@ func sarscov2To(t testing.TB, change func(string) string) (*genome.Contig, []*st
 	defer x.Close()
 	a := x.NewAligner()
 	defer a.Close()
-
 	var out []*streampb.Segment
-	sc := bufio.NewScanner(gz)
-	sc.Buffer(nil, 1<<24)
-	r := &align.Read{}
-	for line := 0; sc.Scan(); line++ {
-		switch line % 4 {
-		case 0:
-			r = &align.Read{ID: strings.Fields(sc.Text()[1:])[0]}
-		case 1:
-			r.Seq = []byte(sc.Text())
-		case 3:
-			r.Qualities = []byte(sc.Text())
-			for i := range r.Qualities {
-				r.Qualities[i] -= 33
-			}
-			alns, err := a.Map(r.ID, r.Seq)
+	for r := range reads {
+		alns, err := a.Map(r.ID, r.Seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range alns {
+			segs, err := align.Segments(r, &alns[i], g.Contigs[0].Seq)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range alns {
-				segs, err := align.Segments(r, &alns[i], g.Contigs[0].Seq)
-				if err != nil {
-					t.Fatal(err)
-				}
-				out = append(out, segs...)
-			}
+			out = append(out, segs...)
 		}
-	}
-	if err := sc.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return g.Contigs[0], out
 }

@@ -21,6 +21,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	h.AddFilter("PASS", "All filters passed")
 	h.AddFilter(filterLowQual, fmt.Sprintf("QUAL below %g", cfg.MinQual))
 	h.AddFilter(filterLowDepth, fmt.Sprintf("Fewer than %d reads", cfg.MinDepth))
+	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show", 100*minHaploidFraction))
 	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele", biasMinReads))
 	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel from reads with a gap in more than %g of the columns", cfg.MaxIndelNoise))
 	h.AddInfo(infoVRS, "R", "String", "GA4GH VRS identifiers of the alleles; none is computed for REF")
