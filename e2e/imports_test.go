@@ -88,6 +88,7 @@ func TestImports(t *testing.T) {
 		{"internal/ingest/minknow", "a source meets Kafka only through ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "internal/ingest/cluster", cobra}},
 		{"internal/ingest/minknow/minknowsim", "the sequencer's side knows nothing of ingest", []string{kafkaGo, kfake, ort, module + "stream"}},
 		{"monitor", "the picture is a fold of records, without transport, clock or engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "github.com/prometheus", "runtime/cgo"}},
+		{"monitor/report", "reports are made beside the pipeline, and sent by whoever has a client", []string{kafkaGo, kfake, ort, services, cobra, module + "stream/kafka"}},
 		{"monitor/page", "the page is served without transport or engine", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka", module + "basecall", module + "variant"}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
 		{"cmd/processor", "the processor carries no broker", []string{kfake}},

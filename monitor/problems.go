@@ -109,6 +109,7 @@ func (v *View) findings(now time.Time) []finding {
 	out = append(out, v.groupFindings(list)...)
 	out = append(out, v.speedFindings(list)...)
 	out = append(out, ingestFindings(list)...)
+	out = append(out, snapshotFindings(list, now)...)
 	out = append(out, eventFindings(list)...)
 	for key, l := range v.letters {
 		if l.count > 0 && now.Sub(l.last) < 24*time.Hour {
@@ -205,6 +206,13 @@ func (v *View) speedFindings(list []*process) (out []finding) {
 			})
 		}
 	}
+	mapped, parts := rateOf(list, longWindow, mReadParts, "outcome", "mapped"), rateOf(list, longWindow, mReadParts)
+	if parts*longWindow.Seconds() > 100 && mapped < 0.05*parts {
+		out = append(out, finding{
+			id: "nothing-callable", advice: "PorestreamNothingCallable", severity: SeverityWarning, wait: 30 * time.Second, stage: "basecall",
+			title: fmt.Sprintf("only %.0f %% of the reads map to the reference", 100*mapped/parts),
+		})
+	}
 	missing, came := rateOf(list, longWindow, mGapSamples), rateOf(list, longWindow, mChunkSamples)
 	if missing > 0 && missing > 0.001*(missing+came) {
 		out = append(out, finding{
@@ -225,12 +233,22 @@ func ingestFindings(list []*process) (out []finding) {
 			}
 			return p.instance + "/" + source, "source " + source + " on " + p.report.GetHost()
 		}
-		p.each(mLateness, plain, nil, func(i int, s *series) {
+		late := func(i int, s *series) {
 			if late := newest.value(i); late > 10 {
 				id, text := where(s)
 				out = append(out, finding{
 					id: "late/" + id, advice: "PorestreamIngestLate", severity: SeverityWarning, wait: 30 * time.Second, stage: "ingest",
 					title: "signal is sent " + spell(late) + " after it was measured", detail: text,
+				})
+			}
+		}
+		p.each(mLateness, plain, nil, late)
+		p.each(mOldestWaiting, plain, nil, late)
+		p.each(mSourceState, plain, nil, func(i int, s *series) {
+			if state := s.label("state"); newest.value(i) > 0 && (state == "failed" || state == "backing-off") {
+				id, text := where(s)
+				out = append(out, finding{
+					id: "source/" + id, advice: "PorestreamSourceFailed", severity: SeverityError, wait: 30 * time.Second, stage: "ingest", detail: text + ": " + state,
 				})
 			}
 		})
@@ -262,11 +280,27 @@ func ingestFindings(list []*process) (out []finding) {
 	return out
 }
 
+// snapshotFindings are stages whose newest state has been in no snapshot for long.
+func snapshotFindings(list []*process, now time.Time) (out []finding) {
+	for _, p := range list {
+		p.each(mUnsaved, plain, nil, func(i int, s *series) {
+			since := p.rows[len(p.rows)-1].value(i)
+			if age := float64(now.Unix()) - since; since > 0 && age > 900 {
+				out = append(out, finding{
+					id: "snapshot/" + p.instance + "/" + s.label("topic"), advice: "PorestreamSnapshotOld", severity: SeverityWarning, wait: 30 * time.Second,
+					title: "what came of topic " + s.label("topic") + " in the last " + spell(age) + " is in no snapshot", detail: "on " + p.report.GetHost(),
+				})
+			}
+		})
+	}
+	return out
+}
+
 // eventFindings are what has happened within the last minute.
 func eventFindings(list []*process) (out []finding) {
 	for _, p := range list {
 		for _, e := range []struct{ metric, label, advice, severity string }{
-			{mSnapshotErrors, "group", "PorestreamSnapshotsFail", SeverityWarning},
+			{mSnapshotErrors, "group", "PorestreamSnapshotOld", SeverityWarning},
 			{mFailures, "group", "PorestreamGroupUnstable", SeverityWarning},
 			{mOtherPanels, "", "PorestreamPanelsDiffer", SeverityWarning},
 			{mBatchFailures, "model", "DeviceFails", SeverityWarning},

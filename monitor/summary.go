@@ -38,6 +38,10 @@ const (
 	mIngestReads     = "porestream_ingest_reads_total"
 	mIngestLost      = "porestream_ingest_lost_samples_total"
 	mLateness        = "porestream_ingest_lateness_seconds"
+	mOldestWaiting   = "porestream_ingest_oldest_waiting_seconds"
+	mSourceState     = "porestream_ingest_source_state"
+	mReadParts       = "porestream_basecall_read_parts_total"
+	mUnsaved         = "porestream_stream_unsaved_timestamp_seconds"
 	mSpool           = "porestream_ingest_spool_bytes"
 	mSpoolLimit      = "porestream_ingest_spool_limit_bytes"
 	mSpoolRefusals   = "porestream_ingest_spool_refusals_total"
@@ -56,7 +60,7 @@ func ReportedMetrics() map[string][]string {
 		mBatches: {"model", "dispatch"}, mBatchItems: {"model"}, mCompute: {"model"}, mQueue: {"model"}, mQueueWindows: {"model"},
 		mInferSamples: {"model"}, mPadding: {"model"}, mInferInfo: {"model", "device"}, mBatchFailures: {"model"},
 		mLag: {"topic"}, mRecords: {"topic", "direction"}, mLive: {"group"}, mFailures: {"group"}, mSnapshotErrors: {"group"}, mOtherPanels: nil,
-		mIngestSamples: {"source"}, mIngestReads: {"source"}, mIngestLost: {"source"}, mLateness: {"source"},
+		mIngestSamples: {"source"}, mIngestReads: {"source"}, mIngestLost: {"source"}, mLateness: {"source"}, mOldestWaiting: {"source"}, mSourceState: {"source", "state"}, mReadParts: {"outcome"}, mUnsaved: {"topic"},
 		mSpool: {"source"}, mSpoolLimit: {"source"}, mSpoolRefusals: {"source"}, mReportsLost: nil,
 		mCPU: nil, mMemory: nil, mThreads: nil,
 	}

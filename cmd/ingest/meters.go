@@ -60,6 +60,17 @@ func (all *meters) of(name, kind string) *meter {
 	return m
 }
 
+// channels are what the channels of all sources do, by source.
+func (all *meters) channels() map[string][]ingest.Channels {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	out := make(map[string][]ingest.Channels, len(all.by))
+	for name, m := range all.by {
+		out[name] = m.ingest.Channels()
+	}
+	return out
+}
+
 // drop forgets the metrics of a source.
 func (all *meters) drop(name string) {
 	all.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
@@ -27,6 +29,7 @@ type process struct {
 	partitions         int
 	transactionTimeout time.Duration
 	listen             string
+	reports            livepage.ReportFlags
 	log                cli.LogFlags
 }
 
@@ -48,6 +51,7 @@ func (p *process) registerKafka(flags *pflag.FlagSet) {
 func (p *process) registerSelf(flags *pflag.FlagSet) {
 	p.log.Register(flags, slog.LevelInfo)
 	flags.StringVar(&p.listen, "listen", "127.0.0.1:9101", "address of /healthz, /readyz, /metrics and /status")
+	p.reports.Register(flags)
 }
 
 // connection is Kafka with its topics, and how the process shows its sources.
@@ -72,6 +76,9 @@ type connection struct {
 // serves health, metrics and status; until fn is ready /readyz says that it is
 // waiting for what waiting tells.
 func (p *process) attach(ctx context.Context, waiting string, fn func(context.Context, *connection) error) error {
+	if err := p.reports.Validate(); err != nil {
+		return err
+	}
 	logger, err := p.log.Logger(os.Stderr)
 	if err != nil {
 		return err
@@ -119,9 +126,26 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 		if err := c.ensureTopics(ctx); err != nil {
 			return err
 		}
+		defer c.report(ctx)()
 		return fn(ctx, c)
 	})
 	return group.Wait()
+}
+
+// report has the process tell of itself for the live page until the function is
+// called that it returns.
+func (c *connection) report(ctx context.Context) (stop func()) {
+	p := livepage.New(livepage.Config{
+		Client: c.client, Topics: c.topics, Kind: "ingest", Stages: []string{"ingest"}, Version: cli.Version,
+		Interval: c.process.reports.Interval, Registry: c.registry, Channels: c.meters.channels, Logger: c.logger,
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	var reported sync.WaitGroup
+	reported.Go(func() { p.Run(ctx) })
+	return func() {
+		cancel()
+		reported.Wait()
+	}
 }
 
 // ensureTopics makes sure of the topics.

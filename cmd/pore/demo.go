@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/annotate/watch/alert"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
@@ -30,6 +31,9 @@ type demoConfig struct {
 	log     cli.LogFlags
 	data    string
 	pace    string
+	listen  string
+	stay    bool
+	page    livepage.Flags
 	calling processor.Calling
 }
 
@@ -53,6 +57,9 @@ calls match the truth.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.data, "data", filepath.Join("testdata", "lambda"), "folder of the recording")
 	flags.StringVar(&cfg.pace, "pace", "10", "speed by the recording's own clock: 1, any number, or max")
+	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:0", "address of the live page; port 0 takes a free one")
+	flags.BoolVar(&cfg.stay, "stay", false, "keep the live page open when the run has ended, until Ctrl-C")
+	cfg.page.Register(flags)
 	cfg.calling.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -85,7 +92,8 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 		defer printing.Unlock()
 		fmt.Fprintln(stdout, line)
 	}
-	result, err := runPipeline(ctx, pipeline.Config{
+	same := false
+	_, err = runPipeline(ctx, pipeline.Config{
 		Signal: []string{file("reads.pod5")}, Partitions: 4, Processors: 1, Pace: pace,
 		Engines: processor.Options{
 			Reference: file("reference.fa"), Genes: processor.Genes{Paths: []string{file("genes.gff3")}}, Panels: panels, Calling: cfg.calling,
@@ -101,10 +109,26 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 				show(alert.Text(a))
 			}
 		},
-	}, cli.KafkaFlags{Replication: 1}, "")
+		OnPage: func(p *livepage.Page) { p.Announce(stdout) },
+		OnResult: func(ctx context.Context, result *pipeline.Result) {
+			same = summarise(stdout, truth, result)
+			if cfg.stay && cfg.listen != "" && !cfg.page.Off {
+				fmt.Fprintln(stdout, "\nThe live page stays open until Ctrl-C.")
+				<-ctx.Done()
+			}
+		},
+	}, cli.KafkaFlags{Replication: 1}, cfg.listen, cfg.page)
 	if err != nil {
 		return err
 	}
+	if !same {
+		return errors.New("the calls differ from the truth")
+	}
+	return nil
+}
+
+// summarise prints what a run came to and tells whether its calls are the truth.
+func summarise(stdout io.Writer, truth []expected, result *pipeline.Result) bool {
 	var called []*event.Variant
 	for _, sample := range result.Fold.Samples() {
 		called = append(called, result.Fold.Variants(sample, result.Genome.Rank)...)
@@ -123,10 +147,7 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	fmt.Fprintf(stdout, "\n%d reads, %s samples, %s bases, %d reads rejected, %d gaps, %d dead letters in %.1f s: %s samples/s on %s.\n",
 		s.Reads, cli.SI(s.Samples), cli.SI(s.Bases), s.Rejected, s.Gaps, s.DeadLetters, s.WallSeconds, cli.SI(int64(s.SamplesPerSecond)), s.Device)
 	fmt.Fprintf(stdout, "From a read's last signal chunk to its calls on the variants topic: median %.0f ms, 99th percentile %.0f ms.\n", s.Latency.P50, s.Latency.P99)
-	if !same {
-		return errors.New("the calls differ from the truth")
-	}
-	return nil
+	return same
 }
 
 // expected is one variant of the truth.

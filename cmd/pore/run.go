@@ -15,6 +15,7 @@ import (
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
@@ -35,6 +36,7 @@ type runConfig struct {
 	chunk      time.Duration
 	sample     string
 	listen     string
+	page       livepage.Flags
 }
 
 func runCommand() *cobra.Command {
@@ -61,7 +63,8 @@ are gone afterwards.`,
 	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the recording's")
 	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of the topics that are created")
 	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
-	flags.StringVar(&cfg.listen, "listen", "", "address of /healthz, /readyz and /metrics; none if not given")
+	flags.StringVar(&cfg.listen, "listen", "", "address of the live page, /healthz, /readyz and /metrics; none if not given")
+	cfg.page.Register(flags)
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -107,7 +110,8 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
-	}, cfg.kafka, cfg.listen)
+		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
+	}, cfg.kafka, cfg.listen, cfg.page)
 	stopProgress()
 	if err != nil {
 		return err
@@ -123,7 +127,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
 // embedded one that lives as long as the run.
-func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, listen string) (*pipeline.Result, error) {
+func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, listen string, page livepage.Flags) (*pipeline.Result, error) {
 	stages, err := processor.ParseStages("", processor.Work{Panels: len(cfg.Engines.Panels) > 0})
 	if err != nil {
 		return nil, err
@@ -158,6 +162,13 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 		server, err := ops.Listen(listen, cfg.Registry, func() error { return nil }, cfg.Logger)
 		if err != nil {
 			return nil, err
+		}
+		if !page.Off {
+			token, err := page.Token()
+			if err != nil {
+				return nil, err
+			}
+			cfg.Page = &pipeline.Page{Server: server, Token: token}
 		}
 		serving, stop := context.WithCancel(ctx)
 		defer stop()

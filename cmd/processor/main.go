@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
 func main() { os.Exit(cli.Main(program())) }
@@ -35,6 +38,8 @@ type config struct {
 	stages     string
 	group      string
 	listen     string
+	page       livepage.Flags
+	reports    livepage.ReportFlags
 	partitions int
 }
 
@@ -67,7 +72,9 @@ func command() *cobra.Command {
 	cfg.log.Register(flags, slog.LevelInfo)
 	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate, with --panel watch, and with --adaptive adaptive (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
-	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of /healthz, /readyz and /metrics")
+	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of the live page, /healthz, /readyz and /metrics")
+	cfg.page.Register(flags)
+	cfg.reports.Register(flags)
 	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
 	return cmd
 }
@@ -87,6 +94,13 @@ func run(ctx context.Context, cfg config) error {
 	}
 	if err := cfg.stream.Validate(); err != nil {
 		return cli.Usagef("%w", err)
+	}
+	if err := cfg.reports.Validate(); err != nil {
+		return err
+	}
+	token, err := cfg.page.Token()
+	if err != nil {
+		return err
 	}
 	reg := ops.NewRegistry(cli.Version)
 	kafkaConfig, err := cfg.kafka.Config(logger, reg)
@@ -112,18 +126,38 @@ func run(ctx context.Context, cfg config) error {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(topics, cfg.partitions), cfg.kafka.Replication); err != nil {
 		return err
 	}
+	var regions *variantstage.Regions
+	if slices.Contains(stages, variantstage.Name) {
+		regions = variantstage.NewRegions()
+	}
 	p := processor.New(client, engines, processor.Config{
-		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Metrics: processor.NewMetrics(reg), Logger: logger,
+		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Regions: regions, Metrics: processor.NewMetrics(reg), Logger: logger,
 	})
 	server, err := ops.Listen(cfg.listen, reg, p.Ready, logger)
 	if err != nil {
 		return err
 	}
+	live := livepage.Config{
+		Client: client, Topics: topics, Kind: "processor", Stages: stages, Version: cli.Version, Interval: cfg.reports.Interval,
+		Registry: reg, Token: token, Advertise: cfg.page.Advertise, Logger: logger,
+	}
+	if regions != nil {
+		live.Depths, live.Reads = regions.Depths, processor.ReadsOf(regions)
+	}
+	if !cfg.page.Off {
+		live.Server = server
+	}
+	page := livepage.New(live)
 	logger.Info("processor started", "stages", strings.Join(stages, ","), "device", engines.Device(), "model", engines.Model(), "caller_model", engines.VariantModel(), "listen", server.Addr())
 
 	group, runCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Run(runCtx) })
 	group.Go(func() error { return server.Run(runCtx) })
+	group.Go(func() error {
+		page.Run(runCtx)
+		return nil
+	})
+	page.Announce(os.Stderr)
 	err = group.Wait()
 	logger.Info("processor stopped")
 	return err

@@ -27,6 +27,7 @@ import (
 	"github.com/porestream/porestream/internal/ingest/watch"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/monitor/report"
 	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/variant/network/networktest"
@@ -106,6 +107,7 @@ func collect(variantModel string) error {
 	}
 	r.MustRegister(sources.NewCollector(sources.New(sources.Config{}), nil))
 	processor.NewMetrics(r)
+	report.New(report.Config{Registerer: r})
 
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
 	stages, err := processor.ParseStages("", processor.Work{})

@@ -233,6 +233,7 @@ func (f *Feed) End(ctx context.Context) error {
 	}
 	at := f.at
 	at.End()
+	f.cfg.Metrics.endRun(f.run.GetId())
 	return f.send(ctx, at, 0, outs)
 }
 

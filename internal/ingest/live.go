@@ -203,6 +203,7 @@ func (l *Live) end(ctx context.Context) error {
 	}
 	l.progress.add(nil)
 	l.progress.ended = true
+	l.cfg.Metrics.endRun(l.run.GetId())
 	return l.queue.put(ctx, event{after: l.progress, at: time.Now(), outs: outs})
 }
 

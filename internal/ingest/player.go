@@ -368,6 +368,7 @@ func (p *Player) end(ctx context.Context, i int) error {
 	if err := p.send(ctx, i, 0, outs); err != nil {
 		return err
 	}
+	p.cfg.Metrics.endRun(t.run.GetId())
 	p.cfg.Logger.Info("run ended", "run", t.run.GetId(), "reads", p.totals.Reads, "samples", p.totals.Samples)
 	return nil
 }

@@ -36,6 +36,8 @@ type tally struct {
 	sums   Figures
 	active map[*session]map[uint32]*heard // by channel
 	rate   [rateSeconds + 1]struct{ second, samples int64 }
+	cells  map[string]*Channels // by run
+	order  []string             // runs of cells, oldest first
 }
 
 // heard is where a channel's newest read has come to.
@@ -44,7 +46,9 @@ type heard struct {
 	next uint64 // the read's first sample behind its last chunk
 }
 
-func newTally() *tally { return &tally{active: make(map[*session]map[uint32]*heard)} }
+func newTally() *tally {
+	return &tally{active: make(map[*session]map[uint32]*heard), cells: make(map[string]*Channels)}
+}
 
 func (t *tally) begin(s *session) {
 	t.mu.Lock()
@@ -72,6 +76,7 @@ func (t *tally) chunk(c *streampb.SignalChunk, now time.Time) {
 		slot.second, slot.samples = second, 0
 	}
 	slot.samples += n
+	t.cell(c.GetRun()).chunk(c)
 	for s, channels := range t.active {
 		if s.run.GetId() == c.GetRun() {
 			t.hear(channels, c)

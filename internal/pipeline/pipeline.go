@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,12 +21,16 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/livepage"
+	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/monitor/report"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
+	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
 // Config says what to run and on what.
@@ -56,6 +61,19 @@ type Config struct {
 	OnStart   func(Start)
 	OnVariant func(*event.Variant)
 	OnAlert   func(*watch.Alert)
+
+	// Page, if set, has the live page served; OnPage is told once it is.
+	Page   *Page
+	OnPage func(*livepage.Page)
+	// OnResult, if set, is handed the result while everything still stands, the live page
+	// included; the run is over when it returns.
+	OnResult func(context.Context, *Result)
+}
+
+// Page is how the live page of a run is served.
+type Page struct {
+	Server *ops.Server
+	Token  ops.Token
 }
 
 // Start is what is about to run.
@@ -117,8 +135,40 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(cfg.Topics, cfg.Partitions), cfg.Replication); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, metrics: processor.NewMetrics(cfg.Registry)}
-	return r.run(ctx)
+	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
+	defer r.servePage(ctx)()
+	result, err := r.run(ctx)
+	if err == nil && cfg.OnResult != nil {
+		cfg.OnResult(ctx, result)
+	}
+	return result, err
+}
+
+// servePage has the run's page served until the function is called that it returns.
+// What becomes of the page changes nothing about the run.
+func (r *run) servePage(ctx context.Context) (stop func()) {
+	if r.cfg.Page == nil {
+		return func() {}
+	}
+	r.regions = variantstage.NewRegions()
+	p := livepage.New(livepage.Config{
+		Client: r.client, Topics: r.cfg.Topics, Kind: "run", Stages: append([]string{"ingest"}, r.engines.Stages()...), Version: cli.Version,
+		Interval: report.DefaultInterval, Registry: r.cfg.Registry, Depths: r.regions.Depths, Reads: processor.ReadsOf(r.regions),
+		Channels: func() map[string][]ingest.Channels {
+			return map[string][]ingest.Channels{"recording": r.ingested.Channels()}
+		},
+		Server: r.cfg.Page.Server, Token: r.cfg.Page.Token, Eager: true, Logger: r.cfg.Logger,
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	var served sync.WaitGroup
+	served.Go(func() { p.Run(ctx) })
+	if r.cfg.OnPage != nil {
+		r.cfg.OnPage(p)
+	}
+	return func() {
+		cancel()
+		served.Wait()
+	}
 }
 
 // run is a run in progress.
@@ -128,6 +178,8 @@ type run struct {
 	engines   *processor.Engines
 	recording *signal.Index
 	metrics   *processor.Metrics
+	ingested  *ingest.Metrics
+	regions   *variantstage.Regions // nil without a page
 	latencies []time.Duration
 }
 
@@ -153,7 +205,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	}
 	player, err := ingest.NewPlayer(r.recording, producer, ingest.Config{
 		Topics: r.cfg.Topics, Partitions: int32(signalPartitions), Pace: r.cfg.Pace, Chunk: r.cfg.Chunk, Sample: r.cfg.Sample,
-		Metrics: ingest.NewMetrics(r.cfg.Registry), Logger: r.cfg.Logger,
+		Metrics: r.ingested, Logger: r.cfg.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, r.close(ctx, producer))
@@ -164,7 +216,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for range max(1, r.cfg.Processors) {
 		p := processor.New(r.client, r.engines, processor.Config{
-			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Metrics: r.metrics, Logger: r.cfg.Logger,
+			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Regions: r.regions, Metrics: r.metrics, Logger: r.cfg.Logger,
 		})
 		group.Go(func() error { return p.Run(groupCtx) })
 	}

@@ -207,6 +207,9 @@ func (e *Engines) loadBasecaller(opts Options) error {
 	return nil
 }
 
+// Stages are those that the engines were loaded for.
+func (e *Engines) Stages() []string { return e.stages }
+
 // Device names the device that basecalling runs on; empty without that stage.
 func (e *Engines) Device() string {
 	if e.Caller == nil {

@@ -25,7 +25,10 @@ type Config struct {
 	// Group is the prefix of the consumer groups, one per stage.
 	Group string
 	// Stream says how the stages read and write.
-	Stream  Stream
+	Stream Stream
+	// Regions, if set, knows the regions that the variant stage holds; several
+	// processors of one process may share it.
+	Regions *variantstage.Regions
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 }
@@ -124,7 +127,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			return variantstage.New(variantstage.Config{
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Caller: e.variant,
-				Targets: e.targets(), Panels: e.panels,
+				Targets: e.targets(), Panels: e.panels, Regions: p.cfg.Regions,
 				Metrics: m.variant, Logger: log,
 			})
 		}},

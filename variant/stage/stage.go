@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -37,6 +38,8 @@ type Config struct {
 	// none. Panels is the fingerprint of the panels that ask for them.
 	Targets map[string][]variant.Span
 	Panels  string
+	// Regions, if set, knows the regions of all handlers, for those who look at them.
+	Regions *Regions
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 }
@@ -50,13 +53,18 @@ func New(cfg Config) stream.NewHandler {
 	fingerprint := cfg.fingerprint()
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		log := cfg.Logger.With("stage", Name, "partition", partition)
-		return stream.Fold{
-			Folder: &handler{
-				cfg: cfg, partition: partition, partitions: partitions,
-				regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
-				fingerprint: fingerprint, log: log,
+		h := &handler{
+			cfg: cfg, partition: partition, partitions: partitions,
+			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
+			fingerprint: fingerprint, log: log,
+		}
+		cfg.Regions.add(h)
+		return worker{
+			Fold: stream.Fold{
+				Folder: h,
+				Stage:  Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
 			},
-			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
+			handler: h, regions: cfg.Regions,
 		}, nil
 	}
 }
@@ -72,6 +80,10 @@ func (k regionKey) compare(o regionKey) int {
 
 // handler is the stage's worker for one partition of the reads topic.
 type handler struct {
+	// mu is held while a record is handled, and whenever else state is touched:
+	// others look at the regions between two records. See [Regions].
+	mu sync.Mutex
+
 	cfg                   Config
 	partition, partitions int32
 	markers               stream.Markers
@@ -86,6 +98,8 @@ type handler struct {
 
 // Fold applies a record of the reads topic.
 func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.metrics = h.cfg.Metrics
 	if replayed {
 		h.metrics = nil

@@ -499,7 +499,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%v invalid records are counted, want %d", got, len(recs)-2)
 	}
 	// None of it is in the state.
-	if got := h.(stream.Fold).Folder.(*handler).markers.Ended("run-1"); got {
+	if got := h.(worker).handler.markers.Ended("run-1"); got {
 		t.Error("a marker that was refused ended the run")
 	}
 	outs := handle(t, h, records([][]byte{markerValue(t, "run-1", "lambda", 0, 2, true), markerValue(t, "run-1", "lambda", 1, 2, true)})).outs()

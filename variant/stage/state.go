@@ -56,6 +56,8 @@ func (h *handler) Format() stream.StateFormat {
 // Sections lists the markers, and the state and the batches of reads of each
 // region.
 func (h *handler) Sections() []stream.Section {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}}
 	for name, key := range h.names {
 		r := h.regions[key]
@@ -70,6 +72,8 @@ func (h *handler) Sections() []stream.Section {
 
 // AppendSection appends one of them: whose part it is, and the part.
 func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if name == stream.MarkersSection {
 		return h.markers.AppendState(b)
 	}
@@ -89,6 +93,8 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 
 // RestoreSection takes one of them.
 func (h *handler) RestoreSection(name string, b []byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if name == stream.MarkersSection {
 		return h.markers.RestoreState(b)
 	}
