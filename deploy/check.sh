@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks what is deployed with the tools that will read it: Prometheus' own
 # checker on configuration, rules and the exported page, Compose's loader on the
-# Compose files, and a Prometheus that watches a real run, from which every query
-# of the dashboards must get data.
+# Compose files, Kubernetes' types on the manifests, and a Prometheus that watches
+# a real run, from which every query of the dashboards must get data.
 #
 #   make build && deploy/check.sh
 #
@@ -40,6 +40,14 @@ say "Compose files"
 	cd deploy/composecheck
 	go run . ../compose/compose.yaml
 	go run . ../compose/compose.yaml ../compose/compose.cuda.yaml
+) >&2
+
+say "Kubernetes manifests"
+(
+	cd deploy/kubecheck
+	go vet .
+	go test .
+	go run . -bin ../../bin ../kubernetes/overlays/* ../kubernetes/setup/*
 ) >&2
 
 if command -v hadolint >/dev/null; then

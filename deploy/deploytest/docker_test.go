@@ -35,14 +35,20 @@ func TestDockerfile(t *testing.T) {
 			assert.NoError(t, err)
 		}
 	}
-	packages := regexp.MustCompile(`\./(?:cmd|deploy)/[\w/]+`).FindAllString(file, -1)
+	// What is built and laid out is the stage script's.
+	data, err = os.ReadFile(filepath.Join(dir, "deploy/docker/stage.sh"))
+	require.NoError(t, err)
+	stage := string(data)
+	assert.Contains(t, file, "RUN deploy/docker/stage.sh /out\n")
+	assert.Contains(t, file, "RUN deploy/docker/stage.sh /out cuda\n")
+	packages := regexp.MustCompile(`\s\./(?:cmd|deploy)/[\w/]+`).FindAllString(stage, -1)
 	assert.Len(t, packages, 4)
 	for _, p := range packages {
-		assert.FileExists(t, filepath.Join(dir, p, "main.go"))
+		assert.FileExists(t, filepath.Join(dir, strings.TrimSpace(p), "main.go"))
 	}
 	// What scripts/deps.sh leaves; any other place would fail in the image only.
 	if _, err := os.Stat(filepath.Join(dir, ".deps")); err == nil {
-		for _, path := range regexp.MustCompile(`\.deps/\S+`).FindAllString(file, -1) {
+		for _, path := range regexp.MustCompile(`\.deps/\S+`).FindAllString(stage, -1) {
 			assert.FileExists(t, filepath.Join(dir, path))
 		}
 	}
@@ -52,7 +58,7 @@ func TestDockerfile(t *testing.T) {
 	require.NoError(t, err)
 	cpu := regexp.MustCompile(`(?m)^ort_version=(\S+)$`).FindSubmatch(deps)
 	require.NotNil(t, cpu)
-	assert.Contains(t, file, "ARG ORT_GPU_VERSION="+string(cpu[1])+"\n")
+	assert.Contains(t, stage, "\nort_gpu_version="+string(cpu[1])+"\n")
 	module, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	require.NoError(t, err)
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
