@@ -78,8 +78,9 @@ mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount -t proc proc "$root/proc"
 mount --bind "$root.tmp" "$root/tmp"
+chroot=$(command -v chroot)
 exec env -i PATH=/usr/local/bin:/usr/bin SSL_CERT_DIR=/etc/ssl/certs \
-	chroot --userspec=65532:65532 "$root" "$@"
+	"$chroot" --userspec=65532:65532 "$root" "$@"
 SH
 chmod +x "$work/within"
 mkdir "$root.tmp"
