@@ -77,6 +77,7 @@ func TestImports(t *testing.T) {
 		{"internal/ingest/push", "the server meets Kafka only through package ingest", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka"}},
 		{"chaos/check", "the judge shares no Kafka code with what it judges", []string{kafkaGo, kfake, ort, services}},
 		{"chaos/observe", "watching shares no Kafka code with what is watched", []string{kafkaGo, ort, services}},
+		{"deploy/sizing", "sizes are worked out without a network", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "os/exec"}},
 		{"chaos/load", "a load needs no engine", []string{ort, module + "variant"}},
 		{"chaos/load/sequencer", "the sequencer shares nothing with what it feeds but MinKNOW's messages", []string{kafkaGo, kfake, ort, cobra, module + "stream", module + "signal"}},
 		{"chaos/load/tally", "counting is pure", []string{kafkaGo, kfake, ort, services, module + "stream", module + "signal"}},

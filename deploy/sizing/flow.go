@@ -1,0 +1,341 @@
+package sizing
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/porestream/porestream/stream"
+)
+
+// Flow is a simulation of the topic signal: what sequencers put into its partitions,
+// and what processors take out. Signal is a fluid; partitions, their owners and the moments
+// in which a group stands still are discrete. One step is a second.
+type Flow struct {
+	// Cells are flow cells that begin at Start and sequence for Length, with all Channels at
+	// first and a share of Left at the end, in a straight line between.
+	Cells []Cell
+	// Partitions of the topic. A channel's is chosen as producers choose it.
+	Partitions int
+	// Processors at the beginning, and what each does, in samples per second.
+	Processors int
+	Rate       float64
+	// Pause is how long no partition is worked on when a processor joins or leaves, and
+	// Unnoticed how much longer it takes when one was killed.
+	Pause, Unnoticed time.Duration
+	// Faults by when they happen.
+	Faults []Fault
+	// Scaler decides about the number of processors; nil leaves it.
+	Scaler *Scaler
+	Length time.Duration
+}
+
+// Cell is one run of a flow cell.
+type Cell struct {
+	Run           string
+	Channels      int
+	Start, Length time.Duration
+	// Left is the share of the channels that still sequence at the end.
+	Left float64
+}
+
+// Fault is something that goes wrong for a while.
+type Fault struct {
+	At, For time.Duration
+	// Killed processors; what takes their place is there after For.
+	Killed int
+	// Kafka away: what is measured waits in ingest's spool and comes afterwards, at twice
+	// the peak of the flow cells.
+	Kafka bool
+}
+
+// Scaler is the number of processors as the ScaledObject in
+// deploy/kubernetes/components/autoscaling makes it: Kubernetes' rule for the larger of
+// two metrics, with its windows.
+type Scaler struct {
+	Min, Max int
+	// LoadEach is the rate that one processor is given, by the mean of ten minutes; 0 scales
+	// by lag alone.
+	LoadEach float64
+	// Lag is the number of seconds that may wait.
+	Lag float64
+	// Up and Down are how far back it looks, for the least and the most that was wanted.
+	Up, Down time.Duration
+	// UpEvery and DownEvery are the periods of the policies: at most twice as many (or two
+	// more) in the one, one less in the other.
+	UpEvery, DownEvery time.Duration
+}
+
+// Manifest is the scaler with the windows of the manifests.
+func Manifest(low, high int, loadEach float64) Scaler {
+	return Scaler{Min: low, Max: high, LoadEach: loadEach, Lag: 60, Up: 2 * time.Minute, Down: 30 * time.Minute, UpEvery: 5 * time.Minute, DownEvery: 10 * time.Minute}
+}
+
+// Outcome is what came of a flow.
+type Outcome struct {
+	// Offered and Done samples.
+	Offered, Done float64
+	// WorstLag is the age of the oldest sample that waited, at the worst, and LastLag at the end.
+	WorstLag, LastLag time.Duration
+	// Within is the share of the samples that were taken within ten seconds.
+	Within float64
+	// Scaled counts changes of the number of processors by the scaler, ProcessorHours what
+	// they took.
+	Scaled         int
+	ProcessorHours float64
+	// Spool is the most samples that waited at ingest.
+	Spool float64
+	// Uneven is the largest share of one partition over the mean, when all sequence.
+	Uneven float64
+}
+
+// queue is one partition: samples that wait, by the second in which they came.
+type queue struct {
+	at      []int // seconds
+	samples []float64
+	first   int
+}
+
+func (q *queue) push(now int, n float64) {
+	if n > 0 {
+		q.at, q.samples = append(q.at, now), append(q.samples, n)
+	}
+}
+
+// take removes up to n samples, oldest first, and reports those that came after since.
+func (q *queue) take(n float64, since int) (taken, recent float64) {
+	for n > 0 && q.first < len(q.at) {
+		part := math.Min(n, q.samples[q.first])
+		n, taken = n-part, taken+part
+		if q.at[q.first] >= since {
+			recent += part
+		}
+		if q.samples[q.first] -= part; q.samples[q.first] <= 0 {
+			q.first++
+		}
+	}
+	if q.first > 4096 && q.first*2 > len(q.at) {
+		q.at, q.samples, q.first = append(q.at[:0], q.at[q.first:]...), append(q.samples[:0], q.samples[q.first:]...), 0
+	}
+	return taken, recent
+}
+
+func (q *queue) oldest(now int) int {
+	if q.first == len(q.at) {
+		return 0
+	}
+	return now - q.at[q.first]
+}
+
+// Simulate runs a flow.
+func Simulate(f Flow) Outcome {
+	var out Outcome
+	shares := make([][]float64, len(f.Cells)) // of a cell's channels, by partition
+	whole := make([]float64, f.Partitions)
+	peak := 0.0
+	for i, c := range f.Cells {
+		shares[i] = make([]float64, f.Partitions)
+		for ch := range c.Channels {
+			shares[i][stream.PartitionFor(stream.SignalKey(c.Run, uint32(ch+1)), int32(f.Partitions))]++
+		}
+		for p, n := range shares[i] {
+			whole[p] += n
+		}
+		peak += float64(c.Channels) * SampleRate
+	}
+	total, most := 0.0, 0.0
+	for _, n := range whole {
+		total, most = total+n, math.Max(most, n)
+	}
+	out.Uneven = most / (total / float64(f.Partitions))
+
+	queues := make([]queue, f.Partitions)
+	spool := make([]float64, f.Partitions)
+	arrived := make([]float64, f.Partitions)
+	processors := f.Processors
+	stillUntil := -1
+	var s scaling
+	seconds := int(f.Length / time.Second)
+	for now := range seconds {
+		kafka := true
+		for _, fault := range f.Faults {
+			begins, ends := int(fault.At/time.Second), int((fault.At+fault.For)/time.Second)
+			if fault.Kafka && now >= begins && now < ends {
+				kafka = false
+			}
+			if fault.Killed > 0 && now == begins {
+				processors -= fault.Killed
+				stillUntil = max(stillUntil, now+int((f.Unnoticed+f.Pause)/time.Second))
+			}
+			if fault.Killed > 0 && now == ends {
+				processors += fault.Killed
+				stillUntil = max(stillUntil, now+int(f.Pause/time.Second))
+			}
+		}
+		// What is measured.
+		clear(arrived)
+		rate := 0.0
+		for i, c := range f.Cells {
+			age := time.Duration(now)*time.Second - c.Start
+			if age < 0 || age >= c.Length {
+				continue
+			}
+			active := 1 - (1-c.Left)*age.Seconds()/c.Length.Seconds()
+			for p, n := range shares[i] {
+				arrived[p] += n * SampleRate * active
+			}
+			rate += float64(c.Channels) * SampleRate * active
+		}
+		out.Offered += rate
+		waiting := 0.0
+		for p := range spool {
+			spool[p] += arrived[p]
+			waiting += spool[p]
+		}
+		sent := 0.0
+		if kafka {
+			// From the spool at twice the peak at most, all of it if that is less.
+			part := 1.0
+			if waiting > 0 {
+				part = math.Min(1, 2*peak/waiting)
+			}
+			for p := range spool {
+				n := spool[p] * part
+				spool[p] -= n
+				queues[p].push(now, n)
+				sent += n
+			}
+		}
+		out.Spool = math.Max(out.Spool, waiting-sent)
+		// What is taken: partition p is processor p modulo their number's.
+		took := 0.0
+		if kafka && now >= stillUntil && processors > 0 {
+			for owner := range processors {
+				left := f.Rate
+				// In turns, so that none of its partitions waits for another.
+				for round := 0; round < 3 && left > 1; round++ {
+					busy := 0
+					for p := owner; p < f.Partitions; p += processors {
+						if queues[p].first < len(queues[p].at) {
+							busy++
+						}
+					}
+					if busy == 0 {
+						break
+					}
+					each := left / float64(busy)
+					for p := owner; p < f.Partitions; p += processors {
+						n, recent := queues[p].take(each, now-10)
+						left -= n
+						took += n
+						out.Within += recent
+					}
+				}
+			}
+		}
+		out.Done += took
+		lag, backlog := 0, 0.0
+		for p := range queues {
+			lag = max(lag, queues[p].oldest(now))
+		}
+		backlog = out.Offered - out.Done
+		if d := time.Duration(lag) * time.Second; d > out.WorstLag {
+			out.WorstLag = d
+		}
+		out.LastLag = time.Duration(lag) * time.Second
+		out.ProcessorHours += float64(processors) / 3600
+		if f.Scaler != nil {
+			if n := s.decide(*f.Scaler, now, processors, sent, took, backlog); n != processors {
+				processors = n
+				stillUntil = max(stillUntil, now+int(f.Pause/time.Second))
+				out.Scaled++
+			}
+		}
+	}
+	if out.Done > 0 {
+		out.Within /= out.Done
+	}
+	return out
+}
+
+// scaling is what a scaler remembers.
+type scaling struct {
+	sent, took []float64 // by second
+	wanted     []int     // at each look, every 15 s
+	ups, downs []int     // when it has scaled
+}
+
+const look = 15 // seconds between two looks of Kubernetes
+
+func (s *scaling) decide(c Scaler, now, have int, sent, took, backlog float64) int {
+	s.sent, s.took = append(s.sent, sent), append(s.took, took)
+	if now%look != 0 {
+		return have
+	}
+	want := c.Min
+	if c.LoadEach > 0 {
+		want = max(want, ceil(mean(s.sent, 600)/c.LoadEach))
+	}
+	lag := 0.0
+	if backlog > 1 {
+		lag = math.Min(600, backlog/math.Max(mean(s.took, 300), 1))
+	}
+	// Kubernetes does nothing within a tenth of the target.
+	if ratio := lag / c.Lag; math.Abs(ratio-1) > 0.1 {
+		want = max(want, ceil(float64(have)*ratio))
+	} else {
+		want = max(want, have)
+	}
+	want = min(max(want, c.Min), c.Max)
+	s.wanted = append(s.wanted, want)
+	least, most := want, want
+	for back := range s.wanted {
+		age, n := time.Duration(back)*look*time.Second, s.wanted[len(s.wanted)-1-back]
+		if age >= max(c.Up, c.Down) {
+			break
+		}
+		if age < c.Up {
+			least = min(least, n)
+		}
+		if age < c.Down {
+			most = max(most, n)
+		}
+	}
+	switch {
+	case least > have && since(s.ups, now, c.UpEvery):
+		s.ups = append(s.ups, now)
+		return min(least, max(2*have, have+2))
+	case most < have && since(s.downs, now, c.DownEvery):
+		s.downs = append(s.downs, now)
+		if c.DownEvery == 0 {
+			return most
+		}
+		return have - 1
+	}
+	return have
+}
+
+// since tells whether the last of times is at least d ago.
+func since(times []int, now int, d time.Duration) bool {
+	return len(times) == 0 || now-times[len(times)-1] >= int(d/time.Second)
+}
+
+func mean(values []float64, last int) float64 {
+	if len(values) > last {
+		values = values[len(values)-last:]
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(1, len(values)))
+}
+
+// Runs are flow cells of an instrument that begin one after another, every apart.
+func Runs(i Instrument, length, every time.Duration, left float64) []Cell {
+	var out []Cell
+	for n := range i.FlowCells {
+		out = append(out, Cell{Run: i.Name + "-" + strconv.Itoa(n+1), Channels: i.Channels, Start: time.Duration(n) * every, Length: length, Left: left})
+	}
+	return out
+}
