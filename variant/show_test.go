@@ -1,0 +1,73 @@
+package variant_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/porestream/porestream/variant"
+)
+
+// The depth that a region shows is what its segments span, and looking at it or at
+// reads changes nothing of what it calls.
+func TestDepthAndPileupShowTheReads(t *testing.T) {
+	s, want := planted(t, 3)
+	segments := s.segments(t, 40, 2500, 0, 6000)
+	r := region(t, s.contig, 0, variant.Config{Sample: "s"})
+	undisturbed := region(t, s.contig, 0, variant.Config{Sample: "s"})
+	apply(t, r, segments...)
+	apply(t, undisturbed, segments...)
+
+	const bin = 700
+	depth := r.Depth(bin)
+	if start, end := r.Bounds(); start != 0 || end != 6000 || len(depth) != (6000+bin-1)/bin {
+		t.Fatalf("%d bins of a region from %d to %d", len(depth), start, end)
+	}
+	fine := r.Depth(1)
+	for b, got := range depth {
+		sum := 0
+		width := min(6000, (b+1)*bin) - b*bin
+		for _, d := range fine[b*bin : b*bin+width] {
+			sum += int(d)
+		}
+		if exact := float64(sum) / float64(width); float64(got) < exact-1 || float64(got) > exact+1 {
+			t.Errorf("bin %d has %d tenths, its positions have %g", b, got, exact)
+		}
+	}
+
+	pos := 1000 // of the substitution
+	p := r.Pileup(pos, 20, 1000)
+	if len(p.Reference) != 41 || p.Start != pos-20 || p.Reference != string(s.contig.Seq[pos-20:pos+21]) {
+		t.Fatalf("reference %q from %d", p.Reference, p.Start)
+	}
+	if got := int(fine[pos]) / 10; len(p.Rows)+p.LeftOut != got {
+		t.Errorf("%d rows where %d reads are", len(p.Rows), got)
+	}
+	shown, reverse := 0, false
+	for _, row := range p.Rows {
+		if row.Start < 0 || row.Start+len(row.Bases) > len(p.Reference) || row.Name == "" || strings.Trim(row.Bases, ".-ACGTN") != "" {
+			t.Fatalf("row %+v", row)
+		}
+		if reverse && !row.Reverse {
+			t.Error("strands are mixed")
+		}
+		reverse = row.Reverse
+		if row.Bases[20-row.Start] == s.edits[0].seq[0] {
+			shown++
+		}
+	}
+	if shown < len(p.Rows)*3/4 {
+		t.Errorf("%d of %d reads show the substitution", shown, len(p.Rows))
+	}
+	if few := r.Pileup(pos, 20, 5); len(few.Rows) != 5 || few.LeftOut != len(p.Rows)-5 {
+		t.Errorf("%d rows and %d left out, of %d", len(few.Rows), few.LeftOut, len(p.Rows))
+	}
+	for _, edge := range []int{0, 5999} {
+		if p := r.Pileup(edge, 20, 10); len(p.Reference) != 21 {
+			t.Errorf("at %d: %q", edge, p.Reference)
+		}
+	}
+	got, plain := finalize(t, r), finalize(t, undisturbed)
+	if strings.Join(passing(got), " ") != strings.Join(passing(plain), " ") || strings.Join(passing(got), " ") != strings.Join(want, " ") {
+		t.Errorf("called %q, undisturbed %q", passing(got), passing(plain))
+	}
+}
