@@ -5,12 +5,16 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
 	"image/png"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +22,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -163,11 +168,13 @@ func shoot(ctx context.Context, address, out string, ready time.Duration) error 
 	if err := tab.Go(address); err != nil {
 		return fmt.Errorf("opening the page: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, ready)
+	first, cancel := context.WithTimeout(ctx, ready)
 	defer cancel()
-	if err := tab.Wait(ctx, `document.querySelectorAll(".grid-body .grid-row:not([hidden])").length >= 3`); err != nil {
+	if err := tab.Wait(first, `document.querySelectorAll(".grid-body .grid-row:not([hidden])").length >= 3`); err != nil {
 		return err
 	}
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
 	for _, p := range pictures() {
 		if err := tab.Show(p.screen); err != nil {
 			return err
@@ -209,24 +216,74 @@ const openVariant = `(() => {
 	return true;
 })()`
 
-// write keeps a picture as small as image/png can make it.
+// write keeps a picture in 256 colours, which is what its size allows and the eye
+// does not see.
 func write(path string, shot []byte) error {
-	picture, err := png.Decode(bytes.NewReader(shot))
+	taken, err := png.Decode(bytes.NewReader(shot))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	var small bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&small, picture); err != nil {
+	if err := encoder.Encode(&small, fewer(taken)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
-	}
-	if small.Len() > len(shot) {
-		small.Reset()
-		small.Write(shot)
 	}
 	if err := os.WriteFile(path, small.Bytes(), 0o644); err != nil {
 		return err
 	}
 	fmt.Printf("%s\t%d kB\n", path, small.Len()/1000)
 	return nil
+}
+
+// fewer is a picture in the 256 colours that most of its pixels have; the others, edges
+// of letters, get the nearest of these. A colour is taken only once it differs enough
+// from those before, so that rare ones get their turn.
+func fewer(taken image.Image) *image.Paletted {
+	bounds := taken.Bounds()
+	count := make(map[color.RGBA]int)
+	at := func(x, y int) color.RGBA {
+		r, g, b, _ := taken.At(x, y).RGBA()
+		return color.RGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}
+	}
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			count[at(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	})
+	var palette color.Palette
+	for _, apart := range []int{300, 100, 0} {
+		for _, c := range colours {
+			if len(palette) == 256 {
+				break
+			}
+			if !slices.ContainsFunc(palette, func(p color.Color) bool { return distance(c, p.(color.RGBA)) <= apart }) {
+				palette = append(palette, c)
+			}
+		}
+	}
+	nearest := make(map[color.RGBA]uint8, len(colours))
+	for _, c := range colours {
+		best := 0
+		for i, p := range palette {
+			if distance(c, p.(color.RGBA)) < distance(c, palette[best].(color.RGBA)) {
+				best = i
+			}
+		}
+		nearest[c] = uint8(best)
+	}
+	out := image.NewPaletted(bounds, palette)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			out.SetColorIndex(x, y, nearest[at(x, y)])
+		}
+	}
+	return out
+}
+
+func distance(a, b color.RGBA) int {
+	r, g, c := int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B)
+	return r*r + g*g + c*c
 }
