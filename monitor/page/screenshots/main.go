@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -46,7 +47,8 @@ func run(ctx context.Context) error {
 	scene := flag.String("scene", "", "take a scene instead of the demo: lambda, large, troubled or empty")
 	serve := flag.Bool("serve", false, "serve the scene until interrupted, and take no pictures")
 	program := flag.String("pore", filepath.Join("bin", "pore"), "the program whose demo is played")
-	ready := flag.Duration("timeout", 5*time.Minute, "how long the demo may take until variants are there")
+	pace := flag.String("pace", "1", "speed of the demo; at 1 the flow cell is still sequencing when variants are there")
+	ready := flag.Duration("timeout", 15*time.Minute, "how long the demo may take until variants are there")
 	flag.Parse()
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
@@ -77,7 +79,7 @@ func run(ctx context.Context) error {
 			return nil
 		}
 	} else {
-		demo, err := play(ctx, *program)
+		demo, err := play(ctx, *program, *pace)
 		if err != nil {
 			return err
 		}
@@ -109,8 +111,8 @@ type demo struct {
 
 var printed = regexp.MustCompile(`http://\S+/\?token=\S+`)
 
-func play(ctx context.Context, program string) (*demo, error) {
-	cmd := exec.CommandContext(ctx, program, "demo", "--stay")
+func play(ctx context.Context, program, pace string) (*demo, error) {
+	cmd := exec.CommandContext(ctx, program, "demo", "--stay", "--pace", pace)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Stderr = os.Stderr
@@ -170,7 +172,7 @@ func shoot(ctx context.Context, address, out string, ready time.Duration) error 
 	}
 	first, cancel := context.WithTimeout(ctx, ready)
 	defer cancel()
-	if err := tab.Wait(first, `document.querySelectorAll(".grid-body .grid-row:not([hidden])").length >= 3`); err != nil {
+	if err := tab.Wait(first, `document.querySelectorAll(".grid-body .grid-row:not([hidden])").length >= `+strconv.Itoa(enough)); err != nil {
 		return err
 	}
 	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
@@ -204,6 +206,9 @@ func shoot(ctx context.Context, address, out string, ready time.Duration) error 
 	}
 	return nil
 }
+
+// enough variants for a picture; the demo's recording has four.
+const enough = 3
 
 // settle is long enough for what moves to come to rest.
 const settle = 1500 * time.Millisecond
