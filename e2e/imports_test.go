@@ -92,6 +92,9 @@ func TestImports(t *testing.T) {
 		{"monitor/report", "reports are made beside the pipeline, and sent by whoever has a client", []string{kafkaGo, kfake, ort, services, cobra, module + "stream/kafka"}},
 		{"monitor/page", "the page is served without transport or engine", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka", module + "basecall", module + "variant"}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
+		{"monitor/page", "the page's server drives no browser, and knows no client of Kafka", []string{kafkaGo, kfake, ort, cobra, "github.com/chromedp", module + "stream/kafka"}},
+		{"monitor/page/pagetest", "scenes need no pipeline", []string{kafkaGo, kfake, ort, services, cobra, "github.com/chromedp"}},
+		{"cmd/pore", "no program carries the tests' browser", []string{"github.com/chromedp"}},
 		{"cmd/processor", "the processor carries no broker", []string{kfake}},
 	} {
 		t.Run(tt.pkg, func(t *testing.T) {

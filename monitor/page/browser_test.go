@@ -90,7 +90,7 @@ func open(t *testing.T, screen browser.Screen) *browser.Tab {
 			chromium.missing = err
 			return
 		}
-		chromium.Browser, chromium.err = browser.Start(context.Background(), path)
+		chromium.Browser, chromium.err = browser.Start(context.Background(), path) //nolint:usetesting // it is there for all tests
 	})
 	if chromium.missing != nil {
 		t.Skip(chromium.missing)

@@ -62,7 +62,7 @@ func (p *process) start() {
 		NewView: func() *monitor.View { return monitor.NewView(p.topics, monitor.Limits{}) },
 	})
 	web := &http.Server{Handler: p.server.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(p.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = web.Serve(listener) })
 	running.Go(func() { _ = p.server.Run(ctx) })

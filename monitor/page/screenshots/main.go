@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 			"lambda": pagetest.Lambda, "troubled": pagetest.Troubled, "empty": pagetest.Empty,
 			"large": func() pagetest.Scene { return pagetest.Large(5000) },
 		}
-		make, known := scenes[*scene]
+		chosen, known := scenes[*scene]
 		if !known {
 			return fmt.Errorf("there is no scene %q", *scene)
 		}
@@ -67,7 +67,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		feed := pagetest.NewFeed(page.Assets(), "scene", make())
+		feed := pagetest.NewFeed(page.Assets(), "scene", chosen())
 		go tick(ctx, feed)
 		server := &http.Server{Handler: feed, ReadHeaderTimeout: time.Second}
 		go func() { _ = server.Serve(listener) }()

@@ -35,7 +35,7 @@ func Find() (string, error) {
 
 // Browser is a running Chromium without windows.
 type Browser struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // chromedp keeps the browser in it
 	stop context.CancelFunc
 }
 
@@ -70,7 +70,7 @@ type Screen struct {
 
 // Tab is a page with cookies and storage of its own.
 type Tab struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // chromedp keeps the tab in it
 	stop context.CancelFunc
 
 	mu       sync.Mutex
