@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Checks what is deployed with the tools that will read it: Prometheus' own
 # checker on configuration, rules and the exported page, Compose's loader on the
-# Compose files, Kubernetes' types on the manifests, and a Prometheus that watches
-# a real run, from which every query of the dashboards must get data.
+# Compose files, Kubernetes' types on the manifests, systemd on the units, what the
+# image would be, and a Prometheus that watches a real run, from which every query of
+# the dashboards must get data.
 #
 #   make build && deploy/check.sh
 #
-# Needs Go, curl, and prometheus with promtool (Debian: the package prometheus,
-# which is installed where this runs as root with apt-get). hadolint is used where
+# Needs Go, curl, systemd-analyze, and prometheus with promtool (Debian: the packages
+# systemd and prometheus, which are installed where this runs as root with apt-get). hadolint is used where
 # it is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,15 +21,15 @@ fail() { say "$@"; exit 1; }
 
 missing() {
 	local tool
-	for tool in go curl prometheus promtool; do
+	for tool in go curl prometheus promtool systemd-analyze; do
 		command -v "$tool" >/dev/null || echo "$tool"
 	done
 }
 if [ -n "$(missing)" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	say "installing prometheus and curl"
-	apt-get install -y -q prometheus curl >&2 || { apt-get update -q >&2 && apt-get install -y -q prometheus curl >&2; } || true
+	say "installing prometheus, systemd and curl"
+	apt-get install -y -q prometheus systemd curl >&2 || { apt-get update -q >&2 && apt-get install -y -q prometheus systemd curl >&2; } || true
 fi
-[ -z "$(missing)" ] || fail "missing: $(missing | tr '\n' ' ')(Debian: apt-get install prometheus curl)"
+[ -z "$(missing)" ] || fail "missing: $(missing | tr '\n' ' ')(Debian: apt-get install prometheus systemd curl)"
 [ -x bin/pore ] || fail "bin/pore is missing: run make build"
 
 say "Prometheus configuration and rules"
@@ -55,6 +56,32 @@ if command -v hadolint >/dev/null; then
 	hadolint deploy/docker/Dockerfile >&2
 else
 	say "Dockerfile: skipped, hadolint is not there"
+fi
+
+say "units of systemd"
+deploy/systemd/check.sh >&2
+
+# Images are built where something can build them. Their steps are tried without, too.
+builder=
+if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+	builder=docker
+elif command -v podman >/dev/null && podman info >/dev/null 2>&1; then
+	builder=podman
+fi
+if [ -n "$builder" ]; then
+	say "images, with $builder"
+	for target in cpu demo; do
+		"$builder" build -f deploy/docker/Dockerfile --target "$target" -t "porestream-check:$target" . >&2
+		"$builder" run --rm --read-only --network none "porestream-check:$target" pore --version >&2
+	done
+else
+	say "images: nothing here builds them"
+fi
+if [ "$(id -u)" = 0 ] && grep -q '^VERSION_CODENAME=bookworm$' /etc/os-release && unshare --mount true 2>/dev/null; then
+	say "what the image would be, without a builder"
+	deploy/docker/rootfs.sh >&2
+else
+	say "what the image would be: skipped, needs root, Debian 12 and the right to mount"
 fi
 
 tmp=$(mktemp -d)

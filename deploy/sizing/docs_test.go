@@ -61,6 +61,13 @@ var (
 	lagScaler = Scaler{Min: 2, Max: 24, Lag: 60, Down: 5 * time.Minute}
 )
 
+func arithmetic(t *testing.T) string {
+	s := site(gpuRate, map[string]int{"p48": 1})
+	p, err := Size(s, Figures())
+	require.NoError(t, err)
+	return "```\n" + Explain(s, Figures(), p) + "```\n"
+}
+
 func sitesTable(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("| site | samples/s, peak | signal | brokers' writes | disk of all brokers | brokers | partitions | processors | memory of each | ingest | spool |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
@@ -68,8 +75,8 @@ func sitesTable(t *testing.T) string {
 		p, err := Size(e.site, Figures())
 		require.NoError(t, err)
 		fmt.Fprintf(&b, "| %s | %s | %s/s | %s/s | %s | %d (%s) | %d | %d × %s | %s | %.1f cores, %s | %s |\n",
-			e.name, count(p.Peak), size(p.Signal), size(p.Write), size(p.Disk), p.Brokers, p.BrokersBy, p.Partitions, p.Processors, e.processor,
-			size(p.ProcessorMemory), p.IngestCores, size(p.IngestMemory), size(p.Spool))
+			e.name, Million(p.Peak), Bytes(p.Signal), Bytes(p.Write), Bytes(p.Disk), p.Brokers, p.BrokersBy, p.Partitions, p.Processors, e.processor,
+			Bytes(p.ProcessorMemory), p.IngestCores, Bytes(p.IngestMemory), Bytes(p.Spool))
 	}
 	return b.String()
 }
@@ -108,23 +115,9 @@ func simulationTable(t *testing.T) string {
 	for _, r := range rows {
 		o := Simulate(r.flow)
 		fmt.Fprintf(&b, "| %s | %.1f %% | %v | %v | %.3f | %s | %d | %.0f |\n", r.name, 100*o.Within, o.WorstLag, o.LastLag, o.Uneven,
-			size(o.Spool*Figures().SignalBytes), o.Scaled, o.ProcessorHours)
+			Bytes(o.Spool*Figures().SignalBytes), o.Scaled, o.ProcessorHours)
 	}
 	return b.String()
-}
-
-func count(x float64) string { return fmt.Sprintf("%.4g M", x/1e6) }
-
-func size(bytes float64) string {
-	for _, u := range []struct {
-		name string
-		size float64
-	}{{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}} {
-		if bytes >= u.size {
-			return fmt.Sprintf("%.3g %s", bytes/u.size, u.name)
-		}
-	}
-	return fmt.Sprintf("%.0f B", bytes)
 }
 
 // The tables of docs/sizing.md are what this package says.
@@ -133,7 +126,7 @@ func TestSizingIsDocumented(t *testing.T) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	text := string(data)
-	for name, table := range map[string]string{"sites": sitesTable(t), "simulation": simulationTable(t)} {
+	for name, table := range map[string]string{"arithmetic": arithmetic(t), "sites": sitesTable(t), "simulation": simulationTable(t)} {
 		begins := "<!-- " + name + ": go test ./deploy/sizing -run Documented -update -->\n"
 		before, rest, ok := strings.Cut(text, begins)
 		require.True(t, ok, "%s has no table of %s", path, name)

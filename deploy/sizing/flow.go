@@ -151,7 +151,10 @@ func Simulate(f Flow) Outcome {
 
 	queues := make([]queue, f.Partitions)
 	spool := make([]float64, f.Partitions)
-	arrived := make([]float64, f.Partitions)
+	// Of a partition's channels that sequence: samples per second at time 0, and by how much
+	// that falls each second.
+	base, fall := make([]float64, f.Partitions), make([]float64, f.Partitions)
+	sequencing := make([]bool, len(f.Cells))
 	processors := f.Processors
 	stillUntil := -1
 	var s scaling
@@ -173,23 +176,32 @@ func Simulate(f Flow) Outcome {
 			}
 		}
 		// What is measured.
-		clear(arrived)
-		rate := 0.0
+		changed := false
 		for i, c := range f.Cells {
 			age := time.Duration(now)*time.Second - c.Start
-			if age < 0 || age >= c.Length {
-				continue
+			if is := age >= 0 && age < c.Length; is != sequencing[i] {
+				sequencing[i], changed = is, true
 			}
-			active := 1 - (1-c.Left)*age.Seconds()/c.Length.Seconds()
-			for p, n := range shares[i] {
-				arrived[p] += n * SampleRate * active
-			}
-			rate += float64(c.Channels) * SampleRate * active
 		}
-		out.Offered += rate
+		if changed {
+			clear(base)
+			clear(fall)
+			for i, c := range f.Cells {
+				if !sequencing[i] {
+					continue
+				}
+				each := SampleRate * (1 - c.Left) / c.Length.Seconds()
+				for p, n := range shares[i] {
+					base[p] += n * (SampleRate + each*c.Start.Seconds())
+					fall[p] += n * each
+				}
+			}
+		}
 		waiting := 0.0
 		for p := range spool {
-			spool[p] += arrived[p]
+			came := base[p] - fall[p]*float64(now)
+			out.Offered += came
+			spool[p] += came
 			waiting += spool[p]
 		}
 		sent := 0.0
