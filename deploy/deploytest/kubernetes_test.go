@@ -52,3 +52,36 @@ func TestManifestsAreOfThisVersion(t *testing.T) {
 	}
 	assert.Positive(t, tags)
 }
+
+// The rules for the Prometheus operator are those of Prometheus; -update writes them.
+func TestOperatorRulesAreThoseOfPrometheus(t *testing.T) {
+	dir := root(t)
+	data, err := os.ReadFile(filepath.Join(dir, "deploy/prometheus/rules.yml"))
+	require.NoError(t, err)
+	_, body, found := strings.Cut(string(data), "\ngroups:\n")
+	require.True(t, found, "rules.yml has no groups")
+	var want strings.Builder
+	want.WriteString(`# deploy/prometheus/rules.yml for the Prometheus operator. Made by
+# go test ./deploy/deploytest -run OperatorRules -update; change the rules there.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: porestream
+spec:
+  groups:
+`)
+	for line := range strings.Lines(body) {
+		if strings.TrimSpace(line) != "" {
+			want.WriteString("  ")
+		}
+		want.WriteString(line)
+	}
+	path := filepath.Join(dir, "deploy/kubernetes/components/monitoring/rules.yaml")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want.String()), 0o644))
+		return
+	}
+	have, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, want.String(), string(have), "run go test ./deploy/deploytest -run OperatorRules -update")
+}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"testing"
 
@@ -59,20 +57,6 @@ func TestFoldersAreInOrder(t *testing.T) {
 		for _, f := range Check(objects) {
 			t.Errorf("%s: %s", dir, f)
 		}
-	}
-}
-
-func TestOperatorRulesAreThoseOfPrometheus(t *testing.T) {
-	want, err := operatorRules(rulesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, err := os.ReadFile(operatorFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Error("run go run . -update")
 	}
 }
 
