@@ -141,5 +141,9 @@ $(tools)/golangci-lint:
 $(tools)/gotestsum:
 	GOBIN=$(CURDIR)/$(tools) $(GO) install gotest.tools/gotestsum@$(gotestsum_version)
 
+.PHONY: install
+install: ## install with systemd units below PREFIX (/usr/local), or into DESTDIR
+	@DESTDIR="$(DESTDIR)" PREFIX="$(or $(PREFIX),/usr/local)" deploy/systemd/install.sh
+
 clean: ## remove what was built, but not what was fetched
 	rm -rf bin
