@@ -21,6 +21,12 @@ cpu "pore align" "$pore" align --ref "$ref" --preset lr:hq --sample simulated -o
 cpu "pore call" "$pore" call --ref "$ref" --ploidy 2 ${CALL:-} -o "$out/pore.vcf" "$out/reads.bam"
 evaluate "pore call" "$ref" "$out/truth.vcf" "$out/pore.vcf" --json >"$out/pore.json"
 evaluate "pore call" "$ref" "$out/truth.vcf" "$out/pore.vcf"
+if command -v python3 >/dev/null; then # whether qualities mean what they say
+	compare=("$pore" eval variants --ref "$ref" --truth "$out/truth.vcf" --bootstrap 0)
+	"${compare[@]}" --out "$out/genotypes" "$out/pore.vcf" >/dev/null
+	"${compare[@]}" --squash --out "$out/alleles" "$out/pore.vcf" >/dev/null
+	python3 scripts/eval-gq.py "$out/genotypes" "$out/alleles"
+fi
 
 if bcftools_wanted; then
 	plain "$ref" "$out/ref.fa"

@@ -36,8 +36,8 @@ type Config struct {
 	EmitQual float64
 	// StableDepth, StableQual and StableReads are what a live call needs to be
 	// STABLE: its depth, its QUAL, and for how many reads it has been unchanged and
-	// no look has found a lower QUAL. StableDepth is 12 by default; the others depend
-	// on ploidy and judge (liveBar).
+	// no look has found a lower QUAL. Defaults 12, 30 (for a haploid sample with a
+	// network 20) and 12.
 	StableDepth int
 	StableQual  float64
 	StableReads int
@@ -89,6 +89,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MinQual, 12)
 	def(&c.EmitQual, 5)
 	def(&c.StableDepth, 12)
+	def(&c.StableReads, 12)
 	def(&c.MaxIndelNoise, 0.035)
 	def(&c.SNPRate, 1e-3)
 	def(&c.IndelRate, 1e-4)

@@ -227,7 +227,7 @@ func TestStable(t *testing.T) {
 			s.mismatch, s.gap = 0, 0
 			s.edits = []edit{{500, 1, string(other(s.contig.Seq[500]))}}
 			judge := &script{qual: tc.qual}
-			r := region(t, s.contig, 0, variant.Config{Network: judge})
+			r := region(t, s.contig, 0, variant.Config{Network: judge, StableReads: 5})
 			segments := s.segments(t, 200, 900, 0, 1000)
 			covering := segments[:0]
 			for _, seg := range segments {

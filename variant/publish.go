@@ -323,7 +323,6 @@ type bar struct {
 	qual   float64 // to be shown
 	depth  int     // to be shown
 	stable float64 // QUAL, to be stable
-	reads  int     // for which it was beyond doubt, to be stable
 }
 
 // liveBar is the bar for c.
@@ -334,15 +333,14 @@ type bar struct {
 // HG002. A haploid allele that a network holds likely stays so at QUAL 20, because its
 // calibration reckons with variants as rare as in nature.
 func (r *Region) liveBar(c *streampb.Call) bar {
-	b := bar{qual: 20, depth: 5, stable: 30, reads: 5}
+	b := bar{qual: 20, depth: 5, stable: 30}
 	switch {
 	case r.ploidy(int(c.GetPos())-1) != Haploid:
-		b = bar{qual: 25, depth: 8, stable: 30, reads: 12}
+		b.qual, b.depth = 25, 8
 	case r.cfg.Network != nil:
 		b.stable = 20
 	}
-	b.qual = max(b.qual, r.cfg.MinQual)
-	b.stable, b.reads = cmp.Or(r.cfg.StableQual, b.stable), cmp.Or(r.cfg.StableReads, b.reads)
+	b.qual, b.stable = max(b.qual, r.cfg.MinQual), cmp.Or(r.cfg.StableQual, b.stable)
 	return b
 }
 
@@ -374,7 +372,7 @@ func (r *Region) status(c *streampb.Call, since int) streampb.CallStatus {
 	switch depth := int(c.GetDepth()); {
 	case r.final:
 		return streampb.CallStatus_AMENDED
-	case r.beyondDoubt(c) && depth >= r.cfg.StableDepth && depth-since >= r.liveBar(c).reads:
+	case r.beyondDoubt(c) && depth >= r.cfg.StableDepth && depth-since >= r.cfg.StableReads:
 		return streampb.CallStatus_STABLE
 	}
 	return streampb.CallStatus_PROVISIONAL
