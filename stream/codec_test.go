@@ -57,6 +57,20 @@ func sampleCall() *streampb.Call {
 	}
 }
 
+func sampleReference() *streampb.Reference {
+	return &streampb.Reference{
+		Run: "run-1", Sample: "lambda", Contig: "J02459.1", Start: 36_864, End: 40_960, Revision: 391,
+		Blocks: []*streampb.ReferenceBlock{
+			{Start: 36_864, End: 37_588, Depth: 24, MinDepth: 20, Quality: 50, PhredLikelihoods: []uint32{0, 640}},
+			{Start: 37_589, End: 41_000, Depth: 22, MinDepth: 1, Quality: 9, PhredLikelihoods: []uint32{0, 9, 90}},
+		},
+		Callable: []*streampb.CallableSpan{
+			{Start: 36_864, End: 40_000, Callability: streampb.Callability_CALLABILITY_CALLABLE},
+			{Start: 40_000, End: 41_000, Callability: streampb.Callability_CALLABILITY_LOW_DEPTH},
+		},
+	}
+}
+
 func sampleCoverage() *streampb.Coverage {
 	return &streampb.Coverage{
 		Run: "run-1", Sample: "lambda", Contig: "J02459.1", Start: 36_864, End: 37_888, Lengths: []uint32{1000, 1, 23}, Depths: []uint32{24, 300, 0},
@@ -195,6 +209,7 @@ func sampleRecords() []sampleRecord {
 		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
 		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"calls-coverage", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: sampleCoverage()}}},
+		{"calls-reference", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Reference{Reference: sampleReference()}}},
 		{"watch-run-start", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunStart{RunStart: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"watch-variant", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: []byte(`{"sample":"lambda","revision":3}`)}, Panels: "sha256:3f1c"}},
 		{"watch-coverage", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: sampleCoverage()}, Panels: "sha256:3f1c"}},
@@ -338,6 +353,11 @@ func TestValidity(t *testing.T) {
 		edit(c)
 		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}}}
 	}
+	reference := func(edit func(r *streampb.Reference)) sampleRecord {
+		r := sampleReference()
+		edit(r)
+		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Reference{Reference: r}}}
+	}
 	marker := func(edit func(m *streampb.Marker)) sampleRecord {
 		m := sampleMarker()
 		edit(m)
@@ -377,7 +397,21 @@ func TestValidity(t *testing.T) {
 
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
 		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a marker"},
-		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor a marker"},
+		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor blocks nor a marker"},
+		{reference(func(*streampb.Reference) {}), ""},
+		{reference(func(r *streampb.Reference) { r.Blocks, r.Callable = nil, nil }), ""},
+		{reference(func(r *streampb.Reference) { r.Sample = "" }), "sample is empty"},
+		{reference(func(r *streampb.Reference) { r.Revision = 0 }), "has revision 0"},
+		{reference(func(r *streampb.Reference) { r.End = r.Start }), "has revision 391"},
+		{reference(func(r *streampb.Reference) { r.End = r.Start + maxCoverage + 1 }), "has revision 391"},
+		{reference(func(r *streampb.Reference) { r.Blocks[1].Start-- }), ""},
+		{reference(func(r *streampb.Reference) { r.Blocks[1].Start -= 2 }), "has a block 37587-41000"},
+		{reference(func(r *streampb.Reference) { r.Blocks[0].Start-- }), "has a block 36863-37588"},
+		{reference(func(r *streampb.Reference) { r.Blocks[1].End = r.Blocks[1].Start }), "has a block"},
+		{reference(func(r *streampb.Reference) { r.Blocks[0].PhredLikelihoods = []uint32{0} }), "with 1 likelihoods"},
+		{reference(func(r *streampb.Reference) { r.Callable[1].Callability = 0 }), "of callability CALLABILITY_UNSPECIFIED"},
+		{reference(func(r *streampb.Reference) { r.Callable[1].Callability = 6 }), "of callability 6"},
+		{reference(func(r *streampb.Reference) { r.Callable[1].Start = r.End }), "has a span 40960-41000"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: "p"}}, "neither a variant nor coverage nor a marker"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{}}}, "variant is empty"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: text, Body: &streampb.WatchRecord_Variant{Variant: []byte("{}")}}}, "panels has 4097 bytes"},

@@ -31,6 +31,13 @@ func CoverageKey(sample, contig string, start int64) []byte {
 	return []byte(sample + "/" + contig + "/" + strconv.FormatInt(start, 10))
 }
 
+// ReferenceKey keys what is told of the places without a variant that begin in a
+// stretch of a contig, which begins at a 0-based position, in a sample. Zero bytes,
+// which no name holds, keep it apart from all other keys.
+func ReferenceKey(sample, contig string, start int64) []byte {
+	return []byte("reference\x00" + sample + "\x00" + contig + "\x00" + strconv.FormatInt(start, 10))
+}
+
 // ContigPartition is the partition of the calls topic, among n, that holds
 // everything about a contig of a sample. What a change does to a protein may
 // depend on the changes beside it, so one worker sees all of them; the record's

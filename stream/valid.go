@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -50,8 +51,10 @@ func validCalls(m *streampb.CallRecord) error {
 		return validCall(body.Call)
 	case *streampb.CallRecord_Coverage:
 		return validCoverage(body.Coverage)
+	case *streampb.CallRecord_Reference:
+		return validReference(body.Reference)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a call nor coverage nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a call nor coverage nor blocks nor a marker")
 }
 
 func validWatch(m *streampb.WatchRecord) error {
@@ -145,6 +148,36 @@ func validRun(r *streampb.Run) error {
 	}
 	if r.GetSampleRate() == 0 || r.GetSampleRate() > 1_000_000 {
 		return decodeErrorf(CodeInvalid, "run %s has a sample rate of %d Hz", r.GetId(), r.GetSampleRate())
+	}
+	return nil
+}
+
+func validReference(r *streampb.Reference) error {
+	if err := firstError(validName("run", r.GetRun()), validName("sample", r.GetSample()), validName("contig", r.GetContig())); err != nil {
+		return err
+	}
+	where := func() string { return fmt.Sprintf("reference of %s:%d-%d", r.GetContig(), r.GetStart(), r.GetEnd()) }
+	if r.GetRevision() == 0 || r.GetStart() < 0 || r.GetEnd() <= r.GetStart() || r.GetEnd()-r.GetStart() > maxCoverage {
+		return decodeErrorf(CodeInvalid, "%s has revision %d", where(), r.GetRevision())
+	}
+	at := r.GetStart()
+	// Spans begin in the stretch, are ascending, and apart.
+	follows := func(start, end int64) bool {
+		ok := start >= at && start < r.GetEnd() && end > start
+		at = end
+		return ok
+	}
+	for _, b := range r.GetBlocks() {
+		if n := len(b.GetPhredLikelihoods()); !follows(b.GetStart(), b.GetEnd()) || n < 2 || n > 3 {
+			return decodeErrorf(CodeInvalid, "%s has a block %d-%d with %d likelihoods", where(), b.GetStart(), b.GetEnd(), n)
+		}
+	}
+	at = r.GetStart()
+	for _, s := range r.GetCallable() {
+		_, known := streampb.Callability_name[int32(s.GetCallability())]
+		if !follows(s.GetStart(), s.GetEnd()) || !known || s.GetCallability() == streampb.Callability_CALLABILITY_UNSPECIFIED {
+			return decodeErrorf(CodeInvalid, "%s has a span %d-%d of callability %v", where(), s.GetStart(), s.GetEnd(), s.GetCallability())
+		}
 	}
 	return nil
 }

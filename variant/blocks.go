@@ -83,9 +83,7 @@ type Survey struct {
 
 // Survey looks at the positions of within, which are ascending and disjoint, and of
 // the region's core. rows are the REF spans of its variants, ascending, which no
-// block may overlap. low has, for each position of the core from its first, how many
-// reads map there with too low a quality; nil: none. Like Finalize it depends on the
-// set of segments only.
+// block may overlap. Like Finalize it depends on the set of segments only.
 //
 // Problem: a place without a call may have thirty reads that show the reference,
 // or none.
@@ -101,11 +99,14 @@ type Survey struct {
 // Consequences: where errors are frequent more reads are needed for the same
 // quality; where as many reads disagree as a variant would make, the quality is 0
 // even though no allele was called.
-func (r *Region) Survey(cfg SurveyConfig, within, rows []Span, low []int32) Survey {
+func (r *Region) Survey(cfg SurveyConfig, within, rows []Span) Survey {
 	cfg = cfg.WithDefaults()
-	s := surveyor{region: r, cfg: cfg, low: low, median: make([]int32, r.cfg.MaxDepth+1)}
+	s := surveyor{region: r, cfg: cfg, median: make([]int32, r.cfg.MaxDepth+1)}
 	if cfg.Blocks {
 		s.noise = newNoise(r.errors.model())
+	}
+	if cfg.Callable {
+		s.low = r.uncertain()
 	}
 	for _, span := range within {
 		for at := max(span.Start, r.start); at < min(span.End, r.end); {
@@ -120,6 +121,52 @@ func (r *Region) Survey(cfg SurveyConfig, within, rows []Span, low []int32) Surv
 	}
 	s.endBlock()
 	return s.found
+}
+
+// uncertain counts, for each position of the core from its first, the reads that map
+// there with too low a quality; nil: none.
+func (r *Region) uncertain() []int32 {
+	var low []int32 // until the end, differences
+	for i := range r.reads.table {
+		rd := &r.reads.table[i]
+		if !rd.is(readUncertain) {
+			continue
+		}
+		start, end := max(int(rd.start)+r.reach(), r.start), min(int(rd.end)+r.reach(), r.end)
+		if start >= end {
+			continue
+		}
+		if low == nil {
+			low = make([]int32, r.end-r.start+1)
+		}
+		low[start-r.start]++
+		low[end-r.start]--
+	}
+	for i := 1; i < len(low); i++ {
+		low[i] += low[i-1]
+	}
+	return low
+}
+
+// Reference surveys the whole core, around the variants that were called, for the
+// stream, which tells of it once a region is final. revision grows with what the
+// region knows, and is 1 without a read. There is nothing new, and ok is false, until
+// a segment has come after the last call; the survey's settings must not change.
+func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok bool) {
+	revision = uint64(len(r.reads.table)) + 1
+	if revision == r.told {
+		return Survey{}, revision, false
+	}
+	var rows []Span
+	for t := range r.tiles {
+		for _, a := range r.publishing.alive(t) {
+			rows = append(rows, Span{int(a.call.GetPos()) - 1, int(a.call.GetPos()) - 1 + len(a.call.GetRef())})
+		}
+	}
+	r.publishing.rest()
+	r.version++
+	r.told = revision
+	return r.Survey(cfg, []Span{{r.start, r.end}}, Union(rows)), revision, true
 }
 
 // LeastMappingQuality is MinMappingQuality, or its default.
@@ -145,7 +192,7 @@ func (r *Region) leaves(t int) bool { return r.leftOut != nil && r.leftOut[t] }
 type surveyor struct {
 	region *Region
 	cfg    SurveyConfig
-	low    []int32
+	low    []int32 // reads of too low a mapping quality by position of the core; nil: none
 	noise  *noise
 	found  Survey
 

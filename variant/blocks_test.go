@@ -20,18 +20,18 @@ import (
 )
 
 // surveyed is what a region with the segments says of the whole contig but rows.
-func surveyed(t *testing.T, ploidy variant.Ploidy, s *sample, segments []*streampb.Segment, rows []variant.Span, low []int32) variant.Survey {
+func surveyed(t *testing.T, ploidy variant.Ploidy, s *sample, segments []*streampb.Segment, rows []variant.Span) variant.Survey {
 	t.Helper()
 	r, err := variant.NewRegion(s.contig, 0, variant.Config{Ploidy: ploidy})
 	require.NoError(t, err)
 	apply(t, r, segments...)
 	cfg := variant.SurveyConfig{Blocks: true, Callable: true}
 	within := []variant.Span{{Start: 0, End: len(s.contig.Seq)}}
-	found := r.Survey(cfg, within, rows, low)
+	found := r.Survey(cfg, within, rows)
 	if ploidy == variant.Haploid {
 		finalize(t, r)
 	}
-	require.Equal(t, found, r.Survey(cfg, within, rows, low), "calling changes what is told of other places")
+	require.Equal(t, found, r.Survey(cfg, within, rows), "calling changes what is told of other places")
 	return found
 }
 
@@ -41,7 +41,7 @@ func TestSurveyPartitionsTheContig(t *testing.T) {
 	s := newSample(t, 31, 6000)
 	segments := append(s.segments(t, 30, 1500, 1000, 4000), s.segments(t, 3, 1000, 3900, 5000)...)
 	rows := []variant.Span{{Start: 2000, End: 2004}, {Start: 2500, End: 2501}, {Start: 5999, End: 6000}}
-	found := surveyed(t, variant.Haploid, s, segments, rows, nil)
+	found := surveyed(t, variant.Haploid, s, segments, rows)
 	at := 0
 	for i, b := range found.Blocks {
 		for len(rows) > 0 && rows[0].Start == at {
@@ -62,7 +62,7 @@ func TestSurveyPartitionsTheContig(t *testing.T) {
 	require.Equal(t, 5999, at)
 
 	slices.Reverse(segments)
-	require.Equal(t, found, surveyed(t, variant.Haploid, s, append(segments, segments[0]), []variant.Span{{Start: 2000, End: 2004}, {Start: 2500, End: 2501}, {Start: 5999, End: 6000}}, nil))
+	require.Equal(t, found, surveyed(t, variant.Haploid, s, append(segments, segments[0]), []variant.Span{{Start: 2000, End: 2004}, {Start: 2500, End: 2501}, {Start: 5999, End: 6000}}))
 }
 
 // qualityAt is the quality of the block over a position.
@@ -84,7 +84,7 @@ func TestSurveyQuality(t *testing.T) {
 		s := newSample(t, 32, 3000)
 		s.gap = 0
 		s.systematic = map[int]float64{1500: disagree}
-		return qualityAt(t, surveyed(t, variant.Diploid, s, s.segments(t, depth, 1990, 500, 2500), nil, nil), 1500)
+		return qualityAt(t, surveyed(t, variant.Diploid, s, s.segments(t, depth, 1990, 500, 2500), nil), 1500)
 	}
 	few, many, doubtful, half := quality(4, 0), quality(24, 0), quality(24, 0.3), quality(24, 1)
 	require.Greater(t, few, 0)
@@ -92,23 +92,22 @@ func TestSurveyQuality(t *testing.T) {
 	require.Less(t, doubtful, many)
 	require.Zero(t, half)
 	s := newSample(t, 32, 3000)
-	require.Zero(t, qualityAt(t, surveyed(t, variant.Haploid, s, nil, nil, nil), 1500))
+	require.Zero(t, qualityAt(t, surveyed(t, variant.Haploid, s, nil, nil), 1500))
 }
 
 func TestCallable(t *testing.T) {
 	s := newSample(t, 33, 6000)
 	copy(s.contig.Seq[200:], "NNNN")
-	low := make([]int32, 6001)
-	for i := 4500; i < 5500; i++ {
-		low[i] = 8
+	segments := s.segments(t, 8, 990, 4500, 5500)
+	for _, low := range segments {
+		low.MappingQuality = 1
 	}
-	var segments []*streampb.Segment
 	segments = append(segments, s.segments(t, 12, 1990, 1000, 3000)...) // enough
 	segments = append(segments, s.segments(t, 3, 990, 3500, 4500)...)   // too few
 	segments = append(segments, s.segments(t, 7, 390, 5100, 5500)...)   // enough, but as many map badly
 	names := make(map[string]string)
 	at := 0
-	for _, c := range surveyed(t, variant.Haploid, s, segments, nil, low).Callable {
+	for _, c := range surveyed(t, variant.Haploid, s, segments, nil).Callable {
 		require.Equal(t, at, c.Start, "spans leave no gap")
 		at = c.End
 		for _, pos := range []int{100, 202, 2000, 4000, 4800, 5300, 5900} {
@@ -134,13 +133,7 @@ func goldenRows(t *testing.T, allele string) []byte {
 	var b bytes.Buffer
 	w, err := vcf.NewWriter(&b, header)
 	require.NoError(t, err)
-	ploidy := func(contig string, _ int) variant.Ploidy {
-		if contig == "two" {
-			return variant.Haploid
-		}
-		return variant.Diploid
-	}
-	rows := variant.NewRows(allele, ploidy, w.Write)
+	rows := variant.NewRows(allele, w.Write)
 	block := func(start, end, depth int, pl ...int) variant.Block {
 		return variant.Block{Span: variant.Span{Start: start, End: end}, Depth: depth, MinDepth: max(0, depth-2), Quality: pl[1], Likelihoods: pl}
 	}

@@ -10,7 +10,15 @@ func (r *Region) SetLimits(n, cull int) { r.reads.limit, r.reads.cull = n, cull 
 func (x *Restorer) SetLimits(n, cull int) { x.region.SetLimits(n, cull) }
 
 // Dropped counts the reads of which only the key is left.
-func (r *Region) Dropped() int { return len(r.reads.table) - r.reads.kept }
+func (r *Region) Dropped() int {
+	n := 0
+	for i := range r.reads.table {
+		if !r.reads.table[i].is(readKept | readUncertain) {
+			n++
+		}
+	}
+	return n
+}
 
 // LoadAll looks at every tile as Finalize does, and calls nothing.
 func (r *Region) LoadAll() {

@@ -29,9 +29,8 @@ func DeclareBlocks(h *vcf.Header, allele string) {
 // Rows puts together as records what the regions say, region by region in the order
 // of a file: calls, and between them blocks, if there are any.
 type Rows struct {
-	ploidy func(contig string, pos int) Ploidy // of a 0-based position
-	any    string
-	write  func(*vcf.Record) error
+	any   string
+	write func(*vcf.Record) error
 
 	contig  *genome.Contig
 	calls   []*streampb.Call // not written yet
@@ -40,10 +39,9 @@ type Rows struct {
 }
 
 // NewRows begins a file. any is the symbolic allele of blocks, which every record
-// of a variant then has too; "" for a file without them. ploidy is that of a 0-based
-// position.
-func NewRows(any string, ploidy func(contig string, pos int) Ploidy, write func(*vcf.Record) error) *Rows {
-	return &Rows{any: any, ploidy: ploidy, write: write}
+// of a variant then has too; "" for a file without them.
+func NewRows(any string, write func(*vcf.Record) error) *Rows {
+	return &Rows{any: any, write: write}
 }
 
 // Add takes the calls and blocks of the next region of a contig, which ends at the
@@ -124,7 +122,7 @@ func (r *Rows) record(b Block) *vcf.Record {
 		Chrom: r.contig.Name, Pos: b.Start + 1, Ref: string(concrete(r.contig.Seq[b.Start])), Alt: []string{r.any}, Qual: math.NaN(),
 		Format: []string{"GT", "GQ", "DP", "MIN_DP", "PL"},
 		Samples: [][]string{{
-			zero + strings.Repeat("/"+zero, genotypeSize(r.ploidy(r.contig.Name, b.Start))-1),
+			zero + strings.Repeat("/"+zero, len(b.Likelihoods)-2),
 			strconv.Itoa(b.Quality), strconv.Itoa(b.Depth), strconv.Itoa(b.MinDepth), joinInts(b.Likelihoods),
 		}},
 	}

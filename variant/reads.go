@@ -64,9 +64,10 @@ type read struct {
 
 // Flags of a read.
 const (
-	readKept = 1 << iota // else only its key is left
+	readKept = 1 << iota // else only its key is left, or what readUncertain says
 	readReverse
 	readSupplementary
+	readUncertain // of a mapping quality below the least; only its key and its place are left
 
 	readFlags = 1<<iota - 1
 )
@@ -127,11 +128,7 @@ func (x *reads) has(key readKey) bool {
 // add takes the next segment, which isn't there yet. start and end are what the
 // read is to say.
 func (x *reads) add(key readKey, s *streampb.Segment, start, end int, class byte, ref []byte, p *packer) {
-	if n := len(x.batches); n == 0 || x.batches[n-1].came >= x.limit {
-		x.seal()
-		x.batches = append(x.batches, batch{first: len(x.table), since: s.GetLastChunkMs()})
-	}
-	last := &x.batches[len(x.batches)-1]
+	last := x.open(s)
 	rd := read{
 		key: key, start: int32(start), end: int32(end), at: uint32(len(last.data)),
 		flags: readKept, mappingQuality: uint8(min(255, s.GetMappingQuality())),
@@ -144,11 +141,37 @@ func (x *reads) add(key readKey, s *streampb.Segment, start, end int, class byte
 	}
 	last.data = p.append(last.data, s, x.runNumber(s.GetRun()), s.GetLastChunkMs()-last.since, class, ref)
 	last.came += len(last.data) - int(rd.at)
-	last.version++
-	i, _ := x.find(x.recent, key)
+	x.enter(last, rd)
+	x.kept++
+}
+
+// addUncertain takes the next segment, which isn't there yet, and maps with too low a
+// quality to say anything but that it lies there.
+func (x *reads) addUncertain(key readKey, s *streampb.Segment, start, end int) {
+	last := x.open(s)
+	last.came += uncertainBytes
+	x.enter(last, read{key: key, start: int32(start), end: int32(end), at: uint32(len(last.data)), flags: readUncertain})
+}
+
+// uncertainBytes is what an uncertain read counts for in the size of its batch: about
+// what it takes in a snapshot.
+const uncertainBytes = 24
+
+// open is the batch that the next segment, s, goes into.
+func (x *reads) open(s *streampb.Segment) *batch {
+	if n := len(x.batches); n == 0 || x.batches[n-1].came >= x.limit {
+		x.seal()
+		x.batches = append(x.batches, batch{first: len(x.table), since: s.GetLastChunkMs()})
+	}
+	return &x.batches[len(x.batches)-1]
+}
+
+// enter makes rd, which is in the newest batch, the last one of the table.
+func (x *reads) enter(newest *batch, rd read) {
+	newest.version++
+	i, _ := x.find(x.recent, rd.key)
 	x.recent = slices.Insert(x.recent, i, uint32(len(x.table)))
 	x.table = append(x.table, rd)
-	x.kept++
 	if len(x.recent) > 64+len(x.sorted)/16 {
 		x.merge()
 	}

@@ -30,6 +30,7 @@ type Region struct {
 	tiles   []tile
 	touched []int // tiles with new reads since the last Evaluate, in no order
 	final   bool
+	told    uint64 // revision of what Reference has told; 0: nothing
 	version uint64 // counts the changes of what AppendState writes
 
 	publishing publisher
@@ -106,8 +107,9 @@ func (r *Region) Index() int { return r.index }
 func (r *Region) Segments() int { return len(r.reads.table) }
 
 // Apply adds a segment. It reports whether the state changed: a segment that was
-// applied before, or whose mapping quality is too low, changes nothing. An error
-// means that the segment can't be one of this region's.
+// applied before changes nothing. Of one whose mapping quality is too low its place
+// alone is kept, for [Region.Survey]. An error means that the segment can't be one of
+// this region's.
 func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 	if s.GetContig() != r.contig.Name || int(s.GetRegion()) != r.index {
 		return false, fmt.Errorf("applying segment of read %q: it belongs to region %d of %s, this is region %d of %s",
@@ -117,16 +119,17 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("applying segment: %w", err)
 	}
-	if int(s.GetMappingQuality()) < r.cfg.MinMappingQuality {
-		return false, nil
-	}
 	key := keyOf(s)
 	if r.reads.has(key) {
 		return false, nil
 	}
 	start, end := int(s.GetStart()), int(s.GetStart())+extent.Reference
-	class := classOf(s.GetQualities())
 	r.version++
+	if int(s.GetMappingQuality()) < r.cfg.MinMappingQuality {
+		r.reads.addUncertain(key, s, start-r.reach(), end-r.reach())
+		return true, nil
+	}
+	class := classOf(s.GetQualities())
 	r.errors.add(s, end, class, r.contig.Seq)
 	r.reads.add(key, s, start-r.reach(), end-r.reach(), class, r.contig.Seq, &r.work.packer)
 	for t := range r.tilesOver(start, end) {

@@ -57,8 +57,11 @@ func (x *Restorer) Use(w *Workspace) { x.region.Use(w) }
 func (x *Restorer) State(b []byte) error {
 	r := x.region
 	in := packed.NewReader(b)
-	onlyVersion(in, stateVersion)
+	version := knownVersion(in, stateVersion)
 	r.final = in.Bool()
+	if version > oldestVersion {
+		r.told = in.Uint(maxReads + 1)
+	}
 	batches := in.Len(math.MaxInt32)
 	r.reads.survived = in.Len(maxReads)
 	for range in.Count(1) {
@@ -82,11 +85,13 @@ func (x *Restorer) State(b []byte) error {
 	return nil
 }
 
-// onlyVersion reads the version of an encoding of which no other is read.
-func onlyVersion(in *packed.Reader, want byte) {
-	if v := in.Version(want); v > 0 && v < want {
-		in.Fail("version %d, and this program reads version %d: start the calling anew from the reads", v, want)
+// knownVersion reads the version of an encoding, of which newest is the newest.
+func knownVersion(in *packed.Reader, newest byte) byte {
+	v := in.Version(newest)
+	if v > 0 && v < oldestVersion {
+		in.Fail("version %d, and this program reads versions %d to %d: start the calling anew from the reads", v, oldestVersion, newest)
 	}
+	return v
 }
 
 func (r *Region) restoring(err error) error {
@@ -166,7 +171,7 @@ func (c *errorCounts) restore(in *packed.Reader) {
 func (x *Restorer) Reads(batch int, b []byte) error {
 	r := x.region
 	in := packed.NewReader(b)
-	onlyVersion(in, readsVersion)
+	version := knownVersion(in, readsVersion)
 	var own readsOf
 	own.version = 1
 	own.came = in.Len(math.MaxInt32)
@@ -175,7 +180,7 @@ func (x *Restorer) Reads(batch int, b []byte) error {
 	own.entries = make([]read, 0, n)
 	at := 0
 	for range n {
-		rd := r.restoreRead(in)
+		rd := r.restoreRead(in, version)
 		rd.at = uint32(at)
 		if rd.is(readKept) {
 			at += in.Len(own.came - at)
@@ -197,16 +202,19 @@ func (x *Restorer) Reads(batch int, b []byte) error {
 }
 
 // restoreRead reads an entry up to its number of bytes.
-func (r *Region) restoreRead(in *packed.Reader) read {
+func (r *Region) restoreRead(in *packed.Reader, version byte) read {
 	rd := read{flags: in.Byte()}
 	copy(rd.key[:], in.Fixed(len(rd.key)))
+	uncertain := rd.flags == readUncertain && version > oldestVersion
 	switch {
-	case rd.flags > readFlags || !rd.is(readKept) && rd.flags != 0:
+	case rd.flags > readFlags || !uncertain && (rd.is(readUncertain) || !rd.is(readKept) && rd.flags != 0):
 		in.Fail("unknown flags %#x", rd.flags)
-	case rd.is(readKept):
+	case rd.is(readKept) || uncertain:
 		rd.start = int32(in.Len(math.MaxInt32))
 		span := in.Len(align.MaxSegmentSpan)
-		rd.mappingQuality = in.Byte()
+		if !uncertain {
+			rd.mappingQuality = in.Byte()
+		}
 		start := int(rd.start) + r.reach()
 		if end := start + span; span == 0 || start >= r.end || end <= r.start || end > min(r.end+align.RegionHalo, len(r.contig.Seq)) {
 			in.Fail("a read at %d-%d", start, end)
@@ -273,9 +281,14 @@ func (r *Region) refile() error {
 	x := &r.reads
 	x.sorted = make([]uint32, len(x.table))
 	over := make([]int32, len(r.tiles))
+	gone := 0 // of which only the key is left
 	for n := range x.table {
 		x.sorted[n] = uint32(n)
-		if rd := &x.table[n]; rd.is(readKept) {
+		switch rd := &x.table[n]; {
+		case rd.is(readUncertain):
+		case !rd.is(readKept):
+			gone++
+		default:
 			x.kept++
 			for t := range r.tilesOver(int(rd.start)+r.reach(), int(rd.end)+r.reach()) {
 				over[t]++
@@ -293,7 +306,7 @@ func (r *Region) refile() error {
 	}
 	for i := range r.tiles {
 		t := &r.tiles[i]
-		if dropped := t.reads - over[i]; dropped < 0 || int(dropped) > len(x.table)-x.kept {
+		if dropped := t.reads - over[i]; dropped < 0 || int(dropped) > gone {
 			return fmt.Errorf("tile %d has %d reads, but %d are here", i, t.reads, over[i])
 		}
 		if t.dirty = t.reads > t.evaluated; t.dirty {

@@ -15,11 +15,14 @@ import (
 // (AppendReads). What follows from these is not kept. stream/STATE.md describes
 // the bytes; [Restorer] reads them.
 
-// stateVersion and readsVersion are the encodings, the only ones that are read:
-// state that another version of the calling code has made isn't gone on with.
+// stateVersion and readsVersion are the encodings. Version 2, which knew neither
+// uncertain reads nor Reference, is read too; earlier ones are not, for another version
+// of the calling code made them.
 const (
-	stateVersion = 2
-	readsVersion = 2
+	stateVersion = 3
+	readsVersion = 3
+
+	oldestVersion = 2 // of both
 )
 
 // StateVersion changes whenever what AppendState writes may have.
@@ -35,6 +38,7 @@ func (r *Region) ReadsVersion(batch int) uint64 { return r.reads.batches[batch].
 func (r *Region) AppendState(b []byte) ([]byte, error) {
 	r.publishing.pack()
 	b = packed.AppendBool(append(b, stateVersion), r.final)
+	b = packed.AppendUint(b, r.told)
 	b = packed.AppendLen(b, len(r.reads.batches))
 	b = packed.AppendLen(b, r.reads.survived)
 	b = packed.AppendLen(b, len(r.reads.runs))
@@ -87,6 +91,10 @@ func (r *Region) AppendReads(b []byte, batch int) []byte {
 	for i := range entries {
 		rd := &entries[i]
 		b = append(append(b, rd.flags), rd.key[:]...)
+		if !rd.is(readKept | readUncertain) {
+			continue
+		}
+		b = packed.AppendLen(packed.AppendLen(b, int(rd.start)), int(rd.end-rd.start))
 		if !rd.is(readKept) {
 			continue
 		}
@@ -94,7 +102,6 @@ func (r *Region) AppendReads(b []byte, batch int) []byte {
 		if i+1 < len(entries) {
 			end = int(entries[i+1].at)
 		}
-		b = packed.AppendLen(packed.AppendLen(b, int(rd.start)), int(rd.end-rd.start))
 		b = packed.AppendLen(append(b, rd.mappingQuality), end-int(rd.at))
 	}
 	return append(b, own.data...)

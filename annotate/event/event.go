@@ -297,32 +297,23 @@ func eventID(typ, run, identity string) string {
 // Decode reads a record of the variants topic: one of the results is set.
 // Records of types that this package doesn't know give none.
 func Decode(rec stream.Record) (*Variant, *RunEnd, error) {
-	typ := ""
-	for _, h := range rec.Headers {
-		if h.Key == "ce_type" {
-			typ = string(h.Value)
-		}
-	}
-	place := func(err error) error {
-		return fmt.Errorf("decoding record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
-	}
-	switch typ {
+	switch typeOf(rec) {
 	case TypeVariant:
 		v := new(Variant)
 		if err := json.Unmarshal(rec.Value, v); err != nil {
-			return nil, nil, place(err)
+			return nil, nil, place(rec, err)
 		}
 		if v.Sample == "" || v.Allele.VRSID == "" || v.Revision == 0 {
-			return nil, nil, place(errors.New("a variant needs sample, variant.vrs_id and revision"))
+			return nil, nil, place(rec, errors.New("a variant needs sample, variant.vrs_id and revision"))
 		}
 		return v, nil, nil
 	case TypeRunEnd:
 		e := new(RunEnd)
 		if err := json.Unmarshal(rec.Value, e); err != nil {
-			return nil, nil, place(err)
+			return nil, nil, place(rec, err)
 		}
 		if e.Run == "" || e.Source >= e.Sources {
-			return nil, nil, place(fmt.Errorf("end of run %q by source %d of %d", e.Run, e.Source, e.Sources))
+			return nil, nil, place(rec, fmt.Errorf("end of run %q by source %d of %d", e.Run, e.Source, e.Sources))
 		}
 		return nil, e, nil
 	}

@@ -122,6 +122,12 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return append(outs, watch...), err
 	case *streampb.CallRecord_Coverage:
 		return h.watchCoverage(body.Coverage)
+	case *streampb.CallRecord_Reference:
+		if replayed {
+			return nil, nil
+		}
+		out, err := event.FromReference(body.Reference).Record(h.cfg.Topics.Variants)
+		return []stream.Out{out}, err
 	}
 	revisions, err := h.neighbours.apply(m.GetCall())
 	if replayed { // annotating is what takes the time

@@ -8,9 +8,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/samtag"
 	"github.com/porestream/porestream/signal"
 )
@@ -126,14 +126,11 @@ func readOf(r *sam.Record) string {
 }
 
 func (h *htsWriter) resume(old io.Reader, reads map[string]bool) (broken, err error) {
-	var records interface {
-		Header() *sam.Header
-		Read() (*sam.Record, error)
-	}
+	var records *hts.Reader
 	if h.bam {
-		records, err = bam.NewReader(old, 1)
+		records, err = hts.NewBAMReader(old, 1)
 	} else {
-		records, err = sam.NewReader(old)
+		records, err = hts.NewSAMReader(old)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading its header: %w", err)

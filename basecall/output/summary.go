@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/samtag"
 )
 
@@ -35,18 +35,15 @@ var summaryColumns = []string{
 // mismatches the tag NM does.
 func Summarise(w io.Writer, in io.Reader) error {
 	buffered := bufio.NewReader(in)
-	var records interface {
-		Header() *sam.Header
-		Read() (*sam.Record, error)
-	}
+	var records *hts.Reader
 	magic, err := buffered.Peek(2)
 	if err != nil {
 		return fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
 	}
 	if magic[0] == 0x1f && magic[1] == 0x8b {
-		records, err = bam.NewReader(buffered, 1)
+		records, err = hts.NewBAMReader(buffered, 1)
 	} else {
-		records, err = sam.NewReader(buffered)
+		records, err = hts.NewSAMReader(buffered)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)

@@ -34,7 +34,8 @@ type callConfig struct {
 	targets           targetFlags
 	output            string
 	gvcf              bool
-	survey            surveyFlags
+	survey            processor.SurveySettings
+	callable          string
 	threads           int
 	log               cli.LogFlags
 }
@@ -71,7 +72,8 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	flags.BoolVar(&cfg.gvcf, "gvcf", false, "write blocks of positions without a variant, too")
 	flags.IntVar(&cfg.threads, "threads", 0, "regions that are called at a time; 0: one for each CPU")
 	cfg.targets.register(cmd)
-	cfg.survey.register(cmd)
+	flags.StringVar(&cfg.callable, "callable", "", "BED file for what the reads allow to be said of each position: CALLABLE, LOW_DEPTH, LOW_MAPPING_QUALITY, NO_COVERAGE or N")
+	cfg.survey.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -157,47 +159,6 @@ func parseRegion(text string, g *genome.Genome) (contig string, s variant.Span, 
 	return contig, variant.Span{Start: start - 1, End: min(end, len(c.Seq))}, nil
 }
 
-// surveyFlags say what is told of places without a variant.
-type surveyFlags struct {
-	allele   string
-	band     int
-	callable string
-	minDepth int
-	maxLow   float64
-}
-
-func (f *surveyFlags) register(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	def := variant.SurveyConfig{}.WithDefaults()
-	flags.StringVar(&f.allele, "gvcf-allele", "*", "symbolic allele of --gvcf: *, or NON_REF for GATK's tools")
-	flags.IntVar(&f.band, "gvcf-band", def.QualityBand, "width of the bands of GQ, up to 50, that the blocks of --gvcf keep apart")
-	flags.StringVar(&f.callable, "callable", "", "BED file for what the reads allow to be said of each position: CALLABLE, LOW_DEPTH, LOW_MAPPING_QUALITY, NO_COVERAGE or N")
-	flags.IntVar(&f.minDepth, "callable-depth", def.MinDepth, "reads from which on a position is CALLABLE")
-	flags.Float64Var(&f.maxLow, "callable-low-mapq", def.MaxLowMapping, "share of reads of low mapping quality above which a position is LOW_MAPPING_QUALITY")
-}
-
-// config is what the flags say.
-func (f *surveyFlags) config(gvcf bool) (variant.SurveyConfig, string, error) {
-	cfg := variant.SurveyConfig{Blocks: gvcf, Callable: f.callable != "", QualityBand: f.band, MinDepth: f.minDepth, MaxLowMapping: f.maxLow}
-	switch {
-	case f.band < 1:
-		return cfg, "", cli.Usagef("--gvcf-band %d: want at least 1", f.band)
-	case f.minDepth < 1:
-		return cfg, "", cli.Usagef("--callable-depth %d: want at least 1", f.minDepth)
-	case !(f.maxLow > 0 && f.maxLow <= 1):
-		return cfg, "", cli.Usagef("--callable-low-mapq %g: want more than 0 and at most 1", f.maxLow)
-	case !gvcf:
-		return cfg, "", nil
-	}
-	switch f.allele {
-	case "*":
-		return cfg, variant.AnyAllele, nil
-	case "NON_REF":
-		return cfg, variant.NonReference, nil
-	}
-	return cfg, "", cli.Usagef("--gvcf-allele %q: want * or NON_REF", f.allele)
-}
-
 func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer) (err error) {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the reference genome that the reads are aligned to")
@@ -208,9 +169,12 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if cfg.threads < 0 {
 		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
 	}
-	survey, anyAllele, err := cfg.survey.config(cfg.gvcf)
-	if err != nil {
-		return err
+	if err := cfg.survey.Validate(); err != nil {
+		return cli.Usagef("%w", err)
+	}
+	survey, anyAllele := cfg.survey.Config(cfg.gvcf, cfg.callable != ""), ""
+	if cfg.gvcf {
+		anyAllele = cfg.survey.Symbol()
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
@@ -245,7 +209,7 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if cfg.gvcf {
 		variant.DeclareBlocks(header, anyAllele)
 	}
-	out, err := createCalls(cfg.output, cfg.survey.callable, stdout, header)
+	out, err := createCalls(cfg.output, cfg.callable, stdout, header)
 	if err != nil {
 		return err
 	}
@@ -254,7 +218,7 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if shows, ok := stdout.(*os.File); cfg.output != "" || ok && !term.IsTerminal(int(shows.Fd())) {
 		defer cli.ShowProgress(os.Stderr, "B", alignments.Progress)()
 	}
-	rows := variant.NewRows(anyAllele, caller.PloidyAt, out.records.Write)
+	rows := variant.NewRows(anyAllele, out.records.Write)
 	counts, err := alignments.Call(ctx, aligned.Options{
 		Caller: caller, Survey: survey, Targets: targets, Threads: cmp.Or(cfg.threads, runtime.GOMAXPROCS(0)),
 	}, func(r *aligned.Region) error {

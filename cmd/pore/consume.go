@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
@@ -21,6 +20,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/variant"
@@ -35,6 +35,7 @@ type consumeConfig struct {
 	filter    string
 	format    string
 	reference string
+	allele    string
 	from      string
 	untilEnd  bool
 }
@@ -42,7 +43,7 @@ type consumeConfig struct {
 func consumeCommand() *cobra.Command {
 	var cfg consumeConfig
 	cmd := &cobra.Command{
-		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls] [--filter EXPR] [--format text|json|vcf]",
+		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls] [--filter EXPR] [--format text|json|vcf|gvcf|callable]",
 		Short: "Follow the annotated variants, the alerts of panels, or called reads on Kafka",
 		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
 the alerts topic (docs/alerts.md), and every change of a rule's state; with
@@ -52,7 +53,10 @@ the alerts topic (docs/alerts.md), and every change of a rule's state; with
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
 
 --format vcf reads what is on the topic now, folds it to the newest revision of
-every allele and prints one VCF; it needs --ref for the contigs.`,
+every allele and prints one VCF; it needs --ref for the contigs. --format gvcf has
+the blocks without a variant too, and --format callable is a BED of what the reads
+allow to be said of each position, of samples that have ended, if the processors were
+started with --gvcf and --callable.`,
 		Example: `  pore consume --brokers kafka:9092
   pore consume --brokers kafka:9092 --format json --filter 'status == "FINAL" && call.qual > 30'
   pore consume --brokers kafka:9092 --format vcf --ref ref.fa > now.vcf`,
@@ -68,8 +72,9 @@ every allele and prints one VCF; it needs --ref for the contigs.`,
 	flags.BoolVar(&cfg.basecalls, "basecalls", false, "follow the called reads instead, and print FASTQ")
 	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts or --basecalls theirs)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
-	flags.StringVar(&cfg.format, "format", "text", "text, json or vcf")
-	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf")
+	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf or callable")
+	flags.StringVar(&cfg.allele, "gvcf-allele", "*", "symbolic allele of --format gvcf: *, or NON_REF for GATK's tools")
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf and callable")
 	flags.StringVar(&cfg.from, "from", "start", "start, or end for what comes from now on")
 	flags.BoolVar(&cfg.untilEnd, "until-end", false, "stop at the end of what is on the topic now")
 	return cmd
@@ -96,15 +101,18 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"text", "json", "vcf"}, cfg.format) {
-		return cli.Usagef("--format %q: want text, json or vcf", cfg.format)
+	write, file := consumedFiles[cfg.format]
+	if !file && cfg.format != "text" && cfg.format != "json" {
+		return cli.Usagef("--format %q: want text, json, vcf, gvcf or callable", cfg.format)
 	}
-	if cfg.format == "vcf" {
+	if file {
 		switch {
 		case cfg.alerts:
-			return cli.Usagef("--format vcf is for variants, not with --alerts")
+			return cli.Usagef("--format %s is for variants, not with --alerts", cfg.format)
 		case cfg.reference == "":
-			return cli.Usagef("--format vcf needs --ref, the reference genome")
+			return cli.Usagef("--format %s needs --ref, the reference genome", cfg.format)
+		case cfg.allele != "*" && cfg.allele != "NON_REF":
+			return cli.Usagef("--gvcf-allele %q: want * or NON_REF", cfg.allele)
 		}
 		cfg.untilEnd = true
 	}
@@ -142,8 +150,17 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if cfg.format == "vcf" {
-		if err := consumedVCF(out, show.variants, cfg.reference); err != nil {
+	if file {
+		g, err := genome.Load(cfg.reference)
+		if err != nil {
+			return err
+		}
+		samples := show.variants.Samples()
+		if len(samples) != 1 {
+			return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
+		}
+		settings := processor.SurveySettings{Allele: cfg.allele}
+		if err := write(out, g, samples[0], settings.Symbol(), show.variants); err != nil {
 			return err
 		}
 	}
@@ -198,16 +215,17 @@ func printed(out *bufio.Writer, line string) error {
 	return out.Flush()
 }
 
-func consumedVCF(out io.Writer, fold *pipeline.Fold, reference string) error {
-	g, err := genome.Load(reference)
-	if err != nil {
-		return err
-	}
-	samples := fold.Samples()
-	if len(samples) != 1 {
-		return fmt.Errorf("the topic holds %d samples (%q), a VCF takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
-	}
-	return pipeline.WriteVCF(out, g, samples[0], variant.Config{}, fold.Variants(samples[0], g.Rank))
+// consumedFiles are the formats that show the state of a sample as a file.
+var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, anyAllele string, fold *pipeline.Fold) error{
+	"vcf": func(out io.Writer, g *genome.Genome, sample, _ string, fold *pipeline.Fold) error {
+		return pipeline.WriteVCF(out, g, sample, variant.Config{}, fold.Variants(sample, g.Rank))
+	},
+	"gvcf": func(out io.Writer, g *genome.Genome, sample, anyAllele string, fold *pipeline.Fold) error {
+		return pipeline.WriteGVCF(out, variant.Config{}, anyAllele, fold.Told(sample, g), fold.Variants(sample, g.Rank))
+	},
+	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, fold *pipeline.Fold) error {
+		return pipeline.WriteCallable(out, fold.Told(sample, g))
+	},
 }
 
 // compileFilter returns a predicate over the JSON document of an event.

@@ -13,6 +13,7 @@ import (
 	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/samtag"
 )
@@ -62,14 +63,11 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 	if err != nil {
 		return counts, fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
 	}
-	var records interface {
-		Header() *sam.Header
-		Read() (*sam.Record, error)
-	}
+	var records *hts.Reader
 	if magic[0] == 0x1f && magic[1] == 0x8b {
-		records, err = bam.NewReader(buffered, 1)
+		records, err = hts.NewBAMReader(buffered, 1)
 	} else {
-		records, err = sam.NewReader(buffered)
+		records, err = hts.NewSAMReader(buffered)
 	}
 	if err != nil {
 		return counts, fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)

@@ -96,6 +96,7 @@ func newWorld(t testing.TB, l *lab, rng *rand.Rand, once bool, partitions map[st
 	for input, newHandler := range map[string]stream.NewHandler{
 		names.Reads: variantstage.New(variantstage.Config{
 			Topics: names, CallsPartitions: partitions[names.Calls], Genome: l.genome, Targets: l.targets, Panels: labPanels,
+			Survey: variant.SurveyConfig{Blocks: true, Callable: true},
 		}),
 		names.Calls: annotatestage.New(annotatestage.Config{
 			Topics: names, VariantsPartitions: partitions[names.Variants], Annotator: l.annotator, Haplotypes: l.haplotypes,
@@ -240,7 +241,11 @@ func record(t testing.TB) recording {
 		r.runs = append(r.runs, run)
 		for k, s := range aligntest.Lambda(t, run.GetId(), run.GetSample()) {
 			// Where the variants are, and some of what is elsewhere.
-			if s.GetStart() > 34_000 && k%2 == i%2 || k%25 == i {
+			elsewhere := s.GetStart() <= 34_000
+			if elsewhere && k%25 != i {
+				s.MappingQuality = 1
+			}
+			if k%2 == i%2 && (!elsewhere || k%3 == 0) || k%25 == i {
 				r.segments[run.GetId()] = append(r.segments[run.GetId()], s)
 			}
 		}
@@ -324,6 +329,11 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		var vcf bytes.Buffer
 		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, variants.Variants(sample, l.genome.Rank)))
 		files[sample+".vcf"] = vcf.String()
+		told := variants.Told(sample, l.genome)
+		var gvcf, callable bytes.Buffer
+		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, variant.AnyAllele, told, variants.Variants(sample, l.genome.Rank)))
+		require.NoError(t, WriteCallable(&callable, told))
+		files[sample+".g.vcf"], files[sample+".bed"] = gvcf.String(), callable.String()
 		var said bytes.Buffer
 		for _, a := range alerts.Alerts(sample) {
 			a := *a
@@ -386,6 +396,10 @@ func TestSameResultWhateverCrashes(t *testing.T) {
 	want := reference.results(r, l)
 	require.Zero(t, reference.twice())
 	require.Contains(t, want["phage.vcf"], "\t37589\t", "the VCF is empty:\n%s", want["phage.vcf"])
+	require.Contains(t, want["phage.g.vcf"], "END=48502", "blocks reach the end")
+	for _, callability := range []string{"\tCALLABLE\n", "\tLOW_DEPTH\n", "\tLOW_MAPPING_QUALITY\n"} {
+		require.Contains(t, want["phage.bed"], callability)
+	}
 	require.Contains(t, want["phage.alerts"], `"state":"DETECTED"`)
 
 	faults := make(map[string]int)

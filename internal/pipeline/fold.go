@@ -15,12 +15,13 @@ import (
 // record is delivered.
 type Fold struct {
 	runEnds
-	latest map[string]*event.Variant
+	latest     map[string]*event.Variant
+	references references
 }
 
 // NewFold returns the state of an empty topic with a number of partitions.
 func NewFold(partitions int32) *Fold {
-	return &Fold{runEnds: newRunEnds(partitions), latest: make(map[string]*event.Variant)}
+	return &Fold{runEnds: newRunEnds(partitions), latest: make(map[string]*event.Variant), references: make(references)}
 }
 
 // Add takes one record and returns the revision that it brings, or nil when it
@@ -39,15 +40,21 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 			f.latest[string(rec.Key)] = v
 			return v, nil
 		}
+	default:
+		return nil, f.references.add(rec)
 	}
 	return nil, nil
 }
 
-// Samples lists the samples that have a call, sorted.
+// Samples lists the samples that have a call, or of which was told what they have
+// where nothing was called, sorted.
 func (f *Fold) Samples() []string {
 	var samples []string
 	for _, v := range f.latest {
 		samples = append(samples, v.Sample)
+	}
+	for place := range f.references {
+		samples = append(samples, place.sample)
 	}
 	slices.Sort(samples)
 	return slices.Compact(samples)

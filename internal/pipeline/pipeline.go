@@ -89,6 +89,7 @@ type Result struct {
 	Genome  *genome.Genome
 	Runs    []*streampb.Run
 	Caller  variant.Config // thresholds that the variants were called with
+	Survey  processor.Survey
 	Fold    *Fold
 	Alerts  *AlertFold // nil without panels
 	Summary Summary
@@ -244,7 +245,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Fold: fold, Alerts: alerts, Summary: summary}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Summary: summary}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {

@@ -20,8 +20,9 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// Write writes variants.vcf, variants.jsonl and summary.json into dir, and with
-// panels alerts.json and alerts.tsv. With several samples each has files of its
+// Write writes variants.vcf, variants.jsonl and summary.json into dir, with panels
+// alerts.json and alerts.tsv, and if the survey asked for them variants.g.vcf and
+// callable.bed. With several samples each has files of its
 // own, SAMPLE.variants.vcf and so on.
 func (r *Result) Write(dir string) error {
 	samples := r.samples()
@@ -38,6 +39,9 @@ func (r *Result) Write(dir string) error {
 			return WriteVCF(w, r.Genome, sample, r.Caller, variants)
 		})
 		if err != nil {
+			return err
+		}
+		if err := r.writeReference(func(name string) string { return filepath.Join(dir, prefix+name) }, sample, variants); err != nil {
 			return err
 		}
 		err = writeFile(filepath.Join(dir, prefix+"variants.jsonl"), func(w io.Writer) error {

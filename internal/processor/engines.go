@@ -81,6 +81,7 @@ type Options struct {
 	Preset    string         // minimap2 preset; empty means the default
 	Caller    variant.Config // thresholds; Calling completes them
 	Calling   Calling
+	Survey    Survey   // what is told of places without a variant
 	Panels    []string // watch-lists, YAML; none: nothing is watched
 	Sources   []string // compiled sources of known variants
 	Functions []string // files of functions of genes and proteins
@@ -105,6 +106,7 @@ type Engines struct {
 	Caller     *basecall.Caller    // basecall and adaptive stages
 	variant    variant.Config
 	network    *network.Network // variant stage; nil: the analytic model
+	survey     variant.SurveyConfig
 	signal     Signal
 	finisher   *finish.Finisher         // basecall stage; nil: reads stay as they are called
 	haplotypes annotatestage.Haplotypes // annotate stage
@@ -127,7 +129,7 @@ func Load(opts Options) (*Engines, error) {
 		return nil, err
 	}
 	g.Hash()
-	e := &Engines{Genome: g, signal: opts.Signal, stages: opts.Stages}
+	e := &Engines{Genome: g, signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
 	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
 		if e.Annotator, err = opts.Genes.Annotator(g, opts.Logger); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ type Flags struct {
 	Reference, Model, Device, Library, Preset string
 	Genes                                     Genes
 	Calling                                   Calling
+	Survey                                    Survey
 	Panels, Sources, Functions                []string
 	Signal                                    Signal
 	Barcoding                                 Barcoding
@@ -30,6 +31,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Signal.Register(flags)
 	f.Barcoding.Register(flags)
 	f.Calling.Register(flags)
+	f.Survey.Register(flags)
 	f.RegisterBasecall(flags)
 }
 
@@ -56,6 +58,9 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if err := f.Calling.Validate(); err != nil {
 		return Options{}, cli.Usagef("%w", err)
 	}
+	if err := f.Survey.Settings.Validate(); err != nil {
+		return Options{}, cli.Usagef("%w", err)
+	}
 	if f.DeviceTimeout < 0 {
 		return Options{}, cli.Usagef("--device-timeout %v is negative", f.DeviceTimeout)
 	}
@@ -63,7 +68,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
-		Calling: f.Calling, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
+		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
 	}, nil
 }
 

@@ -127,7 +127,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			return variantstage.New(variantstage.Config{
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Caller: e.variant,
-				Targets: e.targets(), Panels: e.panels, Regions: p.cfg.Regions,
+				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Regions: p.cfg.Regions,
 				Metrics: m.variant, Logger: log,
 			})
 		}},

@@ -136,6 +136,65 @@ func (CallStatus) EnumDescriptor() ([]byte, []int) {
 	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{1}
 }
 
+// Callability is what reads allow to be said of a position.
+type Callability int32
+
+const (
+	Callability_CALLABILITY_UNSPECIFIED         Callability = 0
+	Callability_CALLABILITY_AMBIGUOUS           Callability = 1 // the reference base is not known
+	Callability_CALLABILITY_NO_COVERAGE         Callability = 2 // no read lies there
+	Callability_CALLABILITY_CALLABLE            Callability = 3 // enough reads to find a variant by
+	Callability_CALLABILITY_LOW_MAPPING_QUALITY Callability = 4 // enough reads, but they may belong elsewhere
+	Callability_CALLABILITY_LOW_DEPTH           Callability = 5 // too few reads
+)
+
+// Enum value maps for Callability.
+var (
+	Callability_name = map[int32]string{
+		0: "CALLABILITY_UNSPECIFIED",
+		1: "CALLABILITY_AMBIGUOUS",
+		2: "CALLABILITY_NO_COVERAGE",
+		3: "CALLABILITY_CALLABLE",
+		4: "CALLABILITY_LOW_MAPPING_QUALITY",
+		5: "CALLABILITY_LOW_DEPTH",
+	}
+	Callability_value = map[string]int32{
+		"CALLABILITY_UNSPECIFIED":         0,
+		"CALLABILITY_AMBIGUOUS":           1,
+		"CALLABILITY_NO_COVERAGE":         2,
+		"CALLABILITY_CALLABLE":            3,
+		"CALLABILITY_LOW_MAPPING_QUALITY": 4,
+		"CALLABILITY_LOW_DEPTH":           5,
+	}
+)
+
+func (x Callability) Enum() *Callability {
+	p := new(Callability)
+	*p = x
+	return p
+}
+
+func (x Callability) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Callability) Descriptor() protoreflect.EnumDescriptor {
+	return file_stream_streampb_porestream_proto_enumTypes[2].Descriptor()
+}
+
+func (Callability) Type() protoreflect.EnumType {
+	return &file_stream_streampb_porestream_proto_enumTypes[2]
+}
+
+func (x Callability) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Callability.Descriptor instead.
+func (Callability) EnumDescriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{2}
+}
+
 // DecisionAction is what is to become of a read that is in its pore.
 type DecisionAction int32
 
@@ -173,11 +232,11 @@ func (x DecisionAction) String() string {
 }
 
 func (DecisionAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_stream_streampb_porestream_proto_enumTypes[2].Descriptor()
+	return file_stream_streampb_porestream_proto_enumTypes[3].Descriptor()
 }
 
 func (DecisionAction) Type() protoreflect.EnumType {
-	return &file_stream_streampb_porestream_proto_enumTypes[2]
+	return &file_stream_streampb_porestream_proto_enumTypes[3]
 }
 
 func (x DecisionAction) Number() protoreflect.EnumNumber {
@@ -186,7 +245,7 @@ func (x DecisionAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DecisionAction.Descriptor instead.
 func (DecisionAction) EnumDescriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{2}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{3}
 }
 
 // Run is one acquisition as the ingest service saw it start.
@@ -1363,6 +1422,257 @@ func (x *Coverage) GetPanels() string {
 	return ""
 }
 
+// Reference is one revision of what a sample's reads say, at the end, where nothing
+// was called: the blocks and spans that begin in one stretch of a region. They may end
+// behind it, within the region.
+type Reference struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // run whose end made the region final
+	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
+	Contig        string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
+	Start         int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`       // of the stretch, 0-based
+	End           int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`           // of the stretch, 0-based, behind its last position
+	Revision      uint64                 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"` // grows with what the region knows; 1 without a read
+	Blocks        []*ReferenceBlock      `protobuf:"bytes,7,rep,name=blocks,proto3" json:"blocks,omitempty"`      // ascending; none if they were not asked for
+	Callable      []*CallableSpan        `protobuf:"bytes,8,rep,name=callable,proto3" json:"callable,omitempty"`  // likewise
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reference) Reset() {
+	*x = Reference{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reference) ProtoMessage() {}
+
+func (x *Reference) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reference.ProtoReflect.Descriptor instead.
+func (*Reference) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Reference) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Reference) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *Reference) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *Reference) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Reference) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *Reference) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Reference) GetBlocks() []*ReferenceBlock {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *Reference) GetCallable() []*CallableSpan {
+	if x != nil {
+		return x.Callable
+	}
+	return nil
+}
+
+// ReferenceBlock is positions that say equally surely that there is no variant.
+type ReferenceBlock struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Start    int64                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"` // 0-based
+	End      int64                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`     // 0-based, behind the last position
+	Depth    uint32                 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"` // median
+	MinDepth uint32                 `protobuf:"varint,4,opt,name=min_depth,json=minDepth,proto3" json:"min_depth,omitempty"`
+	Quality  uint32                 `protobuf:"varint,5,opt,name=quality,proto3" json:"quality,omitempty"` // least Phred-scaled probability, at any position, of a variant
+	// Least Phred-scaled likelihoods, at any position, of the genotypes of the
+	// reference and any other allele: 0 and 1, or 0/0, 0/1 and 1/1.
+	PhredLikelihoods []uint32 `protobuf:"varint,6,rep,packed,name=phred_likelihoods,json=phredLikelihoods,proto3" json:"phred_likelihoods,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ReferenceBlock) Reset() {
+	*x = ReferenceBlock{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReferenceBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReferenceBlock) ProtoMessage() {}
+
+func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
+func (*ReferenceBlock) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReferenceBlock) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *ReferenceBlock) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *ReferenceBlock) GetDepth() uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *ReferenceBlock) GetMinDepth() uint32 {
+	if x != nil {
+		return x.MinDepth
+	}
+	return 0
+}
+
+func (x *ReferenceBlock) GetQuality() uint32 {
+	if x != nil {
+		return x.Quality
+	}
+	return 0
+}
+
+func (x *ReferenceBlock) GetPhredLikelihoods() []uint32 {
+	if x != nil {
+		return x.PhredLikelihoods
+	}
+	return nil
+}
+
+// CallableSpan is positions of one callability.
+type CallableSpan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Start         int64                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"` // 0-based
+	End           int64                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`     // 0-based, behind the last position
+	Callability   Callability            `protobuf:"varint,3,opt,name=callability,proto3,enum=porestream.v1.Callability" json:"callability,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallableSpan) Reset() {
+	*x = CallableSpan{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallableSpan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallableSpan) ProtoMessage() {}
+
+func (x *CallableSpan) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
+func (*CallableSpan) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CallableSpan) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *CallableSpan) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *CallableSpan) GetCallability() Callability {
+	if x != nil {
+		return x.Callability
+	}
+	return Callability_CALLABILITY_UNSPECIFIED
+}
+
 type CallRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Body:
@@ -1371,6 +1681,7 @@ type CallRecord struct {
 	//	*CallRecord_Call
 	//	*CallRecord_RunEnd
 	//	*CallRecord_Coverage
+	//	*CallRecord_Reference
 	Body          isCallRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1378,7 +1689,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1701,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1714,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -1449,6 +1760,15 @@ func (x *CallRecord) GetCoverage() *Coverage {
 	return nil
 }
 
+func (x *CallRecord) GetReference() *Reference {
+	if x != nil {
+		if x, ok := x.Body.(*CallRecord_Reference); ok {
+			return x.Reference
+		}
+	}
+	return nil
+}
+
 type isCallRecord_Body interface {
 	isCallRecord_Body()
 }
@@ -1469,6 +1789,10 @@ type CallRecord_Coverage struct {
 	Coverage *Coverage `protobuf:"bytes,4,opt,name=coverage,proto3,oneof"`
 }
 
+type CallRecord_Reference struct {
+	Reference *Reference `protobuf:"bytes,5,opt,name=reference,proto3,oneof"`
+}
+
 func (*CallRecord_RunStart) isCallRecord_Body() {}
 
 func (*CallRecord_Call) isCallRecord_Body() {}
@@ -1476,6 +1800,8 @@ func (*CallRecord_Call) isCallRecord_Body() {}
 func (*CallRecord_RunEnd) isCallRecord_Body() {}
 
 func (*CallRecord_Coverage) isCallRecord_Body() {}
+
+func (*CallRecord_Reference) isCallRecord_Body() {}
 
 // WatchRecord is what the watch stage needs to know of a sample.
 type WatchRecord struct {
@@ -1494,7 +1820,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1832,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1845,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -1620,7 +1946,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1958,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1971,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cursor) GetRun() string {
@@ -1731,7 +2057,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +2069,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +2082,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Decision) GetRun() string {
@@ -1848,7 +2174,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2186,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2199,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PushState) GetRun() string {
@@ -1951,7 +2277,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2289,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2302,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -2178,13 +2504,34 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\brevision\x18\b \x01(\x04R\brevision\x12\x14\n" +
 	"\x05final\x18\t \x01(\bR\x05final\x12\x16\n" +
 	"\x06panels\x18\n" +
-	" \x01(\tR\x06panels\"\xde\x01\n" +
+	" \x01(\tR\x06panels\"\x81\x02\n" +
+	"\tReference\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x16\n" +
+	"\x06contig\x18\x03 \x01(\tR\x06contig\x12\x14\n" +
+	"\x05start\x18\x04 \x01(\x03R\x05start\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\x03R\x03end\x12\x1a\n" +
+	"\brevision\x18\x06 \x01(\x04R\brevision\x125\n" +
+	"\x06blocks\x18\a \x03(\v2\x1d.porestream.v1.ReferenceBlockR\x06blocks\x127\n" +
+	"\bcallable\x18\b \x03(\v2\x1b.porestream.v1.CallableSpanR\bcallable\"\xb2\x01\n" +
+	"\x0eReferenceBlock\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\x12\x14\n" +
+	"\x05depth\x18\x03 \x01(\rR\x05depth\x12\x1b\n" +
+	"\tmin_depth\x18\x04 \x01(\rR\bminDepth\x12\x18\n" +
+	"\aquality\x18\x05 \x01(\rR\aquality\x12+\n" +
+	"\x11phred_likelihoods\x18\x06 \x03(\rR\x10phredLikelihoods\"t\n" +
+	"\fCallableSpan\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\x03R\x03end\x12<\n" +
+	"\vcallability\x18\x03 \x01(\x0e2\x1a.porestream.v1.CallabilityR\vcallability\"\x98\x02\n" +
 	"\n" +
 	"CallRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12)\n" +
 	"\x04call\x18\x02 \x01(\v2\x13.porestream.v1.CallH\x00R\x04call\x120\n" +
 	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x125\n" +
-	"\bcoverage\x18\x04 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverageB\x06\n" +
+	"\bcoverage\x18\x04 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverage\x128\n" +
+	"\treference\x18\x05 \x01(\v2\x18.porestream.v1.ReferenceH\x00R\treferenceB\x06\n" +
 	"\x04body\"\xe8\x01\n" +
 	"\vWatchRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12\x1a\n" +
@@ -2254,7 +2601,14 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x06STABLE\x10\x02\x12\t\n" +
 	"\x05FINAL\x10\x03\x12\v\n" +
 	"\aAMENDED\x10\x04\x12\r\n" +
-	"\tRETRACTED\x10\x05*\x90\x01\n" +
+	"\tRETRACTED\x10\x05*\xbc\x01\n" +
+	"\vCallability\x12\x1b\n" +
+	"\x17CALLABILITY_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15CALLABILITY_AMBIGUOUS\x10\x01\x12\x1b\n" +
+	"\x17CALLABILITY_NO_COVERAGE\x10\x02\x12\x18\n" +
+	"\x14CALLABILITY_CALLABLE\x10\x03\x12#\n" +
+	"\x1fCALLABILITY_LOW_MAPPING_QUALITY\x10\x04\x12\x19\n" +
+	"\x15CALLABILITY_LOW_DEPTH\x10\x05*\x90\x01\n" +
 	"\x0eDecisionAction\x12\x1f\n" +
 	"\x1bDECISION_ACTION_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18DECISION_ACTION_CONTINUE\x10\x01\x12\"\n" +
@@ -2273,54 +2627,62 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 	return file_stream_streampb_porestream_proto_rawDescData
 }
 
-var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_stream_streampb_porestream_proto_goTypes = []any{
-	(EndStatus)(0),       // 0: porestream.v1.EndStatus
-	(CallStatus)(0),      // 1: porestream.v1.CallStatus
-	(DecisionAction)(0),  // 2: porestream.v1.DecisionAction
-	(*Run)(nil),          // 3: porestream.v1.Run
-	(*SignalChunk)(nil),  // 4: porestream.v1.SignalChunk
-	(*Marker)(nil),       // 5: porestream.v1.Marker
-	(*SignalRecord)(nil), // 6: porestream.v1.SignalRecord
-	(*Segment)(nil),      // 7: porestream.v1.Segment
-	(*ReadRecord)(nil),   // 8: porestream.v1.ReadRecord
-	(*Call)(nil),         // 9: porestream.v1.Call
-	(*OtherAllele)(nil),  // 10: porestream.v1.OtherAllele
-	(*Coverage)(nil),     // 11: porestream.v1.Coverage
-	(*CallRecord)(nil),   // 12: porestream.v1.CallRecord
-	(*WatchRecord)(nil),  // 13: porestream.v1.WatchRecord
-	(*Cursor)(nil),       // 14: porestream.v1.Cursor
-	(*Decision)(nil),     // 15: porestream.v1.Decision
-	(*PushState)(nil),    // 16: porestream.v1.PushState
-	(*PushChannel)(nil),  // 17: porestream.v1.PushChannel
+	(EndStatus)(0),         // 0: porestream.v1.EndStatus
+	(CallStatus)(0),        // 1: porestream.v1.CallStatus
+	(Callability)(0),       // 2: porestream.v1.Callability
+	(DecisionAction)(0),    // 3: porestream.v1.DecisionAction
+	(*Run)(nil),            // 4: porestream.v1.Run
+	(*SignalChunk)(nil),    // 5: porestream.v1.SignalChunk
+	(*Marker)(nil),         // 6: porestream.v1.Marker
+	(*SignalRecord)(nil),   // 7: porestream.v1.SignalRecord
+	(*Segment)(nil),        // 8: porestream.v1.Segment
+	(*ReadRecord)(nil),     // 9: porestream.v1.ReadRecord
+	(*Call)(nil),           // 10: porestream.v1.Call
+	(*OtherAllele)(nil),    // 11: porestream.v1.OtherAllele
+	(*Coverage)(nil),       // 12: porestream.v1.Coverage
+	(*Reference)(nil),      // 13: porestream.v1.Reference
+	(*ReferenceBlock)(nil), // 14: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),   // 15: porestream.v1.CallableSpan
+	(*CallRecord)(nil),     // 16: porestream.v1.CallRecord
+	(*WatchRecord)(nil),    // 17: porestream.v1.WatchRecord
+	(*Cursor)(nil),         // 18: porestream.v1.Cursor
+	(*Decision)(nil),       // 19: porestream.v1.Decision
+	(*PushState)(nil),      // 20: porestream.v1.PushState
+	(*PushChannel)(nil),    // 21: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
-	3,  // 1: porestream.v1.Marker.run:type_name -> porestream.v1.Run
+	4,  // 1: porestream.v1.Marker.run:type_name -> porestream.v1.Run
 	0,  // 2: porestream.v1.Marker.end_status:type_name -> porestream.v1.EndStatus
-	5,  // 3: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
-	4,  // 4: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
-	5,  // 5: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
-	5,  // 6: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	7,  // 7: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	5,  // 8: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	6,  // 3: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
+	5,  // 4: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
+	6,  // 5: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
+	6,  // 6: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	8,  // 7: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	6,  // 8: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
 	1,  // 9: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	10, // 10: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	5,  // 11: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	9,  // 12: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	5,  // 13: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	11, // 14: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	5,  // 15: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	11, // 16: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	5,  // 17: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	2,  // 18: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	17, // 19: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	11, // 10: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
+	14, // 11: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	15, // 12: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 13: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	6,  // 14: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	10, // 15: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	6,  // 16: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	12, // 17: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	13, // 18: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	6,  // 19: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	12, // 20: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	6,  // 21: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	3,  // 22: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	21, // 23: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -2338,13 +2700,14 @@ func file_stream_streampb_porestream_proto_init() {
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[9].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[12].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
 		(*CallRecord_Coverage)(nil),
+		(*CallRecord_Reference)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[10].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[13].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -2355,8 +2718,8 @@ func file_stream_streampb_porestream_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   15,
+			NumEnums:      4,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -33,7 +33,7 @@ type Region struct {
 	Calls  []*streampb.Call
 	variant.Survey
 
-	state *state // nil: no read lies there
+	state *variant.Region // nil: no read lies there
 }
 
 // Counts is what became of the records of a file.
@@ -72,14 +72,14 @@ func (a *Alignments) Examples(ctx context.Context, cfg variant.Config, emit func
 		if r.state == nil {
 			return nil
 		}
-		return r.state.region.Examples(emit)
+		return r.state.Examples(emit)
 	})
 }
 
 // run passes what work makes of every region to emit.
 func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *variant.Workspace) (*Region, error), emit func(*Region) error) (Counts, error) {
 	c := caller{
-		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*state),
+		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*variant.Region),
 		agreement: make([]agreement, len(a.contigs)),
 	}
 	if err := a.known(opts.Targets); err != nil {
@@ -175,26 +175,18 @@ type caller struct {
 	n          Counts
 	agreement  []agreement // by number of the reference sequence
 
-	states map[int]*state // of the regions that may still get segments, by number in the plan
-	next   int            // first region of the plan that is not handed over
+	states map[int]*variant.Region // of the regions that may still get segments, by number in the plan
+	next   int                     // first region of the plan that is not handed over
 
 	todo    chan *job // to whoever is free
 	order   chan *job // to who writes
 	emitted int
 }
 
-// state is a region that may still get segments.
-type state struct {
-	region *variant.Region
-	// low counts, by position of the core, where the reads begin and end that map
-	// with too low a quality; nil: none.
-	low []int32
-}
-
 // job is a region that is complete.
 type job struct {
 	place *place
-	state *state // nil: no read lies there
+	state *variant.Region // nil: no read lies there
 	done  chan struct{}
 
 	result *Region
@@ -211,8 +203,8 @@ func (c *caller) read(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rec, err := a.record()
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		rec, err := a.records.Read()
+		if errors.Is(err, io.EOF) {
 			return c.agree(true)
 		}
 		c.n.Records++
@@ -272,60 +264,41 @@ func (c *caller) take(rec *sam.Record) error {
 	if err != nil {
 		return c.fault(rec, err)
 	}
-	if int(rec.MapQ) < c.opts.Caller.LeastMappingQuality() {
+	low := int(rec.MapQ) < c.opts.Caller.LeastMappingQuality()
+	if low {
 		c.n.LowMapping++
-		return c.lowMapping(contig, alignment.Start, alignment.End)
-	}
-	c.agreement[rec.Ref.ID()].add(alignment)
-	if err := c.agree(false); err != nil {
-		return err
+		if !c.opts.Survey.Callable {
+			return nil
+		}
+	} else {
+		c.agreement[rec.Ref.ID()].add(alignment)
+		if err := c.agree(false); err != nil {
+			return err
+		}
 	}
 	segments, err := align.Segments(read, alignment, contig.Seq)
 	if err != nil {
 		return c.fault(rec, err)
 	}
 	for _, s := range segments {
-		state, err := c.at(contig, int(s.GetRegion()))
+		region, err := c.at(contig, int(s.GetRegion()))
 		if err != nil {
 			return err
 		}
-		if state == nil {
+		if region == nil {
 			continue
 		}
-		if changed, err := state.region.Apply(s); err != nil {
+		if changed, err := region.Apply(s); err != nil {
 			return c.fault(rec, err)
-		} else if changed {
+		} else if changed && !low {
 			c.n.Segments++
 		}
 	}
 	return nil
 }
 
-// lowMapping notes a read that maps with too low a quality.
-func (c *caller) lowMapping(contig *genome.Contig, start, end int) error {
-	if !c.opts.Survey.Callable {
-		return nil
-	}
-	for i := start / align.RegionWidth; i <= (end-1)/align.RegionWidth; i++ {
-		state, err := c.at(contig, i)
-		if err != nil {
-			return err
-		}
-		if state == nil {
-			continue
-		}
-		lo, hi := align.RegionBounds(i, len(contig.Seq))
-		if state.low == nil {
-			state.low = make([]int32, hi-lo+1)
-		}
-		state.low[max(start, lo)-lo]++
-		state.low[min(end, hi)-lo]--
-	}
-	return nil
-}
-
 // at is the state of a region; nil if it is not in the plan.
-func (c *caller) at(contig *genome.Contig, index int) (*state, error) {
+func (c *caller) at(contig *genome.Contig, index int) (*variant.Region, error) {
 	number, ok := c.plan.number[regionKey{contig, index}]
 	if !ok {
 		return nil, nil
@@ -337,9 +310,8 @@ func (c *caller) at(contig *genome.Contig, index int) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &state{region: region}
-	c.states[number] = s
-	return s, nil
+	c.states[number] = region
+	return region, nil
 }
 
 // finish hands over the regions before the given one.
@@ -363,22 +335,21 @@ func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
 	p := j.place
 	out := &Region{Contig: p.contig, End: p.end}
 	survey := o.Survey.Blocks || o.Survey.Callable
-	s := j.state
+	region := j.state
 	switch {
-	case s == nil && !survey:
+	case region == nil && !survey:
 		return out, nil
-	case s == nil:
-		region, err := variant.NewRegion(p.contig, p.index, o.Caller)
-		if err != nil {
+	case region == nil:
+		var err error
+		if region, err = variant.NewRegion(p.contig, p.index, o.Caller); err != nil {
 			return nil, err
 		}
-		s = &state{region: region}
 	}
-	s.region.Use(work)
+	region.Use(work)
 	if !p.all {
-		s.region.Restrict(p.within)
+		region.Restrict(p.within)
 	}
-	calls, err := s.region.Finalize()
+	calls, err := region.Finalize()
 	if err != nil {
 		return nil, fmt.Errorf("calling region %d of %s: %w", p.index, p.contig.Name, err)
 	}
@@ -390,12 +361,7 @@ func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
 	for _, c := range out.Calls {
 		rows = append(rows, variant.Span{Start: int(c.GetPos()) - 1, End: int(c.GetPos()) - 1 + len(c.GetRef())})
 	}
-	if s.low != nil { // until now, differences
-		for i := 1; i < len(s.low); i++ {
-			s.low[i] += s.low[i-1]
-		}
-	}
-	out.Survey = s.region.Survey(o.Survey, p.within, variant.Union(rows), s.low)
+	out.Survey = region.Survey(o.Survey, p.within, variant.Union(rows))
 	return out, nil
 }
 

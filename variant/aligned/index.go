@@ -16,6 +16,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/hts"
 )
 
 // index tells where a BAM file has the alignments of a stretch.
@@ -123,20 +124,24 @@ func (a *Alignments) seekTo(p *plan) error {
 	for _, c := range apart {
 		a.total += c.End.File - c.Begin.File
 	}
-	a.next = func() (*sam.Record, error) { return nil, io.EOF }
+	a.records.Restrict(func() (*sam.Record, error) { return nil, io.EOF })
 	if len(apart) == 0 {
 		return nil
 	}
-	records, err := bam.NewIterator(a.bam, apart)
+	var records *bam.Iterator
+	err := hts.Guard(func() (err error) {
+		records, err = bam.NewIterator(a.records.BAM(), apart)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("going to %s by %s: %w", "the first alignment", a.index.path, err)
 	}
-	a.next = func() (*sam.Record, error) {
+	a.records.Restrict(func() (*sam.Record, error) {
 		if records.Next() {
 			return records.Record(), nil
 		}
 		return nil, cmp.Or(records.Error(), io.EOF)
-	}
+	})
 	return nil
 }
 

@@ -16,10 +16,10 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
 )
 
@@ -29,11 +29,10 @@ type Alignments struct {
 	header  *sam.Header
 	contigs []*genome.Contig // by number of the reference sequence; nil: not in the genome
 
-	next  func() (*sam.Record, error)
-	close func() error
-	bam   *bam.Reader // nil: SAM text
-	index *index      // nil: there is none
-	tail  *tail
+	records *hts.Reader
+	close   func() error
+	index   *index // nil: there is none
+	tail    *tail
 
 	done  atomic.Int64 // bytes read
 	total int64        // 0: not known
@@ -73,7 +72,7 @@ func (a *Alignments) look(f *os.File, path string) error {
 		return err
 	}
 	a.total = info.Size()
-	if a.bam == nil {
+	if a.records.BAM() == nil {
 		return nil
 	}
 	if whole, err := bgzf.HasEOF(f); err != nil || !whole {
@@ -87,7 +86,7 @@ func (a *Alignments) look(f *os.File, path string) error {
 var errTruncated = errors.New("the file is cut off: the block that ends a BAM file is missing; write or copy it again")
 
 func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
-	a := &Alignments{genome: g, close: func() error { return nil }}
+	a := &Alignments{genome: g}
 	a.tail = &tail{r: r, done: &a.done}
 	var in io.Reader = a.tail
 	if s, ok := r.(io.Seeker); ok {
@@ -100,17 +99,22 @@ func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
 	case len(magic) == 0:
 		return nil, errors.New("reading alignments: the file is empty")
 	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
-		err = guard(func() error { return a.openBAM(in) })
+		if a.records, err = hts.NewBAMReader(in, decompressors); err != nil {
+			err = fmt.Errorf("reading BAM header: %w: not a BAM file, or damaged", err)
+		}
 	case string(magic) == "CRAM":
 		return nil, errors.New("reading alignments: this is CRAM, which is not read; pipe it: samtools view -u FILE.cram | pore call --ref REF.fa -")
 	case magic[0] == '@':
-		err = guard(func() error { return a.openSAM(in) })
+		if a.records, err = hts.NewSAMReader(bufio.NewReaderSize(in, 64<<10)); err != nil {
+			err = fmt.Errorf("reading SAM header: %w", err)
+		}
 	default:
 		return nil, errors.New("reading alignments: neither BAM nor SAM with a header; a SAM file without one: samtools view -b -T REF.fa FILE.sam")
 	}
 	if err != nil {
 		return nil, err
 	}
+	a.close, a.header = a.records.Close, a.records.Header()
 	if len(a.header.Refs()) == 0 {
 		_ = a.Close()
 		return nil, errors.New("reading alignments: the header names no reference sequence (@SQ): are these reads aligned?")
@@ -137,24 +141,6 @@ func peek(r io.Reader, n int) ([]byte, io.Reader, error) {
 
 // decompressors is how many blocks of BGZF are decompressed at a time.
 const decompressors = 2
-
-func (a *Alignments) openBAM(r io.Reader) error {
-	br, err := bam.NewReader(r, decompressors)
-	if err != nil {
-		return fmt.Errorf("reading BAM header: %w: not a BAM file, or damaged", err)
-	}
-	a.bam, a.next, a.close, a.header = br, br.Read, br.Close, br.Header()
-	return nil
-}
-
-func (a *Alignments) openSAM(r io.Reader) error {
-	sr, err := sam.NewReader(bufio.NewReaderSize(r, 64<<10))
-	if err != nil {
-		return fmt.Errorf("reading SAM header: %w", err)
-	}
-	a.next, a.header = sr.Read, sr.Header()
-	return nil
-}
 
 // matchContigs looks the header's reference sequences up in the genome.
 func (a *Alignments) matchContigs() error {
@@ -216,37 +202,9 @@ func (a *Alignments) Index() (path string, older bool) {
 // Close releases what reading holds; not a reader that was given to Read.
 func (a *Alignments) Close() error { return a.close() }
 
-// guard makes an error of what a decoder panics with: it takes bytes for granted that
-// a damaged file need not have.
-func guard(decode func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("reading alignments: a line or record can't be decoded: %v", p)
-		}
-	}()
-	return decode()
-}
-
-// record reads the next record.
-func (a *Alignments) record() (rec *sam.Record, err error) {
-	err = guard(func() error {
-		rec, err = a.next()
-		return err
-	})
-	switch {
-	case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, io.EOF
-	case err != nil:
-		return nil, err
-	case len(rec.Seq.Seq) != (rec.Seq.Length+1)/2:
-		return nil, errors.New("the record is shorter than it says")
-	}
-	return rec, nil
-}
-
 // ended checks that a file that has been read to its end had one.
 func (a *Alignments) ended() error {
-	if a.bam != nil && !a.tail.marked() {
+	if a.records.BAM() != nil && !a.tail.marked() {
 		return errTruncated
 	}
 	return nil

@@ -17,6 +17,7 @@ type Metrics struct {
 	alleles     *prometheus.CounterVec
 	coverages   prometheus.Counter
 	reference   prometheus.Gauge
+	told        prometheus.Counter
 	deadLetters *prometheus.CounterVec
 }
 
@@ -26,7 +27,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 	m := &Metrics{
 		segments: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_variant_segments_total",
-			Help: "Read segments taken in; ignored ones were applied before or map too ambiguously.",
+			Help: "Read segments taken in; uncertain ones map too ambiguously to be called from, ignored ones were applied before.",
 		}, []string{"result"}),
 		revisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_variant_revisions_total",
@@ -43,10 +44,14 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		reference: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "porestream_variant_reference_bases", Help: "Length of the reference.",
 		}),
+		told: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "porestream_variant_reference_revisions_total",
+			Help: "Revisions of what is told of places without a variant (--gvcf, --callable) emitted, by stretches of 4,096 positions.",
+		}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.segments, m.revisions, m.alleles, m.coverages, m.reference)
-	for _, result := range []string{"applied", "ignored"} {
+	reg.MustRegister(m.segments, m.revisions, m.alleles, m.coverages, m.reference, m.told)
+	for _, result := range []string{"applied", "uncertain", "ignored"} {
 		m.segments.WithLabelValues(result)
 	}
 	for _, t := range []string{typeSNP, typeInsertion, typeDeletion, typeComplex} {
@@ -72,13 +77,21 @@ func (m *Metrics) against(g *genome.Genome) {
 	m.reference.Set(float64(bases))
 }
 
-func (m *Metrics) segment(applied bool) {
+func (m *Metrics) segment(changed, uncertain bool) {
 	switch {
 	case m == nil:
-	case applied:
-		m.segments.WithLabelValues("applied").Inc()
-	default:
+	case !changed:
 		m.segments.WithLabelValues("ignored").Inc()
+	case uncertain:
+		m.segments.WithLabelValues("uncertain").Inc()
+	default:
+		m.segments.WithLabelValues("applied").Inc()
+	}
+}
+
+func (m *Metrics) referenceTold() {
+	if m != nil {
+		m.told.Inc()
 	}
 }
 

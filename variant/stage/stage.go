@@ -40,6 +40,9 @@ type Config struct {
 	Panels  string
 	// Regions, if set, knows the regions of all handlers, for those who look at them.
 	Regions *Regions
+	// Survey says what is told, at the end, of places without a variant. By default
+	// nothing is.
+	Survey  variant.SurveyConfig
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 }
@@ -133,6 +136,12 @@ func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
 // ended, and passes the end on. A marker that comes again, because its run was
 // sent again, brings out what has changed since.
 func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
+	var ended []string // before
+	for _, sample := range stream.SamplesOf(mk.GetRun()) {
+		if h.markers.SampleEnded(sample) {
+			ended = append(ended, sample)
+		}
+	}
 	complete, err := h.markers.End(mk)
 	if err != nil {
 		return nil, err
@@ -149,6 +158,11 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 			}
 			outs = append(outs, final...)
 		}
+		told, err := h.reference(mk.GetRun().GetId(), sample, !slices.Contains(ended, sample))
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, told...)
 	}
 	if !complete {
 		return outs, nil
@@ -219,12 +233,16 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 			return nil, err
 		}
 	}
-	h.metrics.segment(changed)
+	uncertain := int(s.GetMappingQuality()) < h.cfg.Caller.LeastMappingQuality()
+	h.metrics.segment(changed, uncertain)
 	if !changed {
 		return nil, nil
 	}
 	if h.regions[key] == nil {
 		h.open(key, region)
+	}
+	if uncertain {
+		return nil, nil
 	}
 	revisions, err := region.Evaluate()
 	if err != nil {

@@ -56,7 +56,6 @@ func badValues(t testing.TB) [][]byte {
 		edit(func(s *streampb.Segment) { s.Start = -1 }),
 		edit(func(s *streampb.Segment) { s.Ops = s.Ops[:len(s.Ops)-1] }),
 		edit(func(s *streampb.Segment) { s.Bases = append(slices.Clone(s.Bases), 'A') }),
-		edit(func(s *streampb.Segment) { s.MappingQuality = 0 }),
 		[]byte("not ours"),
 	}
 }

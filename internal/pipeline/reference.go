@@ -1,0 +1,206 @@
+package pipeline
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vcf"
+)
+
+// references are the newest events of type reference. Their documents are kept as they
+// came, which takes less than what they say, and are read when a file is written.
+type references map[referencePlace]reference
+
+type referencePlace struct {
+	sample, contig string
+	pos            int64
+}
+
+type reference struct {
+	revision uint64
+	record   stream.Record
+}
+
+func (r references) add(rec stream.Record) error {
+	told, err := event.DecodeReference(rec)
+	if told == nil {
+		return err
+	}
+	place := referencePlace{told.Sample, told.Stretch.Contig, told.Stretch.Pos}
+	if told.Revision > r[place].revision {
+		r[place] = reference{told.Revision, rec}
+	}
+	return nil
+}
+
+// Told is what was told of a sample's places without a variant, region by region.
+type Told struct {
+	sample  string
+	genome  *genome.Genome
+	regions map[regionPlace][]stream.Record // by position
+}
+
+type regionPlace struct {
+	contig string
+	index  int
+}
+
+// Told is what was told of a sample's places without a variant.
+func (f *Fold) Told(sample string, g *genome.Genome) Told {
+	places := make([]referencePlace, 0, len(f.references))
+	for p := range f.references {
+		if p.sample == sample {
+			places = append(places, p)
+		}
+	}
+	slices.SortFunc(places, func(a, b referencePlace) int {
+		return cmp.Or(cmp.Compare(a.contig, b.contig), cmp.Compare(a.pos, b.pos))
+	})
+	t := Told{sample: sample, genome: g, regions: make(map[regionPlace][]stream.Record)}
+	for _, p := range places {
+		key := regionPlace{p.contig, int(p.pos-1) / align.RegionWidth}
+		t.regions[key] = append(t.regions[key], f.references[p].record)
+	}
+	return t
+}
+
+// region passes the regions of the genome to emit, in order. It is an error if nothing
+// was told of one.
+func (t Told) each(emit func(contig *genome.Contig, start, end int, events []*event.Reference) error) error {
+	for _, c := range t.genome.Contigs {
+		for i := 0; i*align.RegionWidth < len(c.Seq); i++ {
+			start, end := align.RegionBounds(i, len(c.Seq))
+			var events []*event.Reference
+			for _, rec := range t.regions[regionPlace{c.Name, i}] {
+				told, err := event.DecodeReference(rec)
+				if err != nil {
+					return err
+				}
+				events = append(events, told)
+			}
+			if len(events) == 0 {
+				return fmt.Errorf("sample %s: nothing was told of %s:%d-%d: its runs have not ended, or its processors were started without --gvcf or --callable",
+					t.sample, c.Name, start+1, end)
+			}
+			if err := emit(c, start, end, events); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WriteGVCF writes the variants of one sample, which are in the order of the file, and
+// the blocks between them: the same bytes as pore call of the same reads. anyAllele is
+// [variant.AnyAllele] or [variant.NonReference].
+func WriteGVCF(w io.Writer, caller variant.Config, anyAllele string, told Told, variants []*event.Variant) error {
+	header := variant.Header(told.genome.Contigs, told.sample, caller)
+	variant.DeclareBlocks(header, anyAllele)
+	out, err := vcf.NewWriter(w, header)
+	if err != nil {
+		return err
+	}
+	rows := variant.NewRows(anyAllele, out.Write)
+	err = told.each(func(contig *genome.Contig, start, end int, events []*event.Reference) error {
+		var calls []*streampb.Call
+		for len(variants) > 0 && variants[0].Allele.Contig == contig.Name && int(variants[0].Allele.Pos) <= end {
+			calls = append(calls, variants[0].ToCall())
+			variants = variants[1:]
+		}
+		var blocks []variant.Block
+		for _, e := range events {
+			for _, b := range e.Blocks {
+				block := variant.Block{
+					Span:  variant.Span{Start: int(b.Pos) - 1, End: int(b.End)},
+					Depth: int(b.Depth), MinDepth: int(b.MinDepth), Quality: int(b.Quality),
+				}
+				for _, l := range b.PhredLikelihoods {
+					block.Likelihoods = append(block.Likelihoods, int(l))
+				}
+				if len(block.Likelihoods) < 2 || block.Start < start || block.End <= block.Start || block.End > end {
+					return fmt.Errorf("sample %s: what was told of %s:%d-%d can't be a block", told.sample, contig.Name, b.Pos, b.End)
+				}
+				blocks = append(blocks, block)
+			}
+		}
+		if len(blocks) == 0 && len(calls) == 0 {
+			return fmt.Errorf("sample %s: no block was told of %s:%d-%d: the processors were started without --gvcf", told.sample, contig.Name, start+1, end)
+		}
+		return rows.Add(contig, end, calls, blocks)
+	})
+	if err != nil {
+		return err
+	}
+	if err := rows.Close(); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// WriteCallable writes how callable each position of a sample is, as BED: the same
+// bytes as pore call of the same reads.
+func WriteCallable(w io.Writer, told Told) error {
+	buf := bufio.NewWriter(w)
+	var contig string
+	var last event.CallableSpan
+	flush := func() {
+		if contig != "" {
+			fmt.Fprintf(buf, "%s\t%d\t%d\t%s\n", contig, last.Pos-1, last.End, last.Callability) // its error stays until Flush
+		}
+	}
+	err := told.each(func(c *genome.Contig, start, end int, events []*event.Reference) error {
+		at := int64(start) + 1
+		for _, e := range events {
+			for _, s := range e.Callable {
+				if s.Pos != at {
+					return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told", told.sample, c.Name, at, s.Pos-1)
+				}
+				at = s.End + 1
+				if contig == c.Name && last.End+1 == s.Pos && last.Callability == s.Callability {
+					last.End = s.End
+					continue
+				}
+				flush()
+				contig, last = c.Name, s
+			}
+		}
+		if at != int64(end)+1 {
+			return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told: the processors were started without --callable", told.sample, c.Name, at, end)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	flush()
+	return buf.Flush()
+}
+
+// writeReference writes the files that the survey asks for. Their names begin with
+// prefix.
+func (r *Result) writeReference(prefix func(name string) string, sample string, variants []*event.Variant) error {
+	if !r.Survey.GVCF && !r.Survey.Callable {
+		return nil
+	}
+	told := r.Fold.Told(sample, r.Genome)
+	if r.Survey.GVCF {
+		if err := writeFile(prefix("variants.g.vcf"), func(w io.Writer) error {
+			return WriteGVCF(w, r.Caller, r.Survey.Symbol(), told, variants)
+		}); err != nil {
+			return err
+		}
+	}
+	if r.Survey.Callable {
+		return writeFile(prefix("callable.bed"), func(w io.Writer) error { return WriteCallable(w, told) })
+	}
+	return nil
+}
