@@ -36,6 +36,7 @@ type callConfig struct {
 	gvcf              bool
 	survey            processor.SurveySettings
 	callable          string
+	haplotag          string
 	threads           int
 	log               cli.LogFlags
 }
@@ -56,6 +57,7 @@ The output is the same for any number of threads, with and without an index.
 docs/variant-calling.md describes every field and filter of the output.`,
 		Example: `  pore call --ref ref.fa reads.sorted.bam > calls.vcf
   pore call --ref ref.fa --ploidy 2 --gvcf --callable callable.bed -o calls.g.vcf.gz reads.sorted.bam
+  pore call --ref ref.fa --ploidy 2 --haplotag tagged.bam -o calls.vcf.gz reads.sorted.bam
   samtools view -u reads.cram | pore call --ref ref.fa --region chr17:43044295-43125364 -`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,6 +76,7 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	cfg.targets.register(cmd)
 	flags.StringVar(&cfg.callable, "callable", "", "BED file for what the reads allow to be said of each position: CALLABLE, LOW_DEPTH, LOW_MAPPING_QUALITY, NO_COVERAGE or N")
 	cfg.survey.Register(flags)
+	flags.StringVar(&cfg.haplotag, "haplotag", "", "BAM file for the alignments with the haplotypes of their reads (tags HP, PS and PC), in the order of the input")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -166,6 +169,13 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if err := cfg.calling.Validate(); err != nil {
 		return cli.Usagef("%w", err)
 	}
+	switch {
+	case cfg.haplotag == "":
+	case path == "-":
+		return cli.Usagef("--haplotag reads the alignments twice: give a file, not standard input")
+	case cfg.calling.Ploidy != variant.Diploid.String() && cfg.calling.PloidyBED == "":
+		return cli.Usagef("--haplotag: reads have two haplotypes with --ploidy 2 only")
+	}
 	if cfg.threads < 0 {
 		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
 	}
@@ -219,9 +229,12 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		defer cli.ShowProgress(os.Stderr, "B", alignments.Progress)()
 	}
 	rows := variant.NewRows(anyAllele, out.records.Write)
+	threads := cmp.Or(cfg.threads, runtime.GOMAXPROCS(0))
+	tags := make(aligned.HaplotypeTags)
 	counts, err := alignments.Call(ctx, aligned.Options{
-		Caller: caller, Survey: survey, Targets: targets, Threads: cmp.Or(cfg.threads, runtime.GOMAXPROCS(0)),
+		Caller: caller, Survey: survey, Targets: targets, Haplotag: cfg.haplotag != "", Threads: threads,
 	}, func(r *aligned.Region) error {
+		tags.Add(r)
 		for _, s := range r.Callable {
 			if err := out.callable.add(r.Contig.Name, s); err != nil {
 				return err
@@ -241,7 +254,42 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 			"secondary", counts.Secondary, "duplicate or failed", counts.Duplicates, "low mapping quality", counts.LowMapping,
 			"without bases", counts.WithoutBases, "elsewhere", counts.Elsewhere)
 	}
+	if cfg.haplotag != "" {
+		if err := haplotag(ctx, path, cfg.haplotag, g, tags, threads, logger); err != nil {
+			return err
+		}
+	}
 	return out.commit()
+}
+
+// haplotag writes the alignments of a file with the haplotypes of their reads to a BAM
+// file, which appears when it is whole.
+func haplotag(ctx context.Context, path, to string, g *genome.Genome, tags aligned.HaplotypeTags, threads int, logger *slog.Logger) (err error) {
+	in, err := aligned.Open(path, g)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	temp, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", to, err)
+	}
+	defer os.Remove(temp.Name()) // gone already if it was renamed
+	counts, err := tags.WriteBAM(ctx, in, temp, threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
+	if err == nil {
+		err = temp.Chmod(0o644)
+	}
+	if closeErr := temp.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(temp.Name(), to)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", to, err)
+	}
+	logger.Info("alignments were tagged", "counts", counts, "file", to)
+	return nil
 }
 
 // openAlignments opens a file, or standard input.

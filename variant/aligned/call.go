@@ -22,6 +22,8 @@ type Options struct {
 	Caller  variant.Config
 	Survey  variant.SurveyConfig
 	Targets Targets
+	// Haplotag asks for the haplotypes of reads.
+	Haplotag bool
 	// Threads is how many regions are called at a time; at least one.
 	Threads int
 }
@@ -32,6 +34,8 @@ type Region struct {
 	End    int // of its core
 	Calls  []*streampb.Call
 	variant.Survey
+	// Haplotypes are those of the reads, if they were asked for.
+	Haplotypes map[variant.SegmentKey]variant.HaplotypeTag
 
 	state *variant.Region // nil: no read lies there
 }
@@ -354,6 +358,9 @@ func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
 		return nil, fmt.Errorf("calling region %d of %s: %w", p.index, p.contig.Name, err)
 	}
 	out.Calls = slices.DeleteFunc(calls, func(c *streampb.Call) bool { return !p.holds(c.GetPos()) })
+	if o.Haplotag {
+		out.Haplotypes = region.HaplotypeTags()
+	}
 	if !survey {
 		return out, nil
 	}

@@ -1,0 +1,68 @@
+package variant
+
+import (
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant/phase"
+)
+
+// SegmentKey tells the segments of a region apart.
+type SegmentKey struct{ key readKey }
+
+// KeyOf is a segment's key.
+func KeyOf(s *streampb.Segment) SegmentKey { return SegmentKey{keyOf(s)} }
+
+// HaplotypeTag says which haplotype of a diploid sample a read is of.
+type HaplotypeTag struct {
+	Set       int64 // the phase set, as PS of calls: 1-based position of its first site
+	Haplotype int   // 1 or 2, in the order of the genotypes of the set
+	// Quality is the Phred-scaled probability that it is the other, Weight what the read
+	// shows of the set, in milli-Phred: of several regions the one counts that knows most.
+	Quality float64
+	Weight  int64
+}
+
+// HaplotypeTags tells the haplotypes of the region's reads, of those of which it is
+// known, from what they show at the heterozygous sites that tie reads together: the
+// same that calls are phased by. Of several phase sets that one counts of which a read
+// shows most.
+func (r *Region) HaplotypeTags() map[SegmentKey]HaplotypeTag {
+	h := r.phaseReads(r.errors.model(), r.allTiles())
+	if h == nil {
+		return nil
+	}
+	tags := make(map[SegmentKey]HaplotypeTag, len(h.marks))
+	for n, rd := range r.reads.all() {
+		if tag, ok := h.tag(n); ok {
+			tags[SegmentKey{rd.key}] = tag
+		}
+	}
+	return tags
+}
+
+// tag is the haplotype of a segment, by number; false if it is not known.
+func (h *haplotypes) tag(segment uint32) (HaplotypeTag, bool) {
+	var sets []int32
+	sums := make(map[int32]*[2]int64)
+	for _, m := range h.marks[segment] {
+		sum := sums[m.set]
+		if sum == nil {
+			sum = new([2]int64)
+			sums[m.set], sets = sum, append(sets, m.set)
+		}
+		if m.llr > 0 {
+			sum[0] += int64(m.llr)
+		} else {
+			sum[1] -= int64(m.llr)
+		}
+	}
+	var best HaplotypeTag
+	for _, set := range sets { // in the order of the sites, so the first of equals
+		sum := sums[set]
+		haplotype, quality := phase.Haplotype(sum[0], sum[1])
+		weight := max(sum[0]-sum[1], sum[1]-sum[0])
+		if haplotype != 0 && weight > best.Weight {
+			best = HaplotypeTag{Set: int64(set) + 1, Haplotype: haplotype, Quality: quality, Weight: weight}
+		}
+	}
+	return best, best.Haplotype != 0
+}
