@@ -2,8 +2,9 @@
 # Checks what is deployed with the tools that will read it: Prometheus' own
 # checker on configuration, rules and the exported page, Compose's loader on the
 # Compose files, Kubernetes' types on the manifests, systemd on the units, what the
-# image would be, and a Prometheus that watches a real run, from which every query of
-# the dashboards must get data.
+# image would be, a Prometheus that watches a real run, from which every query of the
+# dashboards must get data, and one that watches programs to which faults happen, of
+# each of which the alerts must tell.
 #
 #   make build && deploy/check.sh
 #
@@ -30,7 +31,9 @@ if [ -n "$(missing)" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; t
 	apt-get install -y -q prometheus systemd curl >&2 || { apt-get update -q >&2 && apt-get install -y -q prometheus systemd curl >&2; } || true
 fi
 [ -z "$(missing)" ] || fail "missing: $(missing | tr '\n' ' ')(Debian: apt-get install prometheus systemd curl)"
-[ -x bin/pore ] || fail "bin/pore is missing: run make build"
+for program in pore ingest processor; do
+	[ -x "bin/$program" ] || fail "bin/$program is missing: run make build"
+done
 
 say "Prometheus configuration and rules"
 promtool check config deploy/prometheus/prometheus.yml >&2
@@ -130,4 +133,6 @@ promtool check metrics <"$tmp/page" >&2
 
 say "every query of dashboards and rules"
 PORESTREAM_TEST_PROMETHEUS="http://$watcher" go test -count=1 -run '^TestLive(Queries|Labels)' ./deploy/deploytest >&2
+say "every alert, by faults of running programs"
+PORESTREAM_TEST_FAULTS=. go test -count=1 -timeout 20m -v -run '^TestAlertsTellOfFaults$' ./deploy/deploytest >&2
 say "ok"

@@ -14,30 +14,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables in docs/metrics.md")
+var update = flag.Bool("update", false, "rewrite the tables in docs/metrics.md and docs/operations.md")
 
 func TestMetricsAreDocumented(t *testing.T) {
-	documented(t, "metrics", metricsTable(catalogue(t)))
-	documented(t, "labels", labelsTable(catalogue(t)))
+	documented(t, "docs/metrics.md", "TestMetricsAreDocumented", "metrics", metricsTable(catalogue(t)))
+	documented(t, "docs/metrics.md", "TestMetricsAreDocumented", "labels", labelsTable(catalogue(t)))
 }
 
-// documented compares a table of docs/metrics.md, which lies between two lines that
-// Markdown does not show, and with -update writes it.
-func documented(t *testing.T, name, want string) {
+// documented compares a table of a document, which lies between two lines that
+// Markdown does not show, and with -update writes it. test is the one that does.
+func documented(t *testing.T, file, test, name, want string) {
 	t.Helper()
-	begin := "<!-- " + name + ": go test ./deploy/deploytest -run TestMetricsAreDocumented -update -->\n"
+	command := "go test ./deploy/deploytest -run " + test + " -update"
+	begin := "<!-- " + name + ": " + command + " -->\n"
 	end := "<!-- end of " + name + " -->\n"
-	path := filepath.Join(root(t), "docs/metrics.md")
+	path := filepath.Join(root(t), file)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	before, rest, begins := strings.Cut(string(data), begin)
 	table, after, ends := strings.Cut(rest, end)
-	require.True(t, begins && ends, "docs/metrics.md has no table of %s", name)
+	require.True(t, begins && ends, "%s has no table of %s", file, name)
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
 		return
 	}
-	assert.Equal(t, want, table, "run go test ./deploy/deploytest -run TestMetricsAreDocumented -update")
+	assert.Equal(t, want, table, "run %s", command)
 }
 
 func metricsTable(metrics map[string]metric) string {

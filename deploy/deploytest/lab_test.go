@@ -147,7 +147,7 @@ scrape_configs:
 
 // patience is how long anything is waited for. An alert takes seconds; a machine that
 // others use as well takes its time.
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 func (l *lab) await(what string, ok func() bool) {
 	l.Helper()
@@ -166,13 +166,6 @@ func (l *lab) await(what string, ok func() bool) {
 			}
 			require.Fail(l, "waiting for "+what, "%v", ctx.Err())
 		}
-	}
-}
-
-func (l *lab) sleep(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-l.ctx.Done():
 	}
 }
 
@@ -218,6 +211,16 @@ func (l *lab) awaitLatency() {
 		var data struct{ Result []any }
 		l.prometheus.ask(l, "/api/v1/query", url.Values{"query": {`sum(rate(porestream_end_to_end_latency_seconds_count[5s])) > 0`}}, &data)
 		return len(data.Result) > 0
+	})
+}
+
+// awaitSaved waits until all partitions' states are saved in the usual time.
+func (l *lab) awaitSaved() {
+	l.Helper()
+	l.await("snapshots", func() bool {
+		var data struct{ Result []any }
+		l.prometheus.ask(l, "/api/v1/query", url.Values{"query": {`time() - (porestream_stream_unsaved_timestamp_seconds > 0) > 5`}}, &data)
+		return len(data.Result) == 0
 	})
 }
 
@@ -439,8 +442,9 @@ type device struct {
 	reads  []recordedRead
 	runs   atomic.Int32
 
-	drops  atomic.Bool // chunks within reads
-	pauses atomic.Bool // between reads
+	drops  atomic.Bool  // chunks within reads
+	pauses atomic.Bool  // between reads
+	speed  atomic.Int32 // by the clock
 }
 
 type recordedRead struct {
@@ -461,6 +465,7 @@ func newDevice(l *lab) *device {
 	require.NoError(l, err)
 	defer rec.Close()
 	d := &device{l: l}
+	d.speed.Store(1)
 	for i := range rec.Len() {
 		e := rec.Entry(i)
 		if e.NumSamples < 2*readChunks*chunkSamples {
@@ -511,11 +516,9 @@ func newReadID() string {
 
 // sequence sends the reads of one channel, a chunk each second.
 func (d *device) sequence(ctx context.Context, run *push.Run, channel uint32) {
-	clock := time.NewTicker(time.Second)
-	defer clock.Stop()
 	tick := func() bool {
 		select {
-		case <-clock.C:
+		case <-time.After(time.Second / time.Duration(d.speed.Load())):
 			return true
 		case <-ctx.Done():
 			return false

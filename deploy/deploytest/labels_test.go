@@ -3,6 +3,7 @@ package deploytest
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,10 @@ type label struct {
 // bounds it: reads, runs, samples, channels and what users write are no labels.
 var labels = func() map[string]label {
 	values := func(v ...string) label { return label{values: v} }
-	topics := stream.NewTopics("")
+	var topics []string
+	for _, name := range reflect.ValueOf(stream.NewTopics("")).Fields() {
+		topics = append(topics, name.String())
+	}
 	var states, verdicts, actions, refusals, statuses []string
 	for _, s := range sources.States() {
 		states = append(states, string(s))
@@ -51,15 +55,17 @@ var labels = func() map[string]label {
 	}
 	return map[string]label{
 		"version":   {bound: "one of a build"},
+		"commit":    {bound: "one of a build"},
+		"go":        {bound: "one of a build"},
+		"modified":  values("true", "false"),
 		"model":     {bound: "models that processors are given"},
 		"device":    {bound: "devices that processors compute on"},
 		"source":    {bound: "sources that ingest is told of: a process has one, or those of its file"},
 		"position":  {bound: "positions of the sequencers that sources follow"},
 		"group":     {bound: "stages, which have a consumer group each"},
 		"partition": {bound: "partitions of the topics"},
-		"topic": values(topics.Signal, topics.Runs, topics.Reads, topics.Calls, topics.Variants, topics.DeadLetters, topics.State,
-			topics.Cursors, topics.Watch, topics.Alerts, topics.Decisions, topics.Basecalls),
-		"stage": values("basecall", "variant", "annotate", "watch"),
+		"topic":     values(topics...),
+		"stage":     values("basecall", "variant", "annotate", "watch"),
 		"code": values(stream.CodeForeign, stream.CodeVersion, stream.CodeTruncated, stream.CodeChecksum, stream.CodePayload,
 			stream.CodeInvalid, stream.CodeConflict, stream.CodeLate),
 		"direction": values("in", "out"),
