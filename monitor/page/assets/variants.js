@@ -207,6 +207,7 @@ export class VariantTable {
 
   #lay() {
     this.body.style.setProperty("height", `${this.#rows.length * this.#rowHeight}px`);
+    this.grid.style.setProperty("--rows", String(this.#rows.length)); // a short table takes no more room than it needs
     setAttribute(this.grid, "aria-rowcount", String(this.#rows.length + 1));
     this.#paintSoon();
   }
