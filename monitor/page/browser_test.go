@@ -36,11 +36,20 @@ var (
 )
 
 // chromium is started by the first test that needs it.
-var chromium = struct {
+var chromium struct {
 	sync.Once
 	*browser.Browser
 	missing, err error
-}{}
+}
+
+func startChromium() {
+	path, err := browser.Find()
+	if err != nil {
+		chromium.missing = err
+		return
+	}
+	chromium.Browser, chromium.err = browser.Start(context.Background(), path)
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -84,14 +93,7 @@ func (s *site) url() string { return fmt.Sprintf("http://%s/?token=%s", s.addres
 // open opens an empty tab.
 func open(t *testing.T, screen browser.Screen) *browser.Tab {
 	t.Helper()
-	chromium.Do(func() {
-		path, err := browser.Find()
-		if err != nil {
-			chromium.missing = err
-			return
-		}
-		chromium.Browser, chromium.err = browser.Start(context.Background(), path) //nolint:usetesting // it is there for all tests
-	})
+	chromium.Do(startChromium)
 	if chromium.missing != nil {
 		t.Skip(chromium.missing)
 	}
