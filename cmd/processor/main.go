@@ -157,7 +157,13 @@ func run(ctx context.Context, cfg config) error {
 		page.Run(runCtx)
 		return nil
 	})
-	page.Announce(os.Stderr)
+	switch {
+	case cfg.page.Off:
+	case page.Generated():
+		page.Announce(os.Stderr) // a token is for people, not for logs
+	default:
+		logger.Info("the live page is served", "address", page.Address(), "token", token)
+	}
 	err = group.Wait()
 	logger.Info("processor stopped")
 	return err

@@ -135,6 +135,12 @@ func New(cfg Config) *Page {
 	return p
 }
 
+// Generated tells whether the page's token was made for this start.
+func (p *Page) Generated() bool { return p.cfg.Token.Origin() == ops.NewToken().Origin() }
+
+// Address is where the page is, without the token.
+func (p *Page) Address() string { return p.address(false) }
+
 // address is the page's address.
 func (p *Page) address(withToken bool) string {
 	host := p.cfg.Server.Addr()
@@ -156,7 +162,7 @@ func (p *Page) Announce(out io.Writer) {
 	if p.server == nil {
 		return
 	}
-	if p.cfg.Token.Origin() == ops.NewToken().Origin() {
+	if p.Generated() {
 		fmt.Fprintf(out, "live page: %s\n", p.address(true))
 		return
 	}

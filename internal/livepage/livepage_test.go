@@ -1,0 +1,32 @@
+package livepage
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAddress(t *testing.T) {
+	name, err := os.Hostname()
+	require.NoError(t, err)
+	for _, c := range []struct{ given, listen, want string }{
+		{"", "127.0.0.1:9102", "127.0.0.1:9102"},
+		{"", "[::]:9102", name + ":9102"},
+		{"", "0.0.0.0:80", name + ":80"},
+		{"", "10.1.2.3:9102", "10.1.2.3:9102"},
+		{"", "[fe80::1]:9102", "[fe80::1]:9102"},
+		{"gpu1.lab:19102", "[::]:9102", "gpu1.lab:19102"},
+	} {
+		assert.Equal(t, c.want, Address(c.given, c.listen), "%+v", c)
+	}
+}
+
+func TestReportFlags(t *testing.T) {
+	for d, ok := range map[time.Duration]bool{0: true, time.Second: true, 5 * time.Second: true, time.Millisecond: false, time.Minute: false, -time.Second: false} {
+		err := (&ReportFlags{Interval: d}).Validate()
+		assert.Equal(t, ok, err == nil, "%v: %v", d, err)
+	}
+}

@@ -1,0 +1,163 @@
+package monitor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/monitor"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// page follows the problems as a page does.
+type problemPage map[string]monitor.Problem
+
+func (p problemPage) follow(t testing.TB, v *monitor.View, now time.Time) {
+	t.Helper()
+	for _, e := range v.Changes(now) {
+		if e.Name != monitor.EventProblems {
+			continue
+		}
+		var all monitor.Problems
+		require.NoError(t, json.Unmarshal(e.Data, &all))
+		for _, id := range all.Remove {
+			delete(p, id)
+		}
+		for _, problem := range all.Upsert {
+			require.NotEmpty(t, problem.Title)
+			require.NotEmpty(t, problem.Do, problem.ID)
+			p[problem.ID] = problem
+		}
+	}
+}
+
+func (p problemPage) ids() []string { return slices.Sorted(maps.Keys(p)) }
+
+func letter(offset int64, code string) stream.Record {
+	rec := stream.Record{Topic: "signal", Partition: 3, Offset: 100 + offset, Key: []byte("k"), Value: []byte("v")}
+	out := stream.DeadLetter(topics.DeadLetters, rec, "basecall", &stream.DecodeError{Code: code, Reason: "it is so"})
+	return stream.Record{Topic: out.Topic, Offset: offset, Key: out.Key, Value: out.Value, Headers: out.Headers, Time: start.Add(time.Duration(offset) * time.Second)}
+}
+
+// Dead letters are told by stage and code, and no more once all were sent back.
+func TestDeadLettersAreTold(t *testing.T) {
+	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
+	add(t, v, letter(1, "checksum"), letter(2, "checksum"), letter(2, "checksum"), letter(3, "of tomorrow"))
+	now := start.Add(time.Minute)
+	page.follow(t, v, now)
+	require.Equal(t, []string{"dead-letters/basecall/checksum", "dead-letters/basecall/of tomorrow"}, page.ids())
+	p := page["dead-letters/basecall/checksum"]
+	assert.EqualValues(t, 2, p.Count)
+	assert.Contains(t, p.Detail, "signal, partition 3, offset 102: checksum: it is so")
+	assert.Equal(t, start.Add(time.Second), p.First)
+	assert.EqualValues(t, 3, v.Summary(now).Totals.DeadLetters)
+	assert.Equal(t, monitor.HealthWarning, v.Summary(now).Health.State)
+
+	for n := range int64(2) {
+		add(t, v, stream.Record{Topic: topics.DeadLetters, Offset: 10 + n, Headers: []stream.Header{{Key: stream.HeaderRedriven, Value: fmt.Append(nil, n+1)}}})
+	}
+	page.follow(t, v, now.Add(2*time.Second))
+	require.Equal(t, []string{"dead-letters/basecall/of tomorrow"}, page.ids())
+	require.Error(t, v.Add(stream.Record{Topic: topics.DeadLetters}))
+}
+
+// measured is a report of ingest with metrics.
+func measured(t testing.TB, seconds int, measures ...*streampb.Measure) stream.Record {
+	return status(t, &streampb.Status{Instance: "i", Sequence: uint64(seconds + 1), TimeMs: start.Add(time.Duration(seconds) * time.Second).UnixMilli(), Body: &streampb.Status_Process{
+		Process: &streampb.ProcessReport{Kind: "ingest", Host: "lab", StartedMs: start.UnixMilli(), Stages: []string{"ingest"}, Measures: measures},
+	}})
+}
+
+func measure(name string, value float64, labels ...string) *streampb.Measure {
+	return &streampb.Measure{Name: name, Value: value, Labels: labels}
+}
+
+// What is wrong is told once it has been so for a while, as long as it is, and what
+// has happened for some time after.
+func TestProblemsComeAndGo(t *testing.T) {
+	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
+	source := []string{"source", "minknow"}
+	at := func(n int, measures ...*streampb.Measure) {
+		add(t, v, measured(t, n, measures...))
+		page.follow(t, v, start.Add(time.Duration(n)*time.Second))
+	}
+	for n := range 40 {
+		at(n, measure("porestream_ingest_lateness_seconds", 20, source...), measure("porestream_ingest_spool_bytes", 60, source...),
+			measure("porestream_ingest_spool_limit_bytes", 100, source...), measure("porestream_stream_snapshot_errors_total", 0, "group", "g"))
+		late := slices.Contains(page.ids(), "late/i/minknow")
+		require.Equal(t, n >= 30, late, "after %d s", n)
+		require.Contains(t, page, "spool/i/minknow")
+	}
+	require.Equal(t, monitor.SeverityWarning, page["spool/i/minknow"].Severity)
+	require.Contains(t, page["spool/i/minknow"].Title, "60 %")
+	for n := 40; n < 50; n++ {
+		at(n, measure("porestream_ingest_spool_bytes", 99, source...), measure("porestream_ingest_spool_limit_bytes", 100, source...),
+			measure("porestream_stream_snapshot_errors_total", 1, "group", "g"))
+	}
+	require.NotContains(t, page, "late/i/minknow")
+	require.Equal(t, monitor.SeverityError, page["spool/i/minknow"].Severity)
+	require.Contains(t, page, "event/PorestreamSnapshotOld/i/g")
+	for n := 50; n < 200; n++ {
+		at(n, measure("porestream_stream_snapshot_errors_total", 1, "group", "g"))
+	}
+	require.Equal(t, []string{"event/PorestreamSnapshotOld/i/g"}, page.ids(), "what has happened is told for a while")
+	for n := 200; n < 1200; n += 5 {
+		at(n, measure("porestream_stream_snapshot_errors_total", 1, "group", "g"))
+	}
+	require.Empty(t, page.ids())
+
+	v.Unreadable("variants", errors.New("not authorized"))
+	for n := 1200; n < 1207; n++ {
+		at(n)
+	}
+	require.Equal(t, []string{"unreadable/variants"}, page.ids())
+	require.Equal(t, []string{"variants: not authorized"}, v.Summary(start.Add(1206*time.Second)).Unreadable)
+	v.Unreadable("variants", nil)
+	at(1208)
+	require.Empty(t, page.ids())
+}
+
+// A run goes from running to ended once all sources have said so, and health with it.
+func TestRunsEnd(t *testing.T) {
+	v := monitor.NewView(topics, monitor.Limits{})
+	now := start.Add(time.Second)
+	require.Equal(t, monitor.HealthWaiting, v.Summary(now).Health.State)
+	value, err := stream.EncodeRun(&streampb.Run{Id: "run", Sample: "x", FlowCell: "F", FlowCellProduct: "FLO-PRO114M", Position: "1A", SampleRate: 5000})
+	require.NoError(t, err)
+	add(t, v, stream.Record{Topic: topics.Runs, Value: value, Time: start}, processReport(t, "a", 0),
+		status(t, &streampb.Status{Instance: "i", Sequence: 1, TimeMs: start.UnixMilli(), Body: &streampb.Status_Channels{Channels: &streampb.ChannelReport{Run: "run", States: []byte("ps"), Reads: 7}}}))
+	s := v.Summary(now)
+	require.Equal(t, monitor.HealthGood, s.Health.State)
+	require.Equal(t, "running", s.Runs[0].State)
+	require.EqualValues(t, 7, s.Runs[0].Reads)
+	end := func(source int) {
+		add(t, v, stream.Record{Topic: topics.Variants, Time: now, Headers: []stream.Header{{Key: "ce_type", Value: []byte("porestream.run.ended.v1")}},
+			Value: fmt.Appendf(nil, `{"run":"run","sample":"x","source":%d,"sources":2}`, source)})
+	}
+	end(1)
+	end(1)
+	require.Equal(t, "running", v.Summary(now).Runs[0].State)
+	end(0)
+	s = v.Summary(now)
+	require.Equal(t, "ended", s.Runs[0].State)
+	require.Equal(t, monitor.HealthDone, s.Health.State)
+	for _, e := range v.Whole(now) {
+		if e.Name == monitor.EventChannels {
+			var c monitor.Channels
+			require.NoError(t, json.Unmarshal(e.Data, &c))
+			require.Len(t, c.FlowCells, 1)
+			require.Equal(t, "promethion", c.FlowCells[0].Layout)
+			require.Equal(t, "ps"+strings.Repeat("i", 2998), c.FlowCells[0].States)
+			require.Equal(t, "1A", c.FlowCells[0].Position)
+		}
+	}
+}
