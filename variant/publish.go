@@ -329,8 +329,7 @@ type bar struct {
 //
 // Reads are yet to come, so what is doubtful can wait. Set by replays in random order
 // (BenchmarkReplay), so that of stable alleles less than one in 1,000 is taken back. Of
-// alleles that were shown, 1 in 100 of lambda isn't called at the end, and 5 in 100 of
-// HG002. A haploid allele that a network holds likely stays so at QUAL 20, because its
+// alleles that were shown about 1 in 100 isn't called at the end. A haploid allele that a network holds likely stays so at QUAL 20, because its
 // calibration reckons with variants as rare as in nature.
 func (r *Region) liveBar(c *streampb.Call) bar {
 	b := bar{qual: 20, depth: 5, stable: 30}
