@@ -96,11 +96,16 @@ for f in /usr/local/bin/ingest /usr/local/bin/processor /usr/local/bin/pore /usr
 done
 if [ "$what" = cuda ]; then
 	# What NVIDIA's cudnn-runtime image and the driver have.
-	within "$loader" --list /usr/local/lib/libonnxruntime_providers_cuda.so >"$work/libraries" 2>&1 || true
-	unknown=$(grep 'not found' "$work/libraries" | awk '{print $1}' | sort -u |
-		grep -v -E '^lib(cublas|cublasLt|cudart|cufft|curand|nvrtc|nvJitLink)\.so\.1[0-9]$|^libcudnn\.so\.9$|^libcuda\.so\.1$' || true)
-	[ -z "$unknown" ] || fail "the CUDA provider links against what NVIDIA's image has not got: $unknown"
-	say "the CUDA provider wants: $(grep 'not found' "$work/libraries" | awk '{print $1}' | sort -u | tr '\n' ' ')"
+	wanted=$(readelf -d "$root/usr/local/lib/libonnxruntime_providers_cuda.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+	[ -n "$wanted" ] || fail "the CUDA provider links against nothing"
+	for library in $wanted; do
+		if [[ $library =~ ^lib(cublas|cublasLt|cudart|cufft|curand|nvrtc|nvJitLink)\.so\.1[0-9]$|^libcudnn\.so\.9$|^libcuda\.so\.1$ ]]; then
+			continue
+		fi
+		[ -n "$(find "$root/usr/lib" "$root/usr/local/lib" -name "$library" -print -quit)" ] ||
+			fail "the CUDA provider links against what neither the image nor NVIDIA's has: $library"
+	done
+	say "the CUDA provider wants: ${wanted//$'\n'/ }"
 fi
 
 say "read-only, unprivileged"
