@@ -73,10 +73,6 @@ func (p *process) start() {
 	})
 }
 
-func (p *process) url() string {
-	return fmt.Sprintf("http://%s/?token=%s", p.site.address, p.token.Secret())
-}
-
 func (p *process) add(records ...stream.Record) {
 	p.t.Helper()
 	p.server.Update(func(v *monitor.View) {
