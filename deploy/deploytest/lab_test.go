@@ -453,7 +453,7 @@ type recordedRead struct {
 }
 
 const (
-	deviceChannels = 3
+	deviceChannels = 5
 	chunkSamples   = 4000 // a second
 	repeats        = 15
 	// readChunks bounds the length of a read, so that there is soon an end of one.
@@ -531,7 +531,7 @@ func (d *device) sequence(ctx context.Context, run *push.Run, channel uint32) {
 				return
 			}
 		}
-		read, id, skipped := d.reads[int(number/repeats*deviceChannels+channel)%len(d.reads)], newReadID(), uint64(0)
+		read, id, skipped := d.reads[d.turn(channel, number)], newReadID(), uint64(0)
 		n := uint32(0)
 		for i := range readChunks {
 			if !tick() {
@@ -556,6 +556,12 @@ func (d *device) sequence(ctx context.Context, run *push.Run, channel uint32) {
 		}
 		at += (readChunks + 1) * chunkSamples
 	}
+}
+
+// turn is which read a channel repeats at a number. Channels change at different times,
+// so that at any time there are variants that are new.
+func (d *device) turn(channel, number uint32) int {
+	return int((number+channel*repeats/deviceChannels)/repeats*deviceChannels+channel) % len(d.reads)
 }
 
 // other sends noise as reads of one chunk in a run at a sample rate that no model is
