@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/porestream/porestream/basecall/infer"
 )
@@ -24,7 +25,20 @@ type Stream struct {
 	producer *infer.Producer
 	windows  []pending // those that are not joined yet, in order
 	joined   int       // windows
+	timings  *Timings  // nil: nobody wants to know
 }
+
+// Timings tell where the time of a read goes, from when it is observed on.
+type Timings struct {
+	Windows      int           // that were computed
+	First, Last  time.Time     // when the first and the last of them came back
+	Joined       time.Time     // when the last of them was decoded and joined
+	Wait, Decode time.Duration // spent waiting for the network, and decoding
+}
+
+// Observe has the stream keep times from now on, at the cost of three looks at the
+// clock for a window.
+func (s *Stream) Observe(t *Timings) { s.timings = t }
 
 // pending is a window that the network has or that waits for one before it.
 type pending struct {
@@ -141,6 +155,7 @@ func (s *Stream) submit(ctx context.Context) error {
 // receive takes n computed windows back and joins those whose turn it is.
 func (s *Stream) receive(ctx context.Context, n int) error {
 	for range n {
+		asked := s.timings.now()
 		req, err := s.producer.Receive(ctx)
 		if err != nil {
 			return err
@@ -148,6 +163,7 @@ func (s *Stream) receive(ctx context.Context, n int) error {
 		if req.Err != nil {
 			return req.Err
 		}
+		came := s.timings.now()
 		p := &s.windows[req.Tag-s.joined]
 		if p.bases, err = s.caller.decode(req.Output, p.window); err != nil {
 			return fmt.Errorf("decoding window %d: %w", req.Tag, err)
@@ -155,8 +171,30 @@ func (s *Stream) receive(ctx context.Context, n int) error {
 		p.done = true
 		s.caller.requests.Put(req)
 		s.join()
+		s.timings.window(asked, came)
 	}
 	return nil
+}
+
+// now is the time if it is wanted.
+func (t *Timings) now() time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// window notes a window that was asked for and came at a time, and has been joined.
+func (t *Timings) window(asked, came time.Time) {
+	if t == nil {
+		return
+	}
+	if t.Windows++; t.Windows == 1 {
+		t.First = came
+	}
+	t.Last, t.Joined = came, time.Now()
+	t.Wait += came.Sub(asked)
+	t.Decode += t.Joined.Sub(came)
 }
 
 // join joins the windows that are called up to the first that isn't.

@@ -35,6 +35,8 @@ func TestImports(t *testing.T) {
 		{"stream/packed", "kept state is pure", []string{kafkaGo, kfake, ort, services, module + "stream/kafka"}},
 		{"stream/snapshot", "snapshots are pure", []string{kafkaGo, kfake, ort, services, "net/http", "github.com/prometheus"}},
 		{"stream/access", "rights are pure", []string{kafkaGo, kfake, ort, services, "net/http"}},
+		{"stream/trace", "spans are told without knowing who hears of them", []string{kafkaGo, kfake, ort, services, "net/http", "go.opentelemetry.io", "github.com/prometheus"}},
+		{"internal/tracing", "spans are sent whatever they are about", []string{kfake, ort, module + "basecall", module + "variant", module + "internal/ingest", module + "internal/processor"}},
 		{"internal/operator", "operators need no engine and no test broker", []string{kfake, ort, cobra}},
 		{"stream/partition", "decisions need no network", []string{kafkaGo, kfake, ort, services, "net", "os/exec"}},
 		{"stream/kafka", "the client knows no engine and no test broker", []string{kfake, ort, services}},

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +25,8 @@ import (
 const (
 	markedPassword = "marked-password-8f31c2"
 	wrongPassword  = "marked-mistake-77ab90"
+	markedHeader   = "marked-header-51d09e"
+	markedToken    = "marked-token-c60b17"
 )
 
 // leaks says which secret a text holds, in which form.
@@ -63,16 +67,23 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 		return path
 	}
 	key := strings.Split(strings.TrimSpace(string(id.KeyPEM)), "\n")[1]
-	secrets := []string{markedPassword, wrongPassword, key}
+	secrets := []string{markedPassword, wrongPassword, markedHeader, markedToken, key}
 	require.NotEmpty(t, leaks([]byte("sent "+base64.StdEncoding.EncodeToString([]byte("\x00pore\x00"+markedPassword))), secrets...))
 	common := []string{
 		"--brokers", addr, "--tls-ca", file("ca.pem", id.CAPEM), "--tls-cert", file("client.crt", id.CertPEM),
 		"--tls-key", file("client.key", id.KeyPEM), "--sasl-user", "pore", "--log-level", "DEBUG",
 	}
+	// A receiver of traces that says what it was sent.
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, fmt.Sprint(r.Header), http.StatusBadRequest) }))
+	defer receiver.Close()
+	watched := []string{
+		"--trace-endpoint", receiver.URL, "--trace-protocol", "http/protobuf", "--trace-sample", "1",
+		"--trace-headers-file", file("headers", []byte("authorization: Bearer "+markedHeader+"\n")), "--profile", "--profile-token-file", file("token", []byte(markedToken)),
+	}
 	right, wrong := file("password", []byte(markedPassword+"\n")), file("wrong", []byte(wrongPassword+"\n"))
 	services := map[string][]string{
-		"ingest":    {"--pace", "0.01", lambda("reads.pod5")},
-		"processor": {"--ref", lambda("reference.fa"), "--stages", "variant"},
+		"ingest":    append(slices.Clone(watched), "--pace", "0.01", lambda("reads.pod5")),
+		"processor": append(slices.Clone(watched), "--ref", lambda("reference.fa"), "--stages", "variant"),
 	}
 	for name, args := range services {
 		for _, mechanism := range []string{kafka.MechanismPlain, kafka.MechanismScramSHA512} {

@@ -14,11 +14,13 @@ import (
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/stream/trace"
 )
 
 // process turns a read into the records that it is downstream. began is what has
-// been called of it; since is when the read was finished.
-func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call, since time.Time, tools tools) ([]stream.Out, error) {
+// been called of it; since is when the read was finished. span is nil if it is not
+// traced.
+func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call, since time.Time, tools tools, span *readSpan) ([]stream.Out, error) {
 	defer closeCalls(began)
 	stretches := read.stretches()
 	if len(stretches) == 0 && read.firstPart == 0 {
@@ -27,7 +29,7 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	var parts []finished
 	for i, s := range stretches {
 		p := part{number: read.firstPart + i, from: s[0], to: s[1], call: callFrom(began, s[0])}
-		called, outcome, err := h.called(run, read, p, since, tools)
+		called, outcome, err := h.called(run, read, p, since, tools, span)
 		if err != nil {
 			return nil, err
 		}
@@ -43,9 +45,11 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 		var segments []*streampb.Segment
 		if f.outcome == outcomeMapped {
 			var err error
+			from := span.now()
 			if segments, err = h.segments(run, read, f, tools); err != nil {
 				return nil, err
 			}
+			span.part("align", f.number, from, span.now(), trace.Int("porestream.segments", len(segments)))
 			if len(segments) == 0 {
 				f.outcome = outcomeUnmapped
 			}
@@ -56,10 +60,12 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 			if err != nil {
 				return nil, err
 			}
-			outs = append(outs, stream.Out{
+			out := stream.Out{
 				Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition,
 				Key: stream.RegionKey(s.GetSample(), s.GetContig(), s.GetRegion()), Value: value,
-			})
+			}
+			span.carry(&out)
+			outs = append(outs, out)
 		}
 	}
 	return outs, nil
@@ -166,7 +172,7 @@ type part struct {
 
 // called basecalls one gapless part of a read. Its outcome is what has become of it if
 // it is not to be aligned, and otherwise mapped, which it may not turn out to be.
-func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since time.Time, tools tools) (basecall.Called, outcome, error) {
+func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since time.Time, tools tools, span *readSpan) (basecall.Called, outcome, error) {
 	none := basecall.Called{}
 	if !h.supports(run) {
 		return none, outcomeUnsupported, nil
@@ -181,6 +187,7 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 		}
 		defer p.call.stream.Close()
 	}
+	from, timings := span.now(), span.observe(p.call.stream)
 	if err := p.call.write(h.ctx, read, p.to, tools.unpack); err != nil {
 		return none, 0, err
 	}
@@ -188,6 +195,7 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 	if err != nil {
 		return none, 0, err
 	}
+	span.called(p.number, from, timings, len(called.Sequence))
 	h.cfg.Metrics.called(time.Since(since))
 	if len(called.Sequence) == 0 {
 		return called, outcomeShort, nil

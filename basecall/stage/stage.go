@@ -18,6 +18,7 @@ import (
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/stream/trace"
 )
 
 // Name is the stage's name in dead letters, metrics and logs.
@@ -73,6 +74,8 @@ type Config struct {
 	RunTimeout time.Duration
 	Metrics    *Metrics     // nil: none
 	Logger     *slog.Logger // nil: none
+	// Tracer takes the spans of traced reads; nil: none are.
+	Tracer *trace.Tracer
 }
 
 // leastOpenBytes is the least share of memory that a partition needs: a chunk of
@@ -109,7 +112,7 @@ func New(cfg Config) stream.NewHandler {
 		return &handler{
 			cfg: cfg, partition: partition, partitions: partitions, works: works,
 			fold: newFold(cfg.MaxReadSamples, int(openBytes)), ctx: ctx, cancel: cancel,
-			ticked: make(map[string]int64), calls: newCalls(cfg.Caller),
+			ticked: make(map[string]int64), calls: newCalls(cfg.Caller), spans: newSpans(cfg.Tracer),
 			log: cfg.Logger.With("stage", Name, "partition", partition),
 		}, nil
 	}
@@ -145,6 +148,7 @@ type handler struct {
 	works                 *works
 	fold                  *fold
 	calls                 *calls           // of open reads
+	spans                 spans            // likewise
 	held                  int              // bytes of open reads that the metrics know of
 	ticked                map[string]int64 // runs that a tick has ended, by the offset it did so behind
 	log                   *slog.Logger
@@ -199,6 +203,9 @@ func (h *handler) deadLetter(ctx context.Context, rec stream.Record, cause error
 // follow does what has to follow from a record.
 func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit stream.Emitter) error {
 	h.cfg.Metrics.followed(e)
+	if e.chunk != nil && !e.added.duplicate {
+		h.spans.heard(rec, e.chunk)
+	}
 	switch {
 	case e.end:
 		return h.end(ctx, rec, e, emit)
@@ -276,6 +283,7 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 // downstream partition, so it is enough that every read has been emitted.
 func (h *handler) end(ctx context.Context, rec stream.Record, e effects, emit stream.Emitter) error {
 	delete(h.ticked, e.marker.GetRun().GetId())
+	defer h.spans.ended(e.marker.GetRun().GetId())
 	var outs []stream.Out
 	c := newCompletion(len(e.reads), func(all []stream.Out) error { outs = all; return nil })
 	if err := h.call(ctx, e.reads, c, emit); err != nil {
@@ -378,17 +386,21 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 			h.cfg.Metrics.missing(gaps, samples)
 			h.log.Warn("signal is missing", "run", read.run, "channel", read.channel, "read", read.id, "gaps", gaps, "samples", samples)
 		}
-		since := time.Now()
+		since, span := time.Now(), h.spans.take(read)
 		tools, release, err := h.admit(ctx, read)
 		if err != nil {
 			return err
 		}
+		span.admitted()
 		run, began := h.fold.markers.Run(read.run), h.calls.take(read)
 		h.working.Go(func() {
-			outs, err := h.process(run, read, began, since, tools)
+			outs, err := h.process(run, read, began, since, tools, span)
 			release()
 			if err == nil {
 				err = c.done(i, outs)
+			}
+			if err == nil {
+				span.emitted(len(outs))
 			}
 			if err != nil {
 				if h.ctx.Err() == nil {

@@ -18,8 +18,10 @@ import (
 	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
+	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/trace"
 )
 
 // process is what an ingest is told once, whatever sources it has: where Kafka
@@ -31,6 +33,8 @@ type process struct {
 	listen             string
 	reports            livepage.ReportFlags
 	log                cli.LogFlags
+	trace              tracing.Flags
+	profile            ops.ProfileFlags
 }
 
 // register adds the flags.
@@ -50,6 +54,9 @@ func (p *process) registerKafka(flags *pflag.FlagSet) {
 // registerSelf adds the flags that tell how the process shows itself.
 func (p *process) registerSelf(flags *pflag.FlagSet) {
 	p.log.Register(flags, slog.LevelInfo)
+	p.trace.Register(flags)
+	p.profile.Register(flags)
+	fileFlag(flags, append(tracing.Files(), ops.ProfileTokenFlag)...)
 	flags.StringVar(&p.listen, "listen", "127.0.0.1:9101", "address of /healthz, /readyz, /metrics and /status")
 	p.reports.Register(flags)
 }
@@ -63,6 +70,7 @@ type connection struct {
 	registry   *prometheus.Registry
 	meters     *meters
 	runs       sources.Runs
+	tracer     *trace.Tracer
 	many       bool // sources are named in the log
 	logger     *slog.Logger
 	// ready makes /readyz say so.
@@ -88,6 +96,11 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 	if err != nil {
 		return err
 	}
+	tracer, stopTracing, err := p.trace.Start(ctx, "porestream-ingest", registry, logger)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	var ready atomic.Bool
 	server, err := ops.Listen(p.listen, registry, func() error {
 		if !ready.Load() {
@@ -98,6 +111,9 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 	if err != nil {
 		return err
 	}
+	if err := p.profile.Serve(server, logger); err != nil {
+		return err
+	}
 	var report atomic.Pointer[func() sources.Report]
 	server.Handle("GET /status", sources.Handler(func() sources.Report {
 		if tell := report.Load(); tell != nil {
@@ -106,7 +122,7 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 		return sources.Report{Version: 1, Time: time.Now(), Sources: []sources.Status{}}
 	}))
 	c := &connection{
-		process: p, topics: stream.NewTopics(p.kafka.Prefix), registry: registry, meters: newMeters(registry), logger: logger,
+		process: p, topics: stream.NewTopics(p.kafka.Prefix), registry: registry, meters: newMeters(registry), logger: logger, tracer: tracer,
 		ready: func() { ready.Store(true) },
 		serve: func(s *sources.Supervisor, f *sources.File) {
 			registry.MustRegister(sources.NewCollector(s, f))

@@ -183,7 +183,7 @@ func (c *connection) destination(name, kind string, in *intake, ready func()) *d
 		cluster: all, meter: m, logger: logger, connection: c, ready: ready,
 		service: ingest.ServiceConfig{
 			Player: ingest.Config{
-				Topics: c.topics, Partitions: c.partitions, Chunk: in.chunk, Sample: in.sample, Metrics: m.ingest, Logger: logger,
+				Topics: c.topics, Partitions: c.partitions, Chunk: in.chunk, Sample: in.sample, Metrics: m.ingest, Logger: logger, Tracer: c.tracer,
 			},
 			Cluster:            &claimingCluster{Cluster: all, runs: &c.runs, source: name},
 			TransactionTimeout: c.process.transactionTimeout,

@@ -32,7 +32,7 @@ func benchCommand() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(benchBasecallCommand(), benchLatencyCommand(), benchJudgeCommand())
+	cmd.AddCommand(benchBasecallCommand(), benchLatencyCommand(), benchJudgeCommand(), benchWatchingCommand())
 	return cmd
 }
 

@@ -117,7 +117,7 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 				<-ctx.Done()
 			}
 		},
-	}, cli.KafkaFlags{Replication: 1}, cfg.listen, cfg.page)
+	}, cli.KafkaFlags{Replication: 1}, watching{listen: cfg.listen, page: cfg.page})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"
 )
@@ -37,6 +38,8 @@ type runConfig struct {
 	sample     string
 	listen     string
 	page       livepage.Flags
+	trace      tracing.Flags
+	profile    ops.ProfileFlags
 }
 
 func runCommand() *cobra.Command {
@@ -67,6 +70,8 @@ are gone afterwards.`,
 	cfg.page.Register(flags)
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
+	cfg.trace.Register(flags)
+	cfg.profile.Register(flags)
 	return cmd
 }
 
@@ -76,6 +81,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	}
 	if cfg.partitions < 1 || cfg.processors < 1 {
 		return cli.Usagef("--partitions and --processors must be at least 1")
+	}
+	if cfg.profile.On() && cfg.listen == "" {
+		return cli.Usagef("--profile needs --listen: the address where profiles are shown")
 	}
 	if err := os.MkdirAll(cfg.out, 0o755); err != nil {
 		return fmt.Errorf("making the folder for the results: %w", err)
@@ -100,6 +108,11 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		return err
 	}
 	registry := ops.NewRegistry(cli.Version)
+	tracer, stopTracing, err := cfg.trace.Start(ctx, "pore", registry, logger)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	var total atomic.Int64
 	stopProgress := cli.ShowProgress(os.Stderr, "samples", func() (int64, int64) {
 		return pipeline.SamplesProcessed(registry), total.Load()
@@ -108,10 +121,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: paths, Filter: filter, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
-		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger,
+		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
-	}, cfg.kafka, cfg.listen, cfg.page)
+	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, profile: &cfg.profile})
 	stopProgress()
 	if err != nil {
 		return err
@@ -125,9 +138,18 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	return nil
 }
 
+// watching is how a run can be watched.
+type watching struct {
+	listen  string // address of the live page, health and metrics; empty: none
+	page    livepage.Flags
+	profile *ops.ProfileFlags // nil: no profiles
+	// onListen, if set, is told the address once it is listened on.
+	onListen func(addr string)
+}
+
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
 // embedded one that lives as long as the run.
-func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, listen string, page livepage.Flags) (*pipeline.Result, error) {
+func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, watch watching) (*pipeline.Result, error) {
 	stages, err := processor.ParseStages("", processor.Work{Panels: len(cfg.Engines.Panels) > 0})
 	if err != nil {
 		return nil, err
@@ -158,17 +180,25 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 		return nil, err
 	}
 	cfg.Topics, cfg.Group = stream.NewTopics(flags.Prefix), flags.Prefix+"porestream"
-	if listen != "" {
-		server, err := ops.Listen(listen, cfg.Registry, func() error { return nil }, cfg.Logger)
+	if watch.listen != "" {
+		server, err := ops.Listen(watch.listen, cfg.Registry, func() error { return nil }, cfg.Logger)
 		if err != nil {
 			return nil, err
 		}
-		if !page.Off {
-			token, err := page.Token()
+		if !watch.page.Off {
+			token, err := watch.page.Token()
 			if err != nil {
 				return nil, err
 			}
 			cfg.Page = &pipeline.Page{Server: server, Token: token}
+		}
+		if watch.profile != nil {
+			if err := watch.profile.Serve(server, cfg.Logger); err != nil {
+				return nil, err
+			}
+		}
+		if watch.onListen != nil {
+			watch.onListen(server.Addr())
 		}
 		serving, stop := context.WithCancel(ctx)
 		defer stop()

@@ -21,6 +21,7 @@ import (
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	variantstage "github.com/porestream/porestream/variant/stage"
@@ -35,6 +36,8 @@ type config struct {
 	engines    processor.Flags
 	stream     processor.Stream
 	log        cli.LogFlags
+	trace      tracing.Flags
+	profile    ops.ProfileFlags
 	stages     string
 	group      string
 	listen     string
@@ -70,6 +73,8 @@ func command() *cobra.Command {
 	cfg.engines.Adaptive.Register(flags)
 	cfg.stream.Register(flags)
 	cfg.log.Register(flags, slog.LevelInfo)
+	cfg.trace.Register(flags)
+	cfg.profile.Register(flags)
 	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate, with --panel watch, and with --adaptive adaptive (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of the live page, /healthz, /readyz and /metrics")
@@ -103,6 +108,11 @@ func run(ctx context.Context, cfg config) error {
 		return err
 	}
 	reg := ops.NewRegistry(cli.Version)
+	tracer, stopTracing, err := cfg.trace.Start(ctx, "porestream-processor", reg, logger)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	kafkaConfig, err := cfg.kafka.Config(logger, reg)
 	if err != nil {
 		return err
@@ -131,10 +141,13 @@ func run(ctx context.Context, cfg config) error {
 		regions = variantstage.NewRegions()
 	}
 	p := processor.New(client, engines, processor.Config{
-		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Regions: regions, Metrics: processor.NewMetrics(reg), Logger: logger,
+		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Regions: regions, Metrics: processor.NewMetrics(reg), Logger: logger, Tracer: tracer,
 	})
 	server, err := ops.Listen(cfg.listen, reg, p.Ready, logger)
 	if err != nil {
+		return err
+	}
+	if err := cfg.profile.Serve(server, logger); err != nil {
 		return err
 	}
 	live := livepage.Config{

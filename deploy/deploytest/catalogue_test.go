@@ -27,6 +27,7 @@ import (
 	"github.com/porestream/porestream/internal/ingest/watch"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/report"
 	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
@@ -97,6 +98,7 @@ func collect(variantModel string) error {
 		r.found[m.name] = m
 	}
 
+	tracing.NewMetrics(r)
 	ofSource := &recorder{Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"source": "play"}, registry), found: r.found, labels: []string{"source"}}
 	ingest.NewMetrics(ofSource)
 	push.NewMetrics(ofSource)

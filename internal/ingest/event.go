@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/trace"
 )
 
 // event is one step of a run on its way to Kafka: its announcement, a chunk, or
@@ -21,6 +22,7 @@ type event struct {
 	at      time.Time
 	samples int
 	outs    []stream.Out
+	traced  *tracedChunk // nil unless it is a chunk of a traced read
 }
 
 // number is the event's place in its run, from 0.
@@ -58,8 +60,12 @@ func (p *progress) add(identity []byte) {
 	h.Sum(p.digest[:0])
 }
 
-// flagEnded marks a run's last event in the spool.
-const flagEnded = 1
+// Flags of an event in the spool: it is its run's last; it is a chunk of a traced read,
+// which is named behind the records.
+const (
+	flagEnded  = 1
+	flagTraced = 2
+)
 
 // appendEvent appends an event as the spool keeps it. Its number is the
 // spool's to keep.
@@ -67,6 +73,9 @@ func appendEvent(dst []byte, e *event) []byte {
 	var flags byte
 	if e.after.ended {
 		flags |= flagEnded
+	}
+	if e.traced != nil {
+		flags |= flagTraced
 	}
 	dst = append(dst, flags)
 	dst = append(dst, e.after.digest[:]...)
@@ -80,7 +89,19 @@ func appendEvent(dst []byte, e *event) []byte {
 		dst = appendBytes(dst, o.Key)
 		dst = appendBytes(dst, o.Value)
 	}
+	if t := e.traced; t != nil {
+		dst = appendBytes(dst, t.run)
+		dst = appendBytes(dst, t.read)
+		dst = binary.AppendUvarint(dst, uint64(t.number)<<1|uint64(bit(t.last)))
+	}
 	return dst
+}
+
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func appendBytes[T string | []byte](dst []byte, b T) []byte {
@@ -102,7 +123,7 @@ func parseEvent(b []byte, number uint64) (event, error) {
 	copy(e.after.digest[:], d.take(stream.CursorDigestLen))
 	if d.err == nil {
 		e.after.ended = flags[0]&flagEnded != 0
-		if flags[0]&^flagEnded != 0 {
+		if flags[0]&^(flagEnded|flagTraced) != 0 {
 			d.err = fmt.Errorf("unknown flags %#x", flags[0])
 		}
 	}
@@ -117,6 +138,9 @@ func parseEvent(b []byte, number uint64) (event, error) {
 		o.Partition = int32(d.uvarint(1<<31-1)) - 1
 		o.Key, o.Value = d.bytes(), d.bytes()
 		o.Time = e.at
+	}
+	if d.err == nil && flags[0]&flagTraced != 0 {
+		d.traced(&e)
 	}
 	if d.err == nil && len(d.b) > 0 {
 		d.err = fmt.Errorf("%d bytes too many", len(d.b))
@@ -169,6 +193,20 @@ func (d *eventDecoder) varint() int64 {
 	}
 	d.b = d.b[n:]
 	return v
+}
+
+// traced reads whose chunk it is, and has the record carry its place in the trace
+// again.
+func (d *eventDecoder) traced(e *event) {
+	run, read := string(d.bytes()), string(d.bytes())
+	n := d.uvarint(1<<33 - 1)
+	if d.err == nil && (len(e.outs) != 1 || run == "" || read == "") {
+		d.err = errors.New("a traced read without a chunk or a name")
+	}
+	if d.err == nil {
+		e.traced = newTracedChunk(run, read, uint32(n>>1), n&1 == 1)
+		trace.Inject(&e.outs[0], e.traced.place)
+	}
 }
 
 func (d *eventDecoder) bytes() []byte {

@@ -48,6 +48,8 @@ func TestGoldenEvent(t *testing.T) {
 func FuzzParseEvent(f *testing.F) {
 	e := sampleEvent()
 	f.Add(appendEvent(nil, &e))
+	e.outs, e.traced = e.outs[:1], newTracedChunk("run-1", "read-9", 3, true)
+	f.Add(appendEvent(nil, &e))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseEvent(b, 7)

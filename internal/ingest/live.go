@@ -158,10 +158,12 @@ func (l *Live) event(c *streampb.SignalChunk) (event, error) {
 	after := l.progress
 	after.add([]byte(c.GetReadId())) // nobody can play a live run again: its reads have no other identity
 	now := time.Now()
-	return event{after: after, at: now, samples: int(c.GetSampleCount()), outs: []stream.Out{{
+	e := event{after: after, at: now, samples: int(c.GetSampleCount()), outs: []stream.Out{{
 		Topic: l.cfg.Topics.Signal, Partition: stream.AnyPartition, Time: now,
 		Key: stream.SignalKey(l.run.GetId(), c.GetChannel()), Value: value,
-	}}}, nil
+	}}}
+	e.traced = traced(l.cfg.Tracer, c, &e.outs[0])
+	return e, nil
 }
 
 func (l *Live) took(e event, c *streampb.SignalChunk) {

@@ -15,6 +15,7 @@ import (
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/stream/trace"
 )
 
 // Sender writes records durably; stream/kafka.Producer is one.
@@ -48,6 +49,8 @@ type Config struct {
 	Filter  string
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
+	// Tracer has the chunks of traced reads carry their place in a trace; nil: none.
+	Tracer *trace.Tracer
 }
 
 // chunkSamples is the number of samples of a run's chunks.
@@ -106,7 +109,7 @@ type track struct {
 // breaks off there is played from its beginning the next time; see [Run] for
 // one that goes on.
 func NewPlayer(rec Recording, sender Sender, cfg Config) (*Player, error) {
-	return newPlayer(rec, direct{sender}, cfg)
+	return newPlayer(rec, direct{sender, newSpans(cfg.Tracer)}, cfg)
 }
 
 func newPlayer(rec Recording, to sink, cfg Config) (*Player, error) {
@@ -348,7 +351,7 @@ func (p *Player) announce(ctx context.Context, i int) error {
 		return err
 	}
 	t.progress.add(p.beginning(t))
-	if err := p.send(ctx, i, 0, outs); err != nil {
+	if err := p.send(ctx, i, event{outs: outs}); err != nil {
 		return err
 	}
 	p.totals.Runs++
@@ -365,7 +368,7 @@ func (p *Player) end(ctx context.Context, i int) error {
 	}
 	t.progress.add(nil)
 	t.progress.ended = true
-	if err := p.send(ctx, i, 0, outs); err != nil {
+	if err := p.send(ctx, i, event{outs: outs}); err != nil {
 		return err
 	}
 	p.cfg.Metrics.endRun(t.run.GetId())
@@ -403,12 +406,13 @@ func marker(run *streampb.Run) *streampb.Marker {
 }
 
 // send hands a track's next event on.
-func (p *Player) send(ctx context.Context, i, samples int, outs []stream.Out) error {
+func (p *Player) send(ctx context.Context, i int, e event) error {
 	now := time.Now()
-	for k := range outs {
-		outs[k].Time = now
+	for k := range e.outs {
+		e.outs[k].Time = now
 	}
-	if err := p.to.put(ctx, i, event{after: p.tracks[i].progress, at: now, samples: samples, outs: outs}); err != nil {
+	e.after, e.at = p.tracks[i].progress, now
+	if err := p.to.put(ctx, i, e); err != nil {
 		return fmt.Errorf("sending signal: %w", err)
 	}
 	return nil
@@ -443,10 +447,11 @@ func (p *Player) sendChunk(ctx context.Context, i int) error {
 		return fmt.Errorf("read %s: %w", entry.ID, err)
 	}
 	t.progress.add(p.identity(t))
-	if err := p.send(ctx, i, plan.Count, []stream.Out{{
+	outs := []stream.Out{{
 		Topic: p.cfg.Topics.Signal, Partition: stream.AnyPartition,
 		Key: stream.SignalKey(t.run.GetId(), entry.Channel), Value: value,
-	}}); err != nil {
+	}}
+	if err := p.send(ctx, i, event{samples: plan.Count, traced: traced(p.cfg.Tracer, chunk, &outs[0]), outs: outs}); err != nil {
 		return err
 	}
 	p.totals.Chunks++
@@ -485,11 +490,23 @@ func (p *Player) samples(plan ChunkPlan) ([]int16, error) {
 }
 
 // direct sends events as they come.
-type direct struct{ Sender }
+type direct struct {
+	Sender
+	spans *spans
+}
 
 func (d direct) put(ctx context.Context, _ int, e event) error {
 	// A record that fails for good is reported by flush at the latest.
-	return d.Send(ctx, e.outs, nil)
+	var onDurable func(error)
+	if e.traced != nil {
+		sent := []sentChunk{{e.traced, e.at, e.samples}}
+		onDurable = func(err error) {
+			if err == nil {
+				d.spans.sent(sent)
+			}
+		}
+	}
+	return d.Send(ctx, e.outs, onDurable)
 }
 
 func (d direct) flush(ctx context.Context) error { return d.Flush(ctx) }

@@ -77,7 +77,7 @@ type fakeSender struct {
 
 var errSender = errors.New("broker is gone")
 
-func (f *fakeSender) Send(ctx context.Context, outs []stream.Out, _ func(error)) error {
+func (f *fakeSender) Send(ctx context.Context, outs []stream.Out, onDurable func(error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -86,6 +86,9 @@ func (f *fakeSender) Send(ctx context.Context, outs []stream.Out, _ func(error))
 	}
 	for _, o := range outs {
 		f.outs = append(f.outs, sent{time.Since(f.begun), o})
+	}
+	if onDurable != nil {
+		onDurable(nil)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (s *service) adoptOthers(ctx context.Context, known map[string]bool) error 
 }
 
 func (s *service) session(run *streampb.Run, chunk int) *session {
-	return &session{run: run, chunk: chunk, filter: s.cfg.Player.Filter, owner: s.owner, cfg: &s.cfg, log: s.log.With("run", run.GetId())}
+	return &session{run: run, chunk: chunk, filter: s.cfg.Player.Filter, owner: s.owner, cfg: &s.cfg, log: s.log.With("run", run.GetId()), spans: newSpans(s.cfg.Player.Tracer)}
 }
 
 // resume claims a track's run and puts the track where it goes on: behind what is

@@ -75,6 +75,7 @@ type session struct {
 	// another time.
 	until uint64
 	away  outage
+	spans *spans
 }
 
 // claim opens a run: whoever wrote it before is fenced, and the cursor is in our
@@ -167,6 +168,7 @@ func (s *session) write(ctx context.Context, w Writer) error {
 func (s *session) transaction(ctx context.Context, w Writer) error {
 	p := s.written
 	var size int64
+	var sent []sentChunk
 	var begun time.Time
 	var timer <-chan time.Time
 	var silence *time.Timer
@@ -201,6 +203,9 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 			}
 		}
 		p, size = e.after, size+e.size()
+		if e.traced != nil {
+			sent = append(sent, sentChunk{e.traced, e.at, e.samples})
+		}
 		if p.ended || p.next == s.until || size >= s.queue.cfg.memory/4 || time.Since(begun) >= commitInterval {
 			break
 		}
@@ -220,6 +225,10 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 		s.ledger.Committed()
 	}
 	s.cfg.Player.Metrics.transaction(nil)
+	s.spans.sent(sent)
+	if p.ended {
+		s.spans.end()
+	}
 	silence.Stop()
 	s.away.end(s.log)
 	s.written = p

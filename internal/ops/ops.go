@@ -25,6 +25,9 @@ type Server struct {
 	http     *http.Server
 	mux      *http.ServeMux
 	listener net.Listener
+	// local shows profiles where the server's own address is not for them; nil: none.
+	local         *http.Server
+	localListener net.Listener
 }
 
 // Ready says what a service is still waiting for; nil when it is ready. A nil
@@ -61,15 +64,19 @@ func Listen(addr string, reg *prometheus.Registry, ready Ready, logger *slog.Log
 	return &Server{
 		listener: listener,
 		mux:      mux,
-		http: &http.Server{
-			Handler:           mux,
-			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      30 * time.Second,
-			MaxHeaderBytes:    16 << 10,
-			ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-		},
+		http:     newHTTP(mux, logger),
 	}, nil
+}
+
+func newHTTP(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
 }
 
 // Handle adds what a service shows besides, under a pattern of [http.ServeMux], for
@@ -90,11 +97,13 @@ func (s *Server) Run(ctx context.Context) error {
 		_ = s.http.Shutdown(grace)
 	})
 	defer stop()
+	local := make(chan error, 1)
+	go func() { local <- s.runLocal(ctx) }()
 	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving health and metrics: %w", err)
 	}
 	<-gone
-	return nil
+	return <-local
 }
 
 func answer(w http.ResponseWriter, err error) {

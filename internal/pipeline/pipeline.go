@@ -29,6 +29,7 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/stream/trace"
 	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
 )
@@ -54,6 +55,8 @@ type Config struct {
 	// Registry takes the metrics of everything.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
+	// Tracer takes the spans of traced reads; nil: none are.
+	Tracer *trace.Tracer
 
 	// OnStart, if set, is told what is about to run. OnVariant, if set, is told
 	// of every revision as it appears on the variants topic; one at a time.
@@ -206,7 +209,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	}
 	player, err := ingest.NewPlayer(r.recording, producer, ingest.Config{
 		Topics: r.cfg.Topics, Partitions: int32(signalPartitions), Pace: r.cfg.Pace, Chunk: r.cfg.Chunk, Sample: r.cfg.Sample,
-		Metrics: r.ingested, Logger: r.cfg.Logger,
+		Metrics: r.ingested, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
 	})
 	if err != nil {
 		return nil, errors.Join(err, r.close(ctx, producer))
@@ -217,7 +220,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for range max(1, r.cfg.Processors) {
 		p := processor.New(r.client, r.engines, processor.Config{
-			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Regions: r.regions, Metrics: r.metrics, Logger: r.cfg.Logger,
+			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Regions: r.regions, Metrics: r.metrics, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
 		})
 		group.Go(func() error { return p.Run(groupCtx) })
 	}

@@ -16,6 +16,7 @@ import (
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/trace"
 	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
@@ -31,6 +32,8 @@ type Config struct {
 	Regions *variantstage.Regions
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
+	// Tracer takes the spans of traced reads; nil: none are.
+	Tracer *trace.Tracer
 }
 
 // Metrics are the metrics of all stages. Several processors of one process
@@ -120,7 +123,7 @@ func (p *Processor) Run(ctx context.Context) error {
 				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
 				Contig:   func(name string) []byte { return e.Genome.Contig(name).Seq },
 				Finisher: e.finisher,
-				Model:    modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log,
+				Model:    modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
 			}, e.Caller.Model().Manifest.Name))
 		}},
 		{variantstage.Name, t.Reads, func() stream.NewHandler {
@@ -128,22 +131,22 @@ func (p *Processor) Run(ctx context.Context) error {
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Caller: e.variant,
 				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Regions: p.cfg.Regions,
-				Metrics: m.variant, Logger: log,
+				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
 			})
 		}},
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {
-			return annotatestage.New(annotatestage.Config{
+			return trace.Around(p.cfg.Tracer, annotatestage.Name, annotatestage.New(annotatestage.Config{
 				Topics: t, VariantsPartitions: partitions[t.Variants],
 				Annotator: e.Annotator, Haplotypes: e.haplotypes, Genes: e.genes, Watch: e.watched(partitions[t.Watch]),
 				Metrics: m.annotate, Logger: log,
-			})
+			}))
 		}},
 		{watchstage.Name, t.Watch, func() stream.NewHandler {
-			return watchstage.New(watchstage.Config{
+			return trace.Around(p.cfg.Tracer, watchstage.Name, watchstage.New(watchstage.Config{
 				Topics: t, AlertsPartitions: partitions[t.Alerts],
 				Watch: e.Watch, Panels: e.panels, Genes: e.genes,
 				Metrics: m.watch, Logger: log,
-			})
+			}))
 		}},
 	}
 

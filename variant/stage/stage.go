@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/stream/trace"
 	"github.com/porestream/porestream/variant"
 )
 
@@ -45,6 +46,8 @@ type Config struct {
 	Survey  variant.SurveyConfig
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
+	// Tracer takes the spans of traced reads; nil: none are.
+	Tracer *trace.Tracer
 }
 
 // New returns the maker of the stage's handlers.
@@ -59,7 +62,7 @@ func New(cfg Config) stream.NewHandler {
 		h := &handler{
 			cfg: cfg, partition: partition, partitions: partitions,
 			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
-			fingerprint: fingerprint, log: log,
+			fingerprint: fingerprint, spans: newSpans(cfg.Tracer), log: log,
 		}
 		cfg.Regions.add(h)
 		return worker{
@@ -96,6 +99,7 @@ type handler struct {
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
 	metrics               *Metrics // nil while replaying: that was counted before
+	spans                 spans
 	log                   *slog.Logger
 }
 
@@ -103,7 +107,7 @@ type handler struct {
 func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.metrics = h.cfg.Metrics
+	h.metrics, h.spans.muted = h.cfg.Metrics, replayed
 	if replayed {
 		h.metrics = nil
 	}
@@ -120,7 +124,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	case *streampb.ReadRecord_RunEnd:
 		return h.runEnd(body.RunEnd)
 	default:
-		return h.segment(m.GetSegment())
+		return h.segment(m.GetSegment(), h.spans.begin(rec, m.GetSegment()))
 	}
 }
 
@@ -215,7 +219,8 @@ func applyAgain(region *variant.Region, s *streampb.Segment) error {
 	return err
 }
 
-func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
+// segment applies a segment. span is that of its read, nil if that is not traced.
+func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, error) {
 	key := regionKey{s.GetSample(), s.GetContig(), s.GetRegion()}
 	region := h.regions[key]
 	if region == nil {
@@ -235,6 +240,7 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	}
 	uncertain := int(s.GetMappingQuality()) < h.cfg.Caller.LeastMappingQuality()
 	h.metrics.segment(changed, uncertain)
+	h.spans.applied(span, changed && !uncertain)
 	if !changed {
 		return nil, nil
 	}
@@ -244,6 +250,7 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	if uncertain {
 		return nil, nil
 	}
+	evaluation := h.spans.evaluate(key, s, span)
 	revisions, err := region.Evaluate()
 	if err != nil {
 		return nil, fmt.Errorf("evaluating region %d of %s: %w", region.Index(), region.Contig(), err)
@@ -255,7 +262,11 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	// Behind the calls: that a place has become deep enough to say that nothing
 	// is there must not be heard before what is there.
 	coverage, err := h.encodeCoverage(region.Coverage())
-	return append(calls, coverage...), err
+	if err != nil {
+		return nil, err
+	}
+	evaluation.done(revisions, calls, coverage)
+	return append(calls, coverage...), nil
 }
 
 // newRegion is a region without reads.
