@@ -74,7 +74,9 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 		"--tls-key", file("client.key", id.KeyPEM), "--sasl-user", "pore", "--log-level", "DEBUG",
 	}
 	// A receiver of traces that says what it was sent.
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, fmt.Sprint(r.Header), http.StatusBadRequest) }))
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, fmt.Sprint(r.Header), http.StatusBadRequest)
+	}))
 	defer receiver.Close()
 	watched := []string{
 		"--trace-endpoint", receiver.URL, "--trace-protocol", "http/protobuf", "--trace-sample", "1",
