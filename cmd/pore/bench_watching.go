@@ -45,7 +45,8 @@ func benchWatchingCommand() *cobra.Command {
 		Long: `Plays a recording through the whole pipeline, as pore run --pace max does, in turns: unwatched, and with everything
 that watches it: metrics scraped every second, the live page with a browser's connection, and traces sent to a receiver.
 Broker, scraper, browser and receiver are in this process too, so what they take counts against watching.`,
-		Args: cli.Args(cobra.MinimumNArgs(1)),
+		Example: "  pore bench watching --ref ref.fa --gff genes.gff3 reads.pod5",
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cfg.rounds < 1 {
 				return cli.Usagef("--rounds %d: at least one is needed", cfg.rounds)

@@ -39,7 +39,6 @@ type runConfig struct {
 	listen     string
 	page       livepage.Flags
 	trace      tracing.Flags
-	profile    ops.ProfileFlags
 }
 
 func runCommand() *cobra.Command {
@@ -71,7 +70,6 @@ are gone afterwards.`,
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	cfg.trace.Register(flags)
-	cfg.profile.Register(flags)
 	return cmd
 }
 
@@ -81,9 +79,6 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	}
 	if cfg.partitions < 1 || cfg.processors < 1 {
 		return cli.Usagef("--partitions and --processors must be at least 1")
-	}
-	if cfg.profile.On() && cfg.listen == "" {
-		return cli.Usagef("--profile needs --listen: the address where profiles are shown")
 	}
 	if err := os.MkdirAll(cfg.out, 0o755); err != nil {
 		return fmt.Errorf("making the folder for the results: %w", err)
@@ -124,7 +119,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
-	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, profile: &cfg.profile})
+	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page})
 	stopProgress()
 	if err != nil {
 		return err
@@ -140,9 +135,8 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 
 // watching is how a run can be watched.
 type watching struct {
-	listen  string // address of the live page, health and metrics; empty: none
-	page    livepage.Flags
-	profile *ops.ProfileFlags // nil: no profiles
+	listen string // address of the live page, health and metrics; empty: none
+	page   livepage.Flags
 	// onListen, if set, is told the address once it is listened on.
 	onListen func(addr string)
 }
@@ -191,11 +185,6 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 				return nil, err
 			}
 			cfg.Page = &pipeline.Page{Server: server, Token: token}
-		}
-		if watch.profile != nil {
-			if err := watch.profile.Serve(server, cfg.Logger); err != nil {
-				return nil, err
-			}
 		}
 		if watch.onListen != nil {
 			watch.onListen(server.Addr())

@@ -33,9 +33,6 @@ func (f *ProfileFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, ProfileTokenFlag, "", "file with the token for profiles; else the environment variable "+profileVariable)
 }
 
-// On tells whether profiles are asked for.
-func (f *ProfileFlags) On() bool { return f.on }
-
 // Serve has a server show profiles, if the flags ask for it.
 func (f *ProfileFlags) Serve(s *Server, log *slog.Logger) error {
 	if !f.on {
