@@ -105,13 +105,16 @@ func askPage(ctx context.Context, t *testing.T, addr, path string) *http.Respons
 	req.Header.Set("Authorization", "Bearer "+pageToken)
 	for {
 		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
+		if err == nil && (resp.StatusCode != http.StatusNotFound || path != "/api/events") {
 			return resp
+		}
+		if err == nil {
+			resp.Body.Close() // pore run listens before it has loaded what the page needs
 		}
 		select {
 		case <-ctx.Done():
 			require.NoError(t, err)
-		case <-time.After(100 * time.Millisecond): // it has not begun to listen
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
