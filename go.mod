@@ -3,6 +3,7 @@ module github.com/porestream/porestream
 go 1.26.0
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/apache/arrow-go/v18 v18.8.0
 	github.com/biogo/hts v1.4.5

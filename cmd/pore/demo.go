@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 
@@ -55,7 +56,7 @@ calls match the truth.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cfg.data, "data", filepath.Join("testdata", "lambda"), "folder of the recording")
+	flags.StringVar(&cfg.data, "data", "", "folder of the recording (default testdata/lambda beside the program's own folder, else here)")
 	flags.StringVar(&cfg.pace, "pace", "10", "speed by the recording's own clock: 1, any number, or max")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:0", "address of the live page; port 0 takes a free one")
 	flags.BoolVar(&cfg.stay, "stay", false, "keep the live page open when the run has ended, until Ctrl-C")
@@ -77,7 +78,11 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	if err != nil {
 		return cli.Usagef("--pace: %w", err)
 	}
-	file := func(name string) string { return filepath.Join(cfg.data, name) }
+	dir, err := demoData(cfg.data)
+	if err != nil {
+		return err
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
 	truth, err := readTruth(file("truth.vcf"))
 	if err != nil {
 		return err
@@ -150,6 +155,28 @@ func summarise(stdout io.Writer, truth []expected, result *pipeline.Result) bool
 	return same
 }
 
+// demoData is the folder of the recording: the one that is given, else the one that
+// lies with the program, in a release as in the repository.
+func demoData(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	lambda := filepath.Join("testdata", "lambda")
+	candidates := []string{lambda}
+	if executable, err := os.Executable(); err == nil {
+		if resolved, err := filepath.EvalSymlinks(executable); err == nil {
+			executable = resolved
+		}
+		candidates = []string{filepath.Join(filepath.Dir(executable), "..", lambda), lambda}
+	}
+	for _, dir := range candidates {
+		if _, err := os.Stat(filepath.Join(dir, "truth.vcf")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("the demo's recording was not found: looked in %s; name its folder with --data", strings.Join(candidates, " and "))
+}
+
 // expected is one variant of the truth.
 type expected struct {
 	contig   string
@@ -162,7 +189,7 @@ type expected struct {
 func readTruth(path string) ([]expected, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("opening the demo's recording: %w (run this in the project's folder, or give --data)", err)
+		return nil, fmt.Errorf("opening the demo's recording: %w", err)
 	}
 	defer f.Close()
 	r, err := vcf.NewReader(f)
