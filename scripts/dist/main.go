@@ -189,7 +189,7 @@ func build(ctx context.Context, src source, t target, tools tools, tree string) 
 	}
 	env := []string{
 		"CC=" + tools.cc(t), "AR=" + tools.ar(), "DEPS_MACHINE=" + t.machine, "ZIG_GLOBAL_CACHE_DIR=" + filepath.Join(tools.dir, "zig-cache"),
-		"CGO_ENABLED=1", "GOOS=linux", "GOARCH=" + t.goarch, "GOFLAGS=", "CGO_CFLAGS=-O2 -g0", "CGO_LDFLAGS=",
+		"CGO_ENABLED=1", "GOOS=linux", "GOARCH=" + t.goarch, "GOFLAGS=", "CGO_CFLAGS=", "CGO_LDFLAGS=",
 		// The least that the platform has, whatever the environment prefers.
 		"GOAMD64=v1", "GOARM64=v8.0",
 	}
