@@ -93,6 +93,8 @@ func TestImports(t *testing.T) {
 		{"monitor", "the picture is a fold of records, without transport, clock or engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "github.com/prometheus", "runtime/cgo"}},
 		{"monitor/report", "reports are made beside the pipeline, and sent by whoever has a client", []string{kafkaGo, kfake, ort, services, cobra, module + "stream/kafka"}},
 		{"monitor/page", "the page is served without transport or engine", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka", module + "basecall", module + "variant"}},
+		{"internal/version", "what was built knows nothing of what it is", []string{kafkaGo, kfake, ort, cobra, services + "cli", services + "ops", module + "stream"}},
+		{"internal/cli/manual", "manuals are made of definitions alone", []string{kafkaGo, kfake, ort, services + "ops", module + "stream", "net/http"}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
 		{"monitor/page", "the page's server drives no browser, and knows no client of Kafka", []string{kafkaGo, kfake, ort, cobra, "github.com/chromedp", module + "stream/kafka"}},
 		{"monitor/page/pagetest", "scenes need no pipeline", []string{kafkaGo, kfake, ort, services, cobra, "github.com/chromedp"}},

@@ -35,5 +35,5 @@ func TestFilesAreNeeded(t *testing.T) {
 	cmd := command()
 	cmd.SetArgs([]string{"--brokers", "k:1"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	require.EqualError(t, cmd.Execute(), "requires at least 1 arg(s), only received 0")
+	require.EqualError(t, cmd.Execute(), "requires at least 1 arg(s), only received 0; usage: ingest --brokers HOST:PORT SIGNAL... [flags]")
 }

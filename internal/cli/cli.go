@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -35,14 +36,46 @@ func (e usageError) Unwrap() error { return e.err }
 // Usagef returns an error that makes the command exit with 2.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Args wraps an argument check so that what it refuses is a usage error.
+// Args wraps an argument check so that what it refuses is a usage error, which says
+// what would have been right as far as that is known.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
+		err := check(cmd, args)
+		switch {
+		case err == nil:
+			return nil
+		case !cmd.HasSubCommands() || len(args) == 0:
+			return Usagef("%w; usage: %s", err, cmd.UseLine())
 		}
-		return nil
+		cmd.SuggestionsMinimumDistance = mistypedLetters
+		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+			return Usagef("%w; did you mean %s?", err, strings.Join(like, " or "))
+		}
+		return Usagef("%w; see %s --help", err, cmd.CommandPath())
 	}
+}
+
+// mistypedLetters is how many letters may be wrong in a word that is recognised.
+const mistypedLetters = 2
+
+// flagError makes what is wrong with a flag a usage error, which names the flag that
+// may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, is := errors.AsType[*pflag.NotExistError](err)
+	if !is {
+		return usageError{err}
+	}
+	// A word of which no letter is right is no misspelling.
+	best, distance := "", min(mistypedLetters+1, len(unknown.GetSpecifiedName()))
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := levenshtein.ComputeDistance(f.Name, unknown.GetSpecifiedName()); d < distance && !f.Hidden {
+			best, distance = f.Name, d
+		}
+	})
+	if best == "" {
+		return Usagef("%w; see %s --help", err, cmd.CommandPath())
+	}
+	return Usagef("%w; did you mean --%s?", err, best)
 }
 
 // Main runs a command until it is done or interrupted and returns the exit
@@ -54,7 +87,7 @@ func Main(cmd *cobra.Command) int {
 	context.AfterFunc(ctx, stop) // the default action comes back with the first signal
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	Program(cmd)
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	cmd.SetFlagErrorFunc(flagError)
 	called, err := cmd.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK

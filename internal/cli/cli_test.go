@@ -21,7 +21,7 @@ import (
 
 // testTree is a command with everything that can go wrong in one.
 func testTree() *cobra.Command {
-	root := &cobra.Command{Use: "pore"}
+	root := &cobra.Command{Use: "pore", Args: Args(cobra.NoArgs), RunE: func(*cobra.Command, []string) error { return nil }}
 	run := &cobra.Command{
 		Use: "run SIGNAL", Args: Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,17 +91,20 @@ func TestExitCodes(t *testing.T) {
 		{"--version", 0, about, ""},
 		{"version", 0, about, ""},
 		{"version --json", 0, fmt.Sprintf(`{"name":"pore","version":"%s","go":"%s","platform":"%s/%s"}`+"\n", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
-		{"version now", 2, "", "pore version: unknown command \"now\" for \"pore version\"\n"},
+		{"version now", 2, "", "pore version: unknown command \"now\" for \"pore version\"; usage: pore version [flags]\n"},
 		{"run broken", 1, "", "pore run: reads/x.pod5: footer checksum mismatch\n"},
 		{"run joined", 1, "", "pore run: first; second line; third\n"},
 		{"run cancelled", 1, "", "pore run: stage: context canceled\n"},
 		{"run interrupt", 1, "", "pore run: interrupted\n"},
 		{"run usage", 2, "", "pore run: checking: --pace \"x\": want a number\n"},
-		{"run", 2, "", "pore run: accepts 1 arg(s), received 0\n"},
-		{"run a b", 2, "", "pore run: accepts 1 arg(s), received 2\n"},
+		{"run", 2, "", "pore run: accepts 1 arg(s), received 0; usage: pore run SIGNAL [flags]\n"},
+		{"run a b", 2, "", "pore run: accepts 1 arg(s), received 2; usage: pore run SIGNAL [flags]\n"},
 		{"run --partitions x ok", 2, "", "pore run: invalid argument \"x\" for \"--partitions\" flag: strconv.ParseInt: parsing \"x\": invalid syntax\n"},
-		{"run --nonsense ok", 2, "", "pore run: unknown flag: --nonsense\n"},
-		{"nonsense", 2, "", "pore: unknown command \"nonsense\" for \"pore\"\n"},
+		{"run --nonsense ok", 2, "", "pore run: unknown flag: --nonsense; see pore run --help\n"},
+		{"run --partition 3 ok", 2, "", "pore run: unknown flag: --partition; did you mean --partitions?\n"},
+		{"run -x ok", 2, "", "pore run: unknown shorthand flag: 'x' in -x; see pore run --help\n"},
+		{"nonsense", 2, "", "pore: unknown command \"nonsense\" for \"pore\"; see pore --help\n"},
+		{"rnu", 2, "", "pore: unknown command \"rnu\" for \"pore\"; did you mean run?\n"},
 		{"need", 2, "", "pore need: required flag(s) \"ref\" not set\n"},
 		{"pair --a --b", 2, "", "pore pair: if any flags in the group [a b] are set none of the others can be; [a b] were all set\n"},
 	} {

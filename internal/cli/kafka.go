@@ -45,6 +45,9 @@ func (f *KafkaFlags) Register(flags *pflag.FlagSet) {
 // Config is the configuration that the flags describe.
 func (f *KafkaFlags) Config(logger *slog.Logger, reg prometheus.Registerer) (kafka.Config, error) {
 	cfg := kafka.Config{Brokers: f.Brokers, Logger: logger, Registerer: reg}
+	if len(f.Brokers) == 0 {
+		return cfg, Usagef("--brokers is required: Kafka brokers, host:port[,host:port...]")
+	}
 	if f.tls || f.tlsConfig != (kafka.TLSConfig{}) {
 		tls := f.tlsConfig
 		cfg.TLS = &tls

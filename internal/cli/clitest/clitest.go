@@ -125,6 +125,7 @@ func documents(t *testing.T, root string, program *cobra.Command) {
 				for _, w := range words {
 					name, ok := strings.CutPrefix(strings.Trim(w, "[],."), "--")
 					name, _, _ = strings.Cut(name, "=")
+					name, _, _ = strings.Cut(name, "|")
 					if !ok || name == "" {
 						continue
 					}
@@ -215,18 +216,18 @@ func completion(t *testing.T, make func() *cobra.Command) {
 
 // Mistake is a wrong call of a program.
 type Mistake struct {
-	Args string // separated by blanks
+	Args string // separated by blanks; {tmp} stands for an empty folder
+	Code int    // 1: it can't be done; 2: it is called wrongly
 	Want string // a part of the one line that says what is wrong
 }
 
 // Refuses runs the program with each mistake and checks that it refuses it with one
-// line that has what is wanted. run executes the program and returns its exit code
-// and what it wrote to standard output and standard error.
-func Refuses(t *testing.T, mistakes []Mistake, run func(t *testing.T, args ...string) (code int, stdout, stderr string)) {
+// line that has what is wanted. The program is the test's own binary, as Run says.
+func Refuses(t *testing.T, variable string, mistakes []Mistake) {
 	for _, m := range mistakes {
 		t.Run(m.Args, func(t *testing.T) {
-			code, stdout, stderr := run(t, strings.Fields(m.Args)...)
-			assert.Contains(t, []int{1, 2}, code)
+			code, stdout, stderr := Run(t, variable, strings.Fields(strings.ReplaceAll(m.Args, "{tmp}", t.TempDir()))...)
+			assert.Equal(t, m.Code, code)
 			assert.Empty(t, stdout)
 			line, ended := strings.CutSuffix(stderr, "\n")
 			assert.True(t, ended && line != "" && !strings.Contains(line, "\n"), "not one line: %q", stderr)
