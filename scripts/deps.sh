@@ -100,7 +100,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$mappy_version $mappy_hash" ]; then
 		sources=(kthread kalloc misc bseq sketch sdust options index lchain align hit seed jump map format pe esterr splitidx
 			ksw2_ll_sse ksw2_extz2_sse ksw2_extd2_sse ksw2_exts2_sse)
 		printf '%s\n' "${sources[@]}" |
-			xargs -P "$(nproc)" -I{} "$CC" -c -O2 -g -fPIC -DHAVE_KALLOC "${simd[@]}" \
+			xargs -P "$(nproc)" -I{} "$CC" -c -O2 -g "-ffile-prefix-map=$PWD=minimap2" -fPIC -DHAVE_KALLOC "${simd[@]}" \
 				-I../../../scripts/zlib-shim {}.c -o {}.o
 		"$AR" -crs "$deps/minimap2/lib/libminimap2.a" "${sources[@]/%/.o}"
 		cp minimap.h bseq.h kalloc.h kseq.h LICENSE.txt "$deps/minimap2/include/"

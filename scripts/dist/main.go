@@ -197,7 +197,8 @@ func build(ctx context.Context, src source, t target, tools tools, tree string) 
 		return err
 	}
 	const pkg = "github.com/porestream/porestream/internal/version"
-	ldflags := fmt.Sprintf("-s -w -buildid= -X %s.commit=%s -X %s.time=%s", pkg, src.commit, pkg, src.time.Format(time.RFC3339))
+	// C's debugging information goes too, with what it says of folders.
+	ldflags := fmt.Sprintf("-s -w -buildid= -extldflags=-s -X %s.commit=%s -X %s.time=%s", pkg, src.commit, pkg, src.time.Format(time.RFC3339))
 	return run(ctx, tree, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", "out/", "./cmd/...")
 }
 

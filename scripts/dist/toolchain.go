@@ -47,12 +47,12 @@ func toolchain(ctx context.Context, dir string) (tools, error) {
 		}
 	}
 	zig := filepath.Join(t.zig(), "zig")
-	scripts := map[string]string{t.ar(): "ar"}
+	scripts := map[string]string{t.ar(): `ar "$@"`}
 	for _, target := range targets {
-		scripts[t.cc(target)] = fmt.Sprintf("cc -target %s-linux-gnu.%s", target.machine, minimumGlibc)
+		scripts[t.cc(target)] = fmt.Sprintf(`cc -target %s-linux-gnu.%s "$@"`, target.machine, minimumGlibc)
 	}
 	for path, command := range scripts {
-		if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\nexec '%s' %s \"$@\"\n", zig, command), 0o755); err != nil {
+		if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\nexec '%s' %s\n", zig, command), 0o755); err != nil {
 			return t, fmt.Errorf("writing the toolchain: %w", err)
 		}
 	}
