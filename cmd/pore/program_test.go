@@ -53,7 +53,7 @@ func TestMistakes(t *testing.T) {
 		{Args: `hgvs`, Code: 2, Want: `usage: pore hgvs`},
 		{Args: `consume`, Code: 2, Want: `--brokers is required`},
 		{Args: `consume --brokers nowhere`, Code: 2, Want: `broker address "nowhere": want host:port`},
-		{Args: `consume --brokers 127.0.0.1:1 --format xml`, Code: 2, Want: `want text, json or vcf`},
+		{Args: `consume --brokers 127.0.0.1:1 --format xml`, Code: 2, Want: `want text, json, vcf`},
 		{Args: `consume --brokers 127.0.0.1:1 --filter (((`, Code: 2, Want: `--filter: unexpected token EOF`},
 		{Args: `consume --brokers 127.0.0.1:1`, Code: 1, Want: `nobody listens there`},
 		{Args: `demo --data nope`, Code: 1, Want: `nope/truth.vcf: no such file`},

@@ -40,8 +40,8 @@ func Program(t *testing.T, root string, make func() *cobra.Command) {
 // manyMeanings are flags that mean something else in different commands, by what these
 // work on: times of a run, offsets, formats; channels to take or to simulate; copies of a
 // contig or the number of haplotypes; a compiled source or where a profile is from;
-// contigs by name or all of them.
-var manyMeanings = []string{"from", "to", "channels", "ploidy", "source", "circular", "version"}
+// contigs by name or all of them; a file, or that something be told.
+var manyMeanings = []string{"from", "to", "channels", "ploidy", "source", "circular", "callable", "version"}
 
 // help checks that every command and every flag says what it is for, and that a flag
 // that several commands have is the same in all of them.
