@@ -13,6 +13,7 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	_ "google.golang.org/grpc/encoding/gzip" // what exporters pack with
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 )
