@@ -238,19 +238,28 @@ func (o *observers) scrape(ctx context.Context, url string) {
 	}
 }
 
-// follow reads the live page's events until ctx ends; there may be no page.
+// follow reads the live page's events until ctx ends. The page is there a moment after
+// the address is listened on.
 func (o *observers) follow(ctx context.Context, url string, token ops.Token) {
-	resp, err := ask(ctx, url, token)
-	if err != nil {
-		return
+	for ctx.Err() == nil {
+		if resp, err := ask(ctx, url, token); err == nil {
+			if resp.StatusCode == http.StatusOK {
+				o.count(resp.Body)
+			}
+			resp.Body.Close()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return
-	}
+}
+
+// count counts events until they end.
+func (o *observers) count(events io.Reader) {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := resp.Body.Read(buf)
+		n, err := events.Read(buf)
 		// An event ends with an empty line.
 		for i := 1; i < n; i++ {
 			if buf[i] == '\n' && buf[i-1] == '\n' {
