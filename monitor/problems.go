@@ -17,11 +17,9 @@ type finding struct {
 	detail   string
 	stage    string
 	count    int64
-	first    time.Time // zero: when it was found first
-	last     time.Time // zero: now
-	// wait is for how long it has to be found before it is told, and hold for how long
-	// it is told after it was found last.
-	wait, hold time.Duration
+	first    time.Time     // zero: when it was found first
+	last     time.Time     // zero: now
+	wait     time.Duration // for how long it has to be found before it is told
 }
 
 // lastingHold is for how long what has happened is told; counters tell of a moment.

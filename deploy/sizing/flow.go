@@ -246,11 +246,11 @@ func Simulate(f Flow) Outcome {
 			}
 		}
 		out.Done += took
-		lag, backlog := 0, 0.0
+		lag := 0
 		for p := range queues {
 			lag = max(lag, queues[p].oldest(now))
 		}
-		backlog = out.Offered - out.Done
+		backlog := out.Offered - out.Done
 		if d := time.Duration(lag) * time.Second; d > out.WorstLag {
 			out.WorstLag = d
 		}

@@ -91,7 +91,7 @@ func TestTokenIsNotShown(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "token", token)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "token", token, "in", struct{ Token Token }{token})
-	asJSON, err := json.Marshal(token)
+	asJSON, err := json.Marshal(map[string]any{"token": token})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -287,16 +287,16 @@ func calls(line, program string) [][]string {
 	}
 	words := words(line)
 	for i := 0; i < len(words); i++ {
-		switch w := words[i]; {
-		case w == "#":
+		switch words[i] {
+		case "#":
 			end()
 			return out
-		case w == "|" || w == "&&" || w == ";" || w == "$":
+		case "|", "&&", ";", "$":
 			end()
-		case w == ">" || w == "2>" || w == "<" || w == ">>" || w == "&":
+		case ">", "2>", "<", ">>", "&":
 			i++
 		default:
-			current = append(current, w)
+			current = append(current, words[i])
 		}
 	}
 	end()
