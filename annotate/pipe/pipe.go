@@ -142,6 +142,9 @@ type pipe struct {
 
 // take returns a batch that is not in use.
 func (p *pipe) take(ctx context.Context) (*batch, error) {
+	if ctx.Err() != nil { // there may be a batch all the same
+		return nil, interrupted(ctx)
+	}
 	select {
 	case b := <-p.free:
 		b.lines, b.err, b.stats, b.text, b.out = b.lines[:0], nil, Stats{}, nil, b.out[:0]
