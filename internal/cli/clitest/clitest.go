@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/cli/manual"
 )
 
@@ -237,8 +238,16 @@ func Refuses(t *testing.T, variable string, mistakes []Mistake) {
 	}
 }
 
-// Run executes a program's own test binary as the program: TestMain must run the
-// program when the environment variable that it is given is set.
+// Main is a program's TestMain. With the environment variable set, as [Run] sets it, the
+// test binary is the program.
+func Main(m *testing.M, variable string, program func() *cobra.Command) {
+	if os.Getenv(variable) != "" {
+		os.Exit(cli.Main(program()))
+	}
+	os.Exit(m.Run())
+}
+
+// Run executes a program's own test binary as the program: its TestMain is [Main].
 func Run(t *testing.T, variable string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	self, err := os.Executable()
