@@ -29,9 +29,12 @@ func TestInterrupt(t *testing.T) {
 	cmd.Stderr = &stderr
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	require.Contains(t, line, "Playing 243 reads")
+	lines := bufio.NewReader(stdout)
+	for _, want := range []string{"live page: http://", "Playing 243 reads"} {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, line, want)
+	}
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 1, cmd.ProcessState.ExitCode())
