@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from .network import Basecaller, Shape
-from .optimiser import Muon
+from .optimiser import Muon, fast_bfloat16
 from .recipe import Recipe, Training
 from .store import Batch, Sampler
 from .targets import UNKNOWN
@@ -80,7 +80,7 @@ class Trainer:
     def _gradients(self, batch: Batch, piece: slice, parameters: list[torch.nn.Parameter], ctc: float):
         """Returns a piece's gradients, its part of the divergence, its sum of CTC losses per frame, and their number."""
         border, chunks = self._training.border, self._training.batch
-        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False, enabled=fast_bfloat16()):
             scores = self.network(batch.signal[piece])
         inner = slice(border, len(scores) - border)
         target = batch.targets[inner, piece]
