@@ -103,6 +103,9 @@ func run(ctx context.Context, cfg config) error {
 	if err := cfg.reports.Validate(); err != nil {
 		return err
 	}
+	if err := cfg.page.Validate(); err != nil {
+		return err
+	}
 	token, err := cfg.page.Token()
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 // composeFile is what is checked of a Compose file.
 type composeFile struct {
 	Services map[string]composeService
+	Secrets  map[string]struct{ File string }
 }
 
 type composeService struct {
@@ -28,6 +29,7 @@ type composeService struct {
 	Volumes     []string
 	Ports       []string
 	Expose      []string
+	Secrets     []string
 	Healthcheck struct{ Test []string }
 	Deploy      struct {
 		Resources struct{ Limits map[string]string }
@@ -42,11 +44,24 @@ func readCompose(t *testing.T) composeFile {
 	return file
 }
 
-// variable is ${NAME:-default} or ${NAME-default}.
-var variable = regexp.MustCompile(`\$\{[A-Z_]+:?-([^}]*)\}`)
+// variable is ${NAME:-default}, ${NAME-default}, or ${NAME:+what stands where it is set}.
+var variable = regexp.MustCompile(`\$\{[A-Z_]+(:?-|:\+)([^}]*)\}`)
 
 // interpolate puts in the defaults, as Compose does where nothing is set.
-func interpolate(s string) string { return variable.ReplaceAllString(s, "$1") }
+func interpolate(s string) string { return substitute(s, false) }
+
+// interpolateSet is interpolate where all that has no default is set.
+func interpolateSet(s string) string { return substitute(s, true) }
+
+func substitute(s string, set bool) string {
+	return variable.ReplaceAllStringFunc(s, func(v string) string {
+		m := variable.FindStringSubmatch(v)
+		if m[1] == ":+" && !set {
+			return ""
+		}
+		return m[2]
+	})
+}
 
 func TestComposeServicesAreComplete(t *testing.T) {
 	for name, s := range readCompose(t).Services {
@@ -152,6 +167,27 @@ func TestComposeCommandsAreUnderstood(t *testing.T) {
 		checked++
 	}
 	assert.Equal(t, 2, checked)
+}
+
+// The page is open on this machine, for each of several processors on a port of its own, and
+// its token is a file or made at the start.
+func TestComposeServesThePage(t *testing.T) {
+	file := readCompose(t)
+	s := file.Services["processor"]
+	assert.NotContains(t, s.Command, "--no-page")
+	require.Len(t, s.Ports, 1)
+	m := regexp.MustCompile(`^127\.0\.0\.1:(\d+)-(\d+):9102$`).FindStringSubmatch(interpolate(s.Ports[0]))
+	require.NotNil(t, m, s.Ports[0])
+	assert.Equal(t, "9102", m[1])
+	for _, a := range s.Command {
+		file, found := strings.CutPrefix(a, "--page-token-file=")
+		if found {
+			assert.Empty(t, interpolate(file))
+			assert.Equal(t, "/run/secrets/page-token", interpolateSet(file))
+		}
+	}
+	assert.Equal(t, []string{"page-token"}, s.Secrets)
+	assert.Equal(t, "/dev/null", interpolate(file.Secrets["page-token"].File))
 }
 
 // Prometheus asks every service where it listens, and so does its health check.

@@ -40,6 +40,7 @@ type manifest struct {
 	services   []*core.Service
 	budgets    []*policy.PodDisruptionBudget
 	networks   []*networking.NetworkPolicy
+	ingresses  []*networking.Ingress
 	monitors   []*monitoring.PodMonitor
 	scaled     []*ScaledObject
 	namespaces []*core.Namespace
@@ -72,6 +73,8 @@ func sortOut(objects []Object) manifest {
 			m.budgets = append(m.budgets, v)
 		case *networking.NetworkPolicy:
 			m.networks = append(m.networks, v)
+		case *networking.Ingress:
+			m.ingresses = append(m.ingresses, v)
 		case *monitoring.PodMonitor:
 			m.monitors = append(m.monitors, v)
 		case *ScaledObject:
@@ -98,6 +101,8 @@ func sortOut(objects []Object) manifest {
 //     select nothing, and ports that what they select doesn't have;
 //   - pods without a default denial around them, without a way to the brokers, or
 //     whose metrics are open to all;
+//   - a live page whose token is no Secret or is another in each pod, where processors
+//     can't ask each other for reads, that is served in clear or beside other paths;
 //   - more processors than partitions, and scaling that would flutter;
 //   - processors on several nodes with a volume for one.
 func Check(objects []Object) []string {
@@ -124,6 +129,7 @@ func Check(objects []Object) []string {
 	}
 	m.checkSelectors(fault)
 	m.checkNetwork(fault)
+	m.checkPages(fault)
 	m.checkScaling(fault)
 	slices.Sort(faults)
 	return faults
@@ -332,9 +338,15 @@ func (m manifest) environment(c *core.Container) map[string]string {
 	}
 	for _, e := range c.Env {
 		vars[e.Name] = e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "status.podIP" {
+			vars[e.Name] = somePod
+		}
 	}
 	return vars
 }
+
+// somePod stands for a pod's own address, which the cluster makes.
+const somePod = "192.0.2.1"
 
 // expand is the command line that the container is started with.
 func (m manifest) expand(c *core.Container) []string {

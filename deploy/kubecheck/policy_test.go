@@ -128,6 +128,19 @@ func TestBreaksAreFound(t *testing.T) {
 		{"brokers out of reach", production, "BROKERS: kafka-bootstrap.kafka.svc:9093", "BROKERS: kafka-bootstrap.kafka.svc:9094", "may not reach broker"},
 		{"sources' brokers out of reach", demo, "brokers: [kafka:9092]", "brokers: [kafka:19092]", "may not reach broker kafka:19092"},
 
+		// The live page.
+		{"token of each pod", gpu, "        - --page-token-file=/etc/porestream-page/token\n", "", "a page's token of its own"},
+		{"token in a ConfigMap", gpu, "        secret:\n          defaultMode: 288\n          secretName: page\n", "        configMap: {name: page}\n", "is in no Secret"},
+		{"token as text", gpu, "--page-token-file=/etc/porestream-page/token", "--page-token-file=0123456789abcdef", "is no file"},
+		{"address of a pod's name", gpu, "        - --advertise=$(POD_IP):9102\n", "", "--advertise has to be the pod's address"},
+		{"another port", gpu, "--advertise=$(POD_IP):9102", "--advertise=$(POD_IP):9103", "--advertise has to be the pod's address"},
+		{"reads out of reach", gpu, "  egress:\n  - ports:\n    - port: 9102\n", "  egress:\n  - ports:\n    - port: 9103\n", "ask each other for the reads"},
+		{"page in clear", production, "  tls:\n  - hosts:\n    - page.porestream.example.org\n    secretName: page-tls\n", "", "would go in clear"},
+		{"metrics to the outside", production, "        path: /\n        pathType: Exact\n", "        path: /\n        pathType: Prefix\n", "which is not the page's"},
+		{"service of an ingress", production, "          service:\n            name: page\n", "          service:\n            name: pages\n", "which is not there"},
+		{"port of an ingress", production, "            port:\n              name: http\n", "            port:\n              name: https\n", "has no such port"},
+		{"controller kept out", production, "          porestream/page: \"true\"\n", "          kubernetes.io/metadata.name: ingress\n", "come to Deployment processor"},
+
 		// Numbers.
 		{"more pods than partitions", gpu, "replicas: 2", "replicas: 13", "13 pods for 12 partitions"},
 		{"scales beyond partitions", production, "maxReplicaCount: 24", "maxReplicaCount: 97", "up to 97 pods for 96"},

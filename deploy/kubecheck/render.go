@@ -47,6 +47,7 @@ var typed = map[string]func() any{
 	"cert-manager.io/v1/Certificate":          func() any { return new(certmanager.Certificate) },
 	"monitoring.coreos.com/v1/PodMonitor":     func() any { return new(monitoring.PodMonitor) },
 	"monitoring.coreos.com/v1/PrometheusRule": func() any { return new(monitoring.PrometheusRule) },
+	"networking.k8s.io/v1/Ingress":            func() any { return new(networking.Ingress) },
 	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
 }

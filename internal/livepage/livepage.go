@@ -9,8 +9,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -173,7 +176,7 @@ func (p *Page) Announce(out io.Writer) {
 // on, with this machine's name for all of its addresses.
 func Address(given, listen string) string {
 	if given != "" {
-		return given
+		return bracketed(given)
 	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -183,6 +186,32 @@ func Address(given, listen string) string {
 		host = cmp.Or(hostname(), "localhost")
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// bracketed puts the brackets around an IPv6 address before a port: what puts
+// addresses together, as Kubernetes does with $(POD_IP):9102, knows nothing of them.
+func bracketed(address string) string {
+	at := strings.LastIndexByte(address, ':')
+	if at < 0 {
+		return address
+	}
+	host, port := address[:at], address[at+1:]
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		return net.JoinHostPort(host, port)
+	}
+	return address
+}
+
+// Validate says what is wrong with the flags.
+func (f *Flags) Validate() error {
+	if f.Advertise == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(bracketed(f.Advertise))
+	if n, notANumber := strconv.ParseUint(port, 10, 16); err != nil || host == "" || notANumber != nil || n == 0 {
+		return cli.Usagef("--advertise %s: give HOST:PORT, as other processes can reach it", f.Advertise)
+	}
+	return nil
 }
 
 func hostname() string {

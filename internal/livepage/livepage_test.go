@@ -19,8 +19,21 @@ func TestAddress(t *testing.T) {
 		{"", "10.1.2.3:9102", "10.1.2.3:9102"},
 		{"", "[fe80::1]:9102", "[fe80::1]:9102"},
 		{"gpu1.lab:19102", "[::]:9102", "gpu1.lab:19102"},
+		{"10.1.2.3:9102", "[::]:9102", "10.1.2.3:9102"},
+		{"fd00::17:9102", "[::]:9102", "[fd00::17]:9102"}, // $(POD_IP):9102
+		{"[fd00::17]:9102", "[::]:9102", "[fd00::17]:9102"},
 	} {
 		assert.Equal(t, c.want, Address(c.given, c.listen), "%+v", c)
+	}
+}
+
+func TestAdvertise(t *testing.T) {
+	for given, ok := range map[string]bool{
+		"": true, "gpu1.lab:9102": true, "10.1.2.3:9102": true, "fd00::17:9102": true, "[fd00::17]:9102": true,
+		"gpu1.lab": false, ":9102": false, "gpu1.lab:": false, "gpu1.lab:http": false, "gpu1.lab:0": false, "gpu1.lab:70000": false, "http://gpu1.lab:9102": false,
+	} {
+		err := (&Flags{Advertise: given}).Validate()
+		assert.Equal(t, ok, err == nil, "%q: %v", given, err)
 	}
 }
 
