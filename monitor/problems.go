@@ -174,28 +174,19 @@ func (v *View) groupFindings(list []*process) (out []finding) {
 }
 
 func (v *View) speedFindings(list []*process) (out []finding) {
-	worst := 0.0
 	for _, l := range v.lag(list) {
 		if l.Seconds == nil || *l.Seconds > 60 {
 			detail := fmt.Sprintf("%d records wait in topic %s, and none is read", l.Records, l.Topic)
 			if l.Seconds != nil {
 				detail = fmt.Sprintf("%d records wait in topic %s: %s of work", l.Records, l.Topic, spell(*l.Seconds))
-				worst = max(worst, *l.Seconds)
 			}
 			out = append(out, finding{
 				id: "lag/" + l.Topic, advice: "PorestreamLagOld", severity: SeverityError, wait: 30 * time.Second,
 				title: "work waits in topic " + l.Topic, detail: detail, stage: l.Stage, count: l.Records,
 			})
-		} else {
-			worst = max(worst, *l.Seconds)
 		}
 	}
-	if ratio := keepUp(list); ratio != nil && *ratio < 0.95 && worst > 10 {
-		out = append(out, finding{
-			id: "keep-up", advice: "PorestreamNotKeepingUp", severity: SeverityWarning, wait: time.Minute, stage: "basecall",
-			title: fmt.Sprintf("only %.0f %% of the signal that comes in is basecalled", 100**ratio),
-		})
-	}
+	out = append(out, v.pace(list).findings()...)
 	for _, l := range latencies(list) {
 		if l.Stage == "variants" && l.P99 != nil && *l.P99 > 30 {
 			out = append(out, finding{
@@ -368,7 +359,10 @@ func (v *View) health(now time.Time, s *Summary) Health {
 			alive++
 		}
 	}
+	behind, isBehind := v.fallingBehind(errs)
 	switch {
+	case isBehind:
+		return behind
 	case len(errs) > 0:
 		return Health{HealthError, "Trouble", first(errs)}
 	case len(warnings) > 0:
@@ -379,8 +373,8 @@ func (v *View) health(now time.Time, s *Summary) Health {
 		return Health{HealthDone, "Finished", "All runs have ended, and everything of them is processed."}
 	case alive == 0:
 		return Health{HealthWaiting, "Waiting", "A run is known, but no process reports."}
-	case s.Rates.KeepUp != nil && *s.Rates.KeepUp < 0.95:
-		return Health{HealthGood, "Running", "Signal comes in faster than it is basecalled at the moment."}
+	case s.Rates.Pace == PaceUnsettled:
+		return Health{HealthGood, "Running", "Reads are under way; whether all keeps up is told when they have ended."}
 	}
 	return Health{HealthGood, "Running", "Everything that comes in is processed as it comes."}
 }

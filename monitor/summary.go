@@ -29,6 +29,7 @@ const (
 	mInferInfo       = "porestream_infer_info"
 	mBatchFailures   = "porestream_infer_batch_failures_total"
 	mLag             = "porestream_stream_lag_records"
+	mUnresolved      = "porestream_stream_unresolved_records"
 	mRecords         = "porestream_stream_records_total"
 	mLive            = "porestream_stream_live_partitions"
 	mFailures        = "porestream_stream_generation_failures_total"
@@ -59,7 +60,7 @@ func ReportedMetrics() map[string][]string {
 		mFinish: nil, mEndToEnd: nil, mAlertLatency: nil, mTransaction: nil,
 		mBatches: {"model", "dispatch"}, mBatchItems: {"model"}, mCompute: {"model"}, mQueue: {"model"}, mQueueWindows: {"model"},
 		mInferSamples: {"model"}, mPadding: {"model"}, mInferInfo: {"model", "device"}, mBatchFailures: {"model"},
-		mLag: {"topic"}, mRecords: {"topic", "direction"}, mLive: {"group"}, mFailures: {"group"}, mSnapshotErrors: {"group"}, mOtherPanels: nil,
+		mLag: {"topic"}, mUnresolved: {"topic"}, mRecords: {"topic", "direction"}, mLive: {"group"}, mFailures: {"group"}, mSnapshotErrors: {"group"}, mOtherPanels: nil,
 		mIngestSamples: {"source"}, mIngestReads: {"source"}, mIngestLost: {"source"}, mLateness: {"source"}, mOldestWaiting: {"source"}, mSourceState: {"source", "state"}, mReadParts: {"outcome"}, mUnsaved: {"topic"},
 		mSpool: {"source"}, mSpoolLimit: {"source"}, mSpoolRefusals: {"source"}, mReportsLost: nil,
 		mCPU: nil, mMemory: nil, mThreads: nil,
@@ -206,22 +207,27 @@ func devices(list []*process) []Device {
 	return out
 }
 
+// flow are the topics that stages read, in order.
+func (v *View) flow() []struct{ name, stage string } {
+	return []struct{ name, stage string }{
+		{v.topics.Signal, "basecall"}, {v.topics.Reads, "variant"}, {v.topics.Calls, "annotate"}, {v.topics.Watch, "watch"},
+	}
+}
+
 // lag is what waits in the topics that stages read.
 func (v *View) lag(list []*process) []Lag {
 	out := []Lag{}
-	for _, f := range []struct{ topic, stage string }{
-		{v.topics.Signal, "basecall"}, {v.topics.Reads, "variant"}, {v.topics.Calls, "annotate"}, {v.topics.Watch, "watch"},
-	} {
+	for _, f := range v.flow() {
 		known, waiting := false, 0.0
 		for _, p := range list {
-			p.each(mLag, plain, labels{"topic", f.topic}, func(int, *series) { known = true })
-			waiting += p.now(mLag, "topic", f.topic)
+			p.each(mLag, plain, labels{"topic", f.name}, func(int, *series) { known = true })
+			waiting += p.now(mLag, "topic", f.name)
 		}
 		if !known {
 			continue
 		}
-		l := Lag{Topic: f.topic, Stage: f.stage, Records: int64(waiting)}
-		rate := rateOf(list, longWindow, mRecords, "topic", f.topic, "direction", "in")
+		l := Lag{Topic: f.name, Stage: f.stage, Records: int64(waiting)}
+		rate := rateOf(list, longWindow, mRecords, "topic", f.name, "direction", "in")
 		if seconds := 0.0; waiting == 0 {
 			l.Seconds = &seconds
 		} else if rate > 0 {
@@ -269,6 +275,7 @@ func (v *View) Summary(now time.Time) Summary {
 	if n := len(v.variants.gone); n > 0 {
 		s.LeftOut["variants"] = n
 	}
+	s.Rates.Pace = v.paceWord(s.Rates.KeepUp)
 	s.Health = v.health(now, &s)
 	return s
 }

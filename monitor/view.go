@@ -83,6 +83,7 @@ type Rates struct {
 	// comes in, over the last minute. null: nothing comes in.
 	SequencerSamplesPerSecond float64  `json:"sequencer_samples_per_second"`
 	KeepUp                    *float64 `json:"keep_up"`
+	Pace                      string   `json:"pace"` // what is to be thought of KeepUp: idle, kept, unsettled or behind
 	BasesPerSecond            float64  `json:"bases_per_second"`
 	ReadsPerSecond            float64  `json:"reads_per_second"`
 }

@@ -278,10 +278,27 @@ func TestPageSurvivesARestart(t *testing.T) {
 	s.start(after)
 	wait(t, tab, `document.body.dataset.feed === "live" && document.getElementById("banner").hidden && `+rows+`.length === 4`)
 	assert.True(t, ask[bool](t, tab, `window.notReloaded`))
-	assert.Equal(t, "Falling behind", text(t, tab, "health-word"))
+	assert.Equal(t, "Trouble", text(t, tab, "health-word"))
 	assert.Contains(t, text(t, tab, "foot"), "processor-9")
 	assert.Equal(t, 3, ask[int](t, tab, `document.getElementById("problems").children.length`))
 	assert.Zero(t, ask[int](t, tab, `document.querySelectorAll(".grid-row.fresh").length`), "what was there before is no news")
+}
+
+// The word, its colour, the tile and the problem say the same of the pace.
+func TestPageTellsOfFallingBehind(t *testing.T) {
+	s := serve(t, pagetest.Lambda())
+	tab := visit(t, s, desk)
+	look := func() []string {
+		return ask[[]string](t, tab, `[document.getElementById("health").dataset.state, document.getElementById("keepup-meter").dataset.level]`)
+	}
+	assert.Equal(t, []string{"good", "good"}, look())
+	s.stop()
+	s.start(pagetest.Behind())
+	wait(t, tab, `document.body.dataset.feed === "live" && document.getElementById("health-word").textContent === "Falling behind"`)
+	assert.Equal(t, []string{"warning", "warning"}, look())
+	assert.Contains(t, text(t, tab, "health-sentence"), "Start another processor")
+	assert.Equal(t, "0.62×", text(t, tab, "keepup"))
+	assert.Contains(t, text(t, tab, "problems"), "only 62 % of the signal")
 }
 
 func TestPageTellsOfATokenThatIsRefused(t *testing.T) {

@@ -3,6 +3,9 @@
 import { byId, setAttribute, setText, svg } from "./dom.js";
 import { seconds, si, whole } from "./format.js";
 
+// The server judges; a ratio alone does not tell long reads that have begun from falling behind.
+const PACES = { kept: "good", behind: "warning" };
+
 export class HeroView {
   #sparks = new Map();
 
@@ -20,7 +23,7 @@ export class HeroView {
     setText(byId("keepup"), keepUp === null || keepUp === undefined ? "–" : `${keepUp.toFixed(2)}×`);
     const meter = byId("keepup-meter");
     meter.style.setProperty("--share", String(Math.max(0, Math.min(1, keepUp ?? 0))));
-    setAttribute(meter, "data-level", keepUp === null || keepUp === undefined ? "none" : keepUp >= 0.95 ? "good" : keepUp >= 0.8 ? "warning" : "error");
+    setAttribute(meter, "data-level", PACES[rates.pace] ?? "none");
     setText(
       byId("keepup-note"),
       keepUp === null || keepUp === undefined ? "nothing is being sequenced" : `${si(rates.sequencer_samples_per_second)} samples/s come in`,

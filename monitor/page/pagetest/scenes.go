@@ -154,8 +154,8 @@ func Revise(rows []monitor.Variant, k, step int, at time.Time) []monitor.Variant
 // the page says of it.
 func Troubled() Scene {
 	s := Lambda()
-	s.Summary.Health = monitor.Health{State: monitor.HealthError, Word: "Falling behind", Sentence: "processor-2 is silent, and signal of 4 minutes waits to be basecalled."}
-	s.Summary.Rates.KeepUp = share(0.41)
+	s.Summary.Health = monitor.Health{State: monitor.HealthError, Word: "Trouble", Sentence: "Processor-2 is silent, and signal of 4 minutes waits to be basecalled."}
+	s.Summary.Rates.KeepUp, s.Summary.Rates.Pace = share(0.41), monitor.PaceBehind
 	s.Summary.Rates.SamplesPerSecond *= 0.41
 	s.Summary.Lag[0].Records, s.Summary.Lag[0].Seconds = 18204, share(252)
 	s.Summary.Lag[1].Records, s.Summary.Lag[1].Seconds = 31, nil
@@ -172,10 +172,30 @@ func Troubled() Scene {
 	return s
 }
 
+// Behind is Lambda with more signal than is basecalled, and nothing else wrong.
+func Behind() Scene {
+	s := Lambda()
+	const ratio = 0.62
+	p := monitor.Problem{
+		ID: "keep-up", Severity: monitor.SeverityWarning, Title: "only 62 % of the signal that comes in is basecalled", Stage: "basecall",
+		Do:    "Start another processor, or give a faster model or a GPU; more processors than partitions are idle. Nothing is lost: signal waits in Kafka for seven days.",
+		First: Now().Add(-2 * time.Minute), Last: Now(),
+	}
+	s.Summary.Health = monitor.Health{State: monitor.HealthWarning, Word: "Falling behind", Sentence: "Only 62 % of the signal that comes in is basecalled. Start another processor, or give a faster model or a GPU; more processors than partitions are idle."}
+	s.Summary.Rates.KeepUp, s.Summary.Rates.Pace = share(ratio), monitor.PaceBehind
+	s.Summary.Rates.SamplesPerSecond *= ratio
+	for i := range s.Summary.History.Samples[120:] {
+		s.Summary.History.Samples[120+i] *= ratio
+	}
+	s.Summary.Lag[0].Records, s.Summary.Lag[0].Seconds = 2210, share(28)
+	s.Problems = []monitor.Problem{p}
+	return s
+}
+
 func running(s Scene, samples float64) Scene {
-	s.Summary.Health = monitor.Health{State: monitor.HealthGood, Word: "Keeping up", Sentence: "One run is under way, and everything that is sequenced is basecalled and called at once."}
+	s.Summary.Health = monitor.Health{State: monitor.HealthGood, Word: "Running", Sentence: "Everything that comes in is processed as it comes."}
 	s.Summary.Runs = []monitor.RunView{{ID: "a7b1c95e", Sample: "lambda", FlowCell: "FAX00123", Kit: "SQK-LSK114", Position: "X1", State: "running", Started: Began(), Reads: 8120, Samples: 4e9}}
-	s.Summary.Rates = monitor.Rates{SamplesPerSecond: samples, SequencerSamplesPerSecond: samples, KeepUp: share(1), BasesPerSecond: samples / 11.2, ReadsPerSecond: samples / 1.4e5}
+	s.Summary.Rates = monitor.Rates{SamplesPerSecond: samples, SequencerSamplesPerSecond: samples, KeepUp: share(1), Pace: monitor.PaceKept, BasesPerSecond: samples / 11.2, ReadsPerSecond: samples / 1.4e5}
 	r := random(5)
 	h := &s.Summary.History
 	for i := range 180 {
