@@ -47,12 +47,23 @@ def _parser() -> argparse.ArgumentParser:
     folders(command("prepare", _prepare, "turn recordings into training data"), "data", "work")
     train = command("train", _train, "train, or go on training, on prepared data")
     folders(train, "work")
-    train.add_argument("--start", type=Path, help="checkpoint of another recipe, or exported network of the same width or less, to start from, if there is none in the work folder")
+    train.add_argument(
+        "--start",
+        type=Path,
+        help="checkpoint of another recipe, or exported network of the same width or less, to start from, if there is none in the work folder",
+    )
+    train.add_argument("--device", default="auto", help="auto, cpu, cuda (all GPUs) or cuda:0,1 (default: %(default)s)")
+    train.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "bf16"),
+        default="auto",
+        help="of the network's inner values; auto: bf16 where it is faster",
+    )
     folders(command("export", _export, "write the averaged network and its manifest"), "work", "model")
     folders(command("evaluate", _evaluate, "judge a model, calibrate its qualities, write its card"), "data", "model")
     everything = command("all", _all, "from recordings to a model with its card")
     folders(everything, "data", "work", "model")
-    everything.set_defaults(start=None)
+    everything.set_defaults(start=None, device="auto", precision="auto")
     return parser
 
 
@@ -66,12 +77,14 @@ def _train(options: argparse.Namespace) -> None:
     import torch
 
     from . import export
+    from .devices import chosen
     from .store import Sampler
     from .training import Trainer
 
     torch.set_num_threads(1)  # the trainer's workers are what runs in parallel
     recipe = Recipe.load(options.recipe)
-    trainer = Trainer(recipe, Sampler(recipe, options.work))
+    half = {"auto": None, "fp32": False, "bf16": True}[options.precision]
+    trainer = Trainer(recipe, Sampler(recipe, options.work), chosen(options.device), half)
     checkpoint = options.work / "checkpoint.pt"
     if checkpoint.is_file():
         trainer.load(checkpoint)

@@ -17,6 +17,8 @@ class Model:
     def __init__(self, network: Path, manifest: Manifest, threads: int = 1) -> None:
         import onnxruntime
 
+        if manifest.state_length:
+            raise ValueError(f"{network}: frames of a CRF are not classes; `pore basecall` and `pore eval basecall` judge it")
         if not network.is_file():
             raise FileNotFoundError(f"{network}: no such network")
         options = onnxruntime.SessionOptions()

@@ -9,13 +9,13 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from .network import STRIDE, Basecaller, Shape, runs_backwards
+from .network import CRF_SCALE, Basecaller, Shape, runs_backwards
 
 OPSET = 17
 
 
 def to_onnx(network: Basecaller) -> onnx.ModelProto:
-    """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/3,5], natural log-probabilities.
+    """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/stride,C], natural log-probabilities or a CRF's moves.
 
     It is built by hand rather than traced: every LSTM stays one operator with its direction as an attribute (a traced
     flip becomes a gather) and the same weights always give the same bytes. No clipping or peepholes, so that CPU and
@@ -41,7 +41,7 @@ def to_onnx(network: Basecaller) -> onnx.ModelProto:
         return node("Mul", [linear, gate], f"{name}.silu")
 
     x = convolution("stem", "signal", 1, network.stem.padding[0])
-    x = convolution("down", x, STRIDE, network.down.padding[0])
+    x = convolution("down", x, network.shape.stride, network.down.padding[0])
     x = node("Transpose", [x], "frames", perm=[2, 0, 1])
     direction_axis = constant("direction_axis", np.array([1], np.int64))
     width = network.shape.width
@@ -66,7 +66,11 @@ def to_onnx(network: Basecaller) -> onnx.ModelProto:
         x = node("Add", [x, y], f"{name}.sum")
     x = node("MatMul", [x, constant("head.weight", weights["head.weight"].T)], "head")
     x = node("Add", [x, constant("head.bias", weights["head.bias"])], "logits")
-    x = node("LogSoftmax", [x], "log_probabilities", axis=-1)
+    if network.shape.state_length:
+        x = node("Tanh", [x], "tanh")
+        x = node("Mul", [x, constant("crf_scale", np.array(CRF_SCALE, np.float32))], "moves")
+    else:
+        x = node("LogSoftmax", [x], "log_probabilities", axis=-1)
     node("Transpose", [x], "scores", perm=[1, 0, 2])
 
     classes = weights["head.bias"].shape[0]
@@ -90,8 +94,12 @@ def _gates(block: np.ndarray, width: int) -> np.ndarray:
 
 def read(path: Path) -> Basecaller:
     """Returns the network of a file that :func:`write` has made."""
-    weights = {one.name: numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}
+    graph = onnx.load(path).graph
+    weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
     try:
+        strides = {one.name: helper.get_node_attr_value(one, "strides")[0] for one in graph.node if one.op_type == "Conv"}
+        # 4^(k+1) scores are a CRF's; CTC has five.
+        state_length = (weights["head.bias"].size.bit_length() - 1) // 2 - 1 if "crf_scale" in weights else 0
         stem, width = weights["stem.bias"].size, weights["down.bias"].size
         layers = sum(name.startswith("lstm.") and name.endswith(".W") for name in weights)
         state = {name: weights[name] for name in ("stem.weight", "stem.bias", "down.weight", "down.bias", "head.bias")}
@@ -107,7 +115,7 @@ def read(path: Path) -> Basecaller:
             for name, block in blocks.items():
                 i_, o, f, c = (block[k * width : (k + 1) * width] for k in range(4))
                 state[f"lstm.{i}.{name}_l0"] = np.concatenate([i_, f, c, o])
-        network = Basecaller(Shape(width=width, layers=layers, stem=stem))
+        network = Basecaller(Shape(width=width, layers=layers, stem=stem, stride=strides["down"], state_length=state_length))
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
     except (KeyError, RuntimeError) as fault:
         raise ValueError(f"{path}: not a network that basecall_train has exported: {fault}") from fault
@@ -119,9 +127,10 @@ def write(network: Basecaller, path: Path) -> None:
     import onnxruntime
 
     model = to_onnx(network.eval()).SerializeToString()
-    signal = torch.randn(2, 1, 150 * STRIDE, generator=torch.Generator().manual_seed(0))
+    signal = torch.randn(2, 1, 150 * network.shape.stride, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        expected = network(signal).log_softmax(-1).permute(1, 0, 2).numpy()
+        scores = network(signal)
+        expected = (scores if network.shape.state_length else scores.log_softmax(-1)).permute(1, 0, 2).numpy()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     difference = np.abs(session.run(["scores"], {"signal": signal.numpy()})[0] - expected).max()
     if difference > 1e-4:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 ALPHABET = ("", "A", "C", "G", "T")
 """Classes of a frame, the CTC blank first."""
+STAY_SCORE = 2.0
+"""Score of staying in a state of the CRF, as in Bonito."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,11 @@ class Manifest:
     """Samples that are judged together."""
     still: float = 4.0
     """Spread in picoamperes below which nothing moves in a block, which then doesn't count; 0: all count."""
+    state_length: int = 0
+    """Bases in a state of a CRF, whose stays score STAY_SCORE; 0: CTC."""
     beam_width: int = 5
     beam_cut: float = 0.1
+    """CTC: classes of lower probability are not followed. CRF: nor sequences so many times less probable than the best."""
     quality_scale: float = 1.0
     quality_bias: float = 0.0
     labels: tuple[str, ...] = field(default=ALPHABET)
@@ -56,8 +61,9 @@ class Manifest:
             )
         if self.output_layout not in ("NTC", "TNC"):
             raise ValueError(f"{self.name}: output layout {self.output_layout!r} is neither NTC nor TNC")
-        if self.scores not in ("log_probabilities", "logits"):
-            raise ValueError(f"{self.name}: scores {self.scores!r} are neither log_probabilities nor logits")
+        known = ("transitions",) if self.state_length else ("log_probabilities", "logits")
+        if self.scores not in known:
+            raise ValueError(f"{self.name}: scores {self.scores!r} are not {' or '.join(known)}")
 
     def to_toml(self) -> str:
         """Renders the manifest; :meth:`load` reads it back unchanged."""
@@ -91,16 +97,27 @@ samples = {self.window}
 overlap = {self.overlap}               # samples shared by neighbours, which are cut at its middle
 
 [decoder]
-type = "ctc"
-labels = [{", ".join(map(quoted, self.labels))}]   # the first is the blank
-beam_width = {self.beam_width}
-beam_cut = {self.beam_cut}              # classes of lower probability are not followed
+{self._decoder(", ".join(map(quoted, self.labels)))}
 
 [qualities]
 # Q = scale * -10 log10(1 - p) + bias, p the highest probability of the emitted base in its frames
 scale = {self.quality_scale:.4f}
 bias = {self.quality_bias:.4f}
 """
+
+    def _decoder(self, labels: str) -> str:
+        """Renders how scores become bases."""
+        if not self.state_length:
+            return f"""type = "ctc"
+labels = [{labels}]   # the first is the blank
+beam_width = {self.beam_width}
+beam_cut = {self.beam_cut}              # classes of lower probability are not followed"""
+        return f"""type = "crf"
+labels = [{labels}]   # the first is staying
+state_length = {self.state_length}            # bases in a state
+stay_score = {STAY_SCORE}            # of all states
+beam_width = {self.beam_width}
+beam_cut = {self.beam_cut}            # sequences so many times less probable than the best are not followed"""
 
     def _scope(self) -> str:
         """Renders over what the signal is normalised."""
@@ -124,9 +141,11 @@ still = {self.still}                 # pA; blocks of less spread are an open por
     @classmethod
     def from_table(cls, table: dict) -> Manifest:
         """Builds a manifest from its parsed TOML."""
-        if table["format"] != 1 or table["decoder"]["type"] != "ctc" or table["normalisation"]["method"] != "med_mad":
-            raise ValueError("only format 1 with med_mad normalisation and a ctc decoder is known here")
         network, window, decoder = table["network"], table["window"], table["decoder"]
+        if table["format"] != 1 or table["normalisation"]["method"] != "med_mad":
+            raise ValueError("only format 1 with med_mad normalisation is known here")
+        if decoder["type"] == "crf" and decoder.get("stay_score") != STAY_SCORE:
+            raise ValueError(f"only a crf decoder with a stay score of {STAY_SCORE} is known here")
         normalisation = table["normalisation"]
         running = normalisation.get("scope", "read") == "running"
         return cls(
@@ -148,6 +167,7 @@ still = {self.still}                 # pA; blocks of less spread are an open por
             warmup=normalisation["warmup"] if running else 0,
             block=normalisation["block"] if running else cls.block,
             still=normalisation["still"] if running else cls.still,
+            state_length=decoder["state_length"] if decoder["type"] == "crf" else 0,
             beam_width=decoder["beam_width"],
             beam_cut=decoder["beam_cut"],
             quality_scale=table["qualities"]["scale"],

@@ -8,10 +8,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .crf import StateSpace
 from .manifest import ALPHABET
 
 STRIDE = 3
-"""Samples per output frame. At 450 bases/s and 4 kHz it leaves a base three frames: CTC needs a blank between equals."""
+"""Samples per frame of targets, and of a CTC network: at 450 bases/s and 4 kHz a base has three frames, and CTC needs a blank
+between equals. A network with a CRF head may take longer strides."""
+CRF_SCALE = 5.0
+"""Largest score of a move, as in Bonito."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +26,28 @@ class Shape:
     layers: int = 5
     stem: int = 16
     """Channels of the first convolution."""
+    stride: int = STRIDE
+    """Samples per frame."""
+    state_length: int = 0
+    """Bases in a state of the CRF; 0: a CTC head."""
+
+    def __post_init__(self) -> None:
+        if self.stride < 1 or (self.stride != STRIDE and not self.state_length):
+            raise ValueError(f"network: a CTC head needs stride {STRIDE}, not {self.stride}")
+
+    @property
+    def scores(self) -> int:
+        """Scores of a frame."""
+        return StateSpace(self.state_length).scores if self.state_length else len(ALPHABET)
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
 
 
 class Basecaller(nn.Module):
-    """Maps normalised signal [N, 1, T] to frame scores [T/3, N, 5] (logits; blank, A, C, G, T). T is a multiple of 3.
+    """Maps normalised signal [N, 1, T] to frame scores [T/stride, N, C]; T is a multiple of the stride.
+
+    With a CTC head they are logits of blank, A, C, G, T, with a CRF head the scores of moves (see :mod:`.crf`).
 
     Layers run backwards and forwards in turn, backwards first, so that the last one has all of the window behind it.
     Each adds to its input, so that gradients reach the convolutions undiminished.
@@ -38,9 +57,9 @@ class Basecaller(nn.Module):
         super().__init__()
         self.shape = shape
         self.stem = nn.Conv1d(1, shape.stem, 9, padding=4)
-        self.down = nn.Conv1d(shape.stem, shape.width, 19, stride=STRIDE, padding=8)
+        self.down = nn.Conv1d(shape.stem, shape.width, 19, stride=shape.stride, padding=(20 - shape.stride) // 2)
         self.lstm = nn.ModuleList(nn.LSTM(shape.width, shape.width) for _ in range(shape.layers))
-        self.head = nn.Linear(shape.width, len(ALPHABET))
+        self.head = nn.Linear(shape.width, shape.scores)
         for layer in self.lstm:
             _initialise(layer)
 
@@ -52,7 +71,8 @@ class Basecaller(nn.Module):
                 x = x + layer(x.flip(0))[0].flip(0)
             else:
                 x = x + layer(x)[0]
-        return self.head(x).float()
+        scores = self.head(x).float()
+        return CRF_SCALE * scores.tanh() if self.shape.state_length else scores
 
 
 def runs_backwards(layer: int) -> bool:

@@ -9,10 +9,10 @@ AdamW without such sums after 135 (0.93); the two changes were not measured apar
 from __future__ import annotations
 
 import math
-from concurrent.futures import Executor
 
 import torch
 
+from .devices import Workers
 from .network import Basecaller
 
 MOMENTUM = 0.95
@@ -22,7 +22,7 @@ GATES = 4
 class Muon:
     """Both optimisers behind one step. It reads the parameters' ``grad``."""
 
-    def __init__(self, network: Basecaller, weight_decay: float, pool: Executor, parts: int) -> None:
+    def __init__(self, network: Basecaller, weight_decay: float, workers: Workers, parts: int) -> None:
         self._matrices = [p for layer in network.lstm for p in (layer.weight_ih_l0, layer.weight_hh_l0)]
         matrices = {id(p) for p in self._matrices}
         self._rest = torch.optim.AdamW(
@@ -30,8 +30,8 @@ class Muon:
         )
         self._weight_decay = weight_decay
         self._width = network.shape.width
-        self._momentum = torch.zeros(len(self._matrices) * GATES, self._width, self._width)
-        self._pool, self._parts = pool, parts
+        self._momentum = torch.zeros(len(self._matrices) * GATES, self._width, self._width, device=self._matrices[0].device)
+        self._workers, self._parts = workers, parts
 
     def step(self, learning_rate: float) -> None:
         """Moves all parameters against their gradients."""
@@ -41,7 +41,7 @@ class Muon:
         gradient = torch.cat([p.grad.view(GATES, self._width, self._width) for p in self._matrices])
         self._momentum.lerp_(gradient, 1 - MOMENTUM)
         ahead = gradient.lerp(self._momentum, MOMENTUM)
-        update = torch.cat(list(self._pool.map(orthogonalise, ahead.chunk(self._parts))))
+        update = self._workers.spread(lambda part: orthogonalise(part, self._workers.half), ahead, self._parts)
         size = learning_rate * 0.2 * math.sqrt(self._width)
         with torch.no_grad():
             for p, u in zip(self._matrices, update.split(GATES), strict=True):
@@ -57,15 +57,13 @@ class Muon:
         self._momentum.copy_(state["momentum"])
 
 
-def fast_bfloat16() -> bool:
-    """Says whether this processor multiplies 16-bit numbers faster than 32-bit ones: without AVX-512 they take twelve times as long."""
-    return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+def orthogonalise(matrices: torch.Tensor, half: bool) -> torch.Tensor:
+    """Brings the singular values of matrices [n, d, d] near one by five steps of a quintic Newton-Schulz iteration.
 
-
-def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
-    """Brings the singular values of matrices [n, d, d] near one by five steps of a quintic Newton-Schulz iteration."""
+    half: in bfloat16.
+    """
     x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-12)
-    if fast_bfloat16():
+    if half:
         x = x.bfloat16()
     for _ in range(5):
         gram = x @ x.mT

@@ -60,7 +60,7 @@ class Training:
     chunk: int = 1800
     """Samples per chunk."""
     border: int = 12
-    """Frames at either end of a chunk whose loss does not count: their context is cut off."""
+    """Frames of targets at either end of a chunk whose loss does not count: their context is cut off."""
     ctc: float = 0.0
     """Weight of a CTC loss against the frame loss, in chunks whose true bases are all known."""
     ctc_start: float = 0.5
@@ -82,6 +82,13 @@ class Training:
             raise ValueError("training: give either minutes or steps")
         if self.batch % self.parts or self.chunk % STRIDE or self.chunk // STRIDE <= 2 * self.border:
             raise ValueError("training: parts must divide batch, chunk be a multiple of the stride and exceed its borders")
+
+    def check_stride(self, stride: int) -> None:
+        """Raises an error if chunks and their borders are not whole frames of so many samples."""
+        if self.chunk % stride or self.border * STRIDE % stride:
+            raise ValueError(
+                f"training: chunk ({self.chunk}) and border ({self.border} times {STRIDE} samples) must be multiples of stride {stride}"
+            )
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,8 @@ class Recipe:
             table = tomllib.load(stream)
         try:
             model, teacher = table["model"], table["teacher"]
+            shape, training = Shape(**table.get("network", {})), Training(**table["training"])
+            training.check_stride(shape.stride)
             return cls(
                 manifest=Manifest(
                     name=model["name"],
@@ -127,12 +136,16 @@ class Recipe:
                     description=model["description"],
                     chemistry=model["chemistry"],
                     sample_rates=tuple(model["sample_rates"]),
-                    stride=STRIDE,
+                    stride=shape.stride,
                     window=model["window"],
                     overlap=model["overlap"],
+                    scores="transitions" if shape.state_length else "log_probabilities",
+                    state_length=shape.state_length,
+                    beam_width=32 if shape.state_length else Manifest.beam_width,
+                    beam_cut=100.0 if shape.state_length else Manifest.beam_cut,
                 ),
-                shape=Shape(**table.get("network", {})),
-                training=Training(**table["training"]),
+                shape=shape,
+                training=training,
                 augmentation=Augmentation(**table.get("augmentation", {})),
                 teacher_file=teacher["file"],
                 teacher=Manifest(

@@ -99,6 +99,7 @@ class Sampler:
     def __init__(self, recipe: Recipe, store: Path) -> None:
         self._training = recipe.training
         self._augmentation = recipe.augmentation
+        self._spelled = recipe.shape.state_length > 0
         for source in recipe.sources:
             if not _is_prepared(recipe, source, store / source.name):
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
@@ -117,8 +118,23 @@ class Sampler:
         for n in range(training.batch):
             source = self._sources[rng.choice(len(self._sources), p=self._shares)]
             chunk, targets[:, n], bases[n] = source.draw(rng)
+            if self._spelled:
+                bases[n] = spelled(targets[:, n], bases[n])
             signal[n, 0] = augment(chunk, self._augmentation, rng)
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
+
+
+def spelled(targets: np.ndarray, bases: np.ndarray) -> np.ndarray:
+    """Returns the bases [T] that frames emit, from targets [T, classes] wherever a part of the truth is not known.
+
+    A loss that judges whole sequences needs them without gaps. Targets are conditioned on the truth where there is one, so that
+    their best classes spell it there, and elsewhere what the teacher calls.
+    """
+    if (bases != UNKNOWN).all():
+        return bases
+    best = targets.argmax(-1).astype(np.uint8)
+    begins = np.concatenate([[True], best[1:] != best[:-1]])
+    return np.where(begins, best, 0).astype(np.uint8)
 
 
 def augment(chunk: np.ndarray, how: Augmentation, rng: np.random.Generator) -> np.ndarray:

@@ -6,7 +6,7 @@ import copy
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -15,8 +15,10 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from .network import Basecaller, Shape
-from .optimiser import Muon, fast_bfloat16
+from .crf import StateSpace
+from .devices import Workers
+from .network import STRIDE, Basecaller, Shape
+from .optimiser import Muon
 from .recipe import Recipe, Training
 from .store import Batch, Sampler
 from .targets import UNKNOWN
@@ -24,6 +26,7 @@ from .widen import widened
 
 log = logging.getLogger(__name__)
 
+CPU = torch.device("cpu")
 MAX_GRADIENT = 1.0
 """Norm to which longer gradients are cut."""
 
@@ -33,31 +36,51 @@ class Step:
     """What is worth knowing of a step, in nats per frame."""
 
     divergence: float
-    """Kullback-Leibler divergence from the targets."""
-    ctc: float
-    """CTC loss of the chunks that have one, 0 without any."""
+    """Kullback-Leibler divergence from the targets; 0 with a CRF."""
+    surprise: float
+    """CTC or CRF loss of the chunks that have one, 0 without any."""
     gradient: float
     """Norm before it is cut."""
+
+
+_Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]
+"""What to minimise, the divergence, the CTC or CRF loss, each summed over frames and chunks, and how many chunks have the last."""
+
+
+@dataclass(frozen=True)
+class _Gradients:
+    """What came of a piece of a batch."""
+
+    gradients: tuple[torch.Tensor, ...]
+    divergence: torch.Tensor
+    """Its part of the batch's."""
+    surprise: torch.Tensor
+    """Sum over the chunks that are judged by their bases."""
+    judged: int
 
 
 class Trainer:
     """A network in training: its weights, their running average, the optimiser and how much of the budget is spent.
 
-    A batch is worked on in parts by single-threaded workers. LSTM steps are too small to be shared between threads, so
-    this keeps all cores busy without a barrier per step, and a core that another program takes away only costs its part.
-    Gradients are added in the order of the parts: results do not depend on the number of threads.
+    A batch is worked on in parts by workers: single-threaded ones on processor cores, as LSTM steps are too small to be shared
+    between threads, so that all are busy without a barrier per step, and a core that another program takes away only costs its
+    part; or GPUs. Gradients are added in the order of the parts: results do not depend on the number of threads or GPUs.
+    Parts beyond the number of workers wait their turn, which is how a batch can be larger than a GPU's memory.
     """
 
-    def __init__(self, recipe: Recipe, sampler: Sampler) -> None:
+    def __init__(
+        self, recipe: Recipe, sampler: Sampler, devices: Sequence[torch.device] = (CPU,), half: bool | None = None
+    ) -> None:
+        """half: bfloat16 in the network, or not; None: where it is faster."""
         self._training = recipe.training
         self._sampler = sampler
         torch.manual_seed(recipe.training.seed)
         self.network = Basecaller(recipe.shape)
+        self._workers = Workers(self.network, devices, recipe.training.threads, half)
         self.average = copy.deepcopy(self.network)
         self.step = 0
         self.seconds = 0.0
-        self._pool = ThreadPoolExecutor(recipe.training.threads, initializer=torch.set_num_threads, initargs=(1,))
-        self._optimiser = Muon(self.network, recipe.training.weight_decay, self._pool, recipe.training.parts)
+        self._optimiser = Muon(self.network, recipe.training.weight_decay, self._workers, recipe.training.parts)
 
     def advance(self, batch: Batch) -> Step:
         """Takes one step."""
@@ -66,50 +89,75 @@ class Trainer:
         ctc = training.ctc if spent(training, self.step, self.seconds) >= training.ctc_start else 0.0
         size = training.batch // training.parts
         pieces = [slice(n, n + size) for n in range(0, training.batch, size)]
-        results = list(self._pool.map(lambda piece: self._gradients(batch, piece, parameters, ctc), pieces))
+        results = self._workers.map(lambda network, device, piece: self._gradients(network, device, batch, piece, ctc), pieces)
         for i, parameter in enumerate(parameters):
-            parameter.grad = sum((gradients[i] for gradients, *_ in results[1:]), results[0][0][i])
+            parameter.grad = sum((r.gradients[i].to(parameter.device) for r in results[1:]), results[0].gradients[i])
         norm = float(torch.nn.utils.clip_grad_norm_(parameters, MAX_GRADIENT))
         self._optimiser.step(learning_rate(training, self.step, self.seconds))
         self.step += 1
         keep = min(training.average, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.average.parameters()), parameters, 1 - keep)
-        return Step(sum(r[1] for r in results), sum(r[2] for r in results) / max(1, sum(r[3] for r in results)), norm)
+        self._workers.synchronise()
+        surprise = sum(float(r.surprise) for r in results) / max(1, sum(r.judged for r in results))
+        return Step(sum(float(r.divergence) for r in results), surprise, norm)
 
-    def _gradients(self, batch: Batch, piece: slice, parameters: list[torch.nn.Parameter], ctc: float):
-        """Returns a piece's gradients, its part of the divergence, its sum of CTC losses per frame, and their number."""
-        border, chunks = self._training.border, self._training.batch
-        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False, enabled=fast_bfloat16()):
-            scores = self.network(batch.signal[piece])
+    def _gradients(self, network: Basecaller, device: torch.device, batch: Batch, piece: slice, ctc: float) -> _Gradients:
+        """Works on a piece of a batch."""
+        with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=self._workers.half):
+            scores = network(batch.signal[piece].to(device, non_blocking=True))
+        judge = self._crf_loss if network.shape.state_length else self._frame_loss
+        loss, divergence, surprise, judged = judge(network.shape, scores, batch, piece, ctc)
+        frames, chunks = scores.shape[0] - 2 * self._border(network.shape), self._training.batch
+        gradients = torch.autograd.grad(loss / (frames * chunks), list(network.parameters()))
+        return _Gradients(gradients, divergence.detach() / (frames * chunks), surprise.detach() / frames, judged)
+
+    def _border(self, shape: Shape) -> int:
+        """Returns the number of frames at either end that do not count."""
+        return self._training.border * STRIDE // shape.stride
+
+    def _frame_loss(self, shape: Shape, scores: torch.Tensor, batch: Batch, piece: slice, ctc: float) -> _Losses:
+        """Judges every frame by its target, and chunks whose bases are known by a CTC as well."""
+        border = self._border(shape)
         inner = slice(border, len(scores) - border)
-        target = batch.targets[inner, piece]
+        target = batch.targets[inner, piece].to(scores.device, non_blocking=True)
         predicted = F.log_softmax(scores[inner], -1)
-        frames = len(target)
         divergence = torch.xlogy(target, target).sum((0, 2)) - (target * predicted).sum((0, 2))
         bases = batch.bases[piece, inner]
         labelled = torch.from_numpy((bases != UNKNOWN).all(1) & (bases > 0).any(1))
-        loss = (divergence * (1 - ctc * labelled)).sum()
-        surprise = torch.zeros(())
-        if ctc and labelled.any():
+        judged = int(labelled.sum()) if ctc else 0
+        loss = (divergence * (1 - ctc * labelled.to(scores.device))).sum()
+        surprise = torch.zeros((), device=scores.device)
+        if judged:
             spelled = [torch.from_numpy(row[row > 0].astype(np.int64)) for row in bases[labelled.numpy()]]
             surprise = F.ctc_loss(
-                predicted[:, labelled],
-                torch.cat(spelled),
-                torch.full((len(spelled),), frames),
+                predicted[:, labelled.to(scores.device)],
+                torch.cat(spelled).to(scores.device),
+                torch.full((judged,), len(predicted)),
                 torch.tensor([len(s) for s in spelled]),
                 reduction="sum",
                 zero_infinity=True,
             )
             loss = loss + ctc * surprise
-        gradients = torch.autograd.grad(loss / (frames * chunks), parameters)
-        number = int(labelled.sum()) if ctc else 0
-        return (
-            gradients,
-            float(divergence.detach().sum()) / (frames * chunks),
-            float(surprise.detach()) / frames,
-            number,
-        )
+        return loss, divergence.sum(), surprise, judged
+
+    def _crf_loss(self, shape: Shape, scores: torch.Tensor, batch: Batch, piece: slice, _: float) -> _Losses:
+        """Judges chunks by the probability of their bases, those of the left border being the state to begin in."""
+        space, border = StateSpace(shape.state_length), self._border(shape)
+        inner = scores[border : len(scores) - border]
+        bases = batch.bases[piece]
+        first, last = self._training.border, bases.shape[1] - self._training.border
+        cut = [spelling(row, first, last, space.length) for row in bases]
+        usable = [i for i, one in enumerate(cut) if one is not None and len(one[1]) <= len(inner)]
+        nothing = torch.zeros((), device=scores.device)
+        if not usable:
+            return scores.sum() * 0, nothing, nothing, 0
+        most = max(len(cut[i][1]) for i in usable)
+        before = torch.tensor(np.stack([cut[i][0] for i in usable]), device=scores.device)
+        lengths = torch.tensor([len(cut[i][1]) for i in usable], device=scores.device)
+        spelled = torch.tensor(np.stack([np.pad(cut[i][1], (0, most - len(cut[i][1]))) for i in usable]), device=scores.device)
+        surprise = space.loss(inner[:, usable], before, spelled, lengths).sum()
+        return surprise, nothing, surprise, len(usable)
 
     def save(self, path: Path) -> None:
         """Writes a checkpoint; a crash leaves the previous one."""
@@ -127,22 +175,30 @@ class Trainer:
 
     def load(self, path: Path, *, whole_budget: bool = False) -> None:
         """Continues from a checkpoint of the same shape, with what was left of its budget or with a whole one."""
-        state = torch.load(path, weights_only=True)
-        if state["shape"] != self.network.shape.as_dict():
+        state = torch.load(path, weights_only=True, map_location=next(self.network.parameters()).device)
+        if Shape(**state["shape"]) != self.network.shape:
             raise ValueError(f"{path}: holds a network of shape {state['shape']}, the recipe has {self.network.shape}")
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self._optimiser.load_state_dict(state["optimiser"])
+        self._workers.synchronise()
         if not whole_budget:
             self.step, self.seconds = state["step"], state["seconds"]
 
     def begin(self, network: Basecaller) -> None:
-        """Starts from a trained network of this shape or a narrower one; optimiser and budget are new."""
+        """Starts from a trained network of this shape or a narrower one; optimiser and budget are new.
+
+        A head of another kind starts from random weights, and so does a stride: only what is below carries over.
+        """
         mine, its = self.network.shape, network.shape
         if (its.layers, its.stem) != (mine.layers, mine.stem) or its.width > mine.width:
             raise ValueError(f"can't start from a network of shape {its}, the recipe has {mine}")
-        self.network.load_state_dict(widened(network, mine.width, self._training.seed).state_dict())
+        wide = widened(network, mine.width, self._training.seed).state_dict()
+        if its.scores != mine.scores:
+            wide = {name: value for name, value in wide.items() if not name.startswith("head.")}
+        self.network.load_state_dict(wide, strict=its.scores == mine.scores)
         self.average.load_state_dict(self.network.state_dict())
+        self._workers.synchronise()
 
     def run(
         self,
@@ -162,10 +218,10 @@ class Trainer:
                 recent.append(self.advance(batch))
                 self.seconds = time.monotonic() - begun
                 if self.seconds - reported >= report_every:
-                    divergence, ctc, norm = np.mean([astuple(step) for step in recent], 0)
+                    divergence, surprise, norm = np.mean([astuple(step) for step in recent], 0)
                     log.info(
-                        "step %d, %.0f s: divergence %.4f, CTC %.4f, gradient %.3f, learning rate %.2e, %.2f steps/s",
-                        self.step, self.seconds, divergence, ctc, norm,
+                        "step %d, %.0f s: divergence %.4f, surprise %.4f, gradient %.3f, learning rate %.2e, %.2f steps/s",
+                        self.step, self.seconds, divergence, surprise, norm,
                         learning_rate(self._training, self.step, self.seconds),
                         (self.step - first) / (self.seconds - reported),
                     )  # fmt: skip
@@ -174,6 +230,21 @@ class Trainer:
                     self.save(checkpoint)
                     saved = self.seconds
         self.save(checkpoint)
+
+
+def spelling(bases: np.ndarray, first: int, last: int, state_length: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns the state [state_length] before frame first and the bases emitted from there to frame last, all 0 to 3.
+
+    bases [T] has the class that each frame emits, 0 for none. Where too few bases come before, the state takes the first of those
+    emitted; None if there are none left.
+    """
+    before, emitted = bases[:first], bases[first:last]
+    before, emitted = before[before > 0], emitted[emitted > 0]
+    missing = max(0, state_length - len(before))
+    if len(emitted) <= missing:
+        return None
+    state = np.concatenate([before[max(0, len(before) - state_length) :], emitted[:missing]])
+    return state.astype(np.int64) - 1, emitted[missing:].astype(np.int64) - 1
 
 
 def spent(training: Training, step: int, seconds: float) -> float:
@@ -190,7 +261,7 @@ def learning_rate(training: Training, step: int, seconds: float) -> float:
 
 def load_average(checkpoint: Path) -> Basecaller:
     """Returns the averaged network of a checkpoint."""
-    state = torch.load(checkpoint, weights_only=True)
+    state = torch.load(checkpoint, weights_only=True, map_location="cpu")
     network = Basecaller(Shape(**state["shape"]))
     network.load_state_dict(state["average"])
     return network.eval()

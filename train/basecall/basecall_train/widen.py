@@ -6,9 +6,11 @@ channels, so one choice of which channels are doubled serves the whole network.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from .network import Basecaller, Shape
+from .network import Basecaller
 
 
 def widened(network: Basecaller, width: int, seed: int = 0) -> Basecaller:
@@ -26,7 +28,7 @@ def widened(network: Basecaller, width: int, seed: int = 0) -> Basecaller:
     part /= torch.zeros(old).index_add_(0, origin, part)[origin]
     gates = torch.cat([gate * old + origin for gate in range(4)])
 
-    wide = Basecaller(Shape(width=width, layers=network.shape.layers, stem=network.shape.stem))
+    wide = Basecaller(replace(network.shape, width=width))
     narrow = network.state_dict()
     state = {name: narrow[name] for name in ("stem.weight", "stem.bias", "head.bias")}
     for name in ("down.weight", "down.bias"):

@@ -7,18 +7,22 @@ import torch
 from basecall_train import export
 from basecall_train.__main__ import main
 from basecall_train.calling import Model
+from basecall_train.devices import chosen
 from basecall_train.manifest import Manifest
 from basecall_train.network import Basecaller, Shape
 from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
-from basecall_train.store import Sampler, augment
-from basecall_train.training import Trainer, learning_rate, load_average
+from basecall_train.store import Sampler, augment, spelled
+from basecall_train.targets import UNKNOWN
+from basecall_train.training import CPU, Trainer, learning_rate, load_average, spelling
+
+CRF = Shape(width=16, layers=2, stem=4, stride=6, state_length=2)
 
 
-def trainer(prepared, **changes) -> Trainer:
+def trainer(prepared, devices=(CPU,), shape: Shape | None = None, **changes) -> Trainer:
     recipe, store = prepared
-    recipe = replace(recipe, training=replace(recipe.training, **changes))
-    return Trainer(recipe, Sampler(recipe, store))
+    recipe = replace(recipe, training=replace(recipe.training, **changes), shape=shape or recipe.shape)
+    return Trainer(recipe, Sampler(recipe, store), devices)
 
 
 def weights(network: Basecaller) -> torch.Tensor:
@@ -29,8 +33,41 @@ def test_the_loss_falls(prepared, tmp_path):
     t = trainer(prepared, steps=40)
     steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
     assert steps[-1].divergence < 0.5 * steps[0].divergence
-    with_ctc = [step.ctc for step in steps if step.ctc]
+    with_ctc = [step.surprise for step in steps if step.surprise]
     assert len(with_ctc) == 28 and with_ctc[-1] < with_ctc[0]
+
+
+def test_the_loss_of_a_crf_falls(prepared):
+    t = trainer(prepared, shape=CRF, steps=80)
+    steps = [t.advance(t._sampler.batch(step)) for step in range(80)]
+    assert steps[-1].surprise < 0.5 * steps[0].surprise and all(step.divergence == 0 for step in steps)
+
+
+@pytest.mark.parametrize("shape", [None, CRF])
+def test_how_many_devices_share_the_work_changes_no_bit(prepared, shape):
+    runs = [trainer(prepared, devices=[CPU] * n, shape=shape, steps=4, parts=4) for n in (1, 2, 3)]
+    for t in runs:
+        for step in range(4):
+            t.advance(t._sampler.batch(step))
+    assert torch.equal(weights(runs[0].network), weights(runs[1].network))
+    assert torch.equal(weights(runs[0].network), weights(runs[2].network))
+
+
+def test_what_a_crf_has_to_spell():
+    bases = np.array([0, 1, 0, 2, 3, 0, 0, 4, 4, 1, 0, 2], np.uint8)
+    cut = spelling(bases, 4, 10, 2)
+    assert [list(part) for part in cut] == [[0, 1], [2, 3, 3, 0]]
+    # One base before is too few for a state of three: two of those emitted complete it.
+    assert [list(part) for part in spelling(bases, 2, 10, 3)] == [[0, 1, 2], [3, 3, 0]]
+    assert spelling(bases, 10, 11, 2) is None and spelling(bases, 0, 2, 2) is None
+
+
+def test_unknown_frames_are_spelled_by_the_targets():
+    targets = np.eye(5, dtype=np.float32)[[0, 1, 1, 0, 1, 2, 2, 0]]
+    unknown = np.full(8, UNKNOWN, np.uint8)
+    assert list(spelled(targets, unknown)) == [0, 1, 0, 0, 1, 2, 0, 0]
+    known = np.array([0, 3, 0, 0, 3, 0, 0, 0], np.uint8)
+    assert spelled(targets, known) is known
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -43,12 +80,13 @@ def test_seeds_and_nothing_else_decide(prepared, tmp_path, threads):
     assert not torch.equal(weights(runs[0].network), weights(other.network))
 
 
-def test_a_resumed_run_ends_like_an_unbroken_one(prepared, tmp_path):
-    whole = trainer(prepared, steps=8)
+@pytest.mark.parametrize("shape", [None, CRF])
+def test_a_resumed_run_ends_like_an_unbroken_one(prepared, tmp_path, shape):
+    whole = trainer(prepared, shape=shape, steps=8)
     whole.run(tmp_path / "whole.pt")
-    broken = trainer(prepared, steps=8)
+    broken = trainer(prepared, shape=shape, steps=8)
     broken.run(tmp_path / "broken.pt", stopped=lambda: broken.step == 3)
-    resumed = trainer(prepared, steps=8)
+    resumed = trainer(prepared, shape=shape, steps=8)
     resumed.load(tmp_path / "broken.pt")
     assert resumed.step == 3
     resumed.run(tmp_path / "broken.pt")
@@ -92,8 +130,9 @@ def test_learning_rate_rises_holds_and_falls():
     assert learning_rate(training, 100, 700) == 0
 
 
-def test_orthogonalised_matrices_have_singular_values_near_one():
-    singular = torch.linalg.svdvals(orthogonalise(torch.randn(3, 16, 16, generator=torch.Generator().manual_seed(0))))
+@pytest.mark.parametrize("half", [False, True])
+def test_orthogonalised_matrices_have_singular_values_near_one(half):
+    singular = torch.linalg.svdvals(orthogonalise(torch.randn(3, 16, 16, generator=torch.Generator().manual_seed(0)), half))
     assert singular.median() > 0.6 and singular.max() < 1.4
 
 
@@ -122,6 +161,43 @@ def test_the_exported_graph_equals_the_network(tmp_path, layers):
     assert (tmp_path / "model.onnx").read_bytes() == first
 
 
+@pytest.mark.parametrize("stride, state_length", [(5, 2), (6, 3)])
+def test_the_exported_crf_equals_the_network_and_is_read_back(tmp_path, stride, state_length):
+    torch.manual_seed(3)
+    network = Basecaller(Shape(width=12, layers=3, stem=4, stride=stride, state_length=state_length)).eval()
+    export.write(network, tmp_path / "model.onnx")
+    again = export.read(tmp_path / "model.onnx")
+    assert again.shape == network.shape
+    signal = torch.randn(2, 1, 60 * stride, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(again(signal), network(signal))
+        assert network(signal).shape == (60, 2, 4 ** (state_length + 1))
+
+
+def test_a_crf_starts_from_the_layers_below_another_head(prepared, tmp_path):
+    torch.manual_seed(3)
+    ctc = Basecaller(Shape(width=12, layers=2, stem=4))
+    t = trainer(prepared, shape=CRF, steps=1)
+    head = t.network.head.weight.clone()
+    t.begin(ctc)
+    assert torch.equal(t.network.head.weight, head)
+    assert torch.equal(t.network.stem.weight, ctc.stem.weight)
+
+
+@pytest.mark.parametrize("state_length", [0, 3])
+def test_a_manifest_is_read_back_unchanged(tmp_path, state_length):
+    scores = "transitions" if state_length else "log_probabilities"
+    manifest = Manifest("m", "1", "", "r9.4", (4000,), 6, 900, 120, scores=scores, state_length=state_length)
+    manifest.write(tmp_path)
+    assert Manifest.load(tmp_path / "manifest.toml") == manifest
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:99", "cpu:0"])
+def test_a_device_that_is_not_there_is_named(name):
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        chosen(name)
+
+
 def test_from_recordings_to_a_model_in_one_command(world, tmp_path):
     command = ["all", str(world.recipe), "--data", str(world.folder), "--work", str(tmp_path / "work")]
     assert main([*command, "--model", str(tmp_path / "toy")]) == 0
@@ -145,6 +221,8 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
     "old, new, message",
     [
         ("steps = 150", "steps = 150\nminutes = 3", "minutes or steps"),
+        ("stem = 4", "stem = 4\nstride = 6", "CTC head needs stride 3"),
+        ("stem = 4", "stem = 4\nstride = 7\nstate_length = 3", "multiples of stride 7"),
         ("share = 1", "share = -1", "share"),
         ('name = "toy"', "", "name"),
     ],

@@ -1,0 +1,67 @@
+"""Against all paths, one by one."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from basecall_train.crf import StateSpace
+
+
+def paths(space: StateSpace, scores):
+    """Yields every path through scores [T, 4^(k+1)]: its first state, the bases that it emits and the logarithm of its weight."""
+    frames, k = len(scores), space.length
+    for first in product(range(4), repeat=k):
+        for steps in product([None, 0, 1, 2, 3], repeat=frames):
+            state, weight = first, 0.0
+            for t, base in enumerate(steps):
+                if base is None:
+                    weight += space.stay
+                    continue
+                dropped, state = state[0], (*state[1:], base)
+                index = sum(b * 4 ** (k - 1 - i) for i, b in enumerate(state))
+                weight += float(scores[t, index * 4 + dropped])
+            yield first, tuple(b for b in steps if b is not None), weight
+
+
+@pytest.mark.parametrize("k, stay", [(1, 2.0), (2, 0.3)])
+def test_all_paths_and_those_that_spell(k, stay):
+    space = StateSpace(k, stay)
+    scores = torch.randn(4, 2, space.scores, generator=torch.Generator().manual_seed(k), dtype=torch.float64)
+    every = [list(paths(space, scores[:, n])) for n in range(2)]
+    whole = torch.stack([torch.logsumexp(torch.tensor([w for *_, w in one], dtype=torch.float64), 0) for one in every])
+    torch.testing.assert_close(space.partition(scores), whole)
+    before = torch.tensor([[1] * k, [3] * k])
+    spelled, lengths = torch.tensor([[2, 0, 0], [1, 1, 0]]), torch.tensor([3, 2])
+    expected = []
+    for n, one in enumerate(every):
+        wanted = tuple(before[n].tolist()), tuple(spelled[n, : lengths[n]].tolist())
+        expected.append(torch.logsumexp(torch.tensor([w for f, s, w in one if (f, s) == wanted], dtype=torch.float64), 0))
+    torch.testing.assert_close(space.spelling(scores, before, spelled, lengths), torch.stack(expected))
+
+
+def test_probabilities_of_all_spellings_add_up_to_one():
+    space = StateSpace(1, 1.0)
+    scores = torch.randn(3, 1, space.scores, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    total = 0.0
+    for first in range(4):
+        for length in range(4):
+            for bases in product(range(4), repeat=length):
+                spelled = torch.tensor([list(bases) + [0] * (3 - length)])
+                total += float(torch.exp(-space.loss(scores, torch.tensor([[first]]), spelled, torch.tensor([length]))))
+    assert total == pytest.approx(1)
+
+
+def test_gradients_are_right():
+    space = StateSpace(2)
+    scores = torch.randn(3, 1, space.scores, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    given = torch.tensor([[0, 1]]), torch.tensor([[2, 3]]), torch.tensor([2])
+    assert torch.autograd.gradcheck(lambda s: space.loss(s, *given), scores)
+
+
+def test_more_bases_than_frames_cost_much_but_no_nonsense():
+    space = StateSpace(1)
+    scores = torch.zeros(2, 1, space.scores, requires_grad=True)
+    loss = space.loss(scores, torch.tensor([[0]]), torch.tensor([[1, 2, 3]]), torch.tensor([3]))
+    loss.sum().backward()
+    assert loss.item() > 1e20 and torch.isfinite(scores.grad).all()
