@@ -25,13 +25,13 @@ import (
 func evalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval",
-		Short: "Compare results with a truth",
+		Short: "Judge reads by their genome, and variants by a truth",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name what to evaluate; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(evalVariantsCommand())
+	cmd.AddCommand(evalBasecallCommand(), evalVariantsCommand())
 	return cmd
 }
 
