@@ -92,6 +92,9 @@ Fitted on {fitted[0].name}; a base is wrong if it is substituted or inserted.
 def _origin(recipe: Recipe) -> str:
     rows = ["| use | data | licence |", "|---|---|---|"]
     for source in recipe.sources:
+        if source.pore_model:
+            rows.append(f"| training, simulated | random genomes through `{Path(source.pore_model).name}` | as that table |")
+            continue
         truth = "truth: genome" if source.reference else "truth: calls" if source.calls else "teacher only"
         rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")
     for one in recipe.evaluations:

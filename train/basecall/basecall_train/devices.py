@@ -34,7 +34,7 @@ def chosen(text: str) -> list[torch.device]:
 
 
 def fast_bfloat16(device: torch.device) -> bool:
-    """Says whether a device multiplies 16-bit numbers faster than 32-bit ones. Processors without AVX-512 take twelve times as long."""
+    """Says whether a device multiplies 16-bit numbers faster than 32-bit ones. Processors without AVX-512 are twelve times slower."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
@@ -43,12 +43,12 @@ def fast_bfloat16(device: torch.device) -> bool:
 class Workers:
     """Devices that work on the pieces of a batch side by side, each with the network's weights.
 
-    The first device has the network itself, the others have copies. A piece's device depends on its place alone, and results come in
-    the order of the pieces: what is summed over them does not depend on who was first.
+    The first device has the network itself, the others have copies. A piece's device depends on its place alone, and results come
+    in the order of the pieces: what is summed over them does not depend on who was first.
     """
 
     def __init__(self, network: nn.Module, devices: Sequence[torch.device], threads: int, half: bool | None = None) -> None:
-        """threads: how many pieces are worked on at a time on processor cores. half: bfloat16 in the network; None: where it is fast."""
+        """threads: pieces that are worked on at a time on processor cores. half: bfloat16 in the network; None: where fast."""
         self.devices = list(devices)
         self.half = fast_bfloat16(devices[0]) if half is None else half
         self._networks = [network.to(devices[0]), *(copy.deepcopy(network).to(device) for device in devices[1:])]

@@ -15,7 +15,7 @@ OPSET = 17
 
 
 def to_onnx(network: Basecaller) -> onnx.ModelProto:
-    """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/stride,C], natural log-probabilities or a CRF's moves.
+    """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/stride,C], log-probabilities or a CRF's moves.
 
     It is built by hand rather than traced: every LSTM stays one operator with its direction as an attribute (a traced
     flip becomes a gather) and the same weights always give the same bytes. No clipping or peepholes, so that CPU and

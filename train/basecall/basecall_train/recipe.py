@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .manifest import Manifest
@@ -12,12 +12,14 @@ from .network import STRIDE, Shape
 
 @dataclass(frozen=True)
 class Source:
-    """Recordings to learn from. Paths are relative to the data folder."""
+    """Recordings to learn from, or a pore model. Paths are relative to the data folder."""
 
     name: str
-    recordings: str
     share: float
     """Part of the chunks that are drawn from here; shares need not add up to one."""
+    recordings: str = ""
+    pore_model: str = ""
+    """Table of k-mers through which random genomes are drawn, in place of recordings; relative to the recipe."""
     reference: str = ""
     """FASTA of the genome under the reads."""
     calls: str = ""
@@ -28,6 +30,8 @@ class Source:
     licence: str = ""
 
     def __post_init__(self) -> None:
+        if bool(self.recordings) == bool(self.pore_model) or (self.pore_model and (self.reference or self.calls)):
+            raise ValueError(f"source {self.name}: give either recordings or a pore model, which needs no truth")
         if self.reference and self.calls:
             raise ValueError(f"source {self.name}: a truth is either a reference or calls, not both")
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:
@@ -87,7 +91,7 @@ class Training:
         """Raises an error if chunks and their borders are not whole frames of so many samples."""
         if self.chunk % stride or self.border * STRIDE % stride:
             raise ValueError(
-                f"training: chunk ({self.chunk}) and border ({self.border} times {STRIDE} samples) must be multiples of stride {stride}"
+                f"training: chunk ({self.chunk}) and border ({self.border} x {STRIDE} samples) must be multiples of stride {stride}"
             )
 
 
@@ -129,6 +133,14 @@ class Recipe:
             model, teacher = table["model"], table["teacher"]
             shape, training = Shape(**table.get("network", {})), Training(**table["training"])
             training.check_stride(shape.stride)
+            sources = tuple(Source(**source) for source in table["source"])
+            sources = tuple(
+                replace(one, pore_model=str(path.parent / one.pore_model)) if one.pore_model else one for one in sources
+            )
+            if any(source.pore_model for source in sources) and not shape.state_length:
+                raise ValueError(
+                    "a source from a pore model has no frame targets: only a CRF (network.state_length) can learn from it"
+                )
             return cls(
                 manifest=Manifest(
                     name=model["name"],
@@ -163,7 +175,7 @@ class Recipe:
                     scores=teacher["scores"],
                     clip=teacher["clip"],
                 ),
-                sources=tuple(Source(**source) for source in table["source"]),
+                sources=sources,
                 evaluations=tuple(Evaluation(**one) for one in table.get("evaluation", [])),
                 teacher_citation=teacher.get("citation", ""),
                 teacher_licence=teacher.get("licence", ""),

@@ -16,6 +16,7 @@ from .calling import Model
 from .network import STRIDE
 from .recipe import Augmentation, Recipe, Source, Training
 from .signal import normalise, read_recording
+from .simulated import PoreModel, SimulatedChunks
 from .targets import UNKNOWN, condition
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
     """
     teacher = Model(data / recipe.teacher_file, recipe.teacher)
     for source in recipe.sources:
+        if source.pore_model:
+            continue  # drawn as they are needed
         folder = store / source.name
         if _is_prepared(recipe, source, folder):
             log.info("%s: already prepared", source.name)
@@ -45,7 +48,7 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
 def _description(recipe: Recipe, source: Source) -> dict:
     """Returns all that the prepared arrays depend on."""
     described = asdict(source)
-    for irrelevant in ("share", "citation", "licence"):
+    for irrelevant in ("share", "citation", "licence", "pore_model"):
         del described[irrelevant]
     return described | {"teacher": recipe.teacher_file, "clip": recipe.manifest.clip}
 
@@ -101,9 +104,9 @@ class Sampler:
         self._augmentation = recipe.augmentation
         self._spelled = recipe.shape.state_length > 0
         for source in recipe.sources:
-            if not _is_prepared(recipe, source, store / source.name):
+            if not source.pore_model and not _is_prepared(recipe, source, store / source.name):
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
-        self._sources = [_Chunks(store / source.name, recipe.training.chunk) for source in recipe.sources]
+        self._sources = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
         shares = np.array([source.share for source in recipe.sources])
         self._shares = shares / shares.sum()
 
@@ -143,6 +146,13 @@ def augment(chunk: np.ndarray, how: Augmentation, rng: np.random.Generator) -> n
     trend = np.linspace(-1, 1, len(chunk), dtype=np.float32)
     noise = rng.standard_normal(len(chunk), dtype=np.float32) * np.float32(rng.random() * how.noise)
     return chunk * np.float32(1 + scale) + np.float32(shift) + np.float32(drift) * trend + noise
+
+
+def _chunks(source: Source, store: Path, samples: int) -> _Chunks | SimulatedChunks:
+    """Opens what chunks of a source are drawn from."""
+    if source.pore_model:
+        return SimulatedChunks(PoreModel.read(Path(source.pore_model)), samples)
+    return _Chunks(store / source.name, samples)
 
 
 class _Chunks:

@@ -1,0 +1,151 @@
+"""Chunks of signal that never was: random genomes through a pore model (``models/pores``), for sequences that no recording has.
+
+A network that has only seen a few genomes learns their words. The current of a simulated read is poorer than a real one's, so these
+chunks are a part of the training and no more. Levels, noise and dwell are drawn as the table's header describes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .manifest import ALPHABET
+from .network import STRIDE
+
+FORMAT = "porestream-pore-model"
+MEMORY = 64
+"""Samples over which noise is correlated at most."""
+
+
+@dataclass(frozen=True)
+class PoreModel:
+    """What a pore's current is like for each k-mer, in order of their codes (the newest base is the least significant digit)."""
+
+    k: int
+    centre: int
+    """Place in the k-mer of the base that is called while its current flows, counted from 0."""
+    mean: np.ndarray
+    """Normalised current."""
+    spread: np.ndarray
+    """Standard deviation of the level between visits."""
+    noise: np.ndarray
+    """Standard deviation of the samples of a visit."""
+    dwell: np.ndarray
+    """Mean samples of a visit."""
+    dwell_log_sd: float
+    speed_sd: float
+    """Standard deviation of the reads' speeds over their mean."""
+    kernel: np.ndarray
+    """What turns white noise of variance 1 into the slow part of the noise."""
+    white: float
+    """Standard deviation of the part of the noise that is not correlated."""
+
+    @classmethod
+    def read(cls, path: Path) -> PoreModel:
+        """Reads a table of models/pores."""
+        head, rows = {}, []
+        with path.open() as lines:
+            for line in lines:
+                if line.startswith("#"):
+                    key, _, value = line[1:].partition(":")
+                    head[key.strip()] = value.strip()
+                else:
+                    rows.append(line.rstrip("\n").split("\t"))
+        if head.get(FORMAT) != "1":
+            raise ValueError(f"{path}: not a pore model of format 1 (first line '# {FORMAT}: 1')")
+        try:
+            k = int(head["k"])
+            columns = {name: i for i, name in enumerate(rows[0])}
+            if [row[columns["kmer"]] for row in rows[1:]] != _kmers(k):
+                raise ValueError(f"its k-mers are not all of length {k} in order")
+            table = {
+                name: np.array([float(row[columns[name]]) for row in rows[1:]])
+                for name in ("mean", "spread", "noise", "dwell_mean")
+            }
+            correlation = [float(r) for r in head["noise_autocorrelation"].split()]
+            kernel, white = _coloured(correlation)
+            return cls(
+                k=k,
+                centre=int(head["centre"]),
+                mean=table["mean"],
+                spread=table["spread"],
+                noise=table["noise"],
+                dwell=table["dwell_mean"],
+                dwell_log_sd=float(head["dwell_log_sd"]),
+                speed_sd=float(head["speed_sd"]) / float(head["speed_mean"]),
+                kernel=kernel,
+                white=white,
+            )
+        except (KeyError, IndexError, ValueError) as fault:
+            raise ValueError(f"{path}: {fault}") from fault
+
+    def current(self, bases: np.ndarray, samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Returns so many samples of current [samples] of bases (0 to 3) and the place in bases of each sample's base.
+
+        There must be bases enough: at twice the mean speed.
+        """
+        place = 4 ** np.arange(self.k - 1, -1, -1)
+        kmers = np.lib.stride_tricks.sliding_window_view(bases, self.k) @ place
+        slow = np.exp(self.dwell_log_sd * rng.standard_normal(len(kmers)) - self.dwell_log_sd**2 / 2)
+        speed = max(0.6, 1 + self.speed_sd * rng.standard_normal())
+        dwell = np.maximum(1, np.round(self.dwell[kmers] * slow / speed)).astype(np.int64)
+        # It begins in the middle of a visit, like a chunk.
+        visit = np.repeat(np.arange(len(kmers)), dwell)[rng.integers(dwell[0]) :][:samples]
+        if len(visit) < samples:
+            raise ValueError(f"{len(bases)} bases are too few for {samples} samples")
+        level = self.mean[kmers] + self.spread[kmers] * rng.standard_normal(len(kmers))
+        noise = np.convolve(rng.standard_normal(samples + len(self.kernel) - 1), self.kernel, "valid")
+        noise += self.white * rng.standard_normal(samples)
+        return (level[visit] + self.noise[kmers[visit]] * noise).astype(np.float32), visit + self.centre
+
+
+def _kmers(k: int) -> list[str]:
+    kmers = [""]
+    for _ in range(k):
+        kmers = [kmer + base for kmer in kmers for base in "ACGT"]
+    return kmers
+
+
+def _coloured(correlation: list[float]) -> tuple[np.ndarray, float]:
+    """Returns kernel and white part of noise of variance 1 whose correlation falls by one factor per sample after the first."""
+    factor = (correlation[-1] / correlation[0]) ** (1 / (len(correlation) - 1))
+    if not 0 < factor < 1:
+        raise ValueError(f"noise_autocorrelation does not fall: {correlation}")
+    slow = min(1.0, correlation[0] / factor)
+    kernel = factor ** np.arange(MEMORY)
+    return kernel * np.sqrt(slow) / np.linalg.norm(kernel), float(np.sqrt(1 - slow))
+
+
+class SimulatedChunks:
+    """Draws chunks as :class:`.store.Sampler` wants them. Their targets are the bases alone: one class per frame, surely."""
+
+    def __init__(self, model: PoreModel, samples: int, classes: int = len(ALPHABET)) -> None:
+        self._model, self._samples, self.classes = model, samples, classes
+        # Whatever the speed and the words: of the shortest mean dwell, as many as fit.
+        self._bases = model.k + int(2.5 * samples / model.dwell.mean()) + 50
+
+    def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns signal, targets and bases of a chunk."""
+        bases = random_bases(self._bases, rng)
+        signal, places = self._model.current(bases, self._samples, rng)
+        frames = self._samples // STRIDE
+        emitted = np.zeros(frames, np.uint8)
+        # A base is emitted in the frame that it begins in. Bases that are over within a frame take the next free one.
+        at = -1
+        begun, begins = np.unique(places, return_index=True)
+        for base, begin in zip(begun[1:], begins[1:], strict=True):  # the first began before the chunk
+            at = max(at + 1, int(begin) // STRIDE)
+            if at < frames:
+                emitted[at] = bases[base] + 1
+        return signal, np.eye(self.classes, dtype=np.float32)[emitted], emitted
+
+
+def random_bases(number: int, rng: np.random.Generator) -> np.ndarray:
+    """Returns bases 0 to 3 of a genome that never was: each call draws how much G and C and how long runs it has."""
+    gc, again = rng.beta(8, 8), rng.random() * 0.25
+    bases = rng.choice(4, number, p=[(1 - gc) / 2, gc / 2, gc / 2, (1 - gc) / 2])
+    repeated = rng.random(number) < again
+    repeated[0] = False
+    return bases[np.maximum.accumulate(np.where(repeated, 0, np.arange(number)))]
