@@ -34,7 +34,7 @@ def chosen(text: str) -> list[torch.device]:
 
 
 def fast_bfloat16(device: torch.device) -> bool:
-    """Says whether a device multiplies 16-bit numbers faster than 32-bit ones. Processors without AVX-512 are twelve times slower."""
+    """Says whether a device multiplies 16-bit numbers faster than 32-bit ones. Without AVX-512 that is twelve times slower."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
