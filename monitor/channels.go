@@ -37,7 +37,7 @@ func (v *View) addChannels(m *streampb.Status, report *streampb.ChannelReport) {
 		delete(v.cells, oldest)
 	}
 	v.cells[id] = &cell{instance: m.GetInstance(), sequence: m.GetSequence(), at: m.GetTimeMs(), report: report}
-	if known == nil || string(known.report.GetStates()) != string(report.GetStates()) || known.report.GetEnded() != report.GetEnded() {
+	if known == nil || string(known.report.GetStates()) != string(report.GetStates()) || known.report.GetEnded() != report.GetEnded() || known.report.GetSequencer() != report.GetSequencer() {
 		v.told.channels = true
 	}
 }
@@ -77,7 +77,10 @@ func (v *View) flowCells() []FlowCell {
 		states := c.report.GetStates()
 		f := FlowCell{
 			ID: id, Source: c.report.GetSource(), Position: cmp.Or(about.GetPosition(), about.GetDevice()), FlowCell: about.GetFlowCell(), Run: id,
-			Updated: time.UnixMilli(c.at).UTC(), Legend: ChannelLegend(),
+			Updated: time.UnixMilli(c.at).UTC(), Legend: ChannelLegend(), Origin: OriginSignal,
+		}
+		if c.report.GetSequencer() {
+			f.Origin = OriginSequencer
 		}
 		f.Layout, f.Columns, f.Rows, f.Count = layoutOf(about.GetFlowCellProduct(), len(states))
 		letters := make([]byte, f.Count)

@@ -156,6 +156,7 @@ func TestRunsEnd(t *testing.T) {
 			require.NoError(t, json.Unmarshal(e.Data, &c))
 			require.Len(t, c.FlowCells, 1)
 			require.Equal(t, "promethion", c.FlowCells[0].Layout)
+			require.Equal(t, monitor.OriginSignal, c.FlowCells[0].Origin)
 			require.Equal(t, "ps"+strings.Repeat("i", 2998), c.FlowCells[0].States)
 			require.Equal(t, "1A", c.FlowCells[0].Position)
 		}

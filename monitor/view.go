@@ -198,7 +198,16 @@ type FlowCell struct {
 	// States has one letter of ChannelLegend per channel, that of channel 1 first.
 	States string            `json:"states"`
 	Legend map[string]string `json:"legend"` // of all letters
+	// Origin is whose word the states are: the sequencer's, or what follows from the
+	// signal that came, which knows strand, pore, unblocking and inactive only.
+	Origin string `json:"origin"`
 }
+
+// What FlowCell.Origin says.
+const (
+	OriginSequencer = "sequencer"
+	OriginSignal    = "signal"
+)
 
 // The letters of FlowCell.States.
 const (

@@ -150,6 +150,7 @@ func (s *sequencing) run(ctx context.Context, to *destination) error {
 	}
 	source.Runs, source.Metrics = minknowRuns{lives, kafka}, to.meter.minknow
 	source.Logger, source.Ready = to.logger, to.ready
+	source.States = to.meter.ingest.SetStates
 	if source.Decisions != nil {
 		return followDeciding(ctx, to, source)
 	}

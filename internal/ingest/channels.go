@@ -15,12 +15,15 @@ const (
 	channelInactive   = 'i'
 )
 
-// Channels is what the channels of a run do, as the chunks tell that were taken of
-// them: a chunk is a strand in the pore, the end of a read an open pore, and of a
-// channel without any nothing is known.
+// Channels is what the channels of a run do, by the sequencer's own account where it
+// gives one, and otherwise as the chunks tell that were taken of them: a chunk is a strand
+// in the pore, the end of a read an open pore, and of a channel without any nothing is
+// known.
 type Channels struct {
 	Run    string
 	States []byte // a letter per channel, that of channel 1 first
+	// Sequencer says that States are the sequencer's own account.
+	Sequencer bool
 	// Reads and Samples are those taken by this process.
 	Reads, Samples uint64
 	Ended          bool
@@ -33,15 +36,39 @@ const (
 	maxChannel = 8192
 )
 
+// cell is what is known of the channels of a run.
+type cell struct {
+	Channels
+	// own are the sequencer's letters, 0 for a channel of which it has said nothing; nil:
+	// it says nothing.
+	own []byte
+}
+
+// channels are the channels as they are to be told.
+func (c *cell) channels() Channels {
+	out := c.Channels
+	out.States = slices.Clone(c.States)
+	if c.own == nil {
+		return out
+	}
+	out.Sequencer = true
+	for i, letter := range c.own {
+		if letter != 0 {
+			out.set(uint32(i)+1, letter)
+		}
+	}
+	return out
+}
+
 // cell is the channels of a run, which may be new. mu is held.
-func (t *tally) cell(run string) *Channels {
+func (t *tally) cell(run string) *cell {
 	c := t.cells[run]
 	if c == nil {
 		if len(t.order) >= maxCells {
 			delete(t.cells, t.order[0])
 			t.order = t.order[1:]
 		}
-		c = &Channels{Run: run}
+		c = &cell{Channels: Channels{Run: run}}
 		t.cells[run], t.order = c, append(t.order, run)
 	}
 	return c
@@ -78,11 +105,27 @@ func (m *Metrics) Channels() []Channels {
 	defer m.tally.mu.Unlock()
 	out := make([]Channels, 0, len(m.tally.order))
 	for _, run := range m.tally.order {
-		c := *m.tally.cells[run]
-		c.States = slices.Clone(c.States)
-		out = append(out, c)
+		out = append(out, m.tally.cells[run].channels())
 	}
 	return out
+}
+
+// SetStates takes what a sequencer says that the channels of a run do: a letter for
+// each from channel 1 on, 0 where it has said nothing. nil: it says nothing, or no more,
+// and what follows from the chunks counts.
+func (m *Metrics) SetStates(run string, letters []byte) {
+	if m == nil {
+		return
+	}
+	m.tally.mu.Lock()
+	defer m.tally.mu.Unlock()
+	if letters == nil {
+		if c := m.tally.cells[run]; c != nil {
+			c.own = nil
+		}
+		return
+	}
+	m.tally.cell(run).own = slices.Clone(letters[:min(len(letters), maxChannel)])
 }
 
 // endRun notes that nothing more comes of a run.

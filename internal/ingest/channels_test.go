@@ -37,3 +37,26 @@ func TestChannels(t *testing.T) {
 	require.Len(t, m.Channels(), maxCells)
 	require.Nil(t, (*Metrics)(nil).Channels())
 }
+
+// What a sequencer says counts for the channels that it has spoken of, until it says
+// nothing more.
+func TestChannelsOfASequencer(t *testing.T) {
+	m := NewMetrics(prometheus.NewRegistry())
+	for channel := range uint32(3) {
+		m.chunk(&streampb.SignalChunk{Run: "a", Channel: channel + 1, ReadId: "r", SampleCount: 10})
+	}
+	told := []byte{'a', 0, 'n', 0, 't'}
+	m.SetStates("a", told)
+	told[0] = 'x' // it is the caller's
+	require.Equal(t, []Channels{{Run: "a", States: []byte("asnit"), Sequencer: true, Samples: 30}}, m.Channels())
+	m.chunk(&streampb.SignalChunk{Run: "a", Channel: 1, ReadId: "r", SampleCount: 10, EndOfRead: true})
+	require.Equal(t, "asnit", string(m.Channels()[0].States))
+	m.SetStates("a", nil)
+	require.Equal(t, []Channels{{Run: "a", States: []byte("pss"), Reads: 1, Samples: 40}}, m.Channels())
+
+	m.SetStates("b", make([]byte, 1<<20))
+	require.Empty(t, m.Channels()[1].States)
+	m.SetStates("c", nil)
+	require.Len(t, m.Channels(), 2, "nothing is known of it")
+	(*Metrics)(nil).SetStates("a", told)
+}

@@ -36,8 +36,8 @@ type tally struct {
 	sums   Figures
 	active map[*session]map[uint32]*heard // by channel
 	rate   [rateSeconds + 1]struct{ second, samples int64 }
-	cells  map[string]*Channels // by run
-	order  []string             // runs of cells, oldest first
+	cells  map[string]*cell // by run
+	order  []string         // runs of cells, oldest first
 }
 
 // heard is where a channel's newest read has come to.
@@ -47,7 +47,7 @@ type heard struct {
 }
 
 func newTally() *tally {
-	return &tally{active: make(map[*session]map[uint32]*heard), cells: make(map[string]*Channels)}
+	return &tally{active: make(map[*session]map[uint32]*heard), cells: make(map[string]*cell)}
 }
 
 func (t *tally) begin(s *session) {

@@ -308,7 +308,7 @@ func channelReports(by map[string][]ingest.Channels) []*streampb.ChannelReport {
 	var out []*streampb.ChannelReport
 	for source, runs := range by {
 		for _, c := range runs {
-			out = append(out, &streampb.ChannelReport{Source: source, Run: c.Run, States: c.States, Reads: c.Reads, Samples: c.Samples, Ended: c.Ended})
+			out = append(out, &streampb.ChannelReport{Source: source, Run: c.Run, States: c.States, Reads: c.Reads, Samples: c.Samples, Ended: c.Ended, Sequencer: c.Sequencer})
 		}
 	}
 	return out

@@ -3,9 +3,13 @@ package page_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -282,6 +286,76 @@ func TestPageSurvivesARestart(t *testing.T) {
 	assert.Contains(t, text(t, tab, "foot"), "processor-9")
 	assert.Equal(t, 3, ask[int](t, tab, `document.getElementById("problems").children.length`))
 	assert.Zero(t, ask[int](t, tab, `document.querySelectorAll(".grid-row.fresh").length`), "what was there before is no news")
+}
+
+// Each state is told apart without its colour, and in colour is seen against the panel in both
+// themes.
+func TestChannelStatesAreSeen(t *testing.T) {
+	assets := page.Assets()
+	css, err := fs.ReadFile(assets, "page.css")
+	require.NoError(t, err)
+	script, err := fs.ReadFile(assets, "flowcell.js")
+	require.NoError(t, err)
+	colours := func(name string) [2]string {
+		m := regexp.MustCompile(`\s` + name + `: light-dark\((#\w{6}), (#\w{6})\);`).FindSubmatch(css)
+		require.NotNil(t, m, name)
+		return [2]string{string(m[1]), string(m[2])}
+	}
+	panel := colours("--panel")
+	kinds := regexp.MustCompile(`\{ name: "([^"]+)", variable: "([^"]+)", mark: "([^"]+)"`).FindAllSubmatch(script, -1)
+	marks := make(map[string]string)
+	names := make(map[string]bool)
+	for _, k := range kinds {
+		name, mark := string(k[1]), string(k[3])
+		names[name] = true
+		assert.Empty(t, marks[mark], "%s has the mark of another", name)
+		marks[mark] = name
+		for theme, of := range colours(string(k[2])) {
+			if name != "inactive" { // faded, as nothing is expected of it
+				assert.GreaterOrEqual(t, contrast(t, of, panel[theme]), 3.0, "%s %s on %s", name, of, panel[theme])
+			}
+		}
+	}
+	for _, name := range monitor.ChannelLegend() {
+		assert.True(t, names[name], "the page doesn't draw %s", name)
+	}
+}
+
+// contrast is the ratio of WCAG 2 between two colours, #rrggbb.
+func contrast(t *testing.T, a, b string) float64 {
+	t.Helper()
+	luminance := func(colour string) float64 {
+		n, err := strconv.ParseUint(colour[1:], 16, 32)
+		require.NoError(t, err)
+		sum := 0.0
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			c := float64(n>>(16-8*i)&0xff) / 255
+			if c <= 0.04045 {
+				c /= 12.92
+			} else {
+				c = math.Pow((c+0.055)/1.055, 2.4)
+			}
+			sum += weight * c
+		}
+		return sum
+	}
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+// It is said whose word the states of channels are.
+func TestPageTellsWhoseStatesTheyAre(t *testing.T) {
+	scene := pagetest.Lambda()
+	tab := visit(t, serve(t, scene), desk)
+	assert.Contains(t, text(t, tab, "flowcell-origin"), "as the sequencer tells them")
+	assert.Contains(t, text(t, tab, "flowcell-legend"), "saturated")
+
+	scene = pagetest.Lambda()
+	for i := range scene.Channels.FlowCells {
+		scene.Channels.FlowCells[i].Origin = monitor.OriginSignal
+	}
+	tab = visit(t, serve(t, scene), desk)
+	assert.Contains(t, text(t, tab, "flowcell-origin"), "follow from the signal")
 }
 
 // The word, its colour, the tile and the problem say the same of the pace.

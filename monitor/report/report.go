@@ -140,7 +140,7 @@ func (r *Reporter) Run(ctx context.Context, to Sender) {
 		r.process(ctx, to, now, false)
 		if r.cfg.Channels != nil {
 			for _, c := range r.cfg.Channels() {
-				if said := fmt.Sprint(c.GetReads(), c.GetSamples(), c.GetEnded(), string(c.GetStates())); r.told[c.GetRun()] != said {
+				if said := fmt.Sprint(c.GetReads(), c.GetSamples(), c.GetEnded(), c.GetSequencer(), string(c.GetStates())); r.told[c.GetRun()] != said {
 					r.told[c.GetRun()] = said
 					r.send(ctx, to, now, &streampb.Status{Body: &streampb.Status_Channels{Channels: c}})
 				}

@@ -495,10 +495,11 @@ type ChannelReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // of ingest
 	Run           string                 `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
-	States        []byte                 `protobuf:"bytes,3,opt,name=states,proto3" json:"states,omitempty"`    // a letter per channel, from channel 1 on; stream/FORMAT.md lists them
-	Reads         uint64                 `protobuf:"varint,4,opt,name=reads,proto3" json:"reads,omitempty"`     // sent to their last chunk by this process
-	Samples       uint64                 `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"` // sent by this process
-	Ended         bool                   `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`     // nothing more of the run is sent
+	States        []byte                 `protobuf:"bytes,3,opt,name=states,proto3" json:"states,omitempty"`        // a letter per channel, from channel 1 on; stream/FORMAT.md lists them
+	Reads         uint64                 `protobuf:"varint,4,opt,name=reads,proto3" json:"reads,omitempty"`         // sent to their last chunk by this process
+	Samples       uint64                 `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"`     // sent by this process
+	Ended         bool                   `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`         // nothing more of the run is sent
+	Sequencer     bool                   `protobuf:"varint,7,opt,name=sequencer,proto3" json:"sequencer,omitempty"` // the states are the sequencer's own; otherwise they follow from the signal that came
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -571,6 +572,13 @@ func (x *ChannelReport) GetSamples() uint64 {
 func (x *ChannelReport) GetEnded() bool {
 	if x != nil {
 		return x.Ended
+	}
+	return false
+}
+
+func (x *ChannelReport) GetSequencer() bool {
+	if x != nil {
+		return x.Sequencer
 	}
 	return false
 }
@@ -729,14 +737,15 @@ const file_stream_streampb_status_proto_rawDesc = "" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x19\n" +
 	"\bfirst_ms\x18\x05 \x01(\x03R\afirstMs\x12\x17\n" +
-	"\alast_ms\x18\x06 \x01(\x03R\x06lastMs\"\x97\x01\n" +
+	"\alast_ms\x18\x06 \x01(\x03R\x06lastMs\"\xb5\x01\n" +
 	"\rChannelReport\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x16\n" +
 	"\x06states\x18\x03 \x01(\fR\x06states\x12\x14\n" +
 	"\x05reads\x18\x04 \x01(\x04R\x05reads\x12\x18\n" +
 	"\asamples\x18\x05 \x01(\x04R\asamples\x12\x14\n" +
-	"\x05ended\x18\x06 \x01(\bR\x05ended\"\xef\x01\n" +
+	"\x05ended\x18\x06 \x01(\bR\x05ended\x12\x1c\n" +
+	"\tsequencer\x18\a \x01(\bR\tsequencer\"\xef\x01\n" +
 	"\vDepthReport\x12\x16\n" +
 	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x16\n" +
 	"\x06contig\x18\x02 \x01(\tR\x06contig\x12!\n" +

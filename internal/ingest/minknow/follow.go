@@ -74,6 +74,11 @@ type Config struct {
 	Runs        Runs
 	// Decisions says what is to become of reads; nil: nothing is done with them.
 	Decisions *Decisions
+	// States is told what the channels of a run do, by MinKNOW's own account: a letter of
+	// stream.ChannelLetters for each from channel 1 on, 0 where nothing was said; nil
+	// when MinKNOW tells nothing, or no more. Calls for a position come one after the
+	// other, for several positions at the same time. nil: nobody wants to know.
+	States func(run string, letters []byte)
 	// Left are runs that an earlier process has begun and not ended.
 	Left    []*streampb.Run
 	Metrics *Metrics

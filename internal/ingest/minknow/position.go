@@ -32,6 +32,8 @@ type position struct {
 	left []*streampb.Run
 	// told is the error that was logged last, so that it is logged once.
 	told string
+	// statesRefused says that it is in the log that MinKNOW tells no states of channels.
+	statesRefused bool
 }
 
 // errFinished says that the position's run has ended, and no other is wanted.

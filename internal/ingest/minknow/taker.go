@@ -139,6 +139,7 @@ func (t *taker) stream(ctx context.Context, conn *grpc.ClientConn, to Live) erro
 	})
 	group.Go(contain.Panics(func() error { return t.watchStates(ctx, conn, states) }))
 	group.Go(contain.Panics(func() error { return t.watchPhases(ctx, conn) }))
+	group.Go(contain.Panics(func() error { return t.watchChannels(ctx, conn) }))
 	return t.loop(ctx, conn, in, states, to)
 }
 

@@ -14,13 +14,19 @@ const kinds = [
   { name: "multiple", variable: "--ch-multiple", mark: "two", means: "more than one pore" },
   { name: "saturated", variable: "--ch-saturated", mark: "diamond", means: "too much current" },
   { name: "unavailable", variable: "--ch-unavailable", mark: "bar", means: "blocked for now" },
-  { name: "zero", variable: "--ch-zero", mark: "dot", means: "no current" },
-  { name: "no pore", variable: "--ch-nopore", mark: "dot", means: "nothing to sequence with" },
+  { name: "zero", variable: "--ch-zero", mark: "nought", means: "no current" },
+  { name: "no pore", variable: "--ch-nopore", mark: "frame", means: "nothing to sequence with" },
   { name: "inactive", variable: "--ch-inactive", mark: "dot", means: "nothing from this channel" },
-  { name: "unknown", variable: "--ch-unknown", mark: "dot", means: "state not known" },
+  { name: "unknown", variable: "--ch-unknown", mark: "post", means: "state not known" },
 ];
 const unknown = kinds[kinds.length - 1];
 const byName = new Map(kinds.map((k) => [k.name, k]));
+
+// Whose word the states are.
+const origins = {
+  sequencer: "States as the sequencer tells them.",
+  signal: "States as they follow from the signal that came: strand, pore, unblocking or inactive.",
+};
 
 const gap = 10; // between bands, in CSS pixels
 
@@ -104,6 +110,7 @@ export class FlowCellView {
     const able = busy + (counts.get(byName.get("pore")) ?? 0);
     setText(byId("flowcell-title"), title(c));
     setText(byId("flowcell-sum"), able > 0 ? `${whole(busy)} of ${whole(able)} usable pores are sequencing (${percent(busy / able)})` : "No channel is sequencing");
+    setText(byId("flowcell-origin"), origins[c.origin] ?? "");
     const listed = kinds.filter((k) => counts.has(k));
     keyed(byId("flowcell-legend"), listed, (k) => k.name, (k) => this.#entry(k), (item, k) => {
       const n = counts.get(k);
@@ -293,6 +300,21 @@ function mark(context, kind, x, y, size) {
       break;
     case "bar":
       box(left, top + side * 0.32, side, side * 0.36);
+      break;
+    case "post":
+      box(left + side * 0.36, top + side * 0.1, side * 0.28, side * 0.8);
+      break;
+    case "frame":
+      context.strokeStyle = context.fillStyle;
+      context.lineWidth = Math.max(1, line * 0.6);
+      context.strokeRect(left + side * 0.15, top + side * 0.15, side * 0.7, side * 0.7);
+      break;
+    case "nought":
+      context.strokeStyle = context.fillStyle;
+      context.lineWidth = Math.max(1, line * 0.6);
+      context.beginPath();
+      context.ellipse(...middle, side / 5, side / 3, 0, 0, 2 * Math.PI);
+      context.stroke();
       break;
     default:
       context.beginPath();

@@ -255,7 +255,7 @@ func Channels(layout string, step int) monitor.FlowCell {
 	}
 	return monitor.FlowCell{
 		ID: "X1/a7b1c95e", Source: "sequencer", Position: "X1", FlowCell: "FAX00123", Run: "a7b1c95e", Updated: Now(), Layout: layout, Columns: size[0], Rows: size[1], Count: size[2],
-		States: states.String(), Legend: monitor.ChannelLegend(),
+		States: states.String(), Legend: monitor.ChannelLegend(), Origin: monitor.OriginSequencer,
 	}
 }
 

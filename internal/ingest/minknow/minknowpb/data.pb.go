@@ -397,6 +397,110 @@ func (x *GetLiveReadsResponse) GetActionResponses() []*GetLiveReadsResponse_Acti
 	return nil
 }
 
+type GetChannelStatesRequest struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	FirstChannel      uint32                 `protobuf:"varint,1,opt,name=first_channel,json=firstChannel,proto3" json:"first_channel,omitempty"`                  // from 1
+	LastChannel       uint32                 `protobuf:"varint,2,opt,name=last_channel,json=lastChannel,proto3" json:"last_channel,omitempty"`                     // inclusive
+	WaitForProcessing bool                   `protobuf:"varint,4,opt,name=wait_for_processing,json=waitForProcessing,proto3" json:"wait_for_processing,omitempty"` // until signal is acquired, instead of failing
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *GetChannelStatesRequest) Reset() {
+	*x = GetChannelStatesRequest{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetChannelStatesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetChannelStatesRequest) ProtoMessage() {}
+
+func (x *GetChannelStatesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetChannelStatesRequest.ProtoReflect.Descriptor instead.
+func (*GetChannelStatesRequest) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetChannelStatesRequest) GetFirstChannel() uint32 {
+	if x != nil {
+		return x.FirstChannel
+	}
+	return 0
+}
+
+func (x *GetChannelStatesRequest) GetLastChannel() uint32 {
+	if x != nil {
+		return x.LastChannel
+	}
+	return 0
+}
+
+func (x *GetChannelStatesRequest) GetWaitForProcessing() bool {
+	if x != nil {
+		return x.WaitForProcessing
+	}
+	return false
+}
+
+type GetChannelStatesResponse struct {
+	state         protoimpl.MessageState                       `protogen:"open.v1"`
+	ChannelStates []*GetChannelStatesResponse_ChannelStateData `protobuf:"bytes,1,rep,name=channel_states,json=channelStates,proto3" json:"channel_states,omitempty"` // all channels first, then those that change
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetChannelStatesResponse) Reset() {
+	*x = GetChannelStatesResponse{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetChannelStatesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetChannelStatesResponse) ProtoMessage() {}
+
+func (x *GetChannelStatesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetChannelStatesResponse.ProtoReflect.Descriptor instead.
+func (*GetChannelStatesResponse) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetChannelStatesResponse) GetChannelStates() []*GetChannelStatesResponse_ChannelStateData {
+	if x != nil {
+		return x.ChannelStates
+	}
+	return nil
+}
+
 type GetDataTypesResponse_DataType struct {
 	state         protoimpl.MessageState             `protogen:"open.v1"`
 	Type          GetDataTypesResponse_DataType_Type `protobuf:"varint,1,opt,name=type,proto3,enum=minknow_api.data.GetDataTypesResponse_DataType_Type" json:"type,omitempty"`
@@ -408,7 +512,7 @@ type GetDataTypesResponse_DataType struct {
 
 func (x *GetDataTypesResponse_DataType) Reset() {
 	*x = GetDataTypesResponse_DataType{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[4]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +524,7 @@ func (x *GetDataTypesResponse_DataType) String() string {
 func (*GetDataTypesResponse_DataType) ProtoMessage() {}
 
 func (x *GetDataTypesResponse_DataType) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[4]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +578,7 @@ type GetLiveReadsRequest_StreamSetup struct {
 
 func (x *GetLiveReadsRequest_StreamSetup) Reset() {
 	*x = GetLiveReadsRequest_StreamSetup{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[5]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +590,7 @@ func (x *GetLiveReadsRequest_StreamSetup) String() string {
 func (*GetLiveReadsRequest_StreamSetup) ProtoMessage() {}
 
 func (x *GetLiveReadsRequest_StreamSetup) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[5]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +677,7 @@ type GetLiveReadsRequest_UnblockAction struct {
 
 func (x *GetLiveReadsRequest_UnblockAction) Reset() {
 	*x = GetLiveReadsRequest_UnblockAction{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +689,7 @@ func (x *GetLiveReadsRequest_UnblockAction) String() string {
 func (*GetLiveReadsRequest_UnblockAction) ProtoMessage() {}
 
 func (x *GetLiveReadsRequest_UnblockAction) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[6]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +720,7 @@ type GetLiveReadsRequest_StopFurtherData struct {
 
 func (x *GetLiveReadsRequest_StopFurtherData) Reset() {
 	*x = GetLiveReadsRequest_StopFurtherData{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[7]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +732,7 @@ func (x *GetLiveReadsRequest_StopFurtherData) String() string {
 func (*GetLiveReadsRequest_StopFurtherData) ProtoMessage() {}
 
 func (x *GetLiveReadsRequest_StopFurtherData) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[7]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +767,7 @@ type GetLiveReadsRequest_Action struct {
 
 func (x *GetLiveReadsRequest_Action) Reset() {
 	*x = GetLiveReadsRequest_Action{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +779,7 @@ func (x *GetLiveReadsRequest_Action) String() string {
 func (*GetLiveReadsRequest_Action) ProtoMessage() {}
 
 func (x *GetLiveReadsRequest_Action) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +885,7 @@ type GetLiveReadsRequest_Actions struct {
 
 func (x *GetLiveReadsRequest_Actions) Reset() {
 	*x = GetLiveReadsRequest_Actions{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[9]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +897,7 @@ func (x *GetLiveReadsRequest_Actions) String() string {
 func (*GetLiveReadsRequest_Actions) ProtoMessage() {}
 
 func (x *GetLiveReadsRequest_Actions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[9]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +930,7 @@ type GetLiveReadsResponse_ActionResponse struct {
 
 func (x *GetLiveReadsResponse_ActionResponse) Reset() {
 	*x = GetLiveReadsResponse_ActionResponse{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[10]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +942,7 @@ func (x *GetLiveReadsResponse_ActionResponse) String() string {
 func (*GetLiveReadsResponse_ActionResponse) ProtoMessage() {}
 
 func (x *GetLiveReadsResponse_ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[10]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +987,7 @@ type GetLiveReadsResponse_ReadData struct {
 
 func (x *GetLiveReadsResponse_ReadData) Reset() {
 	*x = GetLiveReadsResponse_ReadData{}
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[11]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +999,7 @@ func (x *GetLiveReadsResponse_ReadData) String() string {
 func (*GetLiveReadsResponse_ReadData) ProtoMessage() {}
 
 func (x *GetLiveReadsResponse_ReadData) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[11]
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,6 +1062,98 @@ func (x *GetLiveReadsResponse_ReadData) GetPreviousReadEndReason() ReadEndReason
 		return x.PreviousReadEndReason
 	}
 	return ReadEndReason_All
+}
+
+type GetChannelStatesResponse_ChannelStateData struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Channel uint32                 `protobuf:"varint,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	// Types that are valid to be assigned to State:
+	//
+	//	*GetChannelStatesResponse_ChannelStateData_StateId
+	//	*GetChannelStatesResponse_ChannelStateData_StateName
+	State         isGetChannelStatesResponse_ChannelStateData_State `protobuf_oneof:"state"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetChannelStatesResponse_ChannelStateData) Reset() {
+	*x = GetChannelStatesResponse_ChannelStateData{}
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetChannelStatesResponse_ChannelStateData) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetChannelStatesResponse_ChannelStateData) ProtoMessage() {}
+
+func (x *GetChannelStatesResponse_ChannelStateData) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetChannelStatesResponse_ChannelStateData.ProtoReflect.Descriptor instead.
+func (*GetChannelStatesResponse_ChannelStateData) Descriptor() ([]byte, []int) {
+	return file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP(), []int{5, 0}
+}
+
+func (x *GetChannelStatesResponse_ChannelStateData) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *GetChannelStatesResponse_ChannelStateData) GetState() isGetChannelStatesResponse_ChannelStateData_State {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *GetChannelStatesResponse_ChannelStateData) GetStateId() uint32 {
+	if x != nil {
+		if x, ok := x.State.(*GetChannelStatesResponse_ChannelStateData_StateId); ok {
+			return x.StateId
+		}
+	}
+	return 0
+}
+
+func (x *GetChannelStatesResponse_ChannelStateData) GetStateName() string {
+	if x != nil {
+		if x, ok := x.State.(*GetChannelStatesResponse_ChannelStateData_StateName); ok {
+			return x.StateName
+		}
+	}
+	return ""
+}
+
+type isGetChannelStatesResponse_ChannelStateData_State interface {
+	isGetChannelStatesResponse_ChannelStateData_State()
+}
+
+type GetChannelStatesResponse_ChannelStateData_StateId struct {
+	StateId uint32 `protobuf:"varint,2,opt,name=state_id,json=stateId,proto3,oneof"`
+}
+
+type GetChannelStatesResponse_ChannelStateData_StateName struct {
+	StateName string `protobuf:"bytes,3,opt,name=state_name,json=stateName,proto3,oneof"` // what is sent unless ids are asked for
+}
+
+func (*GetChannelStatesResponse_ChannelStateData_StateId) isGetChannelStatesResponse_ChannelStateData_State() {
+}
+
+func (*GetChannelStatesResponse_ChannelStateData_StateName) isGetChannelStatesResponse_ChannelStateData_State() {
 }
 
 var File_internal_ingest_minknow_minknowpb_data_proto protoreflect.FileDescriptor
@@ -1029,10 +1225,23 @@ const file_internal_ingest_minknow_minknowpb_data_proto_rawDesc = "" +
 	"\x18previous_read_end_reason\x18\v \x01(\x0e2*.minknow_api.read_end_reason.ReadEndReasonR\x15previousReadEndReason\x1al\n" +
 	"\rChannelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12E\n" +
-	"\x05value\x18\x02 \x01(\v2/.minknow_api.data.GetLiveReadsResponse.ReadDataR\x05value:\x028\x012\xd3\x01\n" +
+	"\x05value\x18\x02 \x01(\v2/.minknow_api.data.GetLiveReadsResponse.ReadDataR\x05value:\x028\x01\"\x91\x01\n" +
+	"\x17GetChannelStatesRequest\x12#\n" +
+	"\rfirst_channel\x18\x01 \x01(\rR\ffirstChannel\x12!\n" +
+	"\flast_channel\x18\x02 \x01(\rR\vlastChannel\x12.\n" +
+	"\x13wait_for_processing\x18\x04 \x01(\bR\x11waitForProcessing\"\xf3\x01\n" +
+	"\x18GetChannelStatesResponse\x12b\n" +
+	"\x0echannel_states\x18\x01 \x03(\v2;.minknow_api.data.GetChannelStatesResponse.ChannelStateDataR\rchannelStates\x1as\n" +
+	"\x10ChannelStateData\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\rR\achannel\x12\x1b\n" +
+	"\bstate_id\x18\x02 \x01(\rH\x00R\astateId\x12\x1f\n" +
+	"\n" +
+	"state_name\x18\x03 \x01(\tH\x00R\tstateNameB\a\n" +
+	"\x05state2\xc2\x02\n" +
 	"\vDataService\x12_\n" +
 	"\x0eget_data_types\x12%.minknow_api.data.GetDataTypesRequest\x1a&.minknow_api.data.GetDataTypesResponse\x12c\n" +
-	"\x0eget_live_reads\x12%.minknow_api.data.GetLiveReadsRequest\x1a&.minknow_api.data.GetLiveReadsResponse(\x010\x01BDZBgithub.com/porestream/porestream/internal/ingest/minknow/minknowpbb\x06proto3"
+	"\x0eget_live_reads\x12%.minknow_api.data.GetLiveReadsRequest\x1a&.minknow_api.data.GetLiveReadsResponse(\x010\x01\x12m\n" +
+	"\x12get_channel_states\x12).minknow_api.data.GetChannelStatesRequest\x1a*.minknow_api.data.GetChannelStatesResponse0\x01BDZBgithub.com/porestream/porestream/internal/ingest/minknow/minknowpbb\x06proto3"
 
 var (
 	file_internal_ingest_minknow_minknowpb_data_proto_rawDescOnce sync.Once
@@ -1047,7 +1256,7 @@ func file_internal_ingest_minknow_minknowpb_data_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_ingest_minknow_minknowpb_data_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_internal_ingest_minknow_minknowpb_data_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_internal_ingest_minknow_minknowpb_data_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_internal_ingest_minknow_minknowpb_data_proto_goTypes = []any{
 	(GetDataTypesResponse_DataType_Type)(0),           // 0: minknow_api.data.GetDataTypesResponse.DataType.Type
 	(GetLiveReadsRequest_RawDataType)(0),              // 1: minknow_api.data.GetLiveReadsRequest.RawDataType
@@ -1056,40 +1265,46 @@ var file_internal_ingest_minknow_minknowpb_data_proto_goTypes = []any{
 	(*GetDataTypesResponse)(nil),                      // 4: minknow_api.data.GetDataTypesResponse
 	(*GetLiveReadsRequest)(nil),                       // 5: minknow_api.data.GetLiveReadsRequest
 	(*GetLiveReadsResponse)(nil),                      // 6: minknow_api.data.GetLiveReadsResponse
-	(*GetDataTypesResponse_DataType)(nil),             // 7: minknow_api.data.GetDataTypesResponse.DataType
-	(*GetLiveReadsRequest_StreamSetup)(nil),           // 8: minknow_api.data.GetLiveReadsRequest.StreamSetup
-	(*GetLiveReadsRequest_UnblockAction)(nil),         // 9: minknow_api.data.GetLiveReadsRequest.UnblockAction
-	(*GetLiveReadsRequest_StopFurtherData)(nil),       // 10: minknow_api.data.GetLiveReadsRequest.StopFurtherData
-	(*GetLiveReadsRequest_Action)(nil),                // 11: minknow_api.data.GetLiveReadsRequest.Action
-	(*GetLiveReadsRequest_Actions)(nil),               // 12: minknow_api.data.GetLiveReadsRequest.Actions
-	(*GetLiveReadsResponse_ActionResponse)(nil),       // 13: minknow_api.data.GetLiveReadsResponse.ActionResponse
-	(*GetLiveReadsResponse_ReadData)(nil),             // 14: minknow_api.data.GetLiveReadsResponse.ReadData
-	nil,                                               // 15: minknow_api.data.GetLiveReadsResponse.ChannelsEntry
-	(ReadEndReason)(0),                                // 16: minknow_api.read_end_reason.ReadEndReason
+	(*GetChannelStatesRequest)(nil),                   // 7: minknow_api.data.GetChannelStatesRequest
+	(*GetChannelStatesResponse)(nil),                  // 8: minknow_api.data.GetChannelStatesResponse
+	(*GetDataTypesResponse_DataType)(nil),             // 9: minknow_api.data.GetDataTypesResponse.DataType
+	(*GetLiveReadsRequest_StreamSetup)(nil),           // 10: minknow_api.data.GetLiveReadsRequest.StreamSetup
+	(*GetLiveReadsRequest_UnblockAction)(nil),         // 11: minknow_api.data.GetLiveReadsRequest.UnblockAction
+	(*GetLiveReadsRequest_StopFurtherData)(nil),       // 12: minknow_api.data.GetLiveReadsRequest.StopFurtherData
+	(*GetLiveReadsRequest_Action)(nil),                // 13: minknow_api.data.GetLiveReadsRequest.Action
+	(*GetLiveReadsRequest_Actions)(nil),               // 14: minknow_api.data.GetLiveReadsRequest.Actions
+	(*GetLiveReadsResponse_ActionResponse)(nil),       // 15: minknow_api.data.GetLiveReadsResponse.ActionResponse
+	(*GetLiveReadsResponse_ReadData)(nil),             // 16: minknow_api.data.GetLiveReadsResponse.ReadData
+	nil,                                               // 17: minknow_api.data.GetLiveReadsResponse.ChannelsEntry
+	(*GetChannelStatesResponse_ChannelStateData)(nil), // 18: minknow_api.data.GetChannelStatesResponse.ChannelStateData
+	(ReadEndReason)(0),                                // 19: minknow_api.read_end_reason.ReadEndReason
 }
 var file_internal_ingest_minknow_minknowpb_data_proto_depIdxs = []int32{
-	7,  // 0: minknow_api.data.GetDataTypesResponse.uncalibrated_signal:type_name -> minknow_api.data.GetDataTypesResponse.DataType
-	8,  // 1: minknow_api.data.GetLiveReadsRequest.setup:type_name -> minknow_api.data.GetLiveReadsRequest.StreamSetup
-	12, // 2: minknow_api.data.GetLiveReadsRequest.actions:type_name -> minknow_api.data.GetLiveReadsRequest.Actions
-	15, // 3: minknow_api.data.GetLiveReadsResponse.channels:type_name -> minknow_api.data.GetLiveReadsResponse.ChannelsEntry
-	13, // 4: minknow_api.data.GetLiveReadsResponse.action_responses:type_name -> minknow_api.data.GetLiveReadsResponse.ActionResponse
-	0,  // 5: minknow_api.data.GetDataTypesResponse.DataType.type:type_name -> minknow_api.data.GetDataTypesResponse.DataType.Type
-	1,  // 6: minknow_api.data.GetLiveReadsRequest.StreamSetup.raw_data_type:type_name -> minknow_api.data.GetLiveReadsRequest.RawDataType
-	9,  // 7: minknow_api.data.GetLiveReadsRequest.Action.unblock:type_name -> minknow_api.data.GetLiveReadsRequest.UnblockAction
-	10, // 8: minknow_api.data.GetLiveReadsRequest.Action.stop_further_data:type_name -> minknow_api.data.GetLiveReadsRequest.StopFurtherData
-	11, // 9: minknow_api.data.GetLiveReadsRequest.Actions.actions:type_name -> minknow_api.data.GetLiveReadsRequest.Action
-	2,  // 10: minknow_api.data.GetLiveReadsResponse.ActionResponse.response:type_name -> minknow_api.data.GetLiveReadsResponse.ActionResponse.Response
-	16, // 11: minknow_api.data.GetLiveReadsResponse.ReadData.previous_read_end_reason:type_name -> minknow_api.read_end_reason.ReadEndReason
-	14, // 12: minknow_api.data.GetLiveReadsResponse.ChannelsEntry.value:type_name -> minknow_api.data.GetLiveReadsResponse.ReadData
-	3,  // 13: minknow_api.data.DataService.get_data_types:input_type -> minknow_api.data.GetDataTypesRequest
-	5,  // 14: minknow_api.data.DataService.get_live_reads:input_type -> minknow_api.data.GetLiveReadsRequest
-	4,  // 15: minknow_api.data.DataService.get_data_types:output_type -> minknow_api.data.GetDataTypesResponse
-	6,  // 16: minknow_api.data.DataService.get_live_reads:output_type -> minknow_api.data.GetLiveReadsResponse
-	15, // [15:17] is the sub-list for method output_type
-	13, // [13:15] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 0: minknow_api.data.GetDataTypesResponse.uncalibrated_signal:type_name -> minknow_api.data.GetDataTypesResponse.DataType
+	10, // 1: minknow_api.data.GetLiveReadsRequest.setup:type_name -> minknow_api.data.GetLiveReadsRequest.StreamSetup
+	14, // 2: minknow_api.data.GetLiveReadsRequest.actions:type_name -> minknow_api.data.GetLiveReadsRequest.Actions
+	17, // 3: minknow_api.data.GetLiveReadsResponse.channels:type_name -> minknow_api.data.GetLiveReadsResponse.ChannelsEntry
+	15, // 4: minknow_api.data.GetLiveReadsResponse.action_responses:type_name -> minknow_api.data.GetLiveReadsResponse.ActionResponse
+	18, // 5: minknow_api.data.GetChannelStatesResponse.channel_states:type_name -> minknow_api.data.GetChannelStatesResponse.ChannelStateData
+	0,  // 6: minknow_api.data.GetDataTypesResponse.DataType.type:type_name -> minknow_api.data.GetDataTypesResponse.DataType.Type
+	1,  // 7: minknow_api.data.GetLiveReadsRequest.StreamSetup.raw_data_type:type_name -> minknow_api.data.GetLiveReadsRequest.RawDataType
+	11, // 8: minknow_api.data.GetLiveReadsRequest.Action.unblock:type_name -> minknow_api.data.GetLiveReadsRequest.UnblockAction
+	12, // 9: minknow_api.data.GetLiveReadsRequest.Action.stop_further_data:type_name -> minknow_api.data.GetLiveReadsRequest.StopFurtherData
+	13, // 10: minknow_api.data.GetLiveReadsRequest.Actions.actions:type_name -> minknow_api.data.GetLiveReadsRequest.Action
+	2,  // 11: minknow_api.data.GetLiveReadsResponse.ActionResponse.response:type_name -> minknow_api.data.GetLiveReadsResponse.ActionResponse.Response
+	19, // 12: minknow_api.data.GetLiveReadsResponse.ReadData.previous_read_end_reason:type_name -> minknow_api.read_end_reason.ReadEndReason
+	16, // 13: minknow_api.data.GetLiveReadsResponse.ChannelsEntry.value:type_name -> minknow_api.data.GetLiveReadsResponse.ReadData
+	3,  // 14: minknow_api.data.DataService.get_data_types:input_type -> minknow_api.data.GetDataTypesRequest
+	5,  // 15: minknow_api.data.DataService.get_live_reads:input_type -> minknow_api.data.GetLiveReadsRequest
+	7,  // 16: minknow_api.data.DataService.get_channel_states:input_type -> minknow_api.data.GetChannelStatesRequest
+	4,  // 17: minknow_api.data.DataService.get_data_types:output_type -> minknow_api.data.GetDataTypesResponse
+	6,  // 18: minknow_api.data.DataService.get_live_reads:output_type -> minknow_api.data.GetLiveReadsResponse
+	8,  // 19: minknow_api.data.DataService.get_channel_states:output_type -> minknow_api.data.GetChannelStatesResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_internal_ingest_minknow_minknowpb_data_proto_init() }
@@ -1102,13 +1317,17 @@ func file_internal_ingest_minknow_minknowpb_data_proto_init() {
 		(*GetLiveReadsRequest_Setup)(nil),
 		(*GetLiveReadsRequest_Actions_)(nil),
 	}
-	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[5].OneofWrappers = []any{
+	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[7].OneofWrappers = []any{
 		(*GetLiveReadsRequest_StreamSetup_MaxUnblockReadLengthSeconds)(nil),
 	}
-	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[8].OneofWrappers = []any{
+	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[10].OneofWrappers = []any{
 		(*GetLiveReadsRequest_Action_Id)(nil),
 		(*GetLiveReadsRequest_Action_Unblock)(nil),
 		(*GetLiveReadsRequest_Action_StopFurtherData)(nil),
+	}
+	file_internal_ingest_minknow_minknowpb_data_proto_msgTypes[15].OneofWrappers = []any{
+		(*GetChannelStatesResponse_ChannelStateData_StateId)(nil),
+		(*GetChannelStatesResponse_ChannelStateData_StateName)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1116,7 +1335,7 @@ func file_internal_ingest_minknow_minknowpb_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_ingest_minknow_minknowpb_data_proto_rawDesc), len(file_internal_ingest_minknow_minknowpb_data_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,8 +23,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DataService_GetDataTypes_FullMethodName = "/minknow_api.data.DataService/get_data_types"
-	DataService_GetLiveReads_FullMethodName = "/minknow_api.data.DataService/get_live_reads"
+	DataService_GetDataTypes_FullMethodName     = "/minknow_api.data.DataService/get_data_types"
+	DataService_GetLiveReads_FullMethodName     = "/minknow_api.data.DataService/get_live_reads"
+	DataService_GetChannelStates_FullMethodName = "/minknow_api.data.DataService/get_channel_states"
 )
 
 // DataServiceClient is the client API for DataService service.
@@ -33,6 +34,7 @@ const (
 type DataServiceClient interface {
 	GetDataTypes(ctx context.Context, in *GetDataTypesRequest, opts ...grpc.CallOption) (*GetDataTypesResponse, error)
 	GetLiveReads(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[GetLiveReadsRequest, GetLiveReadsResponse], error)
+	GetChannelStates(ctx context.Context, in *GetChannelStatesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetChannelStatesResponse], error)
 }
 
 type dataServiceClient struct {
@@ -66,12 +68,32 @@ func (c *dataServiceClient) GetLiveReads(ctx context.Context, opts ...grpc.CallO
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DataService_GetLiveReadsClient = grpc.BidiStreamingClient[GetLiveReadsRequest, GetLiveReadsResponse]
 
+func (c *dataServiceClient) GetChannelStates(ctx context.Context, in *GetChannelStatesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetChannelStatesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DataService_ServiceDesc.Streams[1], DataService_GetChannelStates_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GetChannelStatesRequest, GetChannelStatesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DataService_GetChannelStatesClient = grpc.ServerStreamingClient[GetChannelStatesResponse]
+
 // DataServiceServer is the server API for DataService service.
 // All implementations must embed UnimplementedDataServiceServer
 // for forward compatibility.
 type DataServiceServer interface {
 	GetDataTypes(context.Context, *GetDataTypesRequest) (*GetDataTypesResponse, error)
 	GetLiveReads(grpc.BidiStreamingServer[GetLiveReadsRequest, GetLiveReadsResponse]) error
+	GetChannelStates(*GetChannelStatesRequest, grpc.ServerStreamingServer[GetChannelStatesResponse]) error
 	mustEmbedUnimplementedDataServiceServer()
 }
 
@@ -87,6 +109,9 @@ func (UnimplementedDataServiceServer) GetDataTypes(context.Context, *GetDataType
 }
 func (UnimplementedDataServiceServer) GetLiveReads(grpc.BidiStreamingServer[GetLiveReadsRequest, GetLiveReadsResponse]) error {
 	return status.Error(codes.Unimplemented, "method GetLiveReads not implemented")
+}
+func (UnimplementedDataServiceServer) GetChannelStates(*GetChannelStatesRequest, grpc.ServerStreamingServer[GetChannelStatesResponse]) error {
+	return status.Error(codes.Unimplemented, "method GetChannelStates not implemented")
 }
 func (UnimplementedDataServiceServer) mustEmbedUnimplementedDataServiceServer() {}
 func (UnimplementedDataServiceServer) testEmbeddedByValue()                     {}
@@ -134,6 +159,17 @@ func _DataService_GetLiveReads_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DataService_GetLiveReadsServer = grpc.BidiStreamingServer[GetLiveReadsRequest, GetLiveReadsResponse]
 
+func _DataService_GetChannelStates_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetChannelStatesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(DataServiceServer).GetChannelStates(m, &grpc.GenericServerStream[GetChannelStatesRequest, GetChannelStatesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DataService_GetChannelStatesServer = grpc.ServerStreamingServer[GetChannelStatesResponse]
+
 // DataService_ServiceDesc is the grpc.ServiceDesc for DataService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -152,6 +188,11 @@ var DataService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _DataService_GetLiveReads_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "get_channel_states",
+			Handler:       _DataService_GetChannelStates_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "internal/ingest/minknow/minknowpb/data.proto",

@@ -172,6 +172,18 @@ class Run:
             return None
         return next((s for s in reversed(self.channels[channel - 1]) if s.start <= now < s.end), None)
 
+    def state_of(self, channel, now):
+        """What MinKNOW would call a channel's state now."""
+        if channel in self.args.dead:
+            return self.args.dead[channel]
+        s = self.current(channel, now)
+        if s is None:
+            return "unclassified"
+        if s.kind == PORE:
+            return "pore"
+        # The adapter comes first.
+        return "adapter" if now - s.start < self.rate // 4 else "strand"
+
     def unblock(self, channel, s, now):
         """Ends a stretch; what follows on its channel follows at once."""
         c = channel - 1
@@ -415,6 +427,30 @@ class Data(data_pb2_grpc.DataServiceServicer):
             yield self.response(batch) if batch else data_pb2.GetLiveReadsResponse(samples_since_start=max(now, 0))
             news.wait(p.args.interval)
 
+    def get_channel_states(self, request, context):
+        """All channels first, as many messages as they need, then those that change."""
+        p = self.position
+        if p.args.states == "none":
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        if p.args.states == "refused":
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "missing permissions")
+        State = data_pb2.GetChannelStatesResponse.ChannelStateData
+        with p.changed:
+            run, cut, last = p.run, p.cut, {}
+        while context.is_active() and not p.stopping:
+            with p.changed:
+                if p.cut != cut:
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is cut")
+                if p.run is not run or not p.active():
+                    context.abort(grpc.StatusCode.ABORTED, "acquisition has stopped")
+                now = max(p.now(), 0)
+                states = {c: run.state_of(c, now) for c in range(request.first_channel, request.last_channel + 1)}
+            news = [State(channel=c, state_name=name) for c, name in states.items() if last.get(c) != name]
+            last = states
+            for at in range(0, len(news), 256):
+                yield data_pb2.GetChannelStatesResponse(channel_states=news[at:at + 256])
+            time.sleep(p.args.interval)
+
     def act(self, requests, run, setup, stopped, answers, news):
         """Does what a client asks for, as long as it does."""
         p, Response = self.position, data_pb2.GetLiveReadsResponse.ActionResponse
@@ -610,11 +646,14 @@ def main():
     parser.add_argument("--certs", help="folder with ca.crt, server.crt, server.key; made if not given")
     parser.add_argument("--client-certificates", action="store_true", help="refuse clients without one of the CA")
     parser.add_argument("--old", action="store_true", help="lack a service, as MinKNOW of another version does")
+    parser.add_argument("--states", choices=["told", "none", "refused"], default="told", help="of channels: whether clients can ask for them")
+    parser.add_argument("--dead", default="", help="states that channels are said to be in for good: 3=saturated,7=no_pore")
     parser.add_argument("--sample", default="simulated")
     parser.add_argument("--experiment", default="simulation")
     parser.add_argument("--flow-cell", default="FAA00001")
     parser.add_argument("--kit", default="SQK-RAD004")
     args = parser.parse_args()
+    args.dead = {int(c): name for c, name in (entry.split("=") for entry in args.dead.split(",") if entry)}
     sim = Simulator(args)
     print(json.dumps({"port": sim.port, "ca": os.path.join(sim.certs, "ca.crt")}), flush=True)
     for line in sys.stdin:
