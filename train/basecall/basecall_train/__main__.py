@@ -62,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     folders(command("export", _export, "write the averaged network and its manifest"), "work", "model")
     folders(command("evaluate", _evaluate, "judge a model, calibrate its qualities, write its card"), "data", "model")
+    pores = command("pore-model", _pore_model, "measure levels, spreads and dwell times of 6-mers on prepared data")
+    folders(pores, "work")
+    pores.add_argument("--out", type=Path, required=True, help="table to write; its card goes beside it as README.md")
+    pores.add_argument("--data", type=Path, help="folder that the recipe's paths start from, for the recordings' calibration to pA")
+    pores.add_argument("--published", type=Path, help="table to compare with (columns kmer, level_mean, level_stdv, sd_mean)")
+    pores.add_argument("--samples", type=float, default=0, help="samples with known bases to use of each source (default: all)")
+    pores.add_argument("--rounds", type=int, default=8, help="rounds of alignment and measurement (default 8)")
     everything = command("all", _all, "from recordings to a model with its card")
     folders(everything, "data", "work", "model")
     everything.set_defaults(start=None, device="auto", precision="auto")
@@ -118,6 +125,19 @@ def _evaluate(options: argparse.Namespace) -> None:
 
     recipe = Recipe.load(options.recipe)
     write_card(recipe, evaluate_recipe(recipe, options.data, options.model), options.model)
+
+
+def _pore_model(options: argparse.Namespace) -> None:
+    from .pore_card import measure_recipe, write_card
+    from .pore_table import Published
+
+    if options.rounds < 1 or options.samples < 0:
+        raise ValueError("--rounds must be 1 or more, --samples not negative")
+    published = Published.read(options.published) if options.published else None
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    result = measure_recipe(Recipe.load(options.recipe), options.work, int(options.samples), options.rounds, options.data)
+    result.table.write(options.out)
+    write_card(result, options.out, published)
 
 
 def _all(options: argparse.Namespace) -> None:

@@ -14,10 +14,12 @@ MAD_TO_SIGMA = 1.4826
 
 @dataclass(frozen=True)
 class Read:
-    """One recorded read: its id and its samples as the converter's integers."""
+    """One recorded read: its id and its samples as the converter's integers; (raw + offset) * unit is in picoamperes."""
 
     id: str
     raw: np.ndarray
+    offset: float = 0.0
+    unit: float = 1.0
 
 
 def read_recording(path: Path) -> Iterator[Read]:
@@ -31,7 +33,8 @@ def read_recording(path: Path) -> Iterator[Read]:
         recording = pyslow5.Open(str(path), "r")
         try:
             for record in recording.seq_reads():
-                yield Read(record["read_id"], record["signal"])
+                unit = record["range"] / record["digitisation"] if record["digitisation"] else 1.0
+                yield Read(record["read_id"], record["signal"], record["offset"], unit)
         finally:
             recording.close()
     elif suffix == ".pod5":
@@ -39,7 +42,7 @@ def read_recording(path: Path) -> Iterator[Read]:
 
         with pod5.Reader(path) as recording:
             for record in recording.reads():
-                yield Read(str(record.read_id), record.signal)
+                yield Read(str(record.read_id), record.signal, record.calibration.offset, record.calibration.scale)
     else:
         raise ValueError(f"{path}: recordings are .blow5, .slow5 or .pod5 files")
 
