@@ -12,6 +12,7 @@ import numpy as np
 from .pore_statistics import between_reads, centre, drift, dwells, influence, scale_in_picoamperes, speeds
 from .pore_table import Published, Table
 from .pores import (
+    CONTEXT_VISITS,
     MARGIN,
     MIN_VISITS,
     OUTLYING,
@@ -157,7 +158,7 @@ a published table. `basecall_train/pore_table.py` documents the format.
 
 | | |
 |---|---|
-| visits (stays of one {K}-mer in the pore) | {int(header["visits"]):,}, of which {int(levels.visits.sum()):,} are steady enough to measure levels |
+| visits (stays of one {K}-mer in the pore) | {int(header["visits"]):,}, of which {int(levels.visits.sum()):,} count for levels: steady ones, at most {CONTEXT_VISITS} of each 10-mer about it |
 | coverage | {covered.sum()} {K}-mers with {MIN_VISITS} steady visits or more (median {int(np.median(levels.visits))}); {(~covered).sum()} with fewer are drawn towards an additive model of bases and neighbouring pairs: their `visits` are below `min_visits` |
 | levels explain | {_percent(result.found.explained)} of the variance between steady visits |
 | levels | {levels.mean.min():.2f} to {levels.mean.max():.2f}, typical spread {np.median(levels.spread):.3f}, noise {np.median(levels.noise):.3f}, dwell {np.average(levels.dwell_mean, weights=levels.visits):.1f} samples |
