@@ -46,6 +46,8 @@ func adviceTable() map[string]advice {
 			"Start another processor, or give a faster model or a GPU; more processors than partitions are idle. Nothing is lost: signal waits in Kafka for seven days."},
 		"PorestreamLagOld": {"work waits in a topic",
 			"If nothing is read at all, look at the processors' logs for the stage that reads the topic. If it is read too slowly, start another processor. Mind the brokers' retention: seven days by default."},
+		"PorestreamLagUnknown": {"it is not known what waits in a topic",
+			"See whether the broker that leads the topic answers: its log, its disk, and the network between it and the processors. What waits is processed when it does."},
 		"PorestreamLatencyHigh": {"calls come late",
 			"See which stage is slow in the list of latencies, and whether work waits in a topic. A processor more, or a smaller --commit-interval, shortens it."},
 		"PorestreamIngestLate": {"signal is sent late",

@@ -87,6 +87,12 @@ func faults() []fault {
 			refusing.Remove()
 			l.device.pauses.Store(false)
 		}},
+		{"the broker that leads a topic answers no questions about it", []string{"PorestreamLagUnknown"}, func(l *lab) {
+			refusing := l.broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}, Topic: "calls", Err: kerr.NotLeaderForPartition, Count: -1})
+			require.NoError(l, refusing.Wait(l.Context(), 1))
+			l.awaitFiring("PorestreamLagUnknown")
+			refusing.Remove()
+		}},
 		{"the right to write state is withdrawn", []string{"PorestreamSnapshotOld", "PorestreamGroupUnstable"}, func(l *lab) {
 			refusing := l.broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "state", Err: kerr.TopicAuthorizationFailed, Count: -1})
 			l.awaitFiring("PorestreamSnapshotOld", "PorestreamGroupUnstable")

@@ -73,6 +73,8 @@ type GroupConfig struct {
 	// many of them are live, whenever that changes. Between generations
 	// assigned is -1. It must not block.
 	OnAssigned func(assigned, live int)
+
+	lagInterval time.Duration // 0: that of the package
 }
 
 // Validate returns every fault of c at once, joined.
@@ -400,6 +402,7 @@ func (g *generation) work(parent, revoked context.Context) error {
 			}
 		})
 	}
+	running.Go(func() { g.keepLag(ctx, workers) })
 	<-ctx.Done() // whatever ends it: revocation, shutdown, failure
 	running.Wait()
 	g.warm = left

@@ -37,6 +37,7 @@ type metrics struct {
 	records      *prometheus.CounterVec
 	bytes        *prometheus.CounterVec
 	lag          *prometheus.GaugeVec
+	lagAt        *prometheus.GaugeVec
 	queueBytes   prometheus.Gauge
 	retries      *prometheus.CounterVec
 	sessions     prometheus.Counter
@@ -75,9 +76,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewHistogramVec(metric.Histogram(ns+"_"+name, help, prometheus.ExponentialBuckets(0.01, 4, 8)), labels)
 	}
 	m := &metrics{
-		records:    counters("stream_records_total", "Records read from (in) and made durable in (out) a topic.", "topic", "direction"),
-		bytes:      counters("stream_bytes_total", "Key and value bytes of the records read from (in) and made durable in (out) a topic.", "topic", "direction"),
-		lag:        gauges("stream_lag_records", "Records between the position of an assigned partition and the end of its log.", "topic", "partition"),
+		records: counters("stream_records_total", "Records read from (in) and made durable in (out) a topic.", "topic", "direction"),
+		bytes:   counters("stream_bytes_total", "Key and value bytes of the records read from (in) and made durable in (out) a topic.", "topic", "direction"),
+		lag:     gauges("stream_lag_records", "Records between the position of an assigned partition and the end of its log.", "topic", "partition"),
+		lagAt: gauges("stream_lag_timestamp_seconds",
+			"When the lag of an assigned partition was known last, from a fetch or by asking for the log's end, in seconds since 1970.", "topic", "partition"),
 		queueBytes: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "stream_producer_queue_bytes", Help: "Bytes accepted by producers and not yet durable."}),
 		retries:    counters("stream_retries_total", "Requests to brokers that were repeated.", "operation"),
 		sessions: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "stream_producer_sessions_total",
@@ -109,7 +112,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(
-		metric.Share(reg, &m.records), metric.Share(reg, &m.bytes), metric.Share(reg, &m.lag), metric.Share(reg, &m.queueBytes),
+		metric.Share(reg, &m.records), metric.Share(reg, &m.bytes), metric.Share(reg, &m.lag), metric.Share(reg, &m.lagAt), metric.Share(reg, &m.queueBytes),
 		metric.Share(reg, &m.retries), metric.Share(reg, &m.sessions),
 		metric.Share(reg, &m.transactions), metric.Share(reg, &m.transaction), metric.Share(reg, &m.fenced), metric.Share(reg, &m.rebalances), metric.Share(reg, &m.rebuilds),
 		metric.Share(reg, &m.failures), metric.Share(reg, &m.commitErrors), metric.Share(reg, &m.restore), metric.Share(reg, &m.restorePhase), metric.Share(reg, &m.replayed), metric.Share(reg, &m.warm),
@@ -128,6 +131,7 @@ func (m *metrics) moved(topic, direction string, records, bytes int) {
 func (m *metrics) forget(topic string, partition int32) {
 	p := strconv.Itoa(int(partition))
 	m.lag.DeleteLabelValues(topic, p)
+	m.lagAt.DeleteLabelValues(topic, p)
 	m.unresolved.DeleteLabelValues(topic, p)
 	m.snapshotAt.DeleteLabelValues(topic, p)
 	m.unsaved.DeleteLabelValues(topic, p)

@@ -61,6 +61,9 @@ type worker struct {
 	machine *partition.Machine
 	state   partition.State // the last that was told
 	failed  bool            // what was emitted must not be committed
+
+	position int64     // everything before this offset was handed over
+	lagAt    time.Time // when the lag was known last; zero: reading has not begun
 }
 
 func newWorker(g *generation, topic string, p int32, fail func(error)) *worker {
@@ -236,6 +239,7 @@ func (w *worker) live(ctx context.Context, handler stream.Handler) error {
 }
 
 func (w *worker) fetch(ctx context.Context, batches chan<- Batch) error {
+	w.reached(w.from, time.Now())
 	fetcher := w.client.NewFetcher(w.place.Topic, w.place.Partition, w.from, w.cfg.Fetch)
 	for {
 		batch, err := fetcher.Next(ctx)
@@ -287,9 +291,10 @@ func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch
 			w.exportUnsaved(w.snapshots.unsaved.since)
 		}
 	})
-	m, p := w.client.metrics, strconv.Itoa(int(w.place.Partition))
-	m.moved(w.place.Topic, directionIn, len(batch.Records), bytes)
-	m.lag.WithLabelValues(w.place.Topic, p).Set(float64(max(batch.HighWatermark-batch.Next, 0)))
+	w.client.metrics.moved(w.place.Topic, directionIn, len(batch.Records), bytes)
+	now := time.Now()
+	w.reached(batch.Next, now)
+	w.noteLag(batch.HighWatermark, now)
 	return nil
 }
 
