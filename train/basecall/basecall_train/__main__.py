@@ -110,21 +110,27 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from . import export
+    from . import export, progress
     from .training import load_average
 
     recipe = Recipe.load(options.recipe)
     options.model.mkdir(parents=True, exist_ok=True)
     export.write(load_average(options.work / "checkpoint.pt"), options.model / recipe.manifest.file)
     recipe.manifest.sealed(options.model).write(options.model)
+    table = options.work / progress.NAME
+    if table.is_file():
+        progress.draw(progress.read(table), f"Training of {recipe.manifest.name}", options.model / progress.PICTURE)
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     from .card import write_card
-    from .evaluation import evaluate_recipe
+    from .evaluation import evaluate_recipe, too_bad
 
     recipe = Recipe.load(options.recipe)
-    write_card(recipe, evaluate_recipe(recipe, options.data, options.model), options.model)
+    manifest, results = evaluate_recipe(recipe, options.data, options.model)
+    write_card(recipe, (manifest, results), options.model)
+    if fault := too_bad(recipe, results):
+        raise ValueError(fault)
 
 
 def _pore_model(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .evaluation import Result, quality_bins
 from .manifest import Manifest
+from .progress import PICTURE
 from .recipe import Recipe
 
 
@@ -19,9 +20,14 @@ def write_card(recipe: Recipe, judged: tuple[Manifest, list[Result]], folder: Pa
         _accuracy(results),
         _qualities(recipe, manifest, results),
         _origin(recipe),
+        _curves(folder),
         *(f"## {heading}\n\n{text.strip()}\n" for heading, text in recipe.notes.items()),
     ]
-    (folder / "MODEL_CARD.md").write_text("\n".join(parts))
+    (folder / "MODEL_CARD.md").write_text("\n".join(part for part in parts if part))
+
+
+def _curves(folder: Path) -> str:
+    return f"## Curves\n\n![losses, learning rate and speed]({PICTURE})\n" if (folder / PICTURE).is_file() else ""
 
 
 def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:

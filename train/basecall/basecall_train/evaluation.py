@@ -178,3 +178,11 @@ def evaluate_recipe(recipe: Recipe, data: Path, folder: Path) -> tuple[Manifest,
         manifest = replace(manifest, quality_scale=round(scale, 4), quality_bias=round(bias, 4))
         manifest.write(folder)
     return manifest, results
+
+
+def too_bad(recipe: Recipe, results: list[Result]) -> str:
+    """Returns which promise of the recipe does not hold, or nothing."""
+    for one, result in zip(recipe.evaluations, results, strict=True):
+        if (mean := float(np.mean(result.identities))) < one.least:
+            return f"{one.name}: mean identity {100 * mean:.2f} %, the recipe promises {100 * one.least:g} %"
+    return ""

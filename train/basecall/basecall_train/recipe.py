@@ -49,6 +49,8 @@ class Evaluation:
     licence: str = ""
     calibrate: bool = False
     """Whether base qualities are fitted on these reads."""
+    least: float = 0.0
+    """Mean identity that the recipe promises; evaluate fails below."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from .crf import StateSpace
 from .devices import Workers
 from .network import STRIDE, Basecaller, Shape
 from .optimiser import Muon
+from .progress import NAME, Row, Table
 from .recipe import Recipe, Training
 from .store import Batch, Sampler
 from .targets import UNKNOWN
@@ -207,10 +208,28 @@ class Trainer:
         report_every: float = 30,
         save_every: float = 120,
     ) -> None:
-        """Trains until the budget is spent or stopped() holds, saving every save_every seconds and at the end."""
+        """Trains until the budget is spent or stopped() holds, saving every save_every seconds and at the end.
+
+        How it goes is written to a table beside the checkpoint (:mod:`.progress`) every report_every seconds and at the end.
+        """
         begun = time.monotonic() - self.seconds
         reported, saved, first = self.seconds, self.seconds, self.step
         recent: list[Step] = []
+        table = Table(checkpoint.with_name(NAME), self.step)
+
+        def report() -> None:
+            divergence, surprise, norm = np.mean([astuple(step) for step in recent], 0)
+            samples = (self.step - first) * self._training.batch * self._training.chunk
+            row = Row(
+                self.step, self.seconds, divergence, surprise, learning_rate(self._training, self.step, self.seconds),
+                samples / max(self.seconds - reported, 1e-9),
+            )  # fmt: skip
+            table.add(row)
+            log.info(
+                "step %d, %.0f s: divergence %.4f, surprise %.4f, gradient %.3f, learning rate %.2e, %.3g samples/s",
+                row.step, row.seconds, divergence, surprise, norm, row.learning_rate, row.samples_per_second,
+            )  # fmt: skip
+
         with ThreadPoolExecutor(1) as loader:
             ahead = loader.submit(self._sampler.batch, self.step)
             while spent(self._training, self.step, self.seconds) < 1 and not stopped():
@@ -218,17 +237,13 @@ class Trainer:
                 recent.append(self.advance(batch))
                 self.seconds = time.monotonic() - begun
                 if self.seconds - reported >= report_every:
-                    divergence, surprise, norm = np.mean([astuple(step) for step in recent], 0)
-                    log.info(
-                        "step %d, %.0f s: divergence %.4f, surprise %.4f, gradient %.3f, learning rate %.2e, %.2f steps/s",
-                        self.step, self.seconds, divergence, surprise, norm,
-                        learning_rate(self._training, self.step, self.seconds),
-                        (self.step - first) / (self.seconds - reported),
-                    )  # fmt: skip
+                    report()
                     recent, reported, first = [], self.seconds, self.step
                 if self.seconds - saved >= save_every:
                     self.save(checkpoint)
                     saved = self.seconds
+        if recent:
+            report()
         self.save(checkpoint)
 
 

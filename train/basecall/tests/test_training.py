@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from basecall_train import export
+from basecall_train import export, progress
 from basecall_train.__main__ import main
 from basecall_train.calling import Model
 from basecall_train.devices import chosen
@@ -205,6 +205,9 @@ def test_from_recordings_to_a_model_in_one_command(world, tmp_path):
     assert len(model.manifest.sha256) == 64 and model.manifest.quality_scale != 1
     card = (tmp_path / "toy" / "MODEL_CARD.md").read_text()
     assert "held out" in card and "toy teacher" in card
+    rows = progress.read(tmp_path / "work" / progress.NAME)
+    assert rows[-1].step == 150 and rows[-1].divergence > 0 and rows[-1].samples_per_second > 0
+    assert "Training of toy" in (tmp_path / "toy" / progress.PICTURE).read_text() and progress.PICTURE in card
     from basecall_train.evaluation import evaluate
 
     result = evaluate(model, Recipe.load(world.recipe).evaluations[0], world.folder)

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Makes a basecaller of recordings: what make train-basecall runs. RECIPE names a recipe of train/basecall/recipes
+# or is a file's path, TRAIN_DATA the folder that its paths start from, TRAIN_WORK where
+# prepared data, checkpoint and model go. Run again, it goes on where it was.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fail() {
+	echo "train-basecall: $*" >&2
+	exit 1
+}
+
+case ${RECIPE:=r9.4-small} in
+*.toml) recipe=$RECIPE RECIPE=$(basename "$RECIPE" .toml) ;;
+*) recipe=train/basecall/recipes/$RECIPE.toml ;;
+esac
+[ -f "$recipe" ] || fail "no recipe $RECIPE; there are: $(cd train/basecall/recipes && ls *.toml | sed 's/\.toml$//' | tr '\n' ' ')"
+[ -n "${TRAIN_DATA:-}" ] || fail "name the folder with the recordings: make train-basecall TRAIN_DATA=FOLDER; $recipe says what must be in it"
+# Before anything is fetched, as that takes minutes.
+missing=$(python3 - "$recipe" "$TRAIN_DATA" <<'PYTHON'
+import pathlib, sys, tomllib
+recipe = tomllib.loads(pathlib.Path(sys.argv[1]).read_text())
+files = [recipe["teacher"]["file"]]
+for one in [*recipe["source"], *recipe.get("evaluation", [])]:
+    files += [one[key] for key in ("recordings", "reference", "calls") if key in one]
+print(*[name for name in dict.fromkeys(files) if not (pathlib.Path(sys.argv[2]) / name).is_file()], sep=", ")
+PYTHON
+) || fail "reading $recipe needs Python 3.11 or newer as python3"
+[ -z "$missing" ] || fail "$TRAIN_DATA lacks what $recipe is trained and judged on: $missing"
+
+venv=.cache/train
+[ -x $venv/bin/python ] || python3 -m venv $venv
+$venv/bin/python -c 'import mappy, numpy, onnx, onnxruntime, pod5, pyslow5, torch' 2>/dev/null ||
+	$venv/bin/python -m pip install --quiet --disable-pip-version-check -e train/basecall
+work=${TRAIN_WORK:-.cache/train-basecall/$RECIPE}
+mkdir -p "$work"
+SECONDS=0
+PYTHONPATH=train/basecall $venv/bin/python -m basecall_train all "$recipe" --data "$TRAIN_DATA" --work "$work" --model "$work/model"
+sed -n '/^## Accuracy/,/^## Base/{/^|/p}' "$work/model/MODEL_CARD.md"
+echo "$work/model is a model, after ${SECONDS}s: bin/pore basecall --model $work/model reads.pod5 | bin/pore eval basecall --ref genome.fa -"
