@@ -104,6 +104,7 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
             points = (
                 f"{LEFT + minute / last * across:.1f} {top + PANEL * (1 - value / most):.1f}"
                 for minute, value in zip(minutes, values, strict=True)
+                if value or kind == "a"  # a second loss counts from somewhere on
             )
             path_of = "L".join(points)
             out.append(f'<path class="{kind}" d="M{path_of}h0" fill="none" stroke-width="2" stroke-linecap="round"/>')
