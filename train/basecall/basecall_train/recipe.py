@@ -107,6 +107,12 @@ class Augmentation:
     """Linear change from the middle of the chunk to its end."""
     noise: float = 0.08
     """Largest standard deviation of white noise; each chunk draws its own."""
+    warp: float = 0.0
+    """Standard deviation of the factor by which a chunk is sped up; 0.08 is about what reads of a run differ by."""
+
+    def __post_init__(self) -> None:
+        if min(self.scale, self.shift, self.drift, self.noise, self.warp) < 0 or self.warp > 0.15:
+            raise ValueError("augmentation: deviations are not negative, and warp is 0.15 at most: CTC needs room")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from .targets import UNKNOWN, condition
 
 log = logging.getLogger(__name__)
 
+MAX_WARP = 3.0
+"""Standard deviations of speed beyond which no chunk is warped."""
 DESCRIPTION = "source.json"
 """File that says what a prepared folder was made from."""
 
@@ -120,7 +122,7 @@ class Sampler:
         bases = np.empty((training.batch, frames), np.uint8)
         for n in range(training.batch):
             source = self._sources[rng.choice(len(self._sources), p=self._shares)]
-            chunk, targets[:, n], bases[n] = source.draw(rng)
+            chunk, targets[:, n], bases[n] = source.draw(rng, self._augmentation.warp)
             if self._spelled:
                 bases[n] = spelled(targets[:, n], bases[n])
             signal[n, 0] = augment(chunk, self._augmentation, rng)
@@ -155,6 +157,39 @@ def _chunks(source: Source, store: Path, samples: int) -> _Chunks | SimulatedChu
     return _Chunks(store / source.name, samples)
 
 
+def warped(current: np.ndarray, targets: np.ndarray, bases: np.ndarray, frames: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns a piece of a read as a faster or slower motor would have given it: what took len(targets) frames takes so many.
+
+    The current is interpolated. Every frame that emits a base keeps one of its own, in order, or the next free one, and equal
+    bases a blank between them; what the targets say besides goes to the nearest frame.
+    """
+    old = len(targets)
+    pace = old / frames
+    times = (np.arange(frames * STRIDE) + 0.5) * pace - 0.5
+    quick = np.interp(times, np.arange(len(current)), current).astype(np.float32)
+    moved = np.clip(np.rint((np.arange(old) + 0.5) / pace - 0.5).astype(np.int64), 0, frames - 1)
+    emitted = (bases > 0) & (bases != UNKNOWN)
+    heard = np.where(emitted, bases, targets.argmax(1))
+    emits = np.flatnonzero(heard)
+    run = (np.diff(emits) == 1) & (np.diff(heard[emits]) == 0)  # one base over several frames
+    repeat = (np.diff(heard[emits]) == 0) & ~run
+    rank = np.concatenate([[0], np.cumsum(1 + repeat)])[: len(emits)]
+    if len(emits) and rank[-1] >= frames:
+        raise ValueError(f"{len(emits)} frames with bases do not fit into {frames}")
+    apart = np.maximum.accumulate(moved[emits] - rank)
+    moved[emits] = np.minimum(apart, frames - 1 - rank[-1:]) + rank
+    spread = np.zeros((frames, targets.shape[1]), np.float32)
+    np.add.at(spread, moved, targets * (np.arange(targets.shape[1]) > 0))
+    spread /= np.maximum(1, spread.sum(1, keepdims=True))
+    spread[:, 0] = 1 - spread[:, 1:].sum(1)
+    torn = np.flatnonzero(run & (np.diff(moved[emits]) == 2))
+    spread[moved[emits[torn]] + 1] = targets[emits[torn]]
+    source = np.minimum(((np.arange(frames) + 0.5) * pace).astype(np.int64), old - 1)
+    spelled = np.where(bases[source] == UNKNOWN, UNKNOWN, 0).astype(np.uint8)
+    spelled[moved[emitted]] = bases[emitted]
+    return quick, spread, spelled
+
+
 class _Chunks:
     """One prepared source, read through memory maps."""
 
@@ -169,18 +204,30 @@ class _Chunks:
         if not usable.any():
             raise ValueError(f"{folder}: no read has {samples} samples")
         self._begins, self._places = begins[usable], np.cumsum(places[usable])
+        self._ends = (begins + lengths)[usable]
         self._samples = samples
         self.classes = self._targets.shape[1]
 
-    def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns signal, targets and bases of a chunk, every place in every read being equally likely."""
+    def draw(self, rng: np.random.Generator, warp: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns signal, targets and bases of a chunk, every place in every read being equally likely.
+
+        With a warp, the motor's speed differs by a factor of that standard deviation.
+        """
         place = rng.integers(self._places[-1])
         read = np.searchsorted(self._places, place, side="right")
         within = place - (self._places[read - 1] if read else 0)
         first = self._begins[read] + within * STRIDE
-        frames = slice(first // STRIDE, (first + self._samples) // STRIDE)
-        return (
-            self._signal[first : first + self._samples].astype(np.float32),
-            self._targets[frames].astype(np.float32),
-            self._bases[frames],
+        frames = wanted = self._samples // STRIDE
+        if warp:
+            pace = 1 + warp * float(np.clip(rng.standard_normal(), -MAX_WARP, MAX_WARP))
+            frames = min(round(wanted * pace), (self._ends[read] - first) // STRIDE)
+        samples = slice(first, first + frames * STRIDE)
+        part = slice(first // STRIDE, first // STRIDE + frames)
+        current, targets, bases = (
+            self._signal[samples].astype(np.float32),
+            self._targets[part].astype(np.float32),
+            self._bases[part],
         )
+        if frames == wanted:
+            return current, targets, bases
+        return warped(current, targets, bases, wanted)

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from basecall_train.network import STRIDE
+from basecall_train.recipe import Augmentation
+from basecall_train.store import _Chunks, warped
+from basecall_train.targets import UNKNOWN
+
+
+def piece(rng: np.random.Generator, frames: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns a piece whose current says, at every sample, when it was; one frame in three emits."""
+    bases = np.where(rng.random(frames) < 0.33, rng.integers(1, 5, frames), 0).astype(np.uint8)
+    bases[1:][bases[1:] == bases[:-1]] = 0  # side by side they would be one base
+    targets = np.full((frames, 5), 0.02, np.float32)
+    targets[np.arange(frames), bases] = 0.92
+    return np.arange(frames * STRIDE, dtype=np.float32), targets, bases
+
+
+def greedily(targets: np.ndarray) -> np.ndarray:
+    """Returns the classes that the best path spells."""
+    best = targets.argmax(1)
+    return best[(best > 0) & (best != np.concatenate([[0], best[:-1]]))]
+
+
+def test_a_base_over_two_frames_stays_one():
+    targets = np.tile(np.float32([0.96, 0.01, 0.01, 0.01, 0.01]), (60, 1))
+    bases = np.zeros(60, np.uint8)
+    for frame in range(3, 57, 5):
+        targets[frame : frame + 2] = (0.2, 0.01, 0.77, 0.01, 0.01)
+        bases[frame] = 2
+    for frames in (48, 55, 66, 75):
+        _, distributions, spelled = warped(np.zeros(180, np.float32), targets, bases, frames)
+        assert len(greedily(distributions)) == 11 == (spelled > 0).sum()
+
+
+@pytest.mark.parametrize("old, new", [(600, 480), (600, 720), (601, 600), (599, 600), (300, 220)])
+def test_a_warped_piece_spells_the_same(old, new):
+    rng = np.random.default_rng(old + new)
+    for _ in range(20):
+        current, targets, bases = piece(rng, old)
+        quick, distributions, spelled = warped(current, targets, bases, new)
+        assert quick.shape == (new * STRIDE,) and distributions.shape == (new, 5) and spelled.shape == (new,)
+        assert (spelled[spelled > 0] == bases[bases > 0]).all()
+        assert np.allclose(distributions.sum(1), 1, atol=1e-5) and distributions.min() >= -1e-6
+        assert (greedily(distributions) == greedily(targets)).all()
+        emitting = spelled > 0
+        assert (distributions.argmax(1)[emitting] == spelled[emitting]).all()
+        # The current under a base still says when that base was emitted, to a few frames that crowding may cost.
+        when = quick.reshape(new, STRIDE).mean(1)[emitting] / STRIDE
+        assert np.abs(when - np.flatnonzero(bases)).max() < 10
+        assert np.abs(when - np.flatnonzero(bases)).mean() < 1.5
+
+
+def test_an_unchanged_length_changes_nothing():
+    current, targets, bases = piece(np.random.default_rng(1), 90)
+    quick, distributions, spelled = warped(current, targets, bases, 90)
+    assert (quick == current).all() and np.allclose(distributions, targets, atol=1e-6) and (spelled == bases).all()
+
+
+def test_where_there_is_no_truth_there_is_none_after():
+    current, targets, bases = piece(np.random.default_rng(2), 200)
+    bases[:100] = UNKNOWN
+    _, _, spelled = warped(current, targets, bases, 160)
+    assert (spelled[:75] == UNKNOWN).all() and (spelled[85:] != UNKNOWN).all()
+    assert (spelled[(spelled > 0) & (spelled != UNKNOWN)] == bases[100:][bases[100:] > 0]).all()
+
+
+def test_bases_without_room_are_refused():
+    with pytest.raises(ValueError, match="fit"):
+        warped(np.zeros(90, np.float32), np.tile(np.float32([0, 1, 0, 0, 0]), (30, 1)), np.ones(30, np.uint8), 20)
+
+
+def test_drawn_chunks_are_of_one_length_whatever_their_speed(prepared):
+    _, store = prepared
+    chunks = _Chunks(store / "labelled", 360)
+    rng = np.random.default_rng(3)
+    lengths, plain = set(), chunks.draw(np.random.default_rng(4))
+    for _ in range(50):
+        current, targets, bases = chunks.draw(rng, 0.1)
+        assert current.shape == (360,) and targets.shape == (120, 5) and bases.shape == (120,)
+        lengths.add(int((bases > 0).sum()))
+    assert len(lengths) > 3
+    # Recipes without a warp draw what they always drew.
+    again = chunks.draw(np.random.default_rng(4), 0.0)
+    assert all((one == other).all() for one, other in zip(plain, again, strict=True))
+
+
+@pytest.mark.parametrize("warp", [-0.1, 0.5])
+def test_a_warp_that_leaves_no_room_is_refused(warp):
+    with pytest.raises(ValueError, match="warp"):
+        Augmentation(warp=warp)
