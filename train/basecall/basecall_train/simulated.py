@@ -126,8 +126,8 @@ class SimulatedChunks:
         # Whatever the speed and the words: of the shortest mean dwell, as many as fit.
         self._bases = model.k + int(2.5 * samples / model.dwell.mean()) + 50
 
-    def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns signal, targets and bases of a chunk."""
+    def draw(self, rng: np.random.Generator, _warp: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns signal, targets and bases of a chunk; its speed is the pore model's, no warp is added."""
         bases = random_bases(self._bases, rng)
         signal, places = self._model.current(bases, self._samples, rng)
         frames = self._samples // STRIDE
