@@ -538,6 +538,43 @@ func TestPageIsUsedWithTheKeyboardAlone(t *testing.T) {
 	assert.Equal(t, "dark", ask[string](t, tab, `document.documentElement.dataset.theme`), "keys of one letter can be turned off")
 }
 
+// Two fingers that part zoom to what is between them, and out again when they close; the page
+// itself is neither zoomed nor scrolled.
+func TestDepthIsZoomedWithTwoFingers(t *testing.T) {
+	tab := visit(t, serve(t, pagetest.Lambda()), phone)
+	wait(t, tab, `document.getElementById("depth-range").textContent === "all 48,502 bases"`)
+	box := ask[map[string]float64](t, tab, `(document.getElementById("depth-frame").scrollIntoView({block: "center"}), document.getElementById("depth-canvas").getBoundingClientRect().toJSON())`)
+	require.LessOrEqual(t, box["x"]+box["width"], float64(phone.Width))
+	at := func(share float64) browser.Point {
+		return browser.Point{X: box["x"] + share*box["width"], Y: box["y"] + box["height"]/2}
+	}
+	shown := func() (from, to int) {
+		m := regexp.MustCompile(`^([\d,]+)–([\d,]+)`).FindStringSubmatch(text(t, tab, "depth-range"))
+		require.NotNil(t, m, text(t, tab, "depth-range"))
+		number := func(s string) int {
+			n, err := strconv.Atoi(strings.ReplaceAll(s, ",", ""))
+			require.NoError(t, err)
+			return n
+		}
+		return number(m[1]), number(m[2])
+	}
+	still := `[scrollX, scrollY, visualViewport.scale].join()`
+	before := ask[string](t, tab, still)
+
+	narrow, wide := [2]browser.Point{at(0.4), at(0.6)}, [2]browser.Point{at(0.15), at(0.85)}
+	require.NoError(t, tab.Pinch(narrow, wide, 8))
+	wait(t, tab, `/^[\d,]+–/.test(document.getElementById("depth-range").textContent)`)
+	from, to := shown()
+	assert.Less(t, to-from, 48_502/2, "%d–%d", from, to)
+	assert.Less(t, from, 24_251)
+	assert.Greater(t, to, 24_251, "what was between the fingers stays there")
+	assert.Equal(t, before, ask[string](t, tab, still))
+
+	require.NoError(t, tab.Pinch(wide, narrow, 8))
+	wait(t, tab, `document.getElementById("depth-range").textContent === "all 48,502 bases"`)
+	assert.Equal(t, before, ask[string](t, tab, still))
+}
+
 func TestDepthIsZoomedWithTheMouse(t *testing.T) {
 	tab := visit(t, serve(t, pagetest.Lambda()), desk)
 	wait(t, tab, `document.getElementById("depth-range").textContent === "all 48,502 bases"`)

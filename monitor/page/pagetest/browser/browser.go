@@ -262,6 +262,40 @@ func (t *Tab) Drag(fromX, fromY, toX, toY float64) error {
 	return err
 }
 
+// Point is a place on the screen, in CSS pixels from the top left.
+type Point struct{ X, Y float64 }
+
+// Pinch puts two fingers on the screen and moves each on a straight line from where it is to
+// where it goes, in so many steps.
+func (t *Tab) Pinch(from, to [2]Point, steps int) error {
+	send := func(kind input.DispatchTouchEventType, points ...*input.TouchPoint) error {
+		if points == nil {
+			points = []*input.TouchPoint{} // not null
+		}
+		_, err := chromedp.Call(t.ctx, input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: kind, TouchPoints: points})
+		return err
+	}
+	fingers := func(share float64) []*input.TouchPoint {
+		out := make([]*input.TouchPoint, len(from))
+		for i := range from {
+			id := float64(i)
+			out[i] = &input.TouchPoint{ID: &id, X: from[i].X + share*(to[i].X-from[i].X), Y: from[i].Y + share*(to[i].Y-from[i].Y)}
+		}
+		return out
+	}
+	err := send(input.DispatchTouchEventTypeTouchStart, fingers(0)...)
+	for i := 1; i <= steps && err == nil; i++ {
+		err = send(input.DispatchTouchEventTypeTouchMove, fingers(float64(i)/float64(steps))...)
+	}
+	if err == nil {
+		err = send(input.DispatchTouchEventTypeTouchEnd)
+	}
+	if err != nil {
+		return fmt.Errorf("pinching: %w", err)
+	}
+	return nil
+}
+
 // Messages are exceptions that nothing caught, and what was written to the console as a
 // warning or an error.
 func (t *Tab) Messages() []string {
