@@ -73,9 +73,10 @@ elif command -v podman >/dev/null && podman info >/dev/null 2>&1; then
 fi
 if [ -n "$builder" ]; then
 	say "images, with $builder"
+	commit=$(git rev-parse HEAD)
 	for target in cpu demo; do
-		"$builder" build -f deploy/docker/Dockerfile --target "$target" -t "porestream-check:$target" . >&2
-		"$builder" run --rm --read-only --network none "porestream-check:$target" pore --version >&2
+		"$builder" build -f deploy/docker/Dockerfile --target "$target" -t "porestream-check:$target" --build-arg PORESTREAM_COMMIT="$commit" . >&2
+		"$builder" run --rm --read-only --network none "porestream-check:$target" pore --version | grep -F "(${commit:0:12})" >&2 || fail "the image doesn't say of which commit it is"
 	done
 else
 	say "images: nothing here builds them"

@@ -22,8 +22,11 @@ type composeFile struct {
 }
 
 type composeService struct {
-	Image       string
-	Build       *struct{ Context, Dockerfile, Target string }
+	Image string
+	Build *struct {
+		Context, Dockerfile, Target string
+		Args                        map[string]string
+	}
 	Command     []string
 	Environment map[string]string
 	Volumes     []string

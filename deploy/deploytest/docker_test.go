@@ -2,6 +2,7 @@ package deploytest
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/internal/cli"
 )
 
 func TestDockerfile(t *testing.T) {
@@ -76,4 +79,57 @@ func TestDockerfile(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An image says of which version and commit it is, in its labels and through its programs.
+func TestImagesNameTheirCommit(t *testing.T) {
+	dir := root(t)
+	data, err := os.ReadFile(filepath.Join(dir, "deploy/docker/Dockerfile"))
+	require.NoError(t, err)
+	stages := make(map[string]string) // what stands below each FROM
+	name := ""
+	for line := range strings.Lines(strings.ReplaceAll(string(data), "\\\n", " ")) {
+		if m := regexp.MustCompile(`^FROM \S+ AS (\S+)$`).FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			name = m[1]
+		}
+		stages[name] += line
+	}
+	assert.Contains(t, stages[""], "ARG PORESTREAM_VERSION="+cli.Version+"\n")
+	for _, stage := range []string{"build", "build-cuda"} {
+		commit, run := strings.Index(stages[stage], "ARG PORESTREAM_COMMIT\n"), strings.Index(stages[stage], "RUN deploy/docker/stage.sh")
+		assert.True(t, commit >= 0 && commit < run, "%s doesn't know the commit when it builds", stage)
+		assert.Contains(t, stages[stage], "ARG PORESTREAM_COMMIT_TIME\n")
+	}
+	for _, stage := range []string{"cpu", "cuda"} {
+		for _, want := range []string{"ARG PORESTREAM_VERSION\n", "ARG PORESTREAM_COMMIT\n", `org.opencontainers.image.version="$PORESTREAM_VERSION"`, `org.opencontainers.image.revision="$PORESTREAM_COMMIT"`} {
+			assert.Contains(t, stages[stage], want, stage)
+		}
+	}
+	for name, s := range readCompose(t).Services {
+		if s.Build != nil {
+			assert.Equal(t, map[string]string{"PORESTREAM_COMMIT": "${PORESTREAM_COMMIT:-}", "PORESTREAM_COMMIT_TIME": "${PORESTREAM_COMMIT_TIME:-}"}, s.Build.Args, name)
+		}
+	}
+
+	// The script's flags for the linker do what they say.
+	stage, err := os.ReadFile(filepath.Join(dir, "deploy/docker/stage.sh"))
+	require.NoError(t, err)
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	flags := ""
+	for _, m := range regexp.MustCompile(`(?m)^\s*ldflags\+="( -X [^"]+)"$`).FindAllStringSubmatch(string(stage), -1) {
+		flags += m[1]
+	}
+	flags = strings.NewReplacer("$PORESTREAM_COMMIT", commit, "${PORESTREAM_COMMIT_TIME:-}", "2026-11-22T10:00:00Z").Replace(flags)
+	assert.NotContains(t, flags, "$")
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	bin := filepath.Join(t.TempDir(), "ingest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", bin, "./cmd/ingest")
+	build.Dir = dir
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	out, err = exec.CommandContext(t.Context(), bin, "--version").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), cli.Version+" ("+commit[:12]+")")
 }

@@ -57,7 +57,8 @@ mkdir -p "$root/proc" "$root/dev" "$root/tmp"
 echo 'nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin' >"$root/etc/passwd"
 
 say "what the image adds ($what)"
-deploy/docker/stage.sh "$work/out" "$what"
+commit=$(git rev-parse HEAD 2>/dev/null) || commit=$(printf '%040d' 0) # a source without its history
+PORESTREAM_COMMIT=$commit deploy/docker/stage.sh "$work/out" "$what"
 mkdir -p "$root/usr/local/bin" "$root/usr/local/lib" "$root/usr/local/share/porestream"
 cp -a "$work/out/bin/." "$root/usr/local/bin/"
 if [ "$what" = cuda ]; then
@@ -112,6 +113,7 @@ say "read-only, unprivileged"
 for program in ingest processor pore; do
 	version=$(within "$program" --version) || fail "$program does not start"
 	[ "${version%% *}" = "$program" ] || fail "$program says that it is: $version"
+	[[ $version = *"(${commit:0:12})"* ]] || fail "$program doesn't say of which commit it is: $version"
 done
 if within pore run --ref /usr/local/share/porestream/lambda/reference.fa --out /out /nothing 2>"$work/err"; then
 	fail "pore run wrote to the image"

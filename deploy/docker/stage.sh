@@ -4,6 +4,9 @@
 #   deploy/docker/stage.sh DEST          bin/, lib/ (ONNX Runtime) and doc/ below DEST
 #   deploy/docker/stage.sh DEST cuda     and lib-cuda/, the CUDA build of ONNX Runtime
 #
+# PORESTREAM_COMMIT and PORESTREAM_COMMIT_TIME (RFC 3339) say of which commit the source is, where
+# its history is not at hand, as in an image's build; otherwise Go asks git.
+#
 # The Dockerfile runs it, and so does rootfs.sh, which tries the result where no
 # container can be built; so both have the same steps. Needs what make needs.
 set -euo pipefail
@@ -19,7 +22,13 @@ dest=$(cd "$dest" && pwd)
 
 scripts/deps.sh
 mkdir -p "$dest/bin" "$dest/lib" "$dest/doc/onnxruntime" "$dest/doc/minimap2"
-CGO_ENABLED=1 go build -trimpath -ldflags="-s -w" -o "$dest/bin/" \
+ldflags="-s -w"
+if [ -n "${PORESTREAM_COMMIT:-}" ]; then
+	[[ $PORESTREAM_COMMIT =~ ^[0-9a-f]{40}([0-9a-f]{24})?$ ]] || { echo "stage: PORESTREAM_COMMIT is no whole commit: $PORESTREAM_COMMIT" >&2; exit 1; }
+	ldflags+=" -X github.com/porestream/porestream/internal/version.commit=$PORESTREAM_COMMIT"
+	ldflags+=" -X github.com/porestream/porestream/internal/version.time=${PORESTREAM_COMMIT_TIME:-}"
+fi
+CGO_ENABLED=1 go build -trimpath -ldflags="$ldflags" -o "$dest/bin/" \
 	./cmd/ingest ./cmd/processor ./cmd/pore ./deploy/docker/healthcheck
 install -m 755 .deps/onnxruntime/libonnxruntime.so "$dest/lib/"
 install -m 644 LICENSE NOTICE "$dest/doc/"
