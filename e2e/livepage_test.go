@@ -21,7 +21,6 @@ import (
 	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/stream"
-	"github.com/porestream/porestream/stream/kafka"
 )
 
 const pageToken = "marked-page-token-51c0"
@@ -182,9 +181,7 @@ func TestPageOfServices(t *testing.T) {
 	brokers(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{addr}})
-		require.NoError(t, err)
-		defer client.Close()
+		client := connect(ctx, t, addr)
 		require.NoError(t, client.EnsureTopics(t.Context(), stream.NewTopics("").Settings(3), 1))
 		token, shown := pageTokenFile(t), freeAddress(t)
 		processor := func(listen, stages string) *service {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/stream"
-	"github.com/porestream/porestream/stream/kafka"
 )
 
 // answers are the alerts of a sample without what tells of the way to them, one
@@ -85,9 +84,7 @@ func TestPanels(t *testing.T) {
 func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{addr}})
-	require.NoError(t, err)
-	defer client.Close()
+	client := connect(ctx, t, addr)
 	topics := stream.NewTopics("")
 	require.NoError(t, client.EnsureTopics(t.Context(), append(topics.Settings(3), topics.WatchSettings(3)...), 1))
 	processor := func() *service {

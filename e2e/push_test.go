@@ -18,7 +18,6 @@ import (
 	"github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
-	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
@@ -167,9 +166,7 @@ func TestPushedSignal(t *testing.T) {
 	streamtest.Each(t, func(t *testing.T, broker string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
-		client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{broker}})
-		require.NoError(t, err)
-		defer client.Close()
+		client := connect(ctx, t, broker)
 		res := command(t, "ingest", "--brokers", broker, "--topic-prefix", "played-", "--partitions", "3", "--listen", "127.0.0.1:0", lambda("reads.pod5"))
 		require.Zero(t, res.code, res.stderr)
 		server := startServe(t, broker, "pushed-", "--spool", filepath.Join(t.TempDir(), "spool"))

@@ -17,7 +17,6 @@ import (
 
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"
-	"github.com/porestream/porestream/stream/kafka"
 )
 
 // scalingVariable asks for the measurement; its value is the simulated device's
@@ -64,9 +63,7 @@ func scale(t *testing.T, n int, device string) (rate, takes float64, vcf string)
 	defer broker.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{broker.Addr()}})
-	require.NoError(t, err)
-	defer client.Close()
+	client := connect(ctx, t, broker.Addr())
 	require.NoError(t, client.EnsureTopics(t.Context(), stream.NewTopics("").Settings(24), 1))
 	// All of the signal is there before anybody works on it.
 	start(t, cancel, "ingest", "--brokers", broker.Addr(), "--listen", "127.0.0.1:0", lambda("reads.pod5")).ended(t)

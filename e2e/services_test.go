@@ -91,6 +91,15 @@ func (s *service) stop(t testing.TB) {
 	s.ended(t)
 }
 
+// connect connects to Kafka until the test has ended.
+func connect(ctx context.Context, t testing.TB, addr string) *kafka.Client {
+	t.Helper()
+	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{addr}})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
 func startProcessor(t *testing.T, cancel context.CancelCauseFunc, addr, stages string) *service {
 	return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
 		"--stages", stages, "--listen", "127.0.0.1:0")
@@ -164,9 +173,7 @@ func TestServices(t *testing.T) {
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{addr}})
-		require.NoError(t, err)
-		defer client.Close()
+		client := connect(ctx, t, addr)
 		topics := stream.NewTopics("")
 		require.NoError(t, client.EnsureTopics(t.Context(), topics.Settings(3), 1))
 		damaged := sendDamaged(t, client, topics)

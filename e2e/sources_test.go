@@ -17,7 +17,6 @@ import (
 
 	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/stream"
-	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
@@ -69,9 +68,7 @@ func TestManySources(t *testing.T) {
 	brokers(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{addr}})
-		require.NoError(t, err)
-		defer client.Close()
+		client := connect(ctx, t, addr)
 		whole := startIngest(t, addr, "whole-")
 		require.NoError(t, whole.cmd.Wait(), whole.stderr)
 		want := chunks(t, client, stream.NewTopics("whole-").Signal)
