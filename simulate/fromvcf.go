@@ -17,6 +17,18 @@ import (
 // become left-aligned and parsimonious. The result is in the order of the reference.
 func FromVCF(r *vcf.Reader, g *genome.Genome, ploidy int, seed uint64) ([]Site, error) {
 	rnd, _ := newRand(seed, phaseStream, 0)
+	return FromVCFWith(r, g, ploidy, func(rec *vcf.Record) ([]uint8, error) {
+		genotype, phased, err := genotypeOf(rec, ploidy)
+		if err == nil && !phased && ploidy == 2 && rnd.IntN(2) == 1 {
+			genotype[0], genotype[1] = genotype[1], genotype[0]
+		}
+		return genotype, err
+	})
+}
+
+// FromVCFWith is [FromVCF] with genotypes that a function gives to records: the allele
+// of each haplotype.
+func FromVCFWith(r *vcf.Reader, g *genome.Genome, ploidy int, genotype func(*vcf.Record) ([]uint8, error)) ([]Site, error) {
 	var sites []Site
 	for {
 		rec, err := r.Next()
@@ -31,14 +43,11 @@ func FromVCF(r *vcf.Reader, g *genome.Genome, ploidy int, seed uint64) ([]Site, 
 		if c == nil {
 			return nil, fmt.Errorf("reading variants to plant: line %d: %s is not in the reference", rec.Line(), rec.Chrom)
 		}
-		genotype, phased, err := genotypeOf(rec, ploidy)
+		alleles, err := genotype(rec)
 		if err != nil {
 			return nil, fmt.Errorf("reading variants to plant: line %d: %w", rec.Line(), err)
 		}
-		if !phased && ploidy == 2 && rnd.IntN(2) == 1 {
-			genotype[0], genotype[1] = genotype[1], genotype[0]
-		}
-		s := Site{Contig: rec.Chrom, Start: rec.Pos - 1, Ref: strings.ToUpper(rec.Ref), Genotype: genotype}
+		s := Site{Contig: rec.Chrom, Start: rec.Pos - 1, Ref: strings.ToUpper(rec.Ref), Genotype: alleles}
 		for _, alt := range rec.Alt {
 			alt = strings.ToUpper(alt)
 			if strings.Trim(alt, letters) != "" {

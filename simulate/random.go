@@ -1,6 +1,10 @@
 package simulate
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/porestream/porestream/simulate/internal/seeded"
+)
 
 // stream keeps the random numbers of one purpose apart from those of others with the
 // same seed.
@@ -16,18 +20,12 @@ const (
 
 // newRand returns the random numbers of one item of a stream.
 func newRand(seed uint64, s stream, index uint64) (*rand.Rand, *rand.PCG) {
-	pcg := rand.NewPCG(mix(seed+uint64(s)*0x9e3779b97f4a7c15), mix(index+uint64(s)<<48))
-	return rand.New(pcg), pcg
+	source := seeded.New(seed, uint64(s), index)
+	return source.Rand, &source.PCG
 }
 
-// mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): it spreads every bit
-// of x over all of the result.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
+// mix spreads every bit of x over all of the result.
+func mix(x uint64) uint64 { return seeded.Mix(x) }
 
 // unit turns random bits into a number in [0, 1).
 func unit(bits uint64) float64 { return float64(bits>>11) / (1 << 53) }

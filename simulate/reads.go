@@ -98,11 +98,14 @@ func ParseName(name string) (Origin, error) {
 	return o, nil
 }
 
-// Sampler makes reads of haplotypes. It is safe for concurrent use.
-type Sampler struct {
-	model     *model
-	seed      uint64
-	molecules []Molecule
+// Library is what molecules are drawn from: fragments of haplotypes. It is safe for
+// concurrent use.
+type Library struct {
+	cfg       ReadsConfig
+	sigma     float64 // of the logarithm of lengths
+	stretches []stretch
+	ends      []int // of the stretches, each with room for starts before it
+	room      int
 	bases     int
 }
 
@@ -112,65 +115,93 @@ type stretch struct {
 	start, end int
 }
 
-// NewSampler draws the molecules to be read: all of a genome's haplotypes, of which
-// there are ploidy of each contig.
-func NewSampler(haplotypes []*Haplotype, ploidy int, p *Profile, cfg ReadsConfig) (*Sampler, error) {
+// NewLibrary makes fragments of haplotypes, of each base alike, with the lengths that
+// cfg says. Its depth and seed say nothing here.
+func NewLibrary(haplotypes []*Haplotype, cfg ReadsConfig) (*Library, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulating reads: %w", err)
 	}
-	var stretches []stretch
-	var ends []int // of the stretches, each with room for starts before it
+	l := &Library{cfg: cfg, sigma: math.Sqrt(math.Log(1 + cfg.LengthSpread*cfg.LengthSpread))}
 	margin := int(cfg.Length * longest)
 	if cfg.Circular {
 		margin = 0
 	}
-	total, room := 0, 0
 	for _, h := range haplotypes {
-		before := len(stretches)
-		stretches = append(stretches, h.stretches(cfg.MinLength)...)
-		if cfg.Circular && (len(stretches) != before+1 || stretches[before].end-stretches[before].start != len(h.Seq)) {
+		before := len(l.stretches)
+		l.stretches = append(l.stretches, h.stretches(cfg.MinLength)...)
+		if cfg.Circular && (len(l.stretches) != before+1 || l.stretches[before].end-l.stretches[before].start != len(h.Seq)) {
 			return nil, fmt.Errorf("simulating reads: %s cannot be circular: it has letters other than A, C, G and T, or less than %d bases", h.Contig, cfg.MinLength)
 		}
-		for _, s := range stretches[before:] {
-			total += s.end - s.start
-			room += s.end - s.start + margin
-			ends = append(ends, room)
+		for _, s := range l.stretches[before:] {
+			l.bases += s.end - s.start
+			l.room += s.end - s.start + margin
+			l.ends = append(l.ends, l.room)
 		}
 	}
-	if total == 0 {
+	if l.bases == 0 {
 		return nil, fmt.Errorf("simulating reads: the reference has no stretch of %d bases A, C, G or T", cfg.MinLength)
 	}
-	s := &Sampler{model: newModel(p), seed: cfg.Seed}
-	target := int(cfg.Depth * float64(total) / float64(ploidy))
-	sigma := math.Sqrt(math.Log(1 + cfg.LengthSpread*cfg.LengthSpread))
-	rnd, _ := newRand(cfg.Seed, planStream, 0)
-	for vain := 0; s.bases < target; {
-		at := rnd.IntN(room)
-		i := sort.SearchInts(ends, at+1)
-		from := stretches[i]
-		start := from.end - (ends[i] - at)
-		length := cfg.Length
-		if sigma > 0 {
-			length *= math.Exp(sigma*rnd.NormFloat64() - sigma*sigma/2)
+	return l, nil
+}
+
+// Bases is how many bases molecules can be of, over all haplotypes.
+func (l *Library) Bases() int { return l.bases }
+
+// maxVain is for how many draws in a row a molecule may be too short.
+const maxVain = 1_000_000
+
+// Draw draws a molecule.
+func (l *Library) Draw(rnd *rand.Rand) (Molecule, error) {
+	for range maxVain {
+		at := rnd.IntN(l.room)
+		i := sort.SearchInts(l.ends, at+1)
+		from := l.stretches[i]
+		start := from.end - (l.ends[i] - at)
+		length := l.cfg.Length
+		if l.sigma > 0 {
+			length *= math.Exp(l.sigma*rnd.NormFloat64() - l.sigma*l.sigma/2)
 		}
-		n := min(max(int(length+0.5), 1), int(cfg.Length*longest))
+		n := min(max(int(length+0.5), 1), int(l.cfg.Length*longest))
 		reverse := rnd.IntN(2) == 1
 		end := start + n
-		if cfg.Circular {
+		if l.cfg.Circular {
 			n = min(n, len(from.haplotype.Seq))
 		} else {
 			start, end = max(start, from.start), min(end, from.end)
 			n = end - start
 		}
-		if n < cfg.MinLength {
-			if vain++; vain > 1_000_000 {
-				return nil, fmt.Errorf("simulating reads: hardly any has %d bases", cfg.MinLength)
-			}
-			continue
+		if n >= l.cfg.MinLength {
+			return Molecule{Haplotype: from.haplotype, Start: start, Length: n, Reverse: reverse}, nil
 		}
-		vain = 0
-		s.molecules = append(s.molecules, Molecule{Haplotype: from.haplotype, Start: start, Length: n, Reverse: reverse})
-		s.bases += n
+	}
+	return Molecule{}, fmt.Errorf("simulating reads: hardly any has %d bases", l.cfg.MinLength)
+}
+
+// Sampler makes reads of haplotypes. It is safe for concurrent use.
+type Sampler struct {
+	model     *model
+	seed      uint64
+	molecules []Molecule
+	bases     int
+}
+
+// NewSampler draws the molecules to be read: all of a genome's haplotypes, of which
+// there are ploidy of each contig.
+func NewSampler(haplotypes []*Haplotype, ploidy int, p *Profile, cfg ReadsConfig) (*Sampler, error) {
+	library, err := NewLibrary(haplotypes, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sampler{model: newModel(p), seed: cfg.Seed}
+	target := int(cfg.Depth * float64(library.bases) / float64(ploidy))
+	rnd, _ := newRand(cfg.Seed, planStream, 0)
+	for s.bases < target {
+		m, err := library.Draw(rnd)
+		if err != nil {
+			return nil, err
+		}
+		s.molecules = append(s.molecules, m)
+		s.bases += m.Length
 	}
 	return s, nil
 }
@@ -244,12 +275,13 @@ func (s *Sampler) Read(i int, r *Read) {
 	r.rate(s.model, -score, rnd)
 }
 
-// load fills template and kmers.
-func (r *Read) load(m *Molecule) {
-	const flank = siteBases / 2
+// AppendCodes appends the codes (0 to 3 for A, C, G and T) of the molecule's bases in
+// reading direction, with flank more on either side: those of the haplotype, and A
+// beyond its ends.
+func (m *Molecule) AppendCodes(dst []byte, flank int) []byte {
 	seq := m.Haplotype.Seq
 	n := m.Length + 2*flank
-	r.template = r.template[:0]
+	first := len(dst)
 	for i := range n {
 		at := m.Start - flank + i
 		if m.Start+m.Length > len(seq) { // over the origin
@@ -259,10 +291,10 @@ func (r *Read) load(m *Molecule) {
 		if at >= 0 && at < len(seq) {
 			b = code[seq[at]] & 3
 		}
-		r.template = append(r.template, b)
+		dst = append(dst, b)
 	}
 	if m.Reverse {
-		t := r.template
+		t := dst[first:]
 		for i, j := 0, len(t)-1; i < j; i, j = i+1, j-1 {
 			t[i], t[j] = t[j], t[i]
 		}
@@ -270,6 +302,13 @@ func (r *Read) load(m *Molecule) {
 			t[i] = 3 - t[i]
 		}
 	}
+	return dst
+}
+
+// load fills template and kmers.
+func (r *Read) load(m *Molecule) {
+	const flank = siteBases / 2
+	r.template = m.AppendCodes(r.template[:0], flank)
 	r.kmers = r.kmers[:0]
 	kmer := uint32(0)
 	for i, b := range r.template {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,141 +18,35 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
-	"github.com/porestream/porestream/vcf"
 )
-
-func simulateCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "simulate",
-		Short: "Make reads and references with a known truth",
-		Args:  cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
-		},
-	}
-	cmd.AddCommand(simulateReadsCommand(), simulateProfileCommand(), simulateDeriveCommand(), simulateReferenceCommand())
-	return cmd
-}
 
 // plantFlags choose the variants that are planted.
 type plantFlags struct {
-	reference string
-	variants  string
-	vcfIn     string
-	truth     string
-	sample    string
-	ploidy    int
-	seed      uint64
+	simulation.Plant
+	truth  string
+	sample string
 }
 
 func (f *plantFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
-	flags.StringVar(&f.variants, "variants", "none", "variants to plant: none, human, or changes to human as snp=1/1000,indel=1/8000,max=20,het=0.6")
-	flags.StringVar(&f.vcfIn, "vcf-in", "", "VCF of the variants to plant, in place of --variants; its first sample's genotypes count")
+	f.VCFFlag = "vcf-in"
+	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
+	flags.StringVar(&f.Variants, "variants", "none", "variants to plant: none, human, or changes to human as snp=1/1000,indel=1/8000,max=20,het=0.6")
+	flags.StringVar(&f.VCF, f.VCFFlag, "", "VCF of the variants to plant, in place of --variants; its first sample's genotypes count")
 	flags.StringVar(&f.truth, "truth", "", "file for the VCF of the planted variants")
 	flags.StringVar(&f.sample, "sample", "sample", "sample of the VCF")
-	flags.IntVar(&f.ploidy, "ploidy", 1, "haplotypes: 1 or 2")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of all that is drawn")
+	flags.IntVar(&f.Ploidy, "ploidy", 1, "haplotypes: 1 or 2")
+	flags.Uint64Var(&f.Seed, "seed", 1, "seed of all that is drawn")
 }
 
 // plant returns the reference and the variants, and writes the truth.
 func (f *plantFlags) plant() (*genome.Genome, []simulate.Site, error) {
-	switch {
-	case f.reference == "":
-		return nil, nil, cli.Usagef("--ref is required: the reference genome to plant variants in")
-	case f.ploidy < 1 || f.ploidy > 2:
-		return nil, nil, cli.Usagef("--ploidy %d: want 1 or 2", f.ploidy)
-	case f.vcfIn != "" && f.variants != "none":
-		return nil, nil, cli.Usagef("--vcf-in and --variants exclude each other")
+	g, sites, err := f.Load()
+	if err != nil || f.truth == "" {
+		return g, sites, err
 	}
-	spec, err := simulate.ParseSpec(f.variants)
-	if err != nil {
-		return nil, nil, cli.Usagef("--variants: %w", err)
-	}
-	g, err := genome.Load(f.reference)
-	if err != nil {
-		return nil, nil, err
-	}
-	var sites []simulate.Site
-	if f.vcfIn == "" {
-		sites, err = simulate.Plant(g, spec, f.ploidy, f.seed)
-	} else {
-		sites, err = plantedIn(f.vcfIn, g, f.ploidy, f.seed)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if f.truth == "" {
-		return g, sites, nil
-	}
-	return g, sites, writeSites(f.truth, simulate.Header(g, f.sample), sites)
-}
-
-// plantedIn reads the variants of a VCF.
-func plantedIn(path string, g *genome.Genome, ploidy int, seed uint64) ([]simulate.Site, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	r, err := vcf.NewReader(in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	sites, err := simulate.FromVCF(r, g, ploidy, seed)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return sites, nil
-}
-
-// writeSites writes a VCF file.
-func writeSites(path string, header *vcf.Header, sites []simulate.Site) error {
-	return writeFile(path, func(out *bufio.Writer) error {
-		w, err := vcf.NewWriter(out, header)
-		if err != nil {
-			return err
-		}
-		for i := range sites {
-			if err := w.Write(sites[i].Record()); err != nil {
-				return err
-			}
-		}
-		return w.Flush()
-	})
-}
-
-// writeFile writes a file.
-func writeFile(path string, write func(*bufio.Writer) error) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	out := bufio.NewWriterSize(f, 1<<20)
-	if err := write(out); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return out.Flush()
-}
-
-// haplotypes returns the copies of all contigs.
-func haplotypes(g *genome.Genome, sites []simulate.Site, ploidy int) ([]*simulate.Haplotype, error) {
-	var all []*simulate.Haplotype
-	for _, c := range g.Contigs {
-		n := 0
-		for n < len(sites) && sites[n].Contig == c.Name {
-			n++
-		}
-		copies, err := simulate.Haplotypes(c, sites[:n], ploidy)
-		if err != nil {
-			return nil, err
-		}
-		sites = sites[n:]
-		all = append(all, copies...)
-	}
-	return all, nil
+	return g, sites, simulation.WriteSites(f.truth, simulate.Header(g, f.sample), sites)
 }
 
 type simulateReadsConfig struct {
@@ -222,7 +115,7 @@ func simulateReads(ctx context.Context, cfg simulateReadsConfig, stdout io.Write
 	if cfg.threads < 0 {
 		return cli.Usagef("--threads %d: want a number of workers", cfg.threads)
 	}
-	cfg.reads.Seed = cfg.plant.seed
+	cfg.reads.Seed = cfg.plant.Seed
 	if cfg.reads.MinLength == 0 {
 		cfg.reads.MinLength = max(1, min(200, int(cfg.reads.Length)))
 	}
@@ -241,18 +134,18 @@ func simulateReads(ctx context.Context, cfg simulateReadsConfig, stdout io.Write
 	if err != nil {
 		return err
 	}
-	copies, err := haplotypes(g, sites, cfg.plant.ploidy)
+	copies, err := simulation.Haplotypes(g, sites, cfg.plant.Ploidy)
 	if err != nil {
 		return err
 	}
-	sampler, err := simulate.NewSampler(copies, cfg.plant.ploidy, profile, cfg.reads)
+	sampler, err := simulate.NewSampler(copies, cfg.plant.Ploidy, profile, cfg.reads)
 	if err != nil {
 		return err
 	}
 	logger.Info("reads are being made", "variants", len(sites), "reads", sampler.Len(), "bases", sampler.Bases())
 	write := func(out *bufio.Writer) error { return writeReads(ctx, sampler, cfg.threads, out) }
 	if cfg.output != "-" {
-		return writeFile(cfg.output, write)
+		return simulation.WriteFile(cfg.output, write)
 	}
 	out := bufio.NewWriterSize(stdout, 1<<20)
 	if err := write(out); err != nil {

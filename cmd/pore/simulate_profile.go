@@ -24,6 +24,7 @@ import (
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/vcf"
 )
@@ -126,7 +127,7 @@ func simulateProfile(ctx context.Context, cfg simulateProfileConfig, path string
 		p = p.Scale(cfg.errors/p.ErrorRate, p.Name, p.Seed)
 	}
 	if cfg.output != "-" {
-		return writeFile(cfg.output, func(out *bufio.Writer) error {
+		return simulation.WriteFile(cfg.output, func(out *bufio.Writer) error {
 			_, err := out.Write(p.AppendTOML(nil))
 			return err
 		})
@@ -155,7 +156,7 @@ func correct(ctx context.Context, target *simulate.Profile, g *genome.Genome, re
 		return nil, err
 	}
 	defer index.Close()
-	copies, err := haplotypes(g, nil, 1)
+	copies, err := simulation.Haplotypes(g, nil, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
 )
 
@@ -53,8 +54,8 @@ of the new reference. So a caller is tried on real reads with a known truth.
 }
 
 func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
-	if cfg.plant.ploidy != 1 {
-		return cli.Usagef("--ploidy %d: a reference is of one haplotype", cfg.plant.ploidy)
+	if cfg.plant.Ploidy != 1 {
+		return cli.Usagef("--ploidy %d: a reference is of one haplotype", cfg.plant.Ploidy)
 	}
 	if cfg.run < 2 {
 		return cli.Usagef("--homopolymer-length %d: want at least 2", cfg.run)
@@ -94,7 +95,7 @@ func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
 	}
 	logger.Info("variants are planted", "variants", len(back))
 	if truth != "" {
-		if err := writeSites(truth, simulate.Header(planted, cfg.plant.sample), back); err != nil {
+		if err := simulation.WriteSites(truth, simulate.Header(planted, cfg.plant.sample), back); err != nil {
 			return err
 		}
 	}
@@ -105,7 +106,7 @@ func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
 		if f.path == "" {
 			continue
 		}
-		err := writeFile(f.path, func(out *bufio.Writer) error {
+		err := simulation.WriteFile(f.path, func(out *bufio.Writer) error {
 			for _, b := range f.beds {
 				for _, v := range b.intervals {
 					fmt.Fprintf(out, "%s\t%d\t%d\n", b.contig, v.Start, v.End)
@@ -119,7 +120,7 @@ func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
 	}
 	write := func(out *bufio.Writer) error { return writeFASTA(out, planted) }
 	if cfg.output != "-" {
-		return writeFile(cfg.output, write)
+		return simulation.WriteFile(cfg.output, write)
 	}
 	out := bufio.NewWriter(stdout)
 	if err := write(out); err != nil {

@@ -1,0 +1,179 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/signal/pod5"
+)
+
+// maxAhead bounds the samples of reads that are made ahead of the one that is written.
+const maxAhead = 64 << 20
+
+// WritePOD5 writes the run's reads to a file, in the order in which they begin; made by
+// as many workers, 0: as there are processors. The bytes depend on the run and on
+// software, which the file names, alone. The file appears, or replaces one of its name,
+// when it is whole. written, if not nil, counts samples.
+func (s *Simulated) WritePOD5(ctx context.Context, path, software string, workers int, written *atomic.Int64) error {
+	dir, base := filepath.Dir(path), filepath.Base(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the folder for the reads: %w", err)
+	}
+	var files [2]*os.File
+	for i := range files {
+		f, err := os.CreateTemp(dir, "."+base+".*.tmp")
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, reason(err))
+		}
+		defer os.Remove(f.Name()) // of no consequence once it has its name
+		defer f.Close()           // likewise once it is closed
+		files[i] = f
+	}
+	w, err := pod5.NewWriter(files[0], files[1], pod5.WriterOptions{Software: software, Identifier: s.FileID()})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := s.writeReads(ctx, w, workers, written); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := errors.Join(w.Close(), files[0].Chmod(0o644), files[0].Sync(), files[0].Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.Rename(files[0].Name(), path)
+}
+
+// writeReads makes reads with several workers, and adds them in order.
+func (s *Simulated) writeReads(ctx context.Context, w *pod5.Writer, workers int, written *atomic.Int64) error {
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	info := runInfo(s.Runs()[0])
+	group, ctx := errgroup.WithContext(ctx)
+	type job struct {
+		read int
+		done chan []int16
+	}
+	jobs, ordered := make(chan job), make(chan job, 4*workers)
+	spare := make(chan []int16, 4*workers)
+	ahead := newBudget(maxAhead)
+	group.Go(func() error {
+		defer close(jobs)
+		defer close(ordered)
+		for i := range s.Len() {
+			if err := ahead.take(ctx, s.Entry(i).NumSamples); err != nil {
+				return err
+			}
+			j := job{i, make(chan []int16, 1)}
+			for _, to := range []chan job{ordered, jobs} {
+				select {
+				case to <- j:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+		}
+		return nil
+	})
+	for range workers {
+		group.Go(func() error {
+			for j := range jobs {
+				var buf []int16
+				select {
+				case buf = <-spare:
+				default:
+				}
+				samples, err := s.Samples(j.read, buf[:0])
+				if err != nil {
+					return err
+				}
+				j.done <- samples
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		for j := range ordered {
+			var samples []int16
+			select {
+			case samples = <-j.done:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			e := s.Entry(j.read)
+			if err := w.Add(recordOf(&e, s.ID(j.read), info), samples); err != nil {
+				return err
+			}
+			ahead.give(len(samples))
+			if written != nil {
+				written.Add(int64(len(samples)))
+			}
+			select {
+			case spare <- samples:
+			default:
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// recordOf is a read as POD5 has it.
+func recordOf(e *signal.Read, id [16]byte, info *pod5.RunInfo) *pod5.Read {
+	same := pod5.Scaling{Scale: 1}
+	return &pod5.Read{
+		ID: id, Run: info, Channel: e.Channel, Well: e.Well, PoreType: e.PoreType, Number: e.Number, Start: e.StartSample,
+		EndReason: e.EndReason.String(), EndReasonForced: e.EndReasonForced,
+		CalibrationOffset: e.Calibration.Offset, CalibrationScale: e.Calibration.Scale,
+		MedianBefore: e.MedianBefore, OpenPoreLevel: e.OpenPoreLevel, ExpectedOpenPoreLevel: e.OpenPoreLevel, SelectedReadLevel: e.OpenPoreLevel,
+		MinKNOWEvents: e.MinKNOWEvents, TrackedScaling: same, PredictedScaling: same,
+	}
+}
+
+func runInfo(r *signal.Run) *pod5.RunInfo {
+	return &pod5.RunInfo{
+		AcquisitionID: r.ID, AcquisitionStartTime: r.StartTime, ADCMin: int16(r.ADCMin), ADCMax: int16(r.ADCMax),
+		ContextTags: r.Context, ExperimentName: r.ExperimentID, FlowCellID: r.FlowCellID, FlowCellProductCode: r.FlowCellProduct,
+		ProtocolName: r.ProtocolName, ProtocolRunID: r.ProtocolRunID, ProtocolStartTime: r.StartTime, SampleID: r.SampleID,
+		SampleRate: uint16(r.SampleRate), SequencingKit: r.Kit, SequencerPosition: r.SequencerPosition, SequencerPositionType: r.SequencerType,
+		Software: r.Software, SystemName: r.Device, SystemType: "simulator", TrackingID: r.Tracking,
+	}
+}
+
+// budget bounds what is taken and not given back yet. What is more than all of it is
+// taken when nothing else is out.
+type budget struct {
+	most   int
+	out    atomic.Int64
+	change chan struct{}
+}
+
+func newBudget(most int) *budget { return &budget{most: most, change: make(chan struct{}, 1)} }
+
+// take is called by one goroutine.
+func (b *budget) take(ctx context.Context, n int) error {
+	for out := b.out.Load(); out > 0 && out+int64(n) > int64(b.most); out = b.out.Load() {
+		select {
+		case <-b.change:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	b.out.Add(int64(n))
+	return nil
+}
+
+func (b *budget) give(n int) {
+	b.out.Add(-int64(n))
+	select {
+	case b.change <- struct{}{}:
+	default:
+	}
+}

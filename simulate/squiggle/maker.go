@@ -1,0 +1,408 @@
+package squiggle
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/porestream/porestream/simulate/internal/seeded"
+)
+
+// Tuning sets how hard reads are to call. The zero value of none of its fields is
+// usual: begin with [Typical].
+type Tuning struct {
+	// Noise, Spread and Dwell are factors on a model's noise within visits, on how far
+	// visits differ, and on how irregular times are (their standard deviation over the
+	// mean).
+	Noise, Spread, Dwell float64
+	// Colour is a factor on the noise's autocorrelation: 0 makes it white.
+	Colour float64
+	// Speed is a factor on the speed.
+	Speed float64
+	// Stalls is how often the motor stops, per 1,000 bases, and StallSeconds for how
+	// long, on average.
+	Stalls, StallSeconds float64
+}
+
+// Typical is a model as it was measured, with a motor that stops now and then.
+func Typical() Tuning {
+	return Tuning{Noise: 1, Spread: 1, Dwell: 1, Colour: 1, Speed: 1, Stalls: 0.2, StallSeconds: 0.15}
+}
+
+// Validate says what is wrong.
+func (t *Tuning) Validate() error {
+	for _, f := range []struct {
+		name        string
+		v           float64
+		least, most float64
+	}{
+		{"noise", t.Noise, 0, 100}, {"level spread", t.Spread, 0, 100}, {"dwell spread", t.Dwell, 0, 10}, {"noise colour", t.Colour, 0, 1}, {"speed", t.Speed, 0.05, 20},
+		{"stalls per 1,000 bases", t.Stalls, 0, 100}, {"seconds of a stall", t.StallSeconds, 0, 600},
+	} {
+		if !(f.v >= f.least && f.v <= f.most) {
+			return fmt.Errorf("%s of %g: want %g to %g", f.name, f.v, f.least, f.most)
+		}
+	}
+	return nil
+}
+
+// Pore is a model with a tuning, ready to be used. It is safe for concurrent use.
+type Pore struct {
+	model  *Model
+	tuning Tuning
+	rows   []row
+	noise  arma
+	// open is how an open pore and a strand that is held still move, in units of levels.
+	open, still float64
+}
+
+// row is a k-mer's row with what is worked out from it once.
+type row struct {
+	mean, spread, noise float64
+	dwell               float64 // samples
+	shape, location     float64 // of its distribution
+}
+
+// NewPore prepares a model.
+func NewPore(m *Model, t Tuning) (*Pore, error) {
+	if err := t.Validate(); err != nil {
+		return nil, fmt.Errorf("simulating current: %w", err)
+	}
+	p := &Pore{model: m, tuning: t, rows: make([]row, len(m.kmers))}
+	coloured := m.Correlation
+	for i := range coloured {
+		coloured[i] *= t.Colour
+	}
+	p.noise = newARMA(coloured)
+	noises := make([]float64, len(m.kmers))
+	for i, k := range m.kmers {
+		r := row{mean: k.mean, spread: k.spread * t.Spread, noise: k.noise * t.Noise, dwell: k.dwell / t.Speed}
+		cv := k.cv * t.Dwell
+		switch m.Dwell {
+		case Gamma:
+			r.shape = 1 / max(cv*cv, 1e-6)
+		case InverseGaussian:
+			r.shape = r.dwell / max(cv*cv, 1e-6)
+		default:
+			r.shape = math.Sqrt(math.Log(1 + cv*cv))
+			r.location = math.Log(r.dwell) - r.shape*r.shape/2
+		}
+		p.rows[i] = r
+		noises[i] = r.noise
+	}
+	slices.Sort(noises)
+	p.still = noises[len(noises)/4]
+	p.open = 1.5 * noises[len(noises)/2]
+	return p, nil
+}
+
+// Model returns the model of a pore.
+func (p *Pore) Model() *Model { return p.model }
+
+// time draws for how many samples a k-mer stays.
+func (p *Pore) time(r *row, rnd *rand.Rand) float64 {
+	switch p.model.Dwell {
+	case Gamma:
+		return r.dwell / r.shape * gamma(r.shape, rnd)
+	case InverseGaussian:
+		return inverseGaussian(r.dwell, r.shape, rnd)
+	}
+	return math.Exp(r.location + r.shape*rnd.NormFloat64())
+}
+
+// gamma draws from a gamma distribution of scale 1 (Marsaglia, Tsang 2000).
+func gamma(shape float64, rnd *rand.Rand) float64 {
+	boost := 1.0
+	if shape < 1 {
+		boost = math.Pow(1-rnd.Float64(), 1/shape)
+		shape++
+	}
+	d := shape - 1./3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := rnd.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v *= v * v
+		if math.Log(1-rnd.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
+			return boost * d * v
+		}
+	}
+}
+
+// inverseGaussian draws from an inverse Gaussian distribution (Michael, Schucany, Haas
+// 1976).
+func inverseGaussian(mean, shape float64, rnd *rand.Rand) float64 {
+	z := rnd.NormFloat64()
+	y := mean * z * z / (2 * shape)
+	x := mean * (1 + y - math.Sqrt(y*(y+2)))
+	if rnd.Float64()*(mean+x) <= mean {
+		return x
+	}
+	return mean * mean / x
+}
+
+// arma is a process x[t] = ar x[t-1] + scale (e[t] + ma e[t-1]) of variance 1.
+type arma struct{ ar, ma, scale float64 }
+
+// newARMA returns the process whose autocorrelation is c[0] at one sample and falls
+// from there by the ratio of the ones that follow. That is white noise and noise of one
+// time constant together.
+func newARMA(c [3]float64) arma {
+	a := arma{scale: 1}
+	rho := min(max(c[0], 0), 0.98)
+	if rho < 1e-3 {
+		return a
+	}
+	a.ar = min(max(c[1]/rho, 0), 0.98)
+	if c[2] > 0 {
+		a.ar = min(max(math.Sqrt(c[2]/rho), 0), 0.98)
+	}
+	// rho (1 + 2 ar ma + ma²) = (1 + ar ma) (ar + ma), of which one root is below 1.
+	if d := rho - a.ar; math.Abs(d) > 1e-9 {
+		b := (2*a.ar*rho - 1 - a.ar*a.ar) / d
+		root := math.Sqrt(max(b*b/4-1, 0))
+		a.ma = -b/2 + root
+		if math.Abs(a.ma) > 1 {
+			a.ma = -b/2 - root
+		}
+	}
+	a.scale = math.Sqrt((1 - a.ar*a.ar) / (1 + 2*a.ar*a.ma + a.ma*a.ma))
+	return a
+}
+
+// Strand is what goes through a pore.
+type Strand struct {
+	// Seed and Number choose all that is drawn.
+	Seed, Number uint64
+	// Bases are codes, 0 to 3 for A, C, G and T, in the order in which they pass.
+	Bases []byte
+	// Stick is the base at which the strand sticks for good, if it is less than there
+	// are, and Stuck the number of samples for which it does, until the voltage is
+	// turned round.
+	Stick, Stuck int
+}
+
+// Converter turns current into levels: level = pA / Scale − Offset, as
+// signal.Calibration has it the other way round.
+type Converter struct {
+	Offset, Scale float64
+	Min, Max      int16
+}
+
+// The purposes of random numbers.
+const (
+	readPurpose uint64 = iota + 0x5167
+	timePurpose
+	levelPurpose
+)
+
+// Of reads: how many in a hundred begin and end with a little of the open pore, and the
+// most samples of it.
+const (
+	openBefore, openBeforeSamples = 0.05, 6
+	openBehind, openBehindSamples = 0.2, 12
+	// leaderSpread is the spread of the logarithm of the time for which the leader is
+	// held, and leaderMost its greatest, in seconds.
+	leaderSpread, leaderMost = 1.0, 2.0
+	// blockLevel and blockSpread are the level of strands that stick, in units of levels.
+	blockLevel, blockSpread = -1.6, 0.5
+)
+
+// Read is what a strand's read has of its own.
+type Read struct {
+	// CentrePA and ScalePA are its level and range, OpenPorePA the pore's before it.
+	CentrePA, ScalePA, OpenPorePA float64
+	// Samples is its length.
+	Samples int
+
+	speed, noise float64
+	before       int // samples of open pore
+	leader       int // samples of the leader
+	behind       int // samples of open pore
+	leaderLevel  float64
+}
+
+// Maker makes reads, one at a time, in memory of its own.
+type Maker struct {
+	pore *Pore
+	rnd  *seeded.Source
+	read Read
+	ends []float64 // when bases have passed, in samples from the read's beginning
+	rows []*row
+}
+
+// NewMaker returns a maker of reads of a pore.
+func (p *Pore) NewMaker() *Maker { return &Maker{pore: p, rnd: seeded.New(0, 0, 0)} }
+
+// Time works out when the bases of a strand pass.
+func (m *Maker) Time(s Strand) Read {
+	model := m.pore.model
+	rate := float64(model.SampleRate)
+	m.rnd.Reset(s.Seed, readPurpose, s.Number)
+	// What is normally distributed stays within three standard deviations.
+	normal := func() float64 { return min(max(m.rnd.NormFloat64(), -3), 3) }
+	chance := m.rnd.Float64
+	m.read = Read{
+		CentrePA:   model.CentrePA + model.CentreSpreadPA*normal(),
+		ScalePA:    max(model.ScalePA+model.ScaleSpreadPA*normal(), model.ScalePA/3),
+		OpenPorePA: model.OpenPorePA + model.OpenPoreSpreadPA*normal(),
+		speed:      math.Exp(model.SpeedSpread * normal()),
+		noise:      math.Exp(model.NoiseSpread * normal()),
+	}
+	r := &m.read
+	if chance() < openBefore {
+		r.before = 1 + m.rnd.IntN(openBeforeSamples)
+	}
+	held := model.Still * math.Exp(leaderSpread*normal()-leaderSpread*leaderSpread/2)
+	r.leader = int(min(held, leaderMost) * rate)
+	r.leaderLevel = model.StillLevel + 0.2*normal()
+	if chance() < openBehind {
+		r.behind = 1 + m.rnd.IntN(openBehindSamples)
+	}
+
+	m.rnd.Reset(s.Seed, timePurpose, s.Number)
+	m.ends, m.rows = m.ends[:0], m.rows[:0]
+	at := float64(r.before + r.leader)
+	stall := m.pore.tuning.Stalls / 1000
+	next := math.Inf(1)
+	if stall > 0 {
+		next = m.rnd.ExpFloat64() / stall
+	}
+	k, mask := model.K, len(m.pore.rows)-1
+	code := 0
+	base := func(i int) int {
+		switch {
+		case i < 0:
+			return 3 // the leader's
+		case i >= len(s.Bases):
+			return 0
+		}
+		return int(s.Bases[i])
+	}
+	for i := -model.Centre; i < k-1-model.Centre; i++ {
+		code = code<<2 | base(i)
+	}
+	stop := min(len(s.Bases), max(s.Stick, 0))
+	for i := range stop {
+		code = (code<<2 | base(i+k-1-model.Centre)) & mask
+		row := &m.pore.rows[code]
+		at += m.pore.time(row, m.rnd.Rand) / r.speed
+		if float64(i) >= next {
+			at += m.rnd.ExpFloat64() * m.pore.tuning.StallSeconds * rate
+			next = float64(i) + 1 + m.rnd.ExpFloat64()/stall
+		}
+		m.ends = append(m.ends, at)
+		m.rows = append(m.rows, row)
+	}
+	r.Samples = int(at)
+	if stop < len(s.Bases) {
+		r.Samples += s.Stuck
+		r.behind = 0
+	}
+	r.Samples = max(r.Samples+r.behind, 1)
+	return *r
+}
+
+// Passed is how many bases of the strand that was timed last have passed after so many
+// samples.
+func (m *Maker) Passed(samples int) int {
+	return sort.Search(len(m.ends), func(i int) bool { return m.ends[i] > float64(samples) })
+}
+
+// Append makes the first samples of a strand's read, as many as are asked for and there
+// are, and returns what it has of its own.
+func (m *Maker) Append(dst []int16, s Strand, c Converter, samples int) ([]int16, Read) {
+	r := m.Time(s)
+	samples = min(samples, r.Samples)
+	dst = slices.Grow(dst, samples)
+	p := &painter{
+		out: dst[len(dst) : len(dst)+samples], noise: m.pore.noise, gain: r.ScalePA / c.Scale, zero: r.CentrePA/c.Scale - c.Offset,
+		min: float64(c.Min), max: float64(c.Max), rnd: m.rnd.Rand,
+	}
+	m.rnd.Reset(s.Seed, levelPurpose, s.Number)
+	model := m.pore.model
+	open := (r.OpenPorePA - r.CentrePA) / r.ScalePA
+	p.x = p.rnd.NormFloat64()
+	p.hold(open, m.pore.open, r.before)
+	p.hold(r.leaderLevel, m.pore.still*r.noise, r.leader)
+	// Drift: an Ornstein-Uhlenbeck process, at the ends of bases.
+	drift := model.Drift * p.rnd.NormFloat64()
+	forget := 1 / (model.DriftSeconds * float64(model.SampleRate))
+	begin := float64(r.before + r.leader)
+	for i, end := range m.ends {
+		if p.at >= len(p.out) {
+			break
+		}
+		row := m.rows[i]
+		step := min((end-begin)*forget, 1)
+		drift += model.Drift*math.Sqrt(2*step)*p.rnd.NormFloat64() - drift*step
+		p.pass(row.mean+row.spread*p.rnd.NormFloat64()+drift, row.noise*r.noise, begin, end)
+		begin = end
+	}
+	if s.Stick < len(s.Bases) {
+		p.hold(blockLevel+blockSpread*p.rnd.NormFloat64(), m.pore.still, s.Stuck)
+	}
+	p.hold(open, m.pore.open, len(p.out)-p.at)
+	return dst[:len(dst)+samples], r
+}
+
+// painter writes samples.
+type painter struct {
+	out        []int16
+	at         int
+	share      float64 // of the sample at, that is there already
+	part       float64 // its level so far, times its share
+	noise      arma
+	x, e       float64 // state of the noise
+	gain, zero float64 // from units of levels to those of the converter
+	min, max   float64
+	rnd        *rand.Rand
+}
+
+// pass writes a level from one moment to another, both in samples.
+func (p *painter) pass(level, noise, begin, end float64) {
+	if left := 1 - p.share; end-begin < left {
+		p.part += level * (end - begin)
+		p.share += end - begin
+		return
+	} else if p.share > 0 {
+		first := p.part + level*left
+		begin += left
+		p.part, p.share = 0, 0
+		p.fill(first, noise, 1)
+	}
+	n := int(end - begin)
+	p.fill(level, noise, n)
+	p.share = min(max(end-begin-float64(n), 0), 1)
+	p.part = level * p.share
+}
+
+// hold writes a level for a number of samples, from the next whole one.
+func (p *painter) hold(level, noise float64, samples int) {
+	p.part, p.share = 0, 0
+	p.fill(level, noise, samples)
+}
+
+// fill writes samples of one level.
+func (p *painter) fill(level, noise float64, samples int) {
+	samples = min(samples, len(p.out)-p.at)
+	if samples <= 0 {
+		return
+	}
+	base, size := level*p.gain+p.zero+0.5, noise*p.gain
+	x, e, a := p.x, p.e, p.noise
+	out := p.out[p.at : p.at+samples]
+	for i := range out {
+		fresh := p.rnd.NormFloat64()
+		x = a.ar*x + a.scale*(fresh+a.ma*e)
+		e = fresh
+		out[i] = int16(math.Floor(min(max(base+size*x, p.min), p.max)))
+	}
+	p.x, p.e = x, e
+	p.at += samples
+}
