@@ -26,11 +26,11 @@ type simulateSignalConfig struct {
 func simulateCommand() *cobra.Command {
 	var cfg simulateSignalConfig
 	cmd := &cobra.Command{
-		Use:   "simulate --ref FASTA [--vcf TRUTH] [--depth N] [--seed N] [-o DIR]",
+		Use:   "simulate --ref FASTA [--vcf TRUTH] [--depth N] [--seed N] [--out DIR]",
 		Short: "A virtual sequencer: signal, reads and references with a known truth",
 		Long: `Makes the signal that a flow cell would record of a reference with planted variants:
 channels that capture strands, pores that die, strands that stick, the levels of a
-pore with a motor's irregular speed, noise and drift. Writes to the folder -o
+pore with a motor's irregular speed, noise and drift. Writes to the folder --out
   reads.pod5   the signal
   truth.vcf    the variants that were planted
   reads.tsv    where each read is from, 0-based half open, and when it was read where
@@ -40,16 +40,16 @@ ingest simulate plays the same run live.
 
 Its subcommands make basecalled reads, references with planted variants, and profiles
 of errors: docs/simulation.md.`,
-		Example: `  pore simulate --ref lambda.fa --variants snp=30,indel=10 --depth 30 --seed 7 -o run1
+		Example: `  pore simulate --ref lambda.fa --variants snp=30,indel=10 --depth 30 --seed 7 --out run1
   pore simulate --ref chr11.fa.gz --vcf truth.vcf --ploidy 2 --depth 30 --seed 1
-  pore simulate --ref ref.fa --pore-model 9mer_levels_v1.txt -o r10`,
+  pore simulate --ref ref.fa --pore-model 9mer_levels_v1.txt --out r10`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return simulateSignal(cmd.Context(), &cfg) },
 	}
 	flags := cmd.Flags()
 	cfg.sequencer.Register(flags)
 	flags.StringVar(&cfg.sample, "sample", "sample", "name of the sample")
-	flags.StringVarP(&cfg.out, "out", "o", "simulated", "folder for the signal and its truth; files of their names are replaced")
+	flags.StringVar(&cfg.out, "out", "simulated", "folder for the signal and its truth; files of their names are replaced")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	cfg.log.Register(flags, slog.LevelWarn)
 	cmd.AddCommand(simulateReadsCommand(), simulateProfileCommand(), simulateDeriveCommand(), simulateReferenceCommand())

@@ -326,7 +326,7 @@ func (p *parser) model() (*Model, error) {
 		m.CentrePA, m.ScalePA = medianMAD(levels)
 		for i := range m.kmers {
 			r := &m.kmers[i]
-			r.mean, r.spread, r.noise = (r.mean-m.CentrePA)/m.ScalePA, r.spread/m.ScalePA, r.noise/m.ScalePA
+			r.mean, r.spread, r.noise = (r.mean-m.CentrePA)/m.ScalePA, publishedSpread*r.spread/m.ScalePA, r.noise/m.ScalePA
 		}
 	case standardForm:
 		levels := make([]float64, len(m.kmers))
@@ -351,8 +351,12 @@ func (p *parser) model() (*Model, error) {
 
 // What tables of levels alone don't say.
 const (
-	defaultSpread  = 0.10
-	defaultNoise   = 0.10
+	// publishedSpread is the part of the spread in nanopolish's models that is between
+	// visits of one read: they have all reads' in it.
+	publishedSpread = 0.5
+
+	defaultSpread  = 0.06
+	defaultNoise   = 0.15
 	defaultDwellCV = 0.75
 )
 
