@@ -12,7 +12,7 @@ import (
 // Default is the table that is used when none is named.
 const Default = "r9.4-6mer.tsv"
 
-//go:embed *
+//go:embed *.tsv
 var shipped embed.FS
 
 // Open reads the default table.

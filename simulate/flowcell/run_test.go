@@ -58,7 +58,7 @@ func small(t testing.TB) flowcell.Config {
 	cfg := flowcell.MinION()
 	cfg.Samples = []flowcell.Sample{sample(t, "one", 3, haplotype(t, "a", 30_000)), sample(t, "two", 1, haplotype(t, "b", 20_000))}
 	cfg.Depth, cfg.Seed, cfg.Channels = 60, 5, 6
-	cfg.Capture, cfg.PoreLife, cfg.Scan, cfg.Blocks, cfg.Lost = time.Second, 9*time.Minute, 5*time.Minute, 0.05, 0.2
+	cfg.Capture, cfg.PoreLife, cfg.Scan, cfg.Blocks, cfg.Lost = time.Second, 5*time.Minute, 4*time.Minute, 0.05, 0.2
 	return cfg
 }
 
