@@ -58,7 +58,9 @@ type kind struct {
 }
 
 // kinds are all kinds of sources.
-func kinds() []kind { return []kind{playKind(), watchKind(), minknowKind(), serveKind()} }
+func kinds() []kind {
+	return []kind{playKind(), watchKind(), minknowKind(), serveKind(), simulateKind()}
+}
 
 // intake is what every source is told: how its signal is cut and named, and what
 // may be held of it.

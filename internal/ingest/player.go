@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"time"
 
@@ -46,7 +47,10 @@ type Config struct {
 	Sample string
 	// Filter describes which reads of the files the recording holds, so that a run
 	// goes on only with the same ones; empty means all.
-	Filter  string
+	Filter string
+	// Lossy is the share of the chunks that are lost on the way, drawn by read and chunk
+	// number: as live readers lose some. A read's last chunk is never lost.
+	Lossy   float64
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 	// Tracer has the chunks of traced reads carry their place in a trace; nil: none.
@@ -100,8 +104,9 @@ type track struct {
 	chunk    int   // samples
 	reads    []int // indexes into the recording
 	schedule *Schedule
-	plan     ChunkPlan // the next one
-	left     bool      // plan is one
+	lost     func(ChunkPlan) bool // nil: none is
+	plan     ChunkPlan            // the next one
+	left     bool                 // plan is one
 	progress progress
 }
 
@@ -119,7 +124,7 @@ func newPlayer(rec Recording, to sink, cfg Config) (*Player, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if !(cfg.Pace >= 0) || cfg.Partitions < 1 || cfg.Chunk < 0 {
+	if !(cfg.Pace >= 0) || cfg.Partitions < 1 || cfg.Chunk < 0 || !(cfg.Lossy >= 0 && cfg.Lossy < 1) {
 		return nil, fmt.Errorf("playing a recording: pace %g, %d partitions, chunks of %v: none may be negative, and one partition is the least", cfg.Pace, cfg.Partitions, cfg.Chunk)
 	}
 	if rec.Len() == 0 {
@@ -145,9 +150,29 @@ func newPlayer(rec Recording, to sink, cfg Config) (*Player, error) {
 		t.reads = append(t.reads, i)
 	}
 	for _, t := range p.tracks {
+		if cfg.Lossy > 0 {
+			t.lost = p.loses
+		}
 		t.rewind(rec, cfg.Chunk)
 	}
 	return p, nil
+}
+
+// loses reports whether a chunk is lost on the way.
+func (p *Player) loses(plan ChunkPlan) bool {
+	if plan.Last {
+		return false
+	}
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s/%d", p.rec.Entry(plan.Read).ID, plan.Number) // never fails
+	return float64(seed(h.Sum64())>>11)/(1<<53) < p.cfg.Lossy
+}
+
+// seed spreads the bits of a hash (the finaliser of SplitMix64).
+func seed(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // Describe is the stream's description of a run. sample replaces the sample
@@ -195,8 +220,14 @@ func (t *track) rewind(rec Recording, chunk time.Duration) {
 
 // advance looks at the track's next chunk.
 func (t *track) advance() {
-	if t.plan, t.left = t.schedule.Next(); t.left {
+	for {
+		if t.plan, t.left = t.schedule.Next(); !t.left {
+			return
+		}
 		t.plan.Read = t.reads[t.plan.Read]
+		if t.lost == nil || !t.lost(t.plan) {
+			return
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ type Tuning struct {
 // irregular times also what the alignment gets wrong at borders; the factors take that
 // back. They were found with r9.4-fast on real and simulated lambda: docs/simulator.md.
 func Typical() Tuning {
-	return Tuning{Noise: 0.75, Spread: 1, Dwell: 0.85, Colour: 0.4, Speed: 1, Stalls: 0.3, StallSeconds: 0.15}
+	return Tuning{Noise: 0.68, Spread: 1, Dwell: 0.8, Colour: 0.4, Speed: 1, Stalls: 0.3, StallSeconds: 0.15}
 }
 
 // Validate says what is wrong.
