@@ -189,7 +189,8 @@ def _sources(result: Result) -> str:
                 continue
             rest = mine.mean[both] - its.mean[both]
             text += (
-                f"\nMeasured from the visits of {name} and of {other} alone, the levels of the {both.sum()} {K}-mers that both cover correlate by "
+                f"\nFrom the visits of {name} and of {other} apart (in one alignment and one scale, so not independently), "
+                f"the levels of the {both.sum()} {K}-mers that both cover correlate by "
                 f"{correlation(mine.mean[both], its.mean[both]):.4f} and differ by {np.std(rest):.3f} (standard deviation).\n"
             )
     return text
