@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -245,10 +244,4 @@ func (r latencyReport) print(w io.Writer, asJSON bool) error {
 	_, err := fmt.Fprintf(w, "%s on %s, %d cores: %d channels, %.0f samples/s; %d reads: median %.0f ms, 90 %% %.0f ms, 99 %% %.0f ms, longest %.0f ms from the last chunk to the call\n",
 		r.Model, r.Device, r.Cores, r.Channels, r.SamplesPerS, r.Reads, r.P50, r.P90, r.P99, r.Max)
 	return err
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -312,10 +312,7 @@ func (cfg *evalVariantsConfig) write(stdout io.Writer, result *eval.Result, whol
 		}
 	}
 	if cfg.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(whole)
+		return printJSON(stdout, whole)
 	}
 	return whole.WriteText(stdout)
 }

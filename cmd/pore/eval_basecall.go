@@ -177,10 +177,7 @@ func (cfg *evalBasecallConfig) write(stdout io.Writer, report, before *eval.Repo
 		}
 	}
 	if cfg.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(report)
+		return printJSON(stdout, report)
 	}
 	if err := report.WriteText(stdout); err != nil {
 		return err

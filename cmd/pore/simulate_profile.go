@@ -259,26 +259,19 @@ func alignSimulated(ctx context.Context, sampler *simulate.Sampler, index *minim
 
 // knownIn reads where a VCF has variants.
 func knownIn(path string) ([]simulate.Site, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	r, err := vcf.NewReader(in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	var sites []simulate.Site
-	for {
-		rec, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return sites, nil
+	return simulation.SitesOf(path, func(r *vcf.Reader) ([]simulate.Site, error) {
+		var sites []simulate.Site
+		for {
+			rec, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return sites, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			sites = append(sites, simulate.Site{Contig: rec.Chrom, Start: rec.Pos - 1, Ref: rec.Ref, Alts: rec.Alt})
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		sites = append(sites, simulate.Site{Contig: rec.Chrom, Start: rec.Pos - 1, Ref: rec.Ref, Alts: rec.Alt})
-	}
+	})
 }
 
 // observe reads the alignments that a profile is measured by.

@@ -193,7 +193,7 @@ func TestSimulateAndAlignRefuse(t *testing.T) {
 		{"", "simulate profile --ref " + ref + " -", "standard input: reading alignments"},
 		{"@HD\tVN:1.6\n@SQ\tSN:chrA\tLN:2000\n", "simulate profile --ref " + ref + " -", "0 aligned bases"},
 		{"", "simulate derive r10.4.1-2pct", "--name is required"},
-		{"", "simulate", "name a command"},
+		{"", "simulate", "--ref is required"},
 	} {
 		_, err := poreWith(t, strings.NewReader(tc.stdin), strings.Fields(tc.args)...)
 		require.ErrorContains(t, err, tc.want, tc.args)

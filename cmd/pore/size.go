@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -57,9 +56,7 @@ func printSize(site sizing.Site, asJSON bool, stdout io.Writer) error {
 		return cli.Usagef("%w", err)
 	}
 	if asJSON {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(plan)
+		return printJSON(stdout, plan)
 	}
 	_, err = fmt.Fprint(stdout, sizing.Explain(site, sizing.Figures(), plan))
 	return err

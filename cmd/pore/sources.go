@@ -233,10 +233,7 @@ func sourcesInfo() *cobra.Command {
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withSource(args[0], func(s *source.Store) error {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				enc.SetEscapeHTML(false)
-				return enc.Encode(&s.Meta)
+				return printJSON(cmd.OutOrStdout(), &s.Meta)
 			})
 		},
 	}
