@@ -61,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         help="of the network's inner values; auto: bf16 where it is faster",
     )
     folders(command("export", _export, "write the averaged network and its manifest"), "work", "model")
-    folders(command("evaluate", _evaluate, "judge a model, calibrate its qualities, write its card"), "data", "model")
+    evaluate = command("evaluate", _evaluate, "judge a model, calibrate its qualities, write its card")
+    folders(evaluate, "data", "model")
     pores = command("pore-model", _pore_model, "measure levels, spreads and dwell times of 6-mers on prepared data")
     folders(pores, "work")
     pores.add_argument("--out", type=Path, required=True, help="table to write; its card goes beside it as README.md")
@@ -71,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     pores.add_argument("--rounds", type=int, default=8, help="rounds of alignment and measurement (default 8)")
     everything = command("all", _all, "from recordings to a model with its card")
     folders(everything, "data", "work", "model")
+    for judging in (evaluate, everything):
+        judging.add_argument("--pore", type=Path, help="the engine's program, to judge its calls; CRF models need it")
     everything.set_defaults(start=None, device="auto", precision="auto")
     return parser
 
@@ -127,9 +130,9 @@ def _evaluate(options: argparse.Namespace) -> None:
     from .evaluation import evaluate_recipe, too_bad
 
     recipe = Recipe.load(options.recipe)
-    manifest, results = evaluate_recipe(recipe, options.data, options.model)
-    write_card(recipe, (manifest, results), options.model)
-    if fault := too_bad(recipe, results):
+    judged = evaluate_recipe(recipe, options.data, options.model, options.pore)
+    write_card(recipe, judged, options.model, by_engine=options.pore is not None)
+    if fault := too_bad(recipe, judged[1]):
         raise ValueError(fault)
 
 

@@ -18,7 +18,7 @@ class Model:
         import onnxruntime
 
         if manifest.state_length:
-            raise ValueError(f"{network}: frames of a CRF are not classes; `pore basecall` and `pore eval basecall` judge it")
+            raise ValueError(f"{network}: a CRF's frames can't be read greedily; let the engine call (evaluate --pore bin/pore)")
         if not network.is_file():
             raise FileNotFoundError(f"{network}: no such network")
         options = onnxruntime.SessionOptions()

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 
 from .evaluation import Result, quality_bins
-from .manifest import Manifest
+from .manifest import STAY_SCORE, Manifest
 from .progress import PICTURE
 from .recipe import Recipe
 
 
-def write_card(recipe: Recipe, judged: tuple[Manifest, list[Result]], folder: Path) -> None:
-    """Writes ``MODEL_CARD.md`` into the model's folder."""
+def write_card(recipe: Recipe, judged: tuple[Manifest, list[Result]], folder: Path, by_engine: bool = False) -> None:
+    """Writes ``MODEL_CARD.md`` into the model's folder. by_engine: the calls are the engine's, not greedy ones."""
     manifest, results = judged
     parts = [
         _head(recipe, manifest, (folder / manifest.file).stat().st_size),
-        _accuracy(results),
-        _qualities(recipe, manifest, results),
+        _accuracy(results, by_engine),
+        _qualities(recipe, manifest, results, by_engine),
         _origin(recipe),
         _curves(folder),
         *(f"## {heading}\n\n{text.strip()}\n" for heading, text in recipe.notes.items()),
@@ -32,6 +32,9 @@ def _curves(folder: Path) -> str:
 
 def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
     shape, training = recipe.shape, recipe.training
+    output = "natural log-probabilities of blank, A, C, G, T (CTC)"
+    if shape.state_length:
+        output = f"scores of the moves between {shape.state_length}-mers (CRF, as Bonito's; staying scores {STAY_SCORE:g})"
     budget = f"{training.minutes:g} minutes of" if training.minutes else f"{training.steps} steps of"
     start = f"the weights of {training.follows}" if training.follows else "random weights"
     return f"""# {manifest.name} {manifest.version}
@@ -42,7 +45,7 @@ def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
 |---|---|
 | chemistry, sample rate | {manifest.chemistry.upper()}, {", ".join(f"{rate} Hz" for rate in manifest.sample_rates)} |
 | input | `{manifest.input}` float32 [N, 1, T], (raw - median) / (1.4826 MAD), within ±{manifest.clip:g}; T a multiple of {manifest.stride} |
-| output | `{manifest.output}` float32 [N, T/{manifest.stride}, 5], natural log-probabilities of blank, A, C, G, T (CTC) |
+| output | `{manifest.output}` float32 [N, T/{manifest.stride}, {shape.scores}], {output} |
 | network | convolutions 1→{shape.stem} (9 wide) and {shape.stem}→{shape.width} (19 wide, stride {manifest.stride}), {shape.layers} LSTM layers of width {shape.width}, backwards and forwards in turn, each added to its input |
 | windows | {manifest.window} samples, {manifest.overlap} shared by neighbours |
 | file | {size / 1e6:.2f} MB, fp32, ONNX standard operators |
@@ -50,7 +53,7 @@ def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
 """
 
 
-def _accuracy(results: list[Result]) -> str:
+def _accuracy(results: list[Result], by_engine: bool) -> str:
     rows = [
         "| reads | aligned | identity mean | median | substitutions | insertions | deletions | in homopolymers |",
         "|" + "---|" * 8,
@@ -64,9 +67,10 @@ def _accuracy(results: list[Result]) -> str:
             f"| +{_percent(e.homopolymer_insertions / n)} -{_percent(e.homopolymer_deletions / n)} |"
         )
     table = "\n".join(rows)
+    calls = "those of `pore basecall`" if by_engine else "greedy (the best class of every frame)"
     return f"""## Accuracy
 
-None of these reads was trained on. Calls are greedy (the best class of every frame) and aligned by minimap2 (map-ont). Identity is
+None of these reads was trained on. Calls are {calls} and aligned by minimap2 (map-ont). Identity is
 matches over alignment columns per read that aligns; errors are per column of all alignments. The last column counts insertions
 into and deletions from runs of three equal bases or more.
 
@@ -78,15 +82,18 @@ def _percent(part: float) -> str:
     return f"{100 * part:.2f} %"
 
 
-def _qualities(recipe: Recipe, manifest: Manifest, results: list[Result]) -> str:
+def _qualities(recipe: Recipe, manifest: Manifest, results: list[Result], by_engine: bool) -> str:
     fitted = [result for one, result in zip(recipe.evaluations, results, strict=True) if one.calibrate]
     if not fitted:
         return "## Base qualities\n\nNot calibrated.\n"
+    probability = (
+        "what the engine takes a base's probability for" if by_engine else "the highest probability of the base in its frames"
+    )
     bins = quality_bins(fitted[0], manifest.quality_scale, manifest.quality_bias)
     rows = "\n".join(f"| {b.predicted:.1f} | {b.observed:.1f} | {b.bases} |" for b in bins)
     return f"""## Base qualities
 
-Q = {manifest.quality_scale:.2f} · (-10 log10(1 - p)) {manifest.quality_bias:+.2f}, p being the highest probability of the base in its frames.
+Q = {manifest.quality_scale:.2f} · (-10 log10(1 - p)) {manifest.quality_bias:+.2f}, p being {probability}.
 Fitted on {fitted[0].name}; a base is wrong if it is substituted or inserted.
 
 | predicted Q | observed Q | bases |

@@ -11,6 +11,7 @@ import numpy as np
 
 from .alignment import Hit, Reference
 from .calling import Call, Model, greedy, raw_qualities
+from .engine import Engine
 from .manifest import Manifest
 from .recipe import Evaluation, Recipe
 from .signal import read_recording
@@ -164,15 +165,35 @@ def fit_qualities(result: Result) -> tuple[float, float]:
     return float(scale), float(bias)
 
 
-def evaluate_recipe(recipe: Recipe, data: Path, folder: Path) -> tuple[Manifest, list[Result]]:
+def evaluate_calls(engine: Engine, evaluation: Evaluation, data: Path) -> Result:
+    """Aligns the calls that the engine makes of one evaluation set."""
+    reference = Reference.read(data / evaluation.reference)
+    result = Result(evaluation.name)
+    before = engine.seconds
+    for call in engine.calls(data / evaluation.recordings):
+        result.add(call, reference)
+    result.seconds = engine.seconds - before
+    result.samples = sum(len(read.raw) for read in read_recording(data / evaluation.recordings))
+    if not result.identities:
+        raise ValueError(f"{data / evaluation.recordings}: no read aligns to {evaluation.reference}")
+    log.info("%s", result.summary())
+    return result
+
+
+def evaluate_recipe(recipe: Recipe, data: Path, folder: Path, pore: Path | None = None) -> tuple[Manifest, list[Result]]:
     """Judges the model in folder on the recipe's evaluation sets, and calibrates it.
 
+    pore: the engine's program, which then makes the calls; without it they are greedy, which only CTC models can be.
     The calibrated manifest replaces the one in the folder.
     """
-    model = Model.open(folder)
-    results = [evaluate(model, one, data) for one in recipe.evaluations]
+    manifest = Manifest.load(folder / "manifest.toml")
+    if pore:
+        engine = Engine(pore, folder)
+        results = [evaluate_calls(engine, one, data) for one in recipe.evaluations]
+    else:
+        model = Model.open(folder)
+        results = [evaluate(model, one, data) for one in recipe.evaluations]
     chosen = [result for one, result in zip(recipe.evaluations, results, strict=True) if one.calibrate]
-    manifest = model.manifest
     if chosen:
         scale, bias = fit_qualities(chosen[0])
         manifest = replace(manifest, quality_scale=round(scale, 4), quality_bias=round(bias, 4))

@@ -81,7 +81,9 @@ def test_a_broken_promise_is_told(world):
     one = replace(recipe.evaluations[0], least=0.8)
     recipe = replace(recipe, evaluations=(one,))
     assert too_bad(recipe, [Result(one.name, identities=[0.7, 0.95])]) == ""
-    assert too_bad(recipe, [Result(one.name, identities=[0.7, 0.85])]) == "held out: mean identity 77.50 %, the recipe promises 80 %"
+    assert (
+        too_bad(recipe, [Result(one.name, identities=[0.7, 0.85])]) == "held out: mean identity 77.50 %, the recipe promises 80 %"
+    )
 
 
 def test_the_shipped_recipes_are_read():

@@ -1,0 +1,55 @@
+"""Calls as the engine makes them: ``pore basecall`` with its normalisation, windows and beam search."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import mappy
+import numpy as np
+
+from .calling import Call
+from .manifest import Manifest
+
+
+class Engine:
+    """The program ``pore`` with a model whose qualities are not calibrated."""
+
+    def __init__(self, pore: Path, model: Path) -> None:
+        """pore: the program. model: the folder of a model, which stays as it is."""
+        if not shutil.which(pore):
+            raise FileNotFoundError(f"{pore}: no such program (make build makes bin/pore)")
+        self._pore, self._model = pore, model
+        self.seconds = 0.0
+        """Processor time of the program so far."""
+
+    def calls(self, recording: Path) -> Iterator[Call]:
+        """Yields the calls of a recording's reads. Frames are not told of."""
+        with tempfile.TemporaryDirectory() as work:
+            raw = Path(work) / "model"
+            raw.mkdir()
+            manifest = Manifest.load(self._model / "manifest.toml")
+            shutil.copy(self._model / manifest.file, raw)
+            replace(manifest, quality_scale=1.0, quality_bias=0.0).write(raw)
+            fastq = Path(work) / "calls.fastq"
+            before = _children()
+            with fastq.open("wb") as out:
+                done = subprocess.run(
+                    [self._pore, "basecall", "--model", raw, recording], stdout=out, stderr=subprocess.PIPE, text=True, check=False
+                )
+            self.seconds += _children() - before
+            if done.returncode:
+                raise RuntimeError(f"{self._pore} basecall {recording}: {done.stderr.strip().splitlines()[-1:]}")
+            for _, bases, qualities in mappy.fastx_read(str(fastq)):
+                phred = np.frombuffer(qualities.encode(), np.uint8) - 33.0
+                yield Call(bases, np.empty(0, np.int64), 1 - 10 ** (-phred / 10))
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
