@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,7 +76,6 @@ func shared(t testing.TB, path string) string {
 type result struct {
 	code           int
 	stdout, stderr string
-	peak           int64 // bytes of memory at most
 }
 
 // pore runs a command of bin/pore until it ends.
@@ -99,11 +97,7 @@ func command(t testing.TB, name string, args ...string) result {
 	} else if ok && exit.ExitCode() < 0 {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
 	}
-	res := result{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		res.peak = usage.Maxrss << 10 // Linux counts KiB
-	}
-	return res
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
 // run runs `pore run` over a recording and returns the folder of its results.

@@ -347,7 +347,7 @@ func contrast(t *testing.T, a, b string) float64 {
 func TestPageTellsWhoseStatesTheyAre(t *testing.T) {
 	scene := pagetest.Lambda()
 	tab := visit(t, serve(t, scene), desk)
-	assert.Contains(t, text(t, tab, "flowcell-origin"), "as the sequencer tells them")
+	wait(t, tab, `document.getElementById("flowcell-origin").textContent.includes("as the sequencer tells them")`)
 	assert.Contains(t, text(t, tab, "flowcell-legend"), "saturated")
 
 	scene = pagetest.Lambda()
@@ -355,7 +355,7 @@ func TestPageTellsWhoseStatesTheyAre(t *testing.T) {
 		scene.Channels.FlowCells[i].Origin = monitor.OriginSignal
 	}
 	tab = visit(t, serve(t, scene), desk)
-	assert.Contains(t, text(t, tab, "flowcell-origin"), "follow from the signal")
+	wait(t, tab, `document.getElementById("flowcell-origin").textContent.includes("follow from the signal")`)
 }
 
 // The word, its colour, the tile and the problem say the same of the pace.
@@ -365,6 +365,7 @@ func TestPageTellsOfFallingBehind(t *testing.T) {
 	look := func() []string {
 		return ask[[]string](t, tab, `[document.getElementById("health").dataset.state, document.getElementById("keepup-meter").dataset.level]`)
 	}
+	wait(t, tab, `document.getElementById("health").dataset.state === "good"`)
 	assert.Equal(t, []string{"good", "good"}, look())
 	s.stop()
 	s.start(pagetest.Behind())
