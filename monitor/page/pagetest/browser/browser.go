@@ -167,14 +167,15 @@ func Ask[T any](t *Tab, expression string) (T, error) {
 	return v, nil
 }
 
-// Wait waits until an expression is true, or ctx ends.
+// Wait waits until an expression of a page that has been read is true, or ctx ends.
 func (t *Tab) Wait(ctx context.Context, expression string) error {
 	inner, cancel := context.WithCancel(t.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	for {
 		// Not once a frame: a page whose frames are measured shall not work for the test.
-		_, err := chromedp.Run(inner, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
+		// A page that is on its way has no body, and its scripts have not run.
+		_, err := chromedp.Run(inner, chromedp.Poll[bool]("document.readyState === 'complete' && Boolean("+expression+")", chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
 		if err == nil {
 			return nil
 		}
