@@ -13,27 +13,20 @@ import numpy as np
 
 from .manifest import ALPHABET
 from .network import STRIDE
+from .pore_table import Table
+from .pores import K, Levels
 
-FORMAT = "porestream-pore-model"
 MEMORY = 64
 """Samples over which noise is correlated at most."""
 
 
 @dataclass(frozen=True)
 class PoreModel:
-    """What a pore's current is like for each k-mer, in order of their codes (the newest base is the least significant digit)."""
+    """What a pore's current is like, by a table."""
 
-    k: int
     centre: int
-    """Place in the k-mer of the base that is called while its current flows, counted from 0."""
-    mean: np.ndarray
-    """Normalised current."""
-    spread: np.ndarray
-    """Standard deviation of the level between visits."""
-    noise: np.ndarray
-    """Standard deviation of the samples of a visit."""
-    dwell: np.ndarray
-    """Mean samples of a visit."""
+    """Place in the 6-mer of the base that is called while its current flows, counted from 0."""
+    levels: Levels
     dwell_log_sd: float
     speed_sd: float
     """Standard deviation of the reads' speeds over their mean."""
@@ -45,34 +38,13 @@ class PoreModel:
     @classmethod
     def read(cls, path: Path) -> PoreModel:
         """Reads a table of models/pores."""
-        head, rows = {}, []
-        with path.open() as lines:
-            for line in lines:
-                if line.startswith("#"):
-                    key, _, value = line[1:].partition(":")
-                    head[key.strip()] = value.strip()
-                else:
-                    rows.append(line.rstrip("\n").split("\t"))
-        if head.get(FORMAT) != "1":
-            raise ValueError(f"{path}: not a pore model of format 1 (first line '# {FORMAT}: 1')")
+        table = Table.read(path)
+        levels, head = table.levels, table.header
         try:
-            k = int(head["k"])
-            columns = {name: i for i, name in enumerate(rows[0])}
-            if [row[columns["kmer"]] for row in rows[1:]] != _kmers(k):
-                raise ValueError(f"its k-mers are not all of length {k} in order")
-            table = {
-                name: np.array([float(row[columns[name]]) for row in rows[1:]])
-                for name in ("mean", "spread", "noise", "dwell_mean")
-            }
-            correlation = [float(r) for r in head["noise_autocorrelation"].split()]
-            kernel, white = _coloured(correlation)
+            kernel, white = _coloured([float(r) for r in head["noise_autocorrelation"].split()])
             return cls(
-                k=k,
                 centre=int(head["centre"]),
-                mean=table["mean"],
-                spread=table["spread"],
-                noise=table["noise"],
-                dwell=table["dwell_mean"],
+                levels=levels,
                 dwell_log_sd=float(head["dwell_log_sd"]),
                 speed_sd=float(head["speed_sd"]) / float(head["speed_mean"]),
                 kernel=kernel,
@@ -86,26 +58,20 @@ class PoreModel:
 
         There must be bases enough: at twice the mean speed.
         """
-        place = 4 ** np.arange(self.k - 1, -1, -1)
-        kmers = np.lib.stride_tricks.sliding_window_view(bases, self.k) @ place
+        levels = self.levels
+        place = 4 ** np.arange(K - 1, -1, -1)
+        kmers = np.lib.stride_tricks.sliding_window_view(bases, K) @ place
         slow = np.exp(self.dwell_log_sd * rng.standard_normal(len(kmers)) - self.dwell_log_sd**2 / 2)
         speed = max(0.6, 1 + self.speed_sd * rng.standard_normal())
-        dwell = np.maximum(1, np.round(self.dwell[kmers] * slow / speed)).astype(np.int64)
+        dwell = np.maximum(1, np.round(levels.dwell_mean[kmers] * slow / speed)).astype(np.int64)
         # It begins in the middle of a visit, like a chunk.
         visit = np.repeat(np.arange(len(kmers)), dwell)[rng.integers(dwell[0]) :][:samples]
         if len(visit) < samples:
             raise ValueError(f"{len(bases)} bases are too few for {samples} samples")
-        level = self.mean[kmers] + self.spread[kmers] * rng.standard_normal(len(kmers))
+        level = levels.mean[kmers] + levels.spread[kmers] * rng.standard_normal(len(kmers))
         noise = np.convolve(rng.standard_normal(samples + len(self.kernel) - 1), self.kernel, "valid")
         noise += self.white * rng.standard_normal(samples)
-        return (level[visit] + self.noise[kmers[visit]] * noise).astype(np.float32), visit + self.centre
-
-
-def _kmers(k: int) -> list[str]:
-    kmers = [""]
-    for _ in range(k):
-        kmers = [kmer + base for kmer in kmers for base in "ACGT"]
-    return kmers
+        return (level[visit] + levels.noise[kmers[visit]] * noise).astype(np.float32), visit + self.centre
 
 
 def _coloured(correlation: list[float]) -> tuple[np.ndarray, float]:
@@ -124,7 +90,7 @@ class SimulatedChunks:
     def __init__(self, model: PoreModel, samples: int, classes: int = len(ALPHABET)) -> None:
         self._model, self._samples, self.classes = model, samples, classes
         # Whatever the speed and the words: of the shortest mean dwell, as many as fit.
-        self._bases = model.k + int(2.5 * samples / model.dwell.mean()) + 50
+        self._bases = K + int(2.5 * samples / model.levels.dwell_mean.mean()) + 50
 
     def draw(self, rng: np.random.Generator, _warp: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns signal, targets and bases of a chunk; its speed is the pore model's, no warp is added."""

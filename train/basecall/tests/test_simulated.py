@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from basecall_train.network import Shape
+from basecall_train.pores import KMERS, kmer_name
 from basecall_train.recipe import Recipe, Source
 from basecall_train.simulated import PoreModel, SimulatedChunks, random_bases
 from basecall_train.store import Sampler
 
 HEAD = """# porestream-pore-model: 1
-# k: 2
-# centre: 1
+# k: 6
+# centre: 5
 # noise_autocorrelation: 0.6 0.48 0.384
 # dwell_log_sd: 0.3
 # speed_mean: 400
@@ -21,7 +22,8 @@ HEAD = """# porestream-pore-model: 1
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    rows = [f"{a}{b}\t{4 * i + j}\t0\t0.1\t9\t3\t40" for i, a in enumerate("ACGT") for j, b in enumerate("ACGT")]
+    # The level is that of the two newest bases.
+    rows = [f"{kmer_name(code)}\t{code % 16}\t0\t0.1\t9\t3\t40" for code in range(KMERS)]
     path = tmp_path / "pore.tsv"
     path.write_text(HEAD + "kmer\tmean\tspread\tnoise\tdwell_mean\tdwell_sd\tvisits\n" + "\n".join(rows) + "\n")
     return path
@@ -80,9 +82,9 @@ def test_a_crf_learns_from_it_and_a_ctc_is_refused(prepared, world, table):
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ("porestream-pore-model: 1", "another: 1", "format 1"),
-        ("# k: 2\n", "", "'k'"),
-        ("AC\t", "AG\t", "in order"),
+        ("porestream-pore-model: 1", "another: 1", "version 1"),
+        ("# centre: 5\n", "", "'centre'"),
+        ("AAAAAC\t", "AAAAAG\t", "in order"),
         ("0.6 0.48 0.384", "0.6 0.7 0.8", "does not fall"),
     ],
 )
