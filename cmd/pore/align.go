@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"runtime"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/biogo/hts/sam"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/align/minimap"
@@ -146,69 +146,39 @@ const alignBatch = 200_000
 type batch struct {
 	reads   []*fastq.Read
 	records []*sam.Record
-	done    chan struct{}
 }
 
 func (a *fileAligner) run(ctx context.Context, paths []string) error {
-	group, ctx := errgroup.WithContext(ctx)
-	work := make(chan *batch)
-	ordered := make(chan *batch, 4*a.threads) // bounds what is in memory
-	group.Go(func() error {
-		defer close(work)
-		defer close(ordered)
+	read := func(emit func(*batch) error) error {
 		for _, path := range paths {
-			err := a.read(path, func(b *batch) error {
-				select {
-				case ordered <- b:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				select {
-				case work <- b:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				return nil
-			})
-			if err != nil {
+			if err := a.read(path, emit); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	for range a.threads {
-		group.Go(func() error {
-			aligner := a.index.NewAligner()
-			defer aligner.Close()
-			for b := range work {
-				if err := a.align(aligner, b); err != nil {
-					return err
-				}
-				close(b.done)
-			}
-			return nil
-		})
 	}
-	group.Go(func() error {
-		for b := range ordered {
-			select {
-			case <-b.done:
-			case <-ctx.Done():
-				return ctx.Err()
+	work := func(_ int, batches iter.Seq[*batch]) error {
+		aligner := a.index.NewAligner()
+		defer aligner.Close()
+		for b := range batches {
+			if err := a.align(aligner, b); err != nil {
+				return err
 			}
-			for _, rec := range b.records {
-				if rec.Flags&sam.Unmapped != 0 {
-					a.unmapped++
-				}
-				if err := a.sorter.Write(rec); err != nil {
-					return err
-				}
-			}
-			a.reads.Add(int64(len(b.reads)))
 		}
 		return nil
+	}
+	return inOrder(ctx, a.threads, read, work, func(b *batch) error {
+		for _, rec := range b.records {
+			if rec.Flags&sam.Unmapped != 0 {
+				a.unmapped++
+			}
+			if err := a.sorter.Write(rec); err != nil {
+				return err
+			}
+		}
+		a.reads.Add(int64(len(b.reads)))
+		return nil
 	})
-	return group.Wait()
 }
 
 // read passes on the reads of a file in batches.
@@ -222,7 +192,7 @@ func (a *fileAligner) read(path string, emit func(*batch) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	b, bases := &batch{done: make(chan struct{})}, 0
+	b, bases := new(batch), 0
 	for {
 		read, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -236,7 +206,7 @@ func (a *fileAligner) read(path string, emit func(*batch) error) error {
 			if err := emit(b); err != nil {
 				return err
 			}
-			b, bases = &batch{done: make(chan struct{})}, 0
+			b, bases = new(batch), 0
 		}
 	}
 	if len(b.reads) == 0 {

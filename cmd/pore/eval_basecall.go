@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,7 +20,6 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
@@ -253,72 +253,45 @@ type calledBatch struct {
 	index *minimap.Index // for reads that are to be aligned
 	reads []calledRead
 	rows  []eval.Row
-	done  chan struct{}
 }
 
 func (j *judge) run(ctx context.Context, paths []string) error {
-	group, ctx := errgroup.WithContext(ctx)
-	work := make(chan *calledBatch)
-	ordered := make(chan *calledBatch, 4*len(j.tallies)) // bounds what is in memory
-	group.Go(func() error {
-		defer close(work)
-		defer close(ordered)
+	read := func(emit func(*calledBatch) error) error {
 		for _, path := range paths {
-			err := j.read(path, func(b *calledBatch) error {
-				for _, to := range []chan *calledBatch{ordered, work} {
-					select {
-					case to <- b:
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-				}
-				return nil
-			})
-			if err != nil {
+			if err := j.read(path, emit); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	for _, tally := range j.tallies {
-		group.Go(func() error {
-			var aligner *minimap.Aligner
-			for b := range work {
-				if aligner == nil && b.index != nil {
-					aligner = b.index.NewAligner()
-					defer aligner.Close()
-				}
-				for i := range b.reads {
-					row, err := j.count(tally, aligner, &b.reads[i])
-					if err != nil {
-						return fmt.Errorf("%s: %w", b.file, err)
-					}
-					b.rows = append(b.rows, row)
-				}
-				close(b.done)
-			}
-			return nil
-		})
 	}
-	group.Go(func() error {
-		var line []byte
-		for b := range ordered {
-			select {
-			case <-b.done:
-			case <-ctx.Done():
-				return ctx.Err()
+	work := func(worker int, batches iter.Seq[*calledBatch]) error {
+		var aligner *minimap.Aligner
+		for b := range batches {
+			if aligner == nil && b.index != nil {
+				aligner = b.index.NewAligner()
+				defer aligner.Close()
 			}
-			for i := range b.rows {
-				line = b.rows[i].AppendTSV(line[:0])
-				if _, err := j.rows.Write(line); err != nil {
-					return err
+			for i := range b.reads {
+				row, err := j.count(j.tallies[worker], aligner, &b.reads[i])
+				if err != nil {
+					return fmt.Errorf("%s: %w", b.file, err)
 				}
+				b.rows = append(b.rows, row)
 			}
-			j.reads.Add(int64(len(b.rows)))
 		}
 		return nil
+	}
+	var line []byte
+	return inOrder(ctx, len(j.tallies), read, work, func(b *calledBatch) error {
+		for i := range b.rows {
+			line = b.rows[i].AppendTSV(line[:0])
+			if _, err := j.rows.Write(line); err != nil {
+				return err
+			}
+		}
+		j.reads.Add(int64(len(b.rows)))
+		return nil
 	})
-	return group.Wait()
 }
 
 // count aligns a read, if its file doesn't say where it is from, and counts it.
@@ -379,7 +352,7 @@ func (j *judge) read(path string, emit func(*calledBatch) error) error {
 			return err
 		}
 	}
-	fresh := func() *calledBatch { return &calledBatch{file: name, index: j.index, done: make(chan struct{})} }
+	fresh := func() *calledBatch { return &calledBatch{file: name, index: j.index} }
 	b, bases := fresh(), 0
 	for {
 		c, n, err := next()
