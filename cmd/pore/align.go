@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/fastq"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/inorder"
 )
 
 type alignConfig struct {
@@ -149,7 +150,7 @@ type batch struct {
 }
 
 func (a *fileAligner) run(ctx context.Context, paths []string) error {
-	read := func(emit func(*batch) error) error {
+	read := func(_ context.Context, emit func(*batch) error) error {
 		for _, path := range paths {
 			if err := a.read(path, emit); err != nil {
 				return err
@@ -167,7 +168,7 @@ func (a *fileAligner) run(ctx context.Context, paths []string) error {
 		}
 		return nil
 	}
-	return inOrder(ctx, a.threads, read, work, func(b *batch) error {
+	return inorder.Do(ctx, a.threads, read, work, func(b *batch) error {
 		for _, rec := range b.records {
 			if rec.Flags&sam.Unmapped != 0 {
 				a.unmapped++

@@ -28,6 +28,7 @@ import (
 	"github.com/porestream/porestream/fastq"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/inorder"
 )
 
 type evalBasecallConfig struct {
@@ -256,7 +257,7 @@ type calledBatch struct {
 }
 
 func (j *judge) run(ctx context.Context, paths []string) error {
-	read := func(emit func(*calledBatch) error) error {
+	read := func(_ context.Context, emit func(*calledBatch) error) error {
 		for _, path := range paths {
 			if err := j.read(path, emit); err != nil {
 				return err
@@ -282,7 +283,7 @@ func (j *judge) run(ctx context.Context, paths []string) error {
 		return nil
 	}
 	var line []byte
-	return inOrder(ctx, len(j.tallies), read, work, func(b *calledBatch) error {
+	return inorder.Do(ctx, len(j.tallies), read, work, func(b *calledBatch) error {
 		for i := range b.rows {
 			line = b.rows[i].AppendTSV(line[:0])
 			if _, err := j.rows.Write(line); err != nil {

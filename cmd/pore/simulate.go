@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"runtime"
@@ -14,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/inorder"
 	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
 )
@@ -159,44 +160,32 @@ const readsAtOnce = 32
 
 // writeReads makes the reads on all cores and writes them in order.
 func writeReads(ctx context.Context, sampler *simulate.Sampler, threads int, out io.Writer) error {
-	threads = cmp.Or(threads, runtime.GOMAXPROCS(0))
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(threads + 1) // and the one that writes
-	ordered := make(chan chan []byte, 2*threads)
-	group.Go(func() error {
-		for done := range ordered {
-			select {
-			case text := <-done:
-				if _, err := out.Write(text); err != nil {
-					return fmt.Errorf("writing reads: %w", err)
-				}
-			case <-groupCtx.Done():
-				return groupCtx.Err()
+	type made struct {
+		first int
+		text  []byte
+	}
+	plan := func(_ context.Context, emit func(*made) error) error {
+		for first := 0; first < sampler.Len(); first += readsAtOnce {
+			if err := emit(&made{first: first}); err != nil {
+				return err
 			}
 		}
 		return nil
-	})
-	for first := 0; first < sampler.Len() && groupCtx.Err() == nil; first += readsAtOnce {
-		done := make(chan []byte, 1)
-		select {
-		case ordered <- done:
-		case <-groupCtx.Done():
-			continue
-		}
-		group.Go(func() error {
-			var read simulate.Read
-			var text []byte
-			for i := range min(readsAtOnce, sampler.Len()-first) {
-				sampler.Read(first+i, &read)
-				text = read.AppendFASTQ(slices.Grow(text, 2*len(read.Seq)+len(read.Name)+6))
+	}
+	work := func(_ int, pieces iter.Seq[*made]) error {
+		var read simulate.Read
+		for m := range pieces {
+			for i := range min(readsAtOnce, sampler.Len()-m.first) {
+				sampler.Read(m.first+i, &read)
+				m.text = read.AppendFASTQ(slices.Grow(m.text, 2*len(read.Seq)+len(read.Name)+6))
 			}
-			done <- text
-			return nil
-		})
+		}
+		return nil
 	}
-	close(ordered)
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return ctx.Err()
+	return inorder.Do(ctx, cmp.Or(threads, runtime.GOMAXPROCS(0)), plan, work, func(m *made) error {
+		if _, err := out.Write(m.text); err != nil {
+			return fmt.Errorf("writing reads: %w", err)
+		}
+		return nil
+	})
 }

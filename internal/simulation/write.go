@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/porestream/porestream/internal/inorder"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/pod5"
 )
@@ -56,73 +56,52 @@ func (s *Simulated) writeReads(ctx context.Context, w *pod5.Writer, workers int,
 		workers = runtime.GOMAXPROCS(0)
 	}
 	info := runInfo(s.Runs()[0])
-	group, ctx := errgroup.WithContext(ctx)
-	type job struct {
-		read int
-		done chan []int16
+	type made struct {
+		read    int
+		samples []int16
 	}
-	jobs, ordered := make(chan job), make(chan job, 4*workers)
 	spare := make(chan []int16, 4*workers)
 	ahead := newBudget(maxAhead)
-	group.Go(func() error {
-		defer close(jobs)
-		defer close(ordered)
+	plan := func(ctx context.Context, emit func(*made) error) error {
 		for i := range s.Len() {
 			if err := ahead.take(ctx, s.Entry(i).NumSamples); err != nil {
 				return err
 			}
-			j := job{i, make(chan []int16, 1)}
-			for _, to := range []chan job{ordered, jobs} {
-				select {
-				case to <- j:
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-			}
-		}
-		return nil
-	})
-	for range workers {
-		group.Go(func() error {
-			for j := range jobs {
-				var buf []int16
-				select {
-				case buf = <-spare:
-				default:
-				}
-				samples, err := s.Samples(j.read, buf[:0])
-				if err != nil {
-					return err
-				}
-				j.done <- samples
-			}
-			return nil
-		})
-	}
-	group.Go(func() error {
-		for j := range ordered {
-			var samples []int16
-			select {
-			case samples = <-j.done:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			e := s.Entry(j.read)
-			if err := w.Add(recordOf(&e, s.ID(j.read), info), samples); err != nil {
+			if err := emit(&made{read: i}); err != nil {
 				return err
 			}
-			ahead.give(len(samples))
-			if written != nil {
-				written.Add(int64(len(samples)))
-			}
+		}
+		return nil
+	}
+	work := func(_ int, reads iter.Seq[*made]) error {
+		for m := range reads {
+			var buf []int16
 			select {
-			case spare <- samples:
+			case buf = <-spare:
 			default:
+			}
+			var err error
+			if m.samples, err = s.Samples(m.read, buf[:0]); err != nil {
+				return err
 			}
 		}
 		return nil
+	}
+	return inorder.Do(ctx, workers, plan, work, func(m *made) error {
+		e := s.Entry(m.read)
+		if err := w.Add(recordOf(&e, s.ID(m.read), info), m.samples); err != nil {
+			return err
+		}
+		ahead.give(len(m.samples))
+		if written != nil {
+			written.Add(int64(len(m.samples)))
+		}
+		select {
+		case spare <- m.samples:
+		default:
+		}
+		return nil
 	})
-	return group.Wait()
 }
 
 // recordOf is a read as POD5 has it.
@@ -163,7 +142,7 @@ func (b *budget) take(ctx context.Context, n int) error {
 		select {
 		case <-b.change:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 	}
 	b.out.Add(int64(n))

@@ -1,4 +1,6 @@
-package main
+// Package inorder has pieces of work done side by side, and what comes of them taken up in
+// the order in which they were read.
+package inorder
 
 import (
 	"context"
@@ -7,11 +9,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrder has batches worked on side by side and finished in the order in which they are
-// read: read emits them, work is what one of the workers does with those that come to it,
-// and finish takes one after the other. Four batches a worker may wait to be finished,
-// which bounds what is in memory.
-func inOrder[Batch any](ctx context.Context, workers int, read func(emit func(Batch) error) error,
+// Do has batches worked on side by side and finished in the order in which they are read:
+// read emits them, work is what one of the workers does with those that come to it, and
+// finish takes one after the other. Four batches a worker may wait to be finished, which
+// bounds what is in memory. The first error, or the end of ctx, ends all of it.
+func Do[Batch any](ctx context.Context, workers int, read func(ctx context.Context, emit func(Batch) error) error,
 	work func(worker int, batches iter.Seq[Batch]) error, finish func(Batch) error) error {
 	type piece struct {
 		batch Batch
@@ -23,7 +25,7 @@ func inOrder[Batch any](ctx context.Context, workers int, read func(emit func(Ba
 	group.Go(func() error {
 		defer close(todo)
 		defer close(ordered)
-		return read(func(b Batch) error {
+		return read(ctx, func(b Batch) error {
 			p := piece{b, make(chan struct{})}
 			for _, to := range []chan piece{ordered, todo} {
 				select {
