@@ -66,9 +66,9 @@ func (v *View) pace(list []*process) pace {
 }
 
 // exported tells whether any process has the metric.
-func exported(list []*process, name string) (found bool) {
+func exported(list []*process, name string, want ...string) (found bool) {
 	for _, p := range list {
-		p.each(name, plain, nil, func(int, *series) { found = true })
+		p.each(name, plain, want, func(int, *series) { found = true })
 	}
 	return found
 }

@@ -218,14 +218,10 @@ func (v *View) flow() []struct{ name, stage string } {
 func (v *View) lag(list []*process) []Lag {
 	out := []Lag{}
 	for _, f := range v.flow() {
-		known, waiting := false, 0.0
-		for _, p := range list {
-			p.each(mLag, plain, labels{"topic", f.name}, func(int, *series) { known = true })
-			waiting += p.now(mLag, "topic", f.name)
-		}
-		if !known {
+		if !exported(list, mLag, "topic", f.name) {
 			continue
 		}
+		waiting := nowOf(list, mLag, "topic", f.name)
 		l := Lag{Topic: f.name, Stage: f.stage, Records: int64(waiting)}
 		rate := rateOf(list, longWindow, mRecords, "topic", f.name, "direction", "in")
 		if seconds := 0.0; waiting == 0 {

@@ -84,8 +84,7 @@ func (s *Sequencer) Register(flags *pflag.FlagSet) {
 // Check says what is wrong, as errors of usage, without opening anything.
 func (s *Sequencer) Check() error {
 	plant := s.plant
-	plant.Ploidy = max(plant.Ploidy, 1)
-	if s.plant.Ploidy == 0 || s.fractions > 0 {
+	if plant.Ploidy == 0 || s.fractions > 0 {
 		plant.Ploidy = 1
 	}
 	if err := plant.Check(); err != nil {
@@ -231,25 +230,7 @@ func (s *Sequencer) identity(m *squiggle.Model, truths []truth) string {
 
 // library plants a sample's variants and makes its library.
 func (s *Sequencer) library(plant *Plant, g *genome.Genome) (flowcell.Sample, []simulate.Site, error) {
-	var sites []simulate.Site
-	var err error
-	switch {
-	case s.fractions > 0:
-		plant.Ploidy = s.fractions
-		if plant.VCF != "" {
-			sites, err = SitesOf(plant.VCF, fractionsOf(g, s.fractions, plant.Seed))
-		}
-	default:
-		if plant.Ploidy == 0 {
-			plant.Ploidy = 1
-			if plant.VCF != "" {
-				if plant.Ploidy, err = ploidyOf(plant.VCF); err != nil {
-					return flowcell.Sample{}, nil, err
-				}
-			}
-		}
-		sites, err = plant.Sites(g)
-	}
+	sites, err := s.sites(plant, g)
 	if err != nil {
 		return flowcell.Sample{}, nil, err
 	}
@@ -261,6 +242,26 @@ func (s *Sequencer) library(plant *Plant, g *genome.Genome) (flowcell.Sample, []
 	reads.Seed = plant.Seed
 	library, err := simulate.NewLibrary(copies, reads)
 	return flowcell.Sample{Library: library, Ploidy: plant.Ploidy}, sites, err
+}
+
+// sites returns a sample's variants, and completes its ploidy.
+func (s *Sequencer) sites(plant *Plant, g *genome.Genome) (sites []simulate.Site, err error) {
+	switch {
+	case s.fractions > 0:
+		plant.Ploidy = s.fractions
+		if plant.VCF == "" {
+			return nil, nil
+		}
+		return SitesOf(plant.VCF, fractionsOf(g, s.fractions, plant.Seed))
+	case plant.Ploidy > 0:
+	case plant.VCF == "":
+		plant.Ploidy = 1
+	default:
+		if plant.Ploidy, err = ploidyOf(plant.VCF); err != nil {
+			return nil, err
+		}
+	}
+	return plant.Sites(g)
 }
 
 // openPore reads the table of k-mers.

@@ -261,6 +261,7 @@ func TestPlanRefuses(t *testing.T) {
 		"--barcode needs --kit-name":            in(dir, "--barcode", "barcode01"),
 		"--fractions is of the allele":          in(dir, "--fractions", "10"),
 		"--ploidy 3":                            in(dir, "--ploidy", "3"),
+		"--ploidy -1":                           in(dir, "--ploidy", "-1"),
 		"nowhere.vcf: no such file":             in(dir, "--vcf", dir+"/nowhere.vcf"),
 		"ref.fa: line 1: not a table of k-mers": in(dir, "--pore-model", dir+"/ref.fa"),
 	} {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,12 +129,11 @@ func Plan(cfg Config, pore *squiggle.Pore) (*Run, error) {
 func codes(letters string) ([]byte, error) {
 	out := make([]byte, 0, len(letters))
 	for _, c := range letters {
-		switch c {
-		case 'A', 'C', 'G', 'T':
-			out = append(out, map[rune]byte{'A': 0, 'C': 1, 'G': 2, 'T': 3}[c])
-		default:
+		code := strings.IndexRune("ACGT", c)
+		if code < 0 {
 			return nil, fmt.Errorf("%q is none of A, C, G and T", c)
 		}
+		out = append(out, byte(code))
 	}
 	return out, nil
 }

@@ -25,10 +25,14 @@ func (w *worker) noteLag(end int64, now time.Time) {
 	if w.machine.State() == partition.Closed {
 		return
 	}
+	w.client.metrics.lag.WithLabelValues(w.place.Topic, strconv.Itoa(int(w.place.Partition))).Set(float64(max(end-w.position, 0)))
+	w.lagKnown(now)
+}
+
+// lagKnown exports when the lag was known. mu is held.
+func (w *worker) lagKnown(now time.Time) {
 	w.lagAt = now
-	m, p := w.client.metrics, strconv.Itoa(int(w.place.Partition))
-	m.lag.WithLabelValues(w.place.Topic, p).Set(float64(max(end-w.position, 0)))
-	m.lagAt.WithLabelValues(w.place.Topic, p).Set(float64(now.UnixMilli()) / 1000)
+	w.client.metrics.lagAt.WithLabelValues(w.place.Topic, strconv.Itoa(int(w.place.Partition))).Set(float64(now.UnixMilli()) / 1000)
 }
 
 // reached notes up to which offset the worker has come. From the first time on the age of
@@ -38,8 +42,7 @@ func (w *worker) reached(position int64, now time.Time) {
 	defer w.mu.Unlock()
 	w.position = position
 	if w.lagAt.IsZero() && w.machine.State() != partition.Closed {
-		w.lagAt = now
-		w.client.metrics.lagAt.WithLabelValues(w.place.Topic, strconv.Itoa(int(w.place.Partition))).Set(float64(now.UnixMilli()) / 1000)
+		w.lagKnown(now)
 	}
 }
 
