@@ -107,20 +107,22 @@ class Trainer:
         """Works on a piece of a batch."""
         with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=self._workers.half):
             scores = network(batch.signal[piece].to(device, non_blocking=True))
-        judge = self._crf_loss if network.shape.state_length else self._frame_loss
-        loss, divergence, surprise, judged = judge(network.shape, scores, batch, piece, ctc)
-        frames, chunks = scores.shape[0] - 2 * self._border(network.shape), self._training.batch
+        if network.shape.state_length:
+            loss, divergence, surprise, judged = self._crf_loss(scores, batch, piece)
+        else:
+            loss, divergence, surprise, judged = self._frame_loss(scores, batch, piece, ctc)
+        frames, chunks = scores.shape[0] - 2 * self._border, self._training.batch
         gradients = torch.autograd.grad(loss / (frames * chunks), list(network.parameters()))
         return _Gradients(gradients, divergence.detach() / (frames * chunks), surprise.detach() / frames, judged)
 
-    def _border(self, shape: Shape) -> int:
-        """Returns the number of frames at either end that do not count."""
-        return self._training.border * STRIDE // shape.stride
+    @property
+    def _border(self) -> int:
+        """Number of the network's frames at either end that do not count."""
+        return self._training.border * STRIDE // self.network.shape.stride
 
-    def _frame_loss(self, shape: Shape, scores: torch.Tensor, batch: Batch, piece: slice, ctc: float) -> _Losses:
+    def _frame_loss(self, scores: torch.Tensor, batch: Batch, piece: slice, ctc: float) -> _Losses:
         """Judges every frame by its target, and chunks whose bases are known by a CTC as well."""
-        border = self._border(shape)
-        inner = slice(border, len(scores) - border)
+        inner = slice(self._border, len(scores) - self._border)
         target = batch.targets[inner, piece].to(scores.device, non_blocking=True)
         predicted = F.log_softmax(scores[inner], -1)
         divergence = torch.xlogy(target, target).sum((0, 2)) - (target * predicted).sum((0, 2))
@@ -142,10 +144,10 @@ class Trainer:
             loss = loss + ctc * surprise
         return loss, divergence.sum(), surprise, judged
 
-    def _crf_loss(self, shape: Shape, scores: torch.Tensor, batch: Batch, piece: slice, _: float) -> _Losses:
+    def _crf_loss(self, scores: torch.Tensor, batch: Batch, piece: slice) -> _Losses:
         """Judges chunks by the probability of their bases, those of the left border being the state to begin in."""
-        space, border = StateSpace(shape.state_length), self._border(shape)
-        inner = scores[border : len(scores) - border]
+        space = StateSpace(self.network.shape.state_length)
+        inner = scores[self._border : len(scores) - self._border]
         bases = batch.bases[piece]
         first, last = self._training.border, bases.shape[1] - self._training.border
         cut = [spelling(row, first, last, space.length) for row in bases]
@@ -189,7 +191,7 @@ class Trainer:
     def begin(self, network: Basecaller) -> None:
         """Starts from a trained network of this shape or a narrower one; optimiser and budget are new.
 
-        A head of another kind starts from random weights, and so does a stride: only what is below carries over.
+        A head of another kind starts from random weights; what is below it carries over, also to another stride.
         """
         mine, its = self.network.shape, network.shape
         if (its.layers, its.stem) != (mine.layers, mine.stem) or its.width > mine.width:
