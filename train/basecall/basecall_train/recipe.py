@@ -20,22 +20,36 @@ class Source:
     recordings: str = ""
     pore_model: str = ""
     """Table of k-mers through which random genomes are drawn, in place of recordings; relative to the recipe."""
+    pieces_of: tuple[str, ...] = ()
+    """Names of other sources, of whose reads pieces are joined to sequences that no genome has, in place of recordings."""
     reference: str = ""
     """FASTA of the genome under the reads."""
     calls: str = ""
     """FASTQ of more accurate calls of the same reads, by read id: the truth where no genome is trusted."""
     truth_weight: float = 0.5
     """Weight of the targets conditioned on the truth against the teacher's own."""
+    joined_by: tuple[str, ...] = ()
+    """Networks that basecall_train has exported, with a CTC head, whose frame probabilities are averaged (geometrically) with the
+    teacher's; relative to the recipe. What several agree on is right more often than what any of them says."""
+    known: float = 0.0
+    """Part of a chunk's frames that must have a truth for the chunk to be used. A CRF, which judges whole sequences, would else
+    learn the teacher's errors where the truth is not known."""
     citation: str = ""
     licence: str = ""
 
     def __post_init__(self) -> None:
-        if bool(self.recordings) == bool(self.pore_model) or (self.pore_model and (self.reference or self.calls)):
-            raise ValueError(f"source {self.name}: give either recordings or a pore model, which needs no truth")
+        object.__setattr__(self, "pieces_of", tuple(self.pieces_of))
+        object.__setattr__(self, "joined_by", tuple(self.joined_by))
+        if sum(map(bool, (self.recordings, self.pore_model, self.pieces_of))) != 1:
+            raise ValueError(f"source {self.name}: give one of recordings, pore_model and pieces_of")
+        if not self.recordings and (self.reference or self.calls or self.joined_by):
+            raise ValueError(f"source {self.name}: only recordings need a truth or a teacher")
         if self.reference and self.calls:
             raise ValueError(f"source {self.name}: a truth is either a reference or calls, not both")
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:
             raise ValueError(f"source {self.name}: share must be positive and truth_weight within 0..1")
+        if not 0 <= self.known <= 1 or (self.known and not (self.reference or self.calls)):
+            raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames that a reference or calls give a truth")
 
 
 @dataclass(frozen=True)
@@ -143,8 +157,17 @@ class Recipe:
             training.check_stride(shape.stride)
             sources = tuple(Source(**source) for source in table["source"])
             sources = tuple(
-                replace(one, pore_model=str(path.parent / one.pore_model)) if one.pore_model else one for one in sources
+                replace(
+                    one,
+                    pore_model=str(path.parent / one.pore_model) if one.pore_model else "",
+                    joined_by=tuple(str(path.parent / network) for network in one.joined_by),
+                )
+                for one in sources
             )
+            for one in sources:
+                for name in one.pieces_of:
+                    if name not in {other.name for other in sources if other.recordings}:
+                        raise ValueError(f"source {one.name}: pieces_of {name!r} names no source with recordings")
             if any(source.pore_model for source in sources) and not shape.state_length:
                 raise ValueError(
                     "a source from a pore model has no frame targets: only a CRF (network.state_length) can learn from it"

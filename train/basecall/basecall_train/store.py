@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import mappy
@@ -13,16 +14,19 @@ import torch
 
 from .alignment import Reference
 from .calling import Model
+from .export import read as read_network
 from .network import STRIDE
 from .recipe import Augmentation, Recipe, Source, Training
+from .recombined import RecombinedChunks
 from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
-from .targets import UNKNOWN, condition
+from .targets import FLOOR, UNKNOWN, condition
+from .warp import pace, warped
 
 log = logging.getLogger(__name__)
 
-MAX_WARP = 3.0
-"""Standard deviations of speed beyond which no chunk is warped."""
+PATIENCE = 1000
+"""Chunks that are looked at for one with truth enough."""
 DESCRIPTION = "source.json"
 """File that says what a prepared folder was made from."""
 
@@ -34,7 +38,7 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
     """
     teacher = Model(data / recipe.teacher_file, recipe.teacher)
     for source in recipe.sources:
-        if source.pore_model:
+        if not source.recordings:
             continue  # drawn as they are needed
         folder = store / source.name
         if _is_prepared(recipe, source, folder):
@@ -42,7 +46,8 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
             continue
         folder.mkdir(parents=True, exist_ok=True)
         (folder / DESCRIPTION).unlink(missing_ok=True)
-        _prepare_source(source, recipe.manifest.clip, teacher, data, folder)
+        teachers = [teacher, *(_exported(Path(network), recipe) for network in source.joined_by)]
+        _prepare_source(source, recipe.manifest.clip, teachers, data, folder)
         # Written last: its presence says that the arrays are whole.
         (folder / DESCRIPTION).write_text(json.dumps(_description(recipe, source), indent=1))
 
@@ -50,8 +55,12 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
 def _description(recipe: Recipe, source: Source) -> dict:
     """Returns all that the prepared arrays depend on."""
     described = asdict(source)
-    for irrelevant in ("share", "citation", "licence", "pore_model"):
+    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of"):
         del described[irrelevant]
+    # By name: the same recipe may lie elsewhere. Left out where there are none, as earlier versions did.
+    described["joined_by"] = [Path(network).name for network in source.joined_by]
+    if not source.joined_by:
+        del described["joined_by"]
     return described | {"teacher": recipe.teacher_file, "clip": recipe.manifest.clip}
 
 
@@ -60,7 +69,24 @@ def _is_prepared(recipe: Recipe, source: Source, folder: Path) -> bool:
     return path.is_file() and json.loads(path.read_text()) == _description(recipe, source)
 
 
-def _prepare_source(source: Source, clip: float, teacher: Model, data: Path, folder: Path) -> None:
+def _exported(network: Path, recipe: Recipe) -> Model:
+    """Opens a network that :mod:`.export` has written, with a CTC head."""
+    shape = read_network(network).shape
+    if shape.state_length or shape.stride != STRIDE:
+        raise ValueError(f"{network}: only a network with a CTC head and a stride of {STRIDE} can join a teacher")
+    manifest = replace(recipe.manifest, stride=STRIDE, scores="log_probabilities", state_length=0)
+    return Model(network, manifest)
+
+
+def joined(posteriors: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the geometric mean of distributions [T, classes], each row a distribution again."""
+    if len(posteriors) == 1:
+        return posteriors[0]
+    mean = np.exp(sum(np.log(p + np.float32(FLOOR)) for p in posteriors) / len(posteriors))
+    return mean / mean.sum(-1, keepdims=True)
+
+
+def _prepare_source(source: Source, clip: float, teachers: Sequence[Model], data: Path, folder: Path) -> None:
     genome = Reference.read(data / source.reference) if source.reference else None
     calls = {name: bases for name, bases, _ in mappy.fastx_read(str(data / source.calls))} if source.calls else {}
     signals: list[np.ndarray] = []
@@ -68,7 +94,7 @@ def _prepare_source(source: Source, clip: float, teacher: Model, data: Path, fol
     bases: list[np.ndarray] = []
     for read in read_recording(data / source.recordings):
         try:
-            posteriors = teacher.posteriors(read.raw)
+            posteriors = joined([teacher.posteriors(read.raw) for teacher in teachers])
         except ValueError as fault:
             raise ValueError(f"{data / source.recordings}: read {read.id}: {fault}") from fault
         truth = genome or (Reference({read.id: calls[read.id]}) if read.id in calls else None)
@@ -106,7 +132,7 @@ class Sampler:
         self._augmentation = recipe.augmentation
         self._spelled = recipe.shape.state_length > 0
         for source in recipe.sources:
-            if not source.pore_model and not _is_prepared(recipe, source, store / source.name):
+            if source.recordings and not _is_prepared(recipe, source, store / source.name):
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
         self._sources = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
         shares = np.array([source.share for source in recipe.sources])
@@ -150,50 +176,20 @@ def augment(chunk: np.ndarray, how: Augmentation, rng: np.random.Generator) -> n
     return chunk * np.float32(1 + scale) + np.float32(shift) + np.float32(drift) * trend + noise
 
 
-def _chunks(source: Source, store: Path, samples: int) -> _Chunks | SimulatedChunks:
+def _chunks(source: Source, store: Path, samples: int) -> _Chunks | SimulatedChunks | RecombinedChunks:
     """Opens what chunks of a source are drawn from."""
+    if source.pieces_of:
+        return RecombinedChunks([store / name for name in source.pieces_of], samples)
     if source.pore_model:
         return SimulatedChunks(PoreModel.read(Path(source.pore_model)), samples)
-    return _Chunks(store / source.name, samples)
-
-
-def warped(current: np.ndarray, targets: np.ndarray, bases: np.ndarray, frames: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns a piece of a read as a faster or slower motor would have given it: what took len(targets) frames takes so many.
-
-    The current is interpolated. Every frame that emits a base keeps one of its own, in order, or the next free one, and equal
-    bases a blank between them; what the targets say besides goes to the nearest frame.
-    """
-    old = len(targets)
-    pace = old / frames
-    times = (np.arange(frames * STRIDE) + 0.5) * pace - 0.5
-    quick = np.interp(times, np.arange(len(current)), current).astype(np.float32)
-    moved = np.clip(np.rint((np.arange(old) + 0.5) / pace - 0.5).astype(np.int64), 0, frames - 1)
-    emitted = (bases > 0) & (bases != UNKNOWN)
-    heard = np.where(emitted, bases, targets.argmax(1))
-    emits = np.flatnonzero(heard)
-    run = (np.diff(emits) == 1) & (np.diff(heard[emits]) == 0)  # one base over several frames
-    repeat = (np.diff(heard[emits]) == 0) & ~run
-    rank = np.concatenate([[0], np.cumsum(1 + repeat)])[: len(emits)]
-    if len(emits) and rank[-1] >= frames:
-        raise ValueError(f"{len(emits)} frames with bases do not fit into {frames}")
-    apart = np.maximum.accumulate(moved[emits] - rank)
-    moved[emits] = np.minimum(apart, frames - 1 - rank[-1:]) + rank
-    spread = np.zeros((frames, targets.shape[1]), np.float32)
-    np.add.at(spread, moved, targets * (np.arange(targets.shape[1]) > 0))
-    spread /= np.maximum(1, spread.sum(1, keepdims=True))
-    spread[:, 0] = 1 - spread[:, 1:].sum(1)
-    torn = np.flatnonzero(run & (np.diff(moved[emits]) == 2))
-    spread[moved[emits[torn]] + 1] = targets[emits[torn]]
-    source = np.minimum(((np.arange(frames) + 0.5) * pace).astype(np.int64), old - 1)
-    spelled = np.where(bases[source] == UNKNOWN, UNKNOWN, 0).astype(np.uint8)
-    spelled[moved[emitted]] = bases[emitted]
-    return quick, spread, spelled
+    return _Chunks(store / source.name, samples, source.known)
 
 
 class _Chunks:
     """One prepared source, read through memory maps."""
 
-    def __init__(self, folder: Path, samples: int) -> None:
+    def __init__(self, folder: Path, samples: int, known: float = 0.0) -> None:
+        self._folder, self._known = folder, known
         self._signal = np.load(folder / "signal.npy", mmap_mode="r")
         self._targets = np.load(folder / "targets.npy", mmap_mode="r")
         self._bases = np.load(folder / "bases.npy", mmap_mode="r")
@@ -209,18 +205,25 @@ class _Chunks:
         self.classes = self._targets.shape[1]
 
     def draw(self, rng: np.random.Generator, warp: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns signal, targets and bases of a chunk, every place in every read being equally likely.
+        """Returns signal, targets and bases of a chunk, every place in every read being equally likely that has truth enough.
 
         With a warp, the motor's speed differs by a factor of that standard deviation.
         """
+        for _ in range(PATIENCE):
+            chunk = self._anywhere(rng, warp)
+            if not self._known or (chunk[2] != UNKNOWN).mean() >= self._known:
+                return chunk
+        raise ValueError(
+            f"{self._folder}: {PATIENCE} chunks, and of none is the truth known for {100 * self._known:g} % of the frames"
+        )
+
+    def _anywhere(self, rng: np.random.Generator, warp: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         place = rng.integers(self._places[-1])
         read = np.searchsorted(self._places, place, side="right")
         within = place - (self._places[read - 1] if read else 0)
         first = self._begins[read] + within * STRIDE
-        frames = wanted = self._samples // STRIDE
-        if warp:
-            pace = 1 + warp * float(np.clip(rng.standard_normal(), -MAX_WARP, MAX_WARP))
-            frames = min(round(wanted * pace), (self._ends[read] - first) // STRIDE)
+        wanted = self._samples // STRIDE
+        frames = min(round(wanted * pace(rng, warp)), (self._ends[read] - first) // STRIDE)
         samples = slice(first, first + frames * STRIDE)
         part = slice(first // STRIDE, first // STRIDE + frames)
         current, targets, bases = (

@@ -12,7 +12,7 @@ from basecall_train.manifest import Manifest
 from basecall_train.network import Basecaller, Shape
 from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
-from basecall_train.store import Sampler, augment, spelled
+from basecall_train.store import Sampler, augment, joined, prepare, spelled
 from basecall_train.targets import UNKNOWN
 from basecall_train.training import CPU, Trainer, learning_rate, load_average, spelling
 
@@ -214,6 +214,32 @@ def test_from_recordings_to_a_model_in_one_command(world, tmp_path):
     assert len(result.identities) == 2 and np.mean(result.identities) > 0.97
 
 
+def test_agreement_of_teachers_counts_more_than_what_one_says():
+    one = np.array([[0.1, 0.6, 0.3, 0, 0], [0.9, 0.1, 0, 0, 0]], np.float32)
+    other = np.array([[0.1, 0.2, 0.7, 0, 0], [0.9, 0.1, 0, 0, 0]], np.float32)
+    both = joined([one, other])
+    assert both.argmax(1).tolist() == [2, 0] and both.sum(1) == pytest.approx(1)
+    assert both[0, 1] / both[0, 2] == pytest.approx(np.sqrt(0.6 / 0.3 * 0.2 / 0.7), rel=1e-2)
+    assert joined([one]) is one
+
+
+def test_networks_of_our_own_join_the_teacher(world, tmp_path):
+    torch.manual_seed(1)
+    export.write(Basecaller(Shape(width=16, layers=2, stem=4)), tmp_path / "ours.onnx")
+    text = world.recipe.read_text()
+    (tmp_path / "alone.toml").write_text(text)
+    (tmp_path / "joined.toml").write_text(text.replace("share = 1", 'share = 1\njoined_by = ["ours.onnx"]', 1))
+    for name in ("alone", "joined"):
+        prepare(Recipe.load(tmp_path / f"{name}.toml"), world.folder, tmp_path / name)
+    targets = [np.load(tmp_path / name / "labelled" / "targets.npy") for name in ("alone", "joined")]
+    assert np.abs(targets[0] - targets[1]).max() > 0.1
+    with pytest.raises(ValueError, match="labelled: not prepared"):
+        Sampler(Recipe.load(tmp_path / "joined.toml"), tmp_path / "alone")
+    export.write(Basecaller(CRF), tmp_path / "ours.onnx")
+    with pytest.raises(ValueError, match="ours.onnx: only a network with a CTC head"):
+        prepare(Recipe.load(tmp_path / "joined.toml"), world.folder, tmp_path / "crf")
+
+
 def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
     status = main(["prepare", str(world.recipe), "--data", str(tmp_path), "--work", str(tmp_path)])
     assert status == 1
@@ -227,6 +253,10 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ("stem = 4", "stem = 4\nstride = 6", "CTC head needs stride 3"),
         ("stem = 4", "stem = 4\nstride = 7\nstate_length = 3", "multiples of stride 7"),
         ("share = 1", "share = -1", "share"),
+        ("share = 1", "share = 1\nknown = 1.5", "known"),
+        ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\npieces_of = ["called"]', "one of recordings"),
+        ('recordings = "reads.blow5"\nreference = "genome.fa"', 'pieces_of = ["nobody"]', "nobody"),
+        ('recordings = "reads.blow5"\nreference', 'pieces_of = ["called"]\nreference', "only recordings"),
         ('name = "toy"', "", "name"),
     ],
 )

@@ -3,8 +3,9 @@ import pytest
 
 from basecall_train.network import STRIDE
 from basecall_train.recipe import Augmentation
-from basecall_train.store import _Chunks, warped
+from basecall_train.store import _Chunks
 from basecall_train.targets import UNKNOWN
+from basecall_train.warp import warped
 
 
 def piece(rng: np.random.Generator, frames: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
