@@ -34,6 +34,9 @@ class Source:
     known: float = 0.0
     """Part of a chunk's frames that must have a truth for the chunk to be used. A CRF, which judges whole sequences, would else
     learn the teacher's errors where the truth is not known."""
+    faster: float = 0.0
+    """Chunks are sped up by a factor between 1 and 1 + faster: motors differ between runs, by a third among the recordings of R9.4
+    that the recipes use."""
     citation: str = ""
     licence: str = ""
 
@@ -48,6 +51,8 @@ class Source:
             raise ValueError(f"source {self.name}: a truth is either a reference or calls, not both")
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:
             raise ValueError(f"source {self.name}: share must be positive and truth_weight within 0..1")
+        if not 0 <= self.faster <= 0.5:
+            raise ValueError(f"source {self.name}: faster must be within 0..0.5, or frames have no room for bases")
         if not 0 <= self.known <= 1 or (self.known and not (self.reference or self.calls)):
             raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames that a reference or calls give a truth")
 

@@ -14,7 +14,7 @@ import numpy as np
 from .manifest import ALPHABET
 from .network import STRIDE
 from .targets import UNKNOWN
-from .warp import pace, warped
+from .warp import warped
 
 FLANK = 3
 """Bases on either side of the joint's own that both reads share; a pore of R9.4 feels about six."""
@@ -49,10 +49,10 @@ class RecombinedChunks:
         """Places to go on from, by k-mer."""
         self._bounds = np.searchsorted(kmers[self._joints], np.arange(4 ** (2 * FLANK + 1) + 1))
 
-    def draw(self, rng: np.random.Generator, warp: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns signal, targets and bases of a chunk; warp as with chunks of one read."""
+    def draw(self, rng: np.random.Generator, quicker: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns signal, targets and bases of a chunk; quicker: factor by which it is sped up."""
         wanted = self._samples // STRIDE
-        frames = round(wanted * pace(rng, warp))
+        frames = round(wanted * quicker)
         signal, bases = self._joined(frames, rng)
         targets = np.eye(self.classes, dtype=np.float32)[bases]
         if frames == wanted:

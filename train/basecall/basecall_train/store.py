@@ -21,7 +21,7 @@ from .recombined import RecombinedChunks
 from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
 from .targets import FLOOR, UNKNOWN, condition
-from .warp import pace, warped
+from .warp import TooFast, pace, warped
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
 def _description(recipe: Recipe, source: Source) -> dict:
     """Returns all that the prepared arrays depend on."""
     described = asdict(source)
-    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of"):
+    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "faster"):
         del described[irrelevant]
     # By name: the same recipe may lie elsewhere. Left out where there are none, as earlier versions did.
     described["joined_by"] = [Path(network).name for network in source.joined_by]
@@ -135,6 +135,7 @@ class Sampler:
             if source.recordings and not _is_prepared(recipe, source, store / source.name):
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
         self._sources = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
+        self._faster = [source.faster for source in recipe.sources]
         shares = np.array([source.share for source in recipe.sources])
         self._shares = shares / shares.sum()
 
@@ -147,12 +148,20 @@ class Sampler:
         targets = np.empty((frames, training.batch, self._sources[0].classes), np.float32)
         bases = np.empty((training.batch, frames), np.uint8)
         for n in range(training.batch):
-            source = self._sources[rng.choice(len(self._sources), p=self._shares)]
-            chunk, targets[:, n], bases[n] = source.draw(rng, self._augmentation.warp)
+            chunk, targets[:, n], bases[n] = self._draw(rng)
             if self._spelled:
                 bases[n] = spelled(targets[:, n], bases[n])
             signal[n, 0] = augment(chunk, self._augmentation, rng)
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
+
+    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns signal, targets and bases of a chunk of any source; one that is fast already may not bear to be sped up."""
+        k = rng.choice(len(self._sources), p=self._shares)
+        while True:
+            try:
+                return self._sources[k].draw(rng, pace(rng, self._augmentation.warp, self._faster[k]))
+            except TooFast:
+                continue
 
 
 def spelled(targets: np.ndarray, bases: np.ndarray) -> np.ndarray:
@@ -204,26 +213,26 @@ class _Chunks:
         self._samples = samples
         self.classes = self._targets.shape[1]
 
-    def draw(self, rng: np.random.Generator, warp: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def draw(self, rng: np.random.Generator, quicker: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns signal, targets and bases of a chunk, every place in every read being equally likely that has truth enough.
 
-        With a warp, the motor's speed differs by a factor of that standard deviation.
+        quicker: factor by which it is sped up.
         """
         for _ in range(PATIENCE):
-            chunk = self._anywhere(rng, warp)
+            chunk = self._anywhere(rng, quicker)
             if not self._known or (chunk[2] != UNKNOWN).mean() >= self._known:
                 return chunk
         raise ValueError(
             f"{self._folder}: {PATIENCE} chunks, and of none is the truth known for {100 * self._known:g} % of the frames"
         )
 
-    def _anywhere(self, rng: np.random.Generator, warp: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _anywhere(self, rng: np.random.Generator, quicker: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         place = rng.integers(self._places[-1])
         read = np.searchsorted(self._places, place, side="right")
         within = place - (self._places[read - 1] if read else 0)
         first = self._begins[read] + within * STRIDE
         wanted = self._samples // STRIDE
-        frames = min(round(wanted * pace(rng, warp)), (self._ends[read] - first) // STRIDE)
+        frames = min(round(wanted * quicker), (self._ends[read] - first) // STRIDE)
         samples = slice(first, first + frames * STRIDE)
         part = slice(first // STRIDE, first // STRIDE + frames)
         current, targets, bases = (

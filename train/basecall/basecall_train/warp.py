@@ -11,9 +11,18 @@ MAX_WARP = 3.0
 """Standard deviations of speed beyond which no chunk is warped."""
 
 
-def pace(rng: np.random.Generator, warp: float) -> float:
-    """Draws the factor by which a chunk is sped up."""
-    return 1 + warp * float(np.clip(rng.standard_normal(), -MAX_WARP, MAX_WARP)) if warp else 1.0
+class TooFast(ValueError):
+    """A chunk has no room for its bases at a speed."""
+
+
+def pace(rng: np.random.Generator, warp: float, faster: float) -> float:
+    """Draws the factor by which a chunk is sped up: between 1 and 1 + faster, times a normal one of deviation warp around 1."""
+    quicker = 1.0
+    if warp:
+        quicker += warp * float(np.clip(rng.standard_normal(), -MAX_WARP, MAX_WARP))
+    if faster:
+        quicker *= 1 + faster * float(rng.random())
+    return quicker
 
 
 def warped(current: np.ndarray, targets: np.ndarray, bases: np.ndarray, frames: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -34,7 +43,7 @@ def warped(current: np.ndarray, targets: np.ndarray, bases: np.ndarray, frames: 
     repeat = (np.diff(heard[emits]) == 0) & ~run
     rank = np.concatenate([[0], np.cumsum(1 + repeat)])[: len(emits)]
     if len(emits) and rank[-1] >= frames:
-        raise ValueError(f"{len(emits)} frames with bases do not fit into {frames}")
+        raise TooFast(f"{len(emits)} frames with bases do not fit into {frames}")
     apart = np.maximum.accumulate(moved[emits] - rank)
     moved[emits] = np.minimum(apart, frames - 1 - rank[-1:]) + rank
     spread = np.zeros((frames, targets.shape[1]), np.float32)

@@ -47,18 +47,18 @@ def words(bases, size):
     return {bytes(bases[i : i + size]) for i in range(len(bases) - size + 1)}
 
 
-@pytest.mark.parametrize("warp", [0.0, 0.08])
-def test_the_current_is_that_of_the_bases(folders, warp):
+@pytest.mark.parametrize("quicker", [1.0, 0.9, 1.3])
+def test_the_current_is_that_of_the_bases(folders, quicker):
     chunks = RecombinedChunks(folders, 1800)
     rng = np.random.default_rng(3)
     for _ in range(20):
-        signal, targets, bases = chunks.draw(rng, warp)
+        signal, targets, bases = chunks.draw(rng, quicker)
         assert signal.shape == (1800,) and targets.shape == (600, 5) and bases.shape == (600,)
-        assert warp or (targets.argmax(1) == bases).all()
+        assert quicker != 1 or (targets.argmax(1) == bases).all()
         held = bases[np.maximum.accumulate(np.where(bases > 0, np.arange(600), 0))]
         right = signal.reshape(-1, STRIDE)[:, 1] == held
         # A warp moves what frames emit by one now and then, to keep each base a frame of its own.
-        assert right[np.argmax(bases > 0) :].mean() >= (1.0 if warp == 0 else 0.7)
+        assert right[np.argmax(bases > 0) :].mean() >= (1.0 if quicker == 1 else 0.7)
 
 
 def test_sequences_are_new_but_their_words_are_not(folders, genomes):
@@ -91,7 +91,7 @@ def test_a_run_ends_with_its_read_and_with_the_truth(tmp_path):
 
 
 def test_the_same_seed_draws_the_same(folders):
-    one, other = (RecombinedChunks(folders, 1800).draw(np.random.default_rng(6), 0.08) for _ in range(2))
+    one, other = (RecombinedChunks(folders, 1800).draw(np.random.default_rng(6), 1.1) for _ in range(2))
     assert all((a == b).all() for a, b in zip(one, other, strict=True))
 
 

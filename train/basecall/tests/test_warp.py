@@ -5,7 +5,7 @@ from basecall_train.network import STRIDE
 from basecall_train.recipe import Augmentation
 from basecall_train.store import _Chunks
 from basecall_train.targets import UNKNOWN
-from basecall_train.warp import warped
+from basecall_train.warp import pace, warped
 
 
 def piece(rng: np.random.Generator, frames: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -77,13 +77,20 @@ def test_drawn_chunks_are_of_one_length_whatever_their_speed(prepared):
     rng = np.random.default_rng(3)
     lengths, plain = set(), chunks.draw(np.random.default_rng(4))
     for _ in range(50):
-        current, targets, bases = chunks.draw(rng, 0.1)
+        current, targets, bases = chunks.draw(rng, pace(rng, 0.1, 0.0))
         assert current.shape == (360,) and targets.shape == (120, 5) and bases.shape == (120,)
         lengths.add(int((bases > 0).sum()))
     assert len(lengths) > 3
-    # Recipes without a warp draw what they always drew.
-    again = chunks.draw(np.random.default_rng(4), 0.0)
+    again = chunks.draw(np.random.default_rng(4), 1.0)
     assert all((one == other).all() for one, other in zip(plain, again, strict=True))
+
+
+def test_paces_are_as_wide_as_is_asked_for():
+    rng = np.random.default_rng(5)
+    assert {pace(rng, 0.0, 0.0) for _ in range(10)} == {1.0}
+    drawn = np.array([pace(rng, 0.0, 0.4) for _ in range(2000)])
+    assert drawn.min() >= 1 and drawn.max() <= 1.4 and drawn.mean() == pytest.approx(1.2, abs=0.01)
+    assert np.std([pace(rng, 0.08, 0.0) for _ in range(2000)]) == pytest.approx(0.08, abs=0.005)
 
 
 @pytest.mark.parametrize("warp", [-0.1, 0.5])
