@@ -22,9 +22,16 @@ recipe = tomllib.loads(pathlib.Path(sys.argv[1]).read_text())
 files = [recipe["teacher"]["file"]]
 for one in [*recipe["source"], *recipe.get("evaluation", [])]:
     files += [one[key] for key in ("recordings", "reference", "calls") if key in one]
+home = pathlib.Path(sys.argv[1]).parent
+own = [recipe["training"]["begins"]] if "begins" in recipe["training"] else []
+for one in recipe["source"]:
+    own += one.get("joined_by", []) + ([one["pore_model"]] if "pore_model" in one else [])
+absent = [name for name in own if not (home / name).is_file()]
+if absent:
+    sys.exit(f"{sys.argv[1]} names files that are not there: {', '.join(absent)}")
 print(*[name for name in dict.fromkeys(files) if not (pathlib.Path(sys.argv[2]) / name).is_file()], sep=", ")
 PYTHON
-) || fail "reading $recipe needs Python 3.11 or newer as python3"
+) || fail "reading $recipe failed; it needs Python 3.11 or newer as python3"
 [ -z "$missing" ] || fail "$TRAIN_DATA lacks what $recipe is trained and judged on: $missing"
 
 venv=.cache/train
@@ -33,7 +40,14 @@ $venv/bin/python -c 'import mappy, numpy, onnx, onnxruntime, pod5, pyslow5, torc
 	$venv/bin/python -m pip install --quiet --disable-pip-version-check -e train/basecall
 work=${TRAIN_WORK:-.cache/train-basecall/$RECIPE}
 mkdir -p "$work"
+judge=()
+if grep -q '^state_length' "$recipe"; then # only the engine can call with a CRF
+	make --no-print-directory build
+	judge=(--pore bin/pore)
+fi
+# Chunks of a batch are freed and asked for again all the time: with pages that are kept, a tenth more is trained in the same time.
+export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_TOP_PAD_=268435456
 SECONDS=0
-PYTHONPATH=train/basecall $venv/bin/python -m basecall_train all "$recipe" --data "$TRAIN_DATA" --work "$work" --model "$work/model"
+PYTHONPATH=train/basecall $venv/bin/python -m basecall_train all "$recipe" --data "$TRAIN_DATA" --work "$work" --model "$work/model" "${judge[@]}"
 sed -n '/^## Accuracy/,/^## Base/{/^|/p}' "$work/model/MODEL_CARD.md"
 echo "$work/model is a model, after ${SECONDS}s: bin/pore basecall --model $work/model reads.pod5 | bin/pore eval basecall --ref genome.fa -"

@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         "--start",
         type=Path,
         help="checkpoint of another recipe, or exported network of the same width or less, to start from, "
-        "if there is none in the work folder",
+        "if there is none in the work folder (default: what the recipe begins with)",
     )
     train.add_argument("--device", default="auto", help="auto, cpu, cuda (all GPUs) or cuda:0,1 (default: %(default)s)")
     train.add_argument(
@@ -100,10 +100,10 @@ def _train(options: argparse.Namespace) -> None:
     if checkpoint.is_file():
         trainer.load(checkpoint)
         log.info("going on from step %d", trainer.step)
-    elif options.start and options.start.suffix == ".onnx":
-        trainer.begin(export.read(options.start))
-    elif options.start:
-        trainer.load(options.start, whole_budget=True)
+    elif (start := options.start or recipe.start) and start.suffix == ".onnx":
+        trainer.begin(export.read(start))
+    elif start:
+        trainer.load(start, whole_budget=True)
     stops: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))

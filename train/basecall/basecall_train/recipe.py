@@ -78,6 +78,8 @@ class Training:
 
     minutes: float = 0
     steps: int = 0
+    begins: str = ""
+    """Network that basecall_train has exported, to start from unless another is named; relative to the recipe."""
     follows: str = ""
     """What the start checkpoint was made with, for the card; empty: random weights."""
     seed: int = 1
@@ -151,6 +153,11 @@ class Recipe:
     notes: dict[str, str] = field(default_factory=dict)
     """Sections of the model card by heading."""
 
+    @property
+    def start(self) -> Path | None:
+        """File of the network that training begins with, if it does not begin from random weights."""
+        return Path(self.training.begins) if self.training.begins else None
+
     @classmethod
     def load(cls, path: Path) -> Recipe:
         """Reads and checks a recipe."""
@@ -160,6 +167,8 @@ class Recipe:
             model, teacher = table["model"], table["teacher"]
             shape, training = Shape(**table.get("network", {})), Training(**table["training"])
             training.check_stride(shape.stride)
+            if training.begins:
+                training = replace(training, begins=str(path.parent / training.begins))
             sources = tuple(Source(**source) for source in table["source"])
             sources = tuple(
                 replace(

@@ -105,6 +105,17 @@ def test_a_second_recipe_starts_where_the_first_ended(prepared, tmp_path):
     assert second.step == 2 and not torch.equal(weights(second.network), weights(first.network))
 
 
+def test_a_recipe_can_name_the_network_that_it_begins_from(world, tmp_path):
+    torch.manual_seed(2)
+    network = Basecaller(Shape(width=16, layers=2, stem=4))
+    export.write(network, tmp_path / "first.onnx")
+    text = world.recipe.read_text().replace("steps = 150", 'steps = 1\nbegins = "first.onnx"').replace("1e-2", "1e-9")
+    (tmp_path / "toy.toml").write_text(text)
+    for command, *rest in (["prepare", "--data", str(world.folder)], ["train"]):
+        assert main([command, str(tmp_path / "toy.toml"), "--work", str(tmp_path / "work"), *rest]) == 0
+    assert torch.allclose(weights(load_average(tmp_path / "work" / "checkpoint.pt")), weights(network), atol=1e-6)
+
+
 def test_a_checkpoint_of_another_shape_is_refused(prepared, tmp_path):
     trainer(prepared, steps=1).save(tmp_path / "c.pt")
     recipe, store = prepared
