@@ -27,7 +27,7 @@ const DefaultVariant = "r9-r10-pileup"
 // None stands for no variant model: package variant's analytic model decides.
 const None = "none"
 
-//go:embed */manifest.toml */model.onnx
+//go:embed */manifest.toml */model.onnx */model.half.onnx
 var shipped embed.FS
 
 // Names lists the shipped models of a kind.

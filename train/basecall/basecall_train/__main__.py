@@ -118,8 +118,9 @@ def _export(options: argparse.Namespace) -> None:
 
     recipe = Recipe.load(options.recipe)
     options.model.mkdir(parents=True, exist_ok=True)
-    export.write(load_average(options.work / "checkpoint.pt"), options.model / recipe.manifest.file)
-    recipe.manifest.sealed(options.model).write(options.model)
+    manifest = recipe.manifest
+    export.write(load_average(options.work / "checkpoint.pt"), options.model / manifest.file, options.model / manifest.half_file)
+    manifest.sealed(options.model).write(options.model)
     table = options.work / progress.NAME
     if table.is_file():
         progress.draw(progress.read(table), f"Training of {recipe.manifest.name}", options.model / progress.PICTURE)

@@ -14,8 +14,10 @@ from .network import CRF_SCALE, Basecaller, Shape, runs_backwards
 OPSET = 17
 
 
-def to_onnx(network: Basecaller) -> onnx.ModelProto:
+def to_onnx(network: Basecaller, half: bool = False) -> onnx.ModelProto:
     """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/stride,C], log-probabilities or a CRF's moves.
+
+    half: weights and inner values in half precision, for GPUs; the ends are float32 all the same.
 
     It is built by hand rather than traced: every LSTM stays one operator with its direction as an attribute (a traced
     flip becomes a gather) and the same weights always give the same bytes. No clipping or peepholes, so that CPU and
@@ -26,6 +28,9 @@ def to_onnx(network: Basecaller) -> onnx.ModelProto:
     weights = {name: tensor.detach().cpu().float().numpy() for name, tensor in network.state_dict().items()}
 
     def constant(name: str, value: np.ndarray) -> str:
+        if half and value.dtype == np.float32:
+            with np.errstate(over="ignore"):  # write refuses what comes of it
+                value = value.astype(np.float16)
         constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
@@ -40,7 +45,8 @@ def to_onnx(network: Basecaller) -> onnx.ModelProto:
         gate = node("Sigmoid", [linear], f"{name}.gate")
         return node("Mul", [linear, gate], f"{name}.silu")
 
-    x = convolution("stem", "signal", 1, network.stem.padding[0])
+    x = node("Cast", ["signal"], "half_signal", to=TensorProto.FLOAT16) if half else "signal"
+    x = convolution("stem", x, 1, network.stem.padding[0])
     x = convolution("down", x, network.shape.stride, network.down.padding[0])
     x = node("Transpose", [x], "frames", perm=[2, 0, 1])
     direction_axis = constant("direction_axis", np.array([1], np.int64))
@@ -66,9 +72,12 @@ def to_onnx(network: Basecaller) -> onnx.ModelProto:
         x = node("Add", [x, y], f"{name}.sum")
     x = node("MatMul", [x, constant("head.weight", weights["head.weight"].T)], "head")
     x = node("Add", [x, constant("head.bias", weights["head.bias"])], "logits")
+    if half:
+        x = node("Cast", [x], "logits.float", to=TensorProto.FLOAT)
     if network.shape.state_length:
         x = node("Tanh", [x], "tanh")
-        x = node("Mul", [x, constant("crf_scale", np.array(CRF_SCALE, np.float32))], "moves")
+        constants.append(numpy_helper.from_array(np.array(CRF_SCALE, np.float32), "crf_scale"))
+        x = node("Mul", [x, "crf_scale"], "moves")
     else:
         x = node("LogSoftmax", [x], "log_probabilities", axis=-1)
     node("Transpose", [x], "scores", perm=[1, 0, 2])
@@ -122,17 +131,23 @@ def read(path: Path) -> Basecaller:
     return network
 
 
-def write(network: Basecaller, path: Path) -> None:
-    """Exports network to path after checking that ONNX Runtime agrees with PyTorch to 1e-4."""
+def write(network: Basecaller, path: Path, half: Path | None = None) -> None:
+    """Exports network to path after checking that ONNX Runtime agrees with PyTorch to 1e-4.
+
+    half: where it goes in half precision besides, which must agree to 1e-2 of the largest score.
+    """
     import onnxruntime
 
-    model = to_onnx(network.eval()).SerializeToString()
     signal = torch.randn(2, 1, 150 * network.shape.stride, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        scores = network(signal)
+        scores = network.eval()(signal)
         expected = (scores if network.shape.state_length else scores.log_softmax(-1)).permute(1, 0, 2).numpy()
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    difference = np.abs(session.run(["scores"], {"signal": signal.numpy()})[0] - expected).max()
-    if difference > 1e-4:
-        raise RuntimeError(f"exported graph differs from the network by {difference:.2e}")
-    path.write_bytes(model)
+    for file, precision, most in ((path, False, 1e-4), (half, True, 1e-2 * max(1.0, float(np.abs(expected).max())))):
+        if file is None:
+            continue
+        model = to_onnx(network, precision).SerializeToString()
+        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        difference = np.abs(session.run(["scores"], {"signal": signal.numpy()})[0] - expected).max()
+        if not difference <= most:
+            raise RuntimeError(f"{file.name}: the exported graph differs from the network by {difference:.2e}")
+        file.write_bytes(model)

@@ -30,6 +30,9 @@ class Manifest:
     """Samples that neighbouring windows share; a multiple of 2 stride, so that both are cut at its middle."""
     file: str = "model.onnx"
     sha256: str = ""
+    half_file: str = ""
+    """The same network in half precision, for GPUs; empty: none."""
+    half_sha256: str = ""
     input: str = "signal"
     output: str = "scores"
     output_layout: str = "NTC"
@@ -81,7 +84,7 @@ sample_rates = [{", ".join(map(str, self.sample_rates))}]
 [network]
 file = {quoted(self.file)}
 sha256 = {quoted(self.sha256)}
-input = {quoted(self.input)}            # float32 [N,1,T]
+{self._half()}input = {quoted(self.input)}            # float32 [N,1,T]
 output = {quoted(self.output)}           # float32 [N,T/stride,C] (NTC) or [T/stride,N,C] (TNC)
 output_layout = {quoted(self.output_layout)}
 scores = {quoted(self.scores)}
@@ -104,6 +107,10 @@ overlap = {self.overlap}               # samples shared by neighbours, which are
 scale = {self.quality_scale:.4f}
 bias = {self.quality_bias:.4f}
 """
+
+    def _half(self) -> str:
+        """Renders where the network in half precision is."""
+        return f'half_file = "{self.half_file}"\nhalf_sha256 = "{self.half_sha256}"\n' if self.half_file else ""
 
     def _decoder(self, labels: str) -> str:
         """Renders how scores become bases."""
@@ -159,6 +166,8 @@ still = {self.still}                 # pA; blocks of less spread are an open por
             overlap=window["overlap"],
             file=network["file"],
             sha256=network["sha256"],
+            half_file=network.get("half_file", ""),
+            half_sha256=network.get("half_sha256", ""),
             input=network["input"],
             output=network["output"],
             output_layout=network["output_layout"],
@@ -176,8 +185,12 @@ still = {self.still}                 # pA; blocks of less spread are an open por
         )
 
     def sealed(self, folder: Path) -> Manifest:
-        """Returns the manifest with the digest of the network file in folder."""
-        return replace(self, sha256=hashlib.sha256((folder / self.file).read_bytes()).hexdigest())
+        """Returns the manifest with the digests of the network files in folder."""
+
+        def digest(file: str) -> str:
+            return hashlib.sha256((folder / file).read_bytes()).hexdigest() if file else ""
+
+        return replace(self, sha256=digest(self.file), half_sha256=digest(self.half_file))
 
     def write(self, folder: Path) -> None:
         """Writes ``manifest.toml`` into the model's folder."""

@@ -196,6 +196,7 @@ class Recipe:
                     stride=shape.stride,
                     window=model["window"],
                     overlap=model["overlap"],
+                    half_file="model.half.onnx",
                     scores="transitions" if shape.state_length else "log_probabilities",
                     state_length=shape.state_length,
                     beam_width=32 if shape.state_length else Manifest.beam_width,

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
@@ -183,6 +184,30 @@ def test_the_exported_crf_equals_the_network_and_is_read_back(tmp_path, stride, 
     with torch.no_grad():
         assert torch.equal(again(signal), network(signal))
         assert network(signal).shape == (60, 2, 4 ** (state_length + 1))
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(width=96, layers=5, stem=16), Shape(width=96, layers=5, stem=16, stride=6, state_length=3)]
+)
+def test_half_precision_is_close_and_half_as_large(tmp_path, shape):
+    torch.manual_seed(3)
+    network = Basecaller(shape).eval()
+    export.write(network, tmp_path / "model.onnx", tmp_path / "model.half.onnx")
+    whole, half = ((tmp_path / name).read_bytes() for name in ("model.onnx", "model.half.onnx"))
+    assert len(half) < 0.55 * len(whole)
+    signal = np.random.default_rng(0).normal(size=(2, 1, 900)).astype(np.float32)
+    scores = [onnxruntime.InferenceSession(one).run(None, {"signal": signal})[0] for one in (whole, half)]
+    assert scores[0].dtype == scores[1].dtype == np.float32
+    assert 0 < np.abs(scores[0] - scores[1]).max() < 1e-2 * np.abs(scores[0]).max()
+
+
+def test_a_network_that_half_precision_ruins_is_not_exported(tmp_path):
+    network = Basecaller(Shape(width=12, layers=2, stem=4)).eval()
+    with torch.no_grad():
+        network.down.weight.mul_(1e7)  # 65504 is the largest half
+        network.head.weight.mul_(1e-7)
+    with pytest.raises(RuntimeError, match=r"model.half.onnx: the exported graph differs"):
+        export.write(network, tmp_path / "model.onnx", tmp_path / "model.half.onnx")
 
 
 def test_a_crf_starts_from_the_layers_below_another_head(prepared, tmp_path):
