@@ -108,6 +108,9 @@ def _origin(recipe: Recipe) -> str:
         if source.pore_model:
             rows.append(f"| training, simulated | random genomes through `{Path(source.pore_model).name}` | as that table |")
             continue
+        if source.pieces_of:
+            rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)} | as those |")
+            continue
         truth = "truth: genome" if source.reference else "truth: calls" if source.calls else "teacher only"
         rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")
     for one in recipe.evaluations:

@@ -20,7 +20,6 @@ FLANK = 3
 """Bases on either side of the joint's own that both reads share; a pore of R9.4 feels about six."""
 SHORTEST, LONGEST = 15, 60
 """Bases of a piece."""
-PATIENCE = 1000
 
 
 class RecombinedChunks:

@@ -55,12 +55,10 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
 def _description(recipe: Recipe, source: Source) -> dict:
     """Returns all that the prepared arrays depend on."""
     described = asdict(source)
-    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "faster"):
+    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "faster", "joined_by"):
         del described[irrelevant]
-    # By name: the same recipe may lie elsewhere. Left out where there are none, as earlier versions did.
-    described["joined_by"] = [Path(network).name for network in source.joined_by]
-    if not source.joined_by:
-        del described["joined_by"]
+    if source.joined_by:  # by name: the same recipe may lie elsewhere
+        described["joined_by"] = [Path(network).name for network in source.joined_by]
     return described | {"teacher": recipe.teacher_file, "clip": recipe.manifest.clip}
 
 
@@ -157,11 +155,12 @@ class Sampler:
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns signal, targets and bases of a chunk of any source; one that is fast already may not bear to be sped up."""
         k = rng.choice(len(self._sources), p=self._shares)
-        while True:
+        for _ in range(PATIENCE):
             try:
                 return self._sources[k].draw(rng, pace(rng, self._augmentation.warp, self._faster[k]))
-            except TooFast:
-                continue
+            except TooFast as fault:
+                last = fault
+        raise last
 
 
 def spelled(targets: np.ndarray, bases: np.ndarray) -> np.ndarray:
