@@ -44,9 +44,9 @@ def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
 | | |
 |---|---|
 | chemistry, sample rate | {manifest.chemistry.upper()}, {", ".join(f"{rate} Hz" for rate in manifest.sample_rates)} |
-| input | `{manifest.input}` float32 [N, 1, T], (raw - median) / (1.4826 MAD), within ±{manifest.clip:g}; T a multiple of {manifest.stride} |
+| input | `{manifest.input}` float32 [N, 1, T], (raw - median) / (1.4826 MAD), within ±{manifest.clip:g}; T a multiple of {shape.stride} |
 | output | `{manifest.output}` float32 [N, T/{manifest.stride}, {shape.scores}], {output} |
-| network | convolutions 1→{shape.stem} (9 wide) and {shape.stem}→{shape.width} (19 wide, stride {manifest.stride}), {shape.layers} LSTM layers of width {shape.width}, backwards and forwards in turn, each added to its input |
+| network | convolutions 1→{shape.stem} (9 wide) and {shape.stem}→{shape.width} (19 wide, stride {shape.stride}), {shape.layers} LSTM layers of width {shape.width}, backwards and forwards in turn, each added to its input |
 | windows | {manifest.window} samples, {manifest.overlap} shared by neighbours |
 | file | {size / 1e6:.2f} MB, fp32, ONNX standard operators |
 | training | {budget} `basecall_train` on {training.threads} CPU threads, from {start} |

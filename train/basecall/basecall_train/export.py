@@ -15,7 +15,7 @@ OPSET = 17
 
 
 def to_onnx(network: Basecaller, half: bool = False) -> onnx.ModelProto:
-    """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/stride,C], log-probabilities or a CRF's moves.
+    """Builds the graph: ``signal`` float32 [N,1,T] to ``scores`` float32 [N,T/frame,C], log-probabilities or a CRF's moves.
 
     half: weights and inner values in half precision, for GPUs; the ends are float32 all the same.
 
@@ -72,6 +72,10 @@ def to_onnx(network: Basecaller, half: bool = False) -> onnx.ModelProto:
         x = node("Add", [x, y], f"{name}.sum")
     x = node("MatMul", [x, constant("head.weight", weights["head.weight"].T)], "head")
     x = node("Add", [x, constant("head.bias", weights["head.bias"])], "logits")
+    # Scores of several frames per step come one after another: [steps, N, frames C] to [steps, N, frames, C] and on.
+    frames, classes = network.shape.frames, network.shape.scores
+    if frames > 1:
+        x = node("Reshape", [x, constant("frames_apart", np.array([0, 0, frames, classes], np.int64))], "logits.apart")
     if half:
         x = node("Cast", [x], "logits.float", to=TensorProto.FLOAT)
     if network.shape.state_length:
@@ -80,9 +84,12 @@ def to_onnx(network: Basecaller, half: bool = False) -> onnx.ModelProto:
         x = node("Mul", [x, "crf_scale"], "moves")
     else:
         x = node("LogSoftmax", [x], "log_probabilities", axis=-1)
-    node("Transpose", [x], "scores", perm=[1, 0, 2])
+    if frames > 1:
+        x = node("Transpose", [x], "reads", perm=[1, 0, 2, 3])
+        node("Reshape", [x, constant("frames_joined", np.array([0, -1, classes], np.int64))], "scores")
+    else:
+        node("Transpose", [x], "scores", perm=[1, 0, 2])
 
-    classes = weights["head.bias"].shape[0]
     graph = helper.make_graph(
         nodes,
         "basecaller",

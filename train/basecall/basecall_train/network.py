@@ -12,8 +12,8 @@ from .crf import StateSpace
 from .manifest import ALPHABET
 
 STRIDE = 3
-"""Samples per frame of targets, and of a CTC network: at 450 bases/s and 4 kHz a base has three frames, and CTC needs a blank
-between equals. A network with a CRF head may take longer strides."""
+"""Samples per frame of targets, and of what a CTC head says: at 450 bases/s and 4 kHz a base has three frames, and CTC needs a
+blank between equals."""
 CRF_SCALE = 5.0
 """Largest score of a move, as in Bonito."""
 
@@ -27,25 +27,36 @@ class Shape:
     stem: int = 16
     """Channels of the first convolution."""
     stride: int = STRIDE
-    """Samples per frame."""
+    """Samples per step of the recurrent layers. A CTC head says stride / 3 frames at each step, so that half the steps do for the
+    same frames; a CRF head says one."""
     state_length: int = 0
     """Bases in a state of the CRF; 0: a CTC head."""
 
     def __post_init__(self) -> None:
-        if self.stride < 1 or (self.stride != STRIDE and not self.state_length):
-            raise ValueError(f"network: a CTC head needs stride {STRIDE}, not {self.stride}")
+        if self.stride < 1 or (self.stride % STRIDE and not self.state_length):
+            raise ValueError(f"network: a CTC head needs a stride that is a multiple of {STRIDE}, not {self.stride}")
 
     @property
     def scores(self) -> int:
         """Scores of a frame."""
         return StateSpace(self.state_length).scores if self.state_length else len(ALPHABET)
 
+    @property
+    def frame(self) -> int:
+        """Samples per frame of scores."""
+        return self.stride if self.state_length else STRIDE
+
+    @property
+    def frames(self) -> int:
+        """Frames of scores per step of the recurrent layers."""
+        return self.stride // self.frame
+
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
 
 
 class Basecaller(nn.Module):
-    """Maps normalised signal [N, 1, T] to frame scores [T/stride, N, C]; T is a multiple of the stride.
+    """Maps normalised signal [N, 1, T] to frame scores [T/frame, N, C]; T is a multiple of the stride.
 
     With a CTC head they are logits of blank, A, C, G, T, with a CRF head the scores of moves (see :mod:`.crf`).
 
@@ -59,7 +70,7 @@ class Basecaller(nn.Module):
         self.stem = nn.Conv1d(1, shape.stem, 9, padding=4)
         self.down = nn.Conv1d(shape.stem, shape.width, 19, stride=shape.stride, padding=(20 - shape.stride) // 2)
         self.lstm = nn.ModuleList(nn.LSTM(shape.width, shape.width) for _ in range(shape.layers))
-        self.head = nn.Linear(shape.width, shape.scores)
+        self.head = nn.Linear(shape.width, shape.frames * shape.scores)
         for layer in self.lstm:
             _initialise(layer)
 
@@ -72,6 +83,9 @@ class Basecaller(nn.Module):
             else:
                 x = x + layer(x)[0]
         scores = self.head(x).float()
+        if self.shape.frames > 1:
+            steps, items, _ = scores.shape
+            scores = scores.view(steps, items, self.shape.frames, self.shape.scores).transpose(1, 2).flatten(0, 1)
         return CRF_SCALE * scores.tanh() if self.shape.state_length else scores
 
 

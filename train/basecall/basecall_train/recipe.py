@@ -167,6 +167,8 @@ class Recipe:
             model, teacher = table["model"], table["teacher"]
             shape, training = Shape(**table.get("network", {})), Training(**table["training"])
             training.check_stride(shape.stride)
+            if model["window"] % shape.stride:
+                raise ValueError(f"model: window ({model['window']}) must be a multiple of stride {shape.stride}")
             if training.begins:
                 training = replace(training, begins=str(path.parent / training.begins))
             sources = tuple(Source(**source) for source in table["source"])
@@ -193,7 +195,7 @@ class Recipe:
                     description=model["description"],
                     chemistry=model["chemistry"],
                     sample_rates=tuple(model["sample_rates"]),
-                    stride=shape.stride,
+                    stride=shape.frame,
                     window=model["window"],
                     overlap=model["overlap"],
                     half_file="model.half.onnx",

@@ -70,8 +70,8 @@ def _is_prepared(recipe: Recipe, source: Source, folder: Path) -> bool:
 def _exported(network: Path, recipe: Recipe) -> Model:
     """Opens a network that :mod:`.export` has written, with a CTC head."""
     shape = read_network(network).shape
-    if shape.state_length or shape.stride != STRIDE:
-        raise ValueError(f"{network}: only a network with a CTC head and a stride of {STRIDE} can join a teacher")
+    if shape.state_length:
+        raise ValueError(f"{network}: only a network with a CTC head can join a teacher")
     manifest = replace(recipe.manifest, stride=STRIDE, scores="log_probabilities", state_length=0)
     return Model(network, manifest)
 

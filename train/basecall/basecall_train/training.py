@@ -118,7 +118,7 @@ class Trainer:
     @property
     def _border(self) -> int:
         """Number of the network's frames at either end that do not count."""
-        return self._training.border * STRIDE // self.network.shape.stride
+        return self._training.border * STRIDE // self.network.shape.frame
 
     def _frame_loss(self, scores: torch.Tensor, batch: Batch, piece: slice, ctc: float) -> _Losses:
         """Judges every frame by its target, and chunks whose bases are known by a CTC as well."""
@@ -197,9 +197,10 @@ class Trainer:
         if (its.layers, its.stem) != (mine.layers, mine.stem) or its.width > mine.width:
             raise ValueError(f"can't start from a network of shape {its}, the recipe has {mine}")
         wide = widened(network, mine.width, self._training.seed).state_dict()
-        if its.scores != mine.scores:
+        same_head = (its.scores, its.frames) == (mine.scores, mine.frames)
+        if not same_head:
             wide = {name: value for name, value in wide.items() if not name.startswith("head.")}
-        self.network.load_state_dict(wide, strict=its.scores == mine.scores)
+        self.network.load_state_dict(wide, strict=same_head)
         self.average.load_state_dict(self.network.state_dict())
         self._workers.synchronise()
 

@@ -49,7 +49,7 @@ def warped(current: np.ndarray, targets: np.ndarray, bases: np.ndarray, frames: 
     spread = np.zeros((frames, targets.shape[1]), np.float32)
     np.add.at(spread, moved, targets * (np.arange(targets.shape[1]) > 0))
     spread /= np.maximum(1, spread.sum(1, keepdims=True))
-    spread[:, 0] = 1 - spread[:, 1:].sum(1)
+    spread[:, 0] = np.maximum(0, 1 - spread[:, 1:].sum(1))  # sums round
     torn = np.flatnonzero(run & (np.diff(moved[emits]) == 2))
     spread[moved[emits[torn]] + 1] = targets[emits[torn]]
     source = np.minimum(((np.arange(frames) + 0.5) * quicker).astype(np.int64), old - 1)
