@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,13 +21,15 @@ from .recipe import Augmentation, Recipe, Source, Training
 from .recombined import RecombinedChunks
 from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
-from .targets import FLOOR, UNKNOWN, condition
+from .targets import FLOOR, UNKNOWN, condition, conditioned_again
 from .warp import TooFast, pace, warped
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 1000
 """Chunks that are looked at for one with truth enough."""
+TEACHER = "teacher.onnx"
+"""The teacher in a prepared folder, for chunks whose speed is changed."""
 DESCRIPTION = "source.json"
 """File that says what a prepared folder was made from."""
 
@@ -37,6 +40,8 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
     A source that is already there for the same description is kept.
     """
     teacher = Model(data / recipe.teacher_file, recipe.teacher)
+    store.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(data / recipe.teacher_file, store / TEACHER)
     for source in recipe.sources:
         if not source.recordings:
             continue  # drawn as they are needed
@@ -134,6 +139,11 @@ class Sampler:
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
         self._sources = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
         self._faster = [source.faster for source in recipe.sources]
+        self._weights = np.array([source.truth_weight for source in recipe.sources])
+        paced = recipe.augmentation.warp or any(self._faster)
+        self._teacher = Model(store / TEACHER, recipe.teacher, threads=1) if paced and not self._spelled else None
+        """Hears chunks of another speed anew, for a head that is told what to say in every frame: what is moved to the
+        nearest frame is late or early at random."""
         shares = np.array([source.share for source in recipe.sources])
         self._shares = shares / shares.sum()
 
@@ -145,19 +155,29 @@ class Sampler:
         signal = np.empty((training.batch, 1, training.chunk), np.float32)
         targets = np.empty((frames, training.batch, self._sources[0].classes), np.float32)
         bases = np.empty((training.batch, frames), np.uint8)
+        clean = np.empty((training.batch, training.chunk), np.float32)
+        weights = np.zeros(training.batch)
+        paced = np.zeros(training.batch, bool)
         for n in range(training.batch):
-            chunk, targets[:, n], bases[n] = self._draw(rng)
+            clean[n], targets[:, n], bases[n], paced[n], weights[n] = self._draw(rng)
             if self._spelled:
                 bases[n] = spelled(targets[:, n], bases[n])
-            signal[n, 0] = augment(chunk, self._augmentation, rng)
+            signal[n, 0] = augment(clean[n], self._augmentation, rng)
+        if self._teacher and paced.any():
+            heard = self._teacher.scores(clean[paced])
+            targets[:, paced] = conditioned_again(heard, bases[paced], weights[paced]).transpose(1, 0, 2)
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
 
-    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns signal, targets and bases of a chunk of any source; one that is fast already may not bear to be sped up."""
+    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool, float]:
+        """Returns signal, targets and bases of a chunk of any source, whether its speed is another, and the weight of its truth.
+
+        One that is fast already may not bear to be sped up.
+        """
         k = rng.choice(len(self._sources), p=self._shares)
         for _ in range(PATIENCE):
             try:
-                return self._sources[k].draw(rng, pace(rng, self._augmentation.warp, self._faster[k]))
+                quicker = pace(rng, self._augmentation.warp, self._faster[k])
+                return *self._sources[k].draw(rng, quicker), quicker != 1, self._weights[k]
             except TooFast as fault:
                 last = fault
         raise last

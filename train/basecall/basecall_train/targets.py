@@ -99,6 +99,42 @@ def occupancy(posteriors: list[np.ndarray], spelled: list[np.ndarray]) -> tuple[
     return [conditioned[:length, i] for i, length in enumerate(lengths)], excess
 
 
+def known_stretches(bases: np.ndarray) -> list[Segment]:
+    """Returns the stretches of frames [T] whose truth is known, and the classes that they spell; bases as in Conditioned."""
+    known = np.concatenate([[False], bases != UNKNOWN, [False]])
+    edges = np.flatnonzero(known[1:] != known[:-1])
+    found = []
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        spelled = bases[begin:end]
+        classes = spelled[spelled > 0].astype(np.int64)
+        if len(classes) and room(classes) <= end - begin:
+            found.append(Segment(int(begin), int(end), classes))
+    return found
+
+
+def room(classes: np.ndarray) -> int:
+    """Returns the least number of frames in which CTC can spell classes: one each, and a blank between equal ones."""
+    return len(classes) + int((np.diff(classes) == 0).sum())
+
+
+def conditioned_again(posteriors: np.ndarray, bases: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Returns targets [N, T, classes] for chunks that a teacher has heard anew, at another speed say.
+
+    posteriors [N, T, classes] are what it says, bases [N, T] the true bases about where they are emitted now, and weights [N]
+    those of the truth against the teacher. When a base passes is the teacher's to tell; what is told where the truth is not known
+    stays as it is.
+    """
+    targets = posteriors.copy()
+    parts = [(n, s) for n in range(len(bases)) if weights[n] for s in known_stretches(bases[n])]
+    if not parts:
+        return targets
+    distributions, excess = occupancy([posteriors[n, s.begin : s.end] for n, s in parts], [s.classes for _, s in parts])
+    for (n, s), distribution, loss in zip(parts, distributions, excess, strict=True):
+        if loss < MAX_EXCESS:
+            targets[n, s.begin : s.end] += weights[n] * (distribution - targets[n, s.begin : s.end])
+    return targets
+
+
 def emission_frames(conditioned: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Returns the most likely frame of each class when all are emitted in order, one frame each (Viterbi)."""
     gain = np.log(conditioned[:, classes] + FLOOR)

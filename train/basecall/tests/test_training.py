@@ -38,6 +38,25 @@ def test_the_loss_falls(prepared, tmp_path):
     assert len(with_ctc) == 28 and with_ctc[-1] < with_ctc[0]
 
 
+def test_a_head_of_two_frames_per_step_learns_as_well(prepared):
+    t = trainer(prepared, shape=replace(prepared[0].shape, stride=6), steps=60)
+    steps = [t.advance(t._sampler.batch(step)) for step in range(60)]
+    assert steps[-1].divergence < 0.5 * steps[0].divergence
+
+
+def test_frames_of_a_step_come_one_after_another():
+    torch.manual_seed(3)
+    network = Basecaller(Shape(width=12, layers=1, stem=4, stride=6)).eval()
+    signal = torch.randn(2, 1, 60)
+    with torch.no_grad():
+        network.head.bias.copy_(torch.arange(10.0))
+        network.head.weight.zero_()
+        scores = network(signal)
+    assert scores.shape == (20, 2, 5)
+    assert torch.equal(scores[0::2], torch.arange(5.0).expand(10, 2, 5))
+    assert torch.equal(scores[1::2], torch.arange(5.0, 10.0).expand(10, 2, 5))
+
+
 def test_the_loss_of_a_crf_falls(prepared):
     t = trainer(prepared, shape=CRF, steps=80)
     steps = [t.advance(t._sampler.batch(step)) for step in range(80)]
@@ -158,15 +177,17 @@ def test_augmentation_has_the_size_that_is_asked_for():
     assert max(noises) < 0.24 and np.mean(noises) == pytest.approx(0.1, rel=0.1)
 
 
-@pytest.mark.parametrize("layers", [1, 4])
-def test_the_exported_graph_equals_the_network(tmp_path, layers):
+@pytest.mark.parametrize("layers, stride", [(1, 3), (4, 3), (2, 6), (3, 9)])
+def test_the_exported_graph_equals_the_network(tmp_path, layers, stride):
     torch.manual_seed(3)
-    network = Basecaller(Shape(width=12, layers=layers, stem=4)).eval()
+    network = Basecaller(Shape(width=12, layers=layers, stem=4, stride=stride)).eval()
     export.write(network, tmp_path / "model.onnx")
+    assert export.read(tmp_path / "model.onnx").shape == network.shape
     manifest = Manifest("m", "1", "", "r9.4", (4000,), 3, 900, 120)
     signal = np.random.default_rng(0).normal(size=(3, 900)).astype(np.float32)
     with torch.no_grad():
         expected = network(torch.from_numpy(signal[:, None])).softmax(-1).permute(1, 0, 2).numpy()
+    assert expected.shape == (3, 300, 5)
     assert np.abs(Model(tmp_path / "model.onnx", manifest).scores(signal) - expected).max() < 1e-5
     first = (tmp_path / "model.onnx").read_bytes()
     export.write(network, tmp_path / "model.onnx")
@@ -208,6 +229,16 @@ def test_a_network_that_half_precision_ruins_is_not_exported(tmp_path):
         network.head.weight.mul_(1e-7)
     with pytest.raises(RuntimeError, match=r"model.half.onnx: the exported graph differs"):
         export.write(network, tmp_path / "model.onnx", tmp_path / "model.half.onnx")
+
+
+def test_a_head_of_two_frames_starts_from_the_layers_below_one_of_one(prepared):
+    torch.manual_seed(3)
+    one = Basecaller(Shape(width=16, layers=2, stem=4))
+    t = trainer(prepared, shape=replace(prepared[0].shape, stride=6), steps=1)
+    head = t.network.head.weight.clone()
+    t.begin(one)
+    assert torch.equal(t.network.head.weight, head)
+    assert torch.equal(t.network.lstm[0].weight_hh_l0, one.lstm[0].weight_hh_l0)
 
 
 def test_a_crf_starts_from_the_layers_below_another_head(prepared, tmp_path):
@@ -286,7 +317,8 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
     "old, new, message",
     [
         ("steps = 150", "steps = 150\nminutes = 3", "minutes or steps"),
-        ("stem = 4", "stem = 4\nstride = 6", "CTC head needs stride 3"),
+        ("stem = 4", "stem = 4\nstride = 4", "CTC head needs a stride that is a multiple of 3"),
+        ("window = 900\noverlap = 120\n[network]", "window = 903\noverlap = 120\n[network]\nstride = 6", "multiple of stride 6"),
         ("stem = 4", "stem = 4\nstride = 7\nstate_length = 3", "multiples of stride 7"),
         ("share = 1", "share = -1", "share"),
         ("share = 1", "share = 1\nknown = 1.5", "known"),

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from basecall_train.calling import Model
 from basecall_train.network import STRIDE
-from basecall_train.recipe import Augmentation
-from basecall_train.store import _Chunks
-from basecall_train.targets import UNKNOWN
+from basecall_train.recipe import Augmentation, Recipe
+from basecall_train.store import TEACHER, Sampler, _Chunks, prepare
+from basecall_train.targets import UNKNOWN, conditioned_again, known_stretches
 from basecall_train.warp import pace, warped
 
 
@@ -97,3 +100,47 @@ def test_paces_are_as_wide_as_is_asked_for():
 def test_a_warp_that_leaves_no_room_is_refused(warp):
     with pytest.raises(ValueError, match="warp"):
         Augmentation(warp=warp)
+
+
+def test_chunks_of_another_speed_are_heard_anew(world, tmp_path):
+    (tmp_path / "quick.toml").write_text(
+        world.recipe.read_text().replace("share = 1", "share = 1\nfaster = 0.3\ntruth_weight = 1.0")
+    )
+    quick = Recipe.load(tmp_path / "quick.toml")
+    prepare(quick, world.folder, tmp_path / "store")
+    sampler = Sampler(replace(quick, augmentation=Augmentation(0, 0, 0, 0)), tmp_path / "store")
+    teacher = Model(tmp_path / "store" / TEACHER, quick.teacher)
+    right = believed = 0
+    for step in range(4):
+        batch = sampler.batch(step)
+        heard = teacher.scores(batch.signal[:, 0].numpy())
+        targets = batch.targets.permute(1, 0, 2).numpy()
+        assert np.allclose(targets.sum(-1), 1, atol=1e-3) and targets.min() >= 0
+        for n, bases in enumerate(batch.bases):
+            unknown = bases == UNKNOWN
+            assert np.array_equal(targets[n, unknown], heard[n, unknown])
+            for part in known_stretches(bases):
+                inside = targets[n, part.begin : part.end]
+                if not np.array_equal(inside, heard[n, part.begin : part.end]):
+                    best = inside.argmax(-1)
+                    called = best[np.concatenate([[True], best[1:] != best[:-1]])]
+                    believed += 1
+                    right += np.array_equal(called[called > 0], part.classes)
+    assert believed > 10 and right >= 0.9 * believed, (right, believed)
+
+
+def test_a_teacher_that_disagrees_is_left_alone():
+    posteriors = np.full((1, 60, 5), 0.0025)
+    posteriors[:, :, 1] = 0.99  # it hears A all the time
+    bases = np.zeros((1, 60), np.uint8)
+    bases[0, ::3] = 2
+    assert np.array_equal(conditioned_again(posteriors, bases, np.ones(1)), posteriors)
+
+
+def test_only_stretches_with_room_are_conditioned():
+    bases = np.full(20, UNKNOWN, np.uint8)
+    bases[2:6] = (1, 0, 1, 0)
+    bases[10:13] = (2, 2, 3)  # equal ones without a blank between them
+    bases[15:17] = 0
+    (only,) = known_stretches(bases)
+    assert (only.begin, only.end, list(only.classes)) == (2, 6, [1, 1])
