@@ -80,7 +80,7 @@ def to_onnx(network: Basecaller, half: bool = False) -> onnx.ModelProto:
         x = node("Cast", [x], "logits.float", to=TensorProto.FLOAT)
     if network.shape.state_length:
         x = node("Tanh", [x], "tanh")
-        constants.append(numpy_helper.from_array(np.array(CRF_SCALE, np.float32), "crf_scale"))
+        constants.append(numpy_helper.from_array(np.array(CRF_SCALE, np.float32), "crf_scale"))  # float32 in any case
         x = node("Mul", [x, "crf_scale"], "moves")
     else:
         x = node("LogSoftmax", [x], "log_probabilities", axis=-1)

@@ -137,10 +137,9 @@ class Sampler:
         for source in recipe.sources:
             if source.recordings and not _is_prepared(recipe, source, store / source.name):
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
-        self._sources = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
-        self._faster = [source.faster for source in recipe.sources]
-        self._weights = np.array([source.truth_weight for source in recipe.sources])
-        paced = recipe.augmentation.warp or any(self._faster)
+        self._sources = recipe.sources
+        self._chunks = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
+        paced = recipe.augmentation.warp or any(source.faster for source in recipe.sources)
         self._teacher = Model(store / TEACHER, recipe.teacher, threads=1) if paced and not self._spelled else None
         """Hears chunks of another speed anew, for a head that is told what to say in every frame: what is moved to the
         nearest frame is late or early at random."""
@@ -153,7 +152,7 @@ class Sampler:
         rng = np.random.default_rng((training.seed, step))
         frames = training.chunk // STRIDE
         signal = np.empty((training.batch, 1, training.chunk), np.float32)
-        targets = np.empty((frames, training.batch, self._sources[0].classes), np.float32)
+        targets = np.empty((frames, training.batch, self._chunks[0].classes), np.float32)
         bases = np.empty((training.batch, frames), np.uint8)
         clean = np.empty((training.batch, training.chunk), np.float32)
         weights = np.zeros(training.batch)
@@ -176,8 +175,8 @@ class Sampler:
         k = rng.choice(len(self._sources), p=self._shares)
         for _ in range(PATIENCE):
             try:
-                quicker = pace(rng, self._augmentation.warp, self._faster[k])
-                return *self._sources[k].draw(rng, quicker), quicker != 1, self._weights[k]
+                quicker = pace(rng, self._augmentation.warp, self._sources[k].faster)
+                return *self._chunks[k].draw(rng, quicker), quicker != 1, self._sources[k].truth_weight
             except TooFast as fault:
                 last = fault
         raise last
