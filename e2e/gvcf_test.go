@@ -30,4 +30,23 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 		require.Equal(t, string(readFile(t, dir, "calls.g.vcf")), string(readFile(t, out, "variants.g.vcf")), "%v", flags)
 		require.Equal(t, string(readFile(t, dir, "callable.bed")), string(readFile(t, out, "callable.bed")), "%v", flags)
 	}
+
+	// Whoever consumes the topic gets the same files from it.
+	brokers(t, func(t *testing.T, addr string) {
+		run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--brokers", addr, "--topic-prefix", "kept.", "--partitions", "3",
+			"--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")
+		for format, want := range map[string]string{"gvcf": "calls.g.vcf", "callable": "callable.bed"} {
+			res := pore(t, "consume", "--brokers", addr, "--topic-prefix", "kept.", "--format", format, "--ref", lambda("reference.fa"))
+			require.Zero(t, res.code, res.stderr)
+			require.Equal(t, string(readFile(t, dir, want)), res.stdout, format)
+		}
+		for _, tt := range []struct{ flag, value, says string }{
+			{"--filter", `sample == "nobody"`, "the topic holds 0 samples"},
+			{"--gvcf-allele", "X", "want * or NON_REF"},
+		} {
+			res := pore(t, "consume", "--brokers", addr, "--topic-prefix", "kept.", "--format", "gvcf", "--ref", lambda("reference.fa"), tt.flag, tt.value)
+			require.NotZero(t, res.code)
+			require.Contains(t, res.stderr, tt.says)
+		}
+	})
 }
