@@ -327,7 +327,7 @@ func newCTCCaller(m *Manifest) *ctcCaller {
 	return &ctcCaller{
 		search:    newCTCDecoder(len(d.Labels), d.BeamWidth, d.BeamCut, m.Network.Scores == "logits"),
 		labels:    d.Labels,
-		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias},
+		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias, m.Qualities.Curve},
 	}
 }
 

@@ -54,7 +54,7 @@ func newCRFCaller(m *Manifest) *crfCaller {
 	return &crfCaller{
 		search:    search,
 		labels:    m.Decoder.Labels[1:],
-		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias},
+		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias, m.Qualities.Curve},
 	}
 }
 

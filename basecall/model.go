@@ -11,6 +11,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/porestream/porestream/models/calibration"
 	"github.com/porestream/porestream/models/folder"
 )
 
@@ -181,10 +182,12 @@ type DecoderManifest struct {
 	StayScore   *float32 `toml:"stay_score,omitempty"`   // of all states; without it, the network scores stays
 }
 
-// QualityManifest calibrates base qualities: Q = -10 log10(1-p) * Scale + Bias.
+// QualityManifest calibrates base qualities: Q = Curve(-10 log10(1-p) * Scale + Bias).
 type QualityManifest struct {
 	Scale float64 `toml:"scale"`
 	Bias  float64 `toml:"bias"`
+	// Curve corrects what no line through all qualities can.
+	Curve calibration.Curve `toml:"curve,omitempty"`
 	// MeanStart is the number of bases at a read's beginning that its mean quality
 	// leaves out, if the read has more.
 	MeanStart int `toml:"mean_start,omitempty"`
@@ -324,6 +327,7 @@ func (m *Manifest) validate() error {
 
 	check(m.Qualities.MeanStart >= 0, "qualities.mean_start = %d is negative", m.Qualities.MeanStart)
 	check(m.Qualities.Scale > 0, "qualities.scale = %v is not positive", m.Qualities.Scale)
+	m.Qualities.Curve.Validate("qualities.curve", check)
 	return faults.Err()
 }
 

@@ -1,6 +1,10 @@
 package basecall
 
-import "math"
+import (
+	"math"
+
+	"github.com/porestream/porestream/models/calibration"
+)
 
 // Range of Phred scores that are reported for bases.
 const (
@@ -9,12 +13,15 @@ const (
 )
 
 // calibrator turns the probability of a base into its Phred score.
-type calibrator struct{ scale, bias float64 }
+type calibrator struct {
+	scale, bias float64
+	curve       calibration.Curve
+}
 
-// phred returns -10 log10(1-p) * scale + bias, rounded and limited to 1..50.
+// phred returns the curve at -10 log10(1-p) * scale + bias, rounded and limited to 1..50.
 func (c calibrator) phred(p float32) byte {
 	wrong := max(1-float64(p), 1e-9)
-	q := -10*math.Log10(wrong)*c.scale + c.bias
+	q := c.curve.At(-10*math.Log10(wrong)*c.scale + c.bias)
 	return byte(math.Round(min(maxQuality, max(minQuality, q))))
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/models/calibration"
 )
 
 func TestWindowStarts(t *testing.T) {
@@ -195,12 +197,15 @@ func TestPhred(t *testing.T) {
 		c    calibrator
 		want byte
 	}{
-		{0.9, calibrator{1, 0}, 10},
-		{0.99, calibrator{1, 0}, 20},
-		{0.99, calibrator{1.1, -1.1}, 21},
-		{1, calibrator{1, 0}, 50},
-		{0, calibrator{1, 0}, 1},
-		{0.5, calibrator{1, -30}, 1},
+		{0.9, calibrator{1, 0, nil}, 10},
+		{0.99, calibrator{1, 0, nil}, 20},
+		{0.99, calibrator{1.1, -1.1, nil}, 21},
+		{1, calibrator{1, 0, nil}, 50},
+		{0, calibrator{1, 0, nil}, 1},
+		{0.5, calibrator{1, -30, nil}, 1},
+		{0.99, calibrator{1, 0, calibration.Curve{{10, 8}, {30, 20}}}, 14},
+		{1, calibrator{1, 0, calibration.Curve{{10, 8}, {30, 20}}}, 20},
+		{0.99, calibrator{1, -12, calibration.Curve{{10, 20}}}, 16},
 	}
 	for _, test := range tests {
 		assert.Equal(t, test.want, test.c.phred(test.p), "%+v", test)

@@ -4,61 +4,22 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/porestream/porestream/models/calibration"
 	"github.com/porestream/porestream/variant"
 )
 
 // Calibration corrects what a network says of one type of allele at one ploidy,
 // so that a quality of 20 is wrong once in a hundred times.
-//
-// Both curves lead from [0, 0] through their points, which rise, straight from one
-// to the next; beyond the last they stay at its height. An empty curve changes
-// nothing.
 type Calibration struct {
 	Type   string `toml:"type"`   // "snp" or "indel"
 	Ploidy string `toml:"ploidy"` // "1", "2" or "mixture"
 	// Qual maps QUAL, -10 log10 P(no copy), to what it should be. The
 	// probabilities of copies share what is left in proportion.
-	Qual Curve `toml:"qual,omitempty"`
+	Qual calibration.Curve `toml:"qual,omitempty"`
 	// GQ maps how sure the number of copies is if there are any, in decibels:
 	// 10 log10 of the probability of the likelier number over the other's. Haploid
 	// samples have only one number.
-	GQ Curve `toml:"gq,omitempty"`
-}
-
-// Curve is a monotone function of a non-negative number: points [x, y].
-type Curve [][2]float64
-
-// maxCurve is far more points than a calibration can be measured at.
-const maxCurve = 1000
-
-// at is the curve's value at x, which is not negative.
-func (c Curve) at(x float64) float64 {
-	if len(c) == 0 {
-		return x
-	}
-	x0, y0 := 0.0, 0.0
-	for _, point := range c {
-		x1, y1 := point[0], point[1]
-		if x < x1 {
-			// The conversion keeps compilers from fusing the operations, which
-			// would round differently on some processors.
-			return y0 + float64((x-x0)/(x1-x0)*(y1-y0))
-		}
-		x0, y0 = x1, y1
-	}
-	return y0
-}
-
-// validate calls check for every point.
-func (c Curve) validate(key string, check func(ok bool, format string, args ...any)) {
-	check(len(c) <= maxCurve, "%s has %d points, more than %d", key, len(c), maxCurve)
-	x, y := 0.0, 0.0
-	for i, point := range c {
-		check(point[0] > x && !math.IsInf(point[0], 0), "%s: point %d is at %v, not beyond %v", key, i+1, point[0], x)
-		// From a curve that stays 0, something improbable would come out impossible.
-		check(point[1] >= y && point[1] > 0 && !math.IsInf(point[1], 0), "%s: point %d has the value %v, below %v or not positive", key, i+1, point[1], y)
-		x, y = point[0], point[1]
-	}
+	GQ calibration.Curve `toml:"gq,omitempty"`
 }
 
 // alleleType is what calibrations tell apart.
@@ -121,8 +82,8 @@ func validateCalibrations(list []Calibration, check func(ok bool, format string,
 		seen[class] = true
 		check(len(c.GQ) == 0 || class.ploidy != variant.Haploid, "calibration %d: gq is for more than one copy", i+1)
 		key := fmt.Sprintf("calibration %d: ", i+1)
-		c.Qual.validate(key+"qual", check)
-		c.GQ.validate(key+"gq", check)
+		c.Qual.Validate(key+"qual", check)
+		c.GQ.Validate(key+"gq", check)
 	}
 }
 
@@ -162,7 +123,7 @@ func (c calibrations) probabilities(scores []float32, of class) {
 }
 
 // judgeHaploid leaves one copy out: a haploid sample has an allele or not.
-func judgeHaploid(copies []float32, qual Curve) {
+func judgeHaploid(copies []float32, qual calibration.Curve) {
 	absent, present := presence(logit(copies[2])-logit(copies[0]), qual)
 	copies[0], copies[1], copies[2] = asLog(absent), leastLog, asLog(present)
 }
@@ -171,7 +132,7 @@ func judgeCopies(copies []float32, curves Calibration) {
 	none, one, two := logit(copies[0]), logit(copies[1]), logit(copies[2])
 	more, less := max(one, two), min(one, two)
 	absent, present := presence(more+softplus(less-more)-none, curves.Qual)
-	sure := curves.GQ.at((more-less)*phred) / phred
+	sure := curves.GQ.At((more-less)*phred) / phred
 	likelier := present - softplus(-sure)
 	other := likelier - sure
 	copies[0], copies[1], copies[2] = asLog(absent), asLog(likelier), asLog(other)
@@ -182,8 +143,8 @@ func judgeCopies(copies []float32, curves Calibration) {
 
 // presence returns the logarithms of the calibrated probabilities that an allele
 // is absent and that it is present, of which the odds are e to the power of odds.
-func presence(odds float64, qual Curve) (absent, present float64) {
-	q := qual.at(softplus(odds)*phred) / phred
+func presence(odds float64, qual calibration.Curve) (absent, present float64) {
+	q := qual.At(softplus(odds)*phred) / phred
 	return -q, log1mexp(q)
 }
 

@@ -8,24 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/models/calibration"
 	"github.com/porestream/porestream/variant"
 )
-
-func TestCurve(t *testing.T) {
-	curve := Curve{{10, 8}, {20, 18}, {40, 18}, {60, 30}}
-	for _, tt := range []struct{ x, want float64 }{
-		{0, 0}, {5, 4}, {10, 8}, {15, 13}, {20, 18}, {30, 18}, {40, 18}, {50, 24}, {60, 30}, {1e9, 30},
-	} {
-		assert.InDelta(t, tt.want, curve.at(tt.x), 1e-12, "at %v", tt.x)
-		assert.Equal(t, tt.x, Curve(nil).at(tt.x))
-	}
-	assert.Equal(t, 30.0, curve.at(math.Inf(1)))
-	last := 0.0
-	for x := 0.0; x < 80; x += 0.01 {
-		require.GreaterOrEqual(t, curve.at(x), last)
-		last = curve.at(x)
-	}
-}
 
 // judged returns what comes of copies' logits.
 func judged(c calibrations, of class, none, one, two float32) [3]float64 {
@@ -79,8 +64,8 @@ func TestHaploidLeavesOneCopyOut(t *testing.T) {
 // to 1, and copies share what isn't absent as before unless GQ is corrected.
 func TestCalibration(t *testing.T) {
 	of := class{typeSNP, variant.Diploid}
-	qual := Curve{{10, 5}, {30, 20}, {90, 60}}
-	gq := Curve{{20, 10}, {100, 50}}
+	qual := calibration.Curve{{10, 5}, {30, 20}, {90, 60}}
+	gq := calibration.Curve{{20, 10}, {100, 50}}
 	c := newCalibrations([]Calibration{{Type: "snp", Ploidy: "2", Qual: qual}, {Type: "indel", Ploidy: "2", Qual: qual, GQ: gq}})
 	phredOf := func(log float64) float64 { return -10 / math.Ln10 * log }
 	rng := rand.New(rand.NewPCG(1, 3))
@@ -88,14 +73,14 @@ func TestCalibration(t *testing.T) {
 		none, one, two := float32(8*rng.NormFloat64()), float32(5*rng.NormFloat64()), float32(5*rng.NormFloat64())
 		before := judged(nil, of, none, one, two)
 		after := judged(c, of, none, one, two)
-		require.InDelta(t, qual.at(phredOf(before[0])), phredOf(after[0]), 1e-4)
+		require.InDelta(t, qual.At(phredOf(before[0])), phredOf(after[0]), 1e-4)
 		require.InDelta(t, 1, math.Exp(after[0])+math.Exp(after[1])+math.Exp(after[2]), 1e-5)
 		require.InDelta(t, before[2]-before[1], after[2]-after[1], 1e-4, "copies share in proportion")
 
 		after = judged(c, class{typeIndel, variant.Diploid}, none, one, two)
-		require.InDelta(t, qual.at(phredOf(before[0])), phredOf(after[0]), 1e-4)
+		require.InDelta(t, qual.At(phredOf(before[0])), phredOf(after[0]), 1e-4)
 		odds := 10 / math.Ln10 * math.Abs(float64(two)-float64(one))
-		require.InDelta(t, gq.at(odds), 10/math.Ln10*math.Abs(after[2]-after[1]), 1e-3)
+		require.InDelta(t, gq.At(odds), 10/math.Ln10*math.Abs(after[2]-after[1]), 1e-3)
 		require.Equal(t, two > one, after[2] > after[1], "the likelier number stays so")
 
 		require.Equal(t, before, judged(c, class{typeSNP, variant.Mixture}, none, one, two), "no calibration is for mixtures")
@@ -106,7 +91,7 @@ func TestCalibration(t *testing.T) {
 // it says.
 func TestExtremes(t *testing.T) {
 	inf := float32(math.Inf(-1))
-	c := newCalibrations([]Calibration{{Type: "snp", Ploidy: "2", Qual: Curve{{10, 1e-3}, {20, 50}}, GQ: Curve{{1, 1}}}})
+	c := newCalibrations([]Calibration{{Type: "snp", Ploidy: "2", Qual: calibration.Curve{{10, 1e-3}, {20, 50}}, GQ: calibration.Curve{{1, 1}}}})
 	for _, logits := range [][3]float32{
 		{0, 0, 0}, {3e38, -3e38, 0}, {-3e38, 3e38, 3e38}, {inf, inf, inf}, {inf, 0, inf}, {0, inf, inf}, {1e4, 0, 0}, {0, 1e4, -1e4}, {-90, 90, -90},
 	} {
@@ -127,7 +112,7 @@ func TestExtremes(t *testing.T) {
 // TestCalibrationIsMonotone: of two examples the one that a network holds for
 // likelier to be variant is so after calibration too, or alike.
 func TestCalibrationIsMonotone(t *testing.T) {
-	c := newCalibrations([]Calibration{{Type: "snp", Ploidy: "1", Qual: Curve{{1, 0.5}, {1.5, 3}, {40, 3}, {60, 61}}}})
+	c := newCalibrations([]Calibration{{Type: "snp", Ploidy: "1", Qual: calibration.Curve{{1, 0.5}, {1.5, 3}, {40, 3}, {60, 61}}}})
 	last := math.Inf(1)
 	for odds := float32(-30); odds < 30; odds += 0.05 {
 		got := judged(c, class{typeSNP, variant.Haploid}, 0, 0, odds)

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/models/calibration"
 	"github.com/porestream/porestream/models/folder"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/variant/network/networktest"
 )
 
-const calibration = `
+const calibrations = `
 [[calibration]]
 type = "snp"
 ploidy = "2"
@@ -32,7 +33,7 @@ qual = [[10, 8.5]]
 func files(t testing.TB) fstest.MapFS {
 	onnx := networktest.Random(1).ONNX(t)
 	return fstest.MapFS{
-		folder.Manifest: {Data: []byte(networktest.Manifest(onnx) + calibration)},
+		folder.Manifest: {Data: []byte(networktest.Manifest(onnx) + calibrations)},
 		"model.onnx":    {Data: onnx},
 	}
 }
@@ -42,8 +43,8 @@ func TestLoadModel(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "test", model.Manifest.Name)
 	assert.Equal(t, []network.Calibration{
-		{Type: "snp", Ploidy: "2", Qual: network.Curve{{10, 8.5}, {40, 30}}, GQ: network.Curve{{20, 18}}},
-		{Type: "indel", Ploidy: "mixture", Qual: network.Curve{{10, 8.5}}},
+		{Type: "snp", Ploidy: "2", Qual: calibration.Curve{{10, 8.5}, {40, 30}}, GQ: calibration.Curve{{20, 18}}},
+		{Type: "indel", Ploidy: "mixture", Qual: calibration.Curve{{10, 8.5}}},
 	}, model.Manifest.Calibration)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/models/calibration"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/variant/network/networktest"
@@ -103,7 +104,7 @@ func TestJudge(t *testing.T) {
 // example has the same answer, bit for bit.
 func TestBatchesChangeNothing(t *testing.T) {
 	model := networktest.Model(t, networktest.Random(2))
-	model.Manifest.Calibration = []network.Calibration{{Type: "snp", Ploidy: "2", Qual: network.Curve{{20, 17}}, GQ: network.Curve{{10, 9}}}}
+	model.Manifest.Calibration = []network.Calibration{{Type: "snp", Ploidy: "2", Qual: calibration.Curve{{20, 17}}, GQ: calibration.Curve{{10, 9}}}}
 	const count = 60
 	x := examples(2, count)
 	want, err := open(t, model, network.Config{Batch: 1, Sessions: 1}).Judge(nil, x)
@@ -209,7 +210,7 @@ func TestMetrics(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	base := networktest.Model(t, networktest.Random(5))
 	calibrated, named, half := *base, *base, *base
-	calibrated.Manifest.Calibration = []network.Calibration{{Type: "snp", Ploidy: "1", Qual: network.Curve{{1, 1}}}}
+	calibrated.Manifest.Calibration = []network.Calibration{{Type: "snp", Ploidy: "1", Qual: calibration.Curve{{1, 1}}}}
 	named.Manifest.Description = "the same, described otherwise"
 	half.Half = base.Network
 	want := open(t, base, network.Config{}).Fingerprint()

@@ -84,10 +84,6 @@ class Call:
     frames: np.ndarray
     probabilities: np.ndarray
 
-    def qualities(self, scale: float, bias: float) -> np.ndarray:
-        """Returns the Phred qualities after calibration (see :class:`.manifest.Manifest`)."""
-        return scale * raw_qualities(self.probabilities) + bias
-
 
 def raw_qualities(probabilities: np.ndarray) -> np.ndarray:
     """Returns -10 log10(1 - p), p limited so that the result stays below 50."""

@@ -89,15 +89,19 @@ def _qualities(recipe: Recipe, manifest: Manifest, results: list[Result], by_eng
     probability = (
         "what the engine takes a base's probability for" if by_engine else "the highest probability of the base in its frames"
     )
-    bins = quality_bins(fitted[0], manifest.quality_scale, manifest.quality_bias)
-    rows = "\n".join(f"| {b.predicted:.1f} | {b.observed:.1f} | {b.bases} |" for b in bins)
+    judged = [quality_bins(result, manifest.qualities) for result in results]
+    of = [{round(b.predicted): b for b in bins} for bins in judged]
+    rows = "\n".join(
+        f"| {q} | " + " | ".join(f"{one[q].observed:.1f} ({one[q].bases})" if q in one else "" for one in of) + " |"
+        for q in sorted({q for one in of for q in one})
+    )
     return f"""## Base qualities
 
-Q = {manifest.quality_scale:.2f} · (-10 log10(1 - p)) {manifest.quality_bias:+.2f}, p being {probability}.
-Fitted on {fitted[0].name}; a base is wrong if it is substituted or inserted.
+The manifest's curve leads from -10 log10(1 - p), p being {probability}, to what was observed on {fitted[0].name}.
+A base is wrong if it is substituted or inserted. Observed, with the number of bases:
 
-| predicted Q | observed Q | bases |
-|---|---|---|
+| predicted | {" | ".join(result.name for result in results)} |
+|---|{"---|" * len(results)}
 {rows}
 """
 

@@ -35,7 +35,7 @@ class Engine:
             raw.mkdir()
             manifest = Manifest.load(self._model / "manifest.toml")
             shutil.copy(self._model / manifest.file, raw)
-            replace(manifest, half_file="", quality_scale=1.0, quality_bias=0.0).write(raw)
+            replace(manifest, half_file="", quality_scale=1.0, quality_bias=0.0, quality_curve=()).write(raw)
             fastq = Path(work) / "calls.fastq"
             before = _children()
             with fastq.open("wb") as out:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 HOMOPOLYMER = 3
 """Shortest run of equal bases in the reference that counts as a homopolymer."""
 MAX_BIN_QUALITY = 40
+MIN_ERRORS = 100
+"""Wrong bases that a point of a calibration stands on: a tenth of them is its uncertainty, 0.4 dB."""
 
 
 @dataclass
@@ -139,30 +142,53 @@ class QualityBin:
     observed: float
 
 
-def quality_bins(result: Result, scale: float = 1.0, bias: float = 0.0, width: int = 2) -> list[QualityBin]:
-    """Groups the aligned bases by predicted quality. Bins of fewer than 200 bases are left out.
+def quality_bins(result: Result, calibrated: Callable[[np.ndarray], np.ndarray] = np.asarray) -> list[QualityBin]:
+    """Groups the aligned bases by predicted quality, rounded. Bins of fewer than 200 bases are left out.
 
-    Errors of a base are substitutions and insertions; a deletion has no base to blame.
+    calibrated: turns -10 log10(1 - p) into the prediction. Errors of a base are substitutions and insertions; a deletion has no
+    base to blame.
     """
-    predicted = scale * raw_qualities(np.concatenate(result.probabilities)) + bias
+    if not result.probabilities:
+        return []
+    predicted = calibrated(raw_qualities(np.concatenate(result.probabilities)))
     right = np.concatenate(result.right)
+    rounded = np.rint(predicted)
     bins = []
-    for low in range(0, MAX_BIN_QUALITY, width):
-        inside = (predicted >= low) & (predicted < low + width)
+    for quality in range(1, MAX_BIN_QUALITY):
+        inside = rounded == quality
         if inside.sum() >= 200:
             error = max(1 - right[inside].mean(), 0.5 / inside.sum())
             bins.append(QualityBin(int(inside.sum()), float(predicted[inside].mean()), float(-10 * np.log10(error))))
     return bins
 
 
-def fit_qualities(result: Result) -> tuple[float, float]:
-    """Returns scale and bias of the line through the bins of :func:`quality_bins`, weighted by their bases."""
-    bins = quality_bins(result)
-    if len(bins) < 2:
-        raise ValueError(f"{result.name}: too few aligned bases to calibrate qualities")
-    weight = np.sqrt([b.bases for b in bins])
-    scale, bias = np.polyfit([b.predicted for b in bins], [b.observed for b in bins], 1, w=weight)
-    return float(scale), float(bias)
+def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
+    """Returns the curve from -10 log10(1 - p) to the observed quality (:attr:`.manifest.Manifest.quality_curve`).
+
+    Bases of one rounded quality are a point, with those of the next as long as fewer than MIN_ERRORS are wrong. Points that fall
+    are joined with the one before until none does (pool adjacent violators).
+    """
+    if not sum(map(len, result.probabilities)):
+        raise ValueError(f"{result.name}: no aligned bases to calibrate qualities by")
+    raw, wrong = raw_qualities(np.concatenate(result.probabilities)), np.concatenate(result.right) == 0
+    rounded = np.maximum(1, np.rint(raw)).astype(np.int64)
+    counts, sums, errors = (np.bincount(rounded, weights) for weights in (None, raw, wrong))
+    pools: list[np.ndarray] = []  # of bases, their sum of qualities, and how many are wrong
+    for one in np.stack([counts, sums, errors], 1):
+        if pools and pools[-1][2] < MIN_ERRORS:
+            pools[-1] = pools[-1] + one
+        else:
+            pools.append(one)
+    while len(pools) > 1 and pools[-1][2] < MIN_ERRORS:
+        last = pools.pop()
+        pools[-1] = pools[-1] + last
+    rising: list[np.ndarray] = []
+    for one in pools:
+        rising.append(one)
+        while len(rising) > 1 and rising[-1][2] / rising[-1][0] >= rising[-2][2] / rising[-2][0]:
+            last = rising.pop()
+            rising[-1] = rising[-1] + last
+    return tuple((round(total / n, 2), round(-10 * np.log10(min(0.999, max(w, 0.5) / n)), 2)) for n, total, w in rising)
 
 
 def evaluate_calls(engine: Engine, evaluation: Evaluation, data: Path) -> Result:
@@ -195,8 +221,7 @@ def evaluate_recipe(recipe: Recipe, data: Path, folder: Path, pore: Path | None 
         results = [evaluate(model, one, data) for one in recipe.evaluations]
     chosen = [result for one, result in zip(recipe.evaluations, results, strict=True) if one.calibrate]
     if chosen:
-        scale, bias = fit_qualities(chosen[0])
-        manifest = replace(manifest, quality_scale=round(scale, 4), quality_bias=round(bias, 4))
+        manifest = replace(manifest, quality_scale=1.0, quality_bias=0.0, quality_curve=fit_qualities(chosen[0]))
         manifest.write(folder)
     return manifest, results
 

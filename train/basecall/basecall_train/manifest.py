@@ -7,6 +7,8 @@ import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 ALPHABET = ("", "A", "C", "G", "T")
 """Classes of a frame, the CTC blank first."""
 STAY_SCORE = 2.0
@@ -53,6 +55,8 @@ class Manifest:
     """CTC: classes of lower probability are not followed. CRF: nor sequences so many times less probable than the best."""
     quality_scale: float = 1.0
     quality_bias: float = 0.0
+    quality_curve: tuple[tuple[float, float], ...] = ()
+    """Points [x, y], both rising, that correct what no line can: straight from [0, 0] on, level after the last."""
     labels: tuple[str, ...] = field(default=ALPHABET)
 
     def __post_init__(self) -> None:
@@ -103,10 +107,23 @@ overlap = {self.overlap}               # samples shared by neighbours, which are
 {self._decoder(", ".join(map(quoted, self.labels)))}
 
 [qualities]
-# Q = scale * -10 log10(1 - p) + bias, p the highest probability of the emitted base in its frames
+# Q = curve(scale * -10 log10(1 - p) + bias), p the highest probability of the emitted base in its frames
 scale = {self.quality_scale:.4f}
 bias = {self.quality_bias:.4f}
-"""
+{self._curve()}"""
+
+    def _curve(self) -> str:
+        """Renders the points of the curve, if there are any."""
+        points = ", ".join(f"[{x:g}, {y:g}]" for x, y in self.quality_curve)
+        return f"curve = [{points}]\n" if points else ""
+
+    def qualities(self, raw: np.ndarray) -> np.ndarray:
+        """Returns the calibrated Phred qualities of bases whose -10 log10(1 - p) is raw."""
+        line = self.quality_scale * raw + self.quality_bias
+        if not self.quality_curve:
+            return line
+        x, y = np.array(((0.0, 0.0), *self.quality_curve)).T
+        return np.where(line < 0, line * y[1] / x[1], np.interp(line, x, y))
 
     def _half(self) -> str:
         """Renders where the network in half precision is."""
@@ -181,6 +198,7 @@ still = {self.still}                 # pA; blocks of less spread are an open por
             beam_cut=decoder["beam_cut"],
             quality_scale=table["qualities"]["scale"],
             quality_bias=table["qualities"]["bias"],
+            quality_curve=tuple((float(x), float(y)) for x, y in table["qualities"].get("curve", ())),
             labels=tuple(decoder["labels"]),
         )
 

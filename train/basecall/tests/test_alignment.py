@@ -1,9 +1,12 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from basecall_train.alignment import Hit, Reference, reverse_complement
 from basecall_train.calling import Call
 from basecall_train.evaluation import Errors, Result, fit_qualities, quality_bins
+from basecall_train.manifest import Manifest
 
 
 @pytest.mark.parametrize("strand", [1, -1])
@@ -59,9 +62,29 @@ def test_quality_calibration_recovers_the_truth():
     truth = 0.7 * claimed + 3
     result.probabilities.append(1 - 10 ** (-claimed / 10))
     result.right.append((rng.random(len(claimed)) > 10 ** (-truth / 10)).astype(np.int8))
-    scale, bias = fit_qualities(result)
-    assert scale == pytest.approx(0.7, abs=0.05) and bias == pytest.approx(3, abs=0.7)
-    assert all(abs(b.predicted - b.observed) < 1 for b in quality_bins(result, scale, bias) if b.bases > 5000)
+    manifest = Manifest("m", "1", "", "r9.4", (4000,), 3, 3600, 600, quality_curve=fit_qualities(result))
+    line = np.array([5.0, 12.0, 20.0, 28.0])
+    assert np.abs(manifest.qualities(line) - (0.7 * line + 3)).max() < 0.7
+    bins = quality_bins(result, manifest.qualities)
+    assert sum(b.bases for b in bins) > 190_000 and all(abs(b.predicted - b.observed) < 1 for b in bins if b.bases > 5000)
+
+
+def test_a_calibration_never_falls():
+    result = Result("noisy")
+    rng = np.random.default_rng(1)
+    for claimed in range(4, 40):
+        result.probabilities.append(np.full(300, 1 - 10 ** (-claimed / 10)))
+        result.right.append((rng.random(300) < 0.9).astype(np.int8))
+    curve = fit_qualities(result)
+    assert 1 <= len(curve) < 20 and all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(curve))
+    with pytest.raises(ValueError, match="noisy: no aligned bases"):
+        fit_qualities(Result("noisy"))
+
+
+def test_a_curve_is_straight_between_its_points():
+    manifest = Manifest("m", "1", "", "r9.4", (4000,), 3, 3600, 600, quality_curve=((10.0, 8.0), (30.0, 20.0)))
+    got = manifest.qualities(np.array([-5.0, 0.0, 5.0, 10.0, 20.0, 30.0, 45.0]))
+    assert got == pytest.approx([-4, 0, 4, 8, 14, 20, 20])  # as package calibration of the engine
 
 
 def test_a_read_that_does_not_align_counts_as_a_read(world):

@@ -37,7 +37,7 @@ def test_the_engine_calls_what_was_trained(world, recipe, tmp_path, pore):
     folders = ["--data", str(world.folder), "--work", str(tmp_path / "work"), "--model", str(tmp_path / "toy")]
     assert main(["all", str(recipe), *folders, "--pore", str(pore)]) == 0
     manifest = Manifest.load(tmp_path / "toy" / "manifest.toml")
-    assert manifest.state_length == 3 and manifest.stride == 6 and manifest.quality_scale != 1
+    assert manifest.state_length == 3 and manifest.stride == 6 and manifest.quality_curve
     card = (tmp_path / "toy" / "MODEL_CARD.md").read_text()
     assert "`pore basecall`" in card and "3-mers (CRF" in card and "2 of 2" in card
     calls = list(Engine(pore, tmp_path / "toy").calls(world.folder / "held-out.blow5"))

@@ -269,7 +269,7 @@ def test_from_recordings_to_a_model_in_one_command(world, tmp_path):
     command = ["all", str(world.recipe), "--data", str(world.folder), "--work", str(tmp_path / "work")]
     assert main([*command, "--model", str(tmp_path / "toy")]) == 0
     model = Model.open(tmp_path / "toy")
-    assert len(model.manifest.sha256) == 64 and model.manifest.quality_scale != 1
+    assert len(model.manifest.sha256) == 64 and model.manifest.quality_curve
     card = (tmp_path / "toy" / "MODEL_CARD.md").read_text()
     assert "held out" in card and "toy teacher" in card
     rows = progress.read(tmp_path / "work" / progress.NAME)
