@@ -174,7 +174,7 @@ func (r *Reporter) process(ctx context.Context, to Sender, now time.Time, stoppi
 	if r.cfg.Gatherer != nil {
 		families, err := r.cfg.Gatherer.Gather()
 		if err != nil {
-			r.failed(fmt.Errorf("gathering metrics: %w", err)) // what there is is told
+			r.failed(ctx, fmt.Errorf("gathering metrics: %w", err)) // what there is is told
 		}
 		report.Measures, report.Distributions = Measures(families, r.cfg.Metrics)
 	}
@@ -186,21 +186,21 @@ func (r *Reporter) send(ctx context.Context, to Sender, now time.Time, m *stream
 	m.Instance, m.Sequence, m.TimeMs = r.instance, r.sequence.Add(1), now.UnixMilli()
 	value, err := stream.EncodeStatus(m)
 	if err != nil {
-		r.failed(err)
+		r.failed(ctx, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	sending, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	out := stream.Out{Topic: r.cfg.Topic, Partition: stream.AnyPartition, Key: stream.StatusKey(m), Value: value, Time: now}
-	if err := to.Send(ctx, []stream.Out{out}, r.done); err != nil {
-		r.failed(err)
+	if err := to.Send(sending, []stream.Out{out}, func(err error) { r.done(ctx, err) }); err != nil {
+		r.failed(ctx, err)
 	}
 }
 
-// done is told what became of a report.
-func (r *Reporter) done(err error) {
+// done is told what became of a report that was sent under ctx.
+func (r *Reporter) done(ctx context.Context, err error) {
 	if err != nil {
-		r.failed(err)
+		r.failed(ctx, err)
 		return
 	}
 	r.sent.Inc()
@@ -209,9 +209,13 @@ func (r *Reporter) done(err error) {
 	}
 }
 
-// failed counts a lost report, and says so once for as long as they are lost.
-func (r *Reporter) failed(err error) {
+// failed counts a lost report, and says so once for as long as they are lost. One that
+// was under way when the process was told to stop is no news.
+func (r *Reporter) failed(ctx context.Context, err error) {
 	r.lost.Inc()
+	if ctx.Err() != nil {
+		return
+	}
 	if r.failing.CompareAndSwap(false, true) {
 		r.cfg.Logger.Warn("reports for the live page are lost; nothing else is", "err", err)
 	}

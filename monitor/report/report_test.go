@@ -1,8 +1,11 @@
 package report_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +140,40 @@ func TestLostReports(t *testing.T) {
 			assert.Zero(t, metric(t, reg, "porestream_reports_sent_total"))
 		}
 	})
+}
+
+// A report that is under way when the process is told to stop is counted, and no
+// matter for a warning. One that is lost before is.
+func TestReportsOfAStop(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		warns bool
+	}{
+		{"at once", time.Millisecond, false},
+		{"after a minute", time.Minute, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				reg := prometheus.NewRegistry()
+				r := report.New(report.Config{
+					Topic: "status", Process: report.Process{Kind: "ingest"}, Registerer: reg, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				})
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					r.Run(ctx, &kept{block: true})
+					close(done)
+				}()
+				time.Sleep(tt.after)
+				stop()
+				<-done
+				assert.Positive(t, metric(t, reg, "porestream_reports_lost_total"))
+				assert.Equal(t, tt.warns, strings.Contains(log.String(), "reports for the live page are lost"), log.String())
+			})
+		})
+	}
 }
 
 func metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
