@@ -116,6 +116,8 @@ def _origin(recipe: Recipe) -> str:
             rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)} | as those |")
             continue
         truth = "truth: genome" if source.reference else "truth: calls" if source.calls else "teacher only"
+        if source.joined_by:
+            truth += f", joined by {', '.join(Path(network).stem for network in source.joined_by)}"
         rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")
     for one in recipe.evaluations:
         rows.append(f"| evaluation only | {one.citation or one.name} | {one.licence or 'unstated'} |")

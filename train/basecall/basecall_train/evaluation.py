@@ -180,14 +180,12 @@ def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
         else:
             pools.append(one)
     while len(pools) > 1 and pools[-1][2] < MIN_ERRORS:
-        last = pools.pop()
-        pools[-1] = pools[-1] + last
+        pools[-2:] = [pools[-2] + pools[-1]]
     rising: list[np.ndarray] = []
     for one in pools:
         rising.append(one)
         while len(rising) > 1 and rising[-1][2] / rising[-1][0] >= rising[-2][2] / rising[-2][0]:
-            last = rising.pop()
-            rising[-1] = rising[-1] + last
+            rising[-2:] = [rising[-2] + rising[-1]]
     return tuple((round(total / n, 2), round(-10 * np.log10(min(0.999, max(w, 0.5) / n)), 2)) for n, total, w in rising)
 
 

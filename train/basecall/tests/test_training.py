@@ -8,6 +8,7 @@ import torch
 from basecall_train import export, progress
 from basecall_train.__main__ import main
 from basecall_train.calling import Model
+from basecall_train.card import _origin
 from basecall_train.devices import chosen
 from basecall_train.manifest import Manifest
 from basecall_train.network import Basecaller, Shape
@@ -300,6 +301,7 @@ def test_networks_of_our_own_join_the_teacher(world, tmp_path):
         prepare(Recipe.load(tmp_path / f"{name}.toml"), world.folder, tmp_path / name)
     targets = [np.load(tmp_path / name / "labelled" / "targets.npy") for name in ("alone", "joined")]
     assert np.abs(targets[0] - targets[1]).max() > 0.1
+    assert "truth: genome, joined by ours |" in _origin(Recipe.load(tmp_path / "joined.toml"))
     with pytest.raises(ValueError, match="labelled: not prepared"):
         Sampler(Recipe.load(tmp_path / "joined.toml"), tmp_path / "alone")
     export.write(Basecaller(CRF), tmp_path / "ours.onnx")
