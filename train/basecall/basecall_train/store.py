@@ -139,10 +139,10 @@ class Sampler:
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
         self._sources = recipe.sources
         self._chunks = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
-        paced = recipe.augmentation.warp or any(source.faster for source in recipe.sources)
-        self._teacher = Model(store / TEACHER, recipe.teacher, threads=1) if paced and not self._spelled else None
-        """Hears chunks of another speed anew, for a head that is told what to say in every frame: what is moved to the
-        nearest frame is late or early at random."""
+        anew = recipe.augmentation.warp or any(source.faster or source.pieces_of for source in recipe.sources)
+        self._teacher = Model(store / TEACHER, recipe.teacher, threads=1) if anew and not self._spelled else None
+        """Hears chunks of another speed anew, and those of joined pieces, for a head that is told what to say in every frame: what
+        is moved to the nearest frame is late or early at random, and when a base passes depends on what came before."""
         shares = np.array([source.share for source in recipe.sources])
         self._shares = shares / shares.sum()
 
@@ -156,27 +156,28 @@ class Sampler:
         bases = np.empty((training.batch, frames), np.uint8)
         clean = np.empty((training.batch, training.chunk), np.float32)
         weights = np.zeros(training.batch)
-        paced = np.zeros(training.batch, bool)
+        anew = np.zeros(training.batch, bool)
         for n in range(training.batch):
-            clean[n], targets[:, n], bases[n], paced[n], weights[n] = self._draw(rng)
+            clean[n], targets[:, n], bases[n], anew[n], weights[n] = self._draw(rng)
             if self._spelled:
                 bases[n] = spelled(targets[:, n], bases[n])
             signal[n, 0] = augment(clean[n], self._augmentation, rng)
-        if self._teacher and paced.any():
-            heard = self._teacher.scores(clean[paced])
-            targets[:, paced] = conditioned_again(heard, bases[paced], weights[paced]).transpose(1, 0, 2)
+        if self._teacher and anew.any():
+            heard = self._teacher.scores(clean[anew])
+            targets[:, anew] = conditioned_again(heard, bases[anew], weights[anew]).transpose(1, 0, 2)
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool, float]:
-        """Returns signal, targets and bases of a chunk of any source, whether its speed is another, and the weight of its truth.
+        """Returns signal, targets and bases of a chunk of any source, whether it is to be heard anew, and the weight of its truth.
 
         One that is fast already may not bear to be sped up.
         """
         k = rng.choice(len(self._sources), p=self._shares)
         for _ in range(PATIENCE):
             try:
-                quicker = pace(rng, self._augmentation.warp, self._sources[k].faster)
-                return *self._chunks[k].draw(rng, quicker), quicker != 1, self._sources[k].truth_weight
+                source = self._sources[k]
+                quicker = pace(rng, self._augmentation.warp, source.faster)
+                return *self._chunks[k].draw(rng, quicker), quicker != 1 or bool(source.pieces_of), source.truth_weight
             except TooFast as fault:
                 last = fault
         raise last

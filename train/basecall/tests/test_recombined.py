@@ -112,3 +112,14 @@ def test_chunks_have_as_much_truth_as_is_asked_for(tmp_path):
     read[:] = UNKNOWN
     with pytest.raises(ValueError, match=r"none: .* of none is the truth known for 98 %"):
         _Chunks(write(tmp_path / "none", [read]), 900, known=0.98).draw(rng)
+
+
+def test_pieces_are_those_of_one_read(tmp_path):
+    rng = np.random.default_rng(8)
+    reads = [read_of(rng.integers(1, 5, 3000).astype(np.uint8), rng) for _ in range(5)]
+    folder = write(tmp_path / "source", reads)
+    # The current says which read it is.
+    np.save(folder / "signal.npy", np.repeat(np.arange(5), [STRIDE * len(read) for read in reads]).astype(np.float16))
+    chunks = RecombinedChunks([folder, folder], 1800)
+    drawn = [set(chunks.draw(rng)[0]) for _ in range(40)]
+    assert all(len(one) == 1 for one in drawn) and len(set.union(*drawn)) == 5
