@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks what is deployed with the tools that will read it: Prometheus' own
 # checker on configuration, rules and the exported page, Compose's loader on the
-# Compose files, Kubernetes' types on the manifests, systemd on the units, what the
-# image would be, a Prometheus that watches a real run, from which every query of the
+# Compose files, Kubernetes' types on the manifests, systemd on the units, the
+# images, a Prometheus that watches a real run, from which every query of the
 # dashboards must get data, and one that watches programs to which faults happen, of
 # each of which the alerts must tell.
 #
@@ -64,29 +64,14 @@ fi
 say "units of systemd"
 deploy/systemd/check.sh >&2
 
-# Images are built where something can build them. Their steps are tried without, too.
-builder=
-if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
-	builder=docker
-elif command -v podman >/dev/null && podman info >/dev/null 2>&1; then
-	builder=podman
-fi
-if [ -n "$builder" ]; then
-	say "images, with $builder"
-	commit=$(git rev-parse HEAD)
-	for target in cpu demo; do
-		"$builder" build -f deploy/docker/Dockerfile --target "$target" -t "porestream-check:$target" --build-arg PORESTREAM_COMMIT="$commit" . >&2
-		"$builder" run --rm --read-only --network none "porestream-check:$target" pore --version | grep -F "(${commit:0:12})" >&2 || fail "the image doesn't say of which commit it is"
-	done
-else
-	say "images: nothing here builds them"
-fi
-if [ "$(id -u)" = 0 ] && grep -q '^VERSION_CODENAME=bookworm$' /etc/os-release && unshare --mount true 2>/dev/null; then
-	say "what the image would be, without a builder"
-	deploy/docker/rootfs.sh >&2
-else
-	say "what the image would be: skipped, needs root, Debian 12 and the right to mount"
-fi
+say "images"
+rc=0
+deploy/docker/images.sh >&2 || rc=$?
+case $rc in
+0) ;;
+77) say "images: skipped" ;; # it has said why
+*) fail "images: exit code $rc" ;;
+esac
 
 tmp=$(mktemp -d)
 pids=()

@@ -91,7 +91,8 @@ fi
 stamp=$deps/minimap2/.version
 if [ "$(cat "$stamp" 2>/dev/null)" != "$mappy_version $mappy_hash" ]; then
 	echo "deps: building minimap2 $mappy_version" >&2
-	fetch mappy "$mappy_version" "$mappy_hash" --no-binary :all:
+	# Of mappy alone: what pip reads its description with would be built from source, too, which needs Python's headers.
+	fetch mappy "$mappy_version" "$mappy_hash" --no-binary mappy
 	tar -xzf "$work/mappy-$mappy_version.tar.gz" -C "$work"
 	rm -rf "$deps/minimap2"
 	mkdir -p "$deps/minimap2/include" "$deps/minimap2/lib"
