@@ -430,6 +430,24 @@ func TestVariantHasADialogWithItsReads(t *testing.T) {
 	wait(t, tab, `!document.getElementById("detail").open && document.getElementById("depth-range").textContent.startsWith("37,339–37,838")`)
 }
 
+// A browser tells that a dialog has closed a while after it did, longer on a busy machine.
+func TestVariantThatIsOpenedAgainAtOnce(t *testing.T) {
+	tab := visit(t, serve(t, pagetest.Lambda()), desk)
+	wait(t, tab, rows+`.length === 11`)
+	filled := `document.getElementById("detail").open && !document.getElementById("pileup-body").hidden`
+	for _, place := range []string{"J02459.1:37,589", "J02459.1:10,205"} {
+		require.NoError(t, tab.Click(`[data-id="lambda/ga4gh:VA.08"]`))
+		wait(t, tab, filled)
+		ask[bool](t, tab, `document.getElementById("detail").close(),
+			[...document.querySelectorAll(".grid-body .grid-row")].find((r) => r.textContent.includes("`+strings.TrimPrefix(place, "J02459.1:")+`")).click(), true`)
+		wait(t, tab, filled)
+		assert.Contains(t, text(t, tab, "detail-title"), place)
+		assert.Contains(t, ask[string](t, tab, `decodeURIComponent(location.hash)`), "variant=lambda/ga4gh:VA.")
+		require.NoError(t, tab.Click("#detail-close"))
+		wait(t, tab, `!document.getElementById("detail").open && !location.hash.includes("variant=")`)
+	}
+}
+
 func TestVariantWithoutReadsSaysWhy(t *testing.T) {
 	scene := pagetest.Lambda()
 	scene.Detail = nil

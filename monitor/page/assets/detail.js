@@ -87,6 +87,8 @@ export class DetailView {
   }
 
   #closed() {
+    // The event comes a while after the dialog has closed, and by then it may be open again.
+    if (this.#dialog.open) return;
     this.#abort?.abort();
     clearTimeout(this.#timer);
     this.#timer = 0;
