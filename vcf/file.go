@@ -3,10 +3,10 @@ package vcf
 import (
 	"errors"
 	"fmt"
+	"github.com/porestream/porestream/internal/wholefile"
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -18,7 +18,7 @@ const bgzipLevel = 6
 // reads half of it, and what had the name before stays. It is not safe for concurrent use.
 type File struct {
 	path   string
-	temp   *os.File
+	whole  *wholefile.File
 	writer *Writer
 	bgzip  *bgzipWriter // nil: plain text
 	index  *indexer
@@ -28,18 +28,18 @@ type File struct {
 // or path.csi if a contig is longer than the 512 Mb that the former can hold. The records must then be sorted. The
 // caller calls Commit or Discard.
 func Create(path string, header *Header) (*File, error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	whole, err := wholefile.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("creating %s: %w", path, cause(err))
+		return nil, err
 	}
-	f := &File{path: path, temp: temp}
-	var out io.Writer = temp
+	f := &File{path: path, whole: whole}
+	var out io.Writer = whole
 	if strings.HasSuffix(path, ".gz") {
 		z, err := NewBgzip(bgzipLevel)
 		if err != nil {
 			return nil, errors.Join(err, f.Discard())
 		}
-		f.bgzip = &bgzipWriter{w: temp, z: z}
+		f.bgzip = &bgzipWriter{w: whole, z: z}
 		longest := 0
 		for _, c := range header.Contigs() {
 			longest = max(longest, c.Length)
@@ -51,14 +51,6 @@ func Create(path string, header *Header) (*File, error) {
 		return nil, errors.Join(fmt.Errorf("writing %s: %w", path, err), f.Discard())
 	}
 	return f, nil
-}
-
-// cause is err without the name of a temporary file.
-func cause(err error) error {
-	if p, ok := errors.AsType[*os.PathError](err); ok {
-		return p.Err
-	}
-	return err
 }
 
 // Write appends a record.
@@ -75,7 +67,7 @@ func (f *File) Write(r *Record) error {
 	from := f.bgzip.offset()
 	f.writer.buf = r.AppendLine(f.writer.buf[:0])
 	if _, err := f.bgzip.Write(f.writer.buf); err != nil {
-		return fmt.Errorf("writing VCF: %w", cause(err))
+		return fmt.Errorf("writing VCF: %w", wholefile.Cause(err))
 	}
 	start := max(0, r.Pos-1)
 	f.index.add(r.Chrom, start, max(start+1, r.end()), from, f.bgzip.offset())
@@ -98,14 +90,8 @@ func (f *File) Commit() error {
 	if err == nil && f.bgzip != nil {
 		err = f.bgzip.finish()
 	}
-	if err == nil {
-		err = f.temp.Chmod(0o644)
-	}
-	if closeErr := f.temp.Close(); err == nil {
-		err = closeErr
-	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.path, cause(err)), f.Discard())
+		return errors.Join(fmt.Errorf("writing %s: %w", f.path, wholefile.Cause(err)), f.Discard())
 	}
 	if f.index != nil {
 		// An index of what had the name before would be wrong from the rename on.
@@ -115,20 +101,13 @@ func (f *File) Commit() error {
 			}
 		}
 	}
-	if err := os.Rename(f.temp.Name(), f.path); err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.path, renameCause(err)), f.Discard())
+	if err := f.whole.Commit(); err != nil {
+		return err
 	}
 	if f.index == nil {
 		return nil
 	}
 	return f.writeIndex()
-}
-
-func renameCause(err error) error {
-	if l, ok := errors.AsType[*os.LinkError](err); ok {
-		return l.Err
-	}
-	return err
 }
 
 // writeIndex writes the index beside the file.
@@ -152,13 +131,7 @@ func (f *File) writeIndex() error {
 }
 
 // Discard gives up what was written. After Commit it does nothing.
-func (f *File) Discard() error {
-	_ = f.temp.Close() // may be closed already
-	if err := os.Remove(f.temp.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing an unfinished file: %w", err)
-	}
-	return nil
-}
+func (f *File) Discard() error { return f.whole.Discard() }
 
 // bgzipWriter compresses a stream of text in full blocks and knows its place.
 type bgzipWriter struct {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/vrs"
 )
 
@@ -79,25 +80,15 @@ func Compile(ctx context.Context, cfg Config, input, path string) (*Meta, error)
 		defer f.Close()
 		in, name = f, filepath.Base(input)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".pss-new-*")
+	f, err := wholefile.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", path, err)
+		return nil, err
 	}
-	defer os.Remove(f.Name()) // no longer there when all went well
-	defer f.Close()
-	meta, err := compile(ctx, cfg, in, name, f)
+	meta, err := compile(ctx, cfg, in, name, f.File)
 	if err != nil {
-		return nil, fmt.Errorf("compiling %s: %w", input, err)
+		return nil, errors.Join(fmt.Errorf("compiling %s: %w", input, err), f.Discard())
 	}
-	for _, step := range []func() error{
-		func() error { return f.Chmod(0o644) }, f.Sync, f.Close,
-		func() error { return os.Rename(f.Name(), path) },
-	} {
-		if err := step(); err != nil {
-			return nil, fmt.Errorf("writing %s: %w", path, err)
-		}
-	}
-	return meta, nil
+	return meta, f.Commit()
 }
 
 // input is what the parsers read: text, and its beginning.

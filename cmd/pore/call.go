@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/aligned"
 	"github.com/porestream/porestream/variant/network"
@@ -270,23 +270,16 @@ func haplotag(ctx context.Context, path, to string, g *genome.Genome, tags align
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	temp, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	out, err := wholefile.Create(to)
 	if err != nil {
-		return fmt.Errorf("creating %s: %w", to, err)
+		return err
 	}
-	defer os.Remove(temp.Name()) // gone already if it was renamed
-	counts, err := tags.WriteBAM(ctx, in, temp, threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
-	if err == nil {
-		err = temp.Chmod(0o644)
-	}
-	if closeErr := temp.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(temp.Name(), to)
-	}
+	counts, err := tags.WriteBAM(ctx, in, out, threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", to, err)
+		return errors.Join(fmt.Errorf("writing %s: %w", to, wholefile.Cause(err)), out.Discard())
+	}
+	if err := out.Commit(); err != nil {
+		return err
 	}
 	logger.Info("alignments were tagged", "counts", counts, "file", to)
 	return nil
@@ -384,18 +377,18 @@ func (o *callOutput) discard() error {
 // bedFile is a BED file under way: stretches, joined where they touch.
 type bedFile struct {
 	path   string
-	temp   *os.File
+	file   *wholefile.File
 	out    *bufio.Writer
 	contig string
 	last   variant.CallableSpan
 }
 
 func createBED(path string) (*bedFile, error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	file, err := wholefile.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("creating %s: %w", path, err)
+		return nil, err
 	}
-	return &bedFile{path: path, temp: temp, out: bufio.NewWriter(temp)}, nil
+	return &bedFile{path: path, file: file, out: bufio.NewWriter(file)}, nil
 }
 
 func (b *bedFile) add(contig string, s variant.CallableSpan) error {
@@ -414,35 +407,19 @@ func (b *bedFile) flush() error {
 		return nil
 	}
 	if _, err := fmt.Fprintf(b.out, "%s\t%d\t%d\t%s\n", b.contig, b.last.Start, b.last.End, b.last.Callability); err != nil {
-		return fmt.Errorf("writing %s: %w", b.path, err)
+		return fmt.Errorf("writing %s: %w", b.path, wholefile.Cause(err))
 	}
 	return nil
 }
 
 func (b *bedFile) commit() error {
-	err := b.flush()
-	if err == nil {
-		err = b.out.Flush()
+	if err := b.flush(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = b.temp.Chmod(0o644)
+	if err := b.out.Flush(); err != nil {
+		return fmt.Errorf("writing %s: %w", b.path, wholefile.Cause(err))
 	}
-	if closeErr := b.temp.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(b.temp.Name(), b.path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", b.path, err)
-	}
-	return nil
+	return b.file.Commit()
 }
 
-func (b *bedFile) discard() error {
-	_ = b.temp.Close() // may be closed already
-	if err := os.Remove(b.temp.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing an unfinished file: %w", err)
-	}
-	return nil
-}
+func (b *bedFile) discard() error { return b.file.Discard() }

@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/inorder"
 	"github.com/porestream/porestream/internal/simulation"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/simulate"
 )
 
@@ -146,7 +147,7 @@ func simulateReads(ctx context.Context, cfg simulateReadsConfig, stdout io.Write
 	logger.Info("reads are being made", "variants", len(sites), "reads", sampler.Len(), "bases", sampler.Bases())
 	write := func(out *bufio.Writer) error { return writeReads(ctx, sampler, cfg.threads, out) }
 	if cfg.output != "-" {
-		return simulation.WriteFile(cfg.output, write)
+		return wholefile.Write(cfg.output, write)
 	}
 	out := bufio.NewWriterSize(stdout, 1<<20)
 	if err := write(out); err != nil {

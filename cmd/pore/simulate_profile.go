@@ -25,6 +25,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/simulation"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/vcf"
 )
@@ -127,7 +128,7 @@ func simulateProfile(ctx context.Context, cfg simulateProfileConfig, path string
 		p = p.Scale(cfg.errors/p.ErrorRate, p.Name, p.Seed)
 	}
 	if cfg.output != "-" {
-		return simulation.WriteFile(cfg.output, func(out *bufio.Writer) error {
+		return wholefile.Write(cfg.output, func(out *bufio.Writer) error {
 			_, err := out.Write(p.AppendTOML(nil))
 			return err
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/simulation"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/simulate"
 )
 
@@ -106,7 +107,7 @@ func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
 		if f.path == "" {
 			continue
 		}
-		err := simulation.WriteFile(f.path, func(out *bufio.Writer) error {
+		err := wholefile.Write(f.path, func(out *bufio.Writer) error {
 			for _, b := range f.beds {
 				for _, v := range b.intervals {
 					fmt.Fprintf(out, "%s\t%d\t%d\n", b.contig, v.Start, v.End)
@@ -120,7 +121,7 @@ func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
 	}
 	write := func(out *bufio.Writer) error { return writeFASTA(out, planted) }
 	if cfg.output != "-" {
-		return simulation.WriteFile(cfg.output, write)
+		return wholefile.Write(cfg.output, write)
 	}
 	out := bufio.NewWriter(stdout)
 	if err := write(out); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
@@ -193,14 +194,14 @@ func (r *Result) writeReference(prefix func(name string) string, sample string, 
 	}
 	told := r.Fold.Told(sample, r.Genome)
 	if r.Survey.GVCF {
-		if err := writeFile(prefix("variants.g.vcf"), func(w io.Writer) error {
+		if err := wholefile.Write(prefix("variants.g.vcf"), func(w *bufio.Writer) error {
 			return WriteGVCF(w, r.Caller, r.Survey.Symbol(), told, variants)
 		}); err != nil {
 			return err
 		}
 	}
 	if r.Survey.Callable {
-		return writeFile(prefix("callable.bed"), func(w io.Writer) error { return WriteCallable(w, told) })
+		return wholefile.Write(prefix("callable.bed"), func(w *bufio.Writer) error { return WriteCallable(w, told) })
 	}
 	return nil
 }

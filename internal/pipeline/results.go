@@ -3,9 +3,7 @@ package pipeline
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
@@ -35,7 +34,7 @@ func (r *Result) Write(dir string) error {
 			taken[prefix] = true
 		}
 		variants := r.Fold.Variants(sample, r.Genome.Rank)
-		err := writeFile(filepath.Join(dir, prefix+"variants.vcf"), func(w io.Writer) error {
+		err := wholefile.Write(filepath.Join(dir, prefix+"variants.vcf"), func(w *bufio.Writer) error {
 			return WriteVCF(w, r.Genome, sample, r.Caller, variants)
 		})
 		if err != nil {
@@ -44,7 +43,7 @@ func (r *Result) Write(dir string) error {
 		if err := r.writeReference(func(name string) string { return filepath.Join(dir, prefix+name) }, sample, variants); err != nil {
 			return err
 		}
-		err = writeFile(filepath.Join(dir, prefix+"variants.jsonl"), func(w io.Writer) error {
+		err = wholefile.Write(filepath.Join(dir, prefix+"variants.jsonl"), func(w *bufio.Writer) error {
 			for _, v := range variants {
 				line, err := v.JSON()
 				if err != nil {
@@ -64,12 +63,12 @@ func (r *Result) Write(dir string) error {
 		}
 		alerts := r.Alerts.Alerts(sample)
 		for name, write := range map[string]func(io.Writer, []*watch.Alert) error{"alerts.json": writeAlerts, "alerts.tsv": writeAlertTable} {
-			if err := writeFile(filepath.Join(dir, prefix+name), func(w io.Writer) error { return write(w, alerts) }); err != nil {
+			if err := wholefile.Write(filepath.Join(dir, prefix+name), func(w *bufio.Writer) error { return write(w, alerts) }); err != nil {
 				return err
 			}
 		}
 	}
-	return writeFile(filepath.Join(dir, "summary.json"), func(w io.Writer) error {
+	return wholefile.Write(filepath.Join(dir, "summary.json"), func(w *bufio.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r.Summary)
@@ -165,31 +164,4 @@ func fileName(sample string) string {
 		}
 		return r
 	}, sample)
-}
-
-// writeFile replaces a file as a whole: it never holds half of what write
-// writes.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	buf := bufio.NewWriter(f)
-	if err = write(buf); err == nil {
-		err = buf.Flush()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }

@@ -2,14 +2,12 @@ package simulation
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/vcf"
 )
@@ -89,7 +87,7 @@ func WriteSites(path string, header *vcf.Header, sites []simulate.Site) error {
 }
 
 func writeSites(path string, header *vcf.Header, sites []simulate.Site, record func(*simulate.Site) *vcf.Record) error {
-	return WriteFile(path, func(out *bufio.Writer) error {
+	return wholefile.Write(path, func(out *bufio.Writer) error {
 		w, err := vcf.NewWriter(out, header)
 		if err != nil {
 			return err
@@ -101,44 +99,6 @@ func writeSites(path string, header *vcf.Header, sites []simulate.Site, record f
 		}
 		return w.Flush()
 	})
-}
-
-// WriteFile writes a file, which appears, or replaces one of its name, when it is whole.
-// What is no plain file, as /dev/stdout, is written to directly.
-func WriteFile(path string, write func(*bufio.Writer) error) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(fill(f, path, write), f.Close())
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, reason(err))
-	}
-	defer os.Remove(f.Name()) // of no consequence once it has its name
-	if err := errors.Join(fill(f, path, write), f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-func fill(f io.Writer, path string, write func(*bufio.Writer) error) error {
-	out := bufio.NewWriterSize(f, 1<<20)
-	if err := write(out); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return out.Flush()
-}
-
-// reason is an error of the file system without the path, which is named already.
-func reason(err error) error {
-	var at *os.PathError
-	if errors.As(err, &at) {
-		return at.Err
-	}
-	return err
 }
 
 // Haplotypes returns the copies of all contigs.

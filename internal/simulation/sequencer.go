@@ -17,6 +17,7 @@ import (
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/models/pores"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/simulate/flowcell"
@@ -348,7 +349,7 @@ func (s *Simulated) WriteTruth(dir string) error {
 		}
 		errs = append(errs, writeSites(filepath.Join(dir, name), header, t.sites, write))
 	}
-	return errors.Join(append(errs, WriteFile(filepath.Join(dir, TableName), s.writeTable))...)
+	return errors.Join(append(errs, wholefile.Write(filepath.Join(dir, TableName), s.writeTable))...)
 }
 
 // tableHeading names the columns of reads.tsv. start and end are 0-based, half open.

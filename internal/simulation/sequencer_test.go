@@ -17,6 +17,7 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/vcf"
@@ -290,12 +291,12 @@ func TestBrokenOff(t *testing.T) {
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	write(t, path, "before")
-	require.ErrorContains(t, WriteFile(path, func(out *bufio.Writer) error {
+	require.ErrorContains(t, wholefile.Write(path, func(out *bufio.Writer) error {
 		_, _ = out.WriteString("half")
 		return fmt.Errorf("no more")
 	}), path+": no more")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "before", string(text))
-	require.NoError(t, WriteFile("/dev/null", func(out *bufio.Writer) error { return nil }))
+	require.NoError(t, wholefile.Write("/dev/null", func(out *bufio.Writer) error { return nil }))
 }

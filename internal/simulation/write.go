@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/porestream/porestream/internal/inorder"
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/pod5"
 )
@@ -23,31 +23,32 @@ const maxAhead = 64 << 20
 // software, which the file names, alone. The file appears, or replaces one of its name,
 // when it is whole. written, if not nil, counts samples.
 func (s *Simulated) WritePOD5(ctx context.Context, path, software string, workers int, written *atomic.Int64) error {
-	dir, base := filepath.Dir(path), filepath.Base(path)
+	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder for the reads: %w", err)
 	}
-	var files [2]*os.File
-	for i := range files {
-		f, err := os.CreateTemp(dir, "."+base+".*.tmp")
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, reason(err))
-		}
-		defer os.Remove(f.Name()) // of no consequence once it has its name
-		defer f.Close()           // likewise once it is closed
-		files[i] = f
+	file, err := wholefile.Create(path)
+	if err != nil {
+		return err
 	}
-	w, err := pod5.NewWriter(files[0], files[1], pod5.WriterOptions{Software: software, Identifier: s.FileID()})
+	defer func() { _ = file.Discard() }() // of no consequence once it is committed
+	signal, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, wholefile.Cause(err))
+	}
+	defer os.Remove(signal.Name())
+	defer signal.Close()
+	w, err := pod5.NewWriter(file, signal, pod5.WriterOptions{Software: software, Identifier: s.FileID()})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if err := s.writeReads(ctx, w, workers, written); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := errors.Join(w.Close(), files[0].Chmod(0o644), files[0].Sync(), files[0].Close()); err != nil {
+	if err := w.Close(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.Rename(files[0].Name(), path)
+	return file.Commit()
 }
 
 // writeReads makes reads with several workers, and adds them in order.

@@ -1,0 +1,84 @@
+// Package wholefile writes files that get their names when they are whole. Until then they lie beside, under a name that begins with a
+// dot: nobody reads half of one, and what had the name before stays. A file is on the disk before it gets its name. What is no plain file,
+// as /dev/stdout or a pipe, is written to directly.
+package wholefile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+)
+
+// File is a file on its way. The caller calls Commit or Discard.
+type File struct {
+	*os.File
+	pending *renameio.PendingFile // nil: no plain file
+	path    string
+}
+
+// Create begins a file. Everybody may read it, as far as the process's umask lets them.
+func Create(path string) (*File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		return &File{File: f, path: path}, nil
+	}
+	pending, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o666))
+	if err != nil {
+		return nil, fmt.Errorf("creating %s: %w", path, Cause(err))
+	}
+	return &File{File: pending.File, pending: pending, path: path}, nil
+}
+
+// Commit gives the file its name.
+func (f *File) Commit() error {
+	if f.pending == nil {
+		return f.Close()
+	}
+	if err := f.pending.CloseAtomicallyReplace(); err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", f.path, Cause(err)), f.Discard())
+	}
+	return nil
+}
+
+// Discard removes the file, unless it was committed.
+func (f *File) Discard() error {
+	if f.pending == nil {
+		_ = f.Close() // may be closed already; what was written can't be taken back
+		return nil
+	}
+	if err := f.pending.Cleanup(); err != nil {
+		return fmt.Errorf("removing what was written of %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// Write writes a file by a function.
+func Write(path string, write func(*bufio.Writer) error) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 1<<18)
+	if err := errors.Join(write(out), out.Flush()); err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, Cause(err)), f.Discard())
+	}
+	return f.Commit()
+}
+
+// Cause is an error of the operating system without the name that the file has on its way.
+func Cause(err error) error {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
+		return p.Err
+	}
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
+		return l.Err
+	}
+	return err
+}
