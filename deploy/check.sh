@@ -10,7 +10,7 @@
 #
 # Needs Go, curl, systemd-analyze, and prometheus with promtool (Debian: the packages
 # systemd and prometheus, which are installed where this runs as root with apt-get). hadolint is used where
-# it is there.
+# it is there. PORESTREAM_COMPOSE_TRIAL=1 runs the Compose file, too, with an engine of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -64,15 +64,6 @@ fi
 say "units of systemd"
 deploy/systemd/check.sh >&2
 
-say "images"
-rc=0
-deploy/docker/images.sh >&2 || rc=$?
-case $rc in
-0) ;;
-77) say "images: skipped" ;; # it has said why
-*) fail "images: exit code $rc" ;;
-esac
-
 tmp=$(mktemp -d)
 pids=()
 cleanup() {
@@ -81,6 +72,24 @@ cleanup() {
 	rm -rf "$tmp"
 }
 trap cleanup EXIT
+
+# unless_impossible WHAT COMMAND...: 77 is the exit code of what can't be done here, and has said why.
+unless_impossible() {
+	local rc=0
+	say "$1"
+	"${@:2}" >&2 || rc=$?
+	case $rc in
+	0) ;;
+	77) say "$1: skipped" ;;
+	*) fail "$1: exit code $rc" ;;
+	esac
+}
+unless_impossible images deploy/docker/images.sh --save "$tmp/image.tar" cpu demo default
+if [ "${PORESTREAM_COMPOSE_TRIAL:-}" = 1 ] && [ -s "$tmp/image.tar" ]; then
+	unless_impossible "Compose, with Docker's engine" deploy/composetrial/trial.sh "$tmp/image.tar"
+fi
+rm -f "$tmp/image.tar"
+
 
 say "a run under a real Prometheus"
 cat >"$tmp/prometheus.yml" <<YAML

@@ -3,10 +3,11 @@
 # unprivileged, without capabilities and without a network. What must be true of them then says
 # trial.sh; and an image's labels, user and command are those that the Dockerfile gives it.
 #
-#   deploy/docker/images.sh [cpu|demo|default|cuda]...
+#   deploy/docker/images.sh [--save FILE] [cpu|demo|default|cuda]...
 #
 # Without a name: all but cuda, which fetches 256 MB more. default is what is built without a
-# target. The images are removed in the end.
+# target. The images are removed in the end; --save leaves the first one in a file, as
+# porestream-trial:NAME, for `docker load` or `podman load`.
 #
 # It takes the first of these ways that works here, and says which:
 #
@@ -30,7 +31,8 @@ file=deploy/docker/Dockerfile
 cache=.cache/images
 declare -i no_builder=75 no_way=77
 
-say() { echo "deploy/images: $*" >&2; }
+started=$EPOCHSECONDS
+say() { echo "deploy/images: $((EPOCHSECONDS - started)) s: $*" >&2; }
 fail() { say "$@"; exit 1; }
 
 # --- what is tried, with either engine
@@ -95,6 +97,10 @@ try_images() {
 		build "$target"
 		try_image
 	done
+	if [ -n "$save" ]; then
+		"$engine" save --output "$work/image.tar" "porestream-trial:$1" >"$work/save.log" 2>&1 || { cat "$work/save.log" >&2; fail "$1 is not saved"; }
+		cp "$work/image.tar" "$save"
+	fi
 	if [[ " $* " = *" cpu "* && " $* " = *" default "* ]]; then
 		[ "$(of_image default '{{.RootFS.Layers}}')" = "$(of_image cpu '{{.RootFS.Layers}}')" ] || fail "default is not cpu"
 	fi
@@ -164,7 +170,7 @@ base() {
 		say "base: $image, pulled"
 		return
 	fi
-	say "base: a stand-in for $image, which is not to be had: $(tail -n 1 "$work/pull.log")"
+	say "base: a stand-in for $image, which can't be pulled: $(tail -n 1 "$work/pull.log" | sed 's/.*: //')"
 	if ! grep -q '^VERSION_CODENAME=bookworm$' /etc/os-release || ! command -v mmdebstrap >/dev/null; then
 		say "a stand-in is made on Debian 12 alone, with mmdebstrap"
 		exit $no_builder
@@ -233,15 +239,21 @@ sources() { apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONEN
 if [ "${1:-}" = --inside ]; then
 	work=$2
 	cgroup=$3
-	shift 3
+	save=$4
+	shift 4
 	inside "$@"
 	exit 0
 fi
 
+save=
+if [ "${1:-}" = --save ] && [ -n "${2:-}" ]; then
+	save=$2
+	shift 2
+fi
 for target in "$@"; do
-	[[ $target =~ ^(cpu|demo|default|cuda)$ ]] || { echo "usage: images.sh [cpu|demo|default|cuda]..." >&2; exit 2; }
+	[[ $target =~ ^(cpu|demo|default|cuda)$ ]] || { echo "usage: images.sh [--save FILE] [cpu|demo|default|cuda]..." >&2; exit 2; }
 done
-[ $# -gt 0 ] || set -- demo cpu default
+[ $# -gt 0 ] || set -- cpu demo default
 
 work=$(mktemp -d)
 chmod 755 "$work"
@@ -276,7 +288,7 @@ if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
 fi
 
 missing=()
-for tool in buildah podman runc unshare go; do
+for tool in buildah podman runc unshare setpriv go; do
 	command -v "$tool" >/dev/null || missing+=("$tool")
 done
 if [ ${#missing[@]} -gt 0 ]; then
@@ -284,7 +296,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 elif [ "$(id -u)" != 0 ]; then
 	say "no engine of docker answers, and buildah with podman is for root here"
 else
-	unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$BASH" "$0" --inside "$work" "$cgroup" "$@" &
+	setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$BASH" "$0" --inside "$work" "$cgroup" "$save" "$@" &
 	running=$!
 	rc=0
 	wait "$running" || rc=$?
