@@ -114,12 +114,16 @@ def _train(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from . import export, progress
+    from .network import favour_blank
     from .training import load_average
 
     recipe = Recipe.load(options.recipe)
     options.model.mkdir(parents=True, exist_ok=True)
     manifest = recipe.manifest
-    export.write(load_average(options.work / "checkpoint.pt"), options.model / manifest.file, options.model / manifest.half_file)
+    network = load_average(options.work / "checkpoint.pt")
+    if recipe.training.blank:
+        favour_blank(network, recipe.training.blank)
+    export.write(network, options.model / manifest.file, options.model / manifest.half_file)
     manifest.sealed(options.model).write(options.model)
     table = options.work / progress.NAME
     if table.is_file():

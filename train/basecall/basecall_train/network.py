@@ -89,6 +89,14 @@ class Basecaller(nn.Module):
         return CRF_SCALE * scores.tanh() if self.shape.state_length else scores
 
 
+def favour_blank(network: Basecaller, logit: float) -> None:
+    """Adds to what a network with a CTC head gives the blank: below zero it leaves out fewer bases and puts in more."""
+    if network.shape.state_length:
+        raise ValueError("a network with a CRF head has no blank")
+    with torch.no_grad():
+        network.head.bias.view(network.shape.frames, network.shape.scores)[:, 0] += logit
+
+
 def runs_backwards(layer: int) -> bool:
     """Says whether the layer with this index reads the window from its end."""
     return layer % 2 == 0

@@ -98,6 +98,9 @@ class Training:
     decay: float = 0.65
     """Last part of the budget over which the rate falls linearly to zero."""
     weight_decay: float = 0.02
+    blank: float = 0.0
+    """Logit that the exported network gives the blank besides what it has learned. What is taught by frames leaves out more bases
+    than it puts in."""
     average: float = 0.998
     """Decay per step of the averaged weights, which are what is exported."""
     threads: int = 2

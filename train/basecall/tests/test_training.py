@@ -11,7 +11,7 @@ from basecall_train.calling import Model
 from basecall_train.card import _origin
 from basecall_train.devices import chosen
 from basecall_train.manifest import Manifest
-from basecall_train.network import Basecaller, Shape
+from basecall_train.network import Basecaller, Shape, favour_blank
 from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
 from basecall_train.store import Sampler, augment, joined, prepare, spelled
@@ -193,6 +193,19 @@ def test_the_exported_graph_equals_the_network(tmp_path, layers, stride):
     first = (tmp_path / "model.onnx").read_bytes()
     export.write(network, tmp_path / "model.onnx")
     assert (tmp_path / "model.onnx").read_bytes() == first
+
+
+@pytest.mark.parametrize("stride", [3, 6])
+def test_a_blank_that_is_disfavoured_leaves_the_rest_in_proportion(stride):
+    network = Basecaller(Shape(width=12, layers=1, stem=4, stride=stride)).eval()
+    signal = torch.randn(2, 1, 60 * stride, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        before = network(signal)
+        favour_blank(network, -0.5)
+        change = network(signal) - before
+    assert torch.allclose(change, torch.tensor([-0.5, 0, 0, 0, 0]).expand_as(change), atol=1e-5)
+    with pytest.raises(ValueError, match="no blank"):
+        favour_blank(Basecaller(Shape(width=12, layers=1, stem=4, stride=stride, state_length=2)), -0.5)
 
 
 @pytest.mark.parametrize("stride, state_length", [(5, 2), (6, 3)])
