@@ -106,8 +106,12 @@ func orient(r *Read, a *Alignment) (query, error) {
 	if q.seq, err = cut("bases", r.Seq); err != nil {
 		return query{}, err
 	}
+	normal := &normalBases[0]
+	if a.Reverse {
+		normal = &normalBases[1]
+	}
 	for i, b := range q.seq {
-		q.seq[i] = normalBase(b, a.Reverse)
+		q.seq[i] = normal[b]
 	}
 	if q.qualities, err = cut("qualities", r.Qualities); err != nil {
 		return query{}, err
@@ -116,32 +120,27 @@ func orient(r *Read, a *Alignment) (query, error) {
 	return q, err
 }
 
-// normalBase is a base of the read in upper-case, complemented on request;
-// everything but A, C, G and T is N.
-func normalBase(b byte, complement bool) byte {
-	i := 4
-	switch b {
-	case 'A', 'a':
-		i = 0
-	case 'C', 'c':
-		i = 1
-	case 'G', 'g':
-		i = 2
-	case 'T', 't', 'U', 'u':
-		i = 3
+// normalBases maps the letters of a read to upper-case A, C, G and T, of its own strand
+// and complemented; everything else to N. A table, because a switch is mispredicted at
+// every other base.
+var normalBases = func() (t [2][256]byte) {
+	for i := range 256 {
+		t[0][i], t[1][i] = 'N', 'N'
 	}
-	if complement && i < 4 {
-		i = 3 - i
+	for i, letters := range []string{"Aa", "Cc", "Gg", "TtUu"} {
+		for _, b := range []byte(letters) {
+			t[0][b], t[1][b] = "ACGT"[i], "TGCA"[i]
+		}
 	}
-	return "ACGTN"[i]
-}
+	return t
+}()
 
 // ReverseComplement turns seq around in place; everything but A, C, G and T
 // becomes N.
 func ReverseComplement(seq []byte) {
 	slices.Reverse(seq)
 	for i, b := range seq {
-		seq[i] = normalBase(b, true)
+		seq[i] = normalBases[1][b]
 	}
 }
 

@@ -35,6 +35,8 @@ type candidate struct {
 	strength float64   // log likelihood that its reads gain, while no other allele competes
 	company  company   // in its cluster
 
+	lengths *opinion // of an allele that is judged by lengths of a homopolymer
+
 	logOdds float64 // natural log of its posterior odds by the analytic model
 	depth   int
 	// Reads per strand that prefer the reference, the allele, and an allele that
@@ -101,7 +103,7 @@ const (
 //
 // Consequences: an allele is supported only by what no other explains better,
 // whatever the number of haplotypes in the sample.
-func (r *Region) gather(t int, model *errorModel) []candidate {
+func (r *Region) gather(t int, model *errorModel, phased *haplotypes) []candidate {
 	m := &r.work.scratch
 	m.load(r, t)
 	r.work.counts = m.pileup(r.work.counts)
@@ -110,7 +112,13 @@ func (r *Region) gather(t int, model *errorModel) []candidate {
 	var likely []candidate
 	for _, c := range r.propose(m, model) {
 		c.ploidy = r.ploidy(c.pos)
-		if r.likely(m, model, &c) {
+		if !c.byLength(r.contig.Seq) && r.likely(m, model, &c) {
+			likely = append(likely, c)
+		}
+	}
+	for _, c := range r.proposeLengths(m, model, phased) {
+		c.ploidy = r.ploidy(c.pos)
+		if r.put(m, model, &c) {
 			likely = append(likely, c)
 		}
 	}
@@ -169,6 +177,35 @@ func (r *Region) fractions(p Ploidy) []float64 {
 // likely puts c, alone, to the reads. It reports whether enough of them prefer it
 // to the reference to be likelier in some share of the molecules than in none.
 func (r *Region) likely(m *matrix, model *errorModel, c *candidate) bool {
+	before := len(r.work.supports)
+	if !r.put(m, model, c) {
+		return false
+	}
+	supporting := 0
+	for _, s := range c.reads {
+		if s.llr > informative {
+			supporting++
+		}
+	}
+	if supporting >= minSupport {
+		for _, f := range r.fractions(c.ploidy) {
+			sum := 0.0
+			for _, s := range c.reads {
+				p := s.likelihoods()
+				sum += math.Log(float64((1-f)*p[0])+float64(f*p[1])) - min(0, -s.llr)
+			}
+			if sum > 0 {
+				return true
+			}
+		}
+	}
+	r.work.supports = r.work.supports[:before]
+	return false
+}
+
+// put puts c, alone, to the reads. It reports false where it can't: at an end of the
+// matrix, or beside an ambiguous base.
+func (r *Region) put(m *matrix, model *errorModel, c *candidate) bool {
 	lo, hi := max(c.start-flank, m.lo), min(c.end+flank, m.hi)
 	if lo > c.from || hi < c.to || hasAmbiguity(r.contig.Seq[lo:hi]) {
 		return false
@@ -186,29 +223,11 @@ func (r *Region) likely(m *matrix, model *errorModel, c *candidate) bool {
 		}
 	}
 	c.reads = slices.Clip(r.work.supports[before:])
-
-	supporting := 0
 	c.strength = 0
 	for _, s := range c.reads {
-		if s.llr > informative {
-			supporting++
-		}
 		c.strength += max(0, s.llr)
 	}
-	if supporting >= minSupport {
-		for _, f := range r.fractions(c.ploidy) {
-			sum := 0.0
-			for _, s := range c.reads {
-				p := s.likelihoods()
-				sum += math.Log(float64((1-f)*p[0])+float64(f*p[1])) - min(0, -s.llr)
-			}
-			if sum > 0 {
-				return true
-			}
-		}
-	}
-	r.work.supports = r.work.supports[:before]
-	return false
+	return true
 }
 
 // clusterSize is how many of the first candidates, sorted by start, compete.

@@ -43,6 +43,8 @@ type errorCounts struct {
 	others     uint64 // insertions that lengthen no run
 
 	deletedBases, insertedBases uint64
+
+	lengths lengthCounts
 }
 
 // add counts a checked segment that ends before position end and has the given
@@ -60,6 +62,7 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 
 	bin, qualities, poor := byte(noQuality), s.GetQualities(), isPoor(class)
 	rpos, qpos, base := start, 0, 0
+	var gaps []lengthGap
 	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 		switch op.Kind {
 		case align.Match, align.Mismatch:
@@ -76,20 +79,20 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 				if plain {
 					c.bases[firstClass+class]++
 				}
-				to := baseCode[ref[rpos+i]]
-				if op.Kind == align.Mismatch {
-					to = baseCode[bases[base+i]]
-				}
-				if to < 4 {
-					c.contexts[k][strandBase(to, reverse)]++
-				}
-				if op.Kind == align.Mismatch {
-					c.errors[bin]++
-					if plain {
-						c.errors[firstClass+class]++
+				from := baseCode[ref[rpos+i]]
+				if op.Kind == align.Match {
+					if from < 4 {
+						c.contexts[k][k.middle()]++
 					}
-					from := baseCode[ref[rpos+i]]
-					if from < 4 && to < 4 {
+					continue
+				}
+				c.errors[bin]++
+				if plain {
+					c.errors[firstClass+class]++
+				}
+				if to := baseCode[bases[base+i]]; to < 4 {
+					c.contexts[k][strandBase(to, reverse)]++
+					if from < 4 {
 						c.swaps[strandBase(from, reverse)][strandBase(to, reverse)]++
 					}
 				}
@@ -99,6 +102,7 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 				c.deletions[min(runAround(ref, rpos), maxRun)][strandBase(b, reverse)]++
 				c.deletedBases += uint64(op.Len)
 			}
+			gaps = append(gaps, lengthGap{from: rpos, to: rpos + op.Len})
 		case align.Insertion:
 			n, b := insertedRun(ref, rpos, bases[base:base+op.Len])
 			if n > 0 {
@@ -107,6 +111,7 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 				c.others++
 			}
 			c.insertedBases += uint64(op.Len)
+			gaps = append(gaps, lengthGap{from: rpos, to: rpos, seq: bases[base : base+op.Len]})
 		}
 		if op.Kind != align.Insertion {
 			rpos += op.Len
@@ -118,6 +123,7 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 			base += op.Len
 		}
 	}
+	c.lengths.add(gaps, start, end, reverse, ref)
 }
 
 // baseCode maps A, C, G, T to 0 to 3 and everything else to 4.
@@ -203,6 +209,8 @@ type errorModel struct {
 	// How often a homopolymer loses or gains bases, by its length and base.
 	deletion, insertion [maxRun + 1][4]float64
 
+	lengths *lengthModel
+
 	pair              [2][binCount][baseN + 1][4]int32 // [strand][bin][read base][haplotype base], bases of the reference's strand
 	stay              [maxRun + 1][4]int32
 	openDel, openIns  [maxRun + 1][4]int32 // beyond stay
@@ -212,7 +220,7 @@ type errorModel struct {
 
 // model derives the error model.
 func (c *errorCounts) model() *errorModel {
-	m := &errorModel{counts: c}
+	m := &errorModel{counts: c, lengths: c.lengths.model()}
 	rate := func(events, n uint64, prior float64) float64 {
 		return (float64(events) + prior*priorWeight) / (float64(n) + priorWeight)
 	}

@@ -81,11 +81,11 @@ func (r *Region) Examples(emit func(Candidate, []float32) error) error {
 	model := r.errors.model()
 	haplotypes := r.phaseReads(model, r.allTiles())
 	for t := range r.tiles {
-		cs := r.gather(t, model)
+		cs := r.gather(t, model, haplotypes)
 		r.work.encoder.begin(r, &r.work.scratch, model)
 		for i := range cs {
 			c := &cs[i]
-			if c.pos < r.tileStart(t) || c.pos >= r.tileEnd(t) {
+			if c.lengths != nil || c.pos < r.tileStart(t) || c.pos >= r.tileEnd(t) {
 				continue
 			}
 			if haplotypes != nil {

@@ -332,6 +332,10 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 			if r.cfg.Network != nil {
 				opinions := make([]opinion, len(cs))
 				for i := range cs {
+					if own := cs[i].lengths; own != nil {
+						opinions[i] = *own
+						continue
+					}
 					opinions[i] = newOpinion(scores[:Scores], cs[i].ploidy)
 					scores = scores[Scores:]
 				}
@@ -352,7 +356,7 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 // appends their examples, if there is a network, to r.work.examples. On which
 // haplotype they lie is told at the end only: before, phase sets would come and go.
 func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
-	all := r.gather(t, model)
+	all := r.gather(t, model, phased)
 	start, end := r.tileStart(t), r.tileEnd(t)
 	core := func(c *candidate) bool { return c.pos >= start && c.pos < end }
 	var kept []candidate
@@ -372,7 +376,9 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) 
 					c.side = c.haps.place(c)
 				}
 			}
-			r.work.examples = r.work.encoder.append(r.work.examples, c)
+			if c.lengths == nil {
+				r.work.examples = r.work.encoder.append(r.work.examples, c)
+			}
 		}
 	}
 	for i := range kept {

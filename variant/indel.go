@@ -1,6 +1,7 @@
 package variant
 
 import (
+	"bytes"
 	"cmp"
 	"iter"
 	"slices"
@@ -82,9 +83,11 @@ func (r *Region) proposeIndels(out []candidate, m *matrix) []candidate {
 		w := &m.rows[i]
 		own := len(gaps)
 		for c := w.from; c < w.to; c++ {
-			if w.code[c] != deleted {
-				continue
+			next := bytes.IndexByte(w.code[c:w.to], deleted)
+			if next < 0 {
+				break
 			}
+			c += next
 			d := c
 			for c < w.to && w.code[c] == deleted {
 				c++

@@ -117,10 +117,7 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 	markAbsent(w.code[:w.from])
 	copy(w.code[w.from:w.to], m.ref[w.from:w.to])
 	markAbsent(w.code[w.to:])
-	class := firstClass + u.class
-	for i := range w.qual[w.from:w.to] {
-		w.qual[w.from+i] = class
-	}
+	setAll(w.qual[w.from:w.to], firstClass+u.class)
 
 	width, firstInsertion := m.hi-m.lo, len(m.insertions)
 	for {
@@ -161,9 +158,16 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 }
 
 // markAbsent marks columns in which a row shows nothing.
-func markAbsent(code []byte) {
-	for i := range code {
-		code[i] = absent
+func markAbsent(code []byte) { setAll(code, absent) }
+
+// setAll sets all of b to v, many at a time.
+func setAll(b []byte, v byte) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = v
+	for done := 1; done < len(b); done *= 2 {
+		copy(b[done:], b[:done])
 	}
 }
 

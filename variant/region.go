@@ -57,6 +57,8 @@ type Workspace struct {
 	voter    voter
 	depth    []int32
 	supports []support
+	changes  []int // of the length of a homopolymer, by read
+	numbers  []uint32
 	rows     []int   // that span a cluster's window
 	offsets  []int   // of their costs
 	totals   []int64 // of them, by haplotype

@@ -57,11 +57,9 @@ func (x *Restorer) Use(w *Workspace) { x.region.Use(w) }
 func (x *Restorer) State(b []byte) error {
 	r := x.region
 	in := packed.NewReader(b)
-	version := knownVersion(in, stateVersion)
+	checkVersion(in, stateVersion)
 	r.final = in.Bool()
-	if version > oldestVersion {
-		r.told = in.Uint(maxReads + 1)
-	}
+	r.told = in.Uint(maxReads + 1)
 	batches := in.Len(math.MaxInt32)
 	r.reads.survived = in.Len(maxReads)
 	for range in.Count(1) {
@@ -85,13 +83,11 @@ func (x *Restorer) State(b []byte) error {
 	return nil
 }
 
-// knownVersion reads the version of an encoding, of which newest is the newest.
-func knownVersion(in *packed.Reader, newest byte) byte {
-	v := in.Version(newest)
-	if v > 0 && v < oldestVersion {
-		in.Fail("version %d, and this program reads versions %d to %d: start the calling anew from the reads", v, oldestVersion, newest)
+// checkVersion reads the version of an encoding, which is to be the given one.
+func checkVersion(in *packed.Reader, version byte) {
+	if v := in.Version(version); v > 0 && v < version {
+		in.Fail("version %d, and this program reads version %d: start the calling anew from the reads", v, version)
 	}
-	return v
 }
 
 func (r *Region) restoring(err error) error {
@@ -171,7 +167,7 @@ func (c *errorCounts) restore(in *packed.Reader) {
 func (x *Restorer) Reads(batch int, b []byte) error {
 	r := x.region
 	in := packed.NewReader(b)
-	version := knownVersion(in, readsVersion)
+	checkVersion(in, readsVersion)
 	var own readsOf
 	own.version = 1
 	own.came = in.Len(math.MaxInt32)
@@ -180,7 +176,7 @@ func (x *Restorer) Reads(batch int, b []byte) error {
 	own.entries = make([]read, 0, n)
 	at := 0
 	for range n {
-		rd := r.restoreRead(in, version)
+		rd := r.restoreRead(in)
 		rd.at = uint32(at)
 		if rd.is(readKept) {
 			at += in.Len(own.came - at)
@@ -202,10 +198,10 @@ func (x *Restorer) Reads(batch int, b []byte) error {
 }
 
 // restoreRead reads an entry up to its number of bytes.
-func (r *Region) restoreRead(in *packed.Reader, version byte) read {
+func (r *Region) restoreRead(in *packed.Reader) read {
 	rd := read{flags: in.Byte()}
 	copy(rd.key[:], in.Fixed(len(rd.key)))
-	uncertain := rd.flags == readUncertain && version > oldestVersion
+	uncertain := rd.flags == readUncertain
 	switch {
 	case rd.flags > readFlags || !uncertain && (rd.is(readUncertain) || !rd.is(readKept) && rd.flags != 0):
 		in.Fail("unknown flags %#x", rd.flags)

@@ -15,14 +15,11 @@ import (
 // (AppendReads). What follows from these is not kept. stream/STATE.md describes
 // the bytes; [Restorer] reads them.
 
-// stateVersion and readsVersion are the encodings. Version 2, which knew neither
-// uncertain reads nor Reference, is read too; earlier ones are not, for another version
-// of the calling code made them.
+// stateVersion and readsVersion are the encodings. Earlier ones are not read: another
+// version of the calling code made them.
 const (
-	stateVersion = 3
+	stateVersion = 4
 	readsVersion = 3
-
-	oldestVersion = 2 // of both
 )
 
 // StateVersion changes whenever what AppendState writes may have.
@@ -132,6 +129,13 @@ func (c *errorCounts) numbers(f func(uint64) uint64) {
 	}
 	for _, n := range []*uint64{&c.positions, &c.others, &c.deletedBases, &c.insertedBases} {
 		*n = f(*n)
+	}
+	for i := range c.lengths {
+		for j := range c.lengths[i] {
+			for k := range c.lengths[i][j] {
+				c.lengths[i][j][k] = uint32(f(uint64(c.lengths[i][j][k])))
+			}
+		}
 	}
 }
 

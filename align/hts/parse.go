@@ -28,9 +28,11 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 		Supplementary: rec.Flags&sam.Supplementary != 0,
 	}
 	add := func(kind align.OpKind, n int) {
-		if k := len(a.Ops); k > 0 && a.Ops[k-1].Kind == kind {
+		switch k := len(a.Ops); {
+		case n == 0:
+		case k > 0 && a.Ops[k-1].Kind == kind:
 			a.Ops[k-1].Len += n
-		} else if n > 0 {
+		default:
 			a.Ops = append(a.Ops, align.Op{Kind: kind, Len: n})
 		}
 	}
@@ -52,12 +54,14 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 			if start < 0 {
 				start = qpos
 			}
-			for i := range n {
-				kind := align.Mismatch
-				if b := seq[qpos+i]; b == ref[rpos+i] && known(b) {
-					kind = align.Match
+			for x, y := seq[qpos:qpos+n], ref[rpos:rpos+n]; len(x) > 0; {
+				same := matches(x, y)
+				add(align.Match, same)
+				x, y = x[same:], y[same:]
+				if len(x) > 0 {
+					add(align.Mismatch, 1)
+					x, y = x[1:], y[1:]
 				}
-				add(kind, 1)
 			}
 			qpos += n
 			rpos += n
@@ -99,8 +103,20 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 	return read, a, nil
 }
 
-// known tells whether a base is one of the four.
-func known(b byte) bool { return b == 'A' || b == 'C' || b == 'G' || b == 'T' }
+// matches is how many of the first bases are the same and among A, C, G and T. Both are
+// of one length.
+func matches(seq, ref []byte) int {
+	ref = ref[:len(seq)]
+	for i, b := range seq {
+		if b != ref[i] || !known[b] {
+			return i
+		}
+	}
+	return len(seq)
+}
+
+// known tells which letters are one of the four bases.
+var known = [256]bool{'A': true, 'C': true, 'G': true, 'T': true}
 
 // clip shortens a CIGAR for an error message.
 func clip(s string) string {
