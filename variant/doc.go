@@ -3,8 +3,9 @@
 //
 // Alleles that reads show often enough compete as haplotypes ([Region.Examples] shows
 // the outcome), a [Network] judges each, and the likeliest genotypes that fit onto
-// the haplotypes of a sample are called. Without a network an analytic model decides,
-// for haploid samples only.
+// the haplotypes of a sample are called. Long homopolymers of a diploid sample are
+// judged by the distribution of their reads' lengths instead of by the network. Without
+// a network an analytic model decides, for haploid samples only.
 //
 // The state of a region is its set of read segments, kept as differences from
 // the reference; everything else is derived. A call is therefore a function of

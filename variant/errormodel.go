@@ -75,7 +75,7 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 					bin = binOf(qualities[qpos+i])
 				}
 				c.bases[bin]++
-				plain := !poor || !doubtful(qualities[qpos+i])
+				plain := !poor || bin > doubtfulBins
 				if plain {
 					c.bases[firstClass+class]++
 				}

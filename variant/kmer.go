@@ -29,7 +29,7 @@ func (k kmer) next(ref []byte, pos int, reverse bool) kmer {
 
 func (k kmer) push(ref []byte, pos int, reverse bool) kmer {
 	b := kmer(0)
-	if pos >= 0 && pos < len(ref) {
+	if uint(pos) < uint(len(ref)) {
 		b = kmer(baseCode[ref[pos]] & 3)
 	}
 	if reverse {
