@@ -186,6 +186,11 @@ const (
 	// wrongHaplotype is the probability that a read is of the other haplotype than it
 	// is taken to be of.
 	wrongHaplotype = 0.02
+	// minRightShare is the least share of reads that show homopolymers of minLongRun bases
+	// right, on either strand, for lengths to be judged. With fewer (R9.4: 0.3 to 0.5, where
+	// R10.4.1 has 0.8 and more) what is taken for a change of length is more often
+	// an error beside the homopolymer.
+	minRightShare = 0.6
 	// minLengthShare is the least probability of an allele that is put to the reads.
 	minLengthShare = 0.02
 )
@@ -463,7 +468,7 @@ func (r *Region) proposeLengths(m *matrix, model *errorModel, phased *haplotypes
 		n := runFrom(ref, pos)
 		start, end := pos, pos+n
 		pos = end
-		if n < minLongRun || baseCode[ref[start]] > 3 || start == 0 || r.ploidy(start-1) != Diploid {
+		if n < minLongRun || baseCode[ref[start]] > 3 || start == 0 || r.ploidy(start-1) != Diploid || !model.tellsLengths(baseCode[ref[start]]) {
 			continue
 		}
 		run, ok := r.lengthsOf(m, phased, start, end)
@@ -487,6 +492,12 @@ func (r *Region) proposeLengths(m *matrix, model *errorModel, phased *haplotypes
 		}
 	}
 	return out
+}
+
+// tellsLengths says whether reads are right often enough about homopolymers of base b.
+func (m *errorModel) tellsLengths(b byte) bool {
+	of := m.lengths[countedRow(minLongRun)]
+	return min(of[strandBase(b, false)][maxLengthChange], of[strandBase(b, true)][maxLengthChange]) >= minRightShare
 }
 
 // byLength says whether c changes a long homopolymer of a diploid place and is judged by

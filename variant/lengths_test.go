@@ -372,3 +372,29 @@ func TestByLength(t *testing.T) {
 		})
 	}
 }
+
+// TestLengthsAreJudgedWhereReadsAreRightAboutThem: on both strands.
+func TestLengthsAreJudgedWhereReadsAreRightAboutThem(t *testing.T) {
+	counts := func(wrongA, wrongT uint32) *errorModel {
+		c := new(errorCounts)
+		for base, wrong := range map[byte]uint32{0: wrongA, 3: wrongT} {
+			c.lengths[countedRow(minLongRun)][base][changeColumn(0)] = 10_000 - wrong
+			c.lengths[countedRow(minLongRun)][base][changeColumn(-1)] = wrong
+		}
+		return c.model()
+	}
+	for _, tt := range []struct {
+		wrongA, wrongT uint32
+		want           bool
+	}{
+		{1500, 1500, true},
+		{3000, 3000, true},
+		{1500, 5000, false},
+		{5000, 1500, false},
+	} {
+		m := counts(tt.wrongA, tt.wrongT)
+		assert.Equal(t, tt.want, m.tellsLengths(0), "A: %v", tt)
+		assert.Equal(t, tt.want, m.tellsLengths(3), "T: %v", tt)
+		assert.True(t, m.tellsLengths(1), "C, of which nothing was seen: as expected of any reads")
+	}
+}
