@@ -84,12 +84,13 @@ unless_impossible() {
 	*) fail "$1: exit code $rc" ;;
 	esac
 }
-unless_impossible images deploy/docker/images.sh --save "$tmp/image.tar" cpu demo default
-if [ "${PORESTREAM_COMPOSE_TRIAL:-}" = 1 ] && [ -s "$tmp/image.tar" ]; then
+save=()
+[ "${PORESTREAM_COMPOSE_TRIAL:-}" != 1 ] || save=(--save "$tmp/image.tar")
+unless_impossible images deploy/docker/images.sh "${save[@]}" cpu demo default
+if [ -s "$tmp/image.tar" ]; then
 	unless_impossible "Compose, with Docker's engine" deploy/composetrial/trial.sh "$tmp/image.tar"
+	rm "$tmp/image.tar"
 fi
-rm -f "$tmp/image.tar"
-
 
 say "a run under a real Prometheus"
 cat >"$tmp/prometheus.yml" <<YAML

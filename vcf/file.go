@@ -67,7 +67,7 @@ func (f *File) Write(r *Record) error {
 	from := f.bgzip.offset()
 	f.writer.buf = r.AppendLine(f.writer.buf[:0])
 	if _, err := f.bgzip.Write(f.writer.buf); err != nil {
-		return fmt.Errorf("writing VCF: %w", wholefile.Cause(err))
+		return fmt.Errorf("writing VCF: %w", f.whole.Cause(err))
 	}
 	start := max(0, r.Pos-1)
 	f.index.add(r.Chrom, start, max(start+1, r.end()), from, f.bgzip.offset())
@@ -91,7 +91,7 @@ func (f *File) Commit() error {
 		err = f.bgzip.finish()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.path, wholefile.Cause(err)), f.Discard())
+		return errors.Join(fmt.Errorf("writing %s: %w", f.path, f.whole.Cause(err)), f.Discard())
 	}
 	if f.index != nil {
 		// An index of what had the name before would be wrong from the rename on.

@@ -276,7 +276,7 @@ func haplotag(ctx context.Context, path, to string, g *genome.Genome, tags align
 	}
 	counts, err := tags.WriteBAM(ctx, in, out, threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", to, wholefile.Cause(err)), out.Discard())
+		return errors.Join(fmt.Errorf("writing %s: %w", to, out.Cause(err)), out.Discard())
 	}
 	if err := out.Commit(); err != nil {
 		return err
@@ -407,7 +407,7 @@ func (b *bedFile) flush() error {
 		return nil
 	}
 	if _, err := fmt.Fprintf(b.out, "%s\t%d\t%d\t%s\n", b.contig, b.last.Start, b.last.End, b.last.Callability); err != nil {
-		return fmt.Errorf("writing %s: %w", b.path, wholefile.Cause(err))
+		return fmt.Errorf("writing %s: %w", b.path, b.file.Cause(err))
 	}
 	return nil
 }
@@ -417,7 +417,7 @@ func (b *bedFile) commit() error {
 		return err
 	}
 	if err := b.out.Flush(); err != nil {
-		return fmt.Errorf("writing %s: %w", b.path, wholefile.Cause(err))
+		return fmt.Errorf("writing %s: %w", b.path, b.file.Cause(err))
 	}
 	return b.file.Commit()
 }

@@ -85,6 +85,8 @@ if [ "${1:-}" != --inside ]; then
 	exit $rc
 fi
 
+# shellcheck source=deploy/docker/trial.sh
+. deploy/docker/trial.sh # for passed
 work=$2
 cgroup=$3
 image=$4
@@ -202,7 +204,6 @@ found() {
 	dc exec --no-TTY processor pore consume --brokers kafka:19092 --format vcf --ref /reference/reference.fa >"$work/now.vcf" 2>"$work/consume.log" || { cat "$work/consume.log"; return 1; }
 	diff <(passed testdata/lambda/truth.vcf) <(passed "$work/now.vcf")
 }
-passed() { awk -F'\t' '!/^#/ && ($7 == "PASS" || $7 == ".") {print $1, $2, $4, $5}' "$1"; }
 eventually 600 found || { dc logs --tail 20 ingest processor >&2; fail "the variants are not the truth's"; }
 say "$(passed "$work/now.vcf" | wc -l) variants, as the truth has them"
 

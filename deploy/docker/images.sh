@@ -143,7 +143,7 @@ inside() {
 	base build golang
 	base cpu distroless
 	[[ " $* " != *" cuda "* ]] || base cuda distroless
-	builder+=(-v "$(go env GOMODCACHE):/go/pkg/mod" -v "$(go env GOCACHE):/root/.cache/go-build")
+	builder+=(-v "$(go env GOMODCACHE):/go/pkg/mod")
 	try_images "$@"
 }
 
@@ -205,10 +205,10 @@ golang() {
 	for setting in PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST PIP_DEFAULT_TIMEOUT; do
 		[ -z "${!setting:-}" ] || settings+=(--env "$setting=${!setting}")
 	done
-	mkdir -p "$3/usr/local/go" "$3/go"
-	buildah config --workingdir /go --env GOTOOLCHAIN=local --env GOPATH=/go "${settings[@]}" \
+	mkdir -p "$3/usr/local/go" "$3/go/build"
+	buildah config --workingdir /go --env GOTOOLCHAIN=local --env GOPATH=/go --env GOCACHE=/go/build "${settings[@]}" \
 		--env PATH=/go/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$2"
-	builder+=(-v "$(go env GOROOT):/usr/local/go:ro")
+	builder+=(-v "$(go env GOROOT):/usr/local/go:ro" -v "$(go env GOCACHE):/go/build")
 }
 
 # debian ROOT PACKAGE...: Debian's smallest system and these packages, from where this machine has its own.

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/testenv"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/vcf"
@@ -285,18 +283,4 @@ func TestBrokenOff(t *testing.T) {
 	left, err := os.ReadDir(dir + "/out")
 	require.NoError(t, err)
 	require.Empty(t, left)
-}
-
-// A file is as it was until the new one is whole.
-func TestWriteFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	write(t, path, "before")
-	require.ErrorContains(t, wholefile.Write(path, func(out *bufio.Writer) error {
-		_, _ = out.WriteString("half")
-		return fmt.Errorf("no more")
-	}), path+": no more")
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "before", string(text))
-	require.NoError(t, wholefile.Write("/dev/null", func(out *bufio.Writer) error { return nil }))
 }

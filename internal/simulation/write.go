@@ -34,7 +34,7 @@ func (s *Simulated) WritePOD5(ctx context.Context, path, software string, worker
 	defer func() { _ = file.Discard() }() // of no consequence once it is committed
 	signal, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, wholefile.Cause(err))
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	defer os.Remove(signal.Name())
 	defer signal.Close()

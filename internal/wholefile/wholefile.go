@@ -31,7 +31,10 @@ func Create(path string) (*File, error) {
 	}
 	pending, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o666))
 	if err != nil {
-		return nil, fmt.Errorf("creating %s: %w", path, Cause(err))
+		if p, ok := errors.AsType[*os.PathError](err); ok {
+			err = p.Err
+		}
+		return nil, fmt.Errorf("creating %s: %w", path, err)
 	}
 	return &File{File: pending.File, pending: pending, path: path}, nil
 }
@@ -42,7 +45,7 @@ func (f *File) Commit() error {
 		return f.Close()
 	}
 	if err := f.pending.CloseAtomicallyReplace(); err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.path, Cause(err)), f.Discard())
+		return errors.Join(fmt.Errorf("writing %s: %w", f.path, f.Cause(err)), f.Discard())
 	}
 	return nil
 }
@@ -67,17 +70,17 @@ func Write(path string, write func(*bufio.Writer) error) error {
 	}
 	out := bufio.NewWriterSize(f, 1<<18)
 	if err := errors.Join(write(out), out.Flush()); err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", path, Cause(err)), f.Discard())
+		return errors.Join(fmt.Errorf("writing %s: %w", path, f.Cause(err)), f.Discard())
 	}
 	return f.Commit()
 }
 
-// Cause is an error of the operating system without the name that the file has on its way.
-func Cause(err error) error {
-	if p, ok := errors.AsType[*os.PathError](err); ok {
+// Cause is an error of the operating system about this file without the name that it has on its way; others stay as they are.
+func (f *File) Cause(err error) error {
+	if p, ok := errors.AsType[*os.PathError](err); ok && p.Path == f.Name() {
 		return p.Err
 	}
-	if l, ok := errors.AsType[*os.LinkError](err); ok {
+	if l, ok := errors.AsType[*os.LinkError](err); ok && l.Old == f.Name() {
 		return l.Err
 	}
 	return err

@@ -68,12 +68,18 @@ func TestWrite(t *testing.T) {
 	assert.Equal(t, "text", string(content))
 
 	failed := errors.New("no more")
-	err = Write(path, func(*bufio.Writer) error { return failed })
+	err = Write(path, func(out *bufio.Writer) error {
+		_, _ = out.WriteString("half")
+		return failed
+	})
 	require.ErrorIs(t, err, failed)
-	require.ErrorContains(t, err, "writing "+path)
+	require.ErrorContains(t, err, "writing "+path+": no more")
 	content, err = os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, "text", string(content), "what was there stays")
+	other := &os.PathError{Op: "read", Path: "reads.bam", Err: errors.New("no more")}
+	err = Write(path, func(*bufio.Writer) error { return fmt.Errorf("record 5: %w", other) })
+	require.EqualError(t, err, "writing "+path+": record 5: read reads.bam: no more", "what is told of another file stays")
 	assert.Equal(t, []string{"a"}, names(t, dir))
 }
 
@@ -90,6 +96,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 }
 
 func TestWhatIsNoPlainFileIsWrittenTo(t *testing.T) {
+	require.NoError(t, Write("/dev/null", func(*bufio.Writer) error { return nil }))
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
 	defer reader.Close()
