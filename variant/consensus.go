@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// longIndel is the net change of length, in bases, from which on reads are
-	// unlikely to show an allele alike.
-	longIndel = 4
+	// LongIndel is the net change of length, in bases, from which on reads are
+	// unlikely to show an allele alike, and from which on networks are calibrated apart.
+	LongIndel = 4
 	// gapReach is how many columns may lie between gaps of a read that are taken for
 	// one.
 	gapReach = 6
@@ -49,7 +49,7 @@ func (r *Region) proposeLong(out []candidate, m *matrix, gaps []gap) []candidate
 			n++
 		}
 		gaps = gaps[n:]
-		if max(g.change, -g.change) >= longIndel {
+		if max(g.change, -g.change) >= LongIndel {
 			long = append(long, g)
 		}
 	}
@@ -124,7 +124,7 @@ func (r *Region) proposeConsensus(out []candidate, m *matrix, gaps []gap, end in
 func netChange(ref, seq []byte) (indel, bool) {
 	n := len(seq) - len(ref)
 	size := max(n, -n)
-	if size < longIndel || size > maxIndel {
+	if size < LongIndel || size > maxIndel {
 		return indel{}, false
 	}
 	short, long := ref, seq

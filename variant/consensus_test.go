@@ -67,7 +67,7 @@ func TestNetChange(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 2))
 	for range 2000 {
 		ref := randomCodes(rnd, 40)
-		at, size := rnd.IntN(20), longIndel+rnd.IntN(12)
+		at, size := rnd.IntN(20), LongIndel+rnd.IntN(12)
 		seq := slices.Concat(ref[:at], randomCodes(rnd, size), ref[at:])
 		if rnd.IntN(2) == 0 {
 			ref, seq = seq, ref

@@ -28,6 +28,7 @@ const (
 const (
 	ScalarPloidy = 0 // one of three is 1: haploid, diploid, mixture
 	ScalarType   = 3 // one of three is 1: substitution, insertion, deletion
+	ScalarLength = 6 // bases inserted or deleted / 16
 )
 
 // The heads of a network's answer: natural logarithms of calibrated probabilities.
@@ -154,10 +155,9 @@ const maxInsertedCount = 16
 
 // The scalars. Natural logarithms x of likelihood ratios are told as asinh(x)/5,
 // counts n as log(1+n)/5. A vector's first place is named and followed by the
-// others. Pairs by strand begin with the forward one. ScalarPloidy and ScalarType
-// come first.
+// others. Pairs by strand begin with the forward one. ScalarPloidy, ScalarType
+// and ScalarLength come first.
 const (
-	scalarLength       = 6  // bases inserted or deleted / 16
 	scalarRun          = 7  // homopolymer that it is in or, a substitution, beside / 10
 	scalarUnit         = 8  // length of the unit of an indel's repeat / 10
 	scalarCopies       = 9  // units in the repeat / 10
@@ -359,7 +359,7 @@ func (e *encoder) scalars(x []float32, c *candidate) {
 		unit := c.changed(e.ref)
 		base = baseCode[unit[0]]
 		slack := c.end - c.to
-		x[scalarLength] = float32(len(unit)) / 16
+		x[ScalarLength] = float32(len(unit)) / 16
 		x[scalarUnit] = float32(period(unit)) / 10
 		x[scalarCopies] = float32(slack+len(unit)) / float32(10*period(unit))
 		x[scalarSlack] = float32(slack) / maxTract

@@ -11,7 +11,7 @@ import (
 // Calibration corrects what a network says of one type of allele at one ploidy,
 // so that a quality of 20 is wrong once in a hundred times.
 type Calibration struct {
-	Type   string `toml:"type"`   // "snp" or "indel"
+	Type   string `toml:"type"`   // "snp", "indel" or "long_indel"
 	Ploidy string `toml:"ploidy"` // "1", "2" or "mixture"
 	// Qual maps QUAL, -10 log10 P(no copy), to what it should be. The
 	// probabilities of copies share what is left in proportion.
@@ -22,16 +22,19 @@ type Calibration struct {
 	GQ calibration.Curve `toml:"gq,omitempty"`
 }
 
-// alleleType is what calibrations tell apart.
+// alleleType is what calibrations tell apart. Reads are often wrong by a base or
+// two and hardly ever by many in the same place, so that the same score means more of a long
+// indel. Where there is no calibration of these, that of indels is theirs.
 type alleleType int
 
 const (
 	typeSNP alleleType = iota
 	typeIndel
+	typeLongIndel // of variant.LongIndel bases and more
 	alleleTypes
 )
 
-var typeNames = [alleleTypes]string{"snp", "indel"}
+var typeNames = [alleleTypes]string{"snp", "indel", "long_indel"}
 
 // class is what an example is about, as far as calibration goes.
 type class struct {
@@ -43,8 +46,11 @@ type class struct {
 func classOf(example []float32) class {
 	scalars := example[variant.ExamplePlanes*variant.ExampleColumns:]
 	c := class{of: typeIndel, ploidy: variant.Diploid}
-	if scalars[variant.ScalarType] == 1 {
+	switch {
+	case scalars[variant.ScalarType] == 1:
 		c.of = typeSNP
+	case scalars[variant.ScalarLength]*16 >= variant.LongIndel:
+		c.of = typeLongIndel
 	}
 	switch ploidy := scalars[variant.ScalarPloidy:][:3]; {
 	case ploidy[0] == 1:
@@ -66,7 +72,7 @@ func (c *Calibration) class() (class, error) {
 			return class{alleleType(t), ploidy}, nil
 		}
 	}
-	return class{}, fmt.Errorf("type %q is neither snp nor indel", c.Type)
+	return class{}, fmt.Errorf("type %q is none of snp, indel and long_indel", c.Type)
 }
 
 func validateCalibrations(list []Calibration, check func(ok bool, format string, args ...any)) {
@@ -95,6 +101,12 @@ func newCalibrations(list []Calibration) calibrations {
 	for i := range list {
 		if class, err := list[i].class(); err == nil { // validated
 			c[class] = list[i]
+		}
+	}
+	for _, ploidy := range []variant.Ploidy{variant.Haploid, variant.Diploid, variant.Mixture} {
+		long := class{typeLongIndel, ploidy}
+		if _, ok := c[long]; !ok {
+			c[long] = c[class{typeIndel, ploidy}]
 		}
 	}
 	return c

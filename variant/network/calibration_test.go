@@ -131,3 +131,34 @@ func TestClassOf(t *testing.T) {
 		}
 	}
 }
+
+func TestLongIndelsAreCalibratedApart(t *testing.T) {
+	example := func(kind, changed int) []float32 {
+		x := make([]float32, variant.ExampleSize)
+		scalars := x[variant.ExamplePlanes*variant.ExampleColumns:]
+		scalars[variant.ScalarPloidy], scalars[variant.ScalarType+kind] = 1, 1
+		scalars[variant.ScalarLength] = float32(changed) / 16
+		return x
+	}
+	short := Calibration{Type: "indel", Ploidy: "1", Qual: calibration.Curve{{10, 1}}}
+	long := Calibration{Type: "long_indel", Ploidy: "1", Qual: calibration.Curve{{10, 8}}}
+	quality := func(of class, list ...Calibration) float64 {
+		scores := make([]float32, variant.Scores)
+		scores[variant.ScoreCopies+2] = 10
+		newCalibrations(list).probabilities(scores, of)
+		return -phred * float64(scores[variant.ScoreCopies])
+	}
+	for _, tt := range []struct {
+		kind, changed int
+		apart, same   float64 // with a curve for long indels, and without
+	}{
+		{1, 1, 1, 1}, {1, 3, 1, 1}, {1, 4, 8, 1}, {1, 20, 8, 1},
+		{2, 3, 1, 1}, {2, 4, 8, 1}, {2, 16, 8, 1},
+	} {
+		of := classOf(example(tt.kind, tt.changed))
+		assert.InDelta(t, tt.apart, quality(of, short, long), 1e-4, "%+v", tt)
+		assert.InDelta(t, tt.same, quality(of, short), 1e-4, "%+v", tt)
+	}
+	// A substitution's example has no length.
+	assert.Equal(t, typeSNP, classOf(example(0, 0)).of)
+}

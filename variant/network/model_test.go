@@ -90,7 +90,7 @@ func TestParseManifestRefuses(t *testing.T) {
 		{"half without checksum", `input =`, "half_file = \"half.onnx\"\ninput =", "network.half_sha256"},
 		{"input", `input = "examples"`, "", "network.input is missing"},
 		{"output", `output = "scores"`, "", "network.output is missing"},
-		{"type", `type = "snp"`, `type = "mnp"`, `calibration 1: type "mnp" is neither snp nor indel`},
+		{"type", `type = "snp"`, `type = "mnp"`, `calibration 1: type "mnp" is none of snp, indel and long_indel`},
 		{"ploidy", `ploidy = "mixture"`, `ploidy = "3"`, `calibration 2: ploidy "3": want 1, 2 or mixture`},
 		{"twice", "type = \"indel\"\nploidy = \"mixture\"", "type = \"snp\"\nploidy = \"2\"", "calibration 2: there is one for snp of ploidy 2 already"},
 		{"haploid gq", `ploidy = "2"`, `ploidy = "1"`, "calibration 1: gq is for more than one copy"},

@@ -9,7 +9,7 @@ import torch
 
 from variant_train import layout
 from variant_train.__main__ import main
-from variant_train.calibration import applied, curve, line
+from variant_train.calibration import TYPES, applied, curve, line, types_of, within
 from variant_train.export import to_onnx
 from variant_train.network import Caller, Shape, operations
 from variant_train.recipe import Recipe, Training
@@ -191,7 +191,9 @@ def test_from_examples_to_a_model(recipe_file: Path, prepared, tmp_path):
         manifest = tomllib.load(file)
     assert manifest["kind"] == "variant" and manifest["example_version"] == layout.VERSION
     assert len(manifest["network"]["sha256"]) == 64
-    assert {(c["type"], c["ploidy"]) for c in manifest["calibration"]} == {(t, p) for t in ("snp", "indel") for p in "12"}
+    assert {(c["type"], c["ploidy"]) for c in manifest["calibration"]} == {(t, p) for t in ("snp", "indel") for p in "12"} | {
+        (c["type"], c["ploidy"]) for c in manifest["calibration"] if c["type"] == "long_indel"
+    }
     assert all("gq" not in c for c in manifest["calibration"] if c["ploidy"] == "1")
 
     from variant_train.card import write_card
@@ -226,3 +228,18 @@ def test_a_wrong_recipe_is_named(recipe_file, tmp_path, old, new, message):
     (tmp_path / "wrong.toml").write_text(recipe_file.read_text().replace(old, new, 1))
     with pytest.raises(ValueError, match=f"wrong.toml.*{message}"):
         Recipe.load(tmp_path / "wrong.toml")
+
+
+def test_places_within_reach():
+    places = np.array([10, 50, 51])
+    positions = np.array([0, 4, 5, 10, 15, 16, 44, 45, 56, 57])
+    want = [any(abs(p - q) <= 5 for q in places) for p in positions]
+    assert within(5, positions, places).tolist() == want
+    assert not within(5, positions, np.array([], int)).any()
+
+
+def test_long_indels_are_a_type():
+    lengths = np.array([0, 1, 3, 4, 20, 3, 4], np.float16) / np.float16(16)
+    assert [TYPES[n] for n in types_of(np.array([0, 1, 1, 1, 1, 2, 2]), lengths)] == [
+        "snp", "indel", "indel", "long_indel", "long_indel", "indel", "long_indel",
+    ]  # fmt: skip

@@ -32,7 +32,10 @@ FICTION = 0.2
 STEADINESS = 3.0
 """How strongly the slope is drawn to 1: in examples, about."""
 
-TYPES = ("snp", "indel")
+TYPES = ("snp", "indel", "long_indel")
+"""What curves are fitted apart for. Reads are often wrong by a base or two and hardly ever by many in the same place."""
+NEAR = 16
+"""Bases from a long indel that is there within which one that isn't is taken to be proposed because of it."""
 PLOIDIES = {"haploid": "1", "diploid": "2", "mixture": "mixture"}
 
 
@@ -63,6 +66,8 @@ class Judged:
     """How many examples of a natural sample each stands for."""
     source: np.ndarray
     """Name of each example's source."""
+    type: np.ndarray
+    """Index into TYPES."""
 
     @property
     def qual(self) -> np.ndarray:
@@ -76,14 +81,15 @@ class Judged:
 
     def chosen(self, mask: np.ndarray) -> Judged:
         """Returns a part of the examples."""
-        return Judged(self.copies[mask], self.labels[mask], self.weight[mask], self.source[mask])
+        return Judged(self.copies[mask], self.labels[mask], self.weight[mask], self.source[mask], self.type[mask])
 
 
 def judge(network: Caller, parts: list[Part], nature: Nature, batch: int = 2048) -> Judged:
     """Runs the network over examples."""
-    copies, labels, weights, sources = [], [], [], []
+    copies, labels, weights, sources, types = [], [], [], [], []
     for part in parts:
         own = part.labels[part.rows]
+        kinds = types_of(own["type"], part.examples[part.rows, layout.CHANGED])
         logits = []
         for first in range(0, len(part.rows), batch):
             rows = part.rows[first : first + batch]
@@ -91,9 +97,15 @@ def judge(network: Caller, parts: list[Part], nature: Nature, batch: int = 2048)
                 logits.append(network(torch.from_numpy(part.examples[rows].astype(np.float32)[:, None])).numpy()[:, 0])
         copies.append(copies_of(np.concatenate(logits), own))
         labels.append(own)
-        weights.append(_weights(part, own, nature))
+        weights.append(_weights(part, own, kinds, nature))
         sources.append(np.full(len(own), part.source.name))
-    return Judged(*(np.concatenate(some) for some in (copies, labels, weights, sources)))
+        types.append(kinds)
+    return Judged(*(np.concatenate(some) for some in (copies, labels, weights, sources, types)))
+
+
+def types_of(types: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns indices into TYPES, of labels' types and of the lengths that examples tell."""
+    return np.where(types == 0, 0, np.where(lengths.astype(float) >= layout.LONG_INDEL, 2, 1))
 
 
 def copies_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -104,23 +116,40 @@ def copies_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True))
 
 
-def _weights(part: Part, labels: np.ndarray, nature: Nature) -> np.ndarray:
-    """Returns the weight of each example: 1 if its allele isn't there, else natural over planted frequency of its type."""
-    bases, planted = planted_of(part)
+def _weights(part: Part, labels: np.ndarray, types: np.ndarray, nature: Nature) -> np.ndarray:
+    """Returns the weight of each example: natural over planted frequency of its type if its allele is there, else 1.
+
+    A long indel that isn't there, beside one that is, mostly is that with a base missed or mistaken. It is as rare in nature as what
+    it comes from, and so weighs as much.
+    """
+    bases, planted, long = planted_of(part)
     weights = np.ones(len(labels))
     for indel, rate in ((False, nature.snps), (True, nature.indels)):
         mask = (labels["copies"] > 0) & ((labels["type"] > 0) == indel)
+        if indel:
+            mask |= (labels["copies"] == 0) & (types == TYPES.index("long_indel")) & within(NEAR, labels["position"], long)
         haploid = labels["mode"] == layout.MODES.index("haploid")
         natural = rate * np.where(haploid[mask], nature.haploid, 1.0)
         weights[mask] = natural * bases / max(1, planted[indel])
     return weights
 
 
-def planted_of(part: Part) -> tuple[int, dict[bool, int]]:
-    """Returns how many bases of its reference a part is about, and how many SNPs (False) and indels (True) it has."""
+def within(reach: int, positions: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Returns which positions lie at most reach from one of the places, which are sorted."""
+    if not len(places):
+        return np.zeros(len(positions), bool)
+    after = np.searchsorted(places, positions)
+    nearest = np.minimum(
+        np.abs(places[np.minimum(after, len(places) - 1)] - positions), np.abs(places[np.maximum(after - 1, 0)] - positions)
+    )
+    return nearest <= reach
+
+
+def planted_of(part: Part) -> tuple[int, dict[bool, int], np.ndarray]:
+    """Returns how many bases of its reference a part is about, how many SNPs (False) and indels (True) it has, and where long indels are."""
     path = Path(part.examples.filename).with_name("truth.vcf")
     low, high = 0, 0
-    planted = {False: 0, True: 0}
+    planted, long = {False: 0, True: 0}, []
     lines = path.read_text().splitlines()
     for line in lines:
         if line.startswith("##contig="):
@@ -132,15 +161,17 @@ def planted_of(part: Part) -> tuple[int, dict[bool, int]]:
             _, position, _, ref, alt, *_ = line.split("\t")
             if low <= int(position) - 1 < high:
                 planted[len(ref) != len(alt)] += 1
-    return high - low, planted
+                if any(abs(len(ref) - len(one)) >= 16 * layout.LONG_INDEL for one in alt.split(",")):
+                    long.append(int(position) - 1)
+    return high - low, planted, np.array(sorted(long), int)
 
 
 def fit(judged: Judged) -> list[Curve]:
     """Fits the curves of every type and mode that there are examples of."""
     curves = []
     for number, mode in enumerate(layout.MODES):
-        for kind in TYPES:
-            some = judged.chosen((judged.labels["mode"] == number) & ((judged.labels["type"] > 0) == (kind == "indel")))
+        for index, kind in enumerate(TYPES):
+            some = judged.chosen((judged.labels["mode"] == number) & (judged.type == index))
             present = some.labels["copies"] > 0
             if present.sum() < 50 or (~present).sum() < 50:
                 continue

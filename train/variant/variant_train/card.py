@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from . import layout
-from .calibration import EDGES, Curve, Judged, applied
+from .calibration import EDGES, TYPES, Curve, Judged, applied
 from .evaluation import Tally
 from .manifest import NETWORK
 from .network import operations
@@ -24,8 +24,8 @@ def write_validation(recipe: Recipe, judged: Judged, curves: list[Curve], work: 
     del recipe
     rows, lines = [], {}
     for number, mode in enumerate(layout.MODES):
-        for indel, kind in ((False, "snp"), (True, "indel")):
-            some = judged.chosen((judged.labels["mode"] == number) & ((judged.labels["type"] > 0) == indel))
+        for index, kind in enumerate(TYPES):
+            some = judged.chosen((judged.labels["mode"] == number) & (judged.type == index))
             present = some.labels["copies"] > 0
             if not present.any():
                 continue
