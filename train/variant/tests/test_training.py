@@ -191,9 +191,7 @@ def test_from_examples_to_a_model(recipe_file: Path, prepared, tmp_path):
         manifest = tomllib.load(file)
     assert manifest["kind"] == "variant" and manifest["example_version"] == layout.VERSION
     assert len(manifest["network"]["sha256"]) == 64
-    assert {(c["type"], c["ploidy"]) for c in manifest["calibration"]} == {(t, p) for t in ("snp", "indel") for p in "12"} | {
-        (c["type"], c["ploidy"]) for c in manifest["calibration"] if c["type"] == "long_indel"
-    }
+    assert {(c["type"], c["ploidy"]) for c in manifest["calibration"]} == {(t, p) for t in ("snp", "indel") for p in "12"}
     assert all("gq" not in c for c in manifest["calibration"] if c["ploidy"] == "1")
 
     from variant_train.card import write_card

@@ -105,7 +105,7 @@ def judge(network: Caller, parts: list[Part], nature: Nature, batch: int = 2048)
 
 def types_of(types: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Returns indices into TYPES, of labels' types and of the lengths that examples tell."""
-    return np.where(types == 0, 0, np.where(lengths.astype(float) >= layout.LONG_INDEL, 2, 1))
+    return np.where(types == 0, 0, np.where(16 * lengths.astype(float) >= layout.LONG_INDEL, 2, 1))
 
 
 def copies_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ def planted_of(part: Part) -> tuple[int, dict[bool, int], np.ndarray]:
             _, position, _, ref, alt, *_ = line.split("\t")
             if low <= int(position) - 1 < high:
                 planted[len(ref) != len(alt)] += 1
-                if any(abs(len(ref) - len(one)) >= 16 * layout.LONG_INDEL for one in alt.split(",")):
+                if any(abs(len(ref) - len(one)) >= layout.LONG_INDEL for one in alt.split(",")):
                     long.append(int(position) - 1)
     return high - low, planted, np.array(sorted(long), int)
 

@@ -12,8 +12,8 @@ ODDS = PLANES * COLUMNS + 33
 """Where asinh of the analytic model's log odds / 5 is."""
 CHANGED = PLANES * COLUMNS + 6
 """Where the bases that are inserted or deleted / 16 are."""
-LONG_INDEL = 4 / 16
-"""The least of that of which indels are calibrated apart."""
+LONG_INDEL = 4
+"""Bases from which on indels are calibrated apart: ``variant.LongIndel``."""
 HAPLOTYPES = slice(PLANES * COLUMNS + 69, PLANES * COLUMNS + 79)
 """What the reads' haplotypes tell: all 0 where none is known, as while a run goes on."""
 UNUSED_SCALARS = [57, 79]
