@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted fuzz bench bench-watching lint fmt deps docs man dist dist-check vuln proto clean help
+.PHONY: all build train-basecall demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -112,6 +112,9 @@ bench: export PORESTREAM_LAMBDA_READS ?= $(realpath .cache/eval/planted/reads.fa
 bench: export PORESTREAM_SIGNAL_PYTHON ?= $(firstword $(wildcard $(CURDIR)/.cache/formats/bin/python) python3)
 bench: deps ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+gpu: build ## measure basecalling on a GPU (DEVICE=cuda:0) into docs/gpu-measured.md; DEVICE=cpu tries it all on the CPU
+	@./scripts/gpu.sh
 
 bench-watching: build ## what metrics, traces and the live page cost a run
 	@bin/pore bench watching --ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 $(BENCH) $(or $(PORESTREAM_RECORDING),testdata/lambda/reads.pod5)

@@ -87,6 +87,8 @@ type Config struct {
 	// RecordScores is a file to record the network's scores in, for a simulated
 	// device; empty for none.
 	RecordScores string
+	// Compute says how the devices compute; the zero value leaves it to them.
+	infer.Compute
 	// Library is the path of the ONNX Runtime shared library; empty to search
 	// the places that package infer documents.
 	Library string
@@ -133,8 +135,11 @@ type Caller struct {
 	options infer.Options
 	windows windowing
 	device  string
-	batcher *infer.Batcher
-	metrics *metrics
+	// leftToCPU are nodes of the network that a GPU doesn't compute.
+	leftToCPU []infer.Node
+	batcher   *infer.Batcher
+	metrics   *metrics
+	room      int // windows that all sessions together compute at a time
 	// outstanding is how many windows of one read may be in the batcher: enough
 	// for a single read to keep all runners busy.
 	outstanding int
@@ -180,6 +185,7 @@ func (c *Caller) open(cfg Config) error {
 	c.options = infer.Options{
 		Device:       cfg.Device,
 		Record:       cfg.RecordScores,
+		Compute:      cfg.Compute,
 		Library:      cfg.Library,
 		BatchCPU:     cmp.Or(cfg.Batch, defaultBatchCPU),
 		BatchCUDA:    cmp.Or(cfg.Batch, defaultBatchCUDA),
@@ -193,9 +199,9 @@ func (c *Caller) open(cfg Config) error {
 		return err
 	}
 	c.options.BatchCPU, c.options.TuneCPU = runners.Batch, false
-	c.device = runners.DeviceNames()
+	c.device, c.leftToCPU = runners.DeviceNames(), runners.LeftToCPU
 	room := runners.Batch * len(runners.Runners)
-	c.outstanding = room + runners.Batch
+	c.room, c.outstanding = room, room+runners.Batch
 	err = c.start(runners, cfg, room)
 	if err != nil {
 		return errors.Join(err, runners.Close())
@@ -215,6 +221,7 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	inferMetrics.LeftToCPU(len(c.leftToCPU))
 	if c.metrics, err = newMetrics(cfg.Registerer, name); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -228,6 +235,15 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 		Metrics:      inferMetrics,
 	})
 	return err
+}
+
+// SideBySide returns how many reads, of so many samples on average, are to be called at
+// the same time so that their windows fill all sessions twice: while one batch is
+// computed the next one waits. A GPU takes more of them than there are processors to
+// decode them.
+func (c *Caller) SideBySide(samples int) int {
+	windows := max(1, c.windows.count(samples))
+	return max(8*runtime.GOMAXPROCS(0), (2*c.room+windows-1)/windows)
 }
 
 // Call basecalls one read that is at hand as a whole. It blocks while the queue is
@@ -271,6 +287,10 @@ func (c *Caller) Watch(ctx context.Context) error {
 // Device names the device that the network runs on, for logs and outputs, for
 // example "cpu" or "cuda:0,1".
 func (c *Caller) Device() string { return c.device }
+
+// LeftToCPU returns the nodes of the network that a GPU leaves to the CPU; none without
+// a GPU.
+func (c *Caller) LeftToCPU() []infer.Node { return c.leftToCPU }
 
 // Model returns the model.
 func (c *Caller) Model() *Model { return c.model }

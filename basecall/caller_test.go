@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -342,6 +343,22 @@ porestream_basecall_samples_total{model="r9.4-fast"} 8000
 porestream_infer_info{device="cpu",model="r9.4-fast"} 1
 `, len(called.Sequence))),
 		"porestream_basecall_bases_total", "porestream_basecall_reads_total", "porestream_basecall_samples_total", "porestream_infer_info"))
+}
+
+func TestReadsSideBySideFillAllSessionsTwice(t *testing.T) {
+	model := ownModel(t)
+	window := model.Manifest.Window
+	room := 40 * runtime.GOMAXPROCS(0)
+	c := newCaller(t, model, Config{Device: "cpu", Sessions: 2, Batch: room / 2})
+	three := window.Samples + 2*(window.Samples-window.Overlap)
+	for _, test := range []struct{ samples, want int }{
+		{0, 2 * room},
+		{window.Samples, 2 * room},
+		{three, (2*room + 2) / 3},
+		{100 * three, 8 * runtime.GOMAXPROCS(0)},
+	} {
+		assert.Equal(t, test.want, c.SideBySide(test.samples), "reads of %d samples", test.samples)
+	}
 }
 
 // editDistance returns the number of edits between a and b where neither is

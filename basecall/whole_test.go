@@ -16,7 +16,8 @@ import (
 func scoresAtOnce(t *testing.T, model Model, read Read) (scores []float32, called []base) {
 	t.Helper()
 	stride := model.Manifest.Network.Stride
-	model.Manifest.Window = WindowManifest{Samples: max(stride, len(read.Samples)/stride*stride)}
+	whole := 6 * stride // whole steps of networks that say several frames at each
+	model.Manifest.Window = WindowManifest{Samples: (len(read.Samples) + whole - 1) / whole * whole}
 	c := newCaller(t, &model, Config{Sessions: 1, Batch: 1})
 	defer c.Close()
 	f, err := newFeed(c.windows, model.Manifest.Normalisation, read.Calibration)
@@ -93,5 +94,5 @@ func TestWindowsCallAsTheWholeRead(t *testing.T) {
 	t.Logf("windows of the whole read's scores: %d edits in %d columns, %.4f %% identical", joining.edits, joining.columns, 100*identity(joining.edits, joining.columns))
 	t.Logf("the network in windows: %d edits in %d columns, %.2f %% identical", network.edits, network.columns, 100*identity(network.edits, network.columns))
 	assert.GreaterOrEqual(t, identity(joining.edits, joining.columns), 0.999)
-	assert.GreaterOrEqual(t, identity(network.edits, network.columns), 0.97)
+	assert.GreaterOrEqual(t, identity(network.edits, network.columns), 0.96)
 }

@@ -185,7 +185,9 @@ func (f *fault) eventually(what string, ok func() bool) {
 func (f *fault) ready() {
 	f.Helper()
 	f.eventually("readiness", func() bool {
-		resp, err := http.Get("http://" + f.page + "/readyz") //nolint:noctx // the process is here, and the test ends it
+		req, err := http.NewRequestWithContext(f.ctx, http.MethodGet, "http://"+f.page+"/readyz", nil)
+		require.NoError(f, err)
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return false
 		}

@@ -89,6 +89,7 @@ func TestImports(t *testing.T) {
 		{"chaos/load/sequencer", "the sequencer shares nothing with what it feeds but MinKNOW's messages", []string{kafkaGo, kfake, ort, cobra, module + "stream", module + "signal"}},
 		{"chaos/load/tally", "counting is pure", []string{kafkaGo, kfake, ort, services, module + "stream", module + "signal"}},
 		{"internal/ingest/watch", "what is found in folders goes to Kafka through internal/ingest", []string{kafkaGo, kfake, ort, module + "stream/kafka", module + "variant"}},
+		{"basecall/bench/gpu", "counters of a GPU are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", module + "basecall/infer", module + "signal"}},
 		{"basecall/bench", "measuring the engine needs nothing around it", []string{kafkaGo, kfake, services, cobra, module + "stream", module + "align"}},
 		{"internal/ingest", "playing a recording needs no engine", []string{kafkaGo, ort}},
 		{"internal/ingest/contain", "a guard knows nothing of what it guards", []string{kafkaGo, kfake, ort, cobra, module + "stream", module + "signal"}},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -157,11 +158,19 @@ func metric(url, name string) float64 {
 	return total
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress is an address that nobody listens on. Its port is below those that systems
+// give to whoever asks for any: a broker of another test would else take it before the
+// program that is to have it has started.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return fmt.Sprint(l.Addr())
+	const first, last = 20_000, 32_000
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first)))
+		if err == nil {
+			defer l.Close()
+			return fmt.Sprint(l.Addr())
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return ""
 }

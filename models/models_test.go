@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network/networktest"
 )
 
@@ -103,6 +106,27 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		if _, err := Open(name); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("model %q: %v, want ...%s...", name, err, want)
+		}
+	}
+}
+
+// TestCalibratedRates holds the rates of variants that haploid samples are compared with
+// to those that the shipped variant models' recipes calibrate to.
+func TestCalibratedRates(t *testing.T) {
+	for _, name := range Names(folder.Variant) {
+		text, err := os.ReadFile(filepath.Join("..", "train", "variant", "recipes", name+".toml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var recipe struct {
+			Nature struct{ SNPs, Indels, Haploid float64 }
+		}
+		if err := toml.Unmarshal(text, &recipe); err != nil {
+			t.Fatal(err)
+		}
+		n := recipe.Nature
+		if got := [2]float64{n.SNPs * n.Haploid, n.Indels * n.Haploid}; got != [2]float64{variant.CalibratedSNPs, variant.CalibratedIndels} {
+			t.Errorf("%s is calibrated to %v", name, got)
 		}
 	}
 }

@@ -62,7 +62,8 @@ func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string
 	if c.depth < r.cfg.MinDepth {
 		out = append(out, filterLowDepth)
 	}
-	if c.ploidy == Haploid && !c.indel && float64(c.altReads[0]+c.altReads[1]) < minHaploidFraction*float64(c.depth) {
+	if c.ploidy == Haploid && !c.indel && float64(c.altReads[0]+c.altReads[1]) < minHaploidFraction*float64(c.depth) &&
+		(r.cfg.Network == nil || qual < sureQual) {
 		out = append(out, filterLowFraction)
 	}
 	if c.biased && r.cfg.Network == nil || r.cfg.Network != nil && strandPhred(c) > maxStrandPhred {
@@ -79,6 +80,9 @@ func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string
 // (R9.4, 6 % errors) 2 in 100 have less at a depth of 10 to 14 and 4 in 1,000 from 20 on;
 // of 8 false calls of the analytic model in 80 samples of lambda at 10x to 20x, 6.
 const minHaploidFraction = 0.65
+
+// sureQual is the QUAL from which on a network is believed whatever the share.
+const sureQual = 20
 
 // maxStrandPhred is the Phred-scaled probability of the strands' difference from
 // which on it filters a call that a network made. Reads of a true allele can be

@@ -29,7 +29,7 @@ type Config struct {
 	// MinDepth is the depth under which a call is filtered as LowDepth. Default 6.
 	MinDepth int
 	// MinQual is the QUAL under which a call is filtered as LowQual. Default 12;
-	// with a network, whose qualities are calibrated, 8 for a haploid sample and else 5.
+	// with a network, whose qualities are calibrated, 8 if Ploidy is Haploid and else 5.
 	MinQual float64
 	// EmitQual is the QUAL under which a final call isn't reported at all.
 	// Default 5; with a network 2.
@@ -54,7 +54,7 @@ type Config struct {
 // version counts the changes of this package that lead to other calls, or to
 // other revisions of them, from the same reads: state that another one has made
 // must not be gone on with. A test tells when it has to be raised.
-const version = 5
+const version = 6
 
 // Fingerprint tells thresholds apart that call differently; Sample doesn't count.
 func (c Config) Fingerprint() string {
@@ -72,6 +72,14 @@ func (c Config) PloidyAt(contig string, pos int) Ploidy {
 	return c.Ploidies.at(contig, pos, cmp.Or(c.Ploidy, Haploid))
 }
 
+// Defaults of MinQual: without a network, with one in haploid samples, and with one in
+// others.
+const (
+	analyticMinQual = 12
+	haploidMinQual  = 8
+	networkMinQual  = 5
+)
+
 // withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
 	def(&c.Ploidy, Haploid)
@@ -81,12 +89,12 @@ func (c Config) withDefaults() Config {
 	def(&c.MinDepth, 6)
 	if c.Network != nil {
 		if c.Ploidy == Haploid {
-			def(&c.MinQual, 8)
+			def(&c.MinQual, haploidMinQual)
 		}
-		def(&c.MinQual, 5)
+		def(&c.MinQual, networkMinQual)
 		def(&c.EmitQual, 2)
 	}
-	def(&c.MinQual, 12)
+	def(&c.MinQual, analyticMinQual)
 	def(&c.EmitQual, 5)
 	def(&c.StableDepth, 12)
 	def(&c.StableReads, 12)

@@ -2,7 +2,9 @@ package variant
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strings"
 )
 
 const (
@@ -49,7 +51,8 @@ func (r *Region) proposeLong(out []candidate, m *matrix, gaps []gap) []candidate
 			n++
 		}
 		gaps = gaps[n:]
-		if max(g.change, -g.change) >= LongIndel {
+		// A longer one, which can't be called, would lead a group's window too far.
+		if size := max(g.change, -g.change); size >= LongIndel && max(size, g.to-g.from) <= maxIndel {
 			long = append(long, g)
 		}
 	}
@@ -102,71 +105,122 @@ func (r *Region) proposeConsensus(out []candidate, m *matrix, gaps []gap, end in
 	if len(seqs) < indelMinReads {
 		return out
 	}
-	a, ok := netChange(m.ref[lo:hi], r.work.voter.consensus(seqs))
-	if !ok {
-		return out
+	for _, a := range r.work.voter.longGaps(m.ref[lo:hi], r.work.voter.consensus(seqs)) {
+		a.pos += m.lo + lo
+		a = a.leftmost(r.contig.Seq)
+		if a.pos <= m.lo || a.pos >= m.hi {
+			continue
+		}
+		c, ok := a.candidate(r.contig.Seq, r.cfg.IndelRate)
+		if ok && !slices.ContainsFunc(out, func(o candidate) bool { return o.compare(&c) == 0 }) {
+			out = append(out, c)
+		}
 	}
-	a.pos += m.lo + lo
-	a = a.leftmost(r.contig.Seq)
-	if a.pos <= m.lo || a.pos >= m.hi {
-		return out
-	}
-	c, ok := a.candidate(r.contig.Seq, r.cfg.IndelRate)
-	if !ok || slices.ContainsFunc(out, func(o candidate) bool { return o.compare(&c) == 0 }) {
-		return out
-	}
-	return append(out, c)
+	return out
 }
 
-// netChange is the indel that makes seq as long as it is, where that leaves the
-// fewest bases different from ref, both as codes. Its position counts from ref's
-// first base.
-func netChange(ref, seq []byte) (indel, bool) {
-	n := len(seq) - len(ref)
-	size := max(n, -n)
-	if size < LongIndel || size > maxIndel {
-		return indel{}, false
-	}
-	short, long := ref, seq
-	if n < 0 {
-		short, long = seq, ref
-	}
-	// Differences with all of short behind the gap, then with ever more before it.
-	differ := 0
-	for i, b := range short {
-		if long[i+size] != b {
-			differ++
+// Costs of differences between a consensus and the reference.
+const (
+	changeMismatch = 4
+	changeOpen     = 6 // besides changeExtend for each of its bases
+	changeExtend   = 1
+	unreachable    = math.MaxInt32 / 2
+)
+
+// longGaps is the indels of LongIndel bases and more by which seq, a consensus, differs
+// from ref, both as codes, by an alignment with affine costs of gaps (Gotoh 1982):
+// most reads may lack one base of a homopolymer nearby, and what is left of the
+// difference in length is not the indel then. Positions count from ref's first base.
+func (v *voter) longGaps(ref, seq []byte) []indel {
+	// Least costs of prefixes that end in a pair, in a base of ref without a partner,
+	// in one of seq.
+	const pair, deletion, insertion = 0, 1, 2
+	width := len(ref) + 1
+	v.affine = slices.Grow(v.affine[:0], width*(len(seq)+1))[:width*(len(seq)+1)]
+	at := func(i, j int) *[3]int32 { return &v.affine[i*width+j] }
+	for i := range len(seq) + 1 {
+		for j := range width {
+			*at(i, j) = [3]int32{unreachable, unreachable, unreachable}
+			if i == 0 && j == 0 {
+				at(i, j)[pair] = 0
+			}
+			if i > 0 && j > 0 {
+				cost := int32(0)
+				if seq[i-1] != ref[j-1] {
+					cost = changeMismatch
+				}
+				at(i, j)[pair] = cost + slices.Min(at(i-1, j-1)[:])
+			}
+			if j > 0 {
+				at(i, j)[deletion] = changeExtend + opened(at(i, j-1), deletion)
+			}
+			if i > 0 {
+				at(i, j)[insertion] = changeExtend + opened(at(i-1, j), insertion)
+			}
 		}
 	}
-	best, at := differ, 0
-	for i, b := range short {
-		if long[i+size] != b {
-			differ--
+	// Back from the end; of equals a pair comes first.
+	var out []indel
+	i, j := len(seq), len(ref)
+	for state := least(at(i, j)); i > 0 || j > 0; {
+		if state == pair {
+			i, j = i-1, j-1
+			state = least(at(i, j))
+			continue
 		}
-		if long[i] != b {
-			differ++
+		endI, endJ := i, j
+		for open := false; !open; {
+			here := at(i, j)[state]
+			if state == deletion {
+				j--
+			} else {
+				i--
+			}
+			open = at(i, j)[state]+changeExtend != here
 		}
-		if differ < best {
-			best, at = differ, i+1
+		a := indel{pos: j, del: endJ - j}
+		for _, b := range seq[i:endI] {
+			a.ins += string("ACGTN"[min(b, 4)])
+		}
+		if size := max(a.del, len(a.ins)); size >= LongIndel && size <= maxIndel && !strings.Contains(a.ins, "N") {
+			out = append(out, a)
+		}
+		from := *at(i, j)
+		from[state] = unreachable
+		state = least(&from)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// opened is the least of costs, those in another state than the given one with what it
+// costs to open a gap.
+func opened(costs *[3]int32, state int) int32 {
+	best := costs[state]
+	for other, c := range costs {
+		if other != state {
+			best = min(best, c+changeOpen)
 		}
 	}
-	if n < 0 {
-		return indel{pos: at, del: size}, true
-	}
-	ins := make([]byte, size)
-	for i, b := range seq[at : at+size] {
-		if b > 3 {
-			return indel{}, false
+	return best
+}
+
+// least is the first of the states of least cost.
+func least(costs *[3]int32) int {
+	best := 0
+	for state, c := range costs {
+		if c < costs[best] {
+			best = state
 		}
-		ins[i] = "ACGT"[b]
 	}
-	return indel{pos: at, ins: string(ins)}, true
+	return best
 }
 
 // voter finds the consensus of sequences.
 type voter struct {
-	cost  []int32 // least cost of prefixes, row-major
-	votes []vote
+	cost   []int32    // least cost of prefixes, row-major
+	affine [][3]int32 // the same, by what they end in
+	votes  []vote
 }
 
 // vote counts what sequences have at and before a base of the draft.

@@ -75,3 +75,18 @@ func (r *Region) PackedBits() (n int) {
 	}
 	return n
 }
+
+// Density is what is known of how dense the calls of a tile are.
+type Density struct {
+	Calls [2]int
+	Bases int
+}
+
+// Dense is dense.
+func Dense(around []Density) [2]float64 {
+	var in []density
+	for _, d := range around {
+		in = append(in, density{d.Calls, d.Bases})
+	}
+	return dense(in)
+}

@@ -298,58 +298,99 @@ type judged struct {
 	coverage []*streampb.Coverage // of its watched stretches; nil for what isn't worth saying
 }
 
-// judge looks at tiles and changes nothing but r.work. An error is the network's.
+// opined is a tile's candidates, before it is decided which of them are called.
+type opined struct {
+	judged
+	cs       []candidate
+	opinions []opinion // of a network; nil without one
+}
+
+// judge looks at tiles, which ascend, and changes nothing but r.work. An error is
+// the network's.
 func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 	if r.callable != nil {
 		return nil, r.callable
 	}
+	ended := final || r.final
 	model := r.errors.model()
 	var phased *haplotypes
 	switch {
 	case r.cfg.Network == nil:
-	case final || r.final:
+	case ended:
 		phased = r.phaseReads(model, r.allTiles())
 	default:
 		phased = r.phaseReads(model, r.tilesAround(tiles, phasedTiles))
 	}
+	if ended && r.cfg.Network != nil && r.has(Haploid) {
+		return r.judgeByDensity(tiles, model, phased, final)
+	}
 	var out []judged
 	for len(tiles) > 0 {
-		var batch [][]candidate
-		r.work.examples = r.work.examples[:0]
-		for len(tiles) > 0 && len(batch) < maxBatchTiles && len(r.work.examples) < maxBatchExamples*ExampleSize {
-			t := tiles[0]
-			tiles = tiles[1:]
-			batch = append(batch, r.look(t, model, phased, final || r.final))
-			out = append(out, judged{tile: t, coverage: r.survey(t, final)})
-		}
-		scores, err := r.ask()
+		seen, rest, err := r.opine(tiles, model, phased, final)
 		if err != nil {
 			return nil, err
 		}
-		for n, cs := range batch {
-			j := &out[len(out)-len(batch)+n]
-			vs := analytic(cs)
-			if r.cfg.Network != nil {
-				opinions := make([]opinion, len(cs))
-				for i := range cs {
-					if own := cs[i].lengths; own != nil {
-						opinions[i] = *own
-						continue
-					}
-					opinions[i] = newOpinion(scores[:Scores], cs[i].ploidy)
-					scores = scores[Scores:]
-				}
-				vs = verdicts(cs, opinions)
-			}
-			for i, v := range vs {
-				c := &cs[i]
-				if v != nil && v.qual >= r.cfg.EmitQual && c.pos >= r.tileStart(j.tile) && c.pos < r.tileEnd(j.tile) {
-					j.calls = append(j.calls, r.call(c, model, v))
-				}
-			}
+		for i := range seen {
+			out = append(out, r.decide(&seen[i], model, [2]float64{}))
 		}
+		tiles = rest
 	}
 	return out, nil
+}
+
+// opine looks at the first of some tiles, as many as a network is asked about at once,
+// and returns what it says and the other tiles.
+func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final bool) (seen []opined, rest []int, err error) {
+	r.work.examples = r.work.examples[:0]
+	for len(tiles) > 0 && len(seen) < maxBatchTiles && len(r.work.examples) < maxBatchExamples*ExampleSize {
+		t := tiles[0]
+		tiles = tiles[1:]
+		cs := r.look(t, model, phased, final || r.final)
+		seen = append(seen, opined{judged: judged{tile: t, coverage: r.survey(t, final)}, cs: cs})
+	}
+	if r.cfg.Network == nil {
+		return seen, tiles, nil
+	}
+	scores, err := r.ask()
+	if err != nil {
+		return nil, nil, err
+	}
+	for n := range seen {
+		o := &seen[n]
+		o.opinions = make([]opinion, len(o.cs))
+		for i := range o.cs {
+			if own := o.cs[i].lengths; own != nil {
+				o.opinions[i] = *own
+				continue
+			}
+			o.opinions[i] = newOpinion(scores[:Scores], o.cs[i].ploidy)
+			scores = scores[Scores:]
+		}
+	}
+	return seen, tiles, nil
+}
+
+// decide tells what a tile holds, in haploid places with odds of SNPs and of indels
+// that are so much higher than the network reckons.
+func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
+	var vs []*verdict
+	if r.cfg.Network == nil {
+		vs = analytic(o.cs)
+	} else {
+		for i := range o.cs {
+			if o.cs[i].ploidy == Haploid {
+				o.opinions[i] = o.opinions[i].shifted(odds[kindOf(&o.cs[i])])
+			}
+		}
+		vs = verdicts(o.cs, o.opinions)
+	}
+	for i, v := range vs {
+		c := &o.cs[i]
+		if v != nil && v.qual >= r.cfg.EmitQual && r.isIn(o.tile, c) {
+			o.calls = append(o.calls, r.call(c, model, v))
+		}
+	}
+	return o.judged
 }
 
 // look gathers the candidates of a tile's core, and those that they exclude, and
@@ -357,12 +398,10 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 // haplotype they lie is told at the end only: before, phase sets would come and go.
 func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
 	all := r.gather(t, model, phased)
-	start, end := r.tileStart(t), r.tileEnd(t)
-	core := func(c *candidate) bool { return c.pos >= start && c.pos < end }
 	var kept []candidate
 	for i := range all {
 		c := &all[i]
-		if core(c) || slices.ContainsFunc(all, func(o candidate) bool { return core(&o) && o.conflicts(c) }) {
+		if r.isIn(t, c) || slices.ContainsFunc(all, func(o candidate) bool { return r.isIn(t, &o) && o.conflicts(c) }) {
 			kept = append(kept, *c)
 		}
 	}
@@ -385,6 +424,11 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) 
 		kept[i].reads, kept[i].haps = nil, hapReads{} // they are memory of the next tile
 	}
 	return kept
+}
+
+// isIn says whether a candidate lies in tile t, its margins left out.
+func (r *Region) isIn(t int, c *candidate) bool {
+	return c.pos >= r.tileStart(t) && c.pos < r.tileEnd(t)
 }
 
 // ask puts r.work.examples to the network, if there is one.

@@ -92,7 +92,7 @@ func (r *Region) tilesAround(tiles []int, n int) iter.Seq[int] {
 // phaseReads tells the haplotypes of the reads over some tiles, which ascend, from
 // what they show there; nil where the sample has no two.
 func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes {
-	if !r.diploid() {
+	if !r.has(Diploid) {
 		return nil
 	}
 	var sites []hetSite
@@ -165,14 +165,16 @@ func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes 
 	return h
 }
 
-// diploid says whether there are two haplotypes anywhere in the region.
-func (r *Region) diploid() bool {
-	if r.cfg.PloidyAt(r.contig.Name, r.start) == Diploid {
+// has says whether any place of the region is of the given ploidy.
+func (r *Region) has(p Ploidy) bool {
+	if r.ploidy(r.start) == p {
 		return true
 	}
 	for _, s := range r.cfg.Ploidies[r.contig.Name] {
-		if s.Ploidy == Diploid && s.Start < r.end && r.start < s.End {
-			return true
+		for _, begin := range [2]int{s.Start, s.End} {
+			if r.start < begin && begin < r.end && r.ploidy(begin) == p {
+				return true
+			}
 		}
 	}
 	return false

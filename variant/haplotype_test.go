@@ -337,3 +337,24 @@ func TestTilesAround(t *testing.T) {
 	}
 	require.Len(t, slices.Collect(r.allTiles()), 20)
 }
+
+// A region has the ploidies of its stretches, and of what lies between them.
+func TestRegionHas(t *testing.T) {
+	contig := &genome.Contig{Name: "chrX"}
+	cfg := Config{Ploidy: Diploid, Ploidies: Ploidies{"chrX": {{Span{100, 300}, Haploid}, {Span{300, 350}, Mixture}}}}
+	for _, tc := range []struct {
+		start, end               int
+		haploid, diploid, mixing bool
+	}{
+		{0, 50, false, true, false},
+		{0, 100, false, true, false},
+		{0, 101, true, true, false},
+		{150, 300, true, false, false},
+		{150, 351, true, true, true},
+		{300, 351, false, true, true},
+		{350, 400, false, true, false},
+	} {
+		r := &Region{contig: contig, cfg: cfg, start: tc.start, end: tc.end}
+		require.Equal(t, []bool{tc.haploid, tc.diploid, tc.mixing}, []bool{r.has(Haploid), r.has(Diploid), r.has(Mixture)}, "%d to %d", tc.start, tc.end)
+	}
+}

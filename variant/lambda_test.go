@@ -11,8 +11,8 @@ import (
 )
 
 // lambdaTruth is what the recording's phages have against J02459.1. At the last of them
-// the shipped basecaller shows the reference, beside an inserted C, in every third read
-// of the forward strand.
+// the shipped basecallers often show the reference, beside an inserted C, in reads of the
+// forward strand.
 var lambdaTruth = []string{"37589 C>T", "37742 C>T", "43082 G>A", "45352 G>A"}
 
 // thinned is a random part of segments that covers a contig about depth times.
@@ -95,10 +95,10 @@ func TestLambda(t *testing.T) {
 				t.Logf("%s, %s, %gx: of %d samples %d with all SNPs, %d with all but %s; %d of %d found, %d wrong %v",
 					judge, set.reference, depth, sum.samples, sum.whole, sum.clear, lambdaTruth[3], sum.found, sum.samples*len(set.truth), len(sum.wrong), sum.wrong)
 				// What the shipped models reach.
-				if limit := map[bool]int{true: 4}[depth < 15] + map[bool]int{true: 1}[judge == "analytic"]; len(sum.wrong) > limit {
+				if limit := map[bool]int{true: 1}[depth < 15] + map[bool]int{true: 1}[judge == "analytic"]; len(sum.wrong) > limit {
 					t.Errorf("%s, %gx: %d calls are wrong, more than %d", judge, depth, len(sum.wrong), limit)
 				}
-				if judge == "network" && set.truth != nil && depth >= 12 && 20*sum.clear < 19*sum.samples {
+				if judge == "network" && set.truth != nil && depth >= 12 && 20*sum.clear < 17*sum.samples {
 					t.Errorf("%gx: only %d of %d samples have all SNPs but %s", depth, sum.clear, sum.samples, lambdaTruth[3])
 				}
 			}

@@ -16,14 +16,19 @@ import (
 // Header is the VCF header for calls of one sample on contigs, in their order. It
 // holds nothing that changes between runs: no date, no command line, no path.
 func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
+	// Who writes what others have called, from a topic, doesn't know what has judged.
+	lowQual := fmt.Sprintf("QUAL below %d, judged by a network below %d in haploid samples and else %d", analyticMinQual, haploidMinQual, networkMinQual)
+	if cfg.MinQual != 0 {
+		lowQual = fmt.Sprintf("QUAL below %g", cfg.MinQual)
+	}
 	cfg = cfg.withDefaults()
 	h := vcf.NewHeader("VCFv4.4", sample)
 	h.AddFilter("PASS", "All filters passed")
-	h.AddFilter(filterLowQual, fmt.Sprintf("QUAL below %g", cfg.MinQual))
+	h.AddFilter(filterLowQual, lowQual)
 	h.AddFilter(filterLowDepth, fmt.Sprintf("Fewer than %d reads", cfg.MinDepth))
-	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show", 100*minHaploidFraction))
-	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele", biasMinReads))
-	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel from reads with a gap in more than %g of the columns", cfg.MaxIndelNoise))
+	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show, judged by a network with a QUAL below %d", 100*minHaploidFraction, sureQual))
+	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; judged by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
+	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel that no network has judged, from reads with a gap in more than %g of the columns", cfg.MaxIndelNoise))
 	h.AddInfo(infoVRS, "R", "String", "GA4GH VRS identifiers of the alleles; none is computed for REF")
 	h.AddFormat("GT", "1", "String", "Genotype")
 	h.AddFormat("GQ", "1", "Integer", "Phred-scaled probability that the genotype is wrong")

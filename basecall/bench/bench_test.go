@@ -39,7 +39,7 @@ func someReads(lengths ...int) []basecall.Read {
 
 func TestMeasureThroughput(t *testing.T) {
 	model := open(t)
-	got, err := MeasureThroughput(t.Context(), model, basecall.Config{Device: "cpu", Batch: 2, Sessions: 2}, someReads(9000, 2000), 2)
+	got, err := MeasureThroughput(t.Context(), model, basecall.Config{Device: "cpu", Batch: 2, Sessions: 2}, someReads(9000, 2000), Effort{Rounds: 2})
 	require.NoError(t, err)
 	assert.Equal(t, 11_000, got.ReadSamples)
 	assert.Equal(t, 4*3600, got.WindowSamples, "three windows and one")
@@ -50,7 +50,7 @@ func TestMeasureThroughput(t *testing.T) {
 	for _, rate := range []float64{got.BareRate, got.EngineOverBare, got.EngineOverBareCPU} {
 		assert.Positive(t, rate)
 	}
-	_, err = MeasureThroughput(t.Context(), model, basecall.Config{}, nil, 1)
+	_, err = MeasureThroughput(t.Context(), model, basecall.Config{}, nil, Effort{Rounds: 1})
 	require.Error(t, err)
 }
 

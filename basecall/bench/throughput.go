@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"math"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/bench/gpu"
 	"github.com/porestream/porestream/basecall/infer"
 )
 
@@ -37,13 +40,47 @@ type Throughput struct {
 	// medians of the rounds' ratios. On a busy machine the second means more.
 	EngineOverBare    float64 `json:"engine_over_bare"`
 	EngineOverBareCPU float64 `json:"engine_over_bare_cpu_time"`
+
+	// Bases that the engine calls in a round, and per second of the median round.
+	Bases    int64   `json:"bases"`
+	BaseRate float64 `json:"bases_per_s"`
+
+	// GPU is what the GPUs did while the engine ran; nil without GPUs to ask.
+	GPU *GPUUsage `json:"gpu,omitempty"`
 }
+
+// GPUUsage is what GPUs do while an engine runs on them. What the driver doesn't
+// tell is nil.
+type GPUUsage struct {
+	Utilisation       *float64 `json:"utilisation,omitempty"` // share of the time in which they compute, mean
+	Watts             *float64 `json:"watts,omitempty"`       // of all, mean
+	JoulesPerMegabase *float64 `json:"joules_per_megabase,omitempty"`
+}
+
+// Effort says how long throughput is measured.
+type Effort struct {
+	// Rounds is how often; at least 1.
+	Rounds int
+	// Round is the least time that a round of the engine takes: the reads are called
+	// several times in a row for it. 0: two seconds on a GPU, which is done with reads
+	// that keep a CPU busy before its utilisation can be told, and once on a CPU.
+	Round time.Duration
+	// Batches is how many batches a session computes in a round at least; 0: it doesn't
+	// matter. With few of them the first and the last, during which a session waits,
+	// are much of the round.
+	Batches int
+	// GPUs are asked for their energy and utilisation; nil: nothing is asked.
+	GPUs []gpu.Counters
+}
+
+// roundGPU is a round's least time on a GPU.
+const roundGPU = 2 * time.Second
 
 // MeasureThroughput calls the reads a number of times, in turns with as many
 // windows of noise through the bare network: the same model, device, batch and
 // sessions, and nothing else.
-func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read, rounds int) (t Throughput, err error) {
-	if len(reads) == 0 || rounds < 1 {
+func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read, effort Effort) (t Throughput, err error) {
+	if len(reads) == 0 || effort.Rounds < 1 {
 		return Throughput{}, errors.New("measuring throughput: there is no read or no round")
 	}
 	c, err := basecall.NewCaller(model, cfg)
@@ -57,26 +94,99 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	}
 	defer func() { err = errors.Join(err, bare.Close()) }()
 
-	window := model.Manifest.Window.Samples
-	windows := 0
-	t = Throughput{
-		Model: model.Manifest.Name, Device: c.Device(), Cores: Cores(), Sessions: len(bare.Runners), Batch: bare.Batch, Rounds: rounds,
-	}
+	samples, windows := 0, 0
 	for _, read := range reads {
-		t.ReadSamples += len(read.Samples)
+		samples += len(read.Samples)
 		windows += model.Manifest.Window.Count(len(read.Samples), model.Manifest.Network.Stride)
 	}
-	t.WindowSamples = windows * window
-	engine := func() error { return callAll(ctx, c, reads) }
-	d, err := Compare(rounds, engine, func() error { return RunBare(ctx, bare, windows) })
+	if windows == 0 {
+		return Throughput{}, errors.New("measuring throughput: the reads are too short for a window")
+	}
+	room := len(bare.Runners) * bare.Batch
+	if effort.Round == 0 && strings.HasPrefix(c.Device(), "cuda") {
+		effort.Round = roundGPU
+	}
+	l := load{caller: c, reads: reads, times: 1, together: c.SideBySide(samples / len(reads))}
+	if l.times, err = effort.times(ctx, l, windows, room); err != nil {
+		return Throughput{}, err
+	}
+	t = Throughput{
+		Model: model.Manifest.Name, Device: c.Device(), Cores: Cores(), Sessions: len(bare.Runners), Batch: bare.Batch, Rounds: effort.Rounds,
+		ReadSamples: samples * l.times, WindowSamples: windows * l.times * model.Manifest.Window.Samples,
+	}
+	var used gpu.Usage
+	warm := false
+	engine := func() (err error) {
+		if !warm || len(effort.GPUs) == 0 {
+			warm = true
+			t.Bases, err = l.call(ctx)
+			return err
+		}
+		u, err := gpu.Measure(effort.GPUs, func() (err error) {
+			t.Bases, err = l.call(ctx)
+			return err
+		})
+		used.Add(u)
+		return err
+	}
+	d, err := Compare(effort.Rounds, engine, func() error { return RunBare(ctx, bare, windows*l.times) })
 	if err != nil {
 		return Throughput{}, err
 	}
 	t.ReadRate = float64(t.ReadSamples) / d.Engine
+	t.BaseRate = float64(t.Bases) / d.Engine
 	t.EngineRate = float64(t.WindowSamples) / d.Engine
 	t.BareRate = float64(t.WindowSamples) / d.Bare
 	t.EngineOverBare, t.EngineOverBareCPU = d.EngineOverBare, d.EngineOverBareCPU
+	if len(effort.GPUs) > 0 {
+		t.GPU = newGPUUsage(used, t.Bases*int64(effort.Rounds))
+	}
 	return t, nil
+}
+
+// newGPUUsage is what was used for so many bases.
+func newGPUUsage(used gpu.Usage, bases int64) *GPUUsage {
+	return &GPUUsage{
+		Utilisation:       known(used.Utilisation),
+		Watts:             known(used.Watts()),
+		JoulesPerMegabase: known(used.Joules / (float64(bases) / 1e6)),
+	}
+}
+
+// known returns nil for what is no finite number.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// times returns how often the reads are to be called in a round.
+func (e Effort) times(ctx context.Context, l load, windows, room int) (int, error) {
+	times := max(1, (e.Batches*room+windows-1)/windows)
+	if e.Round <= 0 {
+		return times, nil
+	}
+	l.times = times
+	for again := range 2 { // the first batches are slow
+		begin := time.Now()
+		if _, err := l.call(ctx); err != nil {
+			return 0, err
+		}
+		if took := time.Since(begin); again > 0 {
+			return timesFor(e.Round, took, times), nil
+		} else if took >= 2*e.Round {
+			break
+		}
+	}
+	return times, nil
+}
+
+// timesFor returns how often to call what took some time for a number of times, so
+// that it takes at least round.
+func timesFor(round, took time.Duration, times int) int {
+	took = max(took, time.Millisecond)
+	return max(times, int(math.Ceil(float64(times)*float64(round)/float64(took))))
 }
 
 // Durations are how long an engine and the bare network take for the same.
@@ -113,17 +223,28 @@ func Compare(rounds int, engine, bare func() error) (Durations, error) {
 	}, nil
 }
 
-// callAll calls all reads, some side by side.
-func callAll(ctx context.Context, c *basecall.Caller, reads []basecall.Read) error {
+// load is what the engine does in a round.
+type load struct {
+	caller   *basecall.Caller
+	reads    []basecall.Read
+	times    int // that each of them is called
+	together int // reads side by side
+}
+
+// call does it, and returns the number of bases.
+func (l load) call(ctx context.Context) (int64, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(8 * runtime.GOMAXPROCS(0))
-	for _, read := range reads {
+	group.SetLimit(l.together)
+	var bases atomic.Int64
+	for i := range l.times * len(l.reads) {
 		group.Go(func() error {
-			_, err := c.Call(ctx, read)
+			called, err := l.caller.Call(ctx, l.reads[i%len(l.reads)])
+			bases.Add(int64(len(called.Sequence)))
 			return err
 		})
 	}
-	return group.Wait()
+	err := group.Wait()
+	return bases.Load(), err
 }
 
 // RunBare computes a number of windows in full batches, and the last ones in a

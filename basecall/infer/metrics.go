@@ -19,6 +19,7 @@ type Metrics struct {
 	computed prometheus.Observer
 	samples  prometheus.Counter
 	padding  prometheus.Counter
+	left     prometheus.Gauge
 }
 
 // NewMetrics registers the metrics of a model on a device and returns them. With
@@ -54,6 +55,10 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		Name: "porestream_infer_padding_samples_total",
 		Help: "Samples computed only to fill a batch to its fixed size.",
 	}, labels)
+	left := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "porestream_infer_cpu_nodes",
+		Help: "Nodes of the network that a GPU leaves to the CPU, which slows it down; 0 on a CPU.",
+	}, labels)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "porestream_infer_info",
 		Help: "Always 1; names the device that a model runs on.",
@@ -61,7 +66,7 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 
 	err := errors.Join(metric.Share(reg, &batches), metric.Share(reg, &failures), metric.Share(reg, &items),
 		metric.Share(reg, &queue), metric.Share(reg, &queued), metric.Share(reg, &computed),
-		metric.Share(reg, &samples), metric.Share(reg, &padding), metric.Share(reg, &info))
+		metric.Share(reg, &samples), metric.Share(reg, &padding), metric.Share(reg, &left), metric.Share(reg, &info))
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +80,19 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		computed: computed.WithLabelValues(model),
 		samples:  samples.WithLabelValues(model),
 		padding:  padding.WithLabelValues(model),
+		left:     left.WithLabelValues(model),
 	}
 	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain, DispatchRetry} {
 		m.batches.WithLabelValues(reason.String()) // so that a rate exists from the start
 	}
 	return m, nil
+}
+
+// LeftToCPU says how many nodes a GPU leaves to the CPU.
+func (m *Metrics) LeftToCPU(nodes int) {
+	if m != nil {
+		m.left.Set(float64(nodes))
+	}
 }
 
 func (m *Metrics) queueLength(n int) {

@@ -24,6 +24,7 @@ type Options struct {
 	// device; and Sessions the number of runners per device.
 	BatchCPU, BatchCUDA       int
 	SessionsCPU, SessionsCUDA int
+	Compute
 	// TuneCPU has the batch on a CPU found by trying, up to BatchCPU.
 	TuneCPU bool
 	// Logger receives what an operator should know; nil discards it.
@@ -37,7 +38,9 @@ type Runners struct {
 	Batch   int // rows that are to be computed together; each has room for them
 	// Padded says that partial batches are padded to Batch.
 	Padded bool
-	name   string // of a simulated device
+	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
+	LeftToCPU []Node
+	name      string // of a simulated device
 }
 
 // DeviceNames names the devices as logs and outputs show them; see [DeviceNames].
@@ -88,18 +91,18 @@ func open(net Network, opts Options, logger *slog.Logger) (*Runners, error) {
 		if err != nil {
 			return nil, err
 		}
-		return openOn(net, devices, opts)
+		return openOn(net, devices, opts, logger)
 	}
-	runners, err := openOn(net, []Device{{CUDA: true}}, opts)
+	runners, err := openOn(net, []Device{{CUDA: true}}, opts, logger)
 	if err == nil {
 		return runners, nil
 	}
 	logger.Info("running on the CPU", slog.String("network", net.Name), slog.String("why_no_gpu", err.Error()))
-	return openOn(net, []Device{{}}, opts)
+	return openOn(net, []Device{{}}, opts, logger)
 }
 
 // openOn opens all sessions on devices of one kind and checks them.
-func openOn(net Network, devices []Device, opts Options) (*Runners, error) {
+func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*Runners, error) {
 	batch, sessions := opts.BatchCPU, opts.SessionsCPU
 	if devices[0].CUDA {
 		batch, sessions = opts.BatchCUDA, opts.SessionsCUDA
@@ -108,14 +111,8 @@ func openOn(net Network, devices []Device, opts Options) (*Runners, error) {
 		return nil, fmt.Errorf("batch size %d and %d sessions per device are not positive", batch, sessions)
 	}
 	r := &Runners{Devices: devices, Batch: batch, Padded: devices[0].CUDA}
-	for range sessions {
-		for _, device := range devices {
-			s, err := openSession(net, device, batch)
-			if err != nil {
-				return nil, errors.Join(err, r.Close())
-			}
-			r.Runners = append(r.Runners, s)
-		}
+	if err := r.openSessions(net, sessions, batch, opts, logger); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	if err := r.check(net); err != nil {
 		return nil, errors.Join(err, r.Close())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,22 +80,41 @@ type tensorPair struct{ in, out *ort.Tensor[float32] }
 
 var _ Runner = (*session)(nil)
 
-// openSession loads a network onto a device with room for a batch.
-func openSession(net Network, device Device, batch int) (*session, error) {
-	options, err := sessionOptions(device)
+// openSession loads a network onto a device with room for a batch, as one of a number of
+// sessions there. If strict it fails if a GPU would leave a node to the CPU.
+func openSession(net Network, device Device, batch, sessions int, opts Options, strict bool) (*session, error) {
+	onnx, err := net.onnx(device, opts.Precision)
+	if err != nil {
+		return nil, err
+	}
+	options, err := sessionOptions(device, sessions, opts.Compute)
 	if err != nil {
 		return nil, err
 	}
 	defer options.Destroy()
-	if err := checkEnds(net, net.onnx(device)); err != nil {
+	if strict {
+		if err := refuseCPU(options); err != nil {
+			return nil, oneLine(err)
+		}
+	}
+	if err := checkEnds(net, onnx); err != nil {
 		return nil, err
 	}
+	s, err := newSession(net, onnx, batch, options)
+	if err != nil {
+		return nil, fmt.Errorf("loading network %s on %s: %w", net.Name, device, err)
+	}
+	return s, nil
+}
+
+// newSession opens a session on a network's file.
+func newSession(net Network, onnx []byte, batch int, options *ort.SessionOptions) (*session, error) {
 	// Loading CUDA's provider takes over signal handlers.
 	handlers := saveSignalHandlers()
-	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.onnx(device), []string{net.Input}, []string{net.Output}, options)
+	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(onnx, []string{net.Input}, []string{net.Output}, options)
 	handlers.restore()
 	if err != nil {
-		return nil, fmt.Errorf("loading network %s on %s: %w", net.Name, device, oneLine(err))
+		return nil, oneLine(err)
 	}
 	s := &session{
 		net:     net,
@@ -111,7 +131,7 @@ func openSession(net Network, device Device, batch int) (*session, error) {
 // session computes on the calling thread only: several sessions side by side are
 // faster than several threads in one, as a recurrent layer leaves them little
 // to share.
-func sessionOptions(device Device) (*ort.SessionOptions, error) {
+func sessionOptions(device Device, sessions int, compute Compute) (*ort.SessionOptions, error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, fmt.Errorf("making session options: %w", err)
@@ -124,7 +144,7 @@ func sessionOptions(device Device) (*ort.SessionOptions, error) {
 		options.AddSessionConfigEntry("session.inter_op.allow_spinning", "0"),
 	)
 	if err == nil && device.CUDA {
-		err = appendCUDA(options, device)
+		err = appendCUDA(options, device, sessions, compute)
 	}
 	if err != nil {
 		options.Destroy()
@@ -135,7 +155,11 @@ func sessionOptions(device Device) (*ort.SessionOptions, error) {
 
 // appendCUDA makes the options ask for a GPU. The error of a machine that can't
 // says what is missing.
-func appendCUDA(options *ort.SessionOptions, device Device) error {
+func appendCUDA(options *ort.SessionOptions, device Device, sessions int, compute Compute) error {
+	chosen, err := compute.cuda(device, sessions)
+	if err != nil {
+		return err
+	}
 	cuda, err := ort.NewCUDAProviderOptions()
 	if err != nil {
 		return cudaError(device, err)
@@ -144,13 +168,8 @@ func appendCUDA(options *ort.SessionOptions, device Device) error {
 	handlers := saveSignalHandlers()
 	defer handlers.restore()
 	// Update is what loads the provider and so the call that names the library
-	// that is missing. The default algorithm search times candidates, and would let
-	// the clock choose how results are rounded.
-	err = cuda.Update(map[string]string{
-		"device_id":              strconv.Itoa(device.Index),
-		"cudnn_conv_algo_search": "HEURISTIC",
-	})
-	if err != nil {
+	// that is missing.
+	if err := cuda.Update(chosen); err != nil {
 		return cudaError(device, err)
 	}
 	if err := options.AppendExecutionProviderCUDA(cuda); err != nil {
@@ -159,15 +178,27 @@ func appendCUDA(options *ort.SessionOptions, device Device) error {
 	return nil
 }
 
+// wrongOption is what to do about an option that CUDA's provider doesn't take.
+const wrongOption = "take it, or its value, out of --cuda-option"
+
 // cudaError explains why a GPU can't be used and what to do about it.
 func cudaError(device Device, err error) error {
 	text := oneLine(err).Error()
+	advice := "check that the NVIDIA driver and the CUDA libraries are installed"
 	// The runtime's own place in its source says nothing to a user.
 	if _, cause, ok := strings.Cut(text, "with error: "); ok {
 		text = cause
+	} else if _, cause, ok := strings.Cut(text, "CUDA failure "); ok {
+		// The rest are the host, the place and the expression.
+		cause, _, _ = strings.Cut(cause, " ; ")
+		text = "CUDA failure " + cause
+	} else if _, name, ok := strings.Cut(text, "Unknown provider option: "); ok {
+		text, advice = "its provider has no option "+name, wrongOption
+	} else if _, name, ok := strings.Cut(text, "Failed to parse provider option "); ok {
+		name, _, _ = strings.Cut(name, ": ")
+		text, advice = "its provider doesn't understand the value of option "+name, wrongOption
 	}
 	text = strings.TrimSuffix(text, ".")
-	advice := "check that the NVIDIA driver and the CUDA libraries are installed"
 	switch {
 	case strings.Contains(text, "not enabled in this build"):
 		advice = "this ONNX Runtime library is for the CPU only; take libonnxruntime.so from the onnxruntime-gpu package and name it with " + LibraryEnv
@@ -177,9 +208,21 @@ func cudaError(device Device, err error) error {
 	return fmt.Errorf("device %s can't be used: %s; %s", device, text, advice)
 }
 
-// oneLine takes line breaks and the runtime's indentation out of an error.
+// What the runtime says of itself in errors of CUDA, cuDNN and cuBLAS: the place in its source with
+// the function's template, and behind the cause the host, the file and the expression, or the
+// operation as cuDNN was told it.
+var (
+	runtimePlace = regexp.MustCompile(`\S+\.(cc|h):\d+ std::conditional_t<[^\]]*\] `)
+	runtimeJSON  = regexp.MustCompile(` with the cudnn frontend json: \{.*`)
+	runtimeCall  = regexp.MustCompile(` ; GPU=\S+ ; hostname=.*? ; file=\S+ ; line=\d+ ; expr=.*?;( |$)`)
+)
+
+// oneLine takes line breaks, the runtime's indentation and its places out of an error.
 func oneLine(err error) error {
-	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	text = runtimeCall.ReplaceAllString(runtimePlace.ReplaceAllString(text, ""), "$1")
+	text = runtimeJSON.ReplaceAllString(text, "")
+	return errors.New(strings.TrimSpace(text))
 }
 
 // checkEnds compares the network's inputs and outputs with what is said about them.

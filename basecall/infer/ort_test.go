@@ -200,12 +200,52 @@ func TestCUDAErrorsSayWhatToDo(t *testing.T) {
 		},
 		{
 			"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=1",
-			"device cuda:1 can't be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=1; " +
+			"device cuda:1 can't be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version; " +
 				"check that the NVIDIA driver and the CUDA libraries are installed",
+		},
+		// Those that follow are what version 1.31 says where there is no GPU.
+		{
+			"cuda_execution_provider_info.cc:63 onnxruntime::CUDAExecutionProviderInfo::FromProviderOptions(const onnxruntime::ProviderOptions&) [ONNXRuntimeError] : 1 : FAIL : " +
+				"provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; " +
+				"GPU=-1 ; hostname=secret ; file=cuda_execution_provider_info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices);",
+			"device cuda:1 can't be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version; " +
+				"check that the NVIDIA driver and the CUDA libraries are installed",
+		},
+		{
+			"cuda_execution_provider_info.cc:63 [ONNXRuntimeError] : 1 : FAIL : provider_options_utils.h:182 Parse Unknown provider option: \"nonsense\".",
+			"device cuda:1 can't be used: its provider has no option \"nonsense\"; take it, or its value, out of --cuda-option",
+		},
+		{
+			"cuda_execution_provider_info.cc:63 [ONNXRuntimeError] : 1 : FAIL : provider_options_utils.h:187 Parse Failed to parse provider option \"arena_extend_strategy\": " +
+				"provider_options_utils.h:56 NameToEnum Failed to map enum name to value: foo",
+			"device cuda:1 can't be used: its provider doesn't understand the value of option \"arena_extend_strategy\"; take it, or its value, out of --cuda-option",
 		},
 	}
 	for _, test := range tests {
 		require.EqualError(t, cudaError(Device{CUDA: true, Index: 1}, errorString(test.text)), test.want)
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	place := "/src/core/providers/cuda/cuda_call.cc:154 std::conditional_t<THRW, void, onnxruntime::common::Status> onnxruntime::CudaCall(ERRTYPE, const char*, int) " +
+		"[with ERRTYPE = cudaError; bool THRW = true; std::conditional_t<THRW, void, common::Status> = void] "
+	for _, test := range []struct{ text, want string }{
+		{"Error:\n\tsome   thing\n", "Error: some thing"},
+		{
+			"Error creating C session: " + place + place + "CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=-1 ; hostname=secret ; " +
+				"file=/src/cuda_execution_provider_info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices);",
+			"Error creating C session: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version",
+		},
+		{
+			"running LSTM node. Name:'lstm.0' Status Message: CUDNN failure 4: CUDNN_STATUS_ALLOC_FAILED ; GPU=0 ; hostname=a b ; file=rnn.cc ; line=7 ; expr=f(a, b); and more",
+			"running LSTM node. Name:'lstm.0' Status Message: CUDNN failure 4: CUDNN_STATUS_ALLOC_FAILED and more",
+		},
+		{
+			"running Conv node. Name:'stem' Status Message: Failed to initialize CUDNN Frontend: no plan with the cudnn frontend json: {\"context\":{\"sm_count\":-1},\n\"nodes\":[]}",
+			"running Conv node. Name:'stem' Status Message: Failed to initialize CUDNN Frontend: no plan",
+		},
+	} {
+		require.EqualError(t, oneLine(errorString(test.text)), test.want)
 	}
 }
 
@@ -292,12 +332,4 @@ func TestSignalHandlersAreRestored(t *testing.T) {
 	require.True(t, ignored())
 	saved.restore()
 	assert.False(t, ignored())
-}
-
-func TestGPUsRunHalfPrecision(t *testing.T) {
-	single, half := []byte("single"), []byte("half")
-	both := Network{ONNX: single, HalfONNX: half}
-	require.Equal(t, half, both.onnx(Device{CUDA: true}))
-	require.Equal(t, single, both.onnx(Device{}))
-	require.Equal(t, single, Network{ONNX: single}.onnx(Device{CUDA: true}))
 }

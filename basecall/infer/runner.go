@@ -5,7 +5,7 @@ type Network struct {
 	Name string // for errors and metrics
 	ONNX []byte
 	// HalfONNX is the same network in half precision, with the same ends in
-	// float32, which GPUs run instead; nil if there is none.
+	// float32, which GPUs run instead unless asked otherwise; nil if there is none.
 	HalfONNX []byte
 	Input    string // name of the input, float32 [N, 1, Samples]
 	Output   string // name of the output, float32
@@ -15,14 +15,6 @@ type Network struct {
 	Samples   int // length of a window
 	Frames    int // frames that the network makes of a window
 	Classes   int // scores per frame
-}
-
-// onnx returns the network to run on a device.
-func (n Network) onnx(device Device) []byte {
-	if device.CUDA && n.HalfONNX != nil {
-		return n.HalfONNX
-	}
-	return n.ONNX
 }
 
 // Runner is one copy of a network with room for one batch. It is used by one

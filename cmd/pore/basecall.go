@@ -128,7 +128,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		return cfg.ends.Blame(err)
 	}
 	caller, err := basecall.NewCaller(model, basecall.Config{
-		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores,
+		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores, Compute: cfg.engines.Compute,
 		Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
 	})
 	if err != nil {
@@ -248,7 +248,11 @@ func (b *basecaller) takeOver(path string, stdout io.Writer, logger *slog.Logger
 func (b *basecaller) run(ctx context.Context) error {
 	// As many reads are in the works as the queue between start and finish
 	// holds: enough to fill the network's batches.
-	pending := make(chan chan []output.Record, 8*runtime.GOMAXPROCS(0))
+	samples := 0
+	for i := range b.recording.Len() {
+		samples += b.recording.Entry(i).NumSamples
+	}
+	pending := make(chan chan []output.Record, b.caller.SideBySide(samples/max(1, b.recording.Len())))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pending)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/bench"
+	"github.com/porestream/porestream/basecall/bench/gpu"
+	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/models"
@@ -31,7 +34,7 @@ func benchCommand() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(benchBasecallCommand(), benchLatencyCommand(), benchJudgeCommand(), benchWatchingCommand())
+	cmd.AddCommand(benchBasecallCommand(), benchAgreementCommand(), benchLatencyCommand(), benchJudgeCommand(), benchWatchingCommand())
 	return cmd
 }
 
@@ -49,6 +52,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet, samples int) {
 	flags.StringVar(&f.engines.Model, "model", "", "basecalling model, by name or folder")
 	flags.StringVar(&f.engines.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&f.engines.Library, "ort-lib", "", "ONNX Runtime library; else the environment variable ORT_LIB")
+	f.engines.RegisterCompute(flags)
 	flags.IntVar(&f.batch, "batch", 0, "windows computed together; 0 chooses by device")
 	flags.IntVar(&f.sessions, "sessions", 0, "copies of the network per device; 0 chooses by device")
 	flags.IntVar(&f.samples, "samples", samples, "take reads of about so many samples from the recording")
@@ -57,7 +61,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet, samples int) {
 }
 
 func (f *benchFlags) config(logger *slog.Logger) basecall.Config {
-	return basecall.Config{Device: f.engines.Device, Library: f.engines.Library, Batch: f.batch, Sessions: f.sessions, Logger: logger}
+	return basecall.Config{Device: f.engines.Device, Compute: f.engines.Compute, Library: f.engines.Library, Batch: f.batch, Sessions: f.sessions, Logger: logger}
 }
 
 // open loads the model and reads of the recordings.
@@ -95,33 +99,70 @@ func (f *benchFlags) open(ctx context.Context, paths []string) (*basecall.Model,
 	return model, reads, logger, nil
 }
 
+// basecallBench is what pore bench basecall is told.
+type basecallBench struct {
+	effort  bench.Effort
+	scaling *bool // nil: on a CPU
+	sweep   *bool // nil: on a GPU
+	batches []int // of the sweep; empty: chosen by device
+}
+
 func benchBasecallCommand() *cobra.Command {
 	var f benchFlags
-	var rounds int
-	var scaling bool
+	var b basecallBench
+	var scaling, sweep bool
 	cmd := &cobra.Command{
 		Use:   "basecall SIGNAL...",
-		Short: "Throughput of the engine against the bare network, and with cores",
+		Short: "Throughput of the engine against the bare network, with cores and with batch sizes",
 		Long: `Calls reads of POD5 and BLOW5 files again and again, in turns with as many windows
-through the bare network: the same model, device, batch and sessions. With
---scaling it does so on one core and on all of them.`,
-		Example: `  pore bench basecall --rounds 5 reads.pod5`,
-		Args:    cli.Args(cobra.MinimumNArgs(1)),
+through the bare network: the same model, device, batch and sessions. On a CPU it
+does so on one core, too (--scaling); on a GPU it tries batches of doubling size until
+the memory is used up (--sweep), and tells the GPU's utilisation and the energy for a
+million bases by the driver's counters: docs/devices.md.`,
+		Example: `  pore bench basecall --rounds 5 reads.pod5
+  pore bench basecall --device cuda:0 --sweep-batches 256,512,1024 reads.pod5`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if b.effort.Rounds < 1 || b.effort.Round < 0 {
+				return cli.Usagef("--rounds is to be at least 1, and --round-time not negative")
+			}
+			for i, size := range b.batches {
+				if size < 1 || i > 0 && size <= b.batches[i-1] {
+					return cli.Usagef("--sweep-batches %v: want sizes of at least 1, each larger than the one before", b.batches)
+				}
+			}
+			if cmd.Flags().Changed("scaling") {
+				b.scaling = &scaling
+			}
+			if cmd.Flags().Changed("sweep") {
+				b.sweep = &sweep
+			} else if len(b.batches) > 0 {
+				b.sweep = new(bool)
+				*b.sweep = true
+			}
 			model, reads, logger, err := f.open(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
-			report, err := benchBasecall(cmd.Context(), model, reads, f.config(logger), rounds, scaling)
-			if err != nil {
-				return err
+			w := cmd.OutOrStdout()
+			if f.json {
+				report, err := b.run(cmd.Context(), model, reads, f.config(logger), io.Discard)
+				if err != nil {
+					return err
+				}
+				return printJSON(w, report)
 			}
-			return report.print(cmd.OutOrStdout(), f.json)
+			_, err = b.run(cmd.Context(), model, reads, f.config(logger), w)
+			return err
 		},
 	}
-	f.register(cmd.Flags(), 2_000_000)
-	cmd.Flags().IntVar(&rounds, "rounds", 5, "how often; the medians are told")
-	cmd.Flags().BoolVar(&scaling, "scaling", true, "measure on one core, too")
+	flags := cmd.Flags()
+	f.register(flags, 2_000_000)
+	flags.IntVar(&b.effort.Rounds, "rounds", 5, "how often; the medians are told")
+	flags.DurationVar(&b.effort.Round, "round-time", 0, "least time of a round, for which reads are called again; 0: 2s on a GPU, and all reads once on a CPU")
+	flags.BoolVar(&scaling, "scaling", false, "measure on one core, too; without it on a CPU only")
+	flags.BoolVar(&sweep, "sweep", false, "measure with batches of several sizes; without it on a GPU only")
+	flags.IntSliceVar(&b.batches, "sweep-batches", nil, "sizes of batches for a sweep, growing; without it doubling from 32 to 8192 on a GPU, and from 1 to 32 on a CPU")
 	return cmd
 }
 
@@ -130,41 +171,124 @@ type basecallReport struct {
 	All bench.Throughput  `json:"all_cores"`
 	One *bench.Throughput `json:"one_core,omitempty"`
 	// Scaling is the read rate on all cores over that on one.
-	Scaling float64 `json:"scaling,omitempty"`
+	Scaling float64      `json:"scaling,omitempty"`
+	Sweep   []bench.Step `json:"sweep,omitempty"`
+	// GPU names the GPUs whose counters were read, and NoCounters says why none were.
+	GPU        *gpu.Description `json:"gpu,omitempty"`
+	NoCounters string           `json:"no_gpu_counters,omitempty"`
 }
 
-func benchBasecall(ctx context.Context, model *basecall.Model, reads []basecall.Read, cfg basecall.Config, rounds int, scaling bool) (basecallReport, error) {
+// run measures, and tells w what it finds as it goes.
+func (b basecallBench) run(ctx context.Context, model *basecall.Model, reads []basecall.Read, cfg basecall.Config, w io.Writer) (basecallReport, error) {
 	var r basecallReport
 	var err error
-	if r.All, err = bench.MeasureThroughput(ctx, model, cfg, reads, rounds); err != nil || !scaling || runtime.GOMAXPROCS(0) == 1 {
+	if r.All, err = bench.MeasureThroughput(ctx, model, cfg, reads, b.effort); err != nil {
+		if infer.OutOfMemory(err) {
+			err = fmt.Errorf("%w; a smaller --batch or --sessions 1 may fit", err)
+		}
 		return r, err
 	}
-	err = bench.OnCores(1, func() error {
-		one, err := bench.MeasureThroughput(ctx, model, cfg, reads, rounds)
-		r.One = &one
-		return err
-	})
-	if err == nil {
-		r.Scaling = r.All.ReadRate / r.One.ReadRate
-	}
-	return r, err
-}
-
-func (r basecallReport) print(w io.Writer, asJSON bool) error {
-	if asJSON {
-		return printJSON(w, r)
-	}
-	for _, t := range []*bench.Throughput{&r.All, r.One} {
-		if t == nil {
-			continue
+	printThroughput(w, r.All)
+	devices, _ := infer.ParseDevices(r.All.Device) // of a simulated one: none
+	onGPU := len(devices) > 0 && devices[0].CUDA
+	if chosen(b.scaling, !onGPU) && runtime.GOMAXPROCS(0) > 1 {
+		err := bench.OnCores(1, func() error {
+			one, err := bench.MeasureThroughput(ctx, model, cfg, reads, b.effort)
+			r.One = &one
+			return err
+		})
+		if err != nil {
+			return r, err
 		}
-		fmt.Fprintf(w, "%s on %s, %d cores, %d sessions, batch %d: %.0f samples/s of reads; engine %.0f, bare network %.0f samples/s of windows: %.3f (%.3f by processor time)\n",
-			t.Model, t.Device, t.Cores, t.Sessions, t.Batch, t.ReadRate, t.EngineRate, t.BareRate, t.EngineOverBare, t.EngineOverBareCPU)
-	}
-	if r.One != nil {
+		r.Scaling = r.All.ReadRate / r.One.ReadRate
+		printThroughput(w, *r.One)
 		fmt.Fprintf(w, "%d cores over one: %.2f\n", r.All.Cores, r.Scaling)
 	}
-	return nil
+	if !chosen(b.sweep, onGPU) {
+		return r, nil
+	}
+	cfg.Device = r.All.Device
+	return r, b.runSweep(ctx, model, reads, cfg, devices, &r, w)
+}
+
+// chosen is what was asked for, or else the usual.
+func chosen(asked *bool, usual bool) bool {
+	if asked != nil {
+		return *asked
+	}
+	return usual
+}
+
+// sweepBatches is how many batches each session computes in a round of a sweep at least.
+const sweepBatches = 4
+
+func (b basecallBench) runSweep(ctx context.Context, model *basecall.Model, reads []basecall.Read, cfg basecall.Config, devices []infer.Device, r *basecallReport, w io.Writer) error {
+	effort := b.effort
+	effort.Batches = sweepBatches
+	batches := b.batches
+	if len(batches) == 0 {
+		batches = bench.Doubling(1, 32)
+	}
+	if len(devices) > 0 && devices[0].CUDA {
+		if len(b.batches) == 0 {
+			batches = bench.Doubling(32, 8192)
+		}
+		var indexes []int
+		for _, d := range devices {
+			indexes = append(indexes, d.Index)
+		}
+		if driver, err := gpu.Open(indexes); err != nil {
+			r.NoCounters = err.Error()
+		} else {
+			effort.GPUs = driver.Counters()
+			about := driver.Description()
+			r.GPU = &about
+		}
+	} else {
+		r.NoCounters = "not on a GPU"
+	}
+	fmt.Fprintln(w)
+	if r.GPU != nil {
+		fmt.Fprintf(w, "%s; driver %s, CUDA up to %s\n\n", strings.Join(r.GPU.GPUs, ", "), r.GPU.Driver, r.GPU.CUDA)
+	} else {
+		fmt.Fprintf(w, "GPU, W and J/Mbase are not known: %s\n\n", r.NoCounters)
+	}
+	fmt.Fprintln(w, sweepHead)
+	return bench.Sweep(ctx, model, cfg, reads, effort, batches, func(s bench.Step) {
+		r.Sweep = append(r.Sweep, s)
+		printStep(w, s)
+	})
+}
+
+func printThroughput(w io.Writer, t bench.Throughput) {
+	fmt.Fprintf(w, "%s on %s, %d cores, %d sessions, batch %d: %.0f samples/s of reads; engine %.0f, bare network %.0f samples/s of windows: %.3f (%.3f by processor time)\n",
+		t.Model, t.Device, t.Cores, t.Sessions, t.Batch, t.ReadRate, t.EngineRate, t.BareRate, t.EngineOverBare, t.EngineOverBareCPU)
+}
+
+// sweepHead heads the table of a sweep, which is Markdown.
+const sweepHead = `| batch | reads, samples/s | engine, samples/s | bare session, samples/s | share | Mbases/s |   GPU |     W | J/Mbase |
+|------:|-----------------:|------------------:|------------------------:|------:|---------:|------:|------:|--------:|`
+
+// printStep writes a row of that table. Engine and bare session are told in samples of
+// windows, which overlap.
+func printStep(w io.Writer, s bench.Step) {
+	t := s.Throughput
+	if t == nil {
+		fmt.Fprintf(w, "| %5d | not enough memory on the device: %s |\n", s.Batch, s.OutOfMemory)
+		return
+	}
+	var use bench.GPUUsage
+	if t.GPU != nil {
+		use = *t.GPU
+	}
+	cell := func(v *float64, scale float64, format string) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprintf(format, *v*scale)
+	}
+	fmt.Fprintf(w, "| %5d | %16.0f | %17.0f | %23.0f | %5.3f | %8.3f | %5s | %5s | %7s |\n", s.Batch, t.ReadRate, t.EngineRate, t.BareRate,
+		t.EngineOverBare, t.BaseRate/1e6, cell(use.Utilisation, 100, "%.0f %%"), cell(use.Watts, 1, "%.0f"), cell(use.JoulesPerMegabase, 1, "%.1f"))
 }
 
 func benchLatencyCommand() *cobra.Command {
@@ -218,7 +342,7 @@ type latencyReport struct {
 
 func benchLatency(ctx context.Context, model *basecall.Model, reads []basecall.Read, caller basecall.Config, cfg bench.LatencyConfig, load float64) (r latencyReport, err error) {
 	if cfg.Channels == 0 {
-		t, err := bench.MeasureThroughput(ctx, model, caller, reads, 1)
+		t, err := bench.MeasureThroughput(ctx, model, caller, reads, bench.Effort{Rounds: 1})
 		if err != nil {
 			return r, err
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/convert"
+	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/models/folder"
@@ -215,7 +216,7 @@ func modelVerifyCommand() *cobra.Command {
 		Short: "Run a model, and compare it with what it was converted from",
 		Long: `Loads a model onto a device, which checks the network's ends and that a window's
 scores don't depend on its batch, and calls a made-up read twice: both must be
-alike. A variant model judges made-up examples in two ways instead, all at once
+alike. Nodes of its network that a GPU leaves to the CPU are named. A variant model judges made-up examples in two ways instead, all at once
 and one by one. With --from the model of Bonito or Dorado that a basecaller was
 converted from is converted again, and must give the same networks byte by byte.`,
 		Example: `  pore model verify --from dna_r10.4.1_e8.2_400bps_hac@v5.0.0 models/r10-hac`,
@@ -247,6 +248,8 @@ type verified struct {
 	Bases            int     `json:"bases"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	From             string  `json:"from,omitempty"`
+	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
+	LeftToCPU []infer.Node `json:"left_to_cpu,omitempty"`
 }
 
 func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.Writer) (err error) {
@@ -286,6 +289,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	v := verified{
 		Model: m.Name, Device: caller.Device(), Samples: len(read.Samples), Bases: len(first.Sequence),
 		SamplesPerSecond: math.Round(2 * float64(len(read.Samples)) / took.Seconds()), From: cfg.source,
+		LeftToCPU: caller.LeftToCPU(),
 	}
 	if cfg.asJSON {
 		return json.NewEncoder(stdout).Encode(v)
@@ -293,6 +297,12 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	text := fmt.Sprintf("model %s runs on %s: %d samples twice, %d bases, alike", v.Model, v.Device, v.Samples, v.Bases)
 	if v.From != "" {
 		text += fmt.Sprintf("; its network is what %s gives", v.From)
+	}
+	for i, node := range v.LeftToCPU {
+		if i == 0 {
+			text += fmt.Sprintf("\n%d nodes of its network run on the CPU:", len(v.LeftToCPU))
+		}
+		text += "\n  " + node.String()
 	}
 	_, err = fmt.Fprintln(stdout, text)
 	return err

@@ -16,7 +16,7 @@ import (
 )
 
 // Calling says what judges variants, and of how many copies of each contig. The
-// zero value is the default model and haploid contigs.
+// zero value is models.DefaultVariant and haploid contigs.
 type Calling struct {
 	// Model is a variant model, by name or folder, or models.None; empty means
 	// models.None for haploid samples and else models.DefaultVariant.
@@ -31,7 +31,7 @@ type Calling struct {
 
 // Register adds the flags.
 func (c *Calling) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Model, "caller-model", "", "variant model, by name or folder; none: an analytic model, for haploid contigs only (default none if all contigs are haploid, else "+models.DefaultVariant+")")
+	flags.StringVar(&c.Model, "caller-model", "", "variant model, by name or folder; none: an analytic model, for haploid contigs only (default "+models.DefaultVariant+")")
 	flags.StringVar(&c.Ploidy, "ploidy", variant.Haploid.String(), "copies of each contig: 1, 2, or mixture for molecules of several genomes")
 	flags.StringVar(&c.PloidyBED, "ploidy-bed", "", "stretches with another ploidy, BED with 1, 2 or mixture in the fourth column")
 	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is looked at (default 0.05)")
@@ -70,9 +70,6 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 	}
 	caller.MinAlleleFraction = c.MinAlleleFraction
 	name := cmp.Or(c.Model, models.DefaultVariant)
-	if c.Model == "" && caller.Ploidy == variant.Haploid && caller.Ploidies == nil {
-		name = models.None
-	}
 	if name == models.None {
 		return caller, nil, caller.Validate()
 	}

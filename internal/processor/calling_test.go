@@ -35,7 +35,7 @@ func TestCalling(t *testing.T) {
 		err   string // what Load says
 	}{
 		{"analytic", []string{"--caller-model", "none"}, "", ""},
-		{"analytic by default", nil, "", ""},
+		{"network by default, haploid", nil, "", ""},
 		{"network", []string{"--caller-model", model}, "", ""},
 		{"network by default", []string{"--ploidy", "2"}, "", ""},
 		{"network by default for a part", []string{"--ploidy-bed", bed}, "", ""},

@@ -24,6 +24,7 @@ import (
 	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
+	"github.com/porestream/porestream/basecall/infer"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/models"
@@ -91,6 +92,8 @@ type Options struct {
 	// DeviceTimeout is how long a batch may take before the device is held for hung;
 	// 0 means a minute.
 	DeviceTimeout time.Duration
+	// Compute says how devices compute the basecaller's network.
+	Compute infer.Compute
 
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
@@ -196,7 +199,7 @@ func (e *Engines) loadBasecaller(opts Options) error {
 		return err
 	}
 	if e.Caller, err = basecall.NewCaller(model, basecall.Config{
-		Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+		Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Compute: opts.Compute, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return err
 	}

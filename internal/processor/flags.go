@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/internal/cli"
 )
 
@@ -19,6 +20,7 @@ type Flags struct {
 	Barcoding                                 Barcoding
 	Adaptive                                  Adaptive
 	DeviceTimeout                             time.Duration
+	Compute                                   infer.Compute
 }
 
 // Register adds the flags, but for those of Adaptive, which are for services only.
@@ -40,8 +42,16 @@ func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Model, "model", "", "basecalling model, by name or folder")
 	flags.StringVar(&f.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]; for load tests sim:LATENCY:BATCH:FILE, a device that gives back recorded scores")
 	flags.DurationVar(&f.DeviceTimeout, "device-timeout", time.Minute, "a device that takes longer for a batch hangs: the process says so and ends")
+	f.RegisterCompute(flags)
 	flags.StringVar(&f.Library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	flags.StringVar(&f.Preset, "preset", "", "minimap2 preset for alignment")
+}
+
+// RegisterCompute adds those that say how a device computes the basecaller's network.
+func (f *Flags) RegisterCompute(flags *pflag.FlagSet) {
+	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32 or fp16; auto is fp16 on a GPU if the model has it, and fp32 on a CPU")
+	flags.Var((*cli.Bytes)(&f.Compute.GPUMemory), "gpu-memory", "memory that basecalling may take on each GPU, for example 8GiB; as much as there is without it")
+	flags.StringToStringVar(&f.Compute.CUDA, "cuda-option", nil, "option of ONNX Runtime's CUDA provider, NAME=VALUE; may be given several times")
 }
 
 // Options is what the flags ask for, with the stages to run.
@@ -68,7 +78,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
-		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout,
+		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
 	}, nil
 }
 

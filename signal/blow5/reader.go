@@ -143,6 +143,7 @@ func (r *Reader) Next(fn func(rec *Record, offset int64) error) error {
 			return err
 		}
 		r.next = next
+		defer r.mapping.Used(len(packed))
 		return r.view(r.own, packed, int64(offset), fn)
 	})
 }
@@ -157,6 +158,7 @@ func (r *Reader) View(offset int64, fn func(rec *Record) error) error {
 		if err != nil {
 			return err
 		}
+		defer r.mapping.Used(len(packed))
 		u, ok := r.unpack.Get().(*unpacker)
 		if !ok {
 			u = new(unpacker)

@@ -235,6 +235,7 @@ func (r *Reader) SamplesAt(at uint64, n int, dst []int16) (out []int16, err erro
 		out, err = signal.AppendInt16(dst, w)
 		return err
 	})
+	r.mapping.Used(2 * n) // packed, they are fewer
 	return out, err
 }
 

@@ -286,6 +286,7 @@ func (r *Reader) SamplesAt(id [16]byte, rows []uint64, n uint64, dst []int16) (o
 		out, err = r.signal.read(id, rows, n, dst)
 		return err
 	})
+	r.mapping.Used(2 * (len(out) - len(dst))) // packed, they are fewer
 	if err != nil {
 		return dst, fmt.Errorf("%s: %w", signalTable, err)
 	}

@@ -220,6 +220,7 @@ func (r *Reader) Row(row uint64, dst []int16) (id [16]byte, out []int16, err err
 	if err != nil {
 		return id, dst, fmt.Errorf("%s: %w", signalTable, err)
 	}
+	r.mapping.Used(2 * (len(out) - len(dst)))
 	return id, out, nil
 }
 

@@ -119,6 +119,7 @@ func (n *Network) start(runners *infer.Runners, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	inferMetrics.LeftToCPU(len(runners.LeftToCPU))
 	if n.metrics, err = newMetrics(cfg.Registerer, name); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -12,15 +12,20 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 )
 
 // ErrFault means that bytes of a file that were there when it was opened can't
 // be read any more.
 var ErrFault = errors.New("the file changed or its disk failed while it was being read")
 
+// letGo is how many bytes are used before their pages are let go of.
+const letGo = 32 << 20
+
 // File is a mapped file. Its bytes must be read inside Do.
 type File struct {
 	data []byte
+	used atomic.Int64 // bytes, since pages were let go of
 }
 
 // Open maps the file at path.
@@ -78,6 +83,21 @@ func (f *File) Do(fn func() error) (err error) {
 		}
 	}()
 	return fn()
+}
+
+// Used says that so many bytes have been read, or fewer: about what a read's signal takes in
+// the file. Now and then the process then lets go of the pages that it has seen. They stay
+// in the page cache, so nothing is read twice while there is memory, but no longer
+// count as the process's own: played from end to end, a file of any size takes a bounded
+// part of a container's memory. Of no file, nil, nothing is let go of.
+func (f *File) Used(bytes int) {
+	if f == nil {
+		return
+	}
+	if f.used.Add(int64(bytes)) >= letGo {
+		f.used.Store(0)
+		forget(f.data)
+	}
 }
 
 // Close unmaps the file. No call of Do may be under way. Close is idempotent.

@@ -3,10 +3,13 @@
 package mapped
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -76,4 +79,80 @@ func TestCloseTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Bytes are the same after their pages were let go of, also while others read them.
+func TestUsed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	want := bytes.Repeat([]byte("signal"), 100_000)
+	if err := os.WriteFile(path, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 200 {
+				if err := f.Do(func() error {
+					if !bytes.Equal(f.Bytes(), want) {
+						return errors.New("other bytes")
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+				f.Used(letGo / 16)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A file that is read from end to end keeps only what was used last.
+func TestUsedPagesAreLetGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	const page = 1 << 20
+	if err := os.WriteFile(path, make([]byte, 3*letGo), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	most, before := 0, mappedPages(t)
+	sum := 0
+	for at := 0; at < len(f.Bytes()); at += page {
+		if err := f.Do(func() error {
+			for _, b := range f.Bytes()[at : at+page] {
+				sum += int(b)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		f.Used(page)
+		most = max(most, mappedPages(t)-before)
+	}
+	if limit := 2 * letGo / os.Getpagesize(); most > limit || most == 0 {
+		t.Errorf("%d pages of the file are the process's at once, more than %d (%d)", most, limit, sum)
+	}
+}
+
+// mappedPages is how many pages of files, and shared ones, are in the process's memory.
+func mappedPages(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skip("needs /proc: ", err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(text))[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
 }

@@ -10,3 +10,5 @@ import (
 func mmap(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func munmap([]byte) error { return nil }
+
+func forget([]byte) {}

@@ -5,6 +5,8 @@ package mapped
 import (
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func mmap(f *os.File, size int) ([]byte, error) {
@@ -12,3 +14,6 @@ func mmap(f *os.File, size int) ([]byte, error) {
 }
 
 func munmap(data []byte) error { return syscall.Munmap(data) }
+
+// forget lets go of the pages of a mapping. It is advice: an error changes nothing.
+func forget(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }

@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--start",
         type=Path,
-        help="checkpoint of another recipe, or exported network of the same width or less, to start from, "
+        help="checkpoint of another recipe, or exported network of any width, to start from, "
         "if there is none in the work folder (default: what the recipe begins with)",
     )
     train.add_argument("--device", default="auto", help="auto, cpu, cuda (all GPUs) or cuda:0,1 (default: %(default)s)")

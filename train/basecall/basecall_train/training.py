@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from .crf import StateSpace
 from .devices import Workers
+from .narrow import narrowed
 from .network import STRIDE, Basecaller, Shape
 from .optimiser import Muon
 from .progress import NAME, Row, Table
@@ -189,20 +190,31 @@ class Trainer:
             self.step, self.seconds = state["step"], state["seconds"]
 
     def begin(self, network: Basecaller) -> None:
-        """Starts from a trained network of this shape or a narrower one; optimiser and budget are new.
+        """Starts from a trained network of this shape, a narrower or a wider one; optimiser and budget are new.
 
-        A head of another kind starts from random weights; what is below it carries over, also to another stride.
+        A head of another kind starts from random weights; what is below it carries over, also to another stride. Of a wider network
+        those channels are kept that the loss hangs on most, so its head must be of this kind.
         """
         mine, its = self.network.shape, network.shape
-        if (its.layers, its.stem) != (mine.layers, mine.stem) or its.width > mine.width:
-            raise ValueError(f"can't start from a network of shape {its}, the recipe has {mine}")
-        wide = widened(network, mine.width, self._training.seed).state_dict()
         same_head = (its.scores, its.frames) == (mine.scores, mine.frames)
+        if (its.layers, its.stem) != (mine.layers, mine.stem) or (its.width > mine.width and its != replace(mine, width=its.width)):
+            raise ValueError(f"can't start from a network of shape {its}, the recipe has {mine}")
+        if its.width > mine.width:
+            network = narrowed(network, mine.width, self._loss)
+        state = widened(network, mine.width, self._training.seed).state_dict()
         if not same_head:
-            wide = {name: value for name, value in wide.items() if not name.startswith("head.")}
-        self.network.load_state_dict(wide, strict=same_head)
+            state = {name: value for name, value in state.items() if not name.startswith("head.")}
+        self.network.load_state_dict(state, strict=same_head)
         self.average.load_state_dict(self.network.state_dict())
         self._workers.synchronise()
+
+    def _loss(self, network: Basecaller, step: int) -> torch.Tensor:
+        """Returns the loss of a network on the batch of a step, summed over frames and chunks."""
+        batch, whole = self._sampler.batch(step), slice(0, self._training.batch)
+        scores = network(batch.signal)
+        if network.shape.state_length:
+            return self._crf_loss(scores, batch, whole)[0]
+        return self._frame_loss(scores, batch, whole, 0.0)[0]
 
     def run(
         self,

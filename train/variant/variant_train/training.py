@@ -57,6 +57,8 @@ class Trainer:
         self.step = 0
         self.seconds = 0.0
         self._pool = ThreadPoolExecutor(recipe.training.threads, initializer=torch.set_num_threads, initargs=(1,))
+        self._half = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+        """bfloat16 in the network; without AVX-512 it is emulated, and ten times as slow as float32."""
         self._optimiser = torch.optim.AdamW(self.network.parameters(), betas=(0.9, 0.98), weight_decay=recipe.training.weight_decay)
 
     def advance(self, batch: Batch) -> Step:
@@ -81,7 +83,7 @@ class Trainer:
 
     def _gradients(self, batch: Batch, piece: slice, parameters: list[torch.nn.Parameter]):
         """Returns a piece's gradients and its part of the losses of the heads."""
-        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False, enabled=self._half):
             logits = self.network(torch.from_numpy(batch.examples[piece]))
         losses = head_losses(logits.float(), batch.labels[piece], self._training.focus)
         size = self._training.batch

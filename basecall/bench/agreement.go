@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/infer"
+)
+
+// Agreement is how far a device calls what the CPU calls in single precision.
+type Agreement struct {
+	Device    string `json:"device"`
+	Precision string `json:"precision"`
+	Reads     int    `json:"reads"`
+	Identical int    `json:"identical_reads"` // with the same sequence
+	// Edits and columns of the alignments of all reads' sequences, end to end.
+	Edits    int64   `json:"edits"`
+	Columns  int64   `json:"columns"`
+	Identity float64 `json:"identity"` // 1 - edits/columns; 1 without columns
+	// Different are the first reads with another sequence.
+	Different []string `json:"different,omitempty"`
+}
+
+// mostDifferent is how many reads an Agreement names.
+const mostDifferent = 10
+
+// CompareCalls calls the reads on the CPU in single precision, and as cfg says in single
+// and, if the model has it, in half precision. On the CPU single precision is left
+// out: it is what is compared with.
+func CompareCalls(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read) ([]Agreement, error) {
+	if len(reads) == 0 {
+		return nil, errors.New("comparing calls: there is no read")
+	}
+	reference := basecall.Config{Device: infer.Device{}.String(), Library: cfg.Library, Logger: cfg.Logger}
+	reference.Precision = infer.PrecisionSingle
+	want, device, err := callSequences(ctx, model, reference, reads)
+	if err != nil {
+		return nil, err
+	}
+	onCPU := device
+	var all []Agreement
+	for _, precision := range []infer.Precision{infer.PrecisionSingle, infer.PrecisionHalf} {
+		if precision == infer.PrecisionHalf && model.Half == nil {
+			continue
+		}
+		if precision == infer.PrecisionSingle && cfg.Device == onCPU {
+			continue
+		}
+		cfg.Precision = precision
+		have, device, err := callSequences(ctx, model, cfg, reads)
+		if err != nil {
+			return nil, err
+		}
+		if cfg.Device = device; precision == infer.PrecisionSingle && device == onCPU {
+			continue // it was to be chosen, and there is no GPU
+		}
+		a := compareSequences(reads, want, have)
+		a.Device, a.Precision = device, precision.String()
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// callSequences returns the reads' sequences and the device that they were called on.
+func callSequences(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read) (sequences [][]byte, device string, err error) {
+	c, err := basecall.NewCaller(model, cfg)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	sequences = make([][]byte, len(reads))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(64 * runtime.GOMAXPROCS(0))
+	for i, read := range reads {
+		group.Go(func() error {
+			called, err := c.Call(ctx, read)
+			sequences[i] = called.Sequence
+			return err
+		})
+	}
+	return sequences, c.Device(), group.Wait()
+}
+
+func compareSequences(reads []basecall.Read, want, have [][]byte) Agreement {
+	a := Agreement{Reads: len(reads), Identity: 1}
+	for i := range reads {
+		edits, columns := align(want[i], have[i], mostEdits)
+		a.Edits += int64(edits)
+		a.Columns += int64(columns)
+		if edits == 0 {
+			a.Identical++
+		} else if len(a.Different) < mostDifferent {
+			a.Different = append(a.Different, reads[i].ID)
+		}
+	}
+	if a.Columns > 0 {
+		a.Identity = 1 - float64(a.Edits)/float64(a.Columns)
+	}
+	return a
+}
+
+// mostEdits is beyond how many edits two sequences are held to have nothing in common.
+// Time grows with its square.
+const mostEdits = 10_000
+
+// align returns the least number of edits that make b of a, and the columns of such an
+// alignment. Sequences that are further apart than limit count as wholly different. It follows, edit by edit, how far each diagonal is reached (Ukkonen
+// 1985), so sequences that hardly differ take time by their length.
+func align(a, b []byte, limit int) (edits, columns int) {
+	type front struct{ i, columns int } // the furthest position in a, and the columns up to it
+	run := func(f front, k int) front {
+		for f.i < len(a) && f.i-k < len(b) && a[f.i] == b[f.i-k] {
+			f.i++
+			f.columns++
+		}
+		return f
+	}
+	const unreached = -1
+	limit = min(limit, max(len(a), len(b)))
+	reached, next := make([]front, 2*limit+3), make([]front, 2*limit+3)
+	for k := range reached {
+		reached[k].i, next[k].i = unreached, unreached
+	}
+	at := func(k int) int { return k + limit + 1 } // where the diagonal k = i - j is in them
+	end := len(a) - len(b)
+	reached[at(0)] = run(front{}, 0)
+	for edits = 0; edits <= limit; edits++ {
+		if end >= -edits && end <= edits && reached[at(end)].i == len(a) {
+			return edits, reached[at(end)].columns
+		}
+		if edits == limit {
+			break
+		}
+		for k := -edits - 1; k <= edits+1; k++ {
+			best := front{i: unreached}
+			for _, step := range []struct{ from, di int }{{k, 1}, {k - 1, 1}, {k + 1, 0}} { // other base, base of a alone, of b alone
+				f := reached[at(step.from)]
+				if f.i == unreached {
+					continue
+				}
+				f.i += step.di
+				f.columns++
+				if f.i <= len(a) && f.i-k <= len(b) && f.i > best.i {
+					best = f
+				}
+			}
+			if best.i != unreached {
+				best = run(best, k)
+			}
+			next[at(k)] = best
+		}
+		reached, next = next, reached
+	}
+	return max(len(a), len(b)), max(len(a), len(b))
+}

@@ -1,0 +1,98 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Precision is that of the numbers that a network computes with.
+type Precision uint8
+
+// The precisions.
+const (
+	// PrecisionAuto is half precision on GPUs, where the network has a file for it,
+	// and single precision otherwise. A GPU may round the factors of products to
+	// 10 bits then (TF32).
+	PrecisionAuto Precision = iota
+	// PrecisionSingle is float32, with products as exact as that on GPUs, too.
+	PrecisionSingle
+	// PrecisionHalf is float16, on a CPU as well.
+	PrecisionHalf
+)
+
+var precisionNames = [...]string{PrecisionAuto: "auto", PrecisionSingle: "fp32", PrecisionHalf: "fp16"}
+
+// String returns "auto", "fp32" or "fp16".
+func (p Precision) String() string {
+	if int(p) < len(precisionNames) {
+		return precisionNames[p]
+	}
+	return fmt.Sprintf("Precision(%d)", uint8(p))
+}
+
+// Set parses a flag's value.
+func (p *Precision) Set(text string) error {
+	i := slices.Index(precisionNames[:], text)
+	if i < 0 {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(precisionNames[:], ", "))
+	}
+	*p = Precision(i)
+	return nil
+}
+
+// Type is what help says of the flag.
+func (*Precision) Type() string { return "precision" }
+
+// Compute says how devices compute a network. The zero value leaves it to them.
+type Compute struct {
+	Precision Precision
+	// GPUMemory is how many bytes the sessions of a network may take together on each
+	// GPU for what they compute; 0 for as many as there are. CUDA's own, a few hundred
+	// megabytes, come on top.
+	GPUMemory int64
+	// CUDA holds further options of ONNX Runtime's CUDA provider, by their names there, such
+	// as cudnn_conv_use_max_workspace.
+	CUDA map[string]string
+}
+
+// cuda returns the options of ONNX Runtime's CUDA provider for one of a number of sessions
+// on a GPU.
+func (c Compute) cuda(device Device, sessions int) (map[string]string, error) {
+	options := map[string]string{
+		"device_id": strconv.Itoa(device.Index),
+		// The default times candidates, and would let the clock choose how results are
+		// rounded.
+		"cudnn_conv_algo_search": "HEURISTIC",
+	}
+	if c.Precision == PrecisionSingle {
+		options["use_tf32"] = "0"
+	}
+	if c.GPUMemory > 0 {
+		options["gpu_mem_limit"] = strconv.FormatInt(c.GPUMemory/int64(sessions), 10)
+		// Growing in powers of two would end at half the limit.
+		options["arena_extend_strategy"] = "kSameAsRequested"
+	}
+	for _, name := range []string{"device_id", "user_compute_stream", "has_user_compute_stream"} {
+		if _, ok := c.CUDA[name]; ok {
+			return nil, errors.New("CUDA option " + name + " is not to be chosen: it is the program's own")
+		}
+	}
+	maps.Copy(options, c.CUDA)
+	return options, nil
+}
+
+// onnx returns the network to run on a device.
+func (n Network) onnx(device Device, precision Precision) ([]byte, error) {
+	switch {
+	case precision == PrecisionHalf && n.HalfONNX == nil:
+		return nil, fmt.Errorf("network %s has no file for half precision (%v)", n.Name, precision)
+	case precision == PrecisionHalf, precision == PrecisionAuto && device.CUDA && n.HalfONNX != nil:
+		return n.HalfONNX, nil
+	default:
+		return n.ONNX, nil
+	}
+}

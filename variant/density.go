@@ -1,0 +1,146 @@
+package variant
+
+import (
+	"math"
+	"slices"
+)
+
+// The rates of variants per base of a haploid sample that a network's probabilities
+// reckon with: those of the recipe that it is calibrated by (train/variant/recipes,
+// nature).
+const (
+	CalibratedSNPs   = 1e-3
+	CalibratedIndels = 2e-4
+)
+
+const (
+	// densityTiles is how many tiles on either side of one tell how dense variants
+	// are there.
+	densityTiles = 16
+	// densityDoubt is how many bases' worth of variants as often as in nature are
+	// reckoned with besides what is seen.
+	densityDoubt = 4 * tileWidth
+	// densityQual is the QUAL from which on a call counts.
+	densityQual = 10
+	// leastDensity, as a part of what is usual, and maxDensity bound the rate. Few
+	// variants in a small genome say little of how few there are; beyond the other it is
+	// another sequence.
+	leastDensity = 0.4
+	maxDensity   = 0.05
+)
+
+// density is how many calls nobody doubts tiles have.
+type density struct {
+	calls [2]int // by kindOf
+	bases int
+}
+
+// judgeByDensity is judge at the end of a haploid sample, or one with haploid places:
+// how dense variants are around a tile is known when all are looked at.
+func (r *Region) judgeByDensity(tiles []int, model *errorModel, phased *haplotypes, final bool) ([]judged, error) {
+	var around []int
+	for t := range r.tilesAround(tiles, densityTiles) {
+		if r.tiles[t].reads > 0 {
+			around = append(around, t)
+		}
+	}
+	var all []opined
+	densities := make([]density, len(r.tiles))
+	for len(around) > 0 {
+		seen, rest, err := r.opine(around, model, phased, final)
+		if err != nil {
+			return nil, err
+		}
+		for i := range seen {
+			densities[seen[i].tile] = r.density(&seen[i], model)
+		}
+		all, around = append(all, seen...), rest
+	}
+	out := make([]judged, 0, len(tiles))
+	for i := range all {
+		o := &all[i]
+		if _, asked := slices.BinarySearch(tiles, o.tile); !asked {
+			continue
+		}
+		others := slices.Concat(densities[max(0, o.tile-densityTiles):o.tile], densities[o.tile+1:min(len(densities), o.tile+densityTiles+1)])
+		out = append(out, r.decide(o, model, dense(others)))
+	}
+	return out, nil
+}
+
+// dense is the natural logarithm of the odds by which SNPs and indels of a haploid
+// sample are likelier in a tile than a network reckons, from the other tiles around it.
+//
+// Problem: whether an allele that reads are divided about is there depends on how
+// many there are. A phage may differ from its reference in a place or two; of a
+// distant strain one base in fifty does, and then most of what looks like a variant
+// is one.
+//
+// Strategy: empirical Bayes. The rate is that of the calls that are certain without
+// it, in tiles around, itself left out: an artefact mustn't vouch for its like beside it.
+//
+// Consequences: where variants are many, doubtful ones are called, and where there are
+// hardly any, they aren't. Of 80 thinned samples of lambda, which has four SNPs, none has a
+// wrong call with reads of 90 % identity; without the lower rate two have. Human contigs,
+// of which the rate is known, are diploid, and not affected.
+func dense(around []density) (odds [2]float64) {
+	var sum density
+	for _, d := range around {
+		sum.calls[0] += d.calls[0]
+		sum.calls[1] += d.calls[1]
+		sum.bases += d.bases
+	}
+	for i, usual := range [2]float64{CalibratedSNPs, CalibratedIndels} {
+		rate := (float64(sum.calls[i]) + usual*densityDoubt) / float64(sum.bases+densityDoubt)
+		rate = min(max(rate, leastDensity*usual), maxDensity)
+		odds[i] = math.Log(rate/(1-rate)) - math.Log(usual/(1-usual))
+	}
+	return odds
+}
+
+// density counts the certain calls of a tile's own haploid places, whatever share of the
+// reads shows them.
+func (r *Region) density(o *opined, model *errorModel) density {
+	start, end := r.tileStart(o.tile), r.tileEnd(o.tile)
+	if r.ploidy((start+end)/2) != Haploid {
+		return density{}
+	}
+	d := density{bases: end - start}
+	for i, v := range verdicts(o.cs, o.opinions) {
+		c := &o.cs[i]
+		if v == nil || v.qual < densityQual || c.ploidy != Haploid || !r.isIn(o.tile, c) || len(r.filters(c, model, maxQual)) > 0 {
+			continue
+		}
+		d.calls[kindOf(c)]++
+	}
+	return d
+}
+
+// kindOf is 0 for a substitution, 1 for an indel.
+func kindOf(c *candidate) int {
+	if c.indel {
+		return 1
+	}
+	return 0
+}
+
+// shifted is the opinion, of odds that are so much higher.
+func (o opinion) shifted(odds float64) opinion {
+	if odds == 0 {
+		return o
+	}
+	o.copies, o.zygosity = likelier(o.copies, odds), likelier(o.zygosity, odds)
+	return o
+}
+
+// likelier is three log probabilities, of which the first is that of nothing, with odds
+// of something that are so much higher.
+func likelier(l [3]float64, odds float64) [3]float64 {
+	l[1] += odds
+	l[2] += odds
+	sum := logAdd(l[0], logAdd(l[1], l[2]))
+	for i := range l {
+		l[i] -= sum
+	}
+	return l
+}
