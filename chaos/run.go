@@ -271,7 +271,7 @@ func (h *harness) stopServices() {
 }
 
 // judge reads what the run has left and holds it against the promises.
-func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger) (*verdict, error) {
+func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger) (_ *verdict, err error) {
 	topics := stream.NewTopics("")
 	// An id that is stolen after its holder has done all its work is left to the brokers.
 	if err := h.cluster.observers().AwaitTransactions(ctx, dataTopics(topics), nemesis.ThiefTimeout+h.cfg.recover/2); err != nil {
@@ -293,10 +293,11 @@ func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger
 	if contents.VCF, err = foldedVCFs(&contents, g, h.partitions["variants"], samplesOf(h.recordings)); err != nil {
 		return nil, err
 	}
-	handlers, err := folding(h.cfg, g, h.partitions, logger)
+	handlers, stop, err := folding(h.cfg, g, h.partitions, logger)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, stop()) }()
 	recomputed, err := contents.Recompute(ctx, handlers)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/network"
 	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
@@ -19,23 +21,28 @@ var stages = []stage{{"basecall", "signal", "reads"}, {"variant", "reads", "call
 // group is the stage's consumer group.
 func (s stage) group() string { return "porestream-" + s.name }
 
-// folding are the makers of the stages whose output is a function of the sequence of records, by input topic.
-func folding(cfg *config, g *genome.Genome, partitions map[string]int32, logger *slog.Logger) (map[string]stream.NewHandler, error) {
+// folding are the makers of the stages whose output is a function of the sequence of records, by input topic. Variants are judged as the
+// services judge them that are told nothing else. stop ends that judge, after the last handler.
+func folding(cfg *config, g *genome.Genome, partitions map[string]int32, logger *slog.Logger) (_ map[string]stream.NewHandler, stop func() error, err error) {
 	genes := processor.Genes{Paths: []string{cfg.genes}}
 	annotator, err := genes.Annotator(g, logger)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	haplotypes, err := haplotype.NewGenes(g, annotator.Model(), genes.Reader.Codes.AllStarts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	caller, judge, err := new(processor.Calling).Load(g, variant.Config{}, network.Config{Library: cfg.ort, Logger: logger})
+	if err != nil {
+		return nil, nil, err
 	}
 	topics := stream.NewTopics("")
 	return map[string]stream.NewHandler{
-		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: g}),
+		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: g, Caller: caller}),
 		topics.Calls: annotatestage.New(annotatestage.Config{
 			Topics: topics, VariantsPartitions: partitions[topics.Variants],
 			Annotator: annotator, Haplotypes: annotatestage.GeneHaplotypes{Genes: haplotypes},
 		}),
-	}, nil
+	}, judge.Close, nil
 }

@@ -19,7 +19,7 @@ import (
 // zero value is models.DefaultVariant and haploid contigs.
 type Calling struct {
 	// Model is a variant model, by name or folder, or models.None; empty means
-	// models.None for haploid samples and else models.DefaultVariant.
+	// models.DefaultVariant.
 	Model string
 	// Ploidy is 1, 2 or mixture; empty means 1. PloidyBED is a file of stretches
 	// with another; empty for none.

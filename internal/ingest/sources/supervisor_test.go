@@ -175,7 +175,7 @@ func TestHealthResetsThePause(t *testing.T) {
 		require.Contains(t, []State{Running, BackingOff}, status.State)
 		before := time.Now()
 		for s.of(t, "a").State == Running {
-			time.Sleep(time.Second)
+			time.Sleep(firstPause / 10) // a pause that was reset must not pass unseen
 			synctest.Wait()
 		}
 		require.Less(t, time.Since(before), 3*time.Minute)
