@@ -110,6 +110,20 @@ func TestCTCFindsTheMostProbableSequence(t *testing.T) {
 	}
 }
 
+func TestExp(t *testing.T) {
+	for x := float32(-110); x < 95; x += 0.00137 {
+		want := float32(math.Exp(float64(x)))
+		assert.InDelta(t, want, exp(x), 3*float64(math.Nextafter32(want, math.MaxFloat32)-want), "exp(%v)", x)
+	}
+	inf := float32(math.Inf(1))
+	for x, want := range map[float32]float32{0: 1, -inf: 0, inf: inf, math.MaxFloat32: inf, -math.MaxFloat32: 0} {
+		if got := exp(x); got != want {
+			t.Errorf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	assert.True(t, math.IsNaN(float64(exp(float32(math.NaN())))))
+}
+
 func TestCTCMatchesFastCTCDecode(t *testing.T) {
 	text, err := os.ReadFile("testdata/ctc_golden.json")
 	require.NoError(t, err)

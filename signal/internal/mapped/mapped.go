@@ -19,8 +19,11 @@ import (
 // be read any more.
 var ErrFault = errors.New("the file changed or its disk failed while it was being read")
 
-// letGo is how many bytes are used before their pages are let go of.
-const letGo = 32 << 20
+// letGo is how many bytes are used before their pages are let go of. Few, as the kernel
+// maps more than is read, up to a folio of 2 MB around each byte: reads of a recording
+// that lie here and there had 100 MB mapped for 32 MB of signal. Asking is cheap, some
+// microseconds beside the tens of milliseconds that so much signal takes to call.
+const letGo = 1 << 20
 
 // File is a mapped file. Its bytes must be read inside Do.
 type File struct {
