@@ -15,7 +15,8 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 	dir := t.TempDir()
 	bam := filepath.Join(dir, "reads.bam")
 	const channels = "1-128" // a quarter of the reads
-	called := pore(t, "basecall", "--channels", channels, "--ref", lambda("reference.fa"), "--format", "bam", lambda("reads.pod5"))
+	device := recordedNetwork(t)
+	called := pore(t, "basecall", "--device", device, "--channels", channels, "--ref", lambda("reference.fa"), "--format", "bam", lambda("reads.pod5"))
 	require.Zero(t, called.code, called.stderr)
 	require.NoError(t, os.WriteFile(bam, []byte(called.stdout), 0o644))
 
@@ -26,7 +27,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 
 	for _, flags := range [][]string{{"--partitions", "1"}, {"--partitions", "5", "--processors", "2"}} {
 		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"),
-			append(flags, "--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")...)
+			append(flags, "--device", device, "--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")...)
 		require.Equal(t, string(readFile(t, dir, "calls.g.vcf")), string(readFile(t, out, "variants.g.vcf")), "%v", flags)
 		require.Equal(t, string(readFile(t, dir, "callable.bed")), string(readFile(t, out, "callable.bed")), "%v", flags)
 	}
@@ -34,7 +35,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 	// Whoever consumes the topic gets the same files from it.
 	brokers(t, func(t *testing.T, addr string) {
 		run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--brokers", addr, "--topic-prefix", "kept.", "--partitions", "3",
-			"--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")
+			"--device", device, "--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")
 		for format, want := range map[string]string{"gvcf": "calls.g.vcf", "callable": "callable.bed"} {
 			res := pore(t, "consume", "--brokers", addr, "--topic-prefix", "kept.", "--format", format, "--ref", lambda("reference.fa"))
 			require.Zero(t, res.code, res.stderr)

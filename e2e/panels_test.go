@@ -58,7 +58,9 @@ func TestPanels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the pipeline several times")
 	}
-	flags := func(more ...string) []string { return append([]string{"--panel", lambda("panel.yaml")}, more...) }
+	flags := func(more ...string) []string {
+		return append([]string{"--panel", lambda("panel.yaml"), "--device", recordedNetwork(t)}, more...)
+	}
 	one := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "1")...)
 	want := written(t, one)
 	require.Len(t, want, len(lambdaAnswers))
@@ -121,7 +123,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	// Every read once, although the first processor was killed, and as in a file.
 	fastq := pore(t, "consume", "--brokers", addr, "--basecalls", "--until-end")
 	require.Zero(t, fastq.code, fastq.stderr)
-	file := pore(t, "basecall", lambda("reads.pod5"))
+	file := pore(t, "basecall", "--device", recordedNetwork(t), lambda("reads.pod5"))
 	require.Zero(t, file.code, file.stderr)
 	require.Equal(t, reads(file.stdout), reads(fastq.stdout))
 
