@@ -126,15 +126,16 @@ var once, onceRecorded sync.Once // of undisturbed and recordedNetwork
 // recordedNetwork is a device that gives back what the basecaller's network has made of the
 // shipped recording, for tests of what comes before and behind it. They share the time that the
 // network takes for it. Whether the scores are the network's own is seen from
-// the bytes: those of an undisturbed run, which computes them.
-func recordedNetwork(t testing.TB) string {
+// the bytes: those of an undisturbed run, which computes them. speed is how long the device
+// takes for a batch, and the batch's size.
+func recordedNetwork(t testing.TB, speed string) string {
 	t.Helper()
 	scores := filepath.Join(bin, "scores.pssc")
 	onceRecorded.Do(func() {
 		res := pore(t, "basecall", "--device", "cpu", "--format", "fastq", "--record-scores", scores, lambda("reads.pod5"))
 		require.Zero(t, res.code, res.stderr)
 	})
-	return "sim:1ms:32:" + scores
+	return "sim:" + speed + ":" + scores
 }
 
 // passed lists the PASS records of a VCF: place, change, and the term and
@@ -224,7 +225,7 @@ func TestSameBytes(t *testing.T) {
 	}
 	want := undisturbed(t)
 	for _, c := range configs {
-		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--partitions", c[0], "--processors", c[1], "--device", recordedNetwork(t))
+		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--partitions", c[0], "--processors", c[1], "--device", recordedNetwork(t, "1ms:32"))
 		require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")), "%s partitions, %s processors", c[0], c[1])
 	}
 }

@@ -88,7 +88,7 @@ func newRecorded(t *testing.T) *recorded {
 	t.Helper()
 	r := &recorded{reads: lambda("reads.pod5"), ref: lambda("reference.fa"), lengths: make(map[string]uint64)}
 	if os.Getenv(wholeVariable) == "" {
-		r.device, r.vcf = recordedNetwork(t), string(undisturbed(t))
+		r.device, r.vcf = recordedNetwork(t, "1ms:32"), string(undisturbed(t))
 	} else {
 		r.reads, r.ref = shared(t, "lambda-r9/reads.pod5"), shared(t, "lambda-r9/J02459.1.fa")
 		scores := filepath.Join(t.TempDir(), "scores.pssc")

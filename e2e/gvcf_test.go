@@ -15,7 +15,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 	dir := t.TempDir()
 	bam := filepath.Join(dir, "reads.bam")
 	const channels = "1-128" // a quarter of the reads
-	device := recordedNetwork(t)
+	device := recordedNetwork(t, "1ms:32")
 	called := pore(t, "basecall", "--device", device, "--channels", channels, "--ref", lambda("reference.fa"), "--format", "bam", lambda("reads.pod5"))
 	require.Zero(t, called.code, called.stderr)
 	require.NoError(t, os.WriteFile(bam, []byte(called.stdout), 0o644))

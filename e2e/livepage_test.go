@@ -178,6 +178,7 @@ func TestPageOfARun(t *testing.T) {
 // whole picture, tells of the loss, and shows the end of the run and the reads at
 // a variant, whoever holds them.
 func TestPageOfServices(t *testing.T) {
+	device := recordedNetwork(t, "1ms:32")
 	brokers(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -186,9 +187,9 @@ func TestPageOfServices(t *testing.T) {
 		token, shown := pageTokenFile(t), freeAddress(t)
 		processor := func(listen, stages string) *service {
 			return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
-				"--stages", stages, "--listen", listen, "--page-token-file", token)
+				"--stages", stages, "--device", device, "--listen", listen, "--page-token-file", token)
 		}
-		ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", "--pace", "20", lambda("reads.pod5"))
+		ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", "--pace", "40", lambda("reads.pod5"))
 		first := processor("127.0.0.1:0", "basecall,variant")
 		page := processor(shown, "annotate")
 		watchPage(ctx, t, shown, "strands, depth and a variant", func(p *picture) bool { return p.strands() && p.covered() && len(p.variants) > 0 })

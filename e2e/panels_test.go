@@ -59,7 +59,7 @@ func TestPanels(t *testing.T) {
 		t.Skip("runs the pipeline several times")
 	}
 	flags := func(more ...string) []string {
-		return append([]string{"--panel", lambda("panel.yaml"), "--device", recordedNetwork(t)}, more...)
+		return append([]string{"--panel", lambda("panel.yaml"), "--device", recordedNetwork(t, "1ms:32")}, more...)
 	}
 	one := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "1")...)
 	want := written(t, one)
@@ -91,7 +91,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	require.NoError(t, client.EnsureTopics(t.Context(), append(topics.Settings(3), topics.WatchSettings(3)...), 1))
 	processor := func() *service {
 		return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
-			"--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--listen", "127.0.0.1:0")
+			"--device", recordedNetwork(t, "100ms:16"), "--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--listen", "127.0.0.1:0")
 	}
 	ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambda("reads.pod5"))
 	first := processor()
@@ -123,7 +123,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	// Every read once, although the first processor was killed, and as in a file.
 	fastq := pore(t, "consume", "--brokers", addr, "--basecalls", "--until-end")
 	require.Zero(t, fastq.code, fastq.stderr)
-	file := pore(t, "basecall", "--device", recordedNetwork(t), lambda("reads.pod5"))
+	file := pore(t, "basecall", "--device", recordedNetwork(t, "1ms:32"), lambda("reads.pod5"))
 	require.Zero(t, file.code, file.stderr)
 	require.Equal(t, reads(file.stdout), reads(fastq.stdout))
 

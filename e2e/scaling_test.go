@@ -35,14 +35,15 @@ func TestScaling(t *testing.T) {
 		t.Skipf("measures for minutes: set %s=LATENCY:BATCH, such as 400ms:8", scalingVariable)
 	}
 	if strings.Count(device, ":") == 1 {
-		recorded := strings.SplitN(recordedNetwork(t), ":", 4)
-		device += ":" + recorded[3]
+		device = recordedNetwork(t, device)
+	} else {
+		device = "sim:" + device
 	}
 
 	var alone, aloneTakes float64
 	var want string
 	for _, n := range []int{1, 2, 4} {
-		rate, takes, vcf := scale(t, n, "sim:"+device)
+		rate, takes, vcf := scale(t, n, device)
 		if n == 1 {
 			alone, aloneTakes, want = rate, takes, vcf
 		}

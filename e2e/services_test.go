@@ -257,7 +257,7 @@ func TestKafkaGivesTheSameBytes(t *testing.T) {
 	want := undisturbed(t)
 	for _, c := range [][2]string{{"4", "1"}, {"7", "3"}} {
 		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"),
-			"--brokers", broker.Addr, "--partitions", c[0], "--processors", c[1], "--device", recordedNetwork(t))
+			"--brokers", broker.Addr, "--partitions", c[0], "--processors", c[1], "--device", recordedNetwork(t, "1ms:32"))
 		require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")), "%s partitions, %s processors", c[0], c[1])
 	}
 }
