@@ -54,6 +54,7 @@ func records(t *testing.T, client *kafka.Client, topic string) []stream.Record {
 // place in a trace leads back, span by span, to the first chunk of its read; other
 // reads leave no trace, and the result is the same to the byte.
 func TestTraces(t *testing.T) {
+	device := recordedNetwork(t, "1ms:32")
 	brokers(t, func(t *testing.T, addr string) {
 		want := undisturbed(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -68,7 +69,7 @@ func TestTraces(t *testing.T) {
 		panel := filepath.Join(root(), "annotate", "watch", "testdata", "lambda", "panel.yaml")
 		processing := append(slices.Clone(tracing), "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--panel", panel)
 		ingest := start(t, cancel, "ingest", append(tracing, lambda("reads.pod5"))...)
-		first := start(t, cancel, "processor", append(processing, "--stages", "basecall,variant")...)
+		first := start(t, cancel, "processor", append(processing, "--stages", "basecall,variant", "--device", device)...)
 		second := start(t, cancel, "processor", append(processing, "--stages", "annotate,watch")...)
 		ingest.ended(t)
 		follow(ctx, t, client, nil)
