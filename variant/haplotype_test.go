@@ -3,6 +3,7 @@ package variant
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -31,7 +32,7 @@ func hg002(t testing.TB) (*genome.Contig, []*streampb.Segment) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "shared", "data", "hg002-r9")
 	g, err := genome.Load(filepath.Join(dir, "hg38.chr20_59M_100k.fa"))
-	if os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("needs the real recordings: %v", err)
 	}
 	require.NoError(t, err)
