@@ -91,7 +91,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	require.NoError(t, client.EnsureTopics(t.Context(), append(topics.Settings(3), topics.WatchSettings(3)...), 1))
 	processor := func() *service {
 		return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
-			"--device", recordedNetwork(t, "100ms:16"), "--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--listen", "127.0.0.1:0")
+			"--device", recordedNetwork(t, "60ms:32"), "--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--listen", "127.0.0.1:0")
 	}
 	ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambda("reads.pod5"))
 	first := processor()
