@@ -81,8 +81,8 @@ type tensorPair struct{ in, out *ort.Tensor[float32] }
 var _ Runner = (*session)(nil)
 
 // openSession loads a network onto a device with room for a batch, as one of a number of
-// sessions there. If strict it fails if a GPU would leave a node to the CPU.
-func openSession(net Network, device Device, batch, sessions int, opts Options, strict bool) (*session, error) {
+// sessions there. adjust changes the session's options; nil leaves them.
+func openSession(net Network, device Device, batch, sessions int, opts Options, adjust func(*ort.SessionOptions) error) (*session, error) {
 	onnx, err := net.onnx(device, opts.Precision)
 	if err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func openSession(net Network, device Device, batch, sessions int, opts Options, 
 		return nil, err
 	}
 	defer options.Destroy()
-	if strict {
-		if err := refuseCPU(options); err != nil {
+	if adjust != nil {
+		if err := adjust(options); err != nil {
 			return nil, oneLine(err)
 		}
 	}

@@ -34,19 +34,22 @@ func (n Node) String() string { return n.Name + " (" + n.Op + ")" }
 // none. If that fails, and it opens without, there are some; a session that keeps a
 // profile then tells which.
 func (r *Runners) openSessions(net Network, sessions, batch int, opts Options, logger *slog.Logger) error {
-	strict := r.Devices[0].CUDA
+	var adjust func(*ort.SessionOptions) error
+	if r.Devices[0].CUDA {
+		adjust = refuseCPU
+	}
 	for range sessions {
 		for _, device := range r.Devices {
-			s, err := openSession(net, device, batch, sessions, opts, strict)
-			if err != nil && strict {
-				if s, err = openSession(net, device, batch, sessions, opts, false); err == nil {
+			s, err := openSession(net, device, batch, sessions, opts, adjust)
+			if err != nil && adjust != nil {
+				if s, err = openSession(net, device, batch, sessions, opts, nil); err == nil {
 					r.leftToCPU(net, device, sessions, opts, logger)
 				}
 			}
 			if err != nil {
 				return err
 			}
-			strict = false
+			adjust = nil
 			r.Runners = append(r.Runners, s)
 		}
 	}
@@ -87,19 +90,9 @@ func placement(net Network, device Device, sessions int, opts Options) (nodes []
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	onnx, err := net.onnx(device, opts.Precision)
-	if err != nil {
-		return nil, err
-	}
-	options, err := sessionOptions(device, sessions, opts.Compute)
-	if err != nil {
-		return nil, err
-	}
-	defer options.Destroy()
-	if err := options.EnableProfiling(filepath.Join(folder, "profile")); err != nil {
-		return nil, oneLine(err)
-	}
-	s, err := newSession(net, onnx, 1, options)
+	s, err := openSession(net, device, 1, sessions, opts, func(options *ort.SessionOptions) error {
+		return options.EnableProfiling(filepath.Join(folder, "profile"))
+	})
 	if err != nil {
 		return nil, err
 	}
