@@ -119,24 +119,13 @@ func (r *Reader) Header() *Header { return r.header }
 
 // Close releases the file. No other method may be under way or follow.
 func (r *Reader) Close() error {
-	if r.mapping == nil {
-		return nil
-	}
 	return r.mapping.Close()
-}
-
-// do runs fn, which touches the file.
-func (r *Reader) do(fn func() error) error {
-	if r.mapping == nil {
-		return fn()
-	}
-	return r.mapping.Do(fn)
 }
 
 // Next calls fn with the next record, which is valid only during the call, and
 // with the offset by which View finds it again. It returns io.EOF after the last.
 func (r *Reader) Next(fn func(rec *Record, offset int64) error) error {
-	return r.do(func() error {
+	return r.mapping.Do(func() error {
 		offset := r.next
 		packed, next, err := r.frame(offset)
 		if err != nil {
@@ -150,7 +139,7 @@ func (r *Reader) Next(fn func(rec *Record, offset int64) error) error {
 
 // View calls fn with the record at an offset that Next gave.
 func (r *Reader) View(offset int64, fn func(rec *Record) error) error {
-	return r.do(func() error {
+	return r.mapping.Do(func() error {
 		if offset < 0 || offset > int64(len(r.file)) {
 			return fmt.Errorf("byte %d: outside the file", offset)
 		}

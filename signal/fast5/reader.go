@@ -72,18 +72,7 @@ func NewReader(file []byte) (*Reader, error) {
 
 // Close releases the file. No other method may be under way or follow.
 func (r *Reader) Close() error {
-	if r.mapping == nil {
-		return nil
-	}
 	return r.mapping.Close()
-}
-
-// do runs fn, which touches the file.
-func (r *Reader) do(fn func() error) error {
-	if r.mapping == nil {
-		return fn()
-	}
-	return r.mapping.Do(fn)
 }
 
 func (r *Reader) init(data []byte) (err error) {
@@ -182,7 +171,7 @@ func (r *Reader) Version() string { return cmp.Or(text.Clip(r.info), "unknown") 
 
 // Compression names the filters of the first read's signal.
 func (r *Reader) Compression() (name string) {
-	_ = r.do(func() error { // a file that can't be read says so when it is read
+	_ = r.mapping.Do(func() error { // a file that can't be read says so when it is read
 		if len(r.reads) == 0 {
 			return nil
 		}
@@ -197,7 +186,7 @@ func (r *Reader) Compression() (name string) {
 
 // Read returns read i, 0 <= i < Len().
 func (r *Reader) Read(i int) (rd *Read, err error) {
-	err = r.do(func() error {
+	err = r.mapping.Do(func() error {
 		if rd, err = r.read(i); err != nil {
 			return fmt.Errorf("group %q: %w", text.Clip(r.reads[i].Name), err)
 		}
@@ -215,7 +204,7 @@ func (r *Reader) Samples(rd *Read, dst []int16) ([]int16, error) {
 // returns dst unchanged.
 func (r *Reader) SamplesAt(at uint64, n int, dst []int16) (out []int16, err error) {
 	out = dst
-	err = r.do(func() error {
+	err = r.mapping.Do(func() error {
 		o, err := r.file.Object(at)
 		if err != nil {
 			return err

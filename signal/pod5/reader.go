@@ -137,14 +137,6 @@ func (r *Reader) bind(signal, runs *table) (err error) {
 	return r.signal.init(signal)
 }
 
-// do runs fn, which touches the file.
-func (r *Reader) do(fn func() error) error {
-	if r.mapping == nil {
-		return fn()
-	}
-	return r.mapping.Do(fn)
-}
-
 // Version returns the version of the POD5 library that wrote the file.
 func (r *Reader) Version() string { return r.footer.version }
 
@@ -166,15 +158,12 @@ func (r *Reader) Close() error {
 		}
 		return err
 	}
-	if r.mapping == nil {
-		return nil
-	}
 	return r.mapping.Close()
 }
 
 // Batch returns the reads of record batch i, 0 <= i < Batches().
 func (r *Reader) Batch(i int) (reads []Read, err error) {
-	err = r.do(func() error {
+	err = r.mapping.Do(func() error {
 		return r.reads.batch(i, func(b arrow.RecordBatch) error {
 			reads, err = r.batchReads(b)
 			return err
@@ -282,7 +271,7 @@ func (r *Reader) Samples(rd *Read, dst []int16) ([]int16, error) {
 // dst unchanged.
 func (r *Reader) SamplesAt(id [16]byte, rows []uint64, n uint64, dst []int16) (out []int16, err error) {
 	out = dst
-	err = r.do(func() error {
+	err = r.mapping.Do(func() error {
 		out, err = r.signal.read(id, rows, n, dst)
 		return err
 	})

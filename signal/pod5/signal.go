@@ -206,7 +206,7 @@ func (p *codecPool) get() *vbz.Codec {
 // read it belongs. On an error it returns dst unchanged.
 func (r *Reader) Row(row uint64, dst []int16) (id [16]byte, out []int16, err error) {
 	out = dst
-	err = r.do(func() error {
+	err = r.mapping.Do(func() error {
 		return r.signal.row(row, func(p piece) error {
 			codec := r.signal.codecs.get()
 			defer r.signal.codecs.Put(codec)

@@ -134,7 +134,7 @@ func (r *Reader) SignalRows() (rows uint64, err error) {
 		return 0, nil
 	}
 	last := t.batches() - 1
-	err = r.do(func() error {
+	err = r.mapping.Do(func() error {
 		return t.batch(last, func(b arrow.RecordBatch) error {
 			rows = uint64(last)*r.signal.batchRows + uint64(b.NumRows())
 			return nil

@@ -25,7 +25,8 @@ var ErrFault = errors.New("the file changed or its disk failed while it was bein
 // microseconds beside the tens of milliseconds that so much signal takes to call.
 const letGo = 1 << 20
 
-// File is a mapped file. Its bytes must be read inside Do.
+// File is a mapped file. Its bytes must be read inside Do. A nil File stands for bytes in
+// memory: Do runs its function, and there is nothing to let go of or to close.
 type File struct {
 	data []byte
 	used atomic.Int64 // bytes, since pages were let go of
@@ -75,6 +76,9 @@ func (f *File) Bytes() []byte { return f.data }
 // Do runs fn, in which the file's bytes may be read, and returns its error, or
 // ErrFault if the bytes could not be read.
 func (f *File) Do(fn func() error) (err error) {
+	if f == nil {
+		return fn()
+	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch r := recover().(type) {
@@ -92,7 +96,7 @@ func (f *File) Do(fn func() error) (err error) {
 // the file. Now and then the process then lets go of the pages that it has seen. They stay
 // in the page cache, so nothing is read twice while there is memory, but no longer
 // count as the process's own: played from end to end, a file of any size takes a bounded
-// part of a container's memory. Of no file, nil, nothing is let go of.
+// part of a container's memory.
 func (f *File) Used(bytes int) {
 	if f == nil {
 		return
@@ -105,6 +109,9 @@ func (f *File) Used(bytes int) {
 
 // Close unmaps the file. No call of Do may be under way. Close is idempotent.
 func (f *File) Close() error {
+	if f == nil {
+		return nil
+	}
 	data := f.data
 	f.data = nil
 	if data == nil {

@@ -81,6 +81,19 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
+// A reader over bytes in memory has no file.
+func TestNoFile(t *testing.T) {
+	var f *File
+	want := errors.New("its own")
+	if err := f.Do(func() error { return want }); !errors.Is(err, want) {
+		t.Errorf("Do = %v, want the function's error", err)
+	}
+	f.Used(letGo)
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Bytes are the same after their pages were let go of, also while others read them.
 func TestUsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
