@@ -43,7 +43,7 @@ type ctcDecoder struct {
 }
 
 // rank is the place of an entry of next in the beam. Entries are sorted by these and
-// copied once, as they are seven times as large.
+// copied once, as they are six times as large.
 type rank struct {
 	total float32
 	at    int32 // in next
@@ -172,7 +172,7 @@ func (d *ctcDecoder) scoreKind() string {
 }
 
 // exp is the exponential function to within 3 units in the last place of a float32, in
-// a quarter of the time that math.Exp takes: x = n ln 2 + r with |r| <= ln(2)/2, and
+// about half the time that math.Exp takes: x = n ln 2 + r with |r| <= ln(2)/2, and
 // e^r by its Taylor polynomial (ln 2 in two parts as in Cody and Waite, Software Manual
 // for the Elementary Functions, 1980). Conversions keep compilers from fusing products
 // and sums, so that it gives the same everywhere.

@@ -131,11 +131,15 @@ var once, onceRecorded sync.Once // of undisturbed and recordedNetwork
 func recordedNetwork(t testing.TB, speed string) string {
 	t.Helper()
 	scores := filepath.Join(bin, "scores.pssc")
-	onceRecorded.Do(func() {
-		res := pore(t, "basecall", "--device", "cpu", "--format", "fastq", "--record-scores", scores, lambda("reads.pod5"))
-		require.Zero(t, res.code, res.stderr)
-	})
+	onceRecorded.Do(func() { recordScores(t, scores, lambda("reads.pod5")) })
 	return "sim:" + speed + ":" + scores
+}
+
+// recordScores has the basecaller's network write down what it makes of a recording.
+func recordScores(t testing.TB, scores, reads string) {
+	t.Helper()
+	res := pore(t, "basecall", "--device", "cpu", "--format", "fastq", "--record-scores", scores, reads)
+	require.Zero(t, res.code, res.stderr)
 }
 
 // passed lists the PASS records of a VCF: place, change, and the term and

@@ -92,8 +92,7 @@ func newRecorded(t *testing.T) *recorded {
 	} else {
 		r.reads, r.ref = shared(t, "lambda-r9/reads.pod5"), shared(t, "lambda-r9/J02459.1.fa")
 		scores := filepath.Join(t.TempDir(), "scores.pssc")
-		res := pore(t, "basecall", "--device", "cpu", "--format", "fastq", "--record-scores", scores, r.reads)
-		require.Zero(t, res.code, res.stderr)
+		recordScores(t, scores, r.reads)
 		r.device = "sim:1ms:32:" + scores
 		r.vcf = string(readFile(t, run(t, r.ref, lambda("genes.gff3"), r.reads), "variants.vcf"))
 	}

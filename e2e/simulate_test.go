@@ -26,8 +26,7 @@ func TestVirtualSequencer(t *testing.T) {
 	require.Zero(t, res.code, res.stderr)
 	reads := filepath.Join(dir, "file", "reads.pod5")
 	scores := filepath.Join(dir, "scores.pssc")
-	res = pore(t, "basecall", "--device", "cpu", "--record-scores", scores, reads)
-	require.Zero(t, res.code, res.stderr)
+	recordScores(t, scores, reads)
 	device := "sim:1ms:32:" + scores
 	results := run(t, lambda("reference.fa"), lambda("genes.gff3"), reads, "--device", device)
 	require.NotEmpty(t, passed(t, filepath.Join(results, "variants.vcf")))

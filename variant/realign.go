@@ -219,7 +219,8 @@ func (g *realigner) cost(h, strand int) int32 {
 // looked up by base.
 //
 // The race detector leaves it alone: what it reads and writes is its realigner's,
-// which the functions around it touch as well, and watched it takes forty times as long.
+// which the functions around it touch as well, and watching it was most of what tests of
+// the caller took.
 //
 //go:norace
 func (g *realigner) sweep(h, strand, from int, column []cell) int32 {

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,9 +71,13 @@ func callSequences(ctx context.Context, model *basecall.Model, cfg basecall.Conf
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	samples := 0
+	for _, read := range reads {
+		samples += len(read.Samples)
+	}
 	sequences = make([][]byte, len(reads))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(64 * runtime.GOMAXPROCS(0))
+	group.SetLimit(c.SideBySide(samples / len(reads)))
 	for i, read := range reads {
 		group.Go(func() error {
 			called, err := c.Call(ctx, read)
@@ -108,8 +111,9 @@ func compareSequences(reads []basecall.Read, want, have [][]byte) Agreement {
 const mostEdits = 10_000
 
 // align returns the least number of edits that make b of a, and the columns of such an
-// alignment. Sequences that are further apart than limit count as wholly different. It follows, edit by edit, how far each diagonal is reached (Ukkonen
-// 1985), so sequences that hardly differ take time by their length.
+// alignment. Sequences that are further apart than limit count as wholly different. It
+// follows, edit by edit, how far each diagonal is reached (Ukkonen 1985), so sequences
+// that hardly differ take time by their length.
 func align(a, b []byte, limit int) (edits, columns int) {
 	type front struct{ i, columns int } // the furthest position in a, and the columns up to it
 	run := func(f front, k int) front {
