@@ -50,7 +50,9 @@ type rank struct {
 }
 
 // prefix is an entry of the beam: a sequence, and the paths that end in it at
-// the current frame. All probabilities share a scale that changes with time.
+// the current frame. All sums share a scale that changes with time, and so do all best
+// paths: one of their own, since of all that lead to a sequence a single path is the less
+// the longer it is, and would be lost in a window of some hundred bases.
 type prefix struct {
 	hash   uint64 // of the sequence
 	length int32  // bases in the sequence
@@ -84,9 +86,9 @@ type emission struct {
 	class    uint8
 }
 
-// Bounds of the beam's scale. The best entry is kept above minBest by an exact
-// power of two, and entries that are less than negligible of it are dropped, so
-// that float32 never gets near its denormal numbers.
+// Bounds of the beam's scales. The best entry, and the best path, are kept above minBest
+// by an exact power of two, and entries that are less than negligible of the best are
+// dropped, so that float32 never gets near its denormal numbers.
 const (
 	minBest    = 0x1p-30
 	rescale    = 0x1p30
@@ -316,11 +318,17 @@ func (d *ctcDecoder) prune() {
 		beam[i] = d.next[r.at]
 	}
 	d.ranks = ranks
-	if best < minBest {
-		for i := range beam {
-			e := &beam[i]
+	path := float32(0)
+	for i := range beam {
+		path = max(path, beam[i].bestLabel, beam[i].bestBlank)
+	}
+	for i := range beam {
+		e := &beam[i]
+		if best < minBest {
 			e.label *= rescale
 			e.blank *= rescale
+		}
+		if path < minBest {
 			e.bestLabel *= rescale
 			e.bestBlank *= rescale
 		}

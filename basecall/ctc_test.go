@@ -110,6 +110,80 @@ func TestCTCFindsTheMostProbableSequence(t *testing.T) {
 	}
 }
 
+// alignedBest returns the frames at which the bases of a sequence start on its most
+// probable path, found in float64 over the states of CTC's lattice: a blank before each
+// base and at the end.
+func alignedBest(p []float32, classes int, sequence string) []int {
+	frames, states := len(p)/classes, 2*len(sequence)+1
+	class := func(state int) int {
+		if state%2 == 0 {
+			return 0
+		}
+		return strings.IndexByte("?ACGT", sequence[state/2])
+	}
+	gain, from := make([]float64, states), make([][]int, frames)
+	for s := range gain {
+		gain[s] = math.Inf(-1)
+	}
+	for f := range frames {
+		next, back := make([]float64, states), make([]int, states)
+		for s := range states {
+			best, origin := gain[s], s
+			if f == 0 && s > 1 {
+				best = math.Inf(-1)
+			} else if f == 0 {
+				best = 0
+			}
+			if f > 0 && s > 0 && gain[s-1] > best {
+				best, origin = gain[s-1], s-1
+			}
+			if f > 0 && s > 1 && s%2 == 1 && class(s) != class(s-2) && gain[s-2] > best {
+				best, origin = gain[s-2], s-2
+			}
+			next[s], back[s] = best+math.Log(float64(p[f*classes+class(s)])), origin
+		}
+		gain, from[f] = next, back
+	}
+	state := states - 1
+	if states > 1 && gain[states-2] > gain[state] {
+		state = states - 2
+	}
+	starts := make([]int, len(sequence))
+	for f := frames - 1; f >= 0; f-- {
+		before := from[f][state]
+		if state%2 == 1 && (before != state || f == 0) {
+			starts[state/2] = f
+		}
+		state = before
+	}
+	return starts
+}
+
+// TestCTCMovesOfLongWindows sees to it that the best path is still known where it has
+// become far less probable than all paths together.
+func TestCTCMovesOfLongWindows(t *testing.T) {
+	for _, frames := range []int{300, 1200, 6000} {
+		scores := networkLike(frames)
+		d := newCTCDecoder(5, 32, 1e-3, true)
+		path, err := d.decode(scores)
+		require.NoError(t, err)
+		starts := make([]int, 0, len(path))
+		for _, e := range path {
+			starts = append(starts, int(e.frame))
+		}
+		want := alignedBest(d.posteriors, 5, lettersOf(path))
+		moved := 0
+		for i := range want {
+			if want[i] != starts[i] {
+				moved++
+			}
+		}
+		require.NotEmpty(t, want)
+		// A few, because a best path may go through what the cut leaves out.
+		assert.LessOrEqual(t, moved, len(want)/500, "%d frames: bases that start elsewhere, of %d", frames, len(want))
+	}
+}
+
 func TestExp(t *testing.T) {
 	for x := float32(-110); x < 95; x += 0.00137 {
 		want := float32(math.Exp(float64(x)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 
 import torch
@@ -16,6 +17,32 @@ STRIDE = 3
 blank between equals."""
 CRF_SCALE = 5.0
 """Largest score of a move, as in Bonito."""
+
+
+class Excess:
+    """How much longer the cells of a network remember than they should.
+
+    A cell that hardly forgets brings what was thousands of samples ago into every score: a read is then called otherwise in windows
+    than at once, and is no nearer to the truth for it, as nothing of that length was ever trained on.
+    """
+
+    every = 4
+    """Chunks of which one is looked at: cells differ in how they remember, chunks hardly do."""
+
+    def __init__(self, memory: float, stride: int) -> None:
+        """memory: samples after which a cell should have lost all but 1/e of its state, at the least. stride: samples per step."""
+        self.most = -math.log(math.expm1(stride / memory))
+        """Input of the forget gate, a sigmoid, at which a step keeps exp(-stride / memory)."""
+        self.total: torch.Tensor | float = 0.0
+        """Squared excess of the forget gates' inputs over the most, mean over steps and chunks, summed over cells and layers."""
+
+    def add(self, layer: nn.LSTM, seen: torch.Tensor, states: torch.Tensor) -> None:
+        """Adds a layer that has made states of what it has seen, both [steps, N, width] in its direction."""
+        seen, states = seen[:, :: self.every], states[:, :: self.every]
+        forget = slice(layer.hidden_size, 2 * layer.hidden_size)
+        inputs = F.linear(seen, layer.weight_ih_l0[forget], layer.bias_ih_l0[forget] + layer.bias_hh_l0[forget])
+        inputs = inputs + F.linear(F.pad(states[:-1], (0, 0, 0, 0, 1, 0)), layer.weight_hh_l0[forget])
+        self.total = self.total + F.relu(inputs.float() - self.most).square().mean((0, 1)).sum()
 
 
 @dataclass(frozen=True)
@@ -74,14 +101,16 @@ class Basecaller(nn.Module):
         for layer in self.lstm:
             _initialise(layer)
 
-    def forward(self, signal: torch.Tensor) -> torch.Tensor:
+    def forward(self, signal: torch.Tensor, excess: Excess | None = None) -> torch.Tensor:
+        """Returns the scores; excess, if given, learns how long the layers remember."""
         x = F.silu(self.stem(signal))
         x = F.silu(self.down(x)).permute(2, 0, 1).contiguous()
         for i, layer in enumerate(self.lstm):
-            if runs_backwards(i):
-                x = x + layer(x.flip(0))[0].flip(0)
-            else:
-                x = x + layer(x)[0]
+            seen = x.flip(0) if runs_backwards(i) else x
+            states = layer(seen)[0]
+            if excess:
+                excess.add(layer, seen, states)
+            x = x + (states.flip(0) if runs_backwards(i) else states)
         scores = self.head(x).float()
         if self.shape.frames > 1:
             steps, items, _ = scores.shape

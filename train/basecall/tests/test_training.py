@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,12 @@ from basecall_train.calling import Model
 from basecall_train.card import _origin
 from basecall_train.devices import chosen
 from basecall_train.manifest import Manifest
-from basecall_train.network import Basecaller, Shape, favour_blank
+from basecall_train.network import Basecaller, Excess, Shape, favour_blank
 from basecall_train.optimiser import orthogonalise
-from basecall_train.recipe import Augmentation, Recipe, Training
+from basecall_train.recipe import MARGIN, Augmentation, Recipe, Training
 from basecall_train.store import Sampler, augment, joined, prepare, spelled
 from basecall_train.targets import UNKNOWN
-from basecall_train.training import CPU, Trainer, learning_rate, load_average, spelling
+from basecall_train.training import CPU, Trainer, _inconsistency, learning_rate, load_average, spelling
 
 CRF = Shape(width=16, layers=2, stem=4, stride=6, state_length=2)
 
@@ -37,6 +38,76 @@ def test_the_loss_falls(prepared, tmp_path):
     assert steps[-1].divergence < 0.5 * steps[0].divergence
     with_ctc = [step.surprise for step in steps if step.surprise]
     assert len(with_ctc) == 28 and with_ctc[-1] < with_ctc[0]
+
+
+def test_excess_is_what_the_forget_gates_take_in_above_the_most():
+    torch.manual_seed(5)
+    layer, seen, memory, stride = torch.nn.LSTM(6, 6), torch.randn(30, 8, 6), 12.0, 6
+    torch.nn.init.constant_(layer.bias_ih_l0, 0.5)
+    excess = Excess(memory, stride)
+    assert 1 / (1 + math.exp(-excess.most)) == pytest.approx(math.exp(-stride / memory))
+    expected = torch.zeros(6)
+    with torch.no_grad():
+        excess.add(layer, seen, layer(seen)[0])
+        for item in range(0, 8, Excess.every):
+            h, c = torch.zeros(6), torch.zeros(6)
+            for x in seen[:, item]:
+                z = layer.weight_ih_l0 @ x + layer.bias_ih_l0 + layer.weight_hh_l0 @ h + layer.bias_hh_l0
+                i, f, g, o = z.view(4, 6)
+                expected += (f - excess.most).clamp(min=0) ** 2 / (30 * 2)
+                c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+                h = o.sigmoid() * c.tanh()
+    assert expected.sum() > 0.01
+    assert float(excess.total) == pytest.approx(float(expected.sum()), rel=1e-4)
+
+
+def test_a_limit_on_memory_is_learned(prepared):
+    excess = {}
+    for memory in (0, 4):
+        t = trainer(prepared, steps=40, memory=memory)
+        steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
+        assert (steps[-1].excess > 0) == (memory > 0)
+        remembered = Excess(4, t.network.shape.stride)
+        with torch.no_grad():
+            t.network(t._sampler.batch(40).signal, remembered)
+        excess[memory] = float(remembered.total)
+        assert steps[-1].divergence < 0.6 * steps[0].divergence
+    assert excess[4] < 0.5 * excess[0]
+
+
+@pytest.mark.parametrize("stride", [3, 6])
+def test_inconsistency_is_what_a_part_alone_changes(stride):
+    torch.manual_seed(6)
+    network, signal = Basecaller(Shape(width=8, layers=2, stem=4, stride=stride)), torch.randn(3, 1, 1224)
+    with torch.no_grad():
+        scores = network(signal).log_softmax(-1)
+        begin, end = 306, 306 + 612
+        alone = network(signal[::2, :, begin:end]).log_softmax(-1)
+        found = float(_inconsistency(network, signal, network(signal)))
+        total, frames = 0.0, 0
+        for frame in range(begin // 3 + MARGIN, end // 3 - MARGIN):
+            for chunk, row in ((0, 0), (2, 1)):
+                p, q = scores[frame, chunk], alone[frame - begin // 3, row]
+                total += float((p.exp() * (p - q) + q.exp() * (q - p)).sum())
+                frames += 1
+        assert found == pytest.approx(total / frames, rel=1e-3) and found > 0
+        for layer in network.lstm:  # the convolutions alone see less than the margin
+            layer.weight_hh_l0.zero_()
+            layer.bias_ih_l0[8:16] = -50.0
+        assert float(_inconsistency(network, signal, network(signal))) < 1e-9
+
+
+def test_consistency_is_learned(prepared):
+    found = {}
+    for consistency in (0.0, 10.0):
+        t = trainer(prepared, steps=40, chunk=720, consistency=consistency)
+        steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
+        assert (steps[-1].inconsistency > 0) == (consistency > 0)
+        assert steps[-1].divergence < 0.6 * steps[0].divergence
+        signal = t._sampler.batch(40).signal
+        with torch.no_grad():
+            found[consistency] = float(_inconsistency(t.network, signal, t.network(signal)))
+    assert found[10.0] < 0.7 * found[0.0]
 
 
 def test_a_head_of_two_frames_per_step_learns_as_well(prepared):
@@ -335,6 +406,8 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ("stem = 4", "stem = 4\nstride = 4", "CTC head needs a stride that is a multiple of 3"),
         ("window = 900\noverlap = 120\n[network]", "window = 903\noverlap = 120\n[network]\nstride = 6", "multiple of stride 6"),
         ("stem = 4", "stem = 4\nstride = 7\nstate_length = 3", "multiples of stride 7"),
+        ("steps = 150", "steps = 150\nmemory = -1", "memory is a number of samples"),
+        ("steps = 150", "steps = 150\nconsistency = 1.0", "consistency is a weight, for chunks of more than 600 samples"),
         ("share = 1", "share = -1", "share"),
         ("share = 1", "share = 1\nknown = 1.5", "known"),
         ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\npieces_of = ["called"]', "one of recordings"),
