@@ -10,11 +10,6 @@ from .manifest import Manifest
 from .network import STRIDE, Shape
 
 
-MARGIN = 50
-"""Frames on either side of a part of a chunk that is heard alone in which it may be heard otherwise: half of what neighbouring windows
-share."""
-
-
 @dataclass(frozen=True)
 class Source:
     """Recordings to learn from, or a pore model. Paths are relative to the data folder."""
@@ -100,9 +95,6 @@ class Training:
     memory: float = 0.0
     """Samples after which a cell of the network should have forgotten all but 1/e of its state; 0: as long as it likes. With little
     more than a base's worth of it, a read is called in windows as it is at once."""
-    consistency: float = 0.0
-    """Weight of how much what is said of the middle of a chunk changes when it is heard alone; for a CTC head. Besides a short memory it
-    is what makes a read's call the same wherever windows begin."""
     learning_rate: float = 4e-3
     warmup: int = 200
     """Steps over which the rate rises from zero."""
@@ -123,8 +115,6 @@ class Training:
             raise ValueError("training: give either minutes or steps")
         if self.memory < 0:
             raise ValueError("training: memory is a number of samples, 0 for no limit")
-        if self.consistency < 0 or (self.consistency and self.chunk // 2 <= 2 * MARGIN * STRIDE):
-            raise ValueError(f"training: consistency is a weight, for chunks of more than {4 * MARGIN * STRIDE} samples")
         if self.batch % self.parts or self.chunk % STRIDE or self.chunk // STRIDE <= 2 * self.border:
             raise ValueError("training: parts must divide batch, chunk be a multiple of the stride and exceed its borders")
 
@@ -185,8 +175,6 @@ class Recipe:
             model, teacher = table["model"], table["teacher"]
             shape, training = Shape(**table.get("network", {})), Training(**table["training"])
             training.check_stride(shape.stride)
-            if training.consistency and shape.state_length:
-                raise ValueError("training: consistency is for a CTC head")
             if model["window"] % shape.stride:
                 raise ValueError(f"model: window ({model['window']}) must be a multiple of stride {shape.stride}")
             if training.begins:

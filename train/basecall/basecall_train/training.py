@@ -21,7 +21,7 @@ from .narrow import narrowed
 from .network import STRIDE, Basecaller, Excess, Shape
 from .optimiser import Muon
 from .progress import NAME, Row, Table
-from .recipe import MARGIN, Recipe, Training
+from .recipe import Recipe, Training
 from .store import Batch, Sampler
 from .targets import UNKNOWN
 from .widen import widened
@@ -47,8 +47,6 @@ class Step:
     """Norm before it is cut."""
     excess: float = 0.0
     """How much longer the cells remember than they should, see :class:`.network.Excess`; 0 without a limit."""
-    inconsistency: float = 0.0
-    """Divergence between what is said of the middle of a chunk within it and alone; 0 if it doesn't count."""
 
 
 _Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]
@@ -66,7 +64,6 @@ class _Gradients:
     """Sum over the chunks that are judged by their bases."""
     judged: int
     excess: float
-    inconsistency: float
 
 
 class Trainer:
@@ -111,8 +108,7 @@ class Trainer:
         self._workers.synchronise()
         surprise = sum(float(r.surprise) for r in results) / max(1, sum(r.judged for r in results))
         excess = sum(r.excess for r in results) / len(results)
-        inconsistency = sum(r.inconsistency for r in results) / len(results)
-        return Step(sum(float(r.divergence) for r in results), surprise, norm, excess, inconsistency)
+        return Step(sum(float(r.divergence) for r in results), surprise, norm, excess)
 
     def _gradients(self, network: Basecaller, device: torch.device, batch: Batch, piece: slice, ctc: float) -> _Gradients:
         """Works on a piece of a batch."""
@@ -121,18 +117,14 @@ class Trainer:
         excess = Excess(training.memory, network.shape.stride) if training.memory else None
         with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=self._workers.half):
             scores = network(signal, excess)
-            inconsistency = _inconsistency(network, signal, scores) if training.consistency else torch.zeros(())
         if network.shape.state_length:
             loss, divergence, surprise, judged = self._crf_loss(scores, batch, piece)
         else:
             loss, divergence, surprise, judged = self._frame_loss(scores, batch, piece, ctc)
         frames, chunks = scores.shape[0] - 2 * self._border, training.batch
         loss = loss / (frames * chunks)
-        # Of each piece these are means.
-        if excess:
+        if excess:  # a mean of each piece
             loss = loss + EXCESS_WEIGHT * excess.total / training.parts
-        if training.consistency:
-            loss = loss + training.consistency * inconsistency / training.parts
         gradients = torch.autograd.grad(loss, list(network.parameters()))
         return _Gradients(
             gradients,
@@ -140,7 +132,6 @@ class Trainer:
             surprise.detach() / frames,
             judged,
             float(excess.total.detach()) if excess else 0.0,
-            float(inconsistency.detach()),
         )
 
     @property
@@ -260,7 +251,7 @@ class Trainer:
         table = Table(checkpoint.with_name(NAME), self.step)
 
         def report() -> None:
-            divergence, surprise, norm, excess, inconsistency = np.mean([astuple(step) for step in recent], 0)
+            divergence, surprise, norm, excess = np.mean([astuple(step) for step in recent], 0)
             samples = (self.step - first) * self._training.batch * self._training.chunk
             row = Row(
                 self.step, self.seconds, divergence, surprise, learning_rate(self._training, self.step, self.seconds),
@@ -268,8 +259,8 @@ class Trainer:
             )  # fmt: skip
             table.add(row)
             log.info(
-                "step %d, %.0f s: divergence %.4f, surprise %.4f, excess %.2f, inconsistency %.5f, gradient %.3f, learning rate %.2e, %.3g samples/s",
-                row.step, row.seconds, divergence, surprise, excess, inconsistency, norm, row.learning_rate, row.samples_per_second,
+                "step %d, %.0f s: divergence %.4f, surprise %.4f, excess %.2f, gradient %.3f, learning rate %.2e, %.3g samples/s",
+                row.step, row.seconds, divergence, surprise, excess, norm, row.learning_rate, row.samples_per_second,
             )  # fmt: skip
 
         with ThreadPoolExecutor(1) as loader:
@@ -287,18 +278,6 @@ class Trainer:
         if recent:
             report()
         self.save(checkpoint)
-
-
-def _inconsistency(network: Basecaller, signal: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """Returns the divergence, both ways and in nats per frame, between scores [T/3, N, C] of the middle of every second chunk and what
-    is said of that middle alone, :data:`.recipe.MARGIN` frames from its ends."""
-    stride = network.shape.stride
-    begin = signal.shape[-1] // 4 // stride * stride
-    length = signal.shape[-1] // 2 // stride * stride
-    alone = network(signal[::2, :, begin : begin + length])
-    within = scores[begin // STRIDE :][: len(alone), ::2]
-    p, q = (F.log_softmax(one[MARGIN:-MARGIN].float(), -1) for one in (alone, within))
-    return ((p.exp() - q.exp()) * (p - q)).sum(-1).mean()
 
 
 def spelling(bases: np.ndarray, first: int, last: int, state_length: int) -> tuple[np.ndarray, np.ndarray] | None:
