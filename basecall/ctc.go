@@ -314,26 +314,24 @@ func (d *ctcDecoder) prune() {
 		ranks = ranks[:len(ranks)-1]
 	}
 	beam := d.beam[:len(ranks)]
+	bestPath := float32(0)
 	for i, r := range ranks {
 		beam[i] = d.next[r.at]
+		bestPath = max(bestPath, beam[i].bestLabel, beam[i].bestBlank)
 	}
-	d.ranks = ranks
-	path := float32(0)
-	for i := range beam {
-		path = max(path, beam[i].bestLabel, beam[i].bestBlank)
-	}
-	for i := range beam {
-		e := &beam[i]
-		if best < minBest {
-			e.label *= rescale
-			e.blank *= rescale
-		}
-		if path < minBest {
-			e.bestLabel *= rescale
-			e.bestBlank *= rescale
+	d.beam, d.ranks = beam, ranks
+	if best < minBest {
+		for i := range beam {
+			beam[i].label *= rescale
+			beam[i].blank *= rescale
 		}
 	}
-	d.beam = beam
+	if bestPath < minBest {
+		for i := range beam {
+			beam[i].bestLabel *= rescale
+			beam[i].bestBlank *= rescale
+		}
+	}
 }
 
 // record writes down the bases that the best paths of the beam emit at a frame.

@@ -30,6 +30,15 @@ func lettersOf(path []emission) string {
 	return b.String()
 }
 
+// startsOf returns the frames of a path of emissions.
+func startsOf(path []emission) []int {
+	starts := make([]int, 0, len(path))
+	for _, e := range path {
+		starts = append(starts, int(e.frame))
+	}
+	return starts
+}
+
 // randomPosteriors returns rows that sum to one, the more uneven the sharper.
 func randomPosteriors(rng *rand.Rand, frames, classes int, sharpness float64) []float32 {
 	p := make([]float32, frames*classes)
@@ -102,11 +111,7 @@ func TestCTCFindsTheMostProbableSequence(t *testing.T) {
 			require.InEpsilon(t, sums[want], sums[have], 1e-5, "case %d: %q instead of %q", n, have, want)
 			continue
 		}
-		starts := make([]int, 0, len(path))
-		for _, e := range path {
-			starts = append(starts, int(e.frame))
-		}
-		assert.Equal(t, append([]int{}, best[want]...), starts, "case %d: moves are those of the best path", n)
+		assert.Equal(t, append([]int{}, best[want]...), startsOf(path), "case %d: moves are those of the best path", n)
 	}
 }
 
@@ -167,10 +172,7 @@ func TestCTCMovesOfLongWindows(t *testing.T) {
 		d := newCTCDecoder(5, 32, 1e-3, true)
 		path, err := d.decode(scores)
 		require.NoError(t, err)
-		starts := make([]int, 0, len(path))
-		for _, e := range path {
-			starts = append(starts, int(e.frame))
-		}
+		starts := startsOf(path)
 		want := alignedBest(d.posteriors, 5, lettersOf(path))
 		moved := 0
 		for i := range want {

@@ -93,8 +93,8 @@ class Training:
     ctc_start: float = 0.5
     """Part of the budget before which only the frame loss counts."""
     memory: float = 0.0
-    """Samples after which a cell of the network should have forgotten all but 1/e of its state; 0: as long as it likes. With little
-    more than a base's worth of it, a read is called in windows as it is at once."""
+    """Samples after which a cell of the network should have forgotten all but 1/e of its state; 0: as long as it likes. The
+    shorter, the more a read is called in windows as it is at once."""
     learning_rate: float = 4e-3
     warmup: int = 200
     """Steps over which the rate rises from zero."""
