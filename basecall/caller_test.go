@@ -169,6 +169,7 @@ func TestStreamIsIndependentOfPieces(t *testing.T) {
 		want[i], err = whole.Call(t.Context(), read)
 		require.NoError(t, err)
 	}
+	soFar := make(map[bool]int) // streams that could say something, or not yet
 	for round, pieces := range []func(*rand.Rand) int{
 		func(*rand.Rand) int { return 1 },
 		func(*rand.Rand) int { return 4000 },
@@ -192,6 +193,7 @@ func TestStreamIsIndependentOfPieces(t *testing.T) {
 			n := min(max(1, pieces(rng)), len(reads[i].Samples)-written[i])
 			require.NoError(t, streams[i].Write(t.Context(), reads[i].Samples[written[i]:written[i]+n]))
 			written[i] += n
+			soFar[len(requireBeginning(t, want[i], streams[i].SoFar()).Sequence) > 0]++
 			if written[i] < len(reads[i].Samples) {
 				continue
 			}
@@ -202,6 +204,22 @@ func TestStreamIsIndependentOfPieces(t *testing.T) {
 			streams[i].Close()
 		}
 	}
+	assert.NotZero(t, soFar[true])
+	assert.NotZero(t, soFar[false])
+}
+
+// requireBeginning requires that what is called so far is how the read is called, as far
+// as that goes, and returns it.
+func requireBeginning(t *testing.T, whole, soFar Called) Called {
+	t.Helper()
+	n := len(soFar.Sequence)
+	require.LessOrEqual(t, n, len(whole.Sequence))
+	require.LessOrEqual(t, soFar.NumSamples, whole.NumSamples)
+	require.Equal(t, string(whole.Sequence[:n]), string(soFar.Sequence))
+	require.Equal(t, string(whole.Qualities[:n]), string(soFar.Qualities))
+	require.Equal(t, string(whole.Moves[:len(soFar.Moves)]), string(soFar.Moves))
+	require.Len(t, soFar.Moves, soFar.NumSamples/soFar.Stride)
+	return soFar
 }
 
 // TestStreamIsCalledEarly: when a read ends, all but its last window is called.
@@ -277,6 +295,19 @@ func TestRNAIsTurnedRound(t *testing.T) {
 		assert.Equal(t, want.Sequence, got.Sequence)
 		assert.Equal(t, want.Qualities, got.Qualities)
 		assert.InDelta(t, want.MeanQuality, got.MeanQuality, 1e-9)
+
+		first := read
+		first.Samples = nil
+		s, err := asRNA.Begin(first)
+		require.NoError(t, err)
+		require.NoError(t, s.Write(t.Context(), read.Samples))
+		soFar := s.SoFar()
+		assert.True(t, soFar.FromEnd)
+		assert.NotEmpty(t, soFar.Sequence)
+		slices.Reverse(soFar.Sequence)
+		slices.Reverse(soFar.Qualities)
+		requireBeginning(t, want, soFar)
+		s.Close()
 	}
 }
 

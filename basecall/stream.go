@@ -104,21 +104,39 @@ func (s *Stream) Finish(ctx context.Context) (Called, error) {
 		return Called{}, s.wrap(err)
 	}
 	s.joiner.finish()
+	called := s.called(s.feed.samples)
+	s.caller.metrics.called(called)
+	s.Close()
+	return called, nil
+}
+
+// SoFar returns what is called of the read up to now: the beginning, in the order in which
+// its bases pass the pore, of what Finish will return. Its samples are those that are
+// called. It waits for nothing, and what it returns is not to be changed.
+func (s *Stream) SoFar() Called {
+	frames := s.joiner.begin
+	if frames == 0 {
+		return Called{Stride: s.caller.windows.stride}
+	}
+	return s.called(frames * s.caller.windows.stride)
+}
+
+// called returns what is joined, which is what these samples are called.
+func (s *Stream) called(samples int) Called {
 	norm := s.feed.norm.affine()
 	called := Called{
-		Sequence: s.joiner.sequence, Qualities: s.joiner.qualities, Moves: s.joiner.moves,
+		Sequence: slices.Clip(s.joiner.sequence), Qualities: slices.Clip(s.joiner.qualities), Moves: slices.Clip(s.joiner.moves),
 		FromEnd: s.caller.model.Manifest.RNA(),
-		Stride:  s.caller.windows.stride, NumSamples: s.feed.samples,
+		Stride:  s.caller.windows.stride, NumSamples: samples,
 		Shift: norm.shift, Scale: norm.scale,
 	}
 	if called.FromEnd {
+		called.Sequence, called.Qualities = slices.Clone(called.Sequence), slices.Clone(called.Qualities)
 		slices.Reverse(called.Sequence)
 		slices.Reverse(called.Qualities)
 	}
 	called.MeanQuality = called.meanQuality(s.caller.model.Manifest.Qualities.MeanStart)
-	s.caller.metrics.called(called)
-	s.Close()
-	return called, nil
+	return called
 }
 
 // Close drops what has not been called and releases what the stream holds. More

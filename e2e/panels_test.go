@@ -74,7 +74,7 @@ func TestPanels(t *testing.T) {
 	require.Len(t, table, 1+len(lambdaAnswers)+1)
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(one, "variants.vcf")))
 
-	several := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "4", "--processors", "2")...)
+	several := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "4", "--processors", "2", "--partial", "1s")...)
 	require.Equal(t, want, written(t, several))
 	require.Equal(t, string(readFile(t, one, "variants.vcf")), string(readFile(t, several, "variants.vcf")))
 
@@ -91,7 +91,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	require.NoError(t, client.EnsureTopics(t.Context(), append(topics.Settings(3), topics.WatchSettings(3)...), 1))
 	processor := func() *service {
 		return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
-			"--device", recordedNetwork(t, "60ms:32"), "--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--listen", "127.0.0.1:0")
+			"--device", recordedNetwork(t, "60ms:32"), "--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--partial", "1s", "--listen", "127.0.0.1:0")
 	}
 	ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambda("reads.pod5"))
 	first := processor()
@@ -119,6 +119,16 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 		documents = append(documents, d)
 	}
 	require.Equal(t, want, answers(t, documents))
+
+	handedOn := 0
+	for _, rec := range records(t, client, topics.Reads) {
+		m, err := stream.DecodeReads(rec.Value)
+		require.NoError(t, err)
+		if m.GetPartial() != nil {
+			handedOn++
+		}
+	}
+	require.Greater(t, handedOn, 50, "segments of reads before their end")
 
 	// Every read once, although the first processor was killed, and as in a file.
 	fastq := pore(t, "consume", "--brokers", addr, "--basecalls", "--until-end")

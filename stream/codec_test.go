@@ -48,6 +48,17 @@ func sampleSegment() *streampb.Segment {
 	}
 }
 
+// partialSegment is of a read that goes on.
+func partialSegment() *streampb.Segment {
+	s := sampleSegment()
+	s.Partial = 3
+	return s
+}
+
+func sampleWithdrawal() *streampb.Withdrawal {
+	return &streampb.Withdrawal{Run: "run-1", Sample: "lambda", ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", Contig: "J02459.1", Region: 2}
+}
+
 func sampleCall() *streampb.Call {
 	return &streampb.Call{
 		Run: "run-1", Sample: "lambda", VrsId: "ga4gh:VA.mMMmXYS7bUV1LeQoNNMVzQjXC9CFRcIc", Contig: "J02459.1", Pos: 37_589, Ref: "C", Alt: "T",
@@ -203,6 +214,8 @@ func sampleRecords() []sampleRecord {
 		{"signal-run-timeout", signalCodec, &streampb.SignalRecord{Body: &streampb.SignalRecord_RunEnd{RunEnd: timeoutMarker()}}},
 		{"reads-run-start", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunStart{RunStart: sampleMarker()}}},
 		{"reads-segment", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: sampleSegment()}}},
+		{"reads-partial", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Partial{Partial: partialSegment()}}},
+		{"reads-withdrawal", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: sampleWithdrawal()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"reads-run-samples", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: barcodedMarker()}}},
 		{"calls-run-start", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: sampleMarker()}}},
@@ -343,6 +356,16 @@ func TestValidity(t *testing.T) {
 		edit(s)
 		return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}}}
 	}
+	partial := func(edit func(*streampb.Segment)) sampleRecord {
+		s := partialSegment()
+		edit(s)
+		return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_Partial{Partial: s}}}
+	}
+	withdrawal := func(edit func(*streampb.Withdrawal)) sampleRecord {
+		w := sampleWithdrawal()
+		edit(w)
+		return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: w}}}
+	}
 	calls := func(edit func(c *streampb.Call)) sampleRecord {
 		c := sampleCall()
 		edit(c)
@@ -396,7 +419,7 @@ func TestValidity(t *testing.T) {
 		}), ""},
 
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
-		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a marker"},
+		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a marker"},
 		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor blocks nor a marker"},
 		{reference(func(*streampb.Reference) {}), ""},
 		{reference(func(r *streampb.Reference) { r.Blocks, r.Callable = nil, nil }), ""},
@@ -457,6 +480,12 @@ func TestValidity(t *testing.T) {
 		{reads(func(s *streampb.Segment) { s.Run = "" }), "run is empty"},
 		{reads(func(s *streampb.Segment) { s.Sample = "" }), "sample is empty"},
 		{reads(func(s *streampb.Segment) { s.ReadId = "" }), "read id is empty"},
+		{reads(func(s *streampb.Segment) { s.Partial = 1 }), "was handed on 1 times before its end, and 0 to 0 are possible"},
+		{partial(func(s *streampb.Segment) { s.Partial = 0 }), "was handed on 0 times before its end, and 1 to 64 are possible"},
+		{partial(func(s *streampb.Segment) { s.Partial = 65 }), "was handed on 65 times"},
+		{partial(func(s *streampb.Segment) { s.Contig = "" }), "contig is empty"},
+		{withdrawal(func(w *streampb.Withdrawal) { w.Sample = "" }), "sample is empty"},
+		{withdrawal(func(w *streampb.Withdrawal) { w.ReadId = "a\tb" }), "holds a control character"},
 		{reads(func(s *streampb.Segment) { s.Contig = "" }), "contig is empty"},
 
 		{calls(func(c *streampb.Call) { c.Sample = "" }), "sample is empty"},

@@ -32,13 +32,29 @@ func validReads(m *streampb.ReadRecord) error {
 	case *streampb.ReadRecord_RunEnd:
 		return validMarker(body.RunEnd)
 	case *streampb.ReadRecord_Segment:
-		// What is inside the segment is judged with the reference at hand.
-		s := body.Segment
+		return validSegment(body.Segment, 0, 0)
+	case *streampb.ReadRecord_Partial:
+		return validSegment(body.Partial, 1, maxPartial)
+	case *streampb.ReadRecord_Withdrawal:
+		w := body.Withdrawal
 		return firstError(
-			validName("run", s.GetRun()), validName("sample", s.GetSample()),
-			validName("read id", s.GetReadId()), validName("contig", s.GetContig()))
+			validName("run", w.GetRun()), validName("sample", w.GetSample()),
+			validName("read id", w.GetReadId()), validName("contig", w.GetContig()))
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a marker")
+}
+
+// maxPartial bounds how often a read is handed on: each time it is twice as long.
+const maxPartial = 64
+
+// validSegment leaves what is inside the segment to those who have the reference at hand.
+func validSegment(s *streampb.Segment, least, most uint32) error {
+	if n := s.GetPartial(); n < least || n > most {
+		return decodeErrorf(CodeInvalid, "segment of read %s was handed on %d times before its end, and %d to %d are possible", s.GetReadId(), n, least, most)
+	}
+	return firstError(
+		validName("run", s.GetRun()), validName("sample", s.GetSample()),
+		validName("read id", s.GetReadId()), validName("contig", s.GetContig()))
 }
 
 func validCalls(m *streampb.CallRecord) error {

@@ -153,7 +153,7 @@ func (r *Region) uncertain() []int32 {
 // region knows, and is 1 without a read. There is nothing new, and ok is false, until
 // a segment has come after the last call; the survey's settings must not change.
 func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok bool) {
-	revision = uint64(len(r.reads.table)) + 1
+	revision = uint64(r.Segments()) + 1
 	if revision == r.told {
 		return Survey{}, revision, false
 	}

@@ -1,6 +1,7 @@
 package variant
 
 import (
+	"iter"
 	"slices"
 )
 
@@ -58,7 +59,7 @@ const none = -1
 
 // choose looks at the reads over positions [lo, hi).
 func (c *chooser) choose(x *reads, reach, lo, hi, maxDepth int) {
-	c.limit(x, reach, lo, hi, maxDepth)
+	c.limit(x.all(), x, reach, lo, hi, maxDepth)
 	for i := range c.picks {
 		if x.table[c.picks[i].number].is(readSupplementary) {
 			c.once(x, i)
@@ -67,8 +68,8 @@ func (c *chooser) choose(x *reads, reach, lo, hi, maxDepth int) {
 }
 
 // limit chooses without a look at which segments are of one read.
-func (c *chooser) limit(x *reads, reach, lo, hi, maxDepth int) {
-	c.collect(x, reach, lo, hi)
+func (c *chooser) limit(from iter.Seq2[uint32, *read], x *reads, reach, lo, hi, maxDepth int) {
+	c.collect(from, reach, lo, hi)
 	c.spans = c.spans[:0]
 	if len(c.picks) == 0 {
 		return
@@ -86,11 +87,11 @@ func (c *chooser) limit(x *reads, reach, lo, hi, maxDepth int) {
 }
 
 // collect finds these reads, in canonical order, and counts them.
-func (c *chooser) collect(x *reads, reach, lo, hi int) {
+func (c *chooser) collect(reads iter.Seq2[uint32, *read], reach, lo, hi int) {
 	c.picks = c.picks[:0]
 	c.depth = append(c.depth[:0], make([]int32, hi-lo+1)...)
 	first, last := int32(lo-reach), int32(hi-reach)
-	for n, rd := range x.all() {
+	for n, rd := range reads {
 		from, to := max(rd.start, first)-first, min(rd.end, last)-first
 		if from < to {
 			c.picks = append(c.picks, pick{number: n, from: from, to: to, first: none, last: none})
@@ -245,18 +246,22 @@ func (r *Region) rest() {
 }
 
 // cull lets go of the reads that have no room in any column. Those that only another
-// segment of their read keeps out stay: it may be let go of itself.
+// segment of their read keeps out stay: it may be let go of itself. Reads that go on
+// keep none out, as they may not be here at the end, and stay.
 func (r *Region) cull() {
 	c := &r.work.chooser
 	wanted := make([]bool, len(r.reads.table))
 	for t := range r.tiles {
 		lo, hi := r.columns(t)
-		c.limit(&r.reads, r.reach(), lo, hi, r.cfg.MaxDepth)
+		c.limit(r.reads.ended(), &r.reads, r.reach(), lo, hi, r.cfg.MaxDepth)
 		for _, p := range c.picks {
 			if p.first != none {
 				wanted[p.number] = true
 			}
 		}
+	}
+	for n := range r.reads.table {
+		wanted[n] = wanted[n] || r.reads.table[n].is(readPartial)
 	}
 	r.reads.drop(wanted)
 	r.reads.survived = r.reads.kept

@@ -148,7 +148,7 @@ func TestLettingGoChangesNothing(t *testing.T) {
 			n := 1 + rnd.IntN(len(left))
 			here, left = append(here, left[:n]...), left[n:]
 			x = pileOf(rnd, here)
-			c.limit(x, 0, 0, width, limit)
+			c.limit(x.ended(), x, 0, 0, width, limit)
 			wanted := make([]bool, len(x.table))
 			for _, p := range c.picks {
 				wanted[p.number] = p.first != none

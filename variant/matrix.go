@@ -106,7 +106,7 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 	rd := &r.reads.table[p.number]
 	start, end := int(rd.start)+r.reach(), int(rd.end)+r.reach()
 	u := &m.unpacker
-	batch := r.reads.batchOf(int(p.number))
+	batch := &r.reads.batches[r.reads.batchOf(int(p.number))]
 	u.open(batch.data[rd.at:], start, end, m.lo, r.contig.Seq)
 	m.segments = append(m.segments, segment{
 		number: p.number, start: start, end: end, reverse: rd.is(readReverse), supp: rd.is(readSupplementary), mappingQuality: rd.mappingQuality,

@@ -220,13 +220,13 @@ func (r *Region) Evaluate() ([]*streampb.Call, error) {
 
 // looked notes that the tile has been evaluated.
 func (t *tile) looked() {
-	t.evaluated = t.reads
+	t.evaluated = t.reads + t.partial
 	t.dirty = false
 }
 
 // due says whether the tile has enough new reads.
 func (t *tile) due() bool {
-	return t.reads-t.evaluated >= max(3, (t.evaluated+4)/5)
+	return t.reads+t.partial-t.evaluated >= max(3, (t.evaluated+4)/5)
 }
 
 // live compares what a tile holds with what was said about it.
@@ -399,10 +399,11 @@ func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) (reason st
 // Finalize evaluates everything and returns every call of the region as FINAL,
 // ordered by position, with a RETRACTED revision for every allele that was
 // published and isn't called. The calls, apart from their revision numbers,
-// depend on the set of applied segments only. Finalizing again returns what has
+// depend on the set of applied segments of reads that have ended only. Finalizing again returns what has
 // changed since, as AMENDED. An error is the network's, and the region is then as
 // it was before.
 func (r *Region) Finalize() ([]*streampb.Call, error) {
+	r.letGo(r.reads.allGoingOn())
 	var covered []int
 	for t := range r.tiles {
 		if r.tiles[t].reads > 0 && !r.leaves(t) {

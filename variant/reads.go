@@ -29,7 +29,8 @@ type readKey [16]byte
 // keyOf is a segment's identity. A read part has one primary alignment, so its
 // place doesn't count: a part that was called twice, and came out a little
 // differently, is still applied once. Supplementary alignments are told apart
-// by their place.
+// by their place, and what was handed on of a read before its end by how often that
+// was done.
 func keyOf(s *streampb.Segment) (key readKey) {
 	b := make([]byte, 0, 128)
 	b = append(append(b, s.GetRun()...), 0)
@@ -42,6 +43,9 @@ func keyOf(s *streampb.Segment) (key readKey) {
 		if s.GetReverse() {
 			b = append(b, 1)
 		}
+	}
+	if n := s.GetPartial(); n > 0 {
+		b = append(b, 'p', byte(n))
 	}
 	sum = sha256.Sum256(b)
 	copy(key[8:], sum[:])
@@ -60,6 +64,7 @@ type read struct {
 	at             uint32 // where its bytes begin in its batch
 	flags          uint8
 	mappingQuality uint8
+	partial        uint8 // how often its read had been handed on before its end; 0: it has ended
 }
 
 // Flags of a read.
@@ -68,6 +73,7 @@ const (
 	readReverse
 	readSupplementary
 	readUncertain // of a mapping quality below the least; only its key and its place are left
+	readPartial   // of a read that goes on, or went on when another segment took its place
 
 	readFlags = 1<<iota - 1
 )
@@ -97,8 +103,10 @@ type reads struct {
 	// others.
 	sorted, recent []uint32
 
-	kept     int // reads that are more than a key
+	kept     int // reads that have ended and are more than a key
 	survived int // of these, those that were left when reads were last let go
+	partial  int // reads that go on and are more than a key
+	replaced int // keys of reads that went on
 	cull     int // firstCull
 }
 
@@ -139,10 +147,45 @@ func (x *reads) add(key readKey, s *streampb.Segment, start, end int, class byte
 	if s.GetSupplementary() {
 		rd.flags |= readSupplementary
 	}
+	if n := s.GetPartial(); n > 0 {
+		rd.flags, rd.partial = rd.flags|readPartial, uint8(n)
+	}
 	last.data = p.append(last.data, s, x.runNumber(s.GetRun()), s.GetLastChunkMs()-last.since, class, ref)
 	last.came += len(last.data) - int(rd.at)
 	x.enter(last, rd)
-	x.kept++
+	x.count(&rd, 1)
+}
+
+// count counts a read that is more than a key, n times.
+func (x *reads) count(rd *read, n int) {
+	if rd.is(readPartial) {
+		x.partial += n
+	} else {
+		x.kept += n
+	}
+}
+
+// goingOn is the numbers of the segments of a read that goes on, which key is of, that are
+// older than a partial; 0: all.
+func (x *reads) goingOn(key readKey, partial uint8) []uint32 {
+	if x.partial == 0 {
+		return nil
+	}
+	var found []uint32
+	clear(key[8:])
+	for _, list := range [][]uint32{x.sorted, x.recent} {
+		first, _ := x.find(list, key)
+		for _, n := range list[first:] {
+			rd := &x.table[n]
+			if !rd.key.sameRead(key) {
+				break
+			}
+			if rd.is(readKept) && rd.is(readPartial) && (partial == 0 || rd.partial < partial) {
+				found = append(found, n)
+			}
+		}
+	}
+	return found
 }
 
 // addUncertain takes the next segment, which isn't there yet, and maps with too low a
@@ -233,10 +276,31 @@ func (x *reads) all() iter.Seq2[uint32, *read] {
 	}
 }
 
-// batchOf is the batch that a read is in.
-func (x *reads) batchOf(number int) *batch {
-	i := sort.Search(len(x.batches), func(i int) bool { return x.batches[i].first > number })
-	return &x.batches[i-1]
+// allGoingOn is the numbers of the segments of all reads that go on.
+func (x *reads) allGoingOn() []uint32 {
+	var found []uint32
+	for n := range x.table {
+		if rd := &x.table[n]; x.partial > 0 && rd.is(readKept) && rd.is(readPartial) {
+			found = append(found, uint32(n))
+		}
+	}
+	return found
+}
+
+// ended is those of all that have ended.
+func (x *reads) ended() iter.Seq2[uint32, *read] {
+	return func(yield func(uint32, *read) bool) {
+		for n, rd := range x.all() {
+			if !rd.is(readPartial) && !yield(n, rd) {
+				return
+			}
+		}
+	}
+}
+
+// batchOf is the index of the batch that a read is in.
+func (x *reads) batchOf(number int) int {
+	return sort.Search(len(x.batches), func(i int) bool { return x.batches[i].first > number }) - 1
 }
 
 // entries is the reads of a batch.
@@ -251,30 +315,38 @@ func (x *reads) entries(i int) []read {
 // drop lets go of the reads, by number, that wanted doesn't have.
 func (x *reads) drop(wanted []bool) {
 	for i := range x.batches {
-		b := &x.batches[i]
-		entries := x.entries(i)
-		data, changed := make([]byte, 0, len(b.data)), false
-		for k := range entries {
-			rd := &entries[k]
-			end := len(b.data)
-			if k+1 < len(entries) {
-				end = int(entries[k+1].at)
-			}
-			own := b.data[rd.at:end]
-			rd.at = uint32(len(data))
-			switch {
-			case !rd.is(readKept):
-			case wanted[b.first+k]:
-				data = append(data, own...)
-			default:
-				*rd = read{key: rd.key, at: rd.at}
-				changed = true
-				x.kept--
-			}
+		x.dropOf(i, func(n uint32) bool { return !wanted[n] })
+	}
+}
+
+// dropOf lets go of reads of a batch, by number.
+func (x *reads) dropOf(batch int, goes func(n uint32) bool) {
+	b := &x.batches[batch]
+	entries := x.entries(batch)
+	data, changed := make([]byte, 0, len(b.data)), false
+	for k := range entries {
+		rd := &entries[k]
+		end := len(b.data)
+		if k+1 < len(entries) {
+			end = int(entries[k+1].at)
 		}
-		if changed {
-			b.data = slices.Clone(data)
-			b.version++
+		own := b.data[rd.at:end]
+		rd.at = uint32(len(data))
+		switch {
+		case !rd.is(readKept):
+		case !goes(uint32(b.first + k)):
+			data = append(data, own...)
+		default:
+			x.count(rd, -1)
+			*rd = read{key: rd.key, at: rd.at, flags: rd.flags & readPartial}
+			if rd.is(readPartial) {
+				x.replaced++
+			}
+			changed = true
 		}
+	}
+	if changed {
+		b.data = slices.Clone(data)
+		b.version++
 	}
 }

@@ -69,8 +69,9 @@ func (r *Region) Use(w *Workspace) { r.work = w }
 
 // tile is one window of the region.
 type tile struct {
-	reads     int32 // that were applied
-	evaluated int32 // of these, when it was last evaluated
+	reads     int32 // that were applied and have ended
+	partial   int32 // that are here and go on
+	evaluated int32 // how many both were when it was last evaluated; never more than they are
 	dirty     bool  // listed in Region.touched
 }
 
@@ -105,13 +106,16 @@ func (r *Region) Contig() string { return r.contig.Name }
 // Index is the region's index on the contig.
 func (r *Region) Index() int { return r.index }
 
-// Segments is the number of segments applied.
-func (r *Region) Segments() int { return len(r.reads.table) }
+// Segments is the number of segments applied, without those of reads that went on and
+// have been replaced.
+func (r *Region) Segments() int { return len(r.reads.table) - r.reads.replaced }
 
 // Apply adds a segment. It reports whether the state changed: a segment that was
 // applied before changes nothing. Of one whose mapping quality is too low its place
-// alone is kept, for [Region.Survey]. An error means that the segment can't be one of
-// this region's.
+// alone is kept, for [Region.Survey]. A segment of a read that goes on is evidence until
+// one of the same read with a higher partial, or of the read that has ended, takes its
+// place, or [Region.Finalize] lets go of it. An error means that the segment can't be
+// one of this region's.
 func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 	if s.GetContig() != r.contig.Name || int(s.GetRegion()) != r.index {
 		return false, fmt.Errorf("applying segment of read %q: it belongs to region %d of %s, this is region %d of %s",
@@ -126,18 +130,26 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 		return false, nil
 	}
 	start, end := int(s.GetStart()), int(s.GetStart())+extent.Reference
+	uncertain := int(s.GetMappingQuality()) < r.cfg.MinMappingQuality
+	partial := uint8(s.GetPartial())
+	changed = r.replace(key, partial)
+	if partial > 0 && (uncertain || r.final) {
+		return changed, nil
+	}
 	r.version++
-	if int(s.GetMappingQuality()) < r.cfg.MinMappingQuality {
+	if uncertain {
 		r.reads.addUncertain(key, s, start-r.reach(), end-r.reach())
 		return true, nil
 	}
 	class := classOf(s.GetQualities())
-	r.errors.add(s, end, class, r.contig.Seq)
+	if partial == 0 {
+		r.errors.add(s, end, class, r.contig.Seq)
+	}
 	r.reads.add(key, s, start-r.reach(), end-r.reach(), class, r.contig.Seq, &r.work.packer)
 	for t := range r.tilesOver(start, end) {
-		r.tiles[t].reads++
-		if !r.tiles[t].dirty {
-			r.tiles[t].dirty = true
+		r.tiles[t].count(partial > 0, 1)
+		if t0 := &r.tiles[t]; !t0.dirty {
+			t0.dirty = true
 			r.touched = append(r.touched, t)
 		}
 	}
@@ -145,6 +157,42 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 		r.cull()
 	}
 	return true, nil
+}
+
+// Withdraw lets go of the segments of a read that goes on, because it doesn't lie here
+// after all. It reports whether there were any.
+func (r *Region) Withdraw(run, readID string) bool {
+	return r.replace(keyOf(&streampb.Segment{Run: run, ReadId: readID}), 0)
+}
+
+// replace lets go of the segments of a read that went on, in favour of those with a
+// number; 0: of a read that has ended.
+func (r *Region) replace(key readKey, partial uint8) bool {
+	return r.letGo(r.reads.goingOn(key, partial))
+}
+
+// letGo lets go of segments of reads that go on, by number.
+func (r *Region) letGo(numbers []uint32) bool {
+	for _, n := range numbers {
+		rd := &r.reads.table[n]
+		for t := range r.tilesOver(int(rd.start)+r.reach(), int(rd.end)+r.reach()) {
+			r.tiles[t].count(true, -1)
+		}
+		r.reads.dropOf(r.reads.batchOf(int(n)), func(k uint32) bool { return k == n })
+		r.version++
+	}
+	return len(numbers) > 0
+}
+
+// count counts n more reads of which the tile sees a part. What is no longer there was
+// never evaluated.
+func (t *tile) count(partial bool, n int32) {
+	if partial {
+		t.partial += n
+	} else {
+		t.reads += n
+	}
+	t.evaluated = min(t.evaluated, t.reads+t.partial)
 }
 
 // tilesOver yields the tiles that look at positions in [start, end).

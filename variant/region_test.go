@@ -107,6 +107,116 @@ func TestFinalizeIsAFunctionOfTheSet(t *testing.T) {
 	}
 }
 
+// What was handed on of reads before their end, of whatever part of them, however often,
+// and of reads that turn out to lie elsewhere, is evidence as long as it is there, and
+// leaves no trace in what is final.
+func TestReadsThatGoOnLeaveNoTrace(t *testing.T) {
+	survey := variant.SurveyConfig{Blocks: true, Callable: true, MinDepth: 4}
+	spans := []variant.Span{{900, 1100}, {2000, 4200}}
+	final := func(r *variant.Region) string {
+		var said []string
+		r.Coverage() // what was said before the end
+		for _, c := range finalize(t, r) {
+			if c.GetStatus() != streampb.CallStatus_RETRACTED {
+				c.Revision = 0
+				said = append(said, c.String())
+			}
+		}
+		for _, c := range r.Coverage() {
+			c.Revision = 0
+			said = append(said, c.String())
+		}
+		found, revision, ok := r.Reference(survey)
+		return fmt.Sprint(said, found, revision, ok, r.Segments())
+	}
+	for seed := range uint64(6) {
+		s, _ := planted(t, seed)
+		s.mismatch, s.gap = 0.06, 0.05
+		cfg := variant.Config{MaxDepth: []int{0, 8, 14}[seed%3], EmitQual: 0.1}
+		segments := s.segments(t, 50, 2000, 0, 6000)
+		elsewhere := s.segments(t, 10, 3000, 0, 6000)
+		for _, e := range elsewhere {
+			e.ReadId += " elsewhere"
+		}
+		plain := region(t, s.contig, 0, cfg)
+		plain.Watch(spans)
+		apply(t, plain, segments...)
+		want := final(plain)
+
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		r := region(t, s.contig, 0, cfg)
+		r.Watch(spans)
+		r.SetLimits(1<<(8+seed), 10)
+		others := s.segments(t, len(segments), 1500, 0, 6000) // of which no final one comes
+		for i, seg := range segments {
+			for n := range rnd.IntN(4) {
+				part := handedOn(others[(i+n)%len(others)], n+1)
+				part.ReadId = seg.GetReadId()
+				apply(t, r, part)
+				if n > 0 {
+					apply(t, r, handedOn(seg, n+1))
+				}
+				evaluate(t, r)
+			}
+			apply(t, r, handedOn(elsewhere[i%len(elsewhere)], 1+i/len(elsewhere)))
+			if e := elsewhere[rnd.IntN(len(elsewhere))]; rnd.IntN(3) == 0 && !r.Withdraw(e.GetRun(), e.GetReadId()) && i == len(segments)-1 {
+				t.Errorf("seed %d: nothing to withdraw", seed)
+			}
+			apply(t, r, seg)
+			evaluate(t, r)
+		}
+		if got := final(r); got != want {
+			t.Errorf("seed %d: with reads that go on it ends with\n%s\nwant\n%s", seed, got, want)
+		}
+		// What comes behind the end is no evidence.
+		apply(t, r, handedOn(elsewhere[0], 40))
+		if late, _ := r.Evaluate(); len(late) > 0 {
+			t.Errorf("seed %d: a read that goes on amends what is final: %v", seed, late)
+		}
+	}
+}
+
+// A read that goes on counts once: a newer part of it takes the place of the older,
+// and its end that of all.
+func TestAReadThatGoesOnCountsOnce(t *testing.T) {
+	s := newSample(t, 1, 3000)
+	seg := s.segments(t, 1, 2000, 0, 3000)[0]
+	r := region(t, s.contig, 0, variant.Config{})
+	depth := func() (sum uint32) {
+		for _, d := range r.Depth(1) {
+			sum += d
+		}
+		return sum
+	}
+	apply(t, r, handedOn(seg, 1))
+	once := depth()
+	if once == 0 {
+		t.Fatal("a read that goes on is no evidence")
+	}
+	second := handedOn(seg, 2)
+	supplementary := handedOn(seg, 2)
+	supplementary.Supplementary = true
+	apply(t, r, second, supplementary, second)
+	if got := depth(); got != 2*once {
+		t.Errorf("depth %d of a read's two segments, %d of one", got, once)
+	}
+	if changed, err := r.Apply(handedOn(seg, 1)); err != nil || changed {
+		t.Errorf("what was replaced comes again: changed %v, %v", changed, err)
+	}
+	low := handedOn(seg, 3)
+	low.MappingQuality = 1
+	if changed, err := r.Apply(low); err != nil || !changed || depth() != 0 {
+		t.Errorf("a read that has become ambiguous: changed %v, %v, depth %d", changed, err, depth())
+	}
+	apply(t, r, handedOn(seg, 4), seg)
+	if got := depth(); got != once || r.Segments() != 1 {
+		t.Errorf("depth %d, %d segments of a read that has ended; depth %d before", got, r.Segments(), once)
+	}
+	if r.Withdraw(seg.GetRun(), seg.GetReadId()) {
+		t.Error("a read that has ended was withdrawn")
+	}
+}
+
 func TestApplyTwiceChangesNothing(t *testing.T) {
 	s := newSample(t, 1, 3000)
 	seg := s.segments(t, 1, 2000, 0, 3000)[0]

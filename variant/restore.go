@@ -72,7 +72,7 @@ func (x *Restorer) State(b []byte) error {
 	for i := range r.tiles {
 		t := &r.tiles[i]
 		t.reads = int32(in.Len(maxReads))
-		t.evaluated = t.reads - int32(in.Len(int(t.reads)))
+		t.evaluated = -int32(in.Len(maxReads)) // until refile, which knows the reads that go on
 		r.restoreCalls(in, i)
 	}
 	r.restoreCoverage(in)
@@ -203,9 +203,14 @@ func (r *Region) restoreRead(in *packed.Reader) read {
 	copy(rd.key[:], in.Fixed(len(rd.key)))
 	uncertain := rd.flags == readUncertain
 	switch {
-	case rd.flags > readFlags || !uncertain && (rd.is(readUncertain) || !rd.is(readKept) && rd.flags != 0):
+	case rd.flags > readFlags || !uncertain && (rd.is(readUncertain) || !rd.is(readKept) && rd.flags&^readPartial != 0):
 		in.Fail("unknown flags %#x", rd.flags)
 	case rd.is(readKept) || uncertain:
+		if rd.is(readPartial) {
+			if rd.partial = in.Byte(); rd.partial == 0 {
+				in.Fail("a read that goes on was never handed on")
+			}
+		}
 		rd.start = int32(in.Len(math.MaxInt32))
 		span := in.Len(align.MaxSegmentSpan)
 		if !uncertain {
@@ -277,17 +282,23 @@ func (r *Region) refile() error {
 	x := &r.reads
 	x.sorted = make([]uint32, len(x.table))
 	over := make([]int32, len(r.tiles))
-	gone := 0 // of which only the key is left
+	gone := 0 // reads that had ended, of which only the key is left
 	for n := range x.table {
 		x.sorted[n] = uint32(n)
 		switch rd := &x.table[n]; {
 		case rd.is(readUncertain):
+		case !rd.is(readKept) && rd.is(readPartial):
+			x.replaced++
 		case !rd.is(readKept):
 			gone++
 		default:
-			x.kept++
+			x.count(rd, 1)
 			for t := range r.tilesOver(int(rd.start)+r.reach(), int(rd.end)+r.reach()) {
-				over[t]++
+				if rd.is(readPartial) {
+					r.tiles[t].partial++
+				} else {
+					over[t]++
+				}
 			}
 		}
 	}
@@ -305,7 +316,10 @@ func (r *Region) refile() error {
 		if dropped := t.reads - over[i]; dropped < 0 || int(dropped) > gone {
 			return fmt.Errorf("tile %d has %d reads, but %d are here", i, t.reads, over[i])
 		}
-		if t.dirty = t.reads > t.evaluated; t.dirty {
+		if t.evaluated += t.reads + t.partial; t.evaluated < 0 {
+			return fmt.Errorf("tile %d has fewer reads than have come since it was evaluated", i)
+		}
+		if t.dirty = t.reads+t.partial > t.evaluated; t.dirty {
 			r.touched = append(r.touched, i)
 		}
 	}

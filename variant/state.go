@@ -46,7 +46,7 @@ func (r *Region) AppendState(b []byte) ([]byte, error) {
 	b = packed.AppendLen(b, len(r.tiles))
 	for i := range r.tiles {
 		t := &r.tiles[i]
-		b = packed.AppendLen(packed.AppendLen(b, int(t.reads)), int(t.reads-t.evaluated))
+		b = packed.AppendLen(packed.AppendLen(b, int(t.reads)), int(t.reads+t.partial-t.evaluated))
 		b = packed.AppendBytes(b, r.publishing.tiles[i])
 	}
 	b, err := r.coverage.append(b)
@@ -90,6 +90,9 @@ func (r *Region) AppendReads(b []byte, batch int) []byte {
 		b = append(append(b, rd.flags), rd.key[:]...)
 		if !rd.is(readKept | readUncertain) {
 			continue
+		}
+		if rd.is(readPartial) {
+			b = append(b, rd.partial)
 		}
 		b = packed.AppendLen(packed.AppendLen(b, int(rd.start)), int(rd.end-rd.start))
 		if !rd.is(readKept) {

@@ -74,16 +74,20 @@ func restore(t testing.TB, c *genome.Contig, cfg variant.Config, spans []variant
 
 // step is what happens to a region: a segment comes, or its sample ends.
 type step struct {
-	segment *streampb.Segment // nil: the sample ends
+	segment   *streampb.Segment // nil: the sample ends
+	withdrawn bool              // its read
 }
 
 // take does what the stage does, and returns all that is said.
 func take(t testing.TB, r *variant.Region, s step) string {
 	t.Helper()
 	var calls []*streampb.Call
-	if s.segment == nil {
+	switch {
+	case s.segment == nil:
 		calls = finalize(t, r)
-	} else {
+	case s.withdrawn:
+		r.Withdraw(s.segment.GetRun(), s.segment.GetReadId())
+	default:
 		changed, err := r.Apply(s.segment)
 		if err != nil {
 			t.Fatal(err)
@@ -123,14 +127,38 @@ func steps(t testing.TB, s *sample, rnd *rand.Rand, n, length int) []step {
 		case 3:
 			seg.MappingQuality = 1
 		case 4:
-			list = append(list, step{segments[rnd.IntN(i+1)]})
+			list = append(list, step{segment: segments[rnd.IntN(i+1)]})
 		}
-		list = append(list, step{seg})
+		list = append(list, step{segment: seg})
 		if i == n*2/3 || i == n*5/6 {
 			list = append(list, step{})
 		}
 	}
 	return append(list, step{})
+}
+
+// handedOn is a segment of a read that goes on.
+func handedOn(s *streampb.Segment, times int) *streampb.Segment {
+	s = proto.CloneOf(s)
+	s.Partial = uint32(times)
+	return s
+}
+
+// withHandedOn is steps between which reads are handed on before their end, and withdrawn.
+func withHandedOn(steps []step, rnd *rand.Rand) []step {
+	var list []step
+	for i, st := range steps {
+		for n := range max(0, rnd.IntN(6)-2) {
+			if s := steps[i+rnd.IntN(min(12, len(steps)-i))].segment; s != nil {
+				list = append(list, step{segment: handedOn(s, 1+n)})
+			}
+		}
+		if s := steps[rnd.IntN(len(steps))].segment; s != nil && rnd.IntN(6) == 0 {
+			list = append(list, step{segment: s, withdrawn: true})
+		}
+		list = append(list, st)
+	}
+	return list
 }
 
 // TestRestoredRegionGoesOn: a region that is taken to pieces and put together
@@ -152,7 +180,7 @@ func TestRestoredRegionGoesOn(t *testing.T) {
 		restored.Watch(spans)
 		restored.SetLimits(batchBytes, 10)
 		known := make(map[string]string) // content by name and version
-		for i, st := range steps(t, s, rnd, 60, 1500) {
+		for i, st := range withHandedOn(steps(t, s, rnd, 60, 1500), rnd) {
 			if got, want := take(t, restored, st), take(t, whole, st); got != want {
 				t.Fatalf("seed %d, step %d: a restored region says\n%s\nwant\n%s", seed, i, got, want)
 			}
@@ -188,7 +216,7 @@ func TestSealedBatchesStay(t *testing.T) {
 	r.SetLimits(300, 1<<20)
 	var before parts
 	for _, seg := range s.segments(t, 40, 1000, 0, 6000) {
-		take(t, r, step{seg})
+		take(t, r, step{segment: seg})
 		after := partsOf(t, r)
 		for i := range len(before.reads) - 1 {
 			if before.versions[1+i] != after.versions[1+i] || before.reads[i] != after.reads[i] {
@@ -226,13 +254,13 @@ func goldenRegion(t testing.TB) (*genome.Contig, variant.Config, []variant.Span,
 }
 
 // goldenParts reads testdata/state, or writes it with -update what isn't there.
-func goldenParts(t testing.TB, stateVersion, readsVersion string, batches int, now parts) parts {
+func goldenParts(t testing.TB, what, stateVersion, readsVersion string, batches int, now parts) parts {
 	t.Helper()
 	var golden parts
 	for i := range 1 + batches {
-		name, version, content := "region-state", stateVersion, now.state
+		name, version, content := what+"-state", stateVersion, now.state
 		if i > 0 {
-			name, version, content = fmt.Sprintf("region-reads-%d", i-1), readsVersion, ""
+			name, version, content = fmt.Sprintf("%s-reads-%d", what, i-1), readsVersion, ""
 			if i <= len(now.reads) {
 				content = now.reads[i-1]
 			}
@@ -263,7 +291,7 @@ func goldenParts(t testing.TB, stateVersion, readsVersion string, batches int, n
 func TestGoldenRegion(t *testing.T) {
 	c, cfg, spans, r := goldenRegion(t)
 	now := partsOf(t, r)
-	golden := goldenParts(t, "v4", "v3", len(now.reads), now)
+	golden := goldenParts(t, "region", "v4", "v3", len(now.reads), now)
 	restored := restore(t, c, cfg, spans, golden, 600, rand.New(rand.NewPCG(2, 2)))
 	if !partsOf(t, restored).equal(golden) {
 		t.Error("the golden state is written back otherwise")
@@ -272,12 +300,29 @@ func TestGoldenRegion(t *testing.T) {
 		t.Error("what was told is told again")
 	}
 
+	// Reads that go on, one of which has been replaced and one withdrawn.
+	s := newSample(t, 5, 3000)
+	open, segments := region(t, s.contig, 0, cfg), s.segments(t, 3, 400, 900, 2000)
+	for i, seg := range segments {
+		apply(t, open, handedOn(seg, 1+i))
+	}
+	apply(t, open, segments[0])
+	open.Withdraw(segments[1].GetRun(), segments[1].GetReadId())
+	now = partsOf(t, open)
+	golden = goldenParts(t, "open", "v4", "v3", len(now.reads), now)
+	if !now.equal(golden) {
+		t.Error("the state of reads that go on is written otherwise")
+	}
+	if !partsOf(t, restore(t, s.contig, cfg, nil, golden, 600, rand.New(rand.NewPCG(2, 2)))).equal(golden) {
+		t.Error("the golden state of reads that go on is written back otherwise")
+	}
+
 	// The calling code of a former version was another one.
 	x, err := variant.NewRestorer(c, 0, cfg, spans)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.State([]byte(goldenParts(t, "v3", "v3", 0, parts{}).state)); err == nil || !strings.Contains(err.Error(), "version 3, and this program reads version 4") {
+	if err := x.State([]byte(goldenParts(t, "region", "v3", "v3", 0, parts{}).state)); err == nil || !strings.Contains(err.Error(), "version 3, and this program reads version 4") {
 		t.Errorf("the state of a former version: %v", err)
 	}
 }
@@ -354,7 +399,7 @@ func FuzzRestore(f *testing.F) {
 	cfg := variant.Config{MaxDepth: 4, MinDepth: 2}
 	r := region(f, s.contig, 0, cfg)
 	for _, seg := range s.segments(f, 12, 300, 0, 3000) {
-		take(f, r, step{seg})
+		take(f, r, step{segment: seg})
 	}
 	p := partsOf(f, r)
 	f.Add(state, []byte(p.reads[0]))
@@ -392,7 +437,7 @@ func TestVersionOfCalling(t *testing.T) {
 	r := region(t, aligntest.LambdaGenome(t).Contigs[0], 0, variant.Config{Sample: "s"})
 	sum := sha256.New()
 	for _, s := range aligntest.Lambda(t, "run", "s")[:60] {
-		sum.Write([]byte(take(t, r, step{s})))
+		sum.Write([]byte(take(t, r, step{segment: s})))
 	}
 	sum.Write([]byte(take(t, r, step{})))
 	got := hex.EncodeToString(sum.Sum(nil))

@@ -23,6 +23,8 @@ type Caller interface {
 type Stream interface {
 	// Write adds samples to the read. It blocks while there is too much to compute.
 	Write(ctx context.Context, samples []int16) error
+	// SoFar returns what is called of the beginning of the read, which doesn't change any more.
+	SoFar() basecall.Called
 	// Finish says that the read has ended and returns what it is called.
 	Finish(ctx context.Context) (basecall.Called, error)
 	// Close drops what has not been called.
@@ -58,6 +60,7 @@ type calls struct {
 	caller Caller
 	unpack unpacker
 	open   map[readKey][]*call
+	handed map[readKey]*handedOn // those that have been handed on
 }
 
 // call is a gapless stretch of a read that is being called.
@@ -73,7 +76,7 @@ type unpacker struct {
 }
 
 func newCalls(c Caller) *calls {
-	return &calls{caller: c, unpack: unpacker{codec: vbz.NewCodec()}, open: make(map[readKey][]*call)}
+	return &calls{caller: c, unpack: unpacker{codec: vbz.NewCodec()}, open: make(map[readKey][]*call), handed: make(map[readKey]*handedOn)}
 }
 
 // begin begins to call a stretch that begins at a sample of the read.
@@ -122,12 +125,14 @@ func (c *calls) feed(ctx context.Context, run *streampb.Run, read *assembledRead
 	return written, nil
 }
 
-// take hands over what is being called of a read that is finished or cut.
-func (c *calls) take(read *assembledRead) []*call {
+// take hands over what is being called of a read that is finished or cut, and where it has
+// been handed on to; nil: nowhere.
+func (c *calls) take(read *assembledRead) ([]*call, *handedOn) {
 	key := readKey{read.run, read.id}
-	taken := c.open[key]
+	taken, handed := c.open[key], c.handed[key]
 	delete(c.open, key)
-	return taken
+	delete(c.handed, key)
+	return taken, handed
 }
 
 // close drops all calls.
@@ -136,6 +141,7 @@ func (c *calls) close() {
 		closeCalls(list)
 	}
 	clear(c.open)
+	clear(c.handed)
 }
 
 func closeCalls(list []*call) {

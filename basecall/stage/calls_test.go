@@ -219,6 +219,8 @@ func (fullQueue) Begin(basecall.Read) (Stream, error) { return fullQueue{}, nil 
 
 func (fullQueue) Write(ctx context.Context, _ []int16) error { <-ctx.Done(); return ctx.Err() }
 
+func (fullQueue) SoFar() basecall.Called { return basecall.Called{} }
+
 func (fullQueue) Finish(context.Context) (basecall.Called, error) { return basecall.Called{}, nil }
 
 func (fullQueue) Close() {}

@@ -29,7 +29,7 @@ func (o outcome) String() string {
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
 type Metrics struct {
 	aligned, chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, stripped, timeouts prometheus.Counter
-	earlySamples                                                                               prometheus.Counter
+	earlySamples, partial                                                                      prometheus.Counter
 	callDelay, lengths, qualities                                                              prometheus.Histogram
 	held                                                                                       prometheus.Gauge
 	reads                                                                                      *prometheus.CounterVec
@@ -54,6 +54,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		stripped:     counter("stripped_segments_total", "Segments of ultra-long reads that went without dwells, or qualities too, to fit a record."),
 		timeouts:     counter("run_timeouts_total", "Runs that a partition ended because nothing of them had come for too long."),
 		earlySamples: counter("early_samples_total", "Signal samples that were handed to the network's queue before their read had ended."),
+		partial:      counter("partial_calls_total", "Times that what was called of a read was handed on before the read's end (--partial)."),
 		callDelay: prometheus.NewHistogram(metric.Histogram("porestream_basecall_finish_duration_seconds",
 			"Time from a read's last chunk, or from what else ended or cut it, to its finished call.",
 			prometheus.ExponentialBuckets(0.005, 2, 14))),
@@ -74,7 +75,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}, []string{"outcome"}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.aligned, m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.earlySamples, m.callDelay, m.lengths, m.qualities, m.held, m.reads)
+	reg.MustRegister(m.aligned, m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.earlySamples, m.partial, m.callDelay, m.lengths, m.qualities, m.held, m.reads)
 	for o := range outcomes {
 		m.reads.WithLabelValues(o.String())
 	}
@@ -111,6 +112,13 @@ func (m *Metrics) missing(gaps int, samples uint64) {
 func (m *Metrics) early(samples int) {
 	if m != nil {
 		m.earlySamples.Add(float64(samples))
+	}
+}
+
+// handedOn counts that a read was handed on before its end.
+func (m *Metrics) handedOn() {
+	if m != nil {
+		m.partial.Inc()
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 )
 
 // process turns a read into the records that it is downstream. began is what has
-// been called of it; since is when the read was finished. span is nil if it is not
-// traced.
-func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call, since time.Time, tools tools, span *readSpan) ([]stream.Out, error) {
+// been called of it, and handed where it was handed on to; since is when the read was
+// finished. span is nil if it is not traced.
+func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call, handed *handedOn, since time.Time, tools tools, span *readSpan) ([]stream.Out, error) {
 	defer closeCalls(began)
 	stretches := read.stretches()
 	if len(stretches) == 0 && read.firstPart == 0 {
@@ -33,10 +33,15 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, h.finished(run, read, p, called, outcome))
+		f := h.finished(run, read, p, called, outcome)
+		if f.outcome == outcomeMapped || f.outcome == outcomeLowQuality {
+			h.cfg.Metrics.finished(len(f.called.Sequence), f.called.MeanQuality)
+		}
+		parts = append(parts, f)
 	}
 	inherit(parts)
 	var outs []stream.Out
+	var placed []*streampb.Segment
 	for _, f := range parts {
 		if f.outcome == outcomeMapped && f.sample == "" {
 			f.outcome = outcomeUnclassified
@@ -44,11 +49,13 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 		outs = append(outs, h.published(run, read, f)...)
 		var segments []*streampb.Segment
 		if f.outcome == outcomeMapped {
-			var err error
 			from := span.now()
-			if segments, err = h.segments(run, read, f, tools); err != nil {
+			var bases int
+			var err error
+			if segments, bases, err = h.segments(run, read, f, tools); err != nil {
 				return nil, err
 			}
+			h.cfg.Metrics.placed(bases)
 			span.part("align", f.number, from, span.now(), trace.Int("porestream.segments", len(segments)))
 			if len(segments) == 0 {
 				f.outcome = outcomeUnmapped
@@ -56,19 +63,27 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 		}
 		h.cfg.Metrics.read(f.outcome)
 		for _, s := range segments {
-			value, err := h.encode(s)
+			out, err := h.segmentOut(s)
 			if err != nil {
 				return nil, err
-			}
-			out := stream.Out{
-				Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition,
-				Key: stream.RegionKey(s.GetSample(), s.GetContig(), s.GetRegion()), Value: value,
 			}
 			span.carry(&out)
 			outs = append(outs, out)
 		}
+		placed = append(placed, segments...)
 	}
-	return outs, nil
+	handed.wait()
+	withdrawn, err := h.withdrawn(read, handed, placed)
+	return append(outs, withdrawn...), err
+}
+
+// segmentOut is a segment as a record for who owns its region.
+func (h *handler) segmentOut(s *streampb.Segment) (stream.Out, error) {
+	value, err := h.encode(s)
+	return stream.Out{
+		Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition,
+		Key: stream.RegionKey(s.GetSample(), s.GetContig(), s.GetRegion()), Value: value,
+	}, err
 }
 
 // finished is a called part of a read without what library preparation put on it.
@@ -104,7 +119,6 @@ func (h *handler) finished(run *streampb.Run, read *assembledRead, p part, calle
 	case f.called.MeanQuality < h.cfg.MinQuality:
 		f.outcome = outcomeLowQuality
 	}
-	h.cfg.Metrics.finished(len(f.called.Sequence), f.called.MeanQuality)
 	return f
 }
 
@@ -145,6 +159,9 @@ func recorded(run *streampb.Run) *signal.Run {
 // left out when it doesn't fit one.
 func (h *handler) encode(s *streampb.Segment) ([]byte, error) {
 	rec := &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}}
+	if s.GetPartial() > 0 {
+		rec.Body = &streampb.ReadRecord_Partial{Partial: s}
+	}
 	value, err := stream.EncodeReads(rec)
 	for _, field := range []struct {
 		name  string
@@ -203,29 +220,29 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 	return called, outcomeMapped, nil
 }
 
-// segments aligns one part of a read. It returns none where it doesn't map.
-func (h *handler) segments(run *streampb.Run, read *assembledRead, f finished, tools tools) ([]*streampb.Segment, error) {
+// segments aligns one part of a read, and says on how many bases of the reference its
+// alignments lie. It returns none where it doesn't map.
+func (h *handler) segments(run *streampb.Run, read *assembledRead, f finished, tools tools) (all []*streampb.Segment, bases int, err error) {
 	called := f.called
 	alignments, err := tools.aligner.Map(read.id, called.Sequence)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	r := &align.Read{
 		Run: run.GetId(), Sample: f.sample, ID: read.id, Part: uint32(f.number),
 		Seq: called.Sequence, Qualities: called.Qualities, Dwells: called.Dwells(), LastChunkMs: read.lastChunkMS,
 	}
-	var all []*streampb.Segment
 	for i := range alignments {
 		ref := h.cfg.Contig(alignments[i].Contig)
 		segments, err := align.Segments(r, &alignments[i], ref)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		h.cfg.Metrics.placed(alignments[i].End - alignments[i].Start)
+		bases += alignments[i].End - alignments[i].Start
 		for _, s := range segments {
 			s.Alignment = uint32(i)
 		}
 		all = append(all, segments...)
 	}
-	return all, nil
+	return all, bases, nil
 }

@@ -56,6 +56,10 @@ type Config struct {
 	// Finisher takes runs apart by their reads' barcodes, and cuts off what is not of
 	// the molecule; nil does neither. It must not split reads.
 	Finisher *finish.Finisher
+	// Partial is how much signal, by the run's clock, is called of a read when it is first
+	// handed on before its end, and then whenever it has doubled; zero: never. It takes
+	// InFlight.
+	Partial time.Duration
 	// Publish has called reads published on the topic of basecalls, as those of the
 	// model of this name; empty: they are not.
 	Publish string
@@ -215,6 +219,7 @@ func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit
 	if err := h.feed(ctx, e.added.grown); err != nil {
 		return err
 	}
+	h.handOn(e.added.grown, emit)
 	if len(e.reads) == 0 {
 		return emit.Emit(ctx, nil, []int64{rec.Offset})
 	}
@@ -392,9 +397,10 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 			return err
 		}
 		span.admitted()
-		run, began := h.fold.markers.Run(read.run), h.calls.take(read)
+		run := h.fold.markers.Run(read.run)
+		began, handed := h.calls.take(read)
 		h.working.Go(func() {
-			outs, err := h.process(run, read, began, since, tools, span)
+			outs, err := h.process(run, read, began, handed, since, tools, span)
 			release()
 			if err == nil {
 				err = c.done(i, outs)
@@ -403,15 +409,19 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 				span.emitted(len(outs))
 			}
 			if err != nil {
-				if h.ctx.Err() == nil {
-					emit.Fail(fmt.Errorf("basecalling read %s of run %s: %w", read.id, read.run, err))
-				}
-				// Nothing may be called final behind a read that failed.
-				h.cancel()
+				h.fail(fmt.Errorf("basecalling read %s of run %s: %w", read.id, read.run, err), emit)
 			}
 		})
 	}
 	return nil
+}
+
+// fail ends the worker: nothing may be called final behind a read that failed.
+func (h *handler) fail(err error, emit stream.Emitter) {
+	if h.ctx.Err() == nil {
+		emit.Fail(err)
+	}
+	h.cancel()
 }
 
 // admit waits until there are tools for a read and memory for its samples.

@@ -85,6 +85,13 @@ func (c *collected) Write(ctx context.Context, samples []int16) error {
 	return ctx.Err()
 }
 
+// SoFar is all that was written: what a sample is called doesn't hang on later ones.
+func (c *collected) SoFar() basecall.Called {
+	called, _ := fakeCaller{}.Call(context.Background(), c.read)
+	called.NumSamples = len(c.read.Samples)
+	return called
+}
+
 func (c *collected) Finish(ctx context.Context) (basecall.Called, error) { return c.call(ctx, c.read) }
 
 func (c *collected) Close() {
@@ -170,6 +177,8 @@ func (f *fakeEmitter) summary(t *testing.T) []string {
 			s = append(s, fmt.Sprintf("start %s %d/%d to %d", body.RunStart.GetRun().GetId(), body.RunStart.GetSource(), body.RunStart.GetSources(), o.Partition))
 		case *streampb.ReadRecord_RunEnd:
 			s = append(s, fmt.Sprintf("end %s %d/%d to %d", body.RunEnd.GetRun().GetId(), body.RunEnd.GetSource(), body.RunEnd.GetSources(), o.Partition))
+		case *streampb.ReadRecord_Partial:
+			s = append(s, fmt.Sprintf("partial %s/%d at %d", body.Partial.GetReadId(), body.Partial.GetPart(), body.Partial.GetStart()))
 		default:
 			seg := m.GetSegment()
 			s = append(s, fmt.Sprintf("%s/%d at %d", seg.GetReadId(), seg.GetPart(), seg.GetStart()))

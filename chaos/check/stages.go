@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,7 @@ func markOf(topics stream.Topics, rec stream.Record) (mk *streampb.Marker, end b
 		}
 	case topics.Reads:
 		if m, err := stream.DecodeReads(rec.Value); err == nil {
-			return eitherMarker(m.GetRunStart(), m.GetRunEnd(), m.GetSegment().GetRun())
+			return eitherMarker(m.GetRunStart(), m.GetRunEnd(), cmp.Or(m.GetSegment().GetRun(), m.GetPartial().GetRun(), m.GetWithdrawal().GetRun()))
 		}
 	case topics.Calls:
 		if m, err := stream.DecodeCalls(rec.Value); err == nil {

@@ -132,13 +132,17 @@ func (c toyCaller) Call(ctx context.Context, read basecall.Read) (basecall.Calle
 	case <-ctx.Done():
 		return basecall.Called{}, ctx.Err()
 	}
+	return c.called(read), nil
+}
+
+func (toyCaller) called(read basecall.Read) basecall.Called {
 	called := basecall.Called{Stride: 1, NumSamples: len(read.Samples), MeanQuality: 20}
 	for _, s := range read.Samples {
 		called.Sequence = append(called.Sequence, bases[s&3])
 		called.Qualities = append(called.Qualities, 20)
 		called.Moves = append(called.Moves, 1)
 	}
-	return called, nil
+	return called
 }
 
 // Begin implements basecallstage.Caller.
@@ -156,6 +160,8 @@ func (s *toyStream) Write(_ context.Context, samples []int16) error {
 	s.read.Samples = append(s.read.Samples, samples...)
 	return nil
 }
+
+func (s *toyStream) SoFar() basecall.Called { return s.caller.called(s.read) }
 
 func (s *toyStream) Finish(ctx context.Context) (basecall.Called, error) {
 	return s.caller.Call(ctx, s.read)
@@ -199,7 +205,7 @@ func (r *recording) makers(partitions map[string]int32) map[string]stream.NewHan
 	return map[string]stream.NewHandler{
 		topics.Signal: basecallstage.New(basecallstage.Config{
 			Topics: topics, ReadsPartitions: partitions[topics.Reads], Caller: toyCaller{}, InFlight: true, SampleRates: []int{4000}, Aligners: aligners,
-			Contig: func(name string) []byte { return r.genome.Contig(name).Seq }, Model: "toy",
+			Contig: func(name string) []byte { return r.genome.Contig(name).Seq }, Model: "toy", Partial: 20 * time.Millisecond,
 		}),
 		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: r.genome}),
 		topics.Calls: annotatestage.New(annotatestage.Config{

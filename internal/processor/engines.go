@@ -179,6 +179,10 @@ func Load(opts Options) (*Engines, error) {
 		}
 	}
 	if calling {
+		if opts.Signal.Partial > 0 && !e.Caller.InFlight() {
+			return nil, errors.Join(fmt.Errorf("--partial: model %s calls reads when they have ended; take one whose manifest has the normalisation scope \"running\"",
+				e.Caller.Model().Manifest.Name), e.Close())
+		}
 		// Reads in the works: enough that the network's batches fill while others
 		// are decoded and aligned.
 		for range 8 * runtime.GOMAXPROCS(0) {

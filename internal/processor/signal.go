@@ -24,11 +24,14 @@ type Signal struct {
 	// says that called reads are published.
 	MinQuality float64
 	Basecalls  bool
+	// Partial is when reads are handed on before their end; zero: never.
+	Partial time.Duration
 }
 
 const (
 	leastSignalMemory = 64 << 20
 	leastRunTimeout   = time.Minute
+	leastPartial      = time.Second
 )
 
 // Register adds the flags.
@@ -38,6 +41,7 @@ func (s *Signal) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.RunTimeout, "run-timeout", 6*time.Hour, "end a run of which a partition has had nothing for so long")
 	flags.Float64Var(&s.MinQuality, "min-qscore", 0, "reads of a lower mean quality are counted and not aligned")
 	flags.BoolVar(&s.Basecalls, "basecalls", false, "publish called reads, also those below --min-qscore, on the topic of basecalls (docs/basecalls.md)")
+	flags.DurationVar(&s.Partial, "partial", 0, "hand on what is called of reads that are still in the pore: when so much of their signal has come, and whenever it has doubled, for example 10s (docs/basecalling.md)")
 }
 
 // Validate says what is wrong with the bounds. Zero means the default.
@@ -47,6 +51,8 @@ func (s Signal) Validate() error {
 		return fmt.Errorf("--max-signal-memory %d is too little: give at least %d MiB", int64(s.MaxMemory), leastSignalMemory>>20)
 	case s.RunTimeout != 0 && s.RunTimeout < leastRunTimeout:
 		return fmt.Errorf("--run-timeout %v is too short: give at least %v", s.RunTimeout, leastRunTimeout)
+	case s.Partial != 0 && s.Partial < leastPartial:
+		return fmt.Errorf("--partial %v is too short: give at least %v, or 0 for never", s.Partial, leastPartial)
 	case s.MinQuality < 0 || math.IsNaN(s.MinQuality):
 		return fmt.Errorf("--min-qscore %v is not a quality from 0 on", s.MinQuality)
 	}
@@ -56,6 +62,7 @@ func (s Signal) Validate() error {
 // bound puts the bounds into the stage's configuration. The model has the given name.
 func (s Signal) bound(cfg basecallstage.Config, model string) basecallstage.Config {
 	cfg.MaxSignalMemory, cfg.RunTimeout, cfg.MinQuality = int64(s.MaxMemory), s.RunTimeout, s.MinQuality
+	cfg.Partial = s.Partial
 	if s.Basecalls {
 		cfg.Publish = model
 	}

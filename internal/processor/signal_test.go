@@ -17,6 +17,9 @@ func TestSignalBounds(t *testing.T) {
 		{"--max-signal-memory 1000", "--max-signal-memory 1000 is too little"},
 		{"--max-signal-memory 1KiB", "--max-signal-memory 1024 is too little"},
 		{"--run-timeout 1s", "--run-timeout 1s is too short"},
+		{"--partial 10s", ""},
+		{"--partial 10ms", "--partial 10ms is too short"},
+		{"--partial -1s", "--partial -1s is too short"},
 		{"--run-timeout -1h", "--run-timeout -1h0m0s is too short"},
 		{"--device-timeout -1s", "--device-timeout -1s is negative"},
 	} {

@@ -742,13 +742,16 @@ type Segment struct {
 	MappingQuality uint32                 `protobuf:"varint,10,opt,name=mapping_quality,json=mappingQuality,proto3" json:"mapping_quality,omitempty"`
 	// Alignment as varints (length << 3 | op): 0 match, 1 mismatch, 2 insertion,
 	// 3 deletion. Reference strand, left to right.
-	Ops           []byte `protobuf:"bytes,11,opt,name=ops,proto3" json:"ops,omitempty"`
-	Bases         []byte `protobuf:"bytes,12,opt,name=bases,proto3" json:"bases,omitempty"`                                   // query bases of mismatches and insertions, ACGT
-	Qualities     []byte `protobuf:"bytes,13,opt,name=qualities,proto3" json:"qualities,omitempty"`                           // Phred per query base of the segment
-	Dwells        []byte `protobuf:"bytes,14,opt,name=dwells,proto3" json:"dwells,omitempty"`                                 // network frames per query base, saturating at 255
-	ReadLength    uint32 `protobuf:"varint,15,opt,name=read_length,json=readLength,proto3" json:"read_length,omitempty"`      // bases of the whole read
-	LastChunkMs   int64  `protobuf:"varint,16,opt,name=last_chunk_ms,json=lastChunkMs,proto3" json:"last_chunk_ms,omitempty"` // record time of the read's last signal chunk
-	Alignment     uint32 `protobuf:"varint,17,opt,name=alignment,proto3" json:"alignment,omitempty"`                          // 0 the primary alignment, 1, 2 ... supplementary ones
+	Ops         []byte `protobuf:"bytes,11,opt,name=ops,proto3" json:"ops,omitempty"`
+	Bases       []byte `protobuf:"bytes,12,opt,name=bases,proto3" json:"bases,omitempty"`                                   // query bases of mismatches and insertions, ACGT
+	Qualities   []byte `protobuf:"bytes,13,opt,name=qualities,proto3" json:"qualities,omitempty"`                           // Phred per query base of the segment
+	Dwells      []byte `protobuf:"bytes,14,opt,name=dwells,proto3" json:"dwells,omitempty"`                                 // network frames per query base, saturating at 255
+	ReadLength  uint32 `protobuf:"varint,15,opt,name=read_length,json=readLength,proto3" json:"read_length,omitempty"`      // bases of the whole read
+	LastChunkMs int64  `protobuf:"varint,16,opt,name=last_chunk_ms,json=lastChunkMs,proto3" json:"last_chunk_ms,omitempty"` // record time of the read's last signal chunk
+	Alignment   uint32 `protobuf:"varint,17,opt,name=alignment,proto3" json:"alignment,omitempty"`                          // 0 the primary alignment, 1, 2 ... supplementary ones
+	// Of a read that goes on: how often it has been handed on, this time included. It
+	// replaces those of the read with a lower number, and a segment all of them.
+	Partial       uint32 `protobuf:"varint,18,opt,name=partial,proto3" json:"partial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -902,6 +905,91 @@ func (x *Segment) GetAlignment() uint32 {
 	return 0
 }
 
+func (x *Segment) GetPartial() uint32 {
+	if x != nil {
+		return x.Partial
+	}
+	return 0
+}
+
+// Withdrawal takes back the segments of a read that were handed on before its end:
+// it does not lie in this region after all.
+type Withdrawal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
+	ReadId        string                 `protobuf:"bytes,3,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`
+	Contig        string                 `protobuf:"bytes,4,opt,name=contig,proto3" json:"contig,omitempty"`
+	Region        uint32                 `protobuf:"varint,5,opt,name=region,proto3" json:"region,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Withdrawal) Reset() {
+	*x = Withdrawal{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Withdrawal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Withdrawal) ProtoMessage() {}
+
+func (x *Withdrawal) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
+func (*Withdrawal) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Withdrawal) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetReadId() string {
+	if x != nil {
+		return x.ReadId
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *Withdrawal) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
 type ReadRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Body:
@@ -909,6 +997,8 @@ type ReadRecord struct {
 	//	*ReadRecord_RunStart
 	//	*ReadRecord_Segment
 	//	*ReadRecord_RunEnd
+	//	*ReadRecord_Partial
+	//	*ReadRecord_Withdrawal
 	Body          isReadRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -916,7 +1006,7 @@ type ReadRecord struct {
 
 func (x *ReadRecord) Reset() {
 	*x = ReadRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1018,7 @@ func (x *ReadRecord) String() string {
 func (*ReadRecord) ProtoMessage() {}
 
 func (x *ReadRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1031,7 @@ func (x *ReadRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRecord.ProtoReflect.Descriptor instead.
 func (*ReadRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{5}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReadRecord) GetBody() isReadRecord_Body {
@@ -978,6 +1068,24 @@ func (x *ReadRecord) GetRunEnd() *Marker {
 	return nil
 }
 
+func (x *ReadRecord) GetPartial() *Segment {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_Partial); ok {
+			return x.Partial
+		}
+	}
+	return nil
+}
+
+func (x *ReadRecord) GetWithdrawal() *Withdrawal {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_Withdrawal); ok {
+			return x.Withdrawal
+		}
+	}
+	return nil
+}
+
 type isReadRecord_Body interface {
 	isReadRecord_Body()
 }
@@ -994,11 +1102,25 @@ type ReadRecord_RunEnd struct {
 	RunEnd *Marker `protobuf:"bytes,3,opt,name=run_end,json=runEnd,proto3,oneof"`
 }
 
+type ReadRecord_Partial struct {
+	// Of a read that goes on; a reader that doesn't know of these must not take it for a
+	// segment of one that has ended.
+	Partial *Segment `protobuf:"bytes,4,opt,name=partial,proto3,oneof"`
+}
+
+type ReadRecord_Withdrawal struct {
+	Withdrawal *Withdrawal `protobuf:"bytes,5,opt,name=withdrawal,proto3,oneof"`
+}
+
 func (*ReadRecord_RunStart) isReadRecord_Body() {}
 
 func (*ReadRecord_Segment) isReadRecord_Body() {}
 
 func (*ReadRecord_RunEnd) isReadRecord_Body() {}
+
+func (*ReadRecord_Partial) isReadRecord_Body() {}
+
+func (*ReadRecord_Withdrawal) isReadRecord_Body() {}
 
 // Call is one revision of one allele in one sample.
 type Call struct {
@@ -1038,7 +1160,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1172,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1185,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{6}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Call) GetRun() string {
@@ -1254,7 +1376,7 @@ type OtherAllele struct {
 
 func (x *OtherAllele) Reset() {
 	*x = OtherAllele{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1388,7 @@ func (x *OtherAllele) String() string {
 func (*OtherAllele) ProtoMessage() {}
 
 func (x *OtherAllele) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1401,7 @@ func (x *OtherAllele) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherAllele.ProtoReflect.Descriptor instead.
 func (*OtherAllele) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OtherAllele) GetPos() int64 {
@@ -1324,7 +1446,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1458,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1471,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Coverage) GetRun() string {
@@ -1441,7 +1563,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1575,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1588,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Reference) GetRun() string {
@@ -1542,7 +1664,7 @@ type ReferenceBlock struct {
 
 func (x *ReferenceBlock) Reset() {
 	*x = ReferenceBlock{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1676,7 @@ func (x *ReferenceBlock) String() string {
 func (*ReferenceBlock) ProtoMessage() {}
 
 func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1689,7 @@ func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
 func (*ReferenceBlock) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReferenceBlock) GetStart() int64 {
@@ -1624,7 +1746,7 @@ type CallableSpan struct {
 
 func (x *CallableSpan) Reset() {
 	*x = CallableSpan{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1758,7 @@ func (x *CallableSpan) String() string {
 func (*CallableSpan) ProtoMessage() {}
 
 func (x *CallableSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1771,7 @@ func (x *CallableSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
 func (*CallableSpan) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallableSpan) GetStart() int64 {
@@ -1689,7 +1811,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1823,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1836,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -1820,7 +1942,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1954,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1967,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -1946,7 +2068,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2080,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2093,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cursor) GetRun() string {
@@ -2057,7 +2179,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2191,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2204,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Decision) GetRun() string {
@@ -2174,7 +2296,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2308,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2321,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PushState) GetRun() string {
@@ -2277,7 +2399,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2411,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2424,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -2431,7 +2553,7 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x1a.porestream.v1.SignalChunkH\x00R\x05chunk\x120\n" +
 	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEndB\x06\n" +
-	"\x04body\"\xd0\x03\n" +
+	"\x04body\"\xea\x03\n" +
 	"\aSegment\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x17\n" +
@@ -2451,12 +2573,24 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\vread_length\x18\x0f \x01(\rR\n" +
 	"readLength\x12\"\n" +
 	"\rlast_chunk_ms\x18\x10 \x01(\x03R\vlastChunkMs\x12\x1c\n" +
-	"\talignment\x18\x11 \x01(\rR\talignment\"\xb0\x01\n" +
+	"\talignment\x18\x11 \x01(\rR\talignment\x12\x18\n" +
+	"\apartial\x18\x12 \x01(\rR\apartial\"\x7f\n" +
+	"\n" +
+	"Withdrawal\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x17\n" +
+	"\aread_id\x18\x03 \x01(\tR\x06readId\x12\x16\n" +
+	"\x06contig\x18\x04 \x01(\tR\x06contig\x12\x16\n" +
+	"\x06region\x18\x05 \x01(\rR\x06region\"\xa1\x02\n" +
 	"\n" +
 	"ReadRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
 	"\asegment\x18\x02 \x01(\v2\x16.porestream.v1.SegmentH\x00R\asegment\x120\n" +
-	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEndB\x06\n" +
+	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x122\n" +
+	"\apartial\x18\x04 \x01(\v2\x16.porestream.v1.SegmentH\x00R\apartial\x12;\n" +
+	"\n" +
+	"withdrawal\x18\x05 \x01(\v2\x19.porestream.v1.WithdrawalH\x00R\n" +
+	"withdrawalB\x06\n" +
 	"\x04body\"\xf7\x05\n" +
 	"\x04Call\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
@@ -2628,7 +2762,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),         // 0: porestream.v1.EndStatus
 	(CallStatus)(0),        // 1: porestream.v1.CallStatus
@@ -2639,19 +2773,20 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*Marker)(nil),         // 6: porestream.v1.Marker
 	(*SignalRecord)(nil),   // 7: porestream.v1.SignalRecord
 	(*Segment)(nil),        // 8: porestream.v1.Segment
-	(*ReadRecord)(nil),     // 9: porestream.v1.ReadRecord
-	(*Call)(nil),           // 10: porestream.v1.Call
-	(*OtherAllele)(nil),    // 11: porestream.v1.OtherAllele
-	(*Coverage)(nil),       // 12: porestream.v1.Coverage
-	(*Reference)(nil),      // 13: porestream.v1.Reference
-	(*ReferenceBlock)(nil), // 14: porestream.v1.ReferenceBlock
-	(*CallableSpan)(nil),   // 15: porestream.v1.CallableSpan
-	(*CallRecord)(nil),     // 16: porestream.v1.CallRecord
-	(*WatchRecord)(nil),    // 17: porestream.v1.WatchRecord
-	(*Cursor)(nil),         // 18: porestream.v1.Cursor
-	(*Decision)(nil),       // 19: porestream.v1.Decision
-	(*PushState)(nil),      // 20: porestream.v1.PushState
-	(*PushChannel)(nil),    // 21: porestream.v1.PushChannel
+	(*Withdrawal)(nil),     // 9: porestream.v1.Withdrawal
+	(*ReadRecord)(nil),     // 10: porestream.v1.ReadRecord
+	(*Call)(nil),           // 11: porestream.v1.Call
+	(*OtherAllele)(nil),    // 12: porestream.v1.OtherAllele
+	(*Coverage)(nil),       // 13: porestream.v1.Coverage
+	(*Reference)(nil),      // 14: porestream.v1.Reference
+	(*ReferenceBlock)(nil), // 15: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),   // 16: porestream.v1.CallableSpan
+	(*CallRecord)(nil),     // 17: porestream.v1.CallRecord
+	(*WatchRecord)(nil),    // 18: porestream.v1.WatchRecord
+	(*Cursor)(nil),         // 19: porestream.v1.Cursor
+	(*Decision)(nil),       // 20: porestream.v1.Decision
+	(*PushState)(nil),      // 21: porestream.v1.PushState
+	(*PushChannel)(nil),    // 22: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -2663,26 +2798,28 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	6,  // 6: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
 	8,  // 7: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
 	6,  // 8: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
-	1,  // 9: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	11, // 10: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	14, // 11: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
-	15, // 12: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
-	2,  // 13: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
-	6,  // 14: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	10, // 15: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	6,  // 16: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	12, // 17: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	13, // 18: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	6,  // 19: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	12, // 20: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	6,  // 21: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	3,  // 22: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	21, // 23: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	8,  // 9: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
+	9,  // 10: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
+	1,  // 11: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
+	12, // 12: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
+	15, // 13: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	16, // 14: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 15: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	6,  // 16: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	11, // 17: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	6,  // 18: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	13, // 19: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	14, // 20: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	6,  // 21: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	13, // 22: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	6,  // 23: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	3,  // 24: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	22, // 25: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -2695,19 +2832,21 @@ func file_stream_streampb_porestream_proto_init() {
 		(*SignalRecord_Chunk)(nil),
 		(*SignalRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[5].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[6].OneofWrappers = []any{
 		(*ReadRecord_RunStart)(nil),
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
+		(*ReadRecord_Partial)(nil),
+		(*ReadRecord_Withdrawal)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[12].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[13].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
 		(*CallRecord_Coverage)(nil),
 		(*CallRecord_Reference)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[13].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[14].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -2719,7 +2858,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,7 +27,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 	m := &Metrics{
 		segments: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_variant_segments_total",
-			Help: "Read segments taken in; uncertain ones map too ambiguously to be called from, ignored ones were applied before.",
+			Help: "Read segments taken in; partial ones are of reads that were still in the pore, uncertain ones map too ambiguously to be called from, ignored ones were applied before.",
 		}, []string{"result"}),
 		revisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_variant_revisions_total",
@@ -51,7 +51,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		deadLetters: deadLetters,
 	}
 	reg.MustRegister(m.segments, m.revisions, m.alleles, m.coverages, m.reference, m.told)
-	for _, result := range []string{"applied", "uncertain", "ignored"} {
+	for _, result := range []string{"applied", "partial", "uncertain", "ignored"} {
 		m.segments.WithLabelValues(result)
 	}
 	for _, t := range []string{typeSNP, typeInsertion, typeDeletion, typeComplex} {
@@ -77,11 +77,13 @@ func (m *Metrics) against(g *genome.Genome) {
 	m.reference.Set(float64(bases))
 }
 
-func (m *Metrics) segment(changed, uncertain bool) {
+func (m *Metrics) segment(changed, uncertain, partial bool) {
 	switch {
 	case m == nil:
 	case !changed:
 		m.segments.WithLabelValues("ignored").Inc()
+	case partial:
+		m.segments.WithLabelValues("partial").Inc()
 	case uncertain:
 		m.segments.WithLabelValues("uncertain").Inc()
 	default:

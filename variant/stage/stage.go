@@ -123,6 +123,11 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return h.runStart(body.RunStart)
 	case *streampb.ReadRecord_RunEnd:
 		return h.runEnd(body.RunEnd)
+	case *streampb.ReadRecord_Withdrawal:
+		h.withdraw(body.Withdrawal)
+		return nil, nil
+	case *streampb.ReadRecord_Partial:
+		return h.segment(body.Partial, h.spans.begin(rec, body.Partial))
 	default:
 		return h.segment(m.GetSegment(), h.spans.begin(rec, m.GetSegment()))
 	}
@@ -239,7 +244,7 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 		}
 	}
 	uncertain := int(s.GetMappingQuality()) < h.cfg.Caller.LeastMappingQuality()
-	h.metrics.segment(changed, uncertain)
+	h.metrics.segment(changed, uncertain, s.GetPartial() > 0)
 	h.spans.applied(span, changed && !uncertain)
 	if !changed {
 		return nil, nil
@@ -267,6 +272,13 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 	}
 	evaluation.done(revisions, calls, coverage)
 	return append(calls, coverage...), nil
+}
+
+// withdraw lets go of what a region has of a read that goes on.
+func (h *handler) withdraw(w *streampb.Withdrawal) {
+	if region := h.regions[regionKey{w.GetSample(), w.GetContig(), w.GetRegion()}]; region != nil {
+		region.Withdraw(w.GetRun(), w.GetReadId())
+	}
 }
 
 // newRegion is a region without reads.

@@ -16,6 +16,7 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/statetest"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 )
@@ -345,6 +346,62 @@ func TestRepetitionsAndOrder(t *testing.T) {
 			t.Errorf("seed %d: other final calls in another order", seed)
 		}
 	}
+}
+
+// TestReadsThatGoOn: what is handed on of reads before their end, and withdrawn, is heard
+// while the run goes on, and changes nothing that is final.
+func TestReadsThatGoOn(t *testing.T) {
+	g := lambda(t)
+	segments := simulate(t, g, "run-1", "lambda", 80, 3)
+	want := finals(t, handle(t, newHandler(t, g, nil), runRecords(t, segments)).outs())
+	values := [][]byte{markerValue(t, "run-1", "lambda", 0, 1, false)}
+	add := func(s *streampb.Segment, partial uint32) {
+		s = proto.CloneOf(s)
+		s.Partial = partial
+		if partial == 0 {
+			values = append(values, segmentValue(t, s))
+			return
+		}
+		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Partial{Partial: s}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, value)
+	}
+	for i, s := range segments {
+		add(s, 1)
+		if i%3 == 0 {
+			add(segments[(i+40)%len(segments)], 1) // of which the end has come, or comes later
+		}
+		add(s, 2)
+		stray := proto.CloneOf(s)
+		stray.ReadId += " elsewhere"
+		add(stray, 1)
+		if i%2 == 0 {
+			w, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: &streampb.Withdrawal{
+				Run: "run-1", Sample: "lambda", ReadId: stray.GetReadId(), Contig: s.GetContig(), Region: s.GetRegion(),
+			}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, w)
+		}
+		add(s, 0)
+	}
+	values = append(values, markerValue(t, "run-1", "lambda", 0, 1, true))
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
+	outs := handle(t, newHandler(t, g, m), records(values)).outs()
+	if got := finals(t, outs); !slices.Equal(got, want) {
+		t.Errorf("other final calls with reads that go on:\n%q, want\n%q", got, want)
+	}
+	if got := testutil.ToFloat64(m.segments.WithLabelValues("partial")); got < 200 {
+		t.Errorf("%v segments of reads that go on were counted", got)
+	}
+	if got := testutil.ToFloat64(m.segments.WithLabelValues("applied")); got != float64(len(segments)) {
+		t.Errorf("%v segments were applied, of %d", got, len(segments))
+	}
+	statetest.Law(t, func() stream.Handler { return newHandler(t, g, nil) }, records(values), 6, 9)
 }
 
 // TestTwoRunsOfOneSample: calls are final once both have ended, and what comes

@@ -95,6 +95,9 @@ class Training:
     memory: float = 0.0
     """Samples after which a cell of the network should have forgotten all but 1/e of its state; 0: as long as it likes. The
     shorter, the more a read is called in windows as it is at once."""
+    consistency: float = 0.0
+    """Weight of how much the middle of a chunk is heard otherwise when half of what windows share is missing at either end; for a
+    CTC head. Together with a short memory it makes a read's call the same wherever windows begin."""
     learning_rate: float = 4e-3
     warmup: int = 200
     """Steps over which the rate rises from zero."""
@@ -115,6 +118,8 @@ class Training:
             raise ValueError("training: give either minutes or steps")
         if self.memory < 0:
             raise ValueError("training: memory is a number of samples, 0 for no limit")
+        if self.consistency < 0:
+            raise ValueError("training: consistency is a weight, 0 for none")
         if self.batch % self.parts or self.chunk % STRIDE or self.chunk // STRIDE <= 2 * self.border:
             raise ValueError("training: parts must divide batch, chunk be a multiple of the stride and exceed its borders")
 
@@ -177,6 +182,9 @@ class Recipe:
             training.check_stride(shape.stride)
             if model["window"] % shape.stride:
                 raise ValueError(f"model: window ({model['window']}) must be a multiple of stride {shape.stride}")
+            if training.consistency and (shape.state_length or training.chunk <= 2 * model["overlap"]):
+                raise ValueError(f"training: consistency is for a CTC head and chunks of more than {2 * model['overlap']} samples, "
+                                 "twice what windows share")
             if training.begins:
                 training = replace(training, begins=str(path.parent / training.begins))
             sources = tuple(Source(**source) for source in table["source"])

@@ -47,6 +47,8 @@ class Step:
     """Norm before it is cut."""
     excess: float = 0.0
     """How much longer the cells remember than they should, see :class:`.network.Excess`; 0 without a limit."""
+    inconsistency: float = 0.0
+    """Divergence between what is said of a chunk's middle in the chunk and in a window; 0 if it doesn't count."""
 
 
 _Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]
@@ -64,6 +66,7 @@ class _Gradients:
     """Sum over the chunks that are judged by their bases."""
     judged: int
     excess: float
+    inconsistency: float
 
 
 class Trainer:
@@ -80,6 +83,8 @@ class Trainer:
     ) -> None:
         """half: bfloat16 in the network, or not; None: where it is faster."""
         self._training = recipe.training
+        # Half of what neighbouring windows share is cut off either, in whole steps of the network.
+        self._margin = recipe.manifest.overlap // 2 // recipe.shape.stride * recipe.shape.stride
         self._sampler = sampler
         torch.manual_seed(recipe.training.seed)
         self.network = Basecaller(recipe.shape)
@@ -108,7 +113,8 @@ class Trainer:
         self._workers.synchronise()
         surprise = sum(float(r.surprise) for r in results) / max(1, sum(r.judged for r in results))
         excess = sum(r.excess for r in results) / len(results)
-        return Step(sum(float(r.divergence) for r in results), surprise, norm, excess)
+        inconsistency = sum(r.inconsistency for r in results) / len(results)
+        return Step(sum(float(r.divergence) for r in results), surprise, norm, excess, inconsistency)
 
     def _gradients(self, network: Basecaller, device: torch.device, batch: Batch, piece: slice, ctc: float) -> _Gradients:
         """Works on a piece of a batch."""
@@ -117,14 +123,18 @@ class Trainer:
         excess = Excess(training.memory, network.shape.stride) if training.memory else None
         with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=self._workers.half):
             scores = network(signal, excess)
+            inconsistency = _inconsistency(network, signal, scores, self._margin) if training.consistency else torch.zeros(())
         if network.shape.state_length:
             loss, divergence, surprise, judged = self._crf_loss(scores, batch, piece)
         else:
             loss, divergence, surprise, judged = self._frame_loss(scores, batch, piece, ctc)
         frames, chunks = scores.shape[0] - 2 * self._border, training.batch
         loss = loss / (frames * chunks)
-        if excess:  # a mean of each piece
+        # Of each piece these are means.
+        if excess:
             loss = loss + EXCESS_WEIGHT * excess.total / training.parts
+        if training.consistency:
+            loss = loss + training.consistency * inconsistency / training.parts
         gradients = torch.autograd.grad(loss, list(network.parameters()))
         return _Gradients(
             gradients,
@@ -132,6 +142,7 @@ class Trainer:
             surprise.detach() / frames,
             judged,
             float(excess.total.detach()) if excess else 0.0,
+            float(inconsistency.detach()),
         )
 
     @property
@@ -251,7 +262,7 @@ class Trainer:
         table = Table(checkpoint.with_name(NAME), self.step)
 
         def report() -> None:
-            divergence, surprise, norm, excess = np.mean([astuple(step) for step in recent], 0)
+            divergence, surprise, norm, excess, inconsistency = np.mean([astuple(step) for step in recent], 0)
             samples = (self.step - first) * self._training.batch * self._training.chunk
             row = Row(
                 self.step, self.seconds, divergence, surprise, learning_rate(self._training, self.step, self.seconds),
@@ -259,8 +270,8 @@ class Trainer:
             )  # fmt: skip
             table.add(row)
             log.info(
-                "step %d, %.0f s: divergence %.4f, surprise %.4f, excess %.2f, gradient %.3f, learning rate %.2e, %.3g samples/s",
-                row.step, row.seconds, divergence, surprise, excess, norm, row.learning_rate, row.samples_per_second,
+                "step %d, %.0f s: divergence %.4f, surprise %.4f, excess %.2f, inconsistency %.5f, gradient %.3f, learning rate %.2e, %.3g samples/s",
+                row.step, row.seconds, divergence, surprise, excess, inconsistency, norm, row.learning_rate, row.samples_per_second,
             )  # fmt: skip
 
         with ThreadPoolExecutor(1) as loader:
@@ -278,6 +289,17 @@ class Trainer:
         if recent:
             report()
         self.save(checkpoint)
+
+
+def _inconsistency(network: Basecaller, signal: torch.Tensor, scores: torch.Tensor, margin: int) -> torch.Tensor:
+    """Returns how much a window is heard otherwise than what it was cut from: the divergence, both ways and in nats per frame, between
+    the scores [T/3, N, C] of every second chunk and those of a window that lacks margin samples at either end. Only frames count that are
+    as far from the window's ends, as those that are kept when windows are joined."""
+    window = network(signal[::2, :, margin : signal.shape[-1] - margin])
+    kept = slice(margin // STRIDE, len(window) - margin // STRIDE)
+    p = F.log_softmax(window[kept].float(), -1)
+    q = F.log_softmax(scores[margin // STRIDE :][kept, ::2].float(), -1)
+    return ((p.exp() - q.exp()) * (p - q)).sum(-1).mean()
 
 
 def spelling(bases: np.ndarray, first: int, last: int, state_length: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -17,7 +17,7 @@ from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
 from basecall_train.store import Sampler, augment, joined, prepare, spelled
 from basecall_train.targets import UNKNOWN
-from basecall_train.training import CPU, Trainer, learning_rate, load_average, spelling
+from basecall_train.training import CPU, Trainer, _inconsistency, learning_rate, load_average, spelling
 
 CRF = Shape(width=16, layers=2, stem=4, stride=6, state_length=2)
 
@@ -73,6 +73,40 @@ def test_a_limit_on_memory_is_learned(prepared):
         excess[memory] = float(remembered.total)
         assert steps[-1].divergence < 0.6 * steps[0].divergence
     assert excess[4] < 0.5 * excess[0]
+
+
+@pytest.mark.parametrize("stride", [3, 6])
+def test_inconsistency_is_what_a_window_changes(stride):
+    torch.manual_seed(6)
+    network, signal, margin = Basecaller(Shape(width=8, layers=2, stem=4, stride=stride)), torch.randn(3, 1, 600), 60
+    with torch.no_grad():
+        scores = network(signal).log_softmax(-1)
+        window = network(signal[::2, :, margin : 600 - margin]).log_softmax(-1)
+        found = float(_inconsistency(network, signal, network(signal), margin))
+        total, frames = 0.0, 0
+        for frame in range(2 * margin // 3, (600 - 2 * margin) // 3):
+            for chunk, row in ((0, 0), (2, 1)):
+                p, q = scores[frame, chunk], window[frame - margin // 3, row]
+                total += float((p.exp() * (p - q) + q.exp() * (q - p)).sum())
+                frames += 1
+        assert found == pytest.approx(total / frames, rel=1e-3) and found > 0
+        for layer in network.lstm:  # the convolutions alone see less than the margin
+            layer.weight_hh_l0.zero_()
+            layer.bias_ih_l0[8:16] = -50.0
+        assert float(_inconsistency(network, signal, network(signal), margin)) < 1e-9
+
+
+def test_consistency_is_learned(prepared):
+    found = {}
+    for consistency in (0.0, 10.0):
+        t = trainer(prepared, steps=40, consistency=consistency)
+        steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
+        assert (steps[-1].inconsistency > 0) == (consistency > 0)
+        assert steps[-1].divergence < 0.6 * steps[0].divergence
+        signal = t._sampler.batch(40).signal
+        with torch.no_grad():
+            found[consistency] = float(_inconsistency(t.network, signal, t.network(signal), 24))
+    assert found[10.0] < 0.7 * found[0.0]
 
 
 def test_a_head_of_two_frames_per_step_learns_as_well(prepared):
@@ -372,6 +406,8 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ("window = 900\noverlap = 120\n[network]", "window = 903\noverlap = 120\n[network]\nstride = 6", "multiple of stride 6"),
         ("stem = 4", "stem = 4\nstride = 7\nstate_length = 3", "multiples of stride 7"),
         ("steps = 150", "steps = 150\nmemory = -1", "memory is a number of samples"),
+        ("steps = 150", "steps = 150\nconsistency = -1.0", "consistency is a weight"),
+        ("chunk = 360", "chunk = 240\nconsistency = 1.0", "consistency is for a CTC head and chunks of more than 240 samples"),
         ("share = 1", "share = -1", "share"),
         ("share = 1", "share = 1\nknown = 1.5", "known"),
         ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\npieces_of = ["called"]', "one of recordings"),

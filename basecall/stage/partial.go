@@ -1,0 +1,180 @@
+package stage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// handedOn is what the stages behind have been given of a read that goes on.
+//
+// Problem: an ultra-long read takes the better part of an hour to pass the pore, and
+// all the while what it shows is known here and nowhere else.
+//
+// Strategy: what has been called of it is aligned and handed on when it is long
+// enough, and whenever it is twice as long as the last time. Segments say how often that
+// was, and take the place of those before; those of the finished read take the place
+// of all. Where a read turns out not to lie, its segments are withdrawn.
+//
+// Consequences: a read is aligned at most twice more, whatever its length, and what is
+// final does not know of any of this. None of it is state: a new owner of the partition
+// begins anew, and what its predecessor handed on to places that the read has left since
+// stays there until the run ends.
+type handedOn struct {
+	times  int            // it was handed on
+	places map[place]bool // regions that hold segments of it
+	done   chan struct{}  // closed when the last time is emitted, or has failed
+}
+
+// place is a region of a contig in a sample.
+type place struct {
+	sample, contig string
+	region         uint32
+}
+
+func placeOf(s *streampb.Segment) place { return place{s.GetSample(), s.GetContig(), s.GetRegion()} }
+
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.sample, o.sample), cmp.Compare(p.contig, o.contig), cmp.Compare(p.region, o.region))
+}
+
+// wait waits until the read is not being handed on any more. It holds the tools that it
+// takes, so that is soon.
+func (o *handedOn) wait() {
+	if o != nil {
+		<-o.done
+	}
+}
+
+// busy says whether the read is being handed on.
+func (o *handedOn) busy() bool {
+	if o.done == nil {
+		return false
+	}
+	select {
+	case <-o.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// times is how often a read is handed on of which so many samples are being called: as often as it has been twice as long, from the least on.
+func times(samples, least uint64) int { return bits.Len64(samples / max(1, least)) }
+
+// handOn gives what has been called of an open read to the stages behind if that is due.
+// Finished reads come first: without tools that none of them waits for, it is left to a
+// later chunk.
+func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
+	if h.cfg.Partial == 0 || !h.cfg.InFlight || read == nil {
+		return
+	}
+	run, key := h.fold.markers.Run(read.run), readKey{read.run, read.id}
+	if !h.supports(run) {
+		return
+	}
+	var samples uint64
+	for _, k := range h.calls.open[key] {
+		samples += k.to - k.from
+	}
+	n := times(samples, uint64(h.cfg.Partial.Seconds()*float64(run.GetSampleRate())))
+	handed := cmp.Or(h.calls.handed[key], &handedOn{})
+	if n <= handed.times || handed.busy() {
+		return
+	}
+	var t tools
+	select {
+	case t = <-h.works.tools:
+	default:
+		return
+	}
+	var soFar []basecall.Called
+	for _, k := range h.calls.open[key] {
+		soFar = append(soFar, k.stream.SoFar())
+	}
+	handed.times, handed.done = n, make(chan struct{})
+	h.calls.handed[key] = handed
+	h.working.Go(func() {
+		defer close(handed.done)
+		outs, err := h.partial(run, read, soFar, handed, t)
+		h.works.tools <- t
+		if err == nil && len(outs) > 0 {
+			err = emit.Emit(h.ctx, outs, nil)
+			h.cfg.Metrics.handedOn()
+		}
+		if err != nil {
+			h.fail(fmt.Errorf("handing on read %s of run %s: %w", read.id, read.run, err), emit)
+		}
+	})
+}
+
+// partial returns the records by which an open read is handed on. soFar is what has been
+// called of its stretches, in order.
+func (h *handler) partial(run *streampb.Run, read *assembledRead, soFar []basecall.Called, handed *handedOn, t tools) ([]stream.Out, error) {
+	var parts []finished
+	for i, called := range soFar {
+		p := part{number: read.firstPart + i, to: uint64(called.NumSamples)}
+		parts = append(parts, h.finished(run, read, p, called, outcomeMapped))
+	}
+	inherit(parts)
+	var segments []*streampb.Segment
+	for _, f := range parts {
+		if f.outcome != outcomeMapped || f.sample == "" {
+			continue
+		}
+		more, _, err := h.segments(run, read, f, t)
+		if err != nil {
+			return nil, err
+		}
+		segments = append(segments, more...)
+	}
+	for _, s := range segments {
+		s.Partial = uint32(handed.times)
+	}
+	outs, err := h.withdrawn(read, handed, segments)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range segments {
+		out, err := h.segmentOut(s)
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, out)
+	}
+	return outs, nil
+}
+
+// withdrawn returns the records that take a read back from where it was handed on to and has
+// no segments now, which are noted.
+func (h *handler) withdrawn(read *assembledRead, handed *handedOn, now []*streampb.Segment) ([]stream.Out, error) {
+	if handed == nil {
+		return nil, nil
+	}
+	left := handed.places
+	handed.places = make(map[place]bool)
+	for _, s := range now {
+		delete(left, placeOf(s))
+		handed.places[placeOf(s)] = true
+	}
+	var outs []stream.Out
+	for _, p := range slices.SortedFunc(maps.Keys(left), place.compare) {
+		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: &streampb.Withdrawal{
+			Run: read.run, Sample: p.sample, ReadId: read.id, Contig: p.contig, Region: p.region,
+		}}})
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, stream.Out{
+			Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition,
+			Key: stream.RegionKey(p.sample, p.contig, p.region), Value: value,
+		})
+	}
+	return outs, nil
+}
