@@ -96,9 +96,10 @@ type Config struct {
 	// same time; 0 means one per processor (GOMAXPROCS) on the CPU and two on a
 	// GPU, so that one computes while the other is filled.
 	Sessions int
-	// Batch is the number of windows that are computed together; 0 means 512 on a
-	// GPU, where the result of a window may depend on it, and on the CPU the
-	// smallest up to 8 that is about as fast as any, which is found by trying.
+	// Batch is the number of windows that are computed together; 0 has it found by
+	// trying: on a GPU, where the result of a window may depend on it, 512, or half of
+	// that, and so on, until its memory has room; on the CPU the smallest up to 8 that is
+	// about as fast as any.
 	Batch int
 	// Queue is the number of windows that may wait for a batch before Call
 	// blocks; 0 means two batches per session. As many of reads that go on may wait
@@ -189,7 +190,7 @@ func (c *Caller) open(cfg Config) error {
 		Library:      cfg.Library,
 		BatchCPU:     cmp.Or(cfg.Batch, defaultBatchCPU),
 		BatchCUDA:    cmp.Or(cfg.Batch, defaultBatchCUDA),
-		TuneCPU:      cfg.Batch == 0,
+		Tune:         cfg.Batch == 0,
 		SessionsCPU:  cmp.Or(cfg.Sessions, runtime.GOMAXPROCS(0)),
 		SessionsCUDA: cmp.Or(cfg.Sessions, defaultSessionsCUDA),
 		Logger:       cfg.Logger,
@@ -198,7 +199,7 @@ func (c *Caller) open(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	c.options.BatchCPU, c.options.TuneCPU = runners.Batch, false
+	c.options.BatchCPU, c.options.BatchCUDA, c.options.Tune = runners.Batch, runners.Batch, false
 	c.device, c.leftToCPU = runners.DeviceNames(), runners.LeftToCPU
 	room := runners.Batch * len(runners.Runners)
 	c.room, c.outstanding = room, room+runners.Batch

@@ -25,8 +25,10 @@ type Options struct {
 	BatchCPU, BatchCUDA       int
 	SessionsCPU, SessionsCUDA int
 	Compute
-	// TuneCPU has the batch on a CPU found by trying, up to BatchCPU.
-	TuneCPU bool
+	// Tune has the batch found by trying: on a CPU one that is as fast as any up to
+	// BatchCPU, and on a GPU the first of BatchCUDA, half of it, and so on, for which all
+	// sessions have memory.
+	Tune bool
 	// Logger receives what an operator should know; nil discards it.
 	Logger *slog.Logger
 }
@@ -110,6 +112,52 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	if batch < 1 || sessions < 1 {
 		return nil, fmt.Errorf("batch size %d and %d sessions per device are not positive", batch, sessions)
 	}
+	if !devices[0].CUDA || !opts.Tune {
+		return openAll(net, devices, batch, sessions, opts, logger)
+	}
+	return fitting(batch, func(batch int) (*Runners, error) {
+		r, err := openAll(net, devices, batch, sessions, opts, logger)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.fill(); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		return r, nil
+	}, func(batch int, why error) {
+		logger.Info("the device has not enough memory for a batch: trying half of it", slog.String("network", net.Name),
+			slog.String("device", DeviceNames(devices)), slog.Int("batch", batch), slog.String("error", why.Error()))
+	})
+}
+
+// fitting opens runners with a batch, or half of it, or half of that, until the devices
+// have memory for it. refused is told of those for which they haven't.
+func fitting(batch int, open func(batch int) (*Runners, error), refused func(batch int, why error)) (*Runners, error) {
+	for ; ; batch /= 2 {
+		r, err := open(batch)
+		if err == nil || batch == 1 || !OutOfMemory(err) {
+			return r, err
+		}
+		refused(batch, err)
+	}
+}
+
+// fill has every runner compute a whole batch. What that takes of the device's memory a
+// session keeps, so they have room beside each other from then on.
+func (r *Runners) fill() error {
+	for _, runner := range r.Runners {
+		for row := range r.Batch {
+			fillProbe(runner.Input(row), row)
+		}
+		if _, err := runner.Run(r.Batch); err != nil {
+			return fmt.Errorf("trying batches of %d windows: %w", r.Batch, err)
+		}
+	}
+	return nil
+}
+
+// openAll opens the sessions with a batch.
+func openAll(net Network, devices []Device, batch, sessions int, opts Options, logger *slog.Logger) (*Runners, error) {
 	r := &Runners{Devices: devices, Batch: batch, Padded: devices[0].CUDA}
 	if err := r.openSessions(net, sessions, batch, opts, logger); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -117,7 +165,7 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	if err := r.check(net); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	if opts.TuneCPU && !devices[0].CUDA {
+	if opts.Tune && !devices[0].CUDA {
 		if err := r.tuneBatch(); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}

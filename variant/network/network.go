@@ -92,14 +92,14 @@ func (n *Network) open(cfg Config) error {
 	n.options = infer.Options{
 		Device: cfg.Device, Library: cfg.Library, Logger: cfg.Logger,
 		BatchCPU: cmp.Or(cfg.Batch, defaultBatchCPU), BatchCUDA: cmp.Or(cfg.Batch, defaultBatchCUDA),
-		TuneCPU:     cfg.Batch == 0,
+		Tune:        cfg.Batch == 0,
 		SessionsCPU: cmp.Or(cfg.Sessions, runtime.GOMAXPROCS(0)), SessionsCUDA: cmp.Or(cfg.Sessions, defaultSessionsCUDA),
 	}
 	runners, err := infer.Open(n.network, n.options)
 	if err != nil {
 		return err
 	}
-	n.options.BatchCPU, n.options.TuneCPU = runners.Batch, false
+	n.options.BatchCPU, n.options.BatchCUDA, n.options.Tune = runners.Batch, runners.Batch, false
 	n.device = runners.DeviceNames()
 	if err := n.start(runners, cfg); err != nil {
 		return errors.Join(err, runners.Close())
