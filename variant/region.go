@@ -146,11 +146,12 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 		r.errors.add(s, end, class, r.contig.Seq)
 	}
 	r.reads.add(key, s, start-r.reach(), end-r.reach(), class, r.contig.Seq, &r.work.packer)
-	for t := range r.tilesOver(start, end) {
-		r.tiles[t].count(partial > 0, 1)
-		if t0 := &r.tiles[t]; !t0.dirty {
-			t0.dirty = true
-			r.touched = append(r.touched, t)
+	for i := range r.tilesOver(start, end) {
+		t := &r.tiles[i]
+		t.count(partial > 0, 1)
+		if !t.dirty {
+			t.dirty = true
+			r.touched = append(r.touched, i)
 		}
 	}
 	if r.reads.kept >= max(r.reads.cull, 2*r.reads.survived) {

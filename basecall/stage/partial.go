@@ -65,7 +65,8 @@ func (o *handedOn) busy() bool {
 	}
 }
 
-// times is how often a read is handed on of which so many samples are being called: as often as it has been twice as long, from the least on.
+// times is how often a read is handed on of which so many samples are being called: once
+// from the least on, and once more whenever there are twice as many.
 func times(samples, least uint64) int { return bits.Len64(samples / max(1, least)) }
 
 // handOn gives what has been called of an open read to the stages behind if that is due.
@@ -106,11 +107,12 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 		h.works.tools <- t
 		if err == nil && len(outs) > 0 {
 			err = emit.Emit(h.ctx, outs, nil)
-			h.cfg.Metrics.handedOn()
 		}
 		if err != nil {
 			h.fail(fmt.Errorf("handing on read %s of run %s: %w", read.id, read.run, err), emit)
+			return
 		}
+		h.cfg.Metrics.handedOn()
 	})
 }
 
