@@ -65,7 +65,7 @@ func (o *handedOn) busy() bool {
 	}
 }
 
-// times is how often a read is handed on of which so many samples are being called: once
+// times is how often a read is handed on of which so many samples are called: once
 // from the least on, and once more whenever there are twice as many.
 func times(samples, least uint64) int { return bits.Len64(samples / max(1, least)) }
 
@@ -80,13 +80,24 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 	if !h.supports(run) {
 		return
 	}
-	var samples uint64
-	for _, k := range h.calls.open[key] {
-		samples += k.to - k.from
-	}
-	n := times(samples, uint64(h.cfg.Partial.Seconds()*float64(run.GetSampleRate())))
+	least := uint64(h.cfg.Partial.Seconds() * float64(run.GetSampleRate()))
 	handed := cmp.Or(h.calls.handed[key], &handedOn{})
-	if n <= handed.times || handed.busy() {
+	var written, called uint64
+	for _, k := range h.calls.open[key] {
+		written += k.to - k.from
+	}
+	if times(written, least) <= handed.times || handed.busy() {
+		return
+	}
+	// What was written last is still being called.
+	var soFar []basecall.Called
+	for _, k := range h.calls.open[key] {
+		c := k.stream.SoFar()
+		soFar = append(soFar, c)
+		called += uint64(c.NumSamples)
+	}
+	n := times(called, least)
+	if n <= handed.times {
 		return
 	}
 	var t tools
@@ -94,10 +105,6 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 	case t = <-h.works.tools:
 	default:
 		return
-	}
-	var soFar []basecall.Called
-	for _, k := range h.calls.open[key] {
-		soFar = append(soFar, k.stream.SoFar())
 	}
 	handed.times, handed.done = n, make(chan struct{})
 	h.calls.handed[key] = handed
