@@ -88,7 +88,7 @@ var labels = func() map[string]label {
 		"porestream_stream_transactions_total/result":           values("committed", "aborted", "fenced", "unknown"),
 		"porestream_ingest_transactions_total/result":           values("committed", "failed"),
 		"porestream_ingest_push_device_reloads_total/result":    values("read", "refused"),
-		"porestream_variant_segments_total/result":              values("applied", "ignored", "uncertain"),
+		"porestream_variant_segments_total/result":              values("applied", "ignored", "partial", "uncertain"),
 		"porestream_trace_spans_total/result":                   values("sent", "full", "refused"),
 		"porestream_ingest_source_state/state":                  values(states...),
 		"porestream_ingest_watch_files/state":                   values("growing", "finished", "broken"),
