@@ -404,6 +404,12 @@ func FuzzRestore(f *testing.F) {
 	p := partsOf(f, r)
 	f.Add(state, []byte(p.reads[0]))
 	f.Add([]byte(p.state), []byte(p.reads[0]))
+	for i, seg := range s.segments(f, 6, 400, 100, 3000) {
+		take(f, r, step{segment: handedOn(seg, 1+i%2)})
+		take(f, r, step{segment: seg, withdrawn: i == 3})
+	}
+	p = partsOf(f, r)
+	f.Add([]byte(p.state), []byte(p.reads[0]))
 	f.Fuzz(func(t *testing.T, state, reads []byte) {
 		x, err := variant.NewRestorer(s.contig, 0, cfg, nil)
 		if err != nil {
