@@ -399,9 +399,9 @@ func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) (reason st
 // Finalize evaluates everything and returns every call of the region as FINAL,
 // ordered by position, with a RETRACTED revision for every allele that was
 // published and isn't called. The calls, apart from their revision numbers,
-// depend on the set of applied segments of reads that have ended only. Finalizing again returns what has
-// changed since, as AMENDED. An error is the network's, and the region is then as
-// it was before.
+// depend on the set of applied segments of reads that have ended only; it lets go of
+// those that go on. Finalizing again returns what has changed since, as AMENDED. An
+// error is the network's, and the region is then otherwise as it was before.
 func (r *Region) Finalize() ([]*streampb.Call, error) {
 	r.letGo(r.reads.allGoingOn())
 	var covered []int

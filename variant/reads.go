@@ -278,9 +278,12 @@ func (x *reads) all() iter.Seq2[uint32, *read] {
 
 // allGoingOn is the numbers of the segments of all reads that go on.
 func (x *reads) allGoingOn() []uint32 {
+	if x.partial == 0 {
+		return nil
+	}
 	var found []uint32
 	for n := range x.table {
-		if rd := &x.table[n]; x.partial > 0 && rd.is(readKept) && rd.is(readPartial) {
+		if rd := &x.table[n]; rd.is(readKept) && rd.is(readPartial) {
 			found = append(found, uint32(n))
 		}
 	}

@@ -128,8 +128,7 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 func (h *handler) partial(run *streampb.Run, read *assembledRead, soFar []basecall.Called, handed *handedOn, t tools) ([]stream.Out, error) {
 	var parts []finished
 	for i, called := range soFar {
-		p := part{number: read.firstPart + i, to: uint64(called.NumSamples)}
-		parts = append(parts, h.finished(run, read, p, called, outcomeMapped))
+		parts = append(parts, h.finished(run, read, part{number: read.firstPart + i}, called, outcomeMapped))
 	}
 	inherit(parts)
 	var segments []*streampb.Segment
@@ -180,10 +179,7 @@ func (h *handler) withdrawn(read *assembledRead, handed *handedOn, now []*stream
 		if err != nil {
 			return nil, err
 		}
-		outs = append(outs, stream.Out{
-			Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition,
-			Key: stream.RegionKey(p.sample, p.contig, p.region), Value: value,
-		})
+		outs = append(outs, h.regionOut(p, value))
 	}
 	return outs, nil
 }

@@ -80,10 +80,14 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 // segmentOut is a segment as a record for who owns its region.
 func (h *handler) segmentOut(s *streampb.Segment) (stream.Out, error) {
 	value, err := h.encode(s)
+	return h.regionOut(placeOf(s), value), err
+}
+
+// regionOut is a record for who owns a region.
+func (h *handler) regionOut(p place, value []byte) stream.Out {
 	return stream.Out{
-		Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition,
-		Key: stream.RegionKey(s.GetSample(), s.GetContig(), s.GetRegion()), Value: value,
-	}, err
+		Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition, Key: stream.RegionKey(p.sample, p.contig, p.region), Value: value,
+	}
 }
 
 // finished is a called part of a read without what library preparation put on it.
