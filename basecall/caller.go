@@ -164,7 +164,7 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 			Frames:    m.Window.Samples / m.Network.Stride,
 			Classes:   m.Decoder.classes(),
 		},
-		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap},
+		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap, phase: framesOfPhase},
 	}
 	c.requests.New = func() any {
 		return &infer.Request{

@@ -53,7 +53,7 @@ func TestCRFWindowsStitchAsTheWhole(t *testing.T) {
 		require.NoError(t, err)
 		whole = slices.Clone(whole)
 
-		w := windowing{stride: stride, samples: 400 * stride, overlap: 100 * stride}
+		w := windowing{stride: stride, samples: 400 * stride, overlap: 100 * stride, phase: framesOfPhase}
 		called := make([][]base, w.count(frames*stride))
 		for i := range called {
 			first := w.start(i, frames*stride) / stride

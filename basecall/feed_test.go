@@ -63,7 +63,7 @@ func TestWindowsDependOnSamplesAlone(t *testing.T) {
 	}
 	for n := range 400 {
 		m := normalisations[n%len(normalisations)]
-		w := windowing{stride: 3, samples: 60, overlap: 12}
+		w := windowing{stride: 3, samples: 60, overlap: 12, phase: n % 7}
 		samples := randomCurrent(rng, rng.IntN(900))
 		want := feedAll(t, w, m, samples, func() int { return len(samples) })
 		require.Len(t, want, w.count(len(samples)))

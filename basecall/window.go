@@ -5,13 +5,19 @@ package basecall
 // Window starts are multiples of the stride, so that a frame of a window is a
 // frame of the read: frame f covers the samples [f*stride, (f+1)*stride). A
 // window begins every samples-overlap samples; the last is moved back so that it
-// ends with the last whole frame of the read. Samples after it, fewer than a
-// stride, belong to no frame.
+// ends with the last whole frame of the read, or less than a phase behind it.
+// Samples after that frame, fewer than a stride, belong to no frame.
 type windowing struct {
 	stride  int // samples per frame
 	samples int // samples per window
 	overlap int // samples that a window shares with the next
+	phase   int // frames of which the last window's start is a multiple; 0: any
 }
+
+// framesOfPhase is a multiple of the frames that networks say at each of their steps:
+// one, two (r9.4-fast, Dorado's transformers) or three. Of a signal that begins
+// between two of its steps, a network says other things all along it.
+const framesOfPhase = 6
 
 // frames returns the number of whole frames of a read.
 func (w windowing) frames(samples int) int { return samples / w.stride }
@@ -33,8 +39,9 @@ func (w windowing) count(samples int) int {
 
 // start returns the first sample of window i of a read.
 func (w windowing) start(i, samples int) int {
-	whole := w.frames(samples) * w.stride
-	return min(i*w.step(), max(0, whole-w.samples))
+	last := max(0, w.frames(samples)*w.stride-w.samples)
+	phase := max(1, w.phase) * w.stride
+	return min(i*w.step(), (last+phase-1)/phase*phase)
 }
 
 // pad fills a window of which the first n samples are set by repeating these.
