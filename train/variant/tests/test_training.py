@@ -11,7 +11,7 @@ from variant_train import layout
 from variant_train.__main__ import main
 from variant_train.calibration import TYPES, applied, curve, line, types_of, within
 from variant_train.export import to_onnx
-from variant_train.network import Caller, Shape, operations
+from variant_train.network import Caller, Shape, Together, operations
 from variant_train.recipe import Recipe, Training
 from variant_train.store import TRAINING, VALIDATION, Sampler, counts, parts
 from variant_train.training import Trainer, head_losses, learning_rate, load_average
@@ -114,12 +114,15 @@ def test_learning_rate_rises_and_falls():
     assert learning_rate(training, 100, 700) == 0
 
 
-@pytest.mark.parametrize("shape", [Shape(), Shape(width=16, deep=16, scalars=8, joined=24, planes=48)])
-def test_the_exported_graph_equals_the_network(shape):
+@pytest.mark.parametrize(
+    "shape, members", [(Shape(), 1), (Shape(), 2), (Shape(width=16, deep=16, scalars=8, joined=24, planes=48), 1), (Shape(width=16, deep=8), 3)]
+)
+def test_the_exported_graph_equals_the_network(shape, members):
     torch.manual_seed(3)
-    network = Caller(shape).eval()
-    for block in network.blocks:
-        torch.nn.init.normal_(block.second.weight, std=0.1)
+    network = Together([Caller(shape) for _ in range(members)]).eval()
+    for member in network.members:
+        for block in member.blocks:
+            torch.nn.init.normal_(block.second.weight, std=0.1)
     x = np.random.default_rng(0).normal(0, 0.5, (130, 1, layout.SIZE)).astype(np.float32)
     with torch.no_grad():
         expected = network(torch.from_numpy(x)).numpy()
@@ -132,6 +135,15 @@ def test_the_exported_graph_equals_the_network(shape):
     for n in (1, 2, 5, 64):
         alone = np.concatenate([session.run(["scores"], {"examples": x[i : i + n]})[0] for i in range(0, 130, n)])
         assert np.array_equal(alone, together), n
+
+
+def test_networks_judge_together_by_the_mean_of_their_logits():
+    shape = Shape(width=8, deep=8, scalars=8, joined=8)
+    one, other = Caller(shape).eval(), Caller(shape).eval()
+    x = torch.randn(3, 1, layout.SIZE)
+    assert torch.allclose(Together([one, other])(x), (one(x) + other(x)) / 2, atol=1e-6)
+    with pytest.raises(ValueError, match="one shape"):
+        Together([one, Caller(Shape())])
 
 
 def test_reserved_scalars_change_nothing():
@@ -205,6 +217,46 @@ def test_from_examples_to_a_model(recipe_file: Path, prepared, tmp_path):
     assert (tmp_path / "toy" / "training.svg").read_text().startswith("<svg")
 
 
+MEMBERS = """
+[[member]]
+name = "all"
+seed = 5
+
+[[member]]
+name = "simulated"
+seed = 6
+without = ["reads"]
+"""
+
+
+def test_members_are_trained_apart_and_exported_together(recipe_file: Path, prepared, tmp_path):
+    _, work = prepared
+    folder = tmp_path / "work"
+    shutil.copytree(work, folder)
+    text = recipe_file.read_text().replace("steps = 60", "steps = 4", 1)
+    (tmp_path / "both.toml").write_text(text + MEMBERS)
+    recipe = Recipe.load(tmp_path / "both.toml")
+    (all_name, whole, _), (_, part, _) = recipe.trainings(folder)
+    assert all_name == "all" and whole.training.seed == 5 and whole.sources == recipe.sources
+    assert [source.name for source in part.sources] == [source.name for source in recipe.sources if source.name != "reads"]
+    assert main(["train", str(tmp_path / "both.toml"), "--work", str(folder)]) == 0
+    assert not (folder / "checkpoint.pt").exists()
+    assert main(["export", str(tmp_path / "both.toml"), "--work", str(folder), "--model", str(tmp_path / "toy")]) == 0
+    session = onnxruntime.InferenceSession(tmp_path / "toy" / "model.onnx", providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(0).normal(0, 0.5, (5, 1, layout.SIZE)).astype(np.float32)
+    with torch.no_grad():
+        expected = sum(load_average(folder / "members" / name / "checkpoint.pt")(torch.from_numpy(x)) for name in ("all", "simulated")) / 2
+    assert np.abs(session.run(["scores"], {"examples": x})[0] - expected.numpy()).max() < 1e-4
+
+    from variant_train.card import write_card
+
+    for name in ("all", "simulated"):
+        (folder / "members" / name / "curve.jsonl").write_text('{"step": 1, "seconds": 60, "copies": 1, "zygosity": 1, "length": 3}\n')
+    write_card(recipe, [], folder, tmp_path / "toy")
+    card = (tmp_path / "toy" / "README.md").read_text()
+    assert "the mean logits of 2 networks" in card and "4 steps and 4 steps of" in card
+
+
 def test_a_missing_file_is_one_line_and_status_1(recipe_file, tmp_path, capsys):
     status = main(["prepare", str(recipe_file), "--data", str(tmp_path), "--work", str(tmp_path), "--workers", "1"])
     assert status == 1
@@ -220,6 +272,8 @@ def test_a_missing_file_is_one_line_and_status_1(recipe_file, tmp_path, capsys):
         ('reads = "reads.fastq"', "", "recordings with basecallers, or reads"),
         ("worlds = 3", "worlds = 3\nmodes = { triploid = 1 }", "triploid"),
         ("plant = 200", 'plant = 200\nprofile = "x"', "one of alignments"),
+        ("[training]", '[[member]]\nname = "a"\nseed = 1\nwithout = ["none such"]\n\n[training]', "member a: no source none such"),
+        ("[training]", '[[member]]\nname = "a"\nseed = 1\n\n[[member]]\nname = "a"\nseed = 2\n\n[training]', "more than one member"),
     ],
 )
 def test_a_wrong_recipe_is_named(recipe_file, tmp_path, old, new, message):

@@ -13,6 +13,8 @@ from .recipe import Recipe
 
 log = logging.getLogger("variant_train")
 
+CHECKPOINT = "checkpoint.pt"
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0 done, 1 failed (2, usage, is argparse's)."""
@@ -75,39 +77,40 @@ def _train(options: argparse.Namespace) -> None:
     from .training import Trainer
 
     torch.set_num_threads(1)  # the trainer's workers are what runs in parallel
-    recipe = Recipe.load(options.recipe)
-    sampler = Sampler(recipe, options.work)
-    trainer = Trainer(recipe, sampler)
-    checkpoint = options.work / "checkpoint.pt"
-    if checkpoint.is_file():
-        trainer.load(checkpoint)
-        log.info("going on from step %d", trainer.step)
-    elif options.start:
-        trainer.load(options.start, whole_budget=True)
-    log.info("%d examples to learn from", sampler.examples)
     stops: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))
-    with (options.work / "curve.jsonl").open("a") as curve:
+    for name, recipe, folder in Recipe.load(options.recipe).trainings(options.work):
+        folder.mkdir(parents=True, exist_ok=True)
+        sampler = Sampler(recipe, options.work)
+        trainer = Trainer(recipe, sampler)
+        checkpoint = folder / CHECKPOINT
+        if checkpoint.is_file():
+            trainer.load(checkpoint)
+            log.info("going on from step %d", trainer.step)
+        elif options.start:
+            trainer.load(options.start, whole_budget=True)
+        log.info("%s%d examples to learn from", f"{name}: " if name else "", sampler.examples)
+        with (folder / "curve.jsonl").open("a") as curve:
 
-        def observe(step: int, seconds: float, losses) -> None:
-            record = {"step": step, "seconds": round(seconds, 1), "copies": losses.copies, "zygosity": losses.zygosity, "length": losses.length}
-            curve.write(json.dumps(record) + "\n")
-            curve.flush()
+            def observe(step: int, seconds: float, losses, curve=curve) -> None:
+                record = {"step": step, "seconds": round(seconds, 1), "copies": losses.copies, "zygosity": losses.zygosity, "length": losses.length}
+                curve.write(json.dumps(record) + "\n")
+                curve.flush()
 
-        trainer.run(checkpoint, stopped=lambda: bool(stops), observe=observe)
-    if stops:
-        raise RuntimeError(f"stopped at step {trainer.step}; the same command goes on from there")
+            trainer.run(checkpoint, stopped=lambda: bool(stops), observe=observe)
+        if stops:
+            raise RuntimeError(f"stopped at step {trainer.step}; the same command goes on from there")
 
 
 def _export(options: argparse.Namespace) -> None:
     from . import calibration, export, manifest
     from .store import VALIDATION, parts
-    from .training import load_average
+    from .training import load_together
 
     recipe = Recipe.load(options.recipe)
     options.model.mkdir(parents=True, exist_ok=True)
-    network = load_average(options.work / "checkpoint.pt")
+    network = load_together([folder / CHECKPOINT for _, _, folder in recipe.trainings(options.work)])
     held_out = parts(recipe, options.work, VALIDATION)
     first = max(held_out, key=lambda part: len(part.rows))
     export.write(network, options.model / manifest.NETWORK, first.examples[first.rows[:67]].astype("float32"))

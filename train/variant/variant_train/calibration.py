@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from . import layout
-from .network import Caller
+from .network import Together
 from .recipe import Nature, RealSource
 from .store import Part
 
@@ -84,7 +84,7 @@ class Judged:
         return Judged(self.copies[mask], self.labels[mask], self.weight[mask], self.source[mask], self.type[mask])
 
 
-def judge(network: Caller, parts: list[Part], nature: Nature, batch: int = 2048) -> Judged:
+def judge(network: Together, parts: list[Part], nature: Nature, batch: int = 2048) -> Judged:
     """Runs the network over examples."""
     copies, labels, weights, sources, types = [], [], [], [], []
     for part in parts:

@@ -14,7 +14,7 @@ from .evaluation import Tally
 from .manifest import NETWORK
 from .network import operations
 from .plot import Line, chart
-from .recipe import RealSource, Recipe
+from .recipe import RealSource, Recipe, Training
 
 VALIDATION = "validation.json"
 
@@ -67,9 +67,12 @@ def area(score: np.ndarray, present: np.ndarray) -> float:
 def write_card(recipe: Recipe, tallies: list[Tally], work: Path, folder: Path) -> None:
     """Writes README.md and its pictures into the model's folder."""
     held_out = json.loads((work / VALIDATION).read_text())
-    curve = [json.loads(line) for line in (work / "curve.jsonl").read_text().splitlines()]
+    lines = []
+    for name, _, trained in recipe.trainings(work):
+        curve = [json.loads(line) for line in (trained / "curve.jsonl").read_text().splitlines()]
+        lines += [Line(f"{name} {head}".strip(), [(row["seconds"] / 60, row[head]) for row in curve]) for head in layout.HEADS]
     chart(
-        [Line(head, [(row["seconds"] / 60, row[head]) for row in curve]) for head in layout.HEADS],
+        lines,
         "Training", "minutes", "loss / nats per example", folder / "training.svg",
     )  # fmt: skip
     chart(
@@ -88,7 +91,8 @@ def write_card(recipe: Recipe, tallies: list[Tally], work: Path, folder: Path) -
 
 def _head(recipe: Recipe, size: int) -> str:
     shape, training = recipe.shape, recipe.training
-    budget = f"{training.minutes:g} minutes of" if training.minutes else f"{training.steps} steps of"
+    budgets = [_budget(one.training) for _, one, _ in recipe.trainings(Path())]
+    together = f"the mean logits of {len(budgets)} networks, each " if len(budgets) > 1 else ""
     return f"""# {recipe.name} {recipe.version}
 
 {recipe.description}.
@@ -97,12 +101,16 @@ def _head(recipe: Recipe, size: int) -> str:
 |---|---|
 | input | `examples` float32 [N, 1, {layout.SIZE}], layout version {layout.VERSION} of package `variant`: {layout.PLANES} planes of {layout.COLUMNS} columns, {layout.SCALARS} scalars. Dwell times (the last {layout.PLANES - shape.planes} planes) are not looked at |
 | output | `scores` float32 [N, 1, {layout.SCORES}], logits of three heads: copies (3), zygosity of the site (3), change of length (33); `manifest.toml` has the calibration |
-| network | a convolution to {shape.width} channels and three residual blocks, to {shape.deep} channels of {-(-(-(-layout.COLUMNS // 2)) // 2)} columns; two layers of {shape.scalars} over the scalars; one of {shape.joined} over both |
-| size | {size / 1e6:.2f} MB, fp32, ONNX standard operators; {operations(shape) / 1e6:.2f} million multiplications per allele |
-| training | {budget} `variant_train` on {training.threads} CPU threads, from random weights |
+| network | {together}a convolution to {shape.width} channels and three residual blocks, to {shape.deep} channels of {-(-(-(-layout.COLUMNS // 2)) // 2)} columns; two layers of {shape.scalars} over the scalars; one of {shape.joined} over both |
+| size | {size / 1e6:.2f} MB, fp32, ONNX standard operators; {len(budgets) * operations(shape) / 1e6:.2f} million multiplications per allele |
+| training | {" and ".join(budgets)} of `variant_train` on {training.threads} CPU threads, from random weights |
 
 ![losses](training.svg) ![calibration](calibration.svg)
 """
+
+
+def _budget(training: Training) -> str:
+    return f"{training.minutes:g} minutes" if training.minutes else f"{training.steps} steps"
 
 
 def _accuracy(tallies: list[Tally]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,14 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from . import layout
-from .network import KERNEL, Caller
+from .network import KERNEL, Caller, Together
 
 OPSET = 17
 TOLERANCE = 1e-4
 """Largest difference of an exported graph's logits from PyTorch's."""
 
 
-def to_onnx(network: Caller) -> onnx.ModelProto:
+def to_onnx(network: Together) -> onnx.ModelProto:
     """Builds the graph: ``examples`` float32 [N,1,SIZE] to ``scores`` float32 [N,1,SCORES], logits.
 
     Problem: a matrix product over a batch takes other kernels, and sums in another order, for other numbers of rows, so an
@@ -30,8 +31,6 @@ def to_onnx(network: Caller) -> onnx.ModelProto:
     """
     nodes: list[onnx.NodeProto] = []
     constants: list[onnx.TensorProto] = []
-    weights = {name: tensor.detach().cpu().float().numpy() for name, tensor in network.state_dict().items()}
-    shape = network.shape
 
     def constant(name: str, value: np.ndarray) -> str:
         constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
@@ -41,44 +40,10 @@ def to_onnx(network: Caller) -> onnx.ModelProto:
         nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
-    def convolution(name: str, source: str, stride: int = 1, padding: int = 0, columns: int = 0) -> str:
-        """A layer of the state dict; columns: a dense layer over images that have so many."""
-        kernel = weights[f"{name}.weight"]
-        if kernel.ndim == 2:
-            kernel = kernel.reshape(kernel.shape[0], -1, max(1, columns))
-        return node(
-            "Conv",
-            [source, constant(f"{name}.weight", kernel[:, :, None]), constant(f"{name}.bias", weights[f"{name}.bias"])],
-            name,
-            kernel_shape=[1, kernel.shape[2]],
-            strides=[1, stride],
-            pads=[0, padding, 0, padding],
-        )
-
-    def relu(source: str) -> str:
-        return node("Relu", [source], f"{source}.relu")
-
-    def part(name: str, start: int, stop: int, dimensions: list[int]) -> str:
-        ends = [constant(f"{name}.{end}", np.array([value], np.int64)) for end, value in (("start", start), ("stop", stop), ("axis", 2))]
-        piece = node("Slice", ["examples", *ends], f"{name}.flat")
-        return node("Reshape", [piece, constant(f"{name}.shape", np.array([0, *dimensions], np.int64))], name)
-
-    x = part("planes", 0, shape.planes * layout.COLUMNS, [shape.planes, 1, layout.COLUMNS])
-    x = relu(convolution("stem", x, padding=KERNEL // 2))
-    columns = layout.COLUMNS
-    for i, block in enumerate(network.blocks):
-        y = relu(convolution(f"blocks.{i}.first", x, block.stride, KERNEL // 2))
-        y = convolution(f"blocks.{i}.second", y, 1, KERNEL // 2)
-        if block.skip is not None:
-            x = convolution(f"blocks.{i}.skip", x, block.stride)
-        x = relu(node("Add", [y, x], f"blocks.{i}.sum"))
-        columns = -(-columns // block.stride)
-    x = relu(convolution("columns", x, columns=columns))
-    s = part("scalar_values", layout.PLANES * layout.COLUMNS, layout.SIZE, [layout.SCALARS, 1, 1])
-    for i in range(len(network.scalars)):
-        s = relu(convolution(f"scalars.{i}", s))
-    x = node("Concat", [x, s], "joined", axis=1)
-    x = convolution("heads", relu(convolution("join", x)))
+    logits = [_append(member, f"{i}." if len(network.members) > 1 else "", constant, node) for i, member in enumerate(network.members)]
+    x = logits[0]
+    if len(logits) > 1:
+        x = node("Mul", [node("Sum", logits, "sum"), constant("share", np.array(1 / len(logits), np.float32))], "mean")
     node("Reshape", [x, constant("scores.shape", np.array([0, 1, layout.SCORES], np.int64))], "scores")
 
     graph = helper.make_graph(
@@ -93,7 +58,53 @@ def to_onnx(network: Caller) -> onnx.ModelProto:
     return model
 
 
-def write(network: Caller, path: Path, examples: np.ndarray) -> None:
+def _append(network: Caller, prefix: str, constant: Callable[[str, np.ndarray], str], node: Callable[..., str]) -> str:
+    """Appends the graph of one network, whose names begin with prefix, and returns the name of its logits [N,SCORES,1,1]."""
+    weights = {name: tensor.detach().cpu().float().numpy() for name, tensor in network.state_dict().items()}
+    shape = network.shape
+
+    def convolution(name: str, source: str, stride: int = 1, padding: int = 0, columns: int = 0) -> str:
+        """A layer of the state dict; columns: a dense layer over images that have so many."""
+        kernel = weights[f"{name}.weight"]
+        if kernel.ndim == 2:
+            kernel = kernel.reshape(kernel.shape[0], -1, max(1, columns))
+        return node(
+            "Conv",
+            [source, constant(f"{prefix}{name}.weight", kernel[:, :, None]), constant(f"{prefix}{name}.bias", weights[f"{name}.bias"])],
+            prefix + name,
+            kernel_shape=[1, kernel.shape[2]],
+            strides=[1, stride],
+            pads=[0, padding, 0, padding],
+        )
+
+    def relu(source: str) -> str:
+        return node("Relu", [source], f"{source}.relu")
+
+    def part(name: str, start: int, stop: int, dimensions: list[int]) -> str:
+        name = prefix + name
+        ends = [constant(f"{name}.{end}", np.array([value], np.int64)) for end, value in (("start", start), ("stop", stop), ("axis", 2))]
+        piece = node("Slice", ["examples", *ends], f"{name}.flat")
+        return node("Reshape", [piece, constant(f"{name}.shape", np.array([0, *dimensions], np.int64))], name)
+
+    x = part("planes", 0, shape.planes * layout.COLUMNS, [shape.planes, 1, layout.COLUMNS])
+    x = relu(convolution("stem", x, padding=KERNEL // 2))
+    columns = layout.COLUMNS
+    for i, block in enumerate(network.blocks):
+        y = relu(convolution(f"blocks.{i}.first", x, block.stride, KERNEL // 2))
+        y = convolution(f"blocks.{i}.second", y, 1, KERNEL // 2)
+        if block.skip is not None:
+            x = convolution(f"blocks.{i}.skip", x, block.stride)
+        x = relu(node("Add", [y, x], f"{prefix}blocks.{i}.sum"))
+        columns = -(-columns // block.stride)
+    x = relu(convolution("columns", x, columns=columns))
+    s = part("scalar_values", layout.PLANES * layout.COLUMNS, layout.SIZE, [layout.SCALARS, 1, 1])
+    for i in range(len(network.scalars)):
+        s = relu(convolution(f"scalars.{i}", s))
+    x = node("Concat", [x, s], f"{prefix}joined", axis=1)
+    return convolution("heads", relu(convolution("join", x)))
+
+
+def write(network: Together, path: Path, examples: np.ndarray) -> None:
     """Exports network to path, after checks on the given examples [N, SIZE].
 
     ONNX Runtime has to agree with PyTorch to 1e-4, and with itself to the bit when examples come alone or together.

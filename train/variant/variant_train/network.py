@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -92,6 +93,23 @@ class Caller(nn.Module):
             s = F.relu(layer(s))
         x = F.relu(self.join(torch.cat([x, s], 1)))
         return self.heads(x)[:, None]
+
+
+class Together(nn.Module):
+    """Networks of one shape that judge together: the mean of their logits.
+
+    What one has learned by chance the others have not, so that together they are less sure of what is wrong.
+    """
+
+    def __init__(self, members: Sequence[Caller]) -> None:
+        super().__init__()
+        if len({member.shape for member in members}) != 1:
+            raise ValueError("networks that judge together have one shape")
+        self.members = nn.ModuleList(members)
+
+    def forward(self, examples: torch.Tensor) -> torch.Tensor:
+        """Returns the logits of all heads."""
+        return sum(member(examples) for member in self.members) / len(self.members)
 
 
 def operations(shape: Shape) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,19 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Member:
+    """One of several networks that are trained apart and judge together: their logits are averaged."""
+
+    name: str
+    seed: int
+    """Of its weights and its draws, in place of the training's."""
+    minutes: float = 0
+    """Its budget in place of the training's; 0: the same."""
+    without: tuple[str, ...] = ()
+    """Names of sources that it doesn't learn from."""
+
+
+@dataclass(frozen=True)
 class Nature:
     """How many variants are found per base where nothing was planted: what probabilities are calibrated to."""
 
@@ -189,6 +202,8 @@ class Recipe:
     real: tuple[RealSource, ...]
     simulated: tuple[SimulatedSource, ...]
     evaluations: tuple[Evaluation, ...]
+    members: tuple[Member, ...] = ()
+    """Networks that judge together; none: there is one."""
     notes: dict[str, str] = field(default_factory=dict)
     """Sections of the model card by heading."""
 
@@ -196,6 +211,24 @@ class Recipe:
     def sources(self) -> tuple[RealSource | SimulatedSource, ...]:
         """All of them."""
         return (*self.real, *self.simulated)
+
+    def trainings(self, work: Path) -> list[tuple[str, Recipe, Path]]:
+        """Returns the networks to train: name (empty if there is one), recipe and folder for its checkpoint and curve."""
+        if not self.members:
+            return [("", self, work)]
+        return [(member.name, self._of(member), work / "members" / member.name) for member in self.members]
+
+    def _of(self, member: Member) -> Recipe:
+        training = replace(self.training, seed=member.seed)
+        if member.minutes:
+            training = replace(training, minutes=member.minutes, steps=0)
+        return replace(
+            self,
+            training=training,
+            real=tuple(source for source in self.real if source.name not in member.without),
+            simulated=tuple(source for source in self.simulated if source.name not in member.without),
+            members=(),
+        )
 
     @classmethod
     def load(cls, path: Path) -> Recipe:
@@ -215,6 +248,7 @@ class Recipe:
                 real=tuple(RealSource(**_frozen(one)) for one in table.get("real", [])),
                 simulated=tuple(SimulatedSource(**_frozen(one)) for one in table.get("simulated", [])),
                 evaluations=tuple(Evaluation(**_frozen(one)) for one in table.get("evaluation", [])),
+                members=tuple(Member(**_frozen(one)) for one in table.get("member", [])),
                 notes=table.get("notes", {}),
             )
         except KeyError as missing:
@@ -225,8 +259,17 @@ class Recipe:
         for source in recipe.real:
             if unknown := set(source.basecallers) - names:
                 raise ValueError(f"{path}: source {source.name}: no basecaller {', '.join(sorted(unknown))}")
-        if not recipe.sources:
+        sources = [source.name for source in recipe.sources]
+        if not sources:
             raise ValueError(f"{path}: no source")
+        for kind, given in (("source", sources), ("member", [member.name for member in recipe.members])):
+            if twice := {name for name in given if given.count(name) > 1}:
+                raise ValueError(f"{path}: more than one {kind} is called {', '.join(sorted(twice))}")
+        for member in recipe.members:
+            if unknown := set(member.without) - set(sources):
+                raise ValueError(f"{path}: member {member.name}: no source {', '.join(sorted(unknown))} that it could be without")
+            if set(sources) <= set(member.without):
+                raise ValueError(f"{path}: member {member.name}: no source is left to learn from")
         return recipe
 
 

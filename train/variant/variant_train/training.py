@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from . import layout
-from .network import Caller, Shape
+from .network import Caller, Shape, Together
 from .recipe import Recipe, Training
 from .store import Batch, Sampler
 
@@ -184,6 +184,11 @@ def learning_rate(training: Training, step: int, seconds: float) -> float:
     """Returns the rate: a linear rise over the warm-up, then half a cosine down to zero at the end of the budget."""
     rise = min(1.0, (step + 1) / training.warmup)
     return training.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * min(1.0, spent(training, step, seconds))))
+
+
+def load_together(checkpoints: Sequence[Path]) -> Together:
+    """Returns the averaged networks of checkpoints, which judge together."""
+    return Together([load_average(checkpoint) for checkpoint in checkpoints]).eval()
 
 
 def load_average(checkpoint: Path) -> Caller:
