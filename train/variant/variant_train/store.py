@@ -143,8 +143,8 @@ def extracted(world: World, extract: Path) -> str:
 
 
 def _called(source: RealSource, caller: Basecaller, data: Path, work: Path, pore: Path) -> Path:
-    """Returns the recordings' calls by one basecaller."""
-    path = work / "calls" / f"{source.name}-{caller.name}.fastq"
+    """Returns the recordings' calls by one basecaller, which sources of the same recordings share."""
+    path = work / "calls" / f"{source.recordings.replace('/', '-')}-{caller.name}.fastq"
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
