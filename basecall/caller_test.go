@@ -301,6 +301,7 @@ func TestRNAIsTurnedRound(t *testing.T) {
 		s, err := asRNA.Begin(first)
 		require.NoError(t, err)
 		require.NoError(t, s.Write(t.Context(), read.Samples))
+		require.NoError(t, s.receive(t.Context(), s.producer.Outstanding()), "SoFar waits for nothing")
 		soFar := s.SoFar()
 		assert.True(t, soFar.FromEnd)
 		assert.NotEmpty(t, soFar.Sequence)

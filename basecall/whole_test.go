@@ -52,16 +52,14 @@ func sequenceOf(bases []base) string {
 //
 // Given the scores of the whole read, cutting them into windows, decoding these
 // and joining what is called must change nothing that counts. The network itself
-// does change with its window, all along it: its layers remember thousands of
-// samples, and it was trained on windows of the length in its manifest. That is
-// measured beside it, with a bound against regressions; docs/basecalling.md has the
-// figures. PORESTREAM_RECORDING names a recording of which all reads are compared,
+// remembers what lies thousands of samples away, and was taught to call the same
+// without it; that is measured beside it. docs/basecalling.md has the figures. PORESTREAM_RECORDING names a recording of which all reads are compared,
 // instead of some that are shipped.
 func TestWindowsCallAsTheWholeRead(t *testing.T) {
-	reads := 4
+	reads, least := 4, 0.998
 	recording := filepath.Join("..", "testdata", "lambda", "reads.pod5")
 	if named := os.Getenv("PORESTREAM_RECORDING"); named != "" {
-		recording, reads = named, 1<<30
+		recording, reads, least = named, 1<<30, 0.999
 	}
 	model := *ownModel(t)
 	model.Manifest.Normalisation.Scope, model.Manifest.Normalisation.Warmup = scopeRead, 0
@@ -94,5 +92,6 @@ func TestWindowsCallAsTheWholeRead(t *testing.T) {
 	t.Logf("windows of the whole read's scores: %d edits in %d columns, %.4f %% identical", joining.edits, joining.columns, 100*identity(joining.edits, joining.columns))
 	t.Logf("the network in windows: %d edits in %d columns, %.2f %% identical", network.edits, network.columns, 100*identity(network.edits, network.columns))
 	assert.GreaterOrEqual(t, identity(joining.edits, joining.columns), 0.999)
-	assert.GreaterOrEqual(t, identity(network.edits, network.columns), 0.96)
+	// 99.91 % of 390 reads; four have too few bases to tell it from 99.9 %.
+	assert.GreaterOrEqual(t, identity(network.edits, network.columns), least)
 }

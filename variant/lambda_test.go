@@ -95,7 +95,7 @@ func TestLambda(t *testing.T) {
 				t.Logf("%s, %s, %gx: of %d samples %d with all SNPs, %d with all but %s; %d of %d found, %d wrong %v",
 					judge, set.reference, depth, sum.samples, sum.whole, sum.clear, lambdaTruth[3], sum.found, sum.samples*len(set.truth), len(sum.wrong), sum.wrong)
 				// What the shipped models reach with calls of the default basecaller.
-				if limit := map[float64]int{10: 2, 12: 1}[depth] + map[bool]int{true: 1}[judge == "analytic"]; len(sum.wrong) > limit {
+				if limit := map[float64]int{10: 2, 12: 2}[depth] + map[bool]int{true: 1}[judge == "analytic"]; len(sum.wrong) > limit {
 					t.Errorf("%s, %gx: %d calls are wrong, more than %d", judge, depth, len(sum.wrong), limit)
 				}
 				if judge == "network" && set.truth != nil && depth >= 12 && 20*sum.clear < 17*sum.samples {

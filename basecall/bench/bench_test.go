@@ -39,14 +39,14 @@ func someReads(lengths ...int) []basecall.Read {
 
 func TestMeasureThroughput(t *testing.T) {
 	model := open(t)
-	got, err := MeasureThroughput(t.Context(), model, basecall.Config{Device: "cpu", Batch: 2, Sessions: 2}, someReads(9000, 2000), Effort{Rounds: 2})
+	got, err := MeasureThroughput(t.Context(), model, basecall.Config{Device: "cpu", Batch: 2, Sessions: 2}, someReads(15_000, 2000), Effort{Rounds: 2})
 	require.NoError(t, err)
-	assert.Equal(t, 11_000, got.ReadSamples)
-	assert.Equal(t, 4*3600, got.WindowSamples, "three windows and one")
+	assert.Equal(t, 17_000, got.ReadSamples)
+	assert.Equal(t, 4*7200, got.WindowSamples, "three windows and one")
 	assert.Equal(t, 2, got.Batch)
 	assert.Equal(t, 2, got.Sessions)
 	assert.Equal(t, "cpu", got.Device)
-	assert.InEpsilon(t, got.EngineRate*11_000/(4*3600), got.ReadRate, 1e-9)
+	assert.InEpsilon(t, got.EngineRate*17_000/(4*7200), got.ReadRate, 1e-9)
 	for _, rate := range []float64{got.BareRate, got.EngineOverBare, got.EngineOverBareCPU} {
 		assert.Positive(t, rate)
 	}

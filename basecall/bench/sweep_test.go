@@ -88,10 +88,10 @@ func (c *counted) Utilisation() (float64, error) { return 0.75, nil }
 func TestThroughputTellsOfGPUs(t *testing.T) {
 	model := open(t)
 	cfg := basecall.Config{Device: "cpu", Batch: 2, Sessions: 1}
-	got, err := MeasureThroughput(t.Context(), model, cfg, someReads(4000), Effort{Rounds: 2, Batches: 3, GPUs: []gpu.Counters{&counted{}}})
+	got, err := MeasureThroughput(t.Context(), model, cfg, someReads(8000), Effort{Rounds: 2, Batches: 3, GPUs: []gpu.Counters{&counted{}}})
 	require.NoError(t, err)
-	assert.Equal(t, 3*4000, got.ReadSamples, "two windows in a read, and six in a round")
-	assert.Equal(t, 6*3600, got.WindowSamples)
+	assert.Equal(t, 3*8000, got.ReadSamples, "two windows in a read, and six in a round")
+	assert.Equal(t, 6*7200, got.WindowSamples)
 	assert.Positive(t, got.Bases)
 	require.NotNil(t, got.GPU)
 	assert.InDelta(t, 0.75, *got.GPU.Utilisation, 1e-9)
