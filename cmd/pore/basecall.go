@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
@@ -104,6 +105,11 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	filter, err := cfg.filter.Filter()
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		// Some 25 MB are in use, beside what the network takes outside of the heap: collecting twice as often costs no time that
+		// can be measured, and keeps the peak of memory lower and the same for short and long recordings.
+		debug.SetGCPercent(50)
 	}
 	recording, err := signal.NewIndex(ctx, paths)
 	if err != nil {
