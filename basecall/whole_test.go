@@ -11,6 +11,20 @@ import (
 	"github.com/porestream/porestream/basecall/infer"
 )
 
+// nextScores returns the next window of a read, which is due, and what the network
+// makes of it, computed alone.
+func nextScores(t *testing.T, c *Caller, p *infer.Producer, f *feed) (window, *infer.Request) {
+	t.Helper()
+	req := c.requests.Get().(*infer.Request)
+	w, due := f.next(req.Input)
+	require.True(t, due)
+	require.NoError(t, p.Submit(t.Context(), req))
+	req, err := p.Receive(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, req.Err)
+	return w, req
+}
+
 // scoresAtOnce returns what the network makes of a whole read in one window, and
 // what is called in that.
 func scoresAtOnce(t *testing.T, model Model, read Read) (scores []float32, called []base) {
@@ -25,15 +39,9 @@ func scoresAtOnce(t *testing.T, model Model, read Read) (scores []float32, calle
 	defer f.release()
 	f.write(read.Samples)
 	f.end()
-	req := c.requests.Get().(*infer.Request)
-	w, due := f.next(req.Input)
-	require.True(t, due)
 	p := c.batcher.NewProducer(1)
 	defer p.Close()
-	require.NoError(t, p.Submit(t.Context(), req))
-	req, err = p.Receive(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, req.Err)
+	w, req := nextScores(t, c, p, f)
 	called, err = c.decode(append([]float32(nil), req.Output...), w)
 	require.NoError(t, err)
 	return req.Output, called
@@ -53,8 +61,9 @@ func sequenceOf(bases []base) string {
 // Given the scores of the whole read, cutting them into windows, decoding these
 // and joining what is called must change nothing that counts. The network itself
 // remembers what lies thousands of samples away, and was taught to call the same
-// without it; that is measured beside it. docs/basecalling.md has the figures. PORESTREAM_RECORDING names a recording of which all reads are compared,
-// instead of some that are shipped.
+// without it; that is measured beside it. docs/basecalling.md has the figures.
+// PORESTREAM_RECORDING names a recording of which all reads are compared, instead of
+// some that are shipped.
 func TestWindowsCallAsTheWholeRead(t *testing.T) {
 	reads, least := 4, 0.998
 	recording := filepath.Join("..", "testdata", "lambda", "reads.pod5")
