@@ -143,7 +143,7 @@ vuln: ## look for known vulnerabilities in what the programs call; needs the Go 
 	@./scripts/vuln.sh
 
 proto: ## regenerate the protobuf code (needs protoc, protoc-gen-go and protoc-gen-go-grpc)
-	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto stream/streampb/status.proto annotate/annotatepb/annotation.proto basecall/convert/onnxpb/onnx.proto
+	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto stream/streampb/status.proto annotate/annotatepb/annotation.proto basecall/onnxpb/onnx.proto
 	protoc --go_out=. --go_opt=module=github.com/porestream/porestream --go-grpc_out=. --go-grpc_opt=module=github.com/porestream/porestream -I . push/pushpb/push.proto internal/ingest/minknow/minknowpb/*.proto
 
 $(tools)/golangci-lint:

@@ -99,7 +99,7 @@ type Config struct {
 	// Batch is the number of windows that are computed together; 0 has it found by
 	// trying: on a GPU, where the result of a window may depend on it, 512, or half of
 	// that, and so on, until its memory has room; on the CPU the smallest up to 8 that is
-	// about as fast as any.
+	// about as fast as any. In whole numbers, [infer.PrecisionInt8], it is one.
 	Batch int
 	// Queue is the number of windows that may wait for a batch before Call
 	// blocks; 0 means two batches per session. As many of reads that go on may wait
@@ -138,6 +138,7 @@ type Caller struct {
 	device  string
 	// leftToCPU are nodes of the network that a GPU doesn't compute.
 	leftToCPU []infer.Node
+	precision infer.Precision
 	batcher   *infer.Batcher
 	metrics   *metrics
 	room      int // windows that all sessions together compute at a time
@@ -200,7 +201,7 @@ func (c *Caller) open(cfg Config) error {
 		return err
 	}
 	c.options.BatchCPU, c.options.BatchCUDA, c.options.Tune = runners.Batch, runners.Batch, false
-	c.device, c.leftToCPU = runners.DeviceNames(), runners.LeftToCPU
+	c.device, c.leftToCPU, c.precision = runners.DeviceNames(), runners.LeftToCPU, runners.Precision
 	room := runners.Batch * len(runners.Runners)
 	c.room, c.outstanding = room, room+runners.Batch
 	err = c.start(runners, cfg, room)
@@ -209,7 +210,7 @@ func (c *Caller) open(cfg Config) error {
 	}
 	if cfg.Logger != nil {
 		cfg.Logger.Info("model is loaded",
-			slog.String("model", c.model.Manifest.Name), slog.String("device", c.device),
+			slog.String("model", c.model.Manifest.Name), slog.String("device", c.device), slog.String("precision", c.precision.String()),
 			slog.Int("sessions", len(runners.Runners)), slog.Int("batch", runners.Batch), slog.Bool("padded", runners.Padded))
 	}
 	return nil
@@ -288,6 +289,10 @@ func (c *Caller) Watch(ctx context.Context) error {
 // Device names the device that the network runs on, for logs and outputs, for
 // example "cpu" or "cuda:0,1".
 func (c *Caller) Device() string { return c.device }
+
+// Precision returns what the network computes in, which is never [infer.PrecisionAuto]
+// but on a simulated device.
+func (c *Caller) Precision() infer.Precision { return c.precision }
 
 // LeftToCPU returns the nodes of the network that a GPU leaves to the CPU; none without
 // a GPU.

@@ -113,13 +113,24 @@ func syntheticRead(seed uint64, samples int) Read {
 	return read
 }
 
+// inEachPrecision runs a test with a CPU's precisions that differ in how windows share batches.
+func inEachPrecision(t *testing.T, test func(*testing.T, infer.Compute)) {
+	for _, precision := range []infer.Precision{infer.PrecisionSingle, infer.PrecisionInt8} {
+		t.Run(precision.String(), func(t *testing.T) { test(t, infer.Compute{Precision: precision}) })
+	}
+}
+
 func TestCallIsIndependentOfBatchesAndOrder(t *testing.T) {
+	inEachPrecision(t, callIsIndependentOfBatchesAndOrder)
+}
+
+func callIsIndependentOfBatchesAndOrder(t *testing.T, compute infer.Compute) {
 	model := ownModel(t)
 	var reads []Read
 	for seed, samples := range []int{0, 2, 3, 50, 3599, 3600, 3605, 12001, 6601} {
 		reads = append(reads, syntheticRead(uint64(seed), samples))
 	}
-	alone := newCaller(t, model, Config{Batch: 1, Sessions: 1})
+	alone := newCaller(t, model, Config{Batch: 1, Sessions: 1, Compute: compute})
 	want := make([]Called, len(reads))
 	for i, read := range reads {
 		var err error
@@ -133,6 +144,7 @@ func TestCallIsIndependentOfBatchesAndOrder(t *testing.T) {
 		{Batch: 3, Sessions: 1, Queue: 3, MaxDelay: time.Nanosecond},
 		{Batch: 9, Sessions: 2, MaxDelay: time.Second},
 	} {
+		cfg.Compute = compute
 		c := newCaller(t, model, cfg)
 		order := rand.New(rand.NewPCG(uint64(round), 1)).Perm(len(reads))
 		have := make([]Called, len(reads))
@@ -155,6 +167,10 @@ func TestCallIsIndependentOfBatchesAndOrder(t *testing.T) {
 // TestStreamIsIndependentOfPieces: a read that is written in pieces of any length,
 // beside other reads, is called as it is at once, to the byte.
 func TestStreamIsIndependentOfPieces(t *testing.T) {
+	inEachPrecision(t, streamIsIndependentOfPieces)
+}
+
+func streamIsIndependentOfPieces(t *testing.T, compute infer.Compute) {
 	model := ownModel(t)
 	var reads []Read
 	for seed, samples := range []int{0, 2, 50, 3600, 4095, 4400, 9001, 30_000} {
@@ -162,7 +178,7 @@ func TestStreamIsIndependentOfPieces(t *testing.T) {
 		read.Calibration = signal.Calibration{Scale: 0.18}
 		reads = append(reads, read)
 	}
-	whole := newCaller(t, model, Config{Batch: 8, Sessions: 1})
+	whole := newCaller(t, model, Config{Batch: 8, Sessions: 1, Compute: compute})
 	want := make([]Called, len(reads))
 	for i, read := range reads {
 		var err error
@@ -175,7 +191,7 @@ func TestStreamIsIndependentOfPieces(t *testing.T) {
 		func(*rand.Rand) int { return 4000 },
 		func(rng *rand.Rand) int { return rng.IntN(9000) },
 	} {
-		c := newCaller(t, model, Config{Batch: 1 + 2*round, Sessions: 2, MaxDelay: time.Nanosecond})
+		c := newCaller(t, model, Config{Batch: 1 + 2*round, Sessions: 2, MaxDelay: time.Nanosecond, Compute: compute})
 		rng := rand.New(rand.NewPCG(uint64(round), 3))
 		streams := make([]*Stream, len(reads))
 		written := make([]int, len(reads))

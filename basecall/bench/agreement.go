@@ -27,9 +27,9 @@ type Agreement struct {
 // mostDifferent is how many reads an Agreement names.
 const mostDifferent = 10
 
-// CompareCalls calls the reads on the CPU in single precision, and as cfg says in single
-// and, if the model has it, in half precision. On the CPU single precision is left
-// out: it is what is compared with.
+// CompareCalls calls the reads on the CPU in single precision, and as cfg says in the others:
+// on a GPU in single and, if the model has it, in half precision; on the CPU in half precision,
+// and in whole numbers if the network has layers for them.
 func CompareCalls(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read) ([]Agreement, error) {
 	if len(reads) == 0 {
 		return nil, errors.New("comparing calls: there is no read")
@@ -42,15 +42,18 @@ func CompareCalls(ctx context.Context, model *basecall.Model, cfg basecall.Confi
 	}
 	onCPU := device
 	var all []Agreement
-	for _, precision := range []infer.Precision{infer.PrecisionSingle, infer.PrecisionHalf} {
-		if precision == infer.PrecisionHalf && model.Half == nil {
-			continue
-		}
-		if precision == infer.PrecisionSingle && cfg.Device == onCPU {
+	for _, precision := range []infer.Precision{infer.PrecisionSingle, infer.PrecisionHalf, infer.PrecisionInt8} {
+		switch {
+		case precision == infer.PrecisionSingle && cfg.Device == onCPU,
+			precision == infer.PrecisionHalf && model.Half == nil,
+			precision == infer.PrecisionInt8 && cfg.Device != onCPU:
 			continue
 		}
 		cfg.Precision = precision
 		have, device, err := callSequences(ctx, model, cfg, reads)
+		if precision == infer.PrecisionInt8 && errors.Is(err, infer.ErrNoInt8) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -82,10 +82,10 @@ func TestCompareSequences(t *testing.T) {
 	assert.Equal(t, Agreement{Reads: 1, Identical: 1, Identity: 1}, compareSequences(reads[1:2], want[1:2], have[1:2]))
 }
 
-// TestHalfPrecisionCallsTheSame compares half with single precision on the beginnings of some
-// real reads. The bound on whole recordings, 99.95 %, is pore bench agreement's; of so few
-// columns an edit more is 0.02 %.
-func TestHalfPrecisionCallsTheSame(t *testing.T) {
+// TestOtherPrecisionsCallTheSame compares half precision and whole numbers with single precision on
+// the beginnings of some real reads. The bounds on whole recordings, 99.95 and 98 %, are pore bench
+// agreement's; of so few columns an edit more is 0.02 %.
+func TestOtherPrecisionsCallTheSame(t *testing.T) {
 	model := open(t)
 	recording, err := signal.NewIndex(t.Context(), []string{filepath.Join("..", "..", "testdata", "lambda", "reads.pod5")})
 	require.NoError(t, err)
@@ -100,18 +100,24 @@ func TestHalfPrecisionCallsTheSame(t *testing.T) {
 	}
 	all, err := CompareCalls(t.Context(), model, basecall.Config{Device: "cpu", Batch: 8}, reads)
 	require.NoError(t, err)
-	require.Len(t, all, 1, "in half precision alone")
-	assert.Equal(t, "cpu", all[0].Device)
-	assert.Equal(t, "fp16", all[0].Precision)
-	assert.Equal(t, 3, all[0].Reads)
-	assert.Greater(t, all[0].Columns, int64(1000))
-	assert.GreaterOrEqual(t, all[0].Identity, 0.998)
+	require.Len(t, all, 2)
+	for i, want := range []struct {
+		precision string
+		least     float64
+	}{{"fp16", 0.998}, {"int8", 0.97}} {
+		assert.Equal(t, "cpu", all[i].Device)
+		assert.Equal(t, want.precision, all[i].Precision)
+		assert.Equal(t, 3, all[i].Reads)
+		assert.Greater(t, all[i].Columns, int64(1000))
+		assert.GreaterOrEqual(t, all[i].Identity, want.least, want.precision)
+	}
 
 	single := *model
 	single.Half = nil
 	all, err = CompareCalls(t.Context(), &single, basecall.Config{Device: "cpu"}, someReads(100))
 	require.NoError(t, err)
-	assert.Empty(t, all, "there is nothing to compare")
+	require.Len(t, all, 1)
+	assert.Equal(t, "int8", all[0].Precision)
 	_, err = CompareCalls(t.Context(), model, basecall.Config{}, nil)
 	require.Error(t, err)
 }

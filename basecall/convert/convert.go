@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/basecall"
-	"github.com/porestream/porestream/basecall/convert/onnxpb"
+	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
 // Options say what a model's folder doesn't. Zero values take it from there.

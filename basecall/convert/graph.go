@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/porestream/porestream/basecall/convert/onnxpb"
+	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
 // Versions of ONNX that a graph is written for. Every operator in it has meant the

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/porestream/porestream/basecall/convert/onnxpb"
+	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
 // batchNormEpsilon is PyTorch's, added to variances.

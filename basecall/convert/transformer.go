@@ -3,7 +3,7 @@ package convert
 import (
 	"math"
 
-	"github.com/porestream/porestream/basecall/convert/onnxpb"
+	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
 // rmsNormEpsilon is added to the mean of squares, as in Dorado and in the

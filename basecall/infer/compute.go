@@ -22,11 +22,18 @@ const (
 	PrecisionSingle
 	// PrecisionHalf is float16, on a CPU as well.
 	PrecisionHalf
+	// PrecisionInt8 has the products of LSTM layers in whole numbers of eight bits and the
+	// rest in float32, on a CPU alone: faster, and less exact. Windows are computed one at a
+	// time.
+	PrecisionInt8
 )
 
-var precisionNames = [...]string{PrecisionAuto: "auto", PrecisionSingle: "fp32", PrecisionHalf: "fp16"}
+var precisionNames = [...]string{PrecisionAuto: "auto", PrecisionSingle: "fp32", PrecisionHalf: "fp16", PrecisionInt8: "int8"}
 
-// String returns "auto", "fp32" or "fp16".
+// ErrNoInt8 is in the error about a network that can't be computed in PrecisionInt8.
+var ErrNoInt8 = errors.New("no LSTM layers to compute in int8")
+
+// String returns "auto", "fp32", "fp16" or "int8".
 func (p Precision) String() string {
 	if int(p) < len(precisionNames) {
 		return precisionNames[p]
@@ -85,14 +92,25 @@ func (c Compute) cuda(device Device, sessions int) (map[string]string, error) {
 	return options, nil
 }
 
-// onnx returns the network to run on a device.
-func (n Network) onnx(device Device, precision Precision) ([]byte, error) {
+// chosen returns the file to run on a device and the precision, one of the last three, that it
+// computes in.
+func (n Network) chosen(device Device, precision Precision) ([]byte, Precision, error) {
 	switch {
 	case precision == PrecisionHalf && n.HalfONNX == nil:
-		return nil, fmt.Errorf("network %s has no file for half precision (%v)", n.Name, precision)
+		return nil, 0, fmt.Errorf("network %s has no file for half precision (%v)", n.Name, precision)
 	case precision == PrecisionHalf, precision == PrecisionAuto && device.CUDA && n.HalfONNX != nil:
-		return n.HalfONNX, nil
-	default:
-		return n.ONNX, nil
+		return n.HalfONNX, PrecisionHalf, nil
+	case precision == PrecisionInt8 && device.CUDA:
+		return nil, 0, fmt.Errorf("%v is for CPUs: %s computes in fp16 or fp32", precision, device)
+	case precision == PrecisionInt8:
+		onnx, err := quantised(n.ONNX)
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading network %s: %w", n.Name, err)
+		}
+		if onnx == nil {
+			return nil, 0, fmt.Errorf("network %s has %w", n.Name, ErrNoInt8)
+		}
+		return onnx, PrecisionInt8, nil
 	}
+	return n.ONNX, PrecisionSingle, nil
 }

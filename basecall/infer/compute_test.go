@@ -8,8 +8,9 @@ import (
 )
 
 func TestPrecisionChoosesTheNetwork(t *testing.T) {
-	both := Network{Name: "n", ONNX: []byte("single"), HalfONNX: []byte("half")}
-	single := Network{Name: "n", ONNX: []byte("single")}
+	ntc := testNetwork(t, "ntc").ONNX
+	both := Network{Name: "n", ONNX: ntc, HalfONNX: []byte("half")}
+	single := Network{Name: "n", ONNX: ntc}
 	gpu, cpu := Device{CUDA: true}, Device{}
 	for _, test := range []struct {
 		net       Network
@@ -18,29 +19,31 @@ func TestPrecisionChoosesTheNetwork(t *testing.T) {
 		want      string
 	}{
 		{both, gpu, PrecisionAuto, "half"},
-		{both, cpu, PrecisionAuto, "single"},
-		{single, gpu, PrecisionAuto, "single"},
-		{both, gpu, PrecisionSingle, "single"},
-		{both, cpu, PrecisionSingle, "single"},
+		{both, cpu, PrecisionAuto, string(ntc)},
+		{single, gpu, PrecisionAuto, string(ntc)},
+		{both, gpu, PrecisionSingle, string(ntc)},
+		{both, cpu, PrecisionSingle, string(ntc)},
 		{both, gpu, PrecisionHalf, "half"},
 		{both, cpu, PrecisionHalf, "half"},
 	} {
-		onnx, err := test.net.onnx(test.device, test.precision)
+		onnx, _, err := test.net.chosen(test.device, test.precision)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, string(onnx), "%v", test)
 	}
-	_, err := single.onnx(gpu, PrecisionHalf)
+	_, _, err := single.chosen(gpu, PrecisionHalf)
 	require.EqualError(t, err, "network n has no file for half precision (fp16)")
+	_, _, err = both.chosen(gpu, PrecisionInt8)
+	require.EqualError(t, err, "int8 is for CPUs: cuda:0 computes in fp16 or fp32")
 }
 
 func TestPrecisionIsAFlag(t *testing.T) {
-	for _, p := range []Precision{PrecisionAuto, PrecisionSingle, PrecisionHalf} {
+	for _, p := range []Precision{PrecisionAuto, PrecisionSingle, PrecisionHalf, PrecisionInt8} {
 		var have Precision
 		require.NoError(t, have.Set(p.String()))
 		assert.Equal(t, p, have)
 	}
 	var p Precision
-	require.EqualError(t, p.Set("bf16"), `"bf16" is none of auto, fp32, fp16`)
+	require.EqualError(t, p.Set("bf16"), `"bf16" is none of auto, fp32, fp16, int8`)
 	assert.Equal(t, "Precision(9)", Precision(9).String())
 }
 

@@ -35,5 +35,6 @@
 // depend on how many others there were. On a CPU a smaller batch is
 // proportionally cheaper, so nothing is padded, provided that the runtime
 // computes rows independently of their number; that is checked bit for bit when
-// a network is loaded, and a runtime that fails gets fixed batches as well.
+// a network is loaded, and a runtime that fails gets fixed batches as well. In whole
+// numbers ([PrecisionInt8]) rows are never independent there, so a batch is one window.
 package infer

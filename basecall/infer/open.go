@@ -21,7 +21,8 @@ type Options struct {
 	// FindLibrary.
 	Library string
 	// Batch is the number of windows that a runner has room for, by kind of
-	// device; and Sessions the number of runners per device.
+	// device, except in PrecisionInt8, where it is one; and Sessions the number of runners
+	// per device.
 	BatchCPU, BatchCUDA       int
 	SessionsCPU, SessionsCUDA int
 	Compute
@@ -40,6 +41,9 @@ type Runners struct {
 	Batch   int // rows that are to be computed together; each has room for them
 	// Padded says that partial batches are padded to Batch.
 	Padded bool
+	// Precision is what the network computes in: PrecisionSingle, PrecisionHalf or
+	// PrecisionInt8.
+	Precision Precision
 	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
 	LeftToCPU []Node
 	name      string // of a simulated device
@@ -112,6 +116,24 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	if batch < 1 || sessions < 1 {
 		return nil, fmt.Errorf("batch size %d and %d sessions per device are not positive", batch, sessions)
 	}
+	var precision Precision
+	var err error
+	if net.ONNX, precision, err = net.chosen(devices[0], opts.Precision); err != nil {
+		return nil, err
+	}
+	if precision == PrecisionInt8 {
+		batch = quantisedBatch
+	}
+	r, err := openBatch(net, devices, batch, sessions, opts, logger)
+	if err != nil {
+		return nil, err
+	}
+	r.Precision = precision
+	return r, nil
+}
+
+// openBatch opens all sessions with a batch, or a smaller one that fits.
+func openBatch(net Network, devices []Device, batch, sessions int, opts Options, logger *slog.Logger) (*Runners, error) {
 	if !devices[0].CUDA || !opts.Tune {
 		return openAll(net, devices, batch, sessions, opts, logger)
 	}

@@ -80,13 +80,9 @@ type tensorPair struct{ in, out *ort.Tensor[float32] }
 
 var _ Runner = (*session)(nil)
 
-// openSession loads a network onto a device with room for a batch, as one of a number of
-// sessions there. adjust changes the session's options; nil leaves them.
+// openSession loads a network, the file that was chosen for the device being its ONNX, with room
+// for a batch, as one of a number of sessions there. adjust changes the session's options; nil leaves them.
 func openSession(net Network, device Device, batch, sessions int, opts Options, adjust func(*ort.SessionOptions) error) (*session, error) {
-	onnx, err := net.onnx(device, opts.Precision)
-	if err != nil {
-		return nil, err
-	}
 	options, err := sessionOptions(device, sessions, opts.Compute)
 	if err != nil {
 		return nil, err
@@ -97,21 +93,21 @@ func openSession(net Network, device Device, batch, sessions int, opts Options, 
 			return nil, oneLine(err)
 		}
 	}
-	if err := checkEnds(net, onnx); err != nil {
+	if err := checkEnds(net); err != nil {
 		return nil, err
 	}
-	s, err := newSession(net, onnx, batch, options)
+	s, err := newSession(net, batch, options)
 	if err != nil {
 		return nil, fmt.Errorf("loading network %s on %s: %w", net.Name, device, err)
 	}
 	return s, nil
 }
 
-// newSession opens a session on a network's file.
-func newSession(net Network, onnx []byte, batch int, options *ort.SessionOptions) (*session, error) {
+// newSession opens a session on a network.
+func newSession(net Network, batch int, options *ort.SessionOptions) (*session, error) {
 	// Loading CUDA's provider takes over signal handlers.
 	handlers := saveSignalHandlers()
-	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(onnx, []string{net.Input}, []string{net.Output}, options)
+	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.ONNX, []string{net.Input}, []string{net.Output}, options)
 	handlers.restore()
 	if err != nil {
 		return nil, oneLine(err)
@@ -226,8 +222,8 @@ func oneLine(err error) error {
 }
 
 // checkEnds compares the network's inputs and outputs with what is said about them.
-func checkEnds(net Network, onnx []byte) error {
-	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(onnx)
+func checkEnds(net Network) error {
+	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(net.ONNX)
 	if err != nil {
 		return fmt.Errorf("reading network %s: %w", net.Name, oneLine(err))
 	}

@@ -134,7 +134,9 @@ func TestRealNetworkRowsAreIndependent(t *testing.T) {
 	require.NoError(t, err)
 	const batch = 9
 	net := Network{Name: "r9.4-fast", ONNX: onnx, Input: "signal", Output: "scores", Samples: 900, Frames: 300, Classes: 5}
-	r, err := Open(net, cpu(batch))
+	options := cpu(batch)
+	options.Precision = PrecisionSingle
+	r, err := Open(net, options)
 	require.NoError(t, err)
 	defer r.Close()
 	assert.False(t, r.Padded)

@@ -70,7 +70,7 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 	cfg.engines.RegisterBasecall(flags)
 	cfg.filter.Register(flags)
 	flags.StringVar(&cfg.format, "format", "fastq", "fastq, sam or bam")
-	flags.IntVar(&cfg.batch, "batch", 0, "windows computed together; 0 chooses by device")
+	flags.IntVar(&cfg.batch, "batch", 0, "windows computed together; 0 chooses by device, and in int8 it is 1")
 	flags.Float64Var(&cfg.minimum, "min-qscore", 0, "reads of a lower mean quality go to --failed, or are left out and counted")
 	flags.StringVar(&cfg.failed, "failed", "", "file for the reads below --min-qscore, in the same format")
 	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")

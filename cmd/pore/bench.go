@@ -53,7 +53,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet, samples int) {
 	flags.StringVar(&f.engines.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&f.engines.Library, "ort-lib", "", "ONNX Runtime library; else the environment variable ORT_LIB")
 	f.engines.RegisterCompute(flags)
-	flags.IntVar(&f.batch, "batch", 0, "windows computed together; 0 chooses by device")
+	flags.IntVar(&f.batch, "batch", 0, "windows computed together; 0 chooses by device, and in int8 it is 1")
 	flags.IntVar(&f.sessions, "sessions", 0, "copies of the network per device; 0 chooses by device")
 	flags.IntVar(&f.samples, "samples", samples, "take reads of about so many samples from the recording")
 	flags.BoolVar(&f.json, "json", false, "print JSON")

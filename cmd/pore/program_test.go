@@ -80,7 +80,7 @@ func TestMistakes(t *testing.T) {
 		{Args: `bench basecall --rounds 0 ../../testdata/lambda/reads.pod5`, Code: 2, Want: `--rounds is to be at least 1`},
 		{Args: `bench basecall --sweep-batches 4,2 ../../testdata/lambda/reads.pod5`, Code: 2, Want: `--sweep-batches [4 2]: want sizes`},
 		{Args: `bench agreement --least-identity 2 ../../testdata/lambda/reads.pod5`, Code: 2, Want: `--least-identity 2 is not from 0 to 1`},
-		{Args: `basecall --precision bf16 ../../testdata/lambda/reads.pod5`, Code: 2, Want: `"bf16" is none of auto, fp32, fp16`},
+		{Args: `basecall --precision bf16 ../../testdata/lambda/reads.pod5`, Code: 2, Want: `"bf16" is none of auto, fp32, fp16, int8`},
 		{Args: `bench judge --rounds 0`, Code: 2, Want: `must be at least 1`},
 		{Args: `version now`, Code: 2, Want: `usage: pore version`},
 	})
