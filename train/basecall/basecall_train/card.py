@@ -9,7 +9,7 @@ import numpy as np
 from .evaluation import Result, quality_bins
 from .manifest import STAY_SCORE, Manifest
 from .progress import PICTURE
-from .recipe import Recipe
+from .recipe import Recipe, Source
 
 
 def write_card(recipe: Recipe, judged: tuple[Manifest, list[Result]], folder: Path, by_engine: bool = False) -> None:
@@ -106,6 +106,11 @@ A base is wrong if it is substituted or inserted. Observed, with the number of b
 """
 
 
+def _joined(source: Source) -> str:
+    """Names the networks that join the teacher, if any do."""
+    return f", joined by {', '.join(Path(network).stem for network in source.joined_by)}" if source.joined_by else ""
+
+
 def _origin(recipe: Recipe) -> str:
     rows = ["| use | data | licence |", "|---|---|---|"]
     for source in recipe.sources:
@@ -113,11 +118,11 @@ def _origin(recipe: Recipe) -> str:
             rows.append(f"| training, simulated | random genomes through `{Path(source.pore_model).name}` | as that table |")
             continue
         if source.pieces_of:
-            rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)} | as those |")
+            rare = ", those with rare words preferred" if source.balance else ""
+            rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)}{rare}{_joined(source)} | as those |")
             continue
         truth = "truth: genome" if source.reference else "truth: calls" if source.calls else "teacher only"
-        if source.joined_by:
-            truth += f", joined by {', '.join(Path(network).stem for network in source.joined_by)}"
+        truth += _joined(source)
         rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")
     for one in recipe.evaluations:
         rows.append(f"| evaluation only | {one.citation or one.name} | {one.licence or 'unstated'} |")

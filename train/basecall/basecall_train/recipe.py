@@ -22,6 +22,8 @@ class Source:
     """Table of k-mers through which random genomes are drawn, in place of recordings; relative to the recipe."""
     pieces_of: tuple[str, ...] = ()
     """Names of other sources, of whose reads pieces are joined to sequences that no genome has, in place of recordings."""
+    balance: float = 0.0
+    """Of pieces: power of how rare the words of a piece are by which it is likelier to be taken."""
     reference: str = ""
     """FASTA of the genome under the reads."""
     calls: str = ""
@@ -45,8 +47,12 @@ class Source:
         object.__setattr__(self, "joined_by", tuple(self.joined_by))
         if sum(map(bool, (self.recordings, self.pore_model, self.pieces_of))) != 1:
             raise ValueError(f"source {self.name}: give one of recordings, pore_model and pieces_of")
-        if not self.recordings and (self.reference or self.calls or self.joined_by):
-            raise ValueError(f"source {self.name}: only recordings need a truth or a teacher")
+        if not self.recordings and (self.reference or self.calls):
+            raise ValueError(f"source {self.name}: only recordings need a truth")
+        if self.pore_model and self.joined_by:
+            raise ValueError(f"source {self.name}: nobody hears what a pore model makes")
+        if self.balance < 0 or (self.balance and not self.pieces_of):
+            raise ValueError(f"source {self.name}: balance is a power, 0 or more, of pieces")
         if self.reference and self.calls:
             raise ValueError(f"source {self.name}: a truth is either a reference or calls, not both")
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:

@@ -3,6 +3,9 @@
 A network that sees one small genome seventy times learns its words. What the current of a few bases looks like does not depend on
 what comes fifty bases later, so a read may go on where it has the same bases elsewhere. It goes on as itself: levels, noise and
 speed differ between reads, and a network that adapts to a read loses 0.15 nats per base where the next piece is another's.
+
+Nor do genomes have all words alike: CTAG is rare in bacteria and their phages, and a network that learns from these calls rare words
+worse. Where a read could go on in several places, those with rare words ahead can be preferred.
 """
 
 from __future__ import annotations
@@ -22,15 +25,25 @@ FLANK = 2
 and a read of 5,000 bases has five places for each word of five."""
 SHORTEST, LONGEST = 12, 48
 """Bases of a piece."""
+AHEAD = 24
+"""Bases behind a joint whose words count for how rare they are."""
+RAREST = 16.0
+"""How many times rarer than the mean word one can count."""
 
 
 class RecombinedChunks:
-    """Draws chunks as :class:`.store.Sampler` wants them, from prepared sources. Their targets are the bases alone."""
+    """Draws chunks as :class:`.store.Sampler` wants them, from prepared sources. Their targets are the bases alone.
 
-    def __init__(self, folders: Sequence[Path], samples: int, classes: int = len(ALPHABET)) -> None:
+    Of a source without any truth pieces are joined by what its targets spell, and the bases of its chunks are unknown.
+    """
+
+    def __init__(self, folders: Sequence[Path], samples: int, balance: float = 0.0, classes: int = len(ALPHABET)) -> None:
+        """balance: power of how rare the words ahead of a joint are, on average, by which it is likelier to be taken; 0: all alike."""
         self._samples, self.classes = samples, classes
         self._signals = [np.load(folder / "signal.npy", mmap_mode="r") for folder in folders]
         bases = [np.load(folder / "bases.npy", mmap_mode="r") for folder in folders]
+        self._known = [bool((b != UNKNOWN).any()) for b in bases]
+        bases = [b if known else _heard(folder) for b, known, folder in zip(bases, self._known, folders, strict=True)]
         runs = [_emissions(b, np.load(folder / "lengths.npy")) for b, folder in zip(bases, folders, strict=True)]
         self._source = np.repeat(np.arange(len(folders), dtype=np.uint8), [len(r[0]) for r in runs])
         self._frame = np.concatenate([r[0] for r in runs])
@@ -53,6 +66,9 @@ class RecombinedChunks:
         self._joints = usable[np.argsort(self._key[usable], kind="stable")]
         """Places to go on from, by read and k-mer."""
         self._keys = self._key[self._joints]
+        likely = _rarity(kmers, self._end)[self._joints] ** balance
+        self._likely = np.concatenate([[0.0], np.cumsum(likely)])
+        """Bounds of the joints on a line on which a point is drawn."""
         self._reads = np.searchsorted(self._keys, np.arange(reads.max() + 2) * 4 ** (2 * FLANK + 1))
         """Bounds of every read's places among the joints."""
 
@@ -60,18 +76,26 @@ class RecombinedChunks:
         """Returns signal, targets and bases of a chunk; quicker: factor by which it is sped up."""
         wanted = self._samples // STRIDE
         frames = round(wanted * quicker)
-        signal, bases = self._joined(frames, rng)
+        signal, bases, known = self._joined(frames, rng)
         targets = np.eye(self.classes, dtype=np.float32)[bases]
+        if not known:
+            bases = np.full_like(bases, UNKNOWN)
         if frames == wanted:
             return signal, targets, bases
         return warped(signal, targets, bases, wanted)
 
-    def _joined(self, frames: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Returns signal and bases of pieces until there are so many frames."""
+    def _any(self, low: int, high: int, rng: np.random.Generator) -> int:
+        """Returns one of the joints from low up to high."""
+        point = self._likely[low] + rng.random() * (self._likely[high] - self._likely[low])
+        return int(self._joints[np.clip(np.searchsorted(self._likely, point, side="right") - 1, low, high - 1)])
+
+    def _joined(self, frames: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Returns signal and bases of pieces until there are so many frames, and whether the bases are a truth."""
         signal = np.empty(frames * STRIDE, np.float32)
         bases = np.zeros(frames, np.uint8)
         at = 0
-        place = self._joints[rng.integers(len(self._joints))]
+        place = self._any(0, len(self._joints), rng)
+        known = self._known[self._source[place]]
         read = self._key[place] // 4 ** (2 * FLANK + 1)
         while at < frames:
             last = min(place + int(rng.integers(SHORTEST, LONGEST + 1)), self._end[place] - 1 - FLANK)
@@ -87,8 +111,25 @@ class RecombinedChunks:
             if high == low:
                 # A run may end in the only place of its read with its k-mer, one that is unusable: any place of it will do.
                 low, high = self._reads[read], self._reads[read + 1]
-            place = self._joints[rng.integers(low, high)]
-        return signal, bases
+            place = self._any(low, high, rng)
+        return signal, bases, known
+
+
+def _heard(folder: Path) -> np.ndarray:
+    """Returns the bases [T] that the targets of a source spell, each in the first of its frames."""
+    best = np.load(folder / "targets.npy", mmap_mode="r").argmax(1).astype(np.uint8)
+    return np.where(np.concatenate([[True], best[1:] != best[:-1]]), best, 0).astype(np.uint8)
+
+
+def _rarity(kmers: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Returns how many times rarer than the mean the k-mers from every base [E] on are, the mean of AHEAD of them or as many as
+    its run, which ends where end [E] says, has left."""
+    counts = np.bincount(kmers, minlength=4 ** (2 * FLANK + 1))
+    rare = np.minimum(RAREST, len(kmers) / len(counts) / counts[kmers])
+    upto = np.concatenate([[0.0], np.cumsum(rare)])
+    begin = np.arange(len(kmers))
+    behind = np.minimum(begin + AHEAD, end)
+    return (upto[behind] - upto[begin]) / (behind - begin)
 
 
 def _emissions(bases: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

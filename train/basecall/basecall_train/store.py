@@ -60,7 +60,7 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
 def _description(recipe: Recipe, source: Source) -> dict:
     """Returns all that the prepared arrays depend on."""
     described = asdict(source)
-    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "faster", "joined_by"):
+    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by"):
         del described[irrelevant]
     if source.joined_by:  # by name: the same recipe may lie elsewhere
         described["joined_by"] = [Path(network).name for network in source.joined_by]
@@ -82,7 +82,7 @@ def _exported(network: Path, recipe: Recipe) -> Model:
 
 
 def joined(posteriors: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the geometric mean of distributions [T, classes], each row a distribution again."""
+    """Returns the geometric mean of distributions [..., classes], each row a distribution again."""
     if len(posteriors) == 1:
         return posteriors[0]
     mean = np.exp(sum(np.log(p + np.float32(FLOOR)) for p in posteriors) / len(posteriors))
@@ -140,9 +140,13 @@ class Sampler:
         self._sources = recipe.sources
         self._chunks = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
         anew = recipe.augmentation.warp or any(source.faster or source.pieces_of for source in recipe.sources)
-        self._teacher = Model(store / TEACHER, recipe.teacher, threads=1) if anew and not self._spelled else None
-        """Hears chunks of another speed anew, and those of joined pieces, for a head that is told what to say in every frame: what
-        is moved to the nearest frame is late or early at random, and when a base passes depends on what came before."""
+        self._teachers: list[list[Model]] = []
+        """Of each source. They hear chunks of another speed anew, and those of joined pieces, for a head that is told what to say in
+        every frame: what is moved to the nearest frame is late or early at random, and when a base passes depends on what came before."""
+        if anew and not self._spelled:
+            teacher = Model(store / TEACHER, recipe.teacher, threads=1)
+            ours = {network: _exported(Path(network), recipe) for source in recipe.sources for network in source.joined_by}
+            self._teachers = [[teacher, *(ours[network] for network in source.joined_by)] for source in recipe.sources]
         shares = np.array([source.share for source in recipe.sources])
         self._shares = shares / shares.sum()
 
@@ -157,18 +161,20 @@ class Sampler:
         clean = np.empty((training.batch, training.chunk), np.float32)
         weights = np.zeros(training.batch)
         anew = np.zeros(training.batch, bool)
+        source = np.empty(training.batch, np.int64)
         for n in range(training.batch):
-            clean[n], targets[:, n], bases[n], anew[n], weights[n] = self._draw(rng)
+            source[n], clean[n], targets[:, n], bases[n], anew[n], weights[n] = self._draw(rng)
             if self._spelled:
                 bases[n] = spelled(targets[:, n], bases[n])
             signal[n, 0] = augment(clean[n], self._augmentation, rng)
-        if self._teacher and anew.any():
-            heard = self._teacher.scores(clean[anew])
-            targets[:, anew] = conditioned_again(heard, bases[anew], weights[anew]).transpose(1, 0, 2)
+        for k, teachers in enumerate(self._teachers):
+            if (again := anew & (source == k)).any():
+                heard = joined([teacher.scores(clean[again]) for teacher in teachers])
+                targets[:, again] = conditioned_again(heard, bases[again], weights[again]).transpose(1, 0, 2)
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
 
-    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool, float]:
-        """Returns signal, targets and bases of a chunk of any source, whether it is to be heard anew, and the weight of its truth.
+    def _draw(self, rng: np.random.Generator) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, bool, float]:
+        """Returns of a chunk the number of its source, signal, targets and bases, whether it is to be heard anew, and the weight of its truth.
 
         One that is fast already may not bear to be sped up.
         """
@@ -177,7 +183,7 @@ class Sampler:
             try:
                 source = self._sources[k]
                 quicker = pace(rng, self._augmentation.warp, source.faster)
-                return *self._chunks[k].draw(rng, quicker), quicker != 1 or bool(source.pieces_of), source.truth_weight
+                return k, *self._chunks[k].draw(rng, quicker), quicker != 1 or bool(source.pieces_of), source.truth_weight
             except TooFast as fault:
                 last = fault
         raise last
@@ -207,7 +213,7 @@ def augment(chunk: np.ndarray, how: Augmentation, rng: np.random.Generator) -> n
 def _chunks(source: Source, store: Path, samples: int) -> _Chunks | SimulatedChunks | RecombinedChunks:
     """Opens what chunks of a source are drawn from."""
     if source.pieces_of:
-        return RecombinedChunks([store / name for name in source.pieces_of], samples)
+        return RecombinedChunks([store / name for name in source.pieces_of], samples, source.balance)
     if source.pore_model:
         return SimulatedChunks(PoreModel.read(Path(source.pore_model)), samples)
     return _Chunks(store / source.name, samples, source.known)

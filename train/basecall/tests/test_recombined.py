@@ -101,6 +101,41 @@ def test_without_a_truth_there_are_no_pieces(tmp_path):
         RecombinedChunks([folder], 900)
 
 
+def test_without_a_truth_what_is_heard_is_joined(tmp_path):
+    rng = np.random.default_rng(9)
+    read = read_of(rng.integers(1, 5, 3000).astype(np.uint8), rng)
+    folder = write(tmp_path / "heard", [read])
+    np.save(folder / "bases.npy", np.full(len(read), UNKNOWN, np.uint8))
+    chunks = RecombinedChunks([folder], 900)
+    for quicker in (1.0, 1.2):
+        signal, targets, bases = chunks.draw(rng, quicker)
+        assert (bases == UNKNOWN).all(), "a teacher has to hear it"
+        assert targets.argmax(1).max() > 0 and signal.max() <= 4
+    spelled = chunks.draw(rng)[1].argmax(1).astype(np.uint8)
+    assert words(spelled[spelled > 0], K) <= words(_spelled(read), K)
+
+
+def _spelled(read):
+    """The bases of a read but for the second of two equal ones in neighbouring frames, which targets can't tell."""
+    again = np.concatenate([[False], (read[1:] == read[:-1])])
+    return read[(read > 0) & ~again]
+
+
+def test_rare_words_can_be_preferred(tmp_path):
+    rng = np.random.default_rng(10)
+    # One base in fifty is a T.
+    reads = [read_of(rng.choice(np.arange(1, 5, dtype=np.uint8), 3000, p=[0.33, 0.33, 0.32, 0.02]), rng) for _ in range(4)]
+    folder = write(tmp_path / "source", reads)
+
+    def rare(balance):
+        chunks = RecombinedChunks([folder], 1800, balance)
+        drawn = np.concatenate([chunks.draw(np.random.default_rng(n))[2] for n in range(50)])
+        return (drawn == 4).sum() / (drawn > 0).sum()
+
+    assert rare(0) == pytest.approx(0.02, abs=0.005)
+    assert rare(1) > 1.2 * rare(0) and rare(4) > 2 * rare(0)
+
+
 def test_chunks_have_as_much_truth_as_is_asked_for(tmp_path):
     rng = np.random.default_rng(7)
     read = read_of(rng.integers(1, 5, 4000).astype(np.uint8), rng)

@@ -15,7 +15,7 @@ from basecall_train.manifest import Manifest
 from basecall_train.network import Basecaller, Excess, Shape, favour_blank
 from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
-from basecall_train.store import Sampler, augment, joined, prepare, spelled
+from basecall_train.store import TEACHER, Sampler, augment, joined, prepare, spelled
 from basecall_train.targets import UNKNOWN
 from basecall_train.training import CPU, Trainer, _inconsistency, learning_rate, load_average, spelling
 
@@ -392,6 +392,24 @@ def test_networks_of_our_own_join_the_teacher(world, tmp_path):
         prepare(Recipe.load(tmp_path / "joined.toml"), world.folder, tmp_path / "crf")
 
 
+def test_all_teachers_hear_chunks_of_another_speed(world, tmp_path):
+    torch.manual_seed(1)
+    export.write(Basecaller(Shape(width=16, layers=2, stem=4)), tmp_path / "ours.onnx")
+    text = world.recipe.read_text().replace('name = "called"', 'name = "called"\njoined_by = ["ours.onnx"]\nfaster = 0.3\ntruth_weight = 0.0')
+    text = text.replace("share = 1\n", "share = 1e-9\n", 1)  # of the other source
+    (tmp_path / "joined.toml").write_text(text)
+    recipe = Recipe.load(tmp_path / "joined.toml")
+    prepare(recipe, world.folder, tmp_path / "store")
+    batch = Sampler(replace(recipe, augmentation=Augmentation(0, 0, 0, 0)), tmp_path / "store").batch(0)
+    teachers = [
+        Model(tmp_path / "store" / TEACHER, recipe.teacher),
+        Model(tmp_path / "ours.onnx", replace(recipe.manifest, scores="log_probabilities")),
+    ]
+    heard = [teacher.scores(batch.signal[:, 0].numpy()) for teacher in teachers]
+    assert np.abs(heard[0] - heard[1]).max() > 0.1
+    assert np.allclose(batch.targets.permute(1, 0, 2).numpy(), joined(heard), atol=1e-5)
+
+
 def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
     status = main(["prepare", str(world.recipe), "--data", str(tmp_path), "--work", str(tmp_path)])
     assert status == 1
@@ -413,6 +431,8 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\npieces_of = ["called"]', "one of recordings"),
         ('recordings = "reads.blow5"\nreference = "genome.fa"', 'pieces_of = ["nobody"]', "nobody"),
         ('recordings = "reads.blow5"\nreference', 'pieces_of = ["called"]\nreference', "only recordings"),
+        ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\nbalance = 2', "balance is a power"),
+        ('recordings = "reads.blow5"\nreference = "genome.fa"', 'pore_model = "p.tsv"\njoined_by = ["a.onnx"]', "nobody hears"),
         ('name = "toy"', "", "name"),
     ],
 )
