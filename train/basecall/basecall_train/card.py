@@ -95,9 +95,12 @@ def _qualities(recipe: Recipe, manifest: Manifest, results: list[Result], by_eng
         f"| {q} | " + " | ".join(f"{one[q].observed:.1f} ({one[q].bases})" if q in one else "" for one in of) + " |"
         for q in sorted({q for one in of for q in one})
     )
+    observed = f"to what was observed on {fitted[0].name}"
+    if len(fitted) > 1:
+        observed = f"halfway between the lowest and the highest that was observed on {', '.join(one.name for one in fitted)}"
     return f"""## Base qualities
 
-The manifest's curve leads from -10 log10(1 - p), p being {probability}, to what was observed on {fitted[0].name}.
+The manifest's curve leads from -10 log10(1 - p), p being {probability}, {observed}.
 A base is wrong if it is substituted or inserted. Observed, with the number of bases:
 
 | predicted | {" | ".join(result.name for result in results)} |

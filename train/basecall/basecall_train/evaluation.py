@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -189,6 +189,18 @@ def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
     return tuple((round(total / n, 2), round(-10 * np.log10(min(0.999, max(w, 0.5) / n)), 2)) for n, total, w in rising)
 
 
+def between(curves: Sequence[tuple[tuple[float, float], ...]]) -> tuple[tuple[float, float], ...]:
+    """Returns the curve halfway between the lowest and the highest of several, at the first one's points: what is predicted is as far
+    off on one set of reads as on another, and nowhere further than it must be."""
+    if len(curves) == 1:
+        return curves[0]
+    x = np.array(curves[0])[:, 0]
+    heights = [np.interp(x, *np.array(((0.0, 0.0), *curve)).T) for curve in curves]
+    y = ((np.min(heights, 0) + np.max(heights, 0)) / 2).round(2)
+    rising = np.concatenate([[True], y[1:] > np.maximum.accumulate(y)[:-1]])  # all but one may be level after their last point
+    return tuple((float(a), float(b)) for a, b in zip(x[rising], y[rising], strict=True))
+
+
 def evaluate_calls(engine: Engine, evaluation: Evaluation, data: Path) -> Result:
     """Aligns the calls that the engine makes of one evaluation set."""
     reference = Reference.read(data / evaluation.reference)
@@ -219,7 +231,7 @@ def evaluate_recipe(recipe: Recipe, data: Path, folder: Path, pore: Path | None 
         results = [evaluate(model, one, data) for one in recipe.evaluations]
     chosen = [result for one, result in zip(recipe.evaluations, results, strict=True) if one.calibrate]
     if chosen:
-        manifest = replace(manifest, quality_scale=1.0, quality_bias=0.0, quality_curve=fit_qualities(chosen[0]))
+        manifest = replace(manifest, quality_scale=1.0, quality_bias=0.0, quality_curve=between([fit_qualities(one) for one in chosen]))
         manifest.write(folder)
     return manifest, results
 

@@ -73,7 +73,7 @@ class Evaluation:
     citation: str = ""
     licence: str = ""
     calibrate: bool = False
-    """Whether base qualities are fitted on these reads."""
+    """Whether base qualities are fitted on these reads; where they are on several sets, halfway between the best and the worst."""
     least: float = 0.0
     """Mean identity that the recipe promises; evaluate fails below."""
 

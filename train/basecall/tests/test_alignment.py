@@ -5,7 +5,7 @@ import pytest
 
 from basecall_train.alignment import Hit, Reference, reverse_complement
 from basecall_train.calling import Call
-from basecall_train.evaluation import Errors, Result, fit_qualities, quality_bins
+from basecall_train.evaluation import Errors, Result, between, fit_qualities, quality_bins
 from basecall_train.manifest import Manifest
 
 
@@ -91,3 +91,12 @@ def test_a_read_that_does_not_align_counts_as_a_read(world):
     result = Result("r")
     result.add(Call("AC" * 300, np.arange(600), np.full(600, 0.9)), Reference({"genome": world.genome}))
     assert result.reads == 1 and result.bases == 600 and not result.identities
+
+
+def test_between_curves_nothing_is_further_off_than_it_must_be():
+    low, high = ((5.0, 4.0), (10.0, 8.0), (20.0, 16.0)), ((4.0, 5.0), (10.0, 10.0), (15.0, 13.0))
+    assert between([low]) == low
+    assert between([low, high, low]) == ((5.0, 4.92), (10.0, 9.0), (20.0, 14.5))
+    level = ((5.0, 4.0), (6.0, 4.5))
+    assert between([high, level, level]) == ((4.0, 4.1), (10.0, 7.25), (15.0, 8.75))
+    assert between([low, ((5.0, 20.0), (10.0, 20.1)), ((5.0, 1.0), (10.0, 1.5))]) == ((5.0, 10.5), (10.0, 10.8))
