@@ -174,7 +174,7 @@ func quantise(t *onnxpb.TensorProto) (numbers, scales []byte, err error) {
 func float32s(t *onnxpb.TensorProto) ([]float32, error) {
 	size := int64(1)
 	for _, d := range t.GetDims() {
-		if d < 0 || d > 1<<20 {
+		if d < 1 || d > 1<<20 {
 			return nil, fmt.Errorf("constant %s has the dimensions %d", t.GetName(), t.GetDims())
 		}
 		size *= d

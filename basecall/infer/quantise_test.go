@@ -117,6 +117,12 @@ func TestQuantisedLeavesTheRestAsItIs(t *testing.T) {
 		}
 	}))
 	assert.ErrorContains(t, err, "layer both: constant both.W has 4 bytes for the dimensions [2 32 6]")
+	_, err = quantised(change(func(g *onnxpb.GraphProto) {
+		for _, c := range g.GetInitializer() {
+			c.Dims, c.RawData = []int64{1 << 20, 1 << 20, 0}, nil
+		}
+	}))
+	assert.ErrorContains(t, err, "constant both.W has the dimensions [1048576 1048576 0]")
 	_, err = quantised([]byte("hello"))
 	assert.ErrorContains(t, err, "not an ONNX file")
 }
