@@ -33,6 +33,7 @@ const golden = "testdata/golden"
 const (
 	tolerance     = 1e-3
 	halfTolerance = 1e-2
+	int8Tolerance = 0.5 // of scores within ±5, from layers whose weights are random
 )
 
 // realSignal returns normalised samples from the middle of a real read.
@@ -85,8 +86,9 @@ func readFloats(t *testing.T, name string) []float32 {
 	return x
 }
 
-// compute runs a model's network on a window, and on another one beside it.
-func compute(t *testing.T, model *basecall.Model, onnx []byte, window []float32) []float32 {
+// compute runs a model's network on a window, the last of as many as the precision computes
+// together. It returns nil if the network can't be computed in it.
+func compute(t *testing.T, model *basecall.Model, onnx []byte, precision infer.Precision, window []float32) []float32 {
 	t.Helper()
 	m := model.Manifest
 	require.Len(t, window, m.Window.Samples)
@@ -98,18 +100,24 @@ func compute(t *testing.T, model *basecall.Model, onnx []byte, window []float32)
 		Name: m.Name, ONNX: onnx, Input: m.Network.Input, Output: m.Network.Output, TimeMajor: m.Network.OutputLayout == "TNC",
 		Samples: m.Window.Samples, Frames: m.Window.Samples / m.Network.Stride, Classes: classes,
 	}
-	runners, err := infer.Open(net, infer.Options{Device: "cpu", BatchCPU: 2, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1})
+	runners, err := infer.Open(net, infer.Options{
+		Device: "cpu", BatchCPU: 2, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1, Compute: infer.Compute{Precision: precision},
+	})
+	if errors.Is(err, infer.ErrNoInt8) {
+		return nil
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("needs ONNX Runtime: ", err)
 	}
 	require.NoError(t, err)
 	defer func() { require.NoError(t, runners.Close()) }()
 	r := runners.Runners[0]
-	copy(r.Input(1), window)
-	_, err = r.Run(2)
+	last := runners.Batch - 1
+	copy(r.Input(last), window)
+	_, err = r.Run(runners.Batch)
 	require.NoError(t, err)
 	scores := make([]float32, net.Frames*net.Classes)
-	r.Output(1, scores)
+	r.Output(last, scores)
 	return scores
 }
 
@@ -144,11 +152,20 @@ func checkNetworks(t *testing.T, dir string, window []float32) {
 				model, err := Convert(folder, Options{})
 				require.NoError(t, err)
 				want := readFloats(t, file)
-				single := farthest(t, want, compute(t, model, model.Network, window))
-				half := farthest(t, want, compute(t, model, model.Half, window))
+				single := farthest(t, want, compute(t, model, model.Network, infer.PrecisionSingle, window))
+				half := farthest(t, want, compute(t, model, model.Half, infer.PrecisionSingle, window))
 				t.Logf("farthest from PyTorch: %.2g, in half precision %.2g", single, half)
 				assert.Less(t, single, tolerance)
 				assert.Less(t, half, halfTolerance)
+				scores := compute(t, model, model.Network, infer.PrecisionInt8, window)
+				if scores == nil {
+					assert.Contains(t, name, "@v5.0.0", "of all networks only transformers have no LSTM layers")
+					return
+				}
+				int8 := farthest(t, want, scores)
+				t.Logf("in whole numbers %.2g", int8)
+				assert.Less(t, int8, int8Tolerance)
+				assert.NotEqual(t, want, scores)
 			})
 		}
 	}
