@@ -124,7 +124,9 @@ def _origin(recipe: Recipe) -> str:
             rare = ", those with rare words preferred" if source.balance else ""
             rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)}{rare}{_joined(source)} | as those |")
             continue
-        truth = "truth: genome" if source.reference else "truth: calls" if source.calls else "teacher only"
+        truth = "teacher only"
+        for name, has in (("genome", source.reference), ("calls", source.calls), ("reads that overlap", source.overlaps)):
+            truth = f"truth: {name}" if has else truth
         truth += _joined(source)
         rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")
     for one in recipe.evaluations:

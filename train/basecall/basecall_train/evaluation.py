@@ -190,8 +190,8 @@ def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
 
 
 def between(curves: Sequence[tuple[tuple[float, float], ...]]) -> tuple[tuple[float, float], ...]:
-    """Returns the curve halfway between the lowest and the highest of several, at the first one's points: what is predicted is as far
-    off on one set of reads as on another, and nowhere further than it must be."""
+    """Returns the curve halfway between the lowest and the highest of several, at the first one's points: what is predicted is as
+    far off on one set of reads as on another, and nowhere further than it must be."""
     if len(curves) == 1:
         return curves[0]
     x = np.array(curves[0])[:, 0]

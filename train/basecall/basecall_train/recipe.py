@@ -28,6 +28,8 @@ class Source:
     """FASTA of the genome under the reads."""
     calls: str = ""
     """FASTQ of more accurate calls of the same reads, by read id: the truth where no genome is trusted."""
+    overlaps: bool = False
+    """Whether reads that overlap are each other's truth, where nothing else is known (:mod:`.overlaps`)."""
     truth_weight: float = 0.5
     """Weight of the targets conditioned on the truth against the teacher's own."""
     joined_by: tuple[str, ...] = ()
@@ -47,20 +49,20 @@ class Source:
         object.__setattr__(self, "joined_by", tuple(self.joined_by))
         if sum(map(bool, (self.recordings, self.pore_model, self.pieces_of))) != 1:
             raise ValueError(f"source {self.name}: give one of recordings, pore_model and pieces_of")
-        if not self.recordings and (self.reference or self.calls):
+        if not self.recordings and (self.reference or self.calls or self.overlaps):
             raise ValueError(f"source {self.name}: only recordings need a truth")
         if self.pore_model and self.joined_by:
             raise ValueError(f"source {self.name}: nobody hears what a pore model makes")
         if self.balance < 0 or (self.balance and not self.pieces_of):
             raise ValueError(f"source {self.name}: balance is a power, 0 or more, of pieces")
-        if self.reference and self.calls:
-            raise ValueError(f"source {self.name}: a truth is either a reference or calls, not both")
+        if sum(map(bool, (self.reference, self.calls, self.overlaps))) > 1:
+            raise ValueError(f"source {self.name}: a truth is either a reference or calls or overlaps, not two of them")
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:
             raise ValueError(f"source {self.name}: share must be positive and truth_weight within 0..1")
         if not 0 <= self.faster <= 0.5:
             raise ValueError(f"source {self.name}: faster must be within 0..0.5, or frames have no room for bases")
-        if not 0 <= self.known <= 1 or (self.known and not (self.reference or self.calls)):
-            raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames that a reference or calls give a truth")
+        if not 0 <= self.known <= 1 or (self.known and not (self.reference or self.calls or self.overlaps)):
+            raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames that a reference, calls or overlaps give a truth")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Evaluation:
     citation: str = ""
     licence: str = ""
     calibrate: bool = False
-    """Whether base qualities are fitted on these reads; where they are on several sets, halfway between the best and the worst."""
+    """Whether base qualities are fitted on these reads; if they are on several sets, halfway between the best and the worst."""
     least: float = 0.0
     """Mean identity that the recipe promises; evaluate fails below."""
 

@@ -4,8 +4,8 @@ A network that sees one small genome seventy times learns its words. What the cu
 what comes fifty bases later, so a read may go on where it has the same bases elsewhere. It goes on as itself: levels, noise and
 speed differ between reads, and a network that adapts to a read loses 0.15 nats per base where the next piece is another's.
 
-Nor do genomes have all words alike: CTAG is rare in bacteria and their phages, and a network that learns from these calls rare words
-worse. Where a read could go on in several places, those with rare words ahead can be preferred.
+Nor do genomes have all words alike: CTAG is rare in bacteria and their phages, and a network that learns from these calls rare
+words worse. Where a read could go on in several places, those with rare words ahead can be preferred.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RecombinedChunks:
     """
 
     def __init__(self, folders: Sequence[Path], samples: int, balance: float = 0.0, classes: int = len(ALPHABET)) -> None:
-        """balance: power of how rare the words ahead of a joint are, on average, by which it is likelier to be taken; 0: all alike."""
+        """balance: power of how rare the words ahead of a joint are, on average, by which it is likelier taken; 0: all alike."""
         self._samples, self.classes = samples, classes
         self._signals = [np.load(folder / "signal.npy", mmap_mode="r") for folder in folders]
         bases = [np.load(folder / "bases.npy", mmap_mode="r") for folder in folders]

@@ -14,14 +14,16 @@ import numpy as np
 import torch
 
 from .alignment import Reference
-from .calling import Model
+from .calling import Model, greedy
 from .export import read as read_network
+from .manifest import ALPHABET
 from .network import STRIDE
+from .overlaps import Ear, overlapping_truths
 from .recipe import Augmentation, Recipe, Source, Training
 from .recombined import RecombinedChunks
 from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
-from .targets import FLOOR, UNKNOWN, condition, conditioned_again
+from .targets import FLOOR, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
 from .warp import TooFast, pace, warped
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,8 @@ def _description(recipe: Recipe, source: Source) -> dict:
     described = asdict(source)
     for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by"):
         del described[irrelevant]
+    if not source.overlaps:  # keeps what was prepared before there were any
+        del described["overlaps"]
     if source.joined_by:  # by name: the same recipe may lie elsewhere
         described["joined_by"] = [Path(network).name for network in source.joined_by]
     return described | {"teacher": recipe.teacher_file, "clip": recipe.manifest.clip}
@@ -95,17 +99,26 @@ def _prepare_source(source: Source, clip: float, teachers: Sequence[Model], data
     signals: list[np.ndarray] = []
     targets: list[np.ndarray] = []
     bases: list[np.ndarray] = []
+    ears: list[Ear] = []
+
+    def add(posteriors: np.ndarray, conditioned: Conditioned) -> None:
+        weight = source.truth_weight
+        targets.append(((1 - weight) * posteriors + weight * conditioned.targets).astype(np.float16))
+        bases.append(conditioned.bases)
+
     for read in read_recording(data / source.recordings):
         try:
             posteriors = joined([teacher.posteriors(read.raw) for teacher in teachers])
         except ValueError as fault:
             raise ValueError(f"{data / source.recordings}: read {read.id}: {fault}") from fault
-        truth = genome or (Reference({read.id: calls[read.id]}) if read.id in calls else None)
-        conditioned = condition(posteriors, truth)
-        weight = source.truth_weight
-        targets.append(((1 - weight) * posteriors + weight * conditioned.targets).astype(np.float16))
-        bases.append(conditioned.bases)
         signals.append(normalise(read.raw, clip)[: len(posteriors) * STRIDE].astype(np.float16))
+        if source.overlaps:  # has to wait for the other reads
+            ears.append(Ear(greedy(posteriors, ALPHABET), posteriors))
+            continue
+        truth = genome or (Reference({read.id: calls[read.id]}) if read.id in calls else None)
+        add(posteriors, condition(posteriors, truth))
+    for ear, parts in zip(ears, overlapping_truths(ears), strict=True):
+        add(ear.posteriors, condition_on(ear.posteriors, parts))
     lengths = np.array([len(s) for s in signals])
     np.save(folder / "signal.npy", np.concatenate(signals))
     np.save(folder / "targets.npy", np.concatenate(targets))
@@ -141,11 +154,12 @@ class Sampler:
         self._chunks = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
         anew = recipe.augmentation.warp or any(source.faster or source.pieces_of for source in recipe.sources)
         self._teachers: list[list[Model]] = []
-        """Of each source. They hear chunks of another speed anew, and those of joined pieces, for a head that is told what to say in
-        every frame: what is moved to the nearest frame is late or early at random, and when a base passes depends on what came before."""
+        """Of each source. They hear chunks of another speed anew, and those of joined pieces, for a head that is told what to say
+        in every frame: what is moved to the nearest frame is late or early at random, and when a base passes depends on what came
+        before."""
         if anew and not self._spelled:
             teacher = Model(store / TEACHER, recipe.teacher, threads=1)
-            ours = {network: _exported(Path(network), recipe) for source in recipe.sources for network in source.joined_by}
+            ours = {network: _exported(Path(network), recipe) for one in recipe.sources for network in one.joined_by}
             self._teachers = [[teacher, *(ours[network] for network in source.joined_by)] for source in recipe.sources]
         shares = np.array([source.share for source in recipe.sources])
         self._shares = shares / shares.sum()
@@ -174,7 +188,8 @@ class Sampler:
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
 
     def _draw(self, rng: np.random.Generator) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, bool, float]:
-        """Returns of a chunk the number of its source, signal, targets and bases, whether it is to be heard anew, and the weight of its truth.
+        """Returns of a chunk the number of its source, signal, targets and bases, whether it is to be heard anew, and the weight of
+        its truth.
 
         One that is fast already may not bear to be sped up.
         """

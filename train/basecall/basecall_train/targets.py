@@ -8,7 +8,7 @@ that the frames together spell the true bases. The teacher then only decides *wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,13 +172,17 @@ class Conditioned:
 
 def condition(posteriors: np.ndarray, truth: Reference | None) -> Conditioned:
     """Conditions the teacher's posteriors [T, classes] of a read on the truth wherever that is believed."""
-    targets, bases = posteriors.copy(), np.full(len(posteriors), UNKNOWN, np.uint8)
-    result = Conditioned(targets, bases)
     call = greedy(posteriors, ALPHABET)
     hit = truth.best(call.bases) if truth and call.bases else None
     if hit is None or hit.aligned < MIN_ALIGNED or hit.identity < MIN_IDENTITY:
-        return result
-    parts = segments(call, hit)
+        return condition_on(posteriors, [])
+    return condition_on(posteriors, segments(call, hit))
+
+
+def condition_on(posteriors: np.ndarray, parts: Sequence[Segment]) -> Conditioned:
+    """Conditions the teacher's posteriors [T, classes] of a read on what segments of it spell, wherever that is believed."""
+    targets, bases = posteriors.copy(), np.full(len(posteriors), UNKNOWN, np.uint8)
+    result = Conditioned(targets, bases)
     if not parts:
         return result
     distributions, excess = occupancy([posteriors[s.begin : s.end] for s in parts], [s.classes for s in parts])

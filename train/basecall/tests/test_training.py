@@ -395,7 +395,8 @@ def test_networks_of_our_own_join_the_teacher(world, tmp_path):
 def test_all_teachers_hear_chunks_of_another_speed(world, tmp_path):
     torch.manual_seed(1)
     export.write(Basecaller(Shape(width=16, layers=2, stem=4)), tmp_path / "ours.onnx")
-    text = world.recipe.read_text().replace('name = "called"', 'name = "called"\njoined_by = ["ours.onnx"]\nfaster = 0.3\ntruth_weight = 0.0')
+    changed = 'name = "called"\njoined_by = ["ours.onnx"]\nfaster = 0.3\ntruth_weight = 0.0'
+    text = world.recipe.read_text().replace('name = "called"', changed)
     text = text.replace("share = 1\n", "share = 1e-9\n", 1)  # of the other source
     (tmp_path / "joined.toml").write_text(text)
     recipe = Recipe.load(tmp_path / "joined.toml")
@@ -433,6 +434,7 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ('recordings = "reads.blow5"\nreference', 'pieces_of = ["called"]\nreference', "only recordings"),
         ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\nbalance = 2', "balance is a power"),
         ('recordings = "reads.blow5"\nreference = "genome.fa"', 'pore_model = "p.tsv"\njoined_by = ["a.onnx"]', "nobody hears"),
+        ('reference = "genome.fa"', 'reference = "genome.fa"\noverlaps = true', "calls or overlaps, not two"),
         ('name = "toy"', "", "name"),
     ],
 )
