@@ -201,6 +201,7 @@ func TestRun(t *testing.T) {
 	require.Greater(t, summary["samples"], 9e6)
 	require.Greater(t, summary["bases"], 5e5)
 	require.Equal(t, "cpu", summary["device"])
+	require.Equal(t, "fp32", summary["precision"])
 	require.NotEmpty(t, summary["model"])
 	require.NotEmpty(t, summary["caller_model"])
 	for _, q := range []string{"p50", "p99"} {

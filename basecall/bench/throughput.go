@@ -19,12 +19,14 @@ import (
 
 // Throughput is how fast reads are called.
 type Throughput struct {
-	Model    string `json:"model"`
-	Device   string `json:"device"`
-	Cores    int    `json:"cores"`    // that the process may use
-	Sessions int    `json:"sessions"` // copies of the network side by side
-	Batch    int    `json:"batch"`    // windows computed together at most
-	Rounds   int    `json:"rounds"`
+	Model  string `json:"model"`
+	Device string `json:"device"`
+	// Precision is what the network computes in: fp32, fp16 or int8.
+	Precision string `json:"precision"`
+	Cores     int    `json:"cores"`    // that the process may use
+	Sessions  int    `json:"sessions"` // copies of the network side by side
+	Batch     int    `json:"batch"`    // windows computed together at most
+	Rounds    int    `json:"rounds"`
 
 	// Samples of reads and of the reads' windows, which overlap, in a round.
 	ReadSamples   int `json:"read_samples"`
@@ -111,7 +113,7 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 		return Throughput{}, err
 	}
 	t = Throughput{
-		Model: model.Manifest.Name, Device: c.Device(), Cores: Cores(), Sessions: len(bare.Runners), Batch: bare.Batch, Rounds: effort.Rounds,
+		Model: model.Manifest.Name, Device: c.Device(), Precision: c.Precision().String(), Cores: Cores(), Sessions: len(bare.Runners), Batch: bare.Batch, Rounds: effort.Rounds,
 		ReadSamples: samples * l.times, WindowSamples: windows * l.times * model.Manifest.Window.Samples,
 	}
 	var used gpu.Usage

@@ -25,6 +25,7 @@ type Summary struct {
 	WallSeconds      float64 `json:"wall_seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	Device           string  `json:"device"`
+	Precision        string  `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
 	Model            string  `json:"model"`
 	CallerModel      string  `json:"caller_model"` // "none": the analytic model
 	Latency          Latency `json:"latency_ms"`
@@ -56,6 +57,7 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		DeadLetters: deadLetters,
 		WallSeconds: wall.Seconds(),
 		Device:      r.engines.Device(),
+		Precision:   r.engines.Precision(),
 		Model:       r.engines.Model(),
 		CallerModel: r.engines.VariantModel(),
 		Latency:     quantiles(r.latencies),

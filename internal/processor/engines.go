@@ -227,6 +227,14 @@ func (e *Engines) Device() string {
 	return e.Caller.Device()
 }
 
+// Precision names what basecalling computes in; empty without that stage.
+func (e *Engines) Precision() string {
+	if e.Caller == nil {
+		return ""
+	}
+	return e.Caller.Precision().String()
+}
+
 // Model names the basecalling model; empty without that stage.
 func (e *Engines) Model() string {
 	if e.Caller == nil {
