@@ -11,6 +11,7 @@ by far, nothing is known.
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ LEAST = 0.76
 """Part of them that are equal: two calls that are each 88 % right agree in about 79 %."""
 OVERHANG = 500
 """Bases by which both reads may go on beyond the end of an overlap: repeats are alike within reads."""
+MOST_PARTNERS = 50
+"""Other reads that a read is aligned to."""
 MOST_APART = 60
 """Columns between two anchors beyond which nothing is believed."""
 MOST_EDITS = 6
@@ -53,6 +56,21 @@ class Ear:
 
 
 @dataclass(frozen=True)
+class _Overlap:
+    """Where another read lies over a read."""
+
+    other: int
+    """Number of the other read."""
+    turned: bool
+    """It is of the other strand."""
+    columns: list[tuple[int, int]]
+    """Of the alignment, bases of both, -1 for a gap; those of the other read in the first one's direction."""
+    begin: int
+    end: int
+    """Bases of the first read that are covered."""
+
+
+@dataclass(frozen=True)
 class _Place:
     """Bases [begin, end) of a read, which begin and end amid agreement, and what may be there, in the read's direction."""
 
@@ -67,29 +85,44 @@ class _Place:
 
 def overlapping_truths(ears: Sequence[Ear]) -> list[list[Segment]]:
     """Returns of every read the stretches of frames whose bases other reads confirm or correct."""
-    return [
-        [segment for hit, other in _overlaps(ears, k) for segment in _agreed(mine, ears[other], hit)] for k, mine in enumerate(ears)
-    ]
+    found = _overlaps([ear.call.bases for ear in ears])
+    return [[segment for one in found[k] for segment in _agreed(mine, ears[one.other], one)] for k, mine in enumerate(ears)]
 
 
-def _overlaps(ears: Sequence[Ear], k: int) -> list[tuple[mappy.Alignment, int]]:
-    """Returns alignments of other reads to read k, longest first, none of which share bases of it."""
-    target = ears[k].call.bases
-    if len(target) < SHORTEST:
-        return []
-    aligner = mappy.Aligner(seq=target, preset="map-ont")
-    found = [
-        (hit, n)
-        for n, ear in enumerate(ears)
-        if n != k and len(ear.call.bases) >= SHORTEST
-        for hit in aligner.map(ear.call.bases)
-        if _is_overlap(hit, len(target), len(ear.call.bases))
-    ]
-    found.sort(key=lambda pair: (-pair[0].blen, pair[1]))
-    taken: list[tuple[mappy.Alignment, int]] = []
-    for hit, n in found:
-        if all(hit.r_en <= one.r_st or one.r_en <= hit.r_st for one, _ in taken):
-            taken.append((hit, n))
+def _overlaps(calls: Sequence[str]) -> list[list[_Overlap]]:
+    """Returns for every call where others lie over it, longest first, none of which share bases of it."""
+    found: list[list[_Overlap]] = [[] for _ in calls]
+    long = [k for k, call in enumerate(calls) if len(call) >= SHORTEST]
+    if len(long) < 2:
+        return found
+    with tempfile.NamedTemporaryFile("w", suffix=".fa") as file:
+        file.writelines(f">{k}\n{calls[k]}\n" for k in long)
+        file.flush()
+        aligner = mappy.Aligner(file.name, preset="ava-ont", best_n=MOST_PARTNERS)  # tells of each pair once
+    for n in long:
+        for hit in aligner.map(calls[n], name=str(n)):
+            k = int(hit.ctg)
+            if _is_overlap(hit, len(calls[k]), len(calls[n])):
+                columns, turned = _columns(hit, len(calls[n])), hit.strand < 0
+                found[k].append(_Overlap(n, turned, columns, hit.r_st, hit.r_en))
+                other = _seen_from_the_other(columns, turned, len(calls[k]), len(calls[n]))
+                found[n].append(_Overlap(k, turned, other, hit.q_st, hit.q_en))
+    return [_apart(sorted(some, key=lambda one: (-len(one.columns), one.other))) for some in found]
+
+
+def _seen_from_the_other(columns: list[tuple[int, int]], turned: bool, target: int, query: int) -> list[tuple[int, int]]:
+    """Returns the columns of an alignment of reads of these lengths as the query has them in its direction."""
+    if not turned:
+        return [(q, t) for t, q in columns]
+    return [(query - 1 - q if q >= 0 else -1, target - 1 - t if t >= 0 else -1) for t, q in reversed(columns)]
+
+
+def _apart(found: list[_Overlap]) -> list[_Overlap]:
+    """Returns the first overlap, and of the others those that share no bases of the read with any before."""
+    taken: list[_Overlap] = []
+    for one in found:
+        if all(one.end <= before.begin or before.end <= one.begin for before in taken):
+            taken.append(one)
     return taken
 
 
@@ -112,17 +145,17 @@ def _columns(hit: mappy.Alignment, query: int) -> list[tuple[int, int]]:
     return columns
 
 
-def _agreed(mine: Ear, other: Ear, hit: mappy.Alignment) -> Iterator[Segment]:
+def _agreed(mine: Ear, other: Ear, overlap: _Overlap) -> Iterator[Segment]:
     """Yields the stretches of a read that another confirms or corrects."""
-    theirs = other.call.bases if hit.strand > 0 else reverse_complement(other.call.bases)
-    columns = _columns(hit, len(theirs))
+    theirs = reverse_complement(other.call.bases) if overlap.turned else other.call.bases
+    columns = overlap.columns
     equal = [t >= 0 and q >= 0 and mine.call.bases[t] == theirs[q] for t, q in columns]
     run, anchors = 0, []
     for i, same in enumerate(equal):
         run = run + 1 if same else 0
         if run >= ANCHOR_RUN:
             anchors.append(i - ANCHOR_RUN // 2)
-    best = _decided(list(_places(mine, other, hit, theirs, columns, equal, anchors)), hit.strand < 0)
+    best = _decided(list(_places(mine, other, overlap, theirs, equal, anchors)), overlap.turned)
     begin, spelled = None, ""
     for i, j in itertools.pairwise(anchors):
         first, last = columns[i][0], columns[j][0]
@@ -151,10 +184,9 @@ def _segment(begin: int, end: int, spelled: str) -> Iterator[Segment]:
         yield Segment(begin, end, classes)
 
 
-def _places(
-    mine: Ear, other: Ear, hit: mappy.Alignment, theirs: str, columns: list[tuple[int, int]], equal: list[bool], anchors: list[int]
-) -> Iterator[_Place]:
+def _places(mine: Ear, other: Ear, overlap: _Overlap, theirs: str, equal: list[bool], anchors: list[int]) -> Iterator[_Place]:
     """Yields the places between anchors where the calls differ."""
+    columns = overlap.columns
     for i, j in itertools.pairwise(anchors):
         (first, q0), (last, q1) = columns[i], columns[j]
         if not 1 < j - i <= MOST_APART or mine.call.bases[first:last] == theirs[q0:q1]:
@@ -169,7 +201,7 @@ def _places(
         else:
             tried = [mine.call.bases[first:last], theirs[q0:q1]]
         n = len(theirs)
-        frames = (q0, q1) if hit.strand > 0 else (n - q1, n - q0)
+        frames = (n - q1, n - q0) if overlap.turned else (q0, q1)
         yield _Place(
             first, last, list(dict.fromkeys(tried)),
             mine.posteriors[mine.frame(first) : mine.frame(last)],
