@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from .alignment import INSERTION, MATCH, reverse_complement
 from .calling import Call
 from .manifest import ALPHABET
-from .targets import ANCHOR_RUN, FLOOR, SEGMENT_FRAMES, Segment, room
+from .targets import ANCHOR_RUN, SEGMENT_FRAMES, Segment, room, side_by_side
 
 SHORTEST = 1000
 """Columns of an overlap."""
@@ -228,11 +228,8 @@ def _decided(places: list[_Place], opposite: bool) -> dict[int, str]:
 
 def _likelihoods(posteriors: list[np.ndarray], spelled: list[str]) -> np.ndarray:
     """Returns the logarithm [N] of the probability that distributions [T, classes] spell bases; -inf where there is no room."""
+    scores = side_by_side(posteriors)
     lengths = [len(p) for p in posteriors]
-    scores = torch.full((max(lengths), len(posteriors), len(ALPHABET)), -20.0)
-    for i, p in enumerate(posteriors):
-        p = p.astype(np.float32) + FLOOR
-        scores[: len(p), i] = torch.from_numpy(np.log(p / p.sum(-1, keepdims=True)))
     classes = [torch.tensor([ALPHABET.index(base) for base in one], dtype=torch.long) for one in spelled]
     loss = F.ctc_loss(scores, torch.cat(classes), torch.tensor(lengths), torch.tensor([len(c) for c in classes]), reduction="none")
     return -loss.numpy()

@@ -72,17 +72,22 @@ def segments(call: Call, hit: Hit) -> list[Segment]:
     return found
 
 
+def side_by_side(posteriors: Sequence[np.ndarray]) -> torch.Tensor:
+    """Returns the logarithms [T, N, classes] of distributions, each [its T, classes], every class being possible."""
+    scores = torch.full((max(map(len, posteriors)), len(posteriors), len(ALPHABET)), -20.0)
+    for i, p in enumerate(posteriors):
+        p = p.astype(np.float32) + FLOOR
+        scores[: len(p), i] = torch.from_numpy(np.log(p / p.sum(-1, keepdims=True)))
+    return scores
+
+
 def occupancy(posteriors: list[np.ndarray], spelled: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
     """Conditions posteriors [T, classes] on spelling the given classes.
 
     Returns the conditioned distributions and, per item, the loss per frame in excess of the best unconditioned path.
     """
     lengths = [len(p) for p in posteriors]
-    scores = torch.full((max(lengths), len(posteriors), len(ALPHABET)), -20.0)
-    for i, p in enumerate(posteriors):
-        p = p.astype(np.float32) + FLOOR
-        scores[: len(p), i] = torch.from_numpy(np.log(p / p.sum(-1, keepdims=True)))
-    scores.requires_grad_(True)
+    scores = side_by_side(posteriors).requires_grad_(True)
     loss = F.ctc_loss(
         scores,
         torch.from_numpy(np.concatenate(spelled)),
