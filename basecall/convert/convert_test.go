@@ -33,7 +33,7 @@ const golden = "testdata/golden"
 const (
 	tolerance     = 1e-3
 	halfTolerance = 1e-2
-	int8Tolerance = 0.5 // of scores within ±5, from layers whose weights are random
+	int8Tolerance = 0.2 // of scores within ±5, from layers whose weights are random
 )
 
 // realSignal returns normalised samples from the middle of a real read.
