@@ -83,7 +83,7 @@ func TestCompareSequences(t *testing.T) {
 }
 
 // TestOtherPrecisionsCallTheSame compares half precision and whole numbers with single precision on
-// the beginnings of some real reads. The bounds on whole recordings, 99.95 and 98 %, are pore bench
+// the beginnings of some real reads. The bounds on whole recordings, 99.9 and 98 %, are pore bench
 // agreement's; of so few columns an edit more is 0.02 %.
 func TestOtherPrecisionsCallTheSame(t *testing.T) {
 	model := open(t)

@@ -72,11 +72,12 @@ class _Overlap:
 
 @dataclass(frozen=True)
 class _Place:
-    """Bases [begin, end) of a read, which begin and end amid agreement, and what may be there, in the read's direction."""
+    """Where two calls differ, from one place amid agreement to the next."""
 
     begin: int
-    end: int
+    """First base of the read there."""
     tried: list[str]
+    """What may be there, in the read's direction."""
     mine: np.ndarray
     """Frame distributions of one read."""
     other: np.ndarray
@@ -203,10 +204,11 @@ def _places(mine: Ear, other: Ear, overlap: _Overlap, theirs: str, equal: list[b
         n = len(theirs)
         frames = (n - q1, n - q0) if overlap.turned else (q0, q1)
         yield _Place(
-            first, last, list(dict.fromkeys(tried)),
+            first,
+            list(dict.fromkeys(tried)),
             mine.posteriors[mine.frame(first) : mine.frame(last)],
             other.posteriors[other.frame(frames[0]) : other.frame(frames[1])],
-        )  # fmt: skip
+        )
 
 
 def _decided(places: list[_Place], opposite: bool) -> dict[int, str]:
