@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import mappy
@@ -44,20 +44,21 @@ class Hit:
         """Fraction of the query that is part of the alignment."""
         return (self.query_end - self.query_start) / self.query_length
 
-    def columns_of(self, query: str) -> Iterator[tuple[int, int]]:
+    def walk(self) -> Iterator[tuple[int, int]]:
         """Yields (query index, target index) of every column, -1 where that side has a gap."""
-        q, t = self.query_start, 0
-        for length, operation in self.cigar:
-            for _ in range(length):
-                if operation in MATCH:
-                    yield q, t
-                    q, t = q + 1, t + 1
-                elif operation == INSERTION:
-                    yield q, -1
-                    q += 1
-                else:
-                    yield -1, t
-                    t += 1
+        return walk(self.cigar, self.query_start, 0)
+
+
+def walk(cigar: Iterable[tuple[int, int]], query: int, target: int) -> Iterator[tuple[int, int]]:
+    """Yields (query index, target index) of every column of an alignment that begins at these, -1 where that side has a gap.
+
+    cigar: (length, operation) in the direction of both.
+    """
+    for length, operation in cigar:
+        dq, dt = (1, 1) if operation in MATCH else (1, 0) if operation == INSERTION else (0, 1)
+        for _ in range(length):
+            yield query if dq else -1, target if dt else -1
+            query, target = query + dq, target + dt
 
 
 class Reference:

@@ -49,7 +49,7 @@ class Errors:
         right = np.full(len(call), -1, np.int8)
         runs = _run_lengths(hit.target)
         last = -1
-        for q, t in hit.columns_of(call):
+        for q, t in hit.walk():
             if q < 0:
                 self.deletions += 1
                 self.homopolymer_deletions += int(runs[t] >= HOMOPOLYMER)

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from .alignment import INSERTION, MATCH, reverse_complement
+from .alignment import reverse_complement, walk
 from .calling import Call
 from .manifest import ALPHABET
 from .targets import ANCHOR_RUN, SEGMENT_FRAMES, Segment, room, side_by_side
@@ -136,14 +136,8 @@ def _is_overlap(hit: mappy.Alignment, target: int, query: int) -> bool:
 
 def _columns(hit: mappy.Alignment, query: int) -> list[tuple[int, int]]:
     """Returns target and query index of every column, -1 for a gap; the query in the target's direction."""
-    t, q = hit.r_st, hit.q_st if hit.strand > 0 else query - hit.q_en
-    columns = []
-    for length, operation in hit.cigar:
-        dt, dq = (1, 1) if operation in MATCH else (0, 1) if operation == INSERTION else (1, 0)
-        for _ in range(length):
-            columns.append((t if dt else -1, q if dq else -1))
-            t, q = t + dt, q + dq
-    return columns
+    first = hit.q_st if hit.strand > 0 else query - hit.q_en
+    return [(t, q) for q, t in walk(hit.cigar, first, hit.r_st)]
 
 
 def _agreed(mine: Ear, other: Ear, overlap: _Overlap) -> Iterator[Segment]:

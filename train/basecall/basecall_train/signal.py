@@ -23,7 +23,7 @@ class Read:
 
 
 def read_recording(path: Path) -> Iterator[Read]:
-    """Yields the reads of a BLOW5/SLOW5 or POD5 file in file order."""
+    """Yields the reads of a BLOW5/SLOW5, POD5 or multi-read FAST5 file in file order, in FAST5 by id."""
     suffix = path.suffix.lower()
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such recording")
@@ -43,8 +43,23 @@ def read_recording(path: Path) -> Iterator[Read]:
         with pod5.Reader(path) as recording:
             for record in recording.reads():
                 yield Read(str(record.read_id), record.signal, record.calibration.offset, record.calibration.scale)
+    elif suffix == ".fast5":
+        yield from _read_fast5(path)
     else:
-        raise ValueError(f"{path}: recordings are .blow5, .slow5 or .pod5 files")
+        raise ValueError(f"{path}: recordings are .blow5, .slow5, .pod5 or .fast5 files")
+
+
+def _read_fast5(path: Path) -> Iterator[Read]:
+    import h5py
+    import vbz_h5py_plugin  # noqa: F401 - its import tells HDF5 how such signal is decompressed
+
+    with h5py.File(path) as recording:
+        for name, group in recording.items():
+            if "Raw/Signal" not in group or "channel_id" not in group:
+                raise ValueError(f"{path}: {name} is no read of a multi-read FAST5 (pore signal convert makes POD5 of any)")
+            channel = group["channel_id"].attrs
+            unit = channel["range"] / channel["digitisation"]
+            yield Read(group["Raw"].attrs["read_id"].decode(), group["Raw/Signal"][:], float(channel["offset"]), float(unit))
 
 
 def normalise(raw: np.ndarray, clip: float) -> np.ndarray:

@@ -48,7 +48,7 @@ class Segment:
 def anchors(call: Call, hit: Hit) -> Iterator[tuple[int, int]]:
     """Yields (frame, target index) for called bases amid ANCHOR_RUN equal columns."""
     run = 0
-    for q, t in hit.columns_of(call.bases):
+    for q, t in hit.walk():
         run = run + 1 if q >= 0 and t >= 0 and call.bases[q] == hit.target[t] else 0
         if run >= ANCHOR_RUN:
             back = ANCHOR_RUN // 2

@@ -15,7 +15,7 @@ def test_columns_spell_query_and_target(world, strand):
     query = piece[:200] + "ACGTTGCA" + piece[200:400] + piece[403:]
     query = query if strand > 0 else reverse_complement(query)
     hit = Reference({"genome": world.genome}).best(query)
-    columns = list(hit.columns_of(query))
+    columns = list(hit.walk())
     assert "".join(query[q] for q, _ in columns if q >= 0) == query[hit.query_start : hit.query_end]
     assert "".join(hit.target[t] for _, t in columns if t >= 0) == hit.target
     assert sum(q >= 0 and t >= 0 and query[q] == hit.target[t] for q, t in columns) == hit.matches
