@@ -30,6 +30,8 @@ ANCHOR_RUN = 5
 """Equal columns in a row whose middle counts as an anchor."""
 FLOOR = 1e-4
 """Probability added to every class, so that the truth is possible where the teacher excludes it."""
+SURE = 0.9
+"""Probability of a base in the frame in which it is known to be emitted from which on a stretch may be cut there."""
 MAX_EXCESS = 0.6
 """Loss per frame above the teacher's best path beyond which a segment's truth is not believed."""
 UNKNOWN = 255
@@ -117,6 +119,26 @@ def known_stretches(bases: np.ndarray) -> list[Segment]:
     return found
 
 
+def cut_where_sure(stretch: Segment, posteriors: np.ndarray, bases: np.ndarray) -> list[Segment]:
+    """Cuts a stretch into parts of SEGMENT_FRAMES frames and a little more; a lattice of all of it would be as many times larger.
+
+    A part begins with a base that the posteriors [T, classes] say in the very frame in which bases [T] have it, and that is another
+    one than its neighbours.
+    """
+    frames = stretch.begin + np.flatnonzero(bases[stretch.begin : stretch.end])
+    classes = stretch.classes
+    other = np.zeros(len(classes), bool)
+    other[1:-1] = (classes[1:-1] != classes[:-2]) & (classes[1:-1] != classes[2:])
+    sure = other & (posteriors[frames, classes] >= SURE) & (posteriors[frames - 1, classes] < 1 - SURE)
+    found, first, begin = [], 0, stretch.begin
+    for n in np.flatnonzero(sure):
+        length, rest = frames[n] - begin, stretch.end - frames[n]
+        if min(length, rest) >= SEGMENT_FRAMES and room(classes[first:n]) <= length and room(classes[n:]) <= rest:
+            found.append(Segment(begin, int(frames[n]), classes[first:n]))
+            first, begin = n, int(frames[n])
+    return [*found, Segment(begin, stretch.end, classes[first:])]
+
+
 def room(classes: np.ndarray) -> int:
     """Returns the least number of frames in which CTC can spell classes: one each, and a blank between equal ones."""
     return len(classes) + int((np.diff(classes) == 0).sum())
@@ -130,7 +152,13 @@ def conditioned_again(posteriors: np.ndarray, bases: np.ndarray, weights: np.nda
     stays as it is.
     """
     targets = posteriors.copy()
-    parts = [(n, s) for n in range(len(bases)) if weights[n] for s in known_stretches(bases[n])]
+    parts = [
+        (n, part)
+        for n in range(len(bases))
+        if weights[n]
+        for stretch in known_stretches(bases[n])
+        for part in cut_where_sure(stretch, posteriors[n], bases[n])
+    ]
     if not parts:
         return targets
     distributions, excess = occupancy([posteriors[n, s.begin : s.end] for n, s in parts], [s.classes for _, s in parts])

@@ -7,7 +7,14 @@ from basecall_train.calling import Model
 from basecall_train.network import STRIDE
 from basecall_train.recipe import Augmentation, Recipe
 from basecall_train.store import TEACHER, Sampler, _Chunks, prepare
-from basecall_train.targets import UNKNOWN, conditioned_again, known_stretches
+from basecall_train.targets import (
+    SEGMENT_FRAMES,
+    UNKNOWN,
+    conditioned_again,
+    cut_where_sure,
+    known_stretches,
+    occupancy,
+)
 from basecall_train.warp import pace, warped
 
 
@@ -144,6 +151,26 @@ def test_only_stretches_with_room_are_conditioned():
     bases[15:17] = 0
     (only,) = known_stretches(bases)
     assert (only.begin, only.end, list(only.classes)) == (2, 6, [1, 1])
+
+
+def test_parts_of_a_long_stretch_are_conditioned_as_the_whole():
+    rng = np.random.default_rng(6)
+    frames = 1200
+    bases = np.zeros(frames, np.uint8)
+    bases[1::3] = rng.integers(1, 5, frames // 3)
+    heard = np.where(rng.random(frames) < 0.1, rng.integers(0, 5, frames), bases)  # it mishears every tenth frame
+    posteriors = np.full((frames, 5), 0.0125)
+    posteriors[np.arange(frames), heard] = 0.95
+    (stretch,) = known_stretches(bases)
+    parts = cut_where_sure(stretch, posteriors, bases)
+    assert len(parts) > 3 and min(part.end - part.begin for part in parts) >= SEGMENT_FRAMES
+    assert [(a.end, b.begin) for a, b in zip(parts, parts[1:])] == [(a.end,) * 2 for a in parts[:-1]]
+    assert np.array_equal(np.concatenate([part.classes for part in parts]), stretch.classes)
+    whole, _ = occupancy([posteriors], [stretch.classes])
+    cut, _ = occupancy([posteriors[part.begin : part.end] for part in parts], [part.classes for part in parts])
+    assert np.abs(np.concatenate(cut) - whole[0]).mean() < 1e-3
+    # Nothing is cut where the teacher is never sure.
+    assert cut_where_sure(stretch, np.full((frames, 5), 0.2), bases)[0].end == stretch.end
 
 
 def test_a_fast_piece_has_the_noise_of_a_slow_one():
