@@ -44,7 +44,9 @@ def _parser() -> argparse.ArgumentParser:
         for name in wanted:
             sub.add_argument(f"--{name}", type=Path, required=True, help=texts[name])
 
-    folders(command("prepare", _prepare, "turn recordings into training data"), "data", "work")
+    preparing = command("prepare", _prepare, "turn recordings into training data")
+    folders(preparing, "data", "work")
+    preparing.add_argument("--pore", type=Path, help="the engine's program, for sources that it simulates")
     train = command("train", _train, "train, or go on training, on prepared data")
     folders(train, "work")
     train.add_argument(
@@ -73,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     everything = command("all", _all, "from recordings to a model with its card")
     folders(everything, "data", "work", "model")
     for judging in (evaluate, everything):
-        judging.add_argument("--pore", type=Path, help="the engine's program, to judge its calls; CRF models need it")
+        judging.add_argument(
+            "--pore", type=Path, help="the engine's program, to judge its calls; CRF models and simulated sources need it"
+        )
     everything.set_defaults(start=None, device="auto", precision="auto")
     return parser
 
@@ -81,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 def _prepare(options: argparse.Namespace) -> None:
     from .store import prepare
 
-    prepare(Recipe.load(options.recipe), options.data, options.work)
+    prepare(Recipe.load(options.recipe), options.data, options.work, options.pore)
 
 
 def _train(options: argparse.Namespace) -> None:

@@ -124,7 +124,7 @@ def _origin(recipe: Recipe) -> str:
             rare = ", those with rare words preferred" if source.balance else ""
             rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)}{rare}{_joined(source)} | as those |")
             continue
-        truth = "teacher only"
+        truth = "simulated, teacher only" if source.simulated_from else "teacher only"
         for name, has in (("genome", source.reference), ("calls", source.calls), ("reads that overlap", source.overlaps)):
             truth = f"truth: {name}" if has else truth
         truth += _joined(source)

@@ -1,4 +1,4 @@
-"""Calls as the engine makes them: ``pore basecall`` with its normalisation, windows and beam search."""
+"""The engine's program: calls with its normalisation, windows and beam search, and signal that it simulates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +48,22 @@ class Engine:
             for _, bases, qualities in mappy.fastx_read(str(fastq)):
                 phred = np.frombuffer(qualities.encode(), np.uint8) - 33.0
                 yield Call(bases, np.empty(0, np.int64), 1 - 10 ** (-phred / 10))
+
+
+def simulated_run(pore: Path | None, reference: Path, flags: Sequence[str], folder: Path) -> Path:
+    """Has ``pore simulate`` make the signal of a genome without variants, and returns the recording.
+
+    flags: what else it is told.
+    """
+    if not pore or not shutil.which(pore):
+        raise FileNotFoundError(
+            f"{pore or 'pore'}: no such program, and {reference.name} is to be simulated (--pore; make build makes bin/pore)"
+        )
+    command = [pore, "simulate", "--ref", reference, "--variants", "none", *flags, "--out", folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{pore} simulate {reference}: {done.stderr.strip().splitlines()[-1:]}")
+    return folder / "reads.pod5"
 
 
 def _children() -> float:

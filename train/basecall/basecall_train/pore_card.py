@@ -71,7 +71,7 @@ def measure_recipe(recipe: Recipe, work: Path, samples: int = 0, rounds: int = 8
     reads = 0
     for source in recipe.sources:
         folder = work / source.name
-        if not (source.reference or source.calls):
+        if source.simulated_from or not (source.reference or source.calls):
             continue
         if not (folder / "bases.npy").is_file():
             raise ValueError(f"{folder}: not prepared for this recipe (run the prepare command)")

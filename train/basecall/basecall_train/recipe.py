@@ -18,6 +18,10 @@ class Source:
     share: float
     """Part of the chunks that are drawn from here; shares need not add up to one."""
     recordings: str = ""
+    simulated_from: str = ""
+    """FASTA of a genome whose signal ``pore simulate`` makes, in place of recordings. A teacher hears it as it hears reads."""
+    simulate: tuple[str, ...] = ()
+    """Flags of ``pore simulate`` for that, as ``--speed=1.3``; what makes signals the same again is in them."""
     pore_model: str = ""
     """Table of k-mers through which random genomes are drawn, in place of recordings; relative to the recipe."""
     pieces_of: tuple[str, ...] = ()
@@ -47,10 +51,13 @@ class Source:
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces_of", tuple(self.pieces_of))
         object.__setattr__(self, "joined_by", tuple(self.joined_by))
-        if sum(map(bool, (self.recordings, self.pore_model, self.pieces_of))) != 1:
-            raise ValueError(f"source {self.name}: give one of recordings, pore_model and pieces_of")
-        if not self.recordings and (self.reference or self.calls or self.overlaps):
+        object.__setattr__(self, "simulate", tuple(self.simulate))
+        if sum(map(bool, (self.recordings, self.simulated_from, self.pore_model, self.pieces_of))) != 1:
+            raise ValueError(f"source {self.name}: give one of recordings, simulated_from, pore_model and pieces_of")
+        if not self.has_reads and (self.reference or self.calls or self.overlaps):
             raise ValueError(f"source {self.name}: only recordings need a truth")
+        if self.simulate and not self.simulated_from:
+            raise ValueError(f"source {self.name}: simulate has flags, but there is no simulated_from to simulate")
         if self.pore_model and self.joined_by:
             raise ValueError(f"source {self.name}: nobody hears what a pore model makes")
         if self.balance < 0 or (self.balance and not self.pieces_of):
@@ -63,6 +70,11 @@ class Source:
             raise ValueError(f"source {self.name}: faster must be within 0..0.5, or frames have no room for bases")
         if not 0 <= self.known <= 1 or (self.known and not (self.reference or self.calls or self.overlaps)):
             raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames that a reference, calls or overlaps give a truth")
+
+    @property
+    def has_reads(self) -> bool:
+        """Whether there are reads to prepare, recorded or simulated; else chunks are drawn as they are needed."""
+        return bool(self.recordings or self.simulated_from)
 
 
 @dataclass(frozen=True)
@@ -206,8 +218,8 @@ class Recipe:
             )
             for one in sources:
                 for name in one.pieces_of:
-                    if name not in {other.name for other in sources if other.recordings}:
-                        raise ValueError(f"source {one.name}: pieces_of {name!r} names no source with recordings")
+                    if name not in {other.name for other in sources if other.has_reads}:
+                        raise ValueError(f"source {one.name}: pieces_of {name!r} names no source with reads")
             if any(source.pore_model for source in sources) and not shape.state_length:
                 raise ValueError(
                     "a source from a pore model has no frame targets: only a CRF (network.state_length) can learn from it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 
 from .alignment import Reference
 from .calling import Model, greedy
+from .engine import simulated_run
 from .export import read as read_network
 from .manifest import ALPHABET
 from .network import STRIDE
@@ -36,16 +38,16 @@ DESCRIPTION = "source.json"
 """File that says what a prepared folder was made from."""
 
 
-def prepare(recipe: Recipe, data: Path, store: Path) -> None:
+def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -> None:
     """Runs the teacher over every source and writes ``STORE/SOURCE/{signal,targets,bases,lengths}.npy``.
 
-    A source that is already there for the same description is kept.
+    A source that is already there for the same description is kept. pore: the program, for sources that are simulated.
     """
     teacher = Model(data / recipe.teacher_file, recipe.teacher)
     store.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(data / recipe.teacher_file, store / TEACHER)
     for source in recipe.sources:
-        if not source.recordings:
+        if not source.has_reads:
             continue  # drawn as they are needed
         folder = store / source.name
         if _is_prepared(recipe, source, folder):
@@ -54,7 +56,12 @@ def prepare(recipe: Recipe, data: Path, store: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / DESCRIPTION).unlink(missing_ok=True)
         teachers = [teacher, *(_exported(Path(network), recipe) for network in source.joined_by)]
-        _prepare_source(source, recipe.manifest.clip, teachers, data, folder)
+        if source.simulated_from:
+            with tempfile.TemporaryDirectory(dir=store) as scratch:
+                recording = simulated_run(pore, data / source.simulated_from, source.simulate, Path(scratch))
+                _prepare_source(source, recording, recipe.manifest.clip, teachers, data, folder)
+        else:
+            _prepare_source(source, data / source.recordings, recipe.manifest.clip, teachers, data, folder)
         # Written last: its presence says that the arrays are whole.
         (folder / DESCRIPTION).write_text(json.dumps(_description(recipe, source), indent=1))
 
@@ -64,8 +71,11 @@ def _description(recipe: Recipe, source: Source) -> dict:
     described = asdict(source)
     for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by"):
         del described[irrelevant]
-    if not source.overlaps:  # keeps what was prepared before there were any
-        del described["overlaps"]
+    for later in ("overlaps", "simulated_from", "simulate"):  # keeps what was prepared before there were any
+        if not described[later]:
+            del described[later]
+    if source.simulate:
+        described["simulate"] = list(source.simulate)  # as JSON has it
     if source.joined_by:  # by name: the same recipe may lie elsewhere
         described["joined_by"] = [Path(network).name for network in source.joined_by]
     return described | {"teacher": recipe.teacher_file, "clip": recipe.manifest.clip}
@@ -93,7 +103,9 @@ def joined(posteriors: Sequence[np.ndarray]) -> np.ndarray:
     return mean / mean.sum(-1, keepdims=True)
 
 
-def _prepare_source(source: Source, clip: float, teachers: Sequence[Model], data: Path, folder: Path) -> None:
+def _prepare_source(
+    source: Source, recording: Path, clip: float, teachers: Sequence[Model], data: Path, folder: Path
+) -> None:
     genome = Reference.read(data / source.reference) if source.reference else None
     calls = {name: bases for name, bases, _ in mappy.fastx_read(str(data / source.calls))} if source.calls else {}
     signals: list[np.ndarray] = []
@@ -106,11 +118,11 @@ def _prepare_source(source: Source, clip: float, teachers: Sequence[Model], data
         targets.append(((1 - weight) * posteriors + weight * conditioned.targets).astype(np.float16))
         bases.append(conditioned.bases)
 
-    for read in read_recording(data / source.recordings):
+    for read in read_recording(recording):
         try:
             posteriors = joined([teacher.posteriors(read.raw) for teacher in teachers])
         except ValueError as fault:
-            raise ValueError(f"{data / source.recordings}: read {read.id}: {fault}") from fault
+            raise ValueError(f"{recording}: read {read.id}: {fault}") from fault
         signals.append(normalise(read.raw, clip)[: len(posteriors) * STRIDE].astype(np.float16))
         if source.overlaps:  # has to wait for the other reads
             ears.append(Ear(greedy(posteriors, ALPHABET), posteriors))
@@ -148,7 +160,7 @@ class Sampler:
         self._augmentation = recipe.augmentation
         self._spelled = recipe.shape.state_length > 0
         for source in recipe.sources:
-            if source.recordings and not _is_prepared(recipe, source, store / source.name):
+            if source.has_reads and not _is_prepared(recipe, source, store / source.name):
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
         self._sources = recipe.sources
         self._chunks = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]

@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -164,7 +165,7 @@ def test_parts_of_a_long_stretch_are_conditioned_as_the_whole():
     (stretch,) = known_stretches(bases)
     parts = cut_where_sure(stretch, posteriors, bases)
     assert len(parts) > 3 and min(part.end - part.begin for part in parts) >= SEGMENT_FRAMES
-    assert [(a.end, b.begin) for a, b in zip(parts, parts[1:])] == [(a.end,) * 2 for a in parts[:-1]]
+    assert all(a.end == b.begin for a, b in itertools.pairwise(parts))
     assert np.array_equal(np.concatenate([part.classes for part in parts]), stretch.classes)
     whole, _ = occupancy([posteriors], [stretch.classes])
     cut, _ = occupancy([posteriors[part.begin : part.end] for part in parts], [part.classes for part in parts])
