@@ -13,7 +13,7 @@ from variant_train.calibration import TYPES, applied, curve, line, types_of, wit
 from variant_train.export import to_onnx
 from variant_train.network import Caller, Shape, Together, operations
 from variant_train.recipe import Recipe, Training
-from variant_train.store import TRAINING, VALIDATION, Sampler, counts, parts
+from variant_train.store import TRAINING, VALIDATION, Sampler, counts, held_out, parts
 from variant_train.training import Trainer, head_losses, learning_rate, load_average
 
 
@@ -33,6 +33,25 @@ def test_the_losses_fall(prepared):
     last = steps[-10:]
     assert np.mean([s.copies for s in last]) < 0.5 * steps[0].copies
     assert np.mean([s.length for s in last]) < 0.5 * steps[0].length
+
+
+def test_what_is_held_out_is_judged_while_training(prepared):
+    recipe, work = prepared
+    batch = held_out(recipe, work, 300)
+    assert np.array_equal(batch.examples, held_out(recipe, work, 300).examples)
+    seen = np.concatenate([part.examples[part.rows] for part in parts(recipe, work, TRAINING)])
+    known = {example.tobytes() for example in seen.astype(np.float32)}
+    assert not any(example.tobytes() in known for example in batch.examples[:, 0])
+
+    t = Trainer(recipe, Sampler(recipe, work), batch)
+    before = t.judged()
+    with torch.no_grad():
+        expected = head_losses(t.average(torch.from_numpy(batch.examples)), batch.labels, 0.0)[0].mean()
+    assert before == pytest.approx(float(expected), rel=1e-5)
+    for step in range(60):
+        t.advance(t._sampler.batch(step))
+    assert t.judged() < before
+    assert np.isnan(Trainer(recipe, Sampler(recipe, work)).judged())
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -210,11 +229,12 @@ def test_from_examples_to_a_model(recipe_file: Path, prepared, tmp_path):
     from variant_train.evaluation import Tally
 
     recipe = Recipe.load(recipe_file)
-    (folder / "curve.jsonl").write_text('{"step": 1, "seconds": 60, "copies": 1, "zygosity": 1, "length": 3}\n')
+    (folder / "curve.jsonl").write_text('{"step": 1, "seconds": 60, "copies": 1, "zygosity": 1, "length": 3, "held_out": 2}\n')
     write_card(recipe, [Tally("a set", 30, "SNP", 2, 10, 9, 10, 9)], folder, tmp_path / "toy")
     card = (tmp_path / "toy" / "README.md").read_text()
     assert "| a set | 30x | SNP | 2 | 10 | 9 | 10 | 1 | 0.9000 | 0.69" in card
-    assert (tmp_path / "toy" / "training.svg").read_text().startswith("<svg")
+    picture = (tmp_path / "toy" / "training.svg").read_text()
+    assert picture.startswith("<svg") and ">held out<" in picture
 
 
 MEMBERS = """

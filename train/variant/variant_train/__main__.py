@@ -73,8 +73,9 @@ def _prepare(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     import torch
 
-    from .store import Sampler
-    from .training import Trainer
+    from . import layout
+    from .store import Sampler, held_out
+    from .training import HELD_OUT, Trainer
 
     torch.set_num_threads(1)  # the trainer's workers are what runs in parallel
     stops: list[int] = []
@@ -83,7 +84,7 @@ def _train(options: argparse.Namespace) -> None:
     for name, recipe, folder in Recipe.load(options.recipe).trainings(options.work):
         folder.mkdir(parents=True, exist_ok=True)
         sampler = Sampler(recipe, options.work)
-        trainer = Trainer(recipe, sampler)
+        trainer = Trainer(recipe, sampler, held_out(recipe, options.work))
         checkpoint = folder / CHECKPOINT
         if checkpoint.is_file():
             trainer.load(checkpoint)
@@ -93,8 +94,9 @@ def _train(options: argparse.Namespace) -> None:
         log.info("%s%d examples to learn from", f"{name}: " if name else "", sampler.examples)
         with (folder / "curve.jsonl").open("a") as curve:
 
-            def observe(step: int, seconds: float, losses, curve=curve) -> None:
-                record = {"step": step, "seconds": round(seconds, 1), "copies": losses.copies, "zygosity": losses.zygosity, "length": losses.length}
+            def observe(step: int, seconds: float, losses, held_out: float, curve=curve) -> None:
+                record = {"step": step, "seconds": round(seconds, 1)} | {head: getattr(losses, head) for head in layout.HEADS}
+                record[HELD_OUT] = held_out
                 curve.write(json.dumps(record) + "\n")
                 curve.flush()
 

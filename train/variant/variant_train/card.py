@@ -15,6 +15,7 @@ from .manifest import NETWORK
 from .network import operations
 from .plot import Line, chart
 from .recipe import RealSource, Recipe, Training
+from .training import HELD_OUT
 
 VALIDATION = "validation.json"
 
@@ -70,10 +71,11 @@ def write_card(recipe: Recipe, tallies: list[Tally], work: Path, folder: Path) -
     lines = []
     for name, _, trained in recipe.trainings(work):
         curve = [json.loads(line) for line in (trained / "curve.jsonl").read_text().splitlines()]
-        lines += [Line(f"{name} {head}".strip(), [(row["seconds"] / 60, row[head]) for row in curve]) for head in layout.HEADS]
+        for head, label in (("copies", ""), (HELD_OUT, "held out")):
+            lines.append(Line(f"{name} {label}".strip(), [(row["step"], row[head]) for row in curve if head in row]))
     chart(
         lines,
-        "Training", "minutes", "loss / nats per example", folder / "training.svg",
+        "Training, head of copies", "steps", "loss / nats per example", folder / "training.svg",
     )  # fmt: skip
     chart(
         [Line(name, points) for name, points in held_out["reliability"].items()],

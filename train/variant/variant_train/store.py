@@ -238,29 +238,40 @@ class Batch:
     labels: np.ndarray
 
 
+def _drawn(some: list[Part], size: int, rng: np.random.Generator) -> Batch:
+    """Returns examples of parts, of each source by its share of what it has."""
+    share = np.array([part.source.share * len(part.rows) for part in some])
+    examples = np.empty((size, 1, layout.SIZE), np.float32)
+    labels = np.empty(size, LABEL)
+    at = 0
+    for part, n in zip(some, rng.multinomial(size, share / share.sum()), strict=True):
+        if not n:
+            continue
+        rows = np.sort(rng.choice(part.rows, n))
+        examples[at : at + n, 0] = part.examples[rows]
+        labels[at : at + n] = part.labels[rows]
+        at += n
+    return Batch(examples, labels)
+
+
+def held_out(recipe: Recipe, work: Path, size: int = 8192) -> Batch:
+    """Returns examples that are not trained on, always the same ones: what a network says of them tells when it has begun to learn
+    the others by heart."""
+    return _drawn(parts(recipe, work, VALIDATION), size, np.random.default_rng(0))
+
+
 class Sampler:
     """Draws batches by step: the same step gives the same batch."""
 
     def __init__(self, recipe: Recipe, work: Path) -> None:
         self._parts = parts(recipe, work, TRAINING)
         self._seed, self._size, self._unphased = recipe.training.seed, recipe.training.batch, recipe.training.unphased
-        share = np.array([part.source.share * len(part.rows) for part in self._parts])
-        self._share = share / share.sum()
         self.examples = sum(len(part.rows) for part in self._parts)
 
     def batch(self, step: int) -> Batch:
         """Returns the batch of a step."""
         rng = np.random.default_rng([self._seed, step])
-        examples = np.empty((self._size, 1, layout.SIZE), np.float32)
-        labels = np.empty(self._size, LABEL)
-        at = 0
-        for part, n in zip(self._parts, rng.multinomial(self._size, self._share), strict=True):
-            if not n:
-                continue
-            rows = np.sort(rng.choice(part.rows, n))
-            examples[at : at + n, 0] = part.examples[rows]
-            labels[at : at + n] = part.labels[rows]
-            at += n
+        batch = _drawn(self._parts, self._size, rng)
         # Reads have no haplotypes while a run goes on, nor where nothing is heterozygous.
-        examples[rng.random(self._size) < self._unphased, :, layout.HAPLOTYPES] = 0
-        return Batch(examples, labels)
+        batch.examples[rng.random(self._size) < self._unphased, :, layout.HAPLOTYPES] = 0
+        return batch

@@ -23,6 +23,8 @@ from .store import Batch, Sampler
 
 log = logging.getLogger(__name__)
 
+HELD_OUT = "held_out"
+"""Key, in a row of ``curve.jsonl``, of the loss of the head copies on examples that are held out."""
 MAX_GRADIENT = 1.0
 """Norm to which longer gradients are cut."""
 
@@ -48,8 +50,10 @@ class Trainer:
     do not depend on the number of threads.
     """
 
-    def __init__(self, recipe: Recipe, sampler: Sampler) -> None:
+    def __init__(self, recipe: Recipe, sampler: Sampler, held_out: Batch | None = None) -> None:
+        """held_out: examples that the network is judged by whenever its losses are reported."""
         self._training = recipe.training
+        self._held_out = held_out
         self._sampler = sampler
         torch.manual_seed(recipe.training.seed)
         self.network = Caller(recipe.shape)
@@ -91,6 +95,19 @@ class Trainer:
         gradients = torch.autograd.grad(loss, parameters)
         return gradients, np.array([float(part.detach().sum()) / size for part in losses])
 
+    def judged(self) -> float:
+        """Returns the loss of the head copies of the averaged network on what is held out, in nats per example; NaN without any."""
+        if self._held_out is None:
+            return math.nan
+        pieces = np.array_split(np.arange(len(self._held_out.labels)), max(1, len(self._held_out.labels) // self._training.batch))
+
+        def loss(piece: np.ndarray) -> float:
+            with torch.no_grad():
+                logits = self.average(torch.from_numpy(self._held_out.examples[piece]))
+                return float(head_losses(logits, self._held_out.labels[piece], self._training.focus)[0].sum())
+
+        return sum(self._pool.map(loss, pieces)) / len(self._held_out.labels)
+
     def save(self, path: Path) -> None:
         """Writes a checkpoint; a crash leaves the previous one."""
         state = {
@@ -120,13 +137,13 @@ class Trainer:
         self,
         checkpoint: Path,
         stopped: Callable[[], bool] = lambda: False,
-        observe: Callable[[int, float, Step], None] = lambda step, seconds, losses: None,
+        observe: Callable[[int, float, Step, float], None] = lambda step, seconds, losses, held_out: None,
         report_every: float = 20,
         save_every: float = 120,
     ) -> None:
         """Trains until the budget is spent or stopped() holds, saving every save_every seconds and at the end.
 
-        observe gets the mean losses whenever they are reported.
+        observe gets the mean losses whenever they are reported, and what :meth:`judged` says.
         """
         begun = time.monotonic() - self.seconds
         reported, saved, first = self.seconds, self.seconds, self.step
@@ -139,13 +156,14 @@ class Trainer:
                 self.seconds = time.monotonic() - begun
                 if self.seconds - reported >= report_every:
                     mean = Step(*np.mean([(s.copies, s.zygosity, s.length, s.gradient) for s in recent], 0))
+                    held_out = self.judged()
                     log.info(
-                        "step %d, %.0f s: copies %.4f, zygosity %.4f, length %.4f, gradient %.2f, learning rate %.2e, %.0f examples/s",
-                        self.step, self.seconds, mean.copies, mean.zygosity, mean.length, mean.gradient,
+                        "step %d, %.0f s: copies %.4f (held out %.4f), zygosity %.4f, length %.4f, gradient %.2f, learning rate %.2e, %.0f examples/s",
+                        self.step, self.seconds, mean.copies, held_out, mean.zygosity, mean.length, mean.gradient,
                         learning_rate(self._training, self.step, self.seconds),
                         (self.step - first) * self._training.batch / (self.seconds - reported),
                     )  # fmt: skip
-                    observe(self.step, self.seconds, mean)
+                    observe(self.step, self.seconds, mean, held_out)
                     recent, reported, first = [], self.seconds, self.step
                 if self.seconds - saved >= save_every:
                     self.save(checkpoint)
