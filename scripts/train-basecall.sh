@@ -21,7 +21,7 @@ import pathlib, sys, tomllib
 recipe = tomllib.loads(pathlib.Path(sys.argv[1]).read_text())
 files = [recipe["teacher"]["file"]]
 for one in [*recipe["source"], *recipe.get("evaluation", [])]:
-    files += [one[key] for key in ("recordings", "reference", "calls") if key in one]
+    files += [one[key] for key in ("recordings", "simulated_from", "reference", "calls") if key in one]
 home = pathlib.Path(sys.argv[1]).parent
 own = [recipe["training"]["begins"]] if "begins" in recipe["training"] else []
 for one in recipe["source"]:
@@ -36,12 +36,12 @@ PYTHON
 
 venv=.cache/train
 [ -x $venv/bin/python ] || python3 -m venv $venv
-$venv/bin/python -c 'import mappy, numpy, onnx, onnxruntime, pod5, pyslow5, torch' 2>/dev/null ||
+$venv/bin/python -c 'import h5py, mappy, numpy, onnx, onnxruntime, pod5, pyslow5, torch, vbz_h5py_plugin' 2>/dev/null ||
 	$venv/bin/python -m pip install --quiet --disable-pip-version-check -e train/basecall
 work=${TRAIN_WORK:-.cache/train-basecall/$RECIPE}
 mkdir -p "$work"
 judge=()
-if grep -q '^state_length' "$recipe"; then # only the engine can call with a CRF
+if grep -qE '^(state_length|simulated_from)' "$recipe"; then # only the engine can call with a CRF, and simulate
 	make --no-print-directory build
 	judge=(--pore bin/pore)
 fi

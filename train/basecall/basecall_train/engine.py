@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import mappy
 import numpy as np
@@ -39,12 +40,8 @@ class Engine:
             fastq = Path(work) / "calls.fastq"
             before = _children()
             with fastq.open("wb") as out:
-                done = subprocess.run(
-                    [self._pore, "basecall", "--model", raw, recording], stdout=out, stderr=subprocess.PIPE, text=True, check=False
-                )
+                _run(self._pore, "basecall", recording, "--model", raw, recording, out=out)
             self.seconds += _children() - before
-            if done.returncode:
-                raise RuntimeError(f"{self._pore} basecall {recording}: {done.stderr.strip().splitlines()[-1:]}")
             for _, bases, qualities in mappy.fastx_read(str(fastq)):
                 phred = np.frombuffer(qualities.encode(), np.uint8) - 33.0
                 yield Call(bases, np.empty(0, np.int64), 1 - 10 ** (-phred / 10))
@@ -59,11 +56,15 @@ def simulated_run(pore: Path | None, reference: Path, flags: Sequence[str], fold
         raise FileNotFoundError(
             f"{pore or 'pore'}: no such program, and {reference.name} is to be simulated (--pore; make build makes bin/pore)"
         )
-    command = [pore, "simulate", "--ref", reference, "--variants", "none", *flags, "--out", folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{pore} simulate {reference}: {done.stderr.strip().splitlines()[-1:]}")
+    _run(pore, "simulate", reference, "--ref", reference, "--variants", "none", *flags, "--out", folder)
     return folder / "reads.pod5"
+
+
+def _run(pore: Path, command: str, about: Path, *arguments: str | Path, out: BinaryIO | int = subprocess.DEVNULL) -> None:
+    """Runs a command of the program; an error says what it was about, and the program's last line."""
+    done = subprocess.run([pore, command, *arguments], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{pore} {command} {about}: {done.stderr.strip().splitlines()[-1:]}")
 
 
 def _children() -> float:

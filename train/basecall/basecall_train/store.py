@@ -56,12 +56,11 @@ def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -
         folder.mkdir(parents=True, exist_ok=True)
         (folder / DESCRIPTION).unlink(missing_ok=True)
         teachers = [teacher, *(_exported(Path(network), recipe) for network in source.joined_by)]
-        if source.simulated_from:
-            with tempfile.TemporaryDirectory(dir=store) as scratch:
+        with tempfile.TemporaryDirectory(dir=store) as scratch:
+            recording = data / source.recordings
+            if source.simulated_from:
                 recording = simulated_run(pore, data / source.simulated_from, source.simulate, Path(scratch))
-                _prepare_source(source, recording, recipe.manifest.clip, teachers, data, folder)
-        else:
-            _prepare_source(source, data / source.recordings, recipe.manifest.clip, teachers, data, folder)
+            _prepare_source(source, recording, recipe.manifest.clip, teachers, data, folder)
         # Written last: its presence says that the arrays are whole.
         (folder / DESCRIPTION).write_text(json.dumps(_description(recipe, source), indent=1))
 

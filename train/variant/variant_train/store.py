@@ -238,13 +238,18 @@ class Batch:
     labels: np.ndarray
 
 
-def _drawn(some: list[Part], size: int, rng: np.random.Generator) -> Batch:
-    """Returns examples of parts, of each source by its share of what it has."""
+def _shares(some: list[Part]) -> np.ndarray:
+    """Returns how likely an example is to be drawn from each part: of each source by its share of what it has."""
     share = np.array([part.source.share * len(part.rows) for part in some])
+    return share / share.sum()
+
+
+def _drawn(some: list[Part], shares: np.ndarray, size: int, rng: np.random.Generator) -> Batch:
+    """Returns examples of parts."""
     examples = np.empty((size, 1, layout.SIZE), np.float32)
     labels = np.empty(size, LABEL)
     at = 0
-    for part, n in zip(some, rng.multinomial(size, share / share.sum()), strict=True):
+    for part, n in zip(some, rng.multinomial(size, shares), strict=True):
         if not n:
             continue
         rows = np.sort(rng.choice(part.rows, n))
@@ -257,7 +262,8 @@ def _drawn(some: list[Part], size: int, rng: np.random.Generator) -> Batch:
 def held_out(recipe: Recipe, work: Path, size: int = 8192) -> Batch:
     """Returns examples that are not trained on, always the same ones: what a network says of them tells when it has begun to learn
     the others by heart."""
-    return _drawn(parts(recipe, work, VALIDATION), size, np.random.default_rng(0))
+    some = parts(recipe, work, VALIDATION)
+    return _drawn(some, _shares(some), size, np.random.default_rng(0))
 
 
 class Sampler:
@@ -265,13 +271,14 @@ class Sampler:
 
     def __init__(self, recipe: Recipe, work: Path) -> None:
         self._parts = parts(recipe, work, TRAINING)
+        self._shares = _shares(self._parts)
         self._seed, self._size, self._unphased = recipe.training.seed, recipe.training.batch, recipe.training.unphased
         self.examples = sum(len(part.rows) for part in self._parts)
 
     def batch(self, step: int) -> Batch:
         """Returns the batch of a step."""
         rng = np.random.default_rng([self._seed, step])
-        batch = _drawn(self._parts, self._size, rng)
+        batch = _drawn(self._parts, self._shares, self._size, rng)
         # Reads have no haplotypes while a run goes on, nor where nothing is heterozygous.
         batch.examples[rng.random(self._size) < self._unphased, :, layout.HAPLOTYPES] = 0
         return batch
