@@ -33,6 +33,22 @@ reads = "reads.fastq"
 genome = "genome.fa"
 worlds = 2
 held_out = [40000, 50000]
+[[basecaller]]
+name = "one"
+[[basecaller]]
+name = "other"
+[[signal]]
+name = "signal"
+genome = "genome.fa"
+basecallers = ["one", "other"]
+pieces = 3
+piece = 9000
+coverage = 6
+repeats = 5
+length = 2000
+worlds = 6
+held_out_pieces = 1
+depth = [3, 6]
 [[simulated]]
 name = "simulated"
 genome = "genome.fa"

@@ -93,7 +93,8 @@ def test_what_is_held_out_is_not_trained_on(prepared):
             positions = part.labels["position"][part.rows]
             assert not ((positions >= 39_500) & (positions < 50_000)).any()
     held = parts(recipe, work, VALIDATION)
-    assert {part.source.name for part in held} == {"reads", "simulated"}
+    assert {part.source.name for part in held} == {"reads", "signal", "simulated"}
+    assert sum(part.source.name == "signal" for part in held) == 2
     assert sum(part.source.name == "simulated" for part in held) == 1
     for part in (*held, *parts(recipe, work, TRAINING)):
         assert (part.labels["copies"][part.rows] <= 2).all()
@@ -290,6 +291,8 @@ def test_a_missing_file_is_one_line_and_status_1(recipe_file, tmp_path, capsys):
         ("worlds = 2", "worlds = 0", "worlds"),
         ('name = "toy"', "", "name"),
         ('reads = "reads.fastq"', "", "recordings with basecallers, or reads"),
+        ("worlds = 6", "worlds = 7", "source signal: worlds must be a multiple"),
+        ('basecallers = ["one", "other"]', 'basecallers = ["one", "third"]', "source signal: no basecaller third"),
         ("worlds = 3", "worlds = 3\nmodes = { triploid = 1 }", "triploid"),
         ("plant = 200", 'plant = 200\nprofile = "x"', "one of alignments"),
         ("[training]", '[[member]]\nname = "a"\nseed = 1\nwithout = ["none such"]\n\n[training]', "member a: no source none such"),

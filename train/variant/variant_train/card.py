@@ -14,7 +14,7 @@ from .evaluation import Tally
 from .manifest import NETWORK
 from .network import operations
 from .plot import Line, chart
-from .recipe import RealSource, Recipe, Training
+from .recipe import RealSource, Recipe, SignalSource, SimulatedSource, Training
 from .training import HELD_OUT
 
 VALIDATION = "validation.json"
@@ -155,10 +155,17 @@ alleles.
 """
 
 
+_KINDS = {
+    RealSource: "real reads, planted variants",
+    SignalSource: "calls of simulated signal, planted variants",
+    SimulatedSource: "simulated reads",
+}
+
+
 def _origin(recipe: Recipe) -> str:
     rows = ["| use | data | licence |", "|---|---|---|"]
     for source in recipe.sources:
-        kind = "real reads, planted variants" if isinstance(source, RealSource) else "simulated reads"
+        kind = _KINDS[type(source)]
         rows.append(f"| training, {kind}, {source.worlds} samples | {source.citation or source.name} | {source.licence or 'unstated'} |")
     for caller in recipe.basecallers:
         rows.append(f"| basecaller of training reads, its calls only | {caller.citation or caller.name} | {caller.licence or 'see there'} |")

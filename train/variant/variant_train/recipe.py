@@ -73,6 +73,49 @@ class RealSource(_Source):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SignalSource(_Source):
+    """Reads that basecallers call of the signal of ``pore simulate``, over pieces of the genome.
+
+    They have a basecaller's own errors, at other words than real reads have. The pieces have no variants; worlds are made of their reads
+    as of real ones.
+    """
+
+    basecallers: tuple[str, ...]
+    """Of the recipe, each of as many worlds."""
+    pieces: int = 12
+    """How many, evenly over the genome's longest sequence."""
+    piece: int = 40_000
+    """Bases of a piece."""
+    repeats: int = 40
+    """Repeats that are put into it."""
+    coverage: float = 45
+    """Depth of its reads, which are thinned to that of a world."""
+    length: int = 6_000
+    """Mean length of reads."""
+    noise: tuple[float, float] = (0.6, 0.75)
+    """Factor on the signal's noise, drawn per piece."""
+    speed: tuple[float, float] = (0.9, 1.15)
+    """Factor on the motor's speed, drawn per piece."""
+    held_out_pieces: int = 0
+    """How many of the last pieces are for validation only."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.basecallers or self.pieces < 1 or self.piece < 1:
+            raise ValueError(f"source {self.name}: there must be basecallers, pieces, and bases in them")
+        if self.worlds % (self.pieces * len(self.basecallers)):
+            raise ValueError(f"source {self.name}: worlds must be a multiple of pieces times basecallers, so that each has as many")
+
+    def piece_of(self, world: int) -> int:
+        """Returns the index of the piece that a world's reads are of."""
+        return world % self.pieces
+
+    def basecaller_of(self, world: int) -> str:
+        """Returns the name of the basecaller that called a world's reads."""
+        return self.basecallers[world // self.pieces % len(self.basecallers)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SimulatedSource(_Source):
     """Reads of `pore simulate reads`."""
 
@@ -88,6 +131,9 @@ class SimulatedSource(_Source):
     """Mean length of reads."""
     held_out_worlds: int = 0
     """How many of the last worlds are for validation only."""
+
+
+Source = RealSource | SignalSource | SimulatedSource
 
 
 @dataclass(frozen=True)
@@ -200,6 +246,7 @@ class Recipe:
     nature: Nature
     basecallers: tuple[Basecaller, ...]
     real: tuple[RealSource, ...]
+    signal: tuple[SignalSource, ...]
     simulated: tuple[SimulatedSource, ...]
     evaluations: tuple[Evaluation, ...]
     members: tuple[Member, ...] = ()
@@ -208,9 +255,9 @@ class Recipe:
     """Sections of the model card by heading."""
 
     @property
-    def sources(self) -> tuple[RealSource | SimulatedSource, ...]:
+    def sources(self) -> tuple[Source, ...]:
         """All of them."""
-        return (*self.real, *self.simulated)
+        return (*self.real, *self.signal, *self.simulated)
 
     def trainings(self, work: Path) -> list[tuple[str, Recipe, Path]]:
         """Returns the networks to train: name (empty if there is one), recipe and folder for its checkpoint and curve."""
@@ -226,6 +273,7 @@ class Recipe:
             self,
             training=training,
             real=tuple(source for source in self.real if source.name not in member.without),
+            signal=tuple(source for source in self.signal if source.name not in member.without),
             simulated=tuple(source for source in self.simulated if source.name not in member.without),
             members=(),
         )
@@ -246,6 +294,7 @@ class Recipe:
                 nature=Nature(**table.get("nature", {})),
                 basecallers=tuple(Basecaller(**one) for one in table.get("basecaller", [])),
                 real=tuple(RealSource(**_frozen(one)) for one in table.get("real", [])),
+                signal=tuple(SignalSource(**_frozen(one)) for one in table.get("signal", [])),
                 simulated=tuple(SimulatedSource(**_frozen(one)) for one in table.get("simulated", [])),
                 evaluations=tuple(Evaluation(**_frozen(one)) for one in table.get("evaluation", [])),
                 members=tuple(Member(**_frozen(one)) for one in table.get("member", [])),
@@ -256,7 +305,7 @@ class Recipe:
         except (TypeError, ValueError) as fault:
             raise ValueError(f"{path}: {fault}") from fault
         names = {b.name for b in recipe.basecallers}
-        for source in recipe.real:
+        for source in (*recipe.real, *recipe.signal):
             if unknown := set(source.basecallers) - names:
                 raise ValueError(f"{path}: source {source.name}: no basecaller {', '.join(sorted(unknown))}")
         sources = [source.name for source in recipe.sources]

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from . import layout
-from .recipe import Basecaller, RealSource, Recipe, SimulatedSource
-from .worlds import World, real, run, simulated
+from .recipe import Basecaller, RealSource, Recipe, SignalSource, SimulatedSource, Source
+from .worlds import World, called, piece, run, simulated
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +59,9 @@ class Programs:
 class Task:
     """One world to make."""
 
-    source: RealSource | SimulatedSource
-    calls: Path | None
+    source: Source
+    reads: Reads | None
+    """None: they are simulated with the world."""
     data: Path
     programs: Programs
     seed: int
@@ -68,25 +69,55 @@ class Task:
     keep: bool
 
 
+@dataclass(frozen=True)
+class Reads:
+    """A basecaller's reads of a genome without variants."""
+
+    calls: Path
+    """FASTQ."""
+    genome: Path
+    """FASTA of one sequence."""
+
+
 def prepare(recipe: Recipe, data: Path, work: Path, programs: Programs, *, keep: bool = False, workers: int = 2) -> None:
     """Calls recordings, makes every world of the recipe, and extracts its examples. What is there already stays."""
-    calls = {
-        (source.name, caller.name): _called(source, caller, data, work, programs.pore)
-        for source in recipe.real
-        for caller in recipe.basecallers
-        if caller.name in source.basecallers
-    }
     tasks = []
     for source in recipe.sources:
+        reads = _reads(source, recipe, data, work, programs.pore)
         for n in range(source.worlds):
             seed = source.seed + n
-            reads = None
-            if isinstance(source, RealSource):
-                reads = calls[source.name, source.basecallers[n % len(source.basecallers)]] if source.recordings else data / source.reads
             folder = world_folder(work, source, seed)
             if not (folder / "labels.npy").is_file():
-                tasks.append(Task(source, reads, data, programs, seed, folder, keep))
+                tasks.append(Task(source, reads(n), data, programs, seed, folder, keep))
+    # A worker keeps what it has aligned last, so worlds of the same reads follow each other.
+    tasks.sort(key=lambda task: str(task.reads.calls) if task.reads else "")
     _spread(_make, tasks, workers)
+
+
+def _reads(source: Source, recipe: Recipe, data: Path, work: Path, pore: Path) -> Callable[[int], Reads | None]:
+    """Returns what tells the reads that a world of a source is made of, by its number. Recordings are called first."""
+    callers = {caller.name: caller for caller in recipe.basecallers}
+
+    def calls(recording: Path, label: str, caller: str) -> Path:
+        return _called(recording, label, callers[caller], data, work, pore)
+
+    if isinstance(source, SimulatedSource):
+        return lambda world: None
+    if isinstance(source, SignalSource):
+        folder = source_folder(work / "signal", source)
+        pieces = [piece(source, data / source.genome, pore, n, folder / f"{n:02d}") for n in range(source.pieces)]
+        by = {
+            (n, caller): Reads(calls(one.recording, f"{folder.name}-{n:02d}", caller), one.genome)
+            for n, one in enumerate(pieces)
+            for caller in dict.fromkeys(source.basecallers)
+        }
+        return lambda world: by[source.piece_of(world), source.basecaller_of(world)]
+    genome = data / source.genome
+    if source.reads:
+        return lambda world: Reads(data / source.reads, genome)
+    label = source.recordings.replace("/", "-")
+    by = {caller: Reads(calls(data / source.recordings, label, caller), genome) for caller in dict.fromkeys(source.basecallers)}
+    return lambda world: by[source.basecallers[world % len(source.basecallers)]]
 
 
 def _spread(work: Callable[[Task], str], tasks: list[Task], workers: int) -> None:
@@ -101,23 +132,27 @@ def _spread(work: Callable[[Task], str], tasks: list[Task], workers: int) -> Non
         pool.shutdown()
 
 
-def world_folder(work: Path, source: RealSource | SimulatedSource, seed: int) -> Path:
-    """Returns where a world lies: another recipe for the same source lies elsewhere."""
+def world_folder(work: Path, source: Source, seed: int) -> Path:
+    """Returns where a world lies."""
+    return source_folder(work / "worlds", source) / f"{seed:04d}"
+
+
+def source_folder(parent: Path, source: Source) -> Path:
+    """Returns where in a folder lies what is made of a source: another recipe for the same source lies elsewhere."""
     text = json.dumps({k: v for k, v in asdict(source).items() if k not in _LATER}, sort_keys=True, default=str)
-    return work / "worlds" / f"{source.name}-{zlib.crc32(text.encode()):08x}" / f"{seed:04d}"
+    return parent / f"{source.name}-{zlib.crc32(text.encode()):08x}"
 
 
-_LATER = {"worlds", "seed", "share", "held_out", "held_out_worlds", "citation", "licence"}
+_LATER = {"worlds", "seed", "share", "held_out", "held_out_worlds", "held_out_pieces", "citation", "licence"}
 """Keys of a source that don't change what its worlds are."""
 
 
 def _make(task: Task) -> str:
     task.folder.mkdir(parents=True, exist_ok=True)
-    genome = task.data / task.source.genome
-    if isinstance(task.source, RealSource):
-        world = real(task.source, task.calls, genome, task.seed, task.folder)
+    if task.reads:
+        world = called(task.source, task.reads.calls, task.reads.genome, task.seed, task.folder)
     else:
-        world = simulated(task.source, genome, task.programs.pore, task.programs.scale, task.seed, task.folder)
+        world = simulated(task.source, task.data / task.source.genome, task.programs.pore, task.programs.scale, task.seed, task.folder)
     said = extracted(world, task.programs.extract)
     if not task.keep:
         for path in (world.reference, world.alignments):
@@ -142,16 +177,16 @@ def extracted(world: World, extract: Path) -> str:
     return ", ".join(f"{n} {name}" for name, n in counts.items())
 
 
-def _called(source: RealSource, caller: Basecaller, data: Path, work: Path, pore: Path) -> Path:
-    """Returns the recordings' calls by one basecaller, which sources of the same recordings share."""
-    path = work / "calls" / f"{source.recordings.replace('/', '-')}-{caller.name}.fastq"
+def _called(recording: Path, label: str, caller: Basecaller, data: Path, work: Path, pore: Path) -> Path:
+    """Returns a recording's calls by one basecaller. They are kept by the label, so sources of the same recordings share them."""
+    path = work / "calls" / f"{label}-{caller.name}.fastq"
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    log.info("calling %s with %s", source.recordings, caller.name)
+    log.info("calling %s with %s", label, caller.name)
     partial = path.with_suffix(".partial")
     with partial.open("wb") as out:
-        run([str(pore), "basecall", "--model", str(_model(caller, data, work)), str(data / source.recordings)], stdout=out)
+        run([str(pore), "basecall", "--model", str(_model(caller, data, work)), str(recording)], stdout=out)
     os.replace(partial, path)
     return path
 
@@ -180,7 +215,7 @@ def _model(caller: Basecaller, data: Path, work: Path) -> str | Path:
 class Part:
     """The examples of one world that one use may see."""
 
-    source: RealSource | SimulatedSource
+    source: Source
     examples: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
@@ -208,13 +243,20 @@ def parts(recipe: Recipe, work: Path, use: str) -> list[Part]:
                 near = (labels["position"] >= low - margin) & (labels["position"] < high + margin)
                 rows = np.flatnonzero(clear & (held if use == VALIDATION else ~near))
             else:
-                chosen = (n >= source.worlds - source.held_out_worlds) == (use == VALIDATION)
+                chosen = _held_out_whole(source, n) == (use == VALIDATION)
                 rows = np.flatnonzero(clear & chosen)
             if len(rows):
                 found.append(Part(source, examples, labels, rows))
     if not found:
         raise ValueError(f"the recipe leaves no examples for {use}")
     return found
+
+
+def _held_out_whole(source: SignalSource | SimulatedSource, world: int) -> bool:
+    """Says whether a world of a source is for validation only."""
+    if isinstance(source, SignalSource):
+        return source.piece_of(world) >= source.pieces - source.held_out_pieces
+    return world >= source.worlds - source.held_out_worlds
 
 
 def counts(some: list[Part]) -> dict[str, Counter]:

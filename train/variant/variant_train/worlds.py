@@ -6,6 +6,8 @@ two in unequal parts. Depth, density of variants and everything else is drawn fr
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import zlib
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ from .reads import (
     write_sam,
     written,
 )
-from .recipe import RealSource, SimulatedSource
+from .recipe import RealSource, SignalSource, SimulatedSource
 
 CONTIG = "world"
 
@@ -81,15 +83,18 @@ def _placed(calls: Path, genome: Path, preset: str) -> tuple[str, list[Placed], 
     """Returns the only sequence of genome, the reads on it and their errors."""
     sequences = read_fasta(genome)
     if len(sequences) != 1:
-        raise ValueError(f"{genome}: real reads need a genome of one sequence, it has {len(sequences)}")
+        raise ValueError(f"{genome}: called reads need a genome of one sequence, it has {len(sequences)}")
     sequence = next(iter(sequences.values()))
     aligner = Aligner(sequence, preset)
     placed = [p for p in map(aligner.place, read_fastq(calls)) if p]
     return sequence, placed, errors_of(placed, sequence)
 
 
-def real(source: RealSource, calls: Path, genome: Path, seed: int, folder: Path) -> World:
-    """Makes a world of real reads, whose genome gets variants by changing the reference, the reads, or both."""
+def called(source: RealSource | SignalSource, calls: Path, genome: Path, seed: int, folder: Path) -> World:
+    """Makes a world of a basecaller's reads of a genome without variants.
+
+    It gets variants by changing the reference, the reads, or both.
+    """
     rng = generator(source.name, seed)
     sequence, reads, errors = _placed(calls, genome, source.preset)
     mode = str(rng.choice(list(source.modes), p=np.array(list(source.modes.values())) / sum(source.modes.values())))
@@ -113,7 +118,7 @@ def real(source: RealSource, calls: Path, genome: Path, seed: int, folder: Path)
 
 
 def chooser(mode: str) -> Chooser:
-    """Returns how the changes of a world of real reads are spread over reference and haplotypes."""
+    """Returns how the changes of a world of called reads are spread over reference and haplotypes."""
 
     def haploid(old: str, new: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...]]:
         # Real reads against a changed reference; now and then the other way round.
@@ -197,6 +202,41 @@ def simulated(source: SimulatedSource, genome: Path, pore: Path, scale: Path, se
     profile.unlink()
     world.write(reference, variants, placed)
     return world
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a genome, and the signal that a pore would give of it."""
+
+    genome: Path
+    """FASTA of one sequence."""
+    recording: Path
+
+
+def piece(source: SignalSource, genome: Path, pore: Path, index: int, folder: Path) -> Piece:
+    """Makes a piece of a source's genome, with repeats put in, and has `pore simulate` record it. What is there already stays."""
+    made = Piece(folder / "genome.fa", folder / "reads.pod5")
+    if made.recording.is_file():
+        return made
+    rng = generator(f"{source.name}, piece", index)
+    sequence = max(read_fasta(genome).values(), key=len)
+    room = len(sequence) // source.pieces  # no two pieces share a base: some are held out
+    if room < source.piece:
+        raise ValueError(f"{genome}: too short for {source.pieces} pieces of {source.piece} bases (source {source.name})")
+    begin = index * room + int(rng.integers(room - source.piece + 1))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_fasta({CONTIG: with_repeats(sequence[begin : begin + source.piece], source.repeats, rng)}, made.genome)
+    partial = folder / "partial"
+    run(
+        [
+            str(pore), "simulate", "--ref", str(made.genome), "--variants", "none", "--circular",
+            "--depth", f"{source.coverage:g}", "--length", str(source.length), "--seed", str(int(rng.integers(1, 2**31))),
+            "--noise", f"{rng.uniform(*source.noise):.4f}", "--speed", f"{rng.uniform(*source.speed):.4f}", "--out", str(partial),
+        ]
+    )  # fmt: skip
+    os.replace(partial / made.recording.name, made.recording)
+    shutil.rmtree(partial)
+    return made
 
 
 def with_repeats(sequence: str, number: int, rng: np.random.Generator) -> str:
