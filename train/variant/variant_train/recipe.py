@@ -71,13 +71,17 @@ class RealSource(_Source):
         if bool(self.recordings) == bool(self.reads) or bool(self.recordings) != bool(self.basecallers):
             raise ValueError(f"source {self.name}: give either recordings with basecallers, or reads")
 
+    def basecaller_of(self, world: int) -> str:
+        """Returns the name of the basecaller that called a world's reads."""
+        return self.basecallers[world % len(self.basecallers)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SignalSource(_Source):
     """Reads that basecallers call of the signal of ``pore simulate``, over pieces of the genome.
 
-    They have a basecaller's own errors, at other words than real reads have. The pieces have no variants; worlds are made of their reads
-    as of real ones.
+    They have a basecaller's own errors, at other words than real reads have. The pieces have no variants; worlds are made of their
+    reads as of real ones.
     """
 
     basecallers: tuple[str, ...]
@@ -114,6 +118,10 @@ class SignalSource(_Source):
         """Returns the name of the basecaller that called a world's reads."""
         return self.basecallers[world // self.pieces % len(self.basecallers)]
 
+    def holds_out(self, world: int) -> bool:
+        """Says whether a world is for validation only."""
+        return self.piece_of(world) >= self.pieces - self.held_out_pieces
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSource(_Source):
@@ -131,6 +139,10 @@ class SimulatedSource(_Source):
     """Mean length of reads."""
     held_out_worlds: int = 0
     """How many of the last worlds are for validation only."""
+
+    def holds_out(self, world: int) -> bool:
+        """Says whether a world is for validation only."""
+        return world >= self.worlds - self.held_out_worlds
 
 
 Source = RealSource | SignalSource | SimulatedSource

@@ -117,7 +117,7 @@ def _reads(source: Source, recipe: Recipe, data: Path, work: Path, pore: Path) -
         return lambda world: Reads(data / source.reads, genome)
     label = source.recordings.replace("/", "-")
     by = {caller: Reads(calls(data / source.recordings, label, caller), genome) for caller in dict.fromkeys(source.basecallers)}
-    return lambda world: by[source.basecallers[world % len(source.basecallers)]]
+    return lambda world: by[source.basecaller_of(world)]
 
 
 def _spread(work: Callable[[Task], str], tasks: list[Task], workers: int) -> None:
@@ -152,7 +152,8 @@ def _make(task: Task) -> str:
     if task.reads:
         world = called(task.source, task.reads.calls, task.reads.genome, task.seed, task.folder)
     else:
-        world = simulated(task.source, task.data / task.source.genome, task.programs.pore, task.programs.scale, task.seed, task.folder)
+        genome, programs = task.data / task.source.genome, task.programs
+        world = simulated(task.source, genome, programs.pore, programs.scale, task.seed, task.folder)
     said = extracted(world, task.programs.extract)
     if not task.keep:
         for path in (world.reference, world.alignments):
@@ -243,20 +244,13 @@ def parts(recipe: Recipe, work: Path, use: str) -> list[Part]:
                 near = (labels["position"] >= low - margin) & (labels["position"] < high + margin)
                 rows = np.flatnonzero(clear & (held if use == VALIDATION else ~near))
             else:
-                chosen = _held_out_whole(source, n) == (use == VALIDATION)
+                chosen = source.holds_out(n) == (use == VALIDATION)
                 rows = np.flatnonzero(clear & chosen)
             if len(rows):
                 found.append(Part(source, examples, labels, rows))
     if not found:
         raise ValueError(f"the recipe leaves no examples for {use}")
     return found
-
-
-def _held_out_whole(source: SignalSource | SimulatedSource, world: int) -> bool:
-    """Says whether a world of a source is for validation only."""
-    if isinstance(source, SignalSource):
-        return source.piece_of(world) >= source.pieces - source.held_out_pieces
-    return world >= source.worlds - source.held_out_worlds
 
 
 def counts(some: list[Part]) -> dict[str, Counter]:
