@@ -97,6 +97,13 @@ func TestCTCFindsTheMostProbableSequence(t *testing.T) {
 		frames, classes := 1+rng.IntN(6), 2+rng.IntN(4)
 		p := randomPosteriors(rng, frames, classes, 0.3+2*rng.Float64())
 		sums, best := bruteForce(p, classes)
+		bonus := float32(0)
+		if n%2 == 1 {
+			bonus = float32(rng.NormFloat64())
+		}
+		for s := range sums {
+			sums[s] *= math.Exp(float64(bonus) * float64(len(s)))
+		}
 		want := ""
 		for s, sum := range sums {
 			if sum > sums[want] {
@@ -104,7 +111,7 @@ func TestCTCFindsTheMostProbableSequence(t *testing.T) {
 			}
 		}
 		// A beam that holds every prefix makes the search exact.
-		path, err := newCTCDecoder(classes, 5000, 0, false).decode(logOf(p))
+		path, err := newCTCDecoder(classes, 5000, 0, bonus, false).decode(logOf(p))
 		require.NoError(t, err)
 		have := lettersOf(path)
 		if have != want {
@@ -169,7 +176,7 @@ func alignedBest(p []float32, classes int, sequence string) []int {
 func TestCTCMovesOfLongWindows(t *testing.T) {
 	for _, frames := range []int{300, 1200, 6000} {
 		scores := networkLike(frames)
-		d := newCTCDecoder(5, 32, 1e-3, true)
+		d := newCTCDecoder(5, 32, 1e-3, 0, true)
 		path, err := d.decode(scores)
 		require.NoError(t, err)
 		starts := startsOf(path)
@@ -216,7 +223,7 @@ func TestCTCMatchesFastCTCDecode(t *testing.T) {
 		for k := range c.Posteriors {
 			c.Posteriors[k] /= 100000
 		}
-		path, err := newCTCDecoder(5, c.Width, c.Cut, false).decode(logOf(c.Posteriors))
+		path, err := newCTCDecoder(5, c.Width, c.Cut, 0, false).decode(logOf(c.Posteriors))
 		require.NoError(t, err)
 		assert.Equal(t, c.Sequence, lettersOf(path), "case %d: %s, width %d, cut %v", i, c.Kind, c.Width, c.Cut)
 	}
@@ -224,7 +231,7 @@ func TestCTCMatchesFastCTCDecode(t *testing.T) {
 
 func TestCTCPathIsOrderedAndScoresDecideAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	used := newCTCDecoder(5, 5, 0.1, true)
+	used := newCTCDecoder(5, 5, 0.1, 0, true)
 	for range 50 {
 		logits := make([]float32, 5*(1+rng.IntN(400)))
 		for i := range logits {
@@ -237,7 +244,7 @@ func TestCTCPathIsOrderedAndScoresDecideAlone(t *testing.T) {
 			require.Greater(t, e.frame, last, "no two bases start in one frame")
 			last = e.frame
 		}
-		fresh, err := newCTCDecoder(5, 5, 0.1, true).decode(logits)
+		fresh, err := newCTCDecoder(5, 5, 0.1, 0, true).decode(logits)
 		require.NoError(t, err)
 		require.Equal(t, fresh, path, "a decoder keeps nothing of windows before")
 	}
@@ -251,9 +258,9 @@ func TestCTCLogitsAndLogProbabilitiesAgree(t *testing.T) {
 	for i := range scores {
 		shifted[i] = scores[i] + float32(i/5%7)
 	}
-	a, err := newCTCDecoder(5, 5, 0.1, false).decode(scores)
+	a, err := newCTCDecoder(5, 5, 0.1, 0, false).decode(scores)
 	require.NoError(t, err)
-	b, err := newCTCDecoder(5, 5, 0.1, true).decode(shifted)
+	b, err := newCTCDecoder(5, 5, 0.1, 0, true).decode(shifted)
 	require.NoError(t, err)
 	assert.Equal(t, lettersOf(a), lettersOf(b))
 }
@@ -268,9 +275,13 @@ func TestCTCSurvivesLongWindows(t *testing.T) {
 			p = append(p, 0.5, 0.2, 0.3, 0, 0)
 		}
 	}
-	path, err := newCTCDecoder(5, 5, 0.1, false).decode(logOf(p))
-	require.NoError(t, err)
-	assert.Greater(t, len(path), 5000)
+	for _, bonus := range []float32{-5, 0, 0.3, 5} {
+		path, err := newCTCDecoder(5, 5, 0.1, bonus, false).decode(logOf(p))
+		require.NoError(t, err)
+		if bonus >= 0 { // each base counts for more than a frame's probability, with one of 5
+			assert.Greater(t, len(path), 5000, "bonus %v", bonus)
+		}
+	}
 }
 
 func TestCTCRefusesScoresThatAreNone(t *testing.T) {
@@ -289,10 +300,10 @@ func TestCTCRefusesScoresThatAreNone(t *testing.T) {
 		{"all impossible", false, []float32{-inf, -inf, -inf, -inf, -inf}, "of frame 1 are not log-probabilities"},
 	}
 	for _, test := range tests {
-		_, err := newCTCDecoder(5, 5, 0.1, test.logits).decode(append(append([]float32{}, fine...), test.frame...))
+		_, err := newCTCDecoder(5, 5, 0.1, 0, test.logits).decode(append(append([]float32{}, fine...), test.frame...))
 		require.ErrorContains(t, err, test.want, test.name)
 	}
-	path, err := newCTCDecoder(5, 5, 0.1, true).decode(nil)
+	path, err := newCTCDecoder(5, 5, 0.1, 0, true).decode(nil)
 	require.NoError(t, err)
 	assert.Empty(t, path)
 }
@@ -300,12 +311,13 @@ func TestCTCRefusesScoresThatAreNone(t *testing.T) {
 func FuzzCTC(f *testing.F) {
 	f.Add([]byte{0, 200, 0, 0, 0, 250, 0, 0, 0, 0, 0, 200, 0, 0, 0}, uint8(5))
 	f.Add([]byte{9, 9, 9, 9, 9}, uint8(1))
+	f.Add([]byte{9, 250, 9, 9, 9, 250, 9, 9, 9, 9}, uint8(255))
 	f.Fuzz(func(t *testing.T, data []byte, width uint8) {
 		logits := make([]float32, len(data)/5*5)
 		for i := range logits {
 			logits[i] = (float32(data[i]) - 128) / 4
 		}
-		path, err := newCTCDecoder(5, int(width%16)+1, 0.19, true).decode(logits)
+		path, err := newCTCDecoder(5, int(width%16)+1, 0.19, float32(width/16)/3-2, true).decode(logits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +352,7 @@ func networkLike(frames int) []float32 {
 
 func BenchmarkCTC(b *testing.B) {
 	logits := networkLike(1200)
-	d := newCTCDecoder(5, 5, 0.1, true)
+	d := newCTCDecoder(5, 5, 0.1, 0, true)
 	b.ReportAllocs()
 	frames := 0
 	for b.Loop() {

@@ -164,6 +164,9 @@ func (w WindowManifest) Count(samples, stride int) int {
 	return windowing{stride: stride, samples: w.Samples, overlap: w.Overlap}.count(samples)
 }
 
+// maxBaseBonus, in nats, is by far more than any network's bases need.
+const maxBaseBonus = 5
+
 // DecoderManifest says how scores become bases.
 type DecoderManifest struct {
 	Type string `toml:"type"` // "ctc" or "crf"
@@ -176,6 +179,9 @@ type DecoderManifest struct {
 	// BeamCut: with ctc, classes less probable than this aren't followed; with
 	// crf, sequences this many times less probable than the best.
 	BeamCut float32 `toml:"beam_cut,omitempty"`
+	// BaseBonus, in nats, is by how much the logarithm of a sequence's probability
+	// counts for more with each of its bases. For "ctc".
+	BaseBonus float32 `toml:"base_bonus,omitempty"`
 
 	// For "crf", whose states and scores package crf describes.
 	StateLength int      `toml:"state_length,omitempty"` // bases in a state
@@ -346,11 +352,14 @@ func (d *DecoderManifest) validate(check func(ok bool, format string, args ...an
 	}
 	if d.Type == decoderCRF {
 		check(len(d.Labels) == 5, "decoder.labels has %d entries, not the stay and four bases", len(d.Labels))
+		check(d.BaseBonus == 0, "decoder.base_bonus is for type ctc")
 		err := d.crf().Validate()
 		check(err == nil, "decoder: %v", err)
 		return
 	}
 	check(d.StateLength == 0 && d.StayScore == nil, "decoder.state_length and stay_score are for type crf")
+	check(d.BaseBonus >= -maxBaseBonus && d.BaseBonus <= maxBaseBonus,
+		"decoder.base_bonus = %v is not between %d and %d nats", d.BaseBonus, -maxBaseBonus, maxBaseBonus)
 	check(d.BeamWidth >= 1 && d.BeamWidth <= 256, "decoder.beam_width = %d is not between 1 and 256", d.BeamWidth)
 	// The most probable class always has at least 1/classes, so that below
 	// this bound no frame can end the search.

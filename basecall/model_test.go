@@ -132,6 +132,8 @@ func TestParseManifestRefuses(t *testing.T) {
 		{"label twice", `"T"]`, `"A"]`, `decoder.labels holds "A" twice`},
 		{"beam width", "beam_width = 5", "beam_width = 0", "decoder.beam_width = 0"},
 		{"beam cut", "beam_cut = 0.1", "beam_cut = 0.2", "decoder.beam_cut = 0.2"},
+		{"base bonus", "beam_cut = 0.1", "beam_cut = 0.1\nbase_bonus = 6", "decoder.base_bonus = 6"},
+		{"base bonus that is none", "beam_cut = 0.1", "beam_cut = 0.1\nbase_bonus = nan", "decoder.base_bonus = NaN"},
 		{"quality scale", "scale = 1.0", "scale = -1.0", "qualities.scale = -1"},
 	}
 	for _, test := range tests {
@@ -163,6 +165,7 @@ func TestParseCRFManifest(t *testing.T) {
 		{"state_length = 3", "state_length = 9", "state length 9"},
 		{"beam_width = 32", "beam_width = 1000", "beam width 1000"},
 		{"beam_cut = 100.0", "beam_cut = 0.1", "beam cut 0.1"},
+		{"beam_cut = 100.0", "beam_cut = 100.0\nbase_bonus = 0.2", "decoder.base_bonus is for type ctc"},
 		{`, "T"]`, `]`, "decoder.labels has 4 entries"},
 	} {
 		_, err := ParseManifest([]byte(strings.Replace(crfManifest(), test.old, test.new, 1)))

@@ -77,12 +77,18 @@ class Reference:
 
     def best(self, query: str) -> Hit | None:
         """Returns the alignment with the most matches, or None."""
-        found = [(hit, name) for name, aligner in self._aligners.items() for hit in aligner.map(query) if hit.is_primary]
-        if not found:
-            return None
-        hit, name = max(found, key=lambda pair: pair[0].mlen)
-        target = self._contigs[name][hit.r_st : hit.r_en]
-        cigar = tuple((length, operation) for length, operation in hit.cigar)
-        if hit.strand < 0:
-            target, cigar = reverse_complement(target), cigar[::-1]
-        return Hit(name, hit.q_st, hit.q_en, target, cigar, len(query), hit.mlen, hit.blen)
+        return max(self.all(query), key=lambda hit: hit.matches, default=None)
+
+    def all(self, query: str) -> list[Hit]:
+        """Returns all alignments of parts of the query, those of the same contig over different parts of it."""
+        found = []
+        for name, aligner in self._aligners.items():
+            for hit in aligner.map(query):
+                if not hit.is_primary:
+                    continue
+                target = self._contigs[name][hit.r_st : hit.r_en]
+                cigar = tuple((length, operation) for length, operation in hit.cigar)
+                if hit.strand < 0:
+                    target, cigar = reverse_complement(target), cigar[::-1]
+                found.append(Hit(name, hit.q_st, hit.q_en, target, cigar, len(query), hit.mlen, hit.blen))
+        return found

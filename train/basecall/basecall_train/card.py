@@ -125,7 +125,11 @@ def _origin(recipe: Recipe) -> str:
             rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)}{rare}{_joined(source)} | as those |")
             continue
         truth = "simulated, teacher only" if source.simulated_from else "teacher only"
-        for name, has in (("genome", source.reference), ("calls", source.calls), ("reads that overlap", source.overlaps)):
+        truths = (
+            ("genome", source.reference), ("genomes of relatives", source.relatives), ("calls", source.calls),
+            ("reads that overlap", source.overlaps),
+        )  # fmt: skip
+        for name, has in truths:
             truth = f"truth: {name}" if has else truth
         truth += _joined(source)
         rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")

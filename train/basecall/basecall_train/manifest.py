@@ -53,6 +53,8 @@ class Manifest:
     beam_width: int = 5
     beam_cut: float = 0.1
     """CTC: classes of lower probability are not followed. CRF: nor sequences so many times less probable than the best."""
+    base_bonus: float = 0.0
+    """CTC: nats by which a sequence counts for more with each of its bases."""
     quality_scale: float = 1.0
     quality_bias: float = 0.0
     quality_curve: tuple[tuple[float, float], ...] = ()
@@ -68,6 +70,8 @@ class Manifest:
             )
         if self.output_layout not in ("NTC", "TNC"):
             raise ValueError(f"{self.name}: output layout {self.output_layout!r} is neither NTC nor TNC")
+        if self.base_bonus and self.state_length:
+            raise ValueError(f"{self.name}: base_bonus is for a CTC head")
         known = ("transitions",) if self.state_length else ("log_probabilities", "logits")
         if self.scores not in known:
             raise ValueError(f"{self.name}: scores {self.scores!r} are not {' or '.join(known)}")
@@ -135,13 +139,17 @@ bias = {self.quality_bias:.4f}
             return f"""type = "ctc"
 labels = [{labels}]   # the first is the blank
 beam_width = {self.beam_width}
-beam_cut = {self.beam_cut}              # classes of lower probability are not followed"""
+beam_cut = {self.beam_cut}              # classes of lower probability are not followed{self._bonus()}"""
         return f"""type = "crf"
 labels = [{labels}]   # the first is staying
 state_length = {self.state_length}            # bases in a state
 stay_score = {STAY_SCORE}            # of all states
 beam_width = {self.beam_width}
 beam_cut = {self.beam_cut}            # sequences so many times less probable than the best are not followed"""
+
+    def _bonus(self) -> str:
+        """Renders what each base is worth, if anything."""
+        return f"\nbase_bonus = {self.base_bonus}            # nats by which a sequence counts for more with each base" if self.base_bonus else ""
 
     def _scope(self) -> str:
         """Renders over what the signal is normalised."""
@@ -196,6 +204,7 @@ still = {self.still}                 # pA; blocks of less spread are an open por
             state_length=decoder["state_length"] if decoder["type"] == "crf" else 0,
             beam_width=decoder["beam_width"],
             beam_cut=decoder["beam_cut"],
+            base_bonus=decoder.get("base_bonus", 0.0),
             quality_scale=table["qualities"]["scale"],
             quality_bias=table["qualities"]["bias"],
             quality_curve=tuple((float(x), float(y)) for x, y in table["qualities"].get("curve", ())),

@@ -34,6 +34,8 @@ class Source:
     """FASTQ of more accurate calls of the same reads, by read id: the truth where no genome is trusted."""
     overlaps: bool = False
     """Whether reads that overlap are each other's truth, where nothing else is known (:mod:`.overlaps`)."""
+    relatives: tuple[str, ...] = ()
+    """FASTAs of genomes of the reads' species, where their own strain's is not known (:mod:`.relatives`)."""
     truth_weight: float = 0.5
     """Weight of the targets conditioned on the truth against the teacher's own."""
     joined_by: tuple[str, ...] = ()
@@ -51,10 +53,12 @@ class Source:
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces_of", tuple(self.pieces_of))
         object.__setattr__(self, "joined_by", tuple(self.joined_by))
+        object.__setattr__(self, "relatives", tuple(self.relatives))
         object.__setattr__(self, "simulate", tuple(self.simulate))
         if sum(map(bool, (self.recordings, self.simulated_from, self.pore_model, self.pieces_of))) != 1:
             raise ValueError(f"source {self.name}: give one of recordings, simulated_from, pore_model and pieces_of")
-        if not self.has_reads and (self.reference or self.calls or self.overlaps):
+        truths = sum(map(bool, (self.reference, self.relatives, self.calls, self.overlaps)))
+        if not self.has_reads and truths:
             raise ValueError(f"source {self.name}: only recordings need a truth")
         if self.simulate and not self.simulated_from:
             raise ValueError(f"source {self.name}: simulate has flags, but there is no simulated_from to simulate")
@@ -62,14 +66,15 @@ class Source:
             raise ValueError(f"source {self.name}: nobody hears what a pore model makes")
         if self.balance < 0 or (self.balance and not self.pieces_of):
             raise ValueError(f"source {self.name}: balance is a power, 0 or more, of pieces")
-        if sum(map(bool, (self.reference, self.calls, self.overlaps))) > 1:
-            raise ValueError(f"source {self.name}: a truth is either a reference or calls or overlaps, not two of them")
+        if truths > 1:
+            raise ValueError(f"source {self.name}: a truth is one of reference, relatives, calls and overlaps, not two of them")
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:
             raise ValueError(f"source {self.name}: share must be positive and truth_weight within 0..1")
         if not 0 <= self.faster <= 0.5:
             raise ValueError(f"source {self.name}: faster must be within 0..0.5, or frames have no room for bases")
-        if not 0 <= self.known <= 1 or (self.known and not (self.reference or self.calls or self.overlaps)):
-            raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames that a reference, calls or overlaps give a truth")
+        if not 0 <= self.known <= 1 or (self.known and not truths):
+            raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames that a reference, relatives, calls or overlaps "
+                             "give a truth")
 
     @property
     def has_reads(self) -> bool:
@@ -235,6 +240,7 @@ class Recipe:
                     window=model["window"],
                     overlap=model["overlap"],
                     half_file="model.half.onnx",
+                    base_bonus=model.get("base_bonus", 0.0),
                     scores="transitions" if shape.state_length else "log_probabilities",
                     state_length=shape.state_length,
                     beam_width=32 if shape.state_length else Manifest.beam_width,

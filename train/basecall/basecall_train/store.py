@@ -23,6 +23,7 @@ from .network import STRIDE
 from .overlaps import Ear, overlapping_truths
 from .recipe import Augmentation, Recipe, Source, Training
 from .recombined import RecombinedChunks
+from .relatives import related_truth
 from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
 from .targets import FLOOR, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
@@ -70,11 +71,13 @@ def _description(recipe: Recipe, source: Source) -> dict:
     described = asdict(source)
     for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by"):
         del described[irrelevant]
-    for later in ("overlaps", "simulated_from", "simulate"):  # keeps what was prepared before there were any
+    for later in ("overlaps", "relatives", "simulated_from", "simulate"):  # keeps what was prepared before there were any
         if not described[later]:
             del described[later]
     if source.simulate:
         described["simulate"] = list(source.simulate)  # as JSON has it
+    if source.relatives:
+        described["relatives"] = list(source.relatives)
     if source.joined_by:  # by name: the same recipe may lie elsewhere
         described["joined_by"] = [Path(network).name for network in source.joined_by]
     return described | {"teacher": recipe.teacher_file, "clip": recipe.manifest.clip}
@@ -106,6 +109,7 @@ def _prepare_source(
     source: Source, recording: Path, clip: float, teachers: Sequence[Model], data: Path, folder: Path
 ) -> None:
     genome = Reference.read(data / source.reference) if source.reference else None
+    relatives = [Reference.read(data / genome) for genome in source.relatives]
     calls = {name: bases for name, bases, _ in mappy.fastx_read(str(data / source.calls))} if source.calls else {}
     signals: list[np.ndarray] = []
     targets: list[np.ndarray] = []
@@ -125,6 +129,9 @@ def _prepare_source(
         signals.append(normalise(read.raw, clip)[: len(posteriors) * STRIDE].astype(np.float16))
         if source.overlaps:  # has to wait for the other reads
             ears.append(Ear(greedy(posteriors, ALPHABET), posteriors))
+            continue
+        if relatives:
+            add(posteriors, condition_on(posteriors, related_truth(greedy(posteriors, ALPHABET), posteriors, relatives)))
             continue
         truth = genome or (Reference({read.id: calls[read.id]}) if read.id in calls else None)
         add(posteriors, condition(posteriors, truth))
@@ -158,6 +165,8 @@ class Sampler:
         self._training = recipe.training
         self._augmentation = recipe.augmentation
         self._spelled = recipe.shape.state_length > 0
+        self._bases_alone = recipe.training.ctc == 1 and recipe.training.ctc_start == 0
+        """Whether what frames say counts for nothing where all bases are known."""
         for source in recipe.sources:
             if source.has_reads and not _is_prepared(recipe, source, store / source.name):
                 raise ValueError(f"{store / source.name}: not prepared for this recipe (run the prepare command)")
@@ -189,6 +198,8 @@ class Sampler:
         source = np.empty(training.batch, np.int64)
         for n in range(training.batch):
             source[n], clean[n], targets[:, n], bases[n], anew[n], weights[n] = self._draw(rng)
+            if self._bases_alone and (bases[n] != UNKNOWN).all():
+                anew[n] = False  # nobody looks at its frames
             if self._spelled:
                 bases[n] = spelled(targets[:, n], bases[n])
             signal[n, 0] = augment(clean[n], self._augmentation, rng)

@@ -67,7 +67,7 @@ def _window(manifest: Manifest, samples: int) -> Manifest:
 def test_manifest_survives_a_round_trip(tmp_path):
     manifest = Manifest(
         'a "name"', "1.2.3", "back\\slash", "r9.4", (4000, 5000), 3, 3600, 600,
-        sha256="ab", quality_scale=0.8123, quality_bias=-1.5, quality_curve=((10.0, 8.25), (30.0, 20.0)), clip=0.0,
+        sha256="ab", quality_scale=0.8123, quality_bias=-1.5, quality_curve=((10.0, 8.25), (30.0, 20.0)), clip=0.0, base_bonus=0.25,
         output_layout="TNC",
     )  # fmt: skip
     manifest.write(tmp_path)

@@ -137,6 +137,24 @@ def test_chunks_of_another_speed_are_heard_anew(world, tmp_path):
     assert believed > 10 and right >= 0.7 * believed, (right, believed)  # the best classes of a frame need not spell the truth
 
 
+def test_chunks_of_which_only_the_bases_count_are_not_heard_anew(world, tmp_path, monkeypatch):
+    (tmp_path / "quick.toml").write_text(
+        world.recipe.read_text().replace("share = 1", "share = 1\nfaster = 0.3\nknown = 1.0").replace("ctc = 0.5", "ctc = 1.0")
+    )
+    quick = Recipe.load(tmp_path / "quick.toml")
+    prepare(quick, world.folder, tmp_path / "store")
+    heard = []
+    scores = Model.scores
+    monkeypatch.setattr(Model, "scores", lambda model, windows: heard.append(len(windows)) or scores(model, windows))
+    bases = {}
+    for start in (0.0, 0.3):  # the frames count until then
+        heard.clear()
+        recipe = replace(quick, training=replace(quick.training, ctc_start=start))
+        bases[start] = Sampler(recipe, tmp_path / "store").batch(0).bases
+        assert bool(heard) == (start > 0)
+    assert (bases[0.0] != UNKNOWN).all() and np.array_equal(*bases.values())
+
+
 def test_a_teacher_that_disagrees_is_left_alone():
     posteriors = np.full((1, 60, 5), 0.0025)
     posteriors[:, :, 1] = 0.99  # it hears A all the time
