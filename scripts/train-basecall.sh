@@ -22,6 +22,7 @@ recipe = tomllib.loads(pathlib.Path(sys.argv[1]).read_text())
 files = [recipe["teacher"]["file"]]
 for one in [*recipe["source"], *recipe.get("evaluation", [])]:
     files += [one[key] for key in ("recordings", "simulated_from", "reference", "calls") if key in one]
+    files += one.get("relatives", [])
 home = pathlib.Path(sys.argv[1]).parent
 own = [recipe["training"]["begins"]] if "begins" in recipe["training"] else []
 for one in recipe["source"]:

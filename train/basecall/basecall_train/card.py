@@ -37,6 +37,8 @@ def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
         output = f"scores of the moves between {shape.state_length}-mers (CRF, as Bonito's; staying scores {STAY_SCORE:g})"
     budget = f"{training.minutes:g} minutes of" if training.minutes else f"{training.steps} steps of"
     start = f"the weights of {training.follows}" if training.follows else "random weights"
+    if training.start_share:
+        start += f", which have a share of {100 * training.start_share:g} % in the network"
     return f"""# {manifest.name} {manifest.version}
 
 {manifest.description}.

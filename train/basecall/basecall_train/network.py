@@ -126,6 +126,15 @@ def favour_blank(network: Basecaller, logit: float) -> None:
         network.head.bias.view(network.shape.frames, network.shape.scores)[:, 0] += logit
 
 
+def mix(network: Basecaller, other: Basecaller, share: float) -> None:
+    """Moves a network's weights by a share of the way to another's from which it was trained on (Wortsman et al. 2022,
+    arXiv:2109.01903): between the two lie networks that know what the new data taught and have forgotten less of the rest."""
+    if network.shape != other.shape:
+        raise ValueError(f"networks of {network.shape} and {other.shape} have no weights in common")
+    with torch.no_grad():
+        torch._foreach_lerp_(list(network.parameters()), list(other.parameters()), share)
+
+
 def runs_backwards(layer: int) -> bool:
     """Says whether the layer with this index reads the window from its end."""
     return layer % 2 == 0

@@ -107,6 +107,8 @@ class Training:
     """Network that basecall_train has exported, to start from unless another is named; relative to the recipe."""
     follows: str = ""
     """What the start checkpoint was made with, for the card; empty: random weights."""
+    start_share: float = 0.0
+    """Share that the weights of that network have in what is exported."""
     seed: int = 1
     batch: int = 16
     chunk: int = 1800
@@ -141,6 +143,8 @@ class Training:
     def __post_init__(self) -> None:
         if (self.minutes > 0) == (self.steps > 0):
             raise ValueError("training: give either minutes or steps")
+        if not 0 <= self.start_share < 1 or (self.start_share and not self.begins):
+            raise ValueError("training: start_share is the share, below 1, of the network that begins names")
         if self.memory < 0:
             raise ValueError("training: memory is a number of samples, 0 for no limit")
         if self.consistency < 0:

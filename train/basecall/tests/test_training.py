@@ -12,7 +12,7 @@ from basecall_train.calling import Model
 from basecall_train.card import _origin
 from basecall_train.devices import chosen
 from basecall_train.manifest import Manifest
-from basecall_train.network import Basecaller, Excess, Shape, favour_blank
+from basecall_train.network import Basecaller, Excess, Shape, favour_blank, mix
 from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
 from basecall_train.store import TEACHER, Sampler, augment, joined, prepare, spelled
@@ -276,6 +276,23 @@ def test_a_blank_that_is_disfavoured_leaves_the_rest_in_proportion(stride):
     assert torch.allclose(change, torch.tensor([-0.5, 0, 0, 0, 0]).expand_as(change), atol=1e-5)
     with pytest.raises(ValueError, match="no blank"):
         favour_blank(Basecaller(Shape(width=12, layers=1, stem=4, stride=stride, state_length=2)), -0.5)
+
+
+def test_a_share_of_the_start_is_between_both_networks():
+    shape = Shape(width=12, layers=2, stem=4)
+    network, start = Basecaller(shape), Basecaller(shape)
+    ends = [[p.detach().clone() for p in one.parameters()] for one in (network, start)]
+    mix(network, start, 0.4)
+    for now, a, b in zip(network.parameters(), *ends, strict=True):
+        assert torch.allclose(now, 0.6 * a + 0.4 * b, atol=1e-6)
+    with pytest.raises(ValueError, match="no weights in common"):
+        mix(network, Basecaller(replace(shape, width=16)), 0.4)
+
+
+@pytest.mark.parametrize("share, begins", [(1.0, "start.onnx"), (-0.1, "start.onnx"), (0.4, "")])
+def test_a_share_of_no_start_is_refused(share, begins):
+    with pytest.raises(ValueError, match="start_share is the share"):
+        Training(steps=1, start_share=share, begins=begins)
 
 
 @pytest.mark.parametrize("stride, state_length", [(5, 2), (6, 3)])
