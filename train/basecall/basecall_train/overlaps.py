@@ -17,13 +17,11 @@ from dataclasses import dataclass
 
 import mappy
 import numpy as np
-import torch
-from torch.nn import functional as F
 
 from .alignment import reverse_complement, walk
 from .calling import Call
 from .manifest import ALPHABET
-from .targets import ANCHOR_RUN, SEGMENT_FRAMES, Segment, room, side_by_side
+from .targets import ANCHOR_RUN, SEGMENT_FRAMES, Segment, ctc_losses, room, side_by_side
 
 SHORTEST = 1000
 """Columns of an overlap."""
@@ -224,8 +222,5 @@ def _decided(places: list[_Place], opposite: bool) -> dict[int, str]:
 
 def _likelihoods(posteriors: list[np.ndarray], spelled: list[str]) -> np.ndarray:
     """Returns the logarithm [N] of the probability that distributions [T, classes] spell bases; -inf where there is no room."""
-    scores = side_by_side(posteriors)
-    lengths = [len(p) for p in posteriors]
-    classes = [torch.tensor([ALPHABET.index(base) for base in one], dtype=torch.long) for one in spelled]
-    loss = F.ctc_loss(scores, torch.cat(classes), torch.tensor(lengths), torch.tensor([len(c) for c in classes]), reduction="none")
-    return -loss.numpy()
+    classes = [np.array([ALPHABET.index(base) for base in one], np.int64) for one in spelled]
+    return -ctc_losses(side_by_side(posteriors), [len(p) for p in posteriors], classes).numpy()

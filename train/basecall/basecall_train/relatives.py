@@ -11,13 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch.nn import functional as F
 
 from .alignment import Hit, Reference
 from .calling import Call
 from .manifest import ALPHABET
-from .targets import MAX_SEGMENT_FRAMES, MIN_IDENTITY, SEGMENT_FRAMES, Segment, anchors, room, side_by_side
+from .targets import (
+    MAX_SEGMENT_FRAMES,
+    MIN_IDENTITY,
+    SEGMENT_FRAMES,
+    Segment,
+    anchors,
+    best_losses,
+    ctc_losses,
+    room,
+    side_by_side,
+)
 
 SHORTEST = 500
 """Columns of an alignment: what is alike over less may be a repeat."""
@@ -69,14 +77,9 @@ def _likeliest(places: Sequence[Sequence[Segment]], posteriors: np.ndarray) -> l
     """Returns of each place the segment of the least loss, if that is little enough."""
     flat = [segment for some in places for segment in some]
     heard = [posteriors[one.begin : one.end] for one in flat]
-    scores = side_by_side(heard)
-    lengths = torch.tensor([len(p) for p in heard])
-    loss = F.ctc_loss(
-        scores, torch.from_numpy(np.concatenate([one.classes for one in flat])), lengths,
-        torch.tensor([len(one.classes) for one in flat]), reduction="none",
-    )  # fmt: skip
-    best = torch.tensor([-scores[:length, i].max(-1).values.sum().item() for i, length in enumerate(lengths)])
-    excess = ((loss - best) / lengths).numpy()
+    scores, lengths = side_by_side(heard), [len(p) for p in heard]
+    loss = ctc_losses(scores, lengths, [one.classes for one in flat]).numpy()
+    excess = (loss - best_losses(scores, lengths)) / np.array(lengths)
     chosen, at = [], 0
     for some in places:
         of = excess[at : at + len(some)]

@@ -83,6 +83,18 @@ def side_by_side(posteriors: Sequence[np.ndarray]) -> torch.Tensor:
     return scores
 
 
+def ctc_losses(scores: torch.Tensor, lengths: Sequence[int], spelled: Sequence[np.ndarray]) -> torch.Tensor:
+    """Returns the losses [N] of spelling classes under the logarithms [T, N, classes] of distributions of these lengths; inf where
+    there is no room."""
+    classes = torch.from_numpy(np.concatenate(spelled))
+    return F.ctc_loss(scores, classes, torch.tensor(lengths), torch.tensor([len(s) for s in spelled]), reduction="none")
+
+
+def best_losses(scores: torch.Tensor, lengths: Sequence[int]) -> np.ndarray:
+    """Returns the losses [N] of the best paths, whatever they spell."""
+    return np.array([-scores[:length, i].max(-1).values.sum().item() for i, length in enumerate(lengths)])
+
+
 def occupancy(posteriors: list[np.ndarray], spelled: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
     """Conditions posteriors [T, classes] on spelling the given classes.
 
@@ -90,19 +102,12 @@ def occupancy(posteriors: list[np.ndarray], spelled: list[np.ndarray]) -> tuple[
     """
     lengths = [len(p) for p in posteriors]
     scores = side_by_side(posteriors).requires_grad_(True)
-    loss = F.ctc_loss(
-        scores,
-        torch.from_numpy(np.concatenate(spelled)),
-        torch.tensor(lengths),
-        torch.tensor([len(s) for s in spelled]),
-        reduction="none",
-    )
+    loss = ctc_losses(scores, lengths, spelled)
     # PyTorch's gradient of the CTC loss is exp(scores) - occupancy: that of the logits in front of a log-softmax.
     (gradient,) = torch.autograd.grad(loss.sum(), scores)
     given = scores.detach()
     conditioned = (given.exp() - gradient).clamp_(0, 1).numpy()
-    best = np.array([-given[:length, i].max(-1).values.sum().item() for i, length in enumerate(lengths)])
-    excess = (loss.detach().numpy() - best) / np.array(lengths)
+    excess = (loss.detach().numpy() - best_losses(given, lengths)) / np.array(lengths)
     return [conditioned[:length, i] for i, length in enumerate(lengths)], excess
 
 

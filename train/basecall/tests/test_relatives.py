@@ -20,8 +20,8 @@ def strain(genome, rng, apart):
     """Returns a genome with a part of its bases changed, inserted or left out."""
     made = []
     for base in genome:
-        kind = rng.integers(3) if rng.random() < apart else -1
-        made.append(base if kind < 0 else "" if kind == 0 else base + BASES[rng.integers(4)] if kind == 1 else BASES[rng.integers(4)])
+        other = BASES[rng.integers(4)]
+        made.append(rng.choice([other, base + other, ""]) if rng.random() < apart else base)
     return "".join(made)
 
 
