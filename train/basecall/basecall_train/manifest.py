@@ -149,7 +149,9 @@ beam_cut = {self.beam_cut}            # sequences so many times less probable th
 
     def _bonus(self) -> str:
         """Renders what each base is worth, if anything."""
-        return f"\nbase_bonus = {self.base_bonus}            # nats by which a sequence counts for more with each base" if self.base_bonus else ""
+        if not self.base_bonus:
+            return ""
+        return f"\nbase_bonus = {self.base_bonus}            # nats by which a sequence counts for more with each base"
 
     def _scope(self) -> str:
         """Renders over what the signal is normalised."""

@@ -67,7 +67,7 @@ def test_a_relative_too_far_away_is_none():
     rng = np.random.default_rng(3)
     read = random_bases(6000, rng)
     ear = heard(read, rng, wrong=0.02)
-    far = [Reference({"c": strain(read, rng, 0.15)})]
+    far = [Reference({"c": strain(read, rng, 0.18)})]
     conditioned = condition_on(ear.posteriors, related_truth(ear.call, ear.posteriors, far))
     assert (conditioned.bases != UNKNOWN).mean() < 0.1, "but where it happens to be near"
     assert related_truth(ear.call, ear.posteriors, []) == []
