@@ -30,8 +30,8 @@ from .targets import (
 SHORTEST = 500
 """Columns of an alignment: what is alike over less may be a repeat."""
 MAX_EXCESS = 0.1
-"""Loss per frame above the best path beyond which a relative is another one there. Of a known genome's segments, nineteen in
-twenty lose less."""
+"""Loss per frame above the best path beyond which a relative is another one there. Of a known genome's segments, ninety-nine
+in a hundred lose less."""
 JOBS = 200
 """Segments that are judged at a time."""
 

@@ -67,19 +67,28 @@ def test_short_reads_and_none_are_left_alone():
     assert overlapping_truths([]) == []
 
 
-def test_a_source_can_be_its_own_truth(world, tmp_path):
+def prepared_with(world, folder, truths):
+    """Returns the bases of two reads that overlap as they are prepared with each of the truths, lines of a recipe by name.
+
+    folder already has what the truths name but the genome itself.
+    """
     rng = np.random.default_rng(4)
     reads = {"one": world.genome[:2500], "other": reverse_complement(world.genome[1000:4000])}
-    write_blow5(tmp_path / "reads.blow5", {name: current_of(bases, rng) for name, bases in reads.items()})
+    write_blow5(folder / "reads.blow5", {name: current_of(bases, rng) for name, bases in reads.items()})
     for file in ("genome.fa", "teacher.onnx"):
-        shutil.copy(world.folder / file, tmp_path)
+        shutil.copy(world.folder / file, folder)
     text = world.recipe.read_text()
     bases = {}
-    for name, truth in {"own": "overlaps = true", "genome": 'reference = "genome.fa"'}.items():
-        (tmp_path / "toy.toml").write_text(text.replace('reference = "genome.fa"', truth, 1))
-        recipe = Recipe.load(tmp_path / "toy.toml")
-        prepare(replace(recipe, sources=recipe.sources[:1]), tmp_path, tmp_path / name)
-        bases[name] = np.load(tmp_path / name / "labelled" / "bases.npy")
+    for name, truth in truths.items():
+        (folder / "toy.toml").write_text(text.replace('reference = "genome.fa"', truth, 1))
+        recipe = Recipe.load(folder / "toy.toml")
+        prepare(replace(recipe, sources=recipe.sources[:1]), folder, folder / name)
+        bases[name] = np.load(folder / name / "labelled" / "bases.npy")
+    return bases
+
+
+def test_a_source_can_be_its_own_truth(world, tmp_path):
+    bases = prepared_with(world, tmp_path, {"own": "overlaps = true", "genome": 'reference = "genome.fa"'})
     both = (bases["own"] != UNKNOWN) & (bases["genome"] != UNKNOWN)
     assert both.mean() > 0.4, "3,000 of 5,500 bases are in both"
     assert (bases["own"] == bases["genome"])[both].mean() > 0.97

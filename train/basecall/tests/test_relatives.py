@@ -1,16 +1,11 @@
-import shutil
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from conftest import current_of, write_blow5
-from test_overlaps import heard, random_bases
+from test_overlaps import heard, prepared_with, random_bases
 
 from basecall_train.alignment import Reference, reverse_complement
 from basecall_train.manifest import ALPHABET
-from basecall_train.recipe import Recipe, Source
+from basecall_train.recipe import Source
 from basecall_train.relatives import related_truth
-from basecall_train.store import prepare
 from basecall_train.targets import UNKNOWN, condition_on
 
 BASES = "ACGT"
@@ -74,19 +69,9 @@ def test_a_relative_too_far_away_is_none():
 
 
 def test_a_source_can_have_relatives(world, tmp_path):
-    rng = np.random.default_rng(4)
-    reads = {"one": world.genome[:2500], "other": reverse_complement(world.genome[1000:4000])}
-    write_blow5(tmp_path / "reads.blow5", {name: current_of(bases, rng) for name, bases in reads.items()})
-    shutil.copy(world.folder / "teacher.onnx", tmp_path)
-    (tmp_path / "near.fa").write_text(f">near\n{strain(world.genome, rng, 0.01)}\n")
-    (tmp_path / "genome.fa").write_text(f">genome\n{world.genome}\n")
-    text = world.recipe.read_text()
-    bases = {}
-    for name, truth in {"relatives": 'relatives = ["near.fa", "genome.fa"]', "genome": 'reference = "genome.fa"'}.items():
-        (tmp_path / "toy.toml").write_text(text.replace('reference = "genome.fa"', truth, 1))
-        recipe = Recipe.load(tmp_path / "toy.toml")
-        prepare(replace(recipe, sources=recipe.sources[:1]), tmp_path, tmp_path / name)
-        bases[name] = np.load(tmp_path / name / "labelled" / "bases.npy")
+    (tmp_path / "near.fa").write_text(f">near\n{strain(world.genome, np.random.default_rng(4), 0.01)}\n")
+    truths = {"relatives": 'relatives = ["near.fa", "genome.fa"]', "genome": 'reference = "genome.fa"'}
+    bases = prepared_with(world, tmp_path, truths)
     both = (bases["relatives"] != UNKNOWN) & (bases["genome"] != UNKNOWN)
     assert both.mean() > 0.8
     assert (bases["relatives"] == bases["genome"])[both].mean() > 0.99
