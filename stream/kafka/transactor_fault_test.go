@@ -308,16 +308,18 @@ func TestUndeliverableBatchFailsTheTransaction(t *testing.T) {
 					f = streamtest.Refuse(cluster, key, kerr.ConcurrentTransactions, -1) // a storm of them
 				}
 				began := time.Now()
-				var failed []error
+				failed := make(chan error, 2) // each partition has a goroutine that says so
 				for partition := range int32(2) {
-					require.NoError(t, tr.Send(t.Context(), []stream.Out{{Topic: "out", Partition: partition, Value: []byte("x")}}, func(err error) { failed = append(failed, err) }))
+					require.NoError(t, tr.Send(t.Context(), []stream.Out{{Topic: "out", Partition: partition, Value: []byte("x")}}, func(err error) { failed <- err }))
 					time.Sleep(100 * time.Millisecond) // so that it is not in the same request
 				}
 				err = tr.Hold(t.Context())
 				require.ErrorIs(t, err, ErrAborted)
 				require.NotErrorIs(t, err, ErrFenced)
 				assert.InDelta(t, 10, time.Since(began).Seconds(), 3)
-				assert.Len(t, failed, 2)
+				for range 2 {
+					assert.Error(t, <-failed)
+				}
 				f.Remove()
 				require.NoError(t, tr.Abort(t.Context()))
 				transact(t, tr, "out", 0, "y")
