@@ -37,7 +37,7 @@ PYTHON
 
 venv=.cache/train
 [ -x $venv/bin/python ] || python3 -m venv $venv
-$venv/bin/python -c 'import h5py, mappy, numpy, onnx, onnxruntime, pod5, pyslow5, torch, vbz_h5py_plugin' 2>/dev/null ||
+$venv/bin/python -c 'import h5py, mappy, numba, numpy, onnx, onnxruntime, pod5, pyslow5, torch, vbz_h5py_plugin' 2>/dev/null ||
 	$venv/bin/python -m pip install --quiet --disable-pip-version-check -e train/basecall
 work=${TRAIN_WORK:-.cache/train-basecall/$RECIPE}
 mkdir -p "$work"

@@ -231,7 +231,8 @@ def evaluate_recipe(recipe: Recipe, data: Path, folder: Path, pore: Path | None 
         results = [evaluate(model, one, data) for one in recipe.evaluations]
     chosen = [result for one, result in zip(recipe.evaluations, results, strict=True) if one.calibrate]
     if chosen:
-        manifest = replace(manifest, quality_scale=1.0, quality_bias=0.0, quality_curve=between([fit_qualities(one) for one in chosen]))
+        curve = between([fit_qualities(one) for one in chosen])
+        manifest = replace(manifest, quality_scale=1.0, quality_bias=0.0, quality_curve=curve)
         manifest.write(folder)
     return manifest, results
 

@@ -157,7 +157,7 @@ beam_cut = {self.beam_cut}            # sequences so many times less probable th
         """Renders over what the signal is normalised."""
         if not self.warmup:
             return 'scope = "read"              # over all of a read'
-        return f"""scope = "running"           # of a window: over all samples before its end, and of the first ones over the warm-up
+        return f"""scope = "running"           # of a window: over all samples before its end, of the first over the warm-up
 warmup = {self.warmup}               # samples of a moving strand that the first window waits for
 block = {self.block}                 # samples that are judged together
 still = {self.still}                 # pA; blocks of less spread are an open pore or a strand that sticks, and don't count"""

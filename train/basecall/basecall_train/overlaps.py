@@ -20,8 +20,9 @@ import numpy as np
 
 from .alignment import reverse_complement, walk
 from .calling import Call
+from .ctc import ctc_losses
 from .manifest import ALPHABET
-from .targets import ANCHOR_RUN, SEGMENT_FRAMES, Segment, ctc_losses, room, side_by_side
+from .targets import ANCHOR_RUN, SEGMENT_FRAMES, Segment, room, side_by_side
 
 SHORTEST = 1000
 """Columns of an overlap."""

@@ -83,7 +83,8 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     last = max(minutes, default=0) or 1
     height = TOP + len(panels) * PANEL + (len(panels) - 1) * GAP + BOTTOM
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="11" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="sans-serif" font-size="11" role="img">',
         f'<title>{escape(title)}</title>{STYLE}<rect class="page" width="{WIDTH}" height="{height}"/>',
         f'<text x="{LEFT}" y="18" font-size="14">{escape(title)}</text>',
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{height - 6}" text-anchor="middle">minutes</text>',

@@ -14,6 +14,7 @@ import numpy as np
 
 from .alignment import Hit, Reference
 from .calling import Call
+from .ctc import ctc_losses
 from .manifest import ALPHABET
 from .targets import (
     MAX_SEGMENT_FRAMES,
@@ -22,7 +23,6 @@ from .targets import (
     Segment,
     anchors,
     best_losses,
-    ctc_losses,
     room,
     side_by_side,
 )

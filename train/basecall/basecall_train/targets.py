@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from .alignment import Hit, Reference
 from .calling import Call, greedy
+from .ctc import ctc_losses
 from .manifest import ALPHABET
 
 MIN_ALIGNED = 0.90
@@ -83,13 +83,6 @@ def side_by_side(posteriors: Sequence[np.ndarray]) -> torch.Tensor:
     return scores
 
 
-def ctc_losses(scores: torch.Tensor, lengths: Sequence[int], spelled: Sequence[np.ndarray]) -> torch.Tensor:
-    """Returns the losses [N] of spelling classes under the logarithms [T, N, classes] of distributions of these lengths; inf where
-    there is no room."""
-    classes = torch.from_numpy(np.concatenate(spelled))
-    return F.ctc_loss(scores, classes, torch.tensor(lengths), torch.tensor([len(s) for s in spelled]), reduction="none")
-
-
 def best_losses(scores: torch.Tensor, lengths: Sequence[int]) -> np.ndarray:
     """Returns the losses [N] of the best paths, whatever they spell."""
     return np.array([-scores[:length, i].max(-1).values.sum().item() for i, length in enumerate(lengths)])
@@ -103,10 +96,9 @@ def occupancy(posteriors: list[np.ndarray], spelled: list[np.ndarray]) -> tuple[
     lengths = [len(p) for p in posteriors]
     scores = side_by_side(posteriors).requires_grad_(True)
     loss = ctc_losses(scores, lengths, spelled)
-    # PyTorch's gradient of the CTC loss is exp(scores) - occupancy: that of the logits in front of a log-softmax.
     (gradient,) = torch.autograd.grad(loss.sum(), scores)
     given = scores.detach()
-    conditioned = (given.exp() - gradient).clamp_(0, 1).numpy()
+    conditioned = gradient.neg().numpy()
     excess = (loss.detach().numpy() - best_losses(given, lengths)) / np.array(lengths)
     return [conditioned[:length, i] for i, length in enumerate(lengths)], excess
 

@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from .crf import StateSpace
+from .ctc import ctc_losses
 from .devices import Workers
 from .narrow import narrowed
 from .network import STRIDE, Basecaller, Excess, Shape
@@ -162,15 +163,9 @@ class Trainer:
         loss = (divergence * (1 - ctc * labelled.to(scores.device))).sum()
         surprise = torch.zeros((), device=scores.device)
         if judged:
-            spelled = [torch.from_numpy(row[row > 0].astype(np.int64)) for row in bases[labelled.numpy()]]
-            surprise = F.ctc_loss(
-                predicted[:, labelled.to(scores.device)],
-                torch.cat(spelled).to(scores.device),
-                torch.full((judged,), len(predicted)),
-                torch.tensor([len(s) for s in spelled]),
-                reduction="sum",
-                zero_infinity=True,
-            )
+            spelled = [row[row > 0] for row in bases[labelled.numpy()]]
+            losses = ctc_losses(predicted[:, labelled.to(scores.device)], [len(predicted)] * judged, spelled)
+            surprise = losses[losses.isfinite()].sum()
             loss = loss + ctc * surprise
         return loss, divergence.sum(), surprise, judged
 
@@ -270,7 +265,8 @@ class Trainer:
             )  # fmt: skip
             table.add(row)
             log.info(
-                "step %d, %.0f s: divergence %.4f, surprise %.4f, excess %.2f, inconsistency %.5f, gradient %.3f, learning rate %.2e, %.3g samples/s",
+                "step %d, %.0f s: divergence %.4f, surprise %.4f, excess %.2f, inconsistency %.5f, gradient %.3f, "
+                "learning rate %.2e, %.3g samples/s",
                 row.step, row.seconds, divergence, surprise, excess, inconsistency, norm, row.learning_rate, row.samples_per_second,
             )  # fmt: skip
 
@@ -292,9 +288,9 @@ class Trainer:
 
 
 def _inconsistency(network: Basecaller, signal: torch.Tensor, scores: torch.Tensor, margin: int) -> torch.Tensor:
-    """Returns how much a window is heard otherwise than what it was cut from: the divergence, both ways and in nats per frame, between
-    the scores [T/3, N, C] of every second chunk and those of a window that lacks margin samples at either end. Only frames count that are
-    as far from the window's ends, as those that are kept when windows are joined."""
+    """Returns how much a window is heard otherwise than what it was cut from: the divergence, both ways and in nats per frame,
+    between the scores [T/3, N, C] of every second chunk and those of a window that lacks margin samples at either end. Only frames
+    count that are as far from the window's ends, as those that are kept when windows are joined."""
     window = network(signal[::2, :, margin : signal.shape[-1] - margin])
     kept = slice(margin // STRIDE, len(window) - margin // STRIDE)
     p = F.log_softmax(window[kept].float(), -1)
