@@ -101,8 +101,11 @@ class Basecaller(nn.Module):
         for layer in self.lstm:
             _initialise(layer)
 
-    def forward(self, signal: torch.Tensor, excess: Excess | None = None) -> torch.Tensor:
-        """Returns the scores; excess, if given, learns how long the layers remember."""
+    def forward(self, signal: torch.Tensor, excess: Excess | None = None, kept: torch.Tensor | None = None) -> torch.Tensor:
+        """Returns the scores.
+
+        excess: learns how long the layers remember. kept: factors [layers, N, width] of what the layers add.
+        """
         x = F.silu(self.stem(signal))
         x = F.silu(self.down(x)).permute(2, 0, 1).contiguous()
         for i, layer in enumerate(self.lstm):
@@ -110,6 +113,8 @@ class Basecaller(nn.Module):
             states = layer(seen)[0]
             if excess:
                 excess.add(layer, seen, states)
+            if kept is not None:
+                states = states * kept[i].to(states.dtype)
             x = x + (states.flip(0) if runs_backwards(i) else states)
         scores = self.head(x).float()
         if self.shape.frames > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 from .manifest import Manifest
@@ -125,6 +125,9 @@ class Training:
     consistency: float = 0.0
     """Weight of how much the middle of a chunk is heard otherwise when half of what windows share is missing at either end; for a
     CTC head. Together with a short memory it makes a read's call the same wherever windows begin."""
+    dropout: float = 0.0
+    """Share of the channels of what a layer adds that a chunk does without, the same ones from its begin to its end (Gal and
+    Ghahramani 2016, arXiv:1512.05287). Reads that are seen dozens of times are learned by heart otherwise."""
     learning_rate: float = 4e-3
     warmup: int = 200
     """Steps over which the rate rises from zero."""
@@ -149,6 +152,8 @@ class Training:
             raise ValueError("training: memory is a number of samples, 0 for no limit")
         if self.consistency < 0:
             raise ValueError("training: consistency is a weight, 0 for none")
+        if not 0 <= self.dropout < 1:
+            raise ValueError("training: dropout is a share, below 1")
         if self.batch % self.parts or self.chunk % STRIDE or self.chunk // STRIDE <= 2 * self.border:
             raise ValueError("training: parts must divide batch, chunk be a multiple of the stride and exceed its borders")
 
@@ -172,9 +177,12 @@ class Augmentation:
     """Largest standard deviation of white noise; each chunk draws its own."""
     warp: float = 0.0
     """Standard deviation of the factor by which a chunk is sped up; 0.08 is about what reads of a run differ by."""
+    levels: float = 0.0
+    """Largest standard deviation of what is added to stretches of about as many samples as a base has; each chunk draws its own.
+    The same few bases have another level in another read, and in another place."""
 
     def __post_init__(self) -> None:
-        if min(self.scale, self.shift, self.drift, self.noise, self.warp) < 0 or self.warp > 0.15:
+        if min(astuple(self)) < 0 or self.warp > 0.15:
             raise ValueError("augmentation: deviations are not negative, and warp is 0.15 at most: CTC needs room")
 
 

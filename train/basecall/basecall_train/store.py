@@ -31,6 +31,8 @@ from .warp import TooFast, pace, warped
 
 log = logging.getLogger(__name__)
 
+SAMPLES_PER_BASE = 9
+"""At 4 kHz and 450 bases/s."""
 PATIENCE = 1000
 """Chunks that are looked at for one with truth enough."""
 TEACHER = "teacher.onnx"
@@ -244,7 +246,12 @@ def augment(chunk: np.ndarray, how: Augmentation, rng: np.random.Generator) -> n
     scale, shift, drift = rng.standard_normal(3) * (how.scale, how.shift, how.drift)
     trend = np.linspace(-1, 1, len(chunk), dtype=np.float32)
     noise = rng.standard_normal(len(chunk), dtype=np.float32) * np.float32(rng.random() * how.noise)
-    return chunk * np.float32(1 + scale) + np.float32(shift) + np.float32(drift) * trend + noise
+    made = chunk * np.float32(1 + scale) + np.float32(shift) + np.float32(drift) * trend + noise
+    if how.levels:  # drawn last: without it chunks are what they were before there was any
+        stretch = np.cumsum(rng.random(len(chunk)) < 1 / SAMPLES_PER_BASE)
+        levels = rng.standard_normal(stretch[-1] + 1, dtype=np.float32) * np.float32(rng.random() * how.levels)
+        made += levels[stretch]
+    return made
 
 
 def _chunks(source: Source, store: Path, samples: int) -> _Chunks | SimulatedChunks | RecombinedChunks:

@@ -122,9 +122,10 @@ class Trainer:
         training = self._training
         signal = batch.signal[piece].to(device, non_blocking=True)
         excess = Excess(training.memory, network.shape.stride) if training.memory else None
+        kept = self._kept(piece).to(device, non_blocking=True) if training.dropout else None
         with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=self._workers.half):
-            scores = network(signal, excess)
-            inconsistency = _inconsistency(network, signal, scores, self._margin) if training.consistency else torch.zeros(())
+            scores = network(signal, excess, kept)
+            inconsistency = _inconsistency(network, signal, kept, scores, self._margin) if training.consistency else torch.zeros(())
         if network.shape.state_length:
             loss, divergence, surprise, judged = self._crf_loss(scores, batch, piece)
         else:
@@ -145,6 +146,14 @@ class Trainer:
             float(excess.total.detach()) if excess else 0.0,
             float(inconsistency.detach()),
         )
+
+    def _kept(self, piece: slice) -> torch.Tensor:
+        """Returns factors [layers, N, width] of what layers add to a piece of a batch: 0, and for the channels that stay as much
+        above 1 as makes up for it. They depend on the seed, the step and the piece alone."""
+        shape, share = self.network.shape, self._training.dropout
+        rng = np.random.default_rng((self._training.seed, self.step, piece.start, 1))
+        stays = rng.random((shape.layers, piece.stop - piece.start, shape.width), dtype=np.float32) >= share
+        return torch.from_numpy(stays / np.float32(1 - share))
 
     @property
     def _border(self) -> int:
@@ -287,11 +296,13 @@ class Trainer:
         self.save(checkpoint)
 
 
-def _inconsistency(network: Basecaller, signal: torch.Tensor, scores: torch.Tensor, margin: int) -> torch.Tensor:
+def _inconsistency(
+    network: Basecaller, signal: torch.Tensor, kept: torch.Tensor | None, scores: torch.Tensor, margin: int
+) -> torch.Tensor:
     """Returns how much a window is heard otherwise than what it was cut from: the divergence, both ways and in nats per frame,
     between the scores [T/3, N, C] of every second chunk and those of a window that lacks margin samples at either end. Only frames
     count that are as far from the window's ends, as those that are kept when windows are joined."""
-    window = network(signal[::2, :, margin : signal.shape[-1] - margin])
+    window = network(signal[::2, :, margin : signal.shape[-1] - margin], kept=None if kept is None else kept[:, ::2])
     kept = slice(margin // STRIDE, len(window) - margin // STRIDE)
     p = F.log_softmax(window[kept].float(), -1)
     q = F.log_softmax(scores[margin // STRIDE :][kept, ::2].float(), -1)

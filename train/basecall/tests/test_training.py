@@ -1,3 +1,4 @@
+import copy
 import math
 from dataclasses import replace
 
@@ -82,7 +83,7 @@ def test_inconsistency_is_what_a_window_changes(stride):
     with torch.no_grad():
         scores = network(signal).log_softmax(-1)
         window = network(signal[::2, :, margin : 600 - margin]).log_softmax(-1)
-        found = float(_inconsistency(network, signal, network(signal), margin))
+        found = float(_inconsistency(network, signal, None, network(signal), margin))
         total, frames = 0.0, 0
         for frame in range(2 * margin // 3, (600 - 2 * margin) // 3):
             for chunk, row in ((0, 0), (2, 1)):
@@ -93,7 +94,7 @@ def test_inconsistency_is_what_a_window_changes(stride):
         for layer in network.lstm:  # the convolutions alone see less than the margin
             layer.weight_hh_l0.zero_()
             layer.bias_ih_l0[8:16] = -50.0
-        assert float(_inconsistency(network, signal, network(signal), margin)) < 1e-9
+        assert float(_inconsistency(network, signal, None, network(signal), margin)) < 1e-9
 
 
 def test_consistency_is_learned(prepared):
@@ -105,7 +106,7 @@ def test_consistency_is_learned(prepared):
         assert steps[-1].divergence < 0.6 * steps[0].divergence
         signal = t._sampler.batch(40).signal
         with torch.no_grad():
-            found[consistency] = float(_inconsistency(t.network, signal, t.network(signal), 24))
+            found[consistency] = float(_inconsistency(t.network, signal, None, t.network(signal), 24))
     assert found[10.0] < 0.7 * found[0.0]
 
 
@@ -171,19 +172,44 @@ def test_seeds_and_nothing_else_decide(prepared, tmp_path, threads):
     assert not torch.equal(weights(runs[0].network), weights(other.network))
 
 
-@pytest.mark.parametrize("shape", [None, CRF])
-def test_a_resumed_run_ends_like_an_unbroken_one(prepared, tmp_path, shape):
-    whole = trainer(prepared, shape=shape, steps=8)
+@pytest.mark.parametrize("shape, dropout", [(None, 0.0), (None, 0.3), (CRF, 0.0)])
+def test_a_resumed_run_ends_like_an_unbroken_one(prepared, tmp_path, shape, dropout):
+    whole = trainer(prepared, shape=shape, steps=8, dropout=dropout)
     whole.run(tmp_path / "whole.pt")
-    broken = trainer(prepared, shape=shape, steps=8)
+    broken = trainer(prepared, shape=shape, steps=8, dropout=dropout)
     broken.run(tmp_path / "broken.pt", stopped=lambda: broken.step == 3)
-    resumed = trainer(prepared, shape=shape, steps=8)
+    resumed = trainer(prepared, shape=shape, steps=8, dropout=dropout)
     resumed.load(tmp_path / "broken.pt")
     assert resumed.step == 3
     resumed.run(tmp_path / "broken.pt")
     assert torch.equal(weights(resumed.network), weights(whole.network))
     assert torch.equal(weights(resumed.average), weights(whole.average))
     assert torch.equal(weights(load_average(tmp_path / "broken.pt")), weights(whole.average))
+
+
+def test_every_chunk_does_without_other_channels(prepared):
+    t = trainer(prepared, steps=8, dropout=0.25)
+    kept = t._kept(slice(0, 400))
+    assert kept.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert float(kept.mean()) == pytest.approx(1, abs=0.02)
+    assert len(kept.flatten(0, 1).unique(dim=0)) > 100
+    assert not torch.equal(kept, t._kept(slice(400, 800)))
+    t.step += 1
+    assert not torch.equal(kept, t._kept(slice(0, 400)))
+
+
+def test_a_layer_that_adds_nothing_is_none():
+    torch.manual_seed(1)
+    network, signal = Basecaller(Shape(width=8, layers=3, stem=4)).eval(), torch.randn(2, 1, 120)
+    kept = torch.ones(3, 2, 8)
+    assert torch.equal(network(signal, kept=kept), network(signal))
+    kept[1, 0] = 0
+    partly = network(signal, kept=kept)
+    shorter = copy.deepcopy(network)
+    for p in shorter.lstm[1].parameters():
+        p.data.zero_()  # gates of a half, of a cell that stays zero
+    torch.testing.assert_close(partly[:, 0], shorter(signal)[:, 0])
+    torch.testing.assert_close(partly[:, 1], network(signal)[:, 1])
 
 
 def test_a_second_recipe_starts_where_the_first_ended(prepared, tmp_path):
@@ -246,6 +272,19 @@ def test_augmentation_has_the_size_that_is_asked_for():
     assert np.std(shifts) == pytest.approx(0.5, rel=0.1)
     noises = [augment(silent, Augmentation(0, 0, 0, 0.2), rng).std() for _ in range(500)]
     assert max(noises) < 0.24 and np.mean(noises) == pytest.approx(0.1, rel=0.1)
+
+
+def test_levels_are_a_deviation():
+    with pytest.raises(ValueError, match="deviations are not negative"):
+        Augmentation(levels=-0.1)
+
+
+def test_levels_stay_for_as_long_as_a_base():
+    rng = np.random.default_rng(0)
+    silent = np.zeros(3000, np.float32)
+    chunks = [augment(silent, Augmentation(0, 0, 0, 0, levels=0.2), rng) for _ in range(300)]
+    assert np.mean([chunk.std() for chunk in chunks]) == pytest.approx(0.1, rel=0.1)
+    assert np.mean([np.count_nonzero(np.diff(chunk)) for chunk in chunks]) == pytest.approx(3000 / 9, rel=0.02)
 
 
 @pytest.mark.parametrize("layers, stride", [(1, 3), (4, 3), (2, 6), (3, 9)])
@@ -443,6 +482,7 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ("stem = 4", "stem = 4\nstride = 7\nstate_length = 3", "multiples of stride 7"),
         ("steps = 150", "steps = 150\nmemory = -1", "memory is a number of samples"),
         ("steps = 150", "steps = 150\nconsistency = -1.0", "consistency is a weight"),
+        ("steps = 150", "steps = 150\ndropout = 1", "dropout is a share"),
         ("chunk = 360", "chunk = 240\nconsistency = 1.0", "consistency is for a CTC head and chunks of more than 240 samples"),
         ("share = 1", "share = -1", "share"),
         ("share = 1", "share = 1\nknown = 1.5", "known"),
