@@ -95,6 +95,7 @@ def _train(options: argparse.Namespace) -> None:
     from .devices import chosen
     from .store import Sampler
     from .training import Trainer
+    from .watched import watched
 
     torch.set_num_threads(1)  # the trainer's workers are what runs in parallel
     recipe = Recipe.load(options.recipe)
@@ -111,7 +112,7 @@ def _train(options: argparse.Namespace) -> None:
     stops: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))
-    trainer.run(checkpoint, stopped=lambda: bool(stops))
+    trainer.run(checkpoint, stopped=lambda: bool(stops), watched=watched(recipe, options.work))
     if stops:
         raise RuntimeError(f"stopped at step {trainer.step}; the same command goes on from there")
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import mappy
+import numba
+import numpy as np
 
 MATCH = (0, 7, 8)
 INSERTION = 1
@@ -92,3 +94,19 @@ class Reference:
                     target, cigar = reverse_complement(target), cigar[::-1]
                 found.append(Hit(name, hit.q_st, hit.q_en, target, cigar, len(query), hit.mlen, hit.blen))
         return found
+
+
+@numba.njit(nogil=True, cache=True)
+def global_identity(called: np.ndarray, truth: np.ndarray) -> tuple[int, int]:
+    """Returns the matches and the columns of the alignment of two whole sequences of classes that has the fewest edits, and of such
+    the fewest columns."""
+    edit = 1 << 32
+    row = np.arange(len(truth) + 1) * (edit + 1)  # edits, and columns below
+    for base in called:
+        diagonal, row[0] = row[0], row[0] + edit + 1
+        for n in range(len(truth)):
+            here = diagonal + 1 + edit * (base != truth[n])
+            diagonal = row[n + 1]
+            row[n + 1] = min(here, diagonal + edit + 1, row[n] + edit + 1)
+    columns = row[-1] % edit
+    return columns - row[-1] // edit, columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from html import escape
@@ -27,6 +28,9 @@ class Row:
     """CTC or CRF loss, nats per frame; 0 while it doesn't count."""
     learning_rate: float
     samples_per_second: float
+    identity: float = 0.0
+    """Of the averaged weights' calls of the chunks that are watched, mean of their sets, when they were last judged; 0 before, and
+    without any."""
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -73,12 +77,15 @@ STYLE = (
 
 
 def draw(rows: Sequence[Row], title: str, path: Path) -> None:
-    """Writes the curves of losses, learning rate and speed over time as an SVG."""
+    """Writes the curves of losses, identity if there is any, learning rate and speed over time as an SVG."""
     panels = [
         ("nats per frame", {"divergence": [row.divergence for row in rows], "surprise": [row.surprise for row in rows]}),
+        ("%", {"identity of calls of chunks that are not trained on": [100 * row.identity for row in rows]}),
         ("", {"learning rate": [row.learning_rate for row in rows]}),
         ("", {"samples per second": [row.samples_per_second for row in rows]}),
     ]
+    if not any(row.identity for row in rows):
+        del panels[1]
     minutes = [row.seconds / 60 for row in rows]
     last = max(minutes, default=0) or 1
     height = TOP + len(panels) * PANEL + (len(panels) - 1) * GAP + BOTTOM
@@ -93,19 +100,21 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     for number, (unit, lines) in enumerate(panels):
         top = TOP + number * (PANEL + GAP)
         shown = {name: values for name, values in lines.items() if any(values)}
-        most = max((value for values in shown.values() for value in values), default=0) or 1
+        drawn = [value for values in shown.values() for value in values if value]
+        least, most = (math.floor(min(drawn)), math.ceil(max(drawn))) if unit == "%" else (0, max(drawn, default=1))
+        span = most - least or 1
         for i in range(5):
             x, y = LEFT + across * i / 4, top + PANEL * (1 - i / 4)
             out.append(f'<path class="grid" d="M{x:.1f} {top}v{PANEL}M{LEFT} {y:.1f}h{across}"/>')
-            out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{most * i / 4:.3g}</text>')
+            out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{least + span * i / 4:.3g}</text>')
             out.append(f'<text x="{x:.1f}" y="{top + PANEL + 14}" text-anchor="middle">{last * i / 4:.3g}</text>')
         names = ", ".join(f'<tspan class="{kind}">{name}</tspan>' for kind, name in zip("ab", shown, strict=False))
         out.append(f'<text x="{LEFT}" y="{top - 6}">{names}{f" / {unit}" if unit and names else ""}</text>')
         for kind, values in zip("ab", shown.values(), strict=False):
             points = (
-                f"{LEFT + minute / last * across:.1f} {top + PANEL * (1 - value / most):.1f}"
+                f"{LEFT + minute / last * across:.1f} {top + PANEL * (1 - (value - least) / span):.1f}"
                 for minute, value in zip(minutes, values, strict=True)
-                if value or kind == "a"  # a second loss counts from somewhere on
+                if value or (kind == "a" and not least)  # a second loss counts from somewhere on, and identity is judged
             )
             path_of = "L".join(points)
             out.append(f'<path class="{kind}" d="M{path_of}h0" fill="none" stroke-width="2" stroke-linecap="round"/>')

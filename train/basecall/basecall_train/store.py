@@ -28,6 +28,7 @@ from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
 from .targets import FLOOR, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
 from .warp import TooFast, pace, warped
+from .watched import prepare_watched
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ DESCRIPTION = "source.json"
 
 
 def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -> None:
-    """Runs the teacher over every source and writes ``STORE/SOURCE/{signal,targets,bases,lengths}.npy``.
+    """Runs the teacher over every source and writes ``STORE/SOURCE/{signal,targets,bases,lengths}.npy``; and over chunks to watch.
 
     A source that is already there for the same description is kept. pore: the program, for sources that are simulated.
     """
@@ -66,6 +67,7 @@ def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -
             _prepare_source(source, recording, recipe.manifest.clip, teachers, data, folder)
         # Written last: its presence says that the arrays are whole.
         (folder / DESCRIPTION).write_text(json.dumps(_description(recipe, source), indent=1))
+    prepare_watched(recipe, data, store, teacher)
 
 
 def _description(recipe: Recipe, source: Source) -> dict:

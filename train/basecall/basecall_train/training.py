@@ -25,6 +25,7 @@ from .progress import NAME, Row, Table
 from .recipe import Recipe, Training
 from .store import Batch, Sampler
 from .targets import UNKNOWN
+from .watched import Watched, identity
 from .widen import widened
 
 log = logging.getLogger(__name__)
@@ -249,19 +250,29 @@ class Trainer:
             return self._crf_loss(scores, batch, whole)[0]
         return self._frame_loss(scores, batch, whole, 0.0)[0]
 
+    def judge(self, sets: Sequence[Watched]) -> float:
+        """Returns the identity of the averaged weights' calls, mean of the sets; 0 without any."""
+        found = self._workers.map(lambda _, device, one: identity(self.average, one, self._training.border), sets)
+        if sets:
+            of = [f"{100 * value:.2f} % of {one.name}" for one, value in zip(sets, found, strict=True)]
+            log.info("identity %s", ", ".join(of))
+        return sum(found) / max(1, len(found))
+
     def run(
         self,
         checkpoint: Path,
         stopped: Callable[[], bool] = lambda: False,
         report_every: float = 30,
         save_every: float = 120,
+        watched: Sequence[Watched] = (),
     ) -> None:
         """Trains until the budget is spent or stopped() holds, saving every save_every seconds and at the end.
 
-        How it goes is written to a table beside the checkpoint (:mod:`.progress`) every report_every seconds and at the end.
+        How it goes is written to a table beside the checkpoint (:mod:`.progress`) every report_every seconds and at the end; by
+        what is watched it is judged whenever a checkpoint is saved.
         """
         begun = time.monotonic() - self.seconds
-        reported, saved, first = self.seconds, self.seconds, self.step
+        reported, saved, first, seen = self.seconds, self.seconds, self.step, 0.0
         recent: list[Step] = []
         table = Table(checkpoint.with_name(NAME), self.step)
 
@@ -270,7 +281,7 @@ class Trainer:
             samples = (self.step - first) * self._training.batch * self._training.chunk
             row = Row(
                 self.step, self.seconds, divergence, surprise, learning_rate(self._training, self.step, self.seconds),
-                samples / max(self.seconds - reported, 1e-9),
+                samples / max(self.seconds - reported, 1e-9), seen,
             )  # fmt: skip
             table.add(row)
             log.info(
@@ -285,13 +296,14 @@ class Trainer:
                 batch, ahead = ahead.result(), loader.submit(self._sampler.batch, self.step + 1)
                 recent.append(self.advance(batch))
                 self.seconds = time.monotonic() - begun
+                if self.seconds - saved >= save_every:
+                    self.save(checkpoint)
+                    seen, saved = self.judge(watched), self.seconds
                 if self.seconds - reported >= report_every:
                     report()
                     recent, reported, first = [], self.seconds, self.step
-                if self.seconds - saved >= save_every:
-                    self.save(checkpoint)
-                    saved = self.seconds
         if recent:
+            seen = self.judge(watched)
             report()
         self.save(checkpoint)
 

@@ -56,8 +56,19 @@ def test_the_picture_has_a_curve_for_what_there_is(tmp_path, number):
     svg = "{http://www.w3.org/2000/svg}"
     assert root.find(f"{svg}title").text == "a <b>"
     curves = [path.get("d") for path in root.iter(f"{svg}path") if path.get("class") in ("a", "b")]
-    assert len(curves) == (3 if number else 0)  # no surprise: it is 0
+    assert len(curves) == (3 if number else 0)  # no surprise and no identity: they are 0
     assert all(curve.count("L") == number - 1 for curve in curves)
+
+
+def test_identity_is_drawn_from_where_it_was_judged_on(tmp_path):
+    rows = [replace(row, identity=identity) for row, identity in zip(ROWS, (0.0, 0.883, 0.891, 0.8925), strict=True)]
+    draw(rows, "t", tmp_path / "p.svg")
+    text = (tmp_path / "p.svg").read_text()
+    assert "identity of calls of chunks that are not trained on</tspan> / %" in text
+    assert all(f">{tick}</text>" in text for tick in ("88", "88.5", "89", "89.5", "90"))
+    paths = ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}path")
+    curves = [path.get("d") for path in paths if path.get("class") == "a"]
+    assert [curve.count("L") for curve in curves] == [3, 2, 3, 3]
 
 
 def test_a_run_tells_how_it_goes(prepared, tmp_path):
