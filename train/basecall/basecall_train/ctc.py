@@ -36,10 +36,11 @@ class _Losses(torch.autograd.Function):
             losses, ctx.occupancy = _pytorchs(scores, lengths, spelled)
             return losses
         given, occupancy, losses = scores.detach(), torch.zeros_like(scores), torch.empty(len(spelled), dtype=scores.dtype)
+        learning = ctx.needs_input_grad[0]
         for n, classes in enumerate(spelled):
             part = slice(0, lengths[n]), n
             distributions = np.exp(given[part].numpy().astype(np.float64))
-            losses[n] = _forward_backward(distributions, classes.astype(np.int64), occupancy[part].numpy())
+            losses[n] = _forward_backward(distributions, classes.astype(np.int64), occupancy[part].numpy(), learning)
             if losses[n].isinf():  # no room, or doubles hold no part of what is so far from what the distributions say
                 one = slice(n, n + 1)
                 losses[one], occupancy[:, one] = _pytorchs(given[:, one].double(), lengths[one], spelled[one])
@@ -68,8 +69,8 @@ def _pytorchs(scores: torch.Tensor, lengths: Sequence[int], spelled: Sequence[np
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
-def _forward_backward(distributions: np.ndarray, classes: np.ndarray, occupancy: np.ndarray) -> float:
-    """Returns the loss of spelling classes [S] under distributions [T, classes], and adds to the occupancy [T, classes].
+def _forward_backward(distributions: np.ndarray, classes: np.ndarray, occupancy: np.ndarray, learning: bool) -> float:
+    """Returns the loss of spelling classes [S] under distributions [T, classes], and if learning, adds to occupancy [T, classes].
 
     Of the paths' states, blank[s] is the blank behind s classes and label[s] the s-th class itself; label[0] is none.
     """
@@ -104,6 +105,8 @@ def _forward_backward(distributions: np.ndarray, classes: np.ndarray, occupancy:
     if total == 0:
         return np.inf
     loss = -logarithm - np.log(total)
+    if not learning:
+        return loss
 
     # Backward: the probability of the frames to come, given the state. Times the forward one it is in proportion to the
     # probability of being there, whatever both were scaled by.

@@ -315,9 +315,9 @@ def _inconsistency(
     between the scores [T/3, N, C] of every second chunk and those of a window that lacks margin samples at either end. Only frames
     count that are as far from the window's ends, as those that are kept when windows are joined."""
     window = network(signal[::2, :, margin : signal.shape[-1] - margin], kept=None if kept is None else kept[:, ::2])
-    kept = slice(margin // STRIDE, len(window) - margin // STRIDE)
-    p = F.log_softmax(window[kept].float(), -1)
-    q = F.log_softmax(scores[margin // STRIDE :][kept, ::2].float(), -1)
+    inner = slice(margin // STRIDE, len(window) - margin // STRIDE)
+    p = F.log_softmax(window[inner].float(), -1)
+    q = F.log_softmax(scores[margin // STRIDE :][inner, ::2].float(), -1)
     return ((p.exp() - q.exp()) * (p - q)).sum(-1).mean()
 
 
