@@ -4,12 +4,17 @@ States, moves and the layout of scores are those of Bonito's CTC_CRF (ont-bonito
 basecall/crf): a state is the last k bases, base i of ACGT counts i, and the newest is the least significant digit of base 4.
 From frame to frame a path stays, at a score that all states share, or drops the oldest base and takes a new one, which is then
 emitted. A frame has 4^(k+1) scores: of each state that is arrived at, those of its four moves by the base dropped.
+
+On a processor core sums over paths are made as those of the CTC loss are (:mod:`.ctc`), of weights in double precision instead of
+their logarithms.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numba
+import numpy as np
 import torch
 
 from .manifest import STAY_SCORE
@@ -71,4 +76,180 @@ class StateSpace:
 
     def loss(self, scores: torch.Tensor, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Returns -log P [N] of emitting the given bases from the given state (see :meth:`spelling`)."""
+        if scores.is_cuda:
+            return self._pytorchs(scores, before, spelled, lengths)
+        return _Losses.apply(scores, self, before, spelled, lengths)
+
+    def _pytorchs(self, scores: torch.Tensor, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Returns the same by the sums of PyTorch."""
         return self.partition(scores) - self.spelling(scores, before, spelled, lengths)
+
+    def call(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the bases, 0 to 3, that the path through scores [T, 4^(k+1)] emits whose moves are the likeliest together.
+
+        The likeliest path of all is worse, as what is spelled is shared by many (Bonito decodes so by default).
+        """
+        chances = np.zeros((len(scores), self.scores + 4**self.length))
+        _partition(np.exp(scores.astype(np.float64)), np.exp(self.stay), chances)
+        return _likeliest(np.log(chances + 1e-10))
+
+
+class _Losses(torch.autograd.Function):
+    """The derivative by the score of a move is the probability that any path makes it, less that of one that spells the bases."""
+
+    @staticmethod
+    def forward(ctx, scores, space: StateSpace, before, spelled, lengths) -> torch.Tensor:  # noqa: ANN001
+        given, losses = scores.detach(), torch.empty(scores.shape[1], dtype=scores.dtype)
+        gradient = torch.zeros(scores.shape[1], len(scores), space.scores + 4**space.length, dtype=scores.dtype)
+        weight = np.exp(space.stay)
+        place = 4 ** np.arange(space.length - 1, -1, -1)
+        for n, size in enumerate(lengths.tolist()):
+            bases = np.concatenate([before[n].numpy(), spelled[n, :size].numpy()]).astype(np.int64)
+            arrived = np.lib.stride_tricks.sliding_window_view(bases, space.length)[1:] @ place
+            weights = np.exp(given[:, n].numpy().astype(np.float64))
+            of_all = _partition(weights, weight, gradient[n].numpy())
+            losses[n] = of_all - _spelling(weights, weight, arrived * 4 + bases[:size], gradient[n].numpy())
+            if not losses[n].isfinite():  # no room, or doubles hold no part of what is so far from what the scores say
+                one = slice(n, n + 1)
+                again = given[:, one].double().requires_grad_(True)
+                with torch.enable_grad():
+                    lost = space._pytorchs(again, before[one], spelled[one], lengths[one])
+                    gradient[n, :, : space.scores] = torch.autograd.grad(lost.sum(), again)[0][:, 0]
+                losses[n] = lost.item()
+        ctx.gradient = gradient[:, :, : space.scores].transpose(0, 1)
+        return losses
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:  # noqa: ANN001
+        return gradient[:, None] * ctx.gradient, None, None, None, None
+
+
+RESCALED = 4
+"""Frames after which sums are brought back to one. A move's weight is within e^5 of one."""
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
+def _partition(weights: np.ndarray, stay: float, chances: np.ndarray) -> float:
+    """Returns the logarithm of the sum of all paths' weights, a move's being weights [T, 4 S] and that of staying stay; adds to
+    chances [T, 4 S + S] the probabilities of the moves, and of staying in each state."""
+    frames, states = len(weights), weights.shape[1] // 4
+    quarter = states // 4
+    reached = np.empty((frames + 1, states))
+    reached[0] = 1.0
+    logarithm = 0.0
+    for t in range(frames):
+        before, now, moves = reached[t], reached[t + 1], weights[t]
+        for q in range(quarter):
+            for s in range(4 * q, 4 * q + 4):
+                arrived = before[q] * moves[4 * s] + before[q + quarter] * moves[4 * s + 1]
+                arrived += before[q + 2 * quarter] * moves[4 * s + 2] + before[q + 3 * quarter] * moves[4 * s + 3]
+                now[s] = before[s] * stay + arrived
+        if t % RESCALED == RESCALED - 1:
+            total = now.sum()
+            now *= 1 / total
+            logarithm += np.log(total)
+    logarithm += np.log(reached[frames].sum())
+
+    on, onward = np.ones(states), np.empty(states)
+    made = np.empty(5 * states)
+    for t in range(frames - 1, -1, -1):
+        before, moves = reached[t], weights[t]
+        total = 0.0
+        for s in range(states):
+            onward[s] = on[s] * stay
+            made[4 * states + s] = before[s] * onward[s]
+            total += made[4 * states + s]
+        for q in range(quarter):
+            for s in range(4 * q, 4 * q + 4):
+                for d in range(4):
+                    to = moves[4 * s + d] * on[s]
+                    onward[q + d * quarter] += to
+                    made[4 * s + d] = before[q + d * quarter] * to
+                    total += made[4 * s + d]
+        share = 1 / total
+        for m in range(5 * states):
+            chances[t, m] += made[m] * share
+        if t % RESCALED == 0:
+            onward *= 1 / onward.sum()
+        on, onward = onward, on
+    return logarithm
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
+def _spelling(weights: np.ndarray, stay: float, moves: np.ndarray, chances: np.ndarray) -> float:
+    """Returns the logarithm of the sum of the weights of the paths that make these moves [L], and takes their probabilities from
+    chances; -inf, and no change, if there are none."""
+    frames, size = len(weights), len(moves)
+    reached = np.empty((frames + 1, size + 1))
+    reached[0] = 0.0
+    reached[0, 0] = 1.0
+    move = np.empty(size)
+    logarithm = 0.0
+    for t in range(frames):
+        before, now = reached[t], reached[t + 1]
+        for j in range(size):
+            move[j] = weights[t, moves[j]]
+        now[0] = before[0] * stay
+        for j in range(size):
+            now[j + 1] = before[j + 1] * stay + before[j] * move[j]
+        if t % RESCALED == RESCALED - 1:
+            total = now.sum()
+            if total == 0:
+                return -np.inf
+            now *= 1 / total
+            logarithm += np.log(total)
+    if reached[frames, size] == 0:
+        return -np.inf
+    logarithm += np.log(reached[frames, size])
+
+    on = np.zeros(size + 2)
+    on[size] = 1.0
+    made = np.empty(size)
+    for t in range(frames - 1, -1, -1):
+        before = reached[t]
+        for j in range(size):
+            move[j] = weights[t, moves[j]] * on[j + 1]
+        stayed = 0.0
+        for j in range(size + 1):
+            on[j] *= stay
+            stayed += before[j] * on[j]
+        total = stayed
+        for j in range(size):
+            made[j] = before[j] * move[j]
+            total += made[j]
+            on[j] += move[j]
+        if total == 0:
+            return -np.inf
+        share = 1 / total
+        for j in range(size):
+            chances[t, moves[j]] -= made[j] * share
+        if t % RESCALED == 0:
+            on *= 1 / on.sum()
+    return logarithm
+
+
+@numba.njit(nogil=True, cache=True)
+def _likeliest(values: np.ndarray) -> np.ndarray:
+    """Returns the bases that the path emits whose values [T, 4 S + S], of moves and of staying, have the greatest sum."""
+    frames, states = len(values), values.shape[1] // 5
+    quarter = states // 4
+    best, better = np.zeros(states), np.empty(states)
+    origin = np.empty((frames, states), np.int8)  # the base dropped; 4: stayed
+    for t in range(frames):
+        for s in range(states):
+            better[s], origin[t, s] = best[s] + values[t, 4 * states + s], 4
+            for d in range(4):
+                value = best[s // 4 + d * quarter] + values[t, 4 * s + d]
+                if value > better[s]:
+                    better[s], origin[t, s] = value, d
+        best, better = better, best
+    state = best.argmax()
+    bases = np.empty(frames, np.uint8)
+    count = 0
+    for t in range(frames - 1, -1, -1):
+        dropped = origin[t, state]
+        if dropped < 4:
+            bases[count] = state % 4
+            count += 1
+            state = state // 4 + dropped * quarter
+    return bases[:count][::-1].copy()

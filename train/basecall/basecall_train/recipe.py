@@ -96,7 +96,7 @@ class Evaluation:
     least: float = 0.0
     """Mean identity that the recipe promises; evaluate fails below."""
     watched: int = 0
-    """Chunks, of as many reads, by which a network with a CTC head is judged while it is trained."""
+    """Chunks, of as many reads, by which a network is judged while it is trained."""
 
 
 @dataclass(frozen=True)
@@ -240,8 +240,6 @@ class Recipe:
                     if name not in {other.name for other in sources if other.has_reads}:
                         raise ValueError(f"source {one.name}: pieces_of {name!r} names no source with reads")
             evaluations = tuple(Evaluation(**one) for one in table.get("evaluation", []))
-            if any(one.watched for one in evaluations) and shape.state_length:
-                raise ValueError("evaluation: watched is for a CTC head")
             if any(source.pore_model for source in sources) and not shape.state_length:
                 raise ValueError(
                     "a source from a pore model has no frame targets: only a CRF (network.state_length) can learn from it"

@@ -17,6 +17,7 @@ import torch
 
 from .alignment import Reference, global_identity
 from .calling import Model, greedy
+from .crf import StateSpace
 from .manifest import ALPHABET
 from .network import STRIDE, Basecaller
 from .recipe import Evaluation, Recipe
@@ -71,11 +72,13 @@ def watched(recipe: Recipe, store: Path) -> list[Watched]:
 
 
 def identity(network: Basecaller, chunks: Watched, border: int) -> float:
-    """Returns the identity of a CTC network's greedy calls, all chunks of a set together.
+    """Returns the identity of a network's calls, all chunks of a set together: greedy ones with a CTC head.
 
-    border: frames at either end that are called and not judged.
+    border: frames of targets at either end that are called and not judged.
     """
+    shape = network.shape
     inner = slice(border, chunks.bases.shape[1] - border)
+    judged = slice(border * STRIDE // shape.frame, chunks.signal.shape[1] // shape.frame - border * STRIDE // shape.frame)
     device = next(network.parameters()).device
     matches = columns = 0
     for first in range(0, len(chunks.signal), TOGETHER):
@@ -83,8 +86,11 @@ def identity(network: Basecaller, chunks: Watched, border: int) -> float:
         with torch.no_grad():
             scores = network(torch.from_numpy(chunks.signal[some, None]).to(device)).cpu().numpy()
         for n, truth in enumerate(chunks.bases[some, inner]):
-            called = greedy(scores[inner, n], ALPHABET)
-            found = global_identity(_classes(called.bases), truth[truth > 0])
+            if shape.state_length:
+                called = StateSpace(shape.state_length).call(scores[judged, n]) + np.uint8(1)
+            else:
+                called = _classes(greedy(scores[judged, n], ALPHABET).bases)
+            found = global_identity(called, truth[truth > 0])
             matches, columns = matches + found[0], columns + found[1]
     return matches / columns
 

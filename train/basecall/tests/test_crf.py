@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
@@ -65,3 +66,48 @@ def test_more_bases_than_frames_cost_much_but_no_nonsense():
     loss = space.loss(scores, torch.tensor([[0]]), torch.tensor([[1, 2, 3]]), torch.tensor([3]))
     loss.sum().backward()
     assert loss.item() > 1e20 and torch.isfinite(scores.grad).all()
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_the_loss_and_its_gradient_are_those_of_logarithms(length):
+    space, random = StateSpace(length), torch.Generator().manual_seed(length)
+    scores = (4 * torch.randn(203, 3, space.scores, generator=random)).clamp(-5, 5).requires_grad_(True)
+    before = torch.randint(4, (3, length), generator=random)
+    given = before, torch.randint(4, (3, 150), generator=random), torch.tensor([150, 1, 0])
+    weights = torch.tensor([1.0, 2.0, 0.5])
+    found, expected = space.loss(scores, *given), space._pytorchs(scores.double(), *given)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-4)
+    (gradient,) = torch.autograd.grad((weights * found).sum(), scores)
+    (wanted,) = torch.autograd.grad((weights * expected).sum(), scores)
+    torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_what_doubles_do_not_hold_is_found_by_logarithms():
+    space = StateSpace(1)
+    scores = torch.full((600, 1, space.scores), -5.0)
+    scores[:, :, 0] = 5.0  # A after A, of which there is none
+    scores.requires_grad_(True)
+    given = torch.tensor([[1]]), torch.tensor([[2, 3] * 200]), torch.tensor([400])
+    found, expected = space.loss(scores, *given), space._pytorchs(scores.double(), *given)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-3)
+    (gradient,) = torch.autograd.grad(found.sum(), scores)
+    assert torch.isfinite(gradient).all() and gradient[:, 0, 0].min() > 0.9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_call_is_of_the_moves_that_are_likeliest_together(seed):
+    space = StateSpace(1, 0.7)
+    scores = 2 * torch.randn(5, 1, space.scores, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    chances, spelled = {}, {}
+    for steps in product([None, 0, 1, 2, 3], repeat=5):
+        for first in range(4):
+            state, taken, weight = first, [], 0.0
+            for t, base in enumerate(steps):
+                taken.append((t, state, base))
+                weight += space.stay if base is None else float(scores[t, 0, base * 4 + state])
+                state = state if base is None else base
+            spelled[tuple(taken)] = [b for b in steps if b is not None]
+            for one in taken:
+                chances[one] = chances.get(one, 0.0) + np.exp(weight)
+    best = max(spelled, key=lambda taken: sum(np.log(chances[one]) for one in taken))
+    assert space.call(scores[:, 0].numpy()).tolist() == spelled[best]

@@ -92,13 +92,6 @@ def test_nothing_is_watched_unless_asked_for(prepared):
     assert Trainer(recipe, Sampler(recipe, store)).judge([]) == 0
 
 
-def test_a_crf_is_not_watched(world, tmp_path):
-    text = world.recipe.read_text().replace("stem = 4", "stem = 4\nstride = 6\nstate_length = 2")
-    (tmp_path / "crf.toml").write_text(text.replace("calibrate = true", "calibrate = true\nwatched = 1"))
-    with pytest.raises(ValueError, match="watched is for a CTC head"):
-        Recipe.load(tmp_path / "crf.toml")
-
-
 def test_borders_are_not_judged():
     class Says(Basecaller):
         def forward(self, signal):
@@ -112,6 +105,27 @@ def test_borders_are_not_judged():
     network = Says(Shape(width=4, layers=1, stem=2))
     assert identity(network, chunk, 4) == 1
     assert identity(network, chunk, 0) == pytest.approx(0.8)
+
+
+def test_of_a_crf_the_likeliest_moves_are_judged():
+    class Says(Basecaller):
+        def forward(self, signal):
+            return torch.from_numpy(scores[:, None])
+
+    truth = np.zeros((1, 40), np.uint8)
+    truth[0, ::4] = [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
+    scores = np.full((20, 16), -5, np.float32)
+    before = 0
+    for n, base in enumerate(truth[0, ::4] - 1):
+        scores[2 * n, base * 4 + before] = 5
+        before = base
+    network = Says(Shape(width=4, layers=1, stem=2, stride=6, state_length=1))
+    chunk = Watched("w", np.zeros((1, 120), np.float32), truth)
+    assert identity(network, chunk, 0) == 1
+    scores[18] = scores[0]  # the last base is an A behind a C
+    scores[18, 0 * 4 + 0] = 5
+    assert identity(network, chunk, 0) == pytest.approx(0.9)
+    assert identity(network, chunk, 4) == 1
 
 
 def test_a_run_tells_how_well_it_calls_what_it_has_not_seen(world, tmp_path):
