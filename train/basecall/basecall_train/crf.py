@@ -37,14 +37,18 @@ class StateSpace:
             raise ValueError(f"state_length: {self.length} is not between 1 and 5")
 
     @property
+    def states(self) -> int:
+        return 4**self.length
+
+    @property
     def scores(self) -> int:
         """Scores of a frame."""
-        return 4 ** (self.length + 1)
+        return 4 * self.states
 
     def partition(self, scores: torch.Tensor) -> torch.Tensor:
         """Returns the logarithm [N] of the sum of all paths' weights through scores [T, N, 4^(k+1)]."""
         frames, items, _ = scores.shape
-        states = 4**self.length
+        states = self.states
         # The predecessors of states 4q to 4q+3 are q, q + S/4, q + 2S/4 and q + 3S/4: no gather is needed.
         moves = scores.view(frames, items, states // 4, 4, 4)
         reached = scores.new_zeros(items, states)
@@ -89,7 +93,7 @@ class StateSpace:
 
         The likeliest path of all is worse, as what is spelled is shared by many (Bonito decodes so by default).
         """
-        chances = np.zeros((len(scores), self.scores + 4**self.length))
+        chances = np.zeros((len(scores), self.scores + self.states))
         _partition(np.exp(scores.astype(np.float64)), np.exp(self.stay), chances)
         return _likeliest(np.log(chances + 1e-10))
 
@@ -100,7 +104,7 @@ class _Losses(torch.autograd.Function):
     @staticmethod
     def forward(ctx, scores, space: StateSpace, before, spelled, lengths) -> torch.Tensor:  # noqa: ANN001
         given, losses = scores.detach(), torch.empty(scores.shape[1], dtype=scores.dtype)
-        gradient = torch.zeros(scores.shape[1], len(scores), space.scores + 4**space.length, dtype=scores.dtype)
+        gradient = torch.zeros(scores.shape[1], len(scores), space.scores + space.states, dtype=scores.dtype)
         weight = np.exp(space.stay)
         place = 4 ** np.arange(space.length - 1, -1, -1)
         for n, size in enumerate(lengths.tolist()):

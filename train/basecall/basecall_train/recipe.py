@@ -125,8 +125,8 @@ class Training:
     """Samples after which a cell of the network should have forgotten all but 1/e of its state; 0: as long as it likes. The
     shorter, the more a read is called in windows as it is at once."""
     consistency: float = 0.0
-    """Weight of how much the middle of a chunk is heard otherwise when half of what windows share is missing at either end; for a
-    CTC head. Together with a short memory it makes a read's call the same wherever windows begin."""
+    """Weight of how much the middle of a chunk is heard otherwise when half of what windows share is missing at either end.
+    Together with a short memory it makes a read's call the same wherever windows begin."""
     dropout: float = 0.0
     """Share of the channels of what a layer adds that a chunk does without, the same ones from its begin to its end (Gal and
     Ghahramani 2016, arXiv:1512.05287). Reads that are seen dozens of times are learned by heart otherwise."""
@@ -221,9 +221,10 @@ class Recipe:
             training.check_stride(shape.stride)
             if model["window"] % shape.stride:
                 raise ValueError(f"model: window ({model['window']}) must be a multiple of stride {shape.stride}")
-            if training.consistency and (shape.state_length or training.chunk <= 2 * model["overlap"]):
-                raise ValueError(f"training: consistency is for a CTC head and chunks of more than {2 * model['overlap']} samples, "
-                                 "twice what windows share")
+            if training.consistency and training.chunk <= 2 * model["overlap"]:
+                raise ValueError(
+                    f"training: consistency is for chunks of more than {2 * model['overlap']} samples, twice what windows share"
+                )
             if training.begins:
                 training = replace(training, begins=str(path.parent / training.begins))
             sources = tuple(Source(**source) for source in table["source"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -311,14 +312,28 @@ class Trainer:
 def _inconsistency(
     network: Basecaller, signal: torch.Tensor, kept: torch.Tensor | None, scores: torch.Tensor, margin: int
 ) -> torch.Tensor:
-    """Returns how much a window is heard otherwise than what it was cut from: the divergence, both ways and in nats per frame,
-    between the scores [T/3, N, C] of every second chunk and those of a window that lacks margin samples at either end. Only frames
-    count that are as far from the window's ends, as those that are kept when windows are joined."""
+    """Returns how much a window is heard otherwise than what it was cut from.
+
+    It is the divergence, both ways and in nats per frame, between the scores [T/frame, N, C] of every second chunk and those of a
+    window that lacks margin samples at either end. Only frames count that are as far from the window's ends, as those that are kept
+    when windows are joined.
+    """
+    frame = network.shape.frame
     window = network(signal[::2, :, margin : signal.shape[-1] - margin], kept=None if kept is None else kept[:, ::2])
-    inner = slice(margin // STRIDE, len(window) - margin // STRIDE)
-    p = F.log_softmax(window[inner].float(), -1)
-    q = F.log_softmax(scores[margin // STRIDE :][inner, ::2].float(), -1)
+    inner = slice(margin // frame, len(window) - margin // frame)
+    p = _distributions(network.shape, window[inner].float())
+    q = _distributions(network.shape, scores[margin // frame :][inner, ::2].float())
     return ((p.exp() - q.exp()) * (p - q)).sum(-1).mean()
+
+
+def _distributions(shape: Shape, scores: torch.Tensor) -> torch.Tensor:
+    """Returns the logarithms of the distributions that scores [T, N, C] are of: over classes, or with a CRF over its moves and
+    staying, as if paths were in all states alike before."""
+    if shape.state_length:
+        space = StateSpace(shape.state_length)
+        stay = torch.full_like(scores[..., :1], space.stay + math.log(space.states))
+        scores = torch.cat([scores, stay], -1)
+    return F.log_softmax(scores, -1)
 
 
 def spelling(bases: np.ndarray, first: int, last: int, state_length: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -97,13 +97,29 @@ def test_inconsistency_is_what_a_window_changes(stride):
         assert float(_inconsistency(network, signal, None, network(signal), margin)) < 1e-9
 
 
-def test_consistency_is_learned(prepared):
+def test_inconsistency_of_a_crf_is_between_its_moves():
+    torch.manual_seed(6)
+    network, signal, margin = Basecaller(replace(CRF, state_length=1)), torch.randn(1, 1, 600), 60
+    with torch.no_grad():
+        scores, window = network(signal)[:, 0].double(), network(signal[:, :, margin : 600 - margin])[:, 0].double()
+        divergences = []
+        for step in range(2 * margin // 6, (600 - 2 * margin) // 6):
+            stays = [2.0] * 4  # of four states
+            p, q = (torch.tensor([*row.tolist(), *stays]).softmax(0) for row in (scores[step], window[step - margin // 6]))
+            divergences.append(float((p[:16] - q[:16]) @ (p / q).log()[:16] + (p[16:] - q[16:]).sum() * (p / q).log()[16]))
+        found = float(_inconsistency(network, signal, None, network(signal), margin))
+    assert found == pytest.approx(np.mean(divergences), rel=1e-3) and found > 0
+
+
+@pytest.mark.parametrize("shape", [None, CRF])
+def test_consistency_is_learned(prepared, shape):
     found = {}
     for consistency in (0.0, 10.0):
-        t = trainer(prepared, steps=40, consistency=consistency)
+        t = trainer(prepared, shape=shape or prepared[0].shape, steps=40, consistency=consistency)
         steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
         assert (steps[-1].inconsistency > 0) == (consistency > 0)
-        assert steps[-1].divergence < 0.6 * steps[0].divergence
+        losses = [step.surprise if shape else step.divergence for step in steps]
+        assert losses[-1] < 0.7 * losses[0]
         signal = t._sampler.batch(40).signal
         with torch.no_grad():
             found[consistency] = float(_inconsistency(t.network, signal, None, t.network(signal), 24))
@@ -483,7 +499,7 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ("steps = 150", "steps = 150\nmemory = -1", "memory is a number of samples"),
         ("steps = 150", "steps = 150\nconsistency = -1.0", "consistency is a weight"),
         ("steps = 150", "steps = 150\ndropout = 1", "dropout is a share"),
-        ("chunk = 360", "chunk = 240\nconsistency = 1.0", "consistency is for a CTC head and chunks of more than 240 samples"),
+        ("chunk = 360", "chunk = 240\nconsistency = 1.0", "consistency is for chunks of more than 240 samples"),
         ("share = 1", "share = -1", "share"),
         ("share = 1", "share = 1\nknown = 1.5", "known"),
         ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\npieces_of = ["called"]', "one of recordings"),
