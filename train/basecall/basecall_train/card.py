@@ -124,7 +124,9 @@ def _origin(recipe: Recipe) -> str:
             continue
         if source.pieces_of:
             rare = ", those with rare words preferred" if source.balance else ""
-            rows.append(f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)}{rare}{_joined(source)} | as those |")
+            rows.append(
+                f"| training, joined anew | pieces of the reads of {', '.join(source.pieces_of)}{rare}{_joined(source)} | as those |"
+            )
             continue
         truth = "simulated, teacher only" if source.simulated_from else "teacher only"
         truths = (

@@ -73,8 +73,10 @@ class Source:
         if not 0 <= self.faster <= 0.5:
             raise ValueError(f"source {self.name}: faster must be within 0..0.5, or frames have no room for bases")
         if not 0 <= self.known <= 1 or (self.known and not truths):
-            raise ValueError(f"source {self.name}: known is a part (0 to 1) of the frames, of those with a reference, relatives, "
-                             "calls or overlaps")
+            raise ValueError(
+                f"source {self.name}: known is a part (0 to 1) of the frames, of those with a reference, relatives, "
+                "calls or overlaps"
+            )
 
     @property
     def has_reads(self) -> bool:

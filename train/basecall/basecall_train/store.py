@@ -109,9 +109,7 @@ def joined(posteriors: Sequence[np.ndarray]) -> np.ndarray:
     return mean / mean.sum(-1, keepdims=True)
 
 
-def _prepare_source(
-    source: Source, recording: Path, clip: float, teachers: Sequence[Model], data: Path, folder: Path
-) -> None:
+def _prepare_source(source: Source, recording: Path, clip: float, teachers: Sequence[Model], data: Path, folder: Path) -> None:
     genome = Reference.read(data / source.reference) if source.reference else None
     relatives = [Reference.read(data / genome) for genome in source.relatives]
     calls = {name: bases for name, bases, _ in mappy.fastx_read(str(data / source.calls))} if source.calls else {}

@@ -96,7 +96,9 @@ def write_examples(recipe: Recipe, work: Path) -> None:
             labels["copies"][:5] = 255
             np.save(folder / "examples.npy", x)
             np.save(folder / "labels.npy", labels)
-            rows = "".join(f"c\t{p + 1}\t.\tA\tC\t.\t.\t.\tGT\t1\nc\t{p + 1}\t.\tAC\tA\t.\t.\t.\tGT\t1\n" for p in range(500, 49_000, 200))
+            rows = "".join(
+                f"c\t{p + 1}\t.\tA\tC\t.\t.\t.\tGT\t1\nc\t{p + 1}\t.\tAC\tA\t.\t.\t.\tGT\t1\n" for p in range(500, 49_000, 200)
+            )
             (folder / "truth.vcf").write_text(f"##fileformat=VCFv4.2\n##contig=<ID=c,length=50000>\n#CHROM\n{rows}")
 
 

@@ -54,7 +54,10 @@ def test_a_wrong_base_is_not_overwritten():
     wrong = "ACGT".replace(GENOME[1500], "")
     piece = GENOME[1000:1500] + wrong[0] + GENOME[1501:2000]
     placed = Aligner(GENOME, "map-ont").place(Read("r", piece, ""))
-    assert written(placed, [Change(1500, GENOME[1500], GENOME[1500], (wrong[1],))], 0, NONE, np.random.default_rng(0)).sequence == piece
+    assert (
+        written(placed, [Change(1500, GENOME[1500], GENOME[1500], (wrong[1],))], 0, NONE, np.random.default_rng(0)).sequence
+        == piece
+    )
 
 
 def test_errors_are_measured():

@@ -135,7 +135,8 @@ def test_learning_rate_rises_and_falls():
 
 
 @pytest.mark.parametrize(
-    "shape, members", [(Shape(), 1), (Shape(), 2), (Shape(width=16, deep=16, scalars=8, joined=24, planes=48), 1), (Shape(width=16, deep=8), 3)]
+    "shape, members",
+    [(Shape(), 1), (Shape(), 2), (Shape(width=16, deep=16, scalars=8, joined=24, planes=48), 1), (Shape(width=16, deep=8), 3)],
 )
 def test_the_exported_graph_equals_the_network(shape, members):
     torch.manual_seed(3)
@@ -266,13 +267,17 @@ def test_members_are_trained_apart_and_exported_together(recipe_file: Path, prep
     session = onnxruntime.InferenceSession(tmp_path / "toy" / "model.onnx", providers=["CPUExecutionProvider"])
     x = np.random.default_rng(0).normal(0, 0.5, (5, 1, layout.SIZE)).astype(np.float32)
     with torch.no_grad():
-        expected = sum(load_average(folder / "members" / name / "checkpoint.pt")(torch.from_numpy(x)) for name in ("all", "simulated")) / 2
+        expected = (
+            sum(load_average(folder / "members" / name / "checkpoint.pt")(torch.from_numpy(x)) for name in ("all", "simulated")) / 2
+        )
     assert np.abs(session.run(["scores"], {"examples": x})[0] - expected.numpy()).max() < 1e-4
 
     from variant_train.card import write_card
 
     for name in ("all", "simulated"):
-        (folder / "members" / name / "curve.jsonl").write_text('{"step": 1, "seconds": 60, "copies": 1, "zygosity": 1, "length": 3}\n')
+        (folder / "members" / name / "curve.jsonl").write_text(
+            '{"step": 1, "seconds": 60, "copies": 1, "zygosity": 1, "length": 3}\n'
+        )
     write_card(recipe, [], folder, tmp_path / "toy")
     card = (tmp_path / "toy" / "README.md").read_text()
     assert "the mean logits of 2 networks" in card and "4 steps and 4 steps of" in card
@@ -296,7 +301,11 @@ def test_a_missing_file_is_one_line_and_status_1(recipe_file, tmp_path, capsys):
         ("worlds = 3", "worlds = 3\nmodes = { triploid = 1 }", "triploid"),
         ("plant = 200", 'plant = 200\nprofile = "x"', "one of alignments"),
         ("[training]", '[[member]]\nname = "a"\nseed = 1\nwithout = ["none such"]\n\n[training]', "member a: no source none such"),
-        ("[training]", '[[member]]\nname = "a"\nseed = 1\n\n[[member]]\nname = "a"\nseed = 2\n\n[training]', "more than one member"),
+        (
+            "[training]",
+            '[[member]]\nname = "a"\nseed = 1\n\n[[member]]\nname = "a"\nseed = 2\n\n[training]',
+            "more than one member",
+        ),
     ],
 )
 def test_a_wrong_recipe_is_named(recipe_file, tmp_path, old, new, message):

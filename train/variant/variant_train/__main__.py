@@ -47,9 +47,14 @@ def _parser() -> argparse.ArgumentParser:
         if "programs" in wanted:
             sub.add_argument("--pore", type=Path, default=Path("bin/pore"), help="program pore (default bin/pore)")
             sub.add_argument(
-                "--extract", type=Path, default=Path("bin/examples"), help="program of train/variant/examples (default bin/examples)"
+                "--extract",
+                type=Path,
+                default=Path("bin/examples"),
+                help="program of train/variant/examples (default bin/examples)",
             )
-            sub.add_argument("--scale", type=Path, default=Path("bin/profile"), help="program of train/variant/profile (default bin/profile)")
+            sub.add_argument(
+                "--scale", type=Path, default=Path("bin/profile"), help="program of train/variant/profile (default bin/profile)"
+            )
             sub.add_argument("--workers", type=int, default=2, help="worlds made at a time (default 2)")
         return sub
 

@@ -119,8 +119,8 @@ def copies_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def _weights(part: Part, labels: np.ndarray, types: np.ndarray, nature: Nature) -> np.ndarray:
     """Returns the weight of each example: natural over planted frequency of its type if its allele is there, else 1.
 
-    A long indel that isn't there, beside one that is, mostly is that with a base missed or mistaken. It is as rare in nature as what
-    it comes from, and so weighs as much.
+    A long indel that isn't there, beside one that is, mostly is that with a base missed or mistaken. It is as rare in nature as
+    what it comes from, and so weighs as much.
     """
     bases, planted, long = planted_of(part)
     weights = np.ones(len(labels))
@@ -146,7 +146,8 @@ def within(reach: int, positions: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def planted_of(part: Part) -> tuple[int, dict[bool, int], np.ndarray]:
-    """Returns how many bases of its reference a part is about, how many SNPs (False) and indels (True) it has, and where long indels are."""
+    """Returns how many bases of its reference a part is about, how many SNPs (False) and indels (True) it has, and where its long
+    indels are."""
     path = Path(part.examples.filename).with_name("truth.vcf")
     low, high = 0, 0
     planted, long = {False: 0, True: 0}, []

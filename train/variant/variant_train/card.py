@@ -103,7 +103,7 @@ def _head(recipe: Recipe, size: int) -> str:
 |---|---|
 | input | `examples` float32 [N, 1, {layout.SIZE}], layout version {layout.VERSION} of package `variant`: {layout.PLANES} planes of {layout.COLUMNS} columns, {layout.SCALARS} scalars. Dwell times (the last {layout.PLANES - shape.planes} planes) are not looked at |
 | output | `scores` float32 [N, 1, {layout.SCORES}], logits of three heads: copies (3), zygosity of the site (3), change of length (33); `manifest.toml` has the calibration |
-| network | {together}a convolution to {shape.width} channels and three residual blocks, to {shape.deep} channels of {-(-(-(-layout.COLUMNS // 2)) // 2)} columns; two layers of {shape.scalars} over the scalars; one of {shape.joined} over both |
+| network | {together}a convolution to {shape.width} channels and three residual blocks, to {shape.deep} channels of {shape.deep_columns} columns; two layers of {shape.scalars} over the scalars; one of {shape.joined} over both |
 | size | {size / 1e6:.2f} MB, fp32, ONNX standard operators; {len(budgets) * operations(shape) / 1e6:.2f} million multiplications per allele |
 | training | {" and ".join(budgets)} of `variant_train` on {training.threads} CPU threads, from random weights |
 
@@ -166,9 +166,13 @@ def _origin(recipe: Recipe) -> str:
     rows = ["| use | data | licence |", "|---|---|---|"]
     for source in recipe.sources:
         kind = _KINDS[type(source)]
-        rows.append(f"| training, {kind}, {source.worlds} samples | {source.citation or source.name} | {source.licence or 'unstated'} |")
+        rows.append(
+            f"| training, {kind}, {source.worlds} samples | {source.citation or source.name} | {source.licence or 'unstated'} |"
+        )
     for caller in recipe.basecallers:
-        rows.append(f"| basecaller of training reads, its calls only | {caller.citation or caller.name} | {caller.licence or 'see there'} |")
+        rows.append(
+            f"| basecaller of training reads, its calls only | {caller.citation or caller.name} | {caller.licence or 'see there'} |"
+        )
     for one in recipe.evaluations:
         rows.append(f"| evaluation only: {one.name} | {one.citation or one.name} | {one.licence or 'unstated'} |")
     table = "\n".join(rows)

@@ -77,7 +77,8 @@ def evaluate(recipe: Recipe, data: Path, work: Path, model: Path, pore: Path) ->
                 tally = Tally(one.name, depth, kind, len(results), *totals)
                 log.info(
                     "%s, %s, %s: %d of %d found, %d of %d calls wrong",
-                    one.name, f"{depth:g}x" if depth else "all reads", kind, tally.found, tally.truth, tally.called - tally.right, tally.called,
+                    one.name, f"{depth:g}x" if depth else "all reads", kind,
+                    tally.found, tally.truth, tally.called - tally.right, tally.called,
                 )  # fmt: skip
                 out.append(tally)
     return out
@@ -96,7 +97,10 @@ def _judged(one: Evaluation, data: Path, folder: Path, model: Path, pore: Path, 
     alignments, reference, truth = _sample(one, data, folder, pore, depth, seed)
     calls = folder / f"calls-{depth:g}-{seed}.vcf"
     with calls.open("wb") as out:
-        run([str(pore), "call", "--ref", str(reference), "--ploidy", one.ploidy, "--caller-model", str(model), str(alignments)], stdout=out)
+        run(
+            [str(pore), "call", "--ref", str(reference), "--ploidy", one.ploidy, "--caller-model", str(model), str(alignments)],
+            stdout=out,
+        )
     result = folder / f"result-{depth:g}-{seed}.json"
     with result.open("wb") as out:
         command = [str(pore), "eval", "variants", "--ref", str(reference), "--truth", str(truth), "--json", "--bootstrap", "0"]
@@ -142,7 +146,10 @@ def _placed(one: Evaluation, sequence: str, data: Path, folder: Path, pore: Path
         if not reads.is_file():
             partial = folder / "reads.partial"
             with partial.open("wb") as out:
-                run([str(pore), "basecall", *(["--model", one.basecaller] if one.basecaller else []), str(data / one.recordings)], stdout=out)
+                run(
+                    [str(pore), "basecall", *(["--model", one.basecaller] if one.basecaller else []), str(data / one.recordings)],
+                    stdout=out,
+                )
             partial.rename(reads)
     aligner = Aligner(sequence, one.preset)
     return [p for p in map(aligner.place, read_fastq(reads)) if p]
@@ -158,7 +165,8 @@ def _simulated(one: Evaluation, reference: Path, folder: Path, pore: Path, depth
         run(
             [
                 str(pore), "simulate", "reads", "--ref", str(reference), "--variants", one.variants, "--ploidy", one.ploidy,
-                "--profile", one.profile, "--depth", f"{depth:g}", "--length", str(one.length), "--seed", str(seed), "--truth", str(truth),
+                "--profile", one.profile, "--depth", f"{depth:g}", "--length", str(one.length), "--seed", str(seed),
+                "--truth", str(truth),
             ],
             stdout=out,
         )  # fmt: skip
@@ -166,4 +174,3 @@ def _simulated(one: Evaluation, reference: Path, folder: Path, pore: Path, depth
     write_sam([p for p in map(aligner.place, read_fastq(reads)) if p], contig, len(sequence), "sample", alignments)
     reads.unlink()
     return alignments, reference, truth
-

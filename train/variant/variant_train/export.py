@@ -40,7 +40,9 @@ def to_onnx(network: Together) -> onnx.ModelProto:
         nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
-    logits = [_append(member, f"{i}." if len(network.members) > 1 else "", constant, node) for i, member in enumerate(network.members)]
+    logits = [
+        _append(member, f"{i}." if len(network.members) > 1 else "", constant, node) for i, member in enumerate(network.members)
+    ]
     x = logits[0]
     if len(logits) > 1:
         x = node("Mul", [node("Sum", logits, "sum"), constant("share", np.array(1 / len(logits), np.float32))], "mean")
@@ -70,7 +72,11 @@ def _append(network: Caller, prefix: str, constant: Callable[[str, np.ndarray], 
             kernel = kernel.reshape(kernel.shape[0], -1, max(1, columns))
         return node(
             "Conv",
-            [source, constant(f"{prefix}{name}.weight", kernel[:, :, None]), constant(f"{prefix}{name}.bias", weights[f"{name}.bias"])],
+            [
+                source,
+                constant(f"{prefix}{name}.weight", kernel[:, :, None]),
+                constant(f"{prefix}{name}.bias", weights[f"{name}.bias"]),
+            ],
             prefix + name,
             kernel_shape=[1, kernel.shape[2]],
             strides=[1, stride],
@@ -82,7 +88,9 @@ def _append(network: Caller, prefix: str, constant: Callable[[str, np.ndarray], 
 
     def part(name: str, start: int, stop: int, dimensions: list[int]) -> str:
         name = prefix + name
-        ends = [constant(f"{name}.{end}", np.array([value], np.int64)) for end, value in (("start", start), ("stop", stop), ("axis", 2))]
+        ends = [
+            constant(f"{name}.{end}", np.array([value], np.int64)) for end, value in (("start", start), ("stop", stop), ("axis", 2))
+        ]
         piece = node("Slice", ["examples", *ends], f"{name}.flat")
         return node("Reshape", [piece, constant(f"{name}.shape", np.array([0, *dimensions], np.int64))], name)
 

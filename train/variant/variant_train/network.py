@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -26,6 +27,11 @@ class Shape:
     """Width of the layer over both."""
     planes: int = 46
     """Planes that are looked at, from the first on."""
+
+    @property
+    def deep_columns(self) -> int:
+        """Columns that are left behind two blocks that halve them, rounded up."""
+        return math.ceil(math.ceil(layout.COLUMNS / 2) / 2)
 
     def as_dict(self) -> dict[str, int]:
         """Returns the sizes for a checkpoint."""
@@ -64,7 +70,7 @@ class Caller(nn.Module):
         self.blocks = nn.ModuleList(
             [Block(shape.width, shape.width, 2), Block(shape.width, shape.width, 1), Block(shape.width, shape.deep, 2)]
         )
-        columns = -(-(-(-layout.COLUMNS // 2)) // 2)
+        columns = shape.deep_columns
         self.scalars = nn.ModuleList([nn.Linear(layout.SCALARS, shape.scalars), nn.Linear(shape.scalars, shape.scalars)])
         self.columns = nn.Linear(shape.deep * columns, shape.joined)
         self.join = nn.Linear(shape.joined + shape.scalars, shape.joined)

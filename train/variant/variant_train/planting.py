@@ -216,7 +216,9 @@ def write_vcf(variants: list[Variant], contig: str, length: int, path: Path) -> 
         alleles = list(group)
         ref = max((v.ref for v in alleles), key=len)
         alts = [v.alt + ref[len(v.ref) :] for v in alleles]
-        numbers = (sum((i + 1) * own[h] for i, own in enumerate(v.genotype for v in alleles)) for h in range(len(alleles[0].genotype)))
+        numbers = (
+            sum((i + 1) * own[h] for i, own in enumerate(v.genotype for v in alleles)) for h in range(len(alleles[0].genotype))
+        )
         genotype = "|".join(map(str, numbers))
         lines.append(f"{contig}\t{position + 1}\t.\t{ref}\t{','.join(alts)}\t.\tPASS\t.\tGT\t{genotype}")
     path.write_text("\n".join(lines) + "\n")

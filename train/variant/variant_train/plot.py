@@ -54,5 +54,7 @@ def chart(lines: Sequence[Line], title: str, across: str, up: str, path: Path, d
         points = "L".join("{:.1f} {:.1f}".format(*place(x, y)) for x, y in line.points)
         if points:
             out.append(f'<path d="M{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-        out.append(f'<text x="{WIDTH - RIGHT - 4}" y="{TOP + 14 + 13 * i}" text-anchor="end" fill="{colour}">{escape(line.label)}</text>')
+        out.append(
+            f'<text x="{WIDTH - RIGHT - 4}" y="{TOP + 14 + 13 * i}" text-anchor="end" fill="{colour}">{escape(line.label)}</text>'
+        )
     path.write_text("\n".join([*out, "</svg>"]) + "\n")

@@ -33,7 +33,7 @@ class Read:
 
 def read_fastq(path: Path) -> list[Read]:
     """Reads FASTQ, gzipped or not."""
-    with (gzip.open(path, "rt") if path.suffix == ".gz" else path.open()) as lines:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         reads = []
         for header in lines:
             sequence, _, qualities = (next(lines).rstrip("\n") for _ in range(3))
@@ -183,7 +183,10 @@ def written(read: Placed, changes: list[Change], haplotype: int, errors: Errors,
             new = _misread(wanted, errors, rng)
         around = read.qualities[max(0, begin - 2) : end + 2] or ""
         sequence += [read.sequence[at:begin], new]
-        qualities += [read.qualities[at:begin], "".join(around[int(i)] for i in rng.integers(0, len(around), len(new))) if around else ""]
+        qualities += [
+            read.qualities[at:begin],
+            "".join(around[int(i)] for i in rng.integers(0, len(around), len(new))) if around else "",
+        ]
         at = end
     bases, letters = "".join([*sequence, read.sequence[at:]]), "".join([*qualities, read.qualities[at:]])
     if read.reverse:

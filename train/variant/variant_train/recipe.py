@@ -240,7 +240,6 @@ class Evaluation:
     citation: str = ""
     licence: str = ""
 
-
     def __post_init__(self) -> None:
         if sum(map(bool, (self.alignments, self.reads, self.recordings, self.profile))) != 1:
             raise ValueError(f"evaluation {self.name}: give one of alignments, reads, recordings and profile")

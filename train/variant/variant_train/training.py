@@ -158,7 +158,8 @@ class Trainer:
                     mean = Step(*np.mean([(s.copies, s.zygosity, s.length, s.gradient) for s in recent], 0))
                     held_out = self.judged()
                     log.info(
-                        "step %d, %.0f s: copies %.4f (held out %.4f), zygosity %.4f, length %.4f, gradient %.2f, learning rate %.2e, %.0f examples/s",
+                        "step %d, %.0f s: copies %.4f (held out %.4f), zygosity %.4f, length %.4f, gradient %.2f, "
+                        "learning rate %.2e, %.0f examples/s",
                         self.step, self.seconds, mean.copies, held_out, mean.zygosity, mean.length, mean.gradient,
                         learning_rate(self._training, self.step, self.seconds),
                         (self.step - first) * self._training.batch / (self.seconds - reported),
