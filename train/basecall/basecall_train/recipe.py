@@ -261,7 +261,7 @@ class Recipe:
                     base_bonus=model.get("base_bonus", 0.0),
                     scores="transitions" if shape.state_length else "log_probabilities",
                     state_length=shape.state_length,
-                    beam_width=32 if shape.state_length else Manifest.beam_width,
+                    beam_width=12 if shape.state_length else Manifest.beam_width,
                     beam_cut=100.0 if shape.state_length else Manifest.beam_cut,
                 ),
                 shape=shape,
