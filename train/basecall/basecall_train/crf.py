@@ -130,6 +130,8 @@ class _Losses(torch.autograd.Function):
 
 RESCALED = 4
 """Frames after which sums are brought back to one. A move's weight is within e^5 of one."""
+LEAST = 1e-290
+"""Least sum that counts. Of one that is hardly more than nothing the reciprocal is infinite."""
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
@@ -198,11 +200,11 @@ def _spelling(weights: np.ndarray, stay: float, moves: np.ndarray, chances: np.n
             now[j + 1] = before[j + 1] * stay + before[j] * move[j]
         if t % RESCALED == RESCALED - 1:
             total = now.sum()
-            if total == 0:
+            if total < LEAST:
                 return -np.inf
             now *= 1 / total
             logarithm += np.log(total)
-    if reached[frames, size] == 0:
+    if reached[frames, size] < LEAST:
         return -np.inf
     logarithm += np.log(reached[frames, size])
 
@@ -222,7 +224,7 @@ def _spelling(weights: np.ndarray, stay: float, moves: np.ndarray, chances: np.n
             made[j] = before[j] * move[j]
             total += made[j]
             on[j] += move[j]
-        if total == 0:
+        if total < LEAST:
             return -np.inf
         share = 1 / total
         for j in range(size):

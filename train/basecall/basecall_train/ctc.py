@@ -17,6 +17,8 @@ from torch.nn import functional as F
 RESCALED = 4
 """Frames after which variables are brought back to a sum of one. No class is less probable than 1e-45, single precision has nothing
 smaller; that four times leaves states 1e-120 to differ by."""
+LEAST = 1e-290
+"""Least sum that counts. Of one that is hardly more than nothing the reciprocal is infinite."""
 
 
 def ctc_losses(scores: torch.Tensor, lengths: Sequence[int], spelled: Sequence[np.ndarray]) -> torch.Tensor:
@@ -96,13 +98,13 @@ def _forward_backward(distributions: np.ndarray, classes: np.ndarray, occupancy:
         blank, label = blanks[t], labels[t]
         if t % RESCALED == RESCALED - 1:
             total = blank.sum() + label.sum()
-            if total == 0:
+            if total < LEAST:
                 return np.inf
             blank *= 1 / total
             label *= 1 / total
             logarithm += np.log(total)
     total = blank[size] + label[size]
-    if total == 0:
+    if total < LEAST:
         return np.inf
     loss = -logarithm - np.log(total)
     if not learning:
@@ -117,7 +119,7 @@ def _forward_backward(distributions: np.ndarray, classes: np.ndarray, occupancy:
         at_blank = (blanks[t] * blank).sum()
         labels[t] *= label[: size + 1]
         total = at_blank + labels[t].sum()
-        if total == 0:
+        if total < LEAST:
             occupancy[:] = 0
             return np.inf
         occupancy[t, 0] = at_blank / total

@@ -108,7 +108,10 @@ class Trainer:
         for i, parameter in enumerate(parameters):
             parameter.grad = sum((r.gradients[i].to(parameter.device) for r in results[1:]), results[0].gradients[i])
         norm = float(torch.nn.utils.clip_grad_norm_(parameters, MAX_GRADIENT))
-        self._optimiser.step(learning_rate(training, self.step, self.seconds))
+        if math.isfinite(norm):
+            self._optimiser.step(learning_rate(training, self.step, self.seconds))
+        else:  # it would leave nothing of the weights
+            log.warning("step %d: its gradient is %s, nothing is learned from it", self.step, norm)
         self.step += 1
         keep = min(training.average, (1 + self.step) / (10 + self.step))
         with torch.no_grad():

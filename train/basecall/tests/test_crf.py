@@ -111,3 +111,17 @@ def test_a_call_is_of_the_moves_that_are_likeliest_together(seed):
                 chances[one] = chances.get(one, 0.0) + np.exp(weight)
     best = max(spelled, key=lambda taken: sum(np.log(chances[one]) for one in taken))
     assert space.call(scores[:, 0].numpy()).tolist() == spelled[best]
+
+
+@pytest.mark.parametrize("bases", range(60, 200, 3))
+def test_what_doubles_hardly_hold_has_a_gradient(bases):
+    space = StateSpace(1)
+    scores = torch.full((260, 1, space.scores), -5.0)
+    scores[:, :, 0] = 5.0
+    scores.requires_grad_(True)
+    given = torch.tensor([[1]]), torch.tensor([([2, 3] * 100)[:bases]]), torch.tensor([bases])
+    found, expected = space.loss(scores, *given), space._pytorchs(scores.double(), *given)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-3)
+    (gradient,) = torch.autograd.grad(found.sum(), scores)
+    (wanted,) = torch.autograd.grad(expected.sum(), scores)
+    torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-5)

@@ -78,3 +78,20 @@ def test_a_class_that_is_ruled_out_has_no_path():
     assert losses.isinf().all()
     (gradient,) = torch.autograd.grad(losses.sum(), scores)
     assert not gradient.any()
+
+
+@pytest.mark.parametrize("bases", range(4, 90, 2))
+def test_what_doubles_hardly_hold_has_a_gradient(bases):
+    scores = torch.full((200, 1, 5), -12.0)
+    scores[:, :, 0] = 0.0
+    scores.requires_grad_(True)
+    spelled = [np.array([2, 3] * 100)[:bases]]
+    given = scores.detach().double().requires_grad_(True)
+    expected = F.ctc_loss(
+        F.log_softmax(given, -1), torch.from_numpy(spelled[0]), torch.tensor([200]), torch.tensor([bases]), reduction="sum"
+    )
+    found = ctc_losses(F.log_softmax(scores, -1), [200], spelled)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+    (gradient,) = torch.autograd.grad(found.sum(), scores)
+    (wanted,) = torch.autograd.grad(expected, given)
+    torch.testing.assert_close(gradient.double(), wanted, rtol=1e-3, atol=1e-4)

@@ -41,6 +41,19 @@ def test_the_loss_falls(prepared, tmp_path):
     assert len(with_ctc) == 28 and with_ctc[-1] < with_ctc[0]
 
 
+def test_a_gradient_that_is_no_number_leaves_the_weights_alone(prepared):
+    t = trainer(prepared, steps=4)
+    t.advance(t._sampler.batch(0))
+    before, average = weights(t.network), weights(t.average)
+    batch = t._sampler.batch(1)
+    batch.signal[0, 0, 100] = float("nan")
+    assert not math.isfinite(t.advance(batch).gradient)
+    assert torch.equal(weights(t.network), before) and t.step == 2
+    t.advance(t._sampler.batch(2))
+    assert torch.isfinite(weights(t.network)).all() and torch.isfinite(weights(t.average)).all()
+    assert not torch.equal(weights(t.network), before) and not torch.equal(weights(t.average), average)
+
+
 def test_excess_is_what_the_forget_gates_take_in_above_the_most():
     torch.manual_seed(5)
     layer, seen, memory, stride = torch.nn.LSTM(6, 6), torch.randn(30, 8, 6), 12.0, 6
