@@ -6,7 +6,7 @@ From frame to frame a path stays, at a score that all states share, or drops the
 emitted. A frame has 4^(k+1) scores: of each state that is arrived at, those of its four moves by the base dropped.
 
 On a processor core sums over paths are made as those of the CTC loss are (:mod:`.ctc`), of weights in double precision instead of
-their logarithms.
+their logarithms; a move's is within e^5 of one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numba
 import numpy as np
 import torch
 
+from .ctc import LEAST, RESCALED
 from .manifest import STAY_SCORE
 
 IMPOSSIBLE = -1e30
@@ -102,7 +103,9 @@ class _Losses(torch.autograd.Function):
     """The derivative by the score of a move is the probability that any path makes it, less that of one that spells the bases."""
 
     @staticmethod
-    def forward(ctx, scores, space: StateSpace, before, spelled, lengths) -> torch.Tensor:  # noqa: ANN001
+    def forward(
+        ctx, scores: torch.Tensor, space: StateSpace, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
         given, losses = scores.detach(), torch.empty(scores.shape[1], dtype=scores.dtype)
         gradient = torch.zeros(scores.shape[1], len(scores), space.scores + space.states, dtype=scores.dtype)
         weight = np.exp(space.stay)
@@ -124,14 +127,8 @@ class _Losses(torch.autograd.Function):
         return losses
 
     @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:  # noqa: ANN001
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
         return gradient[:, None] * ctx.gradient, None, None, None, None
-
-
-RESCALED = 4
-"""Frames after which sums are brought back to one. A move's weight is within e^5 of one."""
-LEAST = 1e-290
-"""Least sum that counts. Of one that is hardly more than nothing the reciprocal is infinite."""
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
