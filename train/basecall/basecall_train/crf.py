@@ -90,9 +90,8 @@ class StateSpace:
         return self.partition(scores) - self.spelling(scores, before, spelled, lengths)
 
     def call(self, scores: np.ndarray) -> np.ndarray:
-        """Returns the bases, 0 to 3, that the path through scores [T, 4^(k+1)] emits whose moves are the likeliest together.
-
-        The likeliest path of all is worse, as what is spelled is shared by many (Bonito decodes so by default).
+        """Returns the bases, 0 to 3, that the path through scores [T, 4^(k+1)] emits whose moves are the likeliest together,
+        as Bonito decodes by default. The likeliest path of all is worse, as what is spelled is shared by many.
         """
         chances = np.zeros((len(scores), self.scores + self.states))
         _partition(np.exp(scores.astype(np.float64)), np.exp(self.stay), chances)
@@ -107,6 +106,7 @@ class _Losses(torch.autograd.Function):
         ctx, scores: torch.Tensor, space: StateSpace, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor
     ) -> torch.Tensor:
         given, losses = scores.detach(), torch.empty(scores.shape[1], dtype=scores.dtype)
+        # Chances of staying are summed up with those of moves and dropped: its score is no variable.
         gradient = torch.zeros(scores.shape[1], len(scores), space.scores + space.states, dtype=scores.dtype)
         weight = np.exp(space.stay)
         place = 4 ** np.arange(space.length - 1, -1, -1)
@@ -181,7 +181,7 @@ def _partition(weights: np.ndarray, stay: float, chances: np.ndarray) -> float:
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
 def _spelling(weights: np.ndarray, stay: float, moves: np.ndarray, chances: np.ndarray) -> float:
     """Returns the logarithm of the sum of the weights of the paths that make these moves [L], and takes their probabilities from
-    chances; -inf, and no change, if there are none."""
+    chances; -inf if doubles hold none, and chances are of no use then."""
     frames, size = len(weights), len(moves)
     reached = np.empty((frames + 1, size + 1))
     reached[0] = 0.0

@@ -132,7 +132,7 @@ def test_consistency_is_learned(prepared, shape):
         steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
         assert (steps[-1].inconsistency > 0) == (consistency > 0)
         losses = [step.surprise if shape else step.divergence for step in steps]
-        assert losses[-1] < 0.7 * losses[0]
+        assert losses[-1] < (0.7 if shape else 0.6) * losses[0]
         signal = t._sampler.batch(40).signal
         with torch.no_grad():
             found[consistency] = float(_inconsistency(t.network, signal, None, t.network(signal), 24))
