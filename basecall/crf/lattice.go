@@ -274,24 +274,37 @@ func highest(x []float32) (top float32, notFinite int) {
 // exponentials replaces each x by exp(x-top), with a relative error below 3e-7,
 // where no x is higher than top. It doesn't go below minLogWeight.
 //
-// x is split into n*ln2 + r with |r| <= ln2/2; the polynomial is Taylor's, whose
-// error there is r^7/5040, and 2^n is put together from bits.
+// x is split into (64a + b) * ln2/64 + r with |r| <= ln2/128: exp(r) is Taylor's
+// polynomial, whose error there is r^3/6 or 3e-8, 2^(b/64) comes from a table, and
+// 2^a is put together from bits.
 func exponentials(x []float32, top float32) {
 	const (
-		round  = 3 << 22 // adding it leaves a whole number in the low bits
-		ln2Hi  = 0.693359375
-		ln2Lo  = -2.12194440e-4
+		round  = 3 << 22    // adding it leaves a whole number in the low bits
 		roundN = 0x4b400000 // bits of round as a float32
+		high   = 0x1.62p-7  // ln2/64 with so few bits that multiplying by it is exact
+		low    = math.Ln2/powers - high
 	)
 	for i, v := range x {
 		v -= top
 		if v < minLogWeight {
 			v = minLogWeight
 		}
-		k := v*math.Log2E + round
+		k := v*(math.Log2E*powers) + round
 		n := k - round
-		r := v - n*ln2Hi - n*ln2Lo
-		p := 1 + r + r*r*(1.0/2+r*(1.0/6+r*(1.0/24+r*(1.0/120+r*(1.0/720)))))
-		x[i] = p * math.Float32frombits((math.Float32bits(k)-roundN+127)<<23)
+		r := v - n*high - n*low
+		whole := int32(math.Float32bits(k) - roundN)
+		p := rootsOfTwo[whole&(powers-1)]
+		x[i] = (p + p*(r+r*r*0.5)) * math.Float32frombits(uint32(whole>>6+127)<<23)
 	}
 }
+
+// powers is the number of rootsOfTwo, a power of two.
+const powers = 64
+
+// rootsOfTwo holds 2^(b/64).
+var rootsOfTwo = func() (t [powers]float32) {
+	for b := range t {
+		t[b] = float32(math.Exp2(float64(b) / powers))
+	}
+	return t
+}()
