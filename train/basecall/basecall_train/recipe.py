@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .manifest import Manifest
 from .network import STRIDE, Shape
+from .targets import MIN_ALIGNED, MIN_IDENTITY
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Source:
     joined_by: tuple[str, ...] = ()
     """Networks that basecall_train has exported, with a CTC head, whose frame probabilities are averaged (geometrically) with the
     teacher's; relative to the recipe. What several agree on is right more often than what any of them says."""
+    least_identity: float = MIN_IDENTITY
+    """Part of the columns that must be equal where the teacher's call of a read is aligned to its truth, or the read gets none. A
+    network learns nothing of bad reads if a teacher that can't call them decides what is learned."""
+    least_aligned: float = MIN_ALIGNED
+    """Part of that call that must be aligned; of short reads a tenth and more is adapter. Relatives may have less."""
     known: float = 0.0
     """Part of a chunk's frames that must have a truth for the chunk to be used. A CRF, which judges whole sequences, would else
     learn the teacher's errors where the truth is not known."""
@@ -70,6 +76,8 @@ class Source:
             raise ValueError(f"source {self.name}: a truth is one of reference, relatives, calls and overlaps, not two of them")
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:
             raise ValueError(f"source {self.name}: share must be positive and truth_weight within 0..1")
+        if not (0 < self.least_identity <= 1 and 0 <= self.least_aligned <= 1):
+            raise ValueError(f"source {self.name}: least_identity and least_aligned are parts, up to 1")
         if not 0 <= self.faster <= 0.5:
             raise ValueError(f"source {self.name}: faster must be within 0..0.5, or frames have no room for bases")
         if not 0 <= self.known <= 1 or (self.known and not truths):

@@ -36,13 +36,15 @@ JOBS = 200
 """Segments that are judged at a time."""
 
 
-def related_truth(call: Call, posteriors: np.ndarray, genomes: Sequence[Reference]) -> list[Segment]:
+def related_truth(
+    call: Call, posteriors: np.ndarray, genomes: Sequence[Reference], least_identity: float = MIN_IDENTITY
+) -> list[Segment]:
     """Returns the stretches of a read that relatives have, as the likeliest of them has them.
 
-    posteriors [T, classes] are the read's frame distributions, genomes its relatives'.
+    posteriors [T, classes] are the read's frame distributions, genomes its relatives'. Alignments of less identity don't count.
     """
     hits = [hit for genome in genomes for hit in genome.all(call.bases)]
-    hits = [hit for hit in hits if hit.columns >= SHORTEST and hit.identity >= MIN_IDENTITY]
+    hits = [hit for hit in hits if hit.columns >= SHORTEST and hit.identity >= least_identity]
     places = _places(call, hits)
     likeliest: list[Segment] = []
     for at in range(0, len(places), JOBS):

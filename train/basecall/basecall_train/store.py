@@ -26,7 +26,7 @@ from .recombined import RecombinedChunks
 from .relatives import related_truth
 from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
-from .targets import FLOOR, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
+from .targets import FLOOR, MIN_ALIGNED, MIN_IDENTITY, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
 from .warp import TooFast, pace, warped
 from .watched import prepare_watched
 
@@ -78,6 +78,10 @@ def _description(recipe: Recipe, source: Source) -> dict:
     for later in ("overlaps", "relatives", "simulated_from", "simulate"):  # keeps what was prepared before there were any
         if not described[later]:
             del described[later]
+    if source.least_identity == MIN_IDENTITY:
+        del described["least_identity"]
+    if source.least_aligned == MIN_ALIGNED:
+        del described["least_aligned"]
     if source.simulate:
         described["simulate"] = list(source.simulate)  # as JSON has it
     if source.relatives:
@@ -133,10 +137,11 @@ def _prepare_source(source: Source, recording: Path, clip: float, teachers: Sequ
             ears.append(Ear(greedy(posteriors, ALPHABET), posteriors))
             continue
         if relatives:
-            add(posteriors, condition_on(posteriors, related_truth(greedy(posteriors, ALPHABET), posteriors, relatives)))
+            call = greedy(posteriors, ALPHABET)
+            add(posteriors, condition_on(posteriors, related_truth(call, posteriors, relatives, source.least_identity)))
             continue
         truth = genome or (Reference({read.id: calls[read.id]}) if read.id in calls else None)
-        add(posteriors, condition(posteriors, truth))
+        add(posteriors, condition(posteriors, truth, source.least_identity, source.least_aligned))
     for ear, parts in zip(ears, overlapping_truths(ears), strict=True):
         add(ear.posteriors, condition_on(ear.posteriors, parts))
     lengths = np.array([len(s) for s in signals])

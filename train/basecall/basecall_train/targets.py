@@ -20,9 +20,9 @@ from .ctc import ctc_losses
 from .manifest import ALPHABET
 
 MIN_ALIGNED = 0.90
-"""Reads of which less is aligned get no truth: chimeras, adapters, wrong references."""
+"""Reads of which less is aligned get no truth unless asked for: chimeras, adapters, wrong references."""
 MIN_IDENTITY = 0.80
-"""Reads whose teacher calls agree less get no truth: their anchors cannot be trusted."""
+"""Reads whose teacher calls agree less get no truth unless asked for: their anchors may be wrong."""
 SEGMENT_FRAMES = 200
 """Length at which a segment ends at the next anchor. Short segments keep mistakes local and the lattice small."""
 MAX_SEGMENT_FRAMES = 600
@@ -200,11 +200,16 @@ class Conditioned:
         return int((self.bases != UNKNOWN).sum())
 
 
-def condition(posteriors: np.ndarray, truth: Reference | None) -> Conditioned:
-    """Conditions the teacher's posteriors [T, classes] of a read on the truth wherever that is believed."""
+def condition(
+    posteriors: np.ndarray, truth: Reference | None, least_identity: float = MIN_IDENTITY, least_aligned: float = MIN_ALIGNED
+) -> Conditioned:
+    """Conditions the teacher's posteriors [T, classes] of a read on the truth wherever that is believed.
+
+    It isn't anywhere if less of the teacher's call is aligned or equal.
+    """
     call = greedy(posteriors, ALPHABET)
     hit = truth.best(call.bases) if truth and call.bases else None
-    if hit is None or hit.aligned < MIN_ALIGNED or hit.identity < MIN_IDENTITY:
+    if hit is None or hit.aligned < least_aligned or hit.identity < least_identity:
         return condition_on(posteriors, [])
     return condition_on(posteriors, segments(call, hit))
 

@@ -27,7 +27,7 @@ from .recipe import Recipe, Training
 from .store import Batch, Sampler
 from .targets import UNKNOWN
 from .watched import Watched, identity
-from .widen import widened
+from .widen import lengthened, widened
 
 log = logging.getLogger(__name__)
 
@@ -230,10 +230,13 @@ class Trainer:
     def begin(self, network: Basecaller) -> None:
         """Starts from a trained network of this shape, a narrower or a wider one; optimiser and budget are new.
 
-        A head of another kind starts from random weights; what is below it carries over, also to another stride. Of a wider network
-        those channels are kept that the loss hangs on most, so its head must be of this kind.
+        A head of another kind starts from random weights; what is below it carries over, also to another stride. A CRF's may have
+        shorter states. Of a wider network those channels are kept that the loss hangs on most, so its head must be of this kind.
         """
-        mine, its = self.network.shape, network.shape
+        mine = self.network.shape
+        if 0 < network.shape.state_length < mine.state_length:
+            network = lengthened(network, mine.state_length)
+        its = network.shape
         same_head = (its.scores, its.frames) == (mine.scores, mine.frames)
         if (its.layers, its.stem) != (mine.layers, mine.stem) or (its.width > mine.width and its != replace(mine, width=its.width)):
             raise ValueError(f"can't start from a network of shape {its}, the recipe has {mine}")

@@ -1,4 +1,4 @@
-"""A wider network that computes what a narrower one does, to train on from there.
+"""A larger network that computes what a smaller one does, to train on from there: wider, or a CRF over longer words.
 
 Chen et al. 2016, Net2Net (arXiv:1511.05641), for layers that add to their input: all of them share one numbering of
 channels, so one choice of which channels are doubled serves the whole network.
@@ -41,3 +41,23 @@ def widened(network: Basecaller, width: int, seed: int = 0) -> Basecaller:
     state["head.weight"] = narrow["head.weight"][:, origin] * part
     wide.load_state_dict(state)
     return wide
+
+
+def lengthened(network: Basecaller, state_length: int) -> Basecaller:
+    """Returns a network whose CRF has states of so many bases and that gives all sequences the same probabilities.
+
+    Moves between words that begin otherwise, of which the shorter states know nothing, begin with the same score.
+    """
+    if not 0 < network.shape.state_length <= state_length:
+        raise ValueError(f"a network with states of {network.shape.state_length} bases can't get states of {state_length}")
+    while network.shape.state_length < state_length:
+        few = 4**network.shape.state_length
+        # Of the word that is arrived at, the shorter states lack the first base: for them it is the one that is dropped.
+        arrived = torch.arange(4 * few)
+        origin = (4 * (arrived % few) + arrived // few).repeat_interleave(4)
+        longer = Basecaller(replace(network.shape, state_length=network.shape.state_length + 1))
+        state = network.state_dict()
+        state["head.weight"], state["head.bias"] = state["head.weight"][origin], state["head.bias"][origin]
+        longer.load_state_dict(state)
+        network = longer
+    return network

@@ -477,6 +477,17 @@ def test_networks_of_our_own_join_the_teacher(world, tmp_path):
         prepare(Recipe.load(tmp_path / "joined.toml"), world.folder, tmp_path / "crf")
 
 
+def test_what_a_truth_asks_of_a_read_is_part_of_what_is_prepared(prepared, world, tmp_path):
+    _, store = prepared
+    text = world.recipe.read_text()
+    for change in ("least_identity = 0.7", "least_aligned = 0.5"):
+        (tmp_path / "other.toml").write_text(text.replace("share = 1", f"share = 1\n{change}", 1))
+        with pytest.raises(ValueError, match="labelled: not prepared"):
+            Sampler(Recipe.load(tmp_path / "other.toml"), store)
+    (tmp_path / "same.toml").write_text(text.replace("share = 1", "share = 1\nleast_identity = 0.8\nleast_aligned = 0.9", 1))
+    Sampler(Recipe.load(tmp_path / "same.toml"), store)
+
+
 def test_all_teachers_hear_chunks_of_another_speed(world, tmp_path):
     torch.manual_seed(1)
     export.write(Basecaller(Shape(width=16, layers=2, stem=4)), tmp_path / "ours.onnx")
@@ -515,6 +526,8 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ("chunk = 360", "chunk = 240\nconsistency = 1.0", "consistency is for chunks of more than 240 samples"),
         ("share = 1", "share = -1", "share"),
         ("share = 1", "share = 1\nknown = 1.5", "known"),
+        ("share = 1", "share = 1\nleast_identity = 0", "least_identity and least_aligned are parts"),
+        ("share = 1", "share = 1\nleast_aligned = 1.5", "least_identity and least_aligned are parts"),
         ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\npieces_of = ["called"]', "one of recordings"),
         ('recordings = "reads.blow5"\nreference = "genome.fa"', 'pieces_of = ["nobody"]', "nobody"),
         ('recordings = "reads.blow5"\nreference', 'pieces_of = ["called"]\nreference', "only recordings"),

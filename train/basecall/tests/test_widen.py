@@ -1,13 +1,15 @@
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
 from basecall_train import export
+from basecall_train.crf import StateSpace
 from basecall_train.network import Basecaller, Shape
 from basecall_train.store import Sampler
 from basecall_train.training import Trainer
-from basecall_train.widen import widened
+from basecall_train.widen import lengthened, widened
 
 SIGNAL = torch.randn(2, 1, 150, generator=torch.Generator().manual_seed(0))
 
@@ -32,6 +34,31 @@ def test_copies_of_a_channel_are_read_by_different_weights(network):
     alike = (kernels[:, None] == kernels[None]).all(-1).fill_diagonal_(False)
     first, second = alike.nonzero()[0]
     assert not torch.allclose(wide.head.weight[:, first], wide.head.weight[:, second])
+
+
+@pytest.mark.parametrize(("few", "many"), [(1, 2), (2, 3), (1, 3)])
+def test_longer_states_give_sequences_the_same_probabilities(few, many):
+    torch.manual_seed(5)
+    short = Basecaller(Shape(width=12, layers=2, stem=4, state_length=few)).eval()
+    long = lengthened(short, many)
+    assert long.shape == replace(short.shape, state_length=many)
+    spelled = torch.randint(0, 4, (2, 17), generator=torch.Generator().manual_seed(2))
+    lengths = torch.tensor([17, 11])
+    before = torch.tensor([[3, 0, 2], [1, 1, 0]])
+    with torch.no_grad():
+        # All words are as likely to begin with, and the loss has that part of it that these began.
+        of = [
+            StateSpace(k).loss(network(SIGNAL), before[:, -k:], spelled, lengths) - k * math.log(4)
+            for k, network in ((few, short), (many, long))
+        ]
+    torch.testing.assert_close(of[1], of[0], atol=1e-4, rtol=1e-5)
+
+
+def test_no_states_are_shortened():
+    with pytest.raises(ValueError, match="states of 3 bases can't get states of 2"):
+        lengthened(Basecaller(Shape(width=12, layers=2, stem=4, state_length=3)), 2)
+    with pytest.raises(ValueError, match="states of 0 bases"):
+        lengthened(Basecaller(Shape(width=12, layers=2, stem=4)), 2)
 
 
 def test_no_network_is_narrowed(network):
