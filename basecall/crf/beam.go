@@ -6,7 +6,10 @@ package crf
 // Strategy: Dorado's beam search. The beam begins with the states from which the
 // rest of the window is most probable. Each frame extends its sequences by a stay
 // and by four moves. Two of the results may be one sequence, that of a stay and that of a
-// move onto it: these are added up, and the more probable one's path is kept.
+// move onto it: these are added up, and the more probable one's path is kept. So are,
+// unlike in Dorado, those that have emitted the same from different first states, once
+// they have come to the same state: they would take the room of others to the
+// window's end, the more of it the longer states are.
 // Sequences are ranked by their own probability times that of all continuations from
 // their state, the backward sum, which sees the whole window. Those within the cut
 // of the best are kept, at most the beam's width.
@@ -18,8 +21,8 @@ package crf
 
 // hypothesis is an entry of the beam: a sequence with the state that it ends in.
 type hypothesis struct {
-	// hash stands for the sequence, from its first state on, and parent for it
-	// without its last base.
+	// hash stands for what has been emitted, and parent for it without its last base.
+	// With the state it stands for the sequence.
 	hash, parent uint64
 	state        uint16
 	from         uint8 // entry of the last frame's beam that it extends
@@ -45,6 +48,9 @@ type beam struct {
 	// as the entry moved on to the base, by staying; -1 if there is none.
 	stays   []int16
 	origins []origin // frames by width
+	// alike says that entries of the beam have emitted the same and are in different
+	// states, as they began in different ones.
+	alike bool
 }
 
 func (b *beam) search(l *lattice, width int, cut float32, states []uint16, moved []bool) {
@@ -78,11 +84,15 @@ func (b *beam) start(backward []float32, width int) {
 	b.candidates = b.candidates[:0]
 	for s, w := range backward {
 		b.candidates = append(b.candidates, hypothesis{
-			hash: extend(0, uint64(s)+1), state: uint16(s), weight: 1, guided: w,
+			hash: empty, state: uint16(s), weight: 1, guided: w,
 		})
 	}
+	b.alike = true
 	b.prune(width, 0)
 }
+
+// empty is the hash of what has been emitted where a window begins.
+const empty = 1
 
 // extend fills the candidates for frame t: the stays of the beam, in its order,
 // and then the moves.
@@ -119,6 +129,32 @@ func (b *beam) extend(l *lattice, t int) {
 			})
 		}
 	}
+	if b.alike {
+		b.merge()
+	}
+}
+
+// merge adds up candidates that are one sequence, by the order of which the first
+// is kept.
+func (b *beam) merge() {
+	kept := b.candidates[:0]
+next:
+	for _, h := range b.candidates {
+		for i := range kept {
+			one := &kept[i]
+			if one.hash != h.hash || one.state != h.state {
+				continue
+			}
+			if h.weight > one.weight {
+				one.from, one.moved = h.from, h.moved
+			}
+			one.weight += h.weight
+			one.guided += h.guided
+			continue next
+		}
+		kept = append(kept, h)
+	}
+	b.candidates = kept
 }
 
 // matchStays finds the entries of the beam that are another entry with one more
@@ -131,6 +167,9 @@ func (b *beam) matchStays() {
 	}
 	for i := range b.stays {
 		b.stays[i] = -1
+	}
+	if b.alike {
+		return // merge finds them too
 	}
 	for i := range b.beam {
 		parent := b.beam[i].parent
@@ -183,6 +222,20 @@ func (b *beam) prune(width int, cut float32) {
 		b.beam = append(b.beam, *h)
 		b.beam[len(b.beam)-1].weight *= scale
 	}
+	b.alike = b.alike && b.anyAlike()
+}
+
+// anyAlike reports whether entries of the beam have emitted the same. Once none have,
+// none ever will.
+func (b *beam) anyAlike() bool {
+	for i := range b.beam {
+		for k := range i {
+			if b.beam[i].hash == b.beam[k].hash {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // largest returns the n-th largest of some numbers, counted from 1, and reorders

@@ -32,14 +32,15 @@ type path struct {
 	weight      float64
 }
 
-// sequence is what a path says: where it begins, and which bases it emits.
+// sequence is what a path says: which bases it emits, and the state that it comes
+// to, by which paths that have emitted few differ.
 type sequence struct {
-	first int
+	last  int
 	bases string
 }
 
 func (p path) sequence() sequence {
-	seq := sequence{first: p.first}
+	seq := sequence{last: p.states[len(p.states)-1]}
 	for t, state := range p.states {
 		if p.transitions[t] != 0 {
 			seq.bases += "ACGT"[state&3 : state&3+1]
@@ -270,27 +271,20 @@ func TestQualitiesAgainstAllPaths(t *testing.T) {
 // spelled reports whether the decoder's path spells a sequence, whatever the
 // transition of the first frame is, which the decoder doesn't tell.
 func (seq sequence) spelled(cfg Config, d *Decoder) bool {
-	n := cfg.States()
-	for _, stay := range []bool{true, false} {
-		state, emitted := seq.first, ""
-		for f, s := range d.states {
-			if f == 0 && stay || f > 0 && !d.moved[f] {
-				if int(s) != state {
-					emitted = "?"
-				}
-				continue
+	emitted := ""
+	for f, s := range d.states {
+		switch {
+		case f > 0 && d.moved[f]:
+			if s&^3 != d.states[f-1]*4%uint16(cfg.States()) {
+				return false
 			}
-			if state*4%n != int(s)&^3 {
-				emitted = "?"
-			}
-			state = int(s)
 			emitted += "ACGT"[s&3 : s&3+1]
-		}
-		if emitted == seq.bases {
-			return true
+		case f > 0 && s != d.states[f-1]:
+			return false
 		}
 	}
-	return false
+	first := d.states[0] & 3
+	return int(d.states[len(d.states)-1]) == seq.last && (emitted == seq.bases || "ACGT"[first:first+1]+emitted == seq.bases)
 }
 
 // goldenCase is a window with what PyTorch makes of it; see testdata/crf_golden.py.
@@ -384,6 +378,56 @@ func TestFixedIsExplicit(t *testing.T) {
 			assert.InDelta(t, want[i].Probability, have[i].Probability, 1e-6)
 		}
 	}
+}
+
+// TestStatesOfNoUse gives states a base more on which no score hangs: the bases are
+// the same, though the beam begins with four states for one.
+func TestStatesOfNoUse(t *testing.T) {
+	for k := 2; k <= 4; k++ {
+		rng := rand.New(rand.NewPCG(7, uint64(k)))
+		cfg := Config{StateLength: k, StayScore: fixed(2), BeamWidth: 12, BeamCut: 100}
+		n := cfg.States()
+		for range 20 {
+			scores := uncertain(rng, cfg, 200)
+			var longer []float32
+			for f := range 200 {
+				for state := range 4 * n {
+					// What is dropped from the shorter state is the longer one's first base.
+					score := scores[4*n*f+4*(state%n)+state/n]
+					longer = append(longer, score, score, score, score)
+				}
+			}
+			d, err := NewDecoder(cfg)
+			require.NoError(t, err)
+			want, err := d.Decode(scores)
+			require.NoError(t, err)
+			more := cfg
+			more.StateLength++
+			d, err = NewDecoder(more)
+			require.NoError(t, err)
+			have, err := d.Decode(longer)
+			require.NoError(t, err)
+			require.Equal(t, spell(want), spell(have), "k=%d", k)
+		}
+	}
+}
+
+func spell(bases []Base) string {
+	text := make([]byte, len(bases))
+	for i, b := range bases {
+		text[i] = "ACGT"[b.Code]
+	}
+	return string(text)
+}
+
+// uncertain returns scores in favour of a random path that other sequences come
+// close to.
+func uncertain(rng *rand.Rand, cfg Config, frames int) []float32 {
+	scores, _ := planted(rng, cfg, frames)
+	for i := range scores {
+		scores[i] = scores[i]*0.6 + rng.Float32()*3
+	}
+	return scores
 }
 
 // TestPlantedSequence decodes scores that favour the path of a random sequence,
