@@ -121,13 +121,15 @@ def _export(options: argparse.Namespace) -> None:
     from . import export, progress
     from .network import favour_blank, mix
     from .training import load_average
+    from .widen import lengthened
 
     recipe = Recipe.load(options.recipe)
     options.model.mkdir(parents=True, exist_ok=True)
     manifest = recipe.manifest
     network = load_average(options.work / "checkpoint.pt")
     if recipe.training.start_share:
-        mix(network, export.read(recipe.start), recipe.training.start_share)
+        start = lengthened(export.read(recipe.start), network.shape.state_length)
+        mix(network, start, recipe.training.start_share)
     if recipe.training.blank:
         favour_blank(network, recipe.training.blank)
     export.write(network, options.model / manifest.file, options.model / manifest.half_file)

@@ -234,8 +234,7 @@ class Trainer:
         shorter states. Of a wider network those channels are kept that the loss hangs on most, so its head must be of this kind.
         """
         mine = self.network.shape
-        if 0 < network.shape.state_length < mine.state_length:
-            network = lengthened(network, mine.state_length)
+        network = lengthened(network, mine.state_length)
         its = network.shape
         same_head = (its.scores, its.frames) == (mine.scores, mine.frames)
         if (its.layers, its.stem) != (mine.layers, mine.stem) or (its.width > mine.width and its != replace(mine, width=its.width)):
@@ -259,7 +258,9 @@ class Trainer:
 
     def judge(self, sets: Sequence[Watched]) -> float:
         """Returns the identity of the averaged weights' calls, mean of the sets; 0 without any."""
-        found = self._workers.map(lambda _, device, one: identity(self.average, one, self._training.border), sets)
+        found = self._workers.map(
+            lambda _, device, one: identity(self.average, one, self._training.border, self._workers.half), sets
+        )
         if sets:
             of = [f"{100 * value:.2f} % of {one.name}" for one, value in zip(sets, found, strict=True)]
             log.info("identity %s", ", ".join(of))

@@ -46,11 +46,12 @@ def widened(network: Basecaller, width: int, seed: int = 0) -> Basecaller:
 def lengthened(network: Basecaller, state_length: int) -> Basecaller:
     """Returns a network whose CRF has states of so many bases and that gives all sequences the same probabilities.
 
-    Moves between words that begin otherwise, of which the shorter states know nothing, begin with the same score.
+    Moves between words that begin otherwise, of which the shorter states know nothing, begin with the same score. A network with
+    another head has no states and stays as it is.
     """
-    if not 0 < network.shape.state_length <= state_length:
+    if network.shape.state_length > state_length > 0:
         raise ValueError(f"a network with states of {network.shape.state_length} bases can't get states of {state_length}")
-    while network.shape.state_length < state_length:
+    while 0 < network.shape.state_length < state_length:
         few = 4**network.shape.state_length
         # Of the word that is arrived at, the shorter states lack the first base: for them it is the one that is dropped.
         arrived = torch.arange(4 * few)
