@@ -22,11 +22,12 @@ package crf
 // hypothesis is an entry of the beam: a sequence with the state that it ends in.
 type hypothesis struct {
 	// hash stands for what has been emitted, and parent for it without its last base.
-	// With the state it stands for the sequence.
+	// With the state it stands for the sequence, and without once whole says so.
 	hash, parent uint64
 	state        uint16
 	from         uint8 // entry of the last frame's beam that it extends
 	moved        bool
+	emitted      uint8 // bases, no more than a state has
 	// weight is the probability of the sequence up to here, and guided that times the
 	// backward sum; both on a scale of the frame's.
 	weight, guided float32
@@ -48,13 +49,15 @@ type beam struct {
 	// as the entry moved on to the base, by staying; -1 if there is none.
 	stays   []int16
 	origins []origin // frames by width
-	// alike says that entries of the beam have emitted the same and are in different
-	// states, as they began in different ones.
-	alike bool
+	// length is the number of bases in a state, and whole says that all entries of the
+	// beam have emitted as many: where they began tells them apart no longer.
+	length uint8
+	whole  bool
 }
 
 func (b *beam) search(l *lattice, width int, cut float32, states []uint16, moved []bool) {
 	n := l.n
+	b.length = uint8(l.q2() + 1)
 	b.origins = grow(b.origins, l.frames*width)
 	b.start(l.backward[:n], width)
 	for t := range l.frames {
@@ -87,7 +90,6 @@ func (b *beam) start(backward []float32, width int) {
 			hash: empty, state: uint16(s), weight: 1, guided: w,
 		})
 	}
-	b.alike = true
 	b.prune(width, 0)
 }
 
@@ -125,17 +127,16 @@ func (b *beam) extend(l *lattice, t int) {
 			}
 			b.candidates = append(b.candidates, hypothesis{
 				hash: extend(from.hash, uint64(base)+1), parent: from.hash, state: uint16(state), from: uint8(i), moved: true,
-				weight: weight, guided: weight * after[state],
+				emitted: min(from.emitted+1, b.length), weight: weight, guided: weight * after[state],
 			})
 		}
 	}
-	if b.alike {
+	if !b.whole {
 		b.merge()
 	}
 }
 
-// merge adds up candidates that are one sequence, by the order of which the first
-// is kept.
+// merge adds up candidates that are one sequence, in the place of the first of them.
 func (b *beam) merge() {
 	kept := b.candidates[:0]
 next:
@@ -168,8 +169,8 @@ func (b *beam) matchStays() {
 	for i := range b.stays {
 		b.stays[i] = -1
 	}
-	if b.alike {
-		return // merge finds them too
+	if !b.whole {
+		return // merge finds them
 	}
 	for i := range b.beam {
 		parent := b.beam[i].parent
@@ -207,7 +208,7 @@ func (b *beam) prune(width int, cut float32) {
 		}
 	}
 	scale, _ := reciprocal(top)
-	b.beam = b.beam[:0]
+	b.beam, b.whole = b.beam[:0], true
 	for i := range b.candidates {
 		h := &b.candidates[i]
 		if h.guided < threshold {
@@ -221,21 +222,8 @@ func (b *beam) prune(width int, cut float32) {
 		}
 		b.beam = append(b.beam, *h)
 		b.beam[len(b.beam)-1].weight *= scale
+		b.whole = b.whole && h.emitted == b.length
 	}
-	b.alike = b.alike && b.anyAlike()
-}
-
-// anyAlike reports whether entries of the beam have emitted the same. Once none have,
-// none ever will.
-func (b *beam) anyAlike() bool {
-	for i := range b.beam {
-		for k := range i {
-			if b.beam[i].hash == b.beam[k].hash {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // largest returns the n-th largest of some numbers, counted from 1, and reorders

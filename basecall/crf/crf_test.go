@@ -196,7 +196,7 @@ func TestBeamAgainstAllPaths(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, uint64(cfg.StateLength)))
 			cfg.BeamWidth = MaxBeamWidth
 			for range 10 {
-				frames := 4 - cfg.StateLength // 84 or 80 sequences before the last
+				frames := 5 - cfg.StateLength // 88 or 96 sequences before the last
 				scores := randomScores(rng, cfg, frames, 2)
 				sums := map[sequence]float64{}
 				for _, p := range allPaths(cfg, scores) {
