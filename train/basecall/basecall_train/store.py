@@ -7,7 +7,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import mappy
@@ -26,7 +26,7 @@ from .recombined import RecombinedChunks
 from .relatives import related_truth
 from .signal import normalise, read_recording
 from .simulated import PoreModel, SimulatedChunks
-from .targets import FLOOR, MIN_ALIGNED, MIN_IDENTITY, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
+from .targets import FLOOR, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
 from .warp import TooFast, pace, warped
 from .watched import prepare_watched
 
@@ -75,13 +75,10 @@ def _description(recipe: Recipe, source: Source) -> dict:
     described = asdict(source)
     for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by"):
         del described[irrelevant]
-    for later in ("overlaps", "relatives", "simulated_from", "simulate"):  # keeps what was prepared before there were any
-        if not described[later]:
+    usual = {one.name: one.default for one in fields(Source)}
+    for later in ("overlaps", "relatives", "simulated_from", "simulate", "least_identity", "least_aligned"):
+        if described[later] == usual[later]:  # keeps what was prepared before there were any
             del described[later]
-    if source.least_identity == MIN_IDENTITY:
-        del described["least_identity"]
-    if source.least_aligned == MIN_ALIGNED:
-        del described["least_aligned"]
     if source.simulate:
         described["simulate"] = list(source.simulate)  # as JSON has it
     if source.relatives:

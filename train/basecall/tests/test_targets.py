@@ -2,6 +2,8 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from test_overlaps import heard, random_bases
+from test_relatives import true_frames
 
 from basecall_train.alignment import Reference
 from basecall_train.calling import Model, greedy
@@ -72,26 +74,20 @@ def test_another_genome_is_not_believed(world):
 @pytest.mark.parametrize("fault", ["wrong", "unaligned"])
 def test_a_bad_read_has_a_truth_where_one_is_asked_for(fault):
     rng = np.random.default_rng(4)
-    genome = "".join(rng.choice(list("ACGT"), 3000))
-    heard = np.array([ALPHABET.index(base) for base in genome[500:2500]])
-    true = np.zeros(3 * len(heard), np.uint8)
-    true[::3] = heard
+    genome = random_bases(3000, rng)
     if fault == "wrong":
-        changed = rng.random(len(heard)) < 0.30  # a fourth of them to what they were
-        heard[changed] = rng.integers(1, 5, changed.sum())
+        read = genome[500:2500]
+        ear = heard(read, rng, wrong=0.23)
     else:  # as an adapter is, but longer
-        heard[:500] = rng.integers(1, 5, 500)
-    posteriors = np.full((3 * len(heard), len(ALPHABET)), 0.05, np.float32)
-    posteriors[:, 0] = 0.8
-    posteriors[::3, 0] = 0.1
-    posteriors[np.arange(0, len(posteriors), 3), heard] = 0.75
+        read = random_bases(500, rng) + genome[1000:2500]
+        ear = heard(read, rng, wrong=0)
     reference = Reference({"genome": genome})
-    assert condition(posteriors, reference).known == 0
-    assert condition(posteriors, reference, *((0.8, 0.5) if fault == "wrong" else (0.5, 0.9))).known == 0
-    bases = condition(posteriors, reference, 0.7, 0.5).bases
+    assert condition(ear.posteriors, reference).known == 0
+    assert condition(ear.posteriors, reference, *((0.8, 0.5) if fault == "wrong" else (0.5, 0.9))).known == 0
+    bases = condition(ear.posteriors, reference, 0.7, 0.5).bases
     known = bases != UNKNOWN
-    called = np.zeros(len(true), np.uint8)
-    called[::3] = heard
+    true, called = true_frames(read), np.zeros(3 * len(read), np.uint8)
+    called[ear.call.frames] = [ALPHABET.index(base) for base in ear.call.bases]
     assert known.mean() > 0.7
     assert (bases != true)[known].mean() < 0.5 * max(0.04, (called != true)[known].mean())
 
