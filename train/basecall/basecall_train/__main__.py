@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 from .recipe import Recipe
 
 log = logging.getLogger("basecall_train")
+
+PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""The names that PyTorch has for them."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,10 +62,11 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--device", default="auto", help="auto, cpu, cuda (all GPUs) or cuda:0,1 (default: %(default)s)")
     train.add_argument(
         "--precision",
-        choices=("auto", "fp32", "bf16"),
+        choices=("auto", *PRECISIONS),
         default="auto",
-        help="of the network's inner values; auto: bf16 where it is faster",
+        help="of the network's inner values; auto: what is fastest",
     )
+    train.add_argument("--loaders", type=int, help="processes that make batches (default: all cores but one with a GPU, else none)")
     folders(command("export", _export, "write the averaged network and its manifest"), "work", "model")
     evaluate = command("evaluate", _evaluate, "judge a model, calibrate its qualities, write its card")
     folders(evaluate, "data", "model")
@@ -78,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         judging.add_argument(
             "--pore", type=Path, help="the engine's program, to judge its calls; CRF models and simulated sources need it"
         )
-    everything.set_defaults(start=None, device="auto", precision="auto")
+    everything.set_defaults(start=None, device="auto", precision="auto", loaders=None)
     return parser
 
 
@@ -93,14 +98,20 @@ def _train(options: argparse.Namespace) -> None:
 
     from . import export
     from .devices import chosen
+    from .loading import Loader
     from .store import Sampler
     from .training import Trainer
     from .watched import watched
 
     torch.set_num_threads(1)  # the trainer's workers are what runs in parallel
     recipe = Recipe.load(options.recipe)
-    half = {"auto": None, "fp32": False, "bf16": True}[options.precision]
-    trainer = Trainer(recipe, Sampler(recipe, options.work), chosen(options.device), half)
+    devices = chosen(options.device)
+    loaders = options.loaders
+    if loaders is None:
+        loaders = 0 if devices[0].type == "cpu" else max(1, os.cpu_count() - 1)
+    sampler = Sampler(recipe, options.work)
+    precision = getattr(torch, PRECISIONS[options.precision]) if options.precision in PRECISIONS else None
+    trainer = Trainer(recipe, sampler, devices, precision, Loader(sampler, loaders))
     checkpoint = options.work / "checkpoint.pt"
     if checkpoint.is_file():
         trainer.load(checkpoint)

@@ -6,7 +6,7 @@ From frame to frame a path stays, at a score that all states share, or drops the
 emitted. A frame has 4^(k+1) scores: of each state that is arrived at, those of its four moves by the base dropped.
 
 On a processor core sums over paths are made as those of the CTC loss are (:mod:`.ctc`), of weights in double precision instead of
-their logarithms; a move's is within e^5 of one.
+their logarithms; a move's is within e^5 of one. What a GPU does is in :mod:`.crf_gpu`.
 """
 
 from __future__ import annotations
@@ -66,12 +66,8 @@ class StateSpace:
         0 to 3.
         """
         frames, items, _ = scores.shape
-        k, most = self.length, spelled.shape[1]
-        all_bases = torch.cat([before, spelled], 1)
-        place = 4 ** torch.arange(k - 1, -1, -1, device=scores.device)
-        arrived = (all_bases.unfold(1, k, 1)[:, 1:] * place).sum(-1)
-        dropped = all_bases[:, :most]
-        moves = scores.gather(2, (arrived * 4 + dropped).expand(frames, items, most))
+        most = spelled.shape[1]
+        moves = scores.gather(2, self.moves(before, spelled).expand(frames, items, most))
         reached = torch.full((items, most + 1), IMPOSSIBLE, device=scores.device, dtype=scores.dtype)
         reached[:, 0] = 0
         nothing = torch.full((items, 1), IMPOSSIBLE, device=scores.device, dtype=scores.dtype)
@@ -79,10 +75,15 @@ class StateSpace:
             reached = torch.logaddexp(reached + self.stay, torch.cat([nothing, reached[:, :-1] + move], 1))
         return reached.gather(1, lengths[:, None]).squeeze(1)
 
+    def moves(self, before: torch.Tensor, spelled: torch.Tensor) -> torch.Tensor:
+        """Returns the indices [N, L] among a frame's scores of the moves that emit bases [N, L] from the states before [N, k]."""
+        bases = torch.cat([before, spelled], 1)
+        place = 4 ** torch.arange(self.length - 1, -1, -1, device=bases.device)
+        arrived = (bases.unfold(1, self.length, 1)[:, 1:] * place).sum(-1)
+        return arrived * 4 + bases[:, : spelled.shape[1]]
+
     def loss(self, scores: torch.Tensor, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Returns -log P [N] of emitting the given bases from the given state (see :meth:`spelling`)."""
-        if scores.is_cuda:
-            return self._pytorchs(scores, before, spelled, lengths)
         return _Losses.apply(scores, self, before, spelled, lengths)
 
     def _pytorchs(self, scores: torch.Tensor, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -105,30 +106,46 @@ class _Losses(torch.autograd.Function):
     def forward(
         ctx, scores: torch.Tensor, space: StateSpace, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor
     ) -> torch.Tensor:
-        given, losses = scores.detach(), torch.empty(scores.shape[1], dtype=scores.dtype)
-        # Chances of staying are summed up with those of moves and dropped: its score is no variable.
-        gradient = torch.zeros(scores.shape[1], len(scores), space.scores + space.states, dtype=scores.dtype)
-        weight = np.exp(space.stay)
-        place = 4 ** np.arange(space.length - 1, -1, -1)
-        for n, size in enumerate(lengths.tolist()):
-            bases = np.concatenate([before[n].numpy(), spelled[n, :size].numpy()]).astype(np.int64)
-            arrived = np.lib.stride_tricks.sliding_window_view(bases, space.length)[1:] @ place
-            weights = np.exp(given[:, n].numpy().astype(np.float64))
-            of_all = _partition(weights, weight, gradient[n].numpy())
-            losses[n] = of_all - _spelling(weights, weight, arrived * 4 + bases[:size], gradient[n].numpy())
-            if not losses[n].isfinite():  # no room, or doubles hold no part of what is so far from what the scores say
-                one = slice(n, n + 1)
-                again = given[:, one].double().requires_grad_(True)
-                with torch.enable_grad():
-                    lost = space._pytorchs(again, before[one], spelled[one], lengths[one])
-                    gradient[n, :, : space.scores] = torch.autograd.grad(lost.sum(), again)[0][:, 0]
-                losses[n] = lost.item()
-        ctx.gradient = gradient[:, :, : space.scores].transpose(0, 1)
+        made = _on_a_gpu if scores.is_cuda else _on_a_core
+        losses, ctx.gradient = made(scores.detach(), space, before, spelled, lengths)
+        for n in torch.nonzero(~losses.isfinite()).flatten().tolist():
+            # No room, or doubles hold no part of what is so far from what the scores say.
+            one = slice(n, n + 1)
+            again = scores.detach()[:, one].double().requires_grad_(True)
+            with torch.enable_grad():
+                lost = space._pytorchs(again, before[one], spelled[one], lengths[one])
+                ctx.gradient[:, n] = torch.autograd.grad(lost.sum(), again)[0][:, 0]
+            losses[n] = lost.item()
         return losses
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
         return gradient[:, None] * ctx.gradient, None, None, None, None
+
+
+def _on_a_gpu(
+    scores: torch.Tensor, space: StateSpace, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns losses [N], some infinite, and the gradient [T, N, 4 S]."""
+    from .crf_gpu import losses_and_gradient  # needs Triton, which not every PyTorch has
+
+    return losses_and_gradient(scores, space.stay, space.moves(before, spelled), lengths)
+
+
+def _on_a_core(
+    scores: torch.Tensor, space: StateSpace, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns losses [N], some infinite, and the gradient [T, N, 4 S]."""
+    losses = torch.empty(scores.shape[1], dtype=scores.dtype)
+    # Chances of staying are summed up with those of moves and dropped: its score is no variable.
+    gradient = torch.zeros(scores.shape[1], len(scores), space.scores + space.states, dtype=scores.dtype)
+    weight = np.exp(space.stay)
+    moves = space.moves(before, spelled).numpy()
+    for n, size in enumerate(lengths.tolist()):
+        weights = np.exp(scores[:, n].numpy().astype(np.float64))
+        of_all = _partition(weights, weight, gradient[n].numpy())
+        losses[n] = of_all - _spelling(weights, weight, moves[n, :size], gradient[n].numpy())
+    return losses, gradient[:, :, : space.scores].transpose(0, 1)
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})

@@ -33,11 +33,51 @@ def chosen(text: str) -> list[torch.device]:
     return [torch.device("cuda", n) for n in indices]
 
 
-def fast_bfloat16(device: torch.device) -> bool:
-    """Says whether a device multiplies 16-bit numbers faster than 32-bit ones. Without AVX-512 that is twelve times slower."""
+def fastest(device: torch.device) -> torch.dtype:
+    """Returns the type of inner values with which a device trains fastest. Without AVX-512, bfloat16 is twelve times slower."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+        return torch.float16
+    return torch.bfloat16 if torch.backends.cpu.get_cpu_capability().startswith("AVX512") else torch.float32
+
+
+def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:
+    """Returns the context in which networks on a device have inner values of a type."""
+    wanted = precision != torch.float32
+    return torch.autocast(device.type, dtype=precision if wanted else None, cache_enabled=False, enabled=wanted)
+
+
+class LossScale:
+    """The factor by which a loss is enlarged so that its gradients are not too small for float16, whose least number is 6e-8
+    (Micikevicius et al. 2018, arXiv:1710.03740, section 3.2). Other types need none."""
+
+    PATIENCE = 500
+    """Steps without a gradient too large after which the factor is doubled."""
+    MOST = 2.0**24
+
+    def __init__(self, precision: torch.dtype) -> None:
+        self._needed = precision == torch.float16
+        self.factor = 2.0**15 if self._needed else 1.0
+        self._good = 0
+
+    def settle(self, finite: bool) -> bool:
+        """Learns whether all gradients of a step were finite. Returns whether it was the factor that was too large."""
+        if not self._needed:
+            return False
+        self._good = self._good + 1 if finite else 0
+        if not finite:
+            self.factor /= 2
+        elif self._good % self.PATIENCE == 0:
+            self.factor = min(2 * self.factor, self.MOST)
+        return not finite and self.factor >= 1
+
+    def state_dict(self) -> dict:
+        """Returns what :meth:`load_state_dict` needs to go on exactly."""
+        return {"factor": self.factor, "good": self._good}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Restores the scale, of a run in another precision nothing."""
+        if self._needed and state["factor"] > 1:
+            self.factor, self._good = state["factor"], state["good"]
 
 
 class Workers:
@@ -47,10 +87,12 @@ class Workers:
     in the order of the pieces: what is summed over them does not depend on who was first.
     """
 
-    def __init__(self, network: nn.Module, devices: Sequence[torch.device], threads: int, half: bool | None = None) -> None:
-        """threads: pieces that are worked on at a time on processor cores. half: bfloat16 in the network; None: where fast."""
+    def __init__(
+        self, network: nn.Module, devices: Sequence[torch.device], threads: int, precision: torch.dtype | None = None
+    ) -> None:
+        """threads: pieces that are worked on at a time on processor cores. precision: of inner values; None: what is fastest."""
         self.devices = list(devices)
-        self.half = fast_bfloat16(devices[0]) if half is None else half
+        self.precision = precision or fastest(devices[0])
         self._networks = [network.to(devices[0]), *(copy.deepcopy(network).to(device) for device in devices[1:])]
         # GPUs have their own parallelism: a thread each keeps them busy.
         self._pool = ThreadPoolExecutor(

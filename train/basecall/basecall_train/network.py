@@ -110,7 +110,7 @@ class Basecaller(nn.Module):
         x = F.silu(self.down(x)).permute(2, 0, 1).contiguous()
         for i, layer in enumerate(self.lstm):
             seen = x.flip(0) if runs_backwards(i) else x
-            states = layer(seen)[0]
+            states = _states(layer, seen)
             if excess:
                 excess.add(layer, seen, states)
             if kept is not None:
@@ -143,6 +143,20 @@ def mix(network: Basecaller, other: Basecaller, share: float) -> None:
 def runs_backwards(layer: int) -> bool:
     """Says whether the layer with this index reads the window from its end."""
     return layer % 2 == 0
+
+
+def _states(layer: nn.LSTM, seen: torch.Tensor) -> torch.Tensor:
+    """Returns the states [steps, N, width] of a layer that sees [steps, N, width].
+
+    Autocast has LSTMs on a GPU in float16 whatever else is asked for, so that the cast is made here.
+    """
+    if not (seen.is_cuda and torch.is_autocast_enabled("cuda")):
+        return layer(seen)[0]
+    precision = torch.get_autocast_dtype("cuda")
+    with torch.autocast("cuda", enabled=False):
+        weights = [weight.to(precision) for weight in layer.all_weights[0]]
+        nothing = seen.new_zeros(1, seen.shape[1], layer.hidden_size, dtype=precision)
+        return torch.lstm(seen.to(precision), (nothing, nothing), weights, True, 1, 0.0, layer.training, False, False)[0]
 
 
 def _initialise(layer: nn.LSTM) -> None:

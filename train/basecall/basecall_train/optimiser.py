@@ -41,7 +41,8 @@ class Muon:
         gradient = torch.cat([p.grad.view(GATES, self._width, self._width) for p in self._matrices])
         self._momentum.lerp_(gradient, 1 - MOMENTUM)
         ahead = gradient.lerp(self._momentum, MOMENTUM)
-        update = self._workers.spread(lambda part: orthogonalise(part, self._workers.half), ahead, self._parts)
+        half = self._workers.precision != torch.float32
+        update = self._workers.spread(lambda part: orthogonalise(part, half), ahead, self._parts)
         size = learning_rate * 0.2 * math.sqrt(self._width)
         with torch.no_grad():
             for p, u in zip(self._matrices, update.split(GATES), strict=True):

@@ -8,7 +8,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from torch.nn import functional as F
 
 from .crf import StateSpace
 from .ctc import ctc_losses
-from .devices import Workers
+from .devices import LossScale, Workers, autocast
+from .loading import Loader
 from .narrow import narrowed
 from .network import STRIDE, Basecaller, Excess, Shape
 from .optimiser import Muon
@@ -82,16 +82,23 @@ class Trainer:
     """
 
     def __init__(
-        self, recipe: Recipe, sampler: Sampler, devices: Sequence[torch.device] = (CPU,), half: bool | None = None
+        self,
+        recipe: Recipe,
+        sampler: Sampler,
+        devices: Sequence[torch.device] = (CPU,),
+        precision: torch.dtype | None = None,
+        loader: Loader | None = None,
     ) -> None:
-        """half: bfloat16 in the network, or not; None: where it is faster."""
+        """precision: of the network's inner values; None: what is fastest. loader: of the sampler's batches; None: one thread."""
         self._training = recipe.training
         # Half of what neighbouring windows share is cut off either, in whole steps of the network.
         self._margin = recipe.manifest.overlap // 2 // recipe.shape.stride * recipe.shape.stride
         self._sampler = sampler
         torch.manual_seed(recipe.training.seed)
         self.network = Basecaller(recipe.shape)
-        self._workers = Workers(self.network, devices, recipe.training.threads, half)
+        self._workers = Workers(self.network, devices, recipe.training.threads, precision)
+        self._scale = LossScale(self._workers.precision)
+        self._loader = loader or Loader(sampler)
         self.average = copy.deepcopy(self.network)
         self.step = 0
         self.seconds = 0.0
@@ -107,10 +114,13 @@ class Trainer:
         results = self._workers.map(lambda network, device, piece: self._gradients(network, device, batch, piece, ctc), pieces)
         for i, parameter in enumerate(parameters):
             parameter.grad = sum((r.gradients[i].to(parameter.device) for r in results[1:]), results[0].gradients[i])
+        if self._scale.factor != 1:
+            torch._foreach_mul_([parameter.grad for parameter in parameters], 1 / self._scale.factor)
         norm = float(torch.nn.utils.clip_grad_norm_(parameters, MAX_GRADIENT))
         if math.isfinite(norm):
             self._optimiser.step(learning_rate(training, self.step, self.seconds))
-        else:  # it would leave nothing of the weights
+            self._scale.settle(True)
+        elif not self._scale.settle(False):  # it would leave nothing of the weights
             log.warning("step %d: its gradient is %s, nothing is learned from it", self.step, norm)
         self.step += 1
         keep = min(training.average, (1 + self.step) / (10 + self.step))
@@ -128,7 +138,7 @@ class Trainer:
         signal = batch.signal[piece].to(device, non_blocking=True)
         excess = Excess(training.memory, network.shape.stride) if training.memory else None
         kept = self._kept(piece).to(device, non_blocking=True) if training.dropout else None
-        with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False, enabled=self._workers.half):
+        with autocast(device, self._workers.precision):
             scores = network(signal, excess, kept)
             inconsistency = _inconsistency(network, signal, kept, scores, self._margin) if training.consistency else torch.zeros(())
         if network.shape.state_length:
@@ -142,7 +152,7 @@ class Trainer:
             loss = loss + EXCESS_WEIGHT * excess.total / training.parts
         if training.consistency:
             loss = loss + training.consistency * inconsistency / training.parts
-        gradients = torch.autograd.grad(loss, list(network.parameters()))
+        gradients = torch.autograd.grad(loss * self._scale.factor, list(network.parameters()))
         return _Gradients(
             gradients,
             divergence.detach() / (frames * chunks),
@@ -208,6 +218,7 @@ class Trainer:
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
             "optimiser": self._optimiser.state_dict(),
+            "scale": self._scale.state_dict(),
             "step": self.step,
             "seconds": self.seconds,
         }
@@ -223,6 +234,8 @@ class Trainer:
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
         self._optimiser.load_state_dict(state["optimiser"])
+        if "scale" in state:  # checkpoints had none before there was float16
+            self._scale.load_state_dict(state["scale"])
         self._workers.synchronise()
         if not whole_budget:
             self.step, self.seconds = state["step"], state["seconds"]
@@ -259,7 +272,7 @@ class Trainer:
     def judge(self, sets: Sequence[Watched]) -> float:
         """Returns the identity of the averaged weights' calls, mean of the sets; 0 without any."""
         found = self._workers.map(
-            lambda _, device, one: identity(self.average, one, self._training.border, self._workers.half), sets
+            lambda _, device, one: identity(self.average, one, self._training.border, self._workers.precision), sets
         )
         if sets:
             of = [f"{100 * value:.2f} % of {one.name}" for one, value in zip(sets, found, strict=True)]
@@ -298,18 +311,18 @@ class Trainer:
                 row.step, row.seconds, divergence, surprise, excess, inconsistency, norm, row.learning_rate, row.samples_per_second,
             )  # fmt: skip
 
-        with ThreadPoolExecutor(1) as loader:
-            ahead = loader.submit(self._sampler.batch, self.step)
-            while spent(self._training, self.step, self.seconds) < 1 and not stopped():
-                batch, ahead = ahead.result(), loader.submit(self._sampler.batch, self.step + 1)
-                recent.append(self.advance(batch))
-                self.seconds = time.monotonic() - begun
-                if self.seconds - saved >= save_every:
-                    self.save(checkpoint)
-                    seen, saved = self.judge(watched), self.seconds
-                if self.seconds - reported >= report_every:
-                    report()
-                    recent, reported, first = [], self.seconds, self.step
+        batches = self._loader.batches(self.step)
+        while spent(self._training, self.step, self.seconds) < 1 and not stopped():
+            recent.append(self.advance(next(batches)))
+            self.seconds = time.monotonic() - begun
+            if self.seconds - saved >= save_every:
+                self.save(checkpoint)
+                seen, saved = self.judge(watched), self.seconds
+            if self.seconds - reported >= report_every:
+                report()
+                recent, reported, first = [], self.seconds, self.step
+        batches.close()
+        self._loader.close()
         if recent:
             seen = self.judge(watched)
             report()

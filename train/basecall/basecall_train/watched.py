@@ -18,6 +18,7 @@ import torch
 from .alignment import Reference, global_identity
 from .calling import Model, greedy
 from .crf import StateSpace
+from .devices import autocast
 from .manifest import ALPHABET
 from .network import STRIDE, Basecaller
 from .recipe import Evaluation, Recipe
@@ -71,11 +72,11 @@ def watched(recipe: Recipe, store: Path) -> list[Watched]:
     return found
 
 
-def identity(network: Basecaller, chunks: Watched, border: int, half: bool = False) -> float:
+def identity(network: Basecaller, chunks: Watched, border: int, precision: torch.dtype = torch.float32) -> float:
     """Returns the identity of a network's calls, all chunks of a set together: greedy ones with a CTC head.
 
-    border: frames of targets at either end that are called and not judged. half: bfloat16 in the network, in which a processor
-    core that knows it is done in half the time.
+    border: frames of targets at either end that are called and not judged. precision: of the network's inner values; a processor
+    core that knows bfloat16 is done in half the time.
     """
     shape = network.shape
     inner = slice(border, chunks.bases.shape[1] - border)
@@ -84,7 +85,7 @@ def identity(network: Basecaller, chunks: Watched, border: int, half: bool = Fal
     matches = columns = 0
     for first in range(0, len(chunks.signal), TOGETHER):
         some = slice(first, first + TOGETHER)
-        with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
+        with torch.no_grad(), autocast(device, precision):
             scores = network(torch.from_numpy(chunks.signal[some, None]).to(device)).float().cpu().numpy()
         for n, truth in enumerate(chunks.bases[some, inner]):
             if shape.state_length:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import numpy as np
 import onnx
 import pyslow5
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported: its kernels are then run by Python
 
 from basecall_train.alignment import reverse_complement
 from basecall_train.recipe import Recipe
