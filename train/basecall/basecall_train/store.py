@@ -155,7 +155,10 @@ def _prepare_source(source: Source, recording: Path, clip: float, teachers: Sequ
 
 @dataclass(frozen=True)
 class Batch:
-    """Chunks: signal [N, 1, T], target distributions [T/3, N, classes] and the true bases emitted in each frame [N, T/3]."""
+    """Chunks: signal [N, 1, T], target distributions [T/3, N, classes] and the true bases emitted in each frame [N, T/3].
+
+    For a CRF, which judges by the bases alone, there are no targets.
+    """
 
     signal: torch.Tensor
     targets: torch.Tensor
@@ -211,6 +214,8 @@ class Sampler:
             if (again := anew & (source == k)).any():
                 heard = joined([teacher.scores(clean[again]) for teacher in teachers])
                 targets[:, again] = conditioned_again(heard, bases[again], weights[again]).transpose(1, 0, 2)
+        if self._spelled:
+            targets = targets[:0]
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
 
     def _draw(self, rng: np.random.Generator) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, bool, float]:
