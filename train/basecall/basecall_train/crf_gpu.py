@@ -31,7 +31,7 @@ def losses_and_gradient(
     of_all = torch.empty(items, dtype=torch.float64, device=scores.device)
     # Places of frame t + 2 are free again for what goes on from frame t once the frames behind have been worked on.
     reached = torch.empty(items, frames + 2, states, dtype=torch.float32, device=scores.device)
-    how = {"num_warps": max(1, states // 64), "num_stages": 1}
+    how = {"num_warps": 4, "num_stages": 1}
     _reach_states[(items,)](scores, reached, of_all, frames, items, stay, STATES=states, EVERY=RESCALED, **how)
     _leave_states[(items,)](scores, reached, gradient, frames, items, stay, STATES=states, **how)
     del reached
@@ -40,7 +40,6 @@ def losses_and_gradient(
     spelling = torch.empty(items, dtype=torch.float64, device=scores.device)
     reached = torch.empty(items, frames + 2, places, dtype=torch.float64, device=scores.device)
     given = (scores, moves, lengths, reached, spelling)
-    how = {"num_warps": max(1, places // 128), "num_stages": 1}
     _reach_places[(items,)](*given, frames, items, most, width, stay, LEAST=LEAST, PLACES=places, EVERY=RESCALED, **how)
     _leave_places[(items,)](*given, gradient, frames, items, most, width, stay, LEAST=LEAST, PLACES=places, **how)
     return (of_all - spelling).to(scores.dtype), gradient
