@@ -61,7 +61,7 @@ func (b *beam) search(l *lattice, width int, cut float32, states []uint16, moved
 	b.origins = grow(b.origins, l.frames*width)
 	b.start(l.backward[:n], width)
 	for t := range l.frames {
-		b.extend(l, t)
+		b.extend(l, t, cut)
 		b.prune(width, cut)
 		row := b.origins[t*width:]
 		for i := range b.beam {
@@ -97,37 +97,53 @@ func (b *beam) start(backward []float32, width int) {
 const empty = 1
 
 // extend fills the candidates for frame t: the stays of the beam, in its order,
-// and then the moves.
-func (b *beam) extend(l *lattice, t int) {
+// and then the moves but for those that others leave behind by more than the cut.
+func (b *beam) extend(l *lattice, t int, cut float32) {
 	n := l.n
-	after, moves, stay := l.backward[(t+1)*n:][:n], l.moves[4*t*n:][:4*n], l.stay(t)
+	after, moves := l.backward[(t+1)*n:][:n], l.moves[4*t*n:][:4*n]
 	b.candidates = b.candidates[:0]
+	// No candidate is kept that is below this: it only grows, and up to what prune
+	// goes by. Before all entries have emitted a whole state, what is little may be
+	// added to by merge.
+	least := float32(0)
+	bounded := cut > 0 && b.whole
 	for i := range b.beam {
 		h := b.beam[i]
 		h.from, h.moved = uint8(i), false
-		h.weight *= stay[h.state]
+		h.weight *= l.stayOf(t, int(h.state))
 		h.guided = h.weight * after[h.state]
 		b.candidates = append(b.candidates, h)
+		if bounded {
+			least = max(least, h.guided/cut)
+		}
 	}
 	b.matchStays()
 	for i := range b.beam {
 		from := &b.beam[i]
 		dropped, first := int(from.state)/l.q, int(from.state)%l.q*4
+		following := (*[4]float32)(after[first:])
 		for base := range 4 {
 			state := first + base
 			weight := from.weight * moves[4*state+dropped]
+			guided := weight * following[base]
+			if guided < least && b.stays[4*i+base] < 0 {
+				continue
+			}
+			if bounded {
+				least = max(least, guided/cut)
+			}
 			if k := b.stays[4*i+base]; k >= 0 {
 				known := &b.candidates[k]
 				if weight > known.weight {
 					known.from, known.moved = uint8(i), true
 				}
 				known.weight += weight
-				known.guided = known.weight * after[state]
+				known.guided = known.weight * following[base]
 				continue
 			}
 			b.candidates = append(b.candidates, hypothesis{
 				hash: extend(from.hash, uint64(base)+1), parent: from.hash, state: uint16(state), from: uint8(i), moved: true,
-				emitted: min(from.emitted+1, b.length), weight: weight, guided: weight * after[state],
+				emitted: min(from.emitted+1, b.length), weight: weight, guided: guided,
 			})
 		}
 	}

@@ -645,3 +645,55 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// TestVectors compares what vector instructions compute with Go's numbers, bit for bit.
+func TestVectors(t *testing.T) {
+	if !vectors() {
+		t.Skip("the processor has no AVX2")
+	}
+	bits := func(x []float32) []uint32 {
+		b := make([]uint32, len(x))
+		for i, v := range x {
+			b[i] = math.Float32bits(v)
+		}
+		return b
+	}
+	rng := rand.New(rand.NewPCG(12, 12))
+	for k := 1; k <= 5; k++ {
+		for _, spread := range []float64{0.5, 5, 60} {
+			for _, explicit := range []bool{false, true} {
+				cfg := Config{StateLength: k}
+				if !explicit {
+					cfg.StayScore = fixed(2)
+				}
+				scores := randomScores(rng, cfg, 20, spread)
+				if spread > 5 {
+					for i := range scores {
+						scores[i] *= 12
+					}
+				}
+				plain, err := NewDecoder(cfg)
+				require.NoError(t, err)
+				plain.lattice.vectors = false
+				vector, err := NewDecoder(cfg)
+				require.NoError(t, err)
+				require.NoError(t, plain.sums(slices.Clone(scores)))
+				require.NoError(t, vector.sums(slices.Clone(scores)))
+				a, b := &plain.lattice, &vector.lattice
+				require.Equal(t, bits(a.moves), bits(b.moves), "k=%d", k)
+				require.Equal(t, bits(a.forward), bits(b.forward), "k=%d", k)
+				require.Equal(t, bits(a.backward), bits(b.backward), "k=%d", k)
+				require.Equal(t, bits(a.totals), bits(b.totals), "k=%d", k)
+				require.Equal(t, a.logZ, b.logZ)
+			}
+		}
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for at := range 32 {
+			row := make([]float32, 32)
+			row[at] = float32(v)
+			_, found := (&lattice{vectors: true}).highest(row)
+			require.Equal(t, at, found)
+		}
+	}
+}

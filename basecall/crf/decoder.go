@@ -93,7 +93,7 @@ func NewDecoder(cfg Config) (*Decoder, error) {
 		return nil, err
 	}
 	n := cfg.States()
-	return &Decoder{cfg: cfg, lattice: lattice{n: n, q: n / 4, fixed: cfg.StayScore != nil}}, nil
+	return &Decoder{cfg: cfg, lattice: lattice{n: n, q: n / 4, fixed: cfg.StayScore != nil, vectors: vectors()}}, nil
 }
 
 // Decode returns the bases in the scores of a window, frames by [Config.Scores],

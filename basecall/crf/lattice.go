@@ -43,6 +43,8 @@ type lattice struct {
 	fixed bool
 	// row holds the stays of one frame if they are fixed.
 	row []float32
+	// vectors says that frames are computed by the processor's vector instructions.
+	vectors bool
 
 	// forward and backward hold for each frame boundary, frames+1 by states, the
 	// sum over all paths from the window's beginning to a state, and from the state to
@@ -82,16 +84,16 @@ func (l *lattice) setWeights(scores []float32, stay float32) error {
 	l.logZ = 0
 	for t := range l.frames {
 		row := scores[t*perFrame:][:perFrame]
-		top, at := highest(row)
+		top, at := l.highest(row)
 		if at >= 0 {
 			return fmt.Errorf("score %d of frame %d is %v, not a finite number", at, t, row[at])
 		}
 		if l.fixed {
 			top = max(top, stay)
-			exponentials(row, top)
+			l.exponentials(row, top)
 			l.stays[t] = float32(math.Exp(max(minLogWeight, float64(stay-top))))
 		} else {
-			exponentials(row, top)
+			l.exponentials(row, top)
 			// The moves close ranks; what is written lies before what is read.
 			stays, moves := l.stays[t*l.n:][:l.n], scores[4*t*l.n:][:4*l.n]
 			for s := range stays {
@@ -116,6 +118,14 @@ func (l *lattice) stay(t int) []float32 {
 	return l.row
 }
 
+// stayOf returns the weight of staying in a state at a frame.
+func (l *lattice) stayOf(t, state int) float32 {
+	if l.fixed {
+		return l.stays[t]
+	}
+	return l.stays[t*l.n+state]
+}
+
 // sweep computes backward and then forward sums.
 func (l *lattice) sweep() {
 	n := l.n
@@ -126,7 +136,7 @@ func (l *lattice) sweep() {
 	fill(l.backward[l.frames*n:], 1)
 	scale := float32(1) / float32(n)
 	for t := l.frames - 1; t >= 0; t-- {
-		sum := l.stepBack(l.backward[(t+1)*n:][:n], l.backward[t*n:][:n], l.moves[4*t*n:][:4*n], l.stay(t), scale)
+		sum := l.stepBack(l.backward[(t+1)*n:][:n], l.backward[t*n:][:n], t, scale)
 		scale, _ = reciprocal(sum)
 	}
 
@@ -135,7 +145,7 @@ func (l *lattice) sweep() {
 	scale = 1 / float32(n)
 	exponent := 2 * (l.q2() + 1) // n is 2^exponent
 	for t := range l.frames {
-		sum := l.step(l.forward[t*n:][:n], l.forward[(t+1)*n:][:n], l.moves[4*t*n:][:4*n], l.stay(t), scale)
+		sum := l.step(l.forward[t*n:][:n], l.forward[(t+1)*n:][:n], t, scale)
 		l.totals[t+1] = dot(l.forward[(t+1)*n:][:n], l.backward[(t+1)*n:][:n])
 		l.logZ += float64(exponent) * math.Ln2
 		if t == l.frames-1 {
@@ -154,10 +164,18 @@ func (l *lattice) q2() int {
 	return k
 }
 
-// step computes the forward sums after a frame from those before it, times scale,
+// step computes the forward sums after frame t from those before it, times scale,
 // and returns their sum.
-func (l *lattice) step(before, after, moves, stay []float32, scale float32) float32 {
-	q := l.q
+func (l *lattice) step(before, after []float32, t int, scale float32) float32 {
+	moves := l.moves[4*t*l.n:][:4*l.n]
+	if l.vectors && l.fixed && l.q%4 == 0 {
+		return stepAVX2(&before[0], &after[0], &moves[0], l.q, l.stays[t], scale, tiny)
+	}
+	return step(before, after, moves, l.stay(t), scale)
+}
+
+func step(before, after, moves, stay []float32, scale float32) float32 {
+	q := len(before) / 4
 	b0, b1, b2, b3 := before[:q], before[q:2*q], before[2*q:3*q], before[3*q:4*q]
 	var s0, s1, s2, s3 float32
 	for i := range q {
@@ -174,10 +192,18 @@ func (l *lattice) step(before, after, moves, stay []float32, scale float32) floa
 	return (s0 + s1) + (s2 + s3)
 }
 
-// stepBack computes the backward sums before a frame from those after it, times
+// stepBack computes the backward sums before frame t from those after it, times
 // scale, and returns their sum.
-func (l *lattice) stepBack(after, before, moves, stay []float32, scale float32) float32 {
-	q := l.q
+func (l *lattice) stepBack(after, before []float32, t int, scale float32) float32 {
+	moves := l.moves[4*t*l.n:][:4*l.n]
+	if l.vectors && l.fixed && l.q%4 == 0 {
+		return stepBackAVX2(&after[0], &before[0], &moves[0], l.q, l.stays[t], scale, tiny)
+	}
+	return stepBack(after, before, moves, l.stay(t), scale)
+}
+
+func stepBack(after, before, moves, stay []float32, scale float32) float32 {
+	q := len(before) / 4
 	// Stays first: a state's moves are spread over blocks.
 	for s, w := range stay[:len(before)] {
 		before[s] = after[s]*scale*w + tiny
@@ -257,6 +283,15 @@ func dot(x, y []float32) float32 {
 
 // highest returns the highest of some numbers, and the index of the first that is
 // not finite; -1 if all are.
+func (l *lattice) highest(x []float32) (top float32, notFinite int) {
+	if l.vectors && len(x)%16 == 0 {
+		if top, finite := highestAVX2(&x[0], len(x)); finite {
+			return top, -1
+		}
+	}
+	return highest(x)
+}
+
 func highest(x []float32) (top float32, notFinite int) {
 	const infinity = 0x7f800000
 	top = x[0]
@@ -273,38 +308,59 @@ func highest(x []float32) (top float32, notFinite int) {
 
 // exponentials replaces each x by exp(x-top), with a relative error below 3e-7,
 // where no x is higher than top. It doesn't go below minLogWeight.
-//
-// x is split into (64a + b) * ln2/64 + r with |r| <= ln2/128: exp(r) is Taylor's
-// polynomial, whose error there is r^3/6 or 3e-8, 2^(b/64) comes from a table, and
-// 2^a is put together from bits.
+func (l *lattice) exponentials(x []float32, top float32) {
+	eights := 0
+	if l.vectors {
+		if eights = len(x) &^ 7; eights > 0 {
+			exponentialsAVX2(&x[0], eights, top, &exp)
+		}
+	}
+	exponentials(x[eights:], top)
+}
+
+// exponentials splits x into (8a + b) * ln2/8 + r with |r| <= ln2/16: exp(r) is a
+// polynomial of degree three, whose error there is 2e-8, 2^(b/8) comes from a table,
+// and 2^a is put together from bits. Products are rounded before they are added to,
+// also where the processor could do without.
 func exponentials(x []float32, top float32) {
-	const (
-		round  = 3 << 22    // adding it leaves a whole number in the low bits
-		roundN = 0x4b400000 // bits of round as a float32
-		high   = 0x1.62p-7  // ln2/64 with so few bits that multiplying by it is exact
-		low    = math.Ln2/powers - high
-	)
 	for i, v := range x {
 		v -= top
-		if v < minLogWeight {
-			v = minLogWeight
+		if v < exp.least {
+			v = exp.least
 		}
-		k := v*(math.Log2E*powers) + round
-		n := k - round
-		r := v - n*high - n*low
-		whole := int32(math.Float32bits(k) - roundN)
-		p := rootsOfTwo[whole&(powers-1)]
-		x[i] = (p + p*(r+r*r*0.5)) * math.Float32frombits(uint32(whole>>6+127)<<23)
+		k := float32(v*exp.perPower) + exp.round
+		n := k - exp.round
+		r := v - float32(n*exp.high) - float32(n*exp.low)
+		whole := int32(math.Float32bits(k) - math.Float32bits(exp.round))
+		p := exp.roots[whole&(powers-1)]
+		r += float32(float32(r*r) * (exp.square + float32(r*exp.cube)))
+		x[i] = (p + float32(p*r)) * math.Float32frombits(uint32(whole>>3+exp.bias)<<23)
 	}
 }
 
-// powers is the number of rootsOfTwo, a power of two.
-const powers = 64
+// powers is the number of roots of two.
+const powers = 8
 
-// rootsOfTwo holds 2^(b/64).
-var rootsOfTwo = func() (t [powers]float32) {
-	for b := range t {
-		t[b] = float32(math.Exp2(float64(b) / powers))
+// expConstants are what exponentials need, in the order in which the assembly has them.
+type expConstants struct {
+	least     float32
+	perPower  float32         // powers/ln2
+	round     float32         // adding it leaves a whole number in the low bits
+	high, low float32         // ln2/powers, high with so few bits that multiplying by it is exact
+	square    float32         // 1/2, and what a term of degree four would add at most evenly
+	cube      float32         // 1/6
+	bias      int32           // of a float32's exponent
+	roots     [powers]float32 // 2^(b/powers)
+}
+
+var exp = func() expConstants {
+	const widest = math.Ln2 / powers / 2
+	c := expConstants{
+		least: minLogWeight, perPower: powers / math.Ln2, round: 3 << 22, high: 0x1.62p-4, low: math.Ln2/powers - 0x1.62p-4,
+		square: 0.5 + widest*widest/24, cube: 1.0 / 6, bias: 127,
 	}
-	return t
+	for b := range c.roots {
+		c.roots[b] = float32(math.Exp2(float64(b) / powers))
+	}
+	return c
 }()

@@ -1,0 +1,246 @@
+#include "textflag.h"
+
+// func highestAVX2(x *float32, n int) (top float32, finite bool)
+TEXT ·highestAVX2(SB), NOSPLIT, $0-21
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), CX
+	LEAQ (SI)(CX*4), DI
+
+	// Y6: all bits but the sign's. Y7: those of the largest finite number.
+	VPCMPEQD Y6, Y6, Y6
+	VPSRLD   $1, Y6, Y6
+	MOVL     $0x7f7fffff, AX
+	MOVQ     AX, X7
+	VPBROADCASTD X7, Y7
+
+	// Y0, Y1: the highest of each lane. Y2, Y3: whether one was not finite.
+	VMOVUPS (SI), Y0
+	VMOVAPS Y0, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+
+highest:
+	VMOVUPS  (SI), Y4
+	VMOVUPS  32(SI), Y5
+	VMAXPS   Y4, Y0, Y0
+	VMAXPS   Y5, Y1, Y1
+	VPAND    Y6, Y4, Y4
+	VPAND    Y6, Y5, Y5
+	VPCMPGTD Y7, Y4, Y4
+	VPCMPGTD Y7, Y5, Y5
+	VPOR     Y4, Y2, Y2
+	VPOR     Y5, Y3, Y3
+	ADDQ     $64, SI
+	CMPQ     SI, DI
+	JLT      highest
+
+	VPOR       Y3, Y2, Y2
+	VPTEST     Y2, Y2
+	SETEQ      finite+20(FP)
+	VMAXPS     Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPS     X1, X0, X0
+	VPERMILPS  $0x4e, X0, X1
+	VMAXPS     X1, X0, X0
+	VPERMILPS  $0xb1, X0, X1
+	VMAXPS     X1, X0, X0
+	VMOVSS     X0, top+16(FP)
+	VZEROUPPER
+	RET
+
+// func exponentialsAVX2(x *float32, n int, top float32, c *expConstants)
+TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-32
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), CX
+	LEAQ (SI)(CX*4), DI
+	MOVQ c+24(FP), R8
+
+	VBROADCASTSS top+16(FP), Y15
+	VBROADCASTSS 0(R8), Y14      // the least logarithm
+	VBROADCASTSS 4(R8), Y13      // powers/ln2
+	VBROADCASTSS 8(R8), Y12      // what rounds
+	VBROADCASTSS 12(R8), Y11     // high part of ln2/powers
+	VBROADCASTSS 16(R8), Y10     // low part
+	VBROADCASTSS 20(R8), Y9      // the polynomial's coefficients
+	VBROADCASTSS 24(R8), Y8
+	VMOVUPS      32(R8), Y7      // the roots of two
+	VPBROADCASTD 28(R8), Y6      // 127
+
+exponential:
+	VMOVUPS (SI), Y0
+	VSUBPS  Y15, Y0, Y0  // v
+	VMAXPS  Y14, Y0, Y0
+	VMULPS  Y13, Y0, Y1
+	VADDPS  Y12, Y1, Y1  // k
+	VSUBPS  Y12, Y1, Y2  // n
+	VPSUBD  Y12, Y1, Y1  // n as a whole number
+	VMULPS  Y11, Y2, Y3
+	VSUBPS  Y3, Y0, Y0
+	VMULPS  Y10, Y2, Y2
+	VSUBPS  Y2, Y0, Y0   // r
+	VPERMPS Y7, Y1, Y2   // the root of two, by the lowest three bits
+	VPSRAD  $3, Y1, Y1
+	VPADDD  Y6, Y1, Y1
+	VPSLLD  $23, Y1, Y1  // the power of two
+	VMULPS  Y8, Y0, Y3
+	VADDPS  Y9, Y3, Y3
+	VMULPS  Y0, Y0, Y4
+	VMULPS  Y4, Y3, Y3
+	VADDPS  Y3, Y0, Y0
+	VMULPS  Y2, Y0, Y0
+	VADDPS  Y2, Y0, Y0
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (SI)
+	ADDQ    $32, SI
+	CMPQ    SI, DI
+	JLT     exponential
+	VZEROUPPER
+	RET
+
+// TRANSPOSE turns four rows of four numbers into their columns; T0 to T3 are lost.
+#define TRANSPOSE(R0, R1, R2, R3, T0, T1, T2, T3) \
+	VUNPCKLPS R1, R0, T0 \
+	VUNPCKHPS R1, R0, T1 \
+	VUNPCKLPS R3, R2, T2 \
+	VUNPCKHPS R3, R2, T3 \
+	VMOVLHPS  T2, T0, R0 \
+	VMOVHLPS  T0, T2, R1 \
+	VMOVLHPS  T3, T1, R2 \
+	VMOVHLPS  T1, T3, R3
+
+// STEP computes the sums of the four states that come after those of A. X12: the
+// sums. X13: scale. X14: stay. X15: tiny.
+#define STEP(A, offset) \
+	VMULPS  (4*offset+0)(R8), A, X4  \
+	VMULPS  (4*offset+16)(R8), A, X5 \
+	VMULPS  (4*offset+32)(R8), A, X6 \
+	VMULPS  (4*offset+48)(R8), A, X7 \
+	VHADDPS X5, X4, X4               \
+	VHADDPS X7, X6, X6               \
+	VSHUFPS $0x88, X6, X4, X5        \
+	VSHUFPS $0xdd, X6, X4, X7        \
+	VMULPS  offset(SI), X13, X4      \
+	VMULPS  X14, X4, X4              \
+	VADDPS  X5, X4, X4               \
+	VADDPS  X7, X4, X4               \
+	VADDPS  X15, X4, X4              \
+	VADDPS  X4, X12, X12             \
+	VMOVUPS X4, offset(DI)
+
+// func stepAVX2(before, after, moves *float32, q int, stay, scale, tiny float32) float32
+TEXT ·stepAVX2(SB), NOSPLIT, $0-52
+	MOVQ before+0(FP), SI
+	MOVQ after+8(FP), DI
+	MOVQ moves+16(FP), R8
+	MOVQ q+24(FP), CX
+	VBROADCASTSS stay+32(FP), X14
+	VBROADCASTSS scale+36(FP), X13
+	VBROADCASTSS tiny+40(FP), X15
+	VXORPS X12, X12, X12
+
+	// R9 to R12: the four states that come before those at DI.
+	MOVQ SI, R9
+	LEAQ (SI)(CX*4), R10
+	LEAQ (SI)(CX*8), R11
+	LEAQ (R10)(CX*8), R12
+	LEAQ (R9)(CX*4), BX
+
+step:
+	VMULPS (R9), X13, X0
+	VMULPS (R10), X13, X1
+	VMULPS (R11), X13, X2
+	VMULPS (R12), X13, X3
+	TRANSPOSE(X0, X1, X2, X3, X4, X5, X6, X7)
+	STEP(X0, 0)
+	STEP(X1, 16)
+	STEP(X2, 32)
+	STEP(X3, 48)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	ADDQ $256, R8
+	ADDQ $16, R9
+	ADDQ $16, R10
+	ADDQ $16, R11
+	ADDQ $16, R12
+	CMPQ R9, BX
+	JLT  step
+
+	VHADDPS X12, X12, X12
+	VHADDPS X12, X12, X12
+	VMOVSS  X12, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// BACK adds to B what the moves to the four states at offset give those before them.
+#define BACK(B, offset) \
+	VMULPS    offset(SI), X13, X4        \
+	VPERMILPS $0x00, X4, X5              \
+	VPERMILPS $0x55, X4, X6              \
+	VPERMILPS $0xaa, X4, X7              \
+	VPERMILPS $0xff, X4, X8              \
+	VMULPS    (4*offset+0)(R8), X5, X5   \
+	VMULPS    (4*offset+16)(R8), X6, X6  \
+	VMULPS    (4*offset+32)(R8), X7, X7  \
+	VMULPS    (4*offset+48)(R8), X8, X8  \
+	VADDPS    X6, X5, X5                 \
+	VADDPS    X8, X7, X7                 \
+	VADDPS    X5, B, B                   \
+	VADDPS    X7, B, B                   \
+	VADDPS    B, X12, X12
+
+// STAY computes what staying gives.
+#define STAY(at, B) \
+	VMULPS (at), X13, B \
+	VMULPS X14, B, B    \
+	VADDPS X15, B, B
+
+// func stepBackAVX2(after, before, moves *float32, q int, stay, scale, tiny float32) float32
+TEXT ·stepBackAVX2(SB), NOSPLIT, $0-52
+	MOVQ after+0(FP), SI
+	MOVQ before+8(FP), DI
+	MOVQ moves+16(FP), R8
+	MOVQ q+24(FP), CX
+	VBROADCASTSS stay+32(FP), X14
+	VBROADCASTSS scale+36(FP), X13
+	VBROADCASTSS tiny+40(FP), X15
+	VXORPS X12, X12, X12
+
+	// The states that come before those at SI: R9 to R12, there and in the result
+	// by DX further on.
+	MOVQ SI, R9
+	LEAQ (SI)(CX*4), R10
+	LEAQ (SI)(CX*8), R11
+	LEAQ (R10)(CX*8), R12
+	LEAQ (R9)(CX*4), BX
+	MOVQ DI, DX
+	SUBQ SI, DX
+
+back:
+	STAY(R9, X0)
+	STAY(R10, X1)
+	STAY(R11, X2)
+	STAY(R12, X3)
+	TRANSPOSE(X0, X1, X2, X3, X4, X5, X6, X7)
+	BACK(X0, 0)
+	BACK(X1, 16)
+	BACK(X2, 32)
+	BACK(X3, 48)
+	TRANSPOSE(X0, X1, X2, X3, X4, X5, X6, X7)
+	VMOVUPS X0, (R9)(DX*1)
+	VMOVUPS X1, (R10)(DX*1)
+	VMOVUPS X2, (R11)(DX*1)
+	VMOVUPS X3, (R12)(DX*1)
+	ADDQ $64, SI
+	ADDQ $256, R8
+	ADDQ $16, R9
+	ADDQ $16, R10
+	ADDQ $16, R11
+	ADDQ $16, R12
+	CMPQ R9, BX
+	JLT  back
+
+	VHADDPS X12, X12, X12
+	VHADDPS X12, X12, X12
+	VMOVSS  X12, ret+48(FP)
+	VZEROUPPER
+	RET
