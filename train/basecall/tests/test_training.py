@@ -18,7 +18,7 @@ from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
 from basecall_train.store import TEACHER, Sampler, augment, joined, prepare, spelled
 from basecall_train.targets import UNKNOWN
-from basecall_train.training import CPU, Trainer, _inconsistency, learning_rate, load_average, spelling
+from basecall_train.training import CPU, Trainer, _inconsistency, distance, learning_rate, load_average, spelling
 
 CRF = Shape(width=16, layers=2, stem=4, stride=6, state_length=2)
 
@@ -541,3 +541,28 @@ def test_a_wrong_recipe_is_named(world, tmp_path, old, new, message):
     (tmp_path / "wrong.toml").write_text(world.recipe.read_text().replace(old, new, 1))
     with pytest.raises(ValueError, match=f"wrong.toml.*{message}"):
         Recipe.load(tmp_path / "wrong.toml")
+
+
+def test_half_precision_says_what_single_precision_says():
+    torch.manual_seed(3)
+    network, signal = Basecaller(CRF), torch.randn(4, 1, 360)
+    assert distance(network, CPU, torch.float32, signal) == 0
+    assert 0 < distance(network, CPU, torch.bfloat16, signal) < 0.05
+
+
+@pytest.mark.parametrize("asked", [None, torch.bfloat16])
+def test_a_precision_that_a_device_gets_wrong_is_not_trained_in(prepared, monkeypatch, caplog, asked):
+    recipe, store = prepared
+    t = Trainer(recipe, Sampler(recipe, store), precision=asked)
+    t._workers.precision = torch.bfloat16  # also where that isn't the fastest
+    signal = t._sampler.batch(0).signal
+    t.check_precision(signal)
+    assert t._workers.precision == torch.bfloat16
+    monkeypatch.setattr("basecall_train.training.distance", lambda *_: 0.7)
+    if asked:
+        with pytest.raises(ValueError, match="bfloat16 differ from those in float32 by 0.70"):
+            t.check_precision(signal)
+    else:
+        t.check_precision(signal)
+        assert t._workers.precision == torch.float32 and "training in float32" in caplog.text
+        assert t.advance(t._sampler.batch(0)).gradient > 0
