@@ -51,7 +51,7 @@ def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
 | network | convolutions 1→{shape.stem} (9 wide) and {shape.stem}→{shape.width} (19 wide, stride {shape.stride}), {shape.layers} LSTM layers of width {shape.width}, backwards and forwards in turn, each added to its input |
 | windows | {manifest.window} samples, {manifest.overlap} shared by neighbours |
 | file | {size / 1e6:.2f} MB, fp32, ONNX standard operators |
-| training | {budget} `basecall_train` on {training.threads} CPU threads, from {start} |
+| training | {budget} `basecall_train` on {training.machine or f"{training.threads} CPU threads"}, from {start} |
 """
 
 

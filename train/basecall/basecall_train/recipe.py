@@ -151,6 +151,8 @@ class Training:
     than it puts in."""
     average: float = 0.998
     """Decay per step of the averaged weights, which are what is exported."""
+    machine: str = ""
+    """What the minutes were spent on, for the card; empty: so many threads of a processor."""
     threads: int = 2
     parts: int = 4
     """Pieces of a batch, worked on by the threads. Part of the recipe: it fixes the order of summation."""
