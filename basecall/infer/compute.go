@@ -14,9 +14,9 @@ type Precision uint8
 
 // The precisions.
 const (
-	// PrecisionAuto is half precision on GPUs, where the network has a file for it,
-	// and single precision otherwise. A GPU may round the factors of products to
-	// 10 bits then (TF32).
+	// PrecisionAuto is half precision on GPUs, where the network has a file for it and
+	// isn't Exact, and single precision otherwise. A GPU may round the factors of
+	// products to 10 bits then (TF32), but of an Exact network.
 	PrecisionAuto Precision = iota
 	// PrecisionSingle is float32, with products as exact as that on GPUs, too.
 	PrecisionSingle
@@ -90,6 +90,15 @@ func (c Compute) cuda(device Device, sessions int) (map[string]string, error) {
 	}
 	maps.Copy(options, c.CUDA)
 	return options, nil
+}
+
+// asked returns what a precision means for the network: of one that is to be exact
+// nothing is left to devices.
+func (n Network) asked(precision Precision) Precision {
+	if n.Exact && precision == PrecisionAuto {
+		return PrecisionSingle
+	}
+	return precision
 }
 
 // chosen returns the file to run on a device and the precision, one of the last three, that it

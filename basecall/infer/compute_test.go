@@ -11,6 +11,8 @@ func TestPrecisionChoosesTheNetwork(t *testing.T) {
 	ntc := testNetwork(t, "ntc").ONNX
 	both := Network{Name: "n", ONNX: ntc, HalfONNX: []byte("half")}
 	single := Network{Name: "n", ONNX: ntc}
+	exact := both
+	exact.Exact = true
 	gpu, cpu := Device{CUDA: true}, Device{}
 	for _, test := range []struct {
 		net       Network
@@ -25,11 +27,14 @@ func TestPrecisionChoosesTheNetwork(t *testing.T) {
 		{both, cpu, PrecisionSingle, string(ntc)},
 		{both, gpu, PrecisionHalf, "half"},
 		{both, cpu, PrecisionHalf, "half"},
+		{exact, gpu, PrecisionAuto, string(ntc)},
+		{exact, gpu, PrecisionHalf, "half"},
 	} {
-		onnx, _, err := test.net.chosen(test.device, test.precision)
+		onnx, _, err := test.net.chosen(test.device, test.net.asked(test.precision))
 		require.NoError(t, err)
 		assert.Equal(t, test.want, string(onnx), "%v", test)
 	}
+	assert.Equal(t, PrecisionSingle, exact.asked(PrecisionAuto), "factors must not be rounded")
 	_, _, err := single.chosen(gpu, PrecisionHalf)
 	require.EqualError(t, err, "network n has no file for half precision (fp16)")
 	_, _, err = both.chosen(gpu, PrecisionInt8)

@@ -116,6 +116,7 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	if batch < 1 || sessions < 1 {
 		return nil, fmt.Errorf("batch size %d and %d sessions per device are not positive", batch, sessions)
 	}
+	opts.Precision = net.asked(opts.Precision)
 	var precision Precision
 	var err error
 	if net.ONNX, precision, err = net.chosen(devices[0], opts.Precision); err != nil {

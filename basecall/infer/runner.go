@@ -7,8 +7,11 @@ type Network struct {
 	// HalfONNX is the same network in half precision, with the same ends in
 	// float32, which GPUs run instead unless asked otherwise; nil if there is none.
 	HalfONNX []byte
-	Input    string // name of the input, float32 [N, 1, Samples]
-	Output   string // name of the output, float32
+	// Exact says that what is made of the scores hangs on their last digits: PrecisionAuto
+	// is PrecisionSingle then, on GPUs too.
+	Exact  bool
+	Input  string // name of the input, float32 [N, 1, Samples]
+	Output string // name of the output, float32
 	// TimeMajor says that the output is stored as [Frames, N, Classes] and not as
 	// [N, Frames, Classes].
 	TimeMajor bool

@@ -49,7 +49,7 @@ func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
 
 // RegisterCompute adds those that say how a device computes the basecaller's network.
 func (f *Flags) RegisterCompute(flags *pflag.FlagSet) {
-	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32, fp16 or, on a CPU, int8; auto is fp16 on a GPU if the model has it, and fp32 on a CPU")
+	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32, fp16 or, on a CPU, int8; auto is fp16 on a GPU if the model has it and is a CTC model, and fp32 otherwise")
 	flags.Var((*cli.Bytes)(&f.Compute.GPUMemory), "gpu-memory", "memory that basecalling may take on each GPU, for example 8GiB; as much as there is without it")
 	flags.StringToStringVar(&f.Compute.CUDA, "cuda-option", nil, "option of ONNX Runtime's CUDA provider, NAME=VALUE; may be given several times")
 }
