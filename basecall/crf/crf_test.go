@@ -615,24 +615,37 @@ func FuzzDecode(f *testing.F) {
 }
 
 // BenchmarkDecode reports nanoseconds per frame for the state spaces of ONT's
-// fast, hac and sup models. Scores that favour no sequence fill the beam.
+// fast, hac and sup models. Scores that favour no sequence fill the beam; uncertain
+// ones are as real reads have them. "go" is without vector instructions.
 func BenchmarkDecode(b *testing.B) {
+	const frames = 1000
+	random := func() *rand.Rand { return rand.New(rand.NewPCG(9, 9)) }
+	sure := func(cfg Config) []float32 {
+		scores, _ := planted(random(), cfg, frames)
+		return scores
+	}
+	unsure := func(cfg Config) []float32 { return randomScores(random(), cfg, frames, 1) }
+	real := func(cfg Config) []float32 { return uncertain(random(), cfg, frames) }
 	for _, k := range []int{3, 4, 5} {
 		for _, search := range []struct {
 			name   string
 			width  int
-			unsure bool
-		}{{"viterbi", 0, false}, {"beam", 32, false}, {"beam-unsure", 32, true}} {
+			scores func(Config) []float32
+			plain  bool
+		}{
+			{"viterbi", 0, sure, false},
+			{"beam", 32, sure, false},
+			{"beam-unsure", 32, unsure, false},
+			{"beam-uncertain", 12, real, false},
+			{"beam-uncertain-go", 12, real, true},
+		} {
 			b.Run(fmt.Sprintf("states=%d/%s", 1<<(2*k), search.name), func(b *testing.B) {
-				const frames = 1000
 				cfg := Config{StateLength: k, StayScore: fixed(2), BeamWidth: search.width, BeamCut: 100}
-				scores, _ := planted(rand.New(rand.NewPCG(9, 9)), cfg, frames)
-				if search.unsure {
-					scores = randomScores(rand.New(rand.NewPCG(9, 9)), cfg, frames, 1)
-				}
+				scores := search.scores(cfg)
 				work := slices.Clone(scores)
 				d, err := NewDecoder(cfg)
 				require.NoError(b, err)
+				d.lattice.vectors = d.lattice.vectors && !search.plain
 				b.ReportAllocs()
 				for b.Loop() {
 					copy(work, scores)
