@@ -14,7 +14,13 @@ package crf
 // their state, the backward sum, which sees the whole window. Those within the cut
 // of the best are kept, at most the beam's width.
 //
-// Consequences: the backward sums make a narrow beam enough. Ties go to the
+// What differs long ago is settled, again unlike in Dorado: of two sequences whose
+// last bases are the same the more probable one stays. Both go on alike, in the same
+// state and with their moves as late or early, so that the other can't win any more;
+// it would take room to the window's end, two such places that of four sequences.
+//
+// Consequences: the backward sums make a narrow beam enough, and what is called hangs
+// on what is near: windows call as the whole read does. Ties go to the
 // stay, then to what came first before. Unlike Dorado, which finds a
 // threshold that leaves between 80 and 100 % of the width, the best are kept
 // exactly.
@@ -24,10 +30,11 @@ type hypothesis struct {
 	// hash stands for what has been emitted, and parent for it without its last base.
 	// With the state it stands for the sequence, and without once whole says so.
 	hash, parent uint64
+	recent       uint32 // the last bases emitted, two bits each, the newest in the lowest
 	state        uint16
 	from         uint8 // entry of the last frame's beam that it extends
 	moved        bool
-	emitted      uint8 // bases, no more than a state has
+	emitted      uint8 // bases, counted up to memory
 	// weight is the probability of the sequence up to here, and guided that times the
 	// backward sum; both on a scale of the frame's.
 	weight, guided float32
@@ -93,6 +100,10 @@ func (b *beam) start(backward []float32, width int) {
 	b.prune(width, 0)
 }
 
+// memory is the number of bases after which it no longer counts what was emitted
+// before, at most 16. A state has no more than six.
+const memory = 10
+
 // empty is the hash of what has been emitted where a window begins.
 const empty = 1
 
@@ -142,8 +153,8 @@ func (b *beam) extend(l *lattice, t int, cut float32) {
 				continue
 			}
 			b.candidates = append(b.candidates, hypothesis{
-				hash: extend(from.hash, uint64(base)+1), parent: from.hash, state: uint16(state), from: uint8(i), moved: true,
-				emitted: min(from.emitted+1, b.length), weight: weight, guided: guided,
+				hash: extend(from.hash, uint64(base)+1), parent: from.hash, recent: from.recent<<2 | uint32(base), state: uint16(state),
+				from: uint8(i), moved: true, emitted: min(from.emitted+1, memory), weight: weight, guided: guided,
 			})
 		}
 	}
@@ -238,8 +249,30 @@ func (b *beam) prune(width int, cut float32) {
 		}
 		b.beam = append(b.beam, *h)
 		b.beam[len(b.beam)-1].weight *= scale
-		b.whole = b.whole && h.emitted == b.length
+		b.whole = b.whole && h.emitted >= b.length
 	}
+	b.settle()
+}
+
+// settle leaves the more probable one of entries whose last bases are the same.
+func (b *beam) settle() {
+	const last = 1<<(2*memory) - 1
+	kept := b.beam[:0]
+next:
+	for _, h := range b.beam {
+		if h.emitted == memory {
+			for i := range kept {
+				if one := &kept[i]; one.emitted == memory && (one.recent^h.recent)&last == 0 {
+					if h.weight > one.weight {
+						*one = h
+					}
+					continue next
+				}
+			}
+		}
+		kept = append(kept, h)
+	}
+	b.beam = kept
 }
 
 // largest returns the n-th largest of some numbers, counted from 1, and reorders

@@ -412,6 +412,30 @@ func TestStatesOfNoUse(t *testing.T) {
 	}
 }
 
+// TestFarAway: what is called doesn't hang on how the window began, from some bases on.
+func TestFarAway(t *testing.T) {
+	const frames, cut, settled = 1200, 300, 420
+	for k := 2; k <= 4; k++ {
+		for seed := range uint64(6) {
+			cfg := Config{StateLength: k, StayScore: fixed(2), BeamWidth: 12, BeamCut: 100}
+			scores := uncertain(rand.New(rand.NewPCG(13, seed)), cfg, frames)
+			d, err := NewDecoder(cfg)
+			require.NoError(t, err)
+			behind := func(first int) (found []Base) {
+				bases, err := d.Decode(slices.Clone(scores[first*cfg.Scores():]))
+				require.NoError(t, err)
+				for _, b := range bases {
+					if b.Frame += int32(first); b.Frame >= settled {
+						found = append(found, Base{Frame: b.Frame, Code: b.Code})
+					}
+				}
+				return found
+			}
+			require.Equal(t, behind(0), behind(cut), "k=%d, seed %d", k, seed)
+		}
+	}
+}
+
 func spell(bases []Base) string {
 	text := make([]byte, len(bases))
 	for i, b := range bases {
