@@ -111,7 +111,8 @@ def _train(options: argparse.Namespace) -> None:
         loaders = 0 if devices[0].type == "cpu" else max(1, os.cpu_count() - 1)
     sampler = Sampler(recipe, options.work)
     precision = getattr(torch, PRECISIONS[options.precision]) if options.precision in PRECISIONS else None
-    trainer = Trainer(recipe, sampler, devices, precision, Loader(sampler, loaders))
+    loader = Loader(sampler, loaders)
+    trainer = Trainer(recipe, sampler, devices, precision, loader)
     checkpoint = options.work / "checkpoint.pt"
     if checkpoint.is_file():
         trainer.load(checkpoint)
@@ -123,7 +124,10 @@ def _train(options: argparse.Namespace) -> None:
     stops: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))
-    trainer.run(checkpoint, stopped=lambda: bool(stops), watched=watched(recipe, options.work))
+    try:
+        trainer.run(checkpoint, stopped=lambda: bool(stops), watched=watched(recipe, options.work))
+    finally:
+        loader.close()
     if stops:
         raise RuntimeError(f"stopped at step {trainer.step}; the same command goes on from there")
 

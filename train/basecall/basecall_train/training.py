@@ -342,7 +342,6 @@ class Trainer:
                 report()
                 recent, reported, first = [], self.seconds, self.step
         batches.close()
-        self._loader.close()
         if recent:
             seen = self.judge(watched)
             report()
