@@ -164,11 +164,15 @@ func (l *lattice) q2() int {
 	return k
 }
 
+// wide says whether steps are made by vector instructions, which know one weight of
+// staying and take four states of each quarter at a time.
+func (l *lattice) wide() bool { return l.vectors && l.fixed && l.q%4 == 0 }
+
 // step computes the forward sums after frame t from those before it, times scale,
 // and returns their sum.
 func (l *lattice) step(before, after []float32, t int, scale float32) float32 {
 	moves := l.moves[4*t*l.n:][:4*l.n]
-	if l.vectors && l.fixed && l.q%4 == 0 {
+	if l.wide() {
 		return stepAVX2(&before[0], &after[0], &moves[0], l.q, l.stays[t], scale, tiny)
 	}
 	return step(before, after, moves, l.stay(t), scale)
@@ -196,7 +200,7 @@ func step(before, after, moves, stay []float32, scale float32) float32 {
 // scale, and returns their sum.
 func (l *lattice) stepBack(after, before []float32, t int, scale float32) float32 {
 	moves := l.moves[4*t*l.n:][:4*l.n]
-	if l.vectors && l.fixed && l.q%4 == 0 {
+	if l.wide() {
 		return stepBackAVX2(&after[0], &before[0], &moves[0], l.q, l.stays[t], scale, tiny)
 	}
 	return stepBack(after, before, moves, l.stay(t), scale)

@@ -108,6 +108,32 @@ exponential:
 	VMOVLHPS  T3, T1, R2 \
 	VMOVHLPS  T1, T3, R3
 
+// QUARTERS points R9 to R12 at the four states, a quarter of all apart, that come before
+// the first four of SI, and BX behind the last that R9 points at; no sums are in X12 yet.
+#define QUARTERS \
+	MOVQ   SI, R9             \
+	LEAQ   (SI)(CX*4), R10    \
+	LEAQ   (SI)(CX*8), R11    \
+	LEAQ   (R10)(CX*8), R12   \
+	LEAQ   (R9)(CX*4), BX     \
+	VXORPS X12, X12, X12
+
+// NEXT goes on by four states of each quarter, the sixteen that come after them and the
+// moves there, and compares with the end.
+#define NEXT \
+	ADDQ $64, SI  \
+	ADDQ $256, R8 \
+	ADDQ $16, R9  \
+	ADDQ $16, R10 \
+	ADDQ $16, R11 \
+	ADDQ $16, R12 \
+	CMPQ R9, BX
+
+// SUM adds up the four sums of X12.
+#define SUM \
+	VHADDPS X12, X12, X12 \
+	VHADDPS X12, X12, X12
+
 // STEP computes the sums of the four states that come after those of A. X12: the
 // sums. X13: scale. X14: stay. X15: tiny.
 #define STEP(A, offset) \
@@ -136,14 +162,8 @@ TEXT ·stepAVX2(SB), NOSPLIT, $0-52
 	VBROADCASTSS stay+32(FP), X14
 	VBROADCASTSS scale+36(FP), X13
 	VBROADCASTSS tiny+40(FP), X15
-	VXORPS X12, X12, X12
 
-	// R9 to R12: the four states that come before those at DI.
-	MOVQ SI, R9
-	LEAQ (SI)(CX*4), R10
-	LEAQ (SI)(CX*8), R11
-	LEAQ (R10)(CX*8), R12
-	LEAQ (R9)(CX*4), BX
+	QUARTERS
 
 step:
 	VMULPS (R9), X13, X0
@@ -155,18 +175,11 @@ step:
 	STEP(X1, 16)
 	STEP(X2, 32)
 	STEP(X3, 48)
-	ADDQ $64, SI
 	ADDQ $64, DI
-	ADDQ $256, R8
-	ADDQ $16, R9
-	ADDQ $16, R10
-	ADDQ $16, R11
-	ADDQ $16, R12
-	CMPQ R9, BX
+	NEXT
 	JLT  step
 
-	VHADDPS X12, X12, X12
-	VHADDPS X12, X12, X12
+	SUM
 	VMOVSS  X12, ret+48(FP)
 	VZEROUPPER
 	RET
@@ -203,15 +216,10 @@ TEXT ·stepBackAVX2(SB), NOSPLIT, $0-52
 	VBROADCASTSS stay+32(FP), X14
 	VBROADCASTSS scale+36(FP), X13
 	VBROADCASTSS tiny+40(FP), X15
-	VXORPS X12, X12, X12
 
-	// The states that come before those at SI: R9 to R12, there and in the result
-	// by DX further on.
-	MOVQ SI, R9
-	LEAQ (SI)(CX*4), R10
-	LEAQ (SI)(CX*8), R11
-	LEAQ (R10)(CX*8), R12
-	LEAQ (R9)(CX*4), BX
+	QUARTERS
+
+	// What R9 to R12 point at is in the result by DX further on.
 	MOVQ DI, DX
 	SUBQ SI, DX
 
@@ -230,17 +238,10 @@ back:
 	VMOVUPS X1, (R10)(DX*1)
 	VMOVUPS X2, (R11)(DX*1)
 	VMOVUPS X3, (R12)(DX*1)
-	ADDQ $64, SI
-	ADDQ $256, R8
-	ADDQ $16, R9
-	ADDQ $16, R10
-	ADDQ $16, R11
-	ADDQ $16, R12
-	CMPQ R9, BX
+	NEXT
 	JLT  back
 
-	VHADDPS X12, X12, X12
-	VHADDPS X12, X12, X12
+	SUM
 	VMOVSS  X12, ret+48(FP)
 	VZEROUPPER
 	RET

@@ -37,14 +37,13 @@ class Loader:
         ahead: deque[Future] = deque()
         try:
             while True:
-                while len(ahead) <= self._processes:
+                while len(ahead) < self._processes + 2:  # the one to learn from, and one for whoever makes them
                     ahead.append(self._begin(step + len(ahead)))
                 made = ahead.popleft().result()
                 step += 1
                 if self._processes:
-                    signal, targets, bases = made
-                    made = Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
-                ahead.append(self._begin(step + len(ahead)))
+                    current, targets, bases = made
+                    made = Batch(torch.from_numpy(current), torch.from_numpy(targets), bases)
                 yield made
         finally:
             for one in ahead:
@@ -71,5 +70,5 @@ def _adopt(sampler: Sampler) -> None:
 
 def _make(step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns a batch as arrays, which pass between processes by their bytes; tensors would need an open file each."""
-    signal, targets, bases = (np.asarray(one) for one in vars(_mine.batch(step)).values())
-    return signal, targets, bases
+    made = _mine.batch(step)
+    return made.signal.numpy(), made.targets.numpy(), made.bases
