@@ -273,14 +273,15 @@ func TestClosedStreamLeavesNothing(t *testing.T) {
 }
 
 func TestCalledIsConsistent(t *testing.T) {
-	c := newCaller(t, ownModel(t), Config{Batch: 2, Sessions: 1})
+	model := ownModel(t)
+	c, stride := newCaller(t, model, Config{Batch: 2, Sessions: 1}), model.Manifest.Network.Stride
 	for seed, samples := range []int{0, 1, 2, 3, 4, 3600, 10000} {
 		read := syntheticRead(uint64(seed), samples)
 		called, err := c.Call(t.Context(), read)
 		require.NoError(t, err)
 		assert.Equal(t, samples, called.NumSamples)
-		assert.Equal(t, 3, called.Stride)
-		assert.Len(t, called.Moves, samples/3)
+		assert.Equal(t, stride, called.Stride)
+		assert.Len(t, called.Moves, samples/stride)
 		assert.Len(t, called.Qualities, len(called.Sequence))
 		assert.Len(t, called.Dwells(), len(called.Sequence))
 		for _, q := range called.Qualities {

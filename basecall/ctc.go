@@ -397,7 +397,7 @@ func newCTCCaller(m *Manifest) *ctcCaller {
 	return &ctcCaller{
 		search:    newCTCDecoder(len(d.Labels), d.BeamWidth, d.BeamCut, d.BaseBonus, m.Network.Scores == "logits"),
 		labels:    d.Labels,
-		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias, m.Qualities.Curve},
+		qualities: calibrator{of: m.Qualities},
 	}
 }
 
@@ -408,14 +408,16 @@ func (c *ctcCaller) decode(scores []float32) ([]base, error) {
 		return nil, err
 	}
 	c.bases = c.bases[:0]
+	c.qualities.reset()
 	classes := c.search.classes
 	for k, e := range path {
 		end := int32(len(scores) / classes)
 		if k+1 < len(path) {
 			end = path[k+1].frame
 		}
-		p := baseProbability(c.search.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class)
-		c.bases = append(c.bases, base{frame: e.frame, label: c.labels[e.class][0], quality: c.qualities.phred(p)})
+		c.bases = append(c.bases, base{frame: e.frame, label: c.labels[e.class][0]})
+		c.qualities.add(baseProbability(c.search.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class))
 	}
+	c.qualities.rate(c.bases)
 	return c.bases, nil
 }

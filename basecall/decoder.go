@@ -54,7 +54,7 @@ func newCRFCaller(m *Manifest) *crfCaller {
 	return &crfCaller{
 		search:    search,
 		labels:    m.Decoder.Labels[1:],
-		qualities: calibrator{m.Qualities.Scale, m.Qualities.Bias, m.Qualities.Curve},
+		qualities: calibrator{of: m.Qualities},
 	}
 }
 
@@ -65,8 +65,11 @@ func (c *crfCaller) decode(scores []float32) ([]base, error) {
 		return nil, err
 	}
 	c.bases = c.bases[:0]
+	c.qualities.reset()
 	for _, b := range path {
-		c.bases = append(c.bases, base{frame: b.Frame, label: c.labels[b.Code][0], quality: c.qualities.phred(b.Probability)})
+		c.bases = append(c.bases, base{frame: b.Frame, label: c.labels[b.Code][0]})
+		c.qualities.add(b.Probability)
 	}
+	c.qualities.rate(c.bases)
 	return c.bases, nil
 }

@@ -164,6 +164,9 @@ func (w WindowManifest) Count(samples, stride int) int {
 	return windowing{stride: stride, samples: w.Samples, overlap: w.Overlap}.count(samples)
 }
 
+// maxNeighbours is by far more bases than doubts about one reach.
+const maxNeighbours = 100
+
 // maxBaseBonus, in nats, is by far more than any network's bases need.
 const maxBaseBonus = 5
 
@@ -188,12 +191,19 @@ type DecoderManifest struct {
 	StayScore   *float32 `toml:"stay_score,omitempty"`   // of all states; without it, the network scores stays
 }
 
-// QualityManifest calibrates base qualities: Q = Curve(-10 log10(1-p) * Scale + Bias).
+// QualityManifest calibrates base qualities: Q = Curve(q * Scale + Bias), where q is
+// -10 log10(1-p) of a base of probability p or, with Neighbours, a mean of that and of
+// what is said of the bases around it, in that window: where these are in doubt it is
+// wrong more often, whatever its own probability.
 type QualityManifest struct {
 	Scale float64 `toml:"scale"`
 	Bias  float64 `toml:"bias"`
 	// Curve corrects what no line through all qualities can.
 	Curve calibration.Curve `toml:"curve,omitempty"`
+	// Neighbours is the number of bases on either side that count, 0 for none, and
+	// NeighbourShare what their mean counts, the base itself having the rest.
+	Neighbours     int     `toml:"neighbours,omitempty"`
+	NeighbourShare float64 `toml:"neighbour_share,omitempty"`
 	// MeanStart is the number of bases at a read's beginning that its mean quality
 	// leaves out, if the read has more.
 	MeanStart int `toml:"mean_start,omitempty"`
@@ -332,6 +342,9 @@ func (m *Manifest) validate() error {
 	m.Decoder.validate(check)
 
 	check(m.Qualities.MeanStart >= 0, "qualities.mean_start = %d is negative", m.Qualities.MeanStart)
+	check(m.Qualities.Neighbours >= 0 && m.Qualities.Neighbours <= maxNeighbours, "qualities.neighbours = %d is not within 0..%d", m.Qualities.Neighbours, maxNeighbours)
+	check(m.Qualities.NeighbourShare >= 0 && m.Qualities.NeighbourShare < 1, "qualities.neighbour_share = %v is not a part, 0 or more and below 1", m.Qualities.NeighbourShare)
+	check((m.Qualities.Neighbours > 0) == (m.Qualities.NeighbourShare > 0), "qualities.neighbours and neighbour_share go together: give both or neither")
 	check(m.Qualities.Scale > 0, "qualities.scale = %v is not positive", m.Qualities.Scale)
 	m.Qualities.Curve.Validate("qualities.curve", check)
 	return faults.Err()

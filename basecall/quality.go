@@ -1,10 +1,6 @@
 package basecall
 
-import (
-	"math"
-
-	"github.com/porestream/porestream/models/calibration"
-)
+import "math"
 
 // Range of Phred scores that are reported for bases.
 const (
@@ -12,17 +8,50 @@ const (
 	maxQuality = 50
 )
 
-// calibrator turns the probability of a base into its Phred score.
+// calibrator turns the probabilities of bases into Phred scores.
 type calibrator struct {
-	scale, bias float64
-	curve       calibration.Curve
+	of  QualityManifest
+	raw []float64 // -10 log10(1-p) of the bases so far
 }
 
-// phred returns the curve at -10 log10(1-p) * scale + bias, rounded and limited to 1..50.
-func (c calibrator) phred(p float32) byte {
+// reset begins the bases of another window.
+func (c *calibrator) reset() { c.raw = c.raw[:0] }
+
+// add takes the probability of the next base.
+func (c *calibrator) add(p float32) {
 	wrong := max(1-float64(p), 1e-9)
-	q := c.curve.At(-10*math.Log10(wrong)*c.scale + c.bias)
-	return byte(math.Round(min(maxQuality, max(minQuality, q))))
+	c.raw = append(c.raw, -10*math.Log10(wrong))
+}
+
+// rate sets the qualities of the bases whose probabilities were added.
+func (c *calibrator) rate(bases []base) {
+	for i := range bases {
+		q := c.raw[i]
+		if c.of.Neighbours > 0 {
+			q = min(q, maxQuality)
+			if mean, ok := c.around(i); ok {
+				q += c.of.NeighbourShare * (mean - q)
+			}
+		}
+		q = c.of.Curve.At(q*c.of.Scale + c.of.Bias)
+		bases[i].quality = byte(math.Round(min(maxQuality, max(minQuality, q))))
+	}
+}
+
+// around returns the mean of what is said of the neighbours of a base; false if it has
+// none. One of which nothing seems to be wrong counts no more than the best score.
+func (c *calibrator) around(i int) (mean float64, ok bool) {
+	from, to := max(0, i-c.of.Neighbours), min(len(c.raw), i+c.of.Neighbours+1)
+	if to-from == 1 {
+		return 0, false
+	}
+	sum := 0.0
+	for j, q := range c.raw[from:to] {
+		if from+j != i {
+			sum += min(q, maxQuality)
+		}
+	}
+	return sum / float64(to-from-1), true
 }
 
 // baseProbability returns how probable a base is, from the posteriors of the

@@ -207,20 +207,58 @@ func TestMeanQualityAveragesErrors(t *testing.T) {
 func TestPhred(t *testing.T) {
 	tests := []struct {
 		p    float32
-		c    calibrator
+		of   QualityManifest
 		want byte
 	}{
-		{0.9, calibrator{1, 0, nil}, 10},
-		{0.99, calibrator{1, 0, nil}, 20},
-		{0.99, calibrator{1.1, -1.1, nil}, 21},
-		{1, calibrator{1, 0, nil}, 50},
-		{0, calibrator{1, 0, nil}, 1},
-		{0.5, calibrator{1, -30, nil}, 1},
-		{0.99, calibrator{1, 0, calibration.Curve{{10, 8}, {30, 20}}}, 14},
-		{1, calibrator{1, 0, calibration.Curve{{10, 8}, {30, 20}}}, 20},
-		{0.99, calibrator{1, -12, calibration.Curve{{10, 20}}}, 16},
+		{0.9, QualityManifest{Scale: 1}, 10},
+		{0.99, QualityManifest{Scale: 1}, 20},
+		{0.99, QualityManifest{Scale: 1.1, Bias: -1.1}, 21},
+		{1, QualityManifest{Scale: 1}, 50},
+		{0, QualityManifest{Scale: 1}, 1},
+		{0.5, QualityManifest{Scale: 1, Bias: -30}, 1},
+		{0.99, QualityManifest{Scale: 1, Curve: calibration.Curve{{10, 8}, {30, 20}}}, 14},
+		{1, QualityManifest{Scale: 1, Curve: calibration.Curve{{10, 8}, {30, 20}}}, 20},
+		{0.99, QualityManifest{Scale: 1, Bias: -12, Curve: calibration.Curve{{10, 20}}}, 16},
+		{0.99, QualityManifest{Scale: 1, Neighbours: 5, NeighbourShare: 0.5}, 20}, // it has none
 	}
 	for _, test := range tests {
-		assert.Equal(t, test.want, test.c.phred(test.p), "%+v", test)
+		assert.Equal(t, []byte{test.want}, rated(&calibrator{of: test.of}, test.p), "%+v", test)
+	}
+}
+
+// rated returns the qualities of bases of these probabilities.
+func rated(c *calibrator, probabilities ...float32) []byte {
+	bases := make([]base, len(probabilities))
+	c.reset()
+	for _, p := range probabilities {
+		c.add(p)
+	}
+	c.rate(bases)
+	qualities := make([]byte, len(bases))
+	for i, b := range bases {
+		qualities[i] = b.quality
+	}
+	return qualities
+}
+
+// TestDoubtSpreads: a base is worth less among bases in doubt, and more among sure ones.
+func TestDoubtSpreads(t *testing.T) {
+	tests := []struct {
+		neighbours int
+		share      float64
+		p          []float32 // of qualities 30, 20 and 10: 0.999, 0.99, 0.9
+		want       []byte
+	}{
+		{0, 0, []float32{0.999, 0.9, 0.99}, []byte{30, 10, 20}},
+		{1, 0.5, []float32{0.999, 0.9, 0.99}, []byte{20, 18, 15}},                    // 30 and 10; 10 and 25; 20 and 10
+		{2, 0.5, []float32{0.999, 0.9, 0.99}, []byte{23, 18, 20}},                    // 30 and 15; 10 and 25; 20 and 20
+		{1, 0.2, []float32{0.999, 0.9, 0.9, 0.9, 0.999}, []byte{26, 12, 10, 12, 26}}, // 0.8 x 30 + 0.2 x 10; 0.8 x 10 + 0.2 x 20
+		{5, 0.5, []float32{1, 0.9}, []byte{30, 30}},                                  // 50 at most, of neighbours and of itself
+		{100, 0.9, []float32{0.99, 0.99, 0.99, 0.99, 0.99}, []byte{20, 20, 20, 20, 20}},
+	}
+	for _, test := range tests {
+		c := &calibrator{of: QualityManifest{Scale: 1, Neighbours: test.neighbours, NeighbourShare: test.share}}
+		assert.Equal(t, test.want, rated(c, test.p...), "%+v", test)
+		assert.Equal(t, test.want, rated(c, test.p...), "again: %+v", test)
 	}
 }

@@ -31,6 +31,8 @@ class Model:
     def open(cls, folder: Path) -> Model:
         """Opens the model in a folder with ``manifest.toml``."""
         manifest = Manifest.load(folder / "manifest.toml")
+        if manifest.quality_neighbours:
+            raise ValueError(f"{folder}: neighbours count in its qualities, which the engine alone knows (--pore)")
         return cls(folder / manifest.file, manifest)
 
     def scores(self, windows: np.ndarray) -> np.ndarray:

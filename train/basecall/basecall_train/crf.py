@@ -98,6 +98,11 @@ class StateSpace:
         _partition(np.exp(scores.astype(np.float64)), np.exp(self.stay), chances)
         return _likeliest(np.log(chances + 1e-10))
 
+    def draw(self, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Returns a path through scores [T, 4^(k+1)], drawn from all by their probabilities: the class [T] that each frame emits, 1
+        to 4, or 0 where the path stays."""
+        return _drawn(np.exp(scores.astype(np.float64)), np.exp(self.stay), rng.random(len(scores) + 1))
+
 
 class _Losses(torch.autograd.Function):
     """The derivative by the score of a move is the probability that any path makes it, less that of one that spells the bases."""
@@ -273,3 +278,42 @@ def _likeliest(values: np.ndarray) -> np.ndarray:
             count += 1
             state = state // 4 + dropped * quarter
     return bases[:count][::-1].copy()
+
+
+@numba.njit(nogil=True, cache=True)
+def _drawn(weights: np.ndarray, stay: float, uniform: np.ndarray) -> np.ndarray:
+    """Returns the class [T] that each frame emits, 0 for none, on the path that numbers uniform [T + 1] choose, a move's weight
+    being weights [T, 4 S] and that of staying stay. It is drawn from its end, by the weights of all that leads there."""
+    frames, states = len(weights), weights.shape[1] // 4
+    quarter = states // 4
+    reached = np.empty((frames + 1, states))
+    reached[0] = 1.0
+    for t in range(frames):
+        before, now = reached[t], reached[t + 1]
+        for s in range(states):
+            now[s] = before[s] * stay
+            for d in range(4):
+                now[s] += before[s // 4 + d * quarter] * weights[t, 4 * s + d]
+        now *= 1 / now.sum()
+
+    left = uniform[frames] * reached[frames].sum()
+    state = states - 1
+    for s in range(states):
+        left -= reached[frames, s]
+        if left < 0:
+            state = s
+            break
+    emitted = np.zeros(frames, np.uint8)
+    for t in range(frames - 1, -1, -1):
+        before = reached[t]
+        came = np.empty(4)
+        for d in range(4):
+            came[d] = before[state // 4 + d * quarter] * weights[t, 4 * state + d]
+        left = uniform[t] * (came.sum() + before[state] * stay)
+        for d in range(4):
+            left -= came[d]
+            if left < 0:
+                emitted[t] = state % 4 + 1
+                state = state // 4 + d * quarter
+                break
+    return emitted

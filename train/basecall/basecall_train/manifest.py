@@ -59,6 +59,10 @@ class Manifest:
     quality_bias: float = 0.0
     quality_curve: tuple[tuple[float, float], ...] = ()
     """Points [x, y], both rising, that correct what no line can: straight from [0, 0] on, level after the last."""
+    quality_neighbours: int = 0
+    """Bases on either side that count as well, 0 for none. It is the engine that looks at them."""
+    quality_neighbour_share: float = 0.0
+    """What their mean counts, the base itself having the rest."""
     labels: tuple[str, ...] = field(default=ALPHABET)
 
     def __post_init__(self) -> None:
@@ -72,6 +76,8 @@ class Manifest:
             raise ValueError(f"{self.name}: output layout {self.output_layout!r} is neither NTC nor TNC")
         if self.base_bonus and self.state_length:
             raise ValueError(f"{self.name}: base_bonus is for a CTC head")
+        if not 0 <= self.quality_neighbour_share < 1 or (self.quality_neighbours > 0) != (self.quality_neighbour_share > 0):
+            raise ValueError(f"{self.name}: quality_neighbours and their share, below 1, go together")
         known = ("transitions",) if self.state_length else ("log_probabilities", "logits")
         if self.scores not in known:
             raise ValueError(f"{self.name}: scores {self.scores!r} are not {' or '.join(known)}")
@@ -111,10 +117,18 @@ overlap = {self.overlap}               # samples shared by neighbours, which are
 {self._decoder(", ".join(map(quoted, self.labels)))}
 
 [qualities]
-# Q = curve(scale * -10 log10(1 - p) + bias), p the highest probability of the emitted base in its frames
-scale = {self.quality_scale:.4f}
+# Q = curve(scale * q + bias), q = -10 log10(1 - p), p the highest probability of the emitted base in its frames
+{self._neighbours()}scale = {self.quality_scale:.4f}
 bias = {self.quality_bias:.4f}
 {self._curve()}"""
+
+    def _neighbours(self) -> str:
+        """Renders how much the bases around count, if they do."""
+        if not self.quality_neighbours:
+            return ""
+        return f"""neighbours = {self.quality_neighbours}              # bases on either side whose q counts as well
+neighbour_share = {self.quality_neighbour_share}       # what their mean counts; the base itself has the rest
+"""
 
     def _curve(self) -> str:
         """Renders the points of the curve, if there are any."""
@@ -122,7 +136,7 @@ bias = {self.quality_bias:.4f}
         return f"curve = [{points}]\n" if points else ""
 
     def qualities(self, raw: np.ndarray) -> np.ndarray:
-        """Returns the calibrated Phred qualities of bases whose -10 log10(1 - p) is raw."""
+        """Returns the calibrated Phred qualities of bases whose -10 log10(1 - p), their neighbours counted in, is raw."""
         line = self.quality_scale * raw + self.quality_bias
         if not self.quality_curve:
             return line
@@ -210,6 +224,8 @@ still = {self.still}                 # pA; blocks of less spread are an open por
             quality_scale=table["qualities"]["scale"],
             quality_bias=table["qualities"]["bias"],
             quality_curve=tuple((float(x), float(y)) for x, y in table["qualities"].get("curve", ())),
+            quality_neighbours=table["qualities"].get("neighbours", 0),
+            quality_neighbour_share=table["qualities"].get("neighbour_share", 0.0),
             labels=tuple(decoder["labels"]),
         )
 

@@ -15,9 +15,11 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from . import export
 from .crf import StateSpace
 from .ctc import ctc_losses
 from .devices import LossScale, Workers, autocast
+from .distillation import Mentors
 from .loading import Loader
 from .narrow import narrowed
 from .network import STRIDE, Basecaller, Excess, Shape
@@ -103,6 +105,8 @@ class Trainer:
         self._workers = Workers(self.network, devices, recipe.training.threads, precision)
         self._scale = LossScale(self._workers.precision)
         self._loader = loader or Loader(sampler)
+        mentors = [export.read(Path(one)) for one in recipe.training.mentors]
+        self._mentors = Mentors(mentors, devices) if mentors else None
         self.average = copy.deepcopy(self.network)
         self.step = 0
         self.seconds = 0.0
@@ -146,7 +150,8 @@ class Trainer:
             scores = network(signal, excess, kept)
             inconsistency = _inconsistency(network, signal, kept, scores, self._margin) if training.consistency else torch.zeros(())
         if network.shape.state_length:
-            loss, divergence, surprise, judged = self._crf_loss(scores, batch, piece)
+            bases = self._mentored(signal, batch.bases[piece], piece)
+            loss, divergence, surprise, judged = self._crf_loss(scores, bases)
         else:
             loss, divergence, surprise, judged = self._frame_loss(scores, batch, piece, ctc)
         frames, chunks = scores.shape[0] - 2 * self._border, training.batch
@@ -174,6 +179,19 @@ class Trainer:
         stays = rng.random((shape.layers, piece.stop - piece.start, shape.width), dtype=np.float32) >= share
         return torch.from_numpy(stays / np.float32(1 - share))
 
+    def _mentored(self, signal: torch.Tensor, bases: np.ndarray, piece: slice) -> np.ndarray:
+        """Returns the true bases [N, T/3] of a piece of a batch, but of those chunks what mentors say that they are heard of. Which
+        these are depends on the seed, the step and the piece alone, what they say also on how signal [N, 1, T] is computed."""
+        if not self._mentors:
+            return bases
+        rng = np.random.default_rng((self._training.seed, self.step, piece.start, 2))
+        heard = rng.random(len(bases)) < self._training.mentored
+        if not heard.any():
+            return bases
+        told = bases.copy()
+        told[heard] = self._mentors.say(signal[torch.from_numpy(heard).to(signal.device)], self._workers.precision, rng)
+        return told
+
     @property
     def _border(self) -> int:
         """Number of the network's frames at either end that do not count."""
@@ -197,11 +215,10 @@ class Trainer:
             loss = loss + ctc * surprise
         return loss, divergence.sum(), surprise, judged
 
-    def _crf_loss(self, scores: torch.Tensor, batch: Batch, piece: slice) -> _Losses:
-        """Judges chunks by the probability of their bases, those of the left border being the state to begin in."""
+    def _crf_loss(self, scores: torch.Tensor, bases: np.ndarray) -> _Losses:
+        """Judges chunks by the probability of their bases [N, T/3], those of the left border being the state to begin in."""
         space = StateSpace(self.network.shape.state_length)
         inner = scores[self._border : len(scores) - self._border]
-        bases = batch.bases[piece]
         first, last = self._training.border, bases.shape[1] - self._training.border
         cut = [spelling(row, first, last, space.length) for row in bases]
         usable = [i for i, one in enumerate(cut) if one is not None and len(one[1]) <= len(inner)]
@@ -270,7 +287,7 @@ class Trainer:
         batch, whole = self._sampler.batch(step), slice(0, self._training.batch)
         scores = network(batch.signal)
         if network.shape.state_length:
-            return self._crf_loss(scores, batch, whole)[0]
+            return self._crf_loss(scores, batch.bases)[0]
         return self._frame_loss(scores, batch, whole, 0.0)[0]
 
     def check_precision(self, signal: torch.Tensor) -> None:

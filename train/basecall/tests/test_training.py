@@ -424,8 +424,24 @@ def test_a_crf_starts_from_the_layers_below_another_head(prepared, tmp_path):
 def test_a_manifest_is_read_back_unchanged(tmp_path, state_length):
     scores = "transitions" if state_length else "log_probabilities"
     manifest = Manifest("m", "1", "", "r9.4", (4000,), 6, 900, 120, scores=scores, state_length=state_length)
-    manifest.write(tmp_path)
-    assert Manifest.load(tmp_path / "manifest.toml") == manifest
+    for one in (
+        manifest,
+        replace(manifest, quality_neighbours=5, quality_neighbour_share=0.5, quality_curve=((3.5, 4.0), (20.0, 19.5))),
+    ):
+        one.write(tmp_path)
+        assert Manifest.load(tmp_path / "manifest.toml") == one
+
+
+@pytest.mark.parametrize("count, share", [(5, 0.0), (0, 0.5), (5, 1.0)])
+def test_neighbours_without_a_share_are_refused(count, share):
+    with pytest.raises(ValueError, match="quality_neighbours and their share"):
+        Manifest("m", "1", "", "r9.4", (4000,), 6, 900, 120, quality_neighbours=count, quality_neighbour_share=share)
+
+
+def test_qualities_that_look_at_neighbours_are_judged_by_the_engine_alone(tmp_path):
+    Manifest("m", "1", "", "r9.4", (4000,), 6, 900, 120, quality_neighbours=5, quality_neighbour_share=0.5).write(tmp_path)
+    with pytest.raises(ValueError, match="neighbours count in its qualities, which the engine alone knows"):
+        Model.open(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:99", "cpu:0"])
@@ -523,6 +539,10 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ("steps = 150", "steps = 150\nmemory = -1", "memory is a number of samples"),
         ("steps = 150", "steps = 150\nconsistency = -1.0", "consistency is a weight"),
         ("steps = 150", "steps = 150\ndropout = 1", "dropout is a share"),
+        ("steps = 150", "steps = 150\nmentored = 0.5", "mentored is the share"),
+        ("steps = 150", 'steps = 150\nmentors = ["m.onnx"]', "mentored is the share"),
+        ("steps = 150", 'steps = 150\nmentors = ["m.onnx"]\nmentored = 1.5', "mentored is the share"),
+        ("steps = 150", 'steps = 150\nmentors = ["m.onnx"]\nmentored = 0.5', "only a CRF .* can learn from mentors"),
         ("chunk = 360", "chunk = 240\nconsistency = 1.0", "consistency is for chunks of more than 240 samples"),
         ("share = 1", "share = -1", "share"),
         ("share = 1", "share = 1\nknown = 1.5", "known"),

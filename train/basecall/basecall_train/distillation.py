@@ -1,0 +1,52 @@
+"""What larger networks say of a chunk, for a smaller one to learn from instead of the truth.
+
+The truth says that a base is an A where nobody could hear it; a network that has ten times the weights says how far it can be
+heard. What is learned from is drawn from all sequences by their probabilities: on average over draws that is the whole
+distribution, as in the distillation of whole sequences by Kim and Rush 2016 (arXiv:1606.07947), who take the likeliest one.
+Sequences are all that the networks have to have in common: neither strides nor states need be the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from .crf import StateSpace
+from .devices import autocast
+from .network import STRIDE, Basecaller
+
+
+class Mentors:
+    """Networks with a CRF that are heard together: the mean of their scores is what they say."""
+
+    def __init__(self, networks: Sequence[Basecaller], devices: Sequence[torch.device]) -> None:
+        shape = networks[0].shape
+        for one in networks:
+            if not one.shape.state_length or (one.shape.frame, one.shape.state_length) != (shape.frame, shape.state_length):
+                raise ValueError(
+                    f"networks of {shape} and {one.shape} can't be heard together: mentors have a CRF over the same states"
+                )
+        if shape.frame < STRIDE:
+            raise ValueError(f"mentors of stride {shape.frame} emit more bases than targets have frames, one each {STRIDE} samples")
+        self._space, self._frame = StateSpace(shape.state_length), shape.frame
+        self._networks = {
+            device: [copy.deepcopy(one).to(device).eval().requires_grad_(False) for one in networks] for device in devices
+        }
+
+    def say(self, signal: torch.Tensor, precision: torch.dtype, rng: np.random.Generator) -> np.ndarray:
+        """Returns of signal [N, 1, T] the class [N, T/3] that each frame of targets emits, 0 for none, in a sequence that is drawn.
+
+        precision: of the networks' inner values.
+        """
+        networks = self._networks[signal.device]
+        with torch.no_grad(), autocast(signal.device, precision):
+            scores = sum(network(signal) for network in networks) / len(networks)
+        frames, items, _ = scores.shape
+        bases = np.zeros((items, signal.shape[-1] // STRIDE), np.uint8)
+        places = np.arange(frames) * self._frame // STRIDE
+        for n, one in enumerate(scores.float().cpu().numpy().transpose(1, 0, 2)):
+            bases[n, places] = self._space.draw(one, rng)
+        return bases

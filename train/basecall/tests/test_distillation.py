@@ -1,0 +1,133 @@
+"""Drawing against all paths, one by one, and a small network that learns what a larger one says."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from test_crf import paths
+from test_training import CRF, trainer, weights
+
+from basecall_train import export
+from basecall_train.crf import StateSpace
+from basecall_train.devices import Workers
+from basecall_train.distillation import Mentors
+from basecall_train.network import Basecaller, Shape
+
+CPU = torch.device("cpu")
+MENTOR = Shape(width=16, layers=2, stem=4, stride=5, state_length=2)
+
+
+@pytest.mark.parametrize("k, stay", [(1, 1.0), (2, 0.3)])
+def test_paths_are_drawn_as_often_as_they_are_likely(k, stay):
+    space, frames, draws = StateSpace(k, stay), 3, 20_000
+    scores = np.random.default_rng(k).normal(size=(frames, space.scores)).astype(np.float32)
+    chances: Counter = Counter()
+    for _, emitted, weight in paths(space, scores):
+        chances[emitted] += np.exp(weight)
+    whole = sum(chances.values())
+    rng = np.random.default_rng(1)
+    drawn = Counter(tuple(int(c) - 1 for c in space.draw(scores, rng) if c) for _ in range(draws))
+    for emitted, weight in chances.items():
+        p = weight / whole
+        assert drawn[emitted] == pytest.approx(draws * p, abs=5 * np.sqrt(draws * p * (1 - p)) + 1)
+
+
+def test_a_path_without_doubt_is_what_is_drawn():
+    space = StateSpace(2, 2.0)
+    scores = np.full((6, 1, space.scores), -30, np.float32)
+    moves = space.moves(torch.tensor([[0, 1]]), torch.tensor([[2, 3, 3]]))[0]
+    scores[[1, 2, 5], 0, moves] = 30
+    assert space.draw(scores[:, 0], np.random.default_rng(0)).tolist() == [0, 3, 4, 0, 0, 4]
+
+
+class Says(torch.nn.Module):
+    """Says the same scores [T, N, C] of whatever it hears."""
+
+    def __init__(self, shape: Shape, scores: torch.Tensor) -> None:
+        super().__init__()
+        self.shape, self.scores = shape, scores
+
+    def forward(self, signal: torch.Tensor) -> torch.Tensor:
+        return self.scores
+
+
+def test_what_mentors_say_together_is_told_in_frames_of_targets():
+    space = StateSpace(2)
+    moves = space.moves(torch.tensor([[0, 1], [2, 2]]), torch.tensor([[2, 3], [0, 1]]))
+    sure, unsure = torch.full((2, 6, 2, space.scores), -40.0)
+    for n, frames in enumerate([(1, 4), (0, 5)]):
+        sure[list(frames), n, moves[n]] = 40.0
+    unsure[:] = 0
+    mentors = Mentors([Says(MENTOR, sure), Says(MENTOR, unsure)], [CPU])
+    said = mentors.say(torch.zeros(2, 1, 30), torch.float32, np.random.default_rng(0))
+    # Frames of 5 samples begin in frames 0, 1, 3, 5, 6 and 8 of three.
+    assert said.tolist() == [[0, 3, 0, 0, 0, 0, 4, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, 2, 0]]
+
+
+@pytest.mark.parametrize(
+    "shapes, message",
+    [
+        ([Shape(width=16, layers=2, stem=4)], "can't be heard together"),
+        ([MENTOR, CRF], "can't be heard together"),
+        ([Shape(width=16, layers=2, stem=4, stride=2, state_length=2)], "more bases than targets have frames"),
+    ],
+)
+def test_networks_that_are_no_mentors_are_refused(shapes, message):
+    with pytest.raises(ValueError, match=message):
+        Mentors([Basecaller(shape) for shape in shapes], [CPU])
+
+
+@pytest.fixture
+def mentor(tmp_path):
+    torch.manual_seed(9)
+    export.write(Basecaller(MENTOR).eval(), tmp_path / "mentor.onnx")
+    return str(tmp_path / "mentor.onnx")
+
+
+def test_a_network_comes_to_say_what_its_mentor_says(prepared, tmp_path):
+    torch.manual_seed(9)
+    network = Basecaller(MENTOR).eval()
+    with torch.no_grad():  # AC AC AC …: what no truth would teach it
+        network.head.weight.zero_()
+        network.head.bias.fill_(-1)
+        for to, dropped in ((1, 1), (4, 0)):
+            network.head.bias[4 * to + dropped] = 1
+    export.write(network, tmp_path / "mentor.onnx")
+    t = trainer(prepared, shape=CRF, steps=40, mentors=(str(tmp_path / "mentor.onnx"),), mentored=1.0)
+    steps = [t.advance(t._sampler.batch(step)) for step in range(40)]
+    assert steps[-1].surprise < 0.5 * steps[0].surprise
+    with torch.no_grad():
+        called = StateSpace(2).call(t.network(t._sampler.batch(40).signal)[:, 0].numpy())
+    assert set(called[2:]) == {0, 1}
+
+
+def test_a_share_of_the_chunks_is_heard_and_the_others_keep_their_truth(prepared, mentor):
+    t = trainer(prepared, shape=CRF, steps=8, mentors=(mentor,), mentored=0.5)
+    truth = np.full((400, 12), 7, np.uint8)  # no class: what is still there is the truth
+    told = t._mentored(torch.zeros(400, 1, 36), truth, slice(0, 400))
+    kept = (told == 7).all(1)
+    assert 160 < kept.sum() < 240 and (told[~kept] < 5).all() and (truth == 7).all()
+    assert np.array_equal(told, t._mentored(torch.zeros(400, 1, 36), truth, slice(0, 400)))
+    assert not np.array_equal(kept, (t._mentored(torch.zeros(400, 1, 36), truth, slice(400, 800)) == 7).all(1))
+    assert trainer(prepared, shape=CRF, steps=8)._mentored(torch.zeros(400, 1, 36), truth, slice(0, 400)) is truth
+
+
+def test_a_resumed_run_hears_its_mentor_say_the_same(prepared, tmp_path, mentor):
+    def begun():
+        return trainer(prepared, shape=CRF, steps=6, mentors=(mentor,), mentored=0.5)
+
+    whole, broken, resumed = begun(), begun(), begun()
+    whole.run(tmp_path / "whole.pt")
+    broken.run(tmp_path / "broken.pt", stopped=lambda: broken.step == 3)
+    resumed.load(tmp_path / "broken.pt")
+    resumed.run(tmp_path / "broken.pt")
+    assert torch.equal(weights(resumed.network), weights(whole.network))
+
+
+def test_mentors_are_where_the_network_is():
+    network = Basecaller(MENTOR)
+    workers = Workers(network, [CPU], 1)
+    mentors = Mentors([network], workers.devices)
+    heard = mentors.say(torch.zeros(1, 1, 60), torch.float32, np.random.default_rng(0))
+    assert heard.shape == (1, 20) and all(p.requires_grad for p in network.parameters())
