@@ -25,6 +25,7 @@ for one in [*recipe["source"], *recipe.get("evaluation", [])]:
     files += one.get("relatives", [])
 home = pathlib.Path(sys.argv[1]).parent
 own = [recipe["training"]["begins"]] if "begins" in recipe["training"] else []
+own += recipe["training"].get("mentors", [])
 for one in recipe["source"]:
     own += one.get("joined_by", []) + ([one["pore_model"]] if "pore_model" in one else [])
 absent = [name for name in own if not (home / name).is_file()]

@@ -76,7 +76,7 @@ func (c Config) PloidyAt(contig string, pos int) Ploidy {
 // others.
 const (
 	analyticMinQual = 12
-	haploidMinQual  = 9
+	haploidMinQual  = 8
 	networkMinQual  = 5
 )
 

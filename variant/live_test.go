@@ -272,7 +272,7 @@ func TestLowFraction(t *testing.T) {
 		qual     float64
 		carriers int
 		fraction bool
-	}{{variant.Haploid, 19, 10, true}, {variant.Haploid, 21, 10, false}, {variant.Haploid, 19, 15, false}, {variant.Diploid, 19, 10, false}} {
+	}{{variant.Haploid, 17, 13, true}, {variant.Haploid, 19, 10, false}, {variant.Haploid, 17, 15, false}, {variant.Diploid, 17, 10, false}} {
 		r := region(t, s.contig, 0, variant.Config{Ploidy: tc.ploidy, Network: &script{qual: []float64{tc.qual}}})
 		apply(t, r, with[:tc.carriers]...)
 		apply(t, r, without[tc.carriers:]...)

@@ -133,7 +133,7 @@ func TestRealNetworkRowsAreIndependent(t *testing.T) {
 	}
 	require.NoError(t, err)
 	const batch = 9
-	net := Network{Name: "r9.4-fast", ONNX: onnx, Input: "signal", Output: "scores", Samples: 900, Frames: 300, Classes: 5}
+	net := Network{Name: "r9.4-fast", ONNX: onnx, Input: "signal", Output: "scores", Samples: 900, Frames: 150, Classes: 256}
 	options := cpu(batch)
 	options.Precision = PrecisionSingle
 	r, err := Open(net, options)

@@ -17,7 +17,7 @@ func TestPlacementNamesNodes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	onnx, err := os.ReadFile(filepath.Join("..", "..", "models", "r9.4-fast", "model.onnx"))
 	require.NoError(t, err)
-	net := Network{Name: "r9.4-fast", ONNX: onnx, Input: "signal", Output: "scores", Samples: 900, Frames: 300, Classes: 5}
+	net := Network{Name: "r9.4-fast", ONNX: onnx, Input: "signal", Output: "scores", Samples: 900, Frames: 150, Classes: 256}
 	library, err := FindLibrary("")
 	require.NoError(t, err)
 	require.NoError(t, loadLibrary(library))

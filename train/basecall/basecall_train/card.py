@@ -102,13 +102,21 @@ def _qualities(recipe: Recipe, manifest: Manifest, results: list[Result], by_eng
         observed = f"halfway between the lowest and the highest that was observed on {', '.join(one.name for one in fitted)}"
     return f"""## Base qualities
 
-The manifest's curve leads from -10 log10(1 - p), p being {probability}, {observed}.
+The manifest's curve leads from -10 log10(1 - p), p being {probability}{_neighbours(manifest)}, {observed}.
 A base is wrong if it is substituted or inserted. Observed, with the number of bases:
 
 | predicted | {" | ".join(result.name for result in results)} |
 |---|{"---|" * len(results)}
 {rows}
 """
+
+
+def _neighbours(manifest: Manifest) -> str:
+    """Tells how much the bases around a base count, if they do."""
+    if not manifest.quality_neighbours:
+        return ""
+    share, count = 100 * manifest.quality_neighbour_share, manifest.quality_neighbours
+    return f" (the mean of {count} bases on either side counts {share:g} % of it)"
 
 
 def _joined(source: Source) -> str:
@@ -139,6 +147,10 @@ def _origin(recipe: Recipe) -> str:
         rows.append(f"| training, {truth} | {source.citation or source.name} | {source.licence or 'unstated'} |")
     for one in recipe.evaluations:
         rows.append(f"| evaluation only | {one.citation or one.name} | {one.licence or 'unstated'} |")
+    for network in map(Path, recipe.training.mentors):
+        name = network.parent.name if network.stem == "model" else network.stem
+        share = 100 * recipe.training.mentored
+        rows.append(f"| mentor, for {share:g} % of the chunks | what {name} says of them, none of its weights | see there |")
     rows.append(
         f"| teacher | frame probabilities of {recipe.teacher.name} ({recipe.teacher_citation or 'uncited'}), none of its weights "
         f"| {recipe.teacher_licence or 'unstated'} |"

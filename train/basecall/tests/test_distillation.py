@@ -1,6 +1,7 @@
 """Drawing against all paths, one by one, and a small network that learns what a larger one says."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ from test_crf import paths
 from test_training import CRF, trainer, weights
 
 from basecall_train import export
+from basecall_train.card import _neighbours, _origin
 from basecall_train.crf import StateSpace
 from basecall_train.devices import Workers
 from basecall_train.distillation import Mentors
+from basecall_train.manifest import Manifest
 from basecall_train.network import Basecaller, Shape
+from basecall_train.recipe import Recipe
 
 CPU = torch.device("cpu")
 MENTOR = Shape(width=16, layers=2, stem=4, stride=5, state_length=2)
@@ -123,6 +127,24 @@ def test_a_resumed_run_hears_its_mentor_say_the_same(prepared, tmp_path, mentor)
     resumed.load(tmp_path / "broken.pt")
     resumed.run(tmp_path / "broken.pt")
     assert torch.equal(weights(resumed.network), weights(whole.network))
+
+
+def test_the_card_names_mentors(world, tmp_path):
+    text = world.recipe.read_text().replace("stem = 4", "stem = 4\nstride = 6\nstate_length = 2")
+    text = text.replace("steps = 150", 'steps = 150\nmentors = ["models/large/model.onnx", "older.onnx"]\nmentored = 0.25')
+    (tmp_path / "r.toml").write_text(text)
+    recipe = Recipe.load(tmp_path / "r.toml")
+    assert recipe.training.mentors == (str(tmp_path / "models/large/model.onnx"), str(tmp_path / "older.onnx"))
+    card = _origin(recipe)
+    assert "| mentor, for 25 % of the chunks | what large says of them, none of its weights | see there |" in card
+    assert "what older says of them" in card and "mentor" not in _origin(Recipe.load(world.recipe))
+
+
+def test_the_card_tells_that_neighbours_count():
+    plain = Manifest("m", "1", "", "r9.4", (4000,), 6, 900, 120)
+    assert _neighbours(plain) == ""
+    told = _neighbours(replace(plain, quality_neighbours=5, quality_neighbour_share=0.5))
+    assert told == " (the mean of 5 bases on either side counts 50 % of it)"
 
 
 def test_mentors_are_where_the_network_is():
