@@ -62,9 +62,17 @@ func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string
 	if c.depth < r.cfg.MinDepth {
 		out = append(out, filterLowDepth)
 	}
-	if c.ploidy == Haploid && !c.indel && float64(c.altReads[0]+c.altReads[1]) < minHaploidFraction*float64(c.depth) &&
-		(r.cfg.Network == nil || qual < sureQual) {
-		out = append(out, filterLowFraction)
+	if c.ploidy == Haploid && !c.indel {
+		least := minHaploidFraction
+		switch {
+		case r.cfg.Network != nil && qual >= sureQual:
+			least = 0
+		case r.cfg.Network != nil:
+			least = unsureFraction
+		}
+		if float64(c.altReads[0]+c.altReads[1]) < least*float64(c.depth) {
+			out = append(out, filterLowFraction)
+		}
 	}
 	if c.biased && r.cfg.Network == nil || r.cfg.Network != nil && strandPhred(c) > maxStrandPhred {
 		out = append(out, filterStrandBias)
@@ -77,13 +85,17 @@ func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string
 
 // minHaploidFraction is the share of the reads at the site that has to show a
 // substitution of a haploid sample. Of the SNPs planted into lambda every 97 bases
-// (R9.4, 6 % errors) 2 in 100 have less than 0.65 at a depth of 10 to 14 and 4 in 1,000
-// from 20 on; of 8 false calls of the analytic model in 80 samples of lambda at 10x to
-// 20x, 6. With 0.7 a network's LowQual can begin at 8 instead of 9.
-const minHaploidFraction = 0.7
+// (R9.4, 6 % errors) 2 in 100 have less at a depth of 10 to 14 and 4 in 1,000 from 20 on;
+// of 8 false calls of the analytic model in 80 samples of lambda at 10x to 20x, 6.
+const minHaploidFraction = 0.65
 
-// sureQual is the QUAL from which on a network is believed whatever the share.
-const sureQual = 18
+// A network is believed whatever the share from sureQual on; below, unsureFraction is
+// asked for, so that LowQual can begin at 8: calls of few reads are wrong more often
+// than their QUAL says.
+const (
+	sureQual       = 18
+	unsureFraction = 0.7
+)
 
 // maxStrandPhred is the Phred-scaled probability of the strands' difference from
 // which on it filters a call that a network made. Reads of a true allele can be

@@ -10,10 +10,6 @@ from .manifest import Manifest
 from .network import STRIDE, Shape
 from .targets import MIN_ALIGNED, MIN_IDENTITY
 
-NEIGHBOURS, NEIGHBOUR_SHARE = 5, 0.5
-"""Bases on either side that count in a base's quality, and how much. Of E. coli's bases to which a CRF gives Q 20 those are wrong
-in 2.1 % of the cases whose neighbours are most in doubt, and in 0.5 % whose neighbours are surest."""
-
 
 @dataclass(frozen=True)
 class Source:
@@ -288,9 +284,8 @@ class Recipe:
                     state_length=shape.state_length,
                     beam_width=12 if shape.state_length else Manifest.beam_width,
                     beam_cut=100.0 if shape.state_length else Manifest.beam_cut,
-                    # Calls of a CRF are always judged by the engine, which looks at neighbours.
-                    quality_neighbours=NEIGHBOURS if shape.state_length else 0,
-                    quality_neighbour_share=NEIGHBOUR_SHARE if shape.state_length else 0.0,
+                    quality_neighbours=model.get("neighbours", 0),
+                    quality_neighbour_share=model.get("neighbour_share", 0.0),
                 ),
                 shape=shape,
                 training=training,

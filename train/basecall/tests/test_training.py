@@ -438,6 +438,14 @@ def test_neighbours_without_a_share_are_refused(count, share):
         Manifest("m", "1", "", "r9.4", (4000,), 6, 900, 120, quality_neighbours=count, quality_neighbour_share=share)
 
 
+def test_a_recipe_can_ask_that_neighbours_count(world, tmp_path):
+    text = world.recipe.read_text()
+    (tmp_path / "r.toml").write_text(text.replace("overlap = 120", "overlap = 120\nneighbours = 5\nneighbour_share = 0.5", 1))
+    asked, plain = (Recipe.load(path).manifest for path in (tmp_path / "r.toml", world.recipe))
+    assert (asked.quality_neighbours, asked.quality_neighbour_share) == (5, 0.5)
+    assert (plain.quality_neighbours, plain.quality_neighbour_share) == (0, 0.0)
+
+
 def test_qualities_that_look_at_neighbours_are_judged_by_the_engine_alone(tmp_path):
     Manifest("m", "1", "", "r9.4", (4000,), 6, 900, 120, quality_neighbours=5, quality_neighbour_share=0.5).write(tmp_path)
     with pytest.raises(ValueError, match="neighbours count in its qualities, which the engine alone knows"):
