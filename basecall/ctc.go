@@ -386,8 +386,9 @@ func (d *ctcDecoder) trace() []emission {
 type ctcCaller struct {
 	search    *ctcDecoder
 	labels    []string
-	qualities calibrator
+	qualities QualityManifest
 	bases     []base
+	raw       []float64 // qualities of the bases
 }
 
 var _ decoder = (*ctcCaller)(nil)
@@ -397,7 +398,7 @@ func newCTCCaller(m *Manifest) *ctcCaller {
 	return &ctcCaller{
 		search:    newCTCDecoder(len(d.Labels), d.BeamWidth, d.BeamCut, d.BaseBonus, m.Network.Scores == "logits"),
 		labels:    d.Labels,
-		qualities: calibrator{of: m.Qualities},
+		qualities: m.Qualities,
 	}
 }
 
@@ -407,8 +408,7 @@ func (c *ctcCaller) decode(scores []float32) ([]base, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.bases = c.bases[:0]
-	c.qualities.reset()
+	c.bases, c.raw = c.bases[:0], c.raw[:0]
 	classes := c.search.classes
 	for k, e := range path {
 		end := int32(len(scores) / classes)
@@ -416,8 +416,9 @@ func (c *ctcCaller) decode(scores []float32) ([]base, error) {
 			end = path[k+1].frame
 		}
 		c.bases = append(c.bases, base{frame: e.frame, label: c.labels[e.class][0]})
-		c.qualities.add(baseProbability(c.search.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class))
+		p := baseProbability(c.search.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class)
+		c.raw = append(c.raw, rawQuality(p))
 	}
-	c.qualities.rate(c.bases)
+	c.qualities.rate(c.bases, c.raw)
 	return c.bases, nil
 }

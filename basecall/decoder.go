@@ -40,8 +40,9 @@ func (d *DecoderManifest) crf() crf.Config {
 type crfCaller struct {
 	search    *crf.Decoder
 	labels    []string // of the bases, in the order of their codes
-	qualities calibrator
+	qualities QualityManifest
 	bases     []base
+	raw       []float64 // qualities of the bases
 }
 
 var _ decoder = (*crfCaller)(nil)
@@ -54,7 +55,7 @@ func newCRFCaller(m *Manifest) *crfCaller {
 	return &crfCaller{
 		search:    search,
 		labels:    m.Decoder.Labels[1:],
-		qualities: calibrator{of: m.Qualities},
+		qualities: m.Qualities,
 	}
 }
 
@@ -64,12 +65,11 @@ func (c *crfCaller) decode(scores []float32) ([]base, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.bases = c.bases[:0]
-	c.qualities.reset()
+	c.bases, c.raw = c.bases[:0], c.raw[:0]
 	for _, b := range path {
 		c.bases = append(c.bases, base{frame: b.Frame, label: c.labels[b.Code][0]})
-		c.qualities.add(b.Probability)
+		c.raw = append(c.raw, rawQuality(b.Probability))
 	}
-	c.qualities.rate(c.bases)
+	c.qualities.rate(c.bases, c.raw)
 	return c.bases, nil
 }

@@ -8,45 +8,35 @@ const (
 	maxQuality = 50
 )
 
-// calibrator turns the probabilities of bases into Phred scores.
-type calibrator struct {
-	of  QualityManifest
-	raw []float64 // -10 log10(1-p) of the bases so far
+// rawQuality returns -10 log10(1-p) of a base of probability p, 90 at most.
+func rawQuality(p float32) float64 {
+	return -10 * math.Log10(max(1-float64(p), 1e-9))
 }
 
-// reset begins the bases of another window.
-func (c *calibrator) reset() { c.raw = c.raw[:0] }
-
-// add takes the probability of the next base.
-func (c *calibrator) add(p float32) {
-	wrong := max(1-float64(p), 1e-9)
-	c.raw = append(c.raw, -10*math.Log10(wrong))
-}
-
-// rate sets the qualities of the bases whose probabilities were added.
-func (c *calibrator) rate(bases []base) {
+// rate sets the qualities of a window's bases, of which raw are the raw ones.
+func (m *QualityManifest) rate(bases []base, raw []float64) {
 	for i := range bases {
-		q := c.raw[i]
-		if c.of.Neighbours > 0 {
+		q := raw[i]
+		if m.Neighbours > 0 {
 			q = min(q, maxQuality)
-			if mean, ok := c.around(i); ok {
-				q += c.of.NeighbourShare * (mean - q)
+			if mean, ok := around(raw, i, m.Neighbours); ok {
+				q += m.NeighbourShare * (mean - q)
 			}
 		}
-		q = c.of.Curve.At(q*c.of.Scale + c.of.Bias)
+		q = m.Curve.At(q*m.Scale + m.Bias)
 		bases[i].quality = byte(math.Round(min(maxQuality, max(minQuality, q))))
 	}
 }
 
-// around returns the mean of what is said of the neighbours of a base; false if it has
-// none. One of which nothing seems to be wrong counts no more than the best score.
-func (c *calibrator) around(i int) (mean float64, ok bool) {
-	from, to := max(0, i-c.of.Neighbours), min(len(c.raw), i+c.of.Neighbours+1)
+// around returns the mean raw quality of so many bases on either side of one; false if
+// it has none. One of which nothing seems to be wrong counts no more than the best score.
+func around(raw []float64, i, neighbours int) (mean float64, ok bool) {
+	from, to := max(0, i-neighbours), min(len(raw), i+neighbours+1)
 	if to-from == 1 {
 		return 0, false
 	}
 	sum := 0.0
-	for j, q := range c.raw[from:to] {
+	for j, q := range raw[from:to] {
 		if from+j != i {
 			sum += min(q, maxQuality)
 		}

@@ -222,18 +222,18 @@ func TestPhred(t *testing.T) {
 		{0.99, QualityManifest{Scale: 1, Neighbours: 5, NeighbourShare: 0.5}, 20}, // it has none
 	}
 	for _, test := range tests {
-		assert.Equal(t, []byte{test.want}, rated(&calibrator{of: test.of}, test.p), "%+v", test)
+		assert.Equal(t, []byte{test.want}, rated(&test.of, test.p), "%+v", test)
 	}
 }
 
 // rated returns the qualities of bases of these probabilities.
-func rated(c *calibrator, probabilities ...float32) []byte {
+func rated(m *QualityManifest, probabilities ...float32) []byte {
 	bases := make([]base, len(probabilities))
-	c.reset()
+	var raw []float64
 	for _, p := range probabilities {
-		c.add(p)
+		raw = append(raw, rawQuality(p))
 	}
-	c.rate(bases)
+	m.rate(bases, raw)
 	qualities := make([]byte, len(bases))
 	for i, b := range bases {
 		qualities[i] = b.quality
@@ -257,8 +257,8 @@ func TestDoubtSpreads(t *testing.T) {
 		{100, 0.9, []float32{0.99, 0.99, 0.99, 0.99, 0.99}, []byte{20, 20, 20, 20, 20}},
 	}
 	for _, test := range tests {
-		c := &calibrator{of: QualityManifest{Scale: 1, Neighbours: test.neighbours, NeighbourShare: test.share}}
-		assert.Equal(t, test.want, rated(c, test.p...), "%+v", test)
-		assert.Equal(t, test.want, rated(c, test.p...), "again: %+v", test)
+		m := &QualityManifest{Scale: 1, Neighbours: test.neighbours, NeighbourShare: test.share}
+		assert.Equal(t, test.want, rated(m, test.p...), "%+v", test)
+		assert.Equal(t, test.want, rated(m, test.p...), "again: %+v", test)
 	}
 }
