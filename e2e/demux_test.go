@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 
 // TestBasecallTrims: the reads of a rapid kit without barcodes are cut behind what the
 // transposase put on nearly all of them, and pysam finds them consistent with the whole
-// reads. pore demux does to the whole reads what pore basecall does at once.
+// reads. pore demux does to the whole reads what pore basecall does at once. Now and then
+// a read has a barcode by chance: which, depends on the processor's arithmetic.
 func TestBasecallTrims(t *testing.T) {
 	t.Parallel()
 	python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
@@ -38,24 +40,32 @@ func TestBasecallTrims(t *testing.T) {
 	sorted := filepath.Join(dir, "sorted")
 	res := pore(t, "demux", "--kit-name", "SQK-RBK004", "--out", sorted, whole)
 	require.Zero(t, res.code, res.stderr)
-	unclassified := filepath.Join(sorted, "unclassified.bam")
-	check(unclassified)
-	lengths := func(path string) string {
-		table := pore(t, "summary", path)
-		require.Zero(t, table.code, table.stderr)
-		var out strings.Builder
-		for line := range strings.Lines(table.stdout) {
-			columns := strings.Split(line, "\t")
-			out.WriteString(columns[1] + " " + columns[7] + " " + columns[9] + " " + columns[11] + "\n") // name, start, length, barcode
+	parts, err := filepath.Glob(filepath.Join(sorted, "*.bam"))
+	require.NoError(t, err)
+	require.Contains(t, parts, filepath.Join(sorted, "unclassified.bam"))
+	check(parts...)
+	// lengths tells where each read begins, how long it is and what barcode it has.
+	lengths := func(paths ...string) []string {
+		var list []string
+		for _, path := range paths {
+			table := pore(t, "summary", path)
+			require.Zero(t, table.code, table.stderr)
+			_, rows, _ := strings.Cut(table.stdout, "\n")
+			for row := range strings.Lines(rows) {
+				columns := strings.Split(row, "\t")
+				list = append(list, strings.Join([]string{columns[1], columns[7], columns[9], columns[11]}, " "))
+			}
 		}
-		return out.String()
+		slices.Sort(list)
+		return list
 	}
-	require.Equal(t, lengths(cut), lengths(unclassified))
-	before, after := strings.Split(lengths(whole), "\n"), strings.Split(lengths(cut), "\n")
+	require.Equal(t, lengths(cut), lengths(parts...))
+	before, after := lengths(whole), lengths(cut)
+	require.Len(t, after, len(before))
 	shorter := 0
 	for i := range before {
 		was, is := strings.Fields(before[i]), strings.Fields(after[i])
-		if len(was) > 2 && was[1] != is[1] {
+		if was[1] != is[1] {
 			shorter++
 		}
 	}

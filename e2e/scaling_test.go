@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,14 +158,15 @@ func metric(url, name string) float64 {
 	return total
 }
 
-// freeAddress is an address that nobody listens on. Its port is below those that systems
-// give to whoever asks for any: a broker of another test would else take it before the
-// program that is to have it has started.
+// freeAddress is an address that nobody listens on, and that no other call returns: a
+// program takes a while until it listens. Its port is below those that systems give to
+// whoever asks for any: a broker of another test would else take it meanwhile.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	const first, last = 20_000, 32_000
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first)))
+		port := first + (firstPort+portsTried.Add(1))%(last-first)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			defer l.Close()
 			return fmt.Sprint(l.Addr())
@@ -173,3 +175,9 @@ func freeAddress(t testing.TB) string {
 	require.FailNow(t, "no port is free")
 	return ""
 }
+
+// firstPort is where freeAddress begins, so that two runs of the tests seldom meet.
+var (
+	firstPort  = rand.Int64N(10_000)
+	portsTried atomic.Int64
+)

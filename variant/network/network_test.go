@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -176,7 +177,7 @@ func TestNewRefusesNetworksThatDoNotFit(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	n := open(t, networktest.Model(t, networktest.Random(3)), network.Config{Registerer: reg, Batch: 4, Sessions: 1})
+	n := open(t, networktest.Model(t, networktest.Random(3)), network.Config{Registerer: reg, Batch: 4, Sessions: 1, MaxDelay: time.Hour})
 	_, err := n.Judge(nil, examples(3, 9))
 	require.NoError(t, err)
 	_, err = n.Judge(nil, examples(4, 1))
