@@ -90,6 +90,11 @@ class StateSpace:
         """Returns the same by the sums of PyTorch."""
         return self.partition(scores) - self.spelling(scores, before, spelled, lengths)
 
+    def divergence(self, scores: torch.Tensor, told: torch.Tensor) -> torch.Tensor:
+        """Returns the Kullback-Leibler divergence [N] of the distribution over all paths that scores [T, N, 4^(k+1)] say from the
+        one that told, of the same shape, says. Its derivative is one by scores alone."""
+        return _Divergences.apply(scores, told, self)
+
     def call(self, scores: np.ndarray) -> np.ndarray:
         """Returns the bases, 0 to 3, that the path through scores [T, 4^(k+1)] emits whose moves are the likeliest together,
         as Bonito decodes by default. The likeliest path of all is worse, as what is spelled is shared by many.
@@ -128,6 +133,39 @@ class _Losses(torch.autograd.Function):
         return gradient[:, None] * ctx.gradient, None, None, None, None
 
 
+class _Divergences(torch.autograd.Function):
+    """The derivative by the score of a move is the difference of its probabilities."""
+
+    @staticmethod
+    def forward(ctx, scores: torch.Tensor, told: torch.Tensor, space: StateSpace) -> torch.Tensor:
+        if scores.is_cuda:
+            from .crf_gpu import all_paths  # needs Triton, which not every PyTorch has
+        else:
+            all_paths = _all_paths
+        logarithms, chances = all_paths(scores.detach(), space.stay)
+        expected, ctx.gradient = all_paths(told, space.stay)
+        # What paths that stay weigh is the same in both.
+        more = (ctx.gradient * (told - scores.detach())).sum((0, 2), dtype=torch.float64)
+        torch.sub(chances, ctx.gradient, out=ctx.gradient)
+        return (more + logarithms - expected).to(scores.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return gradient[:, None] * ctx.gradient, None, None
+
+
+def _all_paths(scores: torch.Tensor, stay: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the logarithms [N], in double precision, of the sums of all paths' weights through scores [T, N, 4 S], and the
+    probabilities [T, N, 4 S] of the moves."""
+    frames, items, width = scores.shape
+    logarithms = torch.empty(items, dtype=torch.float64)
+    chances = torch.zeros(items, frames, width // 4 * 5, dtype=scores.dtype)
+    for n in range(items):
+        weights = np.exp(scores[:, n].numpy().astype(np.float64))
+        logarithms[n] = _partition(weights, np.exp(stay), chances[n].numpy())
+    return logarithms, chances[:, :, :width].transpose(0, 1)
+
+
 def _on_a_gpu(
     scores: torch.Tensor, space: StateSpace, before: torch.Tensor, spelled: torch.Tensor, lengths: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -157,24 +195,9 @@ def _on_a_core(
 def _partition(weights: np.ndarray, stay: float, chances: np.ndarray) -> float:
     """Returns the logarithm of the sum of all paths' weights, a move's being weights [T, 4 S] and that of staying stay; adds to
     chances [T, 4 S + S] the probabilities of the moves, and of staying in each state."""
+    reached, logarithm = _reached(weights, stay)
     frames, states = len(weights), weights.shape[1] // 4
     quarter = states // 4
-    reached = np.empty((frames + 1, states))
-    reached[0] = 1.0
-    logarithm = 0.0
-    for t in range(frames):
-        before, now, moves = reached[t], reached[t + 1], weights[t]
-        for q in range(quarter):
-            for s in range(4 * q, 4 * q + 4):
-                arrived = before[q] * moves[4 * s] + before[q + quarter] * moves[4 * s + 1]
-                arrived += before[q + 2 * quarter] * moves[4 * s + 2] + before[q + 3 * quarter] * moves[4 * s + 3]
-                now[s] = before[s] * stay + arrived
-        if t % RESCALED == RESCALED - 1:
-            total = now.sum()
-            now *= 1 / total
-            logarithm += np.log(total)
-    logarithm += np.log(reached[frames].sum())
-
     on, onward = np.ones(states), np.empty(states)
     made = np.empty(5 * states)
     for t in range(frames - 1, -1, -1):
@@ -197,7 +220,30 @@ def _partition(weights: np.ndarray, stay: float, chances: np.ndarray) -> float:
         if t % RESCALED == 0:
             onward *= 1 / onward.sum()
         on, onward = onward, on
-    return logarithm
+    return logarithm + np.log(reached[frames].sum())
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
+def _reached(weights: np.ndarray, stay: float) -> tuple[np.ndarray, float]:
+    """Returns the sums [T + 1, S] of the weights of the paths that lead to each state, all of the same frame times one factor, and
+    the logarithm of what those of the last were divided by."""
+    frames, states = len(weights), weights.shape[1] // 4
+    quarter = states // 4
+    reached = np.empty((frames + 1, states))
+    reached[0] = 1.0
+    logarithm = 0.0
+    for t in range(frames):
+        before, now, moves = reached[t], reached[t + 1], weights[t]
+        for q in range(quarter):
+            for s in range(4 * q, 4 * q + 4):
+                arrived = before[q] * moves[4 * s] + before[q + quarter] * moves[4 * s + 1]
+                arrived += before[q + 2 * quarter] * moves[4 * s + 2] + before[q + 3 * quarter] * moves[4 * s + 3]
+                now[s] = before[s] * stay + arrived
+        if t % RESCALED == RESCALED - 1:
+            total = now.sum()
+            now *= 1 / total
+            logarithm += np.log(total)
+    return reached, logarithm
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp"})
@@ -284,18 +330,9 @@ def _likeliest(values: np.ndarray) -> np.ndarray:
 def _drawn(weights: np.ndarray, stay: float, uniform: np.ndarray) -> np.ndarray:
     """Returns the class [T] that each frame emits, 0 for none, on the path that numbers uniform [T + 1] choose, a move's weight
     being weights [T, 4 S] and that of staying stay. It is drawn from its end, by the weights of all that leads there."""
+    reached, _ = _reached(weights, stay)
     frames, states = len(weights), weights.shape[1] // 4
     quarter = states // 4
-    reached = np.empty((frames + 1, states))
-    reached[0] = 1.0
-    for t in range(frames):
-        before, now = reached[t], reached[t + 1]
-        for s in range(states):
-            now[s] = before[s] * stay
-            for d in range(4):
-                now[s] += before[s // 4 + d * quarter] * weights[t, 4 * s + d]
-        now *= 1 / now.sum()
-
     left = uniform[frames] * reached[frames].sum()
     state = states - 1
     for s in range(states):

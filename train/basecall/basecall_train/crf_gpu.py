@@ -16,6 +16,9 @@ import triton.language as tl
 
 from .ctc import LEAST, RESCALED
 
+HOW = {"num_warps": 4, "num_stages": 1}
+"""How a kernel's programs are laid out."""
+
 
 def losses_and_gradient(
     scores: torch.Tensor, stay: float, moves: torch.Tensor, lengths: torch.Tensor
@@ -26,23 +29,31 @@ def losses_and_gradient(
     """
     scores, moves = scores.contiguous(), moves.to(torch.int32).contiguous()
     frames, items, width = scores.shape
-    states, most = width // 4, moves.shape[1]
-    gradient = torch.empty_like(scores)
-    of_all = torch.empty(items, dtype=torch.float64, device=scores.device)
-    # Places of frame t + 2 are free again for what goes on from frame t once the frames behind have been worked on.
-    reached = torch.empty(items, frames + 2, states, dtype=torch.float32, device=scores.device)
-    how = {"num_warps": 4, "num_stages": 1}
-    _reach_states[(items,)](scores, reached, of_all, frames, items, stay, STATES=states, EVERY=RESCALED, **how)
-    _leave_states[(items,)](scores, reached, gradient, frames, items, stay, STATES=states, **how)
-    del reached
+    most = moves.shape[1]
+    of_all, gradient = all_paths(scores, stay)
 
     places = triton.next_power_of_2(most + 1)
     spelling = torch.empty(items, dtype=torch.float64, device=scores.device)
     reached = torch.empty(items, frames + 2, places, dtype=torch.float64, device=scores.device)
     given = (scores, moves, lengths, reached, spelling)
-    _reach_places[(items,)](*given, frames, items, most, width, stay, LEAST=LEAST, PLACES=places, EVERY=RESCALED, **how)
-    _leave_places[(items,)](*given, gradient, frames, items, most, width, stay, LEAST=LEAST, PLACES=places, **how)
+    _reach_places[(items,)](*given, frames, items, most, width, stay, LEAST=LEAST, PLACES=places, EVERY=RESCALED, **HOW)
+    _leave_places[(items,)](*given, gradient, frames, items, most, width, stay, LEAST=LEAST, PLACES=places, **HOW)
     return (of_all - spelling).to(scores.dtype), gradient
+
+
+def all_paths(scores: torch.Tensor, stay: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the logarithms [N], in double precision, of the sums of all paths' weights through scores [T, N, 4^(k+1)], and the
+    probabilities [T, N, 4^(k+1)] of the moves."""
+    scores = scores.contiguous()
+    frames, items, width = scores.shape
+    states = width // 4
+    logarithms = torch.empty(items, dtype=torch.float64, device=scores.device)
+    chances = torch.empty_like(scores)
+    # Places of frame t + 2 are free again for what goes on from frame t once the frames behind have been worked on.
+    reached = torch.empty(items, frames + 2, states, dtype=torch.float32, device=scores.device)
+    _reach_states[(items,)](scores, reached, logarithms, frames, items, stay, STATES=states, EVERY=RESCALED, **HOW)
+    _leave_states[(items,)](scores, reached, chances, frames, items, stay, STATES=states, **HOW)
+    return logarithms, chances
 
 
 @triton.jit

@@ -1,9 +1,11 @@
 """What larger networks say of a chunk, for a smaller one to learn from instead of the truth.
 
 The truth says that a base is an A where nobody could hear it; a network that has ten times the weights says how far it can be
-heard. What is learned from is drawn from all sequences by their probabilities: on average over draws that is the whole
+heard, and several networks say it better than one of them.
+
+Where the strides and states are the same, a network learns the distribution over all paths. Where they aren't, sequences are all
+that the networks have in common: one is drawn from all by their probabilities, which on average over draws is the whole
 distribution, as in the distillation of whole sequences by Kim and Rush 2016 (arXiv:1606.07947), who take the likeliest one.
-Sequences are all that the networks have to have in common: neither strides nor states need be the same.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import torch
 
 from .crf import StateSpace
 from .devices import autocast
-from .network import STRIDE, Basecaller
+from .network import STRIDE, Basecaller, Shape
 
 
 class Mentors:
@@ -36,17 +38,25 @@ class Mentors:
             device: [copy.deepcopy(one).to(device).eval().requires_grad_(False) for one in networks] for device in devices
         }
 
-    def say(self, signal: torch.Tensor, precision: torch.dtype, rng: np.random.Generator) -> np.ndarray:
-        """Returns of signal [N, 1, T] the class [N, T/3] that each frame of targets emits, 0 for none, in a sequence that is drawn.
+    def as_paths(self, shape: Shape) -> bool:
+        """Tells whether their paths are those of a network of a shape too, which can learn from their scores."""
+        return (shape.frame, shape.state_length) == (self._frame, self._space.length)
+
+    def scores(self, signal: torch.Tensor, precision: torch.dtype) -> torch.Tensor:
+        """Returns the scores [frames, N, 4^(k+1)], in single precision, that they have of signal [N, 1, T] together.
 
         precision: of the networks' inner values.
         """
         networks = self._networks[signal.device]
         with torch.no_grad(), autocast(signal.device, precision):
-            scores = sum(network(signal) for network in networks) / len(networks)
+            return sum(network(signal).float() for network in networks) / len(networks)
+
+    def say(self, signal: torch.Tensor, precision: torch.dtype, rng: np.random.Generator) -> np.ndarray:
+        """Returns of signal [N, 1, T] the class [N, T/3] that each frame of targets emits, 0 for none, in a drawn sequence."""
+        scores = self.scores(signal, precision)
         frames, items, _ = scores.shape
         bases = np.zeros((items, signal.shape[-1] // STRIDE), np.uint8)
         places = np.arange(frames) * self._frame // STRIDE
-        for n, one in enumerate(scores.float().cpu().numpy().transpose(1, 0, 2)):
+        for n, one in enumerate(scores.cpu().numpy().transpose(1, 0, 2)):
             bases[n, places] = self._space.draw(one, rng)
         return bases

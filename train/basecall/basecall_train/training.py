@@ -48,7 +48,8 @@ class Step:
     """What is worth knowing of a step, in nats per frame."""
 
     divergence: float
-    """Kullback-Leibler divergence from the targets; 0 with a CRF."""
+    """Kullback-Leibler divergence from the targets; with a CRF from what mentors with the same paths say of their share of the
+    chunks, all of which count."""
     surprise: float
     """CTC or CRF loss of the chunks that have one, 0 without any."""
     gradient: float
@@ -150,8 +151,7 @@ class Trainer:
             scores = network(signal, excess, kept)
             inconsistency = _inconsistency(network, signal, kept, scores, self._margin) if training.consistency else torch.zeros(())
         if network.shape.state_length:
-            bases = self._mentored(signal, batch.bases[piece], piece)
-            loss, divergence, surprise, judged = self._crf_loss(scores, bases)
+            loss, divergence, surprise, judged = self._path_loss(scores, signal, batch.bases[piece], piece)
         else:
             loss, divergence, surprise, judged = self._frame_loss(scores, batch, piece, ctc)
         frames, chunks = scores.shape[0] - 2 * self._border, training.batch
@@ -179,18 +179,11 @@ class Trainer:
         stays = rng.random((shape.layers, piece.stop - piece.start, shape.width), dtype=np.float32) >= share
         return torch.from_numpy(stays / np.float32(1 - share))
 
-    def _mentored(self, signal: torch.Tensor, bases: np.ndarray, piece: slice) -> np.ndarray:
-        """Returns the true bases [N, T/3] of a piece of a batch, but of those chunks what mentors say that they are heard of. Which
-        these are depends on the seed, the step and the piece alone, what they say also on how signal [N, 1, T] is computed."""
-        if not self._mentors:
-            return bases
+    def _heard(self, piece: slice) -> tuple[np.ndarray, np.random.Generator]:
+        """Returns of which chunks [N] of a piece of a batch mentors are heard, and what goes on drawing lots. Both depend on the
+        seed, the step and the piece alone."""
         rng = np.random.default_rng((self._training.seed, self.step, piece.start, 2))
-        heard = rng.random(len(bases)) < self._training.mentored
-        if not heard.any():
-            return bases
-        told = bases.copy()
-        told[heard] = self._mentors.say(signal[torch.from_numpy(heard).to(signal.device)], self._workers.precision, rng)
-        return told
+        return rng.random(piece.stop - piece.start) < self._training.mentored, rng
 
     @property
     def _border(self) -> int:
@@ -214,6 +207,23 @@ class Trainer:
             surprise = losses[losses.isfinite()].sum()
             loss = loss + ctc * surprise
         return loss, divergence.sum(), surprise, judged
+
+    def _path_loss(self, scores: torch.Tensor, signal: torch.Tensor, bases: np.ndarray, piece: slice) -> _Losses:
+        """Judges the chunks of a piece of a batch by their bases [N, T/3], or by what mentors say if they are heard of them."""
+        heard, rng = self._heard(piece)
+        if not heard.any():
+            return self._crf_loss(scores, bases)
+        chunks = torch.from_numpy(np.flatnonzero(heard)).to(signal.device)
+        if not self._mentors.as_paths(self.network.shape):
+            told = bases.copy()
+            told[heard] = self._mentors.say(signal[chunks], self._workers.precision, rng)
+            return self._crf_loss(scores, told)
+        others = torch.from_numpy(np.flatnonzero(~heard)).to(signal.device)
+        inner = slice(self._border, len(scores) - self._border)
+        told = self._mentors.scores(signal[chunks], self._workers.precision)
+        divergence = StateSpace(self.network.shape.state_length).divergence(scores[inner, chunks], told[inner]).sum()
+        loss, _, surprise, judged = self._crf_loss(scores[:, others], bases[~heard])
+        return loss + divergence, divergence, surprise, judged
 
     def _crf_loss(self, scores: torch.Tensor, bases: np.ndarray) -> _Losses:
         """Judges chunks by the probability of their bases [N, T/3], those of the left border being the state to begin in."""

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from basecall_train.crf import StateSpace, _on_a_core
-from basecall_train.crf_gpu import losses_and_gradient
+from basecall_train.crf import StateSpace, _all_paths, _on_a_core
+from basecall_train.crf_gpu import all_paths, losses_and_gradient
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -21,6 +21,13 @@ def test_losses_and_gradients_are_those_of_a_core(length, most):
     found, gradient = losses_and_gradient(scores.to(DEVICE), space.stay, *given)
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(gradient.cpu(), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_the_sums_over_all_paths_are_those_of_a_core():
+    space = StateSpace(2)
+    scores = (4 * torch.randn(22, 4, space.scores, generator=torch.Generator().manual_seed(5))).clamp(-5, 5)
+    for found, expected in zip(all_paths(scores.to(DEVICE), space.stay), _all_paths(scores, space.stay), strict=True):
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("bases", [46, 150])

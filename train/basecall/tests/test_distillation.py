@@ -108,18 +108,80 @@ def test_a_network_comes_to_say_what_its_mentor_says(prepared, tmp_path):
 
 def test_a_share_of_the_chunks_is_heard_and_the_others_keep_their_truth(prepared, mentor):
     t = trainer(prepared, shape=CRF, steps=8, mentors=(mentor,), mentored=0.5)
-    truth = np.full((400, 12), 7, np.uint8)  # no class: what is still there is the truth
-    told = t._mentored(torch.zeros(400, 1, 36), truth, slice(0, 400))
-    kept = (told == 7).all(1)
-    assert 160 < kept.sum() < 240 and (told[~kept] < 5).all() and (truth == 7).all()
-    assert np.array_equal(told, t._mentored(torch.zeros(400, 1, 36), truth, slice(0, 400)))
-    assert not np.array_equal(kept, (t._mentored(torch.zeros(400, 1, 36), truth, slice(400, 800)) == 7).all(1))
-    assert trainer(prepared, shape=CRF, steps=8)._mentored(torch.zeros(400, 1, 36), truth, slice(0, 400)) is truth
+    heard, rng = t._heard(slice(0, 400))
+    assert 160 < heard.sum() < 240
+    again, same = t._heard(slice(0, 400))
+    assert np.array_equal(heard, again) and rng.random() == same.random()
+    assert not np.array_equal(heard, t._heard(slice(400, 800))[0])
+    assert not trainer(prepared, shape=CRF, steps=8)._heard(slice(0, 400))[0].any()
+
+    batch = t._sampler.batch(0)
+    piece = slice(0, len(batch.signal))
+    heard = t._heard(piece)[0]
+    assert 0 < heard.sum() < len(heard)
+    scores = t.network(batch.signal).detach()
+
+    def lost(bases):
+        return float(t._path_loss(scores, batch.signal, bases, piece)[0])
+
+    wrong = batch.bases.copy()
+    wrong[heard] = 0
+    assert lost(wrong) == lost(batch.bases)
+    wrong[np.flatnonzero(~heard)[0]] = 1
+    assert lost(wrong) != lost(batch.bases)
 
 
-def test_a_resumed_run_hears_its_mentor_say_the_same(prepared, tmp_path, mentor):
+def every_path(space, scores):
+    """The logarithms of the probabilities of all paths, in one order."""
+    found = torch.tensor([weight for *_, weight in paths(space, scores)], dtype=torch.float64)
+    return found.log_softmax(0)
+
+
+@pytest.mark.parametrize("k, stay", [(1, 1.0), (2, 0.3)])
+def test_the_divergence_is_that_of_all_paths(k, stay):
+    space = StateSpace(k, stay)
+    random = torch.Generator().manual_seed(k)
+    scores, told = (torch.randn(3, 2, space.scores, generator=random) for _ in range(2))
+    scores.requires_grad_(True)
+    found = space.divergence(scores, told)
+    for n in range(2):
+        mine, its = (every_path(space, one[:, n].detach().numpy()) for one in (scores, told))
+        assert found[n].item() == pytest.approx(float((its.exp() * (its - mine)).sum()), abs=1e-5)
+    found[1].backward()
+
+    def between(one):
+        """It falls by what a step along the gradient says."""
+        return space.divergence(one, told)[1].item()
+
+    step = 0.01 * torch.randn(scores.shape, generator=random)
+    with torch.no_grad():
+        expected = float((scores.grad * step).sum())
+        assert between(scores + step / 2) - between(scores - step / 2) == pytest.approx(expected, rel=0.01, abs=2e-6)
+    assert not scores.grad[:, 0].any()
+    assert space.divergence(told, told).abs().max() < 1e-5
+
+
+def test_a_network_with_the_paths_of_its_mentors_learns_what_they_say_together(prepared, tmp_path):
+    files = []
+    for seed in (9, 10):
+        torch.manual_seed(seed)
+        network = Basecaller(CRF).eval()
+        with torch.no_grad():
+            network.head.weight.mul_(4)
+        files.append(tmp_path / f"{seed}.onnx")
+        export.write(network, files[-1])
+    t = trainer(prepared, shape=CRF, steps=60, mentors=tuple(map(str, files)), mentored=1.0)
+    steps = [t.advance(t._sampler.batch(step)) for step in range(60)]
+    assert steps[-1].divergence < 0.3 * steps[0].divergence and not any(step.surprise for step in steps)
+
+
+@pytest.mark.parametrize("shape", [MENTOR, CRF])
+def test_a_resumed_run_hears_its_mentor_say_the_same(prepared, tmp_path, shape):
+    torch.manual_seed(9)
+    export.write(Basecaller(shape).eval(), tmp_path / "mentor.onnx")
+
     def begun():
-        return trainer(prepared, shape=CRF, steps=6, mentors=(mentor,), mentored=0.5)
+        return trainer(prepared, shape=CRF, steps=6, mentors=(str(tmp_path / "mentor.onnx"),), mentored=0.5)
 
     whole, broken, resumed = begun(), begun(), begun()
     whole.run(tmp_path / "whole.pt")
