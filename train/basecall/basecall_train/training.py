@@ -48,8 +48,8 @@ class Step:
     """What is worth knowing of a step, in nats per frame."""
 
     divergence: float
-    """Kullback-Leibler divergence from the targets; with a CRF from what mentors with the same paths say of their share of the
-    chunks, all of which count."""
+    """Kullback-Leibler divergence from the targets; with a CRF from mentors of the same paths, of the chunks that they are heard
+    of, and 0 of others."""
     surprise: float
     """CTC or CRF loss of the chunks that have one, 0 without any."""
     gradient: float
