@@ -99,7 +99,7 @@ def _train(options: argparse.Namespace) -> None:
     from . import export
     from .devices import chosen
     from .loading import Loader
-    from .store import Sampler
+    from .store import TEACHER, Sampler
     from .training import Trainer
     from .watched import watched
 
@@ -112,7 +112,7 @@ def _train(options: argparse.Namespace) -> None:
     sampler = Sampler(recipe, options.work)
     precision = getattr(torch, PRECISIONS[options.precision]) if options.precision in PRECISIONS else None
     loader = Loader(sampler, loaders)
-    trainer = Trainer(recipe, sampler, devices, precision, loader)
+    trainer = Trainer(recipe, sampler, devices, precision, loader, options.work / TEACHER)
     checkpoint = options.work / "checkpoint.pt"
     if checkpoint.is_file():
         trainer.load(checkpoint)
@@ -133,15 +133,19 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from . import export, progress
+    from . import export, listener, progress
     from .network import favour_blank, mix
+    from .store import TEACHER
     from .training import load_average
     from .widen import lengthened
 
     recipe = Recipe.load(options.recipe)
     options.model.mkdir(parents=True, exist_ok=True)
     manifest = recipe.manifest
-    network = load_average(options.work / "checkpoint.pt")
+    network = load_average(options.work / "checkpoint.pt", options.work / TEACHER)
+    if recipe.shape.hears:  # is no model: a mentor
+        listener.write(network, options.model / manifest.file)
+        return
     if recipe.training.start_share:
         start = lengthened(export.read(recipe.start), network.shape.state_length)
         mix(network, start, recipe.training.start_share)

@@ -18,14 +18,20 @@ import torch
 
 from .crf import StateSpace
 from .devices import autocast
+from .listener import Listener
 from .network import STRIDE, Basecaller, Shape
 
 
 class Mentors:
     """Networks with a CRF that are heard together: the mean of their scores is what they say."""
 
-    def __init__(self, networks: Sequence[Basecaller], devices: Sequence[torch.device]) -> None:
+    def __init__(
+        self, networks: Sequence[Basecaller | Listener], devices: Sequence[torch.device], shares: Sequence[float] = ()
+    ) -> None:
+        """shares: how much each counts in the mean; none: all alike."""
         shape = networks[0].shape
+        shares = shares or [1.0] * len(networks)
+        self._shares = [share / sum(shares) for share in shares]
         for one in networks:
             if not one.shape.state_length or (one.shape.frame, one.shape.state_length) != (shape.frame, shape.state_length):
                 raise ValueError(
@@ -49,7 +55,7 @@ class Mentors:
         """
         networks = self._networks[signal.device]
         with torch.no_grad(), autocast(signal.device, precision):
-            return sum(network(signal).float() for network in networks) / len(networks)
+            return sum(share * network(signal).float() for share, network in zip(self._shares, networks, strict=True))
 
     def say(self, signal: torch.Tensor, precision: torch.dtype, rng: np.random.Generator) -> np.ndarray:
         """Returns of signal [N, 1, T] the class [N, T/3] that each frame of targets emits, 0 for none, in a drawn sequence."""

@@ -9,9 +9,9 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from .network import CRF_SCALE, Basecaller, Shape, runs_backwards
-
-OPSET = 17
+from . import listener
+from .listener import Listener
+from .network import CRF_SCALE, OPSET, Basecaller, Shape, runs_backwards
 
 
 def to_onnx(network: Basecaller, half: bool = False) -> onnx.ModelProto:
@@ -108,9 +108,11 @@ def _gates(block: np.ndarray, width: int) -> np.ndarray:
     return np.concatenate([i, o, f, c])
 
 
-def read(path: Path) -> Basecaller:
-    """Returns the network of a file that :func:`write` has made."""
+def read(path: Path, teacher: Path | None = None) -> Basecaller | Listener:
+    """Returns the network of a file that :func:`write` or :func:`.listener.write` has made. teacher: whose layers it hears."""
     graph = onnx.load(path).graph
+    if graph.name == listener.GRAPH:
+        return listener.read(path, teacher)
     weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
     try:
         strides = {one.name: helper.get_node_attr_value(one, "strides")[0] for one in graph.node if one.op_type == "Conv"}

@@ -15,6 +15,8 @@ from .manifest import ALPHABET
 STRIDE = 3
 """Samples per frame of targets, and of what a CTC head says: at 450 bases/s and 4 kHz a base has three frames, and CTC needs a
 blank between equals."""
+OPSET = 17
+"""Of the ONNX graphs that networks are written as."""
 CRF_SCALE = 5.0
 """Largest score of a move, as in Bonito."""
 
@@ -58,8 +60,13 @@ class Shape:
     same frames; a CRF head says one."""
     state_length: int = 0
     """Bases in a state of the CRF; 0: a CTC head."""
+    hears: tuple[str, ...] = ()
+    """Layers of the teacher that the network hears in place of the signal (:mod:`.listener`); it has then none of its own."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hears", tuple(self.hears))
+        if self.hears and (self.layers or not self.state_length):
+            raise ValueError("network: what hears a teacher's layers is a CRF (state_length) and has layers = 0")
         if self.stride < 1 or (self.stride % STRIDE and not self.state_length):
             raise ValueError(f"network: a CTC head needs a stride that is a multiple of {STRIDE}, not {self.stride}")
 
@@ -78,7 +85,7 @@ class Shape:
         """Frames of scores per step of the recurrent layers."""
         return self.stride // self.frame
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, int | tuple[str, ...]]:
         return asdict(self)
 
 

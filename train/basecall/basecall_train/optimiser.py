@@ -13,6 +13,7 @@ import math
 import torch
 
 from .devices import Workers
+from .listener import Listener
 from .network import Basecaller
 
 MOMENTUM = 0.95
@@ -22,7 +23,7 @@ GATES = 4
 class Muon:
     """Both optimisers behind one step. It reads the parameters' ``grad``."""
 
-    def __init__(self, network: Basecaller, weight_decay: float, workers: Workers, parts: int) -> None:
+    def __init__(self, network: Basecaller | Listener, weight_decay: float, workers: Workers, parts: int) -> None:
         self._matrices = [p for layer in network.lstm for p in (layer.weight_ih_l0, layer.weight_hh_l0)]
         matrices = {id(p) for p in self._matrices}
         self._rest = torch.optim.AdamW(
@@ -30,7 +31,8 @@ class Muon:
         )
         self._weight_decay = weight_decay
         self._width = network.shape.width
-        self._momentum = torch.zeros(len(self._matrices) * GATES, self._width, self._width, device=self._matrices[0].device)
+        device = next(network.parameters()).device
+        self._momentum = torch.zeros(len(self._matrices) * GATES, self._width, self._width, device=device)
         self._workers, self._parts = workers, parts
 
     def step(self, learning_rate: float) -> None:
@@ -38,6 +40,8 @@ class Muon:
         for group in self._rest.param_groups:
             group["lr"] = learning_rate
         self._rest.step()
+        if not self._matrices:
+            return
         gradient = torch.cat([p.grad.view(GATES, self._width, self._width) for p in self._matrices])
         self._momentum.lerp_(gradient, 1 - MOMENTUM)
         ahead = gradient.lerp(self._momentum, MOMENTUM)

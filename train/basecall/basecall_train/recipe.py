@@ -145,6 +145,8 @@ class Training:
     together (see :mod:`.distillation`)."""
     mentored: float = 0.0
     """Share of the chunks of which it learns that instead of the truth."""
+    mentor_shares: tuple[float, ...] = ()
+    """How much each of them counts in the mean of their scores; by default all alike."""
     learning_rate: float = 4e-3
     warmup: int = 200
     """Steps over which the rate rises from zero."""
@@ -166,6 +168,9 @@ class Training:
         object.__setattr__(self, "mentors", tuple(self.mentors))
         if not 0 <= self.mentored <= 1 or bool(self.mentors) != (self.mentored > 0):
             raise ValueError("training: mentored is the share, 1 at most, of the chunks that mentors are heard of; give both")
+        object.__setattr__(self, "mentor_shares", tuple(self.mentor_shares))
+        if self.mentor_shares and (len(self.mentor_shares) != len(self.mentors) or min(self.mentor_shares) <= 0):
+            raise ValueError("training: mentor_shares are as many as mentors, all of them positive")
         if (self.minutes > 0) == (self.steps > 0):
             raise ValueError("training: give either minutes or steps")
         if not 0 <= self.start_share < 1 or (self.start_share and not self.begins):

@@ -20,6 +20,7 @@ from .crf import StateSpace
 from .ctc import ctc_losses
 from .devices import LossScale, Workers, autocast
 from .distillation import Mentors
+from .listener import Listener, build
 from .loading import Loader
 from .narrow import narrowed
 from .network import STRIDE, Basecaller, Excess, Shape
@@ -94,20 +95,22 @@ class Trainer:
         devices: Sequence[torch.device] = (CPU,),
         precision: torch.dtype | None = None,
         loader: Loader | None = None,
+        teacher: Path | None = None,
     ) -> None:
-        """precision: of the network's inner values; None: what is fastest. loader: of the sampler's batches; None: one thread."""
+        """precision: of the network's inner values; None: what is fastest. loader: of the sampler's batches; None: one thread.
+        teacher: whose layers the network or a mentor hears, if one does."""
         self._training = recipe.training
         # Half of what neighbouring windows share is cut off either, in whole steps of the network.
         self._margin = recipe.manifest.overlap // 2 // recipe.shape.stride * recipe.shape.stride
         self._sampler = sampler
         torch.manual_seed(recipe.training.seed)
-        self.network = Basecaller(recipe.shape)
+        self.network = build(recipe.shape, teacher)
         self._asked = precision
         self._workers = Workers(self.network, devices, recipe.training.threads, precision)
         self._scale = LossScale(self._workers.precision)
         self._loader = loader or Loader(sampler)
-        mentors = [export.read(Path(one)) for one in recipe.training.mentors]
-        self._mentors = Mentors(mentors, devices) if mentors else None
+        mentors = [export.read(Path(one), teacher) for one in recipe.training.mentors]
+        self._mentors = Mentors(mentors, devices, recipe.training.mentor_shares) if mentors else None
         self.average = copy.deepcopy(self.network)
         self.step = 0
         self.seconds = 0.0
@@ -439,9 +442,9 @@ def learning_rate(training: Training, step: int, seconds: float) -> float:
     return training.learning_rate * rise * fall
 
 
-def load_average(checkpoint: Path) -> Basecaller:
-    """Returns the averaged network of a checkpoint."""
+def load_average(checkpoint: Path, teacher: Path | None = None) -> Basecaller | Listener:
+    """Returns the averaged network of a checkpoint. teacher: whose layers it hears, if it hears any."""
     state = torch.load(checkpoint, weights_only=True, map_location="cpu")
-    network = Basecaller(Shape(**state["shape"]))
+    network = build(Shape(**state["shape"]), teacher)
     network.load_state_dict(state["average"])
     return network.eval()
