@@ -323,6 +323,10 @@ type bar struct {
 	qual   float64 // to be shown
 	depth  int     // to be shown
 	stable float64 // QUAL, to be stable
+
+	// neither is the largest share of the reads that may show neither the reference
+	// nor an allele of the genotype, for it to be stable.
+	neither float64
 }
 
 // liveBar is the bar for c.
@@ -332,12 +336,16 @@ type bar struct {
 // alleles that were shown about 1 in 100 isn't called at the end. A haploid allele that a network holds likely stays so at QUAL 20, because its
 // calibration reckons with variants as rare as in nature.
 func (r *Region) liveBar(c *streampb.Call) bar {
-	b := bar{qual: 20, depth: 5, stable: 30}
+	b := bar{qual: 20, depth: 5, stable: 30, neither: 1}
+	p := r.ploidy(int(c.GetPos()) - 1)
 	switch {
-	case r.ploidy(int(c.GetPos())-1) != Haploid:
+	case p != Haploid:
 		b.qual, b.depth = 25, 8
 	case r.cfg.Network != nil:
 		b.stable = 20
+	}
+	if p == Diploid && len(c.GetOthers()) == 0 {
+		b.neither = 0.125
 	}
 	b.qual, b.stable = max(b.qual, r.cfg.MinQual), cmp.Or(r.cfg.StableQual, b.stable)
 	return b
@@ -359,10 +367,15 @@ func onlyLowDepth(c *streampb.Call, allowed ...string) bool {
 }
 
 // beyondDoubt says whether a look at c leaves nothing but depth to ask for.
+//
+// A place where basecallers go astray says so by reads that show neither the reference
+// nor the allele. In a haploid sample these take nothing away from an allele that most
+// reads show; of a heterozygous one they can be as many as the reads that show it.
 func (r *Region) beyondDoubt(c *streampb.Call) bool {
-	stable := r.liveBar(c).stable
-	return len(c.GetFilters()) == 0 && c.GetQual() >= stable && float64(c.GetGenotypeQuality()) >= stable/2 &&
-		c.GetAltForward() > 0 && c.GetAltReverse() > 0
+	b := r.liveBar(c)
+	neither := float64(c.GetOtherForward() + c.GetOtherReverse())
+	return len(c.GetFilters()) == 0 && c.GetQual() >= b.stable && float64(c.GetGenotypeQuality()) >= b.stable/2 &&
+		c.GetAltForward() > 0 && c.GetAltReverse() > 0 && neither <= b.neither*float64(c.GetDepth())
 }
 
 // status is what a live call deserves, unchanged and beyond doubt since it had the
