@@ -163,6 +163,8 @@ def _evaluate(options: argparse.Namespace) -> None:
     from .evaluation import evaluate_recipe, too_bad
 
     recipe = Recipe.load(options.recipe)
+    if recipe.shape.hears:
+        raise ValueError(f"{options.recipe}: {recipe.manifest.name} hears another network, and is a mentor, not a model to judge")
     judged = evaluate_recipe(recipe, options.data, options.model, options.pore)
     write_card(recipe, judged, options.model, by_engine=options.pore is not None)
     if fault := too_bad(recipe, judged[1]):
@@ -183,8 +185,10 @@ def _pore_model(options: argparse.Namespace) -> None:
 
 
 def _all(options: argparse.Namespace) -> None:
-    for step in (_prepare, _train, _export, _evaluate):
+    for step in (_prepare, _train, _export):
         step(options)
+    if not Recipe.load(options.recipe).shape.hears:
+        _evaluate(options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .manifest import Manifest
+from .runtime import opened
 from .signal import normalise
 
 
@@ -15,17 +16,12 @@ class Model:
     """An ONNX model with its manifest, on the CPU."""
 
     def __init__(self, network: Path, manifest: Manifest, threads: int = 1) -> None:
-        import onnxruntime
-
         if manifest.state_length:
             raise ValueError(f"{network}: a CRF's frames can't be read greedily; let the engine call (evaluate --pore bin/pore)")
         if not network.is_file():
             raise FileNotFoundError(f"{network}: no such network")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
         self.manifest = manifest
-        self._session = onnxruntime.InferenceSession(str(network), options, providers=["CPUExecutionProvider"])
+        self._session = opened(network, threads)
 
     @classmethod
     def open(cls, folder: Path) -> Model:

@@ -37,6 +37,11 @@ class StateSpace:
         if not 1 <= self.length <= 5:
             raise ValueError(f"state_length: {self.length} is not between 1 and 5")
 
+    @classmethod
+    def of(cls, scores: int) -> StateSpace:
+        """Returns the states of which a frame has so many scores, 4^(k+1)."""
+        return cls((scores.bit_length() - 1) // 2 - 1)
+
     @property
     def states(self) -> int:
         return 4**self.length

@@ -10,8 +10,10 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from . import listener
+from .crf import StateSpace
 from .listener import Listener
 from .network import CRF_SCALE, OPSET, Basecaller, Shape, runs_backwards
+from .runtime import check
 
 
 def to_onnx(network: Basecaller, half: bool = False) -> onnx.ModelProto:
@@ -116,8 +118,7 @@ def read(path: Path, teacher: Path | None = None) -> Basecaller | Listener:
     weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
     try:
         strides = {one.name: helper.get_node_attr_value(one, "strides")[0] for one in graph.node if one.op_type == "Conv"}
-        # 4^(k+1) scores are a CRF's; CTC has five.
-        state_length = (weights["head.bias"].size.bit_length() - 1) // 2 - 1 if "crf_scale" in weights else 0
+        state_length = StateSpace.of(weights["head.bias"].size).length if "crf_scale" in weights else 0
         stem, width = weights["stem.bias"].size, weights["down.bias"].size
         layers = sum(name.startswith("lstm.") and name.endswith(".W") for name in weights)
         state = {name: weights[name] for name in ("stem.weight", "stem.bias", "down.weight", "down.bias", "head.bias")}
@@ -145,8 +146,6 @@ def write(network: Basecaller, path: Path, half: Path | None = None) -> None:
 
     half: where it goes in half precision besides, which must agree to 1e-2 of the largest score.
     """
-    import onnxruntime
-
     signal = torch.randn(2, 1, 150 * network.shape.stride, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         scores = network.eval()(signal)
@@ -155,8 +154,5 @@ def write(network: Basecaller, path: Path, half: Path | None = None) -> None:
         if file is None:
             continue
         model = to_onnx(network, precision).SerializeToString()
-        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-        difference = np.abs(session.run(["scores"], {"signal": signal.numpy()})[0] - expected).max()
-        if not difference <= most:
-            raise RuntimeError(f"{file.name}: the exported graph differs from the network by {difference:.2e}")
+        check(model, {"signal": signal.numpy()}, expected, most, file.name)
         file.write_bytes(model)

@@ -18,7 +18,9 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
+from .crf import StateSpace
 from .network import CRF_SCALE, OPSET, STRIDE, Basecaller, Excess, Shape
+from .runtime import check, opened
 
 KERNEL = 9
 """Frames of the teacher that the head's convolution sees at a time."""
@@ -33,8 +35,6 @@ class Hearing:
 
     def __init__(self, teacher: Path, layers: Sequence[str]) -> None:
         """layers: names of outputs [T/3, N, channels] of the teacher's operators."""
-        import onnxruntime
-
         if not teacher.is_file():
             raise FileNotFoundError(f"{teacher}: no such network")
         model = onnx.load(teacher)
@@ -43,9 +43,7 @@ class Hearing:
             raise ValueError(f"{teacher}: network.hears: no operator gives {', '.join(missing)}")
         del model.graph.output[:]
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in layers)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # who calls has threads
-        self._session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        self._session = opened(model.SerializeToString())
         self._input = model.graph.input[0].name
         self.layers = tuple(layers)
         self.digest = hashlib.sha256(teacher.read_bytes()).hexdigest()
@@ -101,17 +99,12 @@ def build(shape: Shape, teacher: Path | None) -> Basecaller | Listener:
 def write(network: Listener, path: Path) -> None:
     """Writes what is a network's own as an ONNX graph: from the outputs of the teacher's layers, each float32 [T/3, N, channels],
     to ``scores`` float32 [N, T/stride, C]. ONNX Runtime must agree with PyTorch to 1e-4."""
-    import onnxruntime
-
     model = _to_onnx(network).SerializeToString()
     signal = torch.randn(2, 1, 30 * STRIDE * network.shape.stride, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = network.eval()(signal).permute(1, 0, 2).numpy()
     said = dict(zip(network.hearing.layers, network.hearing.apart(signal), strict=True))
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    difference = np.abs(session.run(None, said)[0] - expected).max()
-    if not difference <= 1e-4:
-        raise RuntimeError(f"{path.name}: the exported graph differs from the network by {difference:.2e}")
+    check(model, said, expected, 1e-4, path.name)
     path.write_bytes(model)
 
 
@@ -124,7 +117,7 @@ def read(path: Path, teacher: Path | None) -> Listener:
             width=weights["mix.bias"].size,
             layers=0,
             stride=round(STRIDE / float(weights["step"][2])),
-            state_length=(weights["head.bias"].size.bit_length() - 1) // 2 - 1,
+            state_length=StateSpace.of(weights["head.bias"].size).length,
             hears=tuple(one.name for one in model.graph.input),
         )
         network = build(shape, teacher)

@@ -111,7 +111,7 @@ def test_the_layers_of_another_teacher_are_not_read(layered, tmp_path):
         export.read(tmp_path / "mentor.onnx", tmp_path / "other.onnx")
 
 
-def test_the_command_writes_it_without_the_teacher(world, layered, tmp_path):
+def test_the_command_writes_it_without_the_teacher(world, layered, tmp_path, capsys):
     text = world.recipe.read_text().replace(
         "layers = 2\nstem = 4", 'layers = 0\nstride = 6\nstate_length = 2\nhears = ["early", "late"]'
     )
@@ -121,6 +121,10 @@ def test_the_command_writes_it_without_the_teacher(world, layered, tmp_path):
     for command in (["prepare", "--data", str(world.folder)], ["train"], ["export", "--model", str(model)]):
         assert main([command[0], str(tmp_path / "toy.toml"), "--work", str(work), *command[1:]]) == 0
     assert [file.name for file in model.iterdir()] == ["model.onnx"]
+    folders = ["--data", str(world.folder), "--model", str(model)]
+    assert main(["evaluate", str(tmp_path / "toy.toml"), *folders]) == 1
+    assert "a mentor, not a model to judge" in capsys.readouterr().err
+    assert main(["all", str(tmp_path / "toy.toml"), "--work", str(work), *folders]) == 0
     written = export.read(model / "model.onnx", layered)
     assert torch.equal(weights(written), weights(load_average(work / "checkpoint.pt", layered)))
     assert Recipe.load(tmp_path / "toy.toml").shape.hears == ("early", "late")
