@@ -23,15 +23,10 @@ from .network import STRIDE, Basecaller, Shape
 
 
 class Mentors:
-    """Networks with a CRF that are heard together: the mean of their scores is what they say."""
+    """Networks with a CRF that are heard together: a mean of their scores is what they say."""
 
-    def __init__(
-        self, networks: Sequence[Basecaller | Listener], devices: Sequence[torch.device], shares: Sequence[float] = ()
-    ) -> None:
-        """shares: how much each counts in the mean; none: all alike."""
+    def __init__(self, networks: Sequence[Basecaller | Listener], devices: Sequence[torch.device]) -> None:
         shape = networks[0].shape
-        shares = shares or [1.0] * len(networks)
-        self._shares = [share / sum(shares) for share in shares]
         for one in networks:
             if not one.shape.state_length or (one.shape.frame, one.shape.state_length) != (shape.frame, shape.state_length):
                 raise ValueError(
@@ -48,18 +43,19 @@ class Mentors:
         """Tells whether their paths are those of a network of a shape too, which can learn from their scores."""
         return (shape.frame, shape.state_length) == (self._frame, self._space.length)
 
-    def scores(self, signal: torch.Tensor, precision: torch.dtype) -> torch.Tensor:
+    def scores(self, signal: torch.Tensor, shares: np.ndarray, precision: torch.dtype) -> torch.Tensor:
         """Returns the scores [frames, N, 4^(k+1)], in single precision, that they have of signal [N, 1, T] together.
 
-        precision: of the networks' inner values.
+        shares: how much each counts in the mean, [N, networks]. precision: of the networks' inner values.
         """
+        weights = torch.from_numpy(shares / shares.sum(1, keepdims=True)).float().to(signal.device)
         networks = self._networks[signal.device]
         with torch.no_grad(), autocast(signal.device, precision):
-            return sum(share * network(signal).float() for share, network in zip(self._shares, networks, strict=True))
+            return sum(weights[:, i, None] * network(signal).float() for i, network in enumerate(networks))
 
-    def say(self, signal: torch.Tensor, precision: torch.dtype, rng: np.random.Generator) -> np.ndarray:
+    def say(self, signal: torch.Tensor, shares: np.ndarray, precision: torch.dtype, rng: np.random.Generator) -> np.ndarray:
         """Returns of signal [N, 1, T] the class [N, T/3] that each frame of targets emits, 0 for none, in a drawn sequence."""
-        scores = self.scores(signal, precision)
+        scores = self.scores(signal, shares, precision)
         frames, items, _ = scores.shape
         bases = np.zeros((items, signal.shape[-1] // STRIDE), np.uint8)
         places = np.arange(frames) * self._frame // STRIDE

@@ -42,8 +42,8 @@ class Loader:
                 made = ahead.popleft().result()
                 step += 1
                 if self._processes:
-                    current, targets, bases = made
-                    made = Batch(torch.from_numpy(current), torch.from_numpy(targets), bases)
+                    current, targets, *others = made
+                    made = Batch(torch.from_numpy(current), torch.from_numpy(targets), *others)
                 yield made
         finally:
             for one in ahead:
@@ -68,7 +68,7 @@ def _adopt(sampler: Sampler) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer ends them once it has saved what it learned
 
 
-def _make(step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _make(step: int) -> tuple[np.ndarray, ...]:
     """Returns a batch as arrays, which pass between processes by their bytes; tensors would need an open file each."""
     made = _mine.batch(step)
-    return made.signal.numpy(), made.targets.numpy(), made.bases
+    return made.signal.numpy(), made.targets.numpy(), made.bases, made.sources

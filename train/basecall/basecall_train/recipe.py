@@ -53,11 +53,15 @@ class Source:
     faster: float = 0.0
     """Chunks are sped up by a factor between 1 and 1 + faster: motors differ between runs, by a third among the recordings of R9.4
     that the recipes use."""
+    mentor_shares: tuple[float, ...] = ()
+    """How much each of the mentors counts for chunks from here, where they differ from those of the training: a mentor may know one
+    genome better than the others do, and the rest worse."""
     citation: str = ""
     licence: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces_of", tuple(self.pieces_of))
+        object.__setattr__(self, "mentor_shares", tuple(self.mentor_shares))
         object.__setattr__(self, "joined_by", tuple(self.joined_by))
         object.__setattr__(self, "relatives", tuple(self.relatives))
         object.__setattr__(self, "simulate", tuple(self.simulate))
@@ -169,8 +173,8 @@ class Training:
         if not 0 <= self.mentored <= 1 or bool(self.mentors) != (self.mentored > 0):
             raise ValueError("training: mentored is the share, 1 at most, of the chunks that mentors are heard of; give both")
         object.__setattr__(self, "mentor_shares", tuple(self.mentor_shares))
-        if self.mentor_shares and (len(self.mentor_shares) != len(self.mentors) or min(self.mentor_shares) <= 0):
-            raise ValueError("training: mentor_shares are as many as mentors, all of them positive")
+        if self.mentor_shares:
+            check_shares("training", self.mentor_shares, self.mentors)
         if (self.minutes > 0) == (self.steps > 0):
             raise ValueError("training: give either minutes or steps")
         if not 0 <= self.start_share < 1 or (self.start_share and not self.begins):
@@ -190,6 +194,12 @@ class Training:
             raise ValueError(
                 f"training: chunk ({self.chunk}) and border ({self.border} x {STRIDE} samples) must be multiples of stride {stride}"
             )
+
+
+def check_shares(where: str, shares: tuple[float, ...], mentors: tuple[str, ...]) -> None:
+    """Raises an error if shares are not those of the mentors."""
+    if len(shares) != len(mentors) or min(shares) < 0 or sum(shares) == 0:
+        raise ValueError(f"{where}: mentor_shares are as many as mentors, none of them negative and not all 0")
 
 
 @dataclass(frozen=True)
@@ -265,6 +275,8 @@ class Recipe:
                 for one in sources
             )
             for one in sources:
+                if one.mentor_shares:
+                    check_shares(f"source {one.name}", one.mentor_shares, training.mentors)
                 for name in one.pieces_of:
                     if name not in {other.name for other in sources if other.has_reads}:
                         raise ValueError(f"source {one.name}: pieces_of {name!r} names no source with reads")

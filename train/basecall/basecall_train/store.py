@@ -73,7 +73,7 @@ def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -
 def _description(recipe: Recipe, source: Source) -> dict:
     """Returns all that the prepared arrays depend on."""
     described = asdict(source)
-    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by"):
+    for irrelevant in ("share", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by", "mentor_shares"):
         del described[irrelevant]
     usual = {one.name: one.default for one in fields(Source)}
     for later in ("overlaps", "relatives", "simulated_from", "simulate", "least_identity", "least_aligned"):
@@ -163,6 +163,8 @@ class Batch:
     signal: torch.Tensor
     targets: torch.Tensor
     bases: np.ndarray
+    sources: np.ndarray
+    """Places [N] in the recipe of the sources that they are from."""
 
 
 class Sampler:
@@ -216,7 +218,7 @@ class Sampler:
                 targets[:, again] = conditioned_again(heard, bases[again], weights[again]).transpose(1, 0, 2)
         if self._spelled:
             targets = targets[:0]
-        return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases)
+        return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases, source)
 
     def _draw(self, rng: np.random.Generator) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, bool, float]:
         """Returns of a chunk the number of its source, signal, targets and bases, whether it is to be heard anew, and the weight of

@@ -110,7 +110,10 @@ class Trainer:
         self._scale = LossScale(self._workers.precision)
         self._loader = loader or Loader(sampler)
         mentors = [export.read(Path(one), teacher) for one in recipe.training.mentors]
-        self._mentors = Mentors(mentors, devices, recipe.training.mentor_shares) if mentors else None
+        self._mentors = Mentors(mentors, devices) if mentors else None
+        usual = recipe.training.mentor_shares or (1.0,) * len(mentors)
+        self._shares = np.array([source.mentor_shares or usual for source in recipe.sources])
+        """How much each mentor counts for chunks of each source."""
         self.average = copy.deepcopy(self.network)
         self.step = 0
         self.seconds = 0.0
@@ -154,7 +157,7 @@ class Trainer:
             scores = network(signal, excess, kept)
             inconsistency = _inconsistency(network, signal, kept, scores, self._margin) if training.consistency else torch.zeros(())
         if network.shape.state_length:
-            loss, divergence, surprise, judged = self._path_loss(scores, signal, batch.bases[piece], piece)
+            loss, divergence, surprise, judged = self._path_loss(scores, signal, batch, piece)
         else:
             loss, divergence, surprise, judged = self._frame_loss(scores, batch, piece, ctc)
         frames, chunks = scores.shape[0] - 2 * self._border, training.batch
@@ -211,19 +214,21 @@ class Trainer:
             loss = loss + ctc * surprise
         return loss, divergence.sum(), surprise, judged
 
-    def _path_loss(self, scores: torch.Tensor, signal: torch.Tensor, bases: np.ndarray, piece: slice) -> _Losses:
-        """Judges the chunks of a piece of a batch by their bases [N, T/3], or by what mentors say if they are heard of them."""
+    def _path_loss(self, scores: torch.Tensor, signal: torch.Tensor, batch: Batch, piece: slice) -> _Losses:
+        """Judges the chunks of a piece of a batch by their bases, or by what mentors say if they are heard of them."""
+        bases = batch.bases[piece]
         heard, rng = self._heard(piece)
         if not heard.any():
             return self._crf_loss(scores, bases)
         chunks = torch.from_numpy(np.flatnonzero(heard)).to(signal.device)
+        shares = self._shares[batch.sources[piece][heard]]
         if not self._mentors.as_paths(self.network.shape):
             told = bases.copy()
-            told[heard] = self._mentors.say(signal[chunks], self._workers.precision, rng)
+            told[heard] = self._mentors.say(signal[chunks], shares, self._workers.precision, rng)
             return self._crf_loss(scores, told)
         others = torch.from_numpy(np.flatnonzero(~heard)).to(signal.device)
         inner = slice(self._border, len(scores) - self._border)
-        told = self._mentors.scores(signal[chunks], self._workers.precision)
+        told = self._mentors.scores(signal[chunks], shares, self._workers.precision)
         divergence = StateSpace(self.network.shape.state_length).divergence(scores[inner, chunks], told[inner]).sum()
         loss, _, surprise, judged = self._crf_loss(scores[:, others], bases[~heard])
         return loss + divergence, divergence, surprise, judged

@@ -64,7 +64,7 @@ def test_what_mentors_say_together_is_told_in_frames_of_targets():
         sure[list(frames), n, moves[n]] = 40.0
     unsure[:] = 0
     mentors = Mentors([Says(MENTOR, sure), Says(MENTOR, unsure)], [CPU])
-    said = mentors.say(torch.zeros(2, 1, 30), torch.float32, np.random.default_rng(0))
+    said = mentors.say(torch.zeros(2, 1, 30), np.ones((2, 2)), torch.float32, np.random.default_rng(0))
     # Frames of 5 samples begin in frames 0, 1, 3, 5, 6 and 8 of three.
     assert said.tolist() == [[0, 3, 0, 0, 0, 0, 4, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, 2, 0]]
 
@@ -122,7 +122,7 @@ def test_a_share_of_the_chunks_is_heard_and_the_others_keep_their_truth(prepared
     scores = t.network(batch.signal).detach()
 
     def lost(bases):
-        return float(t._path_loss(scores, batch.signal, bases, piece)[0])
+        return float(t._path_loss(scores, batch.signal, replace(batch, bases=bases), piece)[0])
 
     wrong = batch.bases.copy()
     wrong[heard] = 0
@@ -213,5 +213,5 @@ def test_mentors_are_where_the_network_is():
     network = Basecaller(MENTOR)
     workers = Workers(network, [CPU], 1)
     mentors = Mentors([network], workers.devices)
-    heard = mentors.say(torch.zeros(1, 1, 60), torch.float32, np.random.default_rng(0))
+    heard = mentors.say(torch.zeros(1, 1, 60), np.ones((1, 1)), torch.float32, np.random.default_rng(0))
     assert heard.shape == (1, 20) and all(p.requires_grad for p in network.parameters())

@@ -14,6 +14,7 @@ from test_training import CPU, CRF, weights
 
 from basecall_train import export, listener
 from basecall_train.__main__ import main
+from basecall_train.crf import StateSpace
 from basecall_train.distillation import Mentors
 from basecall_train.listener import Hearing, Listener, build
 from basecall_train.network import Basecaller, Shape
@@ -138,16 +139,47 @@ def test_it_is_heard_beside_other_mentors_by_its_share(prepared, layered, tmp_pa
     signal = torch.randn(2, 1, 90)
     with torch.no_grad():
         apart = [network(signal) for network in networks]
-    for shares, expected in (((), (apart[0] + apart[1]) / 2), ((3.0, 1.0), (3 * apart[0] + apart[1]) / 4)):
-        torch.testing.assert_close(Mentors(networks, [CPU], shares).scores(signal, torch.float32), expected)
+    told = Mentors(networks, [CPU]).scores(signal, np.array([[3.0, 1.0], [0.0, 2.0]]), torch.float32)
+    torch.testing.assert_close(told[:, 0], (3 * apart[0] + apart[1])[:, 0] / 4)
+    torch.testing.assert_close(told[:, 1], apart[1][:, 1])
     files = tuple(str(tmp_path / f"{n}.onnx") for n in range(2))
     t = made(prepared, layered, CRF, steps=60, mentors=files, mentored=1.0, mentor_shares=(3.0, 1.0))
-    torch.testing.assert_close(t._mentors.scores(signal, torch.float32), (3 * apart[0] + apart[1]) / 4)
+    assert t._shares.tolist() == [[3.0, 1.0]] * len(t._shares)
     steps = [t.advance(t._sampler.batch(step)) for step in range(60)]
     assert steps[-1].divergence < 0.5 * steps[0].divergence
 
 
-@pytest.mark.parametrize("shares", [(1.0,), (1.0, 0.0), (1.0, 1.0, 1.0)])
-def test_shares_are_one_for_each_mentor(shares):
-    with pytest.raises(ValueError, match="mentor_shares are as many as mentors"):
+@pytest.mark.parametrize("shares", [(1.0,), (1.0, -0.5), (0.0, 0.0), (1.0, 1.0, 1.0)])
+def test_shares_are_one_for_each_mentor(world, tmp_path, shares):
+    with pytest.raises(ValueError, match="training: mentor_shares are as many as mentors"):
         Training(steps=1, mentors=("a", "b"), mentored=1.0, mentor_shares=shares)
+    text = world.recipe.read_text().replace("steps = 150", 'steps = 150\nmentors = ["a", "b"]\nmentored = 1.0')
+    text = text.replace("[[source]]", f"[[source]]\nmentor_shares = {list(shares)}", 1)
+    text = text.replace("layers = 2", "layers = 2\nstate_length = 2", 1)
+    (tmp_path / "recipe.toml").write_text(text)
+    with pytest.raises(ValueError, match=r"recipe\.toml: source .*: mentor_shares are as many as mentors"):
+        Recipe.load(tmp_path / "recipe.toml")
+
+
+def test_a_source_may_have_shares_of_its_own(prepared, layered, tmp_path):
+    torch.manual_seed(5)
+    networks = [Basecaller(CRF).eval(), build(HEARS, layered).eval()]
+    export.write(networks[0], tmp_path / "0.onnx")
+    listener.write(networks[1], tmp_path / "1.onnx")
+    recipe, store = prepared
+    first = recipe.sources[0]
+    training = replace(recipe.training, steps=1, mentors=tuple(str(tmp_path / f"{n}.onnx") for n in range(2)), mentored=1.0)
+    recipe = replace(recipe, training=training, shape=CRF, sources=(first, replace(first, mentor_shares=(0.0, 1.0))))
+    t = Trainer(recipe, Sampler(recipe, store), (CPU,), teacher=layered)
+    batch = t._sampler.batch(0)
+    assert set(batch.sources) == {0, 1}
+    space = StateSpace(CRF.state_length)
+    inner = slice(t._border, -t._border)
+    with torch.no_grad():
+        apart = [network(batch.signal)[inner] for network in networks]
+        scores = t.network(batch.signal)
+        piece = slice(0, len(batch.signal))
+        found = t._path_loss(scores, batch.signal, batch, piece)[1]
+    of_its_own = torch.from_numpy(batch.sources == 1)[None, :, None]
+    expected = space.divergence(scores[inner].contiguous(), torch.where(of_its_own, apart[1], (apart[0] + apart[1]) / 2)).sum()
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
