@@ -73,10 +73,10 @@ def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -
 def _description(recipe: Recipe, source: Source) -> dict:
     """Returns all that the prepared arrays depend on."""
     described = asdict(source)
-    for irrelevant in ("citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by"):
+    for irrelevant in (
+        "share", "mentor_shares", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by",
+    ):  # fmt: skip
         del described[irrelevant]
-    for drawn in ("share", "mentor_shares"):
-        del described[drawn]
     usual = {one.name: one.default for one in fields(Source)}
     for later in ("overlaps", "relatives", "simulated_from", "simulate", "least_identity", "least_aligned"):
         if described[later] == usual[later]:  # keeps what was prepared before there were any
