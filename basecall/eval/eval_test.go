@@ -104,6 +104,11 @@ func TestByHand(t *testing.T) {
 
 			q := r.Qualities
 			require.Len(t, q.Bins, 2)
+			// Of wrong bases alone, and of none, the interval ends at n/(n+z²) and z²/(n+z²).
+			const z2 = 3.841458820694124
+			assert.InDelta(t, -10*math.Log10(2/(2+z2)), q.Bins[0].Between[1], 1e-9)
+			assert.InDelta(t, -10*math.Log10(z2/(14+z2)), q.Bins[1].Between[0], 1e-9)
+			q.Bins[0].Between = [2]float64{}
 			assert.Equal(t, eval.QualityBin{Quality: 10, Bases: 2, Substitutions: 1, Insertions: 1}, q.Bins[0])
 			assert.EqualValues(t, 14, q.Bins[1].Bases)
 			assert.InDelta(t, 10*math.Log10(28), q.Bins[1].Observed, 1e-9)
@@ -346,6 +351,16 @@ func TestEqualsColumnWalk(t *testing.T) {
 	for _, bin := range r.Qualities.Bins {
 		assert.EqualValues(t, n.bases[byte(bin.Quality)], bin.Bases, "Q%d", bin.Quality)
 		assert.EqualValues(t, n.wrong[byte(bin.Quality)], bin.Substitutions+bin.Insertions, "Q%d", bin.Quality)
+		share := float64(bin.Substitutions+bin.Insertions) / float64(bin.Bases)
+		for i, end := range bin.Between {
+			p := math.Pow(10, -end/10)
+			if p < 1e-8 || p > 1-1e-8 {
+				continue // none wrong, or all
+			}
+			// What defines the interval: its ends are as unlikely to give that share.
+			assert.InDelta(t, 1.959963984540054, math.Abs(share-p)/math.Sqrt(p*(1-p)/float64(bin.Bases)), 1e-6, "Q%d, end %d", bin.Quality, i)
+			assert.Equal(t, i == 0, p > share)
+		}
 	}
 	called := map[string]int{}
 	for _, run := range r.Homopolymers {

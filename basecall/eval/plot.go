@@ -18,9 +18,9 @@ const (
 // plotStyle follows the reader's choice of a light or a dark page.
 const plotStyle = `<style>
 .page{fill:#fff}text{fill:#333}.grid{stroke:#ddd;fill:none}.frame{stroke:#777;fill:none}.bar,.point,.cell{fill:#1b6ca8}
-.line{stroke:#1b6ca8;stroke-width:2;fill:none}.ideal{stroke:#b45309;stroke-dasharray:5 4;fill:none}
+.line{stroke:#1b6ca8;stroke-width:2;fill:none}.between{stroke:#1b6ca8;opacity:.5;fill:none}.ideal{stroke:#b45309;stroke-dasharray:5 4;fill:none}
 @media(prefers-color-scheme:dark){.page{fill:#14171a}text{fill:#d5d8db}.grid{stroke:#33383d}.frame{stroke:#8a9097}.bar,.point,.cell{fill:#6cb4ee}
-.line{stroke:#6cb4ee}.ideal{stroke:#f0a048}}
+.line,.between{stroke:#6cb4ee}.ideal{stroke:#f0a048}}
 </style>
 `
 
@@ -122,6 +122,10 @@ func (r *Report) drawCalibration(b *strings.Builder, x0 float64) {
 	}
 	if len(line) > 0 {
 		fmt.Fprintf(b, `<path class="line" d="M%s"/>`+"\n", strings.Join(line, "L"))
+	}
+	for _, bin := range bins {
+		x := p.x(float64(bin.Quality))
+		fmt.Fprintf(b, `<path class="between" d="M%.1f %.1fV%.1f"/>`+"\n", x, p.y(bin.Between[0]), p.y(min(bin.Between[1], high)))
 	}
 	for _, bin := range bins {
 		fmt.Fprintf(b, `<circle class="point" cx="%.1f" cy="%.1f" r="%.1f"><title>Q%d: observed %.2f, %d bases</title></circle>`+"\n",

@@ -155,7 +155,13 @@ type QualityBin struct {
 	Substitutions int64   `json:"substitutions"`
 	Insertions    int64   `json:"insertions"`
 	Observed      float64 `json:"observed"` // Phred; of half an error where there is none
+	// Between are the qualities that would leave that many wrong bases likely: the score
+	// interval of 95 % (Wilson 1927), as if bases were wrong independently of each other.
+	Between [2]float64 `json:"observed_95"`
 }
+
+// wrong is the number of wrong bases.
+func (b QualityBin) wrong() int64 { return b.Substitutions + b.Insertions }
 
 // ReadQualityBin is the reads that align with a mean quality of Quality to Quality+1.
 type ReadQualityBin struct {
@@ -347,8 +353,10 @@ func (t *Tally) calibration() *Qualities {
 		if c.bases == 0 {
 			continue
 		}
-		wrong := max(float64(c.substitutions+c.insertions), 0.5)
-		bin := QualityBin{q, c.bases, c.substitutions, c.insertions, phred(wrong / float64(c.bases))}
+		bin := QualityBin{Quality: q, Bases: c.bases, Substitutions: c.substitutions, Insertions: c.insertions}
+		bin.Observed = phred(max(float64(bin.wrong()), 0.5) / float64(c.bases))
+		least, most := scoreInterval(bin.wrong(), c.bases)
+		bin.Between = [2]float64{phred(most), phred(max(least, 1e-9))}
 		out.Bins = append(out.Bins, bin)
 		off := math.Abs(bin.Observed - float64(q))
 		bases += c.bases
@@ -367,6 +375,17 @@ func (t *Tally) calibration() *Qualities {
 		}
 	}
 	return out
+}
+
+// scoreInterval is the least and the most probability of an event that came k times of n
+// and lies no further from k/n than 95 % of such counts would.
+func scoreInterval(k, n int64) (least, most float64) {
+	const z = 1.959963984540054 // that 2.5 % of a normal distribution exceed
+	share, trials := float64(k)/float64(n), float64(n)
+	middle := share + z*z/(2*trials)
+	reach := z * math.Sqrt(share*(1-share)/trials+z*z/(4*trials*trials))
+	scale := 1 + z*z/trials
+	return max(0, (middle-reach)/scale), min(1, (middle+reach)/scale)
 }
 
 // phred is a probability in decibels.

@@ -63,10 +63,10 @@ func (r *Report) Tables() []Table {
 		}},
 		{"qualities", func(w io.Writer) error {
 			out := bufio.NewWriter(w)
-			fmt.Fprintln(out, "quality\tbases\tsubstitutions\tinsertions\tobserved")
+			fmt.Fprintln(out, "quality\tbases\tsubstitutions\tinsertions\tobserved\tobserved_least\tobserved_most")
 			if r.Qualities != nil {
 				for _, q := range r.Qualities.Bins {
-					fmt.Fprintf(out, "%d\t%d\t%d\t%d\t%.4f\n", q.Quality, q.Bases, q.Substitutions, q.Insertions, q.Observed)
+					fmt.Fprintf(out, "%d\t%d\t%d\t%d\t%.4f\t%.4f\t%.4f\n", q.Quality, q.Bases, q.Substitutions, q.Insertions, q.Observed, q.Between[0], q.Between[1])
 				}
 			}
 			return out.Flush()

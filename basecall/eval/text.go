@@ -182,7 +182,9 @@ func (r *Report) writeQualities(b *strings.Builder) {
 		q.writeBins(b)
 	}
 	if q.Deviation != nil {
-		fmt.Fprintf(b, "Off by %s at most from Q%d to Q%d (at Q%d), by %s in the mean over all bases.\n\n", decimal(q.Deviation, 2), CalibrationLow, CalibrationHigh, q.DeviationAt, decimal(q.MeanDeviation, 2))
+		worst := q.Bins[slices.IndexFunc(q.Bins, func(bin QualityBin) bool { return bin.Quality == q.DeviationAt })]
+		fmt.Fprintf(b, "Off by %s at most from Q%d to Q%d (at Q%d, where %d wrong bases leave %s possible), by %s in the mean over all bases.\n\n",
+			decimal(q.Deviation, 2), CalibrationLow, CalibrationHigh, q.DeviationAt, worst.wrong(), worst.between(), decimal(q.MeanDeviation, 2))
 	}
 	if len(q.Reads) > 0 {
 		table(b, func(row func(...any)) {
@@ -197,12 +199,14 @@ func (r *Report) writeQualities(b *strings.Builder) {
 // shown says whether a bin has bases enough for a row or a point.
 func (b QualityBin) shown() bool { return b.Bases >= textBases }
 
+func (b QualityBin) between() string { return fmt.Sprintf("%.1f to %.1f", b.Between[0], b.Between[1]) }
+
 func (q *Qualities) writeBins(b *strings.Builder) {
 	table(b, func(row func(...any)) {
-		row("Base qualities", "bases", "observed", "difference")
+		row("Base qualities", "bases", "wrong", "observed", "95 %", "difference")
 		for _, bin := range q.Bins {
 			if bin.shown() {
-				row("  Q"+strconv.Itoa(bin.Quality), bin.Bases, decimal(&bin.Observed, 2), fmt.Sprintf("%+.2f", bin.Observed-float64(bin.Quality)))
+				row("  Q"+strconv.Itoa(bin.Quality), bin.Bases, bin.wrong(), decimal(&bin.Observed, 2), bin.between(), fmt.Sprintf("%+.2f", bin.Observed-float64(bin.Quality)))
 			}
 		}
 	})
