@@ -11,15 +11,37 @@ distribution, as in the distillation of whole sequences by Kim and Rush 2016 (ar
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from .crf import StateSpace
 from .devices import autocast
-from .listener import Listener
+from .listener import Audience, Listener
 from .network import STRIDE, Basecaller, Shape
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Mentors that are run together."""
+
+    members: list[int]
+    scores: Callable[[torch.Tensor], list[torch.Tensor]]
+    """Returns the scores [frames, N, C] that each of them has of signal [N, 1, T]."""
+
+
+def _grouped(networks: Sequence[Basecaller | Listener]) -> list[_Group]:
+    """Puts those together that hear the same teacher."""
+    groups, listeners = [], defaultdict(list)
+    for i, one in enumerate(networks):
+        if isinstance(one, Listener):
+            listeners[one.hearing.digest].append(i)
+        else:
+            groups.append(_Group([i], lambda signal, one=one: [one(signal)]))
+    return groups + [_Group(members, Audience([networks[i] for i in members])) for members in listeners.values()]
 
 
 class Mentors:
@@ -35,8 +57,8 @@ class Mentors:
         if shape.frame < STRIDE:
             raise ValueError(f"mentors of stride {shape.frame} emit more bases than targets have frames, one each {STRIDE} samples")
         self._space, self._frame = StateSpace(shape.state_length), shape.frame
-        self._networks = {
-            device: [copy.deepcopy(one).to(device).eval().requires_grad_(False) for one in networks] for device in devices
+        self._groups = {
+            device: _grouped([copy.deepcopy(one).to(device).eval().requires_grad_(False) for one in networks]) for device in devices
         }
 
     def as_paths(self, shape: Shape) -> bool:
@@ -46,12 +68,20 @@ class Mentors:
     def scores(self, signal: torch.Tensor, shares: np.ndarray, precision: torch.dtype) -> torch.Tensor:
         """Returns the scores [frames, N, 4^(k+1)], in single precision, that they have of signal [N, 1, T] together.
 
-        shares: how much each counts in the mean, [N, networks]. precision: of the networks' inner values.
+        shares: how much each counts in the mean, [N, networks]; where it doesn't, it isn't run. precision: of the networks' inner
+        values.
         """
         weights = torch.from_numpy(shares / shares.sum(1, keepdims=True)).float().to(signal.device)
-        networks = self._networks[signal.device]
+        total = signal.new_zeros(signal.shape[-1] // self._frame, len(signal), self._space.scores, dtype=torch.float32)
         with torch.no_grad(), autocast(signal.device, precision):
-            return sum(weights[:, i, None] * network(signal).float() for i, network in enumerate(networks))
+            for group in self._groups[signal.device]:
+                counted = np.flatnonzero(shares[:, group.members].any(1))
+                if not len(counted):
+                    continue
+                chunks = torch.from_numpy(counted).to(signal.device)
+                for member, scores in zip(group.members, group.scores(signal[chunks]), strict=True):
+                    total.index_add_(1, chunks, weights[chunks, member, None] * scores.float())
+        return total
 
     def say(self, signal: torch.Tensor, shares: np.ndarray, precision: torch.dtype, rng: np.random.Generator) -> np.ndarray:
         """Returns of signal [N, 1, T] the class [N, T/3] that each frame of targets emits, 0 for none, in a drawn sequence."""

@@ -8,7 +8,7 @@ are while a head learns to read them. The teacher's weights are no part of what 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,28 +50,25 @@ class Hearing:
         self._session = opened(model.SerializeToString())
         self._input = model.graph.input[0].name
         self._graphs: dict[torch.device, Graph] = {}
-        self._teacher = teacher
+        self.teacher = teacher
         self.layers = tuple(layers)
         self.digest = hashlib.sha256(teacher.read_bytes()).hexdigest()
-        self.channels = self(torch.zeros(1, 1, 5 * STRIDE)).shape[-1]
+        self.channels = sum(one.shape[-1] for one in self(torch.zeros(1, 1, 5 * STRIDE)).values())
 
-    def __call__(self, signal: torch.Tensor) -> torch.Tensor:
-        """Returns what the layers say [T/3, N, channels], one behind the other, of normalised signal [N, 1, T]."""
+    def __call__(self, signal: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Returns what each layer says [T/3, N, channels] of normalised signal [N, 1, T]."""
         if signal.device.type == "cpu":
-            return torch.from_numpy(np.concatenate(self.apart(signal), -1))
-        if signal.device not in self._graphs:  # a device's work is done by one thread
-            self._graphs[signal.device] = Graph(self._teacher, self.layers).to(signal.device)
-        with torch.autocast(signal.device.type, enabled=False):
-            return torch.cat(self._graphs[signal.device](signal.float()), -1)
-
-    def apart(self, signal: torch.Tensor) -> list[np.ndarray]:
-        """Returns what each layer says of it."""
-        said = self._session.run(None, {self._input: signal.detach().float().numpy()})
+            said = [torch.from_numpy(one) for one in self._session.run(None, {self._input: signal.detach().float().numpy()})]
+        else:
+            if signal.device not in self._graphs:  # a device's work is done by one thread
+                self._graphs[signal.device] = Graph(self.teacher, self.layers).to(signal.device)
+            with torch.autocast(signal.device.type, enabled=False):
+                said = self._graphs[signal.device](signal.float())
         wanted = (signal.shape[-1] // STRIDE, signal.shape[0])
         for name, one in zip(self.layers, said, strict=True):
             if one.ndim != 3 or one.shape[:2] != wanted:
                 raise ValueError(f"network.hears: {name} is {list(one.shape)}, not [{wanted[0]}, {wanted[1]}, channels]")
-        return said
+        return dict(zip(self.layers, said, strict=True))
 
     def __deepcopy__(self, memo: dict) -> Hearing:
         return self
@@ -91,11 +88,30 @@ class Listener(nn.Module):
 
     def forward(self, signal: torch.Tensor, excess: Excess | None = None, kept: torch.Tensor | None = None) -> torch.Tensor:
         """Returns the scores. excess and kept concern layers, of which it has none."""
-        heard = self.hearing(signal).permute(1, 2, 0)
+        return self.read(self.hearing(signal), signal.shape[-1])
+
+    def read(self, said: Mapping[str, torch.Tensor], samples: int) -> torch.Tensor:
+        """Returns the scores by what the teacher's layers, of which there may be more, said [T/3, N, channels] of T samples."""
+        heard = torch.cat([said[name] for name in self.hearing.layers], -1).permute(1, 2, 0)
         x = F.silu(self.mix(heard))
         # From a frame each 3 samples to one for each step of the CRF.
-        x = F.interpolate(x, signal.shape[-1] // self.shape.stride, mode="linear").permute(2, 0, 1)
-        return CRF_SCALE * self.head(x).float().tanh()
+        x = F.interpolate(x, samples // self.shape.stride, mode="linear").permute(2, 0, 1)
+        # Of what is not contiguous PyTorch makes no fast product in bfloat16: it took 16 times as long.
+        return CRF_SCALE * self.head(x.contiguous()).float().tanh()
+
+
+class Audience:
+    """Listeners to one teacher, which is run once for all of them."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        layers = sorted({name for one in listeners for name in one.hearing.layers})
+        self._listeners = listeners
+        self._hearing = Hearing(listeners[0].hearing.teacher, layers)
+
+    def __call__(self, signal: torch.Tensor) -> list[torch.Tensor]:
+        """Returns the scores [T/stride, N, C] that each listener has of normalised signal [N, 1, T]."""
+        said = self._hearing(signal)
+        return [one.read(said, signal.shape[-1]) for one in self._listeners]
 
 
 def build(shape: Shape, teacher: Path | None) -> Basecaller | Listener:
@@ -114,7 +130,7 @@ def write(network: Listener, path: Path) -> None:
     signal = torch.randn(2, 1, 30 * STRIDE * network.shape.stride, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = network.eval()(signal).permute(1, 0, 2).numpy()
-    said = dict(zip(network.hearing.layers, network.hearing.apart(signal), strict=True))
+    said = {name: one.numpy() for name, one in network.hearing(signal).items()}
     check(model, said, expected, 1e-4, path.name)
     path.write_bytes(model)
 

@@ -42,13 +42,14 @@ def made(prepared, teacher: Path, shape: Shape, **changes) -> Trainer:
     return Trainer(recipe, Sampler(recipe, store), (CPU,), teacher=teacher)
 
 
-def test_what_layers_say_lies_one_behind_the_other(layered):
+def test_layers_say_what_the_teacher_computes(layered):
     signal = torch.randn(3, 1, 90, generator=torch.Generator().manual_seed(1))
     logits = onnxruntime.InferenceSession(layered).run(["logits"], {"signal": signal.numpy()})[0].transpose(1, 0, 2)
-    heard = Hearing(layered, ("early", "late"))(signal)
-    assert heard.shape == (30, 3, 10)
-    np.testing.assert_allclose(heard[..., :5], logits, rtol=1e-5)
-    np.testing.assert_allclose(heard[..., 5:], torch.from_numpy(logits).softmax(-1), atol=1e-6)
+    hearing = Hearing(layered, ("early", "late"))
+    said = hearing(signal)
+    assert list(said) == ["early", "late"] and hearing.channels == 10
+    np.testing.assert_allclose(said["early"], logits, rtol=1e-5)
+    np.testing.assert_allclose(said["late"], torch.from_numpy(logits).softmax(-1), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +148,24 @@ def test_it_is_heard_beside_other_mentors_by_its_share(prepared, layered, tmp_pa
     assert t._shares.tolist() == [[3.0, 1.0]] * len(t._shares)
     steps = [t.advance(t._sampler.batch(step)) for step in range(60)]
     assert steps[-1].divergence < 0.5 * steps[0].divergence
+
+
+def test_a_teacher_of_several_is_run_once_and_only_where_they_count(layered, monkeypatch):
+    torch.manual_seed(6)
+    networks = [build(HEARS, layered), Basecaller(CRF), build(replace(HEARS, width=8, hears=("late",)), layered)]
+    networks = [one.eval() for one in networks]
+    signal = torch.randn(3, 1, 90)
+    with torch.no_grad():
+        apart = [network(signal) for network in networks]
+    mentors = Mentors(networks, [CPU])
+    heard, hear = [], Hearing.__call__
+    monkeypatch.setattr(Hearing, "__call__", lambda self, signal: heard.append(signal) or hear(self, signal))
+    shares = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0]])
+    told = mentors.scores(signal, shares, torch.float32)
+    torch.testing.assert_close(told[:, 0], (2 * apart[0] + apart[1] + apart[2])[:, 0] / 4)
+    torch.testing.assert_close(told[:, 1], apart[1][:, 1])
+    torch.testing.assert_close(told[:, 2], apart[2][:, 2])
+    assert len(heard) == 1 and torch.equal(heard[0], signal[[0, 2]])
 
 
 @pytest.mark.parametrize("shares", [(1.0,), (1.0, -0.5), (0.0, 0.0), (1.0, 1.0, 1.0)])
