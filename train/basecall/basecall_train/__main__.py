@@ -117,10 +117,12 @@ def _train(options: argparse.Namespace) -> None:
     if checkpoint.is_file():
         trainer.load(checkpoint)
         log.info("going on from step %d", trainer.step)
-    elif (start := options.start or recipe.start) and start.suffix == ".onnx":
-        trainer.begin(export.read(start))
-    elif start:
-        trainer.load(start, whole_budget=True)
+    elif options.start and options.start.suffix != ".onnx":
+        trainer.load(options.start, whole_budget=True)
+    elif options.start:
+        trainer.begin(export.read(options.start))
+    elif recipe.training.begins:
+        trainer.begin(export.read_start(recipe.training))
     stops: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))
@@ -147,7 +149,7 @@ def _export(options: argparse.Namespace) -> None:
         listener.write(network, options.model / manifest.file)
         return
     if recipe.training.start_share:
-        start = lengthened(export.read(recipe.start), network.shape.state_length)
+        start = lengthened(export.read_start(recipe.training), network.shape.state_length)
         mix(network, start, recipe.training.start_share)
     if recipe.training.blank:
         favour_blank(network, recipe.training.blank)

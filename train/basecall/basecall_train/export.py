@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from . import listener
 from .crf import StateSpace
 from .listener import Listener
-from .network import CRF_SCALE, OPSET, Basecaller, Shape, runs_backwards
+from .network import CRF_SCALE, OPSET, Basecaller, Shape, mix, runs_backwards
+from .recipe import Training
 from .runtime import check
 
 
@@ -108,6 +109,14 @@ def _gates(block: np.ndarray, width: int) -> np.ndarray:
     """Reorders LSTM gates from PyTorch's input, forget, cell, output to ONNX's input, output, forget, cell."""
     i, f, c, o = (block[k * width : (k + 1) * width] for k in range(4))
     return np.concatenate([i, o, f, c])
+
+
+def read_start(training: Training) -> Basecaller:
+    """Returns the network that a recipe begins from, which may be a mixture of two."""
+    network = read(Path(training.begins))
+    if training.begins_with:
+        mix(network, read(Path(training.begins_with)), training.begins_with_share)
+    return network
 
 
 def read(path: Path, teacher: Path | None = None) -> Basecaller | Listener:

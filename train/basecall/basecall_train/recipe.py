@@ -121,6 +121,10 @@ class Training:
     steps: int = 0
     begins: str = ""
     """Network that basecall_train has exported, to start from unless another is named; relative to the recipe."""
+    begins_with: str = ""
+    """Another such network, of the same shape, that is mixed in to start from."""
+    begins_with_share: float = 0.0
+    """Share of its weights in the mixture."""
     follows: str = ""
     """What the start checkpoint was made with, for the card; empty: random weights."""
     start_share: float = 0.0
@@ -177,6 +181,8 @@ class Training:
             check_shares("training", self.mentor_shares, self.mentors)
         if (self.minutes > 0) == (self.steps > 0):
             raise ValueError("training: give either minutes or steps")
+        if bool(self.begins_with) != (0 < self.begins_with_share < 1) or (self.begins_with and not self.begins):
+            raise ValueError("training: begins_with_share is the share, below 1, of a second network to begin from; give all three")
         if not 0 <= self.start_share < 1 or (self.start_share and not self.begins):
             raise ValueError("training: start_share is the share, below 1, of the network that begins names")
         if self.memory < 0:
@@ -240,11 +246,6 @@ class Recipe:
     notes: dict[str, str] = field(default_factory=dict)
     """Sections of the model card by heading."""
 
-    @property
-    def start(self) -> Path | None:
-        """File of the network that training begins with, if it does not begin from random weights."""
-        return Path(self.training.begins) if self.training.begins else None
-
     @classmethod
     def load(cls, path: Path) -> Recipe:
         """Reads and checks a recipe."""
@@ -262,8 +263,9 @@ class Recipe:
                 )
             if training.mentors and not shape.state_length:
                 raise ValueError("training: only a CRF (network.state_length) can learn from mentors")
-            if training.begins:
-                training = replace(training, begins=str(path.parent / training.begins))
+            for key in ("begins", "begins_with"):
+                if name := getattr(training, key):
+                    training = replace(training, **{key: str(path.parent / name)})
             training = replace(training, mentors=tuple(str(path.parent / one) for one in training.mentors))
             sources = tuple(Source(**source) for source in table["source"])
             sources = tuple(

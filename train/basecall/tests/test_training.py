@@ -262,6 +262,28 @@ def test_a_recipe_can_name_the_network_that_it_begins_from(world, tmp_path):
     assert torch.allclose(weights(load_average(tmp_path / "work" / "checkpoint.pt")), weights(network), atol=1e-6)
 
 
+def test_a_recipe_can_begin_from_a_mixture(world, tmp_path):
+    torch.manual_seed(8)
+    networks = [Basecaller(Shape(width=16, layers=2, stem=4)) for _ in range(2)]
+    for name, network in zip(("first", "second"), networks, strict=True):
+        export.write(network, tmp_path / f"{name}.onnx")
+    begins = 'begins = "first.onnx"\nbegins_with = "second.onnx"\nbegins_with_share = 0.25'
+    text = world.recipe.read_text().replace("steps = 150", f"steps = 1\n{begins}")
+    (tmp_path / "toy.toml").write_text(text)
+    expected = 0.75 * weights(networks[0]) + 0.25 * weights(networks[1])
+    torch.testing.assert_close(weights(export.read_start(Recipe.load(tmp_path / "toy.toml").training)), expected)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"begins_with": "b"}, {"begins_with_share": 0.5}, {"begins_with": "b", "begins_with_share": 1.0}]
+)
+def test_a_share_of_no_second_start_is_refused(changes):
+    with pytest.raises(ValueError, match="give all three"):
+        Training(steps=1, begins="a", **changes)
+    with pytest.raises(ValueError, match="give all three"):
+        Training(steps=1, begins_with="b", begins_with_share=0.5)
+
+
 def test_a_checkpoint_of_another_shape_is_refused(prepared, tmp_path):
     trainer(prepared, steps=1).save(tmp_path / "c.pt")
     recipe, store = prepared
