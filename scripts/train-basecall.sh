@@ -24,7 +24,8 @@ for one in [*recipe["source"], *recipe.get("evaluation", [])]:
     files += [one[key] for key in ("recordings", "simulated_from", "reference", "calls") if key in one]
     files += one.get("relatives", [])
 home = pathlib.Path(sys.argv[1]).parent
-own = [recipe["training"][key] for key in ("begins", "begins_with") if key in recipe["training"]]
+begins = recipe["training"].get("begins", {})
+own = [*([begins] if isinstance(begins, str) else begins), *recipe["training"].get("exported_with", {})]
 own += recipe["training"].get("mentors", [])
 for one in recipe["source"]:
     own += one.get("joined_by", []) + ([one["pore_model"]] if "pore_model" in one else [])

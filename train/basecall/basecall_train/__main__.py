@@ -122,7 +122,7 @@ def _train(options: argparse.Namespace) -> None:
     elif options.start:
         trainer.begin(export.read(options.start))
     elif recipe.training.begins:
-        trainer.begin(export.read_start(recipe.training))
+        trainer.begin(export.read_mixture(recipe.training.begins))
     stops: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))
@@ -136,7 +136,7 @@ def _train(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from . import export, listener, progress
-    from .network import favour_blank, mix
+    from .network import favour_blank, mixture
     from .store import TEACHER
     from .training import load_average
     from .widen import lengthened
@@ -148,9 +148,9 @@ def _export(options: argparse.Namespace) -> None:
     if recipe.shape.hears:  # is no model: a mentor
         listener.write(network, options.model / manifest.file)
         return
-    if recipe.training.start_share:
-        start = lengthened(export.read_start(recipe.training), network.shape.state_length)
-        mix(network, start, recipe.training.start_share)
+    if others := recipe.training.exported_with:
+        named = [(lengthened(export.read(Path(name)), network.shape.state_length), share) for name, share in others.items()]
+        network = mixture([(network, 1 - sum(others.values())), *named])
     if recipe.training.blank:
         favour_blank(network, recipe.training.blank)
     export.write(network, options.model / manifest.file, options.model / manifest.half_file)

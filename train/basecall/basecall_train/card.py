@@ -37,8 +37,9 @@ def _head(recipe: Recipe, manifest: Manifest, size: int) -> str:
         output = f"scores of the moves between {shape.state_length}-mers (CRF, as Bonito's; staying scores {STAY_SCORE:g})"
     budget = f"{training.minutes:g} minutes of" if training.minutes else f"{training.steps} steps of"
     start = f"the weights of {training.follows}" if training.follows else "random weights"
-    if training.start_share:
-        start += f", which have a share of {100 * training.start_share:g} % in the network"
+    if training.exported_with:
+        shares = [f"{100 * share:g} % of {Path(name).stem}" for name, share in training.exported_with.items()]
+        start += f"; of the network {' and '.join(shares)}"
     return f"""# {manifest.name} {manifest.version}
 
 {manifest.description}.

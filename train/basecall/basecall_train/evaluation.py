@@ -23,7 +23,7 @@ HOMOPOLYMER = 3
 """Shortest run of equal bases in the reference that counts as a homopolymer."""
 MAX_BIN_QUALITY = 40
 MIN_ERRORS = 100
-"""Wrong bases that a point of a calibration stands on: a tenth of them is its uncertainty, 0.4 dB."""
+"""Wrong bases that the ends of a calibration stand on: a tenth of them is its uncertainty, 0.4 dB."""
 
 
 @dataclass
@@ -165,28 +165,45 @@ def quality_bins(result: Result, calibrated: Callable[[np.ndarray], np.ndarray] 
 def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
     """Returns the curve from -10 log10(1 - p) to the observed quality (:attr:`.manifest.Manifest.quality_curve`).
 
-    Bases of one rounded quality are a point, with those of the next as long as fewer than MIN_ERRORS are wrong. Points that fall
-    are joined with the one before until none does (pool adjacent violators).
+    It is a cubic of the logarithm of the odds that a base is wrong, the likeliest one (logistic regression, as Platt 1999 has a
+    line): a curve through what single qualities show would follow their chance. Below and above the qualities that leave MIN_ERRORS
+    wrong bases beyond them it is level.
     """
     if not sum(map(len, result.probabilities)):
         raise ValueError(f"{result.name}: no aligned bases to calibrate qualities by")
     raw, wrong = raw_qualities(np.concatenate(result.probabilities)), np.concatenate(result.right) == 0
-    rounded = np.maximum(1, np.rint(raw)).astype(np.int64)
-    counts, sums, errors = (np.bincount(rounded, weights) for weights in (None, raw, wrong))
-    pools: list[np.ndarray] = []  # of bases, their sum of qualities, and how many are wrong
-    for one in np.stack([counts, sums, errors], 1):
-        if pools and pools[-1][2] < MIN_ERRORS:
-            pools[-1] = pools[-1] + one
-        else:
-            pools.append(one)
-    while len(pools) > 1 and pools[-1][2] < MIN_ERRORS:
-        pools[-2:] = [pools[-2] + pools[-1]]
-    rising: list[np.ndarray] = []
-    for one in pools:
-        rising.append(one)
-        while len(rising) > 1 and rising[-1][2] / rising[-1][0] >= rising[-2][2] / rising[-2][0]:
-            rising[-2:] = [rising[-2] + rising[-1]]
-    return tuple((round(total / n, 2), round(-10 * np.log10(min(0.999, max(w, 0.5) / n)), 2)) for n, total, w in rising)
+    errors = np.sort(raw[wrong])
+    if len(errors) <= 2 * MIN_ERRORS or errors[MIN_ERRORS] == errors[-MIN_ERRORS]:
+        share = min(0.999, max(len(errors), 0.5) / len(raw))
+        return ((round(float(raw.mean()), 2), round(float(-10 * np.log10(share)), 2)),)
+    first, last = raw <= errors[MIN_ERRORS], raw >= errors[-MIN_ERRORS]
+    low, high = raw[first].mean(), raw[last].mean()
+    # Bases of a tenth of a quality count together: there are millions.
+    tenths, place = np.unique(np.where(first, low, np.where(last, high, raw)).round(1), return_inverse=True)
+    odds = _logistic(_cubic(tenths), np.bincount(place), np.bincount(place, wrong))
+    x = np.unique(np.concatenate([[low], np.arange(np.ceil(low), high), [high]]).round(2))
+    y = (10 * np.log10(1 + np.exp(-(_cubic(x) @ odds)))).round(2)
+    rising = np.concatenate([[True], y[1:] > np.maximum.accumulate(y)[:-1]])
+    return tuple((float(a), float(b)) for a, b in zip(x[rising], y[rising], strict=True))
+
+
+def _cubic(raw: np.ndarray) -> np.ndarray:
+    """Returns the terms [N, 4] of a cubic of qualities, of a size."""
+    return np.vander(raw / 10 - 1.5, 4, increasing=True)
+
+
+def _logistic(terms: np.ndarray, bases: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+    """Returns the coefficients of terms [N, K] in the logarithm of the odds that bases [N] are wrong [N], by Newton's method."""
+    found = np.zeros(terms.shape[1])
+    found[0] = np.log(wrong.sum() / max(1, bases.sum() - wrong.sum()))
+    faint = 1e-6 * np.eye(len(found))  # a step is defined also where qualities are too few for all terms
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-np.clip(terms @ found, -30, 30)))
+        step = np.linalg.solve(terms.T @ (terms * (bases * p * (1 - p))[:, None]) + faint, terms.T @ (wrong - bases * p))
+        found += step / max(1, np.abs(step).max())
+        if np.abs(step).max() < 1e-6:
+            break
+    return found
 
 
 def between(curves: Sequence[tuple[tuple[float, float], ...]]) -> tuple[tuple[float, float], ...]:

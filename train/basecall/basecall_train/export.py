@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from . import listener
 from .crf import StateSpace
 from .listener import Listener
-from .network import CRF_SCALE, OPSET, Basecaller, Shape, mix, runs_backwards
-from .recipe import Training
+from .network import CRF_SCALE, OPSET, Basecaller, Shape, mixture, runs_backwards
 from .runtime import check
 
 
@@ -111,12 +111,9 @@ def _gates(block: np.ndarray, width: int) -> np.ndarray:
     return np.concatenate([i, o, f, c])
 
 
-def read_start(training: Training) -> Basecaller:
-    """Returns the network that a recipe begins from, which may be a mixture of two."""
-    network = read(Path(training.begins))
-    if training.begins_with:
-        mix(network, read(Path(training.begins_with)), training.begins_with_share)
-    return network
+def read_mixture(shares: Mapping[str, float]) -> Basecaller:
+    """Returns the mixture of networks in files that :func:`write` has made."""
+    return mixture([(read(Path(name)), share) for name, share in shares.items()])
 
 
 def read(path: Path, teacher: Path | None = None) -> Basecaller | Listener:

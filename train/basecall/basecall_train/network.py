@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -138,13 +139,21 @@ def favour_blank(network: Basecaller, logit: float) -> None:
         network.head.bias.view(network.shape.frames, network.shape.scores)[:, 0] += logit
 
 
-def mix(network: Basecaller, other: Basecaller, share: float) -> None:
-    """Moves a network's weights by a share of the way to another's from which it was trained on (Wortsman et al. 2022,
-    arXiv:2109.01903): between the two lie networks that know what the new data taught and have forgotten less of the rest."""
-    if network.shape != other.shape:
-        raise ValueError(f"networks of {network.shape} and {other.shape} have no weights in common")
+def mixture(networks: Sequence[tuple[Basecaller, float]]) -> Basecaller:
+    """Returns the network whose weights are the mean of others' of one shape, by their shares, which are 1 together.
+
+    Between a network and one that was trained on from it lie some that know what the new data taught and have forgotten less of
+    the rest (Wortsman et al. 2022, arXiv:2109.01903 and 2203.05482).
+    """
+    shape = networks[0][0].shape
+    mixed = Basecaller(shape)
     with torch.no_grad():
-        torch._foreach_lerp_(list(network.parameters()), list(other.parameters()), share)
+        torch._foreach_zero_(list(mixed.parameters()))
+        for one, share in networks:
+            if one.shape != shape:
+                raise ValueError(f"networks of {shape} and {one.shape} have no weights in common")
+            torch._foreach_add_(list(mixed.parameters()), list(one.parameters()), alpha=share)
+    return mixed.train(networks[0][0].training)
 
 
 def runs_backwards(layer: int) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
@@ -119,16 +121,14 @@ class Training:
 
     minutes: float = 0
     steps: int = 0
-    begins: str = ""
-    """Network that basecall_train has exported, to start from unless another is named; relative to the recipe."""
-    begins_with: str = ""
-    """Another such network, of the same shape, that is mixed in to start from."""
-    begins_with_share: float = 0.0
-    """Share of its weights in the mixture."""
+    begins: Mapping[str, float] = field(default_factory=dict)
+    """Network that basecall_train has exported, to start from unless another is named, or several of one shape with the shares
+    of their weights in the mixture that is started from; relative to the recipe. A recipe may name one alone."""
     follows: str = ""
     """What the start checkpoint was made with, for the card; empty: random weights."""
-    start_share: float = 0.0
-    """Share that the weights of that network have in what is exported."""
+    exported_with: Mapping[str, float] = field(default_factory=dict)
+    """Networks that basecall_train has exported, relative to the recipe, with the shares of their weights in what is exported.
+    What was learned has the rest."""
     seed: int = 1
     batch: int = 16
     chunk: int = 1800
@@ -181,10 +181,12 @@ class Training:
             check_shares("training", self.mentor_shares, self.mentors)
         if (self.minutes > 0) == (self.steps > 0):
             raise ValueError("training: give either minutes or steps")
-        if bool(self.begins_with) != (0 < self.begins_with_share < 1) or (self.begins_with and not self.begins):
-            raise ValueError("training: begins_with_share is the share, below 1, of a second network to begin from; give all three")
-        if not 0 <= self.start_share < 1 or (self.start_share and not self.begins):
-            raise ValueError("training: start_share is the share, below 1, of the network that begins names")
+        if isinstance(self.begins, str):
+            object.__setattr__(self, "begins", {self.begins: 1.0})
+        if self.begins and (min(self.begins.values()) <= 0 or not math.isclose(sum(self.begins.values()), 1)):
+            raise ValueError("training: the shares of networks that begins names are above 0 and 1 together")
+        if self.exported_with and (min(self.exported_with.values()) <= 0 or sum(self.exported_with.values()) >= 1):
+            raise ValueError("training: the shares of networks that exported_with names are above 0 and together below 1")
         if self.memory < 0:
             raise ValueError("training: memory is a number of samples, 0 for no limit")
         if self.consistency < 0:
@@ -263,9 +265,9 @@ class Recipe:
                 )
             if training.mentors and not shape.state_length:
                 raise ValueError("training: only a CRF (network.state_length) can learn from mentors")
-            for key in ("begins", "begins_with"):
-                if name := getattr(training, key):
-                    training = replace(training, **{key: str(path.parent / name)})
+            for key in ("begins", "exported_with"):
+                named = {str(path.parent / name): share for name, share in getattr(training, key).items()}
+                training = replace(training, **{key: named})
             training = replace(training, mentors=tuple(str(path.parent / one) for one in training.mentors))
             sources = tuple(Source(**source) for source in table["source"])
             sources = tuple(

@@ -69,6 +69,26 @@ def test_quality_calibration_recovers_the_truth():
     assert sum(b.bases for b in bins) > 190_000 and all(abs(b.predicted - b.observed) < 1 for b in bins if b.bases > 5000)
 
 
+@pytest.mark.parametrize("bases, within", [(400_000, 0.35), (40_000, 1.0)])
+def test_a_calibration_does_not_follow_chance(bases, within):
+    rng = np.random.default_rng(2)
+    result = Result("bent")
+    claimed = rng.integers(3, 31, bases).astype(float)
+    truth = 2 + 0.9 * claimed - 0.007 * claimed**2
+    result.probabilities.append(1 - 10 ** (-claimed / 10))
+    result.right.append((rng.random(bases) > 10 ** (-truth / 10)).astype(np.int8))
+    x, y = np.array(fit_qualities(result)).T
+    assert x[0] == 3 and x[-1] > 20
+    assert np.abs(y - (2 + 0.9 * x - 0.007 * x**2)).max() < within
+
+
+def test_of_few_errors_a_calibration_is_their_share():
+    result = Result("few")
+    result.probabilities.append(np.full(5000, 0.99))
+    result.right.append(np.r_[np.zeros(50), np.ones(4950)].astype(np.int8))
+    assert fit_qualities(result) == ((20.0, 20.0),)
+
+
 def test_a_calibration_never_falls():
     result = Result("noisy")
     rng = np.random.default_rng(1)

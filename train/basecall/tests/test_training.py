@@ -13,7 +13,7 @@ from basecall_train.calling import Model
 from basecall_train.card import _origin
 from basecall_train.devices import chosen
 from basecall_train.manifest import Manifest
-from basecall_train.network import Basecaller, Excess, Shape, favour_blank, mix
+from basecall_train.network import Basecaller, Excess, Shape, favour_blank, mixture
 from basecall_train.optimiser import orthogonalise
 from basecall_train.recipe import Augmentation, Recipe, Training
 from basecall_train.store import TEACHER, Sampler, augment, joined, prepare, spelled
@@ -267,21 +267,11 @@ def test_a_recipe_can_begin_from_a_mixture(world, tmp_path):
     networks = [Basecaller(Shape(width=16, layers=2, stem=4)) for _ in range(2)]
     for name, network in zip(("first", "second"), networks, strict=True):
         export.write(network, tmp_path / f"{name}.onnx")
-    begins = 'begins = "first.onnx"\nbegins_with = "second.onnx"\nbegins_with_share = 0.25'
+    begins = 'begins = { "first.onnx" = 0.75, "second.onnx" = 0.25 }'
     text = world.recipe.read_text().replace("steps = 150", f"steps = 1\n{begins}")
     (tmp_path / "toy.toml").write_text(text)
     expected = 0.75 * weights(networks[0]) + 0.25 * weights(networks[1])
-    torch.testing.assert_close(weights(export.read_start(Recipe.load(tmp_path / "toy.toml").training)), expected)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"begins_with": "b"}, {"begins_with_share": 0.5}, {"begins_with": "b", "begins_with_share": 1.0}]
-)
-def test_a_share_of_no_second_start_is_refused(changes):
-    with pytest.raises(ValueError, match="give all three"):
-        Training(steps=1, begins="a", **changes)
-    with pytest.raises(ValueError, match="give all three"):
-        Training(steps=1, begins_with="b", begins_with_share=0.5)
+    torch.testing.assert_close(weights(export.read_mixture(Recipe.load(tmp_path / "toy.toml").training.begins)), expected)
 
 
 def test_a_checkpoint_of_another_shape_is_refused(prepared, tmp_path):
@@ -368,21 +358,40 @@ def test_a_blank_that_is_disfavoured_leaves_the_rest_in_proportion(stride):
         favour_blank(Basecaller(Shape(width=12, layers=1, stem=4, stride=stride, state_length=2)), -0.5)
 
 
-def test_a_share_of_the_start_is_between_both_networks():
-    shape = Shape(width=12, layers=2, stem=4)
-    network, start = Basecaller(shape), Basecaller(shape)
-    ends = [[p.detach().clone() for p in one.parameters()] for one in (network, start)]
-    mix(network, start, 0.4)
-    for now, a, b in zip(network.parameters(), *ends, strict=True):
-        assert torch.allclose(now, 0.6 * a + 0.4 * b, atol=1e-6)
+def test_a_mixture_is_between_its_networks():
+    networks = [Basecaller(Shape(width=12, layers=2, stem=4)) for _ in range(3)]
+    mixed = mixture(list(zip(networks, (0.5, 0.3, 0.2), strict=True)))
+    for now, a, b, c in zip(*(one.parameters() for one in (mixed, *networks)), strict=True):
+        assert torch.allclose(now, 0.5 * a + 0.3 * b + 0.2 * c, atol=1e-6)
     with pytest.raises(ValueError, match="no weights in common"):
-        mix(network, Basecaller(replace(shape, width=16)), 0.4)
+        mixture([(networks[0], 0.5), (Basecaller(replace(networks[0].shape, width=16)), 0.5)])
 
 
-@pytest.mark.parametrize("share, begins", [(1.0, "start.onnx"), (-0.1, "start.onnx"), (0.4, "")])
-def test_a_share_of_no_start_is_refused(share, begins):
-    with pytest.raises(ValueError, match="start_share is the share"):
-        Training(steps=1, start_share=share, begins=begins)
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"begins": {"a": 0.5, "b": 0.6}}, "begins names are above 0 and 1 together"),
+        ({"begins": {"a": 1.5, "b": -0.5}}, "begins names are above 0 and 1 together"),
+        ({"exported_with": {"a": 1.0}}, "exported_with names are above 0 and together below 1"),
+        ({"exported_with": {"a": -0.1}}, "exported_with names are above 0 and together below 1"),
+    ],
+)
+def test_shares_that_make_no_mixture_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Training(steps=1, **changes)
+
+
+def test_what_is_exported_has_its_share_of_others(world, tmp_path):
+    torch.manual_seed(9)
+    other = Basecaller(Shape(width=16, layers=2, stem=4))
+    export.write(other, tmp_path / "other.onnx")
+    mixed = 'steps = 1\nexported_with = { "other.onnx" = 0.4 }'
+    (tmp_path / "toy.toml").write_text(world.recipe.read_text().replace("steps = 150", mixed))
+    work, model = tmp_path / "work", tmp_path / "model"
+    for command, *rest in (["prepare", "--data", str(world.folder)], ["train"], ["export", "--model", str(model)]):
+        assert main([command, str(tmp_path / "toy.toml"), "--work", str(work), *rest]) == 0
+    expected = 0.6 * weights(load_average(work / "checkpoint.pt")) + 0.4 * weights(other)
+    torch.testing.assert_close(weights(export.read(model / "model.onnx")), expected)
 
 
 @pytest.mark.parametrize("stride, state_length", [(5, 2), (6, 3)])
