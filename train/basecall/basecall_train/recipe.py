@@ -182,7 +182,7 @@ class Training:
         if (self.minutes > 0) == (self.steps > 0):
             raise ValueError("training: give either minutes or steps")
         if isinstance(self.begins, str):
-            object.__setattr__(self, "begins", {self.begins: 1.0})
+            object.__setattr__(self, "begins", {self.begins: 1.0} if self.begins else {})
         if self.begins and (min(self.begins.values()) <= 0 or not math.isclose(sum(self.begins.values()), 1)):
             raise ValueError("training: the shares of networks that begins names are above 0 and 1 together")
         if self.exported_with and (min(self.exported_with.values()) <= 0 or sum(self.exported_with.values()) >= 1):

@@ -262,6 +262,10 @@ def test_a_recipe_can_name_the_network_that_it_begins_from(world, tmp_path):
     assert torch.allclose(weights(load_average(tmp_path / "work" / "checkpoint.pt")), weights(network), atol=1e-6)
 
 
+def test_a_recipe_that_names_nothing_begins_with_random_weights():
+    assert Training(steps=1, begins="").begins == {} and Training(steps=1, begins="a").begins == {"a": 1.0}
+
+
 def test_a_recipe_can_begin_from_a_mixture(world, tmp_path):
     torch.manual_seed(8)
     networks = [Basecaller(Shape(width=16, layers=2, stem=4)) for _ in range(2)]
