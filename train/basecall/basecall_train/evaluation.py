@@ -166,8 +166,9 @@ def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
     """Returns the curve from -10 log10(1 - p) to the observed quality (:attr:`.manifest.Manifest.quality_curve`).
 
     It is a cubic of the logarithm of the odds that a base is wrong, the likeliest one (logistic regression, as Platt 1999 has a
-    line): a curve through what single qualities show would follow their chance. Below and above the qualities that leave MIN_ERRORS
-    wrong bases beyond them it is level.
+    line): a curve through what single qualities show would follow their chance. The MIN_ERRORS wrong bases of the lowest
+    qualities, with the right ones among them, count as of one, their mean, where the curve begins; so do those of the highest,
+    where it ends.
     """
     if not sum(map(len, result.probabilities)):
         raise ValueError(f"{result.name}: no aligned bases to calibrate qualities by")
@@ -183,12 +184,17 @@ def fit_qualities(result: Result) -> tuple[tuple[float, float], ...]:
     odds = _logistic(_cubic(tenths), np.bincount(place), np.bincount(place, wrong))
     x = np.unique(np.concatenate([[low], np.arange(np.ceil(low), high), [high]]).round(2))
     y = (10 * np.log10(1 + np.exp(-(_cubic(x) @ odds)))).round(2)
+    return _rising(x, y)
+
+
+def _rising(x: np.ndarray, y: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """Returns the points of a curve that lie above all before them."""
     rising = np.concatenate([[True], y[1:] > np.maximum.accumulate(y)[:-1]])
     return tuple((float(a), float(b)) for a, b in zip(x[rising], y[rising], strict=True))
 
 
 def _cubic(raw: np.ndarray) -> np.ndarray:
-    """Returns the terms [N, 4] of a cubic of qualities, of a size."""
+    """Returns the terms [N, 4] of a cubic of qualities, scaled so that all are of about one size."""
     return np.vander(raw / 10 - 1.5, 4, increasing=True)
 
 
@@ -214,8 +220,7 @@ def between(curves: Sequence[tuple[tuple[float, float], ...]]) -> tuple[tuple[fl
     x = np.array(curves[0])[:, 0]
     heights = [np.interp(x, *np.array(((0.0, 0.0), *curve)).T) for curve in curves]
     y = ((np.min(heights, 0) + np.max(heights, 0)) / 2).round(2)
-    rising = np.concatenate([[True], y[1:] > np.maximum.accumulate(y)[:-1]])  # all but one may be level after their last point
-    return tuple((float(a), float(b)) for a, b in zip(x[rising], y[rising], strict=True))
+    return _rising(x, y)  # all but one may be level after their last point
 
 
 def evaluate_calls(engine: Engine, evaluation: Evaluation, data: Path) -> Result:
