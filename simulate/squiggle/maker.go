@@ -26,12 +26,13 @@ type Tuning struct {
 	Stalls, StallSeconds float64
 }
 
-// Typical makes reads that are as hard to call as real ones. A table measured by
-// aligning current to bases takes for noise within visits, for its correlation and for
-// irregular times also what the alignment gets wrong at borders; the factors take that
-// back. They were found with r9.4-fast on real and simulated lambda: docs/simulator.md.
+// Typical makes reads that are as hard to call as real ones. How far a table has levels
+// differ between visits holds what bases beyond its k-mers do to them, which a network
+// has learned and chance has not, and its irregular times what aligning current to bases
+// gets wrong at borders; the factors take that back. They were found with our models on
+// real and simulated lambda: docs/simulator.md.
 func Typical() Tuning {
-	return Tuning{Noise: 0.68, Spread: 1, Dwell: 0.8, Colour: 0.4, Speed: 1, Stalls: 0.3, StallSeconds: 0.15}
+	return Tuning{Noise: 1, Spread: 0.75, Dwell: 0.85, Colour: 1, Speed: 1, Stalls: 0.3, StallSeconds: 0.15}
 }
 
 // Validate says what is wrong.

@@ -355,9 +355,9 @@ const (
 	// visits of one read: they have all reads' in it.
 	publishedSpread = 0.5
 
-	defaultSpread  = 0.06
-	defaultNoise   = 0.15
-	defaultDwellCV = 0.75
+	defaultSpread  = 0.08
+	defaultNoise   = 0.10
+	defaultDwellCV = 0.7
 )
 
 func speedOf(k int) float64 {
@@ -373,7 +373,7 @@ func defaults(k int) *Model {
 	m := &Model{
 		Chemistry: "r9.4", K: k, Centre: 2, SampleRate: 4000,
 		CentrePA: 85, CentreSpreadPA: 5, ScalePA: 14, ScaleSpreadPA: 1.1, OpenPorePA: 220, OpenPoreSpreadPA: 7,
-		Correlation: [3]float64{0.3, 0.15, 0.075}, Dwell: LogNormal, SpeedSpread: 0.08, NoiseSpread: 0.35,
+		Correlation: [3]float64{0.12, 0.06, 0.03}, Dwell: LogNormal, SpeedSpread: 0.08, NoiseSpread: 0.3,
 		Drift: 0.07, DriftSeconds: 3, Still: 0.05, StillLevel: 0.1,
 	}
 	if k > 6 {

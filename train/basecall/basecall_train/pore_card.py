@@ -12,6 +12,7 @@ import numpy as np
 from .pore_statistics import between_reads, centre, drift, dwells, influence, scale_in_picoamperes, speeds
 from .pore_table import Published, Table
 from .pores import (
+    COARSE,
     CONTEXT_VISITS,
     MARGIN,
     MIN_VISITS,
@@ -61,7 +62,7 @@ class Result:
         return measure(self.found.seen.where((read >= part.first_read) & (read < part.first_read + part.reads)))
 
 
-def measure_recipe(recipe: Recipe, work: Path, samples: int = 0, rounds: int = 8, data: Path | None = None) -> Result:
+def measure_recipe(recipe: Recipe, work: Path, samples: int = 0, rounds: int = 16, data: Path | None = None) -> Result:
     """Measures a pore model from the recipe's sources with known bases, at most so many samples of each (0: all).
 
     With the data folder, the recordings' calibration gives the scale in picoamperes.
@@ -284,6 +285,8 @@ current at these frames, at the offset at which {K}-mers explain most of it ({_p
 counted from 0). Then, in rounds: samples are aligned to {K}-mers by banded forward filtering and
 backward sampling (normal levels, two states in a row per {K}-mer, {REACH} bases either way); each read's scale and shift are
 fitted to the levels by robust regression; levels are measured again. The average read keeps scale 1 and shift 0.
+In the first {len(COARSE)} rounds {K}-mers share levels by the bases {_places(COARSE)} of them, as levels of all at once
+stay where the frames had put them: in runs of C one base late.
 
 - A visit counts for level, spread and noise if it has {STEADY} samples or more beside its first and last, its mean is
   within {OUTLYING:g} robust standard deviations of the {K}-mer's median, and its variance within 1 + {RESTLESS:g}/√n times the median. All visits count for dwell.
@@ -293,6 +296,11 @@ fitted to the levels by robust regression; levels are measured again. The averag
 - Bases are as the genome has them; these strands are native, and methylated ones (in lambda GATC, CC[AT]GG) count under their plain letters.
 - The open-pore current is not in these recordings, which begin with the strand.
 """
+
+
+def _places(bases: tuple[tuple[int, int], ...]) -> str:
+    """Returns the ranges of bases, each once: "1 to 3, then 1 to 4"."""
+    return ", then ".join(f"{first} to {last - 1}" for first, last in dict.fromkeys(bases))
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:

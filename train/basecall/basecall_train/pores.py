@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -519,8 +519,34 @@ class Fit:
     """Part of the variance of trusted visits' means that the levels explain."""
 
 
-def fit(some: list[Stretch], rounds: int = 6, seed: int = 1, sketch: int = 1500) -> Fit:
-    """Measures 6-mers. All rounds but the last look at no more than sketch windows."""
+COARSE = ((1, 4), (1, 4), (1, 5), (1, 5))
+"""Bases of a 6-mer, the first and the one after the last, that alone tell its level in the first rounds."""
+
+
+def shared(levels: Levels, first: int, last: int) -> Levels:
+    """Returns levels that 6-mers with the same bases from first to last have in common.
+
+    Levels of all 6-mers at once follow how the current happened to be aligned at first: where two neighbours have their levels
+    one base late, every round finds them there again. Contexts of a few bases are seen too often and in too many surroundings
+    for that.
+    """
+    group = np.arange(KMERS) // 4 ** (K - last) % 4 ** (last - first)
+    weight = np.maximum(levels.visits, 1e-3)
+    number = np.bincount(group, weight)
+
+    def common(values: np.ndarray) -> np.ndarray:
+        return (np.bincount(group, weight * values) / number)[group]
+
+    mean = common(levels.mean)
+    spread = np.sqrt(common(levels.spread**2 + (levels.mean - mean) ** 2))
+    return replace(levels, mean=mean, spread=spread, noise=np.sqrt(common(levels.noise**2)))
+
+
+def fit(some: list[Stretch], rounds: int = 16, seed: int = 1, sketch: int = 1500) -> Fit:
+    """Measures 6-mers, with as many coarse rounds as a third of all at most.
+
+    All rounds but the last look at no more than sketch windows.
+    """
     if not some:
         raise ValueError(f"no stretch of {MIN_BASES} known bases")
     rng = np.random.default_rng(seed)
@@ -536,6 +562,8 @@ def fit(some: list[Stretch], rounds: int = 6, seed: int = 1, sketch: int = 1500)
         chosen = tiles if last or len(tiles) <= sketch else [tiles[i] for i in rng.choice(len(tiles), sketch, replace=False)]
         seen = visits(some, chosen, model, where, frame, rng)
         levels = measure(seen)
+        if number < min(len(COARSE), rounds // 3):
+            levels = shared(levels, *COARSE[number])
         kept = trusted(seen)
         explained = 1 - np.var(kept.mean - levels.mean[kept.kmer]) / np.var(kept.mean)
         log.info(

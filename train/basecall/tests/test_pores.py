@@ -156,6 +156,24 @@ def test_the_card_compares_with_the_published_table(measured):
     assert (folder / "toy.svg").read_text().startswith("<svg") and "toy.svg" in card
 
 
+def test_shared_levels_depend_on_the_middle_bases_alone():
+    rng = np.random.default_rng(2)
+    visits = rng.integers(0, 50, KMERS)
+    own = Levels(rng.normal(size=KMERS), *(rng.uniform(0.1, 0.3, KMERS) for _ in range(4)), visits)
+    common = pores.shared(own, 1, 4)
+    names = [kmer_name(code)[1:4] for code in range(KMERS)]
+    for middle in ("ACC", "TTG"):
+        group = np.array([name == middle for name in names])
+        weight = np.maximum(visits[group], 1e-3)
+        mean = np.average(own.mean[group], weights=weight)
+        assert np.allclose(common.mean[group], mean)
+        # What a draw from any of the group's 6-mers is like.
+        second = np.average(own.mean[group] ** 2 + own.spread[group] ** 2, weights=weight)
+        assert np.allclose(common.spread[group] ** 2, second - mean**2)
+        assert np.allclose(common.noise[group] ** 2, np.average(own.noise[group] ** 2, weights=weight))
+    assert len(np.unique(common.mean)) == 64 and (common.visits == visits).all()
+
+
 def test_measuring_is_repeatable(toy):
     some = list(pores.stretches(toy / "work" / "toy", 30_000))
     first, again = (pores.fit(some, rounds=1, seed=3) for _ in range(2))
