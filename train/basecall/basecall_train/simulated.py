@@ -1,7 +1,8 @@
 """Chunks of signal that never was: random genomes through a pore model (``models/pores``), for sequences that no recording has.
 
 A network that has only seen a few genomes learns their words. The current of a simulated read is poorer than a real one's, so these
-chunks are a part of the training and no more. Levels, noise and dwell are drawn as the table's header describes them.
+chunks are a part of the training and no more. Levels, noise and dwell are drawn as the table describes them, but for SPREAD and
+IRREGULARITY.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from .pores import K, Levels
 
 MEMORY = 64
 """Samples over which noise is correlated at most."""
+SPREAD = 0.75
+"""Part of the spread of levels that is chance; the rest is what bases beyond the 6-mer do. As in simulate/squiggle."""
+IRREGULARITY = 0.85
+"""Part of the dwell times' spread that is not what aligning current to bases gets wrong. As there."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class PoreModel:
             return cls(
                 centre=int(head["centre"]),
                 levels=levels,
-                dwell_log_sd=float(head["dwell_log_sd"]),
+                dwell_log_sd=IRREGULARITY * float(head["dwell_log_sd"]),
                 speed_sd=float(head["speed_sd"]) / float(head["speed_mean"]),
                 kernel=kernel,
                 white=white,
@@ -70,7 +75,7 @@ class PoreModel:
         visit = np.repeat(np.arange(len(kmers)), dwell)[rng.integers(dwell[0]) :][:samples]
         if len(visit) < samples:
             raise ValueError(f"{len(bases)} bases are too few for {samples} samples")
-        level = levels.mean[kmers] + levels.spread[kmers] * rng.standard_normal(len(kmers))
+        level = levels.mean[kmers] + SPREAD * levels.spread[kmers] * rng.standard_normal(len(kmers))
         noise = np.convolve(rng.standard_normal(samples + len(self.kernel) - 1), self.kernel, "valid")
         noise += self.white * rng.standard_normal(samples)
         return (level[visit] + levels.noise[kmers[visit]] * noise).astype(np.float32), visit + self.centre
