@@ -96,7 +96,7 @@ class SignalSource(_Source):
     """Depth of its reads, which are thinned to that of a world."""
     length: int = 6_000
     """Mean length of reads."""
-    noise: tuple[float, float] = (0.6, 0.75)
+    noise: tuple[float, float] = (0.9, 1.1)
     """Factor on the signal's noise, drawn per piece."""
     speed: tuple[float, float] = (0.9, 1.15)
     """Factor on the motor's speed, drawn per piece."""
