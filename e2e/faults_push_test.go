@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,7 +34,6 @@ type pushServer struct {
 	*fault
 	address string
 	devices string // the file
-	cmd     *exec.Cmd
 	dial    []grpc.DialOption
 }
 
@@ -57,7 +55,7 @@ func (f *fault) servesWith(devices []byte, args ...string) *pushServer {
 	f.Helper()
 	s := &pushServer{fault: f, address: freeAddress(f), devices: f.write("devices.yaml", devices)}
 	s.dial = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
-	s.cmd = f.runs(append([]string{"serve", "--push-listen", s.address, "--devices", s.devices}, args...)...)
+	f.runs(append([]string{"serve", "--push-listen", s.address, "--devices", s.devices}, args...)...)
 	f.ready()
 	return s
 }

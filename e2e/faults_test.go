@@ -97,9 +97,11 @@ type fault struct {
 	addr string          // of a broker that is this fault's own
 	said testenv.Log     // what the ingest has printed
 	page string          // its metrics; empty if it has ended
-	code int             // its exit code, if it has
-	told []string        // what a device was told
-	env  []string
+	// ended is closed when an ingest that is to go on has ended all the same.
+	ended <-chan struct{}
+	code  int      // its exit code, if it has
+	told  []string // what a device was told
+	env   []string
 }
 
 // kafka starts a broker for this fault.
@@ -156,18 +158,23 @@ func (f *fault) works(args ...string) {
 	require.NoError(f, err, "%s", out)
 }
 
-// runs starts an ingest that is to go on, and returns it.
-func (f *fault) runs(args ...string) *exec.Cmd {
+// runs starts an ingest that is to go on.
+func (f *fault) runs(args ...string) {
 	f.Helper()
 	f.page = freeAddress(f)
 	cmd := f.command(append(args, "--listen", f.page))
 	cmd.Stdout, cmd.Stderr = &f.said, &f.said
 	require.NoError(f, cmd.Start())
-	f.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return cmd
+	ended := make(chan struct{})
+	f.ended = ended
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	f.Cleanup(func() { cmd.Process.Kill(); <-ended })
 }
 
-// eventually waits for a condition.
+// eventually waits for a condition, no longer than the ingest runs that was started last.
 func (f *fault) eventually(what string, ok func() bool) {
 	f.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -175,6 +182,11 @@ func (f *fault) eventually(what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-tick.C:
+		case <-f.ended:
+			if ok() {
+				return
+			}
+			f.Fatalf("waiting for %s: ingest has ended and printed\n%s", what, &f.said)
 		case <-f.ctx.Done():
 			f.Fatalf("waiting for %s: ingest has printed\n%s\nand a device was told %q", what, &f.said, f.told)
 		}
