@@ -76,7 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     pores.add_argument("--data", type=Path, help="folder that the recipe's paths start from, for the recordings' calibration to pA")
     pores.add_argument("--published", type=Path, help="table to compare with (columns kmer, level_mean, level_stdv, sd_mean)")
     pores.add_argument("--samples", type=float, default=0, help="samples with known bases to use of each source (default: all)")
-    pores.add_argument("--rounds", type=int, default=16, help="rounds of alignment and measurement (default 16)")
+    pores.add_argument(
+        "--rounds", type=int, default=12, help="rounds of alignment and measurement, after the coarse ones (default 12)"
+    )
     everything = command("all", _all, "from recordings to a model with its card")
     folders(everything, "data", "work", "model")
     for judging in (evaluate, everything):

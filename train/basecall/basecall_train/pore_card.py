@@ -62,7 +62,7 @@ class Result:
         return measure(self.found.seen.where((read >= part.first_read) & (read < part.first_read + part.reads)))
 
 
-def measure_recipe(recipe: Recipe, work: Path, samples: int = 0, rounds: int = 16, data: Path | None = None) -> Result:
+def measure_recipe(recipe: Recipe, work: Path, samples: int = 0, rounds: int = 12, data: Path | None = None) -> Result:
     """Measures a pore model from the recipe's sources with known bases, at most so many samples of each (0: all).
 
     With the data folder, the recordings' calibration gives the scale in picoamperes.

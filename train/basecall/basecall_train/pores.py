@@ -520,7 +520,7 @@ class Fit:
 
 
 COARSE = ((1, 4), (1, 4), (1, 5), (1, 5))
-"""Bases of a 6-mer, the first and the one after the last, that alone tell its level in the first rounds."""
+"""Bases of a 6-mer, the first and the one after the last, that alone tell its level: one coarse round for each."""
 
 
 def shared(levels: Levels, first: int, last: int) -> Levels:
@@ -542,11 +542,8 @@ def shared(levels: Levels, first: int, last: int) -> Levels:
     return replace(levels, mean=mean, spread=spread, noise=np.sqrt(common(levels.noise**2)))
 
 
-def fit(some: list[Stretch], rounds: int = 16, seed: int = 1, sketch: int = 1500) -> Fit:
-    """Measures 6-mers, with as many coarse rounds as a third of all at most.
-
-    All rounds but the last look at no more than sketch windows.
-    """
+def fit(some: list[Stretch], rounds: int = 12, seed: int = 1, sketch: int = 1500) -> Fit:
+    """Measures 6-mers in so many rounds, after the coarse ones. All but the last look at no more than sketch windows."""
     if not some:
         raise ValueError(f"no stretch of {MIN_BASES} known bases")
     rng = np.random.default_rng(seed)
@@ -557,12 +554,13 @@ def fit(some: list[Stretch], rounds: int = 16, seed: int = 1, sketch: int = 1500
     tiles = windows(some)
     if not tiles:
         raise ValueError(f"no stretch of {WINDOW} samples")
-    for number in range(rounds):
-        last = number == rounds - 1
+    total = len(COARSE) + rounds
+    for number in range(total):
+        last = number == total - 1
         chosen = tiles if last or len(tiles) <= sketch else [tiles[i] for i in rng.choice(len(tiles), sketch, replace=False)]
         seen = visits(some, chosen, model, where, frame, rng)
         levels = measure(seen)
-        if number < min(len(COARSE), rounds // 3):
+        if number < len(COARSE):
             levels = shared(levels, *COARSE[number])
         kept = trusted(seen)
         explained = 1 - np.var(kept.mean - levels.mean[kept.kmer]) / np.var(kept.mean)

@@ -50,7 +50,7 @@ class PoreModel:
             return cls(
                 centre=int(head["centre"]),
                 levels=levels,
-                dwell_log_sd=IRREGULARITY * float(head["dwell_log_sd"]),
+                dwell_log_sd=float(head["dwell_log_sd"]),
                 speed_sd=float(head["speed_sd"]) / float(head["speed_mean"]),
                 kernel=kernel,
                 white=white,
@@ -68,7 +68,8 @@ class PoreModel:
         levels = self.levels
         place = 4 ** np.arange(K - 1, -1, -1)
         kmers = np.lib.stride_tricks.sliding_window_view(bases, K) @ place
-        slow = np.exp(self.dwell_log_sd * rng.standard_normal(len(kmers)) - self.dwell_log_sd**2 / 2)
+        irregular = IRREGULARITY * self.dwell_log_sd
+        slow = np.exp(irregular * rng.standard_normal(len(kmers)) - irregular**2 / 2)
         speed = quicker * max(0.6, 1 + self.speed_sd * rng.standard_normal())
         dwell = np.maximum(1, np.round(levels.dwell_mean[kmers] * slow / speed)).astype(np.int64)
         # It begins in the middle of a visit, like a chunk.
