@@ -74,6 +74,7 @@ func TestImports(t *testing.T) {
 		{"basecall", "the engine knows no transport", []string{kafkaGo, kfake, services}},
 		{"adaptive/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
 		{"basecall/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
+		{"align/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services, module + "basecall/stage", module + "align/minimap"}},
 		{"variant/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
 		{"annotate/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
 		{"annotate/watch/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},

@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/livepage"
@@ -148,6 +150,7 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 	if err != nil {
 		return nil, err
 	}
+	stages = slices.DeleteFunc(stages, func(s string) bool { return s == alignstage.Name }) // there is signal alone
 	cfg.Engines.Stages, cfg.Engines.Registerer, cfg.Engines.Logger = stages, cfg.Registry, cfg.Logger
 	cfg.Replication = flags.Replication
 	if len(flags.Brokers) == 0 {

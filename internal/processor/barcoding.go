@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
-	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream/streampb"
@@ -68,8 +68,8 @@ func (f *Barcoding) Options() (opts finish.Options, err error) {
 	return opts, nil
 }
 
-// finisher is what the basecall stage finishes reads with; nil if it leaves them as they
-// are called.
+// finisher is what reads are finished with that the model has called; nil if they are left
+// as they are called. Without a model, others have called them.
 func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 	opts, err := f.Options()
 	if err != nil {
@@ -78,10 +78,14 @@ func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 	if opts.Kit == nil && opts.Trim == finish.TrimNone {
 		return nil, nil //nolint:nilnil // nothing is asked for
 	}
-	if model.Manifest.RNA() {
+	var quality basecall.QualityManifest
+	if model != nil {
+		quality = model.Manifest.Qualities
+	}
+	if model != nil && model.Manifest.RNA() {
 		return nil, cli.Usagef("--trim and barcodes are for DNA, but model %s is for RNA: pore basecall trims RNA", model.Manifest.Name)
 	}
-	finisher, err := finish.New(opts, model.Manifest.Qualities)
+	finisher, err := finish.New(opts, quality)
 	if err != nil {
 		return nil, f.Blame(err)
 	}
@@ -90,10 +94,10 @@ func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 
 // Demultiplexed is a run with the samples that its reads may be of.
 func (e *Engines) Demultiplexed(run *streampb.Run) *streampb.Run {
-	if e.finisher == nil {
+	if e.finisher == nil || len(run.GetSamples()) > 0 {
 		return run
 	}
-	return basecallstage.Demultiplexed(run, e.finisher)
+	return alignstage.Demultiplexed(run, e.finisher)
 }
 
 // maxArrangement bounds a file with barcodes, in bytes.
