@@ -327,10 +327,11 @@ func TestBadRecords(t *testing.T) {
 }
 
 // TestDamagedBAM: a flipped bit is found by its block's checksum or where it leads to
-// nonsense, and never makes a read out of nothing.
+// nonsense, and no read is another than it was.
 func TestDamagedBAM(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join("testdata", "dorado.bam"))
 	require.NoError(t, err)
+	want := open(t, "dorado.bam")
 	path := filepath.Join(t.TempDir(), "x.bam")
 	for at := 40; at < len(whole)-40; at += 97 {
 		bad := bytes.Clone(whole)
@@ -338,14 +339,20 @@ func TestDamagedBAM(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
 		g, err := OpenGrowing(path, int64(len(bad)))
 		require.NoError(t, err)
-		n := 0
+		var got []*Read
 		for err == nil {
-			if _, err = g.Next(); err == nil {
-				n++
+			var r *Read
+			if r, err = g.Next(); err == nil {
+				got = append(got, r)
 			}
 		}
-		require.NotErrorIs(t, err, io.EOF, "byte %d", at)
-		require.Less(t, n, 40)
+		require.LessOrEqual(t, len(got), len(want))
+		for i := range got {
+			require.Equal(t, want[i], got[i])
+		}
+		if errors.Is(err, io.EOF) { // what a block's header says of times and systems changes nothing
+			require.Len(t, got, len(want))
+		}
 		require.NoError(t, g.Close())
 	}
 }
