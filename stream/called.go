@@ -13,8 +13,8 @@ import (
 // short. So a read with qualities up to 63 takes a byte per base and some 150 bytes.
 
 // MaxCalledBases bounds the bases of a called read: as many as a record has room for
-// without qualities.
-const MaxCalledBases = 4 * MaxRecord
+// without qualities, with all that is told of the read.
+const MaxCalledBases = 4 * (MaxRecord - 1<<14)
 
 // maxQualityBits are enough for the qualities that SAM and FASTQ can tell, 0 to 93.
 const maxQualityBits = 7

@@ -106,7 +106,7 @@ func TestLongReadsGoWithoutWhatIsLeastNeeded(t *testing.T) {
 	r := &streampb.CalledRead{Run: "r", ReadId: "a"}
 	PackCalled(r, make([]byte, MaxCalledBases+1), nil, nil)
 	_, _, err := FitCalled(r)
-	require.ErrorContains(t, err, "of 4000001 bases: 1 to 4000000 are possible")
+	require.ErrorContains(t, err, "of 3934465 bases: 1 to 3934464 are possible")
 }
 
 // TestContradictionsOfCalledReads: what its numbers don't fit is refused.

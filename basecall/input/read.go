@@ -291,3 +291,11 @@ func (r *Read) setGroup(id string, groups map[string]*group) {
 		r.RunStart = from.RunStart
 	}
 }
+
+// SetFolder takes the name of the folder that the read's file is in, which tells a barcode
+// as MinKNOW lays folders out.
+func (r *Read) SetFolder(name string) {
+	if found := barcodeName.FindStringSubmatch(name); found != nil && found[0] == found[1] {
+		r.Barcode = found[1]
+	}
+}

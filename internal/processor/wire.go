@@ -121,7 +121,7 @@ func (p *Processor) Run(ctx context.Context) error {
 				Topics: t, ReadsPartitions: partitions[t.Reads],
 				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: e.stageAligners(),
 				Contig: e.contig, Finisher: e.finisher,
-				Model:    modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
+				Model: modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
 			}, e.Caller.Model().Manifest.Name))
 		}},
 		{alignstage.Name, t.Called, func() stream.NewHandler {

@@ -149,6 +149,10 @@ func (f *fakeFeed) Put(_ context.Context, rd *signal.Read, samples []int16, from
 	return nil
 }
 
+func (f *fakeFeed) PutCalled(_ context.Context, r *ingest.Called) error {
+	return f.put(event{read: r.ID(), last: true})
+}
+
 func (f *fakeFeed) End(context.Context) error { return f.put(event{end: true}) }
 
 // check says what is wrong with what was sent: every read must be there once, its
@@ -339,7 +343,7 @@ func (v *world) kill(committed map[string]int) {
 // look lists the folders and reads what is new.
 func (v *world) look() error {
 	v.now = v.now.Add(time.Second)
-	l, err := list(v.cfg.Dirs)
+	l, err := list(v.cfg.Dirs, signalFiles{})
 	if err != nil {
 		v.t.Fatal(err)
 	}
