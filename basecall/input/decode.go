@@ -42,6 +42,9 @@ type decoder interface {
 // maxRecord bounds a record, in bytes: no pore has read a molecule of as many bases.
 const maxRecord = 1 << 28
 
+// errCRAM says what to do with a file that can't be read without its reference.
+var errCRAM = errors.New("this is CRAM, which is read by its reference: pipe what samtools view -u IN.cram writes")
+
 // decoderFor tells by the beginning of a file, decompressed, what it is; nil if that
 // takes more bytes.
 func decoderFor(b []byte, final bool) (decoder, error) {
@@ -52,7 +55,7 @@ func decoderFor(b []byte, final bool) (decoder, error) {
 	case bytes.HasPrefix(b, []byte("BAM\x01")):
 		return &bamDecoder{}, nil
 	case bytes.HasPrefix(b, []byte("CRAM")):
-		return nil, errors.New("this is CRAM, which is read by its reference: samtools view -u IN.cram | ingest reads -")
+		return nil, errCRAM
 	case b[0] == '>':
 		return nil, errors.New("this is FASTA: FASTQ is needed, with qualities")
 	case len(b) < enough && !final && bytes.IndexByte(b, '\n') < 0:

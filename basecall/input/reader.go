@@ -119,6 +119,17 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return &Reader{records{source: &plainSource{in: z}}}, nil
 }
 
+// Recognises tells by a file's beginning whether it is meant to hold called reads.
+func Recognises(in io.Reader) bool {
+	r, err := NewReader(in)
+	for err == nil && r.decoder == nil && !r.ended {
+		if err = r.more(); err == nil {
+			r.decoder, err = decoderFor(r.buf, r.ended)
+		}
+	}
+	return errors.Is(err, errCRAM) || err == nil && r.decoder != nil
+}
+
 // Next returns the next read, the caller's to keep; io.EOF ends the file. After a
 // [RecordError], which tells of one record, reading goes on; any other error ends it.
 func (r *Reader) Next() (*Read, error) { return r.next() }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/demux"
@@ -149,4 +151,63 @@ func (c *Called) sent(cfg *Config) {
 		cfg.Metrics.strip()
 		cfg.Logger.Warn("a called read doesn't fit a record", "read", c.ID(), "bases", c.read.GetBases(), "without", strings.Join(c.left, ", "))
 	}
+}
+
+// Direct writes runs of called reads without a cursor, for a log that begins and ends with
+// them: started again, it begins again.
+type Direct struct {
+	to  Sender
+	cfg *Config
+}
+
+// NewDirect returns a Direct; cfg.Partitions is the number of partitions of the topic of
+// called reads.
+func NewDirect(to Sender, cfg Config) *Direct {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Direct{to: to, cfg: &cfg}
+}
+
+// Begin announces a run.
+func (d *Direct) Begin(ctx context.Context, run *streampb.Run) error {
+	outs, err := announcement(d.cfg.Topics, run, d.cfg.Partitions)
+	if err != nil {
+		return err
+	}
+	d.cfg.Metrics.run()
+	return d.send(ctx, outs)
+}
+
+// Put sends a read of a run that has begun.
+func (d *Direct) Put(ctx context.Context, c *Called) error {
+	err := d.send(ctx, []stream.Out{c.out(d.cfg.Topics)})
+	if err == nil {
+		c.sent(d.cfg)
+	}
+	return err
+}
+
+// End ends a run, and returns when all of it is in Kafka.
+func (d *Direct) End(ctx context.Context, run *streampb.Run) error {
+	outs, err := ending(d.cfg.Topics, run, d.cfg.Partitions)
+	if err != nil {
+		return err
+	}
+	d.cfg.Metrics.endRun(run.GetId())
+	if err := d.send(ctx, outs); err != nil {
+		return err
+	}
+	return d.to.Flush(ctx)
+}
+
+func (d *Direct) send(ctx context.Context, outs []stream.Out) error {
+	now := time.Now()
+	for i := range outs {
+		outs[i].Time = now
+	}
+	if err := d.to.Send(ctx, outs, nil); err != nil {
+		return fmt.Errorf("sending called reads: %w", err)
+	}
+	return nil
 }

@@ -56,16 +56,34 @@ func (f *Barcoding) Options() (opts finish.Options, err error) {
 		}
 	}
 	if f.sheet != "" {
-		file, err := os.Open(f.sheet)
-		if err != nil {
+		if opts.Sheet, err = ReadSheet(f.sheet); err != nil {
 			return opts, err
-		}
-		defer file.Close()
-		if opts.Sheet, err = demux.ParseSheet(file); err != nil {
-			return opts, fmt.Errorf("%s: %w", f.sheet, err)
 		}
 	}
 	return opts, nil
+}
+
+// TakeSheet returns the sample sheet if it is not about barcodes that are looked for here:
+// whoever called the reads has found them.
+func (f *Barcoding) TakeSheet() (path string) {
+	if f.kit == "" && f.barcodes == "" {
+		path, f.sheet = f.sheet, ""
+	}
+	return path
+}
+
+// ReadSheet reads a sample sheet.
+func ReadSheet(path string) (*demux.Sheet, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	sheet, err := demux.ParseSheet(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return sheet, nil
 }
 
 // finisher is what reads are finished with that the model has called; nil if they are left
