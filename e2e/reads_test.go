@@ -175,6 +175,33 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		return []byte(res.stdout)
 	}
 	bam, sam := called("bam"), called("sam")
+	t.Run("pore run", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "calls.bam")
+		require.NoError(t, os.WriteFile(path, bam, 0o600))
+		require.Equal(t, rec.vcf, string(readFile(t, run(t, rec.ref, lambda("genes.gff3"), path), "variants.vcf")))
+	})
+	t.Run("pore call", func(t *testing.T) {
+		dir := t.TempDir()
+		reads, alignments := filepath.Join(dir, "reads.fastq"), filepath.Join(dir, "reads.bam")
+		fastq := called("fastq")
+		require.NoError(t, os.WriteFile(reads, fastq, 0o600))
+		require.Zero(t, pore(t, "align", "--ref", rec.ref, "-o", alignments, reads).code)
+		want := pore(t, "call", "--ref", rec.ref, alignments)
+		require.Zero(t, want.code, want.stderr)
+		for _, format := range []string{"fastq", "sam", "bam"} {
+			require.NoError(t, os.WriteFile(reads, called(format), 0o600))
+			got := pore(t, "call", "--ref", rec.ref, reads)
+			require.Zero(t, got.code, got.stderr)
+			require.Equal(t, want.stdout, got.stdout, format)
+		}
+		// A read that can't be used is told of, and the others are called from.
+		require.NoError(t, os.WriteFile(reads, append([]byte("@bad\nACGT\n+\n!!\n"), fastq...), 0o600))
+		got := pore(t, "call", "--ref", rec.ref, reads)
+		require.Equal(t, 1, got.code)
+		require.Contains(t, got.stderr, "record at byte 0: read bad: 2 qualities for 4 bases")
+		require.Contains(t, got.stderr, "1 reads can't be used")
+		require.Equal(t, want.stdout, got.stdout)
+	})
 	brokers(t, func(t *testing.T, addr string) {
 		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}})
 		require.NoError(t, err)

@@ -2,6 +2,8 @@ package input
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -164,4 +166,43 @@ func grow(b []byte, n int) []byte {
 		return b
 	}
 	return append(make([]byte, 0, max(2*cap(b), len(b)+n)), b...)
+}
+
+// Unaligned tells by a file's beginning, of which the more the better, that it holds reads
+// that are aligned to nothing: FASTQ, or SAM or BAM whose header names no reference.
+func Unaligned(head []byte) bool {
+	r, err := NewReader(bytes.NewReader(head))
+	for err == nil && !r.ended {
+		err = r.more()
+	}
+	if r == nil {
+		return false
+	}
+	text := r.buf
+	d, err := decoderFor(text, true)
+	if err != nil {
+		return false
+	}
+	switch d.(type) {
+	case *fastqDecoder:
+		return true
+	case *bamDecoder:
+		const refs = "@SQ\t"
+		if n, err := d.cut(text, true); err == nil && n > 0 {
+			return binary.LittleEndian.Uint32(text[n-4:]) == 0
+		}
+		return !bytes.Contains(text, []byte(refs))
+	case *samDecoder:
+		for line := range bytes.Lines(text) {
+			if !isHeaderLine(line) {
+				fields := bytes.SplitN(line, []byte("\t"), 4)
+				return len(fields) == 4 && string(fields[2]) == "*"
+			}
+			if bytes.HasPrefix(line, []byte("@SQ\t")) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }

@@ -131,10 +131,12 @@ func alignHeader(g *genome.Genome, cfg alignConfig) (*sam.Header, error) {
 // fileAligner aligns the reads of files side by side and passes on their records in the
 // order of the files.
 type fileAligner struct {
-	index    *minimap.Index
-	records  *hts.Records
-	threads  int
-	stdin    io.Reader
+	index   *minimap.Index
+	records *hts.Records
+	threads int
+	stdin   io.Reader
+	// reader reads the reads of a file; nil: FASTQ.
+	reader   func(io.Reader) (func() (*fastq.Read, error), error)
 	sorter   *hts.Sorter
 	reads    atomic.Int64
 	unmapped int
@@ -189,13 +191,17 @@ func (a *fileAligner) read(path string, emit func(*batch) error) error {
 		return err
 	}
 	defer in.Close()
-	r, err := fastq.NewReader(in)
+	reader := a.reader
+	if reader == nil {
+		reader = fastqReader
+	}
+	next, err := reader(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	b, bases := new(batch), 0
 	for {
-		read, err := r.Next()
+		read, err := next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -214,6 +220,14 @@ func (a *fileAligner) read(path string, emit func(*batch) error) error {
 		return nil
 	}
 	return emit(b)
+}
+
+func fastqReader(in io.Reader) (func() (*fastq.Read, error), error) {
+	r, err := fastq.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return r.Next, nil
 }
 
 // align makes the records of a batch.
