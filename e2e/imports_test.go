@@ -68,6 +68,7 @@ func TestImports(t *testing.T) {
 		{"samtag", "tags are read without anything of ours", []string{module + "basecall", module + "demux", kafkaGo, ort, services, "net/http"}},
 		{"demux/sorted", "files are sorted without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", "net/http"}},
 		{"basecall/finish", "reads are finished without transport", []string{kafkaGo, kfake, services, cobra}},
+		{"basecall/input", "called reads are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "stream", module + "signal", "github.com/biogo/hts", "net/http"}},
 		{"basecall/eval", "reads are judged in pure code", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", "net/http", module + "signal", module + "align/minimap", "github.com/biogo/hts"}},
 		{"basecall/convert/torch", "files of tensors are read without an engine", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "os/exec"}},
 		{"basecall/convert", "models are converted without transport", []string{kafkaGo, kfake, services, cobra}},

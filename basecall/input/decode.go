@@ -220,7 +220,12 @@ const (
 const samFields = 11
 
 // samDecoder decodes SAM.
-type samDecoder struct{ groups map[string]*group }
+type samDecoder struct {
+	groups map[string]*group
+	// barcoded says that there is a group of a barcode: somebody has looked for them on all
+	// reads.
+	barcoded bool
+}
 
 func (*samDecoder) cut(b []byte, final bool) (int, error) {
 	n := bytes.IndexByte(b, '\n')
@@ -283,6 +288,9 @@ func (d *samDecoder) decode(line []byte) (*Read, error) {
 			r.setTag(&t, d.groups, &moves)
 		}
 	}
+	if d.barcoded && r.Barcode == "" {
+		r.Barcode = Unclassified
+	}
 	r.turn(flags)
 	r.settle(moves)
 	return r, nil
@@ -294,6 +302,7 @@ func (d *samDecoder) group(line string) {
 		d.groups = make(map[string]*group)
 	}
 	d.groups[id] = g
+	d.barcoded = d.barcoded || g.read.Barcode != ""
 }
 
 // complements are the letters of the other strand (IUPAC).
@@ -443,6 +452,9 @@ func (d *bamDecoder) record(b []byte) (*Read, error) {
 		}
 		r.setTag(&t, d.groups, &moves)
 		rest = rest[size:]
+	}
+	if d.barcoded && r.Barcode == "" {
+		r.Barcode = Unclassified
 	}
 	r.turn(flags)
 	r.settle(moves)

@@ -123,6 +123,9 @@ func TestSAMAndBAMAgree(t *testing.T) {
 		if i%2 == 1 {
 			assert.Equal(t, []any{"barcode02", "patient-2"}, []any{want.Barcode, want.Alias})
 		}
+		if i%2 == 0 {
+			assert.Equal(t, Unclassified, want.Barcode, "the header has a barcode, and the read none")
+		}
 		assert.Len(t, want.Dwells, len(want.Sequence))
 	}
 	assert.Equal(t, byte(255), fromSAM[7].Dwells[3], "as long as can be told")

@@ -23,6 +23,9 @@ type Naming struct {
 	Sample string
 	// Model is the basecalling model of reads that name none.
 	Model string
+	// Demultiplexed says that somebody has looked for barcodes on all reads, so one that
+	// tells of none has none. A sheet says so, too.
+	Demultiplexed bool
 	// Sheet says which barcodes there are and what their samples are called; nil: as many
 	// as ONT's kits have, called by the run's sample and their number.
 	Sheet *demux.Sheet
@@ -115,7 +118,7 @@ func (n *Naming) Pack(run *streampb.Run, r *input.Read) (*Called, error) {
 			return nil, fmt.Errorf("read %s has barcode %q, which is none of barcode01 to barcode%d: give --sample-sheet", r.ID, r.Barcode, kitBarcodes)
 		}
 	case !barcoded && r.Barcode != "":
-		return nil, fmt.Errorf("read %s has barcode %q, and run %s was begun with reads that tell of no barcode: attach them as runs of their own (--run), or demultiplex all", r.ID, r.Barcode, run.GetId())
+		return nil, fmt.Errorf("read %s has barcode %q, and run %s was begun with reads that tell of no barcode: give --demultiplexed, which makes the others unclassified, and --restart", r.ID, r.Barcode, run.GetId())
 	}
 	stream.PackCalled(c, r.Sequence, r.Qualities, r.Dwells)
 	value, left, err := stream.FitCalled(c)

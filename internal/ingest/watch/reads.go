@@ -169,6 +169,9 @@ func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
 	if r.Barcode == "" {
 		r.SetFolder(dir)
 	}
+	if r.Barcode == "" && (f.Naming.Demultiplexed || f.Naming.Sheet != nil) {
+		r.Barcode = input.Unclassified
+	}
 	return &calledRead{Read: r, naming: &f.Naming, path: path}
 }
 
