@@ -142,6 +142,9 @@ func (f *Feed) PutCalled(ctx context.Context, c *Called) error {
 // ID is the read's.
 func (c *Called) ID() string { return c.read.GetReadId() }
 
+// Size is that of the read's record, in bytes.
+func (c *Called) Size() int { return len(c.value) }
+
 // out is the read as a record.
 func (c *Called) out(topics stream.Topics) stream.Out {
 	return stream.Out{Topic: topics.Called, Partition: stream.AnyPartition, Key: stream.CalledKey(c.read.GetRun(), c.read.GetReadId()), Value: c.value}
