@@ -25,6 +25,7 @@ if [ ! -e "$reads" ]; then
 	cpu "pore basecall" "$pore" basecall "$signal" >"$reads.part"
 	mv "$reads.part" "$reads"
 fi
+
 # planting NAME FOLDER SEED VARIANTS plants, calls and compares.
 planting() {
 	local name=$1 at=$2 seed=$3 variants=$4 strata
@@ -37,7 +38,7 @@ planting() {
 	cpu "pore call" "$pore" call --ref "$at/planted.fa" --ploidy 1 ${CALL:-} -o "$at/pore.vcf" "$at/reads.bam"
 	strata=(--ploidy 1 --stratify "homopolymers=$at/homopolymers.bed" --stratify "elsewhere=$at/outside.bed")
 	evaluate "pore call" "$at/planted.fa" "$at/truth.vcf" "$at/pore.vcf" "${strata[@]}" --json >"$at/pore.json"
-	evaluate "pore call" "$at/planted.fa" "$at/truth.vcf" "$at/pore.vcf" "${strata[@]}"
+	evaluate "pore call" "$at/planted.fa" "$at/truth.vcf" "$at/pore.vcf" "${strata[@]}" | tee "$at/pore.txt"
 	if bcftools_wanted; then
 		cpu "bcftools" bash -c "bcftools mpileup -B -Q5 --max-BQ 30 -h 100 -f '$at/planted.fa' '$at/reads.bam' 2>/dev/null | bcftools call -mv --ploidy 1 -P 0.01 -o '$at/bcftools.vcf' 2>/dev/null"
 		evaluate "bcftools" "$at/planted.fa" "$at/truth.vcf" "$at/bcftools.vcf" "${strata[@]}"
@@ -51,3 +52,26 @@ for seed in ${SEEDS:-1 2 3 4 5}; do
 	if [ -n "$isolated" ]; then planting "changes by themselves" "$out/$seed" "$seed" "$isolated"; fi
 	if [ -n "$events" ]; then planting "events of several bases" "$out/$seed-events" "$seed" "$events"; fi
 done
+
+# whole NAME FOLDER... sums the tables of whole events, a line for each kind.
+whole() {
+	local name=$1
+	shift
+	awk -v name="$name" '
+		/^ *Events as a whole/ { table = 1; next }
+		NF == 0 { table = 0 }
+		table { if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } truth[$1] += $2; found[$1] += $3; one[$1] += $4; called[$1] += $7; right[$1] += $8 }
+		function share(a, b) { return b ? sprintf("%.4f", a / b) : "-" }
+		END {
+			print "== whole events, " name ", all seeds"
+			for (i = 1; i <= n; i++) {
+				k = order[i]
+				printf "%s: %d of %d found (%d in one record), recall %s; %d of %d calls right, precision %s\n", k, found[k], truth[k], one[k], share(found[k], truth[k]), right[k], called[k], share(right[k], called[k])
+			}
+		}' "${@/%//pore.txt}"
+}
+
+folders=()
+for seed in ${SEEDS:-1 2 3 4 5}; do folders+=("$out/$seed"); done
+if [ -n "$isolated" ]; then whole "changes by themselves" "${folders[@]}"; fi
+if [ -n "$events" ]; then whole "events of several bases" "${folders[@]/%/-events}"; fi

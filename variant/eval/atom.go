@@ -34,6 +34,7 @@ type call struct {
 	score  float64 // NaN when missing
 	atoms  []*atom
 	judged int // of its atoms
+	events []*event
 }
 
 // atom is the least change: one substituted base, an insertion or a deletion. What cannot be taken apart in reasonable
@@ -50,6 +51,7 @@ type atom struct {
 
 	from, to int // first and last place of an indel that spells the same: see extent
 	call     *call
+	events   []*event // that it is a part of: two, if it is on both alleles of a genotype of two
 
 	verdict
 }
@@ -64,6 +66,9 @@ type verdict struct {
 
 	segment int  // number of the stretch of matched atoms in its cluster
 	swapped bool // its group's haplotypes were swapped to match
+
+	judged  bool    // there will be no other verdict
+	fellows []*atom // of an atom that is right: those of both sides that together spell the same
 }
 
 // het tells whether it matters which haplotype is which.
@@ -116,14 +121,20 @@ type edit struct {
 	alt        string
 }
 
-// decompose takes the replacement of ref, which begins at start, by alt apart into single changes, in their order.
-func decompose(start int, ref, alt string) []edit {
+// trim leaves out what the replacement of ref, which begins at start, by alt doesn't change at its ends.
+func trim(start int, ref, alt string) (_ int, _, _ string) {
 	for len(ref) > 0 && len(alt) > 0 && ref[len(ref)-1] == alt[len(alt)-1] {
 		ref, alt = ref[:len(ref)-1], alt[:len(alt)-1]
 	}
 	for len(ref) > 0 && len(alt) > 0 && ref[0] == alt[0] {
 		ref, alt, start = ref[1:], alt[1:], start+1
 	}
+	return start, ref, alt
+}
+
+// decompose takes the replacement of ref, which begins at start, by alt apart into single changes, in their order.
+func decompose(start int, ref, alt string) []edit {
+	start, ref, alt = trim(start, ref, alt)
 	switch {
 	case len(ref) == 0 && len(alt) == 0:
 		return nil
