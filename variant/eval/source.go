@@ -11,6 +11,7 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/vrs"
 )
 
 // Records gives the records of a file in their order; [*vcf.Reader] does.
@@ -263,8 +264,8 @@ func (s *source) call(rec *vcf.Record) (*call, error) {
 			atoms = append(atoms, c.add(e, 1<<min(h, 1), uint8(ploidy), seq))
 		}
 		if !again && len(atoms) > 0 {
-			start, removed, added := trim(rec.Pos-1, ref, alt)
-			c.events = append(c.events, newEvent(s.side, edit{start, start + len(removed), added}, atoms))
+			whole := vrs.Edit{Start: rec.Pos - 1, Ref: ref, Alt: alt}.Trim()
+			c.events = append(c.events, newEvent(s.side, edit{whole.Start, whole.End(), whole.Alt}, atoms))
 		}
 	}
 	switch {
