@@ -16,7 +16,10 @@ type Match string
 
 // The matches, from the strictest.
 const (
-	MatchExact    Match = "exact"    // the same change, whatever the spelling
+	MatchExact Match = "exact" // the same change, whatever the spelling
+	// MatchAtom is one of the changes that a variant of several bases is made of ([vrs.Edit.Atoms]): sources have 28881 G>A
+	// by itself, and the variant is GGG>AAC. A source that gives exact matches gives these, too.
+	MatchAtom     Match = "atom"
 	MatchPosition Match = "position" // another change of the same reference bases
 	MatchOverlap  Match = "overlap"  // the reference bases concerned overlap
 )

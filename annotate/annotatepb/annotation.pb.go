@@ -112,7 +112,7 @@ type Known struct {
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Date          string                 `protobuf:"bytes,3,opt,name=date,proto3" json:"date,omitempty"`   // of the source's release, YYYY-MM-DD
 	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`       // several are separated by ";"
-	Match         string                 `protobuf:"bytes,5,opt,name=match,proto3" json:"match,omitempty"` // exact position overlap
+	Match         string                 `protobuf:"bytes,5,opt,name=match,proto3" json:"match,omitempty"` // exact atom position overlap
 	Place         string                 `protobuf:"bytes,6,opt,name=place,proto3" json:"place,omitempty"` // where the entry is if the match is not exact
 	Fields        []*KnownField          `protobuf:"bytes,7,rep,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields

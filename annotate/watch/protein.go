@@ -105,3 +105,22 @@ func shorterFrameshifts(change string) []string {
 	}
 	return names
 }
+
+// singleResidues names the replaced residues of a change of several, "Arg203Lys" and "Gly204Arg" for residues "203-204" that
+// are "RG/KR"; none for other changes.
+func singleResidues(residues, amino string) []string {
+	first, last, isRange := strings.Cut(residues, "-")
+	before, after, _ := strings.Cut(amino, "/")
+	from, err := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if !isRange || err != nil || err2 != nil || len(before) != len(after) || len(before) != to-from+1 {
+		return nil
+	}
+	var names []string
+	for i := range before {
+		if old, now := aminoNames[before[i]], aminoNames[after[i]]; old != now && old != "" && now != "" {
+			names = append(names, old+strconv.Itoa(from+i)+now)
+		}
+	}
+	return names
+}

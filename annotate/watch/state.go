@@ -19,7 +19,7 @@ const trackerVersion = 1
 
 // Version counts the changes of this package that make other alerts follow from the same evidence: state that another
 // one has made must not be gone on with.
-const Version = 1
+const Version = 2
 
 // Limits of what a state may hold; names are bounded as in records.
 const (

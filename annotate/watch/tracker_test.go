@@ -168,6 +168,23 @@ func TestGoldenAlerts(t *testing.T) {
 	require.Equal(t, string(want), got.String())
 }
 
+// TestAnEventTakesThePlaceOfItsAtoms says that a rule for one base goes on where a SNP that was seen first is taken back for the
+// event that it is a part of.
+func TestAnEventTakesThePlaceOfItsAtoms(t *testing.T) {
+	b := written(t, "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n")
+	tr := b.w.NewTracker("s")
+	single, event := b.allele(t, 37589, "C", "T", 10, 12), b.allele(t, 37588, "TC", "CT", 14, 15)
+	alerts := tr.Variant(single)
+	alerts = append(alerts, tr.Variant(event)...)
+	alerts = append(alerts, tr.Variant(revised(single, "RETRACTED", 0, 0, 15))...)
+	alerts = append(alerts, tr.Variant(revised(event, "FINAL", 40, 20, 22))...)
+	alerts = append(alerts, tr.RunEnd("run")...)
+	require.Equal(t, []string{"r allele PENDING>DETECTED", "r allele DETECTED>DETECTED final"}, briefs(alerts))
+	last := alerts[len(alerts)-1]
+	require.Equal(t, event.Allele, *last.Allele)
+	require.Equal(t, single.Allele.VRSID, last.Subject)
+}
+
 func TestStates(t *testing.T) {
 	const exact = "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n"
 	const gene = "- id: r\n  match: {gene: cI, consequence: missense_variant}\n"
@@ -304,6 +321,8 @@ func TestMatching(t *testing.T) {
 	}
 	e118k, other118, frame, stop := edit{37589, "C", "T"}, edit{37588, "T", "C"}, edit{37588, "TC", "T"}, edit{45352, "G", "A"}
 	silent := edit{37587, "C", "T"}
+	// Events of several bases: TC>CT holds both single ones, CAGG>TAGA makes p.Pro117_Glu118delinsSerLys, C>TAA is a delins.
+	both, twoCodons, delins := edit{37588, "TC", "CT"}, edit{37589, "CAGG", "TAGA"}, edit{37589, "C", "TAA"}
 	for _, tt := range []struct {
 		match string
 		yes   []edit
@@ -318,6 +337,13 @@ func TestMatching(t *testing.T) {
 		{`{vrs: "ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH", region: "J02459.1:37589"}`, []edit{e118k}, []edit{other118, stop}},
 		{`{vcf: "J02459.1-37589-C-T"}`, []edit{e118k}, []edit{other118}},
 		{`{vcf: "J02459.1:37588:TCA:TTA"}`, []edit{e118k}, []edit{other118}},
+		{`{vcf: "J02459.1:37589:C:T"}`, []edit{e118k, both, twoCodons}, []edit{other118, {37588, "TC", "CA"}}},
+		{`{vcf: "J02459.1:37588:TC:CT"}`, []edit{both}, []edit{e118k, other118, twoCodons}},
+		{`{vcf: "J02459.1:37589:C:TAA"}`, []edit{delins}, []edit{e118k}},
+		{`{hgvs: "J02459.1:g.37589_37592delinsTAGA"}`, []edit{twoCodons}, []edit{e118k, both}},
+		{`{hgvs: "cI:p.Glu118Lys"}`, []edit{e118k, twoCodons}, []edit{both}},
+		{`{hgvs: "cI:p.Pro117Ser"}`, []edit{twoCodons, {37592, "G", "A"}}, []edit{e118k}},
+		{`{hgvs: "cI:p.Pro117_Glu118delinsSerLys"}`, []edit{twoCodons}, []edit{e118k, {37592, "G", "A"}}},
 		{`{gene: cI}`, []edit{e118k, other118, frame, silent}, []edit{stop}},
 		{`{gene: cI, codon: 118}`, []edit{e118k, other118, frame}, []edit{{37742, "C", "T"}, stop}},
 		{`{gene: cI, codon: 60-70}`, []edit{{37742, "C", "T"}}, []edit{e118k}},

@@ -57,7 +57,8 @@ func evalVariantsCommand() *cobra.Command {
 		Long: `Compares haplotypes, not rows: however an indel is placed or a complex change is
 split, it is right if it makes the same sequence. Prints recall, precision and F1 of
 SNPs and indels, with genotypes and without, and for parts of the reference such as
-homopolymers. Both files are VCF, plain or gzipped, sorted; - is standard input.
+homopolymers; and of whole events by kind, where half of an MNP or delins is an error.
+Both files are VCF, plain or gzipped, sorted; - is standard input.
 
 With --events instead of CALLS.vcf the calls are what a stream told, a JSON document
 per line as pore consume --format json prints them: what stands at the end and at

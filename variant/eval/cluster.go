@@ -96,6 +96,8 @@ func (c *cluster) trivial() bool {
 		return false
 	}
 	a.matched, b.matched, a.allele, b.allele = true, true, true, true
+	a.fellows = c.atoms
+	b.fellows = c.atoms
 	b.swapped = a.haplotypes != b.haplotypes
 	return true
 }
@@ -138,6 +140,7 @@ func (s *search) match(atoms []*atom, segment int) {
 			a.matched, a.segment, a.swapped = true, segment+p.segment, p.turned
 		}
 		assess(atoms, best, func(a *atom, inside bool) { a.inside, a.insideAllele = inside, inside })
+		relate(atoms, best)
 		segment += len(best)
 		atoms = choose(atoms, func(a *atom) bool {
 			return !a.matched && slices.ContainsFunc(best, func(p played) bool { return a.overlaps(atoms[p.atom]) })
@@ -168,12 +171,26 @@ func (s *search) alleles(atoms []*atom) bool {
 			a.insideAllele = inside
 		}
 	})
+	relate(atoms, best)
 	for _, p := range best {
 		a := atoms[p.atom]
 		more = more || !a.allele
 		a.allele = true
 	}
 	return more
+}
+
+// relate tells atoms that were not known to be right which others they are with.
+func relate(atoms []*atom, best []played) {
+	with := make(map[int][]*atom)
+	for _, p := range best {
+		with[p.segment] = append(with[p.segment], atoms[p.atom])
+	}
+	for _, p := range best {
+		if a := atoms[p.atom]; a.fellows == nil {
+			a.fellows = with[p.segment]
+		}
+	}
 }
 
 // assess tells for each atom of the query that is matched whether something of the truth in its segment lies in the

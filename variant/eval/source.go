@@ -11,6 +11,7 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/vrs"
 )
 
 // Records gives the records of a file in their order; [*vcf.Reader] does.
@@ -51,7 +52,8 @@ type source struct {
 	rank   int         // of its contig
 	atoms  []*atom     // of the current contig, in playing order, not taken yet
 	groups map[string]int
-	serial int // numbers linkage groups
+	serial int      // numbers linkage groups
+	events []*event // of the current contig, not counted yet, by record
 }
 
 func newSource(sd side, set Set, g *genome.Genome, opts *Options) (*source, error) {
@@ -196,6 +198,13 @@ func (s *source) take() error {
 		return err
 	}
 	if c != nil {
+		for _, v := range c.events {
+			for _, w := range s.events {
+				d := v.distance(w)
+				v.nearest, w.nearest = min(v.nearest, d), min(w.nearest, d)
+			}
+			s.events = append(s.events, v)
+		}
 		for _, a := range c.atoms {
 			// A record's atoms can lie behind the beginning of the next record; mostly this appends.
 			i := len(s.atoms)
@@ -235,6 +244,7 @@ func (s *source) call(rec *vcf.Record) (*call, error) {
 	}
 	symbolic, long := false, false
 	for h, number := range alleles {
+		again := slices.Contains(alleles[:h], number)
 		if number == 0 {
 			continue
 		}
@@ -249,8 +259,13 @@ func (s *source) call(rec *vcf.Record) (*call, error) {
 			long = true
 			continue
 		}
+		var atoms []*atom
 		for _, e := range decompose(rec.Pos-1, ref, alt) {
-			c.add(e, 1<<min(h, 1), uint8(ploidy), seq)
+			atoms = append(atoms, c.add(e, 1<<min(h, 1), uint8(ploidy), seq))
+		}
+		if !again && len(atoms) > 0 {
+			whole := vrs.Edit{Start: rec.Pos - 1, Ref: ref, Alt: alt}.Trim()
+			c.events = append(c.events, newEvent(s.side, edit{whole.Start, whole.End(), whole.Alt}, atoms))
 		}
 	}
 	switch {
@@ -269,12 +284,12 @@ func (s *source) call(rec *vcf.Record) (*call, error) {
 	return c, nil
 }
 
-// add adds an atom, or the haplotype to the atom that is there already.
-func (c *call) add(e edit, haplotype, ploidy uint8, seq []byte) {
+// add adds an atom, or the haplotype to the atom that is there already, and returns it.
+func (c *call) add(e edit, haplotype, ploidy uint8, seq []byte) *atom {
 	for _, a := range c.atoms {
 		if a.start == e.start && a.end == e.end && a.alt == e.alt {
 			a.haplotypes |= haplotype
-			return
+			return a
 		}
 	}
 	a := &atom{start: e.start, end: e.end, alt: e.alt, haplotypes: haplotype, ploidy: ploidy, call: c, kind: Indel}
@@ -283,6 +298,21 @@ func (c *call) add(e edit, haplotype, ploidy uint8, seq []byte) {
 	}
 	a.from, a.to = e.extent(seq)
 	c.atoms = append(c.atoms, a)
+	return a
+}
+
+// settled takes the first event off that nothing to come can change: it is judged, and the next record is too far away to be
+// a neighbour, also if it is an indel that can be moved towards it by a whole allele's length. nil: there is none yet.
+func (s *source) settled(rank int) *event {
+	if len(s.events) == 0 {
+		return nil
+	}
+	v := s.events[0]
+	if s.rank == rank && s.ahead.Pos-1 <= v.end+nearby[len(nearby)-2].most+s.opts.MaxLength || !v.judged() {
+		return nil
+	}
+	s.events = s.events[1:]
+	return v
 }
 
 // link gives the atoms their linkage group: the phase set, or the record.

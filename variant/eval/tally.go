@@ -94,6 +94,7 @@ type tally struct {
 
 	zygosity Zygosity
 	phasing  phasing
+	events   eventTally
 	scores   [kinds]map[float64]*point
 	mixed    int // clusters in which one side is haploid and the other diploid
 	clusters int
@@ -255,6 +256,7 @@ func (t *tally) result() *Result {
 		Clusters: t.clusters, GivenUp: t.given, MixedPloidy: t.mixed,
 		ROC: t.roc(),
 	}
+	r.Events, r.Neighbours = t.events.result()
 	names := order(t.opts.Strata)
 	for _, name := range names {
 		var both *cell
