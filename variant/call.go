@@ -62,16 +62,27 @@ func (r *Region) calls(c *candidate, model *errorModel, v *verdict) []*streampb.
 }
 
 // pieces are the alleles that c is called as: c itself, or of a complex allele its changes,
-// those within Config.MNPDistance of each other as one.
+// those within Config.MNPDistance of each other as one, wherever in its repeat one is put.
 func (r *Region) pieces(c *candidate) []candidate {
 	if !c.isComplex() {
 		return []candidate{*c}
 	}
 	var out []candidate
+	if r.cfg.MNPDistance < 0 {
+		least := 0
+		for _, a := range (vrs.Edit{Start: c.from, Ref: c.ref, Alt: c.seq}).Atoms() {
+			change := candidate{from: a.Start, to: a.Start + len(a.Ref), seq: a.Alt}
+			if p, ok := r.join([]candidate{change}, 0, least); ok {
+				out = append(out, p)
+			}
+			least = change.to
+		}
+		return out
+	}
 	least := 0
 	for parts := c.parts; len(parts) > 0; {
 		n := 1
-		for n < len(parts) && parts[n].from-parts[n-1].to < r.cfg.MNPDistance {
+		for n < len(parts) && parts[n].from-parts[n-1].end < r.cfg.MNPDistance {
 			n++
 		}
 		if p, ok := r.join(parts[:n], 0, least); ok {

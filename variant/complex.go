@@ -547,6 +547,7 @@ func (r *Region) join(parts []candidate, weakest, least int) (candidate, bool) {
 		return a.candidate(ref, r.cfg.IndelRate)
 	case to-from == 1 && len(seq) == 1:
 		c := parts[0]
+		c.pos, c.ref, c.alt, c.start, c.end = from, string(ref[from:to]), seq, from, to
 		c.prior = r.cfg.SNPRate / 3
 		return c, len(parts) == 1
 	case to-from > maxIndel || len(seq) > maxIndel:
