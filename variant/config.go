@@ -56,6 +56,13 @@ type Config struct {
 	SNPRate, IndelRate float64
 }
 
+// DefaultMNPDistance and MaxMNPDistance are the default and the largest MNPDistance: changes that
+// are farther apart are not judged together.
+const (
+	DefaultMNPDistance = 2
+	MaxMNPDistance     = complexReach
+)
+
 // version counts the changes of this package that lead to other calls, or to
 // other revisions of them, from the same reads: state that another one has made
 // must not be gone on with. A test tells when it has to be raised.
@@ -102,7 +109,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MinQual, analyticMinQual)
 	def(&c.EmitQual, 5)
 	def(&c.StableDepth, 12)
-	def(&c.MNPDistance, 2)
+	def(&c.MNPDistance, DefaultMNPDistance)
 	def(&c.StableReads, 12)
 	def(&c.MaxIndelNoise, 0.035)
 	def(&c.SNPRate, 1e-3)
