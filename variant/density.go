@@ -106,7 +106,7 @@ func (r *Region) density(o *opined, model *errorModel) density {
 		return density{}
 	}
 	d := density{bases: end - start}
-	for i, v := range verdicts(o.cs, o.opinions) {
+	for i, v := range verdicts(o.cs, o.opinions, r.cfg.MinQual) {
 		c := &o.cs[i]
 		if v == nil || v.qual < densityQual || c.ploidy != Haploid || !r.isIn(o.tile, c) || len(r.filters(c, model, maxQual)) > 0 {
 			continue

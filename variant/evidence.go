@@ -78,12 +78,16 @@ type support struct {
 // support turns the costs of a read's best haplotypes without and with the allele,
 // in milli-Phred, into what it says.
 func (c *candidate) support(m *matrix, row int, without, with int32) support {
-	llr := float64(without-with) / 1000 * math.Ln10 / 10
 	limit := maxReadSupport
-	if !c.indel && m.rows[row].code[c.from-m.lo] > 3 {
+	if !c.indel && !c.isComplex() && m.rows[row].code[c.from-m.lo] > 3 {
 		limit = maxGapSupport
 	}
-	return support{row: row, llr: min(limit, max(-limit, llr))}
+	return support{row: row, llr: ratio(without, with, limit)}
+}
+
+// ratio is the log likelihood ratio of two costs in milli-Phred, within a limit.
+func ratio(without, with int32, limit float64) float64 {
+	return min(limit, max(-limit, float64(without-with)/1000*math.Ln10/10))
 }
 
 // likelihoods are those of the allele's absence and presence. Only their ratio
@@ -95,21 +99,10 @@ func (s *support) likelihoods() [2]float64 {
 // weigh sums up what c's reads say.
 func (c *candidate) weigh(m *matrix, e *evidence) {
 	e.reset()
-	c.depth, c.refReads, c.altReads, c.otherReads = len(c.reads), [2]int{}, [2]int{}, [2]int{}
 	for i := range c.reads {
-		s := &c.reads[i]
-		reverse := m.rows[s.row].seg.reverse
-		e.add(reverse, s.likelihoods())
-		strand := strandIndex(reverse)
-		switch {
-		case s.llr > informative:
-			c.altReads[strand]++
-		case s.other:
-			c.otherReads[strand]++
-		case s.llr < -informative:
-			c.refReads[strand]++
-		}
+		e.add(m.rows[c.reads[i].row].seg.reverse, c.reads[i].likelihoods())
 	}
+	c.count(m)
 	prior := math.Log(c.prior) - math.Log1p(-c.prior)
 	c.logOdds = e.logOdds(&c.sys) + prior
 	c.biased = biased(e.support())
@@ -125,6 +118,27 @@ func (c *candidate) weigh(m *matrix, e *evidence) {
 	// its absence or the rival.
 	against := e.logOdds(&c.sys)
 	c.logOdds = -logAdd(-c.logOdds, -against)
+}
+
+// count counts the reads of c.
+func (c *candidate) count(m *matrix) {
+	reads := c.reads
+	if c.whole != nil {
+		reads = c.whole
+	}
+	c.depth, c.refReads, c.altReads, c.otherReads = len(reads), [2]int{}, [2]int{}, [2]int{}
+	for i := range reads {
+		s := &reads[i]
+		strand := strandIndex(m.rows[s.row].seg.reverse)
+		switch {
+		case s.llr > informative:
+			c.altReads[strand]++
+		case s.other:
+			c.otherReads[strand]++
+		case s.llr < -informative:
+			c.refReads[strand]++
+		}
+	}
 }
 
 // biasMinReads is how many reads a strand needs before its disagreement filters a

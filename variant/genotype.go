@@ -47,9 +47,11 @@ func phreds(logs ...float64) []uint32 {
 // analytic decides without a network, for haploid samples: of alleles that exclude
 // each other the one with the best odds is called, if it is likelier than not.
 func analytic(cs []candidate) []*verdict {
-	order := make([]int, len(cs))
-	for i := range order {
-		order[i] = i
+	var order []int
+	for i, among := range believed(cs, analyticMinQual, func(i int) float64 { return phred(-logAdd(0, cs[i].logOdds)) }) {
+		if among {
+			order = append(order, i)
+		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(cs[b].logOdds, cs[a].logOdds), cs[a].compare(&cs[b]))
@@ -104,9 +106,12 @@ func withoutMiddle(l [3]float64) [3]float64 {
 //
 // Consequences: QUAL and GQ stay those of the allele's own probabilities, which are
 // calibrated; an allele that had to give way has a low GQ.
-func verdicts(cs []candidate, opinions []opinion) []*verdict {
+//
+// least is the QUAL that a doubtful change of a complex allele has to have.
+func verdicts(cs []candidate, opinions []opinion, least float64) []*verdict {
 	out := make([]*verdict, len(cs))
-	for _, group := range conflictGroups(cs) {
+	among := believed(cs, least, func(i int) float64 { return phred(opinions[i].copies[0]) })
+	for _, group := range conflictGroups(cs, among) {
 		if len(group) > maxGroup { // the others are in no molecule
 			slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(opinions[a].copies[0], opinions[b].copies[0]) })
 			group = group[:maxGroup]
@@ -124,11 +129,36 @@ func verdicts(cs []candidate, opinions []opinion) []*verdict {
 	return out
 }
 
-// conflictGroups are the candidates, by index, that exclude each other, directly or
+// believed says which candidates are to be decided about: of a nest the first, with the most
+// changes, that has at least some quality, or else the one with the highest.
+func believed(cs []candidate, least float64, quality func(i int) float64) []bool {
+	out := make([]bool, len(cs))
+	better := func(i, j int) bool { // of a nest
+		x, y := min(quality(i), least), min(quality(j), least)
+		return x > y || x == y && cs[i].level < cs[j].level
+	}
+	for i := range cs {
+		out[i] = true
+		for j := range cs {
+			if (cs[i].holds(&cs[j]) || cs[j].holds(&cs[i])) && better(j, i) {
+				out[i] = false
+			}
+			if j < i && out[j] && cs[i].nest > 0 && cs[j].nest > 0 && cs[i].compare(&cs[j]) == 0 { // two nests come to the same
+				out[i] = false
+			}
+		}
+	}
+	return out
+}
+
+// conflictGroups are those of the candidates, by index, that exclude each other, directly or
 // by way of others.
-func conflictGroups(cs []candidate) [][]int {
+func conflictGroups(cs []candidate, among []bool) [][]int {
 	var groups [][]int
 	done := make([]bool, len(cs))
+	for i := range cs {
+		done[i] = !among[i]
+	}
 	for i := range cs {
 		if done[i] {
 			continue
@@ -246,6 +276,9 @@ func (s *search) conflict(m, n int) bool { return s.cs[s.group[m]].conflicts(&s.
 // zygosity is that of the n-th candidate's site, as [ScoreZygosity] counts it.
 func (s *search) zygosity(n int) int {
 	most := s.copies[n]
+	if s.cs[s.group[n]].alone {
+		return most
+	}
 	for m, copies := range s.copies {
 		if m != n && copies > most && s.conflict(m, n) {
 			most = copies
@@ -382,14 +415,15 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 				o.opinions[i] = o.opinions[i].shifted(odds[kindOf(&o.cs[i])])
 			}
 		}
-		vs = verdicts(o.cs, o.opinions)
+		vs = verdicts(o.cs, o.opinions, r.cfg.MinQual)
 	}
 	for i, v := range vs {
 		c := &o.cs[i]
 		if v != nil && v.qual >= r.cfg.EmitQual && r.isIn(o.tile, c) {
-			o.calls = append(o.calls, r.call(c, model, v))
+			o.calls = append(o.calls, r.calls(c, model, v)...)
 		}
 	}
+	slices.SortStableFunc(o.calls, compareCalls)
 	return o.judged
 }
 
@@ -421,7 +455,7 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) 
 		}
 	}
 	for i := range kept {
-		kept[i].reads, kept[i].haps = nil, hapReads{} // they are memory of the next tile
+		kept[i].reads, kept[i].haps, kept[i].paint = nil, hapReads{}, nil // they are memory of the next tile
 	}
 	return kept
 }

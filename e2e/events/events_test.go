@@ -26,10 +26,6 @@ import (
 	"github.com/porestream/porestream/vrs"
 )
 
-// calledAsOne tells that the caller makes one record of an event of several bases. Until it does, the events that are no
-// single insertion or deletion are annotated here, and not called.
-const calledAsOne = false
-
 // event is a change and how it is described.
 type event struct {
 	name     string // as it is known
@@ -80,7 +76,7 @@ var table = []event{
 	{"HIV-1 RT Q151M", "HXB2_pol", 2248, "CA", "AT", "RT", "c.451_452delinsAT", "p.Gln151Met", "missense_variant", false},
 	{"HIV-1 RT T215Y", "HXB2_pol", 2440, "AC", "TA", "RT", "c.643_644delinsTA", "p.Thr215Tyr", "missense_variant", false},
 	{"HIV-1 RT T215F", "HXB2_pol", 2440, "AC", "TT", "RT", "c.643_644delinsTT", "p.Thr215Phe", "missense_variant", false},
-	{"HIV-1 RT T69SSS", "HXB2_pol", 2002, "ACT", "TCTTCCTCC", "RT", "c.205_207delinsTCTTCCTCC", "p.Thr69delinsSerSerSer", "protein_altering_variant", false},
+	{"HIV-1 RT T69SSS", "HXB2_pol", 2002, "ACT", "TCTTCCTCC", "RT", "c.205_207delinsTCTTCCTCC", "p.Thr69delinsSerSerSer", "protein_altering_variant", true},
 	// Made up: a base lost and one gained nine bases on, between which the frame is another one.
 	{"HIV-1 RT, a frame that two neighbours shift and restore", "HXB2_pol", 2117, "CAGTACTGGA", "AGTACTGGAC", "RT", "c.320_329delinsAGTACTGGAC", "p.Thr107_Asp110delinsLysTyrTrpThr", "missense_variant", true},
 
@@ -126,11 +122,6 @@ func (p *place) described(t testing.TB, pos int, ref, alt, gene string) string {
 		return fmt.Sprintf("%s %s %s", coding, protein, c.Terms[0].Name)
 	}
 	return "nothing of " + gene
-}
-
-// simple tells whether an event is a single insertion, deletion or replaced base.
-func (e *event) simple() bool {
-	return len((vrs.Edit{Ref: e.ref, Alt: e.alt}).Atoms()) == 1
 }
 
 // windowReach is how much of a contig on either side of an event is sequenced.
@@ -259,9 +250,6 @@ func TestRealEvents(t *testing.T) {
 		for _, e := range table {
 			p := all[e.contig]
 			t.Run("called/"+sample.name+"/"+e.name, func(t *testing.T) {
-				if !calledAsOne && !e.simple() && !e.apart {
-					t.Skip("the caller takes events of several bases apart")
-				}
 				calls := p.called(t, &e, judge, sample.genotype)
 				if e.apart && len(calls) > 1 {
 					want := event{pos: e.pos, ref: e.ref, alt: e.alt}
