@@ -97,6 +97,7 @@ func (r *Region) pieces(c *candidate) []candidate {
 // Filters of a call.
 const (
 	filterLowQual     = "LowQual"
+	filterHomopolymer = "Homopolymer"
 	filterLowDepth    = "LowDepth"
 	filterLowFraction = "LowFraction"
 	filterStrandBias  = "StrandBias"
@@ -106,7 +107,11 @@ const (
 // filters are what speaks against a call, in the order of the header.
 func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string {
 	var out []string
-	if qual < r.cfg.MinQual {
+	switch {
+	case qual >= r.cfg.MinQual:
+	case r.cfg.Network != nil && c.carried && c.likest().inHomopolymer():
+		out = append(out, filterHomopolymer)
+	default:
 		out = append(out, filterLowQual)
 	}
 	if c.depth < r.cfg.MinDepth {

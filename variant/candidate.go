@@ -55,6 +55,7 @@ type candidate struct {
 	// excludes it.
 	refReads, altReads, otherReads [2]int
 	biased                         bool
+	carried                        bool // by nearly all of many reads, of either strand
 
 	newestRun string // of the newest read at the site
 	lastChunk int64

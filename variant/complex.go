@@ -37,6 +37,9 @@ const (
 	complexOpen = 10
 	// maxDoubts is how many changes of a complex allele a network is asked about.
 	maxDoubts = 3
+	// homopolymerDoubt is by how much less the odds of a homopolymer's length mean than
+	// others: a network is asked about it first.
+	homopolymerDoubt = 5
 	// maxComplex bounds the complex alleles of a cluster.
 	maxComplex = 4
 	// maxComplexParts bounds the changes of one.
@@ -47,8 +50,12 @@ const (
 	// linkedSNP and linkedIndel are how often a base beside a change is changed as well, into
 	// each other one, and is where an indel begins. One variant in thirty has a neighbour.
 	linkedSNP   = 1e-2
-	linkedIndel = 3e-3
+	linkedIndel = 5e-3
 )
+
+// linked is the natural logarithm of the odds by which a change is likelier beside another one
+// than a network reckons, of a substitution and of an indel.
+var linked = [2]float64{math.Log(3 * linkedSNP / CalibratedSNPs), math.Log(linkedIndel / CalibratedIndels)}
 
 // isComplex says whether c is a complex allele.
 func (c *candidate) isComplex() bool { return len(c.parts) > 0 }
@@ -474,6 +481,7 @@ func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate) (weake
 	}
 	r.work.offsets, r.work.rows = offsets, spanning
 	odds = math.Inf(1)
+	least := math.Inf(1)
 	for i := range parts {
 		p, e := &parts[i], &r.work.evidence
 		e.reset()
@@ -489,8 +497,13 @@ func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate) (weake
 			s := support{row: row, llr: ratio(others, all, maxReadSupport)}
 			e.add(m.rows[row].seg.reverse, s.likelihoods())
 		}
-		if own := e.logOdds(&p.sys) + math.Log(p.prior) - math.Log1p(-p.prior); own < odds {
-			weakest, odds = i, own
+		own := e.logOdds(&p.sys) + math.Log(p.prior) - math.Log1p(-p.prior)
+		doubt := own
+		if p.inHomopolymer() && own > 0 {
+			doubt = own / homopolymerDoubt
+		}
+		if doubt < least {
+			weakest, odds, least = i, own, doubt
 		}
 	}
 	return weakest, odds

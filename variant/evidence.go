@@ -99,9 +99,17 @@ func (s *support) likelihoods() [2]float64 {
 // weigh sums up what c's reads say.
 func (c *candidate) weigh(m *matrix, e *evidence) {
 	e.reset()
+	var with, all [2]int
 	for i := range c.reads {
-		e.add(m.rows[c.reads[i].row].seg.reverse, c.reads[i].likelihoods())
+		s := &c.reads[i]
+		reverse := m.rows[s.row].seg.reverse
+		e.add(reverse, s.likelihoods())
+		all[strandIndex(reverse)]++
+		if s.llr > informative {
+			with[strandIndex(reverse)]++
+		}
 	}
+	c.carried = carries(with, all)
 	c.count(m)
 	prior := math.Log(c.prior) - math.Log1p(-c.prior)
 	c.logOdds = e.logOdds(&c.sys) + prior
@@ -119,6 +127,29 @@ func (c *candidate) weigh(m *matrix, e *evidence) {
 	against := e.logOdds(&c.sys)
 	c.logOdds = -logAdd(-c.logOdds, -against)
 }
+
+// An allele is carried that this share of so many reads show, and of each strand's, if there are
+// reads of both. Whatever a network has learned of errors, so many reads aren't wrong together,
+// but about the length of a homopolymer.
+const (
+	carriedReads  = 15
+	carriedShare  = 0.9
+	carriedStrand = 0.8
+)
+
+// carries says whether an allele is carried that some reads of all show, by strand.
+func carries(with, all [2]int) bool {
+	n := float64(all[0] + all[1])
+	return n >= carriedReads && float64(with[0]+with[1]) >= carriedShare*n && min(all[0], all[1]) > 0 &&
+		float64(with[0]) >= carriedStrand*float64(all[0]) && float64(with[1]) >= carriedStrand*float64(all[1])
+}
+
+// leastHomopolymer is the length, in bases, from which on reads are wrong together about how
+// long a homopolymer is.
+const leastHomopolymer = 4
+
+// inHomopolymer says whether c is an indel of a homopolymer whose length reads often get wrong.
+func (c *candidate) inHomopolymer() bool { return c.indel && c.run >= leastHomopolymer }
 
 // count counts the reads of c.
 func (c *candidate) count(m *matrix) {

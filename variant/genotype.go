@@ -129,12 +129,22 @@ func verdicts(cs []candidate, opinions []opinion, least float64) []*verdict {
 	return out
 }
 
+// homopolymerMargin is how much QUAL more the length of a homopolymer has to have to be a part
+// of a complex allele: as one that is wrong makes all of it wrong.
+const homopolymerMargin = 7
+
 // believed says which candidates are to be decided about: of a nest the first, with the most
 // changes, that has at least some quality, or else the one with the highest.
 func believed(cs []candidate, least float64, quality func(i int) float64) []bool {
 	out := make([]bool, len(cs))
+	sure := func(i int) float64 { // how much of what is asked for there is
+		if cs[i].isComplex() && cs[i].likest().inHomopolymer() {
+			return min(1, quality(i)/(least+homopolymerMargin))
+		}
+		return min(1, quality(i)/least)
+	}
 	better := func(i, j int) bool { // of a nest
-		x, y := min(quality(i), least), min(quality(j), least)
+		x, y := sure(i), sure(j)
 		return x > y || x == y && cs[i].level < cs[j].level
 	}
 	for i := range cs {
@@ -411,9 +421,7 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 		vs = analytic(o.cs)
 	} else {
 		for i := range o.cs {
-			if o.cs[i].ploidy == Haploid {
-				o.opinions[i] = o.opinions[i].shifted(odds[kindOf(&o.cs[i])])
-			}
+			o.opinions[i] = r.informed(&o.cs[i], o.opinions[i], odds)
 		}
 		vs = verdicts(o.cs, o.opinions, r.cfg.MinQual)
 	}
@@ -425,6 +433,25 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 	}
 	slices.SortStableFunc(o.calls, compareCalls)
 	return o.judged
+}
+
+// informed is a network's opinion of c with what the network isn't told: in haploid places, by
+// how much higher the odds of SNPs and of indels are than it reckons; how much likelier a change
+// is beside another; and that an allele which nearly all of many reads carry is there.
+func (r *Region) informed(c *candidate, o opinion, odds [2]float64) opinion {
+	if c.ploidy == Haploid {
+		o = o.shifted(odds[kindOf(c)])
+	}
+	if c.likest().inHomopolymer() {
+		return o // its length is as often wrong as elsewhere
+	}
+	if c.isComplex() {
+		o = o.shifted(linked[kindOf(c.likest())])
+	}
+	if c.carried {
+		o = o.atLeast(r.cfg.MinQual)
+	}
+	return o
 }
 
 // look gathers the candidates of a tile's core, and those that they exclude, and

@@ -25,6 +25,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	h := vcf.NewHeader("VCFv4.4", sample)
 	h.AddFilter("PASS", "All filters passed")
 	h.AddFilter(filterLowQual, lowQual)
+	h.AddFilter(filterHomopolymer, fmt.Sprintf("As LowQual, of an indel that %g %% of at least %d reads show, in a homopolymer of %d bases and more, whose length reads get wrong together", 100*carriedShare, carriedReads, leastHomopolymer))
 	h.AddFilter(filterLowDepth, fmt.Sprintf("Fewer than %d reads", cfg.MinDepth))
 	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show, judged by a network with a QUAL below %d %g %%", 100*minHaploidFraction, sureQual, 100*unsureFraction))
 	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; judged by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
