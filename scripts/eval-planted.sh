@@ -41,7 +41,7 @@ planting() {
 	evaluate "pore call" "$at/planted.fa" "$at/truth.vcf" "$at/pore.vcf" "${strata[@]}" | tee "$at/pore.txt"
 	if bcftools_wanted; then
 		cpu "bcftools" bash -c "bcftools mpileup -B -Q5 --max-BQ 30 -h 100 -f '$at/planted.fa' '$at/reads.bam' 2>/dev/null | bcftools call -mv --ploidy 1 -P 0.01 -o '$at/bcftools.vcf' 2>/dev/null"
-		evaluate "bcftools" "$at/planted.fa" "$at/truth.vcf" "$at/bcftools.vcf" "${strata[@]}"
+		evaluate "bcftools" "$at/planted.fa" "$at/truth.vcf" "$at/bcftools.vcf" "${strata[@]}" | tee "$at/bcftools.txt"
 	fi
 }
 
@@ -53,25 +53,13 @@ for seed in ${SEEDS:-1 2 3 4 5}; do
 	if [ -n "$events" ]; then planting "events of several bases" "$out/$seed-events" "$seed" "$events"; fi
 done
 
-# whole NAME FOLDER... sums the tables of whole events, a line for each kind.
-whole() {
-	local name=$1
-	shift
-	awk -v name="$name" '
-		/^ *Events as a whole/ { table = 1; next }
-		NF == 0 { table = 0 }
-		table { if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } truth[$1] += $2; found[$1] += $3; one[$1] += $4; called[$1] += $7; right[$1] += $8 }
-		function share(a, b) { return b ? sprintf("%.4f", a / b) : "-" }
-		END {
-			print "== whole events, " name ", all seeds"
-			for (i = 1; i <= n; i++) {
-				k = order[i]
-				printf "%s: %d of %d found (%d in one record), recall %s; %d of %d calls right, precision %s\n", k, found[k], truth[k], one[k], share(found[k], truth[k]), right[k], called[k], share(right[k], called[k])
-			}
-		}' "${@/%//pore.txt}"
-}
-
-folders=()
-for seed in ${SEEDS:-1 2 3 4 5}; do folders+=("$out/$seed"); done
-if [ -n "$isolated" ]; then whole "changes by themselves" "${folders[@]}"; fi
-if [ -n "$events" ]; then whole "events of several bases" "${folders[@]/%/-events}"; fi
+for caller in pore bcftools; do
+	[ "$caller" = pore ] || bcftools_wanted || continue
+	alone=() several=()
+	for seed in ${SEEDS:-1 2 3 4 5}; do
+		alone+=("$out/$seed/$caller.txt")
+		several+=("$out/$seed-events/$caller.txt")
+	done
+	if [ -n "$isolated" ]; then whole "changes by themselves, $caller" "${alone[@]}"; fi
+	if [ -n "$events" ]; then whole "events of several bases, $caller" "${several[@]}"; fi
+done

@@ -66,9 +66,12 @@ type nearbyBin struct {
 }
 
 // nearby are the greatest distances of the bins of neighbours; apart stands for anything beyond.
-var nearby = []nearbyBin{{1, "within 1"}, {5, "2-5"}, {10, "6-10"}, {apart, "isolated"}}
+var nearby = []nearbyBin{{1, "within 1"}, {5, "2-5"}, {farthest, "6-10"}, {apart, "isolated"}}
 
-const apart = 1 << 30
+const (
+	farthest = 10
+	apart    = 1 << 30
+)
 
 // distance is how many bases it is from one event to the next: 1 if there is none between them, 0 if they could be written at
 // the same place.

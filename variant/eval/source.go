@@ -48,12 +48,13 @@ type source struct {
 	column  int // of the sample; -1: none
 	skipped Skipped
 
-	ahead  *vcf.Record // read and not taken yet; nil at the end
-	rank   int         // of its contig
-	atoms  []*atom     // of the current contig, in playing order, not taken yet
-	groups map[string]int
-	serial int      // numbers linkage groups
-	events []*event // of the current contig, not counted yet, by record
+	ahead   *vcf.Record // read and not taken yet; nil at the end
+	rank    int         // of its contig
+	atoms   []*atom     // of the current contig, in playing order, not taken yet
+	groups  map[string]int
+	serial  int      // numbers linkage groups
+	events  []*event // of the current contig, not counted yet, by record
+	stretch int      // the farthest that one of the contig can be moved to the right
 }
 
 func newSource(sd side, set Set, g *genome.Genome, opts *Options) (*source, error) {
@@ -166,7 +167,7 @@ func clip(s string) string {
 }
 
 // begin begins a contig.
-func (s *source) begin() { s.groups = make(map[string]int) }
+func (s *source) begin() { s.groups, s.stretch = make(map[string]int), 0 }
 
 // first makes sure that the first atom of the contig of that rank is at hand, if there is one more, and returns it.
 func (s *source) first(rank int) (*atom, error) {
@@ -199,11 +200,15 @@ func (s *source) take() error {
 	}
 	if c != nil {
 		for _, v := range c.events {
-			for _, w := range s.events {
+			for _, w := range slices.Backward(s.events) {
+				if v.start > w.edit.end+s.stretch+farthest {
+					break // nor is any before it near
+				}
 				d := v.distance(w)
 				v.nearest, w.nearest = min(v.nearest, d), min(w.nearest, d)
 			}
 			s.events = append(s.events, v)
+			s.stretch = max(s.stretch, v.end-v.edit.end)
 		}
 		for _, a := range c.atoms {
 			// A record's atoms can lie behind the beginning of the next record; mostly this appends.
@@ -308,7 +313,7 @@ func (s *source) settled(rank int) *event {
 		return nil
 	}
 	v := s.events[0]
-	if s.rank == rank && s.ahead.Pos-1 <= v.end+nearby[len(nearby)-2].most+s.opts.MaxLength || !v.judged() {
+	if s.rank == rank && s.ahead.Pos-1 <= v.end+farthest+s.opts.MaxLength || !v.judged() {
 		return nil
 	}
 	s.events = s.events[1:]
