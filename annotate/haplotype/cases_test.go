@@ -238,3 +238,22 @@ func perSample(t *testing.T, rec *vcf.Record) []string {
 	}
 	return out
 }
+
+// A phase in front of the first allele, which VCF 4.4 and 4.5 allow, makes no other haplotype of a genotype.
+func TestPhaseBeforeTheFirstAllele(t *testing.T) {
+	fasta := []byte(">c\n" + "ATGGCTGCTGCTGCTTAA" + "\n")
+	gff := []byte("##gff-version 3\nc\t.\tgene\t1\t18\t.\t+\t.\tID=g;biotype=protein_coding;Name=G\n" +
+		"c\t.\tmRNA\t1\t18\t.\t+\t.\tID=t;Parent=g;biotype=protein_coding\nc\t.\tCDS\t1\t18\t.\t+\t0\tParent=t\n")
+	genes := load(t, fasta, gff, DefaultCode)
+	mask := func(genotype string) string {
+		in := "##fileformat=VCFv4.4\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts\nc\t4\t.\tG\tA\t.\t.\t.\tGT\t" + genotype + "\n"
+		_, recs := run(t, genes, []byte(in), Options{Phase: PhaseAsIs}, nil)
+		require.Equal(t, []string{"GT", Tag}, recs[0].Format, genotype)
+		return recs[0].Samples[0][1]
+	}
+	for genotype, want := range map[string]string{
+		"0|1": "2", "|0|1": "2", "/0|1": "2", "0/1": "2", "/0/1": "2", "1": "1", "|1": "1", "/1": "1", "1/1": "3", "/1/1": "3", "|1|1": "3",
+	} {
+		require.Equal(t, want, mask(genotype), genotype)
+	}
+}
