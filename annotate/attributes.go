@@ -2,8 +2,9 @@ package annotate
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/vcf"
 )
 
 // attributes are column 9 of a GFF3 or GTF row as written.
@@ -94,24 +95,8 @@ func (a attributes) decode(value []byte) string {
 	return decode(string(value))
 }
 
-// decode resolves GFF3's percent-encoding; what is not an encoding stays as it is.
-func decode(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			if c, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
-				b = append(b, byte(c))
-				i += 2
-				continue
-			}
-		}
-		b = append(b, s[i])
-	}
-	return string(b)
-}
+// decode resolves GFF3's percent-encoding, which is VCF's; what is not an encoding stays as it is.
+func decode(s string) string { return vcf.Unescape(s) }
 
 // accession is an ID without the prefix that makes it unique in its file.
 func accession(id string) string {

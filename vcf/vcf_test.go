@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const sampleVCF = `##fileformat=VCFv4.3
@@ -298,4 +299,28 @@ func BenchmarkReader(b *testing.B) {
 			b.Fatal(len(recs))
 		}
 	}
+}
+
+func TestHeaderThatNoReaderTakesIsNotWritten(t *testing.T) {
+	for name, h := range map[string]*Header{
+		"tab in a sample's name": NewHeader("VCFv4.3", "a\tb"),
+		"sample without a name":  NewHeader("VCFv4.3", ""),
+		"line end in a line":     {Meta: []string{"##fileformat=VCFv4.3", "##source=a\nb"}},
+	} {
+		if _, err := NewWriter(io.Discard, h); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("a;b=c,d:e%\t\x00\xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, e := range []*Escaper{values, NewEscaper("%;=,| ")} {
+			escaped := e.Escape(s)
+			if Unescape(escaped) != s || !utf8.ValidString(escaped) || strings.ContainsAny(escaped, ";=,\t\r\n\x00") {
+				t.Errorf("%q is written as %q, read back as %q", s, escaped, Unescape(escaped))
+			}
+		}
+	})
 }

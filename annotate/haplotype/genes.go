@@ -8,6 +8,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/vcf"
 )
 
 const (
@@ -40,6 +41,9 @@ type contig struct {
 // transcript is one transcript. What lies on it is in the order of positions, whatever the strand.
 type transcript struct {
 	id, gene string
+	// idText and geneText are the same as a value of BCSQ has them.
+	idText, geneText string
+
 	geneID   *annotate.Gene
 	biotype  *biotype
 	code     *code
@@ -67,6 +71,10 @@ type utr struct {
 	beg, end   int
 	five       bool
 }
+
+// nameText percent-encodes what would end a sub-field, a value or the INFO field. What GFF3 has to encode stands in BCSQ
+// as in the file then, as with bcftools csq.
+var nameText = vcf.NewEscaper("%;=,| ")
 
 // NewGenes lays the genes out. Coding sequences are read in the genetic code that the model gives them. Where that is the
 // standard one and their rows do not say so, ATG is its only start codon, unless allStarts is set.
@@ -115,6 +123,7 @@ func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 		id: v.ID, gene: cmp.Or(v.Gene.Symbol, v.Gene.ID), geneID: v.Gene, biotype: kind, code: code, seq: v.Contig.Seq,
 		beg: w.Start, end: w.End - 1, forward: v.Forward,
 	}
+	t.idText, t.geneText = nameText.Escape(t.id), nameText.Escape(t.gene)
 	c.transcripts.add(t.beg, t.end, t)
 	for _, u := range w.UTRs {
 		x := &utr{t, u.Start, u.End - 1, u.Five}
