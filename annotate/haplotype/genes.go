@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
@@ -27,6 +28,7 @@ type Genes struct {
 
 	genome  *genome.Genome
 	contigs map[string]*contig
+	cdsless []string // transcripts of a coding class without a CDS
 }
 
 // contig holds what lies on one contig.
@@ -112,8 +114,21 @@ func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, erro
 		c.exons.build()
 		c.transcripts.build()
 	}
-	slices.Sort(all.Warnings)
+	all.warn()
 	return all, nil
+}
+
+// warn tells of transcripts that are not what their class says.
+func (all *Genes) warn() {
+	const shown = 3
+	if n := len(all.cdsless); n > 0 {
+		slices.Sort(all.cdsless)
+		list := strings.Join(all.cdsless[:min(n, shown)], ", ")
+		if n > shown {
+			list += fmt.Sprintf(" and %d more", n-shown)
+		}
+		all.Warnings = append(all.Warnings, "transcripts of a coding biotype have no CDS, so that all of them is told as intron, as bcftools csq does: "+list)
+	}
 }
 
 // add lays one transcript out.
@@ -139,13 +154,13 @@ func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 		t.cds = append(t.cds, &exon{transcript: t, beg: s.Start, end: s.End - 1})
 	}
 	if len(t.cds) == 0 || !kind.coding {
+		if kind.coding {
+			all.cdsless = append(all.cdsless, t.id)
+		}
 		return
 	}
-	if w.Conflict {
-		all.Warnings = append(all.Warnings, fmt.Sprintf("transcript %s: the phases of its CDS contradict the bases before them: changes of its protein are not told", t.id))
-		return
-	}
-	t.trim(w.Phase)
+	// The model's own frame: where phases of CDS rows contradict the bases, it follows the bases and tells of it.
+	t.trim((3 - v.Pad()) % 3)
 	n := 0
 	for i, e := range t.cds {
 		e.number, e.offset = i, n
