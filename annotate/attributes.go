@@ -13,10 +13,16 @@ type attributes struct {
 	gtf  bool // key "value"; instead of key=value;
 }
 
-// isGTF recognises GTF's attributes: key "value"; pairs.
+// isGTF recognises GTF's attributes: key "value"; pairs. The quotes may be single ones or missing, as some programs
+// write them.
 func isGTF(text []byte) bool {
-	key, rest, ok := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
-	return ok && bytes.IndexByte(key, '=') < 0 && bytes.HasPrefix(bytes.TrimLeft(rest, " "), []byte(`"`))
+	text = bytes.TrimLeft(text, " ;")
+	i := bytes.IndexAny(text, ` =;"'`)
+	if i <= 0 || text[i] != ' ' {
+		return false
+	}
+	value := bytes.TrimLeft(text[i:], " ")
+	return len(value) > 0 && value[0] != '=' && value[0] != ';'
 }
 
 // next cuts the first attribute off text. Its value is as written, without quotes.
@@ -37,15 +43,15 @@ func (a attributes) next(text []byte) (key, value, rest []byte) {
 		return text, nil, nil
 	}
 	key, text = text[:i], bytes.TrimLeft(text[i:], " ")
-	if len(text) > 0 && text[0] == '"' { // a quoted value may hold a semicolon
-		if i = bytes.IndexByte(text[1:], '"'); i >= 0 {
+	if len(text) > 0 && (text[0] == '"' || text[0] == '\'') { // a quoted value may hold a semicolon
+		if i = bytes.IndexByte(text[1:], text[0]); i >= 0 {
 			return key, text[1 : 1+i], text[i+2:]
 		}
 	}
 	if i = bytes.IndexByte(text, ';'); i >= 0 {
-		return key, text[:i], text[i+1:]
+		return key, bytes.TrimRight(text[:i], " "), text[i+1:]
 	}
-	return key, text, nil
+	return key, bytes.TrimRight(text, " "), nil
 }
 
 // raw is the value of an attribute as written, or nil.

@@ -17,7 +17,8 @@ type Normal struct {
 	// Description is the input with its changes in normal form, counted as the input counts them. Equal changes have
 	// equal descriptions, however they were spelled.
 	Description string
-	// Genomic counts along the contig: g. or m., or o. if the input does; "" where g. cannot say it.
+	// Genomic counts along the contig: g. or m., o. if the input does, n. where the contig is a transcript; "" where g.
+	// cannot say it.
 	Genomic string
 	// Protein is the predicted protein of the described transcript, or, if the input counts along the contig, of the
 	// most relevant transcript that has one; "" if no protein is concerned.
@@ -195,7 +196,10 @@ func (n *Normalizer) normal(on *numbering, alleles []resolved) (Normal, error) {
 	if on.t != nil {
 		c := n.a.genome.Contig(on.contig.Name)
 		along = &numbering{contig: c, kind: 'g', name: c.Name}
-		if n.a.model.mitochondrial(c) {
+		switch {
+		case on.t.isContig():
+			along.kind = 'n' // there is no genome
+		case n.a.model.mitochondrial(c):
 			along.kind = 'm'
 		}
 	}

@@ -28,7 +28,7 @@ func indexModel(m *Model) index {
 			if t.cds != nil {
 				enter(x.proteins, t, t.protein, unversioned(t.protein))
 			}
-			if t.implicit {
+			if t.implicit && (t.cds != nil || t.id != t.gene.name.ID) {
 				enter(x.proteins, t, t.id, unversioned(t.id))
 			}
 			enter(x.genes, t, t.gene.name.ID, t.gene.name.Symbol, unversioned(t.gene.name.ID))
@@ -118,7 +118,11 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + t.called(d.Selector, own) + ")"}, nil
+	name := c.Name + "(" + t.called(d.Selector, own) + ")"
+	if t.isContig() {
+		name = c.Name
+	}
+	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name}, nil
 }
 
 // genomic is the numbering of g., m. and o.
@@ -158,6 +162,9 @@ func (n *Normalizer) onTranscript(d hgvs.Description) (*numbering, error) {
 	}
 	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name}, nil
 }
+
+// isContig says whether the transcript is the contig that it is on, as in a reference of transcripts.
+func (t *transcript) isContig() bool { return t.id == t.contig.Name }
 
 // called is how a description of t names it that came with the given name: with or without a version as that has it, if
 // it is t's own.

@@ -3,6 +3,7 @@ package haplotype
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -28,7 +29,8 @@ type Genes struct {
 
 	genome  *genome.Genome
 	contigs map[string]*contig
-	cdsless []string // transcripts of a coding class without a CDS
+	cdsless []string       // transcripts of a coding class without a CDS
+	unknown map[string]int // transcripts by biotype, of those that are none of biotypes
 }
 
 // contig holds what lies on one contig.
@@ -81,13 +83,14 @@ var nameText = vcf.NewEscaper("%;=,| ")
 // NewGenes lays the genes out. Coding sequences are read in the genetic code that the model gives them. Where that is the
 // standard one and their rows do not say so, ATG is its only start codon, unless allStarts is set.
 func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, error) {
-	all := &Genes{genome: g, contigs: map[string]*contig{}}
+	all := &Genes{genome: g, contigs: map[string]*contig{}, unknown: map[string]int{}}
 	codes := map[int]*code{}
 	views := slices.Collect(m.All())
 	slices.SortFunc(views, func(v, w annotate.View) int { return cmp.Compare(v.Written().Line, w.Written().Line) })
 	for _, v := range views {
 		kind := biotypeOf(v.Biotype)
 		if kind == nil {
+			all.unknown[v.Biotype]++
 			continue
 		}
 		number := v.GeneticCode
@@ -128,6 +131,13 @@ func (all *Genes) warn() {
 			list += fmt.Sprintf(" and %d more", n-shown)
 		}
 		all.Warnings = append(all.Warnings, "transcripts of a coding biotype have no CDS, so that all of them is told as intron, as bcftools csq does: "+list)
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(all.unknown)) {
+		kinds = append(kinds, fmt.Sprintf("%q (%d)", kind, all.unknown[kind]))
+	}
+	if len(kinds) > 0 {
+		all.Warnings = append(all.Warnings, "transcripts of biotypes that bcftools csq does not know have no BCSQ: "+strings.Join(kinds, ", "))
 	}
 }
 
