@@ -43,6 +43,7 @@ var faultCases = []struct {
 	{InnerStop, rows("d mRNA 1 18 + . ID=t", "d CDS 1 18 + 0 Parent=t"), `CDS of transcript "t" has a stop codon before its end`, 1},
 	{UnknownException, rows("c mRNA 1 9 + . ID=t", "c CDS 1 9 + 0 Parent=t;transl_except=(pos:4..6%2Caa:Foo)"), `transl_except "(pos:4..6,aa:Foo)" of transcript "t" is not understood`, 1},
 	{AddedStop, gtfRows(`d exon 1 18 + . gene_id "h"; transcript_id "t";`, `d CDS 1 12 + 0 gene_id "h"; transcript_id "t";`), `transcript "t": the stop codon after its CDS is added to it`, 1},
+	{ExtraColumns, "c\tx\tgene\t1\t9\t.\t+\t.\tID=h\tc\t5\n" + rows("c CDS 1 9 + 0 ID=p;Parent=h"), "line 3: 11 columns: those behind the ninth are not read", 1},
 	{NamedCode, rows("MT gene 1 12 + . ID=h", "MT CDS 1 12 + 0 ID=p;Parent=h"), `CDS of transcript "p" on contig "MT" is read with genetic code 2 because of the contig's name`, 1},
 }
 

@@ -11,9 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/textfile"
 )
 
 // maxRow bounds one line of a gene model; attributes of real files reach some tens of kilobytes.
@@ -221,14 +220,9 @@ func (p *parser) load(path string) error {
 
 // read takes the rows of a file.
 func (p *parser) read(r io.Reader) error {
-	br := bufio.NewReaderSize(r, 64<<10)
-	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		gz, err := gzip.NewReader(br)
-		if err != nil {
-			return fmt.Errorf("decompressing: %w", err)
-		}
-		defer gz.Close()
-		br = bufio.NewReaderSize(gz, 64<<10)
+	br, err := textfile.NewReader(r, 64<<10)
+	if err != nil {
+		return err
 	}
 	sc := bufio.NewScanner(br)
 	sc.Buffer(make([]byte, 0, 64<<10), maxRow)
@@ -256,8 +250,8 @@ func (p *parser) read(r io.Reader) error {
 
 // add takes a line.
 func (p *parser) add(line []byte) error {
-	line = bytes.TrimSuffix(line, []byte("\r"))
-	if len(line) == 0 {
+	line = bytes.TrimRight(line, "\r ")
+	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
 	if line[0] == '#' {
@@ -271,9 +265,12 @@ func (p *parser) add(line []byte) error {
 	for i := range f {
 		var more bool
 		f[i], rest, more = bytes.Cut(rest, []byte("\t"))
-		if more != (i < 8) {
-			return fmt.Errorf("%d columns, want 9 separated by tabs: neither GFF3 nor GTF", 1+bytes.Count(line, []byte("\t")))
+		if !more && i < 8 {
+			return fmt.Errorf("%d columns, want 9 separated by tabs: neither GFF3 nor GTF", i+1)
 		}
+	}
+	if len(bytes.TrimSpace(rest)) > 0 {
+		p.faults.note(ExtraColumns, p.line, "%d columns: those behind the ninth are not read", 10+bytes.Count(rest, []byte("\t")))
 	}
 	r := record{attributes: attributes{f[8], isGTF(f[8])}, line: p.line, region: p.region(f[0]), kind: f[2]}
 	kind := kindOfPart(r.kind)

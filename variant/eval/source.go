@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -113,7 +112,7 @@ func (s *source) read() error {
 		s.ahead, s.rank = nil, len(s.genome.Contigs)
 		return nil
 	case err != nil:
-		return readFault(s.set.Name, err)
+		return fmt.Errorf("%s: %w", s.set.Name, err)
 	}
 	rank := s.genome.Rank(rec.Chrom)
 	if rank == len(s.genome.Contigs) {
@@ -138,14 +137,6 @@ func (s *source) read() error {
 	}
 	s.ahead, s.rank = rec, rank
 	return nil
-}
-
-// readFault is an error of a set's Records.
-func readFault(name string, err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%s: %w: the file is cut short; get it again", name, err)
-	}
-	return fmt.Errorf("%s: %w", name, err)
 }
 
 func upper(b byte) byte {
