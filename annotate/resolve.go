@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -122,7 +123,7 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 	if t.isContig() {
 		name = c.Name
 	}
-	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name}, nil
+	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name, onGenome: !t.isContig()}, nil
 }
 
 // genomic is the numbering of g., m. and o.
@@ -178,6 +179,13 @@ func (t *transcript) called(name string, own bool) string {
 // transcript is the one that a name means, on contig c if that is not nil, and whether the name is its own.
 func (n *Normalizer) transcript(name string, kind byte, c *genome.Contig) (*transcript, bool, error) {
 	list, own := n.names.find(name)
+	if m := numbered.FindStringSubmatch(name); len(list) == 0 && m != nil {
+		if of, _ := n.names.find(m[1]); len(of) > 0 {
+			if t, err := n.numbered(m[1], name, c); err != nil || t != nil {
+				return t, false, err
+			}
+		}
+	}
 	if len(list) == 0 {
 		if ids := n.names.otherVersions(name); len(ids) > 0 {
 			return nil, false, fmt.Errorf("the gene model has %s and not %s: positions may differ between versions", nameList(ids), name)
@@ -209,6 +217,23 @@ func (n *Normalizer) transcript(name string, kind byte, c *genome.Contig) (*tran
 	}
 	slices.Sort(ids)
 	return nil, false, fmt.Errorf("%s has %d transcripts, say which: %s", name, len(ids), nameList(ids))
+}
+
+// numbered matches the selectors of an older nomenclature: a gene, and the number of one of its transcripts (v) or
+// proteins (i).
+var numbered = regexp.MustCompile(`^(.+)_[vi]([0-9]{3})$`)
+
+// numbered is the only coding transcript of a gene, on contig c if that is not nil, that such a selector can mean. The
+// numbers are those of a record of GenBank, which a gene model does not have.
+func (n *Normalizer) numbered(gene, selector string, c *genome.Contig) (*transcript, error) {
+	t, _, err := n.transcript(gene, 'c', c)
+	if err != nil {
+		return nil, fmt.Errorf("%s numbers the transcripts of a GenBank record, which the gene model does not: %w", clip(selector), err)
+	}
+	if !strings.HasSuffix(selector, "001") {
+		return nil, fmt.Errorf("%s: the gene model has one coding transcript of %s, %s", clip(selector), clip(gene), t.id)
+	}
+	return t, nil
 }
 
 func filtered(list []*transcript, keep func(*transcript) bool) []*transcript {
