@@ -63,7 +63,7 @@ func FuzzEscape(f *testing.F) {
 	f.Add("a;b=c%3B d")
 	f.Fuzz(func(t *testing.T, s string) {
 		escaped := EscapeValue(s)
-		require.Equal(t, s, UnescapeValue(escaped))
+		require.Equal(t, s, vcf.Unescape(escaped))
 		require.False(t, strings.ContainsAny(escaped, ";= \t\r\n"))
 	})
 }

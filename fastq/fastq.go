@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/porestream/porestream/textfile"
 )
 
 // maxLine bounds a line: no pore has read a molecule of as many bases.
@@ -32,15 +32,11 @@ type Reader struct {
 
 // NewReader starts reading. A gzip header that is broken is an error.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("decompressing: %w", err)
-		}
-		in = bufio.NewReaderSize(z, 1<<16)
+	in, err := textfile.NewReader(r, 1<<16)
+	if err != nil {
+		return nil, err
 	}
-	return &Reader{in: in}, nil
+	return &Reader{in: in.Reader}, nil
 }
 
 // Next returns the next read, the caller's to keep; io.EOF ends the file. Any other

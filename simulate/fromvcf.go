@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
 	"strings"
 
 	"github.com/porestream/porestream/genome"
@@ -111,13 +111,15 @@ func genotypeOf(rec *vcf.Record, ploidy int) (alleles []uint8, phased bool, err 
 		return nil, false, errors.New("no genotype (GT)")
 	}
 	text := rec.Samples[0][0]
-	phased = !strings.Contains(text, "/")
-	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == '/' || c == '|' }) {
-		n, err := strconv.ParseUint(part, 10, 8)
-		if err != nil {
+	called, err := vcf.ParseGenotype(text, min(len(rec.Alt), math.MaxUint8))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, a := range called {
+		if a.Number == vcf.MissingAllele {
 			return nil, false, fmt.Errorf("genotype %q names no alleles", clip(text))
 		}
-		alleles = append(alleles, uint8(n))
+		alleles = append(alleles, uint8(a.Number))
 	}
 	if len(alleles) == 1 && ploidy == 2 {
 		alleles = append(alleles, alleles[0])
@@ -128,7 +130,7 @@ func genotypeOf(rec *vcf.Record, ploidy int) (alleles []uint8, phased bool, err 
 	if len(alleles) != ploidy {
 		return nil, false, fmt.Errorf("genotype %q of a sample of %d haplotypes", clip(text), ploidy)
 	}
-	return alleles, phased, nil
+	return alleles, called.Ordered(), nil
 }
 
 // normalise makes a site parsimonious and left-aligned, as far as no base before floor would

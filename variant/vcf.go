@@ -22,7 +22,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 		lowQual = fmt.Sprintf("QUAL below %g", cfg.MinQual)
 	}
 	cfg = cfg.withDefaults()
-	h := vcf.NewHeader("VCFv4.4", sample)
+	h := vcf.NewHeader("VCFv4.2", sample)
 	h.AddFilter("PASS", "All filters passed")
 	h.AddFilter(filterLowQual, lowQual)
 	h.AddFilter(filterHomopolymer, fmt.Sprintf("As LowQual, of an indel that %g %% of at least %d reads show, in a homopolymer of %d bases and more, whose length reads get wrong together", 100*carriedShare, carriedReads, leastHomopolymer))
@@ -43,6 +43,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	for _, c := range contigs {
 		h.AddContig(c.Name, len(c.Seq))
 	}
+	_ = h.SetVersion("") // the least that it needs has no fault
 	return h
 }
 

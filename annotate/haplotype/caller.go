@@ -90,7 +90,12 @@ func (s *site) change(allele int) string {
 // symbolic says whether an allele is no sequence.
 func (s *site) symbolic(allele int) bool {
 	a := s.alleles[allele]
-	return len(a) == 0 || a[0] == '<' || a[0] == '*' || bytes.ContainsAny(a, "[].")
+	for _, c := range a {
+		if c < 'A' || c > 'Z' {
+			return true
+		}
+	}
+	return len(a) == 0
 }
 
 // Caller calls consequences of a stream of sites that are sorted by position within each contig. It holds those that lie

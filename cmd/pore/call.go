@@ -34,6 +34,7 @@ type callConfig struct {
 	targets           targetFlags
 	output            string
 	gvcf              bool
+	vcfVersion        vcf.Version
 	survey            processor.SurveySettings
 	callable          string
 	haplotag          string
@@ -71,6 +72,7 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	flags.StringVar(&cfg.device, "device", "auto", "where the variant model runs: auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	flags.StringVarP(&cfg.output, "output", "o", "", "file for the VCF instead of standard output; compressed by BGZF and indexed if it ends in .gz")
+	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)
 	flags.BoolVar(&cfg.gvcf, "gvcf", false, "write blocks of positions without a variant, too")
 	flags.IntVar(&cfg.threads, "threads", 0, "regions that are called at a time; 0: one for each CPU")
 	cfg.targets.register(cmd)
@@ -80,6 +82,9 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
+
+// vcfVersionHelp is the help of --vcf-version.
+const vcfVersionHelp = "version of the VCF: 4.2, 4.3, 4.4 or 4.5 (default the least that the file needs, 4.2 unless a name in it is not ASCII)"
 
 // targetFlags choose what is called.
 type targetFlags struct {
@@ -216,6 +221,9 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		defer func() { err = errors.Join(err, judge.Close()) }()
 	}
 	header := variant.Header(alignments.Contigs(), caller.Sample, caller)
+	if err := header.SetVersion(cfg.vcfVersion); err != nil {
+		return cli.Usagef("--vcf-version: %w", err)
+	}
 	if cfg.gvcf {
 		variant.DeclareBlocks(header, anyAllele)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/inorder"
+	"github.com/porestream/porestream/textfile"
 )
 
 type evalBasecallConfig struct {
@@ -361,7 +362,7 @@ func (j *judge) read(path string, emit func(*calledBatch) error) error {
 			break
 		}
 		if err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
+			if errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, textfile.ErrCut) {
 				err = fmt.Errorf("%w: the file is cut short; get it again", err)
 			}
 			return fmt.Errorf("%s: %w", name, err)
@@ -418,9 +419,6 @@ func formatOf(head []byte) calledFormat {
 // open starts reading. next returns a read and its number of bases; final says that the
 // file tells whether and where reads align.
 func (j *judge) open(in io.Reader) (next func() (calledRead, int, error), final bool, err error) {
-	if err := checkEnd(in); err != nil {
-		return nil, false, err
-	}
 	buffered := bufio.NewReaderSize(in, 256<<10)
 	head, err := buffered.Peek(1 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {

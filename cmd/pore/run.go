@@ -22,6 +22,7 @@ import (
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"
+	"github.com/porestream/porestream/vcf"
 )
 
 type runConfig struct {
@@ -36,6 +37,7 @@ type runConfig struct {
 	pace       string
 	chunk      time.Duration
 	sample     string
+	vcfVersion vcf.Version
 	listen     string
 	page       livepage.Flags
 	trace      tracing.Flags
@@ -63,6 +65,7 @@ are gone afterwards.`,
 	flags.StringVar(&cfg.pace, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
 	flags.DurationVar(&cfg.chunk, "chunk", time.Second, "length of a signal chunk")
 	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the recording's")
+	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)
 	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of the topics that are created")
 	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
 	flags.StringVar(&cfg.listen, "listen", "", "address of the live page, /healthz, /readyz and /metrics; none if not given")
@@ -115,7 +118,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	defer stopProgress()
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: paths, Filter: filter, Partitions: cfg.partitions, Processors: cfg.processors,
-		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
+		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },

@@ -327,11 +327,11 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		require.True(t, variants.Ended(run.GetId()), "run %s has not ended on variants", run.GetId())
 		require.True(t, alerts.Ended(run.GetId()), "run %s has not ended on alerts", run.GetId())
 		var vcf bytes.Buffer
-		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, variants.Variants(sample, l.genome.Rank)))
+		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, "", variants.Variants(sample, l.genome.Rank)))
 		files[sample+".vcf"] = vcf.String()
 		told := variants.Told(sample, l.genome)
 		var gvcf, callable bytes.Buffer
-		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, variant.AnyAllele, told, variants.Variants(sample, l.genome.Rank)))
+		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, "", variant.AnyAllele, told, variants.Variants(sample, l.genome.Rank)))
 		require.NoError(t, WriteCallable(&callable, told))
 		files[sample+".g.vcf"], files[sample+".bed"] = gvcf.String(), callable.String()
 		var said bytes.Buffer

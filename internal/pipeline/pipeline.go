@@ -32,6 +32,7 @@ import (
 	"github.com/porestream/porestream/stream/trace"
 	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
+	"github.com/porestream/porestream/vcf"
 )
 
 // Config says what to run and on what.
@@ -52,6 +53,8 @@ type Config struct {
 	Sample     string
 	Engines    processor.Options
 	Stream     processor.Stream
+	// VCFVersion is the least version of the files of variants that Result writes.
+	VCFVersion vcf.Version
 	// Registry takes the metrics of everything.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
@@ -96,6 +99,8 @@ type Result struct {
 	Fold    *Fold
 	Alerts  *AlertFold // nil without panels
 	Summary Summary
+	// VCFVersion is the least version of the files of variants.
+	VCFVersion vcf.Version
 }
 
 // Run plays the signal, processes it until every run in it has ended and
@@ -248,7 +253,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Summary: summary}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {

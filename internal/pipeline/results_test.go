@@ -31,7 +31,7 @@ func TestWriteVCFOfTwoAlleles(t *testing.T) {
 		variants = append(variants, &v)
 	}
 	var b bytes.Buffer
-	require.NoError(t, WriteVCF(&b, g, "s", variant.Config{}, variants))
+	require.NoError(t, WriteVCF(&b, g, "s", variant.Config{}, "", variants))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	f := strings.Split(lines[len(lines)-1], "\t")
 	require.Equal(t, []string{"one", "1", ".", "ACG", "AG,A"}, f[:5])

@@ -339,7 +339,7 @@ func (s *Simulated) WriteTruth(dir string) error {
 		}
 		header, write := simulate.Header(t.genome, t.sample), (*simulate.Site).Record
 		if t.fractions {
-			header = vcf.NewHeader("VCFv4.3")
+			header = vcf.NewHeader("VCFv4.2")
 			header.AddMeta("##source=pore simulate")
 			for _, c := range t.genome.Contigs {
 				header.AddContig(c.Name, len(c.Seq))

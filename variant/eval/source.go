@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -114,7 +113,7 @@ func (s *source) read() error {
 		s.ahead, s.rank = nil, len(s.genome.Contigs)
 		return nil
 	case err != nil:
-		return readFault(s.set.Name, err)
+		return fmt.Errorf("%s: %w", s.set.Name, err)
 	}
 	rank := s.genome.Rank(rec.Chrom)
 	if rank == len(s.genome.Contigs) {
@@ -139,14 +138,6 @@ func (s *source) read() error {
 	}
 	s.ahead, s.rank = rec, rank
 	return nil
-}
-
-// readFault is an error of a set's Records.
-func readFault(name string, err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%s: %w: the file is cut short; get it again", name, err)
-	}
-	return fmt.Errorf("%s: %w", name, err)
 }
 
 func upper(b byte) byte {
@@ -368,26 +359,20 @@ func (s *source) genotype(rec *vcf.Record) (alleles []int, phased bool, err erro
 	if text == "" {
 		return nil, false, nil
 	}
-	// VCF 4.4 may begin a genotype with a separator.
-	fields := strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '|' })
-	known := false
-	for _, f := range fields {
-		n := 0
-		if f != "." {
-			if n, err = strconv.Atoi(f); err != nil || n < 0 || n > len(rec.Alt) {
-				return nil, false, s.fault(rec, "genotype %s with %d alternate alleles", clip(text), len(rec.Alt))
-			}
-			known = true
-		}
-		alleles = append(alleles, n)
+	called, err := vcf.ParseGenotype(text, len(rec.Alt))
+	if err != nil {
+		return nil, false, s.fault(rec, "genotype %s with %d alternate alleles", clip(text), len(rec.Alt))
 	}
-	if len(fields) > 2 {
-		return nil, false, s.fault(rec, "genotype %s has %d haplotypes: one and two can be compared", clip(text), len(fields))
-	}
-	if !known {
+	if called.Missing() {
 		return nil, false, nil
 	}
-	return alleles, strings.Contains(text, "|") && !strings.Contains(text, "/"), nil
+	if len(called) > 2 {
+		return nil, false, s.fault(rec, "genotype %s has %d haplotypes: one and two can be compared", clip(text), len(called))
+	}
+	for _, a := range called {
+		alleles = append(alleles, max(0, a.Number))
+	}
+	return alleles, len(called) > 1 && called.Ordered(), nil
 }
 
 // depth is the number of reads at the record, or -1.

@@ -138,7 +138,7 @@ func TestTruthRefuses(t *testing.T) {
 		{"another reference", row("9", "G", "T", "1"), "REF G isn't what the reference has at c:9"},
 		{"no genotype", strings.Replace(row("9", "C", "T", "1"), "GT", "DP", 1), "genotype"},
 		{"genotype of two", row("9", "C", "T", "0/1"), `genotype "0/1": want 1 alleles`},
-		{"no such allele", row("9", "C", "T", "2"), "is no allele of the record"},
+		{"no such allele", row("9", "C", "T", "2"), "is no genotype of the record"},
 		{"symbolic", row("9", "C", "<DEL>", "1"), "isn't a sequence"},
 		{"unknown contig", strings.Replace(row("9", "C", "T", "1"), "c", "x", 1), "x isn't in the reference"},
 	} {
