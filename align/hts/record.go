@@ -1,4 +1,5 @@
-// Package hts writes aligned reads as SAM and BAM, sorted by position.
+// Package hts reads and writes SAM and BAM: records and headers as they stand, reads that
+// were aligned as records, sorted by position.
 package hts
 
 import (
@@ -17,9 +18,6 @@ import (
 
 // maxName is the longest name that BAM can hold.
 const maxName = 254
-
-// maxOps is the number of CIGAR operations that BAM's 16-bit field can count.
-const maxOps = 1<<16 - 1
 
 // Header returns the header of alignments to g that are sorted by position, with one
 // read group.
@@ -161,17 +159,6 @@ func (r *Records) aligned(read *Read, i int, seq, qualities []byte) (*sam.Record
 	}
 	if len(read.Alignments) > 1 {
 		tags = append(tags, tag{"SA", Others(read.Alignments, i, len(seq))})
-	}
-	if len(cigar) > maxOps {
-		// SAM specification 4.2.2: the real CIGAR goes to a tag and a placeholder takes
-		// its place.
-		ops := make([]uint32, len(cigar))
-		for k, op := range cigar {
-			ops[k] = uint32(op)
-		}
-		span, query := cigar.Lengths()
-		rec.Cigar = sam.Cigar{sam.NewCigarOp(sam.CigarSoftClipped, query), sam.NewCigarOp(sam.CigarSkipped, span)}
-		tags = append(tags, tag{"CG", ops})
 	}
 	for _, t := range tags {
 		aux, err := sam.NewAux(sam.NewTag(t.name), t.value)

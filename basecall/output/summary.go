@@ -34,17 +34,7 @@ var summaryColumns = []string{
 // accuracy correct bases over columns. Where a CIGAR doesn't tell matches from
 // mismatches the tag NM does.
 func Summarise(w io.Writer, in io.Reader) error {
-	buffered := bufio.NewReader(in)
-	var records *hts.Reader
-	magic, err := buffered.Peek(2)
-	if err != nil {
-		return fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
-	}
-	if magic[0] == 0x1f && magic[1] == 0x8b {
-		records, err = hts.NewBAMReader(buffered, 1)
-	} else {
-		records, err = hts.NewSAMReader(buffered)
-	}
+	records, err := hts.NewReader(in, 1)
 	if err != nil {
 		return fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)
 	}
@@ -139,8 +129,7 @@ func alignmentOf(r *sam.Record) []string {
 		return columns
 	}
 	var equal, different, either, inserted, deleted, left, right int
-	cigar := wholeCigar(r)
-	for i, op := range cigar {
+	for i, op := range r.Cigar {
 		switch op.Type() {
 		case sam.CigarEqual:
 			equal += op.Len()
@@ -153,7 +142,7 @@ func alignmentOf(r *sam.Record) []string {
 		case sam.CigarDeletion:
 			deleted += op.Len()
 		case sam.CigarSoftClipped, sam.CigarHardClipped:
-			if i < len(cigar)/2 {
+			if i < len(r.Cigar)/2 {
 				left += op.Len()
 			} else {
 				right += op.Len()
@@ -165,7 +154,7 @@ func alignmentOf(r *sam.Record) []string {
 		direction, start = "-", right
 	}
 	aligned := equal + different + either
-	span, _ := cigar.Lengths()
+	span, _ := r.Cigar.Lengths()
 	correct, substitutions, identity, accuracy := unknown, unknown, unknown, unknown
 	nm, known := samtag.Int(r, "NM")
 	if known = known || either == 0; known && aligned > 0 {
@@ -186,20 +175,6 @@ func alignmentOf(r *sam.Record) []string {
 		r.Ref.Name(), strconv.Itoa(r.Pos), strconv.Itoa(r.Pos+span), strconv.Itoa(start), strconv.Itoa(start+aligned+inserted),
 		direction, strconv.Itoa(aligned+inserted+deleted), strconv.Itoa(aligned), correct, strconv.Itoa(inserted),
 		strconv.Itoa(deleted), substitutions, strconv.Itoa(int(r.MapQ)), coverage, identity, accuracy)
-}
-
-// wholeCigar returns a record's CIGAR, which BAM keeps in the tag CG if it has too
-// many operations (SAM specification 4.2.2).
-func wholeCigar(r *sam.Record) sam.Cigar {
-	ops, ok := samtag.Value(r, "CG").([]uint32)
-	if !ok || len(r.Cigar) != 2 || r.Cigar[1].Type() != sam.CigarSkipped {
-		return r.Cigar
-	}
-	cigar := make(sam.Cigar, len(ops))
-	for i, op := range ops {
-		cigar[i] = sam.CigarOp(op)
-	}
-	return cigar
 }
 
 func decimal(f float64, digits int) string { return strconv.FormatFloat(f, 'f', digits, 64) }

@@ -1,6 +1,7 @@
 package sorted
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -17,6 +18,9 @@ var alignmentTags = []string{
 
 // unalign turns a primary record into the read as it was sequenced.
 func (s *sorter) unalign(r *sam.Record) error {
+	if bytes.IndexByte(r.Seq.Expand(), '=') >= 0 {
+		return errors.New("read " + r.Name + " has bases that are written as =, which only its reference resolves: sort reads as they were before samtools calmd -e")
+	}
 	if r.Flags&sam.Reverse != 0 {
 		sequence := r.Seq.Expand()
 		r.Seq = sam.NewSeq(demux.ReverseComplement(sequence))

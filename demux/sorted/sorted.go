@@ -2,7 +2,6 @@
 package sorted
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
@@ -58,23 +56,15 @@ var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 // name of its barcode. Files come to be with their first read. What is classified is
 // written as unaligned reads in the direction of sequencing.
 func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts Options) (counts Counts, err error) {
-	buffered := bufio.NewReader(in)
-	magic, err := buffered.Peek(2)
-	if err != nil {
-		return counts, fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
-	}
-	var records *hts.Reader
-	if magic[0] == 0x1f && magic[1] == 0x8b {
-		records, err = hts.NewBAMReader(buffered, 1)
-	} else {
-		records, err = hts.NewSAMReader(buffered)
-	}
+	records, err := hts.NewReader(in, 1)
 	if err != nil {
 		return counts, fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)
 	}
-	s := &sorter{opts: opts, header: records.Header(), create: create, files: make(map[string]*file), groups: make(map[string]*sam.ReadGroup)}
-	for _, g := range s.header.RGs() {
-		s.groups[g.Name()] = g
+	s := &sorter{opts: opts, lines: records.Lines(), refs: records.Header().Refs(), create: create, files: make(map[string]*file), groups: make(map[string]string)}
+	for _, line := range s.lines {
+		if id, ok := hts.Field(line, "ID"); ok && hts.Is(line, "@RG") {
+			s.groups[id] = line
+		}
 	}
 	counts.Reasons = make(map[demux.Reason]int64)
 	s.counts = &counts
@@ -100,8 +90,9 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 
 type sorter struct {
 	opts   Options
-	header *sam.Header
-	groups map[string]*sam.ReadGroup
+	lines  hts.Lines // of the header
+	refs   []*sam.Reference
+	groups map[string]string // lines @RG by id
 	create func(string) (io.WriteCloser, error)
 	files  map[string]*file
 	counts *Counts
@@ -111,7 +102,7 @@ type sorter struct {
 // file is the file of one barcode.
 type file struct {
 	below  io.WriteCloser
-	bam    *bam.Writer
+	bam    *hts.Writer
 	groups map[string]string // read groups by what they were
 	count  Count
 }
@@ -205,8 +196,9 @@ func (s *sorter) alias(group, barcode string) string {
 		return ""
 	}
 	flowCell, position := "", ""
-	if g := s.groups[group]; g != nil {
-		flowCell, position = g.Get(sam.NewTag("PU")), g.Get(sam.NewTag("PM"))
+	if line, ok := s.groups[group]; ok {
+		flowCell, _ = hts.Field(line, "PU")
+		position, _ = hts.Field(line, "PM")
 	}
 	return s.opts.Sheet.Alias(flowCell, position, barcode)
 }
@@ -220,14 +212,12 @@ func (s *sorter) file(name, sample, alias string) (*file, error) {
 		return nil, fmt.Errorf("there are more than %d barcodes", maxFiles)
 	}
 	f := &file{groups: make(map[string]string), count: Count{Barcode: name, Alias: alias}}
-	header, err := s.headerFor(f, name, sample, alias)
-	if err != nil {
-		return nil, fmt.Errorf("making the header of %s: %w", name, err)
-	}
+	lines, refs := s.headerFor(f, name, sample, alias)
+	var err error
 	if f.below, err = s.create(name); err != nil {
 		return nil, err
 	}
-	if f.bam, err = bam.NewWriter(f.below, header, 1); err != nil {
+	if f.bam, err = hts.NewWriter(f.below, hts.BAM, lines, refs, 1); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the header of %s: %w", name, err), f.below.Close())
 	}
 	s.files[name] = f
@@ -236,53 +226,31 @@ func (s *sorter) file(name, sample, alias string) (*file, error) {
 
 // headerFor returns the header of a barcode's file. What is classified gets read groups
 // of its barcode, and no references.
-func (s *sorter) headerFor(f *file, name, sample, alias string) (*sam.Header, error) {
-	header := s.header.Clone()
-	if s.opts.Classifier != nil {
-		var err error
-		if header, err = sam.NewHeader(nil, nil); err != nil {
-			return nil, err
-		}
-		header.Version, header.SortOrder = "1.6", sam.Unsorted
-		for _, g := range s.header.RGs() {
-			g = g.Clone()
-			old := g.Name()
+func (s *sorter) headerFor(f *file, name, sample, alias string) (hts.Lines, []*sam.Reference) {
+	if s.opts.Classifier == nil {
+		return s.lines.WithProgram(programID, s.opts.Program), s.refs
+	}
+	lines := hts.Lines{"@HD\tVN:1.6\tSO:unsorted"}
+	for _, line := range s.lines {
+		switch {
+		case hts.Is(line, "@RG"):
+			old, _ := hts.Field(line, "ID")
+			f.groups[old] = old
 			if name != demux.Unclassified {
-				if err := rename(g, old+"_"+name, sample, alias); err != nil {
-					return nil, err
+				f.groups[old] = old + "_" + name
+				for _, v := range []struct{ tag, value string }{{"ID", f.groups[old]}, {"SM", sample}, {"al", alias}} {
+					if v.value != "" {
+						line = hts.WithField(line, v.tag, v.value)
+					}
 				}
 			}
-			f.groups[old] = g.Name()
-			if err := header.AddReadGroup(g); err != nil {
-				return nil, err
-			}
-		}
-		for _, p := range s.header.Progs() {
-			if err := header.AddProgram(p.Clone()); err != nil {
-				return nil, err
-			}
+			lines = append(lines, line)
+		case hts.Is(line, "@PG"), hts.Is(line, "@CO"):
+			lines = append(lines, line)
 		}
 	}
-	last := ""
-	if programs := header.Progs(); len(programs) > 0 {
-		last = programs[len(programs)-1].UID()
-	}
-	id := "demux"
-	for n := 1; slices.ContainsFunc(header.Progs(), func(p *sam.Program) bool { return p.UID() == id }); n++ {
-		id = fmt.Sprintf("demux.%d", n)
-	}
-	p := s.opts.Program
-	return header, header.AddProgram(sam.NewProgram(id, p[0], p[2], last, p[1]))
+	return lines.WithProgram(programID, s.opts.Program), nil
 }
 
-func rename(g *sam.ReadGroup, name, sample, alias string) error {
-	for _, v := range []struct{ tag, value string }{{"ID", name}, {"SM", sample}, {"al", alias}} {
-		if v.value == "" {
-			continue
-		}
-		if err := g.Set(sam.NewTag(v.tag), v.value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// programID is the id of this program in headers.
+const programID = "demux"
