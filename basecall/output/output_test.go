@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,6 +76,21 @@ func alignedRecord() Record {
 		},
 	}
 	return r
+}
+
+// TestWritersLeaveReads: a read is the same after it was written, whatever its strand and the format.
+func TestWritersLeaveReads(t *testing.T) {
+	forward := alignedRecord()
+	forward.Alignments[0].Reverse, forward.Alignments[1].Reverse = false, true
+	for _, format := range []Format{FASTQ, SAM, BAM} {
+		for i, r := range []Record{testRecord(), alignedRecord(), forward, emptyRecord()} {
+			// Not by value: a record has slices and pointers.
+			before := func() string { return fmt.Sprintf("%#v %#v", r, *r.Read) }
+			want := before()
+			write(t, format, r)
+			require.Equal(t, want, before(), "format %d, record %d", format, i)
+		}
+	}
 }
 
 // emptyRecord is a read in which nothing was called.

@@ -31,7 +31,7 @@ func (s *sorter) unalign(r *sam.Record) error {
 			return errors.New("read " + r.Name + " is hard-clipped: its ends, where barcodes are, are missing")
 		}
 	}
-	r.Flags, r.Ref, r.Pos, r.MapQ, r.Cigar = sam.Unmapped, nil, -1, 0, nil
+	r.Flags, r.Ref, r.Pos, r.MapQ, r.Cigar = sam.Unmapped|r.Flags&sam.QCFail, nil, -1, 0, nil
 	r.MateRef, r.MatePos, r.TempLen = nil, -1, 0
 	r.AuxFields = slices.DeleteFunc(r.AuxFields, func(a sam.Aux) bool {
 		tag := a.Tag()
