@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/biogo/hts/sam"
 
@@ -21,7 +22,7 @@ type Options struct {
 	// Classifier finds the barcodes; nil to go by the tag BC, which leaves records as
 	// they are.
 	Classifier *demux.Classifier
-	// Sheet tells what samples are called; nil for none.
+	// Sheet tells what samples are called; nil for none. It needs no classifier.
 	Sheet *demux.Sheet
 	// Trimmer finds adapters and primers to cut off; nil for none. TrimBarcodes cuts
 	// off barcodes too.
@@ -40,12 +41,18 @@ type Count struct {
 // Counts tell where the records of a file went.
 type Counts struct {
 	Barcodes []Count // by name
+	// Silent lists what the sheet calls samples of which there is no read, and Warnings
+	// tells what else it and the read groups lack, a line each.
+	Silent, Warnings []string
 	// Reasons counts the reads without a barcode by why they have none.
 	Reasons map[demux.Reason]int64
 	// Secondary counts the secondary and supplementary records that were left out:
 	// what is classified anew is written without alignments.
 	Secondary int64
 }
+
+// kitBarcode is what a barcode is called in a sheet, behind the name of a kit or alone.
+var kitBarcode = regexp.MustCompile(`barcode[0-9]{2,4}$`)
 
 // maxFiles bounds the files that are open at a time.
 const maxFiles = 1000
@@ -66,6 +73,11 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 			s.groups[id] = line
 		}
 	}
+	if opts.Sheet != nil {
+		if counts.Warnings, err = opts.Sheet.Check(s.runs()); err != nil {
+			return counts, fmt.Errorf("the sample sheet: %w", err)
+		}
+	}
 	counts.Reasons = make(map[demux.Reason]int64)
 	s.counts = &counts
 	for n := 1; err == nil; n++ {
@@ -80,12 +92,49 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
+	for _, run := range s.runs() {
+		if opts.Sheet == nil {
+			break
+		}
+		for _, alias := range opts.Sheet.Aliases(run.FlowCell, run.Position) {
+			if s.files[alias] == nil && !slices.Contains(counts.Silent, alias) {
+				counts.Silent = append(counts.Silent, alias)
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		f := s.files[name]
 		counts.Barcodes = append(counts.Barcodes, f.count)
 		err = errors.Join(err, f.close())
 	}
 	return counts, err
+}
+
+// runs are those that the read groups tell of, each once; of a file without read groups one of
+// which nothing is known.
+func (s *sorter) runs() []demux.RunKey {
+	var list []demux.RunKey
+	for _, line := range s.lines {
+		if !hts.Is(line, "@RG") {
+			continue
+		}
+		run := demux.RunKey{}
+		run.FlowCell, _ = hts.Field(line, "PU")
+		run.Position, _ = hts.Field(line, "PM")
+		description, _ := hts.Field(line, "DS")
+		for field := range strings.FieldsSeq(description) {
+			if id, ok := strings.CutPrefix(field, "runid="); ok {
+				run.ID = id
+			}
+		}
+		if !slices.Contains(list, run) {
+			list = append(list, run)
+		}
+	}
+	if list == nil {
+		list = append(list, demux.RunKey{})
+	}
+	return list
 }
 
 type sorter struct {
@@ -169,10 +218,22 @@ func (s *sorter) byTag(r *sam.Record) error {
 		}
 	}
 	s.last.read, s.last.barcode = r.Name, name
+	of, alias := name, ""
+	if barcode := kitBarcode.FindString(name); barcode != "" {
+		group, _ := samtag.Text(r, "RG")
+		if alias = s.alias(group, barcode); alias != "" {
+			name = alias
+			if ok {
+				if err := setTag(r, "BC", alias); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	if !fileName.MatchString(name) {
 		return fmt.Errorf("read %s: the tag BC is %q, which no file can be called", r.Name, name)
 	}
-	f, err := s.file(name, "", "")
+	f, err := s.file(name, of, alias)
 	if err != nil {
 		return err
 	}
@@ -225,10 +286,18 @@ func (s *sorter) file(name, sample, alias string) (*file, error) {
 }
 
 // headerFor returns the header of a barcode's file. What is classified gets read groups
-// of its barcode, and no references.
+// of its barcode, and no references. What goes by its tag, which is sample, keeps its
+// header, but for what a sheet calls the sample.
 func (s *sorter) headerFor(f *file, name, sample, alias string) (hts.Lines, []*sam.Reference) {
 	if s.opts.Classifier == nil {
-		return s.lines.WithProgram(programID, s.opts.Program), s.refs
+		lines := slices.Clone(s.lines)
+		for i, line := range lines {
+			// Basecallers have a read group for each barcode.
+			if id, _ := hts.Field(line, "ID"); alias != "" && hts.Is(line, "@RG") && strings.HasSuffix(id, sample) {
+				lines[i] = hts.WithField(hts.WithField(line, "SM", alias), "al", alias)
+			}
+		}
+		return lines.WithProgram(programID, s.opts.Program), s.refs
 	}
 	lines := hts.Lines{"@HD\tVN:1.6\tSO:unsorted"}
 	for _, line := range s.lines {

@@ -311,3 +311,48 @@ func TestHeaderLines(t *testing.T) {
 	require.Equal(t, "@HD\tVN:1.6\tSO:coordinate\tGO:none\n@SQ\tSN:ref\tLN:100000\n"+
 		strings.Replace(rest, "@CO", "@PG\tID:demux\tPN:pore\tCL:pore demux\tPP:basecaller\tVN:1\n@CO", 1), strings.Join(r.Lines(), "\n")+"\n")
 }
+
+// TestSheetByTag: without a kit a sheet names the samples of barcodes that reads have already, in file names,
+// tags and read groups; names that no read is of are told, and a sheet of another flow cell is refused.
+func TestSheetByTag(t *testing.T) {
+	const groups = "@HD\tVN:1.6\n@RG\tID:r_m\tPU:FAX1\tSM:s\tDS:basecall_model=m runid=r\n" +
+		"@RG\tID:r_m_SQK-RBK004_barcode01\tPU:FAX1\tSM:barcode01\tDS:basecall_model=m runid=r\n@RG\tID:r_m_SQK-RBK004_barcode02\tPU:FAX1\tSM:barcode02\tDS:basecall_model=m runid=r\n"
+	text := groups
+	for i, tags := range []string{
+		"RG:Z:r_m_SQK-RBK004_barcode01\tBC:Z:SQK-RBK004_barcode01", "RG:Z:r_m_SQK-RBK004_barcode02\tBC:Z:SQK-RBK004_barcode02", "RG:Z:r_m\tBC:Z:barcode02",
+		"RG:Z:r_m\tBC:Z:barcode07", "RG:Z:r_m\tBC:Z:unclassified", "RG:Z:r_m",
+	} {
+		text += fmt.Sprintf("r%d\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\t%s\n", i, tags)
+	}
+	sheet := func(flowCell string) *demux.Sheet {
+		s, err := demux.ParseSheet(strings.NewReader("experiment_id,kit,flow_cell_id,alias,barcode\ne,SQK-RBK004," + flowCell + ",one,barcode01\ne,SQK-RBK004," + flowCell + ",two,barcode02\ne,SQK-RBK004," + flowCell + ",three,barcode03\n"))
+		require.NoError(t, err)
+		return s
+	}
+	dir := t.TempDir()
+	counts, err := Sort(strings.NewReader(text), toDir(dir), Options{Sheet: sheet("FAX1"), Program: [3]string{"pore", "1", "pore demux"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"three"}, counts.Silent)
+	require.Empty(t, counts.Warnings)
+	reads := make(map[string]int64)
+	for _, c := range counts.Barcodes {
+		reads[c.Barcode] = c.Reads
+	}
+	require.Equal(t, map[string]int64{"one": 1, "two": 2, "barcode07": 1, "unclassified": 2}, reads)
+	require.Equal(t, "r1\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tRG:Z:r_m_SQK-RBK004_barcode02\tBC:Z:two", linesOf(t, filepath.Join(dir, "two.bam"))[0])
+	f, err := os.Open(filepath.Join(dir, "two.bam"))
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := hts.NewBAMReader(f, 1)
+	require.NoError(t, err)
+	require.Equal(t, "@RG\tID:r_m_SQK-RBK004_barcode02\tPU:FAX1\tSM:two\tDS:basecall_model=m runid=r\tal:two", r.Lines()[3])
+	require.Equal(t, "@RG\tID:r_m_SQK-RBK004_barcode01\tPU:FAX1\tSM:barcode01\tDS:basecall_model=m runid=r", r.Lines()[2])
+
+	_, err = Sort(strings.NewReader(text), toDir(t.TempDir()), Options{Sheet: sheet("FAX2"), Program: [3]string{"pore", "1", "pore demux"}})
+	require.ErrorContains(t, err, "the sample sheet: no row is of run r (flow cell FAX1, position unknown): the rows are of flow cell FAX2")
+	// A file without read groups says nothing of its run: the sheet is of one, so it counts.
+	bare := strings.ReplaceAll(text[strings.Index(text, "r0\t"):], "RG:Z:", "xx:Z:")
+	counts, err = Sort(strings.NewReader(bare), toDir(t.TempDir()), Options{Sheet: sheet("FAX2"), Program: [3]string{"pore", "1", "pore demux"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"three"}, counts.Silent)
+}

@@ -131,6 +131,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := processor.CheckModel(recording, engines.Caller.Model(), cfg.Engines.Model != ""); err != nil {
 		return nil, err
 	}
+	if err := engines.CheckSheet(recording.Runs(), cfg.Logger); err != nil {
+		return nil, err
+	}
 	client, err := kafka.Connect(ctx, cfg.Kafka)
 	if err != nil {
 		return nil, err
@@ -139,7 +142,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(cfg.Topics, cfg.Partitions), cfg.Replication); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
+	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: selection.Of - recording.Len(), metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
 	defer r.servePage(ctx)()
 	result, err := r.run(ctx)
 	if err == nil && cfg.OnResult != nil {
@@ -181,10 +184,12 @@ type run struct {
 	client    *kafka.Client
 	engines   *processor.Engines
 	recording *signal.Index
-	metrics   *processor.Metrics
-	ingested  *ingest.Metrics
-	regions   *variantstage.Regions // nil without a page
-	latencies []time.Duration
+	// filteredOut is how many reads of the recording the filter leaves out.
+	filteredOut int
+	metrics     *processor.Metrics
+	ingested    *ingest.Metrics
+	regions     *variantstage.Regions // nil without a page
+	latencies   []time.Duration
 }
 
 // errComplete ends the run's goroutines once there is nothing left to come.
