@@ -109,7 +109,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	// Some 25 MB are in use, beside what the network takes outside of the heap: collecting twice as often costs no time that
 	// can be measured, and takes 20 MB off the peak where the longest reads come together.
 	setGCPercent(50)
-	recording, err := signal.NewIndex(ctx, paths)
+	recording, err := cfg.filter.Index(ctx, paths, logger)
 	if err != nil {
 		return err
 	}

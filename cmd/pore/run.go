@@ -101,6 +101,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err != nil {
 		return err
 	}
+	duplicates, err := cfg.filter.Duplicates()
+	if err != nil {
+		return err
+	}
 	opts, err := cfg.engines.Options(nil)
 	if err != nil {
 		return err
@@ -117,7 +121,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	})
 	defer stopProgress()
 	result, err := runPipeline(ctx, pipeline.Config{
-		Signal: paths, Filter: filter, Partitions: cfg.partitions, Processors: cfg.processors,
+		Signal: paths, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },

@@ -38,6 +38,8 @@ import (
 type Config struct {
 	Signal []string      // files and folders
 	Filter signal.Filter // which reads of them
+	// Duplicates says what becomes of reads that lie in two files.
+	Duplicates signal.Duplicates
 	// Kafka is the cluster to run over.
 	Kafka       kafka.Config
 	Topics      stream.Topics
@@ -106,10 +108,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	recording, err := signal.NewIndex(ctx, files)
+	recording, err := signal.NewIndexOf(ctx, files, cfg.Duplicates)
 	if err != nil {
 		return nil, err
 	}
+	cli.LogRepeated(cfg.Logger, recording)
 	defer recording.Close()
 	if recording.Len() == 0 {
 		return nil, fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", "))
