@@ -31,10 +31,28 @@ func newHTSWriter(w io.Writer, format Format, header Header) (*htsWriter, error)
 		return nil, fmt.Errorf("making SAM header: %w", err)
 	}
 	h.text = text
-	if h.records, err = hts.NewWriter(w, h.format, hts.LinesOf(text), text.Refs(), 1); err != nil {
+	if h.records, err = hts.NewWriter(w, h.format, h.lines(), text.Refs(), 1); err != nil {
 		return nil, fmt.Errorf("writing the header: %w", err)
 	}
 	return h, nil
+}
+
+// lines are the lines of the header. The library writes times to the second; readers that take the
+// times of reads from their run's begin need it as it was.
+func (h *htsWriter) lines() hts.Lines {
+	lines := hts.LinesOf(h.text)
+	starts := make(map[string]time.Time)
+	_ = h.header.readGroups(func(name string, run *signal.Run, _ *Barcode) error {
+		starts[name] = run.StartTime.UTC()
+		return nil
+	})
+	for i, line := range lines {
+		id, _ := hts.Field(line, "ID")
+		if start := starts[id]; hts.Is(line, "@RG") && start.Nanosecond() != 0 {
+			lines[i] = hts.WithField(line, "DT", start.Format("2006-01-02T15:04:05.000-0700"))
+		}
+	}
+	return lines
 }
 
 // samHeader returns the header lines, and fills refs and groups.
