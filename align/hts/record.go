@@ -53,6 +53,26 @@ type Read struct {
 	Seq        []byte // as sequenced
 	Qualities  []byte // Phred; nil if they are not known
 	Alignments []align.Alignment
+	// Tags stand on all records of the read, but for those that an alignment has itself.
+	Tags sam.AuxFields
+}
+
+// alignmentTags are those that records of alignments are given here.
+var alignmentTags = []string{"RG", "NM", "AS", "de", "MD", "SA", "CG"}
+
+// TitleTags are the tags in the title of a FASTQ record behind its name, separated by tabs, as
+// samtools fastq -T and basecallers write them. What is no tag is left out, and what the records
+// of an alignment have themselves.
+func TitleTags(description string) sam.AuxFields {
+	var tags sam.AuxFields
+	for field := range strings.SplitSeq(description, "\t") {
+		aux, err := parseAux([]byte(field))
+		if err != nil || slices.Contains(alignmentTags, field[:2]) || tags.Get(aux.Tag()) != nil {
+			continue
+		}
+		tags = append(tags, aux)
+	}
+	return tags
 }
 
 // Records makes SAM records of reads aligned to a genome.
@@ -86,7 +106,7 @@ func (r *Records) Of(read *Read) ([]*sam.Record, error) {
 		}
 		return []*sam.Record{{
 			Name: read.Name, Pos: -1, MatePos: -1, Flags: sam.Unmapped,
-			Seq: sam.NewSeq(seq), Qual: read.Qualities, AuxFields: sam.AuxFields{group},
+			Seq: sam.NewSeq(seq), Qual: read.Qualities, AuxFields: append(sam.AuxFields{group}, read.Tags...),
 		}}, nil
 	}
 	var turned, turnedQualities []byte // made when the first alignment needs them
@@ -167,6 +187,7 @@ func (r *Records) aligned(read *Read, i int, seq, qualities []byte) (*sam.Record
 		}
 		rec.AuxFields = append(rec.AuxFields, aux)
 	}
+	rec.AuxFields = append(rec.AuxFields, read.Tags...)
 	return rec, nil
 }
 
