@@ -208,7 +208,7 @@ func auxFields(b []byte) (sam.AuxFields, error) {
 		if len(b) < head {
 			return nil, errors.New("the record's last tag has no end")
 		}
-		size, skip := 0, 0
+		var size, skip int
 		switch kind := b[2]; kind {
 		case 'A':
 			size = head + 1

@@ -19,7 +19,7 @@ var ErrFenced = errors.New("another ingest process has taken over the run")
 
 // ErrRefused says that Kafka answers, and refuses what is written until somebody has mended
 // what is wrong here.
-var ErrRefused = errors.New("Kafka refuses the signal for now")
+var ErrRefused = errors.New("the brokers refuse the signal for now")
 
 // PermanentError is an error of a [Cluster] that trying again does not mend.
 type PermanentError struct{ Err error }
