@@ -98,7 +98,7 @@ func (b *binaryReader) length() (int, error) {
 
 // bytes reads n bytes, and holds no more memory than there are bytes if that is a lot.
 func (b *binaryReader) bytes(n int) ([]byte, error) {
-	if n <= 1<<16 {
+	if n <= 1<<20 {
 		out := make([]byte, n)
 		_, err := io.ReadFull(b.in, out)
 		return out, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/biogo/hts/sam"
@@ -281,12 +282,14 @@ func parseAux(text []byte) (sam.Aux, error) {
 		if len(value) == 0 || elementSize(value[0]) == 0 || len(value) > 1 && value[1] != ',' {
 			return wrong()
 		}
+		// A reader's longest tags: made at once.
+		aux = slices.Grow(aux, 5+(1+bytes.Count(value, []byte{','}))*elementSize(value[0]))
 		aux = append(aux, value[0], 0, 0, 0, 0)
 		count := uint32(0)
 		if len(value) > 2 {
 			for element := range bytes.SplitSeq(value[2:], []byte{','}) {
 				var ok bool
-				if aux, ok = appendElement(aux, value[0], string(element)); !ok {
+				if aux, ok = appendElement(aux, value[0], element); !ok {
 					return wrong()
 				}
 				count++
@@ -313,17 +316,17 @@ func elementSize(kind byte) int {
 }
 
 // appendElement appends an element of an array.
-func appendElement(b []byte, kind byte, text string) (_ []byte, ok bool) {
+func appendElement(b []byte, kind byte, text []byte) (_ []byte, ok bool) {
 	if kind == 'f' {
-		f, err := strconv.ParseFloat(text, 32)
+		f, err := strconv.ParseFloat(string(text), 32)
 		return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(f))), err == nil || errors.Is(err, strconv.ErrRange)
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, ok := parseInt(text)
 	low, high := int64(0), int64(1)<<(8*elementSize(kind))-1
 	if kind >= 'a' {
 		low, high = -1<<(8*elementSize(kind)-1), high>>1
 	}
-	if err != nil || n < low || n > high {
+	if !ok || n < low || n > high {
 		return b, false
 	}
 	switch elementSize(kind) {
@@ -333,6 +336,25 @@ func appendElement(b []byte, kind byte, text string) (_ []byte, ok bool) {
 		return binary.LittleEndian.AppendUint16(b, uint16(n)), true
 	}
 	return binary.LittleEndian.AppendUint32(b, uint32(n)), true
+}
+
+// parseInt reads a whole number of at most ten digits. Arrays of moves have as many as a read has
+// frames, too many for text that is made for each.
+func parseInt(text []byte) (n int64, ok bool) {
+	digits := bytes.TrimPrefix(text, []byte{'-'})
+	if len(digits) == 0 || len(digits) > 10 {
+		return 0, false
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	if len(digits) < len(text) {
+		n = -n
+	}
+	return n, true
 }
 
 // smallest is a tag, of which b is the name, with a number in as few bytes as it needs, as

@@ -560,3 +560,51 @@ func FuzzCall(f *testing.F) {
 		_, _ = a.Call(context.Background(), aligned.Options{Survey: variant.SurveyConfig{Callable: true}}, func(*aligned.Region) error { return nil })
 	})
 }
+
+// TestNoRecordStopsACall: whatever a record says of itself, in a file that is otherwise fine, the others
+// are called as they are without it.
+func TestNoRecordStopsACall(t *testing.T) {
+	l := newLaboratory(t, 41, 3_000)
+	want := l.plant("c1", 1_500, false)
+	good := l.file(l.reads("c1", 500, 2_500, 20), false)
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		text := good
+		for i := range 100 {
+			n := 1 + rnd.IntN(200)
+			seq, qual := make([]byte, n), make([]byte, n)
+			for k := range seq {
+				seq[k], qual[k] = "ACGTN=RU"[rnd.IntN(8)], "!5~I"[rnd.IntN(4)]
+			}
+			var cigar strings.Builder
+			for range rnd.IntN(6) {
+				fmt.Fprintf(&cigar, "%d%c", rnd.IntN(120), "MIDNSHP=XB"[rnd.IntN(10)])
+			}
+			if rnd.IntN(2) == 0 { // one that fits
+				cigar.Reset()
+				left := rnd.IntN(n + 1)
+				fmt.Fprintf(&cigar, "%dS%d%c", left, n-left, "MI=XS"[rnd.IntN(5)])
+			}
+			if cigar.Len() == 0 {
+				cigar.WriteByte('*')
+			}
+			text += fmt.Sprintf("odd%d\t%d\tc1\t%d\t%d\t%s\t*\t0\t0\t%s\t%s\n", i, []int{0, 16, 4, 256, 2048, 2064, 1024, 129}[rnd.IntN(8)],
+				rnd.IntN(3_400), rnd.IntN(5), cigar.String(), seq, qual)
+		}
+		for name, content := range map[string][]byte{"SAM": []byte(text), "BAM": toBAM(t, text)} {
+			a, err := aligned.Read(bytes.NewReader(content), l.genome)
+			require.NoError(t, err)
+			var calls []*streampb.Call
+			n, err := a.Call(t.Context(), aligned.Options{Survey: variant.SurveyConfig{Callable: true}}, func(r *aligned.Region) error {
+				calls = append(calls, r.Calls...)
+				return nil
+			})
+			if err != nil && strings.Contains(err.Error(), "go beyond its end") {
+				t.Fatal("the odd records are taken for those of another reference")
+			}
+			require.NoError(t, err, "%s, seed %d", name, seed)
+			require.Equal(t, []string{want}, passing(calls))
+			require.Equal(t, 120, n.Records)
+		}
+	}
+}
