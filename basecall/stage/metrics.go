@@ -1,10 +1,13 @@
 package stage
 
 import (
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 )
@@ -34,6 +37,10 @@ type Metrics struct {
 	held                                                                                       prometheus.Gauge
 	reads                                                                                      *prometheus.CounterVec
 	deadLetters                                                                                *prometheus.CounterVec
+
+	// Barcodes are no label: a laboratory has as many as it has samples.
+	mu       sync.Mutex
+	barcodes map[string]int64
 }
 
 // NewMetrics registers the metrics with reg. deadLetters counts by stage and
@@ -74,6 +81,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Help: "Reads, or parts of reads between signal gaps, by what became of them.",
 		}, []string{"outcome"}),
 		deadLetters: deadLetters,
+		barcodes:    make(map[string]int64),
 	}
 	reg.MustRegister(m.aligned, m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.stripped, m.timeouts, m.earlySamples, m.partial, m.callDelay, m.lengths, m.qualities, m.held, m.reads)
 	for o := range outcomes {
@@ -164,10 +172,25 @@ func (m *Metrics) strippedSegment() {
 	}
 }
 
-func (m *Metrics) read(o outcome) {
-	if m != nil {
-		m.reads.WithLabelValues(o.String()).Inc()
+// read counts what became of a read or a part of one; barcode is nil if none was looked for.
+func (m *Metrics) read(o outcome, barcode *output.Barcode) {
+	if m == nil {
+		return
 	}
+	m.reads.WithLabelValues(o.String()).Inc()
+	if barcode != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.barcodes[barcode.Name]++
+	}
+}
+
+// Barcodes are the numbers of reads, or parts of reads, by the names of their barcodes, since the
+// process began; empty if none are looked for.
+func (m *Metrics) Barcodes() map[string]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.barcodes)
 }
 
 func (m *Metrics) deadLetter(err error) {

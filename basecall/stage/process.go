@@ -24,7 +24,7 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	defer closeCalls(began)
 	stretches := read.stretches()
 	if len(stretches) == 0 && read.firstPart == 0 {
-		h.cfg.Metrics.read(outcomeShort) // a read without any current is still a read
+		h.cfg.Metrics.read(outcomeShort, nil) // a read without any current is still a read
 	}
 	var parts []finished
 	for i, s := range stretches {
@@ -61,7 +61,7 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 				f.outcome = outcomeUnmapped
 			}
 		}
-		h.cfg.Metrics.read(f.outcome)
+		h.cfg.Metrics.read(f.outcome, f.barcode)
 		for _, s := range segments {
 			out, err := h.segmentOut(s)
 			if err != nil {

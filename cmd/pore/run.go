@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -101,6 +104,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err != nil {
 		return err
 	}
+	duplicates, err := cfg.filter.Duplicates()
+	if err != nil {
+		return err
+	}
 	opts, err := cfg.engines.Options(nil)
 	if err != nil {
 		return err
@@ -117,7 +124,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	})
 	defer stopProgress()
 	result, err := runPipeline(ctx, pipeline.Config{
-		Signal: paths, Filter: filter, Partitions: cfg.partitions, Processors: cfg.processors,
+		Signal: paths, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
@@ -131,9 +138,27 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		return err
 	}
 	s := result.Summary
+	if warning := s.Warning(); warning != "" {
+		logger.Warn(warning)
+	}
+	if len(s.SilentSamples) > 0 {
+		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(s.SilentSamples, ", "))
+	}
+	if len(s.Barcodes) > 0 {
+		fmt.Fprintln(os.Stderr, "reads by barcode: "+byBarcode(s.Barcodes))
+	}
 	fmt.Fprintf(os.Stderr, "%d reads, %d samples and %d variants in %.1f s (%.0f samples/s on %s); results in %s\n",
 		s.Reads, s.Samples, s.Variants, s.WallSeconds, s.SamplesPerSecond, s.Device, cfg.out)
 	return nil
+}
+
+// byBarcode is the numbers of reads in a line.
+func byBarcode(reads map[string]int64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(reads)) {
+		list = append(list, fmt.Sprintf("%s %d", name, reads[name]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // watching is how a run can be watched.

@@ -39,6 +39,8 @@ import (
 type Config struct {
 	Signal []string      // files and folders
 	Filter signal.Filter // which reads of them
+	// Duplicates says what becomes of reads that lie in two files.
+	Duplicates signal.Duplicates
 	// Kafka is the cluster to run over.
 	Kafka       kafka.Config
 	Topics      stream.Topics
@@ -111,10 +113,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	recording, err := signal.NewIndex(ctx, files)
+	recording, err := signal.NewIndexOf(ctx, files, cfg.Duplicates)
 	if err != nil {
 		return nil, err
 	}
+	cli.LogRepeated(cfg.Logger, recording)
 	defer recording.Close()
 	if recording.Len() == 0 {
 		return nil, fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", "))
@@ -136,6 +139,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := processor.CheckModel(recording, engines.Caller.Model(), cfg.Engines.Model != ""); err != nil {
 		return nil, err
 	}
+	if err := engines.CheckSheet(recording.Runs(), cfg.Logger); err != nil {
+		return nil, err
+	}
 	client, err := kafka.Connect(ctx, cfg.Kafka)
 	if err != nil {
 		return nil, err
@@ -144,7 +150,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(cfg.Topics, cfg.Partitions), cfg.Replication); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
+	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: selection.Of - recording.Len(), metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
 	defer r.servePage(ctx)()
 	result, err := r.run(ctx)
 	if err == nil && cfg.OnResult != nil {
@@ -186,10 +192,12 @@ type run struct {
 	client    *kafka.Client
 	engines   *processor.Engines
 	recording *signal.Index
-	metrics   *processor.Metrics
-	ingested  *ingest.Metrics
-	regions   *variantstage.Regions // nil without a page
-	latencies []time.Duration
+	// filteredOut is how many reads of the recording the filter leaves out.
+	filteredOut int
+	metrics     *processor.Metrics
+	ingested    *ingest.Metrics
+	regions     *variantstage.Regions // nil without a page
+	latencies   []time.Duration
 }
 
 // errComplete ends the run's goroutines once there is nothing left to come.

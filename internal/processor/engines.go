@@ -111,6 +111,7 @@ type Engines struct {
 	network    *network.Network // variant stage; nil: the analytic model
 	survey     variant.SurveyConfig
 	signal     Signal
+	barcoding  Barcoding
 	finisher   *finish.Finisher         // basecall stage; nil: reads stay as they are called
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
@@ -207,6 +208,7 @@ func (e *Engines) loadBasecaller(opts Options) error {
 	}); err != nil {
 		return err
 	}
+	e.barcoding = opts.Barcoding
 	if e.finisher, err = opts.Barcoding.finisher(model); err != nil {
 		return err
 	}

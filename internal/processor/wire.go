@@ -62,6 +62,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 }
 
+// Barcodes are the numbers of reads by barcode, see [basecallstage.Metrics.Barcodes].
+func (m *Metrics) Barcodes() map[string]int64 { return m.basecall.Barcodes() }
+
 // Processor takes part in the stream with the stages of its engines.
 type Processor struct {
 	client  *kafka.Client
