@@ -14,7 +14,6 @@ import (
 // maxLine bounds a line: no pore has read a molecule of as many bases.
 const maxLine = 1 << 28
 
-
 // Read is one record.
 type Read struct {
 	Name        string // the header's first word
