@@ -352,9 +352,8 @@ const (
 
 // judged is what a tile holds.
 type judged struct {
-	tile     int
-	calls    []*streampb.Call     // without revision and status, by position
-	coverage []*streampb.Coverage // of its watched stretches; nil for what isn't worth saying
+	tile  int
+	calls []*streampb.Call // without revision and status, by position
 }
 
 // opined is a tile's candidates, before it is decided which of them are called.
@@ -405,7 +404,7 @@ func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final
 		t := tiles[0]
 		tiles = tiles[1:]
 		cs := r.look(t, model, phased, final || r.final)
-		seen = append(seen, opined{judged: judged{tile: t, coverage: r.survey(t, final)}, cs: cs})
+		seen = append(seen, opined{judged: judged{tile: t}, cs: cs})
 	}
 	if r.cfg.Network == nil {
 		return seen, tiles, nil
