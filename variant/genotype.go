@@ -13,9 +13,9 @@ import (
 type verdict struct {
 	copies       int      // of the allele, as [ScoreCopies] counts them
 	qual         float64  // Phred-scaled probability that the sample hasn't got the allele
-	genotypeQual float64  // Phred-scaled probability that the genotype is another one
+	genotypeQual float64  // Phred-scaled probability that the genotype is another one, at most what likelihoods allow
 	genotype     []uint32 // allele numbers: 0 the reference, 1 the candidate, 2 the other
-	likelihoods  []uint32 // Phred-scaled, of the reference and the candidate
+	likelihoods  []uint32 // Phred-scaled, of the reference and the candidate; 0 for the genotype
 	other        *candidate
 }
 
@@ -44,6 +44,29 @@ func phreds(logs ...float64) []uint32 {
 	return out
 }
 
+// agree has Phred-scaled likelihoods agree with the genotype that was decided on, the
+// chosen one of them: what seems likelier by itself gave way to what is beside it, and is
+// taken for as likely. It returns what is left of the others' disadvantage, which a
+// genotype quality can't exceed.
+func agree[T int | uint32](pl []T, chosen int) (margin T) {
+	least := pl[chosen]
+	margin = math.MaxInt32
+	for i := range pl {
+		pl[i] = max(pl[i], least) - least
+		if i != chosen {
+			margin = min(margin, pl[i])
+		}
+	}
+	return margin
+}
+
+// agree has what is said of the genotype agree with it, which is the chosen one of the
+// likelihoods.
+func (v *verdict) agree(chosen int) *verdict {
+	v.genotypeQual = min(v.genotypeQual, float64(agree(v.likelihoods, chosen)))
+	return v
+}
+
 // analytic decides without a network, for haploid samples: of alleles that exclude
 // each other the one with the best odds is called, if it is likelier than not.
 func analytic(cs []candidate) []*verdict {
@@ -66,7 +89,8 @@ func analytic(cs []candidate) []*verdict {
 			continue
 		}
 		q := phred(-logAdd(0, cs[i].logOdds))
-		out[i] = &verdict{copies: 2, qual: q, genotypeQual: q, genotype: []uint32{1}, likelihoods: phreds(0, cs[i].logOdds)}
+		v := verdict{copies: 2, qual: q, genotypeQual: q, genotype: []uint32{1}, likelihoods: phreds(0, cs[i].logOdds)}
+		out[i] = v.agree(1)
 	}
 	return out
 }
@@ -105,7 +129,8 @@ func withoutMiddle(l [3]float64) [3]float64 {
 // follow from them.
 //
 // Consequences: QUAL and GQ stay those of the allele's own probabilities, which are
-// calibrated; an allele that had to give way has a low GQ.
+// calibrated; an allele that had to give way has a low GQ, and one that is called with
+// copies which seem less likely by themselves has none.
 //
 // least is the QUAL that a doubtful change of a complex allele has to have.
 func verdicts(cs []candidate, opinions []opinion, least float64) []*verdict {
@@ -309,9 +334,10 @@ func (s *search) verdict(n int) *verdict {
 	v := &verdict{copies: copies, qual: phred(o.copies[0]), genotypeQual: phred(wrong)}
 	if c.ploidy == Haploid {
 		v.genotype, v.likelihoods = []uint32{1}, phreds(o.copies[0], o.copies[2])
-		return v
+		return v.agree(1)
 	}
 	v.genotype, v.likelihoods = []uint32{0, 1}, phreds(o.copies[:]...)
+	v.agree(copies)
 	if copies == 2 {
 		v.genotype[0] = 1
 		return v
@@ -336,9 +362,8 @@ const (
 
 // judged is what a tile holds.
 type judged struct {
-	tile     int
-	calls    []*streampb.Call     // without revision and status, by position
-	coverage []*streampb.Coverage // of its watched stretches; nil for what isn't worth saying
+	tile  int
+	calls []*streampb.Call // without revision and status, by position
 }
 
 // opined is a tile's candidates, before it is decided which of them are called.
@@ -389,7 +414,7 @@ func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final
 		t := tiles[0]
 		tiles = tiles[1:]
 		cs := r.look(t, model, phased, final || r.final)
-		seen = append(seen, opined{judged: judged{tile: t, coverage: r.survey(t, final)}, cs: cs})
+		seen = append(seen, opined{judged: judged{tile: t}, cs: cs})
 	}
 	if r.cfg.Network == nil {
 		return seen, tiles, nil

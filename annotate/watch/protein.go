@@ -63,6 +63,19 @@ func parseProtein(s string) (proteinChange, error) {
 	return c, nil
 }
 
+// replacement is the symbol of the residue that p puts in place of one other; 0 for every other change.
+func (p *proteinChange) replacement() byte {
+	if p.from != p.to || len(p.name) < 7 {
+		return 0
+	}
+	prefix := aminoNames[p.first] + strconv.Itoa(p.from)
+	now := aminoSymbols[strings.TrimPrefix(p.name, prefix)]
+	if now == 'X' || now == p.first {
+		return 0
+	}
+	return now
+}
+
 // longSymbols replaces one-letter symbols by three-letter names.
 func longSymbols(s string) string {
 	var b strings.Builder
