@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -97,6 +97,9 @@ eval-lambda: build ## call random parts of the reads of lambda, 10x to all, 20 t
 
 eval-planted: build ## call real reads of lambda against references with planted variants, five times, beside bcftools
 	@./scripts/eval-planted.sh
+
+eval-events: build ## call simulated reads of samples with MNPs, delins and neighbours, haploid and diploid
+	@./scripts/eval-events.sh
 
 train-basecall: export RECIPE ?= r9.4-small
 train-basecall: export TRAIN_DATA ?=

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 const (
@@ -38,7 +40,11 @@ func ReadTargets(r io.Reader, name string, margin int, length func(contig string
 		return nil, fmt.Errorf("%s: a margin of %d bases is negative", name, margin)
 	}
 	t := &Targets{contigs: make(map[string][]interval)}
-	in := bufio.NewScanner(r)
+	text, err := textfile.NewReader(r, 64<<10)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	in := bufio.NewScanner(text)
 	in.Buffer(nil, maxLine)
 	n, count := 0, 0
 	for in.Scan() {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/vcf"
 )
 
 // ANNDescription is the Description of INFO/ANN in a VCF header, as SnpEff writes it.
@@ -233,12 +235,12 @@ func (a *Annotator) appendANN(b []byte, j *judged) []byte {
 	return b
 }
 
-// annEscapes percent-encode what would end a sub-field, an entry or an INFO field.
-var annEscapes = strings.NewReplacer("%", "%25", ";", "%3B", "=", "%3D", ",", "%2C", "|", "%7C", " ", "_", "\t", "_")
+// annEscapes percent-encodes what would end a sub-field, an entry or an INFO field.
+var annEscapes = vcf.NewEscaper("%;=,|", " ", "_", "\t", "_")
 
 // appendANNEntry appends one entry.
 func (a *Annotator) appendANNEntry(b []byte, v *variant, alt, hgvsg string, x *annEntry) []byte {
-	text := func(s string) { b = append(append(b, annEscapes.Replace(s)...), '|') }
+	text := func(s string) { b = append(annEscapes.Append(b, s), '|') }
 	text(alt)
 	for i, t := range x.terms {
 		if i > 0 {
@@ -309,7 +311,7 @@ func annDistance(e *effect) int {
 
 // appendANNBeside appends the rest of the entry of a variant that is on no transcript.
 func (a *Annotator) appendANNBeside(b []byte, v *variant, hgvsg string, x *annEntry) []byte {
-	text := func(s string) { b = append(append(b, annEscapes.Replace(s)...), '|') }
+	text := func(s string) { b = append(annEscapes.Append(b, s), '|') }
 	if x.Feature != nil {
 		text("")
 		text("")

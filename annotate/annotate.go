@@ -18,6 +18,9 @@ const DefaultDistance = 5000
 // Annotation is what is known about one variant allele.
 type Annotation struct {
 	HGVSg string `json:"hgvsg,omitempty"`
+	// Atoms are the VRS ids of the changes that an allele of several bases is made of ([vrs.Edit.Atoms]); none for an
+	// insertion, a deletion or one replaced base.
+	Atoms []string `json:"atoms,omitempty"`
 	// MostSevere summarises the first consequence.
 	MostSevere MostSevere `json:"most_severe"`
 	// Consequences holds one entry for each transcript in reach and each regulatory feature touched, the most relevant
@@ -236,7 +239,7 @@ func (a *Annotator) annotate(w *workspace, v *variant, allele string) Annotation
 
 // annotation renders the effects that are kept.
 func (v *variant) annotation(effects []*effect, allele string) Annotation {
-	ann := Annotation{HGVSg: v.describeOnContig()}
+	ann := Annotation{HGVSg: v.describeOnContig(), Atoms: v.atoms()}
 	if len(effects) == 0 {
 		return ann
 	}
@@ -253,6 +256,18 @@ func (v *variant) annotation(effects []*effect, allele string) Annotation {
 		ann.MostSevere.Transcript = first.Feature.ID
 	}
 	return ann
+}
+
+// atoms are the identifiers of the changes that v is made of, if there are several.
+func (v *variant) atoms() []string {
+	if v.ref == "" || v.alt == "" {
+		return nil
+	}
+	ids, err := vrs.AtomIDs(v.contig.Digest(), v.contig.Seq, v.start, v.ref, v.alt)
+	if err != nil {
+		return nil // an ambiguous base, which has no identifier of its own
+	}
+	return ids
 }
 
 // effects are the effects on all features in reach in their order of relevance, or that there are none: at least one.

@@ -2,8 +2,9 @@ package annotate
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/vcf"
 )
 
 // attributes are column 9 of a GFF3 or GTF row as written.
@@ -12,10 +13,16 @@ type attributes struct {
 	gtf  bool // key "value"; instead of key=value;
 }
 
-// isGTF recognises GTF's attributes: key "value"; pairs.
+// isGTF recognises GTF's attributes: key "value"; pairs. The quotes may be single ones or missing, as some programs
+// write them.
 func isGTF(text []byte) bool {
-	key, rest, ok := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
-	return ok && bytes.IndexByte(key, '=') < 0 && bytes.HasPrefix(bytes.TrimLeft(rest, " "), []byte(`"`))
+	text = bytes.TrimLeft(text, " ;")
+	i := bytes.IndexAny(text, ` =;"'`)
+	if i <= 0 || text[i] != ' ' {
+		return false
+	}
+	value := bytes.TrimLeft(text[i:], " ")
+	return len(value) > 0 && value[0] != '=' && value[0] != ';'
 }
 
 // next cuts the first attribute off text. Its value is as written, without quotes.
@@ -36,15 +43,15 @@ func (a attributes) next(text []byte) (key, value, rest []byte) {
 		return text, nil, nil
 	}
 	key, text = text[:i], bytes.TrimLeft(text[i:], " ")
-	if len(text) > 0 && text[0] == '"' { // a quoted value may hold a semicolon
-		if i = bytes.IndexByte(text[1:], '"'); i >= 0 {
+	if len(text) > 0 && (text[0] == '"' || text[0] == '\'') { // a quoted value may hold a semicolon
+		if i = bytes.IndexByte(text[1:], text[0]); i >= 0 {
 			return key, text[1 : 1+i], text[i+2:]
 		}
 	}
 	if i = bytes.IndexByte(text, ';'); i >= 0 {
-		return key, text[:i], text[i+1:]
+		return key, bytes.TrimRight(text[:i], " "), text[i+1:]
 	}
-	return key, text, nil
+	return key, bytes.TrimRight(text, " "), nil
 }
 
 // raw is the value of an attribute as written, or nil.
@@ -94,24 +101,8 @@ func (a attributes) decode(value []byte) string {
 	return decode(string(value))
 }
 
-// decode resolves GFF3's percent-encoding; what is not an encoding stays as it is.
-func decode(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			if c, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
-				b = append(b, byte(c))
-				i += 2
-				continue
-			}
-		}
-		b = append(b, s[i])
-	}
-	return string(b)
-}
+// decode resolves GFF3's percent-encoding, which is VCF's; what is not an encoding stays as it is.
+func decode(s string) string { return vcf.Unescape(s) }
 
 // accession is an ID without the prefix that makes it unique in its file.
 func accession(id string) string {

@@ -3,6 +3,7 @@ package annotate
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -22,6 +23,9 @@ type builder struct {
 func (b *builder) build(p *parser) (*Model, error) {
 	for _, f := range p.features {
 		b.matureOf(f)
+		if f.linked && f.parent != nil && (!f.unnamed || len(f.cds) > 0) {
+			f.parent.known = true
+		}
 	}
 	for _, f := range p.features {
 		if err := b.transcripts(f); err != nil {
@@ -47,7 +51,7 @@ func (b *builder) build(p *parser) (*Model, error) {
 
 // matureOf makes mature microRNAs of a GTF parts of the precursor of the same gene that holds them.
 func (b *builder) matureOf(f *feature) {
-	if !f.gtf || f.get("transcript_biotype") != "miRNA" || f.parent == nil || f.derived {
+	if !f.linked || f.get("transcript_biotype") != "miRNA" || f.parent == nil || f.derived {
 		return
 	}
 	for _, o := range f.region.features {
@@ -61,8 +65,8 @@ func (b *builder) matureOf(f *feature) {
 
 // isGene says whether f is a gene rather than a transcript.
 func (f *feature) isGene() bool {
-	if f.gtf {
-		return f.kind == "gene"
+	if f.linked {
+		return f.locus
 	}
 	return f.parent == nil && (strings.HasSuffix(f.kind, "gene") || f.kind == "CDS")
 }
@@ -72,7 +76,7 @@ func (f *feature) wholeTranscript() bool {
 	if len(f.exons)+len(f.cds)+len(f.utrs)+f.children > 0 || f.start < 0 || f.end > f.region.length && !f.region.circular {
 		return false
 	}
-	if strings.HasSuffix(f.kind, "RNA") || strings.HasSuffix(f.kind, "transcript") || f.kind == "pseudogenic_tRNA" {
+	if strings.HasSuffix(f.kind, "RNA") || strings.HasSuffix(f.kind, "transcript") {
 		return true
 	}
 	return f.isGene() && (f.kind == "pseudogene" || f.get("pseudo") == "true")
@@ -91,11 +95,17 @@ func (b *builder) transcripts(f *feature) error {
 		return nil
 	}
 	if !f.isGene() {
+		if len(f.cds) == 0 && f.linked && f.unnamed && f.parent.known {
+			return nil // exons of the gene, beside its transcripts
+		}
 		return b.transcript(f, b.geneOf(f), f.unnamed && len(f.cds) > 0)
 	}
 	g := b.geneOf(f)
 	if len(f.cds) == 0 {
-		return b.transcript(f, g, true)
+		if f.children > 0 {
+			return nil // exons of the gene, beside its transcripts, as RefSeqGene has them
+		}
+		return b.transcript(f.onTranscript(), g, f.titled == "")
 	}
 	var ids []string
 	groups := map[string]*feature{}
@@ -110,12 +120,26 @@ func (b *builder) transcripts(f *feature) error {
 		}
 		groups[id].cds = append(groups[id].cds, x)
 	}
+	if len(ids) == 1 && f.children == 0 {
+		groups[ids[0]].onTranscript()
+	}
 	for _, id := range ids {
-		if err := b.transcript(groups[id], g, true); err != nil {
+		if err := b.transcript(groups[id], g, groups[id].titled == ""); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// onTranscript makes f, the parts of a gene without transcripts, the transcript that its contig is, if it is one: all of
+// it is exon, and the contig's name is the transcript's.
+func (f *feature) onTranscript() *feature {
+	if !f.region.transcript || f.strand == '-' {
+		return f
+	}
+	f.titled = f.region.name
+	f.exons = []part{{start: 0, end: int32(f.region.length), line: int32(f.line), phase: -1, strand: '+', kind: exonPart}}
+	return f
 }
 
 // geneOf is the gene that f belongs to: the root of its parents, or itself.
@@ -130,7 +154,7 @@ func (b *builder) geneOf(f *feature) *gene {
 	if g == nil {
 		g = &gene{
 			name: &Gene{
-				ID:     accession(f.first("gene_id", "ID", "locus_tag", "Name")),
+				ID:     cmp.Or(accession(f.first("gene_id", "ID", "locus_tag", "Name")), f.id),
 				Symbol: f.first("gene", "gene_name", "Name", "locus_tag"),
 			},
 			biotype: f.first("gene_biotype", "biotype", "gene_type"),
@@ -204,10 +228,21 @@ func (f *feature) name(g *gene, implicit bool) string {
 	switch {
 	case implicit && len(f.cds) > 0:
 		id = f.of(&f.cds[0]).first("protein_id", "ID", "locus_tag")
+	case f.titled != "":
+		return f.titled
 	case !implicit && !f.unnamed:
 		id = f.first("transcript_id", "ID")
 	}
 	return cmp.Or(accession(id), g.name.ID)
+}
+
+// said is t for a message, with its gene.
+func (t *transcript) said() string {
+	gene := cmp.Or(t.gene.name.Symbol, t.gene.name.ID)
+	if gene == "" || gene == t.id {
+		return fmt.Sprintf("transcript %q", t.id)
+	}
+	return fmt.Sprintf("transcript %q of gene %q", t.id, gene)
 }
 
 // track is the one of a contig.
@@ -230,7 +265,7 @@ func (b *builder) transSpliced(t *transcript, f *feature) bool {
 		spliced = spliced || strings.Contains(f.of(&f.cds[i]).get("exception"), "trans-splicing")
 	}
 	if spliced {
-		b.faults.note(TransSplicing, f.line, "transcript %q is trans-spliced, which is not supported: it is left out", t.id)
+		b.faults.note(TransSplicing, f.line, "%s is trans-spliced, which is not supported: it is left out", t.said())
 	}
 	return spliced
 }
@@ -244,13 +279,13 @@ func (b *builder) strand(t *transcript, f *feature) bool {
 				strand = p.strand
 			}
 			if p.strand != strand && p.strand != '.' {
-				b.faults.note(MixedStrands, int(p.line), "%s is on another strand than its transcript %q: the transcript is left out", p.kind, t.id)
+				b.faults.note(MixedStrands, int(p.line), "%s is on another strand than its %s: the transcript is left out", p.kind, t.said())
 				return false
 			}
 		}
 	}
 	if strand == '.' {
-		b.faults.note(NoStrand, f.line, "%s %q has no strand: it is left out", f.kind, t.id)
+		b.faults.note(NoStrand, f.line, "%s has no strand: it is left out", t.said())
 		return false
 	}
 	t.forward = strand == '+'
@@ -340,7 +375,7 @@ func (b *builder) exons(t *transcript, f *feature) bool {
 	}
 	for i := 1; i < len(segs); i++ {
 		if segs[i].start < segs[i-1].end {
-			b.faults.note(OverlappingExons, f.line, "transcript %q has overlapping exons (%d-%d and %d-%d): it is left out", t.id, segs[i-1].start+1, segs[i-1].end, segs[i].start+1, segs[i].end)
+			b.faults.note(OverlappingExons, f.line, "%s has overlapping exons (%d-%d and %d-%d): it is left out", t.said(), segs[i-1].start+1, segs[i-1].end, segs[i].start+1, segs[i].end)
 			return false
 		}
 	}
@@ -350,7 +385,7 @@ func (b *builder) exons(t *transcript, f *feature) bool {
 			inside = inside || int(c.start) >= s.start && int(c.end) <= s.end
 		}
 		if !inside {
-			b.faults.note(OutsideExons, int(c.line), "CDS of transcript %q lies outside its exons: the transcript is left out", t.id)
+			b.faults.note(OutsideExons, int(c.line), "CDS of %s lies outside its exons: the transcript is left out", t.said())
 			return false
 		}
 	}
@@ -375,7 +410,7 @@ func merged(segs []segment, overlaps bool) []segment {
 
 // completeStop gives a GTF's CDS the stop codon, which the format leaves out of it.
 func (b *builder) completeStop(f *feature) {
-	if !f.gtf {
+	if !f.linked {
 		return
 	}
 	last := f.cds[len(f.cds)-1]

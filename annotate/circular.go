@@ -137,6 +137,10 @@ func (k *track) turned(v *variant, by int) variant {
 	w := *v
 	w.contig = k.unrolled
 	w.start, w.end = v.start+by, v.end+by
+	if v.fence != nil {
+		w.fence = &Span{v.fence.Start + by, v.fence.End + by}
+		return w
+	}
 	if v.kind != svNone || len(v.ref) > 0 && len(v.alt) > 0 || w.start < 0 {
 		return w
 	}

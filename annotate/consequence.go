@@ -8,6 +8,9 @@ type variant struct {
 	start, end int    // replaced bases; equal for an insertion
 	ref, alt   string // forward strand
 	roll       int    // by how many bases it can move right without changing the result
+	// fence is the stretch of the contig that it may move and be described in, between other changes of the same
+	// molecule; nil if there are none.
+	fence *Span
 	// mitochondrial says that the contig is a mitochondrial genome.
 	mitochondrial bool
 	place         *place

@@ -3,6 +3,8 @@ package annotate
 import (
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/vcf"
 )
 
 // csqFields are the sub-fields of INFO/CSQ: Ensembl VEP's names, its default order first.
@@ -16,22 +18,28 @@ const csqFormat = "Consequence annotations from Ensembl VEP. Format: "
 // CSQDescription is the Description of INFO/CSQ with the usual sub-fields.
 const CSQDescription = csqFormat + csqFields
 
-// csqEscapes replace what would end a sub-field, an entry or an INFO field, as VEP does.
-var csqEscapes = strings.NewReplacer(",", "&", "|", "&", ";", "%3B", "=", "%3D")
+// csqEscapes replaces what would end a sub-field, an entry or an INFO field, as VEP does. It leaves the "%" of what is
+// encoded already.
+var csqEscapes = vcf.NewEscaper(";=", ",", "&", "|", "&")
 
 // escapeCSQ is s as the text of a sub-field. Every run of white space becomes one underscore.
 func escapeCSQ(s string) string {
-	var b strings.Builder
+	if !strings.ContainsAny(s, " \t\n\v\f\r") {
+		return csqEscapes.Escape(s)
+	}
+	b := make([]byte, 0, len(s))
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c != ' ' && c != '\t':
-			b.WriteByte(c)
-		case i == 0 || s[i-1] != ' ' && s[i-1] != '\t':
-			b.WriteByte('_')
+		switch {
+		case !isSpace(s[i]):
+			b = append(b, s[i])
+		case i == 0 || !isSpace(s[i-1]):
+			b = append(b, '_')
 		}
 	}
-	return csqEscapes.Replace(b.String())
+	return csqEscapes.Escape(string(b))
 }
+
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // AppendCSQ appends the annotation as the value of INFO/CSQ: an entry for each consequence, separated by commas.
 func (ann *Annotation) AppendCSQ(b []byte) []byte {
@@ -56,7 +64,12 @@ func plainInCSQ[S []byte | string](s S) bool {
 	return true
 }
 
-var specialInCSQ = [256]bool{',': true, '|': true, ';': true, '=': true, ' ': true, '\t': true}
+var specialInCSQ = func() (special [256]bool) {
+	for c := range special {
+		special[c] = c <= ' ' || c >= 0x7f || strings.IndexByte(",|;=", byte(c)) >= 0
+	}
+	return special
+}()
 
 // appendCSQ appends all sub-fields but the last, HGVSg.
 func (c *Consequence) appendCSQ(b []byte, known []Known) []byte {

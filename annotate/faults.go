@@ -24,6 +24,7 @@ const (
 	UnknownException
 	AddedStop
 	NamedCode
+	ExtraColumns
 	faultKinds
 )
 
@@ -44,6 +45,7 @@ var faultNames = [faultKinds][2]string{
 	InnerStop:        {"a stop codon inside a CDS", "kept; it reads as a stop"},
 	UnknownException: {"a translation exception that is not understood", "the exception is left out"},
 	AddedStop:        {"GTF without stop_codon rows", "a stop codon that follows the CDS in the transcript is added to it"},
+	ExtraColumns:     {"a row of more than nine columns", "what is behind the ninth is left out"},
 	NamedCode:        {"a mitochondrion or plastid without transl_table", "the genetic code that goes with the contig's name"},
 }
 

@@ -65,6 +65,10 @@ func (p *parser) addFeature(r *record) {
 // addLoneCDS takes a coding segment without a parent: it is its own gene, or belongs to the one that has its ID.
 func (p *parser) addLoneCDS(r *record) {
 	id := r.get("ID")
+	if id == "" && r.first("protein_id", "locus_tag", "gene", "Name", "product") == "" {
+		p.faults.note(MissingParent, r.line, "CDS without ID, Parent or any other name: it is left out")
+		return
+	}
 	key := "CDS\x00" + id // other features may have the same
 	f := r.region.features[key]
 	if id == "" || f == nil {
@@ -87,7 +91,7 @@ func (p *parser) resolve() error {
 	}
 	p.pending = nil
 	for _, f := range p.features {
-		if f.gtf || f.parent != nil {
+		if f.linked || f.parent != nil {
 			continue
 		}
 		id, _, _ := strings.Cut(f.first("Parent", "Derives_from"), ",")
@@ -103,11 +107,30 @@ func (p *parser) resolve() error {
 		parent.children++
 	}
 	for _, f := range p.features {
-		if !f.gtf && f.kind == "miRNA" && f.parent != nil && isPrecursor(f.parent.kind) {
+		if !f.linked && f.kind == "miRNA" && f.parent != nil && isPrecursor(f.parent.kind) {
 			f.derive()
+		}
+		if !f.linked && isProtein(f.kind) {
+			f.giveAway()
 		}
 	}
 	return nil
+}
+
+// isProtein says whether rows of this type are proteins.
+func isProtein(kind string) bool { return kind == "protein" || kind == "polypeptide" }
+
+// giveAway gives the CDS of f, a protein, to the transcript that it derives from, unless that has it, too, as in TAIR's
+// files: a protein is no transcript.
+func (f *feature) giveAway() {
+	if f.derived || f.parent == nil {
+		return
+	}
+	if len(f.parent.cds) == 0 {
+		f.parent.cds, f.parent.utrs = f.cds, append(f.parent.utrs, f.utrs...)
+	}
+	f.derived = true
+	f.parent.children--
 }
 
 // derive makes f, a mature microRNA, a part of the precursor that is its parent.

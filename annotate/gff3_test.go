@@ -163,3 +163,28 @@ func FuzzReadGFF3(f *testing.F) {
 		}
 	})
 }
+
+// Blanks at line ends, blank lines, carriage returns and a byte-order mark change nothing.
+func TestBlanksInGeneModels(t *testing.T) {
+	g := readGenome(t, ">c\nCCATGGCTTGGAAATAACC\n")
+	clean := rows("c gene 1 19 + . ID=g1;Name=abc", "c mRNA 1 19 + . ID=t1;Parent=g1", "c exon 1 19 + . Parent=t1", "c CDS 3 17 + 0 ID=p1;Parent=t1")
+	want, err := ReadModel(strings.NewReader(clean), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]string{
+		"blanks":           strings.ReplaceAll(clean, "\n", "  \n") + " \n\t\n",
+		"returns":          strings.ReplaceAll(clean, "\n", " \r\n"),
+		"byte-order mark":  "\xef\xbb\xbf" + clean,
+		"a tab at the end": strings.ReplaceAll(clean, "\n", "\t\n"),
+	} {
+		m, err := ReadModel(strings.NewReader(in), g)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(m.Warnings()) > 0 || dump(m) != dump(want) {
+			t.Errorf("%s: %q %s", name, m.Warnings(), dump(m))
+		}
+	}
+}

@@ -1,16 +1,22 @@
 package annotate
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
-// unassigned begins the names that NCBI's GTF gives to transcripts without one: they stand for a CDS or for their gene.
-const unassigned = "unassigned_transcript_"
+// nameless says whether a transcript_id is none: empty, or one of those that NCBI's GTF gives to what has no transcript,
+// a number each or, from 2019 to 2021, the same for all of a genome. They stand for a CDS or for their gene.
+func nameless(id []byte) bool {
+	return len(id) == 0 || bytes.HasPrefix(id, []byte("unassigned_transcript_")) || bytes.HasPrefix(id, []byte("unknown_transcript_"))
+}
 
 // addGTF takes a row of GTF: rows are linked by gene_id and transcript_id, and none of a gene or a transcript is needed.
 func (p *parser) addGTF(r *record, kind partKind) {
 	switch {
 	case isRegulatory(r.kind):
 		r.region.regulatory = append(r.region.regulatory, r.regulatory())
-	case string(r.kind) == "gene":
+	case kind == noPart && isGene(string(r.kind)) && len(r.raw("transcript_id")) == 0 || string(r.kind) == "gene":
 		p.describeGene(r)
 	case kind == noPart:
 		p.describeTranscript(r)
@@ -56,36 +62,61 @@ func (p *parser) transcriptOf(r *record) *feature {
 	return p.transcript(r)
 }
 
-// transcript is the feature of the row's transcript_id, made if this is the first row that has it.
+// transcript is the feature of the row's gene_id and transcript_id, made if this is the first row that has them. Both
+// name it: a transcript_id may be that of all genes of a file, or count within each. Where there is no name, the protein
+// tells transcripts of a gene apart.
 func (p *parser) transcript(r *record) *feature {
-	raw := r.raw("transcript_id")
-	if f := r.region.features[string(raw)]; f != nil && len(raw) > 0 {
+	id, gene := r.raw("transcript_id"), r.raw("gene_id")
+	none := nameless(id)
+	p.key = append(append(append(p.key[:0], gene...), 0), id...)
+	if none {
+		p.key = append(append(p.key, 0), r.raw("protein_id")...)
+	}
+	features := r.region.features
+	if f := features[string(p.key)]; f != nil {
 		return f
 	}
-	id := string(raw)
-	if id == "" { // the CDS of a microbe in older files: the protein or the gene tells them apart
-		id = "\x00" + r.get("protein_id") + "\x00" + r.get("gene_id")
-		if f := r.region.features[id]; f != nil {
+	key := string(p.key)
+	alone := "transcript\x00" + string(id) // whatever the gene
+	if f := features[alone]; f != nil && !none {
+		switch {
+		case len(gene) == 0:
+			return f
+		case f.adoptable:
+			f.adoptable = false
+			f.parent.children--
+			f.parent = p.geneOf(r)
+			f.parent.children++
+			features[key] = f
 			return f
 		}
 	}
-	f := p.feature(r, id)
-	f.unnamed = len(raw) == 0 || strings.HasPrefix(id, unassigned)
-	r.region.features[id] = f
+	f := p.feature(r, string(id))
+	f.unnamed, f.adoptable = none, len(gene) == 0
+	features[key] = f
+	if !none && features[alone] == nil {
+		features[alone] = f
+	}
 	p.features = append(p.features, f)
 	f.parent = p.geneOf(r)
 	f.parent.children++
 	return f
 }
 
-// geneOf is the feature of the row's gene_id, made if no row describes it yet.
+// geneOf is the feature of the row's gene_id, made if no row describes it yet. A transcript without gene_id is its own
+// gene.
 func (p *parser) geneOf(r *record) *feature {
 	id := r.get("gene_id")
-	f := r.region.features["gene\x00"+id]
+	key := "gene\x00" + id
+	if id == "" {
+		id = r.get("transcript_id")
+		key += "\x00" + id
+	}
+	f := r.region.features[key]
 	if f == nil {
 		f = p.feature(r, id)
-		f.kind = "gene"
-		r.region.features["gene\x00"+id] = f
+		f.kind, f.locus = "gene", true
+		r.region.features[key] = f
 		p.features = append(p.features, f)
 	}
 	return f

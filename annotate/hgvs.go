@@ -33,6 +33,7 @@ type described struct {
 // kind.
 func (v *variant) describe(forward bool, first, last int) described {
 	d := described{start: v.start, end: v.end, ref: v.ref, alt: v.alt}
+	first, last = v.within(first, last)
 	if len(v.ref) == 0 || len(v.alt) == 0 {
 		// The variant is left-aligned: that is the 3' end already for a sequence on the reverse strand.
 		shift := 0
@@ -65,6 +66,14 @@ func (v *variant) describe(forward bool, first, last int) described {
 	return d
 }
 
+// within is the part of [first,last) that v may be described in.
+func (v *variant) within(first, last int) (int, int) {
+	if v.fence == nil {
+		return first, last
+	}
+	return max(first, v.fence.Start), min(last, v.fence.End)
+}
+
 // multiplied is d, or, if d inserts several copies of a unit beside fewer of them, the repeat that they make
 // together: more than one additional copy is no duplication.
 func (v *variant) multiplied(d described, forward bool, first, last int) described {
@@ -77,6 +86,13 @@ func (v *variant) multiplied(d described, forward bool, first, last int) describ
 	}
 	start, end := d.start, d.start
 	unit := d.alt[:p]
+	first, last = v.within(first, last)
+	// Where another change of the molecule is in the way, copies that follow would be taken to be part of the repeat.
+	seq := v.contig.Seq
+	if from, to := d.start-p, d.start+p; v.fence != nil && (forward && to <= len(seq) && string(seq[d.start:to]) == unit ||
+		!forward && from >= 0 && string(seq[from:d.start]) == unit) {
+		return d
+	}
 	if forward {
 		for start-p >= first && string(v.contig.Seq[start-p:start]) == unit {
 			start -= p

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/vcf"
 )
 
 // Match says how an entry of a source and a variant belong together.
@@ -16,7 +16,10 @@ type Match string
 
 // The matches, from the strictest.
 const (
-	MatchExact    Match = "exact"    // the same change, whatever the spelling
+	MatchExact Match = "exact" // the same change, whatever the spelling
+	// MatchAtom is one of the changes that a variant of several bases is made of ([vrs.Edit.Atoms]): sources have 28881 G>A
+	// by itself, and the variant is GGG>AAC. A source that gives exact matches gives these, too.
+	MatchAtom     Match = "atom"
 	MatchPosition Match = "position" // another change of the same reference bases
 	MatchOverlap  Match = "overlap"  // the reference bases concerned overlap
 )
@@ -172,7 +175,7 @@ func (f *KnownField) appendElement(b []byte, s string) []byte {
 	if f.Type != String && isJSONNumber(s) {
 		return append(b, s...)
 	}
-	return appendJSONText(b, UnescapeValue(s))
+	return appendJSONText(b, vcf.Unescape(s))
 }
 
 // appendJSONText appends s quoted. What is not UTF-8 becomes U+FFFD.
@@ -300,41 +303,14 @@ func element(value any) (ValueType, string, error) {
 }
 
 // EscapeValue percent-encodes what would end or split an INFO value, but for commas, which separate elements.
-func EscapeValue(s string) string {
-	if !strings.ContainsAny(s, "%;= \t\r\n") {
-		return s
-	}
-	return valueEscapes.Replace(s)
-}
-
-var valueEscapes = strings.NewReplacer("%", "%25", ";", "%3B", "=", "%3D", " ", "%20", "\t", "%09", "\r", "%0D", "\n", "%0A")
-
-// UnescapeValue decodes percent-encoded bytes. A "%" that no two hexadecimal digits follow stays.
-func UnescapeValue(s string) string {
-	i := strings.IndexByte(s, '%')
-	if i < 0 {
-		return s
-	}
-	b := make([]byte, 0, len(s))
-	for i = 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
-				b, i = append(b, byte(n)), i+2
-				continue
-			}
-		}
-		b = append(b, s[i])
-	}
-	return string(b)
-}
+// vcf.Unescape is the way back.
+func EscapeValue(s string) string { return valueText.Escape(s) }
 
 // EscapeSpace percent-encodes white space in a value that is escaped otherwise: VCF before 4.3 forbids it in INFO, but
 // files have it.
-func EscapeSpace(s string) string {
-	if !strings.ContainsAny(s, " \t\r\n") {
-		return s
-	}
-	return spaceEscapes.Replace(s)
-}
+func EscapeSpace(s string) string { return spaceText.Escape(s) }
 
-var spaceEscapes = strings.NewReplacer(" ", "%20", "\t", "%09", "\r", "%0D", "\n", "%0A")
+var (
+	valueText = vcf.NewEscaper("%;= ")
+	spaceText = vcf.NewEscaper(" ")
+)

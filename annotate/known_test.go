@@ -63,7 +63,7 @@ func FuzzEscape(f *testing.F) {
 	f.Add("a;b=c%3B d")
 	f.Fuzz(func(t *testing.T, s string) {
 		escaped := EscapeValue(s)
-		require.Equal(t, s, UnescapeValue(escaped))
+		require.Equal(t, s, vcf.Unescape(escaped))
 		require.False(t, strings.ContainsAny(escaped, ";= \t\r\n"))
 	})
 }
@@ -99,6 +99,11 @@ func TestKnownInVCF(t *testing.T) {
 			{Name: "SIG", Type: String, Value: "a,_b|c%3B"}, {Name: "AF", Type: Float, Value: "1e-5"},
 			{Name: "AD", Type: Integer, List: true, Value: "3,4"}, {Name: "COMMON", Type: Flag},
 		}}},
+		"GTA": {
+			{Source: "cv", Version: "2026-11", ID: "20", Match: MatchExact, Fields: KnownFields{{Name: "AF", Type: Float, Value: "0.5"}}},
+			{Source: "cv", Version: "2026-11", ID: "21", Match: MatchAtom, Place: "a:1-1", Fields: KnownFields{{Name: "AF", Type: Float, Value: "0.1"}}},
+			{Source: "cv", Version: "2026-11", ID: "22", Match: MatchAtom, Place: "a:2-2", Fields: KnownFields{{Name: "AF", Type: Float, Value: "0.2"}}},
+		},
 		"G": {reg("r1", "0.5", "a:1-5"), reg("", "2", "a:1-6")},
 	}
 	a := New(g, nil).WithSources(s)
@@ -108,6 +113,7 @@ func TestKnownInVCF(t *testing.T) {
 	rows.Declare(h)
 	require.Equal(t, []string{
 		`##INFO=<ID=cv_ID,Number=A,Type=String,Description="Identifier (cv 2026-11, 2026-11-15)">`,
+		`##INFO=<ID=cv_ATOM_ID,Number=A,Type=String,Description="Identifiers of the single changes of an allele of several bases (cv 2026-11, 2026-11-15)">`,
 		`##INFO=<ID=cv_SIG,Number=A,Type=String,Description="A \"class\" (cv 2026-11, 2026-11-15)">`,
 		`##INFO=<ID=cv_AF,Number=A,Type=Float,Description="(cv 2026-11, 2026-11-15)">`,
 		`##INFO=<ID=cv_AD,Number=A,Type=String,Description="(cv 2026-11, 2026-11-15)">`,
@@ -128,6 +134,7 @@ func TestKnownInVCF(t *testing.T) {
 		{"a 1 . A C,T,G . . cv_AF=9;DP=1", "DP=1;CSQ=C|12&13,T|,G|;cv_ID=12&13,.,.;cv_SIG=a&_b|c%3B,.,.;cv_AF=1e-5,.,.;cv_AD=3&4,.,.;" +
 			"cv_COMMON=1,.,.;reg_ID=.,.,r1&.;reg_MATCH=.,.,overlap&overlap;reg_PLACE=.,.,a:1-5&a:1-6;reg_x_y=.,.,0.5&2"},
 		{"a 1 . A T . . .", "CSQ=T|"},
+		{"a 1 . ACG GTA . . .", "CSQ=GTA|20;cv_ID=20;cv_ATOM_ID=21&22;cv_AF=0.5"},
 	} {
 		got, err := annotated(c.in)
 		require.NoError(t, err)
@@ -154,6 +161,6 @@ func TestKnownInVCF(t *testing.T) {
 			}
 		}
 	}).Declare(h)
-	require.Len(t, h.Meta, 10)
+	require.Len(t, h.Meta, 12)
 	require.Equal(t, `##INFO=<ID=cv_ID,Number=A,Type=String,Description="Identifier (cv 2026-11 and 2026-12)">`, h.Meta[1])
 }

@@ -10,7 +10,8 @@ import (
 // KnownInfo writes what sources know to INFO of a VCF: a field SOURCE_FIELD for each field of each source, and
 // SOURCE_ID, with a value for each alternate allele, "." where there is none. Values of several entries, and the
 // elements of lists, have "&" between them. A source whose matches are not all exact has SOURCE_MATCH and SOURCE_PLACE,
-// too, with a value for each entry in the same order.
+// too, with a value for each entry in the same order. Of entries of atoms ([MatchAtom]) there is the identifier alone, in
+// SOURCE_ATOM_ID: what they say is not said of the allele.
 type KnownInfo struct {
 	sources []SourceInfo
 	columns []knownColumn
@@ -21,6 +22,7 @@ type KnownInfo struct {
 type knownColumn struct {
 	source SourceInfo
 	field  SourceField
+	atoms  bool                          // of entries of atoms, else of all others
 	value  func(k *Known) (string, bool) // of an entry of the source
 }
 
@@ -28,9 +30,12 @@ type knownColumn struct {
 func NewKnownInfo(sources []SourceInfo) *KnownInfo {
 	w := &KnownInfo{sources: sources}
 	for _, s := range sources {
-		w.column(s, SourceField{Name: "ID", Type: String, Description: "Identifier"}, func(k *Known) (string, bool) {
-			return EscapeValue(strings.ReplaceAll(k.ID, ";", "&")), k.ID != ""
-		})
+		id := func(k *Known) (string, bool) { return EscapeValue(strings.ReplaceAll(k.ID, ";", "&")), k.ID != "" }
+		w.column(s, SourceField{Name: "ID", Type: String, Description: "Identifier"}, id)
+		if slices.Contains(s.Matches, MatchExact) {
+			w.column(s, SourceField{Name: "ATOM_ID", Type: String, Description: "Identifiers of the single changes of an allele of several bases"}, id)
+			w.columns[len(w.columns)-1].atoms = true
+		}
 		if len(s.Matches) != 1 || s.Matches[0] != MatchExact {
 			w.column(s, SourceField{Name: "MATCH", Type: String, Description: "How entries match: exact, position or overlap"},
 				func(k *Known) (string, bool) { return string(k.Match), true })
@@ -57,7 +62,7 @@ func KnownInfoOf(entries func(yield func(*Known) bool)) *KnownInfo {
 		if !slices.Contains(strings.Split(s.Version, " and "), k.Version) { // the source was replaced meanwhile
 			s.Version, s.Date = s.Version+" and "+k.Version, ""
 		}
-		if !slices.Contains(s.Matches, k.Match) {
+		if k.Match != MatchAtom && !slices.Contains(s.Matches, k.Match) {
 			s.Matches = append(s.Matches, k.Match)
 		}
 		for _, f := range k.Fields {
@@ -75,7 +80,7 @@ func (w *KnownInfo) column(s SourceInfo, f SourceField, value func(*Known) (stri
 		key += "_" // a field of the source is named ID, or as another but for "-"
 	}
 	w.keys = append(w.keys, key)
-	w.columns = append(w.columns, knownColumn{s, f, value})
+	w.columns = append(w.columns, knownColumn{source: s, field: f, value: value})
 }
 
 // text is the text of a field for INFO.
@@ -177,11 +182,11 @@ func (c *knownColumn) append(b []byte, alleles int, known func(i int) []Known) [
 	return b
 }
 
-// entries are those of c's source.
+// entries are those of c's source that c is about.
 func (c *knownColumn) entries(known []Known) func(yield func(*Known) bool) {
 	return func(yield func(*Known) bool) {
 		for i := range known {
-			if known[i].Source == c.source.Name && !yield(&known[i]) {
+			if known[i].Source == c.source.Name && (known[i].Match == MatchAtom) == c.atoms && !yield(&known[i]) {
 				return
 			}
 		}

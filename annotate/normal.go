@@ -17,7 +17,8 @@ type Normal struct {
 	// Description is the input with its changes in normal form, counted as the input counts them. Equal changes have
 	// equal descriptions, however they were spelled.
 	Description string
-	// Genomic counts along the contig: g. or m., or o. if the input does; "" where g. cannot say it.
+	// Genomic counts along the contig: g. or m., o. if the input does, n. where the contig is a transcript; "" where g.
+	// cannot say it.
 	Genomic string
 	// Protein is the predicted protein of the described transcript, or, if the input counts along the contig, of the
 	// most relevant transcript that has one; "" if no protein is concerned.
@@ -99,7 +100,9 @@ func (n *Normalizer) Normalize(description string) (Normal, error) {
 // resolved is an allele with its changes on the contig, in the order of the contig.
 type resolved struct {
 	hgvs.Allele
-	changes []resolvedChange
+	changes []resolvedChange // where the description has them
+	along   []resolvedChange // where one along the contig has them
+	rows    []vrs.Edit       // as VCF has them
 }
 
 // resolvedChange is one of an allele's changes.
@@ -109,58 +112,197 @@ type resolvedChange struct {
 	v     *variant // nil if the change leaves the reference as it is
 }
 
-// resolve finds the changes of an allele, joining those that are one by the nomenclature.
+// resolve finds the changes of an allele.
 func (n *Normalizer) resolve(on *numbering, a hgvs.Allele) (resolved, error) {
 	r := resolved{Allele: a}
-	var edits []vrs.Edit
-	for _, c := range a.Changes {
+	edits, err := n.edits(on, a.Changes)
+	if err != nil {
+		return r, err
+	}
+	if edits == nil {
+		r.changes = []resolvedChange{{whole: true}}
+		r.along = r.changes
+		return r, nil
+	}
+	left, right := on.settled(edits, false), on.settled(edits, true)
+	if r.along, err = n.changes(on, right); err != nil {
+		return r, err
+	}
+	r.changes = r.along
+	if !on.forward() {
+		if r.changes, err = n.changes(on, left); err != nil {
+			return r, err
+		}
+	}
+	r.rows, err = n.rows(on, left)
+	return r, err
+}
+
+// edits are what the changes of one molecule do to the contig, in its order; nil for "=" alone.
+func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, error) {
+	type described struct {
+		vrs.Edit
+		from, to int // what the description names
+	}
+	var list []described
+	for _, c := range changes {
 		if c.Whole {
-			if len(a.Changes) > 1 {
-				return r, fmt.Errorf("= is about the whole sequence and stands alone")
+			if len(changes) > 1 {
+				return nil, fmt.Errorf("= is about the whole sequence and stands alone")
 			}
-			r.changes = []resolvedChange{{whole: true}}
-			return r, nil
+			return nil, nil
 		}
 		e, err := n.edit(on, c)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
-		edits = append(edits, e)
+		d := described{e, e.Start, e.End()}
+		if c.Kind == hgvs.Duplication { // the copy stands behind what is copied
+			d.from -= len(e.Alt)
+		}
+		list = append(list, d)
 	}
 	if !on.forward() {
-		slices.Reverse(edits)
+		slices.Reverse(list)
 	}
-	slices.SortStableFunc(edits, func(e, f vrs.Edit) int {
-		return cmp.Or(cmp.Compare(e.Start, f.Start), cmp.Compare(e.End(), f.End()))
+	slices.SortStableFunc(list, func(x, y described) int {
+		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
 	})
-	joined := edits[:1]
-	for _, e := range edits[1:] {
-		last := &joined[len(joined)-1]
-		switch {
-		case e.Start < last.End():
-			return r, errors.New("changes in the same brackets overlap: one molecule cannot have both")
-		case on.joins(*last, e):
-			between := string(on.contig.Seq[last.End():e.Start])
+	edits := make([]vrs.Edit, len(list))
+	for i, d := range list {
+		if i > 0 && d.from < list[i-1].to {
+			return nil, errors.New("changes in the same brackets overlap: one molecule cannot have both")
+		}
+		edits[i] = d.Edit
+	}
+	return edits, nil
+}
+
+// settled moves the changes of one molecule as far to the right, or else to the left, as they go without passing each
+// other, and joins those that are one by the nomenclature, until nothing moves any more. Changes that leave the
+// reference as it is stay where they are.
+func (n *numbering) settled(edits []vrs.Edit, right bool) []vrs.Edit {
+	edits = slices.Clone(edits)
+	seq := n.contig.Seq
+	for {
+		if len(edits) == 1 {
+			return edits // nothing is beside it
+		}
+		for k := range edits {
+			i := k
+			if right {
+				i = len(edits) - 1 - k
+			}
+			e := &edits[i]
+			switch {
+			case e.Ref == e.Alt:
+			case right:
+				last := n.turnEnd(e.End())
+				if i+1 < len(edits) {
+					last = min(last, edits[i+1].Start)
+				}
+				*e = e.RightTo(seq, last)
+			default:
+				first := 0
+				if i > 0 {
+					first = edits[i-1].End()
+				}
+				*e = e.LeftTo(seq, first)
+			}
+		}
+		joined := edits[:1]
+		for _, e := range edits[1:] {
+			last := &joined[len(joined)-1]
+			if !n.joins(*last, e) {
+				joined = append(joined, e)
+				continue
+			}
+			between := string(seq[last.End():e.Start])
 			last.Ref += between + e.Ref
 			last.Alt += between + e.Alt
-		default:
-			joined = append(joined, e)
 		}
+		if len(joined) == len(edits) {
+			return edits
+		}
+		edits = joined
 	}
-	for _, e := range joined {
-		var err error
-		if e, err = n.onContig(on, e); err != nil {
-			return r, err
+}
+
+// turnEnd is where the turn of the contig ends that pos lies in: a circular one is unrolled.
+func (n *numbering) turnEnd(pos int) int {
+	if n.t != nil && n.t.track.circle > 0 && pos <= n.t.track.circle {
+		return n.t.track.circle
+	}
+	return len(n.contig.Seq)
+}
+
+// changes makes changes of settled edits.
+func (n *Normalizer) changes(on *numbering, edits []vrs.Edit) ([]resolvedChange, error) {
+	list := make([]resolvedChange, 0, len(edits))
+	for i, settled := range edits {
+		e, err := n.onContig(on, settled)
+		if err != nil {
+			return nil, err
 		}
 		c := resolvedChange{edit: e}
 		if e.Ref != e.Alt {
 			if c.v, err = n.a.variant(new(workspace), on.contig.Name, e.Start+1, e.Ref, e.Alt); err != nil {
-				return r, err
+				return nil, err
 			}
 		}
-		r.changes = append(r.changes, c)
+		if c.v != nil && len(edits) > 1 {
+			turn := e.Start - settled.Start
+			fence := Span{0, len(c.v.contig.Seq)}
+			if i > 0 {
+				fence.Start = max(0, edits[i-1].End()+turn)
+			}
+			if i+1 < len(edits) {
+				fence.End = min(fence.End, edits[i+1].Start+turn)
+			}
+			c.v.enclose(fence)
+		}
+		list = append(list, c)
 	}
-	return r, nil
+	return list, nil
+}
+
+// enclose keeps v, which must be able to lie there, in a stretch of the contig.
+func (v *variant) enclose(fence Span) {
+	v.fence = &fence
+	if len(v.ref) > 0 && len(v.alt) > 0 {
+		return
+	}
+	if by := fence.Start - v.start; by > 0 {
+		v.start, v.end, v.roll = v.start+by, v.end+by, v.roll-by
+		v.ref, v.alt = rotate(v.ref, by), rotate(v.alt, by)
+	}
+	v.roll = max(0, min(v.roll, fence.End-v.end))
+}
+
+// rows are settled edits as VCF has them: rows that can be applied together.
+func (n *Normalizer) rows(on *numbering, edits []vrs.Edit) ([]vrs.Edit, error) {
+	seq := n.a.genome.Contig(on.contig.Name).Seq
+	var out []vrs.Edit
+	for _, e := range edits {
+		e, err := n.onContig(on, e)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Ref == e.Alt:
+			continue
+		case len(edits) == 1:
+			e = e.Normal(seq)
+		default:
+			e = e.Trim().Anchored(seq)
+		}
+		if i := len(out) - 1; i >= 0 && e.Start == out[i].End()-1 {
+			// At the beginning of the contig a row is anchored on the base behind it, and on that the next one, too.
+			out[i].Ref, out[i].Alt = out[i].Ref+e.Ref[1:], out[i].Alt+e.Alt[1:]
+			continue
+		}
+		out = append(out, e)
+	}
+	return out, nil
 }
 
 // onContig is an edit of the contig that on counts along, which is unrolled if it is circular, on the contig itself.
@@ -195,16 +337,19 @@ func (n *Normalizer) normal(on *numbering, alleles []resolved) (Normal, error) {
 	if on.t != nil {
 		c := n.a.genome.Contig(on.contig.Name)
 		along = &numbering{contig: c, kind: 'g', name: c.Name}
-		if n.a.model.mitochondrial(c) {
+		switch {
+		case on.t.isContig():
+			along.kind = 'n' // there is no genome
+		case n.a.model.mitochondrial(c):
 			along.kind = 'm'
 		}
 	}
 	var out Normal
 	var err error
-	if out.Description, err = on.describeAlleles(alleles); err != nil {
+	if out.Description, err = on.describeAlleles(alleles, func(r *resolved) []resolvedChange { return r.changes }); err != nil {
 		return Normal{}, err
 	}
-	if out.Genomic, err = along.describeAlleles(alleles); errors.Is(err, errNoDescription) {
+	if out.Genomic, err = along.describeAlleles(alleles, func(r *resolved) []resolvedChange { return r.along }); errors.Is(err, errNoDescription) {
 		out.Genomic, err = "", nil
 	}
 	if err != nil {
@@ -212,23 +357,20 @@ func (n *Normalizer) normal(on *numbering, alleles []resolved) (Normal, error) {
 	}
 	out.Protein = n.protein(on, alleles)
 	for _, a := range alleles {
-		for _, c := range a.changes {
-			if c.v == nil {
-				continue
-			}
-			e := vrs.Edit{Start: c.v.start, Ref: c.v.ref, Alt: c.v.alt}.Normal(along.contig.Seq)
+		for _, e := range a.rows {
 			out.Loci = append(out.Loci, Locus{Contig: on.contig.Name, Pos: e.Start + 1, Ref: e.Ref, Alt: e.Alt})
 		}
 	}
 	return out, nil
 }
 
-// describeAlleles is the description of all alleles.
-func (n *numbering) describeAlleles(alleles []resolved) (string, error) {
+// describeAlleles is the description of all alleles, whose changes are found by changes.
+func (n *numbering) describeAlleles(alleles []resolved, changes func(*resolved) []resolvedChange) (string, error) {
 	texts := make([]string, len(alleles))
 	for i, a := range alleles {
-		list := make([]string, len(a.changes))
-		for j, c := range a.changes {
+		own := changes(&a)
+		list := make([]string, len(own))
+		for j, c := range own {
 			var err error
 			if list[j], err = n.describeChange(c); err != nil {
 				return "", err

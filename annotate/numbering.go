@@ -15,6 +15,8 @@ type numbering struct {
 	t      *transcript // nil if bases are counted along the contig
 	kind   byte        // 'g', 'm', 'o', 'c' or 'n'
 	name   string      // of the reference, with the selector if it has one
+	// onGenome says that the reference is the genome, so that c. goes on beside the transcript.
+	onGenome bool
 }
 
 func (n *numbering) prefix() string { return n.name + ":" + string(n.kind) + "." }
@@ -45,6 +47,9 @@ func (n *numbering) base(p hgvs.Position) (int, error) {
 	if err != nil || p.Offset == 0 {
 		return base, err
 	}
+	if n.goesOn() && base == n.t.edge(p.Offset < 0) {
+		return n.inContig(p, base+p.Offset*n.step())
+	}
 	return n.t.beside(base, p)
 }
 
@@ -63,15 +68,17 @@ func (n *numbering) exonic(p hgvs.Position) (int, error) {
 	}
 	switch p.Region {
 	case '-':
-		if o := t.locate(t.exons, first) - p.Base; o >= 0 {
+		o := t.locate(t.exons, first) - p.Base
+		if o >= 0 {
 			return t.at(t.exons, o), nil
 		}
-		return n.outside(p, first, -p.Base)
+		return n.outside(p, o)
 	case '*':
-		if o := t.locate(t.exons, last) + p.Base; o < t.cdnaLength {
+		o := t.locate(t.exons, last) + p.Base
+		if o < t.cdnaLength {
 			return t.at(t.exons, o), nil
 		}
-		return n.outside(p, last, p.Base)
+		return n.outside(p, o-t.cdnaLength+1)
 	}
 	if o := p.Base - 1 + t.pad; o < t.cdsLen {
 		return t.at(t.cds, o), nil
@@ -79,18 +86,32 @@ func (n *numbering) exonic(p hgvs.Position) (int, error) {
 	return 0, fmt.Errorf("position %s lies outside the coding sequence of %s, which has %d bases: what follows it is *1, *2, …", p, t.id, t.cdsLen-t.pad)
 }
 
-// outside is the base that many bases from a coding one where the ends of the transcript are not known: there the
-// contig is the reference.
-func (n *numbering) outside(p hgvs.Position, from, by int) (int, error) {
-	t := n.t
-	if !t.implicit {
-		return 0, fmt.Errorf("position %s lies outside transcript %s: only g. can describe it", p, t.id)
+// goesOn says whether positions go on beside the transcript: where the ends of the transcript are not known, or the
+// reference is the genome.
+func (n *numbering) goesOn() bool { return n.t != nil && (n.t.implicit || n.onGenome) && n.kind == 'c' }
+
+// outside is the base that lies by bases behind the transcript's last, or, if by is negative, before its first.
+func (n *numbering) outside(p hgvs.Position, by int) (int, error) {
+	if !n.goesOn() {
+		return 0, fmt.Errorf("position %s lies outside transcript %s: only g., or c. on the genome, %s(%s):c.…, can describe it", p, n.t.id, n.contig.Name, n.t.id)
 	}
-	base := from + by*n.step()
+	return n.inContig(p, n.t.edge(by < 0)+by*n.step())
+}
+
+// inContig is base, which p numbers, if the contig has it.
+func (n *numbering) inContig(p hgvs.Position, base int) (int, error) {
 	if base < 0 || base >= len(n.contig.Seq) {
 		return 0, fmt.Errorf("position %s lies outside %s, which has %d bases", p, n.contig.Name, len(n.contig.Seq))
 	}
 	return base, nil
+}
+
+// edge is the transcript's first base in its direction, or else its last.
+func (t *transcript) edge(first bool) int {
+	if first == t.forward {
+		return t.start
+	}
+	return t.end - 1
 }
 
 // at is the base of the contig at an offset in segs; it must be one.
@@ -284,16 +305,18 @@ func (n *numbering) appendPosition(b []byte, base int) []byte {
 	return n.t.appendPosition(b, base)
 }
 
-// appendOutside appends the number of a base beyond the ends of a transcript that are those of its coding sequence.
+// appendOutside appends the number of a base beside a coding transcript: its first and last exon go on.
 func (t *transcript) appendOutside(b []byte, base int) []byte {
 	before, after := t.start-base, base-(t.end-1)
+	first, last := t.cdsStart, t.cdsEnd-1
 	if !t.forward {
 		before, after = after, before
+		first, last = last, first
 	}
 	if before > 0 {
-		return strconv.AppendInt(append(b, '-'), int64(before), 10)
+		return strconv.AppendInt(append(b, '-'), int64(t.locate(t.exons, first)+before), 10)
 	}
-	return strconv.AppendInt(append(b, '*'), int64(after), 10)
+	return strconv.AppendInt(append(b, '*'), int64(t.cdnaLength-1-t.locate(t.exons, last)+after), 10)
 }
 
 // errNoDescription is the error for changes that have no place in the numbering.
@@ -309,7 +332,7 @@ func (n *numbering) describe(v *variant) (string, error) {
 	outside := func() bool {
 		return d.start < first || d.end > last || d.kind == hgvsInsertion && (d.start == first || d.start == last)
 	}
-	if outside() && n.t != nil && n.t.implicit {
+	if outside() && n.goesOn() {
 		first, last = 0, len(n.contig.Seq)
 		d = v.describe(n.forward(), first, last)
 	}

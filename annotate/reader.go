@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/textfile"
 )
 
 // maxRow bounds one line of a gene model; attributes of real files reach some tens of kilobytes.
@@ -86,7 +86,9 @@ type region struct {
 	contig   *genome.Contig // nil if the genome has none of that name
 	length   int
 	circular bool
-	rows     int
+	// transcript says that the sequence is that of a transcript rather than of a genome.
+	transcript bool
+	rows       int
 
 	features   map[string]*feature // by ID
 	regulatory []*regulatory
@@ -109,8 +111,18 @@ type feature struct {
 	derived bool
 	// unnamed says that nothing gives the transcript a name: it stands for its CDS.
 	unnamed bool
-	// described says that a GTF's row of the feature itself was read, not only rows of its parts.
+	// linked says that rows are linked by gene_id and transcript_id, as in GTF, rather than by ID and Parent.
+	linked bool
+	// locus says of linked rows that they are of a gene.
+	locus bool
+	// described says that a linked row of the feature itself was read, not only rows of its parts.
 	described bool
+	// adoptable says that no row so far has said which gene the linked transcript belongs to.
+	adoptable bool
+	// titled is the transcript's name where that is its contig's.
+	titled string
+	// known says that the gene has transcripts that are named or coding.
+	known bool
 
 	exons, cds, utrs []part
 	starts, stops    []part // GTF's rows of start and stop codons
@@ -148,7 +160,7 @@ func kindOfPart(kind []byte) partKind {
 		return exonPart
 	case "CDS":
 		return cdsPart
-	case "five_prime_UTR", "three_prime_UTR", "UTR", "five_prime_utr", "three_prime_utr", "5UTR", "3UTR":
+	case "five_prime_UTR", "three_prime_UTR", "UTR", "five_prime_utr", "three_prime_utr", "5UTR", "3UTR", "5'-UTR", "3'-UTR":
 		return utrPart
 	case "start_codon":
 		return startPart
@@ -170,6 +182,7 @@ type record struct {
 	attributes
 	line       int
 	region     *region
+	linked     bool // see feature.linked
 	kind       []byte
 	start, end int
 	strand     byte
@@ -182,7 +195,6 @@ type parser struct {
 	codes  GeneticCodes
 	faults faults
 	line   int
-	gtf    bool // syntax of the last row
 
 	regions map[string]*region
 	last    *region
@@ -193,6 +205,7 @@ type parser struct {
 	pending  []orphan          // parts whose parent was not seen yet
 	names    map[string]string // one copy of each kind
 	stopRows bool              // GTF with stop_codon rows
+	key      []byte            // memory to make names of features in
 }
 
 // load reads a file.
@@ -207,14 +220,9 @@ func (p *parser) load(path string) error {
 
 // read takes the rows of a file.
 func (p *parser) read(r io.Reader) error {
-	br := bufio.NewReaderSize(r, 64<<10)
-	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		gz, err := gzip.NewReader(br)
-		if err != nil {
-			return fmt.Errorf("decompressing: %w", err)
-		}
-		defer gz.Close()
-		br = bufio.NewReaderSize(gz, 64<<10)
+	br, err := textfile.NewReader(r, 64<<10)
+	if err != nil {
+		return err
 	}
 	sc := bufio.NewScanner(br)
 	sc.Buffer(make([]byte, 0, 64<<10), maxRow)
@@ -242,8 +250,8 @@ func (p *parser) read(r io.Reader) error {
 
 // add takes a line.
 func (p *parser) add(line []byte) error {
-	line = bytes.TrimSuffix(line, []byte("\r"))
-	if len(line) == 0 {
+	line = bytes.TrimRight(line, "\r ")
+	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
 	if line[0] == '#' {
@@ -257,15 +265,18 @@ func (p *parser) add(line []byte) error {
 	for i := range f {
 		var more bool
 		f[i], rest, more = bytes.Cut(rest, []byte("\t"))
-		if more != (i < 8) {
-			return fmt.Errorf("%d columns, want 9 separated by tabs: neither GFF3 nor GTF", 1+bytes.Count(line, []byte("\t")))
+		if !more && i < 8 {
+			return fmt.Errorf("%d columns, want 9 separated by tabs: neither GFF3 nor GTF", i+1)
 		}
 	}
-	p.gtf = isGTF(f[8])
-	r := record{attributes: attributes{f[8], p.gtf}, line: p.line, region: p.region(f[0]), kind: f[2]}
+	if len(bytes.TrimSpace(rest)) > 0 {
+		p.faults.note(ExtraColumns, p.line, "%d columns: those behind the ninth are not read", 10+bytes.Count(rest, []byte("\t")))
+	}
+	r := record{attributes: attributes{f[8], isGTF(f[8])}, line: p.line, region: p.region(f[0]), kind: f[2]}
 	kind := kindOfPart(r.kind)
-	if kind == noPart && !p.gtf && string(r.kind) != "gene" && string(r.raw("Is_circular")) == "true" {
-		r.region.circular = true
+	r.linked = r.gtf || r.linksLikeGTF(kind)
+	if kind == noPart && !r.linked && string(r.kind) != "gene" {
+		r.region.describe(&r)
 	}
 	if kind == noPart && p.idle(&r) {
 		return nil
@@ -284,7 +295,7 @@ func (p *parser) add(line []byte) error {
 	if err := r.place(f[3], f[4], kind != noPart); err != nil {
 		return err
 	}
-	if p.gtf {
+	if r.linked {
 		p.addGTF(&r, kind)
 	} else {
 		p.addGFF3(&r, kind)
@@ -297,11 +308,45 @@ func (p *parser) idle(r *record) bool {
 	if isRegulatory(r.kind) {
 		return false
 	}
-	if p.gtf {
-		return string(r.kind) != "gene" && len(r.raw("transcript_id")) == 0
+	if r.linked {
+		return !isGene(string(r.kind)) && (!isTranscript(string(r.kind)) || len(r.raw("transcript_id")) == 0)
 	}
 	return isLandmark(r.kind) || len(r.raw("ID")) == 0
 }
+
+// linksLikeGTF says whether a row in the syntax of GFF3 names its gene and transcript as GTF does, and has none of GFF3's
+// links.
+func (r *record) linksLikeGTF(kind partKind) bool {
+	if len(r.raw("Parent")) > 0 || len(r.raw("ID")) > 0 {
+		return false
+	}
+	return len(r.raw("transcript_id")) > 0 || kind == noPart && isGene(string(r.kind)) && len(r.raw("gene_id")) > 0
+}
+
+// isGene says whether rows of a type are genes.
+func isGene(kind string) bool { return strings.HasSuffix(kind, "gene") }
+
+// isTranscript says whether rows of a type are transcripts. Others that name one, such as intron, initial or tss, tell of
+// a part of it that the exons and the CDS tell, too.
+func isTranscript(kind string) bool {
+	return strings.HasSuffix(kind, "RNA") || strings.HasSuffix(kind, "transcript") || strings.HasSuffix(kind, "gene_segment") || kind == "pseudogene"
+}
+
+// describe takes what a row says about the contig as a whole.
+func (k *region) describe(r *record) {
+	if string(r.raw("Is_circular")) == "true" {
+		k.circular = true
+	}
+	if string(r.kind) == "region" {
+		switch string(r.raw("mol_type")) {
+		case "mRNA", "transcribed RNA":
+			k.transcript = true
+		}
+	}
+}
+
+// transcriptAccession matches accessions of sequences that are transcripts: RefSeq's and Ensembl's.
+var transcriptAccession = regexp.MustCompile(`^([NX][MR]_[0-9]+|ENS[A-Z]*T[0-9]{11})(\.[0-9]+)?$`)
 
 // region is the contig of a name as column 1 has it.
 func (p *parser) region(name []byte) *region {
@@ -311,6 +356,7 @@ func (p *parser) region(name []byte) *region {
 	k := p.regions[string(name)]
 	if k == nil {
 		k = &region{name: decode(string(name)), features: map[string]*feature{}}
+		k.transcript = transcriptAccession.MatchString(k.name)
 		if k.contig = p.genome.Contig(k.name); k.contig != nil {
 			k.length = len(k.contig.Seq)
 		}
@@ -381,7 +427,7 @@ func (r *record) part(kind partKind) part {
 // feature is the row as a feature with an ID.
 func (p *parser) feature(r *record, id string) *feature {
 	return &feature{
-		attributes: attributes{bytes.Clone(r.text), r.gtf}, line: r.line, region: r.region,
+		attributes: attributes{bytes.Clone(r.text), r.gtf}, linked: r.linked, line: r.line, region: r.region,
 		kind: p.intern(r.kind), start: r.start, end: r.end, strand: r.strand, id: id,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,7 +29,7 @@ func indexModel(m *Model) index {
 			if t.cds != nil {
 				enter(x.proteins, t, t.protein, unversioned(t.protein))
 			}
-			if t.implicit {
+			if t.implicit && (t.cds != nil || t.id != t.gene.name.ID) {
 				enter(x.proteins, t, t.id, unversioned(t.id))
 			}
 			enter(x.genes, t, t.gene.name.ID, t.gene.name.Symbol, unversioned(t.gene.name.ID))
@@ -118,7 +119,11 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + t.called(d.Selector, own) + ")"}, nil
+	name := c.Name + "(" + t.called(d.Selector, own) + ")"
+	if t.isContig() {
+		name = c.Name
+	}
+	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name, onGenome: !t.isContig()}, nil
 }
 
 // genomic is the numbering of g., m. and o.
@@ -159,6 +164,9 @@ func (n *Normalizer) onTranscript(d hgvs.Description) (*numbering, error) {
 	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name}, nil
 }
 
+// isContig says whether the transcript is the contig that it is on, as in a reference of transcripts.
+func (t *transcript) isContig() bool { return t.id == t.contig.Name }
+
 // called is how a description of t names it that came with the given name: with or without a version as that has it, if
 // it is t's own.
 func (t *transcript) called(name string, own bool) string {
@@ -171,6 +179,13 @@ func (t *transcript) called(name string, own bool) string {
 // transcript is the one that a name means, on contig c if that is not nil, and whether the name is its own.
 func (n *Normalizer) transcript(name string, kind byte, c *genome.Contig) (*transcript, bool, error) {
 	list, own := n.names.find(name)
+	if m := numbered.FindStringSubmatch(name); len(list) == 0 && m != nil {
+		if of, _ := n.names.find(m[1]); len(of) > 0 {
+			if t, err := n.numbered(m[1], name, c); err != nil || t != nil {
+				return t, false, err
+			}
+		}
+	}
 	if len(list) == 0 {
 		if ids := n.names.otherVersions(name); len(ids) > 0 {
 			return nil, false, fmt.Errorf("the gene model has %s and not %s: positions may differ between versions", nameList(ids), name)
@@ -202,6 +217,23 @@ func (n *Normalizer) transcript(name string, kind byte, c *genome.Contig) (*tran
 	}
 	slices.Sort(ids)
 	return nil, false, fmt.Errorf("%s has %d transcripts, say which: %s", name, len(ids), nameList(ids))
+}
+
+// numbered matches the selectors of an older nomenclature: a gene, and the number of one of its transcripts (v) or
+// proteins (i).
+var numbered = regexp.MustCompile(`^(.+)_[vi]([0-9]{3})$`)
+
+// numbered is the only coding transcript of a gene, on contig c if that is not nil, that such a selector can mean. The
+// numbers are those of a record of GenBank, which a gene model does not have.
+func (n *Normalizer) numbered(gene, selector string, c *genome.Contig) (*transcript, error) {
+	t, _, err := n.transcript(gene, 'c', c)
+	if err != nil {
+		return nil, fmt.Errorf("%s numbers the transcripts of a GenBank record, which the gene model does not: %w", clip(selector), err)
+	}
+	if !strings.HasSuffix(selector, "001") {
+		return nil, fmt.Errorf("%s: the gene model has one coding transcript of %s, %s", clip(selector), clip(gene), t.id)
+	}
+	return t, nil
 }
 
 func filtered(list []*transcript, keep func(*transcript) bool) []*transcript {

@@ -21,11 +21,18 @@ func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
 	for i := range rows {
 		slips = slips || strings.Contains(f.of(&rows[i]).get("exception"), "ribosomal slippage")
 		t.cds = append(t.cds, segment{start: int(rows[i].start), end: int(rows[i].end)})
-		if i == 0 || slips {
+		if i == 0 {
+			continue
+		}
+		if !follows(&rows[i-1], &rows[i], t.forward) {
+			b.faults.note(OverlappingCDS, int(rows[i].line), "CDS of %s lies within the CDS before it: the transcript is left out", t.said())
+			return false, nil
+		}
+		if slips {
 			continue
 		}
 		if n := min(rows[i-1].end, rows[i].end) - max(rows[i-1].start, rows[i].start); n > slippage {
-			b.faults.note(OverlappingCDS, int(rows[i].line), "CDS of transcript %q shares %d bases with the CDS before it: the transcript is left out", t.id, n)
+			b.faults.note(OverlappingCDS, int(rows[i].line), "CDS of %s shares %d bases with the CDS before it: the transcript is left out", t.said(), n)
 			return false, nil
 		}
 	}
@@ -59,12 +66,21 @@ func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
 		atEnd = t.cdsStart == t.start
 	}
 	t.readsOn = atEnd && len(t.exons) == 1 && !t.endNF
-	if f.gtf && b.addStop {
+	if f.linked && b.addStop {
 		b.findStop(t)
 	}
 	b.translationExceptions(t, f, rows)
 	b.checkTranslation(t)
 	return true, nil
+}
+
+// follows says whether y begins and ends behind x in transcript direction: then they can share bases, but none of them is
+// part of the other.
+func follows(x, y *part, forward bool) bool {
+	if !forward {
+		x, y = y, x
+	}
+	return x.start < y.start && x.end < y.end
 }
 
 // setCode sets the genetic code: the row's own, or what the options say for the contig.
@@ -134,7 +150,7 @@ func (t *transcript) partial(f *feature, a attributes) {
 	if !t.forward {
 		openStart, openEnd = openEnd, openStart
 	}
-	if f.gtf {
+	if f.linked {
 		openStart, openEnd = len(f.starts) == 0, len(f.stops) == 0
 	}
 	t.startNF = t.startNF || openStart

@@ -15,18 +15,16 @@ type UTR struct {
 // Written is what the rows of a file say of a transcript, before anything is derived from it or repaired: for engines
 // that follow the rows to the letter.
 type Written struct {
-	Span          // of the transcript's own row; the transcript's where it has none
-	Line     int  // number of that row
-	Exons    bool // there are exon rows
-	UTRs     []UTR
-	Phase    int  // of the first CDS row in transcript direction; -1 if unknown
-	Conflict bool // phases of CDS rows contradict the bases before them
-	Code     bool // a CDS row names its genetic code
+	Span       // of the transcript's own row; the transcript's where it has none
+	Line  int  // number of that row
+	Exons bool // there are exon rows
+	UTRs  []UTR
+	Code  bool // the first CDS row names its genetic code
 }
 
 // written notes what f's rows say, after t's own coordinates are known.
 func (f *feature) written(t *transcript) *Written {
-	w := &Written{Span: Span{f.start, f.end}, Line: f.line, Exons: len(f.exons) > 0, Phase: -1}
+	w := &Written{Span: Span{f.start, f.end}, Line: f.line, Exons: len(f.exons) > 0}
 	if t.implicit || w.End > len(t.contig.Seq) || w.Start < 0 {
 		w.Span = Span{t.start, t.end}
 	}
@@ -38,29 +36,20 @@ func (f *feature) written(t *transcript) *Written {
 	}
 	slices.SortFunc(w.UTRs, func(x, y UTR) int { return cmp.Compare(x.Start, y.Start) })
 	if t.cds != nil {
-		w.phases(f, t.forward)
+		w.Code = f.of(f.firstCDS(t.forward)).get("transl_table") != ""
 	}
 	return w
 }
 
-// phases notes the phases of f's CDS rows.
-func (w *Written) phases(f *feature, forward bool) {
-	rows := slices.Clone(f.cds)
-	slices.SortFunc(rows, func(x, y part) int {
-		if !forward {
-			x, y = y, x
+// firstCDS is f's first CDS row in transcript direction; there must be one.
+func (f *feature) firstCDS(forward bool) *part {
+	first := &f.cds[0]
+	for i := range f.cds {
+		if x := &f.cds[i]; x.start < first.start == forward && x.start != first.start {
+			first = x
 		}
-		return cmp.Compare(x.start, y.start)
-	})
-	w.Code = f.of(&rows[0]).get("transl_table") != ""
-	w.Phase = int(rows[0].phase)
-	bases := -max(0, w.Phase)
-	for i, r := range rows {
-		if i > 0 && r.phase >= 0 && (bases+int(r.phase))%3 != 0 {
-			w.Conflict = true
-		}
-		bases += int(r.end - r.start)
 	}
+	return first
 }
 
 // Written is what the file's rows say.

@@ -91,7 +91,7 @@ func foldedVCFs(contents *check.Contents, g *genome.Genome, partitions int32, sa
 	vcfs := make(map[string][]byte)
 	for _, sample := range samples {
 		var b bytes.Buffer
-		if err := pipeline.WriteVCF(&b, g, sample, variant.Config{}, fold.Variants(sample, g.Rank)); err != nil {
+		if err := pipeline.WriteVCF(&b, g, sample, variant.Config{}, "", fold.Variants(sample, g.Rank)); err != nil {
 			return nil, fmt.Errorf("writing the VCF of %s: %w", sample, err)
 		}
 		vcfs[sample] = b.Bytes()

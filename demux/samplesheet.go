@@ -1,6 +1,9 @@
 package demux
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -14,7 +17,15 @@ import (
 // samples are called.
 type Sheet struct {
 	rows []sheetRow
+	// ignored are the columns that the sheet has besides those that are known.
+	ignored []string
+	// oneFlowCell and onePosition say that no two rows are of another.
+	oneFlowCell, onePosition bool
 }
+
+// RunKey is what a sheet knows a run by. Flow cell and position are empty where they aren't
+// known.
+type RunKey struct{ ID, FlowCell, Position string }
 
 type sheetRow struct {
 	line                                         int
@@ -36,13 +47,22 @@ var (
 // maxSheet bounds a sample sheet, in bytes.
 const maxSheet = 16 << 20
 
-// ParseSheet reads a sample sheet: CSV with a line of column names. kit, experiment_id
-// and one of flow_cell_id and position_id are required; experiment_id is the same in
-// all rows; alias must not look like a barcode. Columns and rules are MinKNOW's.
+// refusedColumns are those of kits with two barcodes, one behind the other, which aren't told
+// apart here: their aliases would go to mixtures of samples.
+var refusedColumns = []string{"internal_barcode", "external_barcode"}
+
+// ParseSheet reads a sample sheet: CSV with a line of column names; separated by semicolons
+// or tabs, as spreadsheets write it, too. kit, experiment_id and one of flow_cell_id and
+// position_id are required; experiment_id is the same in all rows; alias must not look like
+// a barcode. Columns and rules are MinKNOW's. Other columns are ignored, and rows
+// without anything but separators.
 func ParseSheet(r io.Reader) (*Sheet, error) {
 	limited := &io.LimitedReader{R: r, N: maxSheet + 1}
-	in := csv.NewReader(limited)
-	in.TrimLeadingSpace = true
+	buffered := bufio.NewReader(limited)
+	in := csv.NewReader(buffered)
+	in.FieldsPerRecord = -1 // rows may end early, or with separators
+	in.Comma = separatorOf(buffered)
+	in.TrimLeadingSpace = in.Comma != '\t' // a tab is space, too
 	header, err := in.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("it is empty; it begins with a line of column names")
@@ -50,11 +70,18 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 	if err != nil {
 		return nil, err
 	}
+	sheet := new(Sheet)
 	columns := make(map[string]int)
 	for i, name := range header {
-		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
-		if !slices.Contains(sheetColumns, name) {
-			return nil, fmt.Errorf("line 1: column %q is none of %s", name, strings.Join(sheetColumns, ", "))
+		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		switch {
+		case name == "":
+			continue
+		case slices.Contains(refusedColumns, name):
+			return nil, fmt.Errorf("line 1: column %s: kits with two barcodes one behind the other are not supported", name)
+		case !slices.Contains(sheetColumns, name):
+			sheet.ignored = append(sheet.ignored, name)
+			continue
 		}
 		if _, twice := columns[name]; twice {
 			return nil, fmt.Errorf("line 1: column %s occurs twice", name)
@@ -64,13 +91,12 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 	has := func(name string) bool { _, ok := columns[name]; return ok }
 	for _, name := range []string{"kit", "experiment_id"} {
 		if !has(name) {
-			return nil, fmt.Errorf("line 1: column %s is missing", name)
+			return nil, fmt.Errorf("line 1: column %s is missing: there are %s", name, strings.Join(header, ", "))
 		}
 	}
 	if !has("flow_cell_id") && !has("position_id") {
 		return nil, errors.New("line 1: columns flow_cell_id and position_id are both missing")
 	}
-	sheet := new(Sheet)
 	for {
 		fields, err := in.Read()
 		if errors.Is(err, io.EOF) {
@@ -79,9 +105,15 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !slices.ContainsFunc(fields, func(field string) bool { return strings.TrimSpace(field) != "" }) {
+			continue
+		}
 		line, _ := in.FieldPos(0)
+		if len(fields) > len(header) && strings.TrimSpace(strings.Join(fields[len(header):], "")) != "" {
+			return nil, fmt.Errorf("line %d: it has %d fields for %d columns", line, len(fields), len(header))
+		}
 		get := func(name string) string {
-			if i, ok := columns[name]; ok {
+			if i, ok := columns[name]; ok && i < len(fields) {
 				return strings.TrimSpace(fields[i])
 			}
 			return ""
@@ -100,8 +132,26 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 	if len(sheet.rows) == 0 {
 		return nil, errors.New("it has no row below the column names")
 	}
+	first := sheet.rows[0]
+	sheet.oneFlowCell = !slices.ContainsFunc(sheet.rows, func(row sheetRow) bool { return row.flowCell != first.flowCell })
+	sheet.onePosition = !slices.ContainsFunc(sheet.rows, func(row sheetRow) bool { return row.position != first.position })
 	return sheet, nil
 }
+
+// separatorOf is what stands between the fields of the first line.
+func separatorOf(r *bufio.Reader) rune {
+	head, _ := r.Peek(1 << 10)
+	line, _, _ := bytes.Cut(head, []byte{'\n'})
+	for _, separator := range ",;\t" {
+		if bytes.ContainsRune(line, separator) {
+			return separator
+		}
+	}
+	return ','
+}
+
+// Ignored lists the columns whose names aren't known.
+func (s *Sheet) Ignored() []string { return s.ignored }
 
 func (s *Sheet) add(row sheetRow) error {
 	switch {
@@ -161,18 +211,97 @@ func (s *Sheet) Barcodes() []string {
 
 // Lists tells whether a run that is known by its flow cell and position has a barcode.
 func (s *Sheet) Lists(flowCell, position, barcode string) bool {
-	return slices.ContainsFunc(s.rows, func(row sheetRow) bool { return row.is(flowCell, position, barcode) })
+	return slices.ContainsFunc(s.rows, func(row sheetRow) bool { return row.barcode == barcode && s.is(&row, flowCell, position) })
 }
 
-func (row *sheetRow) is(flowCell, position, barcode string) bool {
-	return row.barcode == barcode && (row.flowCell == "" || row.flowCell == flowCell) && (row.position == "" || row.position == position)
+// is tells whether a row is of a run. What isn't known of a run is no contradiction if
+// the sheet names one of its kind only.
+func (s *Sheet) is(row *sheetRow, flowCell, position string) bool {
+	fits := func(own, of string, one bool) bool { return own == "" || own == of || of == "" && one }
+	return fits(row.flowCell, flowCell, s.oneFlowCell) && fits(row.position, position, s.onePosition)
+}
+
+// Of tells whether a row is of a run that is known by its flow cell and position.
+func (s *Sheet) Of(flowCell, position string) bool {
+	return slices.ContainsFunc(s.rows, func(row sheetRow) bool { return s.is(&row, flowCell, position) })
+}
+
+// Aliases lists what samples of a run are called, in order.
+func (s *Sheet) Aliases(flowCell, position string) []string {
+	var names []string
+	for _, row := range s.rows {
+		if row.alias != "" && s.is(&row, flowCell, position) {
+			names = append(names, row.alias)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Check compares the sheet with all runs that it is given for. It is an error if no row is
+// of any of them; warnings are about runs without a row, aliases of other runs, and columns
+// that are ignored, a line for each kind.
+func (s *Sheet) Check(runs []RunKey) (warnings []string, err error) {
+	var without, names []string
+	for _, run := range runs {
+		if !s.Of(run.FlowCell, run.Position) {
+			without = append(without, fmt.Sprintf("%s (flow cell %s, position %s)", cmp.Or(run.ID, "without a name"), cmp.Or(run.FlowCell, "unknown"), cmp.Or(run.Position, "unknown")))
+		}
+		names = append(names, s.Aliases(run.FlowCell, run.Position)...)
+	}
+	if len(runs) > 0 && len(without) == len(runs) {
+		return nil, fmt.Errorf("no row is of run %s: the rows are of %s: is it the sheet of another flow cell?", some(without), s.places())
+	}
+	if len(without) > 0 {
+		warnings = append(warnings, "no row is of run "+some(without)+": its reads belong to no sample of the sheet")
+	}
+	var others []string
+	for _, row := range s.rows {
+		if row.alias != "" && !slices.Contains(names, row.alias) && !slices.Contains(others, row.alias) {
+			others = append(others, row.alias)
+		}
+	}
+	if len(others) > 0 {
+		warnings = append(warnings, "aliases are of no run here: "+some(others))
+	}
+	if len(s.ignored) > 0 {
+		warnings = append(warnings, "columns are ignored: "+some(s.ignored))
+	}
+	return warnings, nil
+}
+
+// places names the flow cells and positions of the rows.
+func (s *Sheet) places() string {
+	var list []string
+	for _, row := range s.rows {
+		var place []string
+		if row.flowCell != "" {
+			place = append(place, "flow cell "+row.flowCell)
+		}
+		if row.position != "" {
+			place = append(place, "position "+row.position)
+		}
+		if text := strings.Join(place, ", "); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return some(list)
+}
+
+// some is a short list for a message.
+func some(list []string) string {
+	const most = 6
+	if len(list) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most-1], "; "), len(list)-most+1)
+	}
+	return strings.Join(list, "; ")
 }
 
 // Alias returns what the sample with a barcode is called in a run that is known by its
 // flow cell and position. It is empty if the sheet doesn't tell.
 func (s *Sheet) Alias(flowCell, position, barcode string) string {
 	for _, row := range s.rows {
-		if row.is(flowCell, position, barcode) {
+		if row.barcode == barcode && s.is(&row, flowCell, position) {
 			return row.alias
 		}
 	}

@@ -34,7 +34,6 @@ func TestSheet(t *testing.T) {
 	for _, tt := range []struct{ old, with, says string }{
 		{sheetText, "", "it is empty"},
 		{sheetText, "experiment_id,kit,position_id\n", "no row"},
-		{"position_id", "position", `line 1: column "position" is none of experiment_id, kit`},
 		{"position_id", "kit", "line 1: column kit occurs twice"},
 		{"experiment_id,", "sample_id,", "line 1: column experiment_id is missing"},
 		{"flow_cell_id,position_id", "sample_id,type", "flow_cell_id and position_id are both missing"},
@@ -45,11 +44,63 @@ func TestSheet(t *testing.T) {
 		{"barcode02", "barcode01", "line 3: barcode01 of this flow cell and position is in line 2 already"},
 		{"run_1,SQK-RBK114-24,FAX001,,patient-2", "run_2,SQK-RBK114-24,FAX001,,patient-2", "line 3: experiment_id run_2 is another than run_1 in line 2"},
 		{"FAX002,X2", ",", "line 4: flow_cell_id and position_id are both empty"},
-		{"patient-2,barcode02", "patient-2", "record on line 3: wrong number of fields"},
+		{"patient-2,barcode02", "patient-2", "line 3: alias patient-2 has no barcode"},
+		{"patient-2,barcode02", "patient-2,barcode02,x", "line 3: it has 7 fields for 6 columns"},
+		{",barcode\n", ",internal_barcode\n", "line 1: column internal_barcode: kits with two barcodes one behind the other are not supported"},
 	} {
 		_, err := ParseSheet(strings.NewReader(strings.Replace(sheetText, tt.old, tt.with, 1)))
 		require.ErrorContains(t, err, tt.says)
 	}
+}
+
+// TestSheetsOfSpreadsheets: what spreadsheets make of a sheet is read as the sheet.
+func TestSheetsOfSpreadsheets(t *testing.T) {
+	want, err := ParseSheet(strings.NewReader(sheetText))
+	require.NoError(t, err)
+	for name, text := range map[string]string{
+		"rows of commas":            strings.ReplaceAll(sheetText, "\n", "\n,,,,,\n") + ",,,,,,,\n",
+		"commas behind":             strings.ReplaceAll(sheetText, "\n", ",,,\n"),
+		"Windows":                   "\ufeff" + strings.ReplaceAll(sheetText, "\n", "\r\n"),
+		"semicolons":                strings.ReplaceAll(sheetText, ",", ";"),
+		"tabs":                      strings.ReplaceAll(sheetText, ",", "\t"),
+		"names in capitals, blanks": strings.Replace(sheetText, "flow_cell_id,position_id", "Flow_Cell_ID , POSITION_ID", 1),
+		"quotes":                    strings.ReplaceAll(sheetText, "SQK-RBK114-24", `"SQK-RBK114-24"`),
+	} {
+		got, err := ParseSheet(strings.NewReader(text))
+		require.NoError(t, err, name)
+		for i := range got.rows {
+			got.rows[i].line = want.rows[i].line
+		}
+		require.Equal(t, want, got, name)
+	}
+	more, err := ParseSheet(strings.NewReader(strings.NewReplacer("barcode\n", "barcode,Ward,concentration\n", "barcode01\n", "barcode01,3,1.5\n").Replace(sheetText)))
+	require.NoError(t, err)
+	require.Equal(t, []string{"ward", "concentration"}, more.Ignored())
+	require.Equal(t, "patient-1", more.Alias("FAX001", "", "barcode01"))
+}
+
+// TestSheetCheck: a sheet of other runs is an error, and what it has besides the runs is told.
+func TestSheetCheck(t *testing.T) {
+	s, err := ParseSheet(strings.NewReader(sheetText))
+	require.NoError(t, err)
+	warnings, err := s.Check([]RunKey{{"a", "FAX001", "X1"}, {"b", "FAX002", "X2"}})
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	_, err = s.Check([]RunKey{{"a", "FAX003", "X1"}, {"b", "FAX002", ""}})
+	require.EqualError(t, err, "no row is of run a (flow cell FAX003, position X1); b (flow cell FAX002, position unknown): the rows are of flow cell FAX001; flow cell FAX002, position X2: is it the sheet of another flow cell?")
+	warnings, err = s.Check([]RunKey{{"a", "FAX003", "X1"}, {"b", "FAX001", ""}})
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"no row is of run a (flow cell FAX003, position X1): its reads belong to no sample of the sheet", "aliases are of no run here: patient-3",
+	}, warnings)
+
+	// What a file doesn't say of its run is no contradiction where the sheet has one run.
+	one, err := ParseSheet(strings.NewReader("experiment_id,kit,flow_cell_id,alias,barcode\ne,K,FAX001,a,barcode01\ne,K,FAX001,b,barcode02\n"))
+	require.NoError(t, err)
+	require.Equal(t, "b", one.Alias("", "", "barcode02"))
+	require.Equal(t, []string{"a", "b"}, one.Aliases("", "X1"))
+	require.Equal(t, "", one.Alias("FAX002", "", "barcode02"))
+	require.False(t, s.Of("", ""))
 }
 
 func FuzzParseSheet(f *testing.F) {

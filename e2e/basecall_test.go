@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -61,13 +62,46 @@ func TestBasecallGoesOn(t *testing.T) {
 	require.Equal(t, count(every.stdout), count(passed.stdout)+count(string(low)))
 	require.NotZero(t, count(passed.stdout))
 	require.NotZero(t, count(string(low)))
-	require.Contains(t, passed.stderr, fmt.Sprintf("reads=%d min_qscore=11.2", count(string(low))))
+	require.Contains(t, passed.stderr, fmt.Sprintf("reads=%d of=24 min_qscore=11.2", count(string(low))))
 
 	other := filepath.Join(dir, "other.fa")
 	require.NoError(t, os.WriteFile(other, []byte(">other\n"+strings.Repeat("ACGTTGCAAC", 100)+"\n"), 0o600))
 	refused := pore(t, "basecall", "--device", "cpu", "--ref", other, "--format", "bam", "--resume-from", broken, lambda("reads.pod5"))
 	require.Equal(t, 1, refused.code)
 	require.Contains(t, refused.stderr, "its reference 1 is J02459.1 of 48502 bases, now it is other of 1000")
+
+	// The table is what programs take that draw how a run went.
+	t.Run("NanoPlot", func(t *testing.T) {
+		python := testenv.Python(t, "PORESTREAM_NANOPLOT_PYTHON", "NanoPlot", "nanoplot")
+		path := summaryFile(t, all)
+		out := filepath.Join(t.TempDir(), "nanoplot")
+		drawn, err := exec.CommandContext(t.Context(), python, "-m", "nanoplot.NanoPlot", "--summary", path, "-o", out, "--no_static").CombinedOutput()
+		require.NoError(t, err, "%s", drawn)
+		stats := string(readFile(t, out, "NanoStats.txt"))
+		require.Regexp(t, `Number of reads:\s+24\.0`, stats)
+		require.FileExists(t, filepath.Join(out, "NanoPlot-report.html"))
+		require.FileExists(t, filepath.Join(out, "CumulativeYieldPlot_NumberOfReads.html"), "there is no time")
+	})
+	t.Run("pycoQC", func(t *testing.T) {
+		python := testenv.Python(t, "PORESTREAM_PYCOQC_PYTHON", "pycoQC", "pycoQC")
+		path := summaryFile(t, all)
+		report := filepath.Join(t.TempDir(), "report.json")
+		drawn, err := exec.CommandContext(t.Context(), python, "-c", "from pycoQC.__main__ import main_pycoQC; main_pycoQC()", "-f", path, "-o", report+".html", "-j", report).CombinedOutput()
+		require.NoError(t, err, "%s", drawn)
+		var told struct {
+			All struct {
+				Run struct {
+					Duration float64 `json:"run_duration"`
+				} `json:"run"` // hours
+				Basecall struct {
+					Reads int `json:"reads_number"`
+				} `json:"basecall"`
+			} `json:"All Reads"`
+		}
+		require.NoError(t, json.Unmarshal(readFile(t, filepath.Dir(report), "report.json"), &told))
+		require.Equal(t, 24, told.All.Basecall.Reads)
+		require.Greater(t, told.All.Run.Duration, 0.0)
+	})
 
 	t.Run("pysam", func(t *testing.T) {
 		python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
@@ -81,4 +115,14 @@ func TestBasecallGoesOn(t *testing.T) {
 		require.Equal(t, string(want), table.stdout)
 		require.Equal(t, 25, strings.Count(table.stdout, "\n"))
 	})
+}
+
+// summaryFile is the file of what pore summary says of reads.
+func summaryFile(t *testing.T, reads string) string {
+	t.Helper()
+	table := pore(t, "summary", reads)
+	require.Zero(t, table.code, table.stderr)
+	path := filepath.Join(t.TempDir(), "sequencing_summary.txt")
+	require.NoError(t, os.WriteFile(path, []byte(table.stdout), 0o600))
+	return path
 }

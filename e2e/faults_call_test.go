@@ -93,11 +93,17 @@ var callFaults = map[string]func(*callFault) []string{
 	"the order is not as said": func(f *callFault) []string {
 		return []string{f.write("x.sam", []byte(samHeader+f.record("a", 201, "10M")+f.record("b", 101, "10M")))}
 	},
-	"a CIGAR doesn't fit the reference": func(f *callFault) []string {
-		return []string{f.write("x.sam", []byte(samHeader+f.record("r", 2995, "10M")))}
+	"alignments go beyond a contig": func(f *callFault) []string {
+		return []string{f.write("x.sam", []byte(samHeader+strings.Repeat(f.record("r", 2995, "10M"), 10)))}
 	},
-	"an alignment is spliced": func(f *callFault) []string {
-		return []string{f.write("x.sam", []byte(samHeader+f.record("r", 101, "5M10N5M")))}
+	"a line can't be read": func(f *callFault) []string {
+		return []string{f.write("x.sam", []byte(samHeader+"r\t0\tc1\n"))}
+	},
+	"there are several samples": func(f *callFault) []string {
+		return []string{f.write("x.sam", []byte(samHeader+"@RG\tID:a\tSM:one\n@RG\tID:b\tSM:two\n"))}
+	},
+	"a sample is unknown": func(f *callFault) []string {
+		return []string{"--sample", "three", f.write("x.sam", []byte(samHeader+"@RG\tID:a\tSM:one\n@RG\tID:b\tSM:two\n"))}
 	},
 	"the index is damaged": func(f *callFault) []string {
 		f.write("x.bam.bai", []byte("BAI\x01\xff\xff\xff"))

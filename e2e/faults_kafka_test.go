@@ -44,6 +44,12 @@ var kafkaFaults = map[string]func(*fault){
 		f.signalComes()
 		broker.Close()
 	},
+	"this machine's clock is more than an hour ahead of Kafka's": func(f *fault) {
+		broker := f.kafka()
+		f.runs("--pace", "5", lambda("reads.pod5"))
+		f.signalComes()
+		streamtest.Refuse(broker, kmsg.Produce, kerr.InvalidTimestamp, 1_000_000)
+	},
 	"Kafka's password is wrong": func(f *fault) {
 		f.kafka(kfake.EnableSASL(), kfake.Superuser(kafka.MechanismScramSHA256, "lab", markedPassword))
 		f.fails("--sasl-mechanism", kafka.MechanismScramSHA256, "--sasl-user", "lab", "--sasl-password-file", f.write("password", []byte(wrongPassword)), lambda("reads.pod5"))

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/porestream/porestream/textfile"
 )
 
 // maxLine bounds a line: no pore has read a molecule of as many bases.
@@ -18,7 +18,7 @@ const maxLine = 1 << 28
 type Read struct {
 	Name        string // the header's first word
 	Description string // what follows it, such as tags in the SAM manner
-	Seq         []byte // letters as they were written
+	Seq         []byte // letters as they were written, but T for the U of RNA, as in SAM
 	Qualities   []byte // Phred, one per base
 }
 
@@ -32,15 +32,11 @@ type Reader struct {
 
 // NewReader starts reading. A gzip header that is broken is an error.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("decompressing: %w", err)
-		}
-		in = bufio.NewReaderSize(z, 1<<16)
+	in, err := textfile.NewReader(r, 1<<16)
+	if err != nil {
+		return nil, err
 	}
-	return &Reader{in: in}, nil
+	return &Reader{in: in.Reader}, nil
 }
 
 // Next returns the next read, the caller's to keep; io.EOF ends the file. Any other
@@ -73,18 +69,21 @@ func (r *Reader) Next() (*Read, error) {
 	}
 	read := &Read{Name: string(name)}
 	if len(description) > 0 {
-		read.Description = string(header[1+len(name)+1:])
+		read.Description = string(bytes.TrimRight(header[1+len(name)+1:], blanks))
 	}
 	seq, err := r.more(read, "sequence")
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range seq {
-		if c := b | 0x20; c < 'a' || c > 'z' {
+	read.Seq = bytes.Clone(bytes.TrimRight(seq, blanks))
+	for i, b := range read.Seq {
+		switch c := b | 0x20; {
+		case c < 'a' || c > 'z':
 			return nil, r.fault("read %s: %q is no letter of a sequence", clip(read.Name), b)
+		case c == 'u':
+			read.Seq[i] = b - 'U' + 'T'
 		}
 	}
-	read.Seq = bytes.Clone(seq)
 	plus, err := r.more(read, "'+' line")
 	if err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (r *Reader) Next() (*Read, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(quals) != len(read.Seq) {
+	if quals = bytes.TrimRight(quals, blanks); len(quals) != len(read.Seq) {
 		return nil, r.fault("read %s: %d qualities for %d bases", clip(read.Name), len(quals), len(read.Seq))
 	}
 	read.Qualities = make([]byte, len(quals))
@@ -108,6 +107,9 @@ func (r *Reader) Next() (*Read, error) {
 	}
 	return read, nil
 }
+
+// blanks at the end of a line mean nothing: no quality is written as one.
+const blanks = " \t"
 
 // more reads a further line of a record.
 func (r *Reader) more(read *Read, what string) ([]byte, error) {

@@ -56,7 +56,10 @@ var cases = []struct {
 	{name: "cut qualities", text: "@a\nACGT\n+\n!!\n", err: "line 4: read a: 2 qualities for 4 bases"},
 	{name: "sequence of two lines", text: "@a\nACGT\nACGT\n+\n!!!!!!!!\n", err: "line 3: read a: want '+'"},
 	{name: "no sequence", text: "@a\nAC-T\n+\n!!!!\n", err: "line 2: read a: '-' is no letter"},
-	{name: "no quality", text: "@a\nAC\n+\n! \n", err: "line 4: read a: ' ' is no quality"},
+	{name: "no quality", text: "@a\nACG\n+\n! !\n", err: "line 4: read a: ' ' is no quality"},
+	{name: "RNA", text: "@a\nAUGu\n+\n!!!!\n", want: []fastq.Read{{Name: "a", Seq: []byte("ATGt"), Qualities: []byte{0, 0, 0, 0}}}},
+	{name: "blanks behind lines", text: "@a x \nACGT \t\n+ \n!!~I  \n", want: []fastq.Read{{Name: "a", Description: "x", Seq: []byte("ACGT"), Qualities: []byte{0, 0, 93, 40}}}},
+	{name: "byte-order mark", text: "\xef\xbb\xbf@a\nA\n+\n!\n", want: []fastq.Read{{Name: "a", Seq: []byte("A"), Qualities: []byte{0}}}},
 	{name: "blank line between", text: "@a\nA\n+\n!\n\n@b\nA\n+\n!\n", err: "line 6: a blank line stands before it"},
 	{name: "cut gzip", text: zipped("@a\nACGT\n+\n!!!!\n")[:30], err: "unexpected EOF"},
 }

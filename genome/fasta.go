@@ -9,7 +9,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/porestream/porestream/textfile"
 )
 
 const (
@@ -96,17 +96,12 @@ func Read(r io.Reader) (*Genome, error) { return read(r, 0, false) }
 // read is Read. size is the number of bytes to come, or 0 if it is not known: what is known to fit is not copied as
 // it grows, which takes most of the time. indexed says that it is the number of bases after decompression.
 func read(r io.Reader, size int, indexed bool) (*Genome, error) {
-	br := bufio.NewReaderSize(r, 256<<10)
-	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		gz, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, fmt.Errorf("decompressing: %w", err)
-		}
-		defer gz.Close()
-		br = bufio.NewReaderSize(gz, 256<<10)
-		if !indexed {
-			size = 0
-		}
+	br, err := textfile.NewReader(r, 256<<10)
+	if err != nil {
+		return nil, err
+	}
+	if br.Compressed && !indexed {
+		size = 0
 	}
 	p := parser{room: roomFor(size), g: &Genome{byName: map[string]*Contig{}}, line: 1}
 	for {
@@ -136,7 +131,7 @@ type parser struct {
 	line     int     // of the next chunk, from 1
 	midLine  bool    // the next chunk continues a line
 	inHeader bool    // the current line is a header
-	sawCR    bool    // the line so far ended with a carriage return, cut from its newline by the buffer
+	blank    byte    // what the line so far ended with and was left out: a carriage return or a blank; 0 if nothing was
 	header   []byte
 	room     []byte // for sequences to come
 }
@@ -148,16 +143,10 @@ func (p *parser) add(chunk []byte) error {
 	if ended {
 		body = chunk[:len(chunk)-1]
 	}
-	if p.sawCR && len(body) > 0 {
-		return errors.New("carriage return inside a line")
-	}
-	p.sawCR = false
-	if n := len(body) - 1; n >= 0 && body[n] == '\r' {
-		body, p.sawCR = body[:n], !ended
-	}
 	if !p.midLine {
 		p.inHeader = len(body) > 0 && body[0] == '>'
 		p.header = p.header[:0]
+		p.blank = 0
 	}
 	p.midLine = !ended
 
@@ -171,7 +160,7 @@ func (p *parser) add(chunk []byte) error {
 				return err
 			}
 		}
-	} else if err := p.residues(body); err != nil {
+	} else if err := p.pieceOfLine(body); err != nil {
 		return err
 	}
 	if ended {
@@ -180,12 +169,29 @@ func (p *parser) add(chunk []byte) error {
 	return nil
 }
 
+// pieceOfLine takes a piece of a sequence line, without the blanks and the carriage return that it ends with; they must
+// be those of the line.
+func (p *parser) pieceOfLine(body []byte) error {
+	kept := bytes.TrimRight(body, " \t\r")
+	switch {
+	case len(kept) == 0:
+	case p.blank == '\r':
+		return errors.New("carriage return inside a line")
+	case p.blank != 0:
+		return errors.New("blank inside a line of a sequence")
+	}
+	if len(kept) < len(body) && p.blank == 0 {
+		p.blank = body[len(kept)]
+	}
+	return p.residues(kept)
+}
+
 // open starts the contig that the header line names.
 func (p *parser) open() error {
 	if err := p.close(); err != nil {
 		return err
 	}
-	name, _, _ := bytes.Cut(bytes.ReplaceAll(p.header[1:], []byte("\t"), []byte(" ")), []byte(" "))
+	name, _, _ := bytes.Cut(bytes.ReplaceAll(bytes.TrimRight(p.header[1:], "\r"), []byte("\t"), []byte(" ")), []byte(" "))
 	if len(name) == 0 {
 		return errors.New("header without a name")
 	}

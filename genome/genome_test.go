@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/biogo/hts/bgzf"
+	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/vrs"
 )
@@ -159,5 +160,34 @@ func BenchmarkRead(b *testing.B) {
 		if _, err := Read(bytes.NewReader(in)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Blanks at the ends of lines, carriage returns and a byte-order mark are no part of the sequence, wherever the reader's
+// buffer ends; a blank inside a line is an error.
+func TestBlanksAtLineEndsAreLeftOut(t *testing.T) {
+	long := strings.Repeat("ACGT", 100_000)
+	for name, text := range map[string]string{
+		"blanks":             ">c one\nACGT  \nAC \n\t\n",
+		"tabs and returns":   ">c one\r\nACGT\t\r\nAC \r\n \r\n",
+		"byte-order mark":    "\xef\xbb\xbf>c one\nACGTAC\n",
+		"no line at the end": ">c one\nACGTAC   ",
+	} {
+		for how, r := range map[string]io.Reader{"at once": strings.NewReader(text), "by bytes": iotest.OneByteReader(strings.NewReader(text))} {
+			g, err := Read(r)
+			require.NoError(t, err, "%s, %s", name, how)
+			require.Equal(t, "ACGTAC", string(g.Contig("c").Seq), "%s, %s", name, how)
+		}
+	}
+	for n := 255 << 10; n < 257<<10; n += 101 { // where the buffer ends
+		g, err := Read(strings.NewReader(">c\n" + long[:n] + "   \nACGT\n"))
+		require.NoError(t, err)
+		require.Len(t, g.Contig("c").Seq, n+4)
+		_, err = Read(strings.NewReader(">c\n" + long[:n] + strings.Repeat(" ", 500) + "ACGT\n"))
+		require.Error(t, err)
+	}
+	for _, in := range []string{">c\nAC GT\n", ">c\nAC\rGT\n", ">c\n ACGT\n"} {
+		_, err := Read(strings.NewReader(in))
+		require.ErrorContains(t, err, "line 2", "%q", in)
 	}
 }

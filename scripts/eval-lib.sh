@@ -1,4 +1,4 @@
-# Functions of eval-diploid.sh and eval-planted.sh, which set $pore.
+# Functions of eval-diploid.sh, eval-planted.sh and eval-events.sh, which set $pore.
 # shellcheck shell=bash
 
 # cpu NAME COMMAND... runs a command and prints its processor time.
@@ -27,3 +27,21 @@ bcftools_wanted() {
 
 # plain FROM TO writes a FASTA file without compression, as bcftools wants it.
 plain() { gzip -cdf "$1" >"$2"; }
+
+# whole NAME FILE... sums the tables of whole events that evaluate wrote, a line for each kind.
+whole() {
+	local name=$1
+	shift
+	awk -v name="$name" '
+		/^ *Events as a whole/ { table = 1; next }
+		NF == 0 { table = 0 }
+		table { if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } truth[$1] += $2; found[$1] += $3; one[$1] += $4; called[$1] += $7; right[$1] += $8 }
+		function share(a, b) { return b ? sprintf("%.4f", a / b) : "-" }
+		END {
+			print "== whole events, " name ", all seeds"
+			for (i = 1; i <= n; i++) {
+				k = order[i]
+				printf "%s: %d of %d found (%d in one record), recall %s; %d of %d calls right, precision %s\n", k, found[k], truth[k], one[k], share(found[k], truth[k]), right[k], called[k], share(right[k], called[k])
+			}
+		}' "$@"
+}

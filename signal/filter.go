@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/porestream/porestream/signal/internal/uuid"
 )
 
 // Filter chooses reads of a recording: those that meet all of its conditions. The
@@ -132,9 +134,11 @@ const (
 	maxReadLine    = 64 << 10
 )
 
-// LoadReadIDs reads a file of read ids: the first word of each line. Empty lines,
-// lines that begin with # and a heading read_id are left out, so that tables of
-// other programs may be given as they are.
+// LoadReadIDs reads a file of read ids: the first word of each line, or, where the first
+// line names columns, the column parent_read_id, or else read_id, of a table that is separated by
+// tabs or commas. So sequencing summaries may be given as they are; of a read that was split
+// they name the read that is recorded as the parent. Empty lines and lines that begin with # are left
+// out. UUIDs may have capitals.
 func LoadReadIDs(path string) (map[string]struct{}, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -152,17 +156,35 @@ func readIDs(r io.Reader) (map[string]struct{}, error) {
 	ids := make(map[string]struct{})
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxReadLine)
+	var columns idColumns
+	first := true
 	n := 0
 	for lines.Scan() {
 		n++
-		words := strings.FieldsFunc(lines.Text(), func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == '\r' })
-		if len(words) == 0 || strings.HasPrefix(words[0], "#") || n == 1 && words[0] == "read_id" {
+		line := lines.Text()
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		if line = strings.TrimRight(line, "\r"); strings.Trim(line, " \t,") == "" || strings.HasPrefix(strings.TrimLeft(line, " \t"), "#") {
 			continue
+		}
+		if heading := first; heading {
+			first = false
+			if columns = idColumnsOf(line); columns.known {
+				continue
+			}
+		}
+		id, err := columns.id(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if len(ids) == maxListedReads {
 			return nil, fmt.Errorf("line %d: more than %d reads", n, maxListedReads)
 		}
-		ids[words[0]] = struct{}{}
+		if _, isUUID := uuid.Parse(strings.ToLower(id)); isUUID {
+			id = strings.ToLower(id)
+		}
+		ids[id] = struct{}{}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
@@ -174,6 +196,52 @@ func readIDs(r io.Reader) (map[string]struct{}, error) {
 	}
 	return ids, nil
 }
+
+// idColumns says where in a line a read's id stands; the zero value: it is the first word.
+type idColumns struct {
+	known     bool
+	separator string
+	parent    int // column of the recorded read, or else -1
+	read      int // column of the read, or else -1
+}
+
+// idColumnsOf looks for the names of columns in a line.
+func idColumnsOf(line string) idColumns {
+	c := idColumns{separator: ",", parent: -1, read: -1}
+	if strings.Contains(line, "\t") {
+		c.separator = "\t"
+	}
+	for i, name := range strings.Split(line, c.separator) {
+		switch strings.ToLower(cell(name)) {
+		case "read_id":
+			c.read = i
+		case "parent_read_id":
+			c.parent = i
+		}
+	}
+	c.known = c.read >= 0 || c.parent >= 0
+	return c
+}
+
+// id is the id that a line names.
+func (c *idColumns) id(line string) (string, error) {
+	if !c.known || c.parent < 0 && c.read == 0 {
+		return strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t,\r", r) })[0], nil
+	}
+	cells := strings.Split(line, c.separator)
+	for _, at := range []int{c.parent, c.read} {
+		if at < 0 || at >= len(cells) {
+			continue
+		}
+		if id := cell(cells[at]); id != "" && id != "-" && !strings.ContainsAny(id, " \t,\r") {
+			return id, nil
+		}
+	}
+	return "", errors.New("it has no id in the column that the first line calls read_id or parent_read_id")
+}
+
+// cell is a field of a table without what tables put around it.
+func cell(text string) string { return strings.Trim(strings.TrimSpace(text), `"`) }
 
 // Selection says what a filter has chosen.
 type Selection struct {

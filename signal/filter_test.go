@@ -187,10 +187,32 @@ func TestLoadReadIDs(t *testing.T) {
 	if err != nil || !maps.Equal(got, set("a", "b", "read_id")) {
 		t.Errorf("%v, %v", got, err)
 	}
+	const upper, lower = "B55FD122-72A4-44EA-890B-9531F1920A2C", "b55fd122-72a4-44ea-890b-9531f1920a2c"
+	for text, want := range map[string][]string{
+		"\ufeff" + upper + "\nNo-UUID\n":                                            {lower, "No-UUID"},
+		"filename\tread_id\trun_id\na.pod5\tx\tr\na b.pod5\ty\tr\n":                 {"x", "y"},
+		"# made by\nfilename,read_id\r\n\"a,b\",x\r\n":                              nil,
+		"filename,\"READ_ID\"\na.pod5,\"x\"\n":                                      {"x"},
+		"filename\tread_id\tparent_read_id\na\tchild\tparent\na\twhole\t-\na\tw2\n": {"parent", "whole", "w2"},
+		"parent_read_id\nx\n":                                                       {"x"},
+		"read_id\tparent_read_id\nchild\tparent\n":                                  {"parent"},
+	} {
+		got, err := signal.LoadReadIDs(write(text))
+		if want == nil {
+			if err != nil || maps.Equal(got, set("x")) {
+				t.Errorf("%q: %v, %v", text, got, err) // quoted separators aren't understood, so that is no id
+			}
+			continue
+		}
+		if err != nil || !maps.Equal(got, set(want...)) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
 	for want, path := range map[string]string{
-		"lists no read": write("\n# nothing\n"),
-		"line 2: long":  write("a\n" + strings.Repeat("x", 70_000)),
-		"no such file":  filepath.Join(t.TempDir(), "absent"),
+		"line 3: it has no id in the column": write("filename\tread_id\na\tx\nb\n"),
+		"lists no read":                      write("\n# nothing\n"),
+		"line 2: long":                       write("a\n" + strings.Repeat("x", 70_000)),
+		"no such file":                       filepath.Join(t.TempDir(), "absent"),
 	} {
 		if _, err := signal.LoadReadIDs(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -27,7 +28,11 @@ type Index struct {
 	names     []string   // read ids that are no UUID
 	scattered [][]uint64 // signal rows that don't follow each other
 	poreTypes []string
+	repeated  int // reads that were in a file before
 }
+
+// Repeated is how many reads were left out because an earlier file has them.
+func (x *Index) Repeated() int { return x.repeated }
 
 // entry is a Read without its pointers.
 type entry struct {
@@ -52,16 +57,43 @@ type entry struct {
 	isScattered bool
 }
 
+// Duplicates says what becomes of a read that lies in two files.
+type Duplicates uint8
+
+const (
+	// RefuseDuplicates has it an error, as the read would be taken twice.
+	RefuseDuplicates Duplicates = iota
+	// FirstOfDuplicates takes it from the first of the files.
+	FirstOfDuplicates
+)
+
+// ParseDuplicates returns the choice that a user named; of an empty name, RefuseDuplicates.
+func ParseDuplicates(name string) (Duplicates, error) {
+	switch name {
+	case "", "error":
+		return RefuseDuplicates, nil
+	case "first":
+		return FirstOfDuplicates, nil
+	}
+	return 0, fmt.Errorf("%q: want first or error", name)
+}
+
 // NewIndex scans the metadata of every read in the given files and folders. The
 // context ends the scan early. A read that occurs twice is an error, as it would
 // be played twice.
 func NewIndex(ctx context.Context, paths []string) (*Index, error) {
+	return NewIndexOf(ctx, paths, RefuseDuplicates)
+}
+
+// NewIndexOf is [NewIndex] with a choice of what becomes of reads in two files. Reads of
+// one UUID are one read; if its numbers of samples differ, it is an error.
+func NewIndexOf(ctx context.Context, paths []string, duplicates Duplicates) (*Index, error) {
 	files, err := Expand(paths)
 	if err != nil {
 		return nil, err
 	}
 	x := &Index{paths: files}
-	b := indexBuilder{x: x, runs: make(map[string]uint32), pores: make(map[string]uint16)}
+	b := indexBuilder{x: x, duplicates: duplicates, runs: make(map[string]uint32), pores: make(map[string]uint16)}
 	for _, path := range files {
 		if err := b.scan(ctx, path); err != nil {
 			return nil, errors.Join(err, x.Close())
@@ -75,9 +107,10 @@ func NewIndex(ctx context.Context, paths []string) (*Index, error) {
 
 // indexBuilder holds what only building needs.
 type indexBuilder struct {
-	x     *Index
-	runs  map[string]uint32 // by id
-	pores map[string]uint16
+	duplicates Duplicates
+	x          *Index
+	runs       map[string]uint32 // by id
+	pores      map[string]uint16
 }
 
 // scan adds the reads of one file.
@@ -117,7 +150,7 @@ func (b *indexBuilder) run(r *Run) (uint32, error) {
 	if i, ok := b.runs[r.ID]; ok {
 		have := b.x.runs[i]
 		if have.SampleRate != r.SampleRate {
-			return 0, fmt.Errorf("run %s has %d samples a second here and %d in another file", r.ID, r.SampleRate, have.SampleRate)
+			return 0, fmt.Errorf("run %s has reads of %d samples a second and of %d: two recordings have one id, keep them apart (pore signal check says where)", r.ID, have.SampleRate, r.SampleRate)
 		}
 		if have.StartTime.IsZero() {
 			have.StartTime = r.StartTime
@@ -206,15 +239,6 @@ func (b *indexBuilder) finish() error {
 			cmp.Compare(p.file, q.file),
 		)
 	})
-	for i := 1; i < len(x.entries); i++ {
-		p, q := &x.entries[i-1], &x.entries[i]
-		if p.run == q.run && p.startSample == q.startSample && p.id == q.id && x.name(p) == x.name(q) {
-			if p.file == q.file {
-				return fmt.Errorf("%s: read %s occurs twice", x.paths[p.file], x.id(p))
-			}
-			return fmt.Errorf("%s: read %s is also in %s: give each recording once", x.paths[q.file], x.id(q), x.paths[p.file])
-		}
-	}
 	// Entries point at runs by number, so the numbers move with the runs.
 	order := make([]uint32, len(x.runs))
 	for i := range order {
@@ -232,6 +256,53 @@ func (b *indexBuilder) finish() error {
 	for i := range x.entries {
 		x.entries[i].run = moved[x.entries[i].run]
 	}
+	return b.unique()
+}
+
+// unique looks for reads that occur more than once: those with one UUID, and those of one run
+// with one name that is none.
+func (b *indexBuilder) unique() error {
+	x := b.x
+	order := make([]uint32, len(x.entries))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	same := func(p, q *entry) int {
+		if c := cmp.Or(bytes.Compare(p.id[:], q.id[:]), strings.Compare(x.name(p), x.name(q))); c != 0 || p.name == 0 {
+			return c
+		}
+		return cmp.Compare(p.run, q.run)
+	}
+	slices.SortFunc(order, func(i, j uint32) int {
+		p, q := &x.entries[i], &x.entries[j]
+		return cmp.Or(same(p, q), cmp.Compare(p.file, q.file), cmp.Compare(i, j))
+	})
+	again := make(map[uint32]bool)
+	for i := 1; i < len(order); i++ {
+		p, q := &x.entries[order[i-1]], &x.entries[order[i]]
+		switch {
+		case same(p, q) != 0:
+			continue
+		case p.file == q.file:
+			return fmt.Errorf("%s: read %s occurs twice", x.paths[p.file], x.id(p))
+		case b.duplicates == RefuseDuplicates:
+			return fmt.Errorf("%s: read %s is also in %s: give each recording once, or --duplicates first", x.paths[q.file], x.id(q), x.paths[p.file])
+		case p.samples != q.samples:
+			return fmt.Errorf("%s: read %s has %d samples, and %d in %s: one of the files is not whole", x.paths[q.file], x.id(q), q.samples, p.samples, x.paths[p.file])
+		}
+		again[order[i]] = true
+	}
+	if x.repeated = len(again); x.repeated == 0 {
+		return nil
+	}
+	kept := x.entries[:0]
+	for i, e := range x.entries {
+		if !again[uint32(i)] {
+			kept = append(kept, e)
+		}
+	}
+	x.entries = slices.Clip(kept)
+	x.dropRuns()
 	return nil
 }
 

@@ -236,3 +236,34 @@ func BenchmarkIndex(b *testing.B) {
 		})
 	}
 }
+
+// TestDuplicates: a read that lies in two files is taken from the first of them if that is asked for,
+// wherever the files lie in the order, and not if one of them has less of it.
+func TestDuplicates(t *testing.T) {
+	const one, other = "testdata/three_vbz.pod5", "testdata/three_none_none.blow5"
+	for _, paths := range [][]string{{one, other}, {other, one}} {
+		x, err := signal.NewIndexOf(t.Context(), paths, signal.FirstOfDuplicates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Len() != 3 || x.Repeated() != 3 {
+			t.Errorf("%q: %d reads, %d repeated", paths, x.Len(), x.Repeated())
+		}
+		for i := range x.Len() {
+			if x.Path(i) != paths[0] {
+				t.Errorf("%q: read %d is of %s", paths, i, x.Path(i))
+			}
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOneRunAtTwoRates: reads of one run id whose rates differ are refused, in one file too.
+func TestOneRunAtTwoRates(t *testing.T) {
+	_, err := signal.NewIndex(t.Context(), []string{"testdata/two_rates.pod5"})
+	if err == nil || !strings.Contains(err.Error(), "two_rates.pod5: run 0000000000000000000000000000000000000001 has reads of 4000 samples a second and of 5000: two recordings have one id") {
+		t.Error(err)
+	}
+}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
 	"strings"
 
 	"github.com/porestream/porestream/genome"
@@ -33,8 +33,7 @@ func FromVCFWith(r *vcf.Reader, g *genome.Genome, ploidy int, genotype func(*vcf
 	for {
 		rec, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			sortSites(g, sites)
-			return sites, nil
+			return normalised(g.Contigs, sites), nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading variants to plant: %w", err)
@@ -58,10 +57,42 @@ func FromVCFWith(r *vcf.Reader, g *genome.Genome, ploidy int, genotype func(*vcf
 		if err := s.fits(c, ploidy); err != nil {
 			return nil, fmt.Errorf("reading variants to plant: line %d: %w", rec.Line(), err)
 		}
-		if s.normalise(c.Seq) {
-			sites = append(sites, s)
-		}
+		sites = append(sites, s)
 	}
+}
+
+// normalised returns sites as normalise makes them, in the order of contigs and positions. No
+// indel moves over a change of the same haplotype: next to that it would be another one.
+func normalised(contigs []*genome.Contig, sites []Site) []Site {
+	sortSites(contigs, sites)
+	var out []Site
+	var ends []int // of the changes before, by haplotype
+	for i, rest := 0, contigs; i < len(sites); i++ {
+		s := &sites[i]
+		if i == 0 || sites[i-1].Contig != s.Contig {
+			for rest[0].Name != s.Contig {
+				rest = rest[1:]
+			}
+			ends = make([]int, len(s.Genotype))
+		}
+		floor := 0
+		for h, a := range s.Genotype {
+			if a > 0 {
+				floor = max(floor, ends[h])
+			}
+		}
+		if !s.normalise(rest[0].Seq, floor) {
+			continue
+		}
+		for h, a := range s.Genotype {
+			if a > 0 {
+				ends[h] = max(ends[h], trim(s.Start, s.Ref, s.Allele(h)).end)
+			}
+		}
+		out = append(out, *s)
+	}
+	sortSites(contigs, out)
+	return out
 }
 
 // genotypeOf returns the alleles of a record's first sample.
@@ -80,13 +111,15 @@ func genotypeOf(rec *vcf.Record, ploidy int) (alleles []uint8, phased bool, err 
 		return nil, false, errors.New("no genotype (GT)")
 	}
 	text := rec.Samples[0][0]
-	phased = !strings.Contains(text, "/")
-	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == '/' || c == '|' }) {
-		n, err := strconv.ParseUint(part, 10, 8)
-		if err != nil {
+	called, err := vcf.ParseGenotype(text, min(len(rec.Alt), math.MaxUint8))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, a := range called {
+		if a.Number == vcf.MissingAllele {
 			return nil, false, fmt.Errorf("genotype %q names no alleles", clip(text))
 		}
-		alleles = append(alleles, uint8(n))
+		alleles = append(alleles, uint8(a.Number))
 	}
 	if len(alleles) == 1 && ploidy == 2 {
 		alleles = append(alleles, alleles[0])
@@ -97,12 +130,13 @@ func genotypeOf(rec *vcf.Record, ploidy int) (alleles []uint8, phased bool, err 
 	if len(alleles) != ploidy {
 		return nil, false, fmt.Errorf("genotype %q of a sample of %d haplotypes", clip(text), ploidy)
 	}
-	return alleles, phased, nil
+	return alleles, called.Ordered(), nil
 }
 
-// normalise makes a site left-aligned and parsimonious, drops alternate alleles that no
-// haplotype has, and reports whether any are left.
-func (s *Site) normalise(seq []byte) bool {
+// normalise makes a site parsimonious and left-aligned, as far as no base before floor would
+// be inserted or deleted, drops alternate alleles that no haplotype has, and reports whether
+// any are left.
+func (s *Site) normalise(seq []byte, floor int) bool {
 	var alts []string
 	number := make([]uint8, len(s.Alts)+1)
 	for i, a := range s.Genotype {
@@ -128,7 +162,7 @@ func (s *Site) normalise(seq []byte) bool {
 			same = same && alt[len(alt)-1] == last
 			empty = empty || len(alt) == 1
 		}
-		if !same || empty && s.Start == 0 {
+		if !same || empty && (s.Start == 0 || s.Start < floor) {
 			break
 		}
 		before := ""

@@ -116,10 +116,105 @@ func TestPlantedSitesAreCanonical(t *testing.T) {
 	}
 }
 
+// MNPs and delins are in no way simpler events, and of all sizes; neighbours are near to each
+// other and apart from all else, and neither one indel nor one or two SNPs together.
+func TestPlantedEventsAreNoSimplerOnes(t *testing.T) {
+	g := repetitive(t, 120_000)
+	spec, err := simulate.ParseSpec("none,mnp=400,delins=800,neighbours=300")
+	require.NoError(t, err)
+	for _, ploidy := range []int{1, 2} {
+		sites, err := simulate.Plant(g, spec, ploidy, 5)
+		require.NoError(t, err)
+		require.Len(t, sites, 400+800+2*300)
+		lengths := map[int]int{} // of MNPs
+		growth := map[int]int{}  // of delins
+		shorter := map[int]int{}
+		pairs, inRepeat, apart := 0, 0, map[int]int{}
+		for i := 0; i < len(sites); i++ {
+			s := &sites[i]
+			ref, alt := s.Ref, s.Alts[0]
+			if ref[0] != alt[0] && (len(ref) > 1 || len(alt) > 1) {
+				require.NotEqual(t, ref[len(ref)-1], alt[len(alt)-1], "%v", *s)
+				if len(ref) == len(alt) {
+					lengths[len(ref)]++
+					for k := range ref {
+						require.NotEqual(t, ref[k], alt[k], "%v", *s)
+					}
+				} else {
+					growth[len(alt)-len(ref)]++
+					shorter[min(len(alt), len(ref))]++
+				}
+				continue
+			}
+			require.Less(t, i+1, len(sites))
+			next := &sites[i+1]
+			require.Equal(t, s.Contig, next.Contig)
+			between := next.Start - s.Start - len(s.Ref)
+			if len(next.Ref) > 1 || len(next.Alts[0]) > 1 {
+				between++ // the base before an indel doesn't change
+			}
+			require.Greater(t, between, 0)
+			apart[between]++
+			pairs++
+			if len(ref) != len(alt) && len(next.Ref) != len(next.Alts[0]) {
+				inRepeat++
+			}
+			c := g.Contig(s.Contig)
+			seq := string(c.Seq)
+			both := seq[:s.Start] + alt + seq[s.Start+len(ref):next.Start] + next.Alts[0] + seq[next.Start+len(next.Ref):]
+			front, back := 0, 0
+			for front < min(len(seq), len(both)) && seq[front] == both[front] {
+				front++
+			}
+			for back < min(len(seq), len(both))-front && seq[len(seq)-1-back] == both[len(both)-1-back] {
+				back++
+			}
+			require.NotZero(t, len(seq)-front-back, "one insertion: %v %v", *s, *next)
+			require.NotZero(t, len(both)-front-back, "one deletion: %v %v", *s, *next)
+			if len(seq) == len(both) {
+				require.Greater(t, len(seq)-front-back, 2, "SNPs: %v %v", *s, *next)
+			}
+			i++
+		}
+		require.Equal(t, 300, pairs)
+		require.InDelta(t, 75, inRepeat, 30)
+		for n := 1; n <= 10; n++ {
+			require.Positive(t, apart[n], "%d bases between neighbours", n)
+		}
+		for n := 2; n <= 5; n++ {
+			require.Positive(t, lengths[n], "MNPs of %d bases", n)
+			require.Positive(t, shorter[n], "delins with %d bases on the shorter side", n)
+		}
+		require.Len(t, lengths, 4)
+		require.Len(t, shorter, 5)
+		require.Len(t, growth, 30)
+		for n := 1; n <= 15; n++ {
+			require.Positive(t, growth[n], "delins that add %d bases", n)
+			require.Positive(t, growth[-n], "delins that remove %d bases", n)
+		}
+	}
+}
+
+// What is drawn of SNPs and indels stays as it was before there were other kinds.
+func TestFurtherKindsComeBesideTheOthers(t *testing.T) {
+	g := repetitive(t, 40_000)
+	plant := func(text string) []simulate.Site {
+		spec, err := simulate.ParseSpec(text)
+		require.NoError(t, err)
+		sites, err := simulate.Plant(g, spec, 2, 8)
+		require.NoError(t, err)
+		return sites
+	}
+	with := plant("snp=0,indel=100,mnp=30,delins=30,neighbours=10")
+	for _, s := range plant("snp=0,indel=100") {
+		require.Contains(t, with, s)
+	}
+}
+
 func TestPlantingFollowsTheSeed(t *testing.T) {
 	g := repetitive(t, 20_000)
 	plant := func(seed uint64) []simulate.Site {
-		sites, err := simulate.Plant(g, simulate.Human(), 2, seed)
+		sites, err := simulate.Plant(g, simulate.HumanEvents(), 2, seed)
 		require.NoError(t, err)
 		return sites
 	}
@@ -154,7 +249,7 @@ func TestPlantRefuses(t *testing.T) {
 // that is not part of a variant back to its place.
 func TestHaplotypesSpellTheTruth(t *testing.T) {
 	g := repetitive(t, 30_000)
-	spec, err := simulate.ParseSpec("snp=1/50,indel=1/60,max=30,multi=0.2")
+	spec, err := simulate.ParseSpec("snp=1/80,indel=1/100,mnp=1/400,delins=1/400,neighbours=1/400,max=30,multi=0.2")
 	require.NoError(t, err)
 	sites, err := simulate.Plant(g, spec, 2, 11)
 	require.NoError(t, err)
@@ -220,8 +315,15 @@ func TestFromVCF(t *testing.T) {
 		{"allele that nobody has", row("a", "2", ".", "G", "C,T", ".", ".", ".", "GT", "2|2"), "2 G T 1|1"},
 		{"nothing to plant", row("a", "2", ".", "G", "C", ".", ".", ".", "GT", "0|0"), ""},
 		{"padding", row("a", "1", ".", "GGC", "GTC", ".", ".", ".", "GT", "0|1"), "2 G T 0|1"},
+		{"an indel beside a SNP of its haplotype", row("a", "10", ".", "T", "G", ".", ".", ".", "GT", "1|0") + row("a", "12", ".", "TT", "T", ".", ".", ".", "GT", "1|1"), "10 T G 1|0;10 TT T 1|1"},
+		{"an indel beside a SNP of the other haplotype", row("a", "10", ".", "T", "G", ".", ".", ".", "GT", "1|0") + row("a", "12", ".", "TT", "T", ".", ".", ".", "GT", "0|1"), "8 AT A 0|1;10 T G 1|0"},
+		{"a delins", row("a", "4", ".", "ACAC", "AGGC", ".", ".", ".", "GT", "0|1") + row("a", "8", ".", "AT", "CCC", ".", ".", ".", "GT", "0|1"), "5 CA GG 0|1;8 AT CCC 0|1"},
 		{"two alleles", row("a", "8", ".", "ATT", "AT,ATTTT", ".", ".", ".", "GT", "1|2"), "8 AT A,ATTT 1|2"},
 		{"one allele for both", row("a", "2", ".", "G", "T", ".", ".", ".", "GT", "1"), "2 G T 1|1"},
+		{"phase in front of the first allele", row("a", "2", ".", "G", "T", ".", ".", ".", "GT", "|0|1"), "2 G T 0|1"},
+		{"one allele, its phase in front", row("a", "2", ".", "G", "T", ".", ".", ".", "GT", "/1"), "2 G T 1|1"},
+		{"no phase, in front too", row("a", "2", ".", "G", "T", ".", ".", ".", "GT", "/1/1"), "2 G T 1|1"},
+		{"no such allele", row("a", "2", ".", "G", "T", ".", ".", ".", "GT", "0|2"), `error: line 3: GT "0|2" is no genotype of the record`},
 		{"not there", row("a", "2", ".", "C", "T", ".", ".", ".", "GT", "1|1"), "error: line 3: variant a:2 has REF C"},
 		{"symbolic", row("a", "2", ".", "G", "<DEL>", ".", ".", ".", "GT", "1|1"), "error: line 3: ALT <DEL> is no sequence"},
 		{"unknown genotype", row("a", "2", ".", "G", "T", ".", ".", ".", "GT", "./."), `error: line 3: genotype "./." names no alleles`},
@@ -249,7 +351,7 @@ func TestFromVCF(t *testing.T) {
 // A written truth read back plants the same.
 func TestTruthRoundTrip(t *testing.T) {
 	g := repetitive(t, 20_000)
-	spec, err := simulate.ParseSpec("snp=1/100,indel=1/100,multi=0.3")
+	spec, err := simulate.ParseSpec("snp=1/100,indel=1/100,mnp=1/400,delins=1/400,neighbours=1/400,multi=0.3")
 	require.NoError(t, err)
 	sites, err := simulate.Plant(g, spec, 2, 4)
 	require.NoError(t, err)
@@ -288,6 +390,14 @@ func TestParseSpec(t *testing.T) {
 		{text: "snp=0.002,het=1,homopolymer=0.5,tandem=0.5", want: func(s *simulate.Spec) {
 			s.SNPs, s.Het, s.Homopolymers, s.Tandems = simulate.Amount{PerBase: 0.002}, 1, 0.5, 0.5
 		}},
+		{text: "human-events", want: func(s *simulate.Spec) { *s = simulate.HumanEvents() }},
+		{text: "none,mnp=3,delins=1/100, neighbours=7", want: func(s *simulate.Spec) {
+			s.SNPs, s.Indels = simulate.Amount{}, simulate.Amount{}
+			s.MNPs, s.Delins, s.Neighbours = simulate.Amount{Count: 3}, simulate.Amount{PerBase: 0.01}, simulate.Amount{Count: 7}
+		}},
+		{text: "human,max=5", want: func(s *simulate.Spec) { s.MaxLength = 5 }},
+		{text: "snp=1,human", err: "want snp, indel"},
+		{text: "mnp=some", err: "neither a number"},
 		{text: "snp=1/2", err: "density up to 1/10"},
 		{text: "snp", err: "neither a number"},
 		{text: "snv=1", err: "want snp, indel"},

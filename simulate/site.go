@@ -47,20 +47,21 @@ func (s *Site) Record() *vcf.Record {
 
 // Header returns the header of a VCF of sites of g.
 func Header(g *genome.Genome, sample string) *vcf.Header {
-	h := vcf.NewHeader("VCFv4.3", sample)
+	h := vcf.NewHeader("VCFv4.2", sample)
 	h.AddMeta("##source=pore simulate")
 	h.AddMeta(`##FILTER=<ID=PASS,Description="All filters passed">`)
 	for _, c := range g.Contigs {
 		h.AddContig(c.Name, len(c.Seq))
 	}
 	h.AddFormat("GT", "1", "String", "Phased genotype: the allele of each haplotype")
+	_ = h.SetVersion("") // the least that it needs has no fault
 	return h
 }
 
 // sortSites orders sites as the reference orders contigs, then by position.
-func sortSites(g *genome.Genome, sites []Site) {
-	rank := make(map[string]int, len(g.Contigs))
-	for i, c := range g.Contigs {
+func sortSites(contigs []*genome.Contig, sites []Site) {
+	rank := make(map[string]int, len(contigs))
+	for i, c := range contigs {
 		rank[c.Name] = i
 	}
 	slices.SortStableFunc(sites, func(a, b Site) int {
@@ -241,11 +242,9 @@ func Reverse(c *genome.Contig, sites []Site) (*Haplotype, []Site, error) {
 		}
 		r := Site{Contig: s.Contig, Start: s.Start + shift, Ref: s.Allele(0), Alts: []string{s.Ref}, Genotype: []uint8{1}}
 		shift += len(r.Ref) - len(s.Ref)
-		if r.normalise(h.Seq) {
-			back = append(back, r)
-		}
+		back = append(back, r)
 	}
-	return h, back, nil
+	return h, normalised([]*genome.Contig{{Name: c.Name, Seq: h.Seq}}, back), nil
 }
 
 // Interval is a part of a sequence, 0-based half open.

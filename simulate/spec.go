@@ -25,6 +25,15 @@ func (a Amount) of(bases int) int {
 type Spec struct {
 	SNPs   Amount
 	Indels Amount
+	// MNPs replace 2 to 5 bases in a row, each by another one.
+	MNPs Amount
+	// Delins replace bases by more or fewer ones: 1 to 5 on the shorter side, and on the
+	// longer one 1 to 15 more. Their first and last bases differ, so none is a simpler event.
+	Delins Amount
+	// Neighbours are pairs with 1 to 10 bases between that no variant has: a SNP and an
+	// indel, or, a quarter of them, two indels in one repeat. Of diploids each of the two
+	// has its own genotype.
+	Neighbours Amount
 	// TransitionRatio is transitions per transversion.
 	TransitionRatio float64
 	// Homopolymers and Tandems are the shares of indels that change the number of
@@ -51,19 +60,44 @@ func Human() Spec {
 	}
 }
 
-// ParseSpec reads a Spec: settings that differ from [Human], as
-// "snp=1/1000,indel=1/8000,max=50" or "snp=200,indel=100,homopolymer=0,tandem=0".
-// "human" stands for no changes, "none" for no variants.
-func ParseSpec(text string) (Spec, error) {
+// HumanEvents is [Human] with the events of several bases that public call sets have
+// beside: one variant in thirty is an MNP or a delins, two of the former for each of the
+// latter, and as many pairs as delins are neighbours.
+func HumanEvents() Spec {
 	s := Human()
-	switch text {
+	s.MNPs, s.Delins, s.Neighbours = Amount{PerBase: 1. / 40_000}, Amount{PerBase: 1. / 80_000}, Amount{PerBase: 1. / 80_000}
+	return s
+}
+
+// preset returns the Spec of a name.
+func preset(name string) (Spec, bool) {
+	s := Human()
+	switch name {
 	case "human":
-		return s, nil
+	case "human-events":
+		s = HumanEvents()
 	case "none":
 		s.SNPs, s.Indels = Amount{}, Amount{}
-		return s, nil
+	default:
+		return Spec{}, false
 	}
-	for setting := range strings.SplitSeq(text, ",") {
+	return s, true
+}
+
+// ParseSpec reads a Spec: settings that differ from [Human], as
+// "snp=1/1000,indel=1/8000,max=50" or "snp=200,indel=100,homopolymer=0,tandem=0".
+// They can follow a name: "human" for [Human], "human-events" for [HumanEvents], "none"
+// for no variants.
+func ParseSpec(text string) (Spec, error) {
+	s, settings := Human(), text
+	name, rest, more := strings.Cut(text, ",")
+	if named, known := preset(name); known {
+		if !more {
+			return named, nil
+		}
+		s, settings = named, rest
+	}
+	for setting := range strings.SplitSeq(settings, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(setting), "=")
 		var err error
 		switch key {
@@ -71,6 +105,12 @@ func ParseSpec(text string) (Spec, error) {
 			s.SNPs, err = parseAmount(value)
 		case "indel":
 			s.Indels, err = parseAmount(value)
+		case "mnp":
+			s.MNPs, err = parseAmount(value)
+		case "delins":
+			s.Delins, err = parseAmount(value)
+		case "neighbours":
+			s.Neighbours, err = parseAmount(value)
 		case "titv":
 			s.TransitionRatio, err = parseNumber(value, 1000)
 		case "homopolymer":
@@ -87,7 +127,7 @@ func ParseSpec(text string) (Spec, error) {
 				err = fmt.Errorf("%q is no length from 1 to 10,000", value)
 			}
 		default:
-			err = fmt.Errorf("want snp, indel, max, het, multi, titv, homopolymer or tandem")
+			err = fmt.Errorf("want snp, indel, mnp, delins, neighbours, max, het, multi, titv, homopolymer or tandem")
 		}
 		if err != nil {
 			return Spec{}, fmt.Errorf("reading variants %q: %s: %w", text, key, err)

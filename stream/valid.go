@@ -290,5 +290,24 @@ func validCoverage(c *streampb.Coverage) error {
 	if sum != size {
 		return decodeErrorf(CodeInvalid, "coverage of %s from %d to %d has blocks of %d positions", c.GetContig(), c.GetStart(), c.GetEnd(), sum)
 	}
+	for _, s := range c.GetShown() {
+		if err := validShown(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validShown(s *streampb.Shown) error {
+	named := s.GetNamed() != ""
+	if err := validText("named", s.GetNamed()); err != nil {
+		return err
+	}
+	switch {
+	case s.GetPos() < 1 || len(s.GetRef()) > maxAllele || len(s.GetAlt()) > maxAllele || named == (s.GetRef() != "") || named == (s.GetAlt() != ""):
+		return decodeErrorf(CodeInvalid, "coverage tells of reads that show %q at %d, or %q in place of %q", s.GetNamed(), s.GetPos(), s.GetAlt(), s.GetRef())
+	case uint64(s.GetForward())+uint64(s.GetReverse()) > uint64(s.GetDepth()):
+		return decodeErrorf(CodeInvalid, "coverage tells of %d and %d reads of %d at %d", s.GetForward(), s.GetReverse(), s.GetDepth(), s.GetPos())
+	}
 	return nil
 }

@@ -17,9 +17,13 @@ type Block struct {
 	Quality int
 	// Likelihoods are, for each genotype of the reference and one other allele, the
 	// least Phred-scaled likelihood at any position: of no copy and one, in diploids
-	// of none, one and two.
+	// of none, one and two. That of the reference is 0 at all positions or at none.
 	Likelihoods []int
 }
+
+// NoCall says that the reads don't say that it is the reference: there are none, or some
+// other allele explains them better, although none is called.
+func (b *Block) NoCall() bool { return b.MinDepth == 0 || b.Likelihoods[0] > 0 }
 
 // Callability says what the reads allow to be said about a position.
 type Callability uint8
@@ -98,7 +102,7 @@ type Survey struct {
 //
 // Consequences: where errors are frequent more reads are needed for the same
 // quality; where as many reads disagree as a variant would make, the quality is 0
-// even though no allele was called.
+// even though no allele was called, and so is the genotype unknown.
 func (r *Region) Survey(cfg SurveyConfig, within, rows []Span) Survey {
 	cfg = cfg.WithDefaults()
 	s := surveyor{region: r, cfg: cfg, median: make([]int32, r.cfg.MaxDepth+1)}
@@ -281,7 +285,7 @@ func (s *surveyor) reference(pos int, col column) {
 	pl, quality := s.likelihoods(pos, col)
 	b := &s.block
 	if !s.open || b.End != pos || s.cfg.band(quality) != s.cfg.band(b.Quality) ||
-		(depth == 0) != (b.MinDepth == 0) || len(pl) != len(b.Likelihoods) {
+		(depth == 0) != (b.MinDepth == 0) || len(pl) != len(b.Likelihoods) || (pl[0] > 0) != (b.Likelihoods[0] > 0) {
 		s.endBlock()
 		s.open = true
 		*b = Block{Span: Span{pos, pos + 1}, MinDepth: depth, Quality: quality, Likelihoods: pl}

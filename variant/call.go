@@ -20,33 +20,84 @@ func sameEvidence(a, b *streampb.Call) bool {
 	return proto.Equal(a, b)
 }
 
-// call is a judged candidate as a call without revision and status.
-func (r *Region) call(c *candidate, model *errorModel, v *verdict) *streampb.Call {
-	id, err := vrs.AlleleID(r.contig.Digest(), r.contig.Seq, c.pos, c.ref, c.alt)
-	if err != nil {
-		panic("variant: candidate doesn't fit its contig: " + err.Error()) // ref was cut out of it
-	}
+// calls are a judged candidate as calls without revision and status: one, or of a complex
+// allele one for each of its pieces.
+func (r *Region) calls(c *candidate, model *errorModel, v *verdict) []*streampb.Call {
 	set := v.phase(c)
-	call := &streampb.Call{
-		Run: c.newestRun, Sample: r.cfg.Sample, VrsId: id,
-		Contig: r.contig.Name, Pos: int64(c.pos) + 1, Ref: c.ref, Alt: c.alt,
-		Qual: v.qual, GenotypeQuality: uint32(math.Round(v.genotypeQual)), Genotype: v.genotype, PhredLikelihoods: v.likelihoods, PhaseSet: set,
-		Depth:      uint32(c.depth),
-		RefForward: uint32(c.refReads[0]), RefReverse: uint32(c.refReads[1]),
-		AltForward: uint32(c.altReads[0]), AltReverse: uint32(c.altReads[1]),
-		OtherForward: uint32(c.otherReads[0]), OtherReverse: uint32(c.otherReads[1]),
-		Filters:     r.filters(c, model, v.qual),
-		LastChunkMs: c.lastChunk,
+	filters := r.filters(c, model, v.qual)
+	var others []candidate
+	if v.other != nil {
+		others = r.pieces(v.other)
 	}
-	if o := v.other; o != nil {
-		call.Others = []*streampb.OtherAllele{{Pos: int64(o.pos) + 1, Ref: o.ref, Alt: o.alt}}
+	var out []*streampb.Call
+	for _, p := range r.pieces(c) {
+		id, err := vrs.AlleleID(r.contig.Digest(), r.contig.Seq, p.pos, p.ref, p.alt)
+		if err != nil {
+			panic("variant: candidate doesn't fit its contig: " + err.Error()) // ref was cut out of it
+		}
+		call := &streampb.Call{
+			Run: c.newestRun, Sample: r.cfg.Sample, VrsId: id,
+			Contig: r.contig.Name, Pos: int64(p.pos) + 1, Ref: p.ref, Alt: p.alt,
+			Qual: v.qual, GenotypeQuality: uint32(math.Round(v.genotypeQual)), Genotype: v.genotype, PhredLikelihoods: v.likelihoods, PhaseSet: set,
+			Depth:      uint32(c.depth),
+			RefForward: uint32(c.refReads[0]), RefReverse: uint32(c.refReads[1]),
+			AltForward: uint32(c.altReads[0]), AltReverse: uint32(c.altReads[1]),
+			OtherForward: uint32(c.otherReads[0]), OtherReverse: uint32(c.otherReads[1]),
+			Filters:     filters,
+			LastChunkMs: c.lastChunk,
+		}
+		if len(others) > 0 {
+			o := &others[0]
+			for i := range others {
+				if q := &others[i]; q.pos < p.pos+len(p.ref) && p.pos < q.pos+len(q.ref) {
+					o = q
+					break
+				}
+			}
+			call.Others = []*streampb.OtherAllele{{Pos: int64(o.pos) + 1, Ref: o.ref, Alt: o.alt}}
+		}
+		out = append(out, call)
 	}
-	return call
+	return out
+}
+
+// pieces are the alleles that c is called as: c itself, or of a complex allele its changes,
+// those within Config.MNPDistance of each other as one, wherever in its repeat one is put.
+func (r *Region) pieces(c *candidate) []candidate {
+	if !c.isComplex() {
+		return []candidate{*c}
+	}
+	var out []candidate
+	if r.cfg.MNPDistance < 0 {
+		least := 0
+		for _, a := range (vrs.Edit{Start: c.from, Ref: c.ref, Alt: c.seq}).Atoms() {
+			change := candidate{from: a.Start, to: a.Start + len(a.Ref), seq: a.Alt}
+			if p, ok := r.join([]candidate{change}, 0, least); ok {
+				out = append(out, p)
+			}
+			least = change.to
+		}
+		return out
+	}
+	least := 0
+	for parts := c.parts; len(parts) > 0; {
+		n := 1
+		for n < len(parts) && parts[n].from-parts[n-1].end < r.cfg.MNPDistance {
+			n++
+		}
+		if p, ok := r.join(parts[:n], 0, least); ok {
+			out = append(out, p)
+		}
+		least = parts[n-1].to
+		parts = parts[n:]
+	}
+	return out
 }
 
 // Filters of a call.
 const (
 	filterLowQual     = "LowQual"
+	filterHomopolymer = "Homopolymer"
 	filterLowDepth    = "LowDepth"
 	filterLowFraction = "LowFraction"
 	filterStrandBias  = "StrandBias"
@@ -56,7 +107,11 @@ const (
 // filters are what speaks against a call, in the order of the header.
 func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string {
 	var out []string
-	if qual < r.cfg.MinQual {
+	switch {
+	case qual >= r.cfg.MinQual:
+	case r.cfg.Network != nil && c.carried && c.likest().inHomopolymer():
+		out = append(out, filterHomopolymer)
+	default:
 		out = append(out, filterLowQual)
 	}
 	if c.depth < r.cfg.MinDepth {

@@ -22,6 +22,15 @@ type candidate struct {
 	ploidy     Ploidy
 	run        int // homopolymer that the change is in or beside, in bases
 
+	// Of a complex allele: the changes that it is made of, and the most doubtful of them.
+	parts   []candidate
+	weakest int
+	// Of a complex allele and those without its doubtful changes, which are there in case a
+	// network doesn't believe in these: a number of their own, from 1, and how many of the
+	// changes are left out.
+	nest, level int
+	cluster     int // in which it competed
+
 	prior float64 // probability of the allele
 	// How often reads of the reference agree on the allele, and of the allele on
 	// the reference, by mistake.
@@ -29,7 +38,10 @@ type candidate struct {
 	rates [2][2]float64 // of confusion of a substitution, [hypothesis][strand]
 
 	reads    []support // that span the window, in canonical order
+	whole    []support // of one of a nest: the same against haplotypes that have nothing of the nest
 	rival    []support // the same against another haplotype without the allele; nil: there is none
+	paint    *painting // what a network is shown of them; nil: what is aligned
+	alone    bool      // the network is shown none of the others in the cluster
 	haps     hapReads  // where haplotypes are told: of these reads
 	side     side      // and where it lies, if one haplotype has it
 	strength float64   // log likelihood that its reads gain, while no other allele competes
@@ -43,6 +55,7 @@ type candidate struct {
 	// excludes it.
 	refReads, altReads, otherReads [2]int
 	biased                         bool
+	carried                        bool // by nearly all of many reads, of either strand
 
 	newestRun string // of the newest read at the site
 	lastChunk int64
@@ -64,10 +77,21 @@ func (c *candidate) compare(o *candidate) int {
 
 // conflicts says whether c and o can't both be on one haplotype.
 func (c *candidate) conflicts(o *candidate) bool {
+	if c.holds(o) || o.holds(c) {
+		return true
+	}
+	if c.isComplex() || o.isComplex() { // what touches it would be a part of it
+		return c.start <= o.end && o.start <= c.end
+	}
 	if c.indel != o.indel {
 		return c.from < o.to && o.from < c.to
 	}
 	return c.start < o.end && o.start < c.end || c.start == o.start
+}
+
+// holds says whether o is c without some doubtful changes.
+func (c *candidate) holds(o *candidate) bool {
+	return c.nest > 0 && c.nest == o.nest && c.cluster == o.cluster && c.level < o.level
 }
 
 // note finds the newest read at the site; the first in canonical order of equals.
@@ -126,7 +150,11 @@ func (r *Region) gather(t int, model *errorModel, phased *haplotypes) []candidat
 	var out []candidate
 	for len(likely) > 0 {
 		n := clusterSize(likely)
-		out = append(out, r.compete(m, model, likely[:n])...)
+		settled := r.settle(m, model, likely[:n:n])
+		for i := range settled {
+			settled[i].cluster = len(out)
+		}
+		out = append(out, settled...)
 		likely = likely[n:]
 	}
 	for i := range out {

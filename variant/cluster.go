@@ -46,15 +46,9 @@ func newLattice(ref []byte, lo, hi int, alleles []candidate) *lattice {
 		l.sets = append(l.sets, l.with(l.sets[:min(l.full, maxWeakHaplotypes)], alleles, i)...)
 	}
 	order := make([]int, len(l.sets))
-	for i, set := range l.sets {
+	for i := range l.sets {
 		order[i] = i
-		var members []candidate
-		for a := range alleles {
-			if set&(1<<a) != 0 {
-				members = append(members, alleles[a])
-			}
-		}
-		l.seqs = append(l.seqs, spell(ref, lo, hi, members))
+		l.seqs = append(l.seqs, spell(ref, lo, hi, l.members(alleles, i)))
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(bits.OnesCount16(l.sets[a]), bits.OnesCount16(l.sets[b]))
@@ -92,6 +86,17 @@ func (l *lattice) with(sets []uint16, alleles []candidate, i int) []uint16 {
 	return out
 }
 
+// members are the alleles of haplotype h.
+func (l *lattice) members(alleles []candidate, h int) []candidate {
+	var out []candidate
+	for a := range alleles {
+		if l.sets[h]&(1<<a) != 0 {
+			out = append(out, alleles[a])
+		}
+	}
+	return out
+}
+
 // compared says whether haplotype h tells allele i from its absence: haplotypes
 // with it have counterparts without it.
 func (l *lattice) compared(h, i int) bool {
@@ -102,13 +107,17 @@ func (l *lattice) compared(h, i int) bool {
 }
 
 // compete puts the alleles of a cluster, sorted by start, to the reads again, each
-// with and without the others.
-func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate) []candidate {
+// with and without the others; painted is whether a network is to see each as if it were the
+// only one. The second result is how that went; nil if there is but one allele.
+func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, painted bool) ([]candidate, *contest) {
 	if len(cluster) == 1 {
 		cluster[0].company = company{alleles: 1, distance: -1}
-		return cluster
+		return cluster, nil
 	}
-	slices.SortFunc(cluster, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.strength, a.strength), a.compare(&b)) })
+	// Complex alleles come first, so that all others are compared with them.
+	slices.SortFunc(cluster, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(min(1, b.nest), min(1, a.nest)), cmp.Compare(a.level, b.level), cmp.Compare(b.strength, a.strength), a.compare(&b))
+	})
 	cluster = cluster[:min(len(cluster), maxCluster)]
 	lo, hi := cluster[0].start, cluster[0].end
 	for i := range cluster {
@@ -125,6 +134,7 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate) []ca
 	for _, seq := range l.seqs {
 		g.add(seq)
 	}
+	of := &contest{lo: lo, hi: hi, haplotypes: l}
 	spanning := 0
 	for i := range m.rows {
 		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
@@ -142,10 +152,21 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate) []ca
 		}
 	}
 	r.work.totals = totals
+	for _, offset := range r.work.offsets[:spanning] {
+		of.closest = append(of.closest, l.closest(-1, l.all, g.costs[offset:][:g.count]))
+	}
+	of.rows = slices.Clone(r.work.rows[:spanning])
+	var shared *painting
+	if painted {
+		shared = &painting{lo: lo, hi: hi, haplotypes: l, alleles: slices.Clone(cluster)}
+	}
 	for i := range cluster {
 		c := &cluster[i]
 		opponents, rival := l.all, -1
-		if c.ploidy == Haploid {
+		switch {
+		case c.nest > 0:
+			opponents = l.nested(cluster, i)
+		case c.ploidy == Haploid:
 			opponents, rival = l.duel(i, totals)
 		}
 		before := len(r.work.supports)
@@ -154,6 +175,21 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate) []ca
 			r.work.supports = append(r.work.supports, l.support(m, row, cluster, i, opponents, costs))
 		}
 		c.reads = slices.Clip(r.work.supports[before:])
+		if c.nest > 0 {
+			outside := l.outside(cluster, i)
+			for n, row := range r.work.rows[:spanning] {
+				c.whole = append(c.whole, l.support(m, row, cluster, i, outside, g.costs[r.work.offsets[n]:][:g.count]))
+			}
+		}
+		c.paint = nil
+		if shared != nil {
+			own := *shared
+			own.focus = i
+			for _, offset := range r.work.offsets[:spanning] {
+				own.shown = append(own.shown, l.closest(i, opponents, g.costs[offset:][:g.count]))
+			}
+			c.paint = &own
+		}
 		c.rival = nil
 		if rival < 0 {
 			continue
@@ -165,7 +201,15 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate) []ca
 		}
 		c.rival = slices.Clip(r.work.supports[before:])
 	}
-	return cluster
+	return cluster, of
+}
+
+// contest is which haplotypes of a cluster reads fit best.
+type contest struct {
+	lo, hi     int // reference interval that was compared
+	haplotypes *lattice
+	rows       []int // that span it
+	closest    []int // haplotype, by these
 }
 
 // maxRegret bounds, in milli-Phred, what one read says against a haplotype when the
@@ -200,6 +244,9 @@ func (l *lattice) duel(i int, totals []int64) (opponents []int, rival int) {
 			with = h
 		}
 	}
+	if with < 0 { // another allele spells the same
+		return []int{without, without}, -1
+	}
 	same := max(0, slices.Index(l.sets, l.sets[with]&^(1<<i))) // the reference, if what is left spells as others do
 	if same == without || totals[without] < totals[with] {
 		return []int{without, with}, -1
@@ -207,11 +254,52 @@ func (l *lattice) duel(i int, totals []int64) (opponents []int, rival int) {
 	return []int{same, with}, without
 }
 
+// nested are the haplotypes among which a complex allele i, or one of its nest, is compared
+// with what is left of it without its most doubtful change: of a haploid sample that alone,
+// else also the reference and the complex alleles of other haplotypes.
+func (l *lattice) nested(alleles []candidate, i int) []int {
+	c := &alleles[i]
+	rest := slices.IndexFunc(alleles, func(o candidate) bool { return c.holds(&o) && o.level == c.level+1 })
+	var out []int
+	for h, set := range l.sets {
+		if bits.OnesCount16(set) > 1 {
+			continue
+		}
+		switch a := bits.TrailingZeros16(set); {
+		case set == 0 && (c.ploidy != Haploid || rest < 0):
+		case set != 0 && (a == i || a == rest):
+		case set != 0 && c.ploidy != Haploid && alleles[a].nest > 0 && alleles[a].nest != c.nest && alleles[a].level == 0:
+		default:
+			continue
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// outside are the haplotypes with allele i, and those that have nothing of its nest.
+func (l *lattice) outside(alleles []candidate, i int) []int {
+	c := &alleles[i]
+	var nest uint16
+	for a := range alleles {
+		if alleles[a].holds(c) || c.holds(&alleles[a]) {
+			nest |= 1 << a
+		}
+	}
+	var out []int
+	for h, set := range l.sets {
+		if set&nest == 0 {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
 // support is what a read that costs so much under each haplotype says about
 // allele i, put to some of them.
 func (l *lattice) support(m *matrix, row int, alleles []candidate, i int, opponents []int, costs []int32) support {
 	without, with := int32(math.MaxInt32), int32(math.MaxInt32)
-	best := 0
+	best := opponents[0]
 	for _, h := range opponents {
 		if !l.compared(h, i) {
 			continue
@@ -233,6 +321,18 @@ func (l *lattice) support(m *matrix, row int, alleles []candidate, i int, oppone
 		}
 	}
 	return s
+}
+
+// closest is the haplotype, of some that tell allele i from its absence (of all, if i is
+// negative), that a read which costs so much under each fits best; the first of equals.
+func (l *lattice) closest(i int, opponents []int, costs []int32) int {
+	best := -1
+	for _, h := range opponents {
+		if (i < 0 || l.compared(h, i)) && (best < 0 || costs[h] < costs[best]) {
+			best = h
+		}
+	}
+	return max(0, best)
 }
 
 // company is the other alleles that allele i has in the cluster.

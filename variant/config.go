@@ -46,15 +46,27 @@ type Config struct {
 	// both strands agree on some wrong lengths. R9.4 reads of 88 % identity have
 	// 0.053, of 94 % 0.026. Default 0.035.
 	MaxIndelNoise float64
+	// MNPDistance is how many bases apart two changes of a complex allele may be that are
+	// called as one: 1 side by side. Negative: each substituted base, insertion and deletion
+	// is a call of its own. Default 2, so that the changes of a codon are one. Whatever it is,
+	// the changes of a complex allele have one judgement.
+	MNPDistance int
 	// SNPRate and IndelRate are the prior probabilities of a variant per base.
 	// Defaults 1e-3 and 1e-4.
 	SNPRate, IndelRate float64
 }
 
+// DefaultMNPDistance and MaxMNPDistance are the default and the largest MNPDistance: changes that
+// are farther apart are not judged together.
+const (
+	DefaultMNPDistance = 2
+	MaxMNPDistance     = complexReach
+)
+
 // version counts the changes of this package that lead to other calls, or to
 // other revisions of them, from the same reads: state that another one has made
 // must not be gone on with. A test tells when it has to be raised.
-const version = 6
+const version = 8
 
 // Fingerprint tells thresholds apart that call differently; Sample doesn't count.
 func (c Config) Fingerprint() string {
@@ -97,6 +109,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MinQual, analyticMinQual)
 	def(&c.EmitQual, 5)
 	def(&c.StableDepth, 12)
+	def(&c.MNPDistance, DefaultMNPDistance)
 	def(&c.StableReads, 12)
 	def(&c.MaxIndelNoise, 0.035)
 	def(&c.SNPRate, 1e-3)

@@ -122,16 +122,38 @@ func (r *Region) proposeConsensus(out []candidate, m *matrix, gaps []gap, end in
 // Costs of differences between a consensus and the reference.
 const (
 	changeMismatch = 4
-	changeOpen     = 6 // besides changeExtend for each of its bases
+	changeOpen     = 6 // of a gap, besides changeExtend for each of its bases
 	changeExtend   = 1
 	unreachable    = math.MaxInt32 / 2
 )
 
 // longGaps is the indels of LongIndel bases and more by which seq, a consensus, differs
-// from ref, both as codes, by an alignment with affine costs of gaps (Gotoh 1982):
-// most reads may lack one base of a homopolymer nearby, and what is left of the
-// difference in length is not the indel then. Positions count from ref's first base.
+// from ref, both as codes: most reads may lack one base of a homopolymer nearby, and what
+// is left of the difference in length is not the indel then. Positions count from ref's
+// first base.
 func (v *voter) longGaps(ref, seq []byte) []indel {
+	var out []indel
+	for _, d := range v.differences(ref, seq, changeOpen) {
+		if size := max(d.to-d.from, len(d.seq)); d.isGap() && size >= LongIndel && size <= maxIndel && !strings.Contains(d.seq, "N") {
+			out = append(out, indel{pos: d.from, del: d.to - d.from, ins: d.seq})
+		}
+	}
+	return out
+}
+
+// difference is reference bases [from, to) that a sequence has as seq: a substituted
+// base, or a gap.
+type difference struct {
+	from, to int
+	seq      string
+}
+
+func (d *difference) isGap() bool { return d.from == d.to || d.seq == "" }
+
+// differences is what seq has otherwise than ref, both as codes, by position, by an
+// alignment with affine costs of gaps (Gotoh 1982), which cost so much to open. Gaps are as
+// far left as they go.
+func (v *voter) differences(ref, seq []byte, open int32) []difference {
 	// Least costs of prefixes that end in a pair, in a base of ref without a partner,
 	// in one of seq.
 	const pair, deletion, insertion = 0, 1, 2
@@ -152,39 +174,36 @@ func (v *voter) longGaps(ref, seq []byte) []indel {
 				at(i, j)[pair] = cost + slices.Min(at(i-1, j-1)[:])
 			}
 			if j > 0 {
-				at(i, j)[deletion] = changeExtend + opened(at(i, j-1), deletion)
+				at(i, j)[deletion] = changeExtend + opened(at(i, j-1), deletion, open)
 			}
 			if i > 0 {
-				at(i, j)[insertion] = changeExtend + opened(at(i-1, j), insertion)
+				at(i, j)[insertion] = changeExtend + opened(at(i-1, j), insertion, open)
 			}
 		}
 	}
 	// Back from the end; of equals a pair comes first.
-	var out []indel
+	var out []difference
 	i, j := len(seq), len(ref)
 	for state := least(at(i, j)); i > 0 || j > 0; {
 		if state == pair {
 			i, j = i-1, j-1
+			if seq[i] != ref[j] {
+				out = append(out, difference{j, j + 1, letters(seq[i : i+1])})
+			}
 			state = least(at(i, j))
 			continue
 		}
 		endI, endJ := i, j
-		for open := false; !open; {
+		for begun := false; !begun; {
 			here := at(i, j)[state]
 			if state == deletion {
 				j--
 			} else {
 				i--
 			}
-			open = at(i, j)[state]+changeExtend != here
+			begun = at(i, j)[state]+changeExtend != here
 		}
-		a := indel{pos: j, del: endJ - j}
-		for _, b := range seq[i:endI] {
-			a.ins += string("ACGTN"[min(b, 4)])
-		}
-		if size := max(a.del, len(a.ins)); size >= LongIndel && size <= maxIndel && !strings.Contains(a.ins, "N") {
-			out = append(out, a)
-		}
+		out = append(out, difference{j, endJ, letters(seq[i:endI])})
 		from := *at(i, j)
 		from[state] = unreachable
 		state = least(&from)
@@ -193,13 +212,22 @@ func (v *voter) longGaps(ref, seq []byte) []indel {
 	return out
 }
 
+// letters spells codes.
+func letters(codes []byte) string {
+	out := make([]byte, len(codes))
+	for i, c := range codes {
+		out[i] = "ACGTN"[min(c, baseN)]
+	}
+	return string(out)
+}
+
 // opened is the least of costs, those in another state than the given one with what it
 // costs to open a gap.
-func opened(costs *[3]int32, state int) int32 {
+func opened(costs *[3]int32, state int, open int32) int32 {
 	best := costs[state]
 	for other, c := range costs {
 		if other != state {
-			best = min(best, c+changeOpen)
+			best = min(best, c+open)
 		}
 	}
 	return best
@@ -221,6 +249,7 @@ type voter struct {
 	cost   []int32    // least cost of prefixes, row-major
 	affine [][3]int32 // the same, by what they end in
 	votes  []vote
+	where  []int32
 }
 
 // vote counts what sequences have at and before a base of the draft.
@@ -235,7 +264,11 @@ type vote struct {
 func (v *voter) consensus(seqs [][]byte) []byte {
 	order := slices.Clone(seqs)
 	slices.SortStableFunc(order, func(a, b []byte) int { return cmp.Compare(len(a), len(b)) })
-	draft := slices.Clone(order[len(order)/2])
+	return v.refine(slices.Clone(order[len(order)/2]), seqs)
+}
+
+// refine is what most of seqs have, from a draft of it on.
+func (v *voter) refine(draft []byte, seqs [][]byte) []byte {
 	half := int32(len(seqs) / 2)
 	for range maxConsensusRounds {
 		v.votes = append(v.votes[:0], make([]vote, len(draft)+1)...)
@@ -282,6 +315,29 @@ const (
 
 // count aligns s to the draft and counts what it has where.
 func (v *voter) count(draft, s []byte) {
+	v.where = v.trace(v.where, draft, s)
+	next := int32(0) // base of s
+	for j, at := range v.where {
+		if at < 0 {
+			v.votes[j].base[deleted]++
+			continue
+		}
+		// Of several bases inserted together the first is voted on alone.
+		if at > next {
+			v.votes[j].insert[s[next]]++
+		}
+		v.votes[j].base[s[at]]++
+		next = at + 1
+	}
+	if int(next) < len(s) {
+		v.votes[len(draft)].insert[s[next]]++
+	}
+}
+
+// trace aligns s to the draft and appends to dst, which it empties, the base of s beside
+// each of the draft: -1 if there is none. Bases of s that are left out are inserted before
+// the next one that isn't.
+func (v *voter) trace(dst []int32, draft, s []byte) []int32 {
 	width := len(draft) + 1
 	v.cost = slices.Grow(v.cost[:0], width*(len(s)+1))[:width*(len(s)+1)]
 	for j := range width {
@@ -299,28 +355,21 @@ func (v *voter) count(draft, s []byte) {
 		}
 	}
 	// Back from the end; of equals a base is put beside its like, gaps to the left.
-	inserted := byte(absent)
+	dst = slices.Grow(dst[:0], len(draft))[:len(draft)]
 	for i, j := len(s), len(draft); i > 0 || j > 0; {
 		here := v.cost[i*width+j]
 		switch {
 		case i > 0 && j > 0 && here == v.cost[(i-1)*width+j-1]+mismatchCost(s[i-1], draft[j-1]):
-			v.votes[j-1].base[s[i-1]]++
 			i, j = i-1, j-1
-			inserted = absent
+			dst[j] = int32(i)
 		case i > 0 && here == v.cost[(i-1)*width+j]+voteGap:
-			// Of several bases inserted together the first is voted on last.
-			if inserted != absent {
-				v.votes[j].insert[inserted]--
-			}
-			inserted = s[i-1]
-			v.votes[j].insert[inserted]++
 			i--
 		default:
-			v.votes[j-1].base[deleted]++
 			j--
-			inserted = absent
+			dst[j] = -1
 		}
 	}
+	return dst
 }
 
 func mismatchCost(a, b byte) int32 {

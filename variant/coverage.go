@@ -1,6 +1,7 @@
 package variant
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -12,16 +13,23 @@ import (
 // Span is a stretch of a contig, 0-based and half open.
 type Span struct{ Start, End int }
 
-// coverage is what has been said about the depth of watched stretches.
+// Targets are what panels look at on a contig.
+type Targets struct {
+	Spans []Span
+	Named []Named // each begins in one of the spans
+}
+
+// coverage is what has been said about watched stretches: how deep they are, and how many
+// reads show what panels name there, or something that nobody has called.
 //
 // Problem: that nothing was called means something only where enough reads would
-// have shown it, and the reads stay in the stage that calls.
+// have shown it and few do, and the reads stay in the stage that calls.
 //
-// Strategy: depth is measured whenever a tile is evaluated, and said again when
-// one of its positions has passed a power of two, or at the end.
+// Strategy: reads are counted whenever a tile is evaluated, and that is said again when
+// the depth of a position, or a count, has passed a power of two, or at the end.
 //
 // Consequences: revisions are a function of the sequence of segments, like those
-// of calls, and grow with the logarithm of the depth; the depths of the last one
+// of calls, and grow with the logarithm of the depth; the counts of the last one
 // are a function of the set of segments.
 type coverage struct {
 	tiles   map[int][]*watched // by tile, by position within
@@ -30,23 +38,31 @@ type coverage struct {
 
 // watched is the last revision about a stretch within one tile.
 type watched struct {
-	span Span
-	said *streampb.Coverage // nil: nothing yet
+	span  Span
+	named []Named            // that begin there, by position and name
+	said  *streampb.Coverage // nil: nothing yet
 }
 
-// Watch makes the region say how deep parts of its contig are covered; see
-// [Region.Coverage]. What lies outside its core is left to other regions. It
-// replaces what was watched before and belongs before the first segment.
-func (r *Region) Watch(spans []Span) {
+// Watch makes the region say how deep parts of its contig are covered, and how many reads
+// show what is named there; see [Region.Coverage]. What lies outside its core is left to
+// other regions. It replaces what was watched before and belongs before the first segment.
+func (r *Region) Watch(targets Targets) {
 	r.coverage = coverage{tiles: make(map[int][]*watched)}
-	for _, s := range Union(spans) {
+	named := slices.SortedFunc(slices.Values(targets.Named), compareNamed)
+	for _, s := range Union(targets.Spans) {
 		for at := max(s.Start, r.start); at < min(s.End, r.end); {
 			t := (at - r.start) / tileWidth
 			end := min(s.End, r.tileEnd(t))
-			r.coverage.tiles[t] = append(r.coverage.tiles[t], &watched{span: Span{at, end}})
+			first, _ := slices.BinarySearchFunc(named, at, func(n Named, at int) int { return cmp.Compare(n.Pos, at) })
+			last, _ := slices.BinarySearchFunc(named, end, func(n Named, at int) int { return cmp.Compare(n.Pos, at) })
+			r.coverage.tiles[t] = append(r.coverage.tiles[t], &watched{span: Span{at, end}, named: named[first:last]})
 			at = end
 		}
 	}
+}
+
+func compareNamed(a, b Named) int {
+	return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.Name, b.Name))
 }
 
 // Union is the positions of spans as disjoint spans, ascending.
@@ -76,56 +92,64 @@ func (r *Region) Coverage() []*streampb.Coverage {
 	return out
 }
 
-// survey says how deep the watched stretches of tile t, which is in
-// r.work.scratch, are covered: nil for those of which that isn't worth a revision.
-// final asks for one even if no depth has passed a power of two.
-func (r *Region) survey(t int, final bool) []*streampb.Coverage {
-	stretches := r.coverage.tiles[t]
-	if len(stretches) == 0 {
-		return nil
-	}
+// survey makes what the reads say of the watched stretches of tiles the next revisions,
+// where that is worth one, after it was told what is called there. final asks for a revision
+// even if nothing has passed a power of two.
+func (r *Region) survey(tiles []judged, final bool) {
+	var model *errorModel
 	m := &r.work.scratch
-	r.work.depth = m.usable(&r.work.aligner, r.contig.Seq, r.work.depth)
-	out := make([]*streampb.Coverage, len(stretches))
-	for i, w := range stretches {
-		next := &streampb.Coverage{
-			Sample: r.cfg.Sample, Contig: r.contig.Name, Start: int64(w.span.Start), End: int64(w.span.End), Final: r.final || final,
-		}
-		next.Lengths, next.Depths = blocks(r.work.depth[w.span.Start-m.lo : w.span.End-m.lo])
-		if !worthSaying(w.said, next, final) {
+	for i := range tiles {
+		t := tiles[i].tile
+		stretches := r.coverage.tiles[t]
+		if len(stretches) == 0 {
 			continue
 		}
-		if s := m.newest(w.span.Start-m.lo, w.span.End-m.lo); s != nil {
-			next.Run = s.run
+		if model == nil {
+			model = r.errors.model()
 		}
-		out[i] = next
-	}
-	return out
-}
-
-// tell makes what survey has returned about tile t the next revisions.
-func (r *Region) tell(t int, surveyed []*streampb.Coverage) {
-	for i, next := range surveyed {
-		if next == nil {
-			continue
+		m.load(r, t)
+		r.work.counts = m.pileup(r.work.counts)
+		r.work.depth = m.usable(&r.work.aligner, r.contig.Seq, r.work.depth)
+		standing := r.standing(t)
+		for _, w := range stretches {
+			next := &streampb.Coverage{
+				Sample: r.cfg.Sample, Contig: r.contig.Name, Start: int64(w.span.Start), End: int64(w.span.End), Final: r.final || final,
+				Counted: true, Shown: r.carriers(m, model, w, standing),
+			}
+			next.Lengths, next.Depths = blocks(r.work.depth[w.span.Start-m.lo : w.span.End-m.lo])
+			if !worthSaying(w.said, next, final) {
+				continue
+			}
+			if s := m.newest(w.span.Start-m.lo, w.span.End-m.lo); s != nil {
+				next.Run = s.run
+			}
+			next.Revision = w.said.GetRevision() + 1
+			w.said = next
+			r.coverage.pending = append(r.coverage.pending, proto.CloneOf(next))
 		}
-		w := r.coverage.tiles[t][i]
-		next.Revision = w.said.GetRevision() + 1
-		w.said = next
-		r.coverage.pending = append(r.coverage.pending, proto.CloneOf(next))
 	}
 }
 
 // worthSaying says whether next is worth a revision after said.
 func worthSaying(said, next *streampb.Coverage, exact bool) bool {
-	same := slices.Equal(said.GetLengths(), next.GetLengths()) && slices.Equal(said.GetDepths(), next.GetDepths())
+	same := slices.Equal(said.GetLengths(), next.GetLengths()) && slices.Equal(said.GetDepths(), next.GetDepths()) &&
+		slices.EqualFunc(said.GetShown(), next.GetShown(), func(a, b *streampb.Shown) bool { return proto.Equal(a, b) })
 	switch {
 	case said == nil:
 		return exact || slices.ContainsFunc(next.GetDepths(), func(d uint32) bool { return d > 0 })
 	case exact:
 		return !same || said.GetFinal() != next.GetFinal()
 	}
-	return !same && passedPowerOfTwo(said, next)
+	return !same && (passedPowerOfTwo(said, next) || showsOther(said.GetShown(), next.GetShown()))
+}
+
+// showsOther says whether other alleles are listed, or the number of reads that show one has
+// passed a power of two.
+func showsOther(a, b []*streampb.Shown) bool {
+	return !slices.EqualFunc(a, b, func(a, b *streampb.Shown) bool {
+		return a.GetNamed() == b.GetNamed() && a.GetPos() == b.GetPos() && a.GetRef() == b.GetRef() && a.GetAlt() == b.GetAlt() &&
+			bits.Len32(a.GetForward()+a.GetReverse()) == bits.Len32(b.GetForward()+b.GetReverse())
+	})
 }
 
 // passedPowerOfTwo says whether the depth of any position has.

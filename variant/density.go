@@ -106,7 +106,11 @@ func (r *Region) density(o *opined, model *errorModel) density {
 		return density{}
 	}
 	d := density{bases: end - start}
-	for i, v := range verdicts(o.cs, o.opinions) {
+	opinions := make([]opinion, len(o.cs))
+	for i := range o.cs {
+		opinions[i] = r.informed(&o.cs[i], o.opinions[i], [2]float64{})
+	}
+	for i, v := range verdicts(o.cs, opinions, r.cfg.MinQual) {
 		c := &o.cs[i]
 		if v == nil || v.qual < densityQual || c.ploidy != Haploid || !r.isIn(o.tile, c) || len(r.filters(c, model, maxQual)) > 0 {
 			continue
@@ -116,12 +120,25 @@ func (r *Region) density(o *opined, model *errorModel) density {
 	return d
 }
 
-// kindOf is 0 for a substitution, 1 for an indel.
+// kindOf is 0 for a substitution, 1 for what changes the length.
 func kindOf(c *candidate) int {
-	if c.indel {
+	if c.indel || len(c.ref) != len(c.alt) {
 		return 1
 	}
 	return 0
+}
+
+// atLeast is the opinion, with odds of something that are high enough for a QUAL.
+func (o opinion) atLeast(qual float64) opinion {
+	absent := -qual / 10 * math.Ln10
+	if o.copies[0] <= absent {
+		return o
+	}
+	present := math.Log(-math.Expm1(o.copies[0]))
+	if math.IsInf(present, -1) {
+		return o
+	}
+	return o.shifted(o.copies[0] - present - absent + math.Log(-math.Expm1(absent)))
 }
 
 // shifted is the opinion, of odds that are so much higher.

@@ -51,21 +51,30 @@ type errorCounts struct {
 // class.
 func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) {
 	start, reverse, bases := int(s.GetStart()), s.GetReverse(), s.GetBases()
-	for pos := start; pos < end; {
-		n := runFrom(ref, pos)
-		if b := baseCode[ref[pos]]; b < 4 {
-			c.runs[min(n, maxRun)][strandBase(b, reverse)]++
-		}
-		pos += n
-	}
 	c.positions += uint64(end - start)
 
 	bin, qualities, poor := byte(noQuality), s.GetQualities(), isPoor(class)
 	rpos, qpos, base := start, 0, 0
+	var seen [2][binCount]uint32 // aligned bases by quality bin; twice, as one counter at a time waits for itself
 	var gaps []lengthGap
 	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 		switch op.Kind {
-		case align.Match, align.Mismatch:
+		case align.Match:
+			if qualities == nil {
+				seen[0][bin] += uint32(op.Len)
+			} else {
+				own := qualities[qpos:][:op.Len]
+				i := 0
+				for ; i+1 < len(own); i += 2 {
+					seen[0][bins[own[i]]&(binCount-1)]++
+					seen[1][bins[own[i+1]]&(binCount-1)]++
+				}
+				if i < len(own) {
+					seen[0][bins[own[i]]]++
+				}
+			}
+			c.matched(ref, rpos, op.Len, reverse)
+		case align.Mismatch:
 			k := kmerAt(ref, rpos, reverse)
 			for i := range op.Len {
 				if i > 0 {
@@ -74,25 +83,14 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 				if qualities != nil {
 					bin = binOf(qualities[qpos+i])
 				}
-				c.bases[bin]++
-				plain := !poor || bin > doubtfulBins
-				if plain {
-					c.bases[firstClass+class]++
-				}
-				from := baseCode[ref[rpos+i]]
-				if op.Kind == align.Match {
-					if from < 4 {
-						c.contexts[k][k.middle()]++
-					}
-					continue
-				}
+				seen[0][bin]++
 				c.errors[bin]++
-				if plain {
+				if !poor || bin > doubtfulBins {
 					c.errors[firstClass+class]++
 				}
 				if to := baseCode[bases[base+i]]; to < 4 {
 					c.contexts[k][strandBase(to, reverse)]++
-					if from < 4 {
+					if from := baseCode[ref[rpos+i]]; from < 4 {
 						c.swaps[strandBase(from, reverse)][strandBase(to, reverse)]++
 					}
 				}
@@ -123,7 +121,67 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 			base += op.Len
 		}
 	}
-	c.lengths.add(gaps, start, end, reverse, ref)
+	for bin := range seen[0] {
+		n := uint64(seen[0][bin]) + uint64(seen[1][bin])
+		c.bases[bin] += n
+		if !poor || bin > doubtfulBins {
+			c.bases[firstClass+class] += n
+		}
+	}
+	c.passed(gaps, start, end, reverse, ref)
+}
+
+// matched counts the contexts of n matching bases from pos on.
+func (c *errorCounts) matched(ref []byte, pos, n int, reverse bool) {
+	k := kmerAt(ref, pos, reverse)
+	last := min(pos+n, len(ref)-kmerReach) // from here on contexts reach beyond the contig
+	at := pos
+	if reverse {
+		for ; at < last; at++ {
+			if baseCode[ref[at]] < 4 {
+				c.contexts[k&(kmerCount-1)][k.middle()]++
+			}
+			if at+1 < last {
+				k = k>>2 | kmer(3-baseCode[ref[at+1+kmerReach]]&3)<<kmerShift
+			}
+		}
+	} else {
+		for ; at < last; at++ {
+			if baseCode[ref[at]] < 4 {
+				c.contexts[k&(kmerCount-1)][k.middle()]++
+			}
+			if at+1 < last {
+				k = (k<<2 | kmer(baseCode[ref[at+1+kmerReach]]&3)) & (kmerCount - 1)
+			}
+		}
+	}
+	for at = max(at, pos); at < pos+n; at++ {
+		if baseCode[ref[at]] < 4 {
+			k := kmerAt(ref, at, reverse)
+			c.contexts[k][k.middle()]++
+		}
+	}
+}
+
+// passed counts the homopolymers that a read over [start, end) passes, and what it makes of
+// the longer ones, which has the given gaps.
+func (c *errorCounts) passed(gaps []lengthGap, start, end int, reverse bool, ref []byte) {
+	var runs [maxRun + 1][4]uint32
+	for pos := start; pos < end; {
+		n := runFrom(ref, pos)
+		if b := baseCode[ref[pos]]; b < 4 {
+			runs[min(n, maxRun)][b]++
+			if n >= minCountedRun && pos > start && pos+n < end {
+				gaps = c.lengths.add(gaps, pos, n, reverse, ref)
+			}
+		}
+		pos += n
+	}
+	for n := range runs {
+		for b, passes := range runs[n] {
+			c.runs[n][strandBase(byte(b), reverse)] += uint64(passes)
+		}
+	}
 }
 
 // baseCode maps A, C, G, T to 0 to 3 and everything else to 4.

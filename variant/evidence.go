@@ -78,12 +78,16 @@ type support struct {
 // support turns the costs of a read's best haplotypes without and with the allele,
 // in milli-Phred, into what it says.
 func (c *candidate) support(m *matrix, row int, without, with int32) support {
-	llr := float64(without-with) / 1000 * math.Ln10 / 10
 	limit := maxReadSupport
-	if !c.indel && m.rows[row].code[c.from-m.lo] > 3 {
+	if !c.indel && !c.isComplex() && m.rows[row].code[c.from-m.lo] > 3 {
 		limit = maxGapSupport
 	}
-	return support{row: row, llr: min(limit, max(-limit, llr))}
+	return support{row: row, llr: ratio(without, with, limit)}
+}
+
+// ratio is the log likelihood ratio of two costs in milli-Phred, within a limit.
+func ratio(without, with int32, limit float64) float64 {
+	return min(limit, max(-limit, float64(without-with)/1000*math.Ln10/10))
 }
 
 // likelihoods are those of the allele's absence and presence. Only their ratio
@@ -95,21 +99,18 @@ func (s *support) likelihoods() [2]float64 {
 // weigh sums up what c's reads say.
 func (c *candidate) weigh(m *matrix, e *evidence) {
 	e.reset()
-	c.depth, c.refReads, c.altReads, c.otherReads = len(c.reads), [2]int{}, [2]int{}, [2]int{}
+	var with, all [2]int
 	for i := range c.reads {
 		s := &c.reads[i]
 		reverse := m.rows[s.row].seg.reverse
 		e.add(reverse, s.likelihoods())
-		strand := strandIndex(reverse)
-		switch {
-		case s.llr > informative:
-			c.altReads[strand]++
-		case s.other:
-			c.otherReads[strand]++
-		case s.llr < -informative:
-			c.refReads[strand]++
+		all[strandIndex(reverse)]++
+		if s.llr > informative {
+			with[strandIndex(reverse)]++
 		}
 	}
+	c.carried = carries(with, all)
+	c.count(m)
 	prior := math.Log(c.prior) - math.Log1p(-c.prior)
 	c.logOdds = e.logOdds(&c.sys) + prior
 	c.biased = biased(e.support())
@@ -125,6 +126,50 @@ func (c *candidate) weigh(m *matrix, e *evidence) {
 	// its absence or the rival.
 	against := e.logOdds(&c.sys)
 	c.logOdds = -logAdd(-c.logOdds, -against)
+}
+
+// An allele is carried that this share of so many reads show, and of each strand's, if there are
+// reads of both. Whatever a network has learned of errors, so many reads aren't wrong together,
+// but about the length of a homopolymer.
+const (
+	carriedReads  = 15
+	carriedShare  = 0.9
+	carriedStrand = 0.8
+)
+
+// carries says whether an allele is carried that some reads of all show, by strand.
+func carries(with, all [2]int) bool {
+	n := float64(all[0] + all[1])
+	return n >= carriedReads && float64(with[0]+with[1]) >= carriedShare*n && min(all[0], all[1]) > 0 &&
+		float64(with[0]) >= carriedStrand*float64(all[0]) && float64(with[1]) >= carriedStrand*float64(all[1])
+}
+
+// leastHomopolymer is the length, in bases, from which on reads are wrong together about how
+// long a homopolymer is.
+const leastHomopolymer = 4
+
+// inHomopolymer says whether c is an indel of a homopolymer whose length reads often get wrong.
+func (c *candidate) inHomopolymer() bool { return c.indel && c.run >= leastHomopolymer }
+
+// count counts the reads of c.
+func (c *candidate) count(m *matrix) {
+	reads := c.reads
+	if c.whole != nil {
+		reads = c.whole
+	}
+	c.depth, c.refReads, c.altReads, c.otherReads = len(reads), [2]int{}, [2]int{}, [2]int{}
+	for i := range reads {
+		s := &reads[i]
+		strand := strandIndex(m.rows[s.row].seg.reverse)
+		switch {
+		case s.llr > informative:
+			c.altReads[strand]++
+		case s.other:
+			c.otherReads[strand]++
+		case s.llr < -informative:
+			c.refReads[strand]++
+		}
+	}
 }
 
 // biasMinReads is how many reads a strand needs before its disagreement filters a

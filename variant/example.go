@@ -216,11 +216,18 @@ type encoder struct {
 	cfg   *Config
 	ref   []byte
 	edits []float32 // differences per column, by row
+
+	// Of the read that is painted.
+	work    *Workspace
+	painted row
+	hap     []byte
+	columns []int
+	where   []int32
 }
 
 // begin starts with another tile.
 func (e *encoder) begin(r *Region, m *matrix, model *errorModel) {
-	e.m, e.model, e.cfg, e.ref = m, model, &r.cfg, r.contig.Seq
+	e.m, e.model, e.cfg, e.ref, e.work = m, model, &r.cfg, r.contig.Seq, r.work
 	e.edits = e.edits[:0]
 	for i := range m.rows {
 		w := &m.rows[i]
@@ -256,6 +263,12 @@ func (e *encoder) group(s *support) int {
 
 // append appends the example of c.
 func (e *encoder) append(dst []float32, c *candidate) []float32 {
+	if c.isComplex() {
+		stand, w := *c, c.likest()
+		stand.pos, stand.from, stand.to, stand.seq, stand.start, stand.end, stand.indel = w.pos, w.from, w.to, w.seq, w.start, w.end, w.indel
+		stand.parts = nil
+		c = &stand
+	}
 	n := len(dst)
 	dst = slices.Grow(dst, ExampleSize)[:n+ExampleSize]
 	clear(dst[n:])
@@ -303,7 +316,7 @@ func (e *encoder) planes(x []float32, c *candidate) (qualities bool) {
 	shift := first - e.m.lo // from columns of the example to those of the matrix
 	for i := range c.reads {
 		s := &c.reads[i]
-		w := &e.m.rows[s.row]
+		w := e.row(c, i)
 		group := x[e.group(s)*groupPlanes*ExampleColumns:][:groupPlanes*ExampleColumns]
 		for col := max(lo, w.from-shift); col < min(hi, w.to-shift); col++ {
 			code := w.code[shift+col]
@@ -410,9 +423,9 @@ func (e *encoder) sums(x []float32, c *candidate) {
 	site := c.from - e.m.lo
 	for i := range c.reads {
 		s := &c.reads[i]
-		w := &e.m.rows[s.row]
+		w := e.row(c, i)
 		support[strandIndex(w.seg.reverse)] += s.llr
-		if s.other {
+		if s.other && c.paint == nil {
 			others++
 		}
 		g := e.group(s)
@@ -451,7 +464,7 @@ func (e *encoder) sums(x []float32, c *candidate) {
 	var spread [2]float64
 	for i := range c.reads {
 		if g := e.group(&c.reads[i]); g != groupUndecided {
-			w := &e.m.rows[c.reads[i].row]
+			w := e.row(c, i)
 			spread[g/2] += math.Abs(float64(w.change(c.start-e.m.lo, c.end-e.m.lo)) - change[g/2])
 		}
 	}

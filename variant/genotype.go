@@ -13,9 +13,9 @@ import (
 type verdict struct {
 	copies       int      // of the allele, as [ScoreCopies] counts them
 	qual         float64  // Phred-scaled probability that the sample hasn't got the allele
-	genotypeQual float64  // Phred-scaled probability that the genotype is another one
+	genotypeQual float64  // Phred-scaled probability that the genotype is another one, at most what likelihoods allow
 	genotype     []uint32 // allele numbers: 0 the reference, 1 the candidate, 2 the other
-	likelihoods  []uint32 // Phred-scaled, of the reference and the candidate
+	likelihoods  []uint32 // Phred-scaled, of the reference and the candidate; 0 for the genotype
 	other        *candidate
 }
 
@@ -44,12 +44,37 @@ func phreds(logs ...float64) []uint32 {
 	return out
 }
 
+// agree has Phred-scaled likelihoods agree with the genotype that was decided on, the
+// chosen one of them: what seems likelier by itself gave way to what is beside it, and is
+// taken for as likely. It returns what is left of the others' disadvantage, which a
+// genotype quality can't exceed.
+func agree[T int | uint32](pl []T, chosen int) (margin T) {
+	least := pl[chosen]
+	margin = math.MaxInt32
+	for i := range pl {
+		pl[i] = max(pl[i], least) - least
+		if i != chosen {
+			margin = min(margin, pl[i])
+		}
+	}
+	return margin
+}
+
+// agree has what is said of the genotype agree with it, which is the chosen one of the
+// likelihoods.
+func (v *verdict) agree(chosen int) *verdict {
+	v.genotypeQual = min(v.genotypeQual, float64(agree(v.likelihoods, chosen)))
+	return v
+}
+
 // analytic decides without a network, for haploid samples: of alleles that exclude
 // each other the one with the best odds is called, if it is likelier than not.
 func analytic(cs []candidate) []*verdict {
-	order := make([]int, len(cs))
-	for i := range order {
-		order[i] = i
+	var order []int
+	for i, among := range believed(cs, analyticMinQual, func(i int) float64 { return phred(-logAdd(0, cs[i].logOdds)) }) {
+		if among {
+			order = append(order, i)
+		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(cs[b].logOdds, cs[a].logOdds), cs[a].compare(&cs[b]))
@@ -64,7 +89,8 @@ func analytic(cs []candidate) []*verdict {
 			continue
 		}
 		q := phred(-logAdd(0, cs[i].logOdds))
-		out[i] = &verdict{copies: 2, qual: q, genotypeQual: q, genotype: []uint32{1}, likelihoods: phreds(0, cs[i].logOdds)}
+		v := verdict{copies: 2, qual: q, genotypeQual: q, genotype: []uint32{1}, likelihoods: phreds(0, cs[i].logOdds)}
+		out[i] = v.agree(1)
 	}
 	return out
 }
@@ -103,10 +129,14 @@ func withoutMiddle(l [3]float64) [3]float64 {
 // follow from them.
 //
 // Consequences: QUAL and GQ stay those of the allele's own probabilities, which are
-// calibrated; an allele that had to give way has a low GQ.
-func verdicts(cs []candidate, opinions []opinion) []*verdict {
+// calibrated; an allele that had to give way has a low GQ, and one that is called with
+// copies which seem less likely by themselves has none.
+//
+// least is the QUAL that a doubtful change of a complex allele has to have.
+func verdicts(cs []candidate, opinions []opinion, least float64) []*verdict {
 	out := make([]*verdict, len(cs))
-	for _, group := range conflictGroups(cs) {
+	among := believed(cs, least, func(i int) float64 { return phred(opinions[i].copies[0]) })
+	for _, group := range conflictGroups(cs, among) {
 		if len(group) > maxGroup { // the others are in no molecule
 			slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(opinions[a].copies[0], opinions[b].copies[0]) })
 			group = group[:maxGroup]
@@ -124,11 +154,46 @@ func verdicts(cs []candidate, opinions []opinion) []*verdict {
 	return out
 }
 
-// conflictGroups are the candidates, by index, that exclude each other, directly or
+// homopolymerMargin is how much QUAL more the length of a homopolymer has to have to be a part
+// of a complex allele: as one that is wrong makes all of it wrong.
+const homopolymerMargin = 7
+
+// believed says which candidates are to be decided about: of a nest the first, with the most
+// changes, that has at least some quality, or else the one with the highest.
+func believed(cs []candidate, least float64, quality func(i int) float64) []bool {
+	out := make([]bool, len(cs))
+	sure := func(i int) float64 { // how much of what is asked for there is
+		if cs[i].isComplex() && cs[i].likest().inHomopolymer() {
+			return min(1, quality(i)/(least+homopolymerMargin))
+		}
+		return min(1, quality(i)/least)
+	}
+	better := func(i, j int) bool { // of a nest
+		x, y := sure(i), sure(j)
+		return x > y || x == y && cs[i].level < cs[j].level
+	}
+	for i := range cs {
+		out[i] = true
+		for j := range cs {
+			if (cs[i].holds(&cs[j]) || cs[j].holds(&cs[i])) && better(j, i) {
+				out[i] = false
+			}
+			if j < i && out[j] && cs[i].nest > 0 && cs[j].nest > 0 && cs[i].compare(&cs[j]) == 0 { // two nests come to the same
+				out[i] = false
+			}
+		}
+	}
+	return out
+}
+
+// conflictGroups are those of the candidates, by index, that exclude each other, directly or
 // by way of others.
-func conflictGroups(cs []candidate) [][]int {
+func conflictGroups(cs []candidate, among []bool) [][]int {
 	var groups [][]int
 	done := make([]bool, len(cs))
+	for i := range cs {
+		done[i] = !among[i]
+	}
 	for i := range cs {
 		if done[i] {
 			continue
@@ -246,6 +311,9 @@ func (s *search) conflict(m, n int) bool { return s.cs[s.group[m]].conflicts(&s.
 // zygosity is that of the n-th candidate's site, as [ScoreZygosity] counts it.
 func (s *search) zygosity(n int) int {
 	most := s.copies[n]
+	if s.cs[s.group[n]].alone {
+		return most
+	}
 	for m, copies := range s.copies {
 		if m != n && copies > most && s.conflict(m, n) {
 			most = copies
@@ -266,9 +334,10 @@ func (s *search) verdict(n int) *verdict {
 	v := &verdict{copies: copies, qual: phred(o.copies[0]), genotypeQual: phred(wrong)}
 	if c.ploidy == Haploid {
 		v.genotype, v.likelihoods = []uint32{1}, phreds(o.copies[0], o.copies[2])
-		return v
+		return v.agree(1)
 	}
 	v.genotype, v.likelihoods = []uint32{0, 1}, phreds(o.copies[:]...)
+	v.agree(copies)
 	if copies == 2 {
 		v.genotype[0] = 1
 		return v
@@ -293,9 +362,8 @@ const (
 
 // judged is what a tile holds.
 type judged struct {
-	tile     int
-	calls    []*streampb.Call     // without revision and status, by position
-	coverage []*streampb.Coverage // of its watched stretches; nil for what isn't worth saying
+	tile  int
+	calls []*streampb.Call // without revision and status, by position
 }
 
 // opined is a tile's candidates, before it is decided which of them are called.
@@ -346,7 +414,7 @@ func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final
 		t := tiles[0]
 		tiles = tiles[1:]
 		cs := r.look(t, model, phased, final || r.final)
-		seen = append(seen, opined{judged: judged{tile: t, coverage: r.survey(t, final)}, cs: cs})
+		seen = append(seen, opined{judged: judged{tile: t}, cs: cs})
 	}
 	if r.cfg.Network == nil {
 		return seen, tiles, nil
@@ -378,19 +446,37 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 		vs = analytic(o.cs)
 	} else {
 		for i := range o.cs {
-			if o.cs[i].ploidy == Haploid {
-				o.opinions[i] = o.opinions[i].shifted(odds[kindOf(&o.cs[i])])
-			}
+			o.opinions[i] = r.informed(&o.cs[i], o.opinions[i], odds)
 		}
-		vs = verdicts(o.cs, o.opinions)
+		vs = verdicts(o.cs, o.opinions, r.cfg.MinQual)
 	}
 	for i, v := range vs {
 		c := &o.cs[i]
 		if v != nil && v.qual >= r.cfg.EmitQual && r.isIn(o.tile, c) {
-			o.calls = append(o.calls, r.call(c, model, v))
+			o.calls = append(o.calls, r.calls(c, model, v)...)
 		}
 	}
+	slices.SortStableFunc(o.calls, compareCalls)
 	return o.judged
+}
+
+// informed is a network's opinion of c with what the network isn't told: in haploid places, by
+// how much higher the odds of SNPs and of indels are than it reckons; how much likelier a change
+// is beside another; and that an allele which nearly all of many reads carry is there.
+func (r *Region) informed(c *candidate, o opinion, odds [2]float64) opinion {
+	if c.ploidy == Haploid {
+		o = o.shifted(odds[kindOf(c)])
+	}
+	if c.likest().inHomopolymer() {
+		return o // its length is as often wrong as elsewhere
+	}
+	if c.isComplex() {
+		o = o.shifted(linked[kindOf(c.likest())])
+	}
+	if c.carried {
+		o = o.atLeast(r.cfg.MinQual)
+	}
+	return o
 }
 
 // look gathers the candidates of a tile's core, and those that they exclude, and
@@ -421,7 +507,7 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) 
 		}
 	}
 	for i := range kept {
-		kept[i].reads, kept[i].haps = nil, hapReads{} // they are memory of the next tile
+		kept[i].reads, kept[i].haps, kept[i].paint = nil, hapReads{}, nil // they are memory of the next tile
 	}
 	return kept
 }

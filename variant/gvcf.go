@@ -115,7 +115,7 @@ func (r *Rows) blocksUntil(limit int) error {
 // record is a block as a record.
 func (r *Rows) record(b Block) *vcf.Record {
 	zero := "0"
-	if b.MinDepth == 0 {
+	if b.NoCall() {
 		zero = "."
 	}
 	rec := &vcf.Record{
@@ -188,7 +188,10 @@ func (s *VCFSite) addAny(symbol string) {
 			}
 			sample[i] += "," + vcf.FormatFloat(fraction)
 		case "PL":
-			sample[i] = joinInts(s.likelihoodsWithAny(ref, others[0]+others[1]))
+			pl := s.likelihoodsWithAny(ref, others[0]+others[1])
+			quality, _ := strconv.Atoi(sample[1])
+			sample[1] = strconv.Itoa(min(quality, agree(pl, genotypeIndex(s.genotype))))
+			sample[i] = joinInts(pl)
 		}
 	}
 	rec.Alt = append(rec.Alt, symbol)

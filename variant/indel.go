@@ -27,9 +27,12 @@ func (a indel) compare(b indel) int {
 }
 
 // leftmost rolls a to the left end of the repeat it is in.
-func (a indel) leftmost(ref []byte) indel {
+func (a indel) leftmost(ref []byte) indel { return a.leftmostFrom(ref, 0) }
+
+// leftmostFrom is leftmost, but no further than to position least.
+func (a indel) leftmostFrom(ref []byte, least int) indel {
 	if a.del > 0 {
-		for a.pos > 0 && ref[a.pos-1] == ref[a.pos-1+a.del] {
+		for a.pos > least && ref[a.pos-1] == ref[a.pos-1+a.del] {
 			a.pos--
 		}
 		return a
@@ -37,7 +40,7 @@ func (a indel) leftmost(ref []byte) indel {
 	ins := []byte(a.ins)
 	n := len(ins)
 	rolled := 0
-	for a.pos > 0 && ref[a.pos-1] == ins[(n-1-rolled%n+n)%n] {
+	for a.pos > least && ref[a.pos-1] == ins[(n-1-rolled%n+n)%n] {
 		a.pos--
 		rolled++
 	}

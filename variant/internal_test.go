@@ -332,7 +332,7 @@ func TestVerdictsAreTheLikeliest(t *testing.T) {
 			}
 		}
 		try(0)
-		for i, v := range verdicts(cs, opinions) {
+		for i, v := range verdicts(cs, opinions, 5) {
 			got := 0
 			if v != nil {
 				got = v.copies

@@ -159,17 +159,12 @@ func lengthChange(gaps []lengthGap, b byte, start, end int) (change int, rest []
 	return change, gaps
 }
 
-// add counts what a read over [start, end) shows, which has the given gaps.
-func (c *lengthCounts) add(gaps []lengthGap, start, end int, reverse bool, ref []byte) {
-	for pos := start; pos < end; {
-		n := runFrom(ref, pos)
-		if b := baseCode[ref[pos]]; n >= minCountedRun && b < 4 && pos > start && pos+n < end {
-			var change int
-			change, gaps = lengthChange(gaps, ref[pos], pos, pos+n)
-			c[countedRow(n)][strandBase(b, reverse)][changeColumn(change)]++
-		}
-		pos += n
-	}
+// add counts what a read with the given gaps shows of the homopolymer of n bases at pos, and
+// returns the gaps that can change later ones.
+func (c *lengthCounts) add(gaps []lengthGap, pos, n int, reverse bool, ref []byte) []lengthGap {
+	change, gaps := lengthChange(gaps, ref[pos], pos, pos+n)
+	c[countedRow(n)][strandBase(baseCode[ref[pos]], reverse)][changeColumn(change)]++
+	return gaps
 }
 
 // longRun is a homopolymer of the reference whose length is judged.

@@ -213,8 +213,8 @@ func (r *Region) Evaluate() ([]*streampb.Call, error) {
 	for _, j := range tiles {
 		r.tiles[j.tile].looked()
 		out = append(out, r.live(j.tile, j.calls)...)
-		r.tell(j.tile, j.coverage)
 	}
+	r.survey(tiles, false)
 	return out, nil
 }
 
@@ -436,7 +436,6 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 	for _, j := range tiles {
 		t, calls := j.tile, j.calls
 		r.tiles[t].looked()
-		r.tell(t, j.coverage)
 		for _, a := range p.alive(t) {
 			if !slices.ContainsFunc(calls, func(c *streampb.Call) bool { return keyOfCall(c) == keyOfCall(a.call) }) {
 				reason, _ := r.replaced(a.call, calls)
@@ -460,6 +459,7 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 		}
 	}
 	r.touched = nil
+	r.survey(tiles, true)
 	r.rest()
 	slices.SortStableFunc(out, compareCalls)
 	return out, nil

@@ -38,14 +38,14 @@ type readsOf struct {
 }
 
 // NewRestorer restores a region that was made with these arguments, and watched
-// with these spans.
-func NewRestorer(contig *genome.Contig, index int, cfg Config, spans []Span) (*Restorer, error) {
+// with these targets.
+func NewRestorer(contig *genome.Contig, index int, cfg Config, targets Targets) (*Restorer, error) {
 	r, err := NewRegion(contig, index, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if len(spans) > 0 {
-		r.Watch(spans)
+	if len(targets.Spans) > 0 {
+		r.Watch(targets)
 	}
 	return &Restorer{region: r, batches: -1, reads: make(map[int]readsOf)}, nil
 }

@@ -20,30 +20,48 @@ func (r *Region) proposeSNPs(out []candidate, m *matrix, model *errorModel, col 
 		if b == ref || n < snpMinReads || !r.enough(pos, n, depth) {
 			continue
 		}
-		follow := correlation
-		if inPalindrome(r.contig.Seq, pos) {
-			follow = correlationPalindrome
-		}
-		var rates [2][2]float64 // [hypothesis][strand]
-		for strand := range 2 {
-			k := kmerAt(r.contig.Seq, pos, strand == 1)
-			from, to := strandBase(ref, strand == 1), strandBase(b, strand == 1)
-			own := 0
-			for base := range 4 {
-				own += int(counts[strand][base])
-			}
-			rates[0][strand] = model.confusion(k, to, int(counts[strand][b]), own)
-			rates[1][strand] = model.confusion(k.with(to), from, 0, 0)
-		}
-		alt := string("ACGT"[b])
-		out = append(out, candidate{
-			pos: pos, ref: string("ACGT"[ref]), alt: alt,
-			from: pos, to: pos + 1, seq: alt, start: pos, end: pos + 1, run: runBeside(r.contig.Seq, pos),
-			prior: r.cfg.SNPRate / 3, rates: rates,
-			sys: [2]systematic{confused(rates[0], follow), confused(rates[1], follow).plus(referenceBias)},
-		})
+		out = append(out, r.substitution(m, model, col, b))
 	}
 	return out
+}
+
+// substitution is the allele that has base b, a code, in a column.
+func (r *Region) substitution(m *matrix, model *errorModel, col int, b byte) candidate {
+	pos := m.lo + col
+	alt := string("ACGT"[b])
+	c := candidate{
+		pos: pos, ref: string("ACGT"[baseCode[r.contig.Seq[pos]]]), alt: alt,
+		from: pos, to: pos + 1, seq: alt, start: pos, end: pos + 1,
+		prior: r.cfg.SNPRate / 3,
+	}
+	c.confuse(model, r.contig.Seq, pos, &r.work.counts[col])
+	return c
+}
+
+// confuse sets how often reads take c, a substitution, for what seq has at a position, and
+// the other way round. seen is what the reads show there if seq is the reference, whose
+// errors they have been counted among; else nil.
+func (c *candidate) confuse(model *errorModel, seq []byte, at int, seen *[2][codes]int32) {
+	follow := correlation
+	if inPalindrome(seq, at) {
+		follow = correlationPalindrome
+	}
+	ref, alt := baseCode[seq[at]], baseCode[c.seq[0]]
+	for strand := range 2 {
+		k := kmerAt(seq, at, strand == 1)
+		from, to := strandBase(ref, strand == 1), strandBase(alt, strand == 1)
+		n, own := 0, 0
+		if seen != nil {
+			n = int(seen[strand][alt])
+			for base := range 4 {
+				own += int(seen[strand][base])
+			}
+		}
+		c.rates[0][strand] = model.confusion(k, to, n, own)
+		c.rates[1][strand] = model.confusion(k.with(to), from, 0, 0)
+	}
+	c.run = runBeside(seq, at)
+	c.sys = [2]systematic{confused(c.rates[0], follow), confused(c.rates[1], follow).plus(referenceBias)}
 }
 
 // runBeside is the length of the longest homopolymer that pos is in or next to.

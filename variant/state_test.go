@@ -50,7 +50,7 @@ func (p parts) equal(o parts) bool { return p.state == o.state && slices.Equal(p
 
 func restore(t testing.TB, c *genome.Contig, cfg variant.Config, spans []variant.Span, p parts, batchBytes int, rnd *rand.Rand) *variant.Region {
 	t.Helper()
-	x, err := variant.NewRestorer(c, 0, cfg, spans)
+	x, err := variant.NewRestorer(c, 0, cfg, variant.Targets{Spans: spans})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +174,10 @@ func TestRestoredRegionGoesOn(t *testing.T) {
 		spans := []variant.Span{{900, 1100}, {2000, 4200}}
 		batchBytes := []int{1 << 20, 700, 1}[rnd.IntN(3)]
 		whole := region(t, s.contig, 0, cfg)
-		whole.Watch(spans)
+		whole.Watch(variant.Targets{Spans: spans})
 		whole.SetLimits(batchBytes, 10)
 		restored := region(t, s.contig, 0, cfg)
-		restored.Watch(spans)
+		restored.Watch(variant.Targets{Spans: spans})
 		restored.SetLimits(batchBytes, 10)
 		known := make(map[string]string) // content by name and version
 		for i, st := range withHandedOn(steps(t, s, rnd, 60, 1500), rnd) {
@@ -237,7 +237,7 @@ func goldenRegion(t testing.TB) (*genome.Contig, variant.Config, []variant.Span,
 	cfg := variant.Config{Sample: "s", MaxDepth: 6, MinDepth: 3}
 	spans := []variant.Span{{900, 1100}}
 	r := region(t, s.contig, 0, cfg)
-	r.Watch(spans)
+	r.Watch(variant.Targets{Spans: spans})
 	r.SetLimits(600, 10)
 	for _, st := range steps(t, s, rand.New(rand.NewPCG(1, 1)), 24, 1500) {
 		take(t, r, st)
@@ -318,7 +318,7 @@ func TestGoldenRegion(t *testing.T) {
 	}
 
 	// The calling code of a former version was another one.
-	x, err := variant.NewRestorer(c, 0, cfg, spans)
+	x, err := variant.NewRestorer(c, 0, cfg, variant.Targets{Spans: spans})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestDamagedRegions(t *testing.T) {
 	c, cfg, spans, r := goldenRegion(t)
 	whole := partsOf(t, r)
 	attempt := func(p map[int]string, spans []variant.Span) error {
-		x, err := variant.NewRestorer(c, 0, cfg, spans)
+		x, err := variant.NewRestorer(c, 0, cfg, variant.Targets{Spans: spans})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -411,7 +411,7 @@ func FuzzRestore(f *testing.F) {
 	p = partsOf(f, r)
 	f.Add([]byte(p.state), []byte(p.reads[0]))
 	f.Fuzz(func(t *testing.T, state, reads []byte) {
-		x, err := variant.NewRestorer(s.contig, 0, cfg, nil)
+		x, err := variant.NewRestorer(s.contig, 0, cfg, variant.Targets{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +438,7 @@ func TestVersionOfCalling(t *testing.T) {
 		t.Skip("compilers for other processors round otherwise")
 	}
 	digests := map[string]string{ // by what Fingerprint begins with
-		"variant 6": "43727837021fe377ae98ec0e9efab2b804c520badcd9be669e41ad09756bccef",
+		"variant 8": "f32bae9598b107fbab382c652e4215dc9aa0f5699fe28afa692731b919382f0d",
 	}
 	r := region(t, aligntest.LambdaGenome(t).Contigs[0], 0, variant.Config{Sample: "s"})
 	sum := sha256.New()

@@ -22,9 +22,10 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 		lowQual = fmt.Sprintf("QUAL below %g", cfg.MinQual)
 	}
 	cfg = cfg.withDefaults()
-	h := vcf.NewHeader("VCFv4.4", sample)
+	h := vcf.NewHeader("VCFv4.2", sample)
 	h.AddFilter("PASS", "All filters passed")
 	h.AddFilter(filterLowQual, lowQual)
+	h.AddFilter(filterHomopolymer, fmt.Sprintf("As LowQual, of an indel that %g %% of at least %d reads show, in a homopolymer of %d bases and more, whose length reads get wrong together", 100*carriedShare, carriedReads, leastHomopolymer))
 	h.AddFilter(filterLowDepth, fmt.Sprintf("Fewer than %d reads", cfg.MinDepth))
 	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show, judged by a network with a QUAL below %d %g %%", 100*minHaploidFraction, sureQual, 100*unsureFraction))
 	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; judged by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
@@ -42,6 +43,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	for _, c := range contigs {
 		h.AddContig(c.Name, len(c.Seq))
 	}
+	_ = h.SetVersion("") // the least that it needs has no fault
 	return h
 }
 
@@ -55,7 +57,8 @@ type VCFSite struct {
 	// is not there.
 	Calls []*streampb.Call
 
-	end int64 // 1-based position behind REF
+	genotype []int // allele numbers; nil: not known
+	end      int64 // 1-based position behind REF
 }
 
 // VCFRecords are the records of [VCFSites].
@@ -85,7 +88,7 @@ func VCFRecords(calls []*streampb.Call) []*vcf.Record {
 // Likelihoods of genotypes with two alternate alleles take the calls for
 // independent: each says how likely one copy, and none, of its own allele is. QUAL
 // is the highest of the calls, since it asks whether there is any variant; GQ the
-// lowest; FILTER what any of them failed.
+// lowest, and at most what PL allows; FILTER what any of them failed.
 func VCFSites(calls []*streampb.Call) []VCFSite {
 	var sites []VCFSite
 	done := make([]bool, len(calls))
@@ -192,7 +195,9 @@ func newSite(site []allele) VCFSite {
 		rec.Info.Set(infoVRS, strings.Join(vrsIDs, ","))
 	}
 
-	sample := []string{genotypeOf(leading, site), number(quality), number(depth)}
+	numbers := genotypeOf(leading, site)
+	s.genotype = numbers
+	sample := []string{joinGenotype(numbers, leading.GetPhaseSet() != 0), "", number(depth)}
 	rec.Format = []string{"GT", "GQ", "DP", "AD", "ADF", "ADR", "AF"}
 	sample = append(sample,
 		counts(s.Calls, func(c *streampb.Call) (ref, alt uint32) {
@@ -202,9 +207,11 @@ func newSite(site []allele) VCFSite {
 		counts(s.Calls, func(c *streampb.Call) (ref, alt uint32) { return c.GetRefReverse(), c.GetAltReverse() }),
 		fractions(s.Calls, depth))
 	if pl := likelihoods(s.Calls, len(leading.GetGenotype())); pl != nil {
+		quality = min(quality, uint32(agree(pl, genotypeIndex(numbers))))
 		rec.Format = append(rec.Format, "PL")
 		sample = append(sample, joinInts(pl))
 	}
+	sample[1] = number(quality)
 	if leading.GetPhaseSet() != 0 && len(leading.GetGenotype()) > 1 {
 		rec.Format = append(rec.Format, "PS")
 		sample = append(sample, strconv.FormatInt(leading.GetPhaseSet(), 10))
@@ -213,9 +220,10 @@ func newSite(site []allele) VCFSite {
 	return s
 }
 
-// genotypeOf is GT of a site in the words of one of its calls. An allele of the
-// genotype that lies elsewhere counts as the reference here.
-func genotypeOf(c *streampb.Call, site []allele) string {
+// genotypeOf is the allele numbers of a site in the words of one of its calls, ascending
+// unless they are phased. An allele of the genotype that lies elsewhere counts as the
+// reference here.
+func genotypeOf(c *streampb.Call, site []allele) []int {
 	at := func(pos int64, ref, alt string) int {
 		want := allele{pos: pos, ref: ref, alt: alt}
 		return slices.IndexFunc(site, func(a allele) bool { return a.compare(&want) == 0 }) + 1
@@ -230,22 +238,36 @@ func genotypeOf(c *streampb.Call, site []allele) string {
 			numbers[i] = at(o.GetPos(), o.GetRef(), o.GetAlt())
 		}
 	}
-	separator := "|"
 	if c.GetPhaseSet() == 0 {
-		separator = "/"
 		slices.Sort(numbers)
+	}
+	return numbers
+}
+
+// joinGenotype is GT.
+func joinGenotype(numbers []int, phased bool) string {
+	separator := "/"
+	if phased {
+		separator = "|"
 	}
 	if len(numbers) == 0 {
 		return "."
 	}
-	var b strings.Builder
+	text := make([]string, len(numbers))
 	for i, n := range numbers {
-		if i > 0 {
-			b.WriteString(separator)
-		}
-		b.WriteString(strconv.Itoa(n))
+		text[i] = strconv.Itoa(n)
 	}
-	return b.String()
+	return strings.Join(text, separator)
+}
+
+// genotypeIndex is where a genotype of one or two alleles is in the order of VCF's
+// Number=G.
+func genotypeIndex(numbers []int) int {
+	if len(numbers) == 1 {
+		return numbers[0]
+	}
+	a, b := min(numbers[0], numbers[1]), max(numbers[0], numbers[1])
+	return b*(b+1)/2 + a
 }
 
 // counts is a field of Number=R. Reads of the reference are those that no call

@@ -27,8 +27,11 @@ func called(pos int64, ref, alt string, genotype ...uint32) *streampb.Call {
 		RefForward: 5, RefReverse: 6, AltForward: 8, AltReverse: 9, OtherForward: 1, OtherReverse: 1,
 		PhredLikelihoods: []uint32{90, 0, 70},
 	}
-	if len(genotype) == 1 {
+	switch {
+	case len(genotype) == 1:
 		c.PhredLikelihoods = []uint32{90, 0}
+	case len(genotype) == 2 && genotype[0] == 1 && genotype[1] == 1:
+		c.PhredLikelihoods = []uint32{90, 70, 0}
 	}
 	return c
 }
@@ -187,7 +190,7 @@ func TestVCFGoldenByBcftools(t *testing.T) {
 	}
 	// Every likeliest genotype is the one that is called.
 	query := run("query", "-i", `FMT/PL[0:0]!="."`, "-f", "%POS [%GT %PL]\n")
-	require.Equal(t, "1 2|1 180,90,160,90,0,160\n5 1|0 90,0,70\n8 0/1 90,0,70\n9 1/2 180,90,160,90,0,160\n12 1/1 90,0,70\n14 1 90,0\n", query)
+	require.Equal(t, "1 2|1 180,90,160,90,0,160\n5 1|0 90,0,70\n8 0/1 90,0,70\n9 1/2 180,90,160,90,0,160\n12 1/1 90,70,0\n14 1 90,0\n", query)
 }
 
 // pysam is strict about types and numbers of values.

@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 
 	"github.com/klauspost/compress/flate"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 // bgzfBlock is how many bytes go into one BGZF block, as in htslib: with what incompressible data needs on top it
@@ -59,6 +61,5 @@ func (z *Bgzip) Append(dst, text []byte) ([]byte, error) {
 
 // AppendBgzipEnd appends the empty block that ends a BGZF file and shows that it is whole.
 func AppendBgzipEnd(dst []byte) []byte {
-	dst = append(dst, bgzfHeader[:16]...)
-	return append(dst, 0x1b, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	return append(dst, textfile.BGZFEnd...)
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/porestream/porestream/textfile"
 )
 
 const (
@@ -42,18 +42,14 @@ type Reader struct {
 
 // NewReader reads the header of a VCF stream: text, gzip or bgzip.
 func NewReader(r io.Reader) (*Reader, error) {
-	br := bufio.NewReaderSize(r, 64<<10)
-	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		gz, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, fmt.Errorf("decompressing: %w", err)
-		}
-		br = bufio.NewReaderSize(gz, 64<<10)
+	br, err := textfile.NewReader(r, 64<<10)
+	if err != nil {
+		return nil, err
 	}
 	if magic, _ := br.Peek(3); string(magic) == "BCF" {
 		return nil, errors.New("this is BCF, the binary form: convert it to VCF first (bcftools view)")
 	}
-	rd := &Reader{br: br}
+	rd := &Reader{br: br.Reader}
 	if err := rd.readHeader(); err != nil {
 		return nil, err
 	}
@@ -92,16 +88,19 @@ func (r *Reader) readLine() ([]byte, error) {
 		return nil, r.fault(err)
 	}
 	r.line++
-	if n := len(chunk); n > 0 && chunk[n-1] == '\n' {
-		chunk = chunk[:n-1]
-	}
-	if n := len(chunk); n > 0 && chunk[n-1] == '\r' {
-		chunk = chunk[:n-1]
-	}
+	chunk = trimEnd(bytes.TrimSuffix(chunk, []byte{'\n'}))
 	if bytes.IndexByte(chunk, '\r') >= 0 {
 		return nil, r.fault(errors.New("carriage return inside a line"))
 	}
 	return chunk, nil
+}
+
+// trimEnd is a line without its carriage return and without blanks at its end: no column is empty.
+func trimEnd(line []byte) []byte {
+	for n := len(line); n > 0 && (line[n-1] == '\r' || line[n-1] == ' ' || line[n-1] == '\t'); n-- {
+		line = line[:n-1]
+	}
+	return line
 }
 
 // fault is err with the current line's number.

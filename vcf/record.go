@@ -3,7 +3,6 @@ package vcf
 import (
 	"math"
 	"strconv"
-	"strings"
 )
 
 // Record is one data line.
@@ -75,12 +74,6 @@ func (in *Info) Delete(key string) {
 	}
 	*in = kept
 }
-
-// escapes are the characters that a value may hold only percent-encoded (VCF 4.3, section 1.2).
-var escapes = strings.NewReplacer("%", "%25", ":", "%3A", ";", "%3B", "=", "%3D", ",", "%2C", "\r", "%0D", "\n", "%0A", "\t", "%09")
-
-// Escape percent-encodes one value for an INFO or FORMAT field.
-func Escape(s string) string { return escapes.Replace(s) }
 
 // floatDigits is how many significant digits are written: what a 32-bit float, VCF's Float type, holds.
 const floatDigits = 6

@@ -63,13 +63,10 @@ func (r *Reader) block(text []byte) Block {
 	return b
 }
 
-// CutLine splits text after its first line and returns that without its end.
+// CutLine splits text after its first line and returns that without its end and blanks before that.
 func CutLine(text []byte) (line, rest []byte) {
 	line, rest, _ = bytes.Cut(text, []byte{'\n'})
-	if n := len(line); n > 0 && line[n-1] == '\r' {
-		line = line[:n-1]
-	}
-	return line, rest
+	return trimEnd(line), rest
 }
 
 // Row is a data line of which only what a variant is has been parsed. Its slices are parts of the line.

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 const sampleVCF = `##fileformat=VCFv4.3
@@ -296,6 +299,97 @@ func BenchmarkReader(b *testing.B) {
 	for b.Loop() {
 		if _, recs := readAll(b, bytes.NewReader(in.Bytes())); len(recs) != 10000 {
 			b.Fatal(len(recs))
+		}
+	}
+}
+
+func TestHeaderThatNoReaderTakesIsNotWritten(t *testing.T) {
+	for name, h := range map[string]*Header{
+		"tab in a sample's name": NewHeader("VCFv4.3", "a\tb"),
+		"sample without a name":  NewHeader("VCFv4.3", ""),
+		"line end in a line":     {Meta: []string{"##fileformat=VCFv4.3", "##source=a\nb"}},
+	} {
+		if _, err := NewWriter(io.Discard, h); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("a;b=c,d:e%\t\x00\xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, e := range []*Escaper{values, NewEscaper("%;=,| ")} {
+			escaped := e.Escape(s)
+			if Unescape(escaped) != s || !utf8.ValidString(escaped) || strings.ContainsAny(escaped, ";=,\t\r\n\x00") {
+				t.Errorf("%q is written as %q, read back as %q", s, escaped, Unescape(escaped))
+			}
+		}
+	})
+}
+
+// Blanks and tabs at the ends of lines, and a byte-order mark, are no part of a VCF; whatever reads it, records or rows.
+func TestBlanksAtLineEndsAreLeftOut(t *testing.T) {
+	clean := strings.ReplaceAll(sampleVCF, "##weird line that nobody knows", "##weird line")
+	ends := []string{" ", "\t", "  \t ", " \r", ""}
+	var b strings.Builder
+	b.WriteString("\xef\xbb\xbf")
+	for i, line := range strings.Split(strings.TrimSuffix(clean, "\n"), "\n") {
+		b.WriteString(line + ends[i%len(ends)] + "\n")
+	}
+	b.WriteString("  \n")
+	h, want := readAll(t, strings.NewReader(clean))
+	h2, got := readAll(t, strings.NewReader(b.String()))
+	if !slices.Equal(h.Meta, h2.Meta) || !slices.Equal(h.Samples, h2.Samples) {
+		t.Errorf("header %q, samples %q", h2.Meta, h2.Samples)
+	}
+	if write(t, h, want) != write(t, h2, got) {
+		t.Errorf("records differ:\n%s", write(t, h2, got))
+	}
+	r, err := NewReader(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := r.NextBlock(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for text := block.Text; len(text) > 0; {
+		var line []byte
+		if line, text = CutLine(text); len(line) == 0 {
+			continue
+		}
+		var row Row
+		if err := r.Header().ParseRow(line, &row); err != nil {
+			t.Error(err)
+		}
+		n++
+	}
+	if n != len(want) {
+		t.Errorf("%d rows, want %d", n, len(want))
+	}
+}
+
+// A file that is cut between two blocks is not taken as whole, whichever way it is read.
+func TestCutBetweenBlocks(t *testing.T) {
+	z, err := NewBgzip(6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip, err := z.Append(nil, []byte(sampleVCF))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, read := range map[string]func(*Reader) error{
+		"records": func(r *Reader) error { _, err := r.Next(); return err },
+		"blocks":  func(r *Reader) error { _, err := r.NextBlock(nil); return err },
+	} {
+		r, err := NewReader(bytes.NewReader(zip))
+		for err == nil {
+			err = read(r)
+		}
+		if !errors.Is(err, textfile.ErrCut) {
+			t.Errorf("%s: %v", how, err)
 		}
 	}
 }

@@ -22,6 +22,16 @@ func NewWriter(w io.Writer, header *Header) (*Writer, error) {
 	if len(header.Meta) == 0 || !strings.HasPrefix(header.Meta[0], "##fileformat=") {
 		return nil, errors.New("writing VCF header: its first line must be ##fileformat")
 	}
+	for _, name := range header.Samples {
+		if name == "" || strings.ContainsAny(name, "\t\r\n") {
+			return nil, fmt.Errorf("writing VCF header: the sample name %q is empty or has a tab or line end", name)
+		}
+	}
+	for _, line := range header.Meta {
+		if strings.ContainsAny(line, "\r\n") {
+			return nil, fmt.Errorf("writing VCF header: line %q has a line end in it", clip(line))
+		}
+	}
 	vw := &Writer{w: bufio.NewWriterSize(w, 64<<10), samples: len(header.Samples), format: header.formatColumn || len(header.Samples) > 0}
 	if _, err := vw.w.Write(header.append(nil)); err != nil {
 		return nil, fmt.Errorf("writing VCF header: %w", err)

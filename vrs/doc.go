@@ -9,5 +9,8 @@
 //   - GA4GH VRS 2.x: fully justified, that is expanded over the whole region of ambiguity, which depends on no
 //     direction and is therefore what the computed identifier (ga4gh:VA.…) is made from.
 //
+// What several bases change together is one variant, and sources know it as a whole or base by base: Edit.Atoms takes it
+// apart, by one rule for all who need that, and AtomIDs identifies the parts.
+//
 // AlleleID needs no registry: the identifier is a digest of the sequence's own digest, the interval and the state.
 package vrs

@@ -84,9 +84,12 @@ func (e Edit) rollRight(seq []byte) int {
 }
 
 // Left trims e and moves a pure insertion or deletion as far as possible towards the start of seq.
-func (e Edit) Left(seq []byte) Edit {
+func (e Edit) Left(seq []byte) Edit { return e.LeftTo(seq, 0) }
+
+// LeftTo is Left, but a pure insertion or deletion does not begin before first; where it does already, it stays.
+func (e Edit) LeftTo(seq []byte, first int) Edit {
 	e = e.Trim()
-	if n := e.rollLeft(seq); n > 0 {
+	if n := min(e.rollLeft(seq), e.Start-first); n > 0 {
 		return e.at(e.Start-n, -n)
 	}
 	return e
@@ -94,9 +97,12 @@ func (e Edit) Left(seq []byte) Edit {
 
 // Right trims e and moves a pure insertion or deletion as far as possible towards the end of seq: HGVS's 3' rule
 // on the forward strand.
-func (e Edit) Right(seq []byte) Edit {
+func (e Edit) Right(seq []byte) Edit { return e.RightTo(seq, len(seq)) }
+
+// RightTo is Right, but a pure insertion or deletion does not end behind last; where it does already, it stays.
+func (e Edit) RightTo(seq []byte, last int) Edit {
 	e = e.Trim()
-	if n := e.rollRight(seq); n > 0 {
+	if n := min(e.rollRight(seq), last-e.End()); n > 0 {
 		return e.at(e.Start+n, n)
 	}
 	return e
@@ -105,7 +111,12 @@ func (e Edit) Right(seq []byte) Edit {
 // Normal is e in VCF's normal form: parsimonious, left-aligned, Ref and Alt not empty. A pure insertion or
 // deletion is anchored on the base before it, or, at the start of seq, on the base after it.
 func (e Edit) Normal(seq []byte) Edit {
-	e = e.Left(seq)
+	return e.Left(seq).Anchored(seq)
+}
+
+// Anchored is e, where one of Ref and Alt is empty, with the base before it, or, at the start of seq, with the base
+// after it: a row of VCF.
+func (e Edit) Anchored(seq []byte) Edit {
 	if e.Ref != "" && e.Alt != "" {
 		return e
 	}

@@ -212,3 +212,29 @@ func TestSamtools(t *testing.T) {
 		require.Empty(t, string(out))
 	}
 }
+
+// TestTitleTags: tags in titles go to all records of a read, in their order; words that are no tags, and
+// tags of alignments, don't.
+func TestTitleTags(t *testing.T) {
+	tags := hts.TitleTags("runid=5 ch=3\tMM:Z:C+m?,1;\tML:B:C,200\tNM:i:7\tRG:Z:x\ter:Z:\tqs:f:17.5\tMM:Z:again")
+	_, header, records := setup(t)
+	got, err := records.Of(&hts.Read{Name: "a", Seq: []byte("ACGT"), Tags: tags})
+	require.NoError(t, err)
+	two, err := records.Of(&hts.Read{Name: "b", Seq: []byte("ACGTTGCA"), Tags: tags, Alignments: []align.Alignment{
+		{Contig: "one", End: 4, QueryEnd: 4, Ops: []align.Op{{Kind: align.Match, Len: 4}}},
+		{Contig: "one", Start: 8, End: 12, QueryStart: 4, QueryEnd: 8, Reverse: true, Supplementary: true, Ops: []align.Op{{Kind: align.Match, Len: 4}}},
+	}})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	w, err := hts.NewWriter(&out, hts.SAM, nil, header.Refs(), 1)
+	require.NoError(t, err)
+	for _, rec := range append(got, two...) {
+		require.NoError(t, w.Write(rec))
+	}
+	require.NoError(t, w.Close())
+	for line := range strings.Lines(out.String()) {
+		require.True(t, strings.HasSuffix(line, "\tMM:Z:C+m?,1;\tML:B:C,200\ter:Z:\tqs:f:17.5\n"), line)
+	}
+	require.Equal(t, 3, strings.Count(out.String(), "\n"))
+	require.Empty(t, hts.TitleTags("runid=5 ch=3"))
+}

@@ -1,7 +1,7 @@
 package hts
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,15 +11,40 @@ import (
 	"github.com/porestream/porestream/align"
 )
 
+// What is wrong with an alignment that can't be used. Each is of its record alone: the
+// others of the file may be right.
+var (
+	// ErrNoMatch is an alignment of no base to a base: all are clipped or inserted.
+	ErrNoMatch = errors.New("no base is aligned to a base of the reference")
+	// ErrSpliced is an alignment with CIGAR operation N.
+	ErrSpliced = errors.New("CIGAR operation N: the alignment is spliced")
+	// ErrBeyond is an alignment that isn't within its reference sequence.
+	ErrBeyond = errors.New("the CIGAR is longer than the reference")
+	// ErrCIGAR is an alignment whose CIGAR is missing or contradicts the read.
+	ErrCIGAR = errors.New("the CIGAR doesn't fit the read")
+)
+
 // Parse turns a SAM record into a read, as far as the record holds it, and
-// its alignment. ref is the reference sequence that it is aligned to, which the
-// alignment lies in.
+// its alignment, and leaves the record as it is. ref is the reference sequence that it is
+// aligned to. Errors are ErrNoMatch, ErrSpliced, ErrBeyond or ErrCIGAR, with details.
 func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
-	seq := rec.Seq.Expand()
-	read := &align.Read{ID: rec.Name, Seq: seq, Qualities: rec.Qual}
-	if len(rec.Qual) > 0 && rec.Qual[0] == 0xff {
-		read.Qualities = nil
+	if rec.Pos < 0 || rec.Pos >= len(ref) {
+		return nil, nil, fmt.Errorf("%w: position %d of %d", ErrBeyond, rec.Pos+1, len(ref))
 	}
+	if len(rec.Cigar) == 0 {
+		return nil, nil, fmt.Errorf("%w: there is none", ErrCIGAR)
+	}
+	span, query := rec.Cigar.Lengths()
+	switch {
+	case slices.ContainsFunc(rec.Cigar, func(op sam.CigarOp) bool { return op.Type() == sam.CigarSkipped }):
+		return nil, nil, ErrSpliced
+	case query != rec.Seq.Length:
+		return nil, nil, fmt.Errorf("%w: %s for %d bases", ErrCIGAR, clip(rec.Cigar.String()), rec.Seq.Length)
+	case span > len(ref)-rec.Pos:
+		return nil, nil, fmt.Errorf("%w: %d bases from position %d of %d", ErrBeyond, span, rec.Pos+1, len(ref))
+	}
+	seq := Bases(rec, ref)
+	read := &align.Read{ID: rec.Name, Seq: seq, Qualities: Qualities(rec)}
 	if rec.Flags&sam.Read2 != 0 {
 		read.Part = 1
 	}
@@ -36,21 +61,14 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 			a.Ops = append(a.Ops, align.Op{Kind: kind, Len: n})
 		}
 	}
-	operations, err := cigar(rec)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(operations) == 0 {
-		return nil, nil, errors.New("the record has no CIGAR")
-	}
 	qpos, rpos, start := 0, rec.Pos, -1
-	for _, op := range operations {
+	for _, op := range rec.Cigar {
 		n := op.Len()
+		if n == 0 {
+			continue
+		}
 		switch op.Type() {
 		case sam.CigarMatch, sam.CigarEqual, sam.CigarMismatch:
-			if n > len(seq)-qpos || n > len(ref)-rpos {
-				return nil, nil, errors.New("the CIGAR is longer than the read or the reference")
-			}
 			if start < 0 {
 				start = qpos
 			}
@@ -83,24 +101,49 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 			qpos += n
 		case sam.CigarHardClipped, sam.CigarPadded:
 		default:
-			return nil, nil, fmt.Errorf("CIGAR operation %s: spliced alignments can't be called", op.Type())
+			return nil, nil, fmt.Errorf("%w: operation %s", ErrCIGAR, op.Type())
 		}
 	}
-	for len(a.Ops) > 0 && a.Ops[len(a.Ops)-1].Kind >= align.Insertion {
-		a.Ops = a.Ops[:len(a.Ops)-1]
+	if start < 0 {
+		return nil, nil, fmt.Errorf("%w: %s", ErrNoMatch, clip(rec.Cigar.String()))
 	}
-	if start < 0 || qpos != len(seq) {
-		return nil, nil, fmt.Errorf("the CIGAR %s doesn't fit the read's %d bases", clip(operations.String()), len(seq))
+	for a.Ops[len(a.Ops)-1].Kind >= align.Insertion {
+		a.Ops = a.Ops[:len(a.Ops)-1]
 	}
 	a.QueryStart = start
 	if rec.Flags&sam.Reverse != 0 {
 		// SAM holds the read on the reference's strand; a Read is as sequenced.
 		align.ReverseComplement(read.Seq)
+		read.Qualities = slices.Clone(read.Qualities)
 		slices.Reverse(read.Qualities)
 		a.Reverse = true
 		a.QueryStart, a.QueryEnd = len(seq)-a.QueryEnd, len(seq)-a.QueryStart
 	}
 	return read, a, nil
+}
+
+// Bases are the bases of a record, the caller's to keep, on the strand of the sequence ref
+// that it is aligned to. A base that the record writes as = is the reference's, as samtools calmd
+// -e leaves it; where no base of the reference is opposite, it is N.
+func Bases(rec *sam.Record, ref []byte) []byte {
+	seq := rec.Seq.Expand()
+	if !bytes.ContainsRune(seq, '=') {
+		return seq
+	}
+	qpos, rpos := 0, rec.Pos
+	for _, op := range rec.Cigar {
+		n, consumes := op.Len(), op.Type().Consumes()
+		if consumes.Query == 1 {
+			for i := qpos; i < min(qpos+n, len(seq)); i++ {
+				if at := rpos + i - qpos; seq[i] == '=' && consumes.Reference == 1 && at >= 0 && at < len(ref) {
+					seq[i] = ref[at]
+				}
+			}
+		}
+		qpos += n * consumes.Query
+		rpos += n * consumes.Reference
+	}
+	return bytes.ReplaceAll(seq, []byte("="), []byte("N"))
 }
 
 // matches is how many of the first bases are the same and among A, C, G and T. Both are
@@ -124,26 +167,4 @@ func clip(s string) string {
 		return s[:60] + "…"
 	}
 	return s
-}
-
-// cigar is the record's CIGAR: one of more than 65,535 operations is in a tag, and
-// a placeholder in its place (SAM specification, section 4.2.2).
-func cigar(rec *sam.Record) (sam.Cigar, error) {
-	c := rec.Cigar
-	if len(c) != 2 || c[0].Type() != sam.CigarSoftClipped || c[0].Len() != rec.Seq.Length || c[1].Type() != sam.CigarSkipped {
-		return c, nil
-	}
-	tag, ok := rec.Tag([]byte("CG"))
-	if !ok {
-		return c, nil
-	}
-	const head = 8 // CG, B, I and the number of operations
-	if len(tag) < head || tag[2] != 'B' || tag[3] != 'I' || (len(tag)-head)%4 != 0 {
-		return nil, errors.New("the tag CG holds no CIGAR")
-	}
-	list := make(sam.Cigar, 0, (len(tag)-head)/4)
-	for b := tag[head:]; len(b) > 0; b = b[4:] {
-		list = append(list, sam.CigarOp(binary.LittleEndian.Uint32(b)))
-	}
-	return list, nil
 }

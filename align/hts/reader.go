@@ -1,21 +1,47 @@
 package hts
 
 import (
+	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 
-	"github.com/biogo/hts/bam"
+	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
 )
 
 // Reader reads the records of a SAM or BAM file. What is damaged is an error: the
-// decoders that it uses take bytes for granted that a damaged file need not have, and
-// panic.
+// decompressor that it uses takes bytes for granted that a damaged file need not have,
+// and panics.
 type Reader struct {
 	header *sam.Header
+	lines  Lines
 	next   func() (*sam.Record, error)
-	bam    *bam.Reader
+	binary *binaryReader // nil: SAM
+	text   *textReader   // nil: BAM
+}
+
+// NewReader reads the header of a SAM or BAM file, whichever r holds. Of BAM a number of
+// blocks is decompressed at a time.
+func NewReader(r io.Reader, decompressors int) (*Reader, error) {
+	buffered := bufio.NewReader(r)
+	magic, err := buffered.Peek(2)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the file has %d bytes", err, len(magic))
+	}
+	if string(magic) == "\x1f\x8b" {
+		return NewBAMReader(buffered, decompressors)
+	}
+	return NewSAMReader(buffered)
+}
+
+// NewFormatReader reads the header of a file of a format.
+func NewFormatReader(r io.Reader, format Format, decompressors int) (*Reader, error) {
+	if format == SAM {
+		return NewSAMReader(r)
+	}
+	return NewBAMReader(r, decompressors)
 }
 
 // NewBAMReader reads the header of a BAM file, of which a number of blocks is
@@ -23,8 +49,8 @@ type Reader struct {
 func NewBAMReader(r io.Reader, decompressors int) (*Reader, error) {
 	out := new(Reader)
 	err := Guard(func() (err error) {
-		if out.bam, err = bam.NewReader(r, decompressors); err == nil {
-			out.header, out.next = out.bam.Header(), out.bam.Read
+		if out.binary, out.lines, err = readBinary(r, decompressors); err == nil {
+			out.header, out.next = out.binary.header, out.binary.read
 		}
 		return err
 	})
@@ -34,26 +60,23 @@ func NewBAMReader(r io.Reader, decompressors int) (*Reader, error) {
 	return out, nil
 }
 
-// NewSAMReader reads the header of a SAM file.
+// NewSAMReader reads the header of a SAM file, which may be missing.
 func NewSAMReader(r io.Reader) (*Reader, error) {
-	out := new(Reader)
-	err := Guard(func() error {
-		records, err := sam.NewReader(r)
-		if err == nil {
-			out.header, out.next = records.Header(), records.Read
-		}
-		return err
-	})
+	t, lines, err := readText(r)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return &Reader{header: t.header, lines: lines, next: t.read, text: t}, nil
 }
 
-// Header is the file's header.
+// Header is what there is to look at in the file's header.
 func (r *Reader) Header() *sam.Header { return r.header }
 
-// Read returns the next record, and at the end io.EOF itself.
+// Lines are the lines of the file's header, to be written again.
+func (r *Reader) Lines() Lines { return r.lines }
+
+// Read returns the next record, the caller's to keep, and at the end io.EOF itself. A
+// CIGAR in the tag CG is in its place.
 func (r *Reader) Read() (*sam.Record, error) {
 	var rec *sam.Record
 	err := Guard(func() (err error) {
@@ -65,24 +88,69 @@ func (r *Reader) Read() (*sam.Record, error) {
 		return nil, io.EOF
 	case err != nil:
 		return nil, err
-	case len(rec.Seq.Seq) != (rec.Seq.Length+1)/2:
-		return nil, errors.New("the record is shorter than it says")
 	}
 	return rec, nil
 }
 
-// BAM is the BAM file, for who has an index; nil for SAM.
-func (r *Reader) BAM() *bam.Reader { return r.bam }
+// Unended tells whether the last record was a line of SAM without an end: where a file may
+// have been cut off, it can be half a line.
+func (r *Reader) Unended() bool { return r.text != nil && r.text.unended }
 
-// Restrict makes Read read what next does, of the same file.
-func (r *Reader) Restrict(next func() (*sam.Record, error)) { r.next = next }
+// Binary tells whether the file is BAM.
+func (r *Reader) Binary() bool { return r.binary != nil }
+
+// Limit makes Read read only chunks of a BAM file that can seek, which are ascending and
+// don't overlap.
+func (r *Reader) Limit(chunks []bgzf.Chunk) error {
+	var end bgzf.Offset
+	seek := func() error {
+		end = chunks[0].End
+		err := r.binary.in.Seek(chunks[0].Begin)
+		chunks = chunks[1:]
+		return err
+	}
+	read := r.next
+	r.next = func() (*sam.Record, error) {
+		for CompareOffsets(r.binary.in.LastChunk().End, end) >= 0 {
+			if len(chunks) == 0 {
+				return nil, io.EOF
+			}
+			if err := seek(); err != nil {
+				return nil, err
+			}
+		}
+		rec, err := read()
+		if errors.Is(err, io.EOF) && len(chunks) > 0 {
+			return nil, io.ErrUnexpectedEOF // an index of another file
+		}
+		return rec, err
+	}
+	if len(chunks) == 0 {
+		return nil // end is before everything
+	}
+	return Guard(seek)
+}
+
+// CompareOffsets orders places in a BGZF file.
+func CompareOffsets(a, b bgzf.Offset) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Block, b.Block))
+}
 
 // Close releases what reading holds; not the reader below.
 func (r *Reader) Close() error {
-	if r.bam == nil {
+	if r.binary == nil {
 		return nil
 	}
-	return Guard(r.bam.Close)
+	return Guard(r.binary.in.Close)
+}
+
+// Qualities are the qualities of a record's bases, nil if it has none. They are the
+// record's own.
+func Qualities(rec *sam.Record) []byte {
+	if len(rec.Qual) == 0 || rec.Qual[0] == 0xff {
+		return nil
+	}
+	return rec.Qual
 }
 
 // Guard makes an error of what a decoder panics with.

@@ -1,4 +1,5 @@
-// Package hts writes aligned reads as SAM and BAM, sorted by position.
+// Package hts reads and writes SAM and BAM: records and headers as they stand, reads that
+// were aligned as records, sorted by position.
 package hts
 
 import (
@@ -17,9 +18,6 @@ import (
 
 // maxName is the longest name that BAM can hold.
 const maxName = 254
-
-// maxOps is the number of CIGAR operations that BAM's 16-bit field can count.
-const maxOps = 1<<16 - 1
 
 // Header returns the header of alignments to g that are sorted by position, with one
 // read group.
@@ -55,6 +53,26 @@ type Read struct {
 	Seq        []byte // as sequenced
 	Qualities  []byte // Phred; nil if they are not known
 	Alignments []align.Alignment
+	// Tags stand on all records of the read, but for those that an alignment has itself.
+	Tags sam.AuxFields
+}
+
+// alignmentTags are those that records of alignments are given here.
+var alignmentTags = []string{"RG", "NM", "AS", "de", "MD", "SA", "CG"}
+
+// TitleTags are the tags in the title of a FASTQ record behind its name, separated by tabs, as
+// samtools fastq -T and basecallers write them. What is no tag is left out, and what the records
+// of an alignment have themselves.
+func TitleTags(description string) sam.AuxFields {
+	var tags sam.AuxFields
+	for field := range strings.SplitSeq(description, "\t") {
+		aux, err := parseAux([]byte(field))
+		if err != nil || slices.Contains(alignmentTags, field[:2]) || tags.Get(aux.Tag()) != nil {
+			continue
+		}
+		tags = append(tags, aux)
+	}
+	return tags
 }
 
 // Records makes SAM records of reads aligned to a genome.
@@ -88,7 +106,7 @@ func (r *Records) Of(read *Read) ([]*sam.Record, error) {
 		}
 		return []*sam.Record{{
 			Name: read.Name, Pos: -1, MatePos: -1, Flags: sam.Unmapped,
-			Seq: sam.NewSeq(seq), Qual: read.Qualities, AuxFields: sam.AuxFields{group},
+			Seq: sam.NewSeq(seq), Qual: read.Qualities, AuxFields: append(sam.AuxFields{group}, read.Tags...),
 		}}, nil
 	}
 	var turned, turnedQualities []byte // made when the first alignment needs them
@@ -162,17 +180,6 @@ func (r *Records) aligned(read *Read, i int, seq, qualities []byte) (*sam.Record
 	if len(read.Alignments) > 1 {
 		tags = append(tags, tag{"SA", Others(read.Alignments, i, len(seq))})
 	}
-	if len(cigar) > maxOps {
-		// SAM specification 4.2.2: the real CIGAR goes to a tag and a placeholder takes
-		// its place.
-		ops := make([]uint32, len(cigar))
-		for k, op := range cigar {
-			ops[k] = uint32(op)
-		}
-		span, query := cigar.Lengths()
-		rec.Cigar = sam.Cigar{sam.NewCigarOp(sam.CigarSoftClipped, query), sam.NewCigarOp(sam.CigarSkipped, span)}
-		tags = append(tags, tag{"CG", ops})
-	}
 	for _, t := range tags {
 		aux, err := sam.NewAux(sam.NewTag(t.name), t.value)
 		if err != nil {
@@ -180,6 +187,7 @@ func (r *Records) aligned(read *Read, i int, seq, qualities []byte) (*sam.Record
 		}
 		rec.AuxFields = append(rec.AuxFields, aux)
 	}
+	rec.AuxFields = append(rec.AuxFields, read.Tags...)
 	return rec, nil
 }
 

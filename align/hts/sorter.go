@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 )
 
@@ -102,7 +101,7 @@ func (s *Sorter) spill() error {
 		return fmt.Errorf("sorting alignments: %w", err)
 	}
 	s.files = append(s.files, f)
-	if err := s.write(f, slices.Values(s.held), gzip.BestSpeed); err != nil {
+	if err := s.write(f, slices.Values(s.held), BAM, gzip.BestSpeed); err != nil {
 		return fmt.Errorf("sorting alignments: writing %s: %w", f.Name(), err)
 	}
 	clear(s.held)
@@ -110,19 +109,19 @@ func (s *Sorter) spill() error {
 	return nil
 }
 
-// write writes records as BAM.
-func (s *Sorter) write(w io.Writer, records func(func(*sam.Record) bool), level int) error {
+// write writes records.
+func (s *Sorter) write(w io.Writer, records func(func(*sam.Record) bool), format Format, level int) error {
 	out := bufio.NewWriterSize(w, 1<<20)
-	bw, err := bam.NewWriterLevel(out, s.header, level, s.cfg.Threads)
+	rw, err := newWriter(out, format, LinesOf(s.header), s.header.Refs(), s.cfg.Threads, level)
 	if err != nil {
 		return err
 	}
 	for rec := range records {
-		if err := bw.Write(rec); err != nil {
-			return errors.Join(fmt.Errorf("read %s: %w", rec.Name, err), bw.Close())
+		if err := rw.Write(rec); err != nil {
+			return errors.Join(fmt.Errorf("read %s: %w", rec.Name, err), rw.Close())
 		}
 	}
-	if err := bw.Close(); err != nil {
+	if err := rw.Close(); err != nil {
 		return err
 	}
 	return out.Flush()
@@ -136,7 +135,7 @@ func (s *Sorter) Finish() error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return fmt.Errorf("sorting alignments: %w", err)
 		}
-		r, err := bam.NewReader(bufio.NewReaderSize(f, 256<<10), 1)
+		r, err := NewBAMReader(bufio.NewReaderSize(f, 256<<10), 1)
 		if err != nil {
 			return fmt.Errorf("sorting alignments: reading %s: %w", f.Name(), err)
 		}
@@ -157,31 +156,11 @@ func (s *Sorter) Finish() error {
 		s.held = s.held[1:]
 		return rec, nil
 	})
-	var err error
-	if s.cfg.Format == BAM {
-		err = s.write(s.out, m.all, gzip.DefaultCompression)
-	} else {
-		err = s.text(m.all)
-	}
+	err := s.write(s.out, m.all, s.cfg.Format, gzip.DefaultCompression)
 	if err = cmp.Or(m.err, err); err != nil {
 		return fmt.Errorf("writing alignments: %w", err)
 	}
 	return nil
-}
-
-// text writes records as SAM.
-func (s *Sorter) text(records func(func(*sam.Record) bool)) error {
-	out := bufio.NewWriterSize(s.out, 1<<20)
-	sw, err := sam.NewWriter(out, s.header, sam.FlagDecimal)
-	if err != nil {
-		return err
-	}
-	for rec := range records {
-		if err := sw.Write(rec); err != nil {
-			return fmt.Errorf("read %s: %w", rec.Name, err)
-		}
-	}
-	return out.Flush()
 }
 
 // Close removes the temporary files. It may be called twice.

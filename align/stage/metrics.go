@@ -1,8 +1,12 @@
 package stage
 
 import (
+	"maps"
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 )
@@ -15,12 +19,17 @@ type PlacerMetrics struct {
 	Aligned            prometheus.Counter
 	stripped           prometheus.Counter
 	lengths, qualities prometheus.Histogram
+
+	// Barcodes are no label: a laboratory has as many as it has samples.
+	mu       sync.Mutex
+	barcodes map[string]int64
 }
 
 // NewPlacerMetrics registers the metrics of a stage's placer with reg.
 func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 	prefix := "porestream_" + stage + "_"
 	m := &PlacerMetrics{
+		barcodes: make(map[string]int64),
 		Aligned: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "aligned_bases_total",
 			Help: "Bases of the reference that alignments of reads lie on. Over porestream_variant_reference_bases it is the mean depth, of all samples together.",
@@ -48,11 +57,25 @@ func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 	return m
 }
 
-// Part counts what became of a part of a read.
-func (m *PlacerMetrics) Part(o Outcome) {
-	if m != nil {
-		m.Parts.WithLabelValues(o.String()).Inc()
+// Part counts what became of a read or a part of one; barcode is nil if none was looked for.
+func (m *PlacerMetrics) Part(o Outcome, barcode *output.Barcode) {
+	if m == nil {
+		return
 	}
+	m.Parts.WithLabelValues(o.String()).Inc()
+	if barcode != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.barcodes[barcode.Name]++
+	}
+}
+
+// Barcodes are the numbers of reads, or parts of reads, by the names of their barcodes, since the
+// process began; empty if none are looked for.
+func (m *PlacerMetrics) Barcodes() map[string]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.barcodes)
 }
 
 // Finished counts what a finished part of a read is like, if it was called at all.

@@ -163,7 +163,7 @@ func (p *Placer) Place(read *Read, part Part, a Aligner) (published, aligned []s
 			part.Outcome = Unmapped
 		}
 	}
-	p.Metrics.Part(part.Outcome)
+	p.Metrics.Part(part.Outcome, part.Barcode)
 	for _, s := range segments {
 		out, err := p.SegmentOut(s)
 		if err != nil {

@@ -32,6 +32,7 @@ type AnnotatedAllele struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Variant       *Variant               `protobuf:"bytes,1,opt,name=variant,proto3" json:"variant,omitempty"`
 	Hgvsg         string                 `protobuf:"bytes,2,opt,name=hgvsg,proto3" json:"hgvsg,omitempty"`
+	Atoms         []string               `protobuf:"bytes,6,rep,name=atoms,proto3" json:"atoms,omitempty"` // VRS ids of the changes that an allele of several bases is made of
 	MostSevere    *MostSevere            `protobuf:"bytes,3,opt,name=most_severe,json=mostSevere,proto3" json:"most_severe,omitempty"`
 	Consequences  []*Consequence         `protobuf:"bytes,4,rep,name=consequences,proto3" json:"consequences,omitempty"` // the most relevant first
 	Known         []*Known               `protobuf:"bytes,5,rep,name=known,proto3" json:"known,omitempty"`               // exact matches of each source first
@@ -83,6 +84,13 @@ func (x *AnnotatedAllele) GetHgvsg() string {
 	return ""
 }
 
+func (x *AnnotatedAllele) GetAtoms() []string {
+	if x != nil {
+		return x.Atoms
+	}
+	return nil
+}
+
 func (x *AnnotatedAllele) GetMostSevere() *MostSevere {
 	if x != nil {
 		return x.MostSevere
@@ -112,7 +120,7 @@ type Known struct {
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Date          string                 `protobuf:"bytes,3,opt,name=date,proto3" json:"date,omitempty"`   // of the source's release, YYYY-MM-DD
 	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`       // several are separated by ";"
-	Match         string                 `protobuf:"bytes,5,opt,name=match,proto3" json:"match,omitempty"` // exact position overlap
+	Match         string                 `protobuf:"bytes,5,opt,name=match,proto3" json:"match,omitempty"` // exact atom position overlap
 	Place         string                 `protobuf:"bytes,6,opt,name=place,proto3" json:"place,omitempty"` // where the entry is if the match is not exact
 	Fields        []*KnownField          `protobuf:"bytes,7,rep,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -981,10 +989,11 @@ var File_annotate_annotatepb_annotation_proto protoreflect.FileDescriptor
 
 const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\n" +
-	"$annotate/annotatepb/annotation.proto\x12\x18porestream.annotation.v1\"\xad\x02\n" +
+	"$annotate/annotatepb/annotation.proto\x12\x18porestream.annotation.v1\"\xc3\x02\n" +
 	"\x0fAnnotatedAllele\x12;\n" +
 	"\avariant\x18\x01 \x01(\v2!.porestream.annotation.v1.VariantR\avariant\x12\x14\n" +
-	"\x05hgvsg\x18\x02 \x01(\tR\x05hgvsg\x12E\n" +
+	"\x05hgvsg\x18\x02 \x01(\tR\x05hgvsg\x12\x14\n" +
+	"\x05atoms\x18\x06 \x03(\tR\x05atoms\x12E\n" +
 	"\vmost_severe\x18\x03 \x01(\v2$.porestream.annotation.v1.MostSevereR\n" +
 	"mostSevere\x12I\n" +
 	"\fconsequences\x18\x04 \x03(\v2%.porestream.annotation.v1.ConsequenceR\fconsequences\x125\n" +

@@ -15,9 +15,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/textfile"
 )
 
 const (
@@ -83,13 +82,9 @@ func Load(path string) (*File, error) {
 func Read(r io.Reader, name string) (*File, error) {
 	sum := sha256.New()
 	raw := io.TeeReader(r, sum)
-	br := bufio.NewReaderSize(raw, 64<<10)
-	if magic, _ := br.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		gz, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, fmt.Errorf("decompressing: %w", err)
-		}
-		br = bufio.NewReaderSize(gz, 64<<10)
+	br, err := textfile.NewReader(raw, 64<<10)
+	if err != nil {
+		return nil, err
 	}
 	f := &File{
 		Name: name, byID: map[string][]*product{}, bySymbol: map[string][]*product{}, bySynonym: map[string][]*product{},

@@ -51,10 +51,10 @@ func (c *call) append(dst []byte) []byte {
 		dst = append(dst, "NMD_transcript"...)
 	}
 	dst = append(dst, '|')
-	dst = append(dst, tr.gene...)
+	dst = append(dst, tr.geneText...)
 	dst = append(dst, '|')
 	if t&^(Intron|NonCoding) != 0 {
-		dst = append(dst, tr.id...)
+		dst = append(dst, tr.idText...)
 	}
 	dst = append(dst, '|')
 	dst = append(dst, tr.biotype.name...)

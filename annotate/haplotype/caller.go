@@ -35,6 +35,10 @@ type Options struct {
 	Greedy       bool  // tell also of introns and non-coding transcripts where another transcript has a consequence
 	TrimProtein  int   // amino acids to write of a longer change; 0: all
 	PerHaplotype int   // consequences of a site that FORMAT/BCSQ can tell per haplotype; 15 when 0
+
+	// replaced says that an allele which replaces bases by more or fewer ones is translated as what it is. bcftools csq tells of
+	// another sequence where one of the two is a single base, as in "TTAAG>C", and calls the others elongation or truncation.
+	replaced bool
 }
 
 // Counts tell what was left out.
@@ -86,7 +90,12 @@ func (s *site) change(allele int) string {
 // symbolic says whether an allele is no sequence.
 func (s *site) symbolic(allele int) bool {
 	a := s.alleles[allele]
-	return len(a) == 0 || a[0] == '<' || a[0] == '*' || bytes.ContainsAny(a, "[].")
+	for _, c := range a {
+		if c < 'A' || c > 'Z' {
+			return true
+		}
+	}
+	return len(a) == 0
 }
 
 // Caller calls consequences of a stream of sites that are sorted by position within each contig. It holds those that lie

@@ -3,6 +3,7 @@ package haplotype
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -237,4 +238,66 @@ func perSample(t *testing.T, rec *vcf.Record) []string {
 		}
 	}
 	return out
+}
+
+// A phase in front of the first allele, which VCF 4.4 and 4.5 allow, makes no other haplotype of a genotype.
+func TestPhaseBeforeTheFirstAllele(t *testing.T) {
+	fasta := []byte(">c\n" + "ATGGCTGCTGCTGCTTAA" + "\n")
+	gff := []byte("##gff-version 3\nc\t.\tgene\t1\t18\t.\t+\t.\tID=g;biotype=protein_coding;Name=G\n" +
+		"c\t.\tmRNA\t1\t18\t.\t+\t.\tID=t;Parent=g;biotype=protein_coding\nc\t.\tCDS\t1\t18\t.\t+\t0\tParent=t\n")
+	genes := load(t, fasta, gff, DefaultCode)
+	mask := func(genotype string) string {
+		in := "##fileformat=VCFv4.4\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts\nc\t4\t.\tG\tA\t.\t.\t.\tGT\t" + genotype + "\n"
+		_, recs := run(t, genes, []byte(in), Options{Phase: PhaseAsIs}, nil)
+		require.Equal(t, []string{"GT", Tag}, recs[0].Format, genotype)
+		return recs[0].Samples[0][1]
+	}
+	for genotype, want := range map[string]string{
+		"0|1": "2", "|0|1": "2", "/0|1": "2", "0/1": "2", "/0/1": "2", "1": "1", "|1": "1", "/1": "1", "1/1": "3", "/1/1": "3", "|1|1": "3",
+	} {
+		require.Equal(t, want, mask(genotype), genotype)
+	}
+}
+
+// Whatever phases the CDS rows have, the bases decide what a change of a codon is: on both strands, over exons, where the
+// phases are all alike (converted files, snippy), and where a single row claims to begin inside a codon.
+func TestPhasesDoNotDecideWhatIsCoding(t *testing.T) {
+	// ATG GCT GC of the first exon, an intron of eight bases, A GCT GCA TAA of the second.
+	fasta := func(forward bool) []byte {
+		s := "ATGGCTGCGTGCTTAGAGCTGCATAA"
+		if !forward {
+			s = reverse(s)
+		}
+		return []byte(">c\n" + s + "\n")
+	}
+	for _, forward := range []bool{true, false} {
+		strand, first, second, pos, ref, alt := "+", [2]int{1, 8}, [2]int{17, 26}, 19, "C", "T"
+		if !forward {
+			strand, first, second, pos, ref, alt = "-", [2]int{19, 26}, [2]int{1, 10}, 8, "G", "A"
+		}
+		want := ""
+		for _, phases := range [][2]string{{"0", "1"}, {"0", "0"}, {"1", "1"}, {"2", "2"}, {".", "."}, {"0", "2"}} {
+			gff := fmt.Sprintf("##gff-version 3\nc\t.\tgene\t1\t26\t.\t%[1]s\t.\tID=g;biotype=protein_coding;Name=G\n"+
+				"c\t.\tmRNA\t1\t26\t.\t%[1]s\t.\tID=t;Parent=g;biotype=protein_coding\n"+
+				"c\t.\texon\t%[2]d\t%[3]d\t.\t%[1]s\t.\tParent=t\nc\t.\texon\t%[4]d\t%[5]d\t.\t%[1]s\t.\tParent=t\n"+
+				"c\t.\tCDS\t%[2]d\t%[3]d\t.\t%[1]s\t%[6]s\tParent=t\nc\t.\tCDS\t%[4]d\t%[5]d\t.\t%[1]s\t%[7]s\tParent=t\n",
+				strand, first[0], first[1], second[0], second[1], phases[0], phases[1])
+			genes := load(t, fasta(forward), []byte(gff), DefaultCode)
+			in := fmt.Sprintf("##fileformat=VCFv4.3\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\nc\t%d\t.\t%s\t%s\t.\t.\t.\n", pos, ref, alt)
+			_, recs := run(t, genes, []byte(in), Options{}, nil)
+			got, _ := recs[0].Info.Get(Tag)
+			require.Contains(t, got, "missense|G|t|protein_coding|"+strand+"|", "phases %v on %s", phases, strand)
+			if want == "" {
+				want = got
+			}
+			require.Equal(t, want, got, "phases %v on %s", phases, strand)
+		}
+	}
+}
+
+// reverse is the reverse complement.
+func reverse(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return strings.NewReplacer("A", "T", "C", "G", "G", "C", "T", "A").Replace(string(b))
 }

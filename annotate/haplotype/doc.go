@@ -3,7 +3,8 @@
 // change; or each on its own.
 //
 // The rules are those of bcftools csq 1.24 (csq.c and gff.c, MIT licence; Danecek and McCarthy, Bioinformatics 2017,
-// doi:10.1093/bioinformatics/btx100), to the letter of INFO/BCSQ, with the structure and the code of its own.
+// doi:10.1093/bioinformatics/btx100), to the letter of INFO/BCSQ, with the structure and the code of its own. Effects departs from them in one point: what
+// replaces bases by more or fewer ones is translated as it is (Options.replaced).
 //
 //	VCF record ─▶ site ─▶ coding, untranslated, splice, transcript (four looks at the genes)
 //	                          │ coding changes grow a tree of haplotypes per transcript

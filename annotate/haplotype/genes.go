@@ -3,11 +3,14 @@ package haplotype
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/vcf"
 )
 
 const (
@@ -26,6 +29,8 @@ type Genes struct {
 
 	genome  *genome.Genome
 	contigs map[string]*contig
+	cdsless []string       // transcripts of a coding class without a CDS
+	unknown map[string]int // transcripts by biotype, of those that are none of biotypes
 }
 
 // contig holds what lies on one contig.
@@ -40,6 +45,9 @@ type contig struct {
 // transcript is one transcript. What lies on it is in the order of positions, whatever the strand.
 type transcript struct {
 	id, gene string
+	// idText and geneText are the same as a value of BCSQ has them.
+	idText, geneText string
+
 	geneID   *annotate.Gene
 	biotype  *biotype
 	code     *code
@@ -68,16 +76,21 @@ type utr struct {
 	five       bool
 }
 
+// nameText percent-encodes what would end a sub-field, a value or the INFO field. What GFF3 has to encode stands in BCSQ
+// as in the file then, as with bcftools csq.
+var nameText = vcf.NewEscaper("%;=,| ")
+
 // NewGenes lays the genes out. Coding sequences are read in the genetic code that the model gives them. Where that is the
 // standard one and their rows do not say so, ATG is its only start codon, unless allStarts is set.
 func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, error) {
-	all := &Genes{genome: g, contigs: map[string]*contig{}}
+	all := &Genes{genome: g, contigs: map[string]*contig{}, unknown: map[string]int{}}
 	codes := map[int]*code{}
 	views := slices.Collect(m.All())
 	slices.SortFunc(views, func(v, w annotate.View) int { return cmp.Compare(v.Written().Line, w.Written().Line) })
 	for _, v := range views {
 		kind := biotypeOf(v.Biotype)
 		if kind == nil {
+			all.unknown[v.Biotype]++
 			continue
 		}
 		number := v.GeneticCode
@@ -104,8 +117,28 @@ func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, erro
 		c.exons.build()
 		c.transcripts.build()
 	}
-	slices.Sort(all.Warnings)
+	all.warn()
 	return all, nil
+}
+
+// warn tells of transcripts that are not what their class says.
+func (all *Genes) warn() {
+	const shown = 3
+	if n := len(all.cdsless); n > 0 {
+		slices.Sort(all.cdsless)
+		list := strings.Join(all.cdsless[:min(n, shown)], ", ")
+		if n > shown {
+			list += fmt.Sprintf(" and %d more", n-shown)
+		}
+		all.Warnings = append(all.Warnings, "transcripts of a coding biotype have no CDS, so that all of them is told as intron, as bcftools csq does: "+list)
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(all.unknown)) {
+		kinds = append(kinds, fmt.Sprintf("%q (%d)", kind, all.unknown[kind]))
+	}
+	if len(kinds) > 0 {
+		all.Warnings = append(all.Warnings, "transcripts of biotypes that bcftools csq does not know have no BCSQ: "+strings.Join(kinds, ", "))
+	}
 }
 
 // add lays one transcript out.
@@ -115,6 +148,7 @@ func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 		id: v.ID, gene: cmp.Or(v.Gene.Symbol, v.Gene.ID), geneID: v.Gene, biotype: kind, code: code, seq: v.Contig.Seq,
 		beg: w.Start, end: w.End - 1, forward: v.Forward,
 	}
+	t.idText, t.geneText = nameText.Escape(t.id), nameText.Escape(t.gene)
 	c.transcripts.add(t.beg, t.end, t)
 	for _, u := range w.UTRs {
 		x := &utr{t, u.Start, u.End - 1, u.Five}
@@ -130,13 +164,13 @@ func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 		t.cds = append(t.cds, &exon{transcript: t, beg: s.Start, end: s.End - 1})
 	}
 	if len(t.cds) == 0 || !kind.coding {
+		if kind.coding {
+			all.cdsless = append(all.cdsless, t.id)
+		}
 		return
 	}
-	if w.Conflict {
-		all.Warnings = append(all.Warnings, fmt.Sprintf("transcript %s: the phases of its CDS contradict the bases before them: changes of its protein are not told", t.id))
-		return
-	}
-	t.trim(w.Phase)
+	// The model's own frame: where phases of CDS rows contradict the bases, it follows the bases and tells of it.
+	t.trim((3 - v.Pad()) % 3)
 	n := 0
 	for i, e := range t.cds {
 		e.number, e.offset = i, n

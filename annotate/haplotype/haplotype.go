@@ -47,7 +47,7 @@ func (all *Genes) Effects(contig string, variants []Variant, trimProtein int) ([
 	if k == nil {
 		return out, nil
 	}
-	c, err := newCaller(all, Options{TrimProtein: trimProtein}, 0)
+	c, err := newCaller(all, Options{TrimProtein: trimProtein, replaced: true}, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (l *look) at(beg, end int) outcome {
 	l.trim(symbolic)
 	left, leftAlt := l.rlen-l.head-l.tail, l.alen-l.head-l.tail
 	switch {
-	case l.rlen == l.alen:
+	case l.rlen == l.alen, left > 0 && leftAlt > 0 && !symbolic && l.caller.opts.replaced:
 		return l.substitution(beg, end)
 	case left > 1 && leftAlt > 1 && !symbolic:
 		if l.rlen > l.alen {

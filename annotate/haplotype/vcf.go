@@ -2,12 +2,10 @@ package haplotype
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/porestream/porestream/vcf"
 )
@@ -230,8 +228,6 @@ func referenceLength(rec *vcf.Record) int {
 	return n
 }
 
-var errGenotype = errors.New("is no genotype of this record")
-
 // genotypes reads GT of all samples.
 func (s *site) genotypes(rec *vcf.Record) error {
 	at := slices.Index(rec.Format, "GT")
@@ -239,51 +235,36 @@ func (s *site) genotypes(rec *vcf.Record) error {
 		return nil
 	}
 	s.phased = make([]bool, len(rec.Samples))
-	for _, values := range rec.Samples {
+	ends := make([]int, len(rec.Samples))
+	var all vcf.Genotype
+	for i, values := range rec.Samples {
+		begun := len(all)
 		if at < len(values) {
-			s.ploidy = max(s.ploidy, 1+strings.Count(values[at], "/")+strings.Count(values[at], "|"))
+			var err error
+			if all, err = vcf.AppendGenotype(all, values[at], len(rec.Alt)); err != nil {
+				return fmt.Errorf("sample %d: %w", i+1, err)
+			}
 		}
+		ends[i] = len(all)
+		s.ploidy = max(s.ploidy, len(all)-begun)
 	}
 	s.alts = make([]int, s.ploidy*len(rec.Samples))
-	for i, values := range rec.Samples {
-		own := s.alts[i*s.ploidy : (i+1)*s.ploidy]
+	begun := 0
+	for i, end := range ends {
+		own, called := s.alts[i*s.ploidy:(i+1)*s.ploidy], all[begun:end]
+		begun = end
 		for j := range own {
 			own[j] = noAllele
 		}
-		if at >= len(values) {
+		if len(called) == 0 && len(own) > 0 {
 			own[0] = missing
-			continue
 		}
-		if err := parseGenotype(own, &s.phased[i], values[at], len(s.alleles)); err != nil {
-			return fmt.Errorf("sample %d: GT %q: %w", i+1, values[at], err)
+		s.phased[i] = called.Ordered()
+		for j, a := range called {
+			if own[j] = a.Number; a.Number == vcf.MissingAllele {
+				own[j] = missing
+			}
 		}
 	}
 	return nil
-}
-
-// parseGenotype reads one GT.
-func parseGenotype(alleles []int, phased *bool, text string, known int) error {
-	if text != "" && (text[0] == '|' || text[0] == '/') {
-		text = text[1:] // phase of the first allele, VCF 4.4
-	}
-	for i := 0; ; i++ {
-		n := strings.IndexAny(text, "/|")
-		own := text
-		if n >= 0 {
-			own = text[:n]
-			*phased = *phased || text[n] == '|'
-		}
-		allele := missing
-		if own != "." {
-			var err error
-			if allele, err = strconv.Atoi(own); err != nil || allele < 0 || allele >= known {
-				return errGenotype
-			}
-		}
-		alleles[i] = allele
-		if n < 0 {
-			return nil
-		}
-		text = text[n+1:]
-	}
 }

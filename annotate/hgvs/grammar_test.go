@@ -43,7 +43,6 @@ func narrower(err string) bool {
 	for _, reason := range []string{
 		"no change behind the position", // c.76 alone
 		"want > or [ behind the bases",  // c.76A
-		"a substitution replaces one",   // c.76_77AA>C
 		"an unknown change (?)",         // c.?
 	} {
 		if strings.Contains(err, reason) {

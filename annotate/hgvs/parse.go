@@ -388,8 +388,8 @@ func (p *parser) what(c *Change) error {
 		return p.errorf("supernumerary chromosomes (sup) are not supported")
 	case p.at == len(p.s) || p.peek() == ']' || p.peek() == ';':
 		return p.errorf("no change behind the position")
-	case p.peek() == '>':
-		return p.errorf("a substitution names the base that it replaces: %sA>C", c.Location)
+	case p.take(">"): // without the base that is replaced
+		return p.substitution(c, "")
 	}
 	begin := p.at
 	bases, err := p.bases()
@@ -411,7 +411,8 @@ func (p *parser) what(c *Change) error {
 	return p.errorf("want > or [ behind the bases, have %s", p.rest())
 }
 
-// substitution reads the new base.
+// substitution reads the new bases. One base is replaced by one; people write the sign for others, too, which is a
+// delins.
 func (p *parser) substitution(c *Change, ref string) error {
 	alt, err := p.bases()
 	switch {
@@ -419,10 +420,11 @@ func (p *parser) substitution(c *Change, ref string) error {
 		return err
 	case alt == "":
 		return p.errorf("want the new base behind >, have %s", p.rest())
-	case len(ref) != 1 || len(alt) != 1 || c.Location.Range:
-		return p.errorf("a substitution replaces one base by one: write delins%s", clip(alt))
 	}
 	c.Kind, c.Ref, c.New = Substitution, ref, []Part{{Bases: alt, Copies: 1}}
+	if len(ref) != 1 || len(alt) != 1 || c.Location.Range {
+		c.Kind = Delins
+	}
 	return nil
 }
 

@@ -14,11 +14,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/wholefile"
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/vrs"
 )
 
@@ -80,6 +79,9 @@ func Compile(ctx context.Context, cfg Config, input, path string) (*Meta, error)
 		defer f.Close()
 		in, name = f, filepath.Base(input)
 	}
+	if err := textfile.CheckEnd(in); err != nil {
+		return nil, fmt.Errorf("compiling %s: %w", input, err)
+	}
 	f, err := wholefile.Create(path)
 	if err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func compile(ctx context.Context, cfg Config, in io.Reader, name string, out *os
 	}
 	sum := sha256.New()
 	raw := &meter{ctx: ctx, r: io.TeeReader(in, sum), progress: cfg.Progress}
-	text, err := plain(raw)
+	text, err := textfile.NewReader(raw, 256<<10)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +124,7 @@ func compile(ctx context.Context, cfg Config, in io.Reader, name string, out *os
 		},
 	}
 	defer c.sort.close()
-	if err := c.read(&input{br: text, name: name}); err != nil {
+	if err := c.read(&input{br: text.Reader, name: name}); err != nil {
 		return nil, err
 	}
 	if _, err := io.Copy(io.Discard, raw); err != nil { // what follows the compressed text belongs to the digest
@@ -137,19 +139,6 @@ func compile(ctx context.Context, cfg Config, in io.Reader, name string, out *os
 		return nil, fmt.Errorf("writing the store: %w", err)
 	}
 	return &c.meta, nil
-}
-
-// plain is r decompressed if it is gzip.
-func plain(r io.Reader) (*bufio.Reader, error) {
-	br := bufio.NewReaderSize(r, 256<<10)
-	if magic, _ := br.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
-		return br, nil
-	}
-	gz, err := gzip.NewReader(br)
-	if err != nil {
-		return nil, fmt.Errorf("decompressing: %w", err)
-	}
-	return bufio.NewReaderSize(gz, 256<<10), nil
 }
 
 // meter counts what is read, and ends when the context does.

@@ -136,6 +136,35 @@ func TestDbSNP(t *testing.T) {
 	require.Equal(t, []string{`exact rs4 {"RS":4}`}, find(t, s, g.Contigs[1], 2, "A", "AA"))
 }
 
+// An allele of several bases is found as a whole, if a source has it so, and base by base: ClinVar and dbSNP have both.
+func TestAnAlleleOfSeveralBasesIsFoundByItsAtomsToo(t *testing.T) {
+	g := readGenome(t, ">NC_045512.2\nACGTTAGGGGAACGTATTTTGCA\n")
+	s := openText(t, Config{Genome: g, Name: "dbsnp", Version: "1"}, vcfText([]string{"RS 1 Integer"},
+		"NC_045512.2 7 rs1 G A . . RS=1",
+		"NC_045512.2 8 rs2 G A . . RS=2",
+		"NC_045512.2 9 rs3 G C,T . . RS=3",
+		"NC_045512.2 7 rs4 GGG AAC . . RS=4",
+		"NC_045512.2 19 rs5 TT T . . RS=5",
+		"NC_045512.2 21 rs6 G C . . RS=6",
+		"NC_045512.2 6 rs7 AGGG A . . RS=7",
+	))
+	for _, c := range []struct {
+		name     string
+		pos      int
+		ref, alt string
+		want     []string
+	}{
+		{"whole and atoms", 7, "GGG", "AAC", []string{`exact rs4 {"RS":4}`, `atom rs1 {"RS":1}`, `atom rs2 {"RS":2}`, `atom rs3 {"RS":3}`}},
+		{"padded", 6, "AGGGG", "AAACG", []string{`exact rs4 {"RS":4}`, `atom rs1 {"RS":1}`, `atom rs2 {"RS":2}`, `atom rs3 {"RS":3}`}},
+		{"atoms alone", 7, "GG", "AA", []string{`atom rs1 {"RS":1}`, `atom rs2 {"RS":2}`}},
+		{"an unchanged base between", 7, "GGG", "AGT", []string{`atom rs1 {"RS":1}`, `atom rs3 {"RS":3}`}},
+		{"a deletion in a run and a SNP behind it", 20, "TG", "C", []string{`atom rs5 {"RS":5}`, `atom rs6 {"RS":6}`}},
+		{"a SNP is no part of itself", 7, "G", "A", []string{`exact rs1 {"RS":1}`}},
+	} {
+		require.Equal(t, c.want, find(t, s, g.Contigs[0], c.pos, c.ref, c.alt), c.name)
+	}
+}
+
 func TestBED(t *testing.T) {
 	g := readGenome(t, reference)
 	text := "browser position chr1\ntrack name=x\n#comment\nchr1\t2\t8\thomopolymer T\t960\t+\t5,;=%\r\n1\t0\t36\tall\t.\t.\n\nchrM\t3\t3\tpoint\nchrUn\t0\t5\n"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/vrs"
 )
 
 // maxLevels is more than the levels of an index over 2^31 intervals.
@@ -12,12 +13,12 @@ const maxLevels = 8
 
 // intervals appends the entries whose place overlaps [start,end): they share a base, or, where one of the two is
 // between two bases, it is within the other or at the same place. alt are the new bases of a change with a sequence,
-// symbolic is the allele of one without.
-func (s *Store) intervals(dst []Entry, m *contigMeta, start, end int, alt, symbolic string) ([]Entry, error) {
+// symbolic is the allele of one without. Those of atoms are left out.
+func (s *Store) intervals(dst []Entry, m *contigMeta, start, end int, alt, symbolic string, atoms []vrs.Edit) ([]Entry, error) {
 	if m.Spans == 0 || start < 0 || start > end {
 		return dst, nil
 	}
-	q := span{s: s, m: m, start: start, end: end, alt: alt, symbolic: symbolic}
+	q := span{s: s, m: m, start: start, end: end, alt: alt, symbolic: symbolic, atoms: atoms}
 	q.elsewhere = symbolic == "" && (s.exact || s.position)
 	if err := q.prepare(); err != nil {
 		return dst, err
@@ -45,8 +46,9 @@ type span struct {
 	m                *contigMeta
 	start, end       int
 	alt, symbolic    string
-	elsewhere        bool // entries of the same allele, or all at the same place, are found by their rows
-	exact            bool // only entries of the same allele; else all but those
+	atoms            []vrs.Edit // of the change: found by their rows
+	elsewhere        bool       // entries of the same allele, or all at the same place, are found by their rows
+	exact            bool       // only entries of the same allele; else all but those
 	levels           int
 	levelAt, levelOf [maxLevels]int64 // of each level of sums: where it is, and its entries
 }
@@ -150,6 +152,18 @@ func (q *span) visit(dst []Entry, i int64) ([]Entry, error) {
 
 // compare tells whether the interval is the change itself, and whether its row was found.
 func (q *span) compare(start, end int, record []byte) (same, found bool, err error) {
+	for _, a := range q.atoms {
+		if start != a.Start || end != a.End() {
+			continue
+		}
+		text, err := ownText(record, fieldAllele)
+		if err != nil || len(text) == 0 || text[0] == '<' {
+			return false, false, err
+		}
+		if _, alt, err := spelled(record); err != nil || string(alt) == a.Alt {
+			return false, true, err
+		}
+	}
 	if start != q.start || end != q.end {
 		return false, false, nil
 	}

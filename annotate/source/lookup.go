@@ -1,8 +1,10 @@
 package source
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,27 +22,61 @@ type Entry struct {
 	record []byte
 }
 
-// Find appends the entries that concern change to dst: those of the same allele first, then those of the same bases,
-// then those that overlap; within these by place, and in the order of the source. The change's alleles may be spelled
-// in any way; a change of a contig that the store has nothing about finds nothing. It allocates nothing but dst.
+// Find appends the entries that concern change to dst: those of the same allele first, then those of its atoms (see
+// [vrs.Edit.Atoms]), if it has several, then those of the same bases, then those that overlap; within these by place, and
+// in the order of the source. The change's alleles may be spelled in any way; a change of a contig that the store has
+// nothing about finds nothing. For a change that is its own only atom it allocates nothing but dst.
 func (s *Store) Find(dst []Entry, c annotate.Change) ([]Entry, error) {
 	m := s.contigs[c.Contig]
 	if m == nil {
 		return dst, nil
 	}
 	if c.Symbolic() {
-		return s.intervals(dst, m, c.Start, c.End, "", c.Alt)
+		return s.intervals(dst, m, c.Start, c.End, "", c.Alt, nil)
 	}
 	e := vrs.Edit{Start: c.Start, Ref: c.Ref, Alt: c.Alt}.Left(c.Contig.Seq)
-	dst, err := s.alleles(dst, m, e)
-	if err != nil || !s.overlap {
+	dst, err := s.alleles(dst, m, e, annotate.MatchExact)
+	if err != nil {
 		return dst, err
 	}
-	return s.intervals(dst, m, e.Start, e.End(), e.Alt, "")
+	var atoms []vrs.Edit
+	if s.exact {
+		atoms = atomsOf(e, c.Contig.Seq)
+	}
+	for _, a := range atoms {
+		if dst, err = s.alleles(dst, m, a, annotate.MatchAtom); err != nil {
+			return dst, err
+		}
+	}
+	if s.position {
+		if dst, err = s.positions(dst, m, e, atoms); err != nil {
+			return dst, err
+		}
+	}
+	if !s.overlap {
+		return dst, nil
+	}
+	return s.intervals(dst, m, e.Start, e.End(), e.Alt, "", atoms)
 }
 
-// alleles finds entries by the place where they begin.
-func (s *Store) alleles(dst []Entry, m *contigMeta, e vrs.Edit) ([]Entry, error) {
+// atomsOf are the changes that a trimmed one is made of, left-aligned, by place; nil for one that is its own only atom.
+func atomsOf(e vrs.Edit, seq []byte) []vrs.Edit {
+	if e.Ref == "" || e.Alt == "" || len(e.Ref)+len(e.Alt) == 2 {
+		return nil
+	}
+	atoms := e.Atoms()
+	if len(atoms) < 2 {
+		return nil
+	}
+	for i := range atoms {
+		atoms[i] = atoms[i].Left(seq)
+	}
+	slices.SortStableFunc(atoms, func(a, b vrs.Edit) int { return cmp.Compare(a.Start, b.Start) })
+	return atoms
+}
+
+// alleles finds entries of e, as matches of a kind.
+func (s *Store) alleles(dst []Entry, m *contigMeta, e vrs.Edit, match annotate.Match) ([]Entry, error) {
 	if m.Rows == 0 || e.Start > m.Length {
 		return dst, nil
 	}
@@ -50,16 +86,37 @@ func (s *Store) alleles(dst []Entry, m *contigMeta, e vrs.Edit) ([]Entry, error)
 	}
 	key := rowKey(e.Start, code(e))
 	for i := search(rows, key); i < len(rows)/rowSize && binary.LittleEndian.Uint64(rows[i*rowSize:]) == key; i++ {
-		if dst, err = s.allele(dst, rows[i*rowSize:], e, annotate.MatchExact); err != nil {
+		if dst, err = s.allele(dst, rows[i*rowSize:], e, match); err != nil {
 			return dst, err
 		}
 	}
-	if !s.position {
+	return dst, nil
+}
+
+// positions finds entries of other changes of the bases that e changes, but for its atoms.
+func (s *Store) positions(dst []Entry, m *contigMeta, e vrs.Edit, atoms []vrs.Edit) ([]Entry, error) {
+	if m.Rows == 0 || e.Start > m.Length {
 		return dst, nil
+	}
+	rows, err := s.bucket(m, e.Start)
+	if err != nil {
+		return dst, err
 	}
 	for i := search(rows, rowKey(e.Start, 0)); i < len(rows)/rowSize; i++ {
 		if k := binary.LittleEndian.Uint64(rows[i*rowSize:]); int(k>>32) != e.Start {
 			break
+		}
+		before := len(dst)
+		for _, a := range atoms {
+			if a.Start == e.Start && len(a.Ref) == len(e.Ref) {
+				if dst, err = s.allele(dst, rows[i*rowSize:], a, annotate.MatchAtom); err != nil {
+					return dst, err
+				}
+			}
+		}
+		if len(dst) > before { // it was found as an atom
+			dst = dst[:before]
+			continue
 		}
 		if dst, err = s.allele(dst, rows[i*rowSize:], e, annotate.MatchPosition); err != nil {
 			return dst, err
@@ -110,7 +167,7 @@ func (s *Store) allele(dst []Entry, row []byte, e vrs.Edit, match annotate.Match
 		}
 		span, same = ref, ref == len(e.Ref) && string(alt) == e.Alt
 	}
-	if same != (match == annotate.MatchExact) || span != len(e.Ref) && match == annotate.MatchPosition {
+	if same == (match == annotate.MatchPosition) || span != len(e.Ref) && match == annotate.MatchPosition {
 		return dst, nil
 	}
 	return append(dst, Entry{Match: match, Start: e.Start, End: e.Start + span, store: s, record: record}), nil

@@ -68,8 +68,10 @@ type Alert struct {
 	// Consequence is the one that the rule matched, or the most relevant.
 	Consequence *annotate.Consequence `json:"consequence,omitempty"`
 	Evidence    *Evidence             `json:"evidence,omitempty"` // of the reads that show the allele
-	Coverage    *Covered              `json:"coverage,omitempty"` // of the places that the rule looks at
-	Probability Probability           `json:"probability"`
+	// Carried is the reads that show what the alert is about by their bases, called or not; of several the most.
+	Carried     *Carried    `json:"carried,omitempty"`
+	Coverage    *Covered    `json:"coverage,omitempty"` // of the places that the rule looks at
+	Probability Probability `json:"probability"`
 	// Alleles lists the alleles seen that fulfil a rule or make a protein change, by place; of more than 100 the ones
 	// that say most. AlleleCount is the number of all.
 	Alleles     []AlleleState `json:"alleles,omitempty"`
@@ -98,10 +100,21 @@ type Evidence struct {
 	Threshold          float64 `json:"threshold"`
 }
 
+// Carried is the reads that show something by their bases, whatever the caller says.
+type Carried struct {
+	Depth              uint32  `json:"depth"` // reads that tell it from its absence
+	AltForward         uint32  `json:"alt_forward"`
+	AltReverse         uint32  `json:"alt_reverse"`
+	AlleleFraction     float64 `json:"allele_fraction"`
+	LogLikelihoodRatio float64 `json:"log_likelihood_ratio"`
+	Explained          uint32  `json:"explained"` // reads that errors explain at the rule's error rate
+}
+
 // Covered is how well the places that a rule looks at are covered.
 type Covered struct {
 	Positions   int    `json:"positions"`
-	NotCallable int    `json:"not_callable"` // positions below DepthNeeded
+	NotCallable int    `json:"not_callable"`       // positions below DepthNeeded
+	Doubtful    int    `json:"doubtful,omitempty"` // positions where reads show something else that is not called
 	DepthNeeded int    `json:"depth_needed"` // for NEGATIVE
 	Worst       *Place `json:"worst,omitempty"`
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -20,11 +21,20 @@ type Target struct {
 	End    int    `json:"end"`
 }
 
+// Named is what a panel names: an allele, or a change of a protein, which several alleles make. How many reads show any of
+// them has to be known.
+type Named struct {
+	Contig, Name string // Name is the subject of its alerts
+	Pos          int    // 0-based, of its first base, which is in a [Target]
+	Alleles      []vrs.Edit
+}
+
 // Watch is panels that were checked against a reference and its genes. It does not change and may be shared.
 type Watch struct {
-	genome   *genome.Genome
-	subjects []*subject
-	warnings []string
+	genome    *genome.Genome
+	annotator *annotate.Annotator
+	subjects  []*subject
+	warnings  []string
 
 	byAllele  map[string][]*subject // VRS id
 	byProtein map[proteinKey][]*subject
@@ -42,6 +52,7 @@ type subject struct {
 	scope  Scope
 	name   string
 	allele *event.Allele // if it is one allele whose place is known
+	named  []Named       // what reads are counted for; none: whatever they show is held against it
 	filter *filter       // of rules that many alleles can fulfil
 	area   *area
 	test   *test
@@ -62,7 +73,7 @@ type filter struct {
 // New checks panels against a reference and its genes. An error has one line for each fault, with file and line.
 func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, error) {
 	w := &Watch{
-		genome: g, byAllele: map[string][]*subject{}, byProtein: map[proteinKey][]*subject{},
+		genome: g, annotator: a, byAllele: map[string][]*subject{}, byProtein: map[proteinKey][]*subject{},
 		openAt: map[string]index{}, depthAt: map[string]index{},
 	}
 	genes := newCatalogue(g, a)
@@ -108,6 +119,19 @@ func (w *Watch) Targets() []Target {
 		targets[i] = Target{s.contig, s.start, s.end}
 	}
 	return targets
+}
+
+// Named is what the panels name, by contig, position and name.
+func (w *Watch) Named() []Named {
+	var all []Named
+	for _, s := range w.subjects {
+		all = append(all, s.named...)
+	}
+	compare := func(a, b Named) int {
+		return cmp.Or(cmp.Compare(w.genome.Rank(a.Contig), w.genome.Rank(b.Contig)), cmp.Compare(a.Pos, b.Pos), strings.Compare(a.Name, b.Name))
+	}
+	slices.SortStableFunc(all, compare)
+	return slices.CompactFunc(all, func(a, b Named) bool { return compare(a, b) == 0 })
 }
 
 // index makes the indexes of the finished subjects.
@@ -319,6 +343,7 @@ func alleleSubject(contig *genome.Contig, pos int, ref, alt string) (*subject, e
 	e := vrs.Edit{Start: pos, Ref: ref, Alt: alt}.Normal(seq)
 	return &subject{
 		scope: ScopeAllele, name: id, area: newArea([]span{{contig.Name, start, end}}),
+		named:  []Named{{contig.Name, id, start, []vrs.Edit{e}}},
 		allele: &event.Allele{VRSID: id, Contig: contig.Name, Pos: int64(e.Start) + 1, Ref: e.Ref, Alt: e.Alt},
 	}, nil
 }

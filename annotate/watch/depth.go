@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// Coverage is one revision of how deep a stretch of a contig is covered in a sample, over all of its runs so far.
-// Where stretches overlap, the least depth counts.
+// Coverage is one revision of how deep a stretch of a contig is covered in a sample, and of what the reads show there, over
+// all of its runs so far. Where stretches overlap, the least depth counts, and what reads show most.
 type Coverage struct {
 	Run        string // of the newest read; may be ""
 	Contig     string
 	Start, End int          // 0-based, half open
 	Blocks     []DepthBlock // what they leave out has no reads
+	Shown      []Shown      // all that the panels name there, and else what enough reads show
 	Revision   uint64       // grows with every revision of the stretch
 	Final      bool         // the runs of the sample have ended; what decides is [Tracker.RunEnd]
 }
@@ -28,6 +29,7 @@ type window struct {
 	start, end int
 	revision   uint64
 	blocks     []DepthBlock
+	shown      []Shown
 }
 
 func compareWindows(a, b window) int {
@@ -46,7 +48,7 @@ type depths struct {
 // set takes a revision of a stretch; false if nothing changes.
 func (d *depths) set(c *Coverage) bool {
 	i, ok := slices.BinarySearchFunc(d.windows, window{start: c.Start, end: c.End}, compareWindows)
-	next := window{c.Start, c.End, c.Revision, c.Blocks}
+	next := window{c.Start, c.End, c.Revision, c.Blocks, c.Shown}
 	if !ok {
 		d.windows = slices.Insert(d.windows, i, next)
 		d.longest = max(d.longest, c.End-c.Start)
@@ -57,12 +59,12 @@ func (d *depths) set(c *Coverage) bool {
 	if c.Revision <= old.revision {
 		return false
 	}
-	same := slices.Equal(old.blocks, next.blocks)
+	same, silent := slices.Equal(old.blocks, next.blocks), slices.Equal(old.shown, next.shown)
 	*old = next
 	if !same {
 		d.change(c.Start, c.End)
 	}
-	return !same
+	return !same || !silent
 }
 
 // change notes that the depth of [start,end) is another one.

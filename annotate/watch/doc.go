@@ -7,9 +7,10 @@
 // The states of a rule, and of each allele where a rule can match several:
 //
 //	PENDING       nothing can be said yet
-//	SUSPECTED     reads speak for it, not enough of them
+//	SUSPECTED     reads speak for it, but not enough of them, or it is filtered, or not called
 //	DETECTED      the sequential test has passed, and every threshold of the rule
-//	NEGATIVE      not there, at a depth that makes a miss improbable; the probability is part of the alert
+//	NEGATIVE      not there, at a depth that makes a miss improbable, and so few reads show it; the probability is part
+//	              of the alert
 //	NOT_CALLABLE  the run has ended and neither can be said
 //
 // Two properties hold. Looking again after every read does not raise the rate of false alarms: the test is a

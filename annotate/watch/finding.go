@@ -4,18 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// finding is what can be said of an allele or a subject. judge looks at the reads that show an allele; where they
-// leave the state open, settle looks at the depth.
+// finding is what can be said of an allele or a subject. judge looks at the reads that show an allele which is called,
+// listen at those that show what is not; where they leave the state open, settle looks at the depth.
 type finding struct {
-	state   State // "": the reads speak against it, or there are none; the depth decides
-	ratio   float64
-	byDepth bool // settle has set the state
+	state   State   // "": the reads speak against it, or there are none; the depth decides
+	ratio   float64 // of what is called; -Inf: nothing is
+	byDepth bool    // settle has set the state
 	covered coverage
+	heard   heard
 }
 
 // coverage is Covered with the least depth that is enough for NEGATIVE.
@@ -51,13 +51,8 @@ func (s *test) judge(a *seen, final bool) finding {
 	switch {
 	case s.confirms(a, f.ratio), !final && a.reads.state == Detected && s.holds(a, f.ratio):
 		f.state = Detected
-	case f.ratio <= s.reject:
-	case final:
-		f.state = NotCallable
-	case f.ratio > 0:
-		f.state = Suspected
 	default:
-		f.state = Pending
+		f.state = s.speak(alt, depth, final)
 	}
 	return f
 }
@@ -84,7 +79,6 @@ func (s *test) unmet(a *seen) []string {
 	miss(alt >= s.MinAlt, "%d reads of %d", alt, s.MinAlt)
 	miss(float64(alt) >= s.MinFraction*float64(depth), "allele fraction %.2f of %.2f", fraction(alt, depth), s.MinFraction)
 	miss(a.call.Qual >= s.MinQual, "quality %.1f of %.1f", a.call.Qual, s.MinQual)
-	miss(s.accepts(a.call.Filters), "filter %s", strings.Join(a.call.Filters, ", "))
 	return list
 }
 
@@ -125,10 +119,17 @@ func (f *finding) outweighs(g *finding) bool {
 	return cmp.Or(cmp.Compare(weight(f.state), weight(g.state)), cmp.Compare(f.ratio, g.ratio)) > 0
 }
 
-// settle sets the state that follows from the depth, if so many of the positions are not deep enough.
+// settle sets the state that follows from the depth, if so many of the positions are not deep enough. Positions at which
+// reads show something else that is not called are as good as not covered.
 func (f *finding) settle(s *subject, notCallable int, final bool) {
 	f.byDepth = true
+	notCallable += f.heard.doubtful
 	switch {
+	case f.heard.unknown || f.heard.shallow != nil || f.heard.undecided != nil:
+		f.state = Pending
+		if final {
+			f.state = NotCallable
+		}
 	case s.area != nil && notCallable < s.area.positions && float64(notCallable) <= s.test.MaxNotCallable*float64(s.area.positions):
 		f.state = Negative
 	case final:

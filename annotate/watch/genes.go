@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/vrs"
 )
 
 // spliceReach is how far into an intron splice terms apply: splice_region_variant reaches to its eighth base.
@@ -156,8 +158,89 @@ func residues(v *annotate.View) int {
 	return n
 }
 
+// codonAlleles are the alleles of one codon that make a change of one residue, in a row for each stretch of the codon
+// within one exon; nil for other changes, which can't be listed.
+//
+// A codon over two exons is looked at in both by itself, as reads may not reach from one to the other: for what changes in
+// its first part, whatever the second is, and for what changes in the second alone. So no read with the change is missed.
+func (c *catalogue) codonAlleles(v *annotate.View, change *proteinChange, name string) []Named {
+	want := change.replacement()
+	bases := c.codonBases(v, change.from)
+	if want == 0 || len(bases) != 3 {
+		return nil
+	}
+	ref := v.CodingSequence()[3*(change.from-1):][:3] // in transcript direction
+	for i := range bases {
+		bases[i] %= len(c.genome.Contig(v.Contig.Name).Seq)
+	}
+	var out []Named
+	for first := 0; first < 3; {
+		last := first + 1
+		for last < 3 && (bases[last]-bases[last-1] == 1 || bases[last-1]-bases[last] == 1) {
+			last++
+		}
+		n := Named{Contig: v.Contig.Name, Name: name, Pos: min(bases[first], bases[last-1])}
+		for i := range 64 {
+			alt := []byte{"ACGT"[i/16], "ACGT"[i/4%4], "ACGT"[i%4]}
+			if v.Amino(alt[0], alt[1], alt[2]) != want || !slices.Equal(alt[:first], ref[:first]) || slices.Equal(alt[first:last], ref[first:last]) {
+				continue
+			}
+			before, after := slices.Clone(ref[first:last]), alt[first:last]
+			if !v.Forward {
+				align.ReverseComplement(before)
+				align.ReverseComplement(after)
+			}
+			n.Alleles = append(n.Alleles, vrs.Edit{Start: n.Pos, Ref: string(before), Alt: string(after)})
+		}
+		if len(n.Alleles) > 0 {
+			out = append(out, n)
+		}
+		first = last
+	}
+	return out
+}
+
+// mergeNamed joins what begins at one position, as codons of several transcripts do.
+func mergeNamed(list []Named) []Named {
+	var out []Named
+	for _, n := range list {
+		i := slices.IndexFunc(out, func(o Named) bool { return o.Contig == n.Contig && o.Pos == n.Pos })
+		if i < 0 {
+			out = append(out, n)
+			continue
+		}
+		for _, e := range n.Alleles {
+			if !slices.Contains(out[i].Alleles, e) {
+				out[i].Alleles = append(out[i].Alleles, e)
+			}
+		}
+	}
+	return out
+}
+
+// codonBases are the positions of the bases of a codon (from 1) in transcript direction, on the contig as the transcript
+// has it.
+func (c *catalogue) codonBases(v *annotate.View, number int) []int {
+	var bases []int
+	for _, s := range codingSpans(v, number, number) {
+		for i := range s.end - s.start {
+			at := s.start + i
+			if !v.Forward {
+				at = s.end - 1 - i
+			}
+			bases = append(bases, at)
+		}
+	}
+	return bases
+}
+
 // codons are the bases of codons from to to (from 1) of a transcript.
 func (c *catalogue) codons(v *annotate.View, from, to int) []span {
+	return c.onContig(codingSpans(v, from, to))
+}
+
+// codingSpans are these bases in transcript direction, each stretch by position.
+func codingSpans(v *annotate.View, from, to int) []span {
 	low, high := 3*(from-1), 3*to // offsets in the coding sequence
 	offset := v.Pad()
 	var spans []span
@@ -176,7 +259,7 @@ func (c *catalogue) codons(v *annotate.View, from, to int) []span {
 		}
 		offset += s.End - s.Start
 	}
-	return c.onContig(spans)
+	return spans
 }
 
 // described is what an HGVS description means.
@@ -215,6 +298,8 @@ func (c *catalogue) protein(accession, text string) (described, error) {
 	}
 	var d described
 	var spans []span
+	var named []Named
+	countable := true
 	var misfit error
 	for _, v := range views {
 		if err := change.fits(v); err != nil {
@@ -223,11 +308,16 @@ func (c *catalogue) protein(accession, text string) (described, error) {
 		}
 		d.proteins = append(d.proteins, proteinKey{v.ID, change.name})
 		spans = append(spans, c.codons(v, change.from, change.to)...)
+		own := c.codonAlleles(v, &change, name)
+		named, countable = append(named, own...), countable && len(own) > 0
 	}
 	if len(spans) == 0 {
 		return described{}, fmt.Errorf("%s: %w", name, misfit)
 	}
 	d.subject = &subject{scope: ScopeProtein, name: name, area: newArea(spans)}
+	if countable {
+		d.subject.named = mergeNamed(named)
+	}
 	return d, nil
 }
 

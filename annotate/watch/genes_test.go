@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,4 +173,69 @@ func TestSpansAndFlags(t *testing.T) {
 			require.Equal(t, tt.want, strings.Join(places, " "))
 		})
 	}
+}
+
+// TestCodonAlleles: what reads are counted for of a change of one residue is all codons that the annotation says make it,
+// and no others; of a codon over two exons each part by itself.
+func TestCodonAlleles(t *testing.T) {
+	g, a := spliced(t)
+	names := map[byte]string{'A': "Ala", 'R': "Arg", 'N': "Asn", 'D': "Asp", 'C': "Cys", 'Q': "Gln", 'E': "Glu", 'G': "Gly", 'H': "His", 'I': "Ile",
+		'L': "Leu", 'K': "Lys", 'M': "Met", 'F': "Phe", 'P': "Pro", 'S': "Ser", 'T': "Thr", 'W': "Trp", 'Y': "Tyr", 'V': "Val", '*': "Ter"}
+	whole, split := 0, 0
+	for _, contig := range g.Contigs {
+		for _, v := range a.Model().TranscriptsOn(contig.Name) {
+			for n := 2; v.Residue(n) != 0 && v.Residue(n) != '*'; n++ {
+				for _, now := range "KL*" {
+					if byte(now) == v.Residue(n) {
+						continue
+					}
+					change := fmt.Sprintf("%s%d%s", names[v.Residue(n)], n, names[byte(now)])
+					w := loaded(t, g, a, fmt.Sprintf("- id: r\n  match: {hgvs: \"%s:p.%s\"}\n", v.ID, change))
+					makes := func(start int, alt string) bool {
+						ref := string(contig.Seq[start : start+len(alt)])
+						if ref == alt {
+							return false
+						}
+						ann, err := a.Annotate(contig.Name, start+1, ref, alt)
+						require.NoError(t, err)
+						return slices.ContainsFunc(ann.Consequences, func(c annotate.Consequence) bool {
+							return c.Feature != nil && c.Feature.ID == v.ID && strings.HasSuffix(c.HGVSp, ":p."+change)
+						})
+					}
+					var counted []string
+					for _, k := range w.Named() {
+						require.Equal(t, contig.Name, k.Contig)
+						require.Equal(t, v.ID+":p."+change, k.Name)
+						for _, e := range k.Alleles {
+							require.Equal(t, string(contig.Seq[e.Start:e.End()]), e.Ref)
+							counted = append(counted, fmt.Sprint(e.Start, e.Alt))
+						}
+					}
+					places := w.Resolve()[0].Places
+					var want []string
+					if len(places) == 1 {
+						for i := range 64 {
+							if alt := string([]byte{"ACGT"[i/16], "ACGT"[i/4%4], "ACGT"[i%4]}); makes(places[0].Start, alt) {
+								want = append(want, fmt.Sprint(places[0].Start, alt))
+							}
+						}
+						require.ElementsMatch(t, want, counted, change)
+						whole++
+						continue
+					}
+					split++
+					for _, p := range places {
+						for i := range 16 {
+							alt := string([]byte{"ACGT"[i/4], "ACGT"[i%4]})[:p.End-p.Start]
+							if makes(p.Start, alt) {
+								require.Contains(t, counted, fmt.Sprint(p.Start, alt), change)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, whole, 100)
+	require.Greater(t, split, 2)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/vrs"
 )
 
 // hit is a subject that a variant fulfils, and the consequence that says so, nil if none is needed.
@@ -26,6 +27,7 @@ func (w *Watch) matches(dst []hit, v *event.Variant) []hit {
 	for _, s := range w.byAllele[v.Allele.VRSID] {
 		dst = append(dst, hit{subject: s})
 	}
+	dst = w.atomMatches(dst, v)
 	dst = w.proteinMatches(dst, v)
 	dst = w.openMatches(dst, v)
 	if len(dst) < 2 {
@@ -35,7 +37,25 @@ func (w *Watch) matches(dst []hit, v *event.Variant) []hit {
 	return slices.CompactFunc(dst, func(a, b hit) bool { return a.subject == b.subject })
 }
 
-// proteinMatches appends the watched changes of proteins that v makes.
+// atomMatches appends the watched alleles that are atoms of v: the reads that show GGG>AAC show its G>A.
+func (w *Watch) atomMatches(dst []hit, v *event.Variant) []hit {
+	contig := w.genome.Contig(v.Allele.Contig)
+	if len(w.byAllele) == 0 || contig == nil || len(v.Allele.Ref)+len(v.Allele.Alt) < 3 {
+		return dst
+	}
+	ids, err := vrs.AtomIDs(contig.Digest(), contig.Seq, int(v.Allele.Pos)-1, v.Allele.Ref, v.Allele.Alt)
+	if err != nil {
+		return dst // not an allele of this reference
+	}
+	for _, id := range ids {
+		for _, s := range w.byAllele[id] {
+			dst = append(dst, hit{subject: s})
+		}
+	}
+	return dst
+}
+
+// proteinMatches appends the watched changes of proteins that v makes, by itself or among others in a row.
 func (w *Watch) proteinMatches(dst []hit, v *event.Variant) []hit {
 	if len(w.byProtein) == 0 {
 		return dst
@@ -54,6 +74,11 @@ func (w *Watch) proteinMatches(dst []hit, v *event.Variant) []hit {
 				continue
 			}
 			for _, s := range w.byProtein[proteinKey{c.Feature.ID, shorter}] {
+				dst = append(dst, hit{s, c})
+			}
+		}
+		for _, single := range singleResidues(c.Protein, c.AminoAcids) {
+			for _, s := range w.byProtein[proteinKey{c.Feature.ID, single}] {
 				dst = append(dst, hit{s, c})
 			}
 		}

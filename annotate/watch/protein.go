@@ -63,6 +63,19 @@ func parseProtein(s string) (proteinChange, error) {
 	return c, nil
 }
 
+// replacement is the symbol of the residue that p puts in place of one other; 0 for every other change.
+func (p *proteinChange) replacement() byte {
+	if p.from != p.to || len(p.name) < 7 {
+		return 0
+	}
+	prefix := aminoNames[p.first] + strconv.Itoa(p.from)
+	now := aminoSymbols[strings.TrimPrefix(p.name, prefix)]
+	if now == 'X' || now == p.first {
+		return 0
+	}
+	return now
+}
+
 // longSymbols replaces one-letter symbols by three-letter names.
 func longSymbols(s string) string {
 	var b strings.Builder
@@ -102,6 +115,25 @@ func shorterFrameshifts(change string) []string {
 	names := []string{change[:i+2]}
 	if j := i - 3; j > 3 && change[j-1] >= '0' && change[j-1] <= '9' {
 		names = append(names, change[:j]+"fs")
+	}
+	return names
+}
+
+// singleResidues names the replaced residues of a change of several, "Arg203Lys" and "Gly204Arg" for residues "203-204" that
+// are "RG/KR"; none for other changes.
+func singleResidues(residues, amino string) []string {
+	first, last, isRange := strings.Cut(residues, "-")
+	before, after, _ := strings.Cut(amino, "/")
+	from, err := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if !isRange || err != nil || err2 != nil || len(before) != len(after) || len(before) != to-from+1 {
+		return nil
+	}
+	var names []string
+	for i := range before {
+		if old, now := aminoNames[before[i]], aminoNames[after[i]]; old != now && old != "" && now != "" {
+			names = append(names, old+strconv.Itoa(from+i)+now)
+		}
 	}
 	return names
 }

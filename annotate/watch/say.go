@@ -58,6 +58,7 @@ func (a *Alert) show(s *subject, from *seen, f *finding) {
 	if from != nil {
 		a.showEvidence(s, from, f)
 	}
+	a.showCarried(s, from, f)
 	switch f.state {
 	case Detected, Suspected:
 		bound := s.test.Alpha
@@ -66,7 +67,7 @@ func (a *Alert) show(s *subject, from *seen, f *finding) {
 		}
 		a.Probability.FalseAlarm = &bound
 	case Negative:
-		miss := s.test.missed(f.covered.least)
+		miss := max(s.test.missed(f.covered.least), math.Exp(min(0, f.against(s))))
 		a.Probability.Miss = &miss
 	case NotCallable:
 		if w := f.covered.Worst; w != nil && f.byDepth {
@@ -98,29 +99,84 @@ func (a *Alert) showEvidence(s *subject, from *seen, f *finding) {
 	}
 }
 
+// against is the log ratio of what speaks least against what is NEGATIVE: the reads of what is called, of what reads show
+// without a call, and where that is not counted of what they may show unheard.
+func (f *finding) against(s *subject) float64 {
+	least := max(f.ratio, f.heard.ratio)
+	if len(s.named) == 0 && f.covered.least < math.MaxInt {
+		least = max(least, s.test.unlisted(f.covered.least))
+	}
+	return least
+}
+
+// showCarried makes the alert tell of the reads that show what it is about, called or not.
+func (a *Alert) showCarried(s *subject, from *seen, f *finding) {
+	c := f.heard.worst
+	if c == nil {
+		return
+	}
+	alt, depth := c.counts()
+	a.Carried = &Carried{
+		Depth: uint32(depth), AltForward: uint32(c.Forward), AltReverse: uint32(c.Reverse), AlleleFraction: rounded(fraction(alt, depth), 4),
+		LogLikelihoodRatio: rounded(s.test.ratio(alt, depth), 3), Explained: uint32(s.test.errors(depth)),
+	}
+	if from == nil && c.allele != nil && (f.state == Suspected || c.Named != "") {
+		a.Allele, a.Consequence = c.allele, c.consequence
+	}
+}
+
 // rounded keeps so many decimals.
 func rounded(v float64, decimals int) float64 {
 	scale := math.Pow10(decimals)
 	return math.Round(v*scale) / scale
 }
 
+// showIt says how many reads show what an alert is about.
+func showIt(alt, depth int) string { return fmt.Sprintf("%d of %d reads show it", alt, depth) }
+
+// lacks says in words what DETECTED needs besides.
+func (s *test) lacks(a *seen) []string {
+	var list []string
+	if !s.accepts(a.call.Filters) {
+		list = append(list, "called, but filtered as "+strings.Join(a.call.Filters, ", "))
+	}
+	if unmet := s.unmet(a); len(unmet) > 0 {
+		list = append(list, "missing: "+strings.Join(unmet, ", "))
+	}
+	return list
+}
+
 // reason says in words why the state is what it is.
 func (f *finding) reason(s *subject, from *seen) string {
 	shown := ""
 	if from != nil {
-		alt, depth := from.counts()
-		shown = fmt.Sprintf("%d of %d reads show it", alt, depth)
+		shown = showIt(from.counts())
 	}
-	c := &f.covered
+	c, h := &f.covered, &f.heard
 	switch {
 	case f.state == Detected:
 		return shown
 	case f.state == Negative:
-		return fmt.Sprintf("not called at a depth of at least %d", c.least)
+		reason := fmt.Sprintf("not called at a depth of at least %d", c.least)
+		if h.worst != nil {
+			reason += ", where " + showIt(h.worst.counts())
+		}
+		return reason
 	case from != nil && !f.byDepth:
-		return shown + "; missing: " + strings.Join(s.test.unmet(from), ", ")
+		return strings.Join(append([]string{shown}, s.test.lacks(from)...), "; ")
+	case !f.byDepth && h.worst != nil:
+		return showIt(h.worst.counts()) + ", but it is not called"
 	case s.area == nil:
 		return "where it lies is not known"
+	case c.Worst != nil && c.NotCallable == 0 && h.unknown:
+		return "how many reads show it is not known"
+	case c.Worst != nil && c.NotCallable == 0 && h.shallow != nil:
+		return fmt.Sprintf("%d reads tell it from its absence at %s, %d needed", h.shallow.Depth, h.shallow.place(), c.DepthNeeded)
+	case c.Worst != nil && c.NotCallable == 0 && h.undecided != nil:
+		return showIt(h.undecided.counts()) + ", which decides nothing"
+	case c.Worst != nil && c.NotCallable == 0 && h.instead != nil:
+		alt, depth := h.instead.counts()
+		return fmt.Sprintf("%d of %d reads show %s, which is not called", alt, depth, h.instead.place())
 	case c.Worst == nil:
 		return "no depth is known"
 	case c.NotCallable == 1:

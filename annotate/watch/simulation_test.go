@@ -147,7 +147,7 @@ func TestWrongNegatives(t *testing.T) {
 			for range rule.DepthNeeded {
 				c.read(rng, present)
 			}
-			alerts := tr.Coverage(covered(37588, 37589, int(c.depth), 1))
+			alerts := tr.Coverage(b.covered(37588, 37589, int(c.depth), 1))
 			if int(c.alt) >= rule.ReadsNeeded {
 				alerts = append(alerts, tr.Variant(c.revision("FINAL"))...)
 			}
@@ -192,7 +192,7 @@ func TestWrongNegativesWhileTheRunGoesOn(t *testing.T) {
 				if spoken {
 					alerts = append(alerts, tr.Variant(v)...)
 				}
-				alerts = append(alerts, tr.Coverage(covered(37588, 37589, int(c.depth), uint64(c.depth)))...)
+				alerts = append(alerts, tr.Coverage(b.covered(37588, 37589, int(c.depth), uint64(c.depth)))...)
 			}
 			alerts = append(alerts, tr.RunEnd("run")...)
 			for _, a := range alerts {
@@ -208,6 +208,41 @@ func TestWrongNegativesWhileTheRunGoesOn(t *testing.T) {
 		t.Logf("error rate %.2f: %.4f of the samples are ever NEGATIVE, %.4f at the end", rate, float64(ever)/float64(runs), float64(atEnd)/float64(runs))
 		require.LessOrEqual(t, float64(ever)/float64(runs), beta)
 		require.LessOrEqual(t, atEnd, ever)
+	}
+}
+
+// TestNegativesLookAtReads is the same with a caller that never says anything at all: reads alone keep rules from being
+// NEGATIVE, and much more seldom than NEGATIVE states for a caller that is to be relied on.
+func TestNegativesLookAtReads(t *testing.T) {
+	runs := cases(t, 5000)
+	b := written(t, "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n")
+	rng := rand.New(rand.NewPCG(15, 16))
+	for _, tt := range []struct {
+		present float64 // probability that a read shows it
+		state   watch.State
+		least   float64 // share of the samples
+	}{{0.88, watch.Suspected, 0.999}, {0.95, watch.Suspected, 1}, {0.12, watch.Negative, 0.98}, {0.05, watch.Negative, 0.99}, {0.5, watch.Suspected, 0.95}} {
+		states := map[watch.State]int{}
+		for range runs {
+			tr := b.w.NewTracker("s")
+			depth := 15 + rng.IntN(40)
+			c := column{}
+			for range depth {
+				c.read(rng, tt.present)
+			}
+			tr.Coverage(shows(b.covered(37588, 37589, depth, 1), 37589, int(c.alt)))
+			for _, a := range tr.RunEnd("run") {
+				states[a.State]++
+				if a.Probability.Miss != nil && a.State == watch.Negative {
+					require.LessOrEqual(t, *a.Probability.Miss, 0.01)
+				}
+			}
+		}
+		t.Logf("shown by %.2f of the reads: %v", tt.present, states)
+		require.GreaterOrEqual(t, float64(states[tt.state])/float64(runs), tt.least)
+		if tt.state == watch.Suspected && tt.present > 0.5 {
+			require.LessOrEqual(t, float64(states[watch.Negative])/float64(runs), 0.001)
+		}
 	}
 }
 
@@ -320,6 +355,6 @@ func BenchmarkCoverage(b *testing.B) {
 	revision := uint64(0)
 	for b.Loop() {
 		revision++
-		tr.Coverage(covered(20000, 20200, int(revision%60), revision))
+		tr.Coverage(w.covered(20000, 20200, int(revision%60), revision))
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/porestream/porestream/stream/packed"
 )
 
-// trackerVersion is the newest encoding of a Tracker; stream/STATE.md describes it.
-const trackerVersion = 1
+// trackerVersion is the encoding of a Tracker; stream/STATE.md describes it. Earlier ones are not read: what the reads show
+// is not in them, and another Version made them.
+const trackerVersion = 2
 
 // Version counts the changes of this package that make other alerts follow from the same evidence: state that another
 // one has made must not be gone on with.
-const Version = 1
+const Version = 3
 
 // Limits of what a state may hold; names are bounded as in records.
 const (
@@ -88,6 +89,14 @@ func (d *depths) append(b []byte) []byte {
 			b = packed.AppendInt(b, int64(k.Start-w.start))
 			b = packed.AppendInt(packed.AppendInt(b, int64(k.End-k.Start)), int64(k.Depth))
 		}
+		b = packed.AppendLen(b, len(w.shown))
+		for _, k := range w.shown {
+			b = packed.AppendInt(packed.AppendBytes(b, k.Named), int64(k.Pos))
+			b = packed.AppendBytes(packed.AppendBytes(b, k.Ref), k.Alt)
+			for _, n := range [...]int{k.Forward, k.Reverse, k.Depth} {
+				b = packed.AppendInt(b, int64(n))
+			}
+		}
 	}
 	return b
 }
@@ -126,7 +135,9 @@ func (s *seen) append(b []byte) ([]byte, error) {
 // RestoreTracker returns the tracker that wrote b, of the same panels.
 func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 	in := packed.NewReader(b)
-	in.Version(trackerVersion)
+	if v := in.Version(trackerVersion); v > 0 && v < trackerVersion {
+		in.Fail("version %d, and this program reads version %d: start the stage anew from its topic", v, trackerVersion)
+	}
 	t := w.NewTracker(in.String(maxName))
 	for range in.Count(2) {
 		run := in.String(maxName)
@@ -151,7 +162,7 @@ func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 	}
 	for contig, d := range t.depths {
 		for _, k := range d.windows {
-			t.sumUp(nil, contig, k.start, k.end)
+			t.sumUp(nil, contig, &k)
 		}
 	}
 	return t, nil
@@ -171,6 +182,11 @@ func restoreDepths(in *packed.Reader) *depths {
 			k.End = k.Start + within(in)
 			k.Depth = within(in)
 			w.blocks = append(w.blocks, k)
+		}
+		for range in.Count(7) {
+			k := Shown{Named: in.String(maxDocument), Pos: within(in), Ref: in.String(maxDocument), Alt: in.String(maxDocument)}
+			k.Forward, k.Reverse, k.Depth = within(in), within(in), within(in)
+			w.shown = append(w.shown, k)
 		}
 		if k := len(d.windows); k > 0 && compareWindows(d.windows[k-1], w) >= 0 || w.start == w.end {
 			in.Fail("stretch %d-%d is empty or out of order", w.start, w.end)

@@ -133,12 +133,13 @@ func (t *Thresholds) present() float64 {
 // m changes tries m times, so each gets alpha/m.
 type test struct {
 	Thresholds
-	alpha    float64 // of one change
-	gain     float64 // of the log ratio by a read that shows the allele
-	loss     float64 // by one that does not
-	accept   float64 // log ratio of DETECTED
-	reject   float64 // log ratio that speaks for NEGATIVE
-	needed   int     // depth from which on a miss is improbable enough; 0: none suffices
+	alpha    float64              // of one change
+	gain     float64              // of the log ratio by a read that shows the allele
+	loss     float64              // by one that does not
+	accept   float64              // log ratio of DETECTED
+	reject   float64              // log ratio that speaks for NEGATIVE
+	needed   int                  // depth from which on a miss is improbable enough; 0: none suffices
+	few      [callerDepth + 1]int // the most reads of a depth that errors explain
 	missedBy [callerDepth + 1]float64
 }
 
@@ -151,6 +152,11 @@ func newTest(t Thresholds, changes int) *test {
 	for d := range s.missedBy {
 		s.missedBy[d] = s.missProbability(d)
 	}
+	for d := range s.few {
+		for s.few[d] < d && 1-binomialBelow(s.few[d]+1, d, t.ErrorRate) > t.Beta/float64(max(1, changes)) {
+			s.few[d]++
+		}
+	}
 	for d := callerDepth; d > 0 && s.missedBy[d] <= t.Beta; d-- {
 		s.needed = d
 	}
@@ -160,6 +166,34 @@ func newTest(t Thresholds, changes int) *test {
 // ratio is the log likelihood ratio of alt reads among depth.
 func (s *test) ratio(alt, depth int) float64 {
 	return float64(alt)*s.gain + float64(depth-alt)*s.loss
+}
+
+// errors is the most reads of a depth that errors explain: more show one of the changes that the rule can match, in a sample
+// in which nothing is there, with a probability of at most Beta.
+func (s *test) errors(depth int) int {
+	if depth <= callerDepth {
+		return s.few[max(0, depth)]
+	}
+	return s.few[callerDepth] * depth / callerDepth
+}
+
+// speak is what alt reads of depth that show an allele say of it, called or not: SUSPECTED if they speak rather for it than
+// against it, or are more than errors explain; undecided while they don't speak against it either; else "".
+func (s *test) speak(alt, depth int, final bool) State {
+	switch ratio := s.ratio(alt, depth); {
+	case depth > 0 && ratio > 0, alt > s.errors(depth):
+		return Suspected
+	case ratio <= s.reject:
+		return ""
+	case final:
+		return NotCallable
+	}
+	return Pending
+}
+
+// unlisted is the greatest log ratio of an allele that the caller does not look at, at a depth.
+func (s *test) unlisted(depth int) float64 {
+	return s.ratio(max(0, int(math.Ceil(callerShare*float64(depth)-1e-9))-1), depth)
 }
 
 // reads is the least number of reads among depth that shows the allele and meets every threshold.

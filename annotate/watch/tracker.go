@@ -27,6 +27,7 @@ type Tracker struct {
 type subjectState struct {
 	chunks  []covered // of the subject's area; nil while no depth is known
 	below   int       // positions of the chunks that are not deep enough
+	carried []carried // what reads show, by place
 	alleles []*seen   // by VRS id
 	answer  answer
 }
@@ -127,11 +128,13 @@ func (t *Tracker) Coverage(c Coverage) []Alert {
 	}
 	c.Blocks = slices.Clone(c.Blocks)
 	slices.SortFunc(c.Blocks, func(a, b DepthBlock) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	c.Shown = slices.Clone(c.Shown)
+	slices.SortFunc(c.Shown, compareShown)
 	if !t.depthsOf(c.Contig).set(&c) {
 		return nil
 	}
 	var room [64]int32
-	ids := t.sumUp(room[:0], c.Contig, c.Start, c.End)
+	ids := t.sumUp(room[:0], c.Contig, &window{start: c.Start, end: c.End, shown: c.Shown})
 	var alerts []Alert
 	for i, id := range ids {
 		at := t.watch.chunks[id]
@@ -152,16 +155,21 @@ func (t *Tracker) depthsOf(contig string) *depths {
 	return d
 }
 
-// sumUp brings the chunks that share a base with [start,end) up to date, and appends them to dst, by subject.
-func (t *Tracker) sumUp(dst []int32, contig string, start, end int) []int32 {
+// sumUp brings the chunks that share a base with a stretch up to date, and what reads show of their subjects, and appends
+// them to dst, by subject.
+func (t *Tracker) sumUp(dst []int32, contig string, w *window) []int32 {
 	d := t.depths[contig]
-	ids := t.watch.depthAt[contig].overlapping(dst, start, end)
+	ids := t.watch.depthAt[contig].overlapping(dst, w.start, w.end)
+	others := t.watch.understand(contig, w.shown)
 	slices.SortFunc(ids, func(a, b int32) int {
 		return cmp.Compare(t.watch.chunks[a].subject, t.watch.chunks[b].subject)
 	})
-	for _, id := range ids {
+	for i, id := range ids {
 		at := t.watch.chunks[id]
 		s, st := t.watch.subjects[at.subject], &t.states[at.subject]
+		if i == 0 || t.watch.chunks[ids[i-1]].subject != at.subject {
+			st.hear(s, contig, w, others)
+		}
 		if st.chunks == nil {
 			st.chunks, st.below = uncovered(s.area), s.area.positions
 		}
@@ -226,6 +234,7 @@ func (t *Tracker) look(s *subject, a *seen, final bool) {
 	}
 	a.reads = s.test.judge(a, final)
 	a.looked, a.lookedFinal, a.lookedDepth, a.settled = true, final, depth, a.reads
+	a.settled.heard.ratio = math.Inf(-1)
 	if a.settled.state == "" && s.scope != ScopeAllele {
 		a.settled.covered = t.atAllele(s, a)
 		a.settled.settle(s, a.settled.covered.NotCallable, final)
@@ -239,7 +248,7 @@ func (t *Tracker) look(s *subject, a *seen, final bool) {
 func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	st := &t.states[s.number]
 	final := t.ended()
-	best, bestFinding := -1, finding{}
+	best, bestFinding := -1, finding{ratio: math.Inf(-1)}
 	for i, a := range st.alleles {
 		t.look(s, a, final)
 		gone := final && a.gone()
@@ -258,18 +267,24 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 		}
 	}
 	f := bestFinding
-	if f.state == "" {
+	f.heard = st.listen(s, final)
+	byReads := weight(f.heard.state) > weight(f.state)
+	switch {
+	case byReads:
+		f.state = f.heard.state
+	case f.state == "":
 		f.settle(s, st.notCallable(s), final)
 	}
 	if !st.answer.mayBeNews(f.state, final) {
 		return alerts
 	}
 	f.covered = st.sum(s)
+	f.covered.Doubtful = f.heard.doubtful
 	next := t.alert(s, final)
 	if s.scope != ScopeAllele {
 		next.Alleles, next.AlleleCount = st.listed(final)
 	}
-	if best >= 0 && (bestFinding.state != "" || s.scope == ScopeAllele) {
+	if best >= 0 && !byReads && (bestFinding.state != "" || s.scope == ScopeAllele) {
 		next.show(s, st.alleles[best], &f)
 	} else {
 		next.show(s, nil, &f)

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,19 +87,36 @@ func revised(v *event.Variant, status string, qual float64, altReads, depth uint
 	return &next
 }
 
-// covered is a stretch of lambda covered to one depth.
-func covered(start, end, depth int, revision uint64) watch.Coverage {
-	return watch.Coverage{
+// covered is a stretch of lambda covered to one depth, in which no read shows what the panels name.
+func (b *bench) covered(start, end, depth int, revision uint64) watch.Coverage {
+	c := watch.Coverage{
 		Run: "run", Contig: "J02459.1", Start: start, End: end, Revision: revision,
 		Blocks: []watch.DepthBlock{{Start: start, End: end, Depth: depth}},
 	}
+	for _, n := range b.w.Named() {
+		if n.Pos >= start && n.Pos < end {
+			c.Shown = append(c.Shown, watch.Shown{Named: n.Name, Pos: n.Pos + 1, Depth: depth})
+		}
+	}
+	return c
+}
+
+// shows is c with reads that show what is named at a position.
+func shows(c watch.Coverage, pos, reads int) watch.Coverage {
+	c.Shown = slices.Clone(c.Shown)
+	for i := range c.Shown {
+		if c.Shown[i].Pos == pos {
+			c.Shown[i].Forward, c.Shown[i].Reverse = reads/2, reads-reads/2
+		}
+	}
+	return c
 }
 
 // coverAll covers all targets to one depth.
 func (b *bench) coverAll(tr *watch.Tracker, depth int, revision uint64) []watch.Alert {
 	var alerts []watch.Alert
 	for _, t := range b.w.Targets() {
-		alerts = append(alerts, tr.Coverage(covered(t.Start, t.End, depth, revision))...)
+		alerts = append(alerts, tr.Coverage(b.covered(t.Start, t.End, depth, revision))...)
 	}
 	return alerts
 }
@@ -138,12 +157,22 @@ func TestGoldenAlerts(t *testing.T) {
 	b := newBench(t, filepath.Join("testdata", "lambda", "panel.yaml"))
 	require.Empty(t, b.w.Warnings())
 	tr := b.w.NewTracker("lambda")
-	alerts := b.coverAll(tr, 8, 1)
+	cover := func(depth int, revision uint64) (alerts []watch.Alert) {
+		for _, t := range b.w.Targets() {
+			c := b.covered(t.Start, t.End, depth, revision)
+			for _, pos := range []int{37587, 37742, 45351} { // a codon, a base and a codon
+				c = shows(c, pos, depth-depth/8)
+			}
+			alerts = append(alerts, tr.Coverage(c)...)
+		}
+		return alerts
+	}
+	alerts := cover(8, 1)
 	first := trimmed(b.allele(t, 37589, "C", "T", 5, 6))
 	stop := trimmed(b.allele(t, 45352, "G", "A", 9, 11))
 	alerts = append(alerts, tr.Variant(first)...)
 	alerts = append(alerts, tr.Variant(stop)...)
-	alerts = append(alerts, b.coverAll(tr, 26, 2)...)
+	alerts = append(alerts, cover(26, 2)...)
 	for _, v := range []*event.Variant{
 		revised(first, "FINAL", 41.0, 17, 20),
 		revised(stop, "FINAL", 15.7, 19, 22),
@@ -166,6 +195,23 @@ func TestGoldenAlerts(t *testing.T) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got.String())
+}
+
+// TestAnEventTakesThePlaceOfItsAtoms says that a rule for one base goes on where a SNP that was seen first is taken back for the
+// event that it is a part of.
+func TestAnEventTakesThePlaceOfItsAtoms(t *testing.T) {
+	b := written(t, "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n")
+	tr := b.w.NewTracker("s")
+	single, event := b.allele(t, 37589, "C", "T", 10, 12), b.allele(t, 37588, "TC", "CT", 14, 15)
+	alerts := tr.Variant(single)
+	alerts = append(alerts, tr.Variant(event)...)
+	alerts = append(alerts, tr.Variant(revised(single, "RETRACTED", 0, 0, 15))...)
+	alerts = append(alerts, tr.Variant(revised(event, "FINAL", 40, 20, 22))...)
+	alerts = append(alerts, tr.RunEnd("run")...)
+	require.Equal(t, []string{"r allele PENDING>DETECTED", "r allele DETECTED>DETECTED final"}, briefs(alerts))
+	last := alerts[len(alerts)-1]
+	require.Equal(t, event.Allele, *last.Allele)
+	require.Equal(t, single.Allele.VRSID, last.Subject)
 }
 
 func TestStates(t *testing.T) {
@@ -208,7 +254,95 @@ func TestStates(t *testing.T) {
 			v := b.allele(t, 37589, "C", "T", 20, 22)
 			v.Call.Filters = []string{"StrandBias"}
 			return append(tr.Variant(v), append(b.coverAll(tr, 22, 1), tr.RunEnd("run")...)...)
-		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>NOT_CALLABLE final"}},
+		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>SUSPECTED final"}},
+		{"shown by most reads, and never called", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			alerts := tr.Coverage(shows(b.covered(37588, 37589, 30, 1), 37589, 28))
+			alerts = append(alerts, tr.RunEnd("run")...)
+			for _, a := range alerts {
+				require.Equal(t, "28 of 30 reads show it, but it is not called", a.Reason)
+				require.Equal(t, watch.Carried{Depth: 30, AltForward: 14, AltReverse: 14, AlleleFraction: 0.9333, LogLikelihoodRatio: 51.803, Explained: 8}, *a.Carried)
+			}
+			return alerts
+		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>SUSPECTED final"}},
+		{"shown by most reads, and taken back by the caller", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 10, 12)
+			alerts := tr.Variant(v)
+			alerts = append(alerts, tr.Coverage(shows(b.covered(37588, 37589, 30, 1), 37589, 28))...)
+			alerts = append(alerts, tr.Variant(revised(v, "RETRACTED", 2, 3, 12))...)
+			return append(alerts, tr.RunEnd("run")...)
+		}, []string{"r allele PENDING>DETECTED", "r allele DETECTED>SUSPECTED", "r allele SUSPECTED>SUSPECTED final"}},
+		{"shown by most reads, called and filtered", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			v := b.allele(t, 37589, "C", "T", 28, 30)
+			v.Call.Filters = []string{"LowQual"}
+			alerts := append(tr.Variant(v), tr.Coverage(shows(b.covered(37588, 37589, 30, 1), 37589, 28))...)
+			alerts = append(alerts, tr.RunEnd("run")...)
+			for _, a := range alerts {
+				require.Equal(t, "28 of 30 reads show it; called, but filtered as LowQual", a.Reason)
+			}
+			return alerts
+		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>SUSPECTED final"}},
+		{"shown by as many reads as err", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			alerts := append(tr.Coverage(shows(b.covered(37588, 37589, 30, 1), 37589, 8)), tr.RunEnd("run")...)
+			require.Equal(t, "not called at a depth of at least 30, where 8 of 30 reads show it", alerts[1].Reason)
+			// Reads for it: 8 of 30, so 14 more against it.
+			require.InEpsilon(t, max(missByHand(1e-4, 30), math.Pow(0.12/0.88, 14)), *alerts[1].Probability.Miss, 1e-9)
+			return alerts
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final"}},
+		{"shown by more reads than err", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			return append(tr.Coverage(shows(b.covered(37588, 37589, 30, 1), 37589, 9)), tr.RunEnd("run")...)
+		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>SUSPECTED final"}},
+		{"shown by many of very many reads", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			c := shows(b.covered(37588, 37589, 120, 1), 37589, 22)
+			alerts := append(tr.Coverage(c), tr.RunEnd("run")...)
+			require.InEpsilon(t, max(missByHand(1e-4, 120), math.Pow(0.12/0.88, 76)), *alerts[1].Probability.Miss, 1e-9)
+			return alerts
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>NEGATIVE final"}},
+		{"not counted", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			c := b.covered(37588, 37589, 40, 1)
+			c.Shown = nil
+			alerts := append(tr.Coverage(c), tr.RunEnd("run")...)
+			require.Equal(t, "how many reads show it is not known", alerts[0].Reason)
+			return alerts
+		}, []string{"r allele PENDING>NOT_CALLABLE final"}},
+		{"told apart by few reads", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			c := b.covered(37588, 37589, 40, 1)
+			c.Shown[0].Depth = 9
+			alerts := append(tr.Coverage(c), tr.RunEnd("run")...)
+			require.Equal(t, "9 reads tell it from its absence at J02459.1:37589, 15 needed", alerts[0].Reason)
+			return alerts
+		}, []string{"r allele PENDING>NOT_CALLABLE final"}},
+		{"a codon that most reads translate so", "- id: r\n  match: {hgvs: \"cI:p.Glu118Lys\"}\n", func(b *bench, tr *watch.Tracker) []watch.Alert {
+			return append(tr.Coverage(shows(b.covered(37586, 37589, 30, 1), 37587, 28)), tr.RunEnd("run")...)
+		}, []string{"r protein PENDING>SUSPECTED", "r protein SUSPECTED>SUSPECTED final"}},
+		{"gene, an allele that fulfils the rule and is not called", gene, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			c := b.covered(b.w.Targets()[0].Start, b.w.Targets()[0].End, 40, 1)
+			c.Shown = []watch.Shown{{Pos: 37589, Ref: "C", Alt: "T", Forward: 17, Reverse: 20, Depth: 40}}
+			alerts := append(tr.Coverage(c), tr.RunEnd("run")...)
+			require.Equal(t, "37 of 40 reads show it, but it is not called", alerts[0].Reason)
+			require.EqualValues(t, 37589, alerts[0].Allele.Pos)
+			require.Equal(t, "lambdap88:p.Glu118Lys", alerts[0].Consequence.HGVSp)
+			return alerts
+		}, []string{"r rule PENDING>SUSPECTED", "r rule SUSPECTED>SUSPECTED final"}},
+		{"gene, an allele that does not fulfil the rule and is not called", gene, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			c := b.covered(b.w.Targets()[0].Start, b.w.Targets()[0].End, 40, 1)
+			c.Shown = []watch.Shown{{Pos: 37587, Ref: "C", Alt: "T", Forward: 17, Reverse: 20, Depth: 40}} // silent by itself
+			alerts := append(tr.Coverage(c), tr.RunEnd("run")...)
+			require.Equal(t, "37 of 40 reads show C>T at J02459.1:37587, which is not called", alerts[0].Reason)
+			return alerts
+		}, []string{"r rule PENDING>NOT_CALLABLE final"}},
+		{"gene, an allele that few reads show", gene, func(b *bench, tr *watch.Tracker) []watch.Alert {
+			c := b.covered(b.w.Targets()[0].Start, b.w.Targets()[0].End, 40, 1)
+			c.Shown = []watch.Shown{{Pos: 37589, Ref: "C", Alt: "T", Forward: 6, Reverse: 6, Depth: 40}}
+			return append(tr.Coverage(c), tr.RunEnd("run")...)
+		}, []string{"r rule PENDING>NEGATIVE", "r rule NEGATIVE>NEGATIVE final"}},
+		{"an identifier, and a part of it that is not called", "- id: r\n  match: {vrs: ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH, region: \"J02459.1:37580-37600\"}\n", func(b *bench, tr *watch.Tracker) []watch.Alert {
+			c := b.covered(37579, 37600, 40, 1)
+			alerts := tr.Coverage(c)
+			c.Revision, c.Shown = 2, []watch.Shown{{Pos: 37588, Ref: "T", Alt: "C", Forward: 17, Reverse: 20, Depth: 40}}
+			alerts = append(alerts, tr.Coverage(c)...)
+			c.Revision, c.Shown = 3, []watch.Shown{{Pos: 37589, Ref: "C", Alt: "T", Forward: 17, Reverse: 20, Depth: 40}}
+			return append(alerts, tr.Coverage(c)...)
+		}, []string{"r allele PENDING>NEGATIVE", "r allele NEGATIVE>PENDING", "r allele PENDING>SUSPECTED"}},
 		{"filter accepted", "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n  thresholds: {accept_filters: StrandBias}\n", func(b *bench, tr *watch.Tracker) []watch.Alert {
 			v := b.allele(t, 37589, "C", "T", 20, 22)
 			v.Call.Filters = []string{"StrandBias"}
@@ -237,14 +371,14 @@ func TestStates(t *testing.T) {
 		{"gene, one position uncovered", gene, func(b *bench, tr *watch.Tracker) []watch.Alert {
 			alerts := b.coverAll(tr, 40, 1)
 			target := b.w.Targets()[0]
-			hole := covered(target.Start, target.End, 40, 2)
+			hole := b.covered(target.Start, target.End, 40, 2)
 			hole.Blocks = []watch.DepthBlock{{Start: target.Start, End: target.Start + 7, Depth: 40}, {Start: target.Start + 8, End: target.End, Depth: 40}}
 			alerts = append(alerts, tr.Coverage(hole)...)
 			return append(alerts, tr.RunEnd("run")...)
 		}, []string{"r rule PENDING>NEGATIVE", "r rule NEGATIVE>PENDING", "r rule PENDING>NOT_CALLABLE final"}},
 		{"gene, one position may be uncovered", "- id: r\n  match: {gene: cI}\n  thresholds: {max_not_callable: 0.01}\n", func(b *bench, tr *watch.Tracker) []watch.Alert {
 			target := b.w.Targets()[0]
-			hole := covered(target.Start, target.End, 40, 2)
+			hole := b.covered(target.Start, target.End, 40, 2)
 			hole.Blocks = []watch.DepthBlock{{Start: target.Start, End: target.Start + 7, Depth: 30}, {Start: target.Start + 8, End: target.End, Depth: 40}}
 			alerts := tr.Coverage(hole)
 			require.Equal(t, watch.Covered{Positions: 714, NotCallable: 1, DepthNeeded: 23, Worst: &watch.Place{Contig: "J02459.1", Pos: target.Start + 8}}, *alerts[0].Coverage)
@@ -276,8 +410,8 @@ func TestStates(t *testing.T) {
 			return append(alerts, tr.Variant(v)...)
 		}, []string{"r allele PENDING>DETECTED", "r allele DETECTED>PENDING"}},
 		{"two runs", exact, func(b *bench, tr *watch.Tracker) []watch.Alert {
-			first := covered(37588, 37589, 30, 1)
-			other := covered(37588, 37589, 31, 2)
+			first := b.covered(37588, 37589, 30, 1)
+			other := b.covered(37588, 37589, 31, 2)
 			other.Run = "other"
 			alerts := tr.Coverage(first)
 			alerts = append(alerts, tr.Coverage(other)...)
@@ -304,6 +438,8 @@ func TestMatching(t *testing.T) {
 	}
 	e118k, other118, frame, stop := edit{37589, "C", "T"}, edit{37588, "T", "C"}, edit{37588, "TC", "T"}, edit{45352, "G", "A"}
 	silent := edit{37587, "C", "T"}
+	// Events of several bases: TC>CT holds both single ones, CAGG>TAGA makes p.Pro117_Glu118delinsSerLys, C>TAA is a delins.
+	both, twoCodons, delins := edit{37588, "TC", "CT"}, edit{37589, "CAGG", "TAGA"}, edit{37589, "C", "TAA"}
 	for _, tt := range []struct {
 		match string
 		yes   []edit
@@ -318,6 +454,13 @@ func TestMatching(t *testing.T) {
 		{`{vrs: "ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH", region: "J02459.1:37589"}`, []edit{e118k}, []edit{other118, stop}},
 		{`{vcf: "J02459.1-37589-C-T"}`, []edit{e118k}, []edit{other118}},
 		{`{vcf: "J02459.1:37588:TCA:TTA"}`, []edit{e118k}, []edit{other118}},
+		{`{vcf: "J02459.1:37589:C:T"}`, []edit{e118k, both, twoCodons}, []edit{other118, {37588, "TC", "CA"}}},
+		{`{vcf: "J02459.1:37588:TC:CT"}`, []edit{both}, []edit{e118k, other118, twoCodons}},
+		{`{vcf: "J02459.1:37589:C:TAA"}`, []edit{delins}, []edit{e118k}},
+		{`{hgvs: "J02459.1:g.37589_37592delinsTAGA"}`, []edit{twoCodons}, []edit{e118k, both}},
+		{`{hgvs: "cI:p.Glu118Lys"}`, []edit{e118k, twoCodons}, []edit{both}},
+		{`{hgvs: "cI:p.Pro117Ser"}`, []edit{twoCodons, {37592, "G", "A"}}, []edit{e118k}},
+		{`{hgvs: "cI:p.Pro117_Glu118delinsSerLys"}`, []edit{twoCodons}, []edit{e118k, {37592, "G", "A"}}},
 		{`{gene: cI}`, []edit{e118k, other118, frame, silent}, []edit{stop}},
 		{`{gene: cI, codon: 118}`, []edit{e118k, other118, frame}, []edit{{37742, "C", "T"}, stop}},
 		{`{gene: cI, codon: 60-70}`, []edit{{37742, "C", "T"}}, []edit{e118k}},
@@ -423,8 +566,19 @@ func (b *bench) evidence(t *testing.T, rng *rand.Rand, runs []string) []observat
 				continue
 			}
 			for revision := range rng.Uint64N(4) {
-				c := covered(part.Start, part.End, rng.IntN(50), revision+1)
+				c := b.covered(part.Start, part.End, rng.IntN(50), revision+1)
 				c.Run = run()
+				for i := range c.Shown {
+					if rng.IntN(3) == 0 {
+						c.Shown[i].Forward, c.Shown[i].Reverse = rng.IntN(c.Shown[i].Depth+1)/2, rng.IntN(c.Shown[i].Depth+1)/2
+					}
+				}
+				for _, pos := range []int{37589, 45300, 45352} {
+					if pos > c.Start && pos <= c.End && rng.IntN(3) == 0 {
+						ref := string(b.g.Contigs[0].Seq[pos-1])
+						c.Shown = append(c.Shown, watch.Shown{Pos: pos, Ref: ref, Alt: strings.Replace("ACGT", ref, "", 1)[:1], Forward: rng.IntN(20), Reverse: rng.IntN(20), Depth: 40})
+					}
+				}
 				all = append(all, func(tr *watch.Tracker) []watch.Alert { return tr.Coverage(c) })
 			}
 		}

@@ -240,6 +240,42 @@ func (f *Finisher) Sample(run *signal.Run, sample string, found *demux.Classific
 	return sample + "_" + barcode
 }
 
+// CheckSheet compares the sample sheet, if there is one, with the runs that reads come from: see
+// [demux.Sheet.Check].
+func (f *Finisher) CheckSheet(runs []*signal.Run) (warnings []string, err error) {
+	if f.opts.Sheet == nil {
+		return nil, nil
+	}
+	var keys []demux.RunKey
+	for _, run := range runs {
+		keys = append(keys, demux.RunKey{ID: run.ID, FlowCell: run.FlowCellID, Position: run.SequencerPosition})
+	}
+	return f.opts.Sheet.Check(keys)
+}
+
+// Listed tells whether the sample sheet, if there is one, has a row of a run.
+func (f *Finisher) Listed(run *signal.Run) bool {
+	return f.opts.Sheet == nil || f.opts.Sheet.Of(run.FlowCellID, run.SequencerPosition)
+}
+
+// Silent lists the samples that the sheet names for runs and that no read is of; reads are the
+// numbers of reads by the names of their barcodes, as [Finisher.Barcode] gives them.
+func (f *Finisher) Silent(runs []*signal.Run, reads map[string]int64) []string {
+	if f.opts.Sheet == nil {
+		return nil
+	}
+	var silent []string
+	for _, run := range runs {
+		for _, alias := range f.opts.Sheet.Aliases(run.FlowCellID, run.SequencerPosition) {
+			if reads[alias] == 0 {
+				silent = append(silent, alias)
+			}
+		}
+	}
+	slices.Sort(silent)
+	return slices.Compact(silent)
+}
+
 // lists tells whether a sheet says which barcodes there are.
 func (f *Finisher) lists() bool { return f.opts.Sheet != nil && len(f.opts.Sheet.Barcodes()) > 0 }
 

@@ -1,50 +1,58 @@
 package output
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/signal"
 )
 
 // htsWriter writes SAM or BAM.
 type htsWriter struct {
-	records interface{ Write(*sam.Record) error }
-	close   func() error
+	records *hts.Writer
+	format  hts.Format
 	header  Header
 	text    *sam.Header
 	refs    map[string]*sam.Reference
 	groups  map[string]bool // read groups that there are
-	bam     bool
 }
 
 func newHTSWriter(w io.Writer, format Format, header Header) (*htsWriter, error) {
-	h := &htsWriter{header: header, refs: map[string]*sam.Reference{}, groups: map[string]bool{}, bam: format == BAM}
+	h := &htsWriter{header: header, refs: map[string]*sam.Reference{}, groups: map[string]bool{}, format: hts.SAM}
+	if format == BAM {
+		h.format = hts.BAM
+	}
 	text, err := h.samHeader()
 	if err != nil {
 		return nil, fmt.Errorf("making SAM header: %w", err)
 	}
 	h.text = text
-	if h.bam {
-		bw, err := bam.NewWriter(w, text, 1)
-		if err != nil {
-			return nil, fmt.Errorf("writing BAM header: %w", err)
-		}
-		h.records, h.close = bw, bw.Close
-		return h, nil
+	if h.records, err = hts.NewWriter(w, h.format, h.lines(), text.Refs(), 1); err != nil {
+		return nil, fmt.Errorf("writing the header: %w", err)
 	}
-	buffered := bufio.NewWriterSize(w, 1<<16)
-	sw, err := sam.NewWriter(buffered, text, sam.FlagDecimal)
-	if err != nil {
-		return nil, fmt.Errorf("writing SAM header: %w", err)
-	}
-	h.records, h.close = sw, buffered.Flush
 	return h, nil
+}
+
+// lines are the lines of the header. The library writes times to the second; readers that take the
+// times of reads from their run's begin need it as it was.
+func (h *htsWriter) lines() hts.Lines {
+	lines := hts.LinesOf(h.text)
+	starts := make(map[string]time.Time)
+	_ = h.header.readGroups(func(name string, run *signal.Run, _ *Barcode) error {
+		starts[name] = run.StartTime.UTC()
+		return nil
+	})
+	for i, line := range lines {
+		id, _ := hts.Field(line, "ID")
+		if start := starts[id]; hts.Is(line, "@RG") && start.Nanosecond() != 0 {
+			lines[i] = hts.WithField(line, "DT", start.Format("2006-01-02T15:04:05.000-0700"))
+		}
+	}
+	return lines
 }
 
 // samHeader returns the header lines, and fills refs and groups.
@@ -147,7 +155,7 @@ func (h *htsWriter) Write(r Record) error {
 
 // Close implements Writer.
 func (h *htsWriter) Close() error {
-	if err := h.close(); err != nil {
+	if err := h.records.Close(); err != nil {
 		return fmt.Errorf("completing output: %w", err)
 	}
 	return nil

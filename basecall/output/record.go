@@ -15,9 +15,6 @@ import (
 // maxNameLength is the longest name that BAM can hold.
 const maxNameLength = 254
 
-// maxCigarOps is the number of CIGAR operations that BAM's 16-bit field can count.
-const maxCigarOps = 1<<16 - 1
-
 // convert returns the SAM records of a read: one per alignment, or one unmapped.
 func (h *htsWriter) convert(r Record) ([]*sam.Record, error) {
 	name := clean(r.Read.ID)
@@ -96,17 +93,6 @@ func (h *htsWriter) aligned(r Record, i int, name string) (*sam.Record, error) {
 	t.add("AS", int32(a.Score))
 	t.add("de", float32(a.Divergence))
 	t.addText("SA", hts.Others(r.Alignments, i, len(r.Called.Sequence)))
-	if h.bam && len(cigar) > maxCigarOps {
-		// SAM specification 4.2.2: the real CIGAR goes to a tag and a placeholder
-		// takes its place.
-		ops := make([]uint32, len(cigar))
-		for k, op := range cigar {
-			ops[k] = uint32(op)
-		}
-		span, query := cigar.Lengths()
-		record.Cigar = sam.Cigar{sam.NewCigarOp(sam.CigarSoftClipped, query), sam.NewCigarOp(sam.CigarSkipped, span)}
-		t.add("CG", ops)
-	}
 	record.AuxFields = t.fields
 	return record, t.err
 }

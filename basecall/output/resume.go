@@ -126,11 +126,9 @@ func readOf(r *sam.Record) string {
 }
 
 func (h *htsWriter) resume(old io.Reader, reads map[string]bool) (broken, err error) {
-	var records *hts.Reader
-	if h.bam {
-		records, err = hts.NewBAMReader(old, 1)
-	} else {
-		records, err = hts.NewSAMReader(old)
+	records, err := hts.NewFormatReader(old, h.format, 1)
+	if err == nil && len(records.Lines()) == 0 {
+		err = errors.New("there is none")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading its header: %w", err)
@@ -154,6 +152,9 @@ func (h *htsWriter) resume(old io.Reader, reads map[string]bool) (broken, err er
 		r, err := records.Read()
 		if errors.Is(err, io.EOF) {
 			return nil, nil
+		}
+		if err == nil && records.Unended() {
+			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
 			return err, nil

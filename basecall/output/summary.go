@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/biogo/hts/sam"
 
@@ -22,35 +23,30 @@ var summaryColumns = []string{
 	"alignment_genome", "alignment_genome_start", "alignment_genome_end", "alignment_strand_start", "alignment_strand_end",
 	"alignment_direction", "alignment_length", "alignment_num_aligned", "alignment_num_correct", "alignment_num_insertions",
 	"alignment_num_deletions", "alignment_num_substitutions", "alignment_mapq", "alignment_strand_coverage",
-	"alignment_identity", "alignment_accuracy",
+	"alignment_identity", "alignment_accuracy", "parent_read_id", "start_time_utc",
 }
 
 // Summarise writes a table of the reads of a SAM or BAM file, ours or another
 // basecaller's: a line for each read, in the file's order, with what its tags and
 // its primary alignment tell. What isn't known is "-", times are in seconds, places
-// count from 0 and ends are not included, as in Dorado's summaries.
+// count from 0 and ends are not included, as in Dorado's summaries. start_time and
+// template_start count from the begin of the run, which the read group tells (DT);
+// start_time_utc is the instant that the record has. A read that is a part of another has that as its
+// parent, others themselves.
 //
 // alignment_length counts columns, identity is correct over aligned bases and
 // accuracy correct bases over columns. Where a CIGAR doesn't tell matches from
 // mismatches the tag NM does.
 func Summarise(w io.Writer, in io.Reader) error {
-	buffered := bufio.NewReader(in)
-	var records *hts.Reader
-	magic, err := buffered.Peek(2)
-	if err != nil {
-		return fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
-	}
-	if magic[0] == 0x1f && magic[1] == 0x8b {
-		records, err = hts.NewBAMReader(buffered, 1)
-	} else {
-		records, err = hts.NewSAMReader(buffered)
-	}
+	records, err := hts.NewReader(in, 1)
 	if err != nil {
 		return fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)
 	}
-	runs := make(map[string]string)
-	for _, g := range records.Header().RGs() {
-		runs[g.Name()] = runOf(g)
+	runs := make(map[string]runOf)
+	for _, line := range records.Lines() {
+		if id, ok := hts.Field(line, "ID"); ok && hts.Is(line, "@RG") {
+			runs[id] = runOfGroup(line)
+		}
 	}
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, strings.Join(summaryColumns, "\t"))
@@ -66,7 +62,8 @@ func Summarise(w io.Writer, in io.Reader) error {
 			continue
 		}
 		// A bufio.Writer keeps its first error, which Flush returns.
-		fmt.Fprintln(out, strings.Join(append(provenance(r, runs), alignmentOf(r)...), "\t"))
+		columns, more := provenance(r, runs)
+		fmt.Fprintln(out, strings.Join(append(append(columns, alignmentOf(r)...), more...), "\t"))
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("writing the summary: %w", err)
@@ -74,14 +71,35 @@ func Summarise(w io.Writer, in io.Reader) error {
 	return nil
 }
 
-// runOf returns the run that a read group belongs to, empty for none.
-func runOf(g *sam.ReadGroup) string {
-	for field := range strings.FieldsSeq(g.Get(sam.NewTag("DS"))) {
-		if run, ok := strings.CutPrefix(field, "runid="); ok {
-			return run
+// runOf is what a read group tells of its run.
+type runOf struct {
+	id    string    // empty: not known
+	start time.Time // zero: not known
+}
+
+// runOfGroup reads a line @RG.
+func runOfGroup(line string) (run runOf) {
+	description, _ := hts.Field(line, "DS")
+	for field := range strings.FieldsSeq(description) {
+		if id, ok := strings.CutPrefix(field, "runid="); ok {
+			run.id = id
 		}
 	}
-	return ""
+	if text, ok := hts.Field(line, "DT"); ok {
+		run.start = instant(text)
+	}
+	return run
+}
+
+// instant reads a time in a form of ISO 8601 with a zone, as tags and headers have it; zero
+// for what is none.
+func instant(text string) time.Time {
+	for _, form := range [...]string{time.RFC3339, "2006-01-02T15:04:05-0700", "2006-01-02T15:04:05-07"} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
 }
 
 const unknown = "-"
@@ -93,8 +111,8 @@ func orUnknown(text string) string {
 	return text
 }
 
-// provenance returns the columns before the alignment's.
-func provenance(r *sam.Record, runs map[string]string) []string {
+// provenance returns the columns before the alignment's, and those behind it.
+func provenance(r *sam.Record, runs map[string]runOf) (before, behind []string) {
 	number := func(tag string) (float64, bool) {
 		if f, ok := samtag.Value(r, tag).(float32); ok {
 			return float64(f), true
@@ -110,23 +128,36 @@ func provenance(r *sam.Record, runs map[string]string) []string {
 		return unknown
 	}
 	// A read's samples and seconds give the rate, and so the time of what was trimmed.
-	duration, start, template := unknown, unknown, unknown
+	duration, start, templateStart, template := unknown, unknown, unknown, unknown
+	run := runs[text("RG")]
+	began := 0.0
+	if at := instant(text("st")); !at.IsZero() && !run.start.IsZero() {
+		began = max(0, at.Sub(run.start).Seconds())
+		start = decimal(began, 6)
+	}
 	if seconds, ok := number("du"); ok {
 		duration = decimal(seconds, 6)
 		samples, _ := number("ns")
 		trimmed, _ := number("ts")
 		if samples > 0 {
-			start, template = decimal(seconds*trimmed/samples, 6), decimal(seconds*(samples-trimmed)/samples, 6)
+			template = decimal(seconds*(samples-trimmed)/samples, 6)
+			if start != unknown {
+				templateStart = decimal(began+seconds*trimmed/samples, 6)
+			}
 		}
+	}
+	parent := r.Name
+	if of := text("pi"); of != "" {
+		parent = of
 	}
 	quality := unknown
 	if q, ok := number("qs"); ok {
 		quality = decimal(q, 6)
 	}
 	return []string{
-		orUnknown(text("fn")), r.Name, orUnknown(runs[text("RG")]), count("ch"), count("mx"), orUnknown(text("st")), duration, start, template,
+		orUnknown(text("fn")), r.Name, orUnknown(run.id), count("ch"), count("mx"), start, duration, templateStart, template,
 		strconv.Itoa(r.Seq.Length), quality, orUnknown(text("BC")), orUnknown(text("er")), orUnknown(text("po")),
-	}
+	}, []string{parent, orUnknown(text("st"))}
 }
 
 // alignmentOf returns the columns of a record's alignment.
@@ -139,8 +170,7 @@ func alignmentOf(r *sam.Record) []string {
 		return columns
 	}
 	var equal, different, either, inserted, deleted, left, right int
-	cigar := wholeCigar(r)
-	for i, op := range cigar {
+	for i, op := range r.Cigar {
 		switch op.Type() {
 		case sam.CigarEqual:
 			equal += op.Len()
@@ -153,7 +183,7 @@ func alignmentOf(r *sam.Record) []string {
 		case sam.CigarDeletion:
 			deleted += op.Len()
 		case sam.CigarSoftClipped, sam.CigarHardClipped:
-			if i < len(cigar)/2 {
+			if i < len(r.Cigar)/2 {
 				left += op.Len()
 			} else {
 				right += op.Len()
@@ -165,7 +195,7 @@ func alignmentOf(r *sam.Record) []string {
 		direction, start = "-", right
 	}
 	aligned := equal + different + either
-	span, _ := cigar.Lengths()
+	span, _ := r.Cigar.Lengths()
 	correct, substitutions, identity, accuracy := unknown, unknown, unknown, unknown
 	nm, known := samtag.Int(r, "NM")
 	if known = known || either == 0; known && aligned > 0 {
@@ -186,20 +216,6 @@ func alignmentOf(r *sam.Record) []string {
 		r.Ref.Name(), strconv.Itoa(r.Pos), strconv.Itoa(r.Pos+span), strconv.Itoa(start), strconv.Itoa(start+aligned+inserted),
 		direction, strconv.Itoa(aligned+inserted+deleted), strconv.Itoa(aligned), correct, strconv.Itoa(inserted),
 		strconv.Itoa(deleted), substitutions, strconv.Itoa(int(r.MapQ)), coverage, identity, accuracy)
-}
-
-// wholeCigar returns a record's CIGAR, which BAM keeps in the tag CG if it has too
-// many operations (SAM specification 4.2.2).
-func wholeCigar(r *sam.Record) sam.Cigar {
-	ops, ok := samtag.Value(r, "CG").([]uint32)
-	if !ok || len(r.Cigar) != 2 || r.Cigar[1].Type() != sam.CigarSkipped {
-		return r.Cigar
-	}
-	cigar := make(sam.Cigar, len(ops))
-	for i, op := range ops {
-		cigar[i] = sam.CigarOp(op)
-	}
-	return cigar
 }
 
 func decimal(f float64, digits int) string { return strconv.FormatFloat(f, 'f', digits, 64) }

@@ -17,7 +17,7 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	defer closeCalls(began)
 	stretches := read.stretches()
 	if len(stretches) == 0 && read.firstPart == 0 {
-		h.placer.Metrics.Part(alignstage.Short) // a read without any current is still a read
+		h.placer.Metrics.Part(alignstage.Short, nil) // a read without any current is still a read
 	}
 	of := h.placed(run, read)
 	var parts []alignstage.Part

@@ -67,7 +67,7 @@ func (p *playing) complete(given *given) error {
 func (p *playing) claims() ([]sources.Claim, error) { return folderClaims(p.paths...) }
 
 func (p *playing) run(ctx context.Context, to *destination) error {
-	recording, err := signal.NewIndex(ctx, p.paths)
+	recording, err := p.filter.Index(ctx, p.paths, to.logger)
 	if err != nil {
 		if ctx.Err() == nil {
 			err = misconfigured{err}

@@ -28,6 +28,7 @@ type alignConfig struct {
 	sample, group                     string
 	memory                            cli.Bytes
 	threads                           int
+	titleTags                         bool
 	log                               cli.LogFlags
 }
 
@@ -39,7 +40,7 @@ func alignCommand() *cobra.Command {
 		Long: `Aligns the reads of FASTQ files, plain or gzipped, with minimap2 and writes them as
 BAM or SAM, sorted by position, to standard output. - is standard input. Supplementary
 alignments are written too, secondary ones are not. Records have the tags NM, MD, AS,
-de and SA, and one read group.
+de and SA, and one read group; with -y those of the reads' titles, too.
 
 Records are held until all reads are aligned; those that --memory has no room for wait
 in temporary files (in TMPDIR). The output is the same whatever the threads and memory.`,
@@ -56,6 +57,7 @@ in temporary files (in TMPDIR). The output is the same whatever the threads and 
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file")
 	flags.StringVar(&cfg.sample, "sample", "sample", "sample of the read group")
 	flags.StringVar(&cfg.group, "read-group", "", "name of the read group (default the sample's)")
+	flags.BoolVarP(&cfg.titleTags, "title-tags", "y", false, "copy the tags in reads' titles, such as MM and ML, to their records; RG is that of --read-group")
 	flags.Var(&cfg.memory, "memory", "records held in memory")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	cfg.log.Register(flags, slog.LevelWarn)
@@ -107,11 +109,14 @@ func alignFiles(ctx context.Context, cfg alignConfig, paths []string, stdin io.R
 	}
 	sorter := hts.NewSorter(out, header, hts.SorterConfig{Format: format, Memory: int64(cfg.memory), Threads: cfg.threads})
 	defer func() { err = errors.Join(err, sorter.Close()) }()
-	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: cfg.threads, stdin: stdin, sorter: sorter}
+	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: cfg.threads, stdin: stdin, sorter: sorter, titleTags: cfg.titleTags}
 	stop := cli.ShowProgress(os.Stderr, "reads", func() (int64, int64) { return a.reads.Load(), 0 })
 	defer stop()
 	if err := a.run(ctx, paths); err != nil {
 		return err
+	}
+	if n := a.tagged.Load(); cfg.titleTags && n == 0 && a.reads.Load() > 0 {
+		logger.Warn("-y: no title of a read has a tag")
 	}
 	logger.Info("reads are aligned", "reads", a.reads.Load(), "unmapped", a.unmapped)
 	return sorter.Finish()
@@ -136,10 +141,13 @@ type fileAligner struct {
 	threads int
 	stdin   io.Reader
 	// reader reads the reads of a file; nil: FASTQ.
-	reader   func(io.Reader) (func() (*fastq.Read, error), error)
-	sorter   *hts.Sorter
-	reads    atomic.Int64
-	unmapped int
+	reader func(io.Reader) (func() (*fastq.Read, error), error)
+	sorter *hts.Sorter
+	reads  atomic.Int64
+	// titleTags has tags in titles copied, and tagged counts the reads that have some.
+	titleTags bool
+	tagged    atomic.Int64
+	unmapped  int
 }
 
 // alignBatch is about how many bases are aligned as one piece of work.
@@ -237,7 +245,13 @@ func (a *fileAligner) align(aligner *minimap.Aligner, b *batch) error {
 		if err != nil {
 			return err
 		}
-		records, err := a.records.Of(&hts.Read{Name: read.Name, Seq: read.Seq, Qualities: read.Qualities, Alignments: alignments})
+		of := hts.Read{Name: read.Name, Seq: read.Seq, Qualities: read.Qualities, Alignments: alignments}
+		if a.titleTags {
+			if of.Tags = hts.TitleTags(read.Description); len(of.Tags) > 0 {
+				a.tagged.Add(1)
+			}
+		}
+		records, err := a.records.Of(&of)
 		if err != nil {
 			return err
 		}

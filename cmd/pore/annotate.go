@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/textfile"
 )
 
 type annotateConfig struct {
@@ -220,7 +221,7 @@ func sizeOf(r io.Reader) int64 {
 	return info.Size()
 }
 
-// openInput opens a file, or standard input for "-", and names it for errors.
+// openInput opens a file, or standard input for "-", and names it for errors. A BGZF file must be whole.
 func openInput(path string, stdin io.Reader) (io.ReadCloser, string, error) {
 	if path == "-" {
 		return io.NopCloser(stdin), "standard input", nil
@@ -228,6 +229,10 @@ func openInput(path string, stdin io.Reader) (io.ReadCloser, string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, "", err
+	}
+	if err := textfile.CheckEnd(f); err != nil {
+		f.Close()
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
 	return f, path, nil
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -108,7 +109,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	// Some 25 MB are in use, beside what the network takes outside of the heap: collecting twice as often costs no time that
 	// can be measured, and takes 20 MB off the peak where the longest reads come together.
 	setGCPercent(50)
-	recording, err := signal.NewIndex(ctx, paths)
+	recording, err := cfg.filter.Index(ctx, paths, logger)
 	if err != nil {
 		return err
 	}
@@ -130,6 +131,9 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err != nil {
 		return cfg.ends.Blame(err)
 	}
+	if err := cfg.ends.CheckSheet(finisher, recording.Runs(), logger); err != nil {
+		return err
+	}
 	caller, err := basecall.NewCaller(model, basecall.Config{
 		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores, Compute: cfg.engines.Compute,
 		Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
@@ -146,7 +150,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if finisher.Classifies() {
 		header.Barcodes = finisher.Barcodes
 	}
-	b := &basecaller{recording: recording, caller: caller, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int)}
+	b := &basecaller{recording: recording, caller: caller, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int64)}
 	if cfg.engines.Reference != "" {
 		g, err := genome.Load(cfg.engines.Reference)
 		if err != nil {
@@ -199,7 +203,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		}
 	}
 	if b.below > 0 {
-		logger.Warn("reads are below the least mean quality", "reads", b.below, "min_qscore", cfg.minimum, "file", cfg.failed)
+		logger.Warn("reads are below the least mean quality", "reads", b.below, "of", b.records, "min_qscore", cfg.minimum, "file", cfg.failed)
 	}
 	b.report(logger)
 	if err := b.writer.Close(); err != nil {
@@ -216,12 +220,14 @@ type basecaller struct {
 	finisher  *finish.Finisher
 	aligners  chan *minimap.Aligner // nil: the reads are not aligned
 	writer    output.Writer
-	failed    output.Writer   // for reads below minimum; nil if they are left out
-	minimum   float64         // least mean quality
-	taken     map[string]bool // reads that the output has already
-	below     int             // reads below minimum
-	split     int             // reads that were split
-	barcodes  map[string]int  // reads by barcode
+	failed    output.Writer    // for reads below minimum; nil if they are left out
+	minimum   float64          // least mean quality
+	taken     map[string]bool  // reads that the output has already
+	records   int              // reads, or parts of them, that were called
+	below     int              // those of them below minimum
+	unaligned int              // those that map nowhere, where reads are aligned
+	split     int              // reads that were split
+	barcodes  map[string]int64 // reads by barcode
 	written   atomic.Int64
 }
 
@@ -305,8 +311,12 @@ func (b *basecaller) run(ctx context.Context) error {
 
 // write writes a read where its quality has it belong.
 func (b *basecaller) write(rec output.Record) error {
+	b.records++
 	if rec.Barcode != nil {
 		b.barcodes[rec.Barcode.Name]++
+	}
+	if b.aligners != nil && len(rec.Alignments) == 0 {
+		b.unaligned++
 	}
 	if rec.Called.MeanQuality >= b.minimum {
 		return b.writer.Write(rec)
@@ -322,6 +332,15 @@ func (b *basecaller) write(rec output.Record) error {
 func (b *basecaller) report(logger *slog.Logger) {
 	for _, name := range slices.Sorted(maps.Keys(b.barcodes)) {
 		logger.Info("reads by barcode", "barcode", name, "reads", b.barcodes[name])
+	}
+	if n := b.barcodes[output.Unclassified]; 2*n > int64(b.records) {
+		logger.Warn("most reads have no barcode: is it the kit that the library was made with?", "unclassified", n, "of", b.records)
+	}
+	if silent := b.finisher.Silent(b.recording.Runs(), b.barcodes); len(silent) > 0 && len(b.taken) == 0 {
+		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(silent, ", "))
+	}
+	if 2*b.unaligned > b.records {
+		logger.Warn("most reads map nowhere on the reference", "unmapped", b.unaligned, "of", b.records)
 	}
 	if b.split > 0 {
 		logger.Info("reads were split", "reads", b.split)

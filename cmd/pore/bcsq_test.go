@@ -68,7 +68,7 @@ func TestAnnotateBCSQRefuses(t *testing.T) {
 	}{
 		{"1 14 . A G . . . GT 0/1\n", nil, "line 4: 1:14: sample 1: heterozygous genotype is not phased: see --phase"},
 		{"1 14 . C G . . . GT 0|1\n", nil, "line 4: 1:14: REF has C at position 14, the reference has A"},
-		{"1 14 . A G . . . GT 0|2\n", nil, `line 4: 1:14: sample 1: GT "0|2": is no genotype of this record`},
+		{"1 14 . A G . . . GT 0|2\n", nil, `line 4: 1:14: sample 1: GT "0|2" is no genotype of the record`},
 		{"1 15 . A G . . . GT 0|1\n1 14 . A G . . . GT 0|1\n", nil, "line 5: 1:14: comes after position 15"},
 		{"", []string{"-i", "DP>3"}, "at character 1: DP is no column and the header does not declare it"},
 		{"", []string{"-i", "POS>3", "-e", "POS>3"}, "give one of them"},

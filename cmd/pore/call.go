@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,12 +34,14 @@ import (
 )
 
 type callConfig struct {
-	reference, sample string
+	reference         string
+	sample, oneSample string
 	calling           processor.Calling
 	device, library   string
 	targets           targetFlags
 	output            string
 	gvcf              bool
+	vcfVersion        vcf.Version
 	survey            processor.SurveySettings
 	callable          string
 	haplotag          string
@@ -62,10 +65,15 @@ until its end, as differences from the reference: about a byte per 30 bases. Wit
 --region or --bed, and an index beside a sorted BAM file, only what is asked for is read.
 The output is the same for any number of threads, with and without an index.
 
+A file whose read groups (SM) name several samples is called sample by sample: --sample
+names one, and {sample} in the names of the output files stands for each of them.
+--one-sample says that they are one.
+
 docs/variant-calling.md describes every field and filter of the output.`,
 		Example: `  pore call --ref ref.fa reads.sorted.bam > calls.vcf
   pore call --ref ref.fa --ploidy 2 --gvcf --callable callable.bed -o calls.g.vcf.gz reads.sorted.bam
   pore call --ref ref.fa --ploidy 2 --haplotag tagged.bam -o calls.vcf.gz reads.sorted.bam
+  pore call --ref ref.fa -o calls.{sample}.vcf.gz barcodes.sorted.bam
   samtools view -u reads.cram | pore call --ref ref.fa --region chr17:43044295-43125364 -`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,11 +82,13 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
-	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the read groups'")
+	flags.StringVar(&cfg.sample, "sample", "", "sample to call, of those that the read groups name; where they name one or none, what it is called")
+	flags.StringVar(&cfg.oneSample, "one-sample", "", "call the reads of all samples as one of this name")
 	cfg.calling.Register(flags)
 	flags.StringVar(&cfg.device, "device", "auto", "where the variant model runs: auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	flags.StringVarP(&cfg.output, "output", "o", "", "file for the VCF instead of standard output; compressed by BGZF and indexed if it ends in .gz")
+	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)
 	flags.BoolVar(&cfg.gvcf, "gvcf", false, "write blocks of positions without a variant, too")
 	flags.IntVar(&cfg.threads, "threads", 0, "regions that are called at a time; 0: one for each CPU")
 	cfg.targets.register(cmd)
@@ -88,6 +98,9 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
+
+// vcfVersionHelp is the help of --vcf-version.
+const vcfVersionHelp = "version of the VCF: 4.2, 4.3, 4.4 or 4.5 (default the least that the file needs, 4.2 unless a name in it is not ASCII)"
 
 // targetFlags choose what is called.
 type targetFlags struct {
@@ -184,15 +197,23 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	case cfg.calling.Ploidy != variant.Diploid.String() && cfg.calling.PloidyBED == "":
 		return cli.Usagef("--haplotag: reads have two haplotypes with --ploidy 2 only")
 	}
+	if cfg.sample != "" && cfg.oneSample != "" {
+		return cli.Usagef("--sample chooses one sample, --one-sample makes one of all: give one of them")
+	}
+	outputs := []string{cfg.output, cfg.callable, cfg.haplotag}
+	eachSample := slices.ContainsFunc(outputs, isPattern)
+	switch {
+	case !eachSample:
+	case !isPattern(cfg.output) || slices.ContainsFunc(outputs, func(o string) bool { return o != "" && !isPattern(o) }):
+		return cli.Usagef("%s stands in the names of all output files, -o too, or of none", samplePlace)
+	case path == "-":
+		return cli.Usagef("%s: the alignments are read for each sample: give a file, not standard input", samplePlace)
+	}
 	if cfg.threads < 0 {
 		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
 	}
 	if err := cfg.survey.Validate(); err != nil {
 		return cli.Usagef("%w", err)
-	}
-	survey, anyAllele := cfg.survey.Config(cfg.gvcf, cfg.callable != ""), ""
-	if cfg.gvcf {
-		anyAllele = cfg.survey.Symbol()
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
@@ -206,6 +227,77 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if err != nil {
 		return err
 	}
+	if !eachSample {
+		return callSample(ctx, cfg, path, stdin, stdout, g, targets, logger)
+	}
+	alignments, name, err := openAlignments(ctx, path, stdin, g, threadsOf(cfg.threads), cfg.haplotag != "", &unalignedReads{logger: logger})
+	if err != nil {
+		return err
+	}
+	samples := alignments.Samples()
+	if err := alignments.Close(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if one := cmp.Or(cfg.sample, cfg.oneSample); one != "" {
+		samples = []string{one}
+	}
+	if len(samples) == 0 {
+		return fmt.Errorf("%s: its read groups name no sample that %s could stand for: give --one-sample", name, samplePlace)
+	}
+	for _, sample := range samples {
+		if strings.ContainsAny(sample, `/\`) {
+			return fmt.Errorf("%s: no file can be called after sample %q: call it with --sample and -o", name, sample)
+		}
+		of := cfg
+		for _, output := range []*string{&of.output, &of.callable, &of.haplotag} {
+			*output = strings.ReplaceAll(*output, samplePlace, sample)
+		}
+		if cfg.oneSample == "" {
+			of.sample = sample
+		}
+		if err := callSample(ctx, of, path, stdin, stdout, g, targets, logger); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// samplePlace stands for a sample in the names of output files.
+const samplePlace = "{sample}"
+
+func isPattern(output string) bool { return strings.Contains(output, samplePlace) }
+
+// whose says whose reads of a file are called, of the samples that its read groups name, and
+// what they are called; empty: all.
+func (cfg *callConfig) whose(samples []string) (of, name string, err error) {
+	switch {
+	case cfg.oneSample != "":
+		return "", cfg.oneSample, nil
+	case len(samples) <= 1:
+		return "", cmp.Or(cfg.sample, strings.Join(samples, ""), "sample"), nil
+	case cfg.sample == "":
+		return "", "", fmt.Errorf("its read groups name %d samples, %s: call one with --sample, each to a file of its own with -o '%s.vcf.gz', or all as one with --one-sample NAME",
+			len(samples), few(samples), samplePlace)
+	case !slices.Contains(samples, cfg.sample):
+		return "", "", fmt.Errorf("there is no sample %s: its read groups name %s", cfg.sample, few(samples))
+	}
+	return cfg.sample, cfg.sample, nil
+}
+
+// few is a short list of names.
+func few(names []string) string {
+	if n := len(names); n > 6 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), n-5)
+	}
+	return strings.Join(names, ", ")
+}
+
+// callSample calls the variants of one sample of a file.
+func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer, g *genome.Genome, targets aligned.Targets, logger *slog.Logger) (err error) {
+	survey, anyAllele := cfg.survey.Config(cfg.gvcf, cfg.callable != ""), ""
+	if cfg.gvcf {
+		anyAllele = cfg.survey.Symbol()
+	}
 	unaligned := &unalignedReads{logger: logger}
 	alignments, name, err := openAlignments(ctx, path, stdin, g, threadsOf(cfg.threads), cfg.haplotag != "", unaligned)
 	if err != nil {
@@ -216,7 +308,11 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		logger.Warn("the index is older than the file: make it again (samtools index) if that has changed", "index", index)
 	}
 
-	caller, judge, err := cfg.calling.Load(g, variant.Config{Sample: cmp.Or(cfg.sample, alignments.Sample(), unnamedSample)},
+	of, sample, err := cfg.whose(alignments.Samples())
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	caller, judge, err := cfg.calling.Load(g, variant.Config{Sample: sample},
 		network.Config{Device: cfg.device, Library: cfg.library, Logger: logger})
 	if err != nil {
 		return err
@@ -225,6 +321,9 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		defer func() { err = errors.Join(err, judge.Close()) }()
 	}
 	header := variant.Header(alignments.Contigs(), caller.Sample, caller)
+	if err := header.SetVersion(cfg.vcfVersion); err != nil {
+		return cli.Usagef("--vcf-version: %w", err)
+	}
 	if cfg.gvcf {
 		variant.DeclareBlocks(header, anyAllele)
 	}
@@ -241,7 +340,7 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	threads := threadsOf(cfg.threads)
 	tags := make(aligned.HaplotypeTags)
 	counts, err := alignments.Call(ctx, aligned.Options{
-		Caller: caller, Survey: survey, Targets: targets, Haplotag: cfg.haplotag != "", Threads: threads,
+		Caller: caller, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
 	}, func(r *aligned.Region) error {
 		tags.Add(r)
 		for _, s := range r.Callable {
@@ -259,12 +358,12 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	}
 	logger.Info("alignments were called", "counts", counts)
 	if counts.Segments == 0 {
-		logger.Warn("no alignment could be used, so nothing was called", "file", name, "alignments", counts.Records, "unmapped", counts.Unmapped,
-			"secondary", counts.Secondary, "duplicate or failed", counts.Duplicates, "low mapping quality", counts.LowMapping,
-			"without bases", counts.WithoutBases, "elsewhere", counts.Elsewhere)
+		logger.Warn("no alignment could be used, so nothing was called", "file", name, "counts", counts)
+	} else if counts.Faulty() > 0 {
+		logger.Warn("alignments that can't be used were left out", "file", name, "counts", counts)
 	}
 	if cfg.haplotag != "" {
-		if err := haplotag(ctx, path, cfg.haplotag, g, tags, threads, logger); err != nil {
+		if err := haplotag(ctx, path, cfg.haplotag, of, g, tags, threads, logger); err != nil {
 			return err
 		}
 	}
@@ -279,7 +378,7 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 
 // haplotag writes the alignments of a file with the haplotypes of their reads to a BAM
 // file, which appears when it is whole.
-func haplotag(ctx context.Context, path, to string, g *genome.Genome, tags aligned.HaplotypeTags, threads int, logger *slog.Logger) (err error) {
+func haplotag(ctx context.Context, path, to, sample string, g *genome.Genome, tags aligned.HaplotypeTags, threads int, logger *slog.Logger) (err error) {
 	in, err := aligned.Open(path, g)
 	if err != nil {
 		return err
@@ -289,7 +388,7 @@ func haplotag(ctx context.Context, path, to string, g *genome.Genome, tags align
 	if err != nil {
 		return err
 	}
-	counts, err := tags.WriteBAM(ctx, in, out, threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
+	counts, err := tags.WriteBAM(ctx, in, out, sample, threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing %s: %w", to, out.Cause(err)), out.Discard())
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vcf"
 )
 
 type consumeConfig struct {
@@ -38,6 +39,7 @@ type consumeConfig struct {
 	allele    string
 	from      string
 	untilEnd  bool
+	version   vcf.Version
 }
 
 func consumeCommand() *cobra.Command {
@@ -74,6 +76,7 @@ started with --gvcf and --callable.`,
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
 	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf or callable")
 	flags.StringVar(&cfg.allele, "gvcf-allele", "*", "symbolic allele of --format gvcf: *, or NON_REF for GATK's tools")
+	flags.Var(&cfg.version, "vcf-version", vcfVersionHelp)
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf and callable")
 	flags.StringVar(&cfg.from, "from", "start", "start, or end for what comes from now on")
 	flags.BoolVar(&cfg.untilEnd, "until-end", false, "stop at the end of what is on the topic now")
@@ -160,7 +163,7 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
 		}
 		settings := processor.SurveySettings{Allele: cfg.allele}
-		if err := write(out, g, samples[0], settings.Symbol(), show.variants); err != nil {
+		if err := write(out, g, samples[0], settings.Symbol(), cfg.version, show.variants); err != nil {
 			return err
 		}
 	}
@@ -216,14 +219,14 @@ func printed(out *bufio.Writer, line string) error {
 }
 
 // consumedFiles are the formats that show the state of a sample as a file.
-var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, anyAllele string, fold *pipeline.Fold) error{
-	"vcf": func(out io.Writer, g *genome.Genome, sample, _ string, fold *pipeline.Fold) error {
-		return pipeline.WriteVCF(out, g, sample, variant.Config{}, fold.Variants(sample, g.Rank))
+var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error{
+	"vcf": func(out io.Writer, g *genome.Genome, sample, _ string, version vcf.Version, fold *pipeline.Fold) error {
+		return pipeline.WriteVCF(out, g, sample, variant.Config{}, version, fold.Variants(sample, g.Rank))
 	},
-	"gvcf": func(out io.Writer, g *genome.Genome, sample, anyAllele string, fold *pipeline.Fold) error {
-		return pipeline.WriteGVCF(out, variant.Config{}, anyAllele, fold.Told(sample, g), fold.Variants(sample, g.Rank))
+	"gvcf": func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error {
+		return pipeline.WriteGVCF(out, variant.Config{}, version, anyAllele, fold.Told(sample, g), fold.Variants(sample, g.Rank))
 	},
-	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, fold *pipeline.Fold) error {
+	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, _ vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteCallable(out, fold.Told(sample, g))
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ type demuxConfig struct {
 }
 
 func demuxCommand() *cobra.Command {
-	var cfg demuxConfig
+	cfg := demuxConfig{ends: processor.Barcoding{ByTag: true}}
 	cmd := &cobra.Command{
 		Use:   "demux --out DIR [--kit-name KIT] READS.bam",
 		Short: "Sort reads into one BAM file per barcode",
@@ -32,10 +33,11 @@ func demuxCommand() *cobra.Command {
 writes the reads to a file per barcode, and those without one to unclassified.bam; a
 table of them goes to standard output. What is classified is written unaligned.
 
-Without a kit reads go by the tag BC that they have, and stay as they are. - is
-standard input.`,
+Without a kit reads go by the tag BC that they have, and stay as they are, but for what
+--sample-sheet calls their samples. - is standard input.`,
 		Example: `  pore demux --out by-barcode reads.bam
-  pore demux --kit-name SQK-RBK114-24 --out by-barcode reads.bam`,
+  pore demux --kit-name SQK-RBK114-24 --out by-barcode reads.bam
+  pore demux --sample-sheet sheet.csv --out by-sample reads.bam`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return demuxFile(cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
@@ -103,6 +105,25 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	}
 	if counts.Secondary > 0 {
 		logger.Info("secondary and supplementary records are left out", "records", counts.Secondary)
+	}
+	for _, warning := range counts.Warnings {
+		logger.Warn("sample sheet: " + warning)
+	}
+	if len(counts.Silent) > 0 {
+		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(counts.Silent, ", "))
+	}
+	all, without := int64(0), int64(0)
+	for _, c := range counts.Barcodes {
+		if all += c.Reads; c.Barcode == demux.Unclassified {
+			without = c.Reads
+		}
+	}
+	switch {
+	case 2*without <= all:
+	case ends.Kit != nil:
+		logger.Warn("most reads have no barcode: is it the kit that the library was made with?", "unclassified", without, "of", all)
+	default:
+		logger.Warn("most reads have no barcode in their tag BC: --kit-name looks for them in the sequences", "unclassified", without, "of", all)
 	}
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "READS\tBASES\t\tBARCODE")

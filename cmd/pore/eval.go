@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/variant/eval"
 	"github.com/porestream/porestream/vcf"
 )
@@ -57,7 +57,8 @@ func evalVariantsCommand() *cobra.Command {
 		Long: `Compares haplotypes, not rows: however an indel is placed or a complex change is
 split, it is right if it makes the same sequence. Prints recall, precision and F1 of
 SNPs and indels, with genotypes and without, and for parts of the reference such as
-homopolymers. Both files are VCF, plain or gzipped, sorted; - is standard input.
+homopolymers; and of whole events by kind, where half of an MNP or delins is an error.
+Both files are VCF, plain or gzipped, sorted; - is standard input.
 
 With --events instead of CALLS.vcf the calls are what a stream told, a JSON document
 per line as pore consume --format json prints them: what stands at the end and at
@@ -197,44 +198,12 @@ func openSet(path, sample string, stdin io.Reader) (eval.Set, io.Closer, error) 
 	if err != nil {
 		return eval.Set{}, nil, err
 	}
-	err = checkEnd(in)
-	var records *vcf.Reader
-	if err == nil {
-		records, err = vcf.NewReader(in)
-	}
+	records, err := vcf.NewReader(in)
 	if err != nil {
 		in.Close()
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("%w: the file is cut short; get it again", err)
-		}
 		return eval.Set{}, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return eval.Set{Name: name, Records: records, Sample: sample}, in, nil
-}
-
-// checkEnd tells a bgzip file that was cut between two blocks, which decompresses without an error: whole ones end with
-// an empty block.
-func checkEnd(in io.Reader) error {
-	size := sizeOf(in)
-	f, ok := in.(*os.File)
-	end := vcf.AppendBgzipEnd(nil)
-	if !ok || size < int64(len(end)) {
-		return nil
-	}
-	head, tail := make([]byte, 14), make([]byte, len(end))
-	if _, err := f.ReadAt(head, 0); err != nil {
-		return fmt.Errorf("reading: %w", err)
-	}
-	if !bytes.Equal(head[:4], end[:4]) || !bytes.Equal(head[12:14], end[12:14]) {
-		return nil // not bgzip
-	}
-	if _, err := f.ReadAt(tail, size-int64(len(end))); err != nil {
-		return fmt.Errorf("reading: %w", err)
-	}
-	if !bytes.Equal(tail, end) {
-		return errors.New("the file has no bgzip end marker: it is cut short; get it again")
-	}
-	return nil
 }
 
 // readEvents reads the revisions of one sample's calls.
@@ -336,12 +305,9 @@ func readRegions(path string, g *genome.Genome) (*eval.Regions, error) {
 		return nil, err
 	}
 	defer f.Close()
-	in := bufio.NewReader(f)
-	var r io.Reader = in
-	if magic, _ := in.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
-		if r, err = gzip.NewReader(in); err != nil {
-			return nil, fmt.Errorf("%s: decompressing: %w", path, err)
-		}
+	r, err := textfile.NewReader(f, 64<<10)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	regions, err := eval.ReadRegions(r, g)
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/inorder"
+	"github.com/porestream/porestream/textfile"
 )
 
 type evalBasecallConfig struct {
@@ -149,6 +150,12 @@ func evalBasecall(ctx context.Context, cfg evalBasecallConfig, paths []string, s
 	}
 	report := j.tallies[0].Report()
 	logger.Info("reads are counted", "reads", report.Reads.Reads, "records_left_out", j.leftOut)
+	switch n := j.faulty.Load(); {
+	case n > 0 && report.Reads.Reads == 0:
+		return fmt.Errorf("none of %d records can be used; the first: %s", n, *j.fault.Load())
+	case n > 0:
+		logger.Warn("records that can't be used are left out", "records", n, "first", *j.fault.Load())
+	}
 	if report.Reads.Reads == 0 {
 		return fmt.Errorf("%s: there are no reads", strings.Join(paths, ", "))
 	}
@@ -231,6 +238,8 @@ type judge struct {
 	tallies []*eval.Tally // one for each worker
 	reads   atomic.Int64
 	leftOut int // secondary and supplementary records
+	faulty  atomic.Int64
+	fault   atomic.Pointer[string] // the first one
 
 	index *minimap.Index // made when the first read needs it
 }
@@ -274,6 +283,10 @@ func (j *judge) run(ctx context.Context, paths []string) error {
 			}
 			for i := range b.reads {
 				row, err := j.count(j.tallies[worker], aligner, &b.reads[i])
+				if errors.Is(err, errUnusable) {
+					j.leaveOut(fmt.Errorf("%s: %w", b.file, err))
+					continue
+				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", b.file, err)
 				}
@@ -295,6 +308,16 @@ func (j *judge) run(ctx context.Context, paths []string) error {
 	})
 }
 
+// errUnusable is a record that can't be counted, in a file that may be right.
+var errUnusable = errors.New("it can't be counted")
+
+// leaveOut counts a record that can't be used.
+func (j *judge) leaveOut(err error) {
+	j.faulty.Add(1)
+	text := err.Error()
+	j.fault.CompareAndSwap(nil, &text)
+}
+
 // count aligns a read, if its file doesn't say where it is from, and counts it.
 func (j *judge) count(tally *eval.Tally, aligner *minimap.Aligner, c *calledRead) (eval.Row, error) {
 	read := new(align.Read)
@@ -304,12 +327,19 @@ func (j *judge) count(tally *eval.Tally, aligner *minimap.Aligner, c *calledRead
 	case c.final && c.rec.Flags&sam.Unmapped == 0:
 		contig := j.genome.Contig(c.rec.Ref.Name())
 		read, a, err := hts.Parse(c.rec, contig.Seq)
+		if errors.Is(err, hts.ErrNoMatch) {
+			return tally.Add(sequenced(c.rec, contig.Seq), nil, nil)
+		}
 		if err != nil {
-			return eval.Row{}, fmt.Errorf("read %s: %w", c.rec.Name, err)
+			return eval.Row{}, fmt.Errorf("read %s: %w: %w", c.rec.Name, errUnusable, err)
 		}
 		return tally.Add(read, a, contig.Seq)
 	default:
-		read = sequenced(c.rec)
+		var ref []byte
+		if contig := j.genome.Contig(c.rec.Ref.Name()); contig != nil {
+			ref = contig.Seq
+		}
+		read = sequenced(c.rec, ref)
 	}
 	if c.final {
 		return tally.Add(read, nil, nil)
@@ -324,12 +354,10 @@ func (j *judge) count(tally *eval.Tally, aligner *minimap.Aligner, c *calledRead
 	return tally.Add(read, &found[0], j.genome.Contig(found[0].Contig).Seq)
 }
 
-// sequenced is the read of a record in the direction of sequencing.
-func sequenced(rec *sam.Record) *align.Read {
-	read := &align.Read{ID: rec.Name, Seq: rec.Seq.Expand()}
-	if len(rec.Qual) > 0 && rec.Qual[0] != 0xff {
-		read.Qualities = slices.Clone(rec.Qual)
-	}
+// sequenced is the read of a record, aligned to ref if to anything, in the direction of
+// sequencing.
+func sequenced(rec *sam.Record, ref []byte) *align.Read {
+	read := &align.Read{ID: rec.Name, Seq: hts.Bases(rec, ref), Qualities: slices.Clone(hts.Qualities(rec))}
 	if rec.Flags&sam.Reverse != 0 {
 		align.ReverseComplement(read.Seq)
 		slices.Reverse(read.Qualities)
@@ -344,7 +372,7 @@ func (j *judge) read(path string, emit func(*calledBatch) error) error {
 		return err
 	}
 	defer in.Close()
-	next, final, err := j.open(in)
+	next, final, err := j.open(in, name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -361,7 +389,7 @@ func (j *judge) read(path string, emit func(*calledBatch) error) error {
 			break
 		}
 		if err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
+			if errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, textfile.ErrCut) {
 				err = fmt.Errorf("%w: the file is cut short; get it again", err)
 			}
 			return fmt.Errorf("%s: %w", name, err)
@@ -416,11 +444,8 @@ func formatOf(head []byte) calledFormat {
 }
 
 // open starts reading. next returns a read and its number of bases; final says that the
-// file tells whether and where reads align.
-func (j *judge) open(in io.Reader) (next func() (calledRead, int, error), final bool, err error) {
-	if err := checkEnd(in); err != nil {
-		return nil, false, err
-	}
+// file, which is called name, tells whether and where reads align.
+func (j *judge) open(in io.Reader, name string) (next func() (calledRead, int, error), final bool, err error) {
 	buffered := bufio.NewReaderSize(in, 256<<10)
 	head, err := buffered.Peek(1 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -473,9 +498,9 @@ func (j *judge) open(in io.Reader) (next func() (calledRead, int, error), final 
 			case rec.Flags&(sam.Secondary|sam.Supplementary) != 0:
 				j.leftOut++
 			case rec.Seq.Length == 0 && rec.Flags&sam.Unmapped == 0:
-				return calledRead{}, 0, fmt.Errorf("record %d, read %s: it is aligned but has no sequence", number, rec.Name)
+				j.leaveOut(fmt.Errorf("%s: record %d, read %s: it is aligned but has no sequence", name, number, rec.Name))
 			case final && rec.Flags&sam.Unmapped == 0 && rec.Ref == nil:
-				return calledRead{}, 0, fmt.Errorf("record %d, read %s: it is aligned to nothing", number, rec.Name)
+				j.leaveOut(fmt.Errorf("%s: record %d, read %s: it is aligned to nothing", name, number, rec.Name))
 			default:
 				return calledRead{rec: rec, final: final}, rec.Seq.Length, nil
 			}

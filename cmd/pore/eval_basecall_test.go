@@ -272,8 +272,8 @@ func TestEvalBasecallErrors(t *testing.T) {
 		{[]string{header}, header + ": there are no reads"},
 		{[]string{other}, other + ": it is aligned to a reference with chr1, which " + ref + " has not: give that reference, or --realign"},
 		{[]string{shorter}, shorter + ": it is aligned to a reference whose chrA has 100 bases, " + ref + " has 30000: give that reference, or --realign"},
-		{[]string{bare}, bare + ": record 1, read r: it is aligned but has no sequence"},
-		{[]string{beyond}, beyond + ": read r: the CIGAR is longer than the read or the reference"},
+		{[]string{bare}, "none of 1 records can be used; the first: " + bare + ": record 1, read r: it is aligned but has no sequence"},
+		{[]string{beyond}, "none of 1 records can be used; the first: " + beyond + ": read r: it can't be counted: the CIGAR is longer than the reference: 4 bases from position 29999 of 30000"},
 		{[]string{half}, half + ": the file has no bgzip end marker: it is cut short; get it again"},
 		{[]string{filepath.Join(dir, "none")}, "open " + filepath.Join(dir, "none") + ": no such file or directory"},
 	} {

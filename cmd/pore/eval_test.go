@@ -132,7 +132,7 @@ func TestEvalVariantsErrors(t *testing.T) {
 	require.NoError(t, errors.Join(err, w.Close()))
 	gz := write("plain.vcf.gz", packed.Bytes()[:packed.Len()-20])
 	_, err = evaluated(t, "", gz)
-	assert.ErrorContains(t, err, "unexpected EOF: the file is cut short; get it again")
+	assert.ErrorContains(t, err, "unexpected EOF: it is cut short; get it again")
 }
 
 func TestEvalEventsCommand(t *testing.T) {

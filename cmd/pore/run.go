@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,7 @@ import (
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"
+	"github.com/porestream/porestream/vcf"
 )
 
 type runConfig struct {
@@ -43,6 +46,7 @@ type runConfig struct {
 	sample     string
 	input      string
 	reads      readfiles.ReadFiles
+	vcfVersion vcf.Version
 	listen     string
 	page       livepage.Flags
 	trace      tracing.Flags
@@ -79,6 +83,7 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	flags.StringVar(&cfg.reads.Naming.Run, "run", "", "run of called reads that name none")
 	flags.BoolVar(&cfg.reads.Naming.Demultiplexed, "demultiplexed", false, "called reads that tell of no barcode have none")
 	flags.BoolVar(&cfg.reads.Failed, "include-fail", false, "take called reads, too, that fell through the basecaller's quality control")
+	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)
 	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of the topics that are created")
 	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
 	flags.StringVar(&cfg.listen, "listen", "", "address of the live page, /healthz, /readyz and /metrics; none if not given")
@@ -118,6 +123,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err != nil {
 		return err
 	}
+	duplicates, err := cfg.filter.Duplicates()
+	if err != nil {
+		return err
+	}
 	opts, err := cfg.engines.Options(nil)
 	if err != nil {
 		return err
@@ -136,8 +145,8 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	stopProgress := cli.ShowProgress(os.Stderr, unit, func() (int64, int64) { return processed(registry), total.Load() })
 	defer stopProgress()
 	result, err := runPipeline(ctx, pipeline.Config{
-		Signal: paths, Reads: reads, Filter: filter, Partitions: cfg.partitions, Processors: cfg.processors,
-		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample,
+		Signal: paths, Reads: reads, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
+		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
@@ -150,6 +159,15 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		return err
 	}
 	s := result.Summary
+	if warning := s.Warning(); warning != "" {
+		logger.Warn(warning)
+	}
+	if len(s.SilentSamples) > 0 {
+		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(s.SilentSamples, ", "))
+	}
+	if len(s.Barcodes) > 0 {
+		fmt.Fprintln(os.Stderr, "reads by barcode: "+byBarcode(s.Barcodes))
+	}
 	if reads != nil {
 		fmt.Fprintf(os.Stderr, "%d reads, %d bases and %d variants in %.1f s; results in %s\n", s.Reads, s.Bases, s.Variants, s.WallSeconds, cfg.out)
 		if s.Skipped > 0 {
@@ -199,6 +217,15 @@ func (cfg *runConfig) takesReads(paths []string) (*pipeline.Reads, error) {
 		}
 	}
 	return &pipeline.Reads{Files: &cfg.reads, Stdin: os.Stdin}, nil
+}
+
+// byBarcode is the numbers of reads in a line.
+func byBarcode(reads map[string]int64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(reads)) {
+		list = append(list, fmt.Sprintf("%s %d", name, reads[name]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // watching is how a run can be watched.

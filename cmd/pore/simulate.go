@@ -34,7 +34,7 @@ type plantFlags struct {
 func (f *plantFlags) register(flags *pflag.FlagSet) {
 	f.VCFFlag = "vcf-in"
 	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
-	flags.StringVar(&f.Variants, "variants", "none", "variants to plant: none, human, or changes to human as snp=1/1000,indel=1/8000,max=20,het=0.6")
+	flags.StringVar(&f.Variants, "variants", "none", "variants to plant: none, human, human-events, or changes to human as snp=1/1000,indel=1/8000,mnp=1/40000,max=20")
 	flags.StringVar(&f.VCF, f.VCFFlag, "", "VCF of the variants to plant, in place of --variants; its first sample's genotypes count")
 	flags.StringVar(&f.truth, "truth", "", "file for the VCF of the planted variants")
 	flags.StringVar(&f.sample, "sample", "sample", "sample of the VCF")
@@ -72,8 +72,14 @@ bytes, whatever the number of threads.
 A read's name tells its number, haplotype and strand, and where it is from on the
 reference, 1-based: r0000017_h2-_chr11:1204-13377.
 
---variants takes "human" (1 SNP per 1,000 bases, 1 indel per 8,000) or changes to that:
+--variants takes "human" (1 SNP per 1,000 bases, 1 indel per 8,000), "human-events" (with
+MNPs and delins beside) or changes to the former, or to one that they begin with, as
+human-events,max=50 or none,mnp=20:
   snp=1/500,indel=1/2000   densities
+  mnp=60, delins=60        numbers of events of several bases: 2 to 5 bases in a row, each
+                           another one; replaced by 1 to 15 more or fewer
+  neighbours=20            pairs with 1 to 10 bases between: SNP and indel, or two indels
+                           in one repeat
   snp=200,indel=100        numbers
   max=50                   longest indel (20)
   het=1, multi=0.1         share of heterozygous sites (0.6), of indels in repeats with

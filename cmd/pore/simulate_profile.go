@@ -15,12 +15,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
@@ -277,16 +277,20 @@ func knownIn(path string) ([]simulate.Site, error) {
 
 // observe reads the alignments that a profile is measured by.
 func observe(ctx context.Context, in io.Reader, g *genome.Genome, cfg simulateProfileConfig, logger *slog.Logger) ([]simulate.Observation, error) {
-	next, closer, err := openRecords(in)
+	alignments, err := hts.NewReader(bufio.NewReaderSize(in, 256<<10), 1)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading alignments: the header: %w: this is neither SAM nor BAM", err)
 	}
-	defer closer.Close()
+	defer alignments.Close()
 	var out []simulate.Observation
 	records, bases := 0, int64(0)
+	wrong, first := 0, error(nil)
 	for ; ctx.Err() == nil; records++ {
-		rec, err := next()
+		rec, err := alignments.Read()
 		if errors.Is(err, io.EOF) {
+			if wrong > 0 {
+				logger.Warn("alignments that can't be used are left out", "alignments", wrong, "first", first)
+			}
 			return out, nil
 		}
 		if err != nil {
@@ -301,7 +305,10 @@ func observe(ctx context.Context, in io.Reader, g *genome.Genome, cfg simulatePr
 		}
 		o, err := observation(rec, c)
 		if err != nil {
-			return nil, fmt.Errorf("alignment %d, read %s: %w", records+1, rec.Name, err)
+			if wrong++; first == nil {
+				first = fmt.Errorf("alignment %d, read %s: %w", records+1, rec.Name, err)
+			}
+			continue
 		}
 		out = append(out, o)
 		if bases += int64(len(o.Bases)); bases >= int64(cfg.maxBases) {
@@ -312,35 +319,10 @@ func observe(ctx context.Context, in io.Reader, g *genome.Genome, cfg simulatePr
 	return nil, ctx.Err()
 }
 
-// openRecords starts reading BAM or SAM.
-func openRecords(in io.Reader) (next func() (*sam.Record, error), closer io.Closer, err error) {
-	buffered := bufio.NewReaderSize(in, 256<<10)
-	magic, err := buffered.Peek(2)
-	if len(magic) == 0 {
-		return nil, nil, fmt.Errorf("reading alignments: %w", err)
-	}
-	if string(magic) == "\x1f\x8b" {
-		r, err := bam.NewReader(buffered, 1)
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading BAM header: %w", err)
-		}
-		return r.Read, r, nil
-	}
-	r, err := sam.NewReader(buffered)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading SAM header: %w", err)
-	}
-	return r.Read, io.NopCloser(nil), nil
-}
-
 // observation is a record without its clips.
 func observation(rec *sam.Record, c *genome.Contig) (simulate.Observation, error) {
 	o := simulate.Observation{Contig: c, Start: rec.Pos, Reverse: rec.Flags&sam.Reverse != 0}
-	bases := rec.Seq.Expand()
-	var qualities []byte
-	if len(rec.Qual) == len(bases) && len(bases) > 0 && rec.Qual[0] != 0xff {
-		qualities = rec.Qual
-	}
+	bases, qualities := hts.Bases(rec, c.Seq), hts.Qualities(rec)
 	at := 0
 	for i, op := range rec.Cigar {
 		n := op.Len()

@@ -1,6 +1,7 @@
 package sorted
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -17,6 +18,9 @@ var alignmentTags = []string{
 
 // unalign turns a primary record into the read as it was sequenced.
 func (s *sorter) unalign(r *sam.Record) error {
+	if bytes.IndexByte(r.Seq.Expand(), '=') >= 0 {
+		return errors.New("read " + r.Name + " has bases that are written as =, which only its reference resolves: sort reads as they were before samtools calmd -e")
+	}
 	if r.Flags&sam.Reverse != 0 {
 		sequence := r.Seq.Expand()
 		r.Seq = sam.NewSeq(demux.ReverseComplement(sequence))
@@ -27,7 +31,7 @@ func (s *sorter) unalign(r *sam.Record) error {
 			return errors.New("read " + r.Name + " is hard-clipped: its ends, where barcodes are, are missing")
 		}
 	}
-	r.Flags, r.Ref, r.Pos, r.MapQ, r.Cigar = sam.Unmapped, nil, -1, 0, nil
+	r.Flags, r.Ref, r.Pos, r.MapQ, r.Cigar = sam.Unmapped|r.Flags&sam.QCFail, nil, -1, 0, nil
 	r.MateRef, r.MatePos, r.TempLen = nil, -1, 0
 	r.AuxFields = slices.DeleteFunc(r.AuxFields, func(a sam.Aux) bool {
 		tag := a.Tag()

@@ -2,15 +2,14 @@
 package sorted
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
@@ -23,7 +22,7 @@ type Options struct {
 	// Classifier finds the barcodes; nil to go by the tag BC, which leaves records as
 	// they are.
 	Classifier *demux.Classifier
-	// Sheet tells what samples are called; nil for none.
+	// Sheet tells what samples are called; nil for none. It needs no classifier.
 	Sheet *demux.Sheet
 	// Trimmer finds adapters and primers to cut off; nil for none. TrimBarcodes cuts
 	// off barcodes too.
@@ -42,12 +41,18 @@ type Count struct {
 // Counts tell where the records of a file went.
 type Counts struct {
 	Barcodes []Count // by name
+	// Silent lists what the sheet calls samples of which there is no read, and Warnings
+	// tells what else it and the read groups lack, a line each.
+	Silent, Warnings []string
 	// Reasons counts the reads without a barcode by why they have none.
 	Reasons map[demux.Reason]int64
 	// Secondary counts the secondary and supplementary records that were left out:
 	// what is classified anew is written without alignments.
 	Secondary int64
 }
+
+// kitBarcode is what a barcode is called in a sheet, behind the name of a kit or alone.
+var kitBarcode = regexp.MustCompile(`barcode[0-9]{2,4}$`)
 
 // maxFiles bounds the files that are open at a time.
 const maxFiles = 1000
@@ -58,23 +63,20 @@ var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 // name of its barcode. Files come to be with their first read. What is classified is
 // written as unaligned reads in the direction of sequencing.
 func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts Options) (counts Counts, err error) {
-	buffered := bufio.NewReader(in)
-	magic, err := buffered.Peek(2)
-	if err != nil {
-		return counts, fmt.Errorf("reading the header: %w: the file has %d bytes", err, len(magic))
-	}
-	var records *hts.Reader
-	if magic[0] == 0x1f && magic[1] == 0x8b {
-		records, err = hts.NewBAMReader(buffered, 1)
-	} else {
-		records, err = hts.NewSAMReader(buffered)
-	}
+	records, err := hts.NewReader(in, 1)
 	if err != nil {
 		return counts, fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)
 	}
-	s := &sorter{opts: opts, header: records.Header(), create: create, files: make(map[string]*file), groups: make(map[string]*sam.ReadGroup)}
-	for _, g := range s.header.RGs() {
-		s.groups[g.Name()] = g
+	s := &sorter{opts: opts, lines: records.Lines(), refs: records.Header().Refs(), create: create, files: make(map[string]*file), groups: make(map[string]string)}
+	for _, line := range s.lines {
+		if id, ok := hts.Field(line, "ID"); ok && hts.Is(line, "@RG") {
+			s.groups[id] = line
+		}
+	}
+	if opts.Sheet != nil {
+		if counts.Warnings, err = opts.Sheet.Check(s.runs()); err != nil {
+			return counts, fmt.Errorf("the sample sheet: %w", err)
+		}
 	}
 	counts.Reasons = make(map[demux.Reason]int64)
 	s.counts = &counts
@@ -90,6 +92,16 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
+	for _, run := range s.runs() {
+		if opts.Sheet == nil {
+			break
+		}
+		for _, alias := range opts.Sheet.Aliases(run.FlowCell, run.Position) {
+			if s.files[alias] == nil && !slices.Contains(counts.Silent, alias) {
+				counts.Silent = append(counts.Silent, alias)
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		f := s.files[name]
 		counts.Barcodes = append(counts.Barcodes, f.count)
@@ -98,10 +110,38 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 	return counts, err
 }
 
+// runs are those that the read groups tell of, each once; of a file without read groups one of
+// which nothing is known.
+func (s *sorter) runs() []demux.RunKey {
+	var list []demux.RunKey
+	for _, line := range s.lines {
+		if !hts.Is(line, "@RG") {
+			continue
+		}
+		run := demux.RunKey{}
+		run.FlowCell, _ = hts.Field(line, "PU")
+		run.Position, _ = hts.Field(line, "PM")
+		description, _ := hts.Field(line, "DS")
+		for field := range strings.FieldsSeq(description) {
+			if id, ok := strings.CutPrefix(field, "runid="); ok {
+				run.ID = id
+			}
+		}
+		if !slices.Contains(list, run) {
+			list = append(list, run)
+		}
+	}
+	if list == nil {
+		list = append(list, demux.RunKey{})
+	}
+	return list
+}
+
 type sorter struct {
 	opts   Options
-	header *sam.Header
-	groups map[string]*sam.ReadGroup
+	lines  hts.Lines // of the header
+	refs   []*sam.Reference
+	groups map[string]string // lines @RG by id
 	create func(string) (io.WriteCloser, error)
 	files  map[string]*file
 	counts *Counts
@@ -111,7 +151,7 @@ type sorter struct {
 // file is the file of one barcode.
 type file struct {
 	below  io.WriteCloser
-	bam    *bam.Writer
+	bam    *hts.Writer
 	groups map[string]string // read groups by what they were
 	count  Count
 }
@@ -178,10 +218,22 @@ func (s *sorter) byTag(r *sam.Record) error {
 		}
 	}
 	s.last.read, s.last.barcode = r.Name, name
+	of, alias := name, ""
+	if barcode := kitBarcode.FindString(name); barcode != "" {
+		group, _ := samtag.Text(r, "RG")
+		if alias = s.alias(group, barcode); alias != "" {
+			name = alias
+			if ok {
+				if err := setTag(r, "BC", alias); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	if !fileName.MatchString(name) {
 		return fmt.Errorf("read %s: the tag BC is %q, which no file can be called", r.Name, name)
 	}
-	f, err := s.file(name, "", "")
+	f, err := s.file(name, of, alias)
 	if err != nil {
 		return err
 	}
@@ -205,8 +257,9 @@ func (s *sorter) alias(group, barcode string) string {
 		return ""
 	}
 	flowCell, position := "", ""
-	if g := s.groups[group]; g != nil {
-		flowCell, position = g.Get(sam.NewTag("PU")), g.Get(sam.NewTag("PM"))
+	if line, ok := s.groups[group]; ok {
+		flowCell, _ = hts.Field(line, "PU")
+		position, _ = hts.Field(line, "PM")
 	}
 	return s.opts.Sheet.Alias(flowCell, position, barcode)
 }
@@ -220,14 +273,12 @@ func (s *sorter) file(name, sample, alias string) (*file, error) {
 		return nil, fmt.Errorf("there are more than %d barcodes", maxFiles)
 	}
 	f := &file{groups: make(map[string]string), count: Count{Barcode: name, Alias: alias}}
-	header, err := s.headerFor(f, name, sample, alias)
-	if err != nil {
-		return nil, fmt.Errorf("making the header of %s: %w", name, err)
-	}
+	lines, refs := s.headerFor(f, name, sample, alias)
+	var err error
 	if f.below, err = s.create(name); err != nil {
 		return nil, err
 	}
-	if f.bam, err = bam.NewWriter(f.below, header, 1); err != nil {
+	if f.bam, err = hts.NewWriter(f.below, hts.BAM, lines, refs, 1); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the header of %s: %w", name, err), f.below.Close())
 	}
 	s.files[name] = f
@@ -235,54 +286,40 @@ func (s *sorter) file(name, sample, alias string) (*file, error) {
 }
 
 // headerFor returns the header of a barcode's file. What is classified gets read groups
-// of its barcode, and no references.
-func (s *sorter) headerFor(f *file, name, sample, alias string) (*sam.Header, error) {
-	header := s.header.Clone()
-	if s.opts.Classifier != nil {
-		var err error
-		if header, err = sam.NewHeader(nil, nil); err != nil {
-			return nil, err
+// of its barcode, and no references. What goes by its tag, which is sample, keeps its
+// header, but for what a sheet calls the sample.
+func (s *sorter) headerFor(f *file, name, sample, alias string) (hts.Lines, []*sam.Reference) {
+	if s.opts.Classifier == nil {
+		lines := slices.Clone(s.lines)
+		for i, line := range lines {
+			// Basecallers have a read group for each barcode.
+			if id, _ := hts.Field(line, "ID"); alias != "" && hts.Is(line, "@RG") && strings.HasSuffix(id, sample) {
+				lines[i] = hts.WithField(hts.WithField(line, "SM", alias), "al", alias)
+			}
 		}
-		header.Version, header.SortOrder = "1.6", sam.Unsorted
-		for _, g := range s.header.RGs() {
-			g = g.Clone()
-			old := g.Name()
+		return lines.WithProgram(programID, s.opts.Program), s.refs
+	}
+	lines := hts.Lines{"@HD\tVN:1.6\tSO:unsorted"}
+	for _, line := range s.lines {
+		switch {
+		case hts.Is(line, "@RG"):
+			old, _ := hts.Field(line, "ID")
+			f.groups[old] = old
 			if name != demux.Unclassified {
-				if err := rename(g, old+"_"+name, sample, alias); err != nil {
-					return nil, err
+				f.groups[old] = old + "_" + name
+				for _, v := range []struct{ tag, value string }{{"ID", f.groups[old]}, {"SM", sample}, {"al", alias}} {
+					if v.value != "" {
+						line = hts.WithField(line, v.tag, v.value)
+					}
 				}
 			}
-			f.groups[old] = g.Name()
-			if err := header.AddReadGroup(g); err != nil {
-				return nil, err
-			}
-		}
-		for _, p := range s.header.Progs() {
-			if err := header.AddProgram(p.Clone()); err != nil {
-				return nil, err
-			}
+			lines = append(lines, line)
+		case hts.Is(line, "@PG"), hts.Is(line, "@CO"):
+			lines = append(lines, line)
 		}
 	}
-	last := ""
-	if programs := header.Progs(); len(programs) > 0 {
-		last = programs[len(programs)-1].UID()
-	}
-	id := "demux"
-	for n := 1; slices.ContainsFunc(header.Progs(), func(p *sam.Program) bool { return p.UID() == id }); n++ {
-		id = fmt.Sprintf("demux.%d", n)
-	}
-	p := s.opts.Program
-	return header, header.AddProgram(sam.NewProgram(id, p[0], p[2], last, p[1]))
+	return lines.WithProgram(programID, s.opts.Program), nil
 }
 
-func rename(g *sam.ReadGroup, name, sample, alias string) error {
-	for _, v := range []struct{ tag, value string }{{"ID", name}, {"SM", sample}, {"al", alias}} {
-		if v.value == "" {
-			continue
-		}
-		if err := g.Set(sam.NewTag(v.tag), v.value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// programID is the id of this program in headers.
+const programID = "demux"

@@ -11,12 +11,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/biogo/hts/bam"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/testenv"
 )
@@ -212,4 +215,144 @@ func TestSortRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tt.says)
 		})
 	}
+}
+
+// linesOf are the records of a BAM file as lines of SAM.
+func linesOf(t *testing.T, path string) []string {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := hts.NewBAMReader(f, 1)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	w, err := hts.NewWriter(&out, hts.SAM, nil, r.Header().Refs(), 1)
+	require.NoError(t, err)
+	for {
+		rec, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.NoError(t, w.Write(rec))
+	}
+	require.NoError(t, w.Close())
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+// TestLeavesTheRest: what a record says beside its barcode is the same to the byte, whether it
+// goes by its tag, and stays aligned, or is classified, and becomes the read as sequenced.
+func TestLeavesTheRest(t *testing.T) {
+	const sequence, qualities = "ACGTTGCAACGGTTACGATA", "!\"#$%&'()*+,-./01234"
+	const tags = "\tRG:Z:run1_m\tML:B:C\tMM:Z:\ter:Z:\tqs:f:17.5\tXH:H:1AE3\txt:A:P\txs:B:s,-300,7"
+	turned := func(text string) string {
+		b := []byte(text)
+		slices.Reverse(b)
+		return string(b)
+	}
+	var text strings.Builder
+	text.WriteString(header)
+	var want []string
+	for _, flag := range []int{0, 16, 4, 256, 2048, 2064, 1024, 512, 1040} {
+		for _, qual := range []string{qualities, "*"} {
+			place, seq := "ref\t100\t60\t20M", sequence
+			if flag == 4 {
+				place = "*\t0\t0\t*"
+			}
+			if flag&16 != 0 {
+				seq = string(demux.ReverseComplement([]byte(sequence)))
+			}
+			line := fmt.Sprintf("r%d%d\t%d\t%s\t*\t0\t0\t%s\t%s%s\tBC:Z:x", flag, len(qual), flag, place, seq, qual, tags)
+			want = append(want, line)
+			text.WriteString(line + "\n")
+		}
+	}
+	dir := t.TempDir()
+	_, err := Sort(strings.NewReader(text.String()), toDir(dir), Options{Program: [3]string{"pore", "1", "pore demux"}})
+	require.NoError(t, err)
+	require.Equal(t, want, linesOf(t, filepath.Join(dir, "x.bam")))
+
+	classified := t.TempDir()
+	counts, err := Sort(strings.NewReader(text.String()), toDir(classified), Options{Classifier: classifier(t, "SQK-RBK004"), Program: [3]string{"pore", "1", "pore demux"}})
+	require.NoError(t, err)
+	require.Equal(t, int64(6), counts.Secondary)
+	kept := 0
+	got := linesOf(t, filepath.Join(classified, "unclassified.bam"))
+	for _, line := range want {
+		columns := strings.Split(line, "\t")
+		flag, err := strconv.Atoi(columns[1])
+		require.NoError(t, err)
+		if flag&(256|2048) != 0 {
+			continue
+		}
+		qual := columns[10]
+		if flag&16 != 0 {
+			qual = turned(qual)
+		}
+		start := fmt.Sprintf("%s\t%d\t*\t0\t0\t*\t*\t0\t0\t%s\t%s%s\tBC:Z:unclassified\tbi:", columns[0], 4|flag&512, sequence, qual, tags)
+		require.Equal(t, start, got[kept][:min(len(start), len(got[kept]))])
+		kept++
+	}
+	require.Equal(t, kept, len(got))
+}
+
+// TestHeaderLines: what a header says of other things than barcodes is in each file as it was.
+func TestHeaderLines(t *testing.T) {
+	const rest = "@RG\tID:run1_m\tDT:2026-03-01T10:11:12.345+02:00\tPU:FAX1\tSM:s\n@PG\tID:basecaller\tPN:x\n@CO\ta\tb\n"
+	in := "@HD\tVN:1.6\tSO:coordinate\tGO:none\n@SQ\tSN:ref\tLN:100000\n" + rest + strings.TrimSuffix(line("a", "ACGTACGT", false), "\n") + "\tBC:Z:x\n"
+	dir := t.TempDir()
+	_, err := Sort(strings.NewReader(in), toDir(dir), Options{Program: [3]string{"pore", "1", "pore demux"}})
+	require.NoError(t, err)
+	f, err := os.Open(filepath.Join(dir, "x.bam"))
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := hts.NewBAMReader(f, 1)
+	require.NoError(t, err)
+	require.Equal(t, "@HD\tVN:1.6\tSO:coordinate\tGO:none\n@SQ\tSN:ref\tLN:100000\n"+
+		strings.Replace(rest, "@CO", "@PG\tID:demux\tPN:pore\tCL:pore demux\tPP:basecaller\tVN:1\n@CO", 1), strings.Join(r.Lines(), "\n")+"\n")
+}
+
+// TestSheetByTag: without a kit a sheet names the samples of barcodes that reads have already, in file names,
+// tags and read groups; names that no read is of are told, and a sheet of another flow cell is refused.
+func TestSheetByTag(t *testing.T) {
+	const groups = "@HD\tVN:1.6\n@RG\tID:r_m\tPU:FAX1\tSM:s\tDS:basecall_model=m runid=r\n" +
+		"@RG\tID:r_m_SQK-RBK004_barcode01\tPU:FAX1\tSM:barcode01\tDS:basecall_model=m runid=r\n@RG\tID:r_m_SQK-RBK004_barcode02\tPU:FAX1\tSM:barcode02\tDS:basecall_model=m runid=r\n"
+	text := groups
+	for i, tags := range []string{
+		"RG:Z:r_m_SQK-RBK004_barcode01\tBC:Z:SQK-RBK004_barcode01", "RG:Z:r_m_SQK-RBK004_barcode02\tBC:Z:SQK-RBK004_barcode02", "RG:Z:r_m\tBC:Z:barcode02",
+		"RG:Z:r_m\tBC:Z:barcode07", "RG:Z:r_m\tBC:Z:unclassified", "RG:Z:r_m",
+	} {
+		text += fmt.Sprintf("r%d\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\t%s\n", i, tags)
+	}
+	sheet := func(flowCell string) *demux.Sheet {
+		s, err := demux.ParseSheet(strings.NewReader("experiment_id,kit,flow_cell_id,alias,barcode\ne,SQK-RBK004," + flowCell + ",one,barcode01\ne,SQK-RBK004," + flowCell + ",two,barcode02\ne,SQK-RBK004," + flowCell + ",three,barcode03\n"))
+		require.NoError(t, err)
+		return s
+	}
+	dir := t.TempDir()
+	counts, err := Sort(strings.NewReader(text), toDir(dir), Options{Sheet: sheet("FAX1"), Program: [3]string{"pore", "1", "pore demux"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"three"}, counts.Silent)
+	require.Empty(t, counts.Warnings)
+	reads := make(map[string]int64)
+	for _, c := range counts.Barcodes {
+		reads[c.Barcode] = c.Reads
+	}
+	require.Equal(t, map[string]int64{"one": 1, "two": 2, "barcode07": 1, "unclassified": 2}, reads)
+	require.Equal(t, "r1\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tRG:Z:r_m_SQK-RBK004_barcode02\tBC:Z:two", linesOf(t, filepath.Join(dir, "two.bam"))[0])
+	f, err := os.Open(filepath.Join(dir, "two.bam"))
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := hts.NewBAMReader(f, 1)
+	require.NoError(t, err)
+	require.Equal(t, "@RG\tID:r_m_SQK-RBK004_barcode02\tPU:FAX1\tSM:two\tDS:basecall_model=m runid=r\tal:two", r.Lines()[3])
+	require.Equal(t, "@RG\tID:r_m_SQK-RBK004_barcode01\tPU:FAX1\tSM:barcode01\tDS:basecall_model=m runid=r", r.Lines()[2])
+
+	_, err = Sort(strings.NewReader(text), toDir(t.TempDir()), Options{Sheet: sheet("FAX2"), Program: [3]string{"pore", "1", "pore demux"}})
+	require.ErrorContains(t, err, "the sample sheet: no row is of run r (flow cell FAX1, position unknown): the rows are of flow cell FAX2")
+	// A file without read groups says nothing of its run: the sheet is of one, so it counts.
+	bare := strings.ReplaceAll(text[strings.Index(text, "r0\t"):], "RG:Z:", "xx:Z:")
+	counts, err = Sort(strings.NewReader(bare), toDir(t.TempDir()), Options{Sheet: sheet("FAX2"), Program: [3]string{"pore", "1", "pore demux"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"three"}, counts.Silent)
 }

@@ -17,6 +17,10 @@ import (
 // ErrFenced says that another ingest process has taken over a run.
 var ErrFenced = errors.New("another ingest process has taken over the run")
 
+// ErrRefused says that Kafka answers, and refuses what is written until somebody has mended
+// what is wrong here.
+var ErrRefused = errors.New("the brokers refuse the signal for now")
+
 // PermanentError is an error of a [Cluster] that trying again does not mend.
 type PermanentError struct{ Err error }
 
@@ -24,7 +28,7 @@ func (e *PermanentError) Error() string { return e.Err.Error() }
 func (e *PermanentError) Unwrap() error { return e.Err }
 
 // Cluster is what ingest needs of Kafka. Errors of it and its writers may be, or
-// wrap, [ErrFenced] or a [*PermanentError]; any other is worth another try.
+// wrap, [ErrFenced], [ErrRefused] or a [*PermanentError]; any other is worth another try.
 type Cluster interface {
 	// Open returns a writer of transactions for a run, and fences all that were
 	// opened for it before. What they have left open is settled then.
@@ -133,18 +137,40 @@ func (s *session) commit(ctx context.Context, w Writer, p progress, as *streampb
 // whatever passes; a writer that is of no use any more is replaced.
 func (s *session) publish(ctx context.Context, w Writer) error {
 	defer func() { s.close(ctx, w) }()
+	pause := s.pause(ctx)
 	for {
+		before := s.written.next
 		err := s.write(ctx, w)
 		if err == nil || ctx.Err() != nil || !passes(err) {
 			return err
 		}
 		s.away.begin(s.log, err)
 		s.close(ctx, w)
+		// Who is refused gets a writer at once, which says nothing.
+		refused := errors.Is(err, ErrRefused)
+		if s.written.next > before {
+			pause.Reset()
+		}
+		if refused {
+			select {
+			case <-time.After(pause.NextBackOff()):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 		if w, err = s.reopen(ctx); err != nil {
 			return err
 		}
-		s.away.end(s.log)
+		if !refused {
+			s.away.end(s.log)
+		}
 	}
+}
+
+// pause is how long to wait between tries that go on for as long as they must.
+func (s *session) pause(ctx context.Context) backoff.BackOff {
+	return backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(reopenInterval), backoff.WithMaxElapsedTime(0)), ctx)
 }
 
 // write writes transactions until the run has ended or one fails.
@@ -272,8 +298,7 @@ func passes(err error) bool {
 // reopen gets a new writer and finds out what is committed, however long that
 // takes.
 func (s *session) reopen(ctx context.Context) (Writer, error) {
-	pause := backoff.WithContext(backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(reopenInterval), backoff.WithMaxElapsedTime(0)), ctx)
+	pause := s.pause(ctx)
 	for {
 		select {
 		case <-time.After(pause.NextBackOff()):

@@ -33,7 +33,7 @@ type lab struct {
 	annotator  *annotate.Annotator
 	haplotypes annotatestage.GeneHaplotypes
 	watch      *watch.Watch
-	targets    map[string][]variant.Span
+	targets    map[string]variant.Targets
 }
 
 const labPanels = "sha256:panels"
@@ -41,7 +41,7 @@ const labPanels = "sha256:panels"
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	dir := filepath.Join("..", "..", "testdata", "lambda")
-	l := &lab{genome: aligntest.LambdaGenome(t), targets: make(map[string][]variant.Span)}
+	l := &lab{genome: aligntest.LambdaGenome(t), targets: make(map[string]variant.Targets)}
 	model, err := annotate.LoadModel(filepath.Join(dir, "genes.gff3"), l.genome)
 	require.NoError(t, err)
 	l.annotator = annotate.New(l.genome, model)
@@ -53,7 +53,14 @@ func newLab(t testing.TB) *lab {
 	l.watch, err = watch.New(l.genome, l.annotator, panel)
 	require.NoError(t, err)
 	for _, target := range l.watch.Targets() {
-		l.targets[target.Contig] = append(l.targets[target.Contig], variant.Span{Start: target.Start, End: target.End})
+		on := l.targets[target.Contig]
+		on.Spans = append(on.Spans, variant.Span{Start: target.Start, End: target.End})
+		l.targets[target.Contig] = on
+	}
+	for _, n := range l.watch.Named() {
+		on := l.targets[n.Contig]
+		on.Named = append(on.Named, variant.Named{Name: n.Name, Pos: n.Pos, Alleles: n.Alleles})
+		l.targets[n.Contig] = on
 	}
 	return l
 }
@@ -327,11 +334,11 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		require.True(t, variants.Ended(run.GetId()), "run %s has not ended on variants", run.GetId())
 		require.True(t, alerts.Ended(run.GetId()), "run %s has not ended on alerts", run.GetId())
 		var vcf bytes.Buffer
-		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, variants.Variants(sample, l.genome.Rank)))
+		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, "", variants.Variants(sample, l.genome.Rank)))
 		files[sample+".vcf"] = vcf.String()
 		told := variants.Told(sample, l.genome)
 		var gvcf, callable bytes.Buffer
-		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, variant.AnyAllele, told, variants.Variants(sample, l.genome.Rank)))
+		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, "", variant.AnyAllele, told, variants.Variants(sample, l.genome.Rank)))
 		require.NoError(t, WriteCallable(&callable, told))
 		files[sample+".g.vcf"], files[sample+".bed"] = gvcf.String(), callable.String()
 		var said bytes.Buffer

@@ -34,6 +34,7 @@ import (
 	"github.com/porestream/porestream/stream/trace"
 	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
+	"github.com/porestream/porestream/vcf"
 )
 
 // Config says what to run and on what.
@@ -42,6 +43,8 @@ type Config struct {
 	// Reads, if set, are reads that are called already, instead of Signal.
 	Reads  *Reads
 	Filter signal.Filter // which reads of them
+	// Duplicates says what becomes of reads that lie in two files.
+	Duplicates signal.Duplicates
 	// Kafka is the cluster to run over.
 	Kafka       kafka.Config
 	Topics      stream.Topics
@@ -56,6 +59,8 @@ type Config struct {
 	Sample     string
 	Engines    processor.Options
 	Stream     processor.Stream
+	// VCFVersion is the least version of the files of variants that Result writes.
+	VCFVersion vcf.Version
 	// Registry takes the metrics of everything.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
@@ -106,13 +111,15 @@ type Result struct {
 	Fold    *Fold
 	Alerts  *AlertFold // nil without panels
 	Summary Summary
+	// VCFVersion is the least version of the files of variants.
+	VCFVersion vcf.Version
 }
 
 // Run plays the signal, processes it until every run in it has ended and
 // returns the state of the variants topic. Everything it starts has stopped when
 // it returns.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	recording, err := openRecording(ctx, cfg)
+	recording, filteredOut, err := openRecording(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +139,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		if err := processor.CheckModel(recording, engines.Caller.Model(), cfg.Engines.Model != ""); err != nil {
 			return nil, err
 		}
+		if err := engines.CheckSheet(recording.Runs(), cfg.Logger); err != nil {
+			return nil, err
+		}
 	}
 	client, err := kafka.Connect(ctx, cfg.Kafka)
 	if err != nil {
@@ -141,7 +151,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(cfg.Topics, cfg.Partitions), cfg.Replication); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
+	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: filteredOut, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
 	defer r.servePage(ctx)()
 	result, err := r.run(ctx)
 	if err == nil && cfg.OnResult != nil {
@@ -151,28 +161,28 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 // openRecording opens the signal that is played, of which there must be some; nil if reads
-// are.
-func openRecording(ctx context.Context, cfg Config) (*signal.Index, error) {
+// are. filteredOut is how many of its reads the filter leaves out.
+func openRecording(ctx context.Context, cfg Config) (recording *signal.Index, filteredOut int, err error) {
 	if cfg.Reads != nil {
-		return nil, nil //nolint:nilnil // see above
+		return nil, 0, nil
 	}
 	files, err := signal.Expand(cfg.Signal)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	recording, err := signal.NewIndex(ctx, files)
-	if err != nil {
-		return nil, err
+	if recording, err = signal.NewIndexOf(ctx, files, cfg.Duplicates); err != nil {
+		return nil, 0, err
 	}
+	cli.LogRepeated(cfg.Logger, recording)
 	if recording.Len() == 0 {
-		return nil, errors.Join(fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", ")), recording.Close())
+		return nil, 0, errors.Join(fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", ")), recording.Close())
 	}
 	selection, err := recording.Select(cfg.Filter)
 	if err != nil {
-		return nil, errors.Join(err, recording.Close())
+		return nil, 0, errors.Join(err, recording.Close())
 	}
 	cli.LogSelection(cfg.Logger, cfg.Filter, selection, recording.Len())
-	return recording, nil
+	return recording, selection.Of - recording.Len(), nil
 }
 
 // player sends what is played.
@@ -249,10 +259,12 @@ type run struct {
 	client    *kafka.Client
 	engines   *processor.Engines
 	recording *signal.Index // nil if reads are played
-	metrics   *processor.Metrics
-	ingested  *ingest.Metrics
-	regions   *variantstage.Regions // nil without a page
-	latencies []time.Duration
+	// filteredOut is how many reads of the recording the filter leaves out.
+	filteredOut int
+	metrics     *processor.Metrics
+	ingested    *ingest.Metrics
+	regions     *variantstage.Regions // nil without a page
+	latencies   []time.Duration
 }
 
 // errComplete ends the run's goroutines once there is nothing left to come.
@@ -310,7 +322,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		summary.Skipped = int64(p.Skipped())
 		summary.Rejected += summary.Skipped
 	}
-	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Summary: summary}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {

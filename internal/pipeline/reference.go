@@ -102,9 +102,10 @@ func (t Told) each(emit func(contig *genome.Contig, start, end int, events []*ev
 
 // WriteGVCF writes the variants of one sample, which are in the order of the file, and
 // the blocks between them: the same bytes as pore call of the same reads. anyAllele is
-// [variant.AnyAllele] or [variant.NonReference].
-func WriteGVCF(w io.Writer, caller variant.Config, anyAllele string, told Told, variants []*event.Variant) error {
+// [variant.AnyAllele] or [variant.NonReference]; version as of WriteVCF.
+func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllele string, told Told, variants []*event.Variant) error {
 	header := variant.Header(told.genome.Contigs, told.sample, caller)
+	_ = header.SetVersion(version) // of a higher version if the file needs one, and says so: results aren't given up for it
 	variant.DeclareBlocks(header, anyAllele)
 	out, err := vcf.NewWriter(w, header)
 	if err != nil {
@@ -195,7 +196,7 @@ func (r *Result) writeReference(prefix func(name string) string, sample string, 
 	told := r.Fold.Told(sample, r.Genome)
 	if r.Survey.GVCF {
 		if err := wholefile.Write(prefix("variants.g.vcf"), func(w *bufio.Writer) error {
-			return WriteGVCF(w, r.Caller, r.Survey.Symbol(), told, variants)
+			return WriteGVCF(w, r.Caller, r.VCFVersion, r.Survey.Symbol(), told, variants)
 		}); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (r *Result) Write(dir string) error {
 		}
 		variants := r.Fold.Variants(sample, r.Genome.Rank)
 		err := wholefile.Write(filepath.Join(dir, prefix+"variants.vcf"), func(w *bufio.Writer) error {
-			return WriteVCF(w, r.Genome, sample, r.Caller, variants)
+			return WriteVCF(w, r.Genome, sample, r.Caller, r.VCFVersion, variants)
 		})
 		if err != nil {
 			return err
@@ -92,9 +92,10 @@ func (r *Result) samples() []string {
 }
 
 // WriteVCF writes the variants of one sample, which are in the order of the
-// file, as called with the given thresholds. It holds nothing that differs between two runs over the same reads.
-func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Config, variants []*event.Variant) error {
+// file, as called with the given thresholds; version is that of the file, unless it needs a higher one. It holds nothing that differs between two runs over the same reads.
+func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Config, version vcf.Version, variants []*event.Variant) error {
 	header := variant.Header(g.Contigs, sample, caller)
+	_ = header.SetVersion(version) // of a higher version if the file needs one, and says so: results aren't given up for it
 	header.AddInfo("CSQ", ".", "String", annotate.CSQDescription)
 	known := annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
 		for _, v := range variants {

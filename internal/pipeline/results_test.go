@@ -31,10 +31,27 @@ func TestWriteVCFOfTwoAlleles(t *testing.T) {
 		variants = append(variants, &v)
 	}
 	var b bytes.Buffer
-	require.NoError(t, WriteVCF(&b, g, "s", variant.Config{}, variants))
+	require.NoError(t, WriteVCF(&b, g, "s", variant.Config{}, "", variants))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	f := strings.Split(lines[len(lines)-1], "\t")
 	require.Equal(t, []string{"one", "1", ".", "ACG", "AG,A"}, f[:5])
 	require.Regexp(t, `;CSQ=G\|intergenic_variant\|[^,]*one:g\.2del,-\|intergenic_variant\|[^,]*one:g\.2_3del$`, f[7])
 	require.True(t, strings.HasPrefix(f[9], "1/2:"), f[9])
+}
+
+// TestWarning: where most reads are of no use, a line says why, the commonest reason first.
+func TestWarning(t *testing.T) {
+	for _, tt := range []struct {
+		mapped int64
+		left   map[string]int64
+		want   string
+	}{
+		{0, nil, ""},
+		{40, map[string]int64{"unclassified": 20, "unmapped": 20}, ""},
+		{0, map[string]int64{"unclassified": 43}, "43 of 43 reads were left out: 43 have no barcode of the run's samples"},
+		{5, map[string]int64{"short": 2, "unmapped": 9, "low_quality": 2}, "13 of 18 reads were left out: 9 map nowhere on the reference, 2 are below the least quality, 2 are too short"},
+	} {
+		s := Summary{Mapped: tt.mapped, LeftOut: tt.left}
+		require.Equal(t, tt.want, s.Warning())
+	}
 }

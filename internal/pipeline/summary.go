@@ -1,8 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,25 +16,62 @@ import (
 
 // Summary is a run in figures; it is what summary.json holds.
 type Summary struct {
-	Runs             int64   `json:"runs"`
-	Reads            int64   `json:"reads"`
-	Samples          int64   `json:"samples"`
-	Bases            int64   `json:"bases"`
-	Mapped           int64   `json:"mapped"`
-	Gaps             int64   `json:"gaps"`              // places where signal is missing
-	Rejected         int64   `json:"rejected"`          // reads that are too short, map nowhere or can't be used
-	Skipped          int64   `json:"skipped,omitempty"` // called reads that can't be used
-	DeadLetters      int64   `json:"dead_letters"`
-	Variants         int64   `json:"variants"` // that passed the filters
-	WallSeconds      float64 `json:"wall_seconds"`
-	SamplesPerSecond float64 `json:"samples_per_second"`
-	Device           string  `json:"device"`
-	Precision        string  `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
-	Model            string  `json:"model"`
-	CallerModel      string  `json:"caller_model"` // "none": the analytic model
-	Latency          Latency `json:"latency_ms"`
+	Runs     int64 `json:"runs"`
+	Reads    int64 `json:"reads"`
+	Samples  int64 `json:"samples"`
+	Bases    int64 `json:"bases"`
+	Mapped   int64 `json:"mapped"`
+	Gaps     int64 `json:"gaps"`     // places where signal is missing
+	Rejected int64 `json:"rejected"` // reads that are too short, map nowhere or can't be used
+	// Skipped counts called reads that can't be used.
+	Skipped int64 `json:"skipped,omitempty"`
+	// FilteredOut counts reads of the recording that weren't chosen (--reads, --channels, --from, --to).
+	FilteredOut int64 `json:"filtered_out"`
+	// LeftOut counts reads, or parts of reads between gaps, of which nothing was used, by why: short,
+	// unsupported (the model is for another sample rate), low_quality, unclassified (no barcode of the
+	// run's samples) and unmapped.
+	LeftOut map[string]int64 `json:"left_out"`
+	// Barcodes counts reads, or parts of them, by barcode, or the alias that a sample sheet has for it; absent
+	// if none are looked for.
+	Barcodes map[string]int64 `json:"barcodes,omitempty"`
+	// SilentSamples are those that a sample sheet names and that no read is of.
+	SilentSamples    []string `json:"silent_samples,omitempty"`
+	DeadLetters      int64    `json:"dead_letters"`
+	Variants         int64    `json:"variants"` // that passed the filters
+	WallSeconds      float64  `json:"wall_seconds"`
+	SamplesPerSecond float64  `json:"samples_per_second"`
+	Device           string   `json:"device"`
+	Precision        string   `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
+	Model            string   `json:"model"`
+	CallerModel      string   `json:"caller_model"` // "none": the analytic model
+	Latency          Latency  `json:"latency_ms"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
+}
+
+// leftOut says, for people, why reads are left out.
+var leftOut = map[string]string{
+	"short": "are too short", "unsupported": "are of a sample rate that the model isn't for", "low_quality": "are below the least quality",
+	"unclassified": "have no barcode of the run's samples", "unmapped": "map nowhere on the reference",
+}
+
+// Warning says in a line that most reads were of no use, and why; empty if they weren't.
+func (s *Summary) Warning() string {
+	outcomes := slices.SortedFunc(maps.Keys(s.LeftOut), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.LeftOut[b], s.LeftOut[a]), cmp.Compare(a, b))
+	})
+	lost := int64(0)
+	var reasons []string
+	for _, outcome := range outcomes {
+		if n := s.LeftOut[outcome]; n > 0 {
+			lost += n
+			reasons = append(reasons, fmt.Sprintf("%d %s", n, leftOut[outcome]))
+		}
+	}
+	if lost <= s.Mapped {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d reads were left out: %s", lost, lost+s.Mapped, strings.Join(reasons, ", "))
 }
 
 // Latency is how long the calls of a read took from its last signal chunk to the
@@ -57,6 +97,9 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		Mapped:      parts("mapped"),
 		Gaps:        counts["porestream_basecall_gaps_total"],
 		Rejected:    parts("unmapped") + parts("short") + parts("unsupported"),
+		LeftOut:     make(map[string]int64),
+		Barcodes:    r.metrics.Barcodes(),
+		FilteredOut: int64(r.filteredOut),
 		DeadLetters: deadLetters,
 		WallSeconds: wall.Seconds(),
 		Device:      r.engines.Device(),
@@ -65,6 +108,10 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		CallerModel: r.engines.VariantModel(),
 		Latency:     quantiles(r.latencies),
 	}
+	for outcome := range leftOut {
+		s.LeftOut[outcome] = parts(outcome)
+	}
+	s.SilentSamples = r.engines.Silent(r.recording.Runs(), s.Barcodes)
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
 	if alerts != nil {

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -11,6 +12,7 @@ import (
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -20,6 +22,8 @@ type Barcoding struct {
 	bothEnds             bool
 	Trim                 string
 	NoTrim               bool
+	// ByTag says that reads may have barcodes already, so that a sample sheet needs no kit.
+	ByTag bool
 }
 
 // Register adds the flags.
@@ -39,7 +43,7 @@ func (f *Barcoding) Options() (opts finish.Options, err error) {
 		return opts, err
 	}
 	opts.Kit, opts.BothEnds = kit, f.bothEnds
-	if kit == nil && (f.bothEnds || f.sheet != "") {
+	if kit == nil && (f.bothEnds || f.sheet != "" && !f.ByTag) {
 		return opts, cli.Usagef("--barcode-both-ends and --sample-sheet are about barcodes: name a kit with --kit-name or describe one with --barcodes")
 	}
 	if kit != nil {
@@ -108,6 +112,35 @@ func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 		return nil, f.Blame(err)
 	}
 	return finisher, nil
+}
+
+// CheckSheet compares the sample sheet, if one was named, with the runs of a recording, and
+// warns of what reads of them will lack. A sheet of other runs alone is an error.
+func (f *Barcoding) CheckSheet(finisher *finish.Finisher, runs []*signal.Run, logger *slog.Logger) error {
+	if finisher == nil {
+		return nil
+	}
+	warnings, err := finisher.CheckSheet(runs)
+	if err != nil {
+		return f.Blame(err)
+	}
+	for _, warning := range warnings {
+		logger.Warn("sample sheet: "+warning, "file", f.sheet)
+	}
+	return nil
+}
+
+// CheckSheet compares the sample sheet with the runs of a recording, see [Barcoding.CheckSheet].
+func (e *Engines) CheckSheet(runs []*signal.Run, logger *slog.Logger) error {
+	return e.barcoding.CheckSheet(e.finisher, runs, logger)
+}
+
+// Silent lists samples that the sample sheet names and that no read is of, see [finish.Finisher.Silent].
+func (e *Engines) Silent(runs []*signal.Run, reads map[string]int64) []string {
+	if e.finisher == nil {
+		return nil
+	}
+	return e.finisher.Silent(runs, reads)
 }
 
 // Demultiplexed is a run with the samples that its reads may be of.

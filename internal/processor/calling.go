@@ -27,6 +27,10 @@ type Calling struct {
 	// MinAlleleFraction is the share of the reads from which on an allele of a
 	// mixture is looked at; 0 means the caller's default.
 	MinAlleleFraction float64
+	// MNPDistance is how many bases apart changes of one haplotype may be that are one call; nil
+	// means the caller's default. With Atomize each change is a call of its own.
+	MNPDistance *int
+	Atomize     bool
 }
 
 // Register adds the flags.
@@ -35,6 +39,8 @@ func (c *Calling) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Ploidy, "ploidy", variant.Haploid.String(), "copies of each contig: 1, 2, or mixture for molecules of several genomes")
 	flags.StringVar(&c.PloidyBED, "ploidy-bed", "", "stretches with another ploidy, BED with 1, 2 or mixture in the fourth column")
 	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is looked at (default 0.05)")
+	c.MNPDistance = flags.Int("mnp-distance", variant.DefaultMNPDistance, "bases between the places of two changes of one haplotype that are one call: 1 side by side, 2 within a codon")
+	flags.BoolVar(&c.Atomize, "atomize", false, "a call for each substituted base, insertion and deletion, as --mnp-distance 0; they are judged together all the same")
 }
 
 // Validate says what is wrong with c, as far as that can be seen without files.
@@ -44,6 +50,9 @@ func (c *Calling) Validate() error {
 	}
 	if !(c.MinAlleleFraction >= 0 && c.MinAlleleFraction <= 0.5) {
 		return fmt.Errorf("--min-af %g: want a share of the reads up to 0.5", c.MinAlleleFraction)
+	}
+	if d := c.MNPDistance; d != nil && (*d < 0 || *d > variant.MaxMNPDistance) {
+		return fmt.Errorf("--mnp-distance %d: want 0 to %d", *d, variant.MaxMNPDistance)
 	}
 	return nil
 }
@@ -69,6 +78,12 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 		}
 	}
 	caller.MinAlleleFraction = c.MinAlleleFraction
+	switch d := c.MNPDistance; {
+	case c.Atomize || d != nil && *d == 0:
+		caller.MNPDistance = -1
+	case d != nil:
+		caller.MNPDistance = *d
+	}
 	name := cmp.Or(c.Model, models.DefaultVariant)
 	if name == models.None {
 		return caller, nil, caller.Validate()

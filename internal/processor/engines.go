@@ -112,6 +112,7 @@ type Engines struct {
 	network    *network.Network // variant stage; nil: the analytic model
 	survey     variant.SurveyConfig
 	signal     Signal
+	barcoding  Barcoding
 	finisher   *finish.Finisher         // basecall and align stages; nil: reads stay as they are called
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
@@ -226,6 +227,7 @@ func (e *Engines) loadAligner(opts Options) error {
 		model = e.Caller.Model()
 	}
 	var err error
+	e.barcoding = opts.Barcoding
 	if e.finisher, err = opts.Barcoding.finisher(model); err != nil {
 		return err
 	}

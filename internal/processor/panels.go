@@ -60,14 +60,22 @@ func fingerprint(panels []*watch.Panel) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// targets are the stretches whose coverage the panels ask for, by contig.
-func (e *Engines) targets() map[string][]variant.Span {
+// targets are the stretches whose coverage the panels ask for, by contig, and what they name
+// there.
+func (e *Engines) targets() map[string]variant.Targets {
 	if e.Watch == nil {
 		return nil
 	}
-	targets := make(map[string][]variant.Span)
+	targets := make(map[string]variant.Targets)
 	for _, t := range e.Watch.Targets() {
-		targets[t.Contig] = append(targets[t.Contig], variant.Span{Start: t.Start, End: t.End})
+		on := targets[t.Contig]
+		on.Spans = append(on.Spans, variant.Span{Start: t.Start, End: t.End})
+		targets[t.Contig] = on
+	}
+	for _, n := range e.Watch.Named() {
+		on := targets[n.Contig]
+		on.Named = append(on.Named, variant.Named{Name: n.Name, Pos: n.Pos, Alleles: n.Alleles})
+		targets[n.Contig] = on
 	}
 	return targets
 }

@@ -106,7 +106,7 @@ func TestTargets(t *testing.T) {
 	}
 	for _, pos := range []int{37_589, 37_742, 43_082, 45_352} {
 		covered := false
-		for _, s := range e.targets()["J02459.1"] {
+		for _, s := range e.targets()["J02459.1"].Spans {
 			covered = covered || s.Start < pos && pos <= s.End
 		}
 		if !covered {

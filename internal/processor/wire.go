@@ -65,6 +65,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 }
 
+// Barcodes are the numbers of reads by barcode, see [alignstage.PlacerMetrics.Barcodes].
+func (m *Metrics) Barcodes() map[string]int64 {
+	all := m.basecall.Barcodes()
+	for name, n := range m.align.Barcodes() {
+		all[name] += n
+	}
+	return all
+}
+
 // Processor takes part in the stream with the stages of its engines.
 type Processor struct {
 	client  *kafka.Client

@@ -139,10 +139,15 @@ func ploidyOf(path string) (int, error) {
 		if errors.Is(err, io.EOF) || err == nil && (len(rec.Samples) == 0 || len(rec.Format) == 0 || rec.Format[0] != "GT") {
 			return nil, nil
 		}
-		if err == nil {
-			ploidy = 1 + strings.Count(rec.Samples[0][0], "/") + strings.Count(rec.Samples[0][0], "|")
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		genotype, err := vcf.ParseGenotype(rec.Samples[0][0], len(rec.Alt))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", rec.Line(), err)
+		}
+		ploidy = len(genotype)
+		return nil, nil
 	})
 	if err == nil && ploidy > 2 {
 		err = fmt.Errorf("%s: genotypes of %d haplotypes: want 1 or 2, or allele fractions and --fractions", path, ploidy)

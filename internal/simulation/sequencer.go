@@ -46,7 +46,7 @@ func (s *Sequencer) Register(flags *pflag.FlagSet) {
 	s.plant.VCFFlag, s.cell, s.tuning = "vcf", flowcell.MinION(), squiggle.Typical()
 	flags.StringVar(&s.plant.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	flags.StringVar(&s.plant.VCF, "vcf", "", "VCF of the variants that the sample has; its first sample's genotypes count")
-	flags.StringVar(&s.plant.Variants, "variants", "none", "variants to plant in place of --vcf: none, human, or changes to human as snp=1/1000,indel=1/8000,max=20,het=0.6")
+	flags.StringVar(&s.plant.Variants, "variants", "none", "variants to plant in place of --vcf: none, human, human-events, or changes to human as snp=1/1000,indel=1/8000,mnp=1/40000,max=20")
 	flags.IntVar(&s.plant.Ploidy, "ploidy", 0, "haplotypes, 1 or 2; if not given, as many as the genotypes of --vcf have, or 1")
 	flags.IntVar(&s.fractions, "fractions", 0, "read allele fractions (AF) of --vcf instead of genotypes, as a mixture of so many haplotypes; 0: genotypes")
 	flags.StringVar(&s.mixture, "mixture", "", "table of several samples on the flow cell: sample, share, barcode, ref, vcf, ploidy, separated by tabs")
@@ -339,7 +339,7 @@ func (s *Simulated) WriteTruth(dir string) error {
 		}
 		header, write := simulate.Header(t.genome, t.sample), (*simulate.Site).Record
 		if t.fractions {
-			header = vcf.NewHeader("VCFv4.3")
+			header = vcf.NewHeader("VCFv4.2")
 			header.AddMeta("##source=pore simulate")
 			for _, c := range t.genome.Contigs {
 				header.AddContig(c.Name, len(c.Seq))

@@ -75,8 +75,12 @@ func writeFile(tb testing.TB, groups []map[string]string, fields []Field, record
 		tb.Fatal(err)
 	}
 	for i := range records {
+		before, samples := fmt.Sprintf("%#v %#v", records[i].rec, records[i].aux), slices.Clone(records[i].samples)
 		if err := w.Add(&records[i].rec, records[i].aux, records[i].samples); err != nil {
 			tb.Fatal(err)
+		}
+		if before != fmt.Sprintf("%#v %#v", records[i].rec, records[i].aux) || !slices.Equal(samples, records[i].samples) {
+			tb.Fatalf("record %d was changed", i)
 		}
 	}
 	if err := w.Close(); err != nil {

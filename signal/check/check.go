@@ -49,6 +49,7 @@ const (
 	copyAgain = "copy the file again from where it was recorded"
 	recover5  = "wait until its writer has closed it, or copy it again; `pod5 recover` may save its reads"
 	cutBLOW5  = "copy the file again; slow5tools may save the records before this place"
+	oneID     = "two recordings have one id: keep them in files of their own"
 	keepOne   = "keep each read in one place only"
 	report    = "tell the authors of the program that wrote the file"
 )
@@ -130,6 +131,9 @@ func (c *checker) pod5(ctx context.Context, path string) error {
 		return nil
 	}
 	defer r.Close()
+	for _, conflict := range r.RunConflicts() {
+		c.found(oneID, "%s", conflict)
+	}
 	rows, err := r.SignalRows()
 	if err != nil {
 		c.found(advice(err), "%v", err)

@@ -203,3 +203,12 @@ func TestEveryFlippedByte(t *testing.T) {
 		}
 	}
 }
+
+// TestOneRunTwice: rows of run infos that have one id and differ are told of.
+func TestOneRunTwice(t *testing.T) {
+	_, lines := check(t, fixtures+"two_rates.pod5")
+	const want = fixtures + `two_rates.pod5: run info table: rows 0 and 1 are both run "0000000000000000000000000000000000000001", but differ in field "sample_rate": two recordings have one id: keep them in files of their own`
+	if len(lines) != 1 || lines[0] != want {
+		t.Errorf("%q", lines)
+	}
+}

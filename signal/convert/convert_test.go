@@ -505,3 +505,29 @@ func TestNeverOverwrites(t *testing.T) {
 	sameLines(t, contents(t, to), contents(t, fixtures+"three_vbz.pod5"))
 	onlyFiles(t, dir, "x.pod5")
 }
+
+// TestOneRunAtTwoRates: BLOW5 has a read group for each rate of one run id, and POD5, in which it would
+// stay as it was, is refused.
+func TestOneRunAtTwoRates(t *testing.T) {
+	dir := t.TempDir()
+	run(t, []string{"../testdata/two_rates.pod5"}, dir+"/out.blow5", Options{})
+	r, err := blow5.Open(dir + "/out.blow5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var rates []float64
+	for err == nil {
+		err = r.Next(func(rec *blow5.Record, _ int64) error {
+			rates = append(rates, float64(rec.ReadGroup), rec.SamplingRate)
+			return nil
+		})
+	}
+	if !errors.Is(err, io.EOF) || !slices.Equal(rates, []float64{0, 4000, 1, 5000}) {
+		t.Errorf("%v, %v", rates, err)
+	}
+	_, err = Run(t.Context(), []string{"../testdata/two_rates.pod5"}, dir+"/out.pod5", Options{})
+	if err == nil || !strings.Contains(err.Error(), `field "sample_rate" is not what`) {
+		t.Error(err)
+	}
+}

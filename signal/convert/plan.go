@@ -48,6 +48,7 @@ type runPlan struct {
 	info  *pod5.RunInfo     // from a POD5 file, or for a POD5 target
 	attr  map[string]string // from a BLOW5 file, or for a BLOW5 target
 	fast5 bool              // from a FAST5 file
+	rate  float64           // samples a second
 }
 
 // scan looks at every read of the inputs for a target format.
@@ -155,7 +156,10 @@ func (p *plan) checkRate(i int, f found) error {
 
 // newRun describes the run of a read for the target.
 func (p *plan) newRun(input int, f found, to Format) (*runPlan, error) {
-	r := &runPlan{input: p.inputs[input].path, fast5: f.fast5 != nil}
+	r := &runPlan{input: p.inputs[input].path, fast5: f.fast5 != nil, rate: f.rate}
+	if f.run != nil {
+		r.rate = float64(f.run.SampleRate)
+	}
 	var err error
 	switch {
 	case f.fast5 != nil:
@@ -202,7 +206,8 @@ func (p *plan) merge(r *runPlan, to Format) (int, error) {
 			continue
 		}
 		if to == BLOW5 {
-			if maps.Equal(have.attr, r.attr) {
+			// A read group has one sample rate, which is none of its attributes.
+			if maps.Equal(have.attr, r.attr) && have.rate == r.rate {
 				return i, nil
 			}
 			continue

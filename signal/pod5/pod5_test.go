@@ -397,3 +397,40 @@ func BenchmarkSamples(b *testing.B) {
 		})
 	}
 }
+
+// TestRunsOfOneID: which row of run infos a read means follows from its dictionary, where that is like the
+// table; where it isn't, rows that differ in their rate are refused, as one of them would count for all.
+func TestRunsOfOneID(t *testing.T) {
+	row := func(id, software string, rate uint16) *RunInfo {
+		return &RunInfo{AcquisitionID: id, Software: software, SampleRate: rate}
+	}
+	table := func(rows ...*RunInfo) *runTable {
+		out := &runTable{rows: rows, first: make(map[string]int)}
+		for i := len(rows) - 1; i >= 0; i-- {
+			out.first[rows[i].AcquisitionID] = i
+		}
+		return out
+	}
+	rates := table(row("a", "x", 4000), row("b", "x", 4000), row("a", "x", 5000))
+	software := table(row("a", "x", 4000), row("a", "y", 4000))
+	for _, tc := range []struct {
+		table      *runTable
+		id         string
+		k, entries int
+		want       *RunInfo
+		err        string
+	}{
+		{rates, "a", 0, 3, rates.rows[0], ""},
+		{rates, "a", 2, 3, rates.rows[2], ""},
+		{rates, "b", 0, 2, rates.rows[1], ""},
+		{rates, "a", 1, 2, nil, `is "a", which the run info table has in rows 0 and 2 with 4000 and 5000 samples a second`},
+		{software, "a", 1, 2, software.rows[1], ""},
+		{software, "a", 0, 1, software.rows[0], ""},
+		{software, "c", 0, 1, nil, ""},
+	} {
+		got, err := tc.table.of(tc.id, tc.k, tc.entries)
+		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+			t.Errorf("%+v: %v, %v", tc, got, err)
+		}
+	}
+}

@@ -57,7 +57,7 @@ type Reader struct {
 	footer  footer
 	reads   *table
 	columns columns
-	runs    map[string]*RunInfo // by acquisition id; nil for versions 0 to 2
+	runs    *runTable // nil for versions 0 to 2
 
 	signal signalTableReader
 
@@ -231,8 +231,11 @@ func (r *Reader) run(c *boundColumns, i int) (*RunInfo, error) {
 		if err != nil {
 			return nil, fmt.Errorf("field %q %w", "run_info", err)
 		}
-		run, ok := r.runs[id]
-		if !ok {
+		run, err := r.runs.of(id, k, c.runInfo.Dictionary().Len())
+		if err != nil {
+			return nil, fmt.Errorf("field %q %w", "run_info", err)
+		}
+		if run == nil {
 			return nil, fmt.Errorf("field %q is %q, which the run info table doesn't have", "run_info", text.Clip(id))
 		}
 		return run, nil

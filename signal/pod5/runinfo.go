@@ -218,10 +218,52 @@ func runInfoAt(fields []runField, column func(name string) (arrow.Array, error),
 	return r, nil
 }
 
-// readRunInfoTable reads all rows of the run info table, keyed by acquisition id.
-// Where an id repeats, the first row counts, as in ONT's reader.
-func readRunInfoTable(t *table) (map[string]*RunInfo, error) {
-	runs := make(map[string]*RunInfo)
+// runTable is the rows of the run info table, and the first of each acquisition id.
+type runTable struct {
+	rows  []*RunInfo
+	first map[string]int // row by id
+}
+
+// of is the run that entry k of the reads table's dictionary names, which has that many
+// entries. Where several rows have its id and they differ, the row with the entry's number is
+// meant, as writers fill both in step; if the dictionary isn't like the table, there is no
+// telling, which matters if the rates differ. nil: there is no such row.
+func (t *runTable) of(id string, k, entries int) (*RunInfo, error) {
+	first, ok := t.first[id]
+	if !ok {
+		return nil, nil //nolint:nilnil // the caller says what is missing
+	}
+	if entries == len(t.rows) && t.rows[k].AcquisitionID == id {
+		return t.rows[k], nil
+	}
+	for i, r := range t.rows {
+		if r.AcquisitionID == id && r.SampleRate != t.rows[first].SampleRate {
+			return nil, fmt.Errorf("is %q, which the run info table has in rows %d and %d with %d and %d samples a second",
+				text.Clip(id), first, i, t.rows[first].SampleRate, r.SampleRate)
+		}
+	}
+	return t.rows[first], nil
+}
+
+// RunConflicts lists rows of the run info table that have one acquisition id and differ, a line
+// for each that differs from the first of its id.
+func (r *Reader) RunConflicts() []string {
+	if r.runs == nil {
+		return nil
+	}
+	var list []string
+	for i, row := range r.runs.rows {
+		first := r.runs.first[row.AcquisitionID]
+		if field := r.runs.rows[first].Difference(row); field != "" {
+			list = append(list, fmt.Sprintf("run info table: rows %d and %d are both run %q, but differ in field %q", first, i, text.Clip(row.AcquisitionID), field))
+		}
+	}
+	return list
+}
+
+// readRunInfoTable reads all rows of the run info table.
+func readRunInfoTable(t *table) (*runTable, error) {
+	runs := &runTable{first: make(map[string]int)}
 	fields := runFields()
 	for i := range t.batches() {
 		err := t.batch(i, func(b arrow.RecordBatch) error {
@@ -237,9 +279,10 @@ func readRunInfoTable(t *table) (map[string]*RunInfo, error) {
 				if err != nil {
 					return fmt.Errorf("row %d: %w", row, err)
 				}
-				if _, ok := runs[r.AcquisitionID]; !ok {
-					runs[r.AcquisitionID] = r
+				if _, ok := runs.first[r.AcquisitionID]; !ok {
+					runs.first[r.AcquisitionID] = len(runs.rows)
 				}
+				runs.rows = append(runs.rows, r)
 			}
 			return nil
 		})

@@ -15,14 +15,18 @@ import (
 	"time"
 )
 
-// writeFile writes reads to a file in memory.
+// writeFile writes reads to a file in memory, and checks that their samples are left as they are.
 func writeFile(tb testing.TB, opts WriterOptions, reads []Read, samples [][]int16) []byte {
 	tb.Helper()
 	var out bytes.Buffer
 	w := newTestWriter(tb, &out, opts)
 	for i := range reads {
+		before := slices.Clone(samples[i])
 		if err := w.Add(&reads[i], samples[i]); err != nil {
 			tb.Fatal(err)
+		}
+		if !slices.Equal(before, samples[i]) {
+			tb.Fatalf("read %d: its samples were changed", i)
 		}
 	}
 	if err := w.Close(); err != nil {

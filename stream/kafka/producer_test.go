@@ -52,6 +52,25 @@ func TestRecordsArriveInOrderPerPartition(t *testing.T) {
 	})
 }
 
+// A record with a time of the future, such as one that waited while the clock was wrong, is
+// written with the time of now: Kafka refuses what is more than an hour ahead.
+func TestNoRecordIsOfTheFuture(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		c := dial(t, addr)
+		topic := newTopic(t, c, 1)
+		p := newProducer(t, c, ProducerConfig{})
+		require.NoError(t, p.Send(t.Context(), []stream.Out{{Topic: topic, Value: []byte("x"), Time: time.Now().Add(3 * time.Hour)}}, nil))
+		require.NoError(t, p.Flush(t.Context()))
+		n := 0
+		require.NoError(t, c.Consume(t.Context(), topic, ConsumeOptions{From: FromStart, UntilEnd: true}, func(r stream.Record) error {
+			n++
+			assert.False(t, r.Time.After(time.Now()))
+			return nil
+		}))
+		assert.Equal(t, 1, n)
+	})
+}
+
 // A write that was applied and answered with a time-out is sent again, and must
 // be in the log once.
 func TestRetriesDoNotDouble(t *testing.T) {

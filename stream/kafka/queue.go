@@ -202,7 +202,11 @@ func (q *queue) deliver(ctx context.Context, recs []queued) bool {
 func (q *queue) giveUp(ctx context.Context, recs []queued, err error) {
 	w := q.writer
 	if ctx.Err() == nil {
-		w.client.log.Warn("giving up records", slog.String("topic", q.topic), slog.Int("partition", int(q.partition)),
+		level := slog.LevelWarn
+		if IsClock(err) {
+			level = slog.LevelDebug // as long as the clock is wrong; who sends says so once
+		}
+		w.client.log.Log(ctx, level, "giving up records", slog.String("topic", q.topic), slog.Int("partition", int(q.partition)),
 			slog.Int("records", len(recs)), slog.Any("error", err))
 	}
 	q.spent = true

@@ -15,8 +15,13 @@ func IsTransient(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, ErrFenced) {
 		return false
 	}
-	return errors.Is(err, ErrInDoubt) || errors.Is(err, ErrAborted) || classify(err) == retriable
+	return IsClock(err) || errors.Is(err, ErrInDoubt) || errors.Is(err, ErrAborted) || classify(err) == retriable
 }
+
+// IsClock tells whether err says that the brokers refuse the time of records: since Kafka 4 one
+// that is more than an hour ahead of theirs (message.timestamp.after.max.ms). Records that are
+// sent again have the time of the clock as it is then.
+func IsClock(err error) bool { return errors.Is(err, kafka.InvalidTimestamp) }
 
 // IsMissingTopic tells whether err says that a topic does not exist.
 func IsMissingTopic(err error) bool { return errors.Is(err, kafka.UnknownTopicOrPartition) }

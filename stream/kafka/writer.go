@@ -166,7 +166,8 @@ func (w *writer) push(d *delivery) {
 	w.pending[d] = struct{}{}
 	for i := range d.outs {
 		o := d.outs[i]
-		if o.Time.IsZero() {
+		// What was stamped by a clock that has been set back since is not of the future.
+		if o.Time.IsZero() || o.Time.After(now) {
 			o.Time = now
 		}
 		w.queue(d.targets[i]).push(queued{out: o, size: recordSize(&o), since: now, delivery: d})

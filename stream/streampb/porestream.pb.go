@@ -1788,6 +1788,8 @@ type Coverage struct {
 	Revision      uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`      // grows with every revision of this stretch
 	Final         bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`            // all runs of the sample have ended
 	Panels        string                 `protobuf:"bytes,10,opt,name=panels,proto3" json:"panels,omitempty"`          // fingerprint of the panels whose targets these are
+	Counted       bool                   `protobuf:"varint,11,opt,name=counted,proto3" json:"counted,omitempty"`       // alleles were looked for: what is not among them, few reads show
+	Shown         []*Shown               `protobuf:"bytes,12,rep,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1892,6 +1894,116 @@ func (x *Coverage) GetPanels() string {
 	return ""
 }
 
+func (x *Coverage) GetCounted() bool {
+	if x != nil {
+		return x.Counted
+	}
+	return false
+}
+
+func (x *Coverage) GetShown() []*Shown {
+	if x != nil {
+		return x.Shown
+	}
+	return nil
+}
+
+// Shown is how many usable reads show an allele, or a change of a protein, by their
+// bases: called or not, filtered or not. Either a panel names it, and it is told of
+// whatever the count; or none does, enough reads show it for the caller to look at it,
+// and it is no part of a call that stands.
+type Shown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Named         string                 `protobuf:"bytes,1,opt,name=named,proto3" json:"named,omitempty"` // subject of the panels' alerts: VRS id or change of a protein
+	Pos           int64                  `protobuf:"varint,2,opt,name=pos,proto3" json:"pos,omitempty"`    // 1-based; of ref, or of the first base that is named
+	Ref           string                 `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`     // of an allele that no panel names, as in Call
+	Alt           string                 `protobuf:"bytes,4,opt,name=alt,proto3" json:"alt,omitempty"`
+	Forward       uint32                 `protobuf:"varint,5,opt,name=forward,proto3" json:"forward,omitempty"` // reads that show it, by strand
+	Reverse       uint32                 `protobuf:"varint,6,opt,name=reverse,proto3" json:"reverse,omitempty"`
+	Depth         uint32                 `protobuf:"varint,7,opt,name=depth,proto3" json:"depth,omitempty"` // reads that tell it from its absence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shown) Reset() {
+	*x = Shown{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shown) ProtoMessage() {}
+
+func (x *Shown) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shown.ProtoReflect.Descriptor instead.
+func (*Shown) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Shown) GetNamed() string {
+	if x != nil {
+		return x.Named
+	}
+	return ""
+}
+
+func (x *Shown) GetPos() int64 {
+	if x != nil {
+		return x.Pos
+	}
+	return 0
+}
+
+func (x *Shown) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *Shown) GetAlt() string {
+	if x != nil {
+		return x.Alt
+	}
+	return ""
+}
+
+func (x *Shown) GetForward() uint32 {
+	if x != nil {
+		return x.Forward
+	}
+	return 0
+}
+
+func (x *Shown) GetReverse() uint32 {
+	if x != nil {
+		return x.Reverse
+	}
+	return 0
+}
+
+func (x *Shown) GetDepth() uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
 // Reference is one revision of what a sample's reads say, at the end, where nothing
 // was called: the blocks and spans that begin in one stretch of a region. They may end
 // behind it, within the region.
@@ -1911,7 +2023,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2035,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2048,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Reference) GetRun() string {
@@ -2012,7 +2124,7 @@ type ReferenceBlock struct {
 
 func (x *ReferenceBlock) Reset() {
 	*x = ReferenceBlock{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2136,7 @@ func (x *ReferenceBlock) String() string {
 func (*ReferenceBlock) ProtoMessage() {}
 
 func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2149,7 @@ func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
 func (*ReferenceBlock) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReferenceBlock) GetStart() int64 {
@@ -2094,7 +2206,7 @@ type CallableSpan struct {
 
 func (x *CallableSpan) Reset() {
 	*x = CallableSpan{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2218,7 @@ func (x *CallableSpan) String() string {
 func (*CallableSpan) ProtoMessage() {}
 
 func (x *CallableSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2231,7 @@ func (x *CallableSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
 func (*CallableSpan) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CallableSpan) GetStart() int64 {
@@ -2159,7 +2271,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2283,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2296,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -2290,7 +2402,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2414,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2427,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -2417,7 +2529,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2541,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2554,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Cursor) GetRun() string {
@@ -2535,7 +2647,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2659,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2672,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Decision) GetRun() string {
@@ -2652,7 +2764,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2776,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2789,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PushState) GetRun() string {
@@ -2755,7 +2867,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2879,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2892,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -3017,7 +3129,7 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\vOtherAllele\x12\x10\n" +
 	"\x03pos\x18\x01 \x01(\x03R\x03pos\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x10\n" +
-	"\x03alt\x18\x03 \x01(\tR\x03alt\"\xf0\x01\n" +
+	"\x03alt\x18\x03 \x01(\tR\x03alt\"\xb6\x02\n" +
 	"\bCoverage\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x16\n" +
@@ -3029,7 +3141,17 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\brevision\x18\b \x01(\x04R\brevision\x12\x14\n" +
 	"\x05final\x18\t \x01(\bR\x05final\x12\x16\n" +
 	"\x06panels\x18\n" +
-	" \x01(\tR\x06panels\"\x81\x02\n" +
+	" \x01(\tR\x06panels\x12\x18\n" +
+	"\acounted\x18\v \x01(\bR\acounted\x12*\n" +
+	"\x05shown\x18\f \x03(\v2\x14.porestream.v1.ShownR\x05shown\"\x9d\x01\n" +
+	"\x05Shown\x12\x14\n" +
+	"\x05named\x18\x01 \x01(\tR\x05named\x12\x10\n" +
+	"\x03pos\x18\x02 \x01(\x03R\x03pos\x12\x10\n" +
+	"\x03ref\x18\x03 \x01(\tR\x03ref\x12\x10\n" +
+	"\x03alt\x18\x04 \x01(\tR\x03alt\x12\x18\n" +
+	"\aforward\x18\x05 \x01(\rR\aforward\x12\x18\n" +
+	"\areverse\x18\x06 \x01(\rR\areverse\x12\x14\n" +
+	"\x05depth\x18\a \x01(\rR\x05depth\"\x81\x02\n" +
 	"\tReference\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x16\n" +
@@ -3155,7 +3277,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),         // 0: porestream.v1.EndStatus
 	(CallStatus)(0),        // 1: porestream.v1.CallStatus
@@ -3173,15 +3295,16 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*Call)(nil),           // 13: porestream.v1.Call
 	(*OtherAllele)(nil),    // 14: porestream.v1.OtherAllele
 	(*Coverage)(nil),       // 15: porestream.v1.Coverage
-	(*Reference)(nil),      // 16: porestream.v1.Reference
-	(*ReferenceBlock)(nil), // 17: porestream.v1.ReferenceBlock
-	(*CallableSpan)(nil),   // 18: porestream.v1.CallableSpan
-	(*CallRecord)(nil),     // 19: porestream.v1.CallRecord
-	(*WatchRecord)(nil),    // 20: porestream.v1.WatchRecord
-	(*Cursor)(nil),         // 21: porestream.v1.Cursor
-	(*Decision)(nil),       // 22: porestream.v1.Decision
-	(*PushState)(nil),      // 23: porestream.v1.PushState
-	(*PushChannel)(nil),    // 24: porestream.v1.PushChannel
+	(*Shown)(nil),          // 16: porestream.v1.Shown
+	(*Reference)(nil),      // 17: porestream.v1.Reference
+	(*ReferenceBlock)(nil), // 18: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),   // 19: porestream.v1.CallableSpan
+	(*CallRecord)(nil),     // 20: porestream.v1.CallRecord
+	(*WatchRecord)(nil),    // 21: porestream.v1.WatchRecord
+	(*Cursor)(nil),         // 22: porestream.v1.Cursor
+	(*Decision)(nil),       // 23: porestream.v1.Decision
+	(*PushState)(nil),      // 24: porestream.v1.PushState
+	(*PushChannel)(nil),    // 25: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -3200,24 +3323,25 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	11, // 13: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
 	1,  // 14: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
 	14, // 15: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	17, // 16: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
-	18, // 17: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
-	2,  // 18: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
-	6,  // 19: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	13, // 20: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	6,  // 21: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	15, // 22: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	16, // 23: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	6,  // 24: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	15, // 25: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	6,  // 26: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	3,  // 27: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	24, // 28: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	16, // 16: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
+	18, // 17: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	19, // 18: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 19: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	6,  // 20: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	13, // 21: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	6,  // 22: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	15, // 23: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	17, // 24: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	6,  // 25: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	15, // 26: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	6,  // 27: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	3,  // 28: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	25, // 29: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -3242,14 +3366,14 @@ func file_stream_streampb_porestream_proto_init() {
 		(*ReadRecord_Partial)(nil),
 		(*ReadRecord_Withdrawal)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[15].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[16].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
 		(*CallRecord_Coverage)(nil),
 		(*CallRecord_Reference)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[16].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[17].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -3261,7 +3385,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -18,6 +18,7 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
@@ -145,7 +146,7 @@ func (l *laboratory) file(list []alignment, sorted bool) string {
 // toBAM converts SAM text.
 func toBAM(t testing.TB, text string) []byte {
 	t.Helper()
-	sr, err := sam.NewReader(strings.NewReader(text))
+	sr, err := hts.NewSAMReader(strings.NewReader(text))
 	require.NoError(t, err)
 	var b bytes.Buffer
 	bw, err := bam.NewWriter(&b, sr.Header(), 1)
@@ -243,7 +244,7 @@ func TestSameFromEverywhere(t *testing.T) {
 	stream := func(content []byte) *aligned.Alignments {
 		a, err := aligned.Read(struct{ io.Reader }{bytes.NewReader(content)}, l.genome)
 		require.NoError(t, err)
-		require.Equal(t, "patient", a.Sample())
+		require.Equal(t, []string{"patient"}, a.Samples())
 		return a
 	}
 	first, n, err := told(t, stream([]byte(sorted)), aligned.Options{Survey: survey})
@@ -382,6 +383,90 @@ func TestLongCigar(t *testing.T) {
 	require.Equal(t, []string{want}, passing(calls))
 }
 
+// What is wrong with a record is counted, by reason, and the others are called; = is a base of the
+// reference.
+func TestFaultyRecords(t *testing.T) {
+	l := newLaboratory(t, 22, 3_000)
+	want := l.plant("c1", 1_000, false)
+	reads := l.reads("c1", 300, 2_500, 20)
+	ref := l.genome.Contigs[0].Seq
+	for i := range reads {
+		seq := []byte(reads[i].seq)
+		for k := range seq {
+			if seq[k] == ref[300+k] {
+				seq[k] = '='
+			}
+		}
+		reads[i].seq = string(seq)
+	}
+	seq, qual := string(ref[400:500]), strings.Repeat("5", 100)
+	for i, cigar := range []string{"100S", "97I3S", "50M10N50M", "99M", "*", "2600D100M", "100M"} {
+		a := alignment{name: fmt.Sprint("fault-", i), contig: "c1", pos: 400, mapq: 60, cigar: cigar, seq: seq, qual: qual}
+		if cigar == "100M" {
+			a.pos = 2_950
+		}
+		reads = append(reads, a)
+	}
+	for name, content := range map[string][]byte{"SAM": []byte(l.file(reads, true)), "BAM": toBAM(t, l.file(reads, true))} {
+		a, err := aligned.Read(bytes.NewReader(content), l.genome)
+		require.NoError(t, err, name)
+		var calls []*streampb.Call
+		n, err := a.Call(t.Context(), aligned.Options{}, func(r *aligned.Region) error {
+			calls = append(calls, r.Calls...)
+			return nil
+		})
+		require.NoError(t, err, name)
+		require.Equal(t, []string{want}, passing(calls), name)
+		require.Contains(t, n.FirstFault, `read "fault-`, name)
+		require.Equal(t, 5, n.Faulty(), name)
+		n.FirstFault = ""
+		require.Equal(t, aligned.Counts{
+			Records: 27, WithoutBases: 2, Spliced: 1, Beyond: 2, Contradicted: 2, Segments: 20, Regions: 1,
+		}, n, name)
+	}
+}
+
+// Of the samples in a file one is called, or all as one.
+func TestSamples(t *testing.T) {
+	l := newLaboratory(t, 31, 6_000)
+	plant := func(about int) (string, []alignment) {
+		want := l.plant("c1", about, false)
+		reads := l.reads("c1", about-500, about+500, 16)
+		l.edits = make(map[string]map[int]byte)
+		return want, append(reads, l.reads("c1", about-500+2*1_000, about+500+2*1_000, 16)...)
+	}
+	first, ofFirst := plant(1_000)
+	second, ofSecond := plant(2_000)
+	lines := strings.Split(l.file(append(slices.Clone(ofFirst), ofSecond...), true), "\n")
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "@RG"):
+			lines[i] = "@RG\tID:a\tSM:one\n@RG\tID:b\tSM:two\n@RG\tID:c\tSM:one\n@RG\tID:d"
+		case strings.HasPrefix(line, "c1-500-") || strings.HasPrefix(line, "c1-2500-"):
+			lines[i] += "\tRG:Z:" + []string{"a", "c"}[i%2]
+		case line != "" && line[0] != '@':
+			lines[i] += "\tRG:Z:b"
+		}
+	}
+	lines[len(lines)-1] = "stray\t0\tc1\t1001\t60\t4M\t*\t0\t0\tACGT\t!!!!\nof-none\t0\tc1\t1001\t60\t4M\t*\t0\t0\tACGT\t!!!!\tRG:Z:d\n"
+	text := strings.Replace(strings.Join(lines, "\n"), "SO:coordinate", "SO:unsorted", 1)
+	for sample, want := range map[string][]string{"one": {first}, "two": {second}, "": {first, second}} {
+		a, err := aligned.Read(strings.NewReader(text), l.genome)
+		require.NoError(t, err)
+		require.Equal(t, []string{"one", "two"}, a.Samples())
+		var calls []*streampb.Call
+		n, err := a.Call(t.Context(), aligned.Options{Sample: sample}, func(r *aligned.Region) error {
+			calls = append(calls, r.Calls...)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, passing(calls), sample)
+		if sample != "" {
+			require.Equal(t, 34, n.OtherSamples)
+		}
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	l := newLaboratory(t, 22, 3_000)
 	const header = "@HD\tVN:1.6\tSO:coordinate\n@SQ\tSN:c1\tLN:3000\n"
@@ -408,11 +493,9 @@ func TestRefuses(t *testing.T) {
 		{"another contig", []byte("@SQ\tSN:chrX\tLN:3000\n"), "they are to chrX, which isn't in the reference FASTA (it has c1): choose what is there with --region or --bed"},
 		{"another length", []byte("@SQ\tSN:c1\tLN:2999\n"), "c1 has 2999 bases in their header and 3000 in the reference FASTA: they are to another reference"},
 		{"another reference", []byte(header + strange.line()), "the reads over c1 disagree with the reference FASTA at 7"},
-		{"spliced", []byte(header + record("r", 101, "5M10N5M")), `reading alignment 1, read "r" at c1:101: CIGAR operation N: spliced`},
 		{"unsorted", []byte(header + record("a", 201, "10M") + record("b", 101, "10M")), `reading alignment 2, read "b" at c1:101: the header says that the file is sorted by coordinate, but this alignment comes too late: sort it (samtools sort)`},
-		{"beyond the contig", []byte(header + record("r", 2995, "10M")), "longer than the read or the reference"},
-		{"CIGAR too long", []byte(header + record("r", 101, "11M")), ""}, // the reader of SAM text refuses it
-		{"no CIGAR", []byte(header + record("r", 101, "*")), "no CIGAR"},
+		{"beyond the contig, most of them", []byte(header + record("a", 101, "10M") + strings.Repeat(record("r", 2995, "10M"), 10)), "10 of 11 over c1 go beyond its end: they were aligned to another sequence of that name"},
+		{"no number", []byte(header + record("r", 101, "10M") + "r\t0\tc1\tx\t60\t10M\t*\t0\t0\t*\t*\n"), "reading alignment 2: line 4: column 4"},
 	} {
 		a, err := aligned.Read(bytes.NewReader(tc.content), l.genome)
 		if err == nil {
@@ -476,4 +559,52 @@ func FuzzCall(f *testing.F) {
 		defer a.Close()
 		_, _ = a.Call(context.Background(), aligned.Options{Survey: variant.SurveyConfig{Callable: true}}, func(*aligned.Region) error { return nil })
 	})
+}
+
+// TestNoRecordStopsACall: whatever a record says of itself, in a file that is otherwise fine, the others
+// are called as they are without it.
+func TestNoRecordStopsACall(t *testing.T) {
+	l := newLaboratory(t, 41, 3_000)
+	want := l.plant("c1", 1_500, false)
+	good := l.file(l.reads("c1", 500, 2_500, 20), false)
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		text := good
+		for i := range 100 {
+			n := 1 + rnd.IntN(200)
+			seq, qual := make([]byte, n), make([]byte, n)
+			for k := range seq {
+				seq[k], qual[k] = "ACGTN=RU"[rnd.IntN(8)], "!5~I"[rnd.IntN(4)]
+			}
+			var cigar strings.Builder
+			for range rnd.IntN(6) {
+				fmt.Fprintf(&cigar, "%d%c", rnd.IntN(120), "MIDNSHP=XB"[rnd.IntN(10)])
+			}
+			if rnd.IntN(2) == 0 { // one that fits
+				cigar.Reset()
+				left := rnd.IntN(n + 1)
+				fmt.Fprintf(&cigar, "%dS%d%c", left, n-left, "MI=XS"[rnd.IntN(5)])
+			}
+			if cigar.Len() == 0 {
+				cigar.WriteByte('*')
+			}
+			text += fmt.Sprintf("odd%d\t%d\tc1\t%d\t%d\t%s\t*\t0\t0\t%s\t%s\n", i, []int{0, 16, 4, 256, 2048, 2064, 1024, 129}[rnd.IntN(8)],
+				rnd.IntN(3_400), rnd.IntN(5), cigar.String(), seq, qual)
+		}
+		for name, content := range map[string][]byte{"SAM": []byte(text), "BAM": toBAM(t, text)} {
+			a, err := aligned.Read(bytes.NewReader(content), l.genome)
+			require.NoError(t, err)
+			var calls []*streampb.Call
+			n, err := a.Call(t.Context(), aligned.Options{Survey: variant.SurveyConfig{Callable: true}}, func(r *aligned.Region) error {
+				calls = append(calls, r.Calls...)
+				return nil
+			})
+			if err != nil && strings.Contains(err.Error(), "go beyond its end") {
+				t.Fatal("the odd records are taken for those of another reference")
+			}
+			require.NoError(t, err, "%s, seed %d", name, seed)
+			require.Equal(t, []string{want}, passing(calls))
+			require.Equal(t, 120, n.Records)
+		}
+	}
 }

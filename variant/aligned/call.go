@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 
 	"github.com/biogo/hts/sam"
@@ -22,6 +23,8 @@ type Options struct {
 	Caller  variant.Config
 	Survey  variant.SurveyConfig
 	Targets Targets
+	// Sample is whose reads are called: those of the read groups with that SM. Empty: all.
+	Sample string
 	// Haplotag asks for the haplotypes of reads.
 	Haplotag bool
 	// Threads is how many regions are called at a time; at least one.
@@ -47,10 +50,40 @@ type Counts struct {
 	Secondary    int
 	Duplicates   int // and records that failed quality checks
 	LowMapping   int // mapping quality below MinMappingQuality
-	WithoutBases int
+	WithoutBases int // none at all, or none that is aligned to a base of the reference
 	Elsewhere    int // not in the targets
+	OtherSamples int // of read groups of another sample, or of none, where one was asked for
+	Spliced      int // CIGAR operation N
+	Beyond       int // not within their reference sequence
+	Contradicted int // by their CIGAR, which is missing or doesn't fit the bases
 	Segments     int // applied
 	Regions      int // called
+	// FirstFault names the first alignment that is spliced, beyond or contradicted.
+	FirstFault string
+}
+
+// Faulty is how many alignments can't be used for what they say of themselves.
+func (n *Counts) Faulty() int { return n.Spliced + n.Beyond + n.Contradicted }
+
+// LogValue implements [slog.LogValuer]: what became of the alignments, by reason.
+func (n Counts) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.Int("alignments", n.Records), slog.Int("used in regions", n.Segments)}
+	for _, reason := range []struct {
+		name  string
+		count int
+	}{
+		{"unmapped", n.Unmapped}, {"secondary", n.Secondary}, {"duplicate or failed", n.Duplicates}, {"low mapping quality", n.LowMapping},
+		{"without bases", n.WithoutBases}, {"elsewhere", n.Elsewhere}, {"of other samples", n.OtherSamples}, {"spliced", n.Spliced},
+		{"beyond the reference", n.Beyond}, {"contradicted by the CIGAR", n.Contradicted},
+	} {
+		if reason.count > 0 {
+			attrs = append(attrs, slog.Int(reason.name, reason.count))
+		}
+	}
+	if n.FirstFault != "" {
+		attrs = append(attrs, slog.String("first fault", n.FirstFault))
+	}
+	return slog.GroupValue(attrs...)
 }
 
 // Call calls the variants of a file with the engine of the stream and passes every
@@ -85,6 +118,9 @@ func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *var
 	c := caller{
 		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*variant.Region),
 		agreement: make([]agreement, len(a.contigs)),
+	}
+	if opts.Sample != "" {
+		c.groups = a.groupsOf(opts.Sample)
 	}
 	if err := a.known(opts.Targets); err != nil {
 		return c.n, err
@@ -177,7 +213,8 @@ type caller struct {
 	opts       Options
 	plan       *plan
 	n          Counts
-	agreement  []agreement // by number of the reference sequence
+	agreement  []agreement     // by number of the reference sequence
+	groups     map[string]bool // read groups of the sample; nil: all, and reads without one
 
 	states map[int]*variant.Region // of the regions that may still get segments, by number in the plan
 	next   int                     // first region of the plan that is not handed over
@@ -215,12 +252,9 @@ func (c *caller) read(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading alignment %d: %w: the file is damaged or cut off (samtools quickcheck says more)", c.n.Records, err)
 		}
-		if rec.Flags&sam.Unmapped != 0 || rec.Ref == nil {
+		if rec.Flags&sam.Unmapped != 0 || rec.Ref == nil || rec.Pos < 0 {
 			c.n.Unmapped++
 			continue
-		}
-		if rec.Pos < 0 || rec.Pos >= rec.Ref.Len() {
-			return c.fault(rec, errors.New("the position lies outside of the reference sequence"))
 		}
 		if sorted {
 			if rec.Ref.ID() < lastRef || rec.Ref.ID() == lastRef && rec.Pos < lastPos {
@@ -246,6 +280,25 @@ func (c *caller) fault(rec *sam.Record, err error) error {
 	return fmt.Errorf("reading alignment %d, read %q at %s:%d: %w", c.n.Records, rec.Name, rec.Ref.Name(), rec.Pos+1, err)
 }
 
+// leaveOut counts a record that can't be used.
+func (c *caller) leaveOut(rec *sam.Record, err error) {
+	switch {
+	case errors.Is(err, hts.ErrNoMatch):
+		c.n.WithoutBases++
+		return
+	case errors.Is(err, hts.ErrSpliced):
+		c.n.Spliced++
+	case errors.Is(err, hts.ErrBeyond):
+		c.n.Beyond++
+		c.agreement[rec.Ref.ID()].beyond++
+	default:
+		c.n.Contradicted++
+	}
+	if c.n.FirstFault == "" {
+		c.n.FirstFault = fmt.Sprintf("alignment %d, read %q at %s:%d: %v", c.n.Records, rec.Name, rec.Ref.Name(), rec.Pos+1, err)
+	}
+}
+
 // take applies a record that is mapped.
 func (c *caller) take(rec *sam.Record) error {
 	contig := c.alignments.contigs[rec.Ref.ID()]
@@ -257,6 +310,9 @@ func (c *caller) take(rec *sam.Record) error {
 	case rec.Flags&(sam.Duplicate|sam.QCFail) != 0:
 		c.n.Duplicates++
 		return nil
+	case c.groups != nil && !c.groups[group(rec)]:
+		c.n.OtherSamples++
+		return nil
 	case contig == nil || !c.plan.touches(contig, rec.Pos, rec.Pos+length):
 		c.n.Elsewhere++
 		return nil
@@ -266,7 +322,8 @@ func (c *caller) take(rec *sam.Record) error {
 	}
 	read, alignment, err := hts.Parse(rec, contig.Seq)
 	if err != nil {
-		return c.fault(rec, err)
+		c.leaveOut(rec, err)
+		return nil
 	}
 	low := int(rec.MapQ) < c.opts.Caller.LeastMappingQuality()
 	if low {
@@ -375,10 +432,12 @@ func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
 // agreement is how far the reads over a reference sequence agree with it.
 type agreement struct {
 	matches, mismatches int
+	within, beyond      int // alignments
 	checked             bool
 }
 
 func (g *agreement) add(a *align.Alignment) {
+	g.within++
 	for _, op := range a.Ops {
 		switch op.Kind {
 		case align.Match:
@@ -398,12 +457,19 @@ const (
 	maxDisagreement = 0.4
 	agreementBases  = 20_000
 	agreementFewest = 500
+	// A writer that is at fault puts few alignments beyond the end of a sequence; from this
+	// many on, and if there are more of them than others, the sequence is another.
+	agreementBeyond = 10
 )
 
 // agree returns an error if reads are to another reference.
 func (c *caller) agree(atEnd bool) error {
 	for i := range c.agreement {
 		g := &c.agreement[i]
+		if atEnd && g.beyond >= agreementBeyond && g.beyond > g.within {
+			return fmt.Errorf("reading alignments: %d of %d over %s go beyond its end: they were aligned to another sequence of that name",
+				g.beyond, g.beyond+g.within, c.alignments.header.Refs()[i].Name())
+		}
 		bases := g.matches + g.mismatches
 		if g.checked || bases < agreementBases && !(atEnd && bases >= agreementFewest) {
 			continue

@@ -2,7 +2,6 @@ package aligned
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -109,11 +108,11 @@ func (a *Alignments) seekTo(p *plan) error {
 			all = append(all, chunks...)
 		}
 	}
-	slices.SortFunc(all, func(a, b bgzf.Chunk) int { return compareOffsets(a.Begin, b.Begin) })
+	slices.SortFunc(all, func(a, b bgzf.Chunk) int { return hts.CompareOffsets(a.Begin, b.Begin) })
 	var apart []bgzf.Chunk
 	for _, c := range all {
-		if n := len(apart); n > 0 && compareOffsets(c.Begin, apart[n-1].End) <= 0 {
-			if compareOffsets(c.End, apart[n-1].End) > 0 {
+		if n := len(apart); n > 0 && hts.CompareOffsets(c.Begin, apart[n-1].End) <= 0 {
+			if hts.CompareOffsets(c.End, apart[n-1].End) > 0 {
 				apart[n-1].End = c.End
 			}
 			continue
@@ -124,27 +123,8 @@ func (a *Alignments) seekTo(p *plan) error {
 	for _, c := range apart {
 		a.total += c.End.File - c.Begin.File
 	}
-	a.records.Restrict(func() (*sam.Record, error) { return nil, io.EOF })
-	if len(apart) == 0 {
-		return nil
+	if err := a.records.Limit(apart); err != nil {
+		return fmt.Errorf("going to the first alignment by %s: %w", a.index.path, err)
 	}
-	var records *bam.Iterator
-	err := hts.Guard(func() (err error) {
-		records, err = bam.NewIterator(a.records.BAM(), apart)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("going to %s by %s: %w", "the first alignment", a.index.path, err)
-	}
-	a.records.Restrict(func() (*sam.Record, error) {
-		if records.Next() {
-			return records.Record(), nil
-		}
-		return nil, cmp.Or(records.Error(), io.EOF)
-	})
 	return nil
-}
-
-func compareOffsets(a, b bgzf.Offset) int {
-	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Block, b.Block))
 }

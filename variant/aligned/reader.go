@@ -8,12 +8,12 @@
 package aligned
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/biogo/hts/bgzf"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/samtag"
 )
 
 // Alignments reads the alignments of a file.
@@ -72,7 +73,7 @@ func (a *Alignments) look(f *os.File, path string) error {
 		return err
 	}
 	a.total = info.Size()
-	if a.records.BAM() == nil {
+	if !a.records.Binary() {
 		return nil
 	}
 	if whole, err := bgzf.HasEOF(f); err != nil || !whole {
@@ -105,7 +106,7 @@ func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
 	case string(magic) == "CRAM":
 		return nil, errors.New("reading alignments: this is CRAM, which is not read; pipe it: samtools view -u FILE.cram | pore call --ref REF.fa -")
 	case magic[0] == '@':
-		if a.records, err = hts.NewSAMReader(bufio.NewReaderSize(in, 64<<10)); err != nil {
+		if a.records, err = hts.NewSAMReader(in); err != nil {
 			err = fmt.Errorf("reading SAM header: %w", err)
 		}
 	default:
@@ -170,18 +171,35 @@ func (a *Alignments) Contigs() []*genome.Contig {
 	return list
 }
 
-// Sample is the sample that the read groups name, or "" when they name none or
-// several.
-func (a *Alignments) Sample() string {
-	sample := ""
-	for _, rg := range a.header.RGs() {
-		s := rg.Get(sam.NewTag("SM"))
-		if sample != "" && s != sample {
-			return ""
+// Samples are the samples that the read groups name, in the order of their names; none if
+// no read group names one.
+func (a *Alignments) Samples() []string {
+	var names []string
+	for _, line := range a.records.Lines() {
+		if name, _ := hts.Field(line, "SM"); name != "" && hts.Is(line, "@RG") {
+			names = append(names, name)
 		}
-		sample = s
 	}
-	return sample
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// groupsOf are the read groups of a sample.
+func (a *Alignments) groupsOf(sample string) map[string]bool {
+	groups := make(map[string]bool)
+	for _, line := range a.records.Lines() {
+		if name, _ := hts.Field(line, "SM"); name == sample && hts.Is(line, "@RG") {
+			id, _ := hts.Field(line, "ID")
+			groups[id] = true
+		}
+	}
+	return groups
+}
+
+// group is the read group of a record, empty for none.
+func group(rec *sam.Record) string {
+	name, _ := samtag.Text(rec, "RG")
+	return name
 }
 
 // Sorted tells whether the header says that the file is sorted by coordinate.
@@ -204,7 +222,7 @@ func (a *Alignments) Close() error { return a.close() }
 
 // ended checks that a file that has been read to its end had one.
 func (a *Alignments) ended() error {
-	if a.records.BAM() != nil && !a.tail.marked() {
+	if a.records.Binary() && !a.tail.marked() {
 		return errTruncated
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align"
@@ -38,15 +37,18 @@ var haplotypeTags = []sam.Tag{sam.NewTag("HP"), sam.NewTag("PS"), sam.NewTag("PC
 // WriteBAM writes the alignments of a file, which has not been read yet, as BAM with
 // tags: HP is the haplotype, 1 or 2, PS the phase set, and PC the Phred-scaled probability
 // that it is the other haplotype. Tags of that name that were there before are gone.
-// program tells in the header what was done: name, version and command line.
-func (t HaplotypeTags) WriteBAM(ctx context.Context, a *Alignments, out io.Writer, threads int, program [3]string) (TagCounts, error) {
+// With a sample only reads of its read groups are looked at; others keep their tags.
+// Nothing else of a record is changed. program tells in the header what was done: name,
+// version and command line.
+func (t HaplotypeTags) WriteBAM(ctx context.Context, a *Alignments, out io.Writer, sample string, threads int, program [3]string) (TagCounts, error) {
 	var n TagCounts
-	if err := addProgram(a.header, program); err != nil {
-		return n, fmt.Errorf("tagging haplotypes: %w", err)
-	}
-	w, err := bam.NewWriter(out, a.header, max(1, threads))
+	w, err := hts.NewWriter(out, hts.BAM, a.records.Lines().WithProgram(program[0], program), a.header.Refs(), threads)
 	if err != nil {
 		return n, fmt.Errorf("tagging haplotypes: %w", err)
+	}
+	var groups map[string]bool
+	if sample != "" {
+		groups = a.groupsOf(sample)
 	}
 	for {
 		if err := ctx.Err(); err != nil {
@@ -58,6 +60,8 @@ func (t HaplotypeTags) WriteBAM(ctx context.Context, a *Alignments, out io.Write
 		}
 		if err == nil {
 			n.Records++
+		}
+		if err == nil && (groups == nil || groups[group(rec)]) {
 			rec.AuxFields = slices.DeleteFunc(rec.AuxFields, func(x sam.Aux) bool { return slices.Contains(haplotypeTags, x.Tag()) })
 			var tag variant.HaplotypeTag
 			if tag, err = t.of(a, rec); tag.Haplotype != 0 {
@@ -94,7 +98,7 @@ func (t HaplotypeTags) of(a *Alignments, rec *sam.Record) (best variant.Haplotyp
 	}
 	read, alignment, err := hts.Parse(rec, contig.Seq)
 	if err != nil {
-		return best, err
+		return best, nil //nolint:nilerr // what can't be used was left out of the call, too
 	}
 	segments, err := align.Segments(read, alignment, contig.Seq)
 	for _, s := range segments {
@@ -124,17 +128,4 @@ func appendTags(rec *sam.Record, tag variant.HaplotypeTag) error {
 		rec.AuxFields = append(rec.AuxFields, aux)
 	}
 	return nil
-}
-
-// addProgram adds a program behind the last one of a header.
-func addProgram(h *sam.Header, program [3]string) error {
-	last := ""
-	if programs := h.Progs(); len(programs) > 0 {
-		last = programs[len(programs)-1].UID()
-	}
-	id := program[0]
-	for n := 1; slices.ContainsFunc(h.Progs(), func(p *sam.Program) bool { return p.UID() == id }); n++ {
-		id = fmt.Sprintf("%s.%d", program[0], n)
-	}
-	return h.AddProgram(sam.NewProgram(id, program[0], program[2], last, program[1]))
 }

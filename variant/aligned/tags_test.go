@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestHaplotypeTags(t *testing.T) {
 	})
 	require.NoError(t, err)
 	var out bytes.Buffer
-	counts, err := tags.WriteBAM(t.Context(), open(), &out, 1, [3]string{"pore", "1", "pore call"})
+	counts, err := tags.WriteBAM(t.Context(), open(), &out, "", 1, [3]string{"pore", "1", "pore call"})
 	require.NoError(t, err)
 	require.Equal(t, aligned.TagCounts{Records: 38, Tagged: 28}, counts)
 
@@ -105,6 +106,101 @@ func TestHaplotypeTags(t *testing.T) {
 		require.Equal(t, haplotype["one of "+region] == 0, haplotype["two of "+region] == 0)
 		if haplotype["one of "+region] != 0 {
 			require.NotEqual(t, haplotype["one of "+region], haplotype["two of "+region], region)
+		}
+	}
+}
+
+// TestHaplotagLeavesTheRest: but for the tags HP, PS and PC, and a line for the program, a file of
+// tagged alignments is what was read, to the byte: forward, reverse, secondary, supplementary, duplicate
+// and unmapped records, with and without qualities, with tags of every kind, and records of
+// no use.
+func TestHaplotagLeavesTheRest(t *testing.T) {
+	l := newLaboratory(t, 9, 6_000)
+	first := l.reads("c1", 1_000, 5_000, 12)
+	for _, at := range []int{1_500, 2_300, 3_100, 4_200} {
+		l.plant("c1", at, false)
+	}
+	reads := append(slices.Clone(first), l.reads("c1", 1_000, 5_000, 12)...)
+	flags := []int{0, 16, 2048, 2064, 256, 272, 1024, 1040, 0, 16}
+	tags := []string{"NM:i:7", "ML:B:C", "MM:Z:\tML:B:C,1,255", "er:Z:\tqs:f:17.5", "XH:H:1AE3\ttp:A:P", "mv:B:c,5,1,0,-1", "HP:i:2\tRG:Z:a", "PC:i:3\txs:B:s,-300", "RG:Z:b", ""}
+	for i := range reads {
+		reads[i].name = fmt.Sprint("r", i)
+		reads[i].flag = flags[i%len(flags)]
+		if i%5 == 4 {
+			reads[i].qual = "*"
+		} else {
+			reads[i].qual = "I5" + reads[i].qual[:len(reads[i].qual)-2]
+		}
+	}
+	text := l.file(reads, true)
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range lines {
+		if tag := tags[i%len(tags)]; line[0] != '@' && tag != "" {
+			lines[i] += "\t" + tag
+		}
+	}
+	lines[0] += "\tGO:reference"
+	lines = append(lines,
+		"spliced\t0\tc1\t5001\t60\t5M10N5M\t*\t0\t0\tACGTACGTAC\tIIIII55555", "clipped\t16\tc1\t5001\t60\t10S\t*\t0\t0\tACGTACGTAC\tIIIII55555\tRG:Z:b",
+		"empty\t0\tc1\t5001\t60\t10M\t*\t0\t0\t*\t*", "unmapped\t4\t*\t0\t0\t*\t*\t0\t0\tACGTAC\tI5I5I5\tRG:Z:a")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "@RG") {
+			lines[i] = "@RG\tID:a\tSM:one\tDT:2026-03-01T10:11:12.345+02:00\n@RG\tID:b\tSM:two\n@PG\tID:pore\tPN:pore\n@CO\ta\tb"
+		}
+	}
+	text = strings.Join(lines, "\n") + "\n"
+	without := func(line string) string {
+		return strings.Join(slices.DeleteFunc(strings.Split(line, "\t"), func(column string) bool {
+			return strings.HasPrefix(column, "HP:i:") || strings.HasPrefix(column, "PS:i:") || strings.HasPrefix(column, "PC:i:")
+		}), "\t")
+	}
+	for _, sample := range []string{"", "one"} {
+		open := func() *aligned.Alignments {
+			a, err := aligned.Read(strings.NewReader(text), l.genome)
+			require.NoError(t, err)
+			return a
+		}
+		tags := make(aligned.HaplotypeTags)
+		_, err := open().Call(t.Context(), aligned.Options{
+			Caller: variant.Config{Ploidy: variant.Diploid, Network: noVariants{}}, Haplotag: true,
+		}, func(r *aligned.Region) error {
+			tags.Add(r)
+			return nil
+		})
+		require.NoError(t, err)
+		var tagged, out bytes.Buffer
+		n, err := tags.WriteBAM(t.Context(), open(), &tagged, sample, 1, [3]string{"pore", "1", "pore call"})
+		require.NoError(t, err)
+		r, err := hts.NewBAMReader(&tagged, 1)
+		require.NoError(t, err)
+		w, err := hts.NewWriter(&out, hts.SAM, r.Lines(), r.Header().Refs(), 1)
+		require.NoError(t, err)
+		for {
+			rec, err := r.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			require.NoError(t, w.Write(rec))
+		}
+		require.NoError(t, w.Close())
+		got := strings.Replace(out.String(), "@PG\tID:pore.1\tPN:pore\tCL:pore call\tPP:pore\tVN:1\n", "", 1)
+		require.NotEqual(t, out.String(), got)
+		before, after := strings.Split(text, "\n"), strings.Split(got, "\n")
+		require.Equal(t, len(before), len(after))
+		changed := 0
+		for i := range before {
+			require.Equal(t, without(before[i]), without(after[i]))
+			if before[i] != after[i] {
+				changed++
+			}
+			if sample == "one" && !strings.Contains(before[i], "RG:Z:a") {
+				require.Equal(t, before[i], after[i], "another sample's")
+			}
+		}
+		require.Greater(t, changed, 0)
+		if sample == "" {
+			require.Greater(t, n.Tagged, 10)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/vrs"
 )
 
 // Kind is what a variant is counted as.
@@ -34,6 +35,7 @@ type call struct {
 	score  float64 // NaN when missing
 	atoms  []*atom
 	judged int // of its atoms
+	events []*event
 }
 
 // atom is the least change: one substituted base, an insertion or a deletion. What cannot be taken apart in reasonable
@@ -50,6 +52,7 @@ type atom struct {
 
 	from, to int // first and last place of an indel that spells the same: see extent
 	call     *call
+	events   []*event // that it is a part of: two, if it is on both alleles of a genotype of two
 
 	verdict
 }
@@ -64,6 +67,9 @@ type verdict struct {
 
 	segment int  // number of the stretch of matched atoms in its cluster
 	swapped bool // its group's haplotypes were swapped to match
+
+	judged  bool    // there will be no other verdict
+	fellows []*atom // of an atom that is right: those of both sides that together spell the same
 }
 
 // het tells whether it matters which haplotype is which.
@@ -107,9 +113,6 @@ func (a *atom) compare(b *atom) int {
 	return int(a.ploidy) - int(b.ploidy)
 }
 
-// maxAlignment bounds the cells of the alignment that takes a complex allele apart: 1,000 bases by 1,000.
-const maxAlignment = 1 << 20
-
 // edit is an atom's change.
 type edit struct {
 	start, end int
@@ -118,122 +121,9 @@ type edit struct {
 
 // decompose takes the replacement of ref, which begins at start, by alt apart into single changes, in their order.
 func decompose(start int, ref, alt string) []edit {
-	for len(ref) > 0 && len(alt) > 0 && ref[len(ref)-1] == alt[len(alt)-1] {
-		ref, alt = ref[:len(ref)-1], alt[:len(alt)-1]
-	}
-	for len(ref) > 0 && len(alt) > 0 && ref[0] == alt[0] {
-		ref, alt, start = ref[1:], alt[1:], start+1
-	}
-	switch {
-	case len(ref) == 0 && len(alt) == 0:
-		return nil
-	case len(ref) == 0 || len(alt) == 0:
-		return []edit{{start, start + len(ref), alt}}
-	case len(ref) == len(alt):
-		var edits []edit
-		for i := range len(ref) {
-			if ref[i] != alt[i] {
-				edits = append(edits, edit{start + i, start + i + 1, alt[i : i+1]})
-			}
-		}
-		return edits
-	case (len(ref)+1)*(len(alt)+1) > maxAlignment:
-		return []edit{{start, start + len(ref), alt}}
-	}
-	return align(start, ref, alt)
-}
-
-// Costs of an alignment: a gap is dearer than a substitution, and a longer gap cheaper than another one, so that the
-// fewest events win.
-const (
-	costMismatch = 3
-	costOpen     = 4 // of the first base of a gap
-	costExtend   = 1
-)
-
-// The states of an alignment's cell: how it was reached.
-const (
-	across = iota // a base against a base
-	down          // a base of the reference deleted
-	right         // a base inserted
-)
-
-// align aligns ref and alt from end to end with affine gaps (Gotoh) and returns what differs. Of alignments that cost
-// the same it takes the one whose gaps lie furthest to the left.
-func align(start int, ref, alt string) []edit {
-	rows, cols := len(ref)+1, len(alt)+1
-	const far = int32(1) << 29
-	// cost[state][i*cols+j] is the least cost of aligning ref[i:] and alt[j:] given that the step before was state: the
-	// table is filled from the end so that walking it from the beginning can prefer gaps early.
-	var cost [3][]int32
-	for s := range cost {
-		cost[s] = make([]int32, rows*cols)
-	}
-	gap := func(before, s int) int32 {
-		if before == s {
-			return costExtend
-		}
-		return costOpen
-	}
-	step := func(before, i, j int) (best int32, by int) {
-		best, by = far, across
-		if j < cols-1 {
-			if c := cost[right][i*cols+j+1] + gap(before, right); c < best {
-				best, by = c, right
-			}
-		}
-		if i < rows-1 {
-			if c := cost[down][(i+1)*cols+j] + gap(before, down); c < best {
-				best, by = c, down
-			}
-		}
-		if i < rows-1 && j < cols-1 {
-			c := cost[across][(i+1)*cols+j+1]
-			if ref[i] != alt[j] {
-				c += costMismatch
-			}
-			if c < best {
-				best, by = c, across
-			}
-		}
-		return best, by
-	}
-	for i := rows - 1; i >= 0; i-- {
-		for j := cols - 1; j >= 0; j-- {
-			if i == rows-1 && j == cols-1 {
-				continue
-			}
-			for s := range cost {
-				cost[s][i*cols+j], _ = step(s, i, j)
-			}
-		}
-	}
 	var edits []edit
-	before := across
-	for i, j := 0, 0; i < rows-1 || j < cols-1; {
-		_, by := step(before, i, j)
-		switch by {
-		case right:
-			if before == right {
-				edits[len(edits)-1].alt += alt[j : j+1]
-			} else {
-				edits = append(edits, edit{start + i, start + i, alt[j : j+1]})
-			}
-			j++
-		case down:
-			if before == down {
-				edits[len(edits)-1].end++
-			} else {
-				edits = append(edits, edit{start + i, start + i + 1, ""})
-			}
-			i++
-		default:
-			if ref[i] != alt[j] {
-				edits = append(edits, edit{start + i, start + i + 1, alt[j : j+1]})
-			}
-			i, j = i+1, j+1
-		}
-		before = by
+	for _, a := range (vrs.Edit{Start: start, Ref: ref, Alt: alt}).Atoms() {
+		edits = append(edits, edit{a.Start, a.End(), a.Alt})
 	}
 	return edits
 }

@@ -96,6 +96,8 @@ func (c *cluster) trivial() bool {
 		return false
 	}
 	a.matched, b.matched, a.allele, b.allele = true, true, true, true
+	a.fellows = c.atoms
+	b.fellows = c.atoms
 	b.swapped = a.haplotypes != b.haplotypes
 	return true
 }
@@ -138,16 +140,37 @@ func (s *search) match(atoms []*atom, segment int) {
 			a.matched, a.segment, a.swapped = true, segment+p.segment, p.turned
 		}
 		assess(atoms, best, func(a *atom, inside bool) { a.inside, a.insideAllele = inside, inside })
+		relate(atoms, best)
 		segment += len(best)
-		atoms = choose(atoms, func(a *atom) bool {
-			return !a.matched && slices.ContainsFunc(best, func(p played) bool { return a.overlaps(atoms[p.atom]) })
-		})
+		taken := occupied(atoms, best)
+		atoms = choose(atoms, func(a *atom) bool { return !a.matched && taken[a.call.side].overlap(a) })
 	}
 }
 
-// overlaps tells whether two atoms of one side cannot be on one haplotype together.
-func (a *atom) overlaps(b *atom) bool {
-	return a.call.side == b.call.side && a.slot() < b.stop() && b.slot() < a.stop()
+// occupancy is the slots that atoms of one side take, in playing order.
+type occupancy struct {
+	slots []int
+	reach []int // the last slot left free by those so far
+}
+
+// occupied is the slots of what was played, by side.
+func occupied(atoms []*atom, best []played) (by [2]occupancy) {
+	for _, p := range best { // in playing order
+		a := atoms[p.atom]
+		o := &by[a.call.side]
+		reach := a.stop()
+		if n := len(o.reach); n > 0 {
+			reach = max(reach, o.reach[n-1])
+		}
+		o.slots, o.reach = append(o.slots, a.slot()), append(o.reach, reach)
+	}
+	return by
+}
+
+// overlap tells whether an atom of the side cannot be on one haplotype together with one of these.
+func (o *occupancy) overlap(a *atom) bool {
+	before, _ := slices.BinarySearch(o.slots, a.stop()) // those that begin before a ends
+	return before > 0 && o.reach[before-1] > a.slot()
 }
 
 // alleles marks the atoms whose alleles are the same on both sides; it tells whether there was one more.
@@ -168,12 +191,26 @@ func (s *search) alleles(atoms []*atom) bool {
 			a.insideAllele = inside
 		}
 	})
+	relate(atoms, best)
 	for _, p := range best {
 		a := atoms[p.atom]
 		more = more || !a.allele
 		a.allele = true
 	}
 	return more
+}
+
+// relate tells atoms that were not known to be right which others they are with.
+func relate(atoms []*atom, best []played) {
+	with := make(map[int][]*atom)
+	for _, p := range best {
+		with[p.segment] = append(with[p.segment], atoms[p.atom])
+	}
+	for _, p := range best {
+		if a := atoms[p.atom]; a.fellows == nil {
+			a.fellows = with[p.segment]
+		}
+	}
 }
 
 // assess tells for each atom of the query that is matched whether something of the truth in its segment lies in the

@@ -22,6 +22,9 @@
 //     are errors and counted as unresolved.
 //  4. The same with one haplotype tells which alleles are right, whatever their
 //     genotypes. A call that is right in this sense only is a genotype error.
+//  5. An allele of a record is also judged as a whole (event): it is right if all its
+//     atoms are, and those of every allele that it is matched with. So half of an MNP is
+//     wrong as an event, though its base is right as an atom.
 //
 // # Assumptions
 //

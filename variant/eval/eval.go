@@ -158,6 +158,11 @@ func (c *comparison) contig(ctx context.Context, rank int, contig *genome.Contig
 					return err
 				}
 				current = cluster{}
+				for _, s := range c.sources {
+					for v := s.settled(rank); v != nil; v = s.settled(rank) {
+						c.tally.events.add(v, c.tally.genotypes)
+					}
+				}
 			}
 		}
 		if a == nil {
@@ -248,6 +253,7 @@ func (c *comparison) finish(cl *cluster, contig *genome.Contig) error {
 	c.search.judge(cl)
 	c.tally.add(cl, contig)
 	for _, a := range cl.atoms {
+		a.judged = true
 		a.call.judged++
 	}
 	if c.opts.Each == nil {

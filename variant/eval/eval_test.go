@@ -543,4 +543,5 @@ func TestWithoutSamples(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, r.Genotypes)
 	assert.Equal(t, "2/1 2/0 gt0", brief(r, "ALL"))
+	assert.Equal(t, "SNP 2/1(0) 2/0(0) one2", events(r))
 }

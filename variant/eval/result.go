@@ -11,11 +11,15 @@ import (
 // Result is the outcome of a comparison.
 type Result struct {
 	// Genotypes tells whether both sides have genotypes; without, alleles alone are compared.
-	Genotypes bool     `json:"genotypes"`
-	Rows      []Row    `json:"rows"`
-	Zygosity  Zygosity `json:"genotype_errors"`
-	Phasing   Phasing  `json:"phasing"`
-	Skipped   struct {
+	Genotypes bool  `json:"genotypes"`
+	Rows      []Row `json:"rows"`
+	// Events are the figures of whole events by kind, and last of all together ("ALL"): with genotypes, if they were compared.
+	Events []EventRow `json:"events"`
+	// Neighbours are the truth's events by the distance of the nearest other one; nil without any.
+	Neighbours []NeighbourRow `json:"neighbours,omitempty"`
+	Zygosity   Zygosity       `json:"genotype_errors"`
+	Phasing    Phasing        `json:"phasing"`
+	Skipped    struct {
 		Truth Skipped `json:"truth"`
 		Query Skipped `json:"query"`
 	} `json:"skipped"`
@@ -52,6 +56,27 @@ type Figures struct {
 	RecallInterval    *[2]float64 `json:"recall_95,omitempty"`
 	PrecisionInterval *[2]float64 `json:"precision_95,omitempty"`
 	F1Interval        *[2]float64 `json:"f1_95,omitempty"`
+}
+
+// EventRow is the figures of events of a kind: alleles of records, each as a whole. One is right if all of it is, and so is each
+// event of the other side that spells a part of it, however either is split over records.
+type EventRow struct {
+	Kind string `json:"kind"` // SNP, insertion, deletion, MNP, delins or ALL
+	eventCounts
+	Recall    *float64 `json:"recall"`
+	Precision *float64 `json:"precision"`
+	F1        *float64 `json:"f1"`
+}
+
+// NeighbourRow is the figures of the truth's events whose nearest other one is at a distance: "within 1", where no base is
+// between them or they could be written at one place, "2-5", "6-10" or "isolated".
+type NeighbourRow struct {
+	Distance  string   `json:"distance"`
+	TruthTP   int      `json:"truth_tp"`
+	TruthFN   int      `json:"truth_fn"`
+	TruthPart int      `json:"truth_part"`
+	OneRecord int      `json:"one_record"`
+	Recall    *float64 `json:"recall"`
 }
 
 // Primary are the figures that count: with genotypes, if they were compared.
@@ -97,6 +122,7 @@ func (r *Result) WriteText(w io.Writer) error {
 			writeRow(t, row.Kind+" "+row.Stratum, row.Primary(), row)
 		}
 	}
+	r.writeEvents(t)
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing tables: %w", err)
 	}
@@ -143,6 +169,25 @@ func writeRow(t io.Writer, name string, f *Figures, row *Row) {
 	fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", name,
 		f.TruthTP+f.TruthFN, f.TruthTP, f.TruthFN, f.QueryTP+f.QueryFP, f.QueryTP, f.QueryFP, row.WrongGenotype, row.NotAssessed,
 		share(f.Recall), share(f.Precision), share(f.F1), between(f.F1Interval))
+}
+
+// writeEvents writes the tables of whole events.
+func (r *Result) writeEvents(t io.Writer) {
+	fmt.Fprint(t, "\nEvents as a whole\ttruth\tfound\tin one record\tmissed\thalf found\tcalled\tright\twrong\thalf right\trecall\tprecision\tF1\t\n")
+	for i := range r.Events {
+		if e := &r.Events[i]; e.counts != (counts{}) {
+			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", e.Kind,
+				e.TruthTP+e.TruthFN, e.TruthTP, e.OneRecord, e.TruthFN, e.TruthPart, e.QueryTP+e.QueryFP, e.QueryTP, e.QueryFP, e.QueryPart,
+				share(e.Recall), share(e.Precision), share(e.F1))
+		}
+	}
+	if len(r.Neighbours) == 0 {
+		return
+	}
+	fmt.Fprint(t, "\nNearest other variant of the truth\ttruth\tfound\tin one record\tmissed\thalf found\trecall\t\n")
+	for _, n := range r.Neighbours {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", n.Distance, n.TruthTP+n.TruthFN, n.TruthTP, n.OneRecord, n.TruthFN, n.TruthPart, share(n.Recall))
+	}
 }
 
 func share(v *float64) string {

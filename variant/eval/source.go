@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/vrs"
 )
 
 // Records gives the records of a file in their order; [*vcf.Reader] does.
@@ -47,11 +47,13 @@ type source struct {
 	column  int // of the sample; -1: none
 	skipped Skipped
 
-	ahead  *vcf.Record // read and not taken yet; nil at the end
-	rank   int         // of its contig
-	atoms  []*atom     // of the current contig, in playing order, not taken yet
-	groups map[string]int
-	serial int // numbers linkage groups
+	ahead   *vcf.Record // read and not taken yet; nil at the end
+	rank    int         // of its contig
+	atoms   []*atom     // of the current contig, in playing order, not taken yet
+	groups  map[string]int
+	serial  int      // numbers linkage groups
+	events  []*event // of the current contig, not counted yet, by record
+	stretch int      // the farthest that one of the contig can be moved to the right
 }
 
 func newSource(sd side, set Set, g *genome.Genome, opts *Options) (*source, error) {
@@ -111,7 +113,7 @@ func (s *source) read() error {
 		s.ahead, s.rank = nil, len(s.genome.Contigs)
 		return nil
 	case err != nil:
-		return readFault(s.set.Name, err)
+		return fmt.Errorf("%s: %w", s.set.Name, err)
 	}
 	rank := s.genome.Rank(rec.Chrom)
 	if rank == len(s.genome.Contigs) {
@@ -138,14 +140,6 @@ func (s *source) read() error {
 	return nil
 }
 
-// readFault is an error of a set's Records.
-func readFault(name string, err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%s: %w: the file is cut short; get it again", name, err)
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
-
 func upper(b byte) byte {
 	if 'a' <= b && b <= 'z' {
 		return b - 'a' + 'A'
@@ -164,7 +158,7 @@ func clip(s string) string {
 }
 
 // begin begins a contig.
-func (s *source) begin() { s.groups = make(map[string]int) }
+func (s *source) begin() { s.groups, s.stretch = make(map[string]int), 0 }
 
 // first makes sure that the first atom of the contig of that rank is at hand, if there is one more, and returns it.
 func (s *source) first(rank int) (*atom, error) {
@@ -196,6 +190,17 @@ func (s *source) take() error {
 		return err
 	}
 	if c != nil {
+		for _, v := range c.events {
+			for _, w := range slices.Backward(s.events) {
+				if v.start > w.edit.end+s.stretch+farthest {
+					break // nor is any before it near
+				}
+				d := v.distance(w)
+				v.nearest, w.nearest = min(v.nearest, d), min(w.nearest, d)
+			}
+			s.events = append(s.events, v)
+			s.stretch = max(s.stretch, v.end-v.edit.end)
+		}
 		for _, a := range c.atoms {
 			// A record's atoms can lie behind the beginning of the next record; mostly this appends.
 			i := len(s.atoms)
@@ -235,6 +240,7 @@ func (s *source) call(rec *vcf.Record) (*call, error) {
 	}
 	symbolic, long := false, false
 	for h, number := range alleles {
+		again := slices.Contains(alleles[:h], number)
 		if number == 0 {
 			continue
 		}
@@ -249,8 +255,13 @@ func (s *source) call(rec *vcf.Record) (*call, error) {
 			long = true
 			continue
 		}
+		var atoms []*atom
 		for _, e := range decompose(rec.Pos-1, ref, alt) {
-			c.add(e, 1<<min(h, 1), uint8(ploidy), seq)
+			atoms = append(atoms, c.add(e, 1<<min(h, 1), uint8(ploidy), seq))
+		}
+		if !again && len(atoms) > 0 {
+			whole := vrs.Edit{Start: rec.Pos - 1, Ref: ref, Alt: alt}.Trim()
+			c.events = append(c.events, newEvent(s.side, edit{whole.Start, whole.End(), whole.Alt}, atoms))
 		}
 	}
 	switch {
@@ -269,12 +280,12 @@ func (s *source) call(rec *vcf.Record) (*call, error) {
 	return c, nil
 }
 
-// add adds an atom, or the haplotype to the atom that is there already.
-func (c *call) add(e edit, haplotype, ploidy uint8, seq []byte) {
+// add adds an atom, or the haplotype to the atom that is there already, and returns it.
+func (c *call) add(e edit, haplotype, ploidy uint8, seq []byte) *atom {
 	for _, a := range c.atoms {
 		if a.start == e.start && a.end == e.end && a.alt == e.alt {
 			a.haplotypes |= haplotype
-			return
+			return a
 		}
 	}
 	a := &atom{start: e.start, end: e.end, alt: e.alt, haplotypes: haplotype, ploidy: ploidy, call: c, kind: Indel}
@@ -283,6 +294,21 @@ func (c *call) add(e edit, haplotype, ploidy uint8, seq []byte) {
 	}
 	a.from, a.to = e.extent(seq)
 	c.atoms = append(c.atoms, a)
+	return a
+}
+
+// settled takes the first event off that nothing to come can change: it is judged, and the next record is too far away to be
+// a neighbour, also if it is an indel that can be moved towards it by a whole allele's length. nil: there is none yet.
+func (s *source) settled(rank int) *event {
+	if len(s.events) == 0 {
+		return nil
+	}
+	v := s.events[0]
+	if s.rank == rank && s.ahead.Pos-1 <= v.end+farthest+s.opts.MaxLength || !v.judged() {
+		return nil
+	}
+	s.events = s.events[1:]
+	return v
 }
 
 // link gives the atoms their linkage group: the phase set, or the record.
@@ -333,26 +359,20 @@ func (s *source) genotype(rec *vcf.Record) (alleles []int, phased bool, err erro
 	if text == "" {
 		return nil, false, nil
 	}
-	// VCF 4.4 may begin a genotype with a separator.
-	fields := strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '|' })
-	known := false
-	for _, f := range fields {
-		n := 0
-		if f != "." {
-			if n, err = strconv.Atoi(f); err != nil || n < 0 || n > len(rec.Alt) {
-				return nil, false, s.fault(rec, "genotype %s with %d alternate alleles", clip(text), len(rec.Alt))
-			}
-			known = true
-		}
-		alleles = append(alleles, n)
+	called, err := vcf.ParseGenotype(text, len(rec.Alt))
+	if err != nil {
+		return nil, false, s.fault(rec, "genotype %s with %d alternate alleles", clip(text), len(rec.Alt))
 	}
-	if len(fields) > 2 {
-		return nil, false, s.fault(rec, "genotype %s has %d haplotypes: one and two can be compared", clip(text), len(fields))
-	}
-	if !known {
+	if called.Missing() {
 		return nil, false, nil
 	}
-	return alleles, strings.Contains(text, "|") && !strings.Contains(text, "/"), nil
+	if len(called) > 2 {
+		return nil, false, s.fault(rec, "genotype %s has %d haplotypes: one and two can be compared", clip(text), len(called))
+	}
+	for _, a := range called {
+		alleles = append(alleles, max(0, a.Number))
+	}
+	return alleles, len(called) > 1 && called.Ordered(), nil
 }
 
 // depth is the number of reads at the record, or -1.

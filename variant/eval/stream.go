@@ -263,7 +263,7 @@ func CompareStream(ctx context.Context, g *genome.Genome, truthSet Set, name str
 			break
 		}
 		if err != nil {
-			return nil, readFault(truthSet.Name, err)
+			return nil, fmt.Errorf("%s: %w", truthSet.Name, err)
 		}
 		kept.records = append(kept.records, rec)
 	}

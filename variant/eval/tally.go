@@ -94,6 +94,7 @@ type tally struct {
 
 	zygosity Zygosity
 	phasing  phasing
+	events   eventTally
 	scores   [kinds]map[float64]*point
 	mixed    int // clusters in which one side is haploid and the other diploid
 	clusters int
@@ -215,15 +216,24 @@ type Zygosity struct {
 
 // add counts the errors of a cluster, by the atoms of the truth that are spelled alike.
 func (z *Zygosity) add(cl *cluster) {
+	var known map[int][]*atom // of the truth, by their first places
 	for _, a := range cl.atoms {
 		if a.call.side != query || !a.inside || a.matched || !a.allele {
 			continue
 		}
-		i := slices.IndexFunc(cl.atoms, func(b *atom) bool {
-			return b.call.side == truth && b.ploidy == a.ploidy && a.sameAllele(b) && b.het() != a.het()
+		if known == nil {
+			known = make(map[int][]*atom)
+			for _, b := range cl.atoms {
+				if b.call.side == truth {
+					known[b.from] = append(known[b.from], b)
+				}
+			}
+		}
+		alike := slices.ContainsFunc(known[a.from], func(b *atom) bool {
+			return b.ploidy == a.ploidy && a.sameAllele(b) && b.het() != a.het()
 		})
 		switch {
-		case i < 0:
+		case !alike:
 			z.Other++
 		case a.het():
 			z.HomAsHet++
@@ -255,6 +265,7 @@ func (t *tally) result() *Result {
 		Clusters: t.clusters, GivenUp: t.given, MixedPloidy: t.mixed,
 		ROC: t.roc(),
 	}
+	r.Events, r.Neighbours = t.events.result()
 	names := order(t.opts.Strata)
 	for _, name := range names {
 		var both *cell

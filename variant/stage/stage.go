@@ -35,9 +35,9 @@ type Config struct {
 	Genome          *genome.Genome
 	// Caller holds the calling thresholds; its Sample is set per region.
 	Caller variant.Config
-	// Targets are the stretches, by contig, whose coverage is told besides; nil:
-	// none. Panels is the fingerprint of the panels that ask for them.
-	Targets map[string][]variant.Span
+	// Targets are the stretches, by contig, whose coverage is told besides, and what is
+	// named there; nil: none. Panels is the fingerprint of the panels that ask for them.
+	Targets map[string]variant.Targets
 	Panels  string
 	// Regions, if set, knows the regions of all handlers, for those who look at them.
 	Regions *Regions
@@ -291,8 +291,8 @@ func (h *handler) newRegion(key regionKey) (*variant.Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spans := h.cfg.Targets[key.contig]; len(spans) > 0 {
-		r.Watch(spans)
+	if targets := h.cfg.Targets[key.contig]; len(targets.Spans) > 0 {
+		r.Watch(targets)
 	}
 	return r, nil
 }

@@ -571,7 +571,7 @@ func watching(t testing.TB, g *genome.Genome, m *Metrics) stream.Handler {
 	t.Helper()
 	h, err := New(Config{
 		Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Metrics: m, Panels: "sha256:1",
-		Targets: map[string][]variant.Span{"J02459.1": {{Start: 37_500, End: 38_000}, {Start: 100, End: 200}}},
+		Targets: map[string]variant.Targets{"J02459.1": {Spans: []variant.Span{{Start: 37_500, End: 38_000}, {Start: 100, End: 200}}}},
 	})("reads", 2, 4)
 	if err != nil {
 		t.Fatal(err)

@@ -40,10 +40,13 @@ func (c *Config) fingerprint() string {
 		line("contig %q %s", contig.Name, contig.Digest())
 	}
 	for _, contig := range slices.Sorted(maps.Keys(c.Targets)) {
-		spans := slices.SortedFunc(slices.Values(c.Targets[contig]), func(a, b variant.Span) int {
+		spans := slices.SortedFunc(slices.Values(c.Targets[contig].Spans), func(a, b variant.Span) int {
 			return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 		})
-		line("target %q %v", contig, spans)
+		named := slices.SortedFunc(slices.Values(c.Targets[contig].Named), func(a, b variant.Named) int {
+			return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.Name, b.Name))
+		})
+		line("target %q %v %q", contig, spans, fmt.Sprint(named))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -241,7 +241,7 @@ func TestSectionNames(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	base := func() Config {
 		return Config{
-			Genome: lambda(t), Targets: map[string][]variant.Span{"J02459.1": {{Start: 1, End: 2}, {Start: 5, End: 9}}},
+			Genome: lambda(t), Targets: map[string]variant.Targets{"J02459.1": {Spans: []variant.Span{{Start: 1, End: 2}, {Start: 5, End: 9}}}},
 			CallsPartitions: 3, Topics: stream.NewTopics(""),
 		}
 	}
@@ -255,7 +255,7 @@ func TestFingerprint(t *testing.T) {
 		"partitions":        func(c *Config) { c.CallsPartitions = 7 },
 		"names of topics":   func(c *Config) { c.Topics = stream.NewTopics("x") },
 		"defaults in words": func(c *Config) { c.Caller.MinDepth = 6 },
-		"order of targets":  func(c *Config) { slices.Reverse(c.Targets["J02459.1"]) },
+		"order of targets":  func(c *Config) { slices.Reverse(c.Targets["J02459.1"].Spans) },
 		"version of panels": func(c *Config) { c.Panels = "sha256:2" },
 		"sample":            func(c *Config) { c.Caller.Sample = "x" },
 	} {

@@ -291,7 +291,7 @@ func (s site) judge(rec *vcf.Record) verdict { return verdict{site: s(rec)} }
 // genotypeClass is a condition about genotypes.
 type genotypeClass struct {
 	field *field
-	test  func(alleles []string) bool
+	test  func(vcf.Genotype) bool
 	not   bool
 }
 
@@ -303,8 +303,8 @@ func (g *genotypeClass) judge(rec *vcf.Record) verdict {
 		if len(values) > 0 {
 			gt = values[0]
 		}
-		alleles := strings.FieldsFunc(gt, func(r rune) bool { return r == '/' || r == '|' })
-		v.samples[i] = g.test(alleles) != g.not
+		called, err := vcf.ParseGenotype(gt, len(rec.Alt))
+		v.samples[i] = (err == nil && g.test(called)) != g.not
 		v.site = v.site || v.samples[i]
 	}
 	return v

@@ -37,7 +37,7 @@ func fieldOf(name string, h *vcf.Header) (*field, string) {
 		kind, id = "", name
 	}
 	if id == "GT" && kind != "INFO" {
-		return &field{name: id, isText: true, samples: true, value: -1, sample: -1, read: readFormat, special: genotype}, ""
+		return &field{name: id, isText: true, samples: true, value: -1, sample: -1, read: readGenotype, special: genotype}, ""
 	}
 	info, inInfo := h.Declared("INFO", id)
 	format, inFormat := h.Declared("FORMAT", id)
@@ -101,6 +101,17 @@ func readFormat(f *field, rec *vcf.Record, sample int) []string {
 		return nil
 	}
 	return strings.Split(rec.Samples[sample][i], ",")
+}
+
+// readGenotype is GT without a sign in front of its first allele that says nothing, as htslib prints it.
+func readGenotype(f *field, rec *vcf.Record, sample int) []string {
+	values := readFormat(f, rec, sample)
+	if len(values) == 1 && values[0] != "" && (values[0][0] == '|' || values[0][0] == '/') {
+		if g, err := vcf.ParseGenotype(values[0], len(rec.Alt)); err == nil {
+			values[0] = g.String()
+		}
+	}
+	return values
 }
 
 // subscript chooses values; it returns the reason why it can not.
@@ -265,32 +276,32 @@ func genotype(f *field, op, constant string) (predicate, string) {
 	if op != "=" && op != "!=" {
 		return nil, ""
 	}
-	var test func(alleles []string) bool
+	var test func(vcf.Genotype) bool
 	switch lower := strings.ToLower(constant); {
 	case lower == "mis":
-		test = func(a []string) bool { return slices.Contains(a, ".") }
+		test = func(a vcf.Genotype) bool { return !complete(a) }
 	case lower == "ref":
-		test = known(func(a []string) bool { return nonReference(a) == 0 })
+		test = known(func(a vcf.Genotype) bool { return nonReference(a) == 0 })
 	case lower == "alt":
-		test = known(func(a []string) bool { return nonReference(a) > 0 })
+		test = known(func(a vcf.Genotype) bool { return nonReference(a) > 0 })
 	case lower == "het":
-		test = known(func(a []string) bool { return len(a) > 1 && !alike(a) })
+		test = known(func(a vcf.Genotype) bool { return len(a) > 1 && !alike(a) })
 	case lower == "hom":
-		test = known(func(a []string) bool { return len(a) > 1 && alike(a) })
+		test = known(func(a vcf.Genotype) bool { return len(a) > 1 && alike(a) })
 	case lower == "hap":
-		test = known(func(a []string) bool { return len(a) == 1 })
+		test = known(func(a vcf.Genotype) bool { return len(a) == 1 })
 	case lower == "r":
-		test = known(func(a []string) bool { return len(a) == 1 && nonReference(a) == 0 })
+		test = known(func(a vcf.Genotype) bool { return len(a) == 1 && nonReference(a) == 0 })
 	case constant == "A" || constant == "a":
-		test = known(func(a []string) bool { return len(a) == 1 && nonReference(a) == 1 })
+		test = known(func(a vcf.Genotype) bool { return len(a) == 1 && nonReference(a) == 1 })
 	case lower == "rr":
-		test = known(func(a []string) bool { return len(a) > 1 && nonReference(a) == 0 })
+		test = known(func(a vcf.Genotype) bool { return len(a) > 1 && nonReference(a) == 0 })
 	case lower == "ra" || lower == "ar":
-		test = known(func(a []string) bool { n := nonReference(a); return n > 0 && n < len(a) })
+		test = known(func(a vcf.Genotype) bool { n := nonReference(a); return n > 0 && n < len(a) })
 	case constant == "AA" || constant == "aa":
-		test = known(func(a []string) bool { return len(a) > 1 && nonReference(a) == len(a) && alike(a) })
+		test = known(func(a vcf.Genotype) bool { return len(a) > 1 && nonReference(a) == len(a) && alike(a) })
 	case constant == "aA" || constant == "Aa":
-		test = known(func(a []string) bool { return len(a) > 1 && nonReference(a) == len(a) && !alike(a) })
+		test = known(func(a vcf.Genotype) bool { return len(a) > 1 && nonReference(a) == len(a) && !alike(a) })
 	default:
 		return nil, ""
 	}
@@ -298,23 +309,27 @@ func genotype(f *field, op, constant string) (predicate, string) {
 }
 
 // known is test for genotypes without a missing allele.
-func known(test func([]string) bool) func([]string) bool {
-	return func(a []string) bool { return !slices.Contains(a, ".") && test(a) }
+func known(test func(vcf.Genotype) bool) func(vcf.Genotype) bool {
+	return func(g vcf.Genotype) bool { return complete(g) && test(g) }
 }
 
-func nonReference(alleles []string) int {
+func complete(g vcf.Genotype) bool {
+	return !slices.ContainsFunc(g, func(a vcf.CalledAllele) bool { return a.Number == vcf.MissingAllele })
+}
+
+func nonReference(g vcf.Genotype) int {
 	n := 0
-	for _, a := range alleles {
-		if a != "0" {
+	for _, a := range g {
+		if a.Number != 0 {
 			n++
 		}
 	}
 	return n
 }
 
-func alike(alleles []string) bool {
-	for _, a := range alleles {
-		if a != alleles[0] {
+func alike(g vcf.Genotype) bool {
+	for _, a := range g {
+		if a.Number != g[0].Number {
 			return false
 		}
 	}

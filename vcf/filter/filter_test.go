@@ -3,6 +3,7 @@ package filter
 import (
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -44,8 +45,10 @@ func TestAgainstBcftools(t *testing.T) {
 }
 
 // selected are the positions of the records of which an expression is true.
-func selected(t testing.TB, expression string) []int {
-	r, err := vcf.NewReader(strings.NewReader(sample))
+func selected(t testing.TB, expression string) []int { return selectedOf(t, sample, expression) }
+
+func selectedOf(t testing.TB, file, expression string) []int {
+	r, err := vcf.NewReader(strings.NewReader(file))
 	require.NoError(t, err)
 	f, err := Parse(expression, r.Header())
 	require.NoError(t, err)
@@ -59,6 +62,17 @@ func selected(t testing.TB, expression string) []int {
 		if f.Match(rec) {
 			out = append(out, rec.Pos)
 		}
+	}
+}
+
+// VCF 4.4 allows a phase in front of the first allele; where it says nothing, nothing is selected by it.
+func TestPhaseBeforeTheFirstAlleleSelectsTheSame(t *testing.T) {
+	unphased := regexp.MustCompile(`\t([0-9.]/)`).ReplaceAllString(sample, "\t/$1")
+	leading := regexp.MustCompile(`\t([0-9.]\|)`).ReplaceAllString(unphased, "\t|$1")
+	require.Contains(t, leading, "\t/1/2:")
+	require.Contains(t, leading, "\t|0|1:")
+	for _, c := range golden {
+		require.Equal(t, c.positions, selectedOf(t, leading, c.expression), c.expression)
 	}
 }
 

@@ -89,6 +89,10 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		if !h.ours(m.GetPanels()) || !h.ours(body.Coverage.GetPanels()) {
 			return nil, nil
 		}
+		if !body.Coverage.GetCounted() { // by a processor from before counts: a depth alone says nothing
+			h.metrics.leftOut()
+			return nil, nil
+		}
 		return h.publish(h.tracker(body.Coverage.GetSample()).Coverage(coverage(body.Coverage)))
 	default:
 		if !h.ours(m.GetPanels()) {
@@ -136,6 +140,12 @@ func coverage(c *streampb.Coverage) watch.Coverage {
 	for i, n := range c.GetLengths() {
 		out.Blocks[i] = watch.DepthBlock{Start: at, End: at + int(n), Depth: int(c.GetDepths()[i])}
 		at += int(n)
+	}
+	for _, k := range c.GetShown() {
+		out.Shown = append(out.Shown, watch.Shown{
+			Named: k.GetNamed(), Pos: int(k.GetPos()), Ref: k.GetRef(), Alt: k.GetAlt(),
+			Forward: int(k.GetForward()), Reverse: int(k.GetReverse()), Depth: int(k.GetDepth()),
+		})
 	}
 	return out
 }

@@ -127,13 +127,25 @@ func (f *fixture) variant(t testing.TB, run string, revision uint64, status stre
 	return encode(t, "lambda", &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: document}, Panels: own})
 }
 
-// covered is a stretch of the gene, of one depth.
+// covered is a stretch of the gene, of one depth, in which no read shows what is watched.
 func covered(t testing.TB, run string, start int64, depth uint32, revision uint64, by, of string) testRecord {
 	t.Helper()
 	return encode(t, "lambda", &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: &streampb.Coverage{
 		Run: run, Sample: "lambda", Contig: "J02459.1", Start: start, End: start + 300, Lengths: []uint32{100, 200}, Depths: []uint32{depth, depth},
-		Revision: revision, Panels: of,
+		Revision: revision, Panels: of, Counted: true, Shown: unseen(t, start, start+300, depth),
 	}}, Panels: by})
+}
+
+// unseen is what the panel names in [start, end), which none of depth reads show.
+func unseen(t testing.TB, start, end int64, depth uint32) []*streampb.Shown {
+	t.Helper()
+	var list []*streampb.Shown
+	for _, n := range load(t).watch.Named() {
+		if pos := int64(n.Pos); pos >= start && pos < end {
+			list = append(list, &streampb.Shown{Named: n.Name, Pos: pos + 1, Depth: depth})
+		}
+	}
+	return list
 }
 
 func marker(t testing.TB, run, sample string, source, sources uint32, end bool) testRecord {
@@ -534,6 +546,9 @@ func FuzzHandle(f *testing.F) {
 			{Body: &streampb.WatchRecord_Variant{Variant: document}, Panels: own},
 			{Body: &streampb.WatchRecord_Coverage{Coverage: &streampb.Coverage{
 				Sample: "lambda", Contig: "J02459.1", Start: start, End: start + length, Lengths: []uint32{uint32(length)}, Depths: []uint32{depth}, Revision: 1, Panels: own,
+				Counted: true, Shown: []*streampb.Shown{
+					{Named: "cI:p.Glu118Lys", Pos: 37_587, Forward: depth / 3, Depth: depth}, {Pos: start, Ref: "A", Alt: "C", Reverse: depth / 2, Depth: depth},
+				},
 			}}, Panels: own},
 		} {
 			if value, err := stream.EncodeWatch(rec); err == nil {

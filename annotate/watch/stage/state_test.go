@@ -41,7 +41,10 @@ func (f *fixture) random(t testing.TB, rng *rand.Rand, run, sample string, n int
 			start := []int64{99, 37_500, 37_588, 37_700}[rng.IntN(4)]
 			c := &streampb.Coverage{
 				Run: run, Sample: sample, Contig: contig.Name, Start: start, End: start + 300, Lengths: []uint32{1, 299},
-				Depths: []uint32{rng.Uint32N(40), rng.Uint32N(40)}, Revision: uint64(1 + i), Panels: own,
+				Depths: []uint32{rng.Uint32N(40), rng.Uint32N(40)}, Revision: uint64(1 + i), Panels: own, Counted: true, Shown: unseen(t, start, start+300, 40),
+			}
+			for _, s := range c.Shown {
+				s.Forward = rng.Uint32N(41)
 			}
 			rec.Body = &streampb.WatchRecord_Coverage{Coverage: c}
 		} else {
@@ -207,7 +210,7 @@ func TestBadRecordsLeaveNoTrace(t *testing.T) {
 		return encode(t, "x", &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: []byte(document)}, Panels: own})
 	}
 	flipped := encode(t, "x", &streampb.WatchRecord{Panels: own, Body: &streampb.WatchRecord_Coverage{Coverage: &streampb.Coverage{
-		Sample: "x", Contig: "J02459.1", Start: 1, End: 2, Lengths: []uint32{1}, Depths: []uint32{1}, Revision: 1, Panels: own,
+		Sample: "x", Contig: "J02459.1", Start: 1, End: 2, Lengths: []uint32{1}, Depths: []uint32{1}, Revision: 1, Panels: own, Counted: true,
 	}}})
 	flipped.value[len(flipped.value)-1] ^= 1
 	with := slices.Insert(slices.Clone(recs), 10, bad("{"), bad(`{"sample":"x","revision":1}`), bad(`{"sample":"x","variant":{"vrs_id":"y"}}`), flipped,

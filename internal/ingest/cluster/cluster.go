@@ -263,6 +263,8 @@ func explain(err error) error {
 		return &ingest.PermanentError{Err: fmt.Errorf("%w: choose a shorter --chunk with --restart, or allow larger messages on topic %s (max.message.bytes)", err, tooLarge.Topic)}
 	case kafka.IsMissingTopic(err):
 		return &ingest.PermanentError{Err: fmt.Errorf("%w: topics are made when ingest starts; start it again", err)}
+	case kafka.IsClock(err):
+		return fmt.Errorf("%w, as they take the time of its records for wrong: look at this machine's clock: %w", ingest.ErrRefused, err)
 	case kafka.IsTransient(err):
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/internal/ingest/cluster"
+	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
@@ -117,6 +119,39 @@ func TestPassingFaults(t *testing.T) {
 		}
 		same(t, l.signal(t), want)
 	})
+}
+
+// TestClockAhead: while the brokers refuse the records' time, one line says to look at the clock, and
+// once it is right the run is in Kafka, whole and once.
+func TestClockAhead(t *testing.T) {
+	broker := streamtest.Kfake(t)
+	addr := broker.ListenAddrs()[0]
+	want := newLab(t, addr, "whole").whole(t, lambda(t, 20))
+	l := newLab(t, addr, "x")
+	rec := lambda(t, 20)
+	rec.broken = func(read int) error {
+		if read == 10 {
+			streamtest.Refuse(broker, kmsg.Produce, kerr.InvalidTimestamp, 9)
+		}
+		return nil
+	}
+	var log testenv.Log
+	if _, err := l.ingest(t.Context(), t, rec, func(cfg *ingest.ServiceConfig) {
+		cfg.Player.Logger = logTo(&log)
+		cfg.Cluster = cluster.New(connect(t, addr, logTo(&log)), cluster.Config{
+			Topics: l.topics, Prefix: l.prefix, TransactionTimeout: 30 * time.Second, MaxBuffered: 16 << 20, Logger: logTo(&log),
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, l.signal(t), want)
+	told := log.String()
+	if n := strings.Count(told, "look at this machine's clock"); n != 1 {
+		t.Errorf("%d lines about the clock:\n%s", n, told)
+	}
+	if strings.Count(told, "level=WARN") != 1 || !strings.Contains(told, "Kafka takes signal again") {
+		t.Errorf("more than a line, or no end:\n%s", told)
+	}
 }
 
 // TestOtherRecording: what is not the continuation of the run is refused, with

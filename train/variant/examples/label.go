@@ -64,7 +64,7 @@ func modeOf(p variant.Ploidy) uint8 {
 	return 0
 }
 
-// label judges the allele. It reports false where more than one answer is right:
+// label judges the allele. An event of several bases is true if truth that is written apart is the same. It reports false where more than one answer is right:
 // where the allele, with others or without, is another way to write what the
 // sample has; or where it is near an allele of the truth that isn't an example,
 // and could stand for it.
@@ -94,6 +94,10 @@ func (l *labeller) label(a allele) (label, bool) {
 			out.copies = l.copies(k)
 		}
 	}
+	if parts := l.parts(a, near); !exact && len(parts) > 0 {
+		together := known{allele: a, haplotypes: onAll(parts)}
+		exact, out.copies = true, l.copies(&together)
+	}
 	if exact {
 		out.length = clipLength(a.growth())
 	} else {
@@ -103,6 +107,49 @@ func (l *labeller) label(a allele) (label, bool) {
 	}
 	out.zygosity = zygosity(site)
 	return out, true
+}
+
+// parts lists the truth that together is a, on some haplotype: a SNP and a deletion behind it, say, where a is both in one. None,
+// if a is no such event.
+func (l *labeller) parts(a allele, near []*known) []*known {
+	if a.indel() || len(a.ref) == 1 && len(a.alt) == 1 || len(near) < 2 || len(near) > maxNear {
+		return nil
+	}
+	lo, hi := a.pos, a.pos+len(a.ref)
+	for _, k := range near {
+		lo, hi = min(lo, k.pos), max(hi, k.pos+len(k.ref))
+	}
+	whole, ok := l.spell(lo, hi, []allele{a})
+	for some := 1; ok && some < 1<<len(near); some++ {
+		if some&(some-1) == 0 {
+			continue // one alone is written as a, or isn't it
+		}
+		var parts []*known
+		var with []allele
+		for i, k := range near {
+			if some>>i&1 == 1 {
+				parts, with = append(parts, k), append(with, k.allele)
+			}
+		}
+		if !slices.Contains(onAll(parts), true) {
+			continue
+		}
+		if seq, ok := l.spell(lo, hi, with); ok && seq == whole {
+			return parts
+		}
+	}
+	return nil
+}
+
+// onAll says which haplotypes have all of the alleles.
+func onAll(list []*known) []bool {
+	has := slices.Clone(list[0].haplotypes)
+	for _, k := range list[1:] {
+		for h := range has {
+			has[h] = has[h] && k.haplotypes[h]
+		}
+	}
+	return has
 }
 
 // copies of an allele of the truth, as a network counts them: a haploid sample has

@@ -37,6 +37,9 @@ func TestLabels(t *testing.T) {
 		row("40", "T", "A,C", "1|2") +
 		row("60", "T", "G", "1|0")
 	haploid := header + row("9", "C", "CAA", "1") + row("60", "T", "G", "1")
+	// Neighbours: on one haplotype, and on one each.
+	near := header + row("50", "C", "T", "0|1") + row("52", "CG", "C", "0|1") + row("60", "T", "G", "1|0") + row("63", "G", "A", "0|1")
+	mnp := header + row("50", "CAC", "TGT", "1")
 	mixture := header + row("9", "CA", "C", "0|1") + row("60", "T", "G", "1|1")
 	for _, tt := range []struct {
 		name, truth string
@@ -64,6 +67,12 @@ func TestLabels(t *testing.T) {
 			label{pos: 8, copies: 2, zygosity: 2, length: 2, kind: kindInsertion, run: 5}},
 		{"too short", haploid, variant.Haploid, allele{8, "C", "CA"},
 			label{pos: 8, zygosity: 2, length: 2, kind: kindInsertion, run: 5}},
+		{"neighbours as one event", near, variant.Diploid, allele{49, "CACG", "TAC"},
+			label{pos: 49, copies: 1, zygosity: 1, length: -1, mode: 1, kind: kindDeletion, run: 1}},
+		{"neighbours of two haplotypes as one event", near, variant.Diploid, allele{59, "TTCG", "GTCA"},
+			label{pos: 59, zygosity: 1, mode: 1, kind: kindSNP, run: 2}},
+		{"an event of several bases", mnp, variant.Haploid, allele{49, "CAC", "TGT"},
+			label{pos: 49, copies: 2, zygosity: 2, kind: kindSNP, run: 1}},
 		{"in a part of a mixture", mixture, variant.Mixture, allele{8, "CA", "C"},
 			label{pos: 8, copies: 1, zygosity: 1, length: -1, mode: 2, kind: kindDeletion, run: 5}},
 		{"in all of a mixture", mixture, variant.Mixture, allele{59, "T", "G"},
@@ -129,7 +138,7 @@ func TestTruthRefuses(t *testing.T) {
 		{"another reference", row("9", "G", "T", "1"), "REF G isn't what the reference has at c:9"},
 		{"no genotype", strings.Replace(row("9", "C", "T", "1"), "GT", "DP", 1), "genotype"},
 		{"genotype of two", row("9", "C", "T", "0/1"), `genotype "0/1": want 1 alleles`},
-		{"no such allele", row("9", "C", "T", "2"), "is no allele of the record"},
+		{"no such allele", row("9", "C", "T", "2"), "is no genotype of the record"},
 		{"symbolic", row("9", "C", "<DEL>", "1"), "isn't a sequence"},
 		{"unknown contig", strings.Replace(row("9", "C", "T", "1"), "c", "x", 1), "x isn't in the reference"},
 	} {

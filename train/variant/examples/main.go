@@ -129,6 +129,13 @@ func writeLabels(g *genome.Genome, all truth, ploidy variant.Ploidy, proposed []
 		list := all[p.contig]
 		if i, ok := slices.BinarySearchFunc(list, p.allele, func(k *known, a allele) int { return k.compare(a) }); ok {
 			list[i].proposed = true
+			continue
+		}
+		// An event of several bases that the truth has in parts.
+		l := labeller{ref: g.Contig(p.contig).Seq, truth: list, ploidy: ploidy}
+		start, end := p.allele.span(l.ref)
+		for _, k := range l.parts(p.allele, l.near(start-reach, end+reach)) {
+			k.proposed = true
 		}
 	}
 	for _, list := range all {

@@ -145,15 +145,19 @@ func genotype(rec *vcf.Record, haplotypes int) ([]int, error) {
 		return nil, errors.New("it has no genotype (GT)")
 	}
 	text := rec.Samples[0][0]
-	fields := strings.FieldsFunc(text, func(r rune) bool { return r == '|' || r == '/' })
-	if len(fields) != haplotypes {
+	called, err := vcf.ParseGenotype(text, len(rec.Alt))
+	if err != nil {
+		return nil, err
+	}
+	if len(called) != haplotypes {
 		return nil, fmt.Errorf("genotype %q: want %d alleles", text, haplotypes)
 	}
 	out := make([]int, haplotypes)
-	for i, field := range fields {
-		if _, err := fmt.Sscanf(field, "%d", &out[i]); err != nil || out[i] < 0 || out[i] > len(rec.Alt) {
-			return nil, fmt.Errorf("genotype %q: %q is no allele of the record", text, field)
+	for i, a := range called {
+		if a.Number == vcf.MissingAllele {
+			return nil, fmt.Errorf("genotype %q: an allele is not known", text)
 		}
+		out[i] = a.Number
 	}
 	return out, nil
 }

@@ -20,6 +20,12 @@ CLEARANCE = 2
 """Bases between what two changes may occupy, repeats included: closer ones could be written in several ways."""
 LONGEST = 20
 """Longest insertion or deletion, in bases."""
+LONGEST_MNP = 5
+"""Most bases in a row that are each another one."""
+LONGEST_SHORTER, MOST_GROWTH = 5, 15
+"""Most bases of a delins's shorter side, and how many more the other one has at most."""
+MOST_BETWEEN = 10
+"""Most unchanged bases between neighbours."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,12 @@ class Spectrum:
     deletions: float = 0.25
     in_repeats: float = 0.5
     """Part of the insertions and deletions that lengthen or shorten a repeat."""
+    mnps: float = 0.0
+    """Part of the changes that replace 2 to 5 bases in a row, each by another one."""
+    delins: float = 0.0
+    """Part that replaces bases by 1 to 15 more or fewer, 1 to 5 on the shorter side, first and last base differing."""
+    neighbours: float = 0.0
+    """Part that comes 1 to 10 unchanged bases behind another. Of a quarter of it both are indels in one repeat, as one delins."""
 
 
 Chooser = Callable[[str, str, np.random.Generator], tuple[str, tuple[str, ...]]]
@@ -109,16 +121,28 @@ def plant(
     changes: list[Change] = []
     free = at = begin
     while True:
-        near = changes and rng.random() < spectrum.clustered
-        at = max(free, at) + int(rng.integers(3, 15) if near else 15 + rng.exponential(max(1.0, spectrum.spacing - 15)))
+        beside = bool(changes) and spectrum.neighbours > 0 and rng.random() < spectrum.neighbours
+        both = beside and rng.random() < 0.25
+        if beside and not both:
+            at = free + int(rng.integers(0, MOST_BETWEEN))
+        else:
+            near = changes and rng.random() < spectrum.clustered
+            at = max(free, at) + int(rng.integers(3, 15) if near else 15 + rng.exponential(max(1.0, spectrum.spacing - 15)))
         if at >= end:
             return changes
-        drawn = _draw(genome, at, spectrum, rng)
+        drawn = _indels_in_repeat(genome, at, rng) if both else _draw(genome, at, spectrum, rng)
         if drawn is None:
             continue
         start, old, new = drawn
         low, high = occupied(genome, start, old, new)
-        if low < free + CLEARANCE or high >= end or set(genome[low - 1 : high + 1]) - set(BASES):
+        if beside and not both:
+            # What an indel could be written as stays apart; between what is changed there is a base.
+            first = low if old and new else low + 1
+            before = changes[-1].start + len(changes[-1].old)
+            clear = low >= free and 0 < first - before <= MOST_BETWEEN
+        else:
+            clear = low >= free + CLEARANCE
+        if not clear or high >= end or set(genome[low - 1 : high + 1]) - set(BASES):
             continue
         changes.append(Change(start, old, *choose(old, new, rng)))
         at = free = high
@@ -127,14 +151,15 @@ def plant(
 def _draw(genome: str, at: int, spectrum: Spectrum, rng: np.random.Generator) -> tuple[int, str, str] | None:
     """Draws one change at or close behind a position."""
     kind = rng.random()
+    if kind >= 1 - spectrum.mnps:
+        old = genome[at : at + _geometric(2, LONGEST_MNP, rng)]
+        new = [_substitute(base, rng) for base in old]
+        return None if None in new else (at, old, "".join(new))
+    if kind >= 1 - spectrum.mnps - spectrum.delins:
+        return _delins(genome, at, rng)
     if kind >= spectrum.insertions + spectrum.deletions:
-        base = genome[at]
-        # Transitions are twice as common as both transversions together.
-        transition = {"A": "G", "G": "A", "C": "T", "T": "C"}.get(base)
-        if transition is None:
-            return None
-        others = [b for b in BASES if b not in (base, transition)]
-        return at, base, transition if rng.random() < 2 / 3 else str(rng.choice(others))
+        new = _substitute(genome[at], rng)
+        return None if new is None else (at, genome[at], new)
     length = _length(rng)
     in_repeat = rng.random() < spectrum.in_repeats
     if in_repeat:
@@ -153,6 +178,86 @@ def _draw(genome: str, at: int, spectrum: Spectrum, rng: np.random.Generator) ->
             new = "".join(rng.choice(list(BASES), length))
         return at, "", new
     return at, genome[at : at + length], ""
+
+
+def _substitute(base: str, rng: np.random.Generator) -> str | None:
+    """Draws another base: transitions are twice as common as both transversions together."""
+    transition = {"A": "G", "G": "A", "C": "T", "T": "C"}.get(base)
+    if transition is None:
+        return None
+    others = [b for b in BASES if b not in (base, transition)]
+    return transition if rng.random() < 2 / 3 else str(rng.choice(others))
+
+
+def _geometric(least: int, most: int, rng: np.random.Generator) -> int:
+    """Draws from least to most, each half as often as the one before."""
+    number = least
+    while number < most and rng.random() < 0.5:
+        number += 1
+    return number
+
+
+def _bases(number: int, rng: np.random.Generator) -> str:
+    return "".join(rng.choice(list(BASES), number))
+
+
+def _delins(genome: str, at: int, rng: np.random.Generator) -> tuple[int, str, str] | None:
+    """Draws an event that is no simpler one: half of the differences in length are those of indels, half are all as likely."""
+    growth = int(rng.integers(1, MOST_GROWTH + 1))
+    if rng.random() < 0.5:
+        growth = min(MOST_GROWTH, _length(rng))
+    removed = _geometric(1, LONGEST_SHORTER, rng)
+    inserted = removed + growth
+    if rng.random() < 0.5:
+        removed, inserted = inserted, removed
+    old = genome[at : at + removed]
+    if len(old) < removed or set(old) - set(BASES):
+        return None
+    new = _bases(inserted, rng)
+    while new[0] == old[0] or new[-1] == old[-1]:
+        new = _bases(inserted, rng)
+    return at, old, new
+
+
+def _indels_in_repeat(genome: str, at: int, rng: np.random.Generator) -> tuple[int, str, str] | None:
+    """Draws two short indels in a repeat behind a position, with unchanged bases between them, as the one event that they make."""
+    for _ in range(50):
+        found = _repeat(genome, at, 60, rng)
+        if found is None:
+            return None
+        start, unit = found
+        stop = start + unit
+        while stop < len(genome) and genome[stop] == genome[stop - unit]:
+            stop += 1
+        if stop - start >= 6 and (drawn := _two_indels(start, genome[start:stop], rng)):
+            return drawn
+    return None
+
+
+def _two_indels(start: int, old: str, rng: np.random.Generator) -> tuple[int, str, str] | None:
+    """Draws two short indels in a sequence of six bases and more."""
+    first = int(rng.integers(0, len(old) - 3))
+    second = first + int(rng.integers(2, min(MOST_BETWEEN + 1, len(old) - first - 1) + 1))
+    new, done = [], 0
+    for place in (first, second):
+        length = _geometric(1, 3, rng)
+        inserted = rng.random() < 0.5
+        if not inserted and place + length > len(old) or done and place <= done:
+            return None
+        new.append(old[done:place] + (_bases(length, rng) if inserted else ""))
+        done = place if inserted else place + length
+    return _no_simpler(start, old, "".join([*new, old[done:]]))
+
+
+def _no_simpler(start: int, old: str, new: str) -> tuple[int, str, str] | None:
+    """Returns a replacement without what both have in common at their ends; None if it is an indel, or one or two bases."""
+    while old and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    while old and new and old[0] == new[0]:
+        start, old, new = start + 1, old[1:], new[1:]
+    if not old or not new or len(old) == len(new) and sum(a != b for a, b in zip(old, new, strict=True)) < 3:
+        return None
+    return start, old, new
 
 
 def _length(rng: np.random.Generator) -> int:

@@ -33,6 +33,10 @@ class _Source:
     depth: tuple[float, float] = (4, 60)
     spacing: tuple[float, float] = (100, 400)
     """Mean bases between variants, drawn per world."""
+    mnps: float = 0.0
+    """Part of the variants that are MNPs; see planting.Spectrum for this and the next two."""
+    delins: float = 0.0
+    neighbours: float = 0.0
     modes: dict[str, float] = field(default_factory=lambda: {"haploid": 0.5, "diploid": 0.5})
     """How often a world is haploid, diploid or a mixture."""
     preset: str = "map-ont"
@@ -47,6 +51,8 @@ class _Source:
     def __post_init__(self) -> None:
         if self.worlds < 1 or self.share < 0:
             raise ValueError(f"source {self.name}: worlds must be positive, share not negative")
+        if min(self.mnps, self.delins, self.neighbours) < 0 or self.mnps + self.delins > 0.5 or self.neighbours > 0.5:
+            raise ValueError(f"source {self.name}: mnps and delins must be up to a half together, as neighbours")
         if wrong := set(self.modes) - set(MODES):
             raise ValueError(f"source {self.name}: no such mode: {', '.join(sorted(wrong))}")
         for name, (low, high) in {"depth": self.depth, "spacing": self.spacing}.items():

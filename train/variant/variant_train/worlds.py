@@ -100,7 +100,7 @@ def called(source: RealSource | SignalSource, calls: Path, genome: Path, seed: i
     mode = str(rng.choice(list(source.modes), p=np.array(list(source.modes.values())) / sum(source.modes.values())))
     depth = log_uniform(*source.depth, rng)
     fraction = {"haploid": 0.0, "diploid": 0.5}.get(mode) or log_uniform(0.05, 0.5, rng)
-    changes = plant(sequence, Spectrum(spacing=log_uniform(*source.spacing, rng)), rng, chooser(mode))
+    changes = plant(sequence, spectrum(source, rng), rng, chooser(mode))
     reference, variants = reference_of(sequence, changes)
     aligner = Aligner(reference, source.preset)
     plain = rng.random() < source.without_qualities
@@ -115,6 +115,11 @@ def called(source: RealSource | SignalSource, calls: Path, genome: Path, seed: i
     world = World(folder, mode, depth)
     world.write(reference, variants, placed)
     return world
+
+
+def spectrum(source: RealSource | SignalSource | SimulatedSource, rng: np.random.Generator) -> Spectrum:
+    """Returns what is planted in a source's world."""
+    return Spectrum(spacing=log_uniform(*source.spacing, rng), mnps=source.mnps, delins=source.delins, neighbours=source.neighbours)
 
 
 def chooser(mode: str) -> Chooser:
@@ -145,9 +150,9 @@ def chooser(mode: str) -> Chooser:
 
 
 def _third(old: str, new: str, rng: np.random.Generator) -> str:
-    """Returns a third allele beside old and new: another base, or one base more or fewer than the longer one."""
-    if len(old) == len(new) == 1:
-        return str(rng.choice([b for b in "ACGT" if b not in (old, new)]))
+    """Returns a third allele beside old and new: other bases, or one base more or fewer than the longer one."""
+    if len(old) == len(new):
+        return "".join(str(rng.choice([b for b in "ACGT" if b not in (x, y)])) for x, y in zip(old, new, strict=True))
     longer = max(old, new, key=len)
     return longer + longer[0] if rng.random() < 0.5 or len(longer) < 2 else longer[:-1]
 
@@ -174,7 +179,7 @@ def simulated(source: SimulatedSource, genome: Path, pore: Path, scale: Path, se
         third = _third(old, new, rng)
         return old, (third, new) if second else (new, third)
 
-    changes = plant(piece, Spectrum(spacing=log_uniform(*source.spacing, rng)), rng, choose)
+    changes = plant(piece, spectrum(source, rng), rng, choose)
     reference, variants = reference_of(piece, changes)
     world = World(folder, mode, depth)
     folder.mkdir(parents=True, exist_ok=True)

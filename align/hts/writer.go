@@ -1,0 +1,73 @@
+package hts
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+
+	"github.com/biogo/hts/bgzf"
+	"github.com/biogo/hts/sam"
+)
+
+// Writer writes SAM or BAM. It is not safe for concurrent use.
+type Writer struct {
+	out    io.Writer
+	finish func() error
+	refs   []*sam.Reference
+	append func([]byte, *sam.Record) ([]byte, error)
+	buf    []byte
+}
+
+// NewWriter writes a header: its lines, and the references that records are aligned to.
+// BAM is compressed by a number of threads.
+func NewWriter(w io.Writer, format Format, lines Lines, refs []*sam.Reference, threads int) (*Writer, error) {
+	return newWriter(w, format, lines, refs, threads, gzip.DefaultCompression)
+}
+
+func newWriter(w io.Writer, format Format, lines Lines, refs []*sam.Reference, threads, level int) (*Writer, error) {
+	out := &Writer{refs: refs}
+	var header []byte
+	if format == SAM {
+		buffered := bufio.NewWriterSize(w, 1<<16)
+		out.out, out.finish = buffered, buffered.Flush
+		out.append = func(b []byte, rec *sam.Record) ([]byte, error) { return appendText(b, rec), nil }
+		for _, line := range lines {
+			header = append(append(header, line...), '\n')
+		}
+	} else {
+		compressed, err := bgzf.NewWriterLevel(w, level, max(1, threads))
+		if err != nil {
+			return nil, err
+		}
+		out.out, out.finish = compressed, compressed.Close
+		out.append = appendBinary
+		header = binaryHeader(lines, refs)
+	}
+	_, err := out.out.Write(header)
+	if compressed, ok := out.out.(*bgzf.Writer); ok && err == nil {
+		// Records begin with a block, so that a header can be exchanged.
+		if err = compressed.Flush(); err == nil {
+			err = compressed.Wait()
+		}
+	}
+	return out, err
+}
+
+// Write writes a record, which it neither changes nor keeps.
+func (w *Writer) Write(rec *sam.Record) error {
+	for _, ref := range []*sam.Reference{rec.Ref, rec.MateRef} {
+		if id := ref.ID(); id >= len(w.refs) || id >= 0 && w.refs[id].Name() != ref.Name() {
+			return fmt.Errorf("its reference %s is not in the header", ref.Name())
+		}
+	}
+	var err error
+	if w.buf, err = w.append(w.buf[:0], rec); err != nil {
+		return err
+	}
+	_, err = w.out.Write(w.buf)
+	return err
+}
+
+// Close completes the file, not what lies below.
+func (w *Writer) Close() error { return w.finish() }

@@ -1,0 +1,600 @@
+package variant
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Complex alleles: changes that touch, or nearly, on one haplotype, as one allele: several
+// substitutions side by side (MNP), or bases in place of others (delins).
+//
+// Problem: a network has learned what one change looks like, and each of two that touch
+// looks like an error beside the other. Called apart, half of them is a haplotype that no
+// read has. And aligners spread what takes the place of other bases over substitutions and
+// gaps, differently in each read.
+//
+// Strategy: where alleles crowd, the consensus of the reads that agree on something else
+// than the reference tells which haplotype they have. Its changes are put to the reads one by
+// one, each with and without what is beside it, so that what only accompanies a true change
+// by mistake is left out (prune); those that remain and lie close together are one allele
+// that competes with its parts. A network is told of one of its changes alone, the one that
+// is most often an error, in a read that has nothing else there (see painting).
+//
+// Consequences: one allele has one verdict, whatever it is made of, and networks judge it
+// that have never seen its like.
+
+const (
+	// complexReach is how many bases as in the reference may lie between two changes of a
+	// complex allele, those of the repeats that they can slide in left out.
+	complexReach = 12
+	// besideReach is how many columns beside a single allele tell whether there is more than
+	// it.
+	besideReach = 3
+	// complexOpen is what it costs to open a gap where a haplotype is told apart into changes:
+	// five bases side by side are rather substituted than deleted and inserted.
+	complexOpen = 10
+	// maxDoubts is how many changes of a complex allele a network is asked about.
+	maxDoubts = 3
+	// homopolymerDoubt is by how much less the odds of a homopolymer's length mean than
+	// others: a network is asked about it first.
+	homopolymerDoubt = 5
+	// maxComplex bounds the complex alleles of a cluster.
+	maxComplex = 4
+	// maxComplexParts bounds the changes of one.
+	maxComplexParts = 24
+	// crowdedShare is the share of reads that differ in a column beside an allele from which
+	// on there may be more than it.
+	crowdedShare = 0.35
+	// linkedSNP and linkedIndel are how often a base beside a change is changed as well, into
+	// each other one, and is where an indel begins. One variant in thirty has a neighbour.
+	linkedSNP   = 1e-2
+	linkedIndel = 5e-3
+)
+
+// linked is the natural logarithm of the odds by which a change is likelier beside another one
+// than a network reckons, of a substitution and of an indel.
+var linked = [2]float64{math.Log(3 * linkedSNP / CalibratedSNPs), math.Log(linkedIndel / CalibratedIndels)}
+
+// isComplex says whether c is a complex allele.
+func (c *candidate) isComplex() bool { return len(c.parts) > 0 }
+
+// likest is the simple allele that a network is told of in c's place: c itself, or the part
+// that is most doubtful.
+func (c *candidate) likest() *candidate {
+	if c.isComplex() {
+		return &c.parts[c.weakest]
+	}
+	return c
+}
+
+// settle puts the alleles of a cluster, sorted by start, to the reads, together with those
+// that follow from what they say.
+func (r *Region) settle(m *matrix, model *errorModel, cluster []candidate) []candidate {
+	cluster, first := r.compete(m, model, cluster, false)
+	if !r.crowded(m, cluster) {
+		return cluster
+	}
+	found := r.proposeComplex(m, model, cluster, first)
+	if len(found) == 0 {
+		return cluster
+	}
+	if found = r.choose(m, model, cluster, first, found); len(found) == 0 {
+		return cluster
+	}
+	if found[0].nest > 0 {
+		cluster = slices.DeleteFunc(cluster, func(c candidate) bool {
+			return slices.ContainsFunc(found, func(o candidate) bool { return o.compare(&c) == 0 })
+		})
+		found = append(cluster, found...)
+	}
+	cluster, _ = r.compete(m, model, found, true)
+	cluster = r.without(cluster)
+	for i := range cluster {
+		cluster[i].company, cluster[i].alone = company{alleles: 1, distance: -1}, true
+	}
+	return cluster
+}
+
+// substitutionCost and indelCost are how much less likely a haplotype is, as natural
+// logarithms, with one change more: single reads that fit it better by chance, and places where
+// reads are often wrong together, are not to decide.
+//
+// A complex allele is one event, however many changes spell it.
+const (
+	substitutionCost = 5
+	indelCost        = 9
+	complexCost      = 12
+)
+
+// costOf is that of a haplotype's changes.
+func costOf(alleles []candidate) float64 {
+	sum := 0.0
+	for i := range alleles {
+		switch c := &alleles[i]; {
+		case c.isComplex():
+			sum += min(costOf(c.parts), complexCost)
+		case c.indel:
+			sum += indelCost
+		default:
+			sum += substitutionCost
+		}
+	}
+	return sum
+}
+
+// choose keeps of nests those of which the reads of a cluster say that a haplotype is theirs,
+// rather than another combination of the alleles in it: of a haploid sample the one that all
+// fit best, of a diploid one the likeliest two, and of a mixture those that enough reads fit best.
+//
+// Where the two haplotypes of a diploid sample have a change in common, and others not, the
+// changes are what differs in copies: choose then returns these, one by one.
+func (r *Region) choose(m *matrix, model *errorModel, cluster []candidate, first *contest, nests []candidate) []candidate {
+	haplotypes := [][]candidate{nil}
+	heads := []int{0} // nest of a haplotype; 0: none
+	lo, hi := nests[0].start, nests[0].end
+	for i := range nests {
+		lo, hi = min(lo, nests[i].start), max(hi, nests[i].end)
+		if nests[i].level == 0 {
+			haplotypes, heads = append(haplotypes, nests[i:i+1]), append(heads, nests[i].nest)
+		}
+	}
+	lo, hi = max(lo-flank, m.lo), min(hi+flank, m.hi)
+	other := func(alleles []candidate) { // what lies farther away is the same with each
+		alleles = slices.DeleteFunc(slices.Clone(alleles), func(c candidate) bool { return c.start < lo || c.end > hi })
+		haplotypes, heads = append(haplotypes, alleles), append(heads, 0)
+	}
+	if first == nil {
+		other(cluster)
+	} else {
+		for h := range first.haplotypes.sets {
+			if slices.Contains(first.closest, h) {
+				other(first.haplotypes.members(cluster, h))
+			}
+		}
+	}
+	g := &r.work.aligner
+	g.begin(model)
+	for _, h := range haplotypes {
+		g.add(spell(r.contig.Seq, lo, hi, h))
+	}
+	var likelihoods [][]float64 // of each read under each haplotype, over the greatest
+	for i := range m.rows {
+		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
+			costs := g.align(w.seg.reverse)
+			own := make([]float64, len(costs))
+			for h, cost := range costs {
+				own[h] = math.Exp(-float64(min(cost-slices.Min(costs), maxRegret)) / 1000 * math.Ln10 / 10)
+			}
+			likelihoods = append(likelihoods, own)
+		}
+	}
+	var kept []int
+	best := math.Inf(-1)
+	ploidy := cluster[0].ploidy
+	for a := range haplotypes {
+		if ploidy == Mixture {
+			n := int32(0)
+			for _, l := range likelihoods {
+				if l[a] == 1 {
+					n++
+				}
+			}
+			if n >= minSupport && r.enough(cluster[0].pos, n, int32(len(likelihoods))) {
+				kept = append(kept, a)
+			}
+			continue
+		}
+		for b := a; b < len(haplotypes) && (ploidy == Diploid || b == a); b++ {
+			sum := 0.0
+			for _, l := range likelihoods {
+				sum += math.Log(float64(l[a]+l[b]) / 2)
+			}
+			sum -= costOf(haplotypes[a])
+			if b != a {
+				sum -= costOf(haplotypes[b])
+			}
+			if sum > best {
+				best, kept = sum, []int{a, b}
+			}
+		}
+	}
+	if ploidy == Diploid {
+		if changes := shared(haplotypes[kept[0]], haplotypes[kept[1]]); len(changes) > 0 {
+			return slices.DeleteFunc(changes, func(c candidate) bool { return !r.put(m, model, &c) })
+		}
+	}
+	return slices.DeleteFunc(nests, func(c candidate) bool {
+		return !slices.ContainsFunc(kept, func(h int) bool { return heads[h] == c.nest })
+	})
+}
+
+// shared are the changes of two haplotypes, by position, if they have some in common and
+// others not.
+func shared(a, b []candidate) []candidate {
+	x, y := changesOf(a), changesOf(b)
+	all := slices.Clone(x)
+	for _, c := range y {
+		if !slices.ContainsFunc(x, func(o candidate) bool { return o.compare(&c) == 0 }) {
+			all = append(all, c)
+		}
+	}
+	if common := len(x) + len(y) - len(all); common == 0 || common == len(all) {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return a.compare(&b) })
+	return all
+}
+
+// changesOf are the simple changes of alleles, by position.
+func changesOf(alleles []candidate) []candidate {
+	var out []candidate
+	for i := range alleles {
+		if c := &alleles[i]; c.isComplex() {
+			out = append(out, c.parts...)
+		} else {
+			out = append(out, *c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	return out
+}
+
+// crowded says whether reads may have more than one of the alleles of a cluster at once: two
+// lie close together, or many reads differ from the reference beside one.
+func (r *Region) crowded(m *matrix, cluster []candidate) bool {
+	for i := range cluster {
+		a := &cluster[i]
+		for j := range cluster[:i] {
+			b := &cluster[j]
+			if max(a.start, b.start)-min(a.end, b.end) <= complexReach {
+				return true
+			}
+		}
+	}
+	if len(cluster) > 1 {
+		return false
+	}
+	c := &cluster[0]
+	for col := max(0, c.start-besideReach-m.lo); col < min(c.end+besideReach, m.hi)-m.lo; col++ {
+		if pos := m.lo + col; !c.indel && pos == c.from {
+			continue
+		}
+		n, depth := int32(0), int32(0)
+		for _, strand := range r.work.counts[col] {
+			for code := range deleted + 1 {
+				depth += strand[code]
+				if byte(code) != m.ref[col] {
+					n += strand[code]
+				}
+			}
+		}
+		if c.from <= m.lo+col && m.lo+col < c.to {
+			continue // it deletes this base itself
+		}
+		if depth > 0 && float64(n) >= crowdedShare*float64(depth) {
+			return true
+		}
+	}
+	return false
+}
+
+// proposeComplex lists the alleles, complex or not, that reads of a cluster have and that
+// aren't in it yet.
+func (r *Region) proposeComplex(m *matrix, model *errorModel, cluster []candidate, first *contest) []candidate {
+	lo, hi := cluster[0].start, cluster[0].end
+	for i := range cluster {
+		lo, hi = min(lo, cluster[i].start), max(hi, cluster[i].end)
+	}
+	lo, hi = max(lo-consensusFlank, m.lo), min(hi+consensusFlank, m.hi)
+	if hi-lo > maxWindow || hasAmbiguity(r.contig.Seq[lo:hi]) {
+		return nil
+	}
+	ref := m.ref[lo-m.lo : hi-m.lo]
+	var out []candidate
+	nests := 0
+	for _, g := range r.alike(cluster, first) {
+		var seqs [][]byte
+		for _, row := range g.rows {
+			if len(seqs) < maxConsensusReads && r.work.aligner.setQuery(&m.rows[row], lo-m.lo, hi-m.lo) {
+				seqs = append(seqs, slices.Clone(r.work.aligner.query))
+			}
+		}
+		if len(seqs) < minSupport {
+			continue
+		}
+		var haplotypes [2][]byte
+		for _, b := range spell(r.contig.Seq, lo, hi, g.alleles) {
+			haplotypes[0] = append(haplotypes[0], baseCode[b])
+		}
+		haplotypes[1] = r.work.voter.refine(haplotypes[0], seqs)
+		if slices.Equal(haplotypes[0], haplotypes[1]) {
+			haplotypes[1] = ref
+		}
+		for _, h := range haplotypes {
+			for _, parts := range r.parts(m, model, lo, r.work.voter.differences(ref, h, complexOpen)) {
+				if nests >= maxComplex || len(parts) > maxComplexParts {
+					continue
+				}
+				nest := r.prune(m, model, parts)
+				if len(nest) == 0 || nest[0].start <= lo || nest[0].end >= hi {
+					continue
+				}
+				known := func(o candidate) bool { return o.compare(&nest[0]) == 0 }
+				if !nest[0].isComplex() && (cluster[0].ploidy != Haploid || slices.ContainsFunc(cluster, known)) || slices.ContainsFunc(out, known) || !r.likely(m, model, &nest[0]) {
+					continue
+				}
+				nests++
+				for i := range nest {
+					c := &nest[i]
+					c.ploidy, c.nest, c.level = cluster[0].ploidy, nests, i
+					if i == 0 || r.put(m, model, c) {
+						out = append(out, *c)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// group is rows that may be of one haplotype, and the alleles of a cluster that they seem to
+// have.
+type group struct {
+	rows    []int
+	alleles []candidate
+}
+
+// alike are groups of rows that may be of one haplotype: of a haploid sample all; else
+// all that fit something else than the reference better, and those of each haplotype.
+func (r *Region) alike(cluster []candidate, first *contest) []group {
+	if first == nil {
+		c := &cluster[0]
+		g := group{alleles: cluster}
+		for _, s := range c.reads {
+			if c.ploidy == Haploid || s.llr > informative {
+				g.rows = append(g.rows, s.row)
+			}
+		}
+		return []group{g}
+	}
+	l := first.haplotypes
+	best := 0
+	for h := range l.sets {
+		if r.work.totals[h] < r.work.totals[best] {
+			best = h
+		}
+	}
+	if cluster[0].ploidy == Haploid {
+		return []group{{first.rows, l.members(cluster, best)}}
+	}
+	var differing []int
+	byHaplotype := make([][]int, len(l.sets))
+	for n, h := range first.closest {
+		if h != 0 {
+			differing = append(differing, first.rows[n])
+			byHaplotype[h] = append(byHaplotype[h], first.rows[n])
+		}
+	}
+	var out []group
+	for h, rows := range byHaplotype {
+		if len(rows) > minSupport && r.enough(cluster[0].pos, int32(len(rows)), int32(len(first.rows))) {
+			out = append(out, group{rows, l.members(cluster, h)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b group) int { return cmp.Compare(len(b.rows), len(a.rows)) })
+	if len(out) != 1 && len(differing) > minSupport {
+		most := 0
+		for h := range byHaplotype {
+			if len(byHaplotype[h]) > len(byHaplotype[most]) {
+				most = h
+			}
+		}
+		out = append(out, group{differing, l.members(cluster, most)})
+	}
+	return out
+}
+
+// parts are the differences of a haplotype from the reference, which count from lo, as
+// alleles: those that lie close together in one list.
+func (r *Region) parts(m *matrix, model *errorModel, lo int, differences []difference) [][]candidate {
+	var out [][]candidate
+	for _, d := range differences {
+		c, ok := candidate{}, false
+		switch from := lo + d.from; {
+		case strings.Contains(d.seq, "N"):
+		case !d.isGap():
+			c, ok = r.substitution(m, model, from-m.lo, baseCode[d.seq[0]]), true
+			c.prior = linkedSNP
+		case max(d.to-d.from, len(d.seq)) <= maxIndel && from > m.lo:
+			// Where it lies, as the neighbours say; it isn't rolled over them.
+			c, ok = indel{pos: from, del: d.to - d.from, ins: d.seq}.candidate(r.contig.Seq, linkedIndel)
+		}
+		c.ploidy = r.ploidy(c.pos)
+		if ok && c.byLength(r.contig.Seq) && model.tellsLengths(baseCode[r.contig.Seq[c.start]]) {
+			continue // what is judged by lengths is so whatever is beside it
+		}
+		if !ok {
+			return nil // one part is not to stand for all
+		}
+		if n := len(out); n > 0 {
+			if last := out[n-1]; c.from-last[len(last)-1].end <= complexReach {
+				out[n-1] = append(last, c)
+				continue
+			}
+		}
+		out = append(out, []candidate{c})
+	}
+	return out
+}
+
+// prune leaves out of parts, close together on one haplotype, what reads don't bear out
+// beside the others, and makes one allele of the rest; then, in case a network
+// doesn't believe the most doubtful of these, another of what is left, and so on.
+func (r *Region) prune(m *matrix, model *errorModel, parts []candidate) (nest []candidate) {
+	for len(parts) > 0 && len(nest) <= maxDoubts {
+		weakest, odds := r.weakest(m, model, parts)
+		if odds > 0 || len(nest) > 0 {
+			c, ok := r.join(parts, weakest, 0)
+			if !ok {
+				break
+			}
+			nest = append(nest, c)
+		}
+		parts = slices.Delete(slices.Clone(parts), weakest, weakest+1)
+	}
+	return nest
+}
+
+// weakest is which of parts reads bear out least beside the others, and the log odds that
+// it is there if the others are. Of a sample with several haplotypes those reads are asked
+// that have the others.
+func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate) (weakest int, odds float64) {
+	if len(parts) == 1 {
+		return 0, math.Inf(1)
+	}
+	for i := range parts {
+		r.setIn(model, parts, i)
+	}
+	lo, hi := max(parts[0].start-flank, m.lo), parts[0].end
+	for i := range parts {
+		hi = max(hi, parts[i].end)
+	}
+	hi = min(hi+flank, m.hi)
+	g := &r.work.aligner
+	g.begin(model)
+	haploid := parts[0].ploidy == Haploid
+	g.add(r.contig.Seq[lo:hi])
+	g.add(spell(r.contig.Seq, lo, hi, parts))
+	for i := range parts {
+		g.add(spell(r.contig.Seq, lo, hi, slices.Delete(slices.Clone(parts), i, i+1)))
+		if !haploid {
+			g.add(spell(r.contig.Seq, lo, hi, parts[i:i+1]))
+		}
+	}
+	offsets, spanning := r.work.offsets[:0], r.work.rows[:0]
+	for row := range m.rows {
+		if w := &m.rows[row]; g.setQuery(w, lo-m.lo, hi-m.lo) {
+			offsets, spanning = append(offsets, g.offset(w.seg.reverse)), append(spanning, row)
+		}
+	}
+	r.work.offsets, r.work.rows = offsets, spanning
+	odds = math.Inf(1)
+	least := math.Inf(1)
+	for i := range parts {
+		p, e := &parts[i], &r.work.evidence
+		e.reset()
+		for n, row := range spanning {
+			costs := g.costs[offsets[n]:][:g.count]
+			reference, all, others := costs[0], costs[1], costs[2+i]
+			if !haploid {
+				others = costs[2+2*i]
+				if alone := costs[3+2*i]; ratio(min(reference, alone), min(all, others), maxReadSupport) < informative {
+					continue
+				}
+			}
+			s := support{row: row, llr: ratio(others, all, maxReadSupport)}
+			e.add(m.rows[row].seg.reverse, s.likelihoods())
+		}
+		own := e.logOdds(&p.sys) + math.Log(p.prior) - math.Log1p(-p.prior)
+		doubt := own
+		if p.inHomopolymer() && own > 0 {
+			doubt = own / homopolymerDoubt
+		}
+		if doubt < least {
+			weakest, odds, least = i, own, doubt
+		}
+	}
+	return weakest, odds
+}
+
+// setIn has part i be as often wrong as it is on the haplotype of the other parts: of two
+// changes that make a homopolymer longer together, each is as doubtful as in that one.
+func (r *Region) setIn(model *errorModel, parts []candidate, i int) {
+	const around = 2*maxTract + maxIndel
+	p := &parts[i]
+	lo, hi := max(0, p.from-around), min(len(r.contig.Seq), p.to+around)
+	seq := spell(r.contig.Seq, lo, hi, slices.Delete(slices.Clone(parts), i, i+1))
+	at := p.from - lo
+	for j := range parts[:i] {
+		at += len(parts[j].seq) - (parts[j].to - parts[j].from)
+	}
+	if !p.indel {
+		p.confuse(model, seq, at, nil)
+		return
+	}
+	a := indel{pos: at, del: p.to - p.from, ins: p.seq}.leftmost(seq)
+	p.run = a.repeat(seq, a.slack(seq))
+	sys := indelSystematic(p.run)
+	p.sys = [2]systematic{sys, sys.plus(referenceBias)}
+}
+
+// join makes one allele of parts, by position, of which one is weakest; false if they come
+// to nothing that is called. It isn't rolled to the left of position least, where another
+// change may end.
+func (r *Region) join(parts []candidate, weakest, least int) (candidate, bool) {
+	ref := r.contig.Seq
+	from, to := parts[0].from, parts[0].to
+	for i := range parts {
+		from, to = min(from, parts[i].from), max(to, parts[i].to)
+	}
+	seq := string(spell(ref, from, to, parts))
+	for from < to && len(seq) > 0 && seq[0] == ref[from] {
+		from, seq = from+1, seq[1:]
+	}
+	for from < to && len(seq) > 0 && seq[len(seq)-1] == ref[to-1] {
+		to, seq = to-1, seq[:len(seq)-1]
+	}
+	switch {
+	case from == to && seq == "":
+		return candidate{}, false
+	case from == to || seq == "":
+		if max(to-from, len(seq)) > maxIndel || from == 0 {
+			return candidate{}, false
+		}
+		a := indel{pos: from, del: to - from, ins: seq}.leftmostFrom(ref, least)
+		if a.pos == 0 {
+			return candidate{}, false
+		}
+		return a.candidate(ref, r.cfg.IndelRate)
+	case to-from == 1 && len(seq) == 1:
+		c := parts[0]
+		c.pos, c.ref, c.alt, c.start, c.end = from, string(ref[from:to]), seq, from, to
+		c.prior = r.cfg.SNPRate / 3
+		return c, len(parts) == 1
+	case to-from > maxIndel || len(seq) > maxIndel:
+		return candidate{}, false
+	}
+	c := candidate{
+		pos: from, ref: string(ref[from:to]), alt: seq, from: from, to: to, seq: seq, start: from, end: to,
+		parts: parts, weakest: weakest,
+	}
+	w := c.likest()
+	c.run, c.sys, c.rates, c.prior = w.run, w.sys, w.rates, w.prior
+	return c, true
+}
+
+// without leaves out of a cluster what complex alleles in it explain better, and what they
+// were compared with only.
+func (r *Region) without(cluster []candidate) []candidate {
+	return slices.DeleteFunc(slices.Clone(cluster), func(c candidate) bool {
+		if c.nest > 0 {
+			return c.level >= maxDoubts
+		}
+		return !r.shown(&c) && slices.ContainsFunc(cluster, func(o candidate) bool { return o.nest > 0 && o.level == 0 && o.conflicts(&c) })
+	})
+}
+
+// shown says whether enough reads prefer c to whatever else there is; of a haploid sample,
+// whether all together do.
+func (r *Region) shown(c *candidate) bool {
+	n, sum := int32(0), 0.0
+	for _, s := range c.reads {
+		sum += s.llr
+		if s.llr > informative {
+			n++
+		}
+	}
+	return n >= minSupport && r.enough(c.pos, n, int32(len(c.reads))) && (c.ploidy != Haploid || sum > 0)
+}
