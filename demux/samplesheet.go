@@ -238,6 +238,21 @@ func (s *Sheet) Aliases(flowCell, position string) []string {
 	return slices.Compact(names)
 }
 
+// Silent lists, ascending, the aliases of runs that no read is of; reads are the numbers of reads
+// by alias.
+func (s *Sheet) Silent(runs []RunKey, reads map[string]int64) []string {
+	var silent []string
+	for _, run := range runs {
+		for _, alias := range s.Aliases(run.FlowCell, run.Position) {
+			if reads[alias] == 0 {
+				silent = append(silent, alias)
+			}
+		}
+	}
+	slices.Sort(silent)
+	return slices.Compact(silent)
+}
+
 // Check compares the sheet with all runs that it is given for. It is an error if no row is
 // of any of them; warnings are about runs without a row, aliases of other runs, and columns
 // that are ignored, a line for each kind.

@@ -127,11 +127,21 @@ func Inherit(parts []Part) {
 	}
 }
 
+// TakenApart tells whether somebody has looked for barcodes on a run's reads already.
+func TakenApart(run *streampb.Run) bool { return len(run.GetSamples()) > 0 || run.GetSamplesListed() }
+
 // Demultiplexed is a run with the samples that its reads may be of by their barcodes.
 func Demultiplexed(run *streampb.Run, f *finish.Finisher) *streampb.Run {
 	run = proto.CloneOf(run)
 	run.Samples, run.SamplesListed = f.Samples(Recorded(run), run.GetSample())
 	return run
+}
+
+// TellUnlisted warns that the sample sheet, if there is one, has no row of a run that has ended.
+func TellUnlisted(run *streampb.Run, f *finish.Finisher, log *slog.Logger) {
+	if of := Recorded(run); !f.Listed(of) {
+		log.Warn("no row of the sample sheet is of a run, so none of its reads was used", "run", of.ID, "flow_cell", of.FlowCellID, "position", of.SequencerPosition)
+	}
 }
 
 // Recorded is what is known of a run as a recording tells it.

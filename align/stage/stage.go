@@ -233,11 +233,14 @@ func (h *handler) place(run *streampb.Run, r *streampb.CalledRead, called baseca
 		Total: uint64(called.NumSamples), LastChunkMs: cameMS,
 	}
 	part := Part{To: read.Total, Called: called}
-	if len(run.GetSamples()) > 0 {
+	if TakenApart(run) {
 		// Whoever called the read has looked for barcodes.
 		part.Sample = r.GetSample()
 		if b := r.GetBarcode(); b != "" {
 			part.Barcode = &output.Barcode{Name: b, Sample: b}
+			if s := r.GetSample(); s != "" && s != run.GetSample()+"_"+b { // what a sample sheet calls it
+				part.Barcode = &output.Barcode{Name: s, Sample: s, Alias: s}
+			}
 		}
 		part = p.Judge(part)
 	} else {
@@ -251,7 +254,10 @@ func (h *handler) place(run *streampb.Run, r *streampb.CalledRead, called baseca
 // forward is this partition's own marker for every partition downstream.
 func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 	own := h.runs.Forward(mk, h.partition, h.partitions)
-	if f := h.cfg.Placer.Finisher; f != nil && len(own.GetRun().GetSamples()) == 0 {
+	if f := h.cfg.Placer.Finisher; f != nil && !TakenApart(own.GetRun()) {
+		if end && h.partition == 0 {
+			TellUnlisted(own.GetRun(), f, h.log)
+		}
 		own.Run = Demultiplexed(own.Run, f)
 	}
 	if !end {

@@ -199,6 +199,24 @@ func TestSamplesOfCalledReads(t *testing.T) {
 	require.Len(t, got, 1)
 	assert.Equal(t, "lambda_barcode02", got["one"][0].GetSample())
 	assert.InDelta(t, 1, testutil.ToFloat64(cfg.Metrics.Parts.WithLabelValues("unclassified")), 0)
+	assert.Equal(t, map[string]int64{"barcode02": 1, "unclassified": 1}, cfg.Metrics.Barcodes())
+}
+
+// TestAliasesOfCalledReads: reads are counted by what a sample sheet calls them, and a run of which
+// it has no row is taken apart all the same.
+func TestAliasesOfCalledReads(t *testing.T) {
+	cfg, g := lambda(t)
+	seq := g.Contigs[0].Seq[100:900]
+	run, other := testRun(), testRun()
+	run.Samples, run.SamplesListed = []string{"patient-1"}, true
+	other.Id, other.SamplesListed = "other", true
+	l := (&log{t: t}).marker(run, false).marker(other, false).
+		read(&streampb.CalledRead{Run: "run", ReadId: "one", Sample: "patient-1", Barcode: "barcode02"}, seq, nil, nil).
+		read(&streampb.CalledRead{Run: "other", ReadId: "two", Barcode: "barcode02"}, seq, nil, nil)
+	got := handle(t, newHandler(t, cfg), l.recs).segments(t)
+	require.Len(t, got, 1)
+	assert.Equal(t, "patient-1", got["one"][0].GetSample())
+	assert.Equal(t, map[string]int64{"patient-1": 1, "barcode02": 1}, cfg.Metrics.Barcodes())
 }
 
 // TestLowQualityOfCalledReads: a read is judged by what its basecaller says of it, and

@@ -240,17 +240,16 @@ func (f *Finisher) Sample(run *signal.Run, sample string, found *demux.Classific
 	return sample + "_" + barcode
 }
 
-// CheckSheet compares the sample sheet, if there is one, with the runs that reads come from: see
-// [demux.Sheet.Check].
-func (f *Finisher) CheckSheet(runs []*signal.Run) (warnings []string, err error) {
-	if f.opts.Sheet == nil {
-		return nil, nil
-	}
+// Sheet is the sample sheet; nil: none.
+func (f *Finisher) Sheet() *demux.Sheet { return f.opts.Sheet }
+
+// SheetKeys are runs as a sample sheet knows them.
+func SheetKeys(runs []*signal.Run) []demux.RunKey {
 	var keys []demux.RunKey
 	for _, run := range runs {
 		keys = append(keys, demux.RunKey{ID: run.ID, FlowCell: run.FlowCellID, Position: run.SequencerPosition})
 	}
-	return f.opts.Sheet.Check(keys)
+	return keys
 }
 
 // Listed tells whether the sample sheet, if there is one, has a row of a run.
@@ -264,16 +263,7 @@ func (f *Finisher) Silent(runs []*signal.Run, reads map[string]int64) []string {
 	if f.opts.Sheet == nil {
 		return nil
 	}
-	var silent []string
-	for _, run := range runs {
-		for _, alias := range f.opts.Sheet.Aliases(run.FlowCellID, run.SequencerPosition) {
-			if reads[alias] == 0 {
-				silent = append(silent, alias)
-			}
-		}
-	}
-	slices.Sort(silent)
-	return slices.Compact(silent)
+	return f.opts.Sheet.Silent(SheetKeys(runs), reads)
 }
 
 // lists tells whether a sheet says which barcodes there are.

@@ -15,7 +15,9 @@ type Read struct {
 	ID  string
 	Run string // acquisition run
 	// Sample is what the run is of, by whoever sequenced it.
-	Sample     string
+	Sample string
+	// Of is the sample of the read group (SM): of reads with a barcode, the barcode's.
+	Of         string
 	Experiment string
 	FlowCell   string
 	Position   string // of the sequencer
@@ -250,7 +252,7 @@ func parseGroup(line string) (id string, g *group) {
 	g.read.Model = cmp.Or(g.read.Model, named.Model)
 	g.read.Barcode = named.Barcode
 	// Of a barcode's reads SM is the barcode's sample, and LB the run's.
-	g.read.Sample = cmp.Or(library, sample)
+	g.read.Sample, g.read.Of = cmp.Or(library, sample), sample
 	return id, g
 }
 
@@ -286,7 +288,7 @@ func (r *Read) setGroup(id string, groups map[string]*group) {
 	r.Run, r.Sample = cmp.Or(from.Run, r.Run), cmp.Or(from.Sample, r.Sample)
 	r.FlowCell, r.Position = cmp.Or(from.FlowCell, r.FlowCell), cmp.Or(from.Position, r.Position)
 	r.Model, r.Barcode = cmp.Or(from.Model, r.Model), cmp.Or(r.Barcode, from.Barcode)
-	r.Alias = cmp.Or(r.Alias, from.Alias)
+	r.Alias, r.Of = cmp.Or(r.Alias, from.Alias), from.Of
 	if !from.RunStart.IsZero() {
 		r.RunStart = from.RunStart
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -166,6 +167,31 @@ func grow(b []byte, n int) []byte {
 		return b
 	}
 	return append(make([]byte, 0, max(2*cap(b), len(b)+n)), b...)
+}
+
+// Samples lists, ascending, the samples that the read groups of a header name (SM), by a
+// file's beginning that has all of it; none of FASTQ.
+func Samples(head []byte) []string {
+	r, err := NewReader(bytes.NewReader(head))
+	if err != nil {
+		return nil
+	}
+	_, _ = r.Next() // behind the header; what is wrong is told of by who reads the file
+	var groups map[string]*group
+	switch d := r.decoder.(type) {
+	case *samDecoder:
+		groups = d.groups
+	case *bamDecoder:
+		groups = d.groups
+	}
+	var samples []string
+	for _, g := range groups {
+		if g.read.Of != "" {
+			samples = append(samples, g.read.Of)
+		}
+	}
+	slices.Sort(samples)
+	return slices.Compact(samples)
 }
 
 // Unaligned tells by a file's beginning, of which the more the better, that it holds reads

@@ -274,8 +274,8 @@ func (h *handler) supports(run *streampb.Run) bool {
 func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 	own := h.fold.runs.Forward(mk, h.partition, h.partitions)
 	if h.cfg.Finisher != nil {
-		if of := alignstage.Recorded(own.Run); end && h.partition == 0 && !h.cfg.Finisher.Listed(of) {
-			h.log.Warn("no row of the sample sheet is of a run, so none of its reads was used", "run", of.ID, "flow_cell", of.FlowCellID, "position", of.SequencerPosition)
+		if end && h.partition == 0 {
+			alignstage.TellUnlisted(own.GetRun(), h.cfg.Finisher, h.log)
 		}
 		own.Run = alignstage.Demultiplexed(own.Run, h.cfg.Finisher)
 	}

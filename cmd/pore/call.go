@@ -230,23 +230,19 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if !eachSample {
 		return callSample(ctx, cfg, path, stdin, stdout, g, targets, logger)
 	}
-	alignments, name, err := openAlignments(ctx, path, stdin, g, threadsOf(cfg.threads), cfg.haplotag != "", &unalignedReads{logger: logger})
+	samples, err := samplesOf(path, g)
 	if err != nil {
 		return err
-	}
-	samples := alignments.Samples()
-	if err := alignments.Close(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
 	}
 	if one := cmp.Or(cfg.sample, cfg.oneSample); one != "" {
 		samples = []string{one}
 	}
 	if len(samples) == 0 {
-		return fmt.Errorf("%s: its read groups name no sample that %s could stand for: give --one-sample", name, samplePlace)
+		return fmt.Errorf("%s: its read groups name no sample that %s could stand for: give --one-sample", path, samplePlace)
 	}
 	for _, sample := range samples {
 		if strings.ContainsAny(sample, `/\`) {
-			return fmt.Errorf("%s: no file can be called after sample %q: call it with --sample and -o", name, sample)
+			return fmt.Errorf("%s: no file can be called after sample %q: call it with --sample and -o", path, sample)
 		}
 		of := cfg
 		for _, output := range []*string{&of.output, &of.callable, &of.haplotag} {
@@ -274,7 +270,7 @@ func (cfg *callConfig) whose(samples []string) (of, name string, err error) {
 	case cfg.oneSample != "":
 		return "", cfg.oneSample, nil
 	case len(samples) <= 1:
-		return "", cmp.Or(cfg.sample, strings.Join(samples, ""), "sample"), nil
+		return "", cmp.Or(cfg.sample, strings.Join(samples, ""), unnamedSample), nil
 	case cfg.sample == "":
 		return "", "", fmt.Errorf("its read groups name %d samples, %s: call one with --sample, each to a file of its own with -o '%s.vcf.gz', or all as one with --one-sample NAME",
 			len(samples), few(samples), samplePlace)
@@ -298,8 +294,8 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if cfg.gvcf {
 		anyAllele = cfg.survey.Symbol()
 	}
-	unaligned := &unalignedReads{logger: logger}
-	alignments, name, err := openAlignments(ctx, path, stdin, g, threadsOf(cfg.threads), cfg.haplotag != "", unaligned)
+	unaligned := &unalignedReads{whose: cfg.whose, tagging: cfg.haplotag != "", threads: threadsOf(cfg.threads), logger: logger}
+	alignments, name, err := openAlignments(ctx, path, stdin, g, unaligned)
 	if err != nil {
 		return err
 	}
@@ -399,33 +395,36 @@ func haplotag(ctx context.Context, path, to, sample string, g *genome.Genome, ta
 	return nil
 }
 
+// threadsOf is how many threads --threads asks for.
 func threadsOf(threads int) int { return cmp.Or(threads, runtime.GOMAXPROCS(0)) }
 
-// headBytes tell whether the reads of a file are aligned.
-const headBytes = 1 << 16
+// headBytes tell whether the reads of a file are aligned, and of what samples its header is.
+const headBytes = 1 << 20
 
 // openAlignments opens a file, or standard input. Reads that are aligned to nothing are
 // aligned first.
-func openAlignments(ctx context.Context, path string, stdin io.Reader, g *genome.Genome, threads int, tagging bool, unaligned *unalignedReads) (*aligned.Alignments, string, error) {
+func openAlignments(ctx context.Context, path string, stdin io.Reader, g *genome.Genome, unaligned *unalignedReads) (*aligned.Alignments, string, error) {
 	if path != "-" {
 		head, err := headOf(path)
 		if err != nil || !input.Unaligned(head) {
 			a, err := aligned.Open(path, g)
 			return a, path, err
 		}
-		if tagging {
-			return nil, "", fmt.Errorf("%s: --haplotag tags alignments, and these reads have none: align them with pore align first", path)
+		a, err := unaligned.align(ctx, path, head, nil, g)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", path, err)
 		}
-		a, err := unaligned.align(ctx, path, nil, g, threads)
-		return a, path, err
+		return a, path, nil
 	}
 	const name = "standard input"
 	buffered := bufio.NewReaderSize(stdin, headBytes)
+	var a *aligned.Alignments
+	var err error
 	if head, _ := buffered.Peek(headBytes); input.Unaligned(head) {
-		a, err := unaligned.align(ctx, path, buffered, g, threads)
-		return a, name, err
+		a, err = unaligned.align(ctx, path, head, buffered, g)
+	} else {
+		a, err = aligned.Read(struct{ io.Reader }{buffered}, g)
 	}
-	a, err := aligned.Read(struct{ io.Reader }{buffered}, g)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
@@ -442,27 +441,55 @@ func headOf(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, headBytes))
 }
 
+// samplesOf lists the samples that the read groups of a file name.
+func samplesOf(path string, g *genome.Genome) ([]string, error) {
+	if head, err := headOf(path); err == nil && input.Unaligned(head) {
+		return input.Samples(head), nil
+	}
+	alignments, err := aligned.Open(path, g)
+	if err != nil {
+		return nil, err
+	}
+	samples := alignments.Samples()
+	if err := alignments.Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return samples, nil
+}
+
 // unalignedReads are reads that are aligned before they are called from.
 type unalignedReads struct {
+	whose   func(samples []string) (of, name string, err error) // see callConfig
+	tagging bool                                                // their alignments are to be tagged
+	threads int
 	logger  *slog.Logger
+	of      string       // sample whose reads are taken; empty: all
 	skipped atomic.Int64 // that can't be used
 }
 
-// align aligns the reads of a file, and hands on their alignments in the order of the
-// reference.
-func (u *unalignedReads) align(ctx context.Context, path string, stdin io.Reader, g *genome.Genome, threads int) (*aligned.Alignments, error) {
+// align aligns the reads of a file that begins with head, and hands on their alignments in the
+// order of the reference, as those of one sample.
+func (u *unalignedReads) align(ctx context.Context, path string, head []byte, stdin io.Reader, g *genome.Genome) (*aligned.Alignments, error) {
+	if u.tagging {
+		return nil, errors.New("--haplotag tags alignments, and these reads have none: align them with pore align first")
+	}
+	of, name, err := u.whose(input.Samples(head))
+	if err != nil {
+		return nil, err
+	}
+	u.of = of
 	index, err := minimap.NewIndex(g, minimap.Config{})
 	if err != nil {
 		return nil, err
 	}
-	header, err := alignHeader(g, alignConfig{preset: minimap.DefaultPreset, group: unnamedSample, sample: unnamedSample})
+	header, err := alignHeader(g, alignConfig{preset: minimap.DefaultPreset, group: unnamedSample, sample: name})
 	if err != nil {
 		return nil, errors.Join(err, index.Close())
 	}
 	u.logger.Info("the reads are not aligned: they are aligned first", "file", path)
 	out, in := io.Pipe()
-	sorter := hts.NewSorter(in, header, hts.SorterConfig{Format: hts.BAM, Memory: hts.DefaultMemory, Threads: threads})
-	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: threads, stdin: stdin, sorter: sorter, reader: u.reader}
+	sorter := hts.NewSorter(in, header, hts.SorterConfig{Format: hts.BAM, Memory: hts.DefaultMemory, Threads: u.threads})
+	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: u.threads, stdin: stdin, sorter: sorter, reader: u.reader}
 	go func() {
 		err := a.run(ctx, []string{path})
 		if err == nil {
@@ -470,14 +497,18 @@ func (u *unalignedReads) align(ctx context.Context, path string, stdin io.Reader
 		}
 		in.CloseWithError(errors.Join(err, sorter.Close(), index.Close()))
 	}()
-	return aligned.Read(struct{ io.Reader }{out}, g)
+	alignments, err := aligned.Read(struct{ io.Reader }{out}, g)
+	if err != nil {
+		return nil, errors.Join(err, out.CloseWithError(err))
+	}
+	return alignments, nil
 }
 
 // unnamedSample is what a sample is called that nobody has named.
 const unnamedSample = "sample"
 
-// reader reads FASTQ, SAM or BAM, without the reads that failed in the basecaller's quality
-// control and those without a base. One that can't be used is told of, and left out.
+// reader reads FASTQ, SAM or BAM, without the reads of other samples, those that failed in the
+// basecaller's quality control and those without a base. One that can't be used is told of, and left out.
 func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), error) {
 	r, err := input.NewReader(in)
 	if err != nil {
@@ -494,7 +525,7 @@ func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), erro
 			if err != nil {
 				return nil, err
 			}
-			if len(read.Sequence) > 0 && !read.Failed {
+			if len(read.Sequence) > 0 && !read.Failed && (u.of == "" || read.Of == u.of) {
 				return &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}, nil
 			}
 		}

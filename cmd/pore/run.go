@@ -210,13 +210,14 @@ func (cfg *runConfig) takesReads(paths []string) (*pipeline.Reads, error) {
 		return nil, cli.Usagef("- (standard input) stands alone")
 	}
 	cfg.reads.Roots = paths
-	if path := cfg.engines.Barcoding.TakeSheet(); path != "" {
+	path := cfg.engines.Barcoding.TakeSheet()
+	if path != "" {
 		var err error
 		if cfg.reads.Naming.Sheet, err = processor.ReadSheet(path); err != nil {
 			return nil, err
 		}
 	}
-	return &pipeline.Reads{Files: &cfg.reads, Stdin: os.Stdin}, nil
+	return &pipeline.Reads{Files: &cfg.reads, Sheet: path, Stdin: os.Stdin}, nil
 }
 
 // byBarcode is the numbers of reads in a line.

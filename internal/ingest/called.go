@@ -74,6 +74,18 @@ func (n *Naming) Describe(r *input.Read) (*streampb.Run, error) {
 	return run, nil
 }
 
+// Listed is an error if there is a sheet without a row of a run: its reads would be nobody's.
+func (n *Naming) Listed(run *streampb.Run) error {
+	if n.Sheet == nil {
+		return nil
+	}
+	_, err := n.Sheet.Check([]demux.RunKey{{ID: run.GetId(), FlowCell: run.GetFlowCell(), Position: run.GetPosition()}})
+	if err != nil {
+		return fmt.Errorf("sample sheet: %w", err)
+	}
+	return nil
+}
+
 // sample is that of a barcode of a run, which may be called by what the sheet calls it;
 // empty if it has none.
 func (n *Naming) sample(run *streampb.Run, barcode string) string {
@@ -111,7 +123,7 @@ func (n *Naming) Pack(run *streampb.Run, r *input.Read) (*Called, error) {
 	if !r.Start.IsZero() {
 		c.StartTimeMs = r.Start.UnixMilli()
 	}
-	barcoded := len(run.GetSamples()) > 0
+	barcoded := len(run.GetSamples()) > 0 || run.GetSamplesListed()
 	switch {
 	case barcoded && r.Barcode != "" && r.Barcode != input.Unclassified:
 		if c.Sample = n.sample(run, r.Barcode); c.Sample != "" && !slices.Contains(run.GetSamples(), c.Sample) {

@@ -17,8 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
@@ -85,6 +87,7 @@ type Config struct {
 // Reads are reads that are called already.
 type Reads struct {
 	Files *readfiles.ReadFiles
+	Sheet string    // file of the sample sheet of Files; empty: none
 	Stdin io.Reader // what - means
 }
 
@@ -161,7 +164,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 // openRecording opens the signal that is played, of which there must be some; nil if reads
-// are. filteredOut is how many of its reads the filter leaves out.
+// are. filteredOut is how many reads the filter leaves out.
 func openRecording(ctx context.Context, cfg Config) (recording *signal.Index, filteredOut int, err error) {
 	if cfg.Reads != nil {
 		return nil, 0, nil
@@ -170,7 +173,8 @@ func openRecording(ctx context.Context, cfg Config) (recording *signal.Index, fi
 	if err != nil {
 		return nil, 0, err
 	}
-	if recording, err = signal.NewIndexOf(ctx, files, cfg.Duplicates); err != nil {
+	recording, err = signal.NewIndexOf(ctx, files, cfg.Duplicates)
+	if err != nil {
 		return nil, 0, err
 	}
 	cli.LogRepeated(cfg.Logger, recording)
@@ -217,13 +221,44 @@ func (r *run) newPlayer(ctx context.Context, producer *kafka.Producer) (player, 
 	if r.cfg.Reads != nil {
 		reads := *r.cfg.Reads.Files
 		reads.Naming.Sample = r.cfg.Sample
-		return readfiles.NewPlayer(&reads, r.cfg.Reads.Stdin, ingest.NewDirect(producer, cfg), r.cfg.Logger)
+		p, err := readfiles.NewPlayer(&reads, r.cfg.Reads.Stdin, ingest.NewDirect(producer, cfg), r.cfg.Logger)
+		if err != nil {
+			return nil, err
+		}
+		p.Check = r.checkSheet
+		return p, nil
 	}
 	p, err := ingest.NewPlayer(r.recording, producer, cfg)
 	if err != nil {
 		return nil, err
 	}
 	return recordingPlayer{p}, nil
+}
+
+// sheet is the sample sheet, of barcodes that are looked for or that called reads have; nil: none.
+func (r *run) sheet() *demux.Sheet {
+	if r.cfg.Reads != nil && r.cfg.Reads.Files.Naming.Sheet != nil {
+		return r.cfg.Reads.Files.Naming.Sheet
+	}
+	return r.engines.Sheet()
+}
+
+// checkSheet compares the sample sheet, if there is one, with all runs of called reads. What runs
+// there are is known only when all reads have been seen.
+func (r *run) checkSheet(runs []*streampb.Run) error {
+	if sheet := r.cfg.Reads.Files.Naming.Sheet; sheet != nil {
+		return processor.CheckSheet(sheet, r.cfg.Reads.Sheet, recorded(runs), r.cfg.Logger)
+	}
+	return r.engines.CheckSheet(recorded(runs), r.cfg.Logger)
+}
+
+// recorded are runs as a recording tells of them.
+func recorded(runs []*streampb.Run) []*signal.Run {
+	var list []*signal.Run
+	for _, run := range runs {
+		list = append(list, alignstage.Recorded(run))
+	}
+	return list
 }
 
 // servePage has the run's page served until the function is called that it returns.

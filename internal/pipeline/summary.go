@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -111,7 +112,9 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	for outcome := range leftOut {
 		s.LeftOut[outcome] = parts(outcome)
 	}
-	s.SilentSamples = r.engines.Silent(r.recording.Runs(), s.Barcodes)
+	if sheet := r.sheet(); sheet != nil {
+		s.SilentSamples = sheet.Silent(finish.SheetKeys(recorded(runs)), s.Barcodes)
+	}
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
 	if alerts != nil {

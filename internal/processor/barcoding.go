@@ -117,15 +117,20 @@ func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 // CheckSheet compares the sample sheet, if one was named, with the runs of a recording, and
 // warns of what reads of them will lack. A sheet of other runs alone is an error.
 func (f *Barcoding) CheckSheet(finisher *finish.Finisher, runs []*signal.Run, logger *slog.Logger) error {
-	if finisher == nil {
+	if finisher == nil || finisher.Sheet() == nil {
 		return nil
 	}
-	warnings, err := finisher.CheckSheet(runs)
+	return CheckSheet(finisher.Sheet(), f.sheet, runs, logger)
+}
+
+// CheckSheet compares the sample sheet of a file with runs, see [Barcoding.CheckSheet].
+func CheckSheet(sheet *demux.Sheet, path string, runs []*signal.Run, logger *slog.Logger) error {
+	warnings, err := sheet.Check(finish.SheetKeys(runs))
 	if err != nil {
-		return f.Blame(err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, warning := range warnings {
-		logger.Warn("sample sheet: "+warning, "file", f.sheet)
+		logger.Warn("sample sheet: "+warning, "file", path)
 	}
 	return nil
 }
@@ -135,17 +140,17 @@ func (e *Engines) CheckSheet(runs []*signal.Run, logger *slog.Logger) error {
 	return e.barcoding.CheckSheet(e.finisher, runs, logger)
 }
 
-// Silent lists samples that the sample sheet names and that no read is of, see [finish.Finisher.Silent].
-func (e *Engines) Silent(runs []*signal.Run, reads map[string]int64) []string {
+// Sheet is the sample sheet of the barcodes that are looked for; nil: none.
+func (e *Engines) Sheet() *demux.Sheet {
 	if e.finisher == nil {
 		return nil
 	}
-	return e.finisher.Silent(runs, reads)
+	return e.finisher.Sheet()
 }
 
 // Demultiplexed is a run with the samples that its reads may be of.
 func (e *Engines) Demultiplexed(run *streampb.Run) *streampb.Run {
-	if e.finisher == nil || len(run.GetSamples()) > 0 {
+	if e.finisher == nil || alignstage.TakenApart(run) {
 		return run
 	}
 	return alignstage.Demultiplexed(run, e.finisher)

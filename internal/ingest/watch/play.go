@@ -21,6 +21,10 @@ import (
 // Player sends the called reads of files that are there to their ends, each read once by its
 // id. All runs are ended at the end, so who sees one end knows all.
 type Player struct {
+	// Check, if set, looks at the runs when all reads are sent and no run has ended: its error
+	// ends Play.
+	Check func(runs []*streampb.Run) error
+
 	files *ReadFiles
 	paths []string
 	stdin io.Reader
@@ -107,6 +111,11 @@ func (p *Player) Play(ctx context.Context) error {
 	runs := p.Runs()
 	if len(runs) == 0 {
 		return errors.New("there are no reads in the files")
+	}
+	if p.Check != nil {
+		if err := p.Check(runs); err != nil {
+			return err
+		}
 	}
 	for _, run := range runs {
 		if err := p.to.End(ctx, run); err != nil {

@@ -188,6 +188,9 @@ func (r *calledRead) Run() string { return r.naming.RunOf(r.Read) }
 
 func (r *calledRead) Describe(string) (*streampb.Run, error) {
 	run, err := r.naming.Describe(r.Read)
+	if err == nil {
+		err = r.naming.Listed(run)
+	}
 	if err != nil {
 		return nil, r.skipped(err)
 	}
