@@ -46,6 +46,10 @@ var readsFaults = map[string]func(*fault){
 	"a called read has a barcode that nobody knows": func(f *fault) {
 		f.attaches(f.calledFile("x.fastq", []byte("@one runid=r barcode=barcode01\nACGT\n+\n!!!!\n@two runid=r barcode=plate7\nACGT\n+\n!!!!\n")))
 	},
+	"called reads come with the sheet of another flow cell": func(f *fault) {
+		f.attaches(f.calledFile("x.sam", []byte("@RG\tID:g\tDS:runid=r\tPU:FAX00001\tSM:s\none\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tRG:Z:g\tBC:Z:barcode01\n")),
+			"--sample-sheet", f.write("sheet.csv", []byte("kit,experiment_id,flow_cell_id,barcode,alias\nSQK-NBD114-24,e,FAX99999,barcode01,patient-1\nSQK-NBD114-24,e,FAX99998,barcode02,patient-2\n")))
+	},
 	"barcodes come after reads without": func(f *fault) {
 		f.attaches(f.calledFile("x.fastq", []byte("@one runid=r\nACGT\n+\n!!!!\n@two runid=r barcode=barcode01\nACGT\n+\n!!!!\n")))
 	},

@@ -186,17 +186,17 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		fastq := called("fastq")
 		require.NoError(t, os.WriteFile(reads, fastq, 0o600))
 		require.Zero(t, pore(t, "align", "--ref", rec.ref, "-o", alignments, reads).code)
-		want := pore(t, "call", "--ref", rec.ref, alignments)
+		want := pore(t, "call", "--ref", rec.ref, "--sample", "phage", alignments)
 		require.Zero(t, want.code, want.stderr)
 		for _, format := range []string{"fastq", "sam", "bam"} {
 			require.NoError(t, os.WriteFile(reads, called(format), 0o600))
-			got := pore(t, "call", "--ref", rec.ref, reads)
+			got := pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
 			require.Zero(t, got.code, got.stderr)
 			require.Equal(t, want.stdout, got.stdout, format)
 		}
 		// A read that can't be used is told of, and the others are called from.
 		require.NoError(t, os.WriteFile(reads, append([]byte("@bad\nACGT\n+\n!!\n"), fastq...), 0o600))
-		got := pore(t, "call", "--ref", rec.ref, reads)
+		got := pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
 		require.Equal(t, 1, got.code)
 		require.Contains(t, got.stderr, "record at byte 0: read bad: 2 qualities for 4 bases")
 		require.Contains(t, got.stderr, "1 reads can't be used")

@@ -29,6 +29,22 @@ func callsOf(vcf string) []string {
 	return calls
 }
 
+// withoutAlignments is a SAM file as it was before its reads were aligned.
+func withoutAlignments(sam []byte) []byte {
+	var out strings.Builder
+	for line := range strings.Lines(string(sam)) {
+		switch f := strings.Split(line, "\t"); {
+		case f[0] == "@SQ":
+		case line[0] == '@':
+			out.WriteString(line)
+		default:
+			copy(f[1:], []string{"4", "*", "0", "0", "*", "*", "0", "0"})
+			out.WriteString(strings.Join(f, "\t"))
+		}
+	}
+	return []byte(out.String())
+}
+
 // sampleOf is the name of a VCF's sample.
 func sampleOf(t *testing.T, vcf string) string {
 	t.Helper()
@@ -119,6 +135,30 @@ func TestReportedReads(t *testing.T) {
 		require.Len(t, callsOf(res.stdout), 4)
 		require.Equal(t, "both", sampleOf(t, res.stdout))
 		require.Equal(t, 1, call("--sample", "carol").code)
+
+		// Likewise of reads that have to be aligned first.
+		unaligned := filepath.Join(dir, "unaligned.sam")
+		require.NoError(t, os.WriteFile(unaligned, withoutAlignments(readFile(t, in, "reads.sam")), 0o600))
+		call = func(args ...string) result {
+			return pore(t, append(append([]string{"call", "--ref", filepath.Join(in, "ref.fa"), "--ploidy", "2"}, args...), unaligned)...)
+		}
+		res = call()
+		require.Equal(t, 1, res.code)
+		require.Contains(t, res.stderr, "unaligned.sam: its read groups name 2 samples, alice, bob: call one with --sample")
+		res = call("--sample", "alice")
+		require.Zero(t, res.code, res.stderr)
+		require.Equal(t, want["alice"], callsOf(res.stdout))
+		require.Equal(t, "alice", sampleOf(t, res.stdout))
+		res = call("-o", filepath.Join(dir, "first-{sample}.vcf"))
+		require.Zero(t, res.code, res.stderr)
+		require.Equal(t, want["alice"], callsOf(string(readFile(t, dir, "first-alice.vcf"))))
+		require.Equal(t, callsOf(bob), callsOf(string(readFile(t, dir, "first-bob.vcf"))))
+		res = call("--one-sample", "both")
+		require.Zero(t, res.code, res.stderr)
+		require.Len(t, callsOf(res.stdout), 4)
+		call = func(args ...string) result {
+			return pore(t, append(append([]string{"call", "--ref", filepath.Join(in, "ref.fa"), "--ploidy", "2"}, args...), filepath.Join(in, "reads.sam"))...)
+		}
 		require.Equal(t, 2, call("--sample", "alice", "--one-sample", "x").code)
 		require.Equal(t, 2, call("-o", filepath.Join(dir, "{sample}.vcf"), "--callable", filepath.Join(dir, "one.bed")).code)
 	})
@@ -172,6 +212,9 @@ func TestReportedReads(t *testing.T) {
 		require.Greater(t, 2*summary.LeftOut["unclassified"], summary.Reads)
 
 		// What was basecalled without a sheet gets its samples by the tags.
+		playCalled := func(sheet, out, reads string) result {
+			return pore(t, "run", "--ref", ref, "--gff", filepath.Join(in, "genes.gff3"), "--sample-sheet", sheet, "--out", filepath.Join(dir, out), reads)
+		}
 		res = pore(t, "basecall", "--kit-name", "SQK-RBK004", "--format", "bam", reads)
 		require.Zero(t, res.code, res.stderr)
 		called := filepath.Join(dir, "called.bam")
@@ -183,6 +226,20 @@ func TestReportedReads(t *testing.T) {
 		require.Zero(t, res.code, res.stderr)
 		require.Contains(t, res.stdout, "patient-b\n")
 		require.Contains(t, res.stderr, "patient-a")
+		res = playCalled(sheet, "called-wrong", called)
+		require.Equal(t, 1, res.code)
+		require.Contains(t, res.stderr, refusal)
+		res = playCalled(good, "called-good", called)
+		require.Zero(t, res.code, res.stderr)
+		require.Contains(t, res.stderr, "reads by barcode: patient-b ")
+		fromSignal := readFile(t, dir, "good", "summary.json")
+		require.NoError(t, json.Unmarshal(fromSignal, &summary))
+		signal := summary
+		summary.Barcodes, summary.LeftOut, summary.Silent = nil, nil, nil
+		require.NoError(t, json.Unmarshal(readFile(t, dir, "called-good", "summary.json"), &summary))
+		require.Equal(t, signal.Barcodes["patient-b"], summary.Barcodes["patient-b"])
+		require.Equal(t, signal.Mapped, summary.Mapped)
+		require.Equal(t, []string{"patient-a"}, summary.Silent)
 	})
 
 	t.Run("U is T", func(t *testing.T) {
