@@ -10,7 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -111,7 +113,11 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	for outcome := range leftOut {
 		s.LeftOut[outcome] = parts(outcome)
 	}
-	s.SilentSamples = r.engines.Silent(r.recording.Runs(), s.Barcodes)
+	recorded := make([]*signal.Run, len(runs))
+	for i, run := range runs {
+		recorded[i] = alignstage.Recorded(run)
+	}
+	s.SilentSamples = r.engines.Silent(recorded, s.Barcodes)
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
 	if alerts != nil {
