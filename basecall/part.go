@@ -47,7 +47,7 @@ func (c *Called) meanQuality(start int) float64 {
 		start = 0
 	}
 	from, to := c.passed(start, len(c.Qualities))
-	return meanQuality(c.Qualities[from:to])
+	return MeanQuality(c.Qualities[from:to])
 }
 
 // Part returns the call of the samples [first, end) of a read, as that of a read of its

@@ -65,9 +65,9 @@ var errorProbabilities = func() (p [maxQuality + 1]float64) {
 	return p
 }()
 
-// meanQuality returns the Phred score of the mean error probability of bases; 0
+// MeanQuality returns the Phred score of the mean error probability of bases; 0
 // if there are none. A read's errors add up, its Phred scores don't.
-func meanQuality(qualities []byte) float64 {
+func MeanQuality(qualities []byte) float64 {
 	if len(qualities) == 0 {
 		return 0
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/porestream/porestream/align"
+	alignstage "github.com/porestream/porestream/align/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/stream"
@@ -24,7 +25,7 @@ func (noAligner) Map(string, []byte) ([]align.Alignment, error) {
 // replaying is a maker of basecall handlers that can take records in and make nothing of them.
 func replaying(partitions map[string]int32) stream.NewHandler {
 	topics := stream.NewTopics("")
-	return basecallstage.New(basecallstage.Config{Topics: topics, ReadsPartitions: partitions[topics.Reads], Aligners: []basecallstage.Aligner{noAligner{}}})
+	return basecallstage.New(basecallstage.Config{Topics: topics, ReadsPartitions: partitions[topics.Reads], Aligners: []alignstage.Aligner{noAligner{}}})
 }
 
 // rebuild restores the state of every partition that has a usable snapshot as a new owner would, from the snapshot and the records behind

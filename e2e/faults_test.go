@@ -33,7 +33,7 @@ func TestFaults(t *testing.T) {
 	}
 	rows := faultTable(t, filepath.Join(root(), "docs", "ingest.md"))
 	faults := make(map[string]func(*fault))
-	for _, list := range []map[string]func(*fault){kafkaFaults, fileFaults, spoolFaults, minknowFaults, pushFaults} {
+	for _, list := range []map[string]func(*fault){kafkaFaults, fileFaults, readsFaults, spoolFaults, minknowFaults, pushFaults} {
 		maps.Copy(faults, list)
 	}
 	for name := range faults {

@@ -210,7 +210,7 @@ func devices(list []*process) []Device {
 // flow are the topics that stages read, in order.
 func (v *View) flow() []struct{ name, stage string } {
 	return []struct{ name, stage string }{
-		{v.topics.Signal, "basecall"}, {v.topics.Reads, "variant"}, {v.topics.Calls, "annotate"}, {v.topics.Watch, "watch"},
+		{v.topics.Signal, "basecall"}, {v.topics.Called, "align"}, {v.topics.Reads, "variant"}, {v.topics.Calls, "annotate"}, {v.topics.Watch, "watch"},
 	}
 }
 

@@ -49,6 +49,7 @@ type Kind byte
 // The kinds of records on the internal topics.
 const (
 	KindSignal   Kind = 's'
+	KindCalled   Kind = 'b'
 	KindReads    Kind = 'r'
 	KindCalls    Kind = 'c'
 	KindRuns     Kind = 'm'

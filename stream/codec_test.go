@@ -40,6 +40,25 @@ func sampleChunk() *streampb.SignalChunk {
 	}
 }
 
+// calledMarker is of a run of which there is no signal.
+func calledMarker() *streampb.Marker {
+	mk := sampleMarker()
+	mk.Run = proto.CloneOf(mk.Run)
+	mk.Run.Called, mk.Run.SampleRate = true, 0
+	return mk
+}
+
+func sampleCalled() *streampb.CalledRead {
+	r := &streampb.CalledRead{
+		Run: "run-1", ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", Sample: "patient-2", Barcode: "barcode02",
+		Model: "dna_r10.4.1_e8.2_400bps_hac@v5.0.0", MeanQuality: 12.5, Channel: 417, ReadNumber: 77, StartTimeMs: 1_510_000_111_000,
+		Stride: 6, SampleCount: 3000, TrimmedSamples: 40, Duration: 0.6, Parent: "1b0e9f6a-24a4-4b64-a8d0-7a0b2f0ad2e5", ParentStart: 900,
+		Modified: "C+m?,1,0;", ModifiedProbabilities: []byte{3, 250}, ModifiedLength: 9, Failed: true,
+	}
+	PackCalled(r, []byte("ACGTNNacu"), []byte{2, 50, 0, 63, 1, 1, 9, 10, 11}, []byte{1, 14, 15, 16, 255, 2, 3, 4, 5})
+	return r
+}
+
 func sampleSegment() *streampb.Segment {
 	return &streampb.Segment{
 		Run: "run-1", Sample: "lambda", ReadId: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", Part: 1, Contig: "J02459.1", Region: 0,
@@ -190,6 +209,7 @@ func codecOf[M proto.Message](kind Kind, empty func() proto.Message, enc func(M)
 var (
 	signalCodec   = codecOf(KindSignal, func() proto.Message { return new(streampb.SignalRecord) }, EncodeSignal, DecodeSignal)
 	readsCodec    = codecOf(KindReads, func() proto.Message { return new(streampb.ReadRecord) }, EncodeReads, DecodeReads)
+	calledCodec   = codecOf(KindCalled, func() proto.Message { return new(streampb.CalledRecord) }, EncodeCalled, DecodeCalled)
 	callsCodec    = codecOf(KindCalls, func() proto.Message { return new(streampb.CallRecord) }, EncodeCalls, DecodeCalls)
 	watchCodec    = codecOf(KindWatch, func() proto.Message { return new(streampb.WatchRecord) }, EncodeWatch, DecodeWatch)
 	pushCodec     = codecOf(KindPush, func() proto.Message { return new(streampb.PushState) }, EncodePushState, DecodePushState)
@@ -218,6 +238,9 @@ func sampleRecords() []sampleRecord {
 		{"reads-withdrawal", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: sampleWithdrawal()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"reads-run-samples", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: barcodedMarker()}}},
+		{"called-run-start", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_RunStart{RunStart: calledMarker()}}},
+		{"called-read", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_Read{Read: sampleCalled()}}},
+		{"called-run-end", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_RunEnd{RunEnd: calledMarker()}}},
 		{"calls-run-start", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: sampleMarker()}}},
 		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
 		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},
@@ -631,6 +654,7 @@ func fuzzDecode(f *testing.F, codec kindCodec) {
 
 func FuzzDecodeSignal(f *testing.F)   { fuzzDecode(f, signalCodec) }
 func FuzzDecodeReads(f *testing.F)    { fuzzDecode(f, readsCodec) }
+func FuzzDecodeCalled(f *testing.F)   { fuzzDecode(f, calledCodec) }
 func FuzzDecodeCalls(f *testing.F)    { fuzzDecode(f, callsCodec) }
 func FuzzDecodeWatch(f *testing.F)    { fuzzDecode(f, watchCodec) }
 func FuzzDecodeRun(f *testing.F)      { fuzzDecode(f, runsCodec) }

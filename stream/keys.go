@@ -16,6 +16,10 @@ func SignalKey(run string, channel uint32) []byte {
 	return []byte(run + "/" + strconv.FormatUint(uint64(channel), 10))
 }
 
+// CalledKey keys a called read of a run. Nothing ties the reads of a run together, so
+// they are spread over all partitions.
+func CalledKey(run, readID string) []byte { return []byte(run + "/" + readID) }
+
 // RegionKey keys a region of a contig in a sample: one partition, hence one
 // worker, sees all reads that cover it.
 func RegionKey(sample, contig string, region uint32) []byte {

@@ -105,6 +105,7 @@ func TestSettings(t *testing.T) {
 		{"lab-cursors", "compact", 1},
 		{"lab-state", "compact", 6},
 		{"lab-signal", "delete", 6},
+		{"lab-called", "delete", 6},
 		{"lab-reads", "delete", 6},
 		{"lab-calls", "delete", 6},
 		{"lab-variants", "compact", 6},

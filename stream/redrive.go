@@ -95,6 +95,8 @@ func Decode(b []byte) (proto.Message, error) {
 		kind = Kind(b[2])
 	}
 	switch kind {
+	case KindCalled:
+		return decoded(DecodeCalled(b))
 	case KindReads:
 		return decoded(DecodeReads(b))
 	case KindCalls:

@@ -5,6 +5,8 @@ import "fmt"
 // Topics names the topics of one deployment.
 type Topics struct {
 	Signal, Runs, Reads, Calls, Variants, DeadLetters string
+	// Called holds reads that come called.
+	Called string
 	// State holds the handlers' snapshots; see package snapshot.
 	State string
 	// Cursors holds how far ingest has got with every run.
@@ -24,6 +26,7 @@ func NewTopics(prefix string) Topics {
 	return Topics{
 		Signal:      prefix + "signal",
 		Runs:        prefix + "runs",
+		Called:      prefix + "called",
 		Reads:       prefix + "reads",
 		Calls:       prefix + "calls",
 		Variants:    prefix + "variants",
@@ -63,6 +66,7 @@ func (t Topics) Settings(partitions int) []TopicSettings {
 		compacted(t.Runs, 1),
 		t.cursors(),
 		retained(t.Signal, partitions),
+		retained(t.Called, partitions),
 		retained(t.Reads, partitions),
 		retained(t.Calls, partitions),
 		compacted(t.Variants, partitions),

@@ -162,7 +162,7 @@ func validRun(r *streampb.Run) error {
 			return decodeErrorf(CodeInvalid, "run %s: sample %q doesn't come behind %q", r.GetId(), sample, r.GetSamples()[i-1])
 		}
 	}
-	if r.GetSampleRate() == 0 || r.GetSampleRate() > 1_000_000 {
+	if r.GetSampleRate() == 0 && !r.GetCalled() || r.GetSampleRate() > 1_000_000 {
 		return decodeErrorf(CodeInvalid, "run %s has a sample rate of %d Hz", r.GetId(), r.GetSampleRate())
 	}
 	return nil

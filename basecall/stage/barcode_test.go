@@ -125,7 +125,7 @@ func TestBarcodesTakeARunApart(t *testing.T) {
 			}
 			assert.Equal(t, test.aligned, aligned)
 			assert.Equal(t, 2, parts)
-			assert.InDelta(t, test.lost, testutil.ToFloat64(cfg.Metrics.reads.WithLabelValues("unclassified")), 0)
+			assert.InDelta(t, test.lost, testutil.ToFloat64(cfg.Metrics.Parts.WithLabelValues("unclassified")), 0)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/porestream/porestream/align"
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/signal"
@@ -327,7 +328,7 @@ func TestRecalledReadsAreTheSame(t *testing.T) {
 
 	l := &listener{Caller: FromEngine(c), called: make(map[string]basecall.Called)}
 	cfg := testConfig()
-	cfg.Caller, cfg.InFlight, cfg.Aligners = l, c.InFlight(), []Aligner{noAligner{}, noAligner{}}
+	cfg.Caller, cfg.InFlight, cfg.Aligners = l, c.InFlight(), []alignstage.Aligner{noAligner{}, noAligner{}}
 	h, emit := newHandler(t, cfg), new(fakeEmitter)
 	handleAll(t, h, p.recs[:1], emit)
 	for _, rec := range recs {

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -27,21 +28,9 @@ import (
 // begins anew, and what its predecessor handed on to places that the read has left since
 // stays there until the run ends.
 type handedOn struct {
-	times  int            // it was handed on
-	places map[place]bool // regions that hold segments of it
-	done   chan struct{}  // closed when the last time is emitted, or has failed
-}
-
-// place is a region of a contig in a sample.
-type place struct {
-	sample, contig string
-	region         uint32
-}
-
-func placeOf(s *streampb.Segment) place { return place{s.GetSample(), s.GetContig(), s.GetRegion()} }
-
-func (p place) compare(o place) int {
-	return cmp.Or(cmp.Compare(p.sample, o.sample), cmp.Compare(p.contig, o.contig), cmp.Compare(p.region, o.region))
+	times  int                        // it was handed on
+	places map[alignstage.Region]bool // regions that hold segments of it
+	done   chan struct{}              // closed when the last time is emitted, or has failed
 }
 
 // wait waits until the read is not being handed on any more. It holds the tools that it
@@ -76,7 +65,7 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 	if h.cfg.Partial == 0 || !h.cfg.InFlight || read == nil {
 		return
 	}
-	run, key := h.fold.markers.Run(read.run), readKey{read.run, read.id}
+	run, key := h.fold.runs.Run(read.run), readKey{read.run, read.id}
 	if !h.supports(run) {
 		return
 	}
@@ -126,17 +115,18 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 // partial returns the records by which an open read is handed on. soFar is what has been
 // called of its stretches, in order.
 func (h *handler) partial(run *streampb.Run, read *assembledRead, soFar []basecall.Called, handed *handedOn, t tools) ([]stream.Out, error) {
-	var parts []finished
+	of := h.placed(run, read)
+	var parts []alignstage.Part
 	for i, called := range soFar {
-		parts = append(parts, h.finished(run, read, part{number: read.firstPart + i}, called, outcomeMapped))
+		parts = append(parts, h.placer.Finish(of, alignstage.Part{Number: read.firstPart + i, Called: called}))
 	}
-	inherit(parts)
+	alignstage.Inherit(parts)
 	var segments []*streampb.Segment
 	for _, f := range parts {
-		if f.outcome != outcomeMapped || f.sample == "" {
+		if f.Outcome != alignstage.Mapped || f.Sample == "" {
 			continue
 		}
-		more, _, err := h.segments(run, read, f, t)
+		more, _, err := h.placer.Segments(of, f, t.aligner)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +140,7 @@ func (h *handler) partial(run *streampb.Run, read *assembledRead, soFar []baseca
 		return nil, err
 	}
 	for _, s := range segments {
-		out, err := h.segmentOut(s)
+		out, err := h.placer.SegmentOut(s)
 		if err != nil {
 			return nil, err
 		}
@@ -166,20 +156,20 @@ func (h *handler) withdrawn(read *assembledRead, handed *handedOn, now []*stream
 		return nil, nil
 	}
 	left := handed.places
-	handed.places = make(map[place]bool)
+	handed.places = make(map[alignstage.Region]bool)
 	for _, s := range now {
-		delete(left, placeOf(s))
-		handed.places[placeOf(s)] = true
+		delete(left, alignstage.RegionOf(s))
+		handed.places[alignstage.RegionOf(s)] = true
 	}
 	var outs []stream.Out
-	for _, p := range slices.SortedFunc(maps.Keys(left), place.compare) {
+	for _, p := range slices.SortedFunc(maps.Keys(left), alignstage.Region.Compare) {
 		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: &streampb.Withdrawal{
-			Run: read.run, Sample: p.sample, ReadId: read.id, Contig: p.contig, Region: p.region,
+			Run: read.run, Sample: p.Sample, ReadId: read.id, Contig: p.Contig, Region: p.Index,
 		}}})
 		if err != nil {
 			return nil, err
 		}
-		outs = append(outs, h.regionOut(p, value))
+		outs = append(outs, h.placer.RegionOut(p, value))
 	}
 	return outs, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/porestream/porestream/align"
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -70,7 +71,7 @@ func TestReadsAreHandedOn(t *testing.T) {
 	p.start("run-1").read(1, "a", 100, 500).read(2, "b", 5000, 5030).end("run-1")
 	cfg := testConfig()
 	cfg.Partial = 150 * time.Millisecond // 600 samples: 1.5 chunks
-	cfg.Aligners = []Aligner{movingAligner{fakeAligner{reference}, 200}}
+	cfg.Aligners = []alignstage.Aligner{movingAligner{fakeAligner{reference}, 200}}
 	cfg.Metrics = NewMetrics(prometheus.NewRegistry(), prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
 	emit, got := handled(t, cfg, p.recs)
 	want := []string{
@@ -92,12 +93,12 @@ func TestReadsAreHandedOn(t *testing.T) {
 	if n := testutil.ToFloat64(cfg.Metrics.partial); n != 3 {
 		t.Errorf("%v reads were counted as handed on", n)
 	}
-	for o, n := range map[outcome]float64{outcomeMapped: 2, outcomeUnmapped: 0} {
-		if got := testutil.ToFloat64(cfg.Metrics.reads.WithLabelValues(o.String())); got != n {
+	for o, n := range map[alignstage.Outcome]float64{alignstage.Mapped: 2, alignstage.Unmapped: 0} {
+		if got := testutil.ToFloat64(cfg.Metrics.Parts.WithLabelValues(o.String())); got != n {
 			t.Errorf("%v reads are %v, want %v", got, o, n)
 		}
 	}
-	if got := testutil.ToFloat64(cfg.Metrics.aligned); got != 430 {
+	if got := testutil.ToFloat64(cfg.Metrics.Aligned); got != 430 {
 		t.Errorf("%v bases are aligned: a read counts when it has ended", got)
 	}
 }
@@ -178,7 +179,7 @@ func TestFinishedReadsComeFirst(t *testing.T) {
 	p := &partition{t: t}
 	p.start("run-1").read(1, "a", 100, 300)
 	cfg := testConfig()
-	cfg.Partial, cfg.Aligners = 100*time.Millisecond, []Aligner{fakeAligner{reference}}
+	cfg.Partial, cfg.Aligners = 100*time.Millisecond, []alignstage.Aligner{fakeAligner{reference}}
 	h, emit := newHandler(t, cfg), new(fakeEmitter)
 	works := h.(*handler).works
 	busy := <-works.tools

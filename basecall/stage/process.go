@@ -1,17 +1,10 @@
 package stage
 
 import (
-	"errors"
-	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	"github.com/porestream/porestream/align"
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
-	"github.com/porestream/porestream/basecall/finish"
-	"github.com/porestream/porestream/basecall/output"
-	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/trace"
@@ -24,52 +17,36 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	defer closeCalls(began)
 	stretches := read.stretches()
 	if len(stretches) == 0 && read.firstPart == 0 {
-		h.cfg.Metrics.read(outcomeShort, nil) // a read without any current is still a read
+		h.placer.Metrics.Part(alignstage.Short, nil) // a read without any current is still a read
 	}
-	var parts []finished
+	of := h.placed(run, read)
+	var parts []alignstage.Part
 	for i, s := range stretches {
 		p := part{number: read.firstPart + i, from: s[0], to: s[1], call: callFrom(began, s[0])}
 		called, outcome, err := h.called(run, read, p, since, tools, span)
 		if err != nil {
 			return nil, err
 		}
-		f := h.finished(run, read, p, called, outcome)
-		if f.outcome == outcomeMapped || f.outcome == outcomeLowQuality {
-			h.cfg.Metrics.finished(len(f.called.Sequence), f.called.MeanQuality)
-		}
+		f := h.placer.Finish(of, alignstage.Part{Number: p.number, From: p.from, To: p.to, Called: called, Outcome: outcome})
+		h.placer.Metrics.Finished(f)
 		parts = append(parts, f)
 	}
-	inherit(parts)
+	alignstage.Inherit(parts)
 	var outs []stream.Out
 	var placed []*streampb.Segment
 	for _, f := range parts {
-		if f.outcome == outcomeMapped && f.sample == "" {
-			f.outcome = outcomeUnclassified
+		from := span.now()
+		published, aligned, segments, err := h.placer.Place(of, f, tools.aligner)
+		if err != nil {
+			return nil, err
 		}
-		outs = append(outs, h.published(run, read, f)...)
-		var segments []*streampb.Segment
-		if f.outcome == outcomeMapped {
-			from := span.now()
-			var bases int
-			var err error
-			if segments, bases, err = h.segments(run, read, f, tools); err != nil {
-				return nil, err
-			}
-			h.cfg.Metrics.placed(bases)
-			span.part("align", f.number, from, span.now(), trace.Int("porestream.segments", len(segments)))
-			if len(segments) == 0 {
-				f.outcome = outcomeUnmapped
-			}
+		if f.Outcome == alignstage.Mapped && f.Sample != "" {
+			span.part("align", f.Number, from, span.now(), trace.Int("porestream.segments", len(segments)))
 		}
-		h.cfg.Metrics.read(f.outcome, f.barcode)
-		for _, s := range segments {
-			out, err := h.segmentOut(s)
-			if err != nil {
-				return nil, err
-			}
-			span.carry(&out)
-			outs = append(outs, out)
+		for i := range aligned {
+			span.carry(&aligned[i])
 		}
+		outs = append(append(outs, published...), aligned...)
 		placed = append(placed, segments...)
 	}
 	handed.wait()
@@ -77,111 +54,12 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	return append(outs, withdrawn...), err
 }
 
-// segmentOut is a segment as a record for who owns its region.
-func (h *handler) segmentOut(s *streampb.Segment) (stream.Out, error) {
-	value, err := h.encode(s)
-	return h.regionOut(placeOf(s), value), err
-}
-
-// regionOut is a record for who owns a region.
-func (h *handler) regionOut(p place, value []byte) stream.Out {
-	return stream.Out{
-		Topic: h.cfg.Topics.Reads, Partition: stream.AnyPartition, Key: stream.RegionKey(p.sample, p.contig, p.region), Value: value,
+// placed is a read as a placer takes it.
+func (h *handler) placed(run *streampb.Run, read *assembledRead) *alignstage.Read {
+	return &alignstage.Read{
+		Run: run, ID: read.id, Model: h.cfg.Publish, Channel: read.channel, Number: read.number, Start: read.start,
+		Total: read.total, LastChunkMs: read.lastChunkMS,
 	}
-}
-
-// finished is a called part of a read without what library preparation put on it.
-type finished struct {
-	part
-	called  basecall.Called
-	outcome outcome // mapped, if it is to be aligned
-	sample  string  // empty if its barcode is none of the run's
-	barcode *output.Barcode
-}
-
-// finished finds a part's barcode, cuts it off, and judges what is left.
-func (h *handler) finished(run *streampb.Run, read *assembledRead, p part, called basecall.Called, outcome outcome) finished {
-	f := finished{part: p, called: called, outcome: outcome}
-	if h.cfg.Finisher == nil || !h.cfg.Finisher.Classifies() {
-		f.sample = run.GetSample() // of a run that is taken apart only a barcode says whose a part is
-	}
-	if outcome != outcomeMapped {
-		return f
-	}
-	if h.cfg.Finisher != nil {
-		r := h.cfg.Finisher.Finish(basecall.Read{ID: read.id}, called)[0]
-		f.called = r.Called
-		if r.Barcode != nil {
-			of := recorded(run)
-			f.sample, f.barcode = h.cfg.Finisher.Sample(of, run.GetSample(), r.Barcode), h.cfg.Finisher.Barcode(of, r.Barcode)
-		}
-	}
-	switch {
-	case len(f.called.Sequence) == 0:
-		f.outcome = outcomeShort
-		return f
-	case f.called.MeanQuality < h.cfg.MinQuality:
-		f.outcome = outcomeLowQuality
-	}
-	return f
-}
-
-// inherit gives the parts of one read that have no barcode that of another: most kits
-// have one at the beginning of a molecule only, and the others begin behind a gap.
-func inherit(parts []finished) {
-	i := slices.IndexFunc(parts, func(f finished) bool { return f.sample != "" })
-	if i < 0 {
-		return
-	}
-	for k := range parts {
-		if parts[k].sample == "" {
-			parts[k].sample, parts[k].barcode = parts[i].sample, parts[i].barcode
-		}
-	}
-}
-
-// Demultiplexed is a run with the samples that its reads may be of by their barcodes.
-func Demultiplexed(run *streampb.Run, f *finish.Finisher) *streampb.Run {
-	run = proto.CloneOf(run)
-	run.Samples, run.SamplesListed = f.Samples(recorded(run), run.GetSample())
-	return run
-}
-
-// recorded is what is known of a run as a recording tells it.
-func recorded(run *streampb.Run) *signal.Run {
-	r := &signal.Run{
-		ID: run.GetId(), SampleRate: int(run.GetSampleRate()),
-		FlowCellID: run.GetFlowCell(), SequencerPosition: run.GetPosition(),
-	}
-	if ms := run.GetStartTimeMs(); ms != 0 {
-		r.StartTime = time.UnixMilli(ms)
-	}
-	return r
-}
-
-// encode makes a segment a record. What is least needed of an ultra-long read is
-// left out when it doesn't fit one.
-func (h *handler) encode(s *streampb.Segment) ([]byte, error) {
-	rec := &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: s}}
-	if s.GetPartial() > 0 {
-		rec.Body = &streampb.ReadRecord_Partial{Partial: s}
-	}
-	value, err := stream.EncodeReads(rec)
-	for _, field := range []struct {
-		name  string
-		bytes *[]byte
-	}{{"dwells", &s.Dwells}, {"qualities", &s.Qualities}} {
-		if _, large := errors.AsType[*stream.RecordTooLargeError](err); !large {
-			break
-		}
-		if field.name == "dwells" {
-			h.cfg.Metrics.strippedSegment()
-		}
-		h.log.Warn("a segment doesn't fit a record", "read", s.GetReadId(), "bases", s.GetReadLength(), "without", field.name)
-		*field.bytes = nil
-		value, err = stream.EncodeReads(rec)
-	}
-	return value, err
 }
 
 // part is a gapless part of a read that has ended.
@@ -193,13 +71,13 @@ type part struct {
 
 // called basecalls one gapless part of a read. Its outcome is what has become of it if
 // it is not to be aligned, and otherwise mapped, which it may not turn out to be.
-func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since time.Time, tools tools, span *readSpan) (basecall.Called, outcome, error) {
+func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since time.Time, tools tools, span *readSpan) (basecall.Called, alignstage.Outcome, error) {
 	none := basecall.Called{}
 	if !h.supports(run) {
-		return none, outcomeUnsupported, nil
+		return none, alignstage.Unsupported, nil
 	}
 	if p.to-p.from < minSamples {
-		return none, outcomeShort, nil
+		return none, alignstage.Short, nil
 	}
 	if p.call == nil {
 		var err error
@@ -219,34 +97,7 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 	span.called(p.number, from, timings, len(called.Sequence))
 	h.cfg.Metrics.called(time.Since(since))
 	if len(called.Sequence) == 0 {
-		return called, outcomeShort, nil
+		return called, alignstage.Short, nil
 	}
-	return called, outcomeMapped, nil
-}
-
-// segments aligns one part of a read, and says on how many bases of the reference its
-// alignments lie. It returns none where it doesn't map.
-func (h *handler) segments(run *streampb.Run, read *assembledRead, f finished, tools tools) (all []*streampb.Segment, bases int, err error) {
-	called := f.called
-	alignments, err := tools.aligner.Map(read.id, called.Sequence)
-	if err != nil {
-		return nil, 0, err
-	}
-	r := &align.Read{
-		Run: run.GetId(), Sample: f.sample, ID: read.id, Part: uint32(f.number),
-		Seq: called.Sequence, Qualities: called.Qualities, Dwells: called.Dwells(), LastChunkMs: read.lastChunkMS,
-	}
-	for i := range alignments {
-		ref := h.cfg.Contig(alignments[i].Contig)
-		segments, err := align.Segments(r, &alignments[i], ref)
-		if err != nil {
-			return nil, 0, err
-		}
-		bases += alignments[i].End - alignments[i].Start
-		for _, s := range segments {
-			s.Alignment = uint32(i)
-		}
-		all = append(all, segments...)
-	}
-	return all, bases, nil
+	return called, alignstage.Mapped, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/demux"
@@ -98,7 +99,7 @@ func TestBasecallsArePublished(t *testing.T) {
 		assert.Equal(t, file.String(), string(got.Value), "as in a file")
 	}
 	for outcome, want := range map[string]float64{"mapped": 1, "low_quality": 1} {
-		assert.InDelta(t, want, testutil.ToFloat64(cfg.Metrics.reads.WithLabelValues(outcome)), 0, outcome)
+		assert.InDelta(t, want, testutil.ToFloat64(cfg.Metrics.Parts.WithLabelValues(outcome)), 0, outcome)
 	}
 }
 
@@ -125,19 +126,20 @@ func TestBasecallsOfParts(t *testing.T) {
 // TestLongBasecalls: a read that no record has room for is published in pieces, which
 // hold all of its bases and begin where their signal does.
 func TestLongBasecalls(t *testing.T) {
-	const n = maxPublishedBases + 1000
+	const n = alignstage.MaxPublishedBases + 1000
 	called := basecall.Called{
 		Sequence: randomBases(n, 3), Qualities: bytes.Repeat([]byte{12}, n), Moves: bytes.Repeat([]byte{1, 0}, n),
 		Stride: 5, NumSamples: 10 * n, MeanQuality: 12,
 	}
-	read := &assembledRead{identity: identity{id: "long"}, run: "run-1", channel: 1, total: 10 * n}
+	read := &alignstage.Read{Run: testRun("run-1"), ID: "long", Model: "model", Channel: 1, Total: 10 * n}
 	for _, test := range []struct {
 		fromEnd bool
 		starts  []int
-	}{{false, []int{0, 10 * maxPublishedBases}}, {true, []int{10 * 1000, 0}}} {
+	}{{false, []int{0, 10 * alignstage.MaxPublishedBases}}, {true, []int{10 * 1000, 0}}} {
 		called.FromEnd = test.fromEnd
-		h := &handler{cfg: Config{Publish: "model"}}
-		outs := h.published(testRun("run-1"), read, finished{part: part{to: read.total}, called: called})
+		p := &alignstage.Placer{Publish: true, MinQuality: 13} // published, though it is not aligned
+		outs, _, _, err := p.Place(read, p.Judge(alignstage.Part{To: read.Total, Called: called}), nil)
+		require.NoError(t, err)
 		require.Equal(t, 2, len(outs)) //nolint:testifylint // Len prints the records
 		var sequence []byte
 		for i, o := range outs {

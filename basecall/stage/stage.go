@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/porestream/porestream/align"
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
@@ -23,12 +22,6 @@ import (
 
 // Name is the stage's name in dead letters, metrics and logs.
 const Name = "basecall"
-
-// Aligner places one read on the reference; minimap.Aligner is one. It is used
-// by one goroutine at a time.
-type Aligner interface {
-	Map(name string, seq []byte) ([]align.Alignment, error)
-}
 
 // Config says what the stage works with.
 type Config struct {
@@ -44,7 +37,7 @@ type Config struct {
 	SampleRates []int
 	// Aligners are the aligners that all partitions of the process share; as
 	// many reads are in the works at a time as there are of them.
-	Aligners []Aligner
+	Aligners []alignstage.Aligner
 	// Contig returns the upper-case sequence of a contig that an alignment
 	// names.
 	Contig func(name string) []byte
@@ -113,12 +106,21 @@ func New(cfg Config) stream.NewHandler {
 				cfg.MaxSignalMemory, partitions, 2*leastOpenBytes*int64(partitions))
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		return &handler{
+		h := &handler{
 			cfg: cfg, partition: partition, partitions: partitions, works: works,
 			fold: newFold(cfg.MaxReadSamples, int(openBytes)), ctx: ctx, cancel: cancel,
-			ticked: make(map[string]int64), calls: newCalls(cfg.Caller), spans: newSpans(cfg.Tracer),
+			calls: newCalls(cfg.Caller), spans: newSpans(cfg.Tracer),
 			log: cfg.Logger.With("stage", Name, "partition", partition),
-		}, nil
+		}
+		h.placer = &alignstage.Placer{
+			Topics: cfg.Topics, Contig: cfg.Contig, MinQuality: cfg.MinQuality, Finisher: cfg.Finisher, Publish: cfg.Publish != "",
+			Metrics: cfg.Metrics.placer(), Logger: h.log,
+		}
+		h.timeouts = stream.RunTimeouts{
+			Runs: &h.fold.runs, Topic: cfg.Topics.Signal, Partition: partition, Encode: stream.SignalMarker,
+			Timeout: cfg.RunTimeout, OnTimeout: cfg.Metrics.timeout, Logger: h.log,
+		}
+		return h, nil
 	}
 }
 
@@ -131,7 +133,7 @@ type works struct {
 
 // tools are what work on one read takes for itself.
 type tools struct {
-	aligner Aligner
+	aligner alignstage.Aligner
 	unpack  *unpacker
 }
 
@@ -151,10 +153,11 @@ type handler struct {
 	partition, partitions int32
 	works                 *works
 	fold                  *fold
-	calls                 *calls           // of open reads
-	spans                 spans            // likewise
-	held                  int              // bytes of open reads that the metrics know of
-	ticked                map[string]int64 // runs that a tick has ended, by the offset it did so behind
+	calls                 *calls // of open reads
+	spans                 spans  // likewise
+	held                  int    // bytes of open reads that the metrics know of
+	placer                *alignstage.Placer
+	timeouts              stream.RunTimeouts
 	log                   *slog.Logger
 
 	// ctx is the life of the reads in the works, which outlives the Handle call
@@ -233,7 +236,7 @@ func (h *handler) feed(ctx context.Context, read *assembledRead) error {
 	if !h.cfg.InFlight || read == nil {
 		return nil
 	}
-	run := h.fold.markers.Run(read.run)
+	run := h.fold.runs.Run(read.run)
 	if !h.supports(run) {
 		return nil
 	}
@@ -269,12 +272,12 @@ func (h *handler) supports(run *streampb.Run) bool {
 
 // forward is this partition's own marker for every partition downstream.
 func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
-	own := h.fold.markers.Forward(mk, h.partition, h.partitions)
+	own := h.fold.runs.Forward(mk, h.partition, h.partitions)
 	if h.cfg.Finisher != nil {
-		if of := recorded(own.Run); end && h.partition == 0 && !h.cfg.Finisher.Listed(of) {
+		if of := alignstage.Recorded(own.Run); end && h.partition == 0 && !h.cfg.Finisher.Listed(of) {
 			h.log.Warn("no row of the sample sheet is of a run, so none of its reads was used", "run", of.ID, "flow_cell", of.FlowCellID, "position", of.SequencerPosition)
 		}
-		own.Run = Demultiplexed(own.Run, h.cfg.Finisher)
+		own.Run = alignstage.Demultiplexed(own.Run, h.cfg.Finisher)
 	}
 	if !end {
 		own.EndStatus = streampb.EndStatus_END_STATUS_UNSPECIFIED
@@ -290,7 +293,7 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 // behind them and behind every read before. Emit keeps the order of each
 // downstream partition, so it is enough that every read has been emitted.
 func (h *handler) end(ctx context.Context, rec stream.Record, e effects, emit stream.Emitter) error {
-	delete(h.ticked, e.marker.GetRun().GetId())
+	h.timeouts.Forget(e.marker.GetRun().GetId())
 	defer h.spans.ended(e.marker.GetRun().GetId())
 	var outs []stream.Out
 	c := newCompletion(len(e.reads), func(all []stream.Out) error { outs = all; return nil })
@@ -306,58 +309,18 @@ func (h *handler) end(ctx context.Context, rec stream.Record, e effects, emit st
 			return err
 		}
 		outs = append(outs, markers...)
-		if outs, err = h.appendRun(outs, e.marker.GetRun()); err != nil {
+		told, err := h.fold.runs.EndingOut(h.cfg.Topics.Runs, e.marker.GetRun(), h.partition, h.partitions)
+		if err != nil {
 			return err
 		}
+		outs = append(outs, told...)
 	}
 	return emit.Emit(ctx, outs, []int64{rec.Offset})
 }
 
-// appendRun tells the runs topic how a run ended. All partitions end it; one has
-// the say.
-func (h *handler) appendRun(outs []stream.Out, run *streampb.Run) ([]stream.Out, error) {
-	key := []byte(run.GetId())
-	if stream.PartitionFor(key, h.partitions) != h.partition {
-		return outs, nil
-	}
-	ended := proto.CloneOf(run)
-	ended.EndStatus = h.fold.markers.EndStatus(run.GetId())
-	value, err := stream.EncodeRun(ended)
-	if err != nil {
-		return nil, err
-	}
-	return append(outs, stream.Out{Topic: h.cfg.Topics.Runs, Partition: stream.AnyPartition, Key: key, Value: value}), nil
-}
-
-// Tick ends runs of which nothing has come for too long, by markers in this
-// partition, so that the result stays a function of its records.
+// Tick ends runs of which nothing has come for too long.
 func (h *handler) Tick(ctx context.Context, now time.Time, emit stream.Emitter) error {
-	var outs []stream.Out
-	due := make(map[string]int64)
-	for _, mk := range h.fold.idle(now.UnixMilli(), h.cfg.RunTimeout.Milliseconds()) {
-		run := mk.GetRun().GetId()
-		if offset, ticked := h.ticked[run]; ticked && offset == mk.GetLastOffset() {
-			continue // written, and on its way through the log
-		}
-		value, err := stream.SignalMarker(mk, true)
-		if err != nil {
-			return err
-		}
-		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Signal, Partition: h.partition, Key: stream.MarkerKey(mk, true), Value: value})
-		due[run] = mk.GetLastOffset()
-	}
-	if len(outs) == 0 {
-		return nil
-	}
-	if err := emit.Emit(ctx, outs, nil); err != nil {
-		return err
-	}
-	for run, offset := range due {
-		h.ticked[run] = offset
-		h.cfg.Metrics.timeout()
-		h.log.Warn("run is ended: nothing of it has come for too long", "run", run, "timeout", h.cfg.RunTimeout, "last_offset", offset)
-	}
-	return nil
+	return h.timeouts.Tick(ctx, now, emit)
 }
 
 // completion gathers what follows from the reads that one record has finished,
@@ -400,7 +363,7 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 			return err
 		}
 		span.admitted()
-		run := h.fold.markers.Run(read.run)
+		run := h.fold.runs.Run(read.run)
 		began, handed := h.calls.take(read)
 		h.working.Go(func() {
 			outs, err := h.process(run, read, began, handed, since, tools, span)

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/porestream/porestream/align"
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -196,7 +197,7 @@ func (f *fakeEmitter) offsets() []int64 {
 func testConfig() Config {
 	return Config{
 		Topics: stream.NewTopics(""), ReadsPartitions: 2, Caller: fakeCaller{}, InFlight: true, SampleRates: []int{4000},
-		Aligners: []Aligner{fakeAligner{reference}, fakeAligner{reference}, fakeAligner{reference}},
+		Aligners: []alignstage.Aligner{fakeAligner{reference}, fakeAligner{reference}, fakeAligner{reference}},
 		Contig:   func(string) []byte { return reference },
 	}
 }
@@ -777,7 +778,7 @@ func TestUltraLongRead(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	cfg.Metrics = NewMetrics(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
 	cfg.Contig = func(string) []byte { return long }
-	cfg.Aligners = []Aligner{fakeAligner{long}}
+	cfg.Aligners = []alignstage.Aligner{fakeAligner{long}}
 	for _, c := range []struct {
 		bases             int
 		qualities, dwells bool
@@ -835,7 +836,7 @@ func TestUnsupportedRun(t *testing.T) {
 	if got := emit.summary(t); len(got) != 5 || !strings.HasPrefix(got[3], "end") || emit.failed != nil {
 		t.Errorf("emitted %q, failed %v", got, emit.failed)
 	}
-	if got := testutil.ToFloat64(cfg.Metrics.reads.WithLabelValues("unsupported")); got != 1 {
+	if got := testutil.ToFloat64(cfg.Metrics.Parts.WithLabelValues("unsupported")); got != 1 {
 		t.Errorf("%v reads are counted as unsupported, want 1", got)
 	}
 }

@@ -16,11 +16,9 @@ const (
 	// describes it.
 	stateVersion = 1
 
-	sectionRuns    = "runs"
 	sectionBucket  = "channels/%02d"
 	maxName        = 512     // of a run or a read, as in records
 	maxVBZ         = 1 << 20 // no record holds more
-	maxRuns        = 1 << 20
 	maxFirstPart   = 1 << 32
 	maxReadSamples = 1<<40 + stream.MaxChunkSamples
 	leastChunk     = 4 // bytes of a chunk and of a channel: at least
@@ -49,16 +47,16 @@ func (s *state) Sections() []stream.Section {
 			list = append(list, stream.Section{Name: fmt.Sprintf(sectionBucket, i), Version: b.version})
 		}
 	}
-	return append(list, stream.Section{Name: stream.MarkersSection, Version: s.markers.Version()}, stream.Section{Name: sectionRuns, Version: s.version})
+	return append(list, stream.Section{Name: stream.MarkersSection, Version: s.runs.Version()}, stream.Section{Name: stream.RunsSection, Version: s.runs.ActivityVersion()})
 }
 
 // AppendSection appends the content of a section to b.
 func (s *state) AppendSection(b []byte, name string) ([]byte, error) {
 	switch name {
 	case stream.MarkersSection:
-		return s.markers.AppendState(b)
-	case sectionRuns:
-		return s.appendRuns(b), nil
+		return s.runs.AppendState(b)
+	case stream.RunsSection:
+		return s.runs.AppendActivity(b), nil
 	}
 	i, err := bucketOf(name)
 	if err != nil {
@@ -71,9 +69,9 @@ func (s *state) AppendSection(b []byte, name string) ([]byte, error) {
 func (s *state) RestoreSection(name string, b []byte) error {
 	switch name {
 	case stream.MarkersSection:
-		return s.markers.RestoreState(b)
-	case sectionRuns:
-		return s.restoreRuns(b)
+		return s.runs.RestoreState(b)
+	case stream.RunsSection:
+		return s.runs.RestoreActivity(b)
 	}
 	i, err := bucketOf(name)
 	if err != nil {
@@ -91,43 +89,6 @@ func bucketOf(name string) (int, error) {
 		return 0, fmt.Errorf("the stage %s has no section %q", Name, name)
 	}
 	return i, nil
-}
-
-func (f *fold) appendRuns(b []byte) []byte {
-	b = packed.AppendLen(append(b, stateVersion), len(f.runs))
-	for _, id := range slices.Sorted(maps.Keys(f.runs)) {
-		r := f.runs[id]
-		b = packed.AppendBytes(b, id)
-		b = packed.AppendInt(b, r.lastOffset)
-		b = packed.AppendInt(b, r.lastMS)
-		b = packed.AppendBool(b, r.active)
-	}
-	return b
-}
-
-func (f *fold) restoreRuns(b []byte) error {
-	in := packed.NewReader(b)
-	in.Version(stateVersion)
-	n := in.Count(leastChannel)
-	if n > maxRuns {
-		in.Fail("%d runs", n)
-	}
-	runs := make(map[string]*runActivity)
-	last := ""
-	for i := 0; i < n && in.Err() == nil; i++ {
-		id := in.String(maxName)
-		runs[id] = &runActivity{lastOffset: in.Int(), lastMS: in.Int(), active: in.Bool()}
-		if i > 0 && id <= last {
-			in.Fail("run %q behind run %q", id, last)
-		}
-		last = id
-	}
-	if err := in.Done(); err != nil {
-		return fmt.Errorf("restoring runs: %w", err)
-	}
-	f.runs = runs
-	f.version++
-	return nil
 }
 
 func (a *assembler) appendBucket(b []byte, i int) []byte {

@@ -401,7 +401,7 @@ func TestGoldenState(t *testing.T) {
 		t.Errorf("restored the golden state is written as\n%s", got)
 	}
 	f := h.(*handler).fold
-	if f.assembler.openReads() != 3 || f.assembler.channels != 3 || !f.markers.Ended("run-2") || f.runs["run-2"].active || !f.runs["run-1"].active {
+	if f.assembler.openReads() != 3 || f.assembler.channels != 3 || !f.runs.Ended("run-2") || f.runs.Active("run-2") || !f.runs.Active("run-1") {
 		t.Error("the golden state means something else")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/align"
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/basecall"
@@ -198,7 +199,7 @@ func (a toyAligner) Map(name string, seq []byte) ([]align.Alignment, error) {
 // makers are the stages of one process, by input topic.
 func (r *recording) makers(partitions map[string]int32) map[string]stream.NewHandler {
 	topics := stream.NewTopics("")
-	var aligners []basecallstage.Aligner
+	var aligners []alignstage.Aligner
 	for range 12 {
 		aligners = append(aligners, toyAligner{r.genome})
 	}

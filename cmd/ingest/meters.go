@@ -54,7 +54,7 @@ func (all *meters) of(name, kind string) *meter {
 		m.push = push.NewMetrics(m.registered)
 	case kind == minknowName && m.minknow == nil:
 		m.minknow = minknow.NewMetrics(m.registered)
-	case kind == watchName && m.watch == nil:
+	case (kind == watchName || kind == readsName) && m.watch == nil:
 		m.watch = watch.NewMetrics(m.registered)
 	}
 	return m

@@ -66,7 +66,7 @@ type connection struct {
 	process    *process
 	client     *kafka.Client
 	topics     stream.Topics
-	partitions int32
+	partitions map[string]int32 // of the topics that runs are written to
 	registry   *prometheus.Registry
 	meters     *meters
 	runs       sources.Runs
@@ -169,10 +169,13 @@ func (c *connection) ensureTopics(ctx context.Context) error {
 	if err := c.client.EnsureTopics(ctx, c.topics.Settings(c.process.partitions), c.process.kafka.Replication); err != nil {
 		return err
 	}
-	partitions, err := c.client.Partitions(ctx, c.topics.Signal)
-	if err != nil {
-		return fmt.Errorf("looking at the topic of signal: %w", err)
+	c.partitions = make(map[string]int32)
+	for _, topic := range []string{c.topics.Signal, c.topics.Called} {
+		partitions, err := c.client.Partitions(ctx, topic)
+		if err != nil {
+			return fmt.Errorf("looking at topic %s: %w", topic, err)
+		}
+		c.partitions[topic] = int32(partitions)
 	}
-	c.partitions = int32(partitions)
 	return nil
 }

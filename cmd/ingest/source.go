@@ -50,6 +50,8 @@ type kind struct {
 	operands, operandsUsage string
 	// patient sources have no spool: what Kafka doesn't take for now waits in them.
 	patient bool
+	// called sources have reads, not signal.
+	called bool
 	// endless sources are to be stopped sooner or later, and have then done all that
 	// was asked for.
 	endless bool
@@ -59,7 +61,7 @@ type kind struct {
 
 // kinds are all kinds of sources.
 func kinds() []kind {
-	return []kind{playKind(), watchKind(), minknowKind(), serveKind(), simulateKind()}
+	return []kind{playKind(), watchKind(), readsKind(), minknowKind(), serveKind(), simulateKind()}
 }
 
 // intake is what every source is told: how its signal is cut and named, and what
@@ -72,12 +74,14 @@ type intake struct {
 	spoolMax    cli.Bytes
 }
 
-func (in *intake) register(flags *pflag.FlagSet, patient bool) {
+func (in *intake) register(flags *pflag.FlagSet, k *kind) {
 	in.maxBuffered, in.spoolMax = 64<<20, 64<<30
-	flags.DurationVar(&in.chunk, "chunk", time.Second, "length of a signal chunk")
+	if !k.called {
+		flags.DurationVar(&in.chunk, "chunk", time.Second, "length of a signal chunk")
+	}
 	flags.StringVar(&in.sample, "sample", "", "sample name, if not the recording's")
 	flags.Var(&in.maxBuffered, "max-buffered", "limit of the signal that is held in memory; what is more waits in the spool or in its files")
-	if patient {
+	if k.patient {
 		return
 	}
 	flags.StringVar(&in.spool, "spool", "", "folder that keeps signal while Kafka is away, one for each ingest; none if not given")
@@ -104,7 +108,7 @@ func fileFlag(flags *pflag.FlagSet, names ...string) {
 // options registers all that a source of a kind may be told on a flag set.
 func (k *kind) options(flags *pflag.FlagSet) (source, *intake) {
 	in, src := new(intake), k.make()
-	in.register(flags, k.patient)
+	in.register(flags, k)
 	src.register(flags)
 	return src, in
 }
@@ -185,7 +189,7 @@ func (c *connection) destination(name, kind string, in *intake, ready func()) *d
 		cluster: all, meter: m, logger: logger, connection: c, ready: ready,
 		service: ingest.ServiceConfig{
 			Player: ingest.Config{
-				Topics: c.topics, Partitions: c.partitions, Chunk: in.chunk, Sample: in.sample, Metrics: m.ingest, Logger: logger, Tracer: c.tracer,
+				Topics: c.topics, Partitions: c.partitions[c.topics.Signal], Chunk: in.chunk, Sample: in.sample, Metrics: m.ingest, Logger: logger, Tracer: c.tracer,
 			},
 			Cluster:            &claimingCluster{Cluster: all, runs: &c.runs, source: name},
 			TransactionTimeout: c.process.transactionTimeout,

@@ -41,22 +41,29 @@ func watchKind() kind {
 // watching is a source of folders in which files are being written.
 type watching struct{ watch.Config }
 
-func (w *watching) register(flags *pflag.FlagSet) {
-	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream/watch)")
+func (w *watching) register(flags *pflag.FlagSet) { w.registerWatch(flags, watchName, time.Second) }
+
+// registerWatch adds the options of all that watch folders. settle is how long bytes must
+// have been there unless told otherwise.
+func (w *watching) registerWatch(flags *pflag.FlagSet, kind string, settle time.Duration) {
+	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream, and there "+kind+")")
 	folderFlag(flags, "journal")
 	flags.DurationVar(&w.Poll, "poll", time.Second, "how often folders are listed, also where the system tells of changes")
-	flags.DurationVar(&w.Settle, "settle", time.Second, "how long bytes must have been there before they are read; network file systems show some too early")
+	flags.DurationVar(&w.Settle, "settle", settle, "how long bytes must have been there before they are read; network file systems show some too early")
 	flags.DurationVar(&w.IdleEnd, "idle-end", 0, "end a run when there was nothing new of it for so long; 0 waits for its final summary")
 	flags.BoolVar(&w.Once, "once", false, "end when all runs have ended; without --idle-end that is when all there is was read")
 	flags.BoolVar(&w.Restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
 }
 
-func (w *watching) complete(given *given) error {
+func (w *watching) complete(given *given) error { return w.completeWatch(given, watchName) }
+
+// completeWatch completes the options of a kind that watches folders.
+func (w *watching) completeWatch(given *given, kind string) error {
 	if w.Poll <= 0 || w.Settle < 0 || w.IdleEnd < 0 {
 		return cli.Usagef("--poll must be more than 0, and --settle and --idle-end not less")
 	}
 	if w.Journal == "" {
-		dir, err := journalFolder()
+		dir, err := journalFolder(kind)
 		if err != nil {
 			return cli.Usagef("--journal: %w", err)
 		}
@@ -74,15 +81,21 @@ func (w *watching) claims() ([]sources.Claim, error) {
 }
 
 func (w *watching) run(ctx context.Context, to *destination) error {
-	cfg := w.Config
-	cfg.Topic, cfg.Logger, cfg.Metrics = to.service.Player.Topics.Signal, to.logger, to.meter.watch
-	cfg.Sink = sink(to, cfg.Restart)
-	return watch.Watch(ctx, cfg, to.ready)
+	return watch.Watch(ctx, w.configure(to, to.service.Player.Topics.Signal), to.ready)
 }
 
-// sink writes runs to Kafka.
-func sink(to *destination, restart bool) watch.Sink {
+// configure completes the settings for reads that go to a topic.
+func (w *watching) configure(to *destination, topic string) watch.Config {
+	cfg := w.Config
+	cfg.Topic, cfg.Logger, cfg.Metrics = topic, to.logger, to.meter.watch
+	cfg.Sink = sink(to, cfg.Restart, to.connection.partitions[topic])
+	return cfg
+}
+
+// sink writes runs to Kafka, to a topic of so many partitions.
+func sink(to *destination, restart bool, partitions int32) watch.Sink {
 	service := to.service
+	service.Player.Partitions = partitions
 	service.Restart = restart
 	service.MaxBuffered = max(service.MaxBuffered/watchedRuns, leastBuffered)
 	return func(ctx context.Context, run *streampb.Run, fn func(context.Context, watch.Feed) error) error {
@@ -93,9 +106,9 @@ func sink(to *destination, restart bool) watch.Sink {
 // journalFolder is where the journal is if no folder is named: where systemd says,
 // or where programs keep what is neither settings nor to be thrown away (XDG base
 // directory specification).
-func journalFolder() (string, error) {
+func journalFolder(kind string) (string, error) {
 	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" {
-		return filepath.Join(dir, "watch"), nil
+		return filepath.Join(dir, kind), nil
 	}
 	state := os.Getenv("XDG_STATE_HOME")
 	if state == "" {
@@ -105,5 +118,5 @@ func journalFolder() (string, error) {
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(state, "porestream", "watch"), nil
+	return filepath.Join(state, "porestream", kind), nil
 }

@@ -99,7 +99,7 @@ func expandRoles(roles []string, d access.Deployment) []string {
 			all = append(all, role)
 			continue
 		}
-		all = append(all, access.RoleBasecall, access.RoleVariant, access.RoleAnnotate, access.RolePage)
+		all = append(all, access.RoleBasecall, access.RoleAlign, access.RoleVariant, access.RoleAnnotate, access.RolePage)
 		if d.Panels {
 			all = append(all, access.RoleWatch)
 		}

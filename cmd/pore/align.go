@@ -140,8 +140,10 @@ type fileAligner struct {
 	records *hts.Records
 	threads int
 	stdin   io.Reader
-	sorter  *hts.Sorter
-	reads   atomic.Int64
+	// reader reads the reads of a file; nil: FASTQ.
+	reader func(io.Reader) (func() (*fastq.Read, error), error)
+	sorter *hts.Sorter
+	reads  atomic.Int64
 	// titleTags has tags in titles copied, and tagged counts the reads that have some.
 	titleTags bool
 	tagged    atomic.Int64
@@ -197,13 +199,17 @@ func (a *fileAligner) read(path string, emit func(*batch) error) error {
 		return err
 	}
 	defer in.Close()
-	r, err := fastq.NewReader(in)
+	reader := a.reader
+	if reader == nil {
+		reader = fastqReader
+	}
+	next, err := reader(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	b, bases := new(batch), 0
 	for {
-		read, err := r.Next()
+		read, err := next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -222,6 +228,14 @@ func (a *fileAligner) read(path string, emit func(*batch) error) error {
 		return nil
 	}
 	return emit(b)
+}
+
+func fastqReader(in io.Reader) (func() (*fastq.Read, error), error) {
+	r, err := fastq.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return r.Next, nil
 }
 
 // align makes the records of a batch.

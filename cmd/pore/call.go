@@ -13,11 +13,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/porestream/porestream/adaptive"
+	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/align/minimap"
+	"github.com/porestream/porestream/basecall/input"
+	"github.com/porestream/porestream/fastq"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
@@ -48,9 +53,12 @@ func callCommand() *cobra.Command {
 	var cfg callConfig
 	cmd := &cobra.Command{
 		Use:   "call --ref FASTA [--ploidy 1|2|mixture] [-o OUT.vcf.gz] IN.bam",
-		Short: "Call the variants of aligned reads",
+		Short: "Call the variants of reads",
 		Long: `Writes the variants of a BAM or SAM file as VCF, with the engine that the stream
 uses. - is standard input: samtools view -u IN.cram | pore call --ref FASTA -
+
+Reads that are not aligned (FASTQ, or SAM or BAM whose header names no reference) are
+aligned by minimap2 first.
 
 A file that is sorted by coordinate is called while it is read. Any other is held
 until its end, as differences from the reference: about a byte per 30 bases. With
@@ -222,7 +230,7 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if !eachSample {
 		return callSample(ctx, cfg, path, stdin, stdout, g, targets, logger)
 	}
-	alignments, name, err := openAlignments(path, stdin, g)
+	alignments, name, err := openAlignments(ctx, path, stdin, g, threadsOf(cfg.threads), cfg.haplotag != "", &unalignedReads{logger: logger})
 	if err != nil {
 		return err
 	}
@@ -290,7 +298,8 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if cfg.gvcf {
 		anyAllele = cfg.survey.Symbol()
 	}
-	alignments, name, err := openAlignments(path, stdin, g)
+	unaligned := &unalignedReads{logger: logger}
+	alignments, name, err := openAlignments(ctx, path, stdin, g, threadsOf(cfg.threads), cfg.haplotag != "", unaligned)
 	if err != nil {
 		return err
 	}
@@ -328,7 +337,7 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 		defer cli.ShowProgress(os.Stderr, "B", alignments.Progress)()
 	}
 	rows := variant.NewRows(anyAllele, out.records.Write)
-	threads := cmp.Or(cfg.threads, runtime.GOMAXPROCS(0))
+	threads := threadsOf(cfg.threads)
 	tags := make(aligned.HaplotypeTags)
 	counts, err := alignments.Call(ctx, aligned.Options{
 		Caller: caller, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
@@ -358,7 +367,13 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 			return err
 		}
 	}
-	return out.commit()
+	if err := out.commit(); err != nil {
+		return err
+	}
+	if n := unaligned.skipped.Load(); n > 0 {
+		return fmt.Errorf("%s: %d reads can't be used, and the calls are without them: see the log", name, n)
+	}
+	return nil
 }
 
 // haplotag writes the alignments of a file with the haplotypes of their reads to a BAM
@@ -384,18 +399,106 @@ func haplotag(ctx context.Context, path, to, sample string, g *genome.Genome, ta
 	return nil
 }
 
-// openAlignments opens a file, or standard input.
-func openAlignments(path string, stdin io.Reader, g *genome.Genome) (*aligned.Alignments, string, error) {
+func threadsOf(threads int) int { return cmp.Or(threads, runtime.GOMAXPROCS(0)) }
+
+// headBytes tell whether the reads of a file are aligned.
+const headBytes = 1 << 16
+
+// openAlignments opens a file, or standard input. Reads that are aligned to nothing are
+// aligned first.
+func openAlignments(ctx context.Context, path string, stdin io.Reader, g *genome.Genome, threads int, tagging bool, unaligned *unalignedReads) (*aligned.Alignments, string, error) {
 	if path != "-" {
-		a, err := aligned.Open(path, g)
+		head, err := headOf(path)
+		if err != nil || !input.Unaligned(head) {
+			a, err := aligned.Open(path, g)
+			return a, path, err
+		}
+		if tagging {
+			return nil, "", fmt.Errorf("%s: --haplotag tags alignments, and these reads have none: align them with pore align first", path)
+		}
+		a, err := unaligned.align(ctx, path, nil, g, threads)
 		return a, path, err
 	}
 	const name = "standard input"
-	a, err := aligned.Read(struct{ io.Reader }{stdin}, g)
+	buffered := bufio.NewReaderSize(stdin, headBytes)
+	if head, _ := buffered.Peek(headBytes); input.Unaligned(head) {
+		a, err := unaligned.align(ctx, path, buffered, g, threads)
+		return a, name, err
+	}
+	a, err := aligned.Read(struct{ io.Reader }{buffered}, g)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
 	return a, name, nil
+}
+
+// headOf is the beginning of a file.
+func headOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, headBytes))
+}
+
+// unalignedReads are reads that are aligned before they are called from.
+type unalignedReads struct {
+	logger  *slog.Logger
+	skipped atomic.Int64 // that can't be used
+}
+
+// align aligns the reads of a file, and hands on their alignments in the order of the
+// reference.
+func (u *unalignedReads) align(ctx context.Context, path string, stdin io.Reader, g *genome.Genome, threads int) (*aligned.Alignments, error) {
+	index, err := minimap.NewIndex(g, minimap.Config{})
+	if err != nil {
+		return nil, err
+	}
+	header, err := alignHeader(g, alignConfig{preset: minimap.DefaultPreset, group: unnamedSample, sample: unnamedSample})
+	if err != nil {
+		return nil, errors.Join(err, index.Close())
+	}
+	u.logger.Info("the reads are not aligned: they are aligned first", "file", path)
+	out, in := io.Pipe()
+	sorter := hts.NewSorter(in, header, hts.SorterConfig{Format: hts.BAM, Memory: hts.DefaultMemory, Threads: threads})
+	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: threads, stdin: stdin, sorter: sorter, reader: u.reader}
+	go func() {
+		err := a.run(ctx, []string{path})
+		if err == nil {
+			err = sorter.Finish()
+		}
+		in.CloseWithError(errors.Join(err, sorter.Close(), index.Close()))
+	}()
+	return aligned.Read(struct{ io.Reader }{out}, g)
+}
+
+// unnamedSample is what a sample is called that nobody has named.
+const unnamedSample = "sample"
+
+// reader reads FASTQ, SAM or BAM, without the reads that failed in the basecaller's quality
+// control and those without a base. One that can't be used is told of, and left out.
+func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), error) {
+	r, err := input.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return func() (*fastq.Read, error) {
+		for {
+			read, err := r.Next()
+			if _, record := errors.AsType[*input.RecordError](err); record {
+				u.skipped.Add(1)
+				u.logger.Error("a read can't be used; the others are called from", "err", err)
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if len(read.Sequence) > 0 && !read.Failed {
+				return &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}, nil
+			}
+		}
+	}, nil
 }
 
 // callOutput is where a call writes: files that appear when they are whole, or

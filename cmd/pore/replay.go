@@ -155,7 +155,7 @@ func parsePoint(flag, s string) (operator.Point, error) {
 
 // stageInput is the topic that a stage reads.
 func stageInput(t stream.Topics, stage string) (string, error) {
-	inputs := map[string]string{access.RoleBasecall: t.Signal, access.RoleVariant: t.Reads, access.RoleAnnotate: t.Calls, access.RoleWatch: t.Watch}
+	inputs := map[string]string{access.RoleBasecall: t.Signal, access.RoleAlign: t.Called, access.RoleVariant: t.Reads, access.RoleAnnotate: t.Calls, access.RoleWatch: t.Watch}
 	input, known := inputs[stage]
 	if !known {
 		return "", cli.Usagef("--stage %q: want one of %s", stage, strings.Join(slices.Sorted(maps.Keys(inputs)), ", "))

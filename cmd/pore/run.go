@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,8 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	alignstage "github.com/porestream/porestream/align/stage"
+	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	readfiles "github.com/porestream/porestream/internal/ingest/watch"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/pipeline"
@@ -40,6 +44,8 @@ type runConfig struct {
 	pace       string
 	chunk      time.Duration
 	sample     string
+	input      string
+	reads      readfiles.ReadFiles
 	vcfVersion vcf.Version
 	listen     string
 	page       livepage.Flags
@@ -49,13 +55,18 @@ type runConfig struct {
 func runCommand() *cobra.Command {
 	var cfg runConfig
 	cmd := &cobra.Command{
-		Use:   "run --ref FASTA [--gff GFF3] [--panel YAML] --out DIR SIGNAL...",
-		Short: "Run the whole pipeline over Kafka, from signal files to annotated variants",
+		Use:   "run --ref FASTA [--gff GFF3] [--panel YAML] --out DIR SIGNAL|READS...",
+		Short: "Run the whole pipeline over Kafka, from signal or called reads to annotated variants",
 		Long: `Plays POD5, BLOW5 and FAST5 files, or folders of them, through the whole pipeline and
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
 in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. Without --brokers an embedded broker carries the topics, which
-are gone afterwards.`,
+are gone afterwards.
+
+Reads that are called already are taken as well: FASTQ, SAM or BAM files, folders of them
+as MinKNOW lays them out, or - for a pipe. What a file holds tells its content; of a
+folder with both, signal is taken, or what --input says. Alignments are dropped.`,
 		Example: `  pore run --ref ref.fa --gff genes.gff3 --out results reads.pod5
+  pore run --ref ref.fa --out results calls.bam
   pore run --ref ref.fa --ploidy 2 --panel panel.yaml --out results --brokers kafka:9092 /data/run1`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), cfg, args) },
@@ -68,6 +79,10 @@ are gone afterwards.`,
 	flags.StringVar(&cfg.pace, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
 	flags.DurationVar(&cfg.chunk, "chunk", time.Second, "length of a signal chunk")
 	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the recording's")
+	flags.StringVar(&cfg.input, "input", "auto", "what is in the files: signal, reads (called already), or auto to see from their content")
+	flags.StringVar(&cfg.reads.Naming.Run, "run", "", "run of called reads that name none")
+	flags.BoolVar(&cfg.reads.Naming.Demultiplexed, "demultiplexed", false, "called reads that tell of no barcode have none")
+	flags.BoolVar(&cfg.reads.Failed, "include-fail", false, "take called reads, too, that fell through the basecaller's quality control")
 	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)
 	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of the topics that are created")
 	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
@@ -104,6 +119,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err != nil {
 		return err
 	}
+	reads, err := cfg.takesReads(paths)
+	if err != nil {
+		return err
+	}
 	duplicates, err := cfg.filter.Duplicates()
 	if err != nil {
 		return err
@@ -119,12 +138,14 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	}
 	defer stopTracing()
 	var total atomic.Int64
-	stopProgress := cli.ShowProgress(os.Stderr, "samples", func() (int64, int64) {
-		return pipeline.SamplesProcessed(registry), total.Load()
-	})
+	unit, processed := "samples", pipeline.SamplesProcessed
+	if reads != nil {
+		unit, processed = "bases", pipeline.BasesProcessed
+	}
+	stopProgress := cli.ShowProgress(os.Stderr, unit, func() (int64, int64) { return processed(registry), total.Load() })
 	defer stopProgress()
 	result, err := runPipeline(ctx, pipeline.Config{
-		Signal: paths, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
+		Signal: paths, Reads: reads, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
@@ -147,9 +168,55 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if len(s.Barcodes) > 0 {
 		fmt.Fprintln(os.Stderr, "reads by barcode: "+byBarcode(s.Barcodes))
 	}
+	if reads != nil {
+		fmt.Fprintf(os.Stderr, "%d reads, %d bases and %d variants in %.1f s; results in %s\n", s.Reads, s.Bases, s.Variants, s.WallSeconds, cfg.out)
+		if s.Skipped > 0 {
+			return fmt.Errorf("%d reads can't be used, and the results are without them: see the log", s.Skipped)
+		}
+		return nil
+	}
 	fmt.Fprintf(os.Stderr, "%d reads, %d samples and %d variants in %.1f s (%.0f samples/s on %s); results in %s\n",
 		s.Reads, s.Samples, s.Variants, s.WallSeconds, s.SamplesPerSecond, s.Device, cfg.out)
 	return nil
+}
+
+// takesReads returns the called reads that the paths name; nil if they name signal.
+func (cfg *runConfig) takesReads(paths []string) (*pipeline.Reads, error) {
+	held := 0
+	for _, path := range paths {
+		reads, err := readfiles.HoldReads(path)
+		if err != nil {
+			return nil, err
+		}
+		if reads {
+			held++
+		}
+	}
+	switch cfg.input {
+	case "signal":
+		return nil, nil //nolint:nilnil // see above
+	case "auto":
+		if held == 0 {
+			return nil, nil //nolint:nilnil // see above
+		}
+		if held < len(paths) {
+			return nil, errors.New("some of what is named holds signal, and some reads that are called: run them apart")
+		}
+	case "reads":
+	default:
+		return nil, cli.Usagef("--input %q: want auto, signal or reads", cfg.input)
+	}
+	if len(paths) > 1 && slices.Contains(paths, "-") {
+		return nil, cli.Usagef("- (standard input) stands alone")
+	}
+	cfg.reads.Roots = paths
+	if path := cfg.engines.Barcoding.TakeSheet(); path != "" {
+		var err error
+		if cfg.reads.Naming.Sheet, err = processor.ReadSheet(path); err != nil {
+			return nil, err
+		}
+	}
+	return &pipeline.Reads{Files: &cfg.reads, Stdin: os.Stdin}, nil
 }
 
 // byBarcode is the numbers of reads in a line.
@@ -176,6 +243,11 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 	if err != nil {
 		return nil, err
 	}
+	idle := alignstage.Name // there is either signal or called reads
+	if cfg.Reads != nil {
+		idle = basecallstage.Name
+	}
+	stages = slices.DeleteFunc(stages, func(s string) bool { return s == idle })
 	cfg.Engines.Stages, cfg.Engines.Registerer, cfg.Engines.Logger = stages, cfg.Registry, cfg.Logger
 	cfg.Replication = flags.Replication
 	if len(flags.Brokers) == 0 {

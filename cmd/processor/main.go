@@ -75,7 +75,7 @@ func command() *cobra.Command {
 	cfg.log.Register(flags, slog.LevelInfo)
 	cfg.trace.Register(flags)
 	cfg.profile.Register(flags)
-	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, variant, annotate, with --panel watch, and with --adaptive adaptive (default all)")
+	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, align, variant, annotate, with --panel watch, and with --adaptive adaptive (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of the live page, /healthz, /readyz and /metrics")
 	cfg.page.Register(flags)

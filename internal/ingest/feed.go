@@ -96,9 +96,11 @@ func RunFeed(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 		return err
 	}
 	defer s.close(ctx)
-	chunk, err := s.cfg.Player.chunkSamples(run.GetId(), int(run.GetSampleRate()))
-	if err != nil {
-		return err
+	chunk := 1 // a called read is one event
+	if !run.GetCalled() {
+		if chunk, err = s.cfg.Player.chunkSamples(run.GetId(), int(run.GetSampleRate())); err != nil {
+			return err
+		}
 	}
 	if _, err := stream.EncodeRun(run); err != nil {
 		return fmt.Errorf("run %q: %w", run.GetId(), err)
@@ -141,7 +143,7 @@ func RunFeed(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 
 // fits refuses settings other than those that the run was begun with.
 func (f *Feed) fits(was *streampb.Cursor) error {
-	if was.GetChunkSamples() == uint32(f.chunk) && was.GetSample() == f.run.GetSample() && was.GetPartitions() == uint32(f.cfg.Partitions) {
+	if was.GetCalled() == f.run.GetCalled() && was.GetChunkSamples() == uint32(f.chunk) && was.GetSample() == f.run.GetSample() && was.GetPartitions() == uint32(f.cfg.Partitions) {
 		return nil
 	}
 	return mismatch(&track{run: f.run, chunk: f.chunk}, was, f.cfg.Partitions, f.at.p)
@@ -154,7 +156,7 @@ func (f *Feed) Position() Position { return f.at }
 // ChunkSamples is the number of samples of a chunk.
 func (f *Feed) ChunkSamples() int { return f.chunk }
 
-// Partitions is the number of partitions of the signal topic.
+// Partitions is the number of partitions of the topic that the run is written to.
 func (f *Feed) Partitions() int32 { return f.cfg.Partitions }
 
 // Committed is the number of the run's events that are in Kafka.

@@ -11,6 +11,7 @@ import (
 // Metrics counts what is ingested. A nil *Metrics counts nothing.
 type Metrics struct {
 	runs, reads, chunks, samples prometheus.Counter
+	bases, stripped              prometheus.Counter
 	lateness                     prometheus.Gauge
 
 	buffered, oldest       prometheus.Gauge
@@ -30,9 +31,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		tally:   newTally(),
 		runs:    counter("porestream_ingest_runs_total", "Runs that were started."),
-		reads:   counter("porestream_ingest_reads_total", "Reads sent to their last chunk."),
+		reads:   counter("porestream_ingest_reads_total", "Reads sent to their last chunk, or called."),
 		chunks:  counter("porestream_ingest_chunks_total", "Signal chunks sent."),
 		samples: counter("porestream_ingest_samples_total", "Signal samples sent."),
+		bases:   counter("porestream_ingest_called_bases_total", "Bases of reads that came called and were sent."),
+		stripped: counter("porestream_ingest_stripped_reads_total",
+			"Called reads that were sent without modified bases, dwells or qualities, to fit a record."),
 		lateness: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "porestream_ingest_lateness_seconds",
 			Help: "How far the newest chunk was sent behind the recording's clock.",
@@ -56,7 +60,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}, []string{"result"})
 	m.committed, m.failed = transactions.WithLabelValues("committed"), transactions.WithLabelValues("failed")
 	m.oldest = gauge("porestream_ingest_oldest_waiting_seconds", "Age of the oldest signal that is not in Kafka yet.")
-	reg.MustRegister(m.runs, m.reads, m.chunks, m.samples, m.lateness, m.buffered, m.spoolBytes, m.spoolLimit, m.spoolErrors,
+	reg.MustRegister(m.runs, m.reads, m.chunks, m.samples, m.bases, m.stripped, m.lateness, m.buffered, m.spoolBytes, m.spoolLimit, m.spoolErrors,
 		m.resumed, m.fenced, m.lost, transactions, m.oldest)
 	return m
 }
@@ -78,6 +82,23 @@ func (m *Metrics) chunk(c *streampb.SignalChunk) {
 		m.reads.Inc()
 	}
 	m.tally.chunk(c, time.Now())
+}
+
+// called counts a called read that was sent.
+func (m *Metrics) called(r *streampb.CalledRead) {
+	if m == nil {
+		return
+	}
+	m.reads.Inc()
+	m.bases.Add(float64(r.GetBases()))
+	m.tally.called(r)
+}
+
+// strip counts a called read that was sent without all that it had.
+func (m *Metrics) strip() {
+	if m != nil {
+		m.stripped.Inc()
+	}
 }
 
 // begin notes that a session's run is under way, with its queue, until finish.

@@ -414,24 +414,30 @@ func announcement(topics stream.Topics, run *streampb.Run, partitions int32) ([]
 		return nil, err
 	}
 	outs := []stream.Out{{Topic: topics.Runs, Partition: stream.AnyPartition, Key: []byte(run.GetId()), Value: value}}
-	mk := marker(run)
-	if value, err = stream.SignalMarker(mk, false); err != nil {
-		return nil, err
-	}
-	return append(outs, stream.Broadcast(topics.Signal, partitions, mk, false, value)...), nil
+	markers, err := markers(topics, run, partitions, false)
+	return append(outs, markers...), err
 }
 
 // ending is a run's end markers.
 func ending(topics stream.Topics, run *streampb.Run, partitions int32) ([]stream.Out, error) {
+	return markers(topics, run, partitions, true)
+}
+
+// markers are those of a run in all partitions of the topic that it is written to.
+func markers(topics stream.Topics, run *streampb.Run, partitions int32, end bool) ([]stream.Out, error) {
+	topic, encode := topics.Signal, stream.SignalMarker
+	if run.GetCalled() {
+		topic, encode = topics.Called, stream.CalledMarker
+	}
 	mk := marker(run)
-	value, err := stream.SignalMarker(mk, true)
+	value, err := encode(mk, end)
 	if err != nil {
 		return nil, err
 	}
-	return stream.Broadcast(topics.Signal, partitions, mk, true, value), nil
+	return stream.Broadcast(topic, partitions, mk, end, value), nil
 }
 
-// marker speaks for the ingest service, which is a run's only source of signal.
+// marker speaks for the ingest service, which is a run's only source.
 func marker(run *streampb.Run) *streampb.Marker {
 	return &streampb.Marker{Run: run, Source: 0, Sources: 1}
 }

@@ -236,12 +236,16 @@ func otherFilter(was, is string) error {
 func mismatch(t *track, was *streampb.Cursor, partitions int32, got progress) error {
 	const restart = ", or --restart to send it again from its beginning"
 	switch {
+	case was.GetCalled() && !t.run.GetCalled():
+		return fmt.Errorf("it was begun with called reads, and now there is signal of it: attach a run one way%s", restart)
+	case !was.GetCalled() && t.run.GetCalled():
+		return fmt.Errorf("it was begun with signal, and now there are called reads of it: attach a run one way%s", restart)
 	case was.GetChunkSamples() != uint32(t.chunk):
 		return fmt.Errorf("it was begun with chunks of %d samples, and now they have %d: give the same --chunk%s", was.GetChunkSamples(), t.chunk, restart)
 	case was.GetSample() != t.run.GetSample():
 		return fmt.Errorf("it was begun as sample %q, and now it is %q: give the same --sample%s", was.GetSample(), t.run.GetSample(), restart)
 	case was.GetPartitions() != uint32(partitions):
-		return fmt.Errorf("it was begun when the signal topic had %d partitions, and now it has %d, which separates its reads: --restart sends it again from its beginning", was.GetPartitions(), partitions)
+		return fmt.Errorf("it was begun when its topic had %d partitions, and now it has %d, which separates its reads: --restart sends it again from its beginning", was.GetPartitions(), partitions)
 	case was.GetEnded():
 		return fmt.Errorf("it has ended in Kafka after %d events, and the recording has other reads: give the files it was begun with%s", was.GetNext(), restart)
 	case got.next < was.GetNext():

@@ -117,7 +117,7 @@ func (s *session) commit(ctx context.Context, w Writer, p progress, as *streampb
 	c := &streampb.Cursor{
 		Run: s.run.GetId(), Next: p.next, Digest: p.digest[:], Ended: p.ended, Owner: s.owner[:],
 		Sample: s.run.GetSample(), ChunkSamples: uint32(s.chunk), Partitions: uint32(s.cfg.Player.Partitions),
-		Filter: s.filter,
+		Filter: s.filter, Called: s.run.GetCalled(),
 	}
 	if as != nil && p.next > 0 {
 		c.Sample, c.ChunkSamples, c.Partitions, c.Filter = as.GetSample(), as.GetChunkSamples(), as.GetPartitions(), as.GetFilter()

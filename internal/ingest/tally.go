@@ -85,6 +85,13 @@ func (t *tally) chunk(c *streampb.SignalChunk, now time.Time) {
 	}
 }
 
+// called counts a called read.
+func (t *tally) called(r *streampb.CalledRead) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cell(r.GetRun()).Reads++
+}
+
 // hear follows a channel, whose first chunk is believed. mu is held.
 func (t *tally) hear(channels map[uint32]*heard, c *streampb.SignalChunk) {
 	h := channels[c.GetChannel()]

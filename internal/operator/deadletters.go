@@ -194,7 +194,7 @@ func (r *redrive) commit(ctx context.Context) error {
 
 // Inputs are the topics that stages read, which a dead letter may come from.
 func Inputs(t stream.Topics, panels bool) []string {
-	inputs := []string{t.Signal, t.Reads, t.Calls}
+	inputs := []string{t.Signal, t.Called, t.Reads, t.Calls}
 	if panels {
 		inputs = append(inputs, t.Watch)
 	}

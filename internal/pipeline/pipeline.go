@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
+	readfiles "github.com/porestream/porestream/internal/ingest/watch"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
@@ -37,7 +39,9 @@ import (
 
 // Config says what to run and on what.
 type Config struct {
-	Signal []string      // files and folders
+	Signal []string // files and folders
+	// Reads, if set, are reads that are called already, instead of Signal.
+	Reads  *Reads
 	Filter signal.Filter // which reads of them
 	// Duplicates says what becomes of reads that lie in two files.
 	Duplicates signal.Duplicates
@@ -78,6 +82,12 @@ type Config struct {
 	OnResult func(context.Context, *Result)
 }
 
+// Reads are reads that are called already.
+type Reads struct {
+	Files *readfiles.ReadFiles
+	Stdin io.Reader // what - means
+}
+
 // Page is how the live page of a run is served.
 type Page struct {
 	Server *ops.Server
@@ -109,24 +119,13 @@ type Result struct {
 // returns the state of the variants topic. Everything it starts has stopped when
 // it returns.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	files, err := signal.Expand(cfg.Signal)
+	recording, filteredOut, err := openRecording(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	recording, err := signal.NewIndexOf(ctx, files, cfg.Duplicates)
-	if err != nil {
-		return nil, err
+	if recording != nil {
+		defer recording.Close()
 	}
-	cli.LogRepeated(cfg.Logger, recording)
-	defer recording.Close()
-	if recording.Len() == 0 {
-		return nil, fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", "))
-	}
-	selection, err := recording.Select(cfg.Filter)
-	if err != nil {
-		return nil, err
-	}
-	cli.LogSelection(cfg.Logger, cfg.Filter, selection, recording.Len())
 	engines, err := processor.Load(cfg.Engines)
 	if err != nil {
 		return nil, err
@@ -136,11 +135,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			cfg.Logger.Warn("closing the engines", "err", err)
 		}
 	}()
-	if err := processor.CheckModel(recording, engines.Caller.Model(), cfg.Engines.Model != ""); err != nil {
-		return nil, err
-	}
-	if err := engines.CheckSheet(recording.Runs(), cfg.Logger); err != nil {
-		return nil, err
+	if recording != nil {
+		if err := processor.CheckModel(recording, engines.Caller.Model(), cfg.Engines.Model != ""); err != nil {
+			return nil, err
+		}
+		if err := engines.CheckSheet(recording.Runs(), cfg.Logger); err != nil {
+			return nil, err
+		}
 	}
 	client, err := kafka.Connect(ctx, cfg.Kafka)
 	if err != nil {
@@ -150,13 +151,79 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(cfg.Topics, cfg.Partitions), cfg.Replication); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: selection.Of - recording.Len(), metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
+	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: filteredOut, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
 	defer r.servePage(ctx)()
 	result, err := r.run(ctx)
 	if err == nil && cfg.OnResult != nil {
 		cfg.OnResult(ctx, result)
 	}
 	return result, err
+}
+
+// openRecording opens the signal that is played, of which there must be some; nil if reads
+// are. filteredOut is how many of its reads the filter leaves out.
+func openRecording(ctx context.Context, cfg Config) (recording *signal.Index, filteredOut int, err error) {
+	if cfg.Reads != nil {
+		return nil, 0, nil
+	}
+	files, err := signal.Expand(cfg.Signal)
+	if err != nil {
+		return nil, 0, err
+	}
+	if recording, err = signal.NewIndexOf(ctx, files, cfg.Duplicates); err != nil {
+		return nil, 0, err
+	}
+	cli.LogRepeated(cfg.Logger, recording)
+	if recording.Len() == 0 {
+		return nil, 0, errors.Join(fmt.Errorf("%s: no reads", strings.Join(cfg.Signal, ", ")), recording.Close())
+	}
+	selection, err := recording.Select(cfg.Filter)
+	if err != nil {
+		return nil, 0, errors.Join(err, recording.Close())
+	}
+	cli.LogSelection(cfg.Logger, cfg.Filter, selection, recording.Len())
+	return recording, selection.Of - recording.Len(), nil
+}
+
+// player sends what is played.
+type player interface {
+	Play(ctx context.Context) error
+	// Runs are the runs of what is played; once one has ended downstream, all of them.
+	Runs() []*streampb.Run
+}
+
+// recordingPlayer plays signal.
+type recordingPlayer struct{ *ingest.Player }
+
+func (p recordingPlayer) Play(ctx context.Context) error {
+	_, err := p.Player.Play(ctx)
+	return err
+}
+
+// newPlayer prepares to play to a producer.
+func (r *run) newPlayer(ctx context.Context, producer *kafka.Producer) (player, error) {
+	topic := r.cfg.Topics.Signal
+	if r.cfg.Reads != nil {
+		topic = r.cfg.Topics.Called
+	}
+	partitions, err := r.client.Partitions(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	cfg := ingest.Config{
+		Topics: r.cfg.Topics, Partitions: int32(partitions), Pace: r.cfg.Pace, Chunk: r.cfg.Chunk, Sample: r.cfg.Sample,
+		Metrics: r.ingested, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
+	}
+	if r.cfg.Reads != nil {
+		reads := *r.cfg.Reads.Files
+		reads.Naming.Sample = r.cfg.Sample
+		return readfiles.NewPlayer(&reads, r.cfg.Reads.Stdin, ingest.NewDirect(producer, cfg), r.cfg.Logger)
+	}
+	p, err := ingest.NewPlayer(r.recording, producer, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return recordingPlayer{p}, nil
 }
 
 // servePage has the run's page served until the function is called that it returns.
@@ -191,7 +258,7 @@ type run struct {
 	cfg       Config
 	client    *kafka.Client
 	engines   *processor.Engines
-	recording *signal.Index
+	recording *signal.Index // nil if reads are played
 	// filteredOut is how many reads of the recording the filter leaves out.
 	filteredOut int
 	metrics     *processor.Metrics
@@ -204,10 +271,6 @@ type run struct {
 var errComplete = errors.New("all runs have ended")
 
 func (r *run) run(ctx context.Context) (*Result, error) {
-	signalPartitions, err := r.client.Partitions(ctx, r.cfg.Topics.Signal)
-	if err != nil {
-		return nil, err
-	}
 	fold, alerts, err := r.folds(ctx)
 	if err != nil {
 		return nil, err
@@ -220,10 +283,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	player, err := ingest.NewPlayer(r.recording, producer, ingest.Config{
-		Topics: r.cfg.Topics, Partitions: int32(signalPartitions), Pace: r.cfg.Pace, Chunk: r.cfg.Chunk, Sample: r.cfg.Sample,
-		Metrics: r.ingested, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
-	})
+	player, err := r.newPlayer(ctx, producer)
 	if err != nil {
 		return nil, errors.Join(err, r.close(ctx, producer))
 	}
@@ -237,11 +297,8 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		})
 		group.Go(func() error { return p.Run(groupCtx) })
 	}
-	group.Go(func() error {
-		_, err := player.Play(groupCtx)
-		return err
-	})
-	group.Go(func() error { return r.consume(groupCtx, fold, alerts, player.Runs()) })
+	group.Go(func() error { return player.Play(groupCtx) })
+	group.Go(func() error { return r.consume(groupCtx, fold, alerts, player.Runs) })
 	err = group.Wait()
 	wall := time.Since(start)
 	if closeErr := r.close(ctx, producer); err == nil || errors.Is(err, errComplete) {
@@ -261,6 +318,10 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p, reads := player.(*readfiles.Player); reads {
+		summary.Skipped = int64(p.Skipped())
+		summary.Rejected += summary.Skipped
+	}
 	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
 }
 
@@ -274,7 +335,7 @@ func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
 }
 
 // runs are the runs of a player with the samples that their reads may be of.
-func (r *run) runs(player *ingest.Player) []*streampb.Run {
+func (r *run) runs(player player) []*streampb.Run {
 	runs := slices.Clone(player.Runs())
 	for i := range runs {
 		runs[i] = r.engines.Demultiplexed(runs[i])
@@ -282,10 +343,13 @@ func (r *run) runs(player *ingest.Player) []*streampb.Run {
 	return runs
 }
 
-func (r *run) announce(player *ingest.Player) {
-	start := Start{Device: r.engines.Device(), Model: r.engines.Model(), CallerModel: r.engines.VariantModel(), Runs: player.Runs(), Reads: int64(r.recording.Len())}
-	for i := range r.recording.Len() {
-		start.Samples += int64(r.recording.Entry(i).NumSamples)
+func (r *run) announce(player player) {
+	start := Start{Device: r.engines.Device(), Model: r.engines.Model(), CallerModel: r.engines.VariantModel(), Runs: player.Runs()}
+	if r.recording != nil {
+		start.Reads = int64(r.recording.Len())
+		for i := range r.recording.Len() {
+			start.Samples += int64(r.recording.Entry(i).NumSamples)
+		}
 	}
 	r.cfg.Logger.Info("run begins", "device", start.Device, "model", start.Model, "caller_model", start.CallerModel, "reads", start.Reads, "samples", start.Samples)
 	if r.cfg.OnStart != nil {
@@ -312,7 +376,7 @@ func (r *run) folds(ctx context.Context) (*Fold, *AlertFold, error) {
 
 // consume follows the public topics until every run has ended on all of their
 // partitions. It returns errComplete then.
-func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, runs []*streampb.Run) error {
+func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, runs func() []*streampb.Run) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return r.follow(ctx, r.cfg.Topics.Variants, runs, &fold.runEnds, func(rec stream.Record) error {
@@ -342,14 +406,14 @@ func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, runs [
 
 // follow reads a public topic until every run has ended on it. What add can't
 // read is left out.
-func (r *run) follow(ctx context.Context, topic string, runs []*streampb.Run, ends *runEnds, add func(stream.Record) error) error {
+func (r *run) follow(ctx context.Context, topic string, runs func() []*streampb.Run, ends *runEnds, add func(stream.Record) error) error {
 	ended := errors.New("all runs have ended on the topic")
 	err := r.client.Consume(ctx, topic, kafka.ConsumeOptions{From: kafka.FromStart}, func(rec stream.Record) error {
 		if err := add(rec); err != nil {
 			r.cfg.Logger.Warn("ignoring a record", "err", err)
 			return nil
 		}
-		if !slices.ContainsFunc(runs, func(run *streampb.Run) bool { return !ends.Ended(run.GetId()) }) {
+		if all := runs(); len(all) > 0 && !slices.ContainsFunc(all, func(run *streampb.Run) bool { return !ends.Ended(run.GetId()) }) {
 			return ended
 		}
 		return nil

@@ -22,7 +22,9 @@ type Summary struct {
 	Bases    int64 `json:"bases"`
 	Mapped   int64 `json:"mapped"`
 	Gaps     int64 `json:"gaps"`     // places where signal is missing
-	Rejected int64 `json:"rejected"` // reads that are too short or map nowhere
+	Rejected int64 `json:"rejected"` // reads that are too short, map nowhere or can't be used
+	// Skipped counts called reads that can't be used.
+	Skipped int64 `json:"skipped,omitempty"`
 	// FilteredOut counts reads of the recording that weren't chosen (--reads, --channels, --from, --to).
 	FilteredOut int64 `json:"filtered_out"`
 	// LeftOut counts reads, or parts of reads between gaps, of which nothing was used, by why: short,
@@ -84,12 +86,14 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	if err != nil {
 		return Summary{}, err
 	}
-	parts := func(outcome string) int64 { return counts["porestream_basecall_read_parts_total{"+outcome+"}"] }
+	parts := func(outcome string) int64 {
+		return counts["porestream_basecall_read_parts_total{"+outcome+"}"] + counts["porestream_align_read_parts_total{"+outcome+"}"]
+	}
 	s := Summary{
 		Runs:        counts["porestream_ingest_runs_total"],
 		Reads:       counts["porestream_ingest_reads_total"],
 		Samples:     counts["porestream_ingest_samples_total"],
-		Bases:       counts["porestream_basecall_bases_total{"+r.engines.Model()+"}"],
+		Bases:       counts["porestream_basecall_bases_total{"+r.engines.Model()+"}"] + counts["porestream_align_bases_total"],
 		Mapped:      parts("mapped"),
 		Gaps:        counts["porestream_basecall_gaps_total"],
 		Rejected:    parts("unmapped") + parts("short") + parts("unsupported"),
@@ -114,6 +118,15 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		s.Alerts = alerts.states(runs)
 	}
 	return s, nil
+}
+
+// BasesProcessed is how many bases of called reads a run has taken in so far.
+func BasesProcessed(reg prometheus.Gatherer) int64 {
+	counts, err := gather(reg)
+	if err != nil {
+		return 0 // a progress display can do without
+	}
+	return counts["porestream_align_bases_total"]
 }
 
 // SamplesProcessed is how many signal samples a run has taken in so far.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
-	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/signal"
@@ -60,20 +60,38 @@ func (f *Barcoding) Options() (opts finish.Options, err error) {
 		}
 	}
 	if f.sheet != "" {
-		file, err := os.Open(f.sheet)
-		if err != nil {
+		if opts.Sheet, err = ReadSheet(f.sheet); err != nil {
 			return opts, err
-		}
-		defer file.Close()
-		if opts.Sheet, err = demux.ParseSheet(file); err != nil {
-			return opts, fmt.Errorf("%s: %w", f.sheet, err)
 		}
 	}
 	return opts, nil
 }
 
-// finisher is what the basecall stage finishes reads with; nil if it leaves them as they
-// are called.
+// TakeSheet returns the sample sheet if it is not about barcodes that are looked for here:
+// whoever called the reads has found them.
+func (f *Barcoding) TakeSheet() (path string) {
+	if f.kit == "" && f.barcodes == "" {
+		path, f.sheet = f.sheet, ""
+	}
+	return path
+}
+
+// ReadSheet reads a sample sheet.
+func ReadSheet(path string) (*demux.Sheet, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	sheet, err := demux.ParseSheet(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return sheet, nil
+}
+
+// finisher is what reads are finished with that the model has called; nil if they are left
+// as they are called. Without a model, others have called them.
 func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 	opts, err := f.Options()
 	if err != nil {
@@ -82,10 +100,14 @@ func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 	if opts.Kit == nil && opts.Trim == finish.TrimNone {
 		return nil, nil //nolint:nilnil // nothing is asked for
 	}
-	if model.Manifest.RNA() {
+	var quality basecall.QualityManifest
+	if model != nil {
+		quality = model.Manifest.Qualities
+	}
+	if model != nil && model.Manifest.RNA() {
 		return nil, cli.Usagef("--trim and barcodes are for DNA, but model %s is for RNA: pore basecall trims RNA", model.Manifest.Name)
 	}
-	finisher, err := finish.New(opts, model.Manifest.Qualities)
+	finisher, err := finish.New(opts, quality)
 	if err != nil {
 		return nil, f.Blame(err)
 	}
@@ -123,10 +145,10 @@ func (e *Engines) Silent(runs []*signal.Run, reads map[string]int64) []string {
 
 // Demultiplexed is a run with the samples that its reads may be of.
 func (e *Engines) Demultiplexed(run *streampb.Run) *streampb.Run {
-	if e.finisher == nil {
+	if e.finisher == nil || len(run.GetSamples()) > 0 {
 		return run
 	}
-	return basecallstage.Demultiplexed(run, e.finisher)
+	return alignstage.Demultiplexed(run, e.finisher)
 }
 
 // maxArrangement bounds a file with barcodes, in bytes.

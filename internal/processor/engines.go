@@ -15,6 +15,7 @@ import (
 
 	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	"github.com/porestream/porestream/align/minimap"
+	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/function"
 	"github.com/porestream/porestream/annotate/haplotype"
@@ -35,7 +36,7 @@ import (
 )
 
 // allStages lists the stages in the order of the flow.
-var allStages = []string{adaptivestage.Name, basecallstage.Name, variantstage.Name, annotatestage.Name, watchstage.Name}
+var allStages = []string{adaptivestage.Name, basecallstage.Name, alignstage.Name, variantstage.Name, annotatestage.Name, watchstage.Name}
 
 // Work says which stages have something to do that not all deployments have.
 type Work struct {
@@ -112,12 +113,12 @@ type Engines struct {
 	survey     variant.SurveyConfig
 	signal     Signal
 	barcoding  Barcoding
-	finisher   *finish.Finisher         // basecall stage; nil: reads stay as they are called
+	finisher   *finish.Finisher         // basecall and align stages; nil: reads stay as they are called
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
 	panels     string                   // fingerprint
 	index      *minimap.Index
-	aligners   []*minimap.Aligner // basecall stage
+	aligners   []*minimap.Aligner // basecall and align stages
 	deciders   *deciders          // adaptive stage; nil without
 	stages     []string
 }
@@ -174,8 +175,14 @@ func Load(opts Options) (*Engines, error) {
 		}
 	}
 	deciding, calling := slices.Contains(opts.Stages, adaptivestage.Name), slices.Contains(opts.Stages, basecallstage.Name)
+	aligning := calling || slices.Contains(opts.Stages, alignstage.Name)
 	if deciding || calling {
 		if err := e.loadBasecaller(opts); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	if deciding || aligning {
+		if err := e.loadAligner(opts); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -184,6 +191,8 @@ func Load(opts Options) (*Engines, error) {
 			return nil, errors.Join(fmt.Errorf("--partial: model %s calls reads when they have ended; take one whose manifest has the normalisation scope \"running\"",
 				e.Caller.Model().Manifest.Name), e.Close())
 		}
+	}
+	if aligning {
 		// Reads in the works: enough that the network's batches fill while others
 		// are decoded and aligned.
 		for range 8 * runtime.GOMAXPROCS(0) {
@@ -208,15 +217,35 @@ func (e *Engines) loadBasecaller(opts Options) error {
 	}); err != nil {
 		return err
 	}
+	return nil
+}
+
+// loadAligner loads what places called reads, whoever has called them.
+func (e *Engines) loadAligner(opts Options) error {
+	var model *basecall.Model
+	if e.Caller != nil {
+		model = e.Caller.Model()
+	}
+	var err error
 	e.barcoding = opts.Barcoding
 	if e.finisher, err = opts.Barcoding.finisher(model); err != nil {
 		return err
 	}
-	if e.index, err = minimap.NewIndex(e.Genome, minimap.Config{Preset: opts.Preset}); err != nil {
-		return err
-	}
-	return nil
+	e.index, err = minimap.NewIndex(e.Genome, minimap.Config{Preset: opts.Preset})
+	return err
 }
+
+// stageAligners are the aligners as stages take them.
+func (e *Engines) stageAligners() []alignstage.Aligner {
+	aligners := make([]alignstage.Aligner, len(e.aligners))
+	for i, a := range e.aligners {
+		aligners[i] = a
+	}
+	return aligners
+}
+
+// contig is the sequence of a contig of the reference.
+func (e *Engines) contig(name string) []byte { return e.Genome.Contig(name).Seq }
 
 // Stages are those that the engines were loaded for.
 func (e *Engines) Stages() []string { return e.stages }

@@ -18,16 +18,16 @@ func TestParseStages(t *testing.T) {
 		work Work
 		want string // stages, or what the error says
 	}{
-		{"", Work{}, "basecall variant annotate"},
-		{"", Work{Panels: true}, "basecall variant annotate watch"},
+		{"", Work{}, "basecall align variant annotate"},
+		{"", Work{Panels: true}, "basecall align variant annotate watch"},
 		{"annotate, basecall", Work{Panels: true}, "annotate basecall"},
 		{"watch", Work{Panels: true}, "watch"},
 		{"watch", Work{}, "--panel"},
-		{"", Work{Adaptive: true}, "adaptive basecall variant annotate"},
+		{"", Work{Adaptive: true}, "adaptive basecall align variant annotate"},
 		{"adaptive", Work{Adaptive: true}, "adaptive"},
 		{"adaptive", Work{Panels: true}, "--adaptive enrich"},
 		{"variant,variant", Work{Panels: true}, "named twice"},
-		{"call", Work{Panels: true}, "the stages are adaptive, basecall, variant, annotate, watch"},
+		{"call", Work{Panels: true}, "the stages are adaptive, basecall, align, variant, annotate, watch"},
 	} {
 		stages, err := ParseStages(c.list, c.work)
 		switch {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	adaptivestage "github.com/porestream/porestream/adaptive/stage"
+	alignstage "github.com/porestream/porestream/align/stage"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
@@ -41,6 +42,7 @@ type Config struct {
 type Metrics struct {
 	adaptive *adaptivestage.Metrics
 	basecall *basecallstage.Metrics
+	align    *alignstage.Metrics
 	variant  *variantstage.Metrics
 	annotate *annotatestage.Metrics
 	watch    *watchstage.Metrics
@@ -56,14 +58,21 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		adaptive: adaptivestage.NewMetrics(reg),
 		basecall: basecallstage.NewMetrics(reg, deadLetters),
+		align:    alignstage.NewMetrics(reg, deadLetters),
 		variant:  variantstage.NewMetrics(reg, deadLetters),
 		annotate: annotatestage.NewMetrics(reg, deadLetters),
 		watch:    watchstage.NewMetrics(reg, deadLetters),
 	}
 }
 
-// Barcodes are the numbers of reads by barcode, see [basecallstage.Metrics.Barcodes].
-func (m *Metrics) Barcodes() map[string]int64 { return m.basecall.Barcodes() }
+// Barcodes are the numbers of reads by barcode, see [alignstage.PlacerMetrics.Barcodes].
+func (m *Metrics) Barcodes() map[string]int64 {
+	all := m.basecall.Barcodes()
+	for name, n := range m.align.Barcodes() {
+		all[name] += n
+	}
+	return all
+}
 
 // Processor takes part in the stream with the stages of its engines.
 type Processor struct {
@@ -91,7 +100,7 @@ func New(client *kafka.Client, engines *Engines, cfg Config) *Processor {
 func (p *Processor) Run(ctx context.Context) error {
 	t := p.cfg.Topics
 	partitions := make(map[string]int32)
-	topics := []string{t.Signal, t.Reads, t.Calls, t.Variants}
+	topics := []string{t.Reads, t.Calls, t.Variants}
 	if p.engines.Watch != nil {
 		topics = append(topics, t.Watch, t.Alerts)
 	}
@@ -106,7 +115,7 @@ func (p *Processor) Run(ctx context.Context) error {
 
 	// signal ─▶ adaptive ─▶ decisions                                                       (with targets)
 	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
-	//                                                       └─▶ watch ─▶ watch ─▶ alerts   (with panels)
+	// called ─▶ align ───────┘                              └─▶ watch ─▶ watch ─▶ alerts   (with panels)
 	runs := newRunDirectory()
 	flow := []struct {
 		stage string
@@ -117,17 +126,21 @@ func (p *Processor) Run(ctx context.Context) error {
 			return adaptivestage.New(e.adaptiveStage(t, runs, m.adaptive, log))
 		}},
 		{basecallstage.Name, t.Signal, func() stream.NewHandler {
-			aligners := make([]basecallstage.Aligner, len(e.aligners))
-			for i, a := range e.aligners {
-				aligners[i] = a
-			}
 			return basecallstage.New(e.signal.bound(basecallstage.Config{
 				Topics: t, ReadsPartitions: partitions[t.Reads],
-				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: aligners,
-				Contig:   func(name string) []byte { return e.Genome.Contig(name).Seq },
-				Finisher: e.finisher,
-				Model:    modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
+				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: e.stageAligners(),
+				Contig: e.contig, Finisher: e.finisher,
+				Model: modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
 			}, e.Caller.Model().Manifest.Name))
+		}},
+		{alignstage.Name, t.Called, func() stream.NewHandler {
+			return alignstage.New(alignstage.Config{
+				ReadsPartitions: partitions[t.Reads],
+				Placer: alignstage.Placer{
+					Topics: t, Contig: e.contig, MinQuality: e.signal.MinQuality, Finisher: e.finisher, Publish: e.signal.Basecalls,
+				},
+				Aligners: e.stageAligners(), RunTimeout: e.signal.RunTimeout, Metrics: m.align, Logger: log,
+			})
 		}},
 		{variantstage.Name, t.Reads, func() stream.NewHandler {
 			return variantstage.New(variantstage.Config{

@@ -64,6 +64,7 @@ const (
 	RoleIngest   = "ingest"
 	RoleAdaptive = "adaptive"
 	RoleBasecall = "basecall"
+	RoleAlign    = "align"
 	RoleVariant  = "variant"
 	RoleAnnotate = "annotate"
 	RoleWatch    = "watch"
@@ -75,7 +76,7 @@ const (
 
 // Roles lists all roles, in the order of the flow.
 func Roles() []string {
-	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch, RolePage, RoleConsumer, RoleOperator, RoleAdmin}
+	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleAlign, RoleVariant, RoleAnnotate, RoleWatch, RolePage, RoleConsumer, RoleOperator, RoleAdmin}
 }
 
 // About says in a few words who has a role.
@@ -84,6 +85,7 @@ func About(role string) string {
 		RoleIngest:   "`ingest`",
 		RoleAdaptive: "`processor --stages adaptive`",
 		RoleBasecall: "`processor --stages basecall`",
+		RoleAlign:    "`processor --stages align`",
 		RoleVariant:  "`processor --stages variant`",
 		RoleAnnotate: "`processor --stages annotate`",
 		RoleWatch:    "`processor --stages watch`",
@@ -109,6 +111,7 @@ func (d Deployment) stages() map[string]struct {
 		outputs []string
 	}{
 		RoleBasecall: {t.Signal, []string{t.Reads}},
+		RoleAlign:    {t.Called, []string{t.Reads}},
 		RoleVariant:  {t.Reads, []string{t.Calls}},
 		RoleAnnotate: {t.Calls, annotated},
 		RoleWatch:    {t.Watch, []string{t.Alerts}},
@@ -148,11 +151,11 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 	if s, is := d.stages()[role]; is {
 		l.topic(Read, "its input", s.input)
 		l.topic(Write, "its results", s.outputs...)
-		if role == RoleBasecall {
+		if role == RoleBasecall || role == RoleAlign {
 			if d.Basecalls {
 				l.topic(Write, "called reads", t.Basecalls)
 			}
-			l.topic(Write, "ending runs of which nothing comes any more", t.Signal)
+			l.topic(Write, "ending runs of which nothing comes any more", s.input)
 			l.topic(Write, "how runs ended", t.Runs)
 		}
 		l.topic(Write, "records it can't process", t.DeadLetters)
@@ -167,6 +170,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 	switch role {
 	case RoleIngest:
 		l.topic(Write, "signal and run markers", t.Signal)
+		l.topic(Write, "called reads and run markers (reads)", t.Called)
 		l.topic(Write, "descriptions of runs", t.Runs)
 		l.topic(Read, "what a pushed run was registered as (serve)", t.Runs)
 		l.topic(Read, "going on where it stopped", t.Cursors)
@@ -200,7 +204,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		}
 		l.add(Right{Resource: Group, Name: d.ConsumerGroups(), Prefixed: true, Operation: Read, For: "consumer groups of your programs"})
 	case RoleOperator:
-		inputs := []string{t.Signal, t.Reads, t.Calls}
+		inputs := []string{t.Signal, t.Called, t.Reads, t.Calls}
 		if d.Panels {
 			inputs = append(inputs, t.Watch)
 		}
@@ -210,7 +214,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Write, "redriving dead letters", inputs...)
 		l.topic(Read, "looking at states", t.State)
 		l.topic(Write, "reset of states", t.State)
-		for _, stage := range []string{RoleBasecall, RoleVariant, RoleAnnotate, RoleWatch} {
+		for _, stage := range []string{RoleBasecall, RoleAlign, RoleVariant, RoleAnnotate, RoleWatch} {
 			if stage != RoleWatch || d.Panels {
 				l.add(Right{Resource: Group, Name: d.GroupOf(stage), Operation: Read, For: "replay and reset"})
 			}

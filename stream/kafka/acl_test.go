@@ -143,7 +143,9 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	switch role {
 	case access.RoleIngest:
 		return firstOf(check, func() error { return read(t.Cursors, t.Runs, t.Decisions) },
-			func() error { return writeAll(ctx, c, d.Prefix+"ingest/run", nil, t.Signal, t.Runs, t.Cursors) },
+			func() error {
+				return writeAll(ctx, c, d.Prefix+"ingest/run", nil, t.Signal, t.Called, t.Runs, t.Cursors)
+			},
 			func() error { return produceAll(ctx, c, t.Status) })
 	case access.RoleAdaptive:
 		return firstOf(check, func() error { return read(t.Signal, t.Runs) },
@@ -154,10 +156,11 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	case access.RoleConsumer:
 		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
 	case access.RoleOperator:
-		inputs := []string{t.Signal, t.Reads, t.Calls, t.Watch}
+		inputs := []string{t.Signal, t.Called, t.Reads, t.Calls, t.Watch}
 		return firstOf(check, func() error { return read(append(inputs, t.DeadLetters, t.State)...) },
 			func() error { return writeAll(ctx, c, d.OperatorID(), nil, append(inputs, t.DeadLetters, t.State)...) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("basecall"), t.Signal) },
+			func() error { return rewindTo(ctx, c, d.GroupOf("align"), t.Called) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("variant"), t.Reads) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("annotate"), t.Calls) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("watch"), t.Watch) })
@@ -168,6 +171,8 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	switch role {
 	case access.RoleBasecall:
 		input, outputs = t.Signal, append(outputs, t.Reads, t.Basecalls, t.Runs, t.Signal)
+	case access.RoleAlign:
+		input, outputs = t.Called, append(outputs, t.Reads, t.Basecalls, t.Runs, t.Called)
 	case access.RoleVariant:
 		input, outputs = t.Reads, append(outputs, t.Calls)
 	case access.RoleAnnotate:

@@ -267,6 +267,9 @@ type Run struct {
 	// that its reads may be of, ascending. Empty: sample alone.
 	Samples       []string `protobuf:"bytes,13,rep,name=samples,proto3" json:"samples,omitempty"`
 	SamplesListed bool     `protobuf:"varint,14,opt,name=samples_listed,json=samplesListed,proto3" json:"samples_listed,omitempty"` // a sample sheet names them, so each is expected to have reads
+	// Its reads came called, on the topic of called reads: there is no signal of it, and
+	// its sample rate may be unknown (0).
+	Called        bool `protobuf:"varint,15,opt,name=called,proto3" json:"called,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -395,6 +398,13 @@ func (x *Run) GetSamples() []string {
 func (x *Run) GetSamplesListed() bool {
 	if x != nil {
 		return x.SamplesListed
+	}
+	return false
+}
+
+func (x *Run) GetCalled() bool {
+	if x != nil {
+		return x.Called
 	}
 	return false
 }
@@ -629,6 +639,344 @@ func (x *Marker) GetLastOffset() int64 {
 	return 0
 }
 
+// CalledRead is a read as a basecaller has called it, as sequenced: from the 5' end of
+// the molecule to its 3' end. FORMAT.md tells how its bytes are packed.
+type CalledRead struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Run            string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	ReadId         string                 `protobuf:"bytes,2,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`
+	Sample         string                 `protobuf:"bytes,3,opt,name=sample,proto3" json:"sample,omitempty"`   // whose it is by its barcode; empty: the run's, or nobody's if the run has samples
+	Barcode        string                 `protobuf:"bytes,4,opt,name=barcode,proto3" json:"barcode,omitempty"` // as whoever looked for it named it; empty: nobody did, or there is none
+	Bases          uint32                 `protobuf:"varint,5,opt,name=bases,proto3" json:"bases,omitempty"`
+	Sequence       []byte                 `protobuf:"bytes,6,opt,name=sequence,proto3" json:"sequence,omitempty"`                           // 2 bits for each base
+	Unknown        []byte                 `protobuf:"bytes,7,opt,name=unknown,proto3" json:"unknown,omitempty"`                             // where bases are N
+	QualityBits    uint32                 `protobuf:"varint,8,opt,name=quality_bits,json=qualityBits,proto3" json:"quality_bits,omitempty"` // 1 to 7 bits for each quality; 0: they are not known
+	Qualities      []byte                 `protobuf:"bytes,9,opt,name=qualities,proto3" json:"qualities,omitempty"`
+	Dwells         []byte                 `protobuf:"bytes,10,opt,name=dwells,proto3" json:"dwells,omitempty"`                                // frames per base, saturating at 255; empty: not known
+	Model          string                 `protobuf:"bytes,11,opt,name=model,proto3" json:"model,omitempty"`                                  // basecalling model, empty when unknown
+	MeanQuality    float32                `protobuf:"fixed32,12,opt,name=mean_quality,json=meanQuality,proto3" json:"mean_quality,omitempty"` // Phred, by the basecaller's account; 0 when it gives none
+	Channel        uint32                 `protobuf:"varint,13,opt,name=channel,proto3" json:"channel,omitempty"`                             // 0 when unknown
+	ReadNumber     uint32                 `protobuf:"varint,14,opt,name=read_number,json=readNumber,proto3" json:"read_number,omitempty"`
+	StartTimeMs    int64                  `protobuf:"varint,15,opt,name=start_time_ms,json=startTimeMs,proto3" json:"start_time_ms,omitempty"` // of the read, Unix milliseconds, 0 when unknown
+	Stride         uint32                 `protobuf:"varint,16,opt,name=stride,proto3" json:"stride,omitempty"`                                // samples per frame of dwells
+	SampleCount    uint64                 `protobuf:"varint,17,opt,name=sample_count,json=sampleCount,proto3" json:"sample_count,omitempty"`   // samples of the read, and those before the first frame
+	TrimmedSamples uint64                 `protobuf:"varint,18,opt,name=trimmed_samples,json=trimmedSamples,proto3" json:"trimmed_samples,omitempty"`
+	Duration       float32                `protobuf:"fixed32,19,opt,name=duration,proto3" json:"duration,omitempty"`                         // seconds
+	Parent         string                 `protobuf:"bytes,20,opt,name=parent,proto3" json:"parent,omitempty"`                               // read that this one was split from; empty: it was not
+	ParentStart    uint64                 `protobuf:"varint,21,opt,name=parent_start,json=parentStart,proto3" json:"parent_start,omitempty"` // sample of the parent at which it begins
+	// Modified bases as SAM's tags MM, ML and MN have them; empty: none were called.
+	Modified              string `protobuf:"bytes,22,opt,name=modified,proto3" json:"modified,omitempty"`
+	ModifiedProbabilities []byte `protobuf:"bytes,23,opt,name=modified_probabilities,json=modifiedProbabilities,proto3" json:"modified_probabilities,omitempty"`
+	ModifiedLength        uint32 `protobuf:"varint,24,opt,name=modified_length,json=modifiedLength,proto3" json:"modified_length,omitempty"`
+	Failed                bool   `protobuf:"varint,25,opt,name=failed,proto3" json:"failed,omitempty"` // the basecaller's quality control let it fall
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *CalledRead) Reset() {
+	*x = CalledRead{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CalledRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CalledRead) ProtoMessage() {}
+
+func (x *CalledRead) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CalledRead.ProtoReflect.Descriptor instead.
+func (*CalledRead) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CalledRead) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *CalledRead) GetReadId() string {
+	if x != nil {
+		return x.ReadId
+	}
+	return ""
+}
+
+func (x *CalledRead) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *CalledRead) GetBarcode() string {
+	if x != nil {
+		return x.Barcode
+	}
+	return ""
+}
+
+func (x *CalledRead) GetBases() uint32 {
+	if x != nil {
+		return x.Bases
+	}
+	return 0
+}
+
+func (x *CalledRead) GetSequence() []byte {
+	if x != nil {
+		return x.Sequence
+	}
+	return nil
+}
+
+func (x *CalledRead) GetUnknown() []byte {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
+}
+
+func (x *CalledRead) GetQualityBits() uint32 {
+	if x != nil {
+		return x.QualityBits
+	}
+	return 0
+}
+
+func (x *CalledRead) GetQualities() []byte {
+	if x != nil {
+		return x.Qualities
+	}
+	return nil
+}
+
+func (x *CalledRead) GetDwells() []byte {
+	if x != nil {
+		return x.Dwells
+	}
+	return nil
+}
+
+func (x *CalledRead) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *CalledRead) GetMeanQuality() float32 {
+	if x != nil {
+		return x.MeanQuality
+	}
+	return 0
+}
+
+func (x *CalledRead) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *CalledRead) GetReadNumber() uint32 {
+	if x != nil {
+		return x.ReadNumber
+	}
+	return 0
+}
+
+func (x *CalledRead) GetStartTimeMs() int64 {
+	if x != nil {
+		return x.StartTimeMs
+	}
+	return 0
+}
+
+func (x *CalledRead) GetStride() uint32 {
+	if x != nil {
+		return x.Stride
+	}
+	return 0
+}
+
+func (x *CalledRead) GetSampleCount() uint64 {
+	if x != nil {
+		return x.SampleCount
+	}
+	return 0
+}
+
+func (x *CalledRead) GetTrimmedSamples() uint64 {
+	if x != nil {
+		return x.TrimmedSamples
+	}
+	return 0
+}
+
+func (x *CalledRead) GetDuration() float32 {
+	if x != nil {
+		return x.Duration
+	}
+	return 0
+}
+
+func (x *CalledRead) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *CalledRead) GetParentStart() uint64 {
+	if x != nil {
+		return x.ParentStart
+	}
+	return 0
+}
+
+func (x *CalledRead) GetModified() string {
+	if x != nil {
+		return x.Modified
+	}
+	return ""
+}
+
+func (x *CalledRead) GetModifiedProbabilities() []byte {
+	if x != nil {
+		return x.ModifiedProbabilities
+	}
+	return nil
+}
+
+func (x *CalledRead) GetModifiedLength() uint32 {
+	if x != nil {
+		return x.ModifiedLength
+	}
+	return 0
+}
+
+func (x *CalledRead) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
+// CalledRecord is a record on the topic of called reads.
+type CalledRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Body:
+	//
+	//	*CalledRecord_RunStart
+	//	*CalledRecord_Read
+	//	*CalledRecord_RunEnd
+	Body          isCalledRecord_Body `protobuf_oneof:"body"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CalledRecord) Reset() {
+	*x = CalledRecord{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CalledRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CalledRecord) ProtoMessage() {}
+
+func (x *CalledRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CalledRecord.ProtoReflect.Descriptor instead.
+func (*CalledRecord) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CalledRecord) GetBody() isCalledRecord_Body {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *CalledRecord) GetRunStart() *Marker {
+	if x != nil {
+		if x, ok := x.Body.(*CalledRecord_RunStart); ok {
+			return x.RunStart
+		}
+	}
+	return nil
+}
+
+func (x *CalledRecord) GetRead() *CalledRead {
+	if x != nil {
+		if x, ok := x.Body.(*CalledRecord_Read); ok {
+			return x.Read
+		}
+	}
+	return nil
+}
+
+func (x *CalledRecord) GetRunEnd() *Marker {
+	if x != nil {
+		if x, ok := x.Body.(*CalledRecord_RunEnd); ok {
+			return x.RunEnd
+		}
+	}
+	return nil
+}
+
+type isCalledRecord_Body interface {
+	isCalledRecord_Body()
+}
+
+type CalledRecord_RunStart struct {
+	RunStart *Marker `protobuf:"bytes,1,opt,name=run_start,json=runStart,proto3,oneof"`
+}
+
+type CalledRecord_Read struct {
+	Read *CalledRead `protobuf:"bytes,2,opt,name=read,proto3,oneof"`
+}
+
+type CalledRecord_RunEnd struct {
+	RunEnd *Marker `protobuf:"bytes,3,opt,name=run_end,json=runEnd,proto3,oneof"`
+}
+
+func (*CalledRecord_RunStart) isCalledRecord_Body() {}
+
+func (*CalledRecord_Read) isCalledRecord_Body() {}
+
+func (*CalledRecord_RunEnd) isCalledRecord_Body() {}
+
 type SignalRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Body:
@@ -643,7 +991,7 @@ type SignalRecord struct {
 
 func (x *SignalRecord) Reset() {
 	*x = SignalRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +1003,7 @@ func (x *SignalRecord) String() string {
 func (*SignalRecord) ProtoMessage() {}
 
 func (x *SignalRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +1016,7 @@ func (x *SignalRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRecord.ProtoReflect.Descriptor instead.
 func (*SignalRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{3}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SignalRecord) GetBody() isSignalRecord_Body {
@@ -758,7 +1106,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +1118,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +1131,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{4}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Segment) GetRun() string {
@@ -927,7 +1275,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1287,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1300,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{5}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Withdrawal) GetRun() string {
@@ -1006,7 +1354,7 @@ type ReadRecord struct {
 
 func (x *ReadRecord) Reset() {
 	*x = ReadRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1366,7 @@ func (x *ReadRecord) String() string {
 func (*ReadRecord) ProtoMessage() {}
 
 func (x *ReadRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1379,7 @@ func (x *ReadRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRecord.ProtoReflect.Descriptor instead.
 func (*ReadRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{6}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReadRecord) GetBody() isReadRecord_Body {
@@ -1160,7 +1508,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1520,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1533,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Call) GetRun() string {
@@ -1376,7 +1724,7 @@ type OtherAllele struct {
 
 func (x *OtherAllele) Reset() {
 	*x = OtherAllele{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1736,7 @@ func (x *OtherAllele) String() string {
 func (*OtherAllele) ProtoMessage() {}
 
 func (x *OtherAllele) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1749,7 @@ func (x *OtherAllele) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherAllele.ProtoReflect.Descriptor instead.
 func (*OtherAllele) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OtherAllele) GetPos() int64 {
@@ -1448,7 +1796,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1808,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1821,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Coverage) GetRun() string {
@@ -1579,7 +1927,7 @@ type Shown struct {
 
 func (x *Shown) Reset() {
 	*x = Shown{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1939,7 @@ func (x *Shown) String() string {
 func (*Shown) ProtoMessage() {}
 
 func (x *Shown) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1952,7 @@ func (x *Shown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shown.ProtoReflect.Descriptor instead.
 func (*Shown) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Shown) GetNamed() string {
@@ -1675,7 +2023,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +2035,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +2048,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Reference) GetRun() string {
@@ -1776,7 +2124,7 @@ type ReferenceBlock struct {
 
 func (x *ReferenceBlock) Reset() {
 	*x = ReferenceBlock{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +2136,7 @@ func (x *ReferenceBlock) String() string {
 func (*ReferenceBlock) ProtoMessage() {}
 
 func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +2149,7 @@ func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
 func (*ReferenceBlock) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReferenceBlock) GetStart() int64 {
@@ -1858,7 +2206,7 @@ type CallableSpan struct {
 
 func (x *CallableSpan) Reset() {
 	*x = CallableSpan{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2218,7 @@ func (x *CallableSpan) String() string {
 func (*CallableSpan) ProtoMessage() {}
 
 func (x *CallableSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2231,7 @@ func (x *CallableSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
 func (*CallableSpan) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CallableSpan) GetStart() int64 {
@@ -1923,7 +2271,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2283,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2296,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -2054,7 +2402,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2414,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2427,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -2174,13 +2522,14 @@ type Cursor struct {
 	ChunkSamples  uint32 `protobuf:"varint,7,opt,name=chunk_samples,json=chunkSamples,proto3" json:"chunk_samples,omitempty"`
 	Partitions    uint32 `protobuf:"varint,8,opt,name=partitions,proto3" json:"partitions,omitempty"` // of the signal topic
 	Filter        string `protobuf:"bytes,9,opt,name=filter,proto3" json:"filter,omitempty"`          // which reads of a recording are taken; empty for all
+	Called        bool   `protobuf:"varint,10,opt,name=called,proto3" json:"called,omitempty"`        // its events are called reads, not chunks of signal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2541,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2554,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Cursor) GetRun() string {
@@ -2271,6 +2620,13 @@ func (x *Cursor) GetFilter() string {
 	return ""
 }
 
+func (x *Cursor) GetCalled() bool {
+	if x != nil {
+		return x.Called
+	}
+	return false
+}
+
 // Decision says what is to become of a read in progress. The first of a read
 // stands.
 type Decision struct {
@@ -2291,7 +2647,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2659,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2672,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Decision) GetRun() string {
@@ -2408,7 +2764,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2776,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2789,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PushState) GetRun() string {
@@ -2511,7 +2867,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2879,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2892,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -2613,7 +2969,7 @@ var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
-	" stream/streampb/porestream.proto\x12\rporestream.v1\"\xb8\x03\n" +
+	" stream/streampb/porestream.proto\x12\rporestream.v1\"\xd0\x03\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x1e\n" +
@@ -2633,7 +2989,8 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
 	"end_status\x18\f \x01(\x0e2\x18.porestream.v1.EndStatusR\tendStatus\x12\x18\n" +
 	"\asamples\x18\r \x03(\tR\asamples\x12%\n" +
-	"\x0esamples_listed\x18\x0e \x01(\bR\rsamplesListed\"\xb1\x03\n" +
+	"\x0esamples_listed\x18\x0e \x01(\bR\rsamplesListed\x12\x16\n" +
+	"\x06called\x18\x0f \x01(\bR\x06called\"\xb1\x03\n" +
 	"\vSignalChunk\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x17\n" +
@@ -2660,7 +3017,41 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
 	"end_status\x18\x04 \x01(\x0e2\x18.porestream.v1.EndStatusR\tendStatus\x12\x1f\n" +
 	"\vlast_offset\x18\x05 \x01(\x03R\n" +
-	"lastOffset\"\xb2\x01\n" +
+	"lastOffset\"\xf5\x05\n" +
+	"\n" +
+	"CalledRead\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x17\n" +
+	"\aread_id\x18\x02 \x01(\tR\x06readId\x12\x16\n" +
+	"\x06sample\x18\x03 \x01(\tR\x06sample\x12\x18\n" +
+	"\abarcode\x18\x04 \x01(\tR\abarcode\x12\x14\n" +
+	"\x05bases\x18\x05 \x01(\rR\x05bases\x12\x1a\n" +
+	"\bsequence\x18\x06 \x01(\fR\bsequence\x12\x18\n" +
+	"\aunknown\x18\a \x01(\fR\aunknown\x12!\n" +
+	"\fquality_bits\x18\b \x01(\rR\vqualityBits\x12\x1c\n" +
+	"\tqualities\x18\t \x01(\fR\tqualities\x12\x16\n" +
+	"\x06dwells\x18\n" +
+	" \x01(\fR\x06dwells\x12\x14\n" +
+	"\x05model\x18\v \x01(\tR\x05model\x12!\n" +
+	"\fmean_quality\x18\f \x01(\x02R\vmeanQuality\x12\x18\n" +
+	"\achannel\x18\r \x01(\rR\achannel\x12\x1f\n" +
+	"\vread_number\x18\x0e \x01(\rR\n" +
+	"readNumber\x12\"\n" +
+	"\rstart_time_ms\x18\x0f \x01(\x03R\vstartTimeMs\x12\x16\n" +
+	"\x06stride\x18\x10 \x01(\rR\x06stride\x12!\n" +
+	"\fsample_count\x18\x11 \x01(\x04R\vsampleCount\x12'\n" +
+	"\x0ftrimmed_samples\x18\x12 \x01(\x04R\x0etrimmedSamples\x12\x1a\n" +
+	"\bduration\x18\x13 \x01(\x02R\bduration\x12\x16\n" +
+	"\x06parent\x18\x14 \x01(\tR\x06parent\x12!\n" +
+	"\fparent_start\x18\x15 \x01(\x04R\vparentStart\x12\x1a\n" +
+	"\bmodified\x18\x16 \x01(\tR\bmodified\x125\n" +
+	"\x16modified_probabilities\x18\x17 \x01(\fR\x15modifiedProbabilities\x12'\n" +
+	"\x0fmodified_length\x18\x18 \x01(\rR\x0emodifiedLength\x12\x16\n" +
+	"\x06failed\x18\x19 \x01(\bR\x06failed\"\xaf\x01\n" +
+	"\fCalledRecord\x124\n" +
+	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12/\n" +
+	"\x04read\x18\x02 \x01(\v2\x19.porestream.v1.CalledReadH\x00R\x04read\x120\n" +
+	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEndB\x06\n" +
+	"\x04body\"\xb2\x01\n" +
 	"\fSignalRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x1a.porestream.v1.SignalChunkH\x00R\x05chunk\x120\n" +
@@ -2795,7 +3186,7 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\bcoverage\x18\x03 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverage\x120\n" +
 	"\arun_end\x18\x04 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x12\x16\n" +
 	"\x06panels\x18\x05 \x01(\tR\x06panelsB\x06\n" +
-	"\x04body\"\xe7\x01\n" +
+	"\x04body\"\xff\x01\n" +
 	"\x06Cursor\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\x04R\x04next\x12\x16\n" +
@@ -2807,7 +3198,9 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\b \x01(\rR\n" +
 	"partitions\x12\x16\n" +
-	"\x06filter\x18\t \x01(\tR\x06filter\"\xae\x02\n" +
+	"\x06filter\x18\t \x01(\tR\x06filter\x12\x16\n" +
+	"\x06called\x18\n" +
+	" \x01(\bR\x06called\"\xae\x02\n" +
 	"\bDecision\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x17\n" +
@@ -2884,7 +3277,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),         // 0: porestream.v1.EndStatus
 	(CallStatus)(0),        // 1: porestream.v1.CallStatus
@@ -2893,57 +3286,62 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*Run)(nil),            // 4: porestream.v1.Run
 	(*SignalChunk)(nil),    // 5: porestream.v1.SignalChunk
 	(*Marker)(nil),         // 6: porestream.v1.Marker
-	(*SignalRecord)(nil),   // 7: porestream.v1.SignalRecord
-	(*Segment)(nil),        // 8: porestream.v1.Segment
-	(*Withdrawal)(nil),     // 9: porestream.v1.Withdrawal
-	(*ReadRecord)(nil),     // 10: porestream.v1.ReadRecord
-	(*Call)(nil),           // 11: porestream.v1.Call
-	(*OtherAllele)(nil),    // 12: porestream.v1.OtherAllele
-	(*Coverage)(nil),       // 13: porestream.v1.Coverage
-	(*Shown)(nil),          // 14: porestream.v1.Shown
-	(*Reference)(nil),      // 15: porestream.v1.Reference
-	(*ReferenceBlock)(nil), // 16: porestream.v1.ReferenceBlock
-	(*CallableSpan)(nil),   // 17: porestream.v1.CallableSpan
-	(*CallRecord)(nil),     // 18: porestream.v1.CallRecord
-	(*WatchRecord)(nil),    // 19: porestream.v1.WatchRecord
-	(*Cursor)(nil),         // 20: porestream.v1.Cursor
-	(*Decision)(nil),       // 21: porestream.v1.Decision
-	(*PushState)(nil),      // 22: porestream.v1.PushState
-	(*PushChannel)(nil),    // 23: porestream.v1.PushChannel
+	(*CalledRead)(nil),     // 7: porestream.v1.CalledRead
+	(*CalledRecord)(nil),   // 8: porestream.v1.CalledRecord
+	(*SignalRecord)(nil),   // 9: porestream.v1.SignalRecord
+	(*Segment)(nil),        // 10: porestream.v1.Segment
+	(*Withdrawal)(nil),     // 11: porestream.v1.Withdrawal
+	(*ReadRecord)(nil),     // 12: porestream.v1.ReadRecord
+	(*Call)(nil),           // 13: porestream.v1.Call
+	(*OtherAllele)(nil),    // 14: porestream.v1.OtherAllele
+	(*Coverage)(nil),       // 15: porestream.v1.Coverage
+	(*Shown)(nil),          // 16: porestream.v1.Shown
+	(*Reference)(nil),      // 17: porestream.v1.Reference
+	(*ReferenceBlock)(nil), // 18: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),   // 19: porestream.v1.CallableSpan
+	(*CallRecord)(nil),     // 20: porestream.v1.CallRecord
+	(*WatchRecord)(nil),    // 21: porestream.v1.WatchRecord
+	(*Cursor)(nil),         // 22: porestream.v1.Cursor
+	(*Decision)(nil),       // 23: porestream.v1.Decision
+	(*PushState)(nil),      // 24: porestream.v1.PushState
+	(*PushChannel)(nil),    // 25: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
 	4,  // 1: porestream.v1.Marker.run:type_name -> porestream.v1.Run
 	0,  // 2: porestream.v1.Marker.end_status:type_name -> porestream.v1.EndStatus
-	6,  // 3: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
-	5,  // 4: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
-	6,  // 5: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
-	6,  // 6: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	8,  // 7: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	6,  // 8: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
-	8,  // 9: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
-	9,  // 10: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
-	1,  // 11: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	12, // 12: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	14, // 13: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
-	16, // 14: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
-	17, // 15: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
-	2,  // 16: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
-	6,  // 17: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	11, // 18: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	6,  // 19: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	13, // 20: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	15, // 21: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	6,  // 22: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	13, // 23: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	6,  // 24: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	3,  // 25: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	23, // 26: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	6,  // 3: porestream.v1.CalledRecord.run_start:type_name -> porestream.v1.Marker
+	7,  // 4: porestream.v1.CalledRecord.read:type_name -> porestream.v1.CalledRead
+	6,  // 5: porestream.v1.CalledRecord.run_end:type_name -> porestream.v1.Marker
+	6,  // 6: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
+	5,  // 7: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
+	6,  // 8: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
+	6,  // 9: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	10, // 10: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	6,  // 11: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	10, // 12: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
+	11, // 13: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
+	1,  // 14: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
+	14, // 15: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
+	16, // 16: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
+	18, // 17: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	19, // 18: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 19: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	6,  // 20: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	13, // 21: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	6,  // 22: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	15, // 23: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	17, // 24: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	6,  // 25: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	15, // 26: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	6,  // 27: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	3,  // 28: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	25, // 29: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -2951,26 +3349,31 @@ func file_stream_streampb_porestream_proto_init() {
 	if File_stream_streampb_porestream_proto != nil {
 		return
 	}
-	file_stream_streampb_porestream_proto_msgTypes[3].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[4].OneofWrappers = []any{
+		(*CalledRecord_RunStart)(nil),
+		(*CalledRecord_Read)(nil),
+		(*CalledRecord_RunEnd)(nil),
+	}
+	file_stream_streampb_porestream_proto_msgTypes[5].OneofWrappers = []any{
 		(*SignalRecord_RunStart)(nil),
 		(*SignalRecord_Chunk)(nil),
 		(*SignalRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[6].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[8].OneofWrappers = []any{
 		(*ReadRecord_RunStart)(nil),
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
 		(*ReadRecord_Partial)(nil),
 		(*ReadRecord_Withdrawal)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[14].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[16].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
 		(*CallRecord_Coverage)(nil),
 		(*CallRecord_Reference)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[15].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[17].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -2982,7 +3385,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -28,25 +28,26 @@ type kind int
 
 const (
 	otherFile   kind = iota
-	signalFile       // may hold reads
+	readFile         // may hold reads
 	partFile         // lies beside a POD5 file that is being written
 	summaryFile      // says that a run is over
 )
 
-// classify tells what a file is. Writers and copying programs put something
+// baseName is a file's name in lower case. Writers and copying programs put something
 // behind or before the names of files that are not finished: .x.pod5.Qw3rTy,
 // x.pod5.tmp, x.blow5.part.
-func classify(path string) kind {
-	name := strings.ToLower(filepath.Base(path))
+func baseName(path string) string { return strings.ToLower(filepath.Base(path)) }
+
+// classify tells what a file is.
+func classify(path string, files Files) kind {
+	name := baseName(path)
 	switch {
 	case strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".tmp-reads") || strings.HasSuffix(name, ".tmp-run-info")):
 		return partFile
 	case strings.HasPrefix(name, "final_summary") && strings.HasSuffix(name, ".txt"):
 		return summaryFile
-	case strings.HasSuffix(name, ".blow5.idx"):
-		return otherFile
-	case strings.Contains(name, ".pod5") || strings.Contains(name, ".blow5") || strings.Contains(name, ".fast5"):
-		return signalFile
+	case files.Holds(path):
+		return readFile
 	}
 	return otherFile
 }
@@ -62,14 +63,15 @@ const (
 
 // tracked is a file that is followed.
 type tracked struct {
-	entry Entry
-	kind  kind
-	state state
-	place signal.Place
-	reads int             // that were taken from it, or were known already
-	runs  map[string]bool // they are of
-	err   error           // that reading ended with the last time, if it did
-	more  bool            // reading stopped before there was nothing left
+	entry   Entry
+	kind    kind
+	state   state
+	place   signal.Place
+	reads   int             // that were taken from it, or were known already
+	skipped int             // that can't be used
+	runs    map[string]bool // they are of
+	err     error           // that reading ended with the last time, if it did
+	more    bool            // reading stopped before there was nothing left
 	// reported says that it was told of the file that it is broken or not finished.
 	reported bool
 	// trusted is the size that the file had some time ago: what a network file
@@ -92,17 +94,18 @@ type stamp struct {
 // and no clock.
 type catalog struct {
 	settle time.Duration
+	holds  Files
 	files  map[string]*tracked // by path
 	parts  map[string]int64    // trusted bytes of part files, by folder
 	// changed is when something in a folder last changed.
 	changed map[string]time.Time
 }
 
-func newCatalog(settle time.Duration) *catalog {
-	return &catalog{settle: settle, files: make(map[string]*tracked), parts: make(map[string]int64), changed: make(map[string]time.Time)}
+func newCatalog(settle time.Duration, holds Files) *catalog {
+	return &catalog{settle: settle, holds: holds, files: make(map[string]*tracked), parts: make(map[string]int64), changed: make(map[string]time.Time)}
 }
 
-// update takes a listing of all folders and returns the signal files that are no
+// update takes a listing of all folders and returns the files of reads that are no
 // longer there, under any name, though they had not been read to their end.
 func (c *catalog) update(listing []Entry, now time.Time) (lost []*tracked) {
 	there := make(map[string]bool, len(listing))
@@ -119,12 +122,12 @@ func (c *catalog) update(listing []Entry, now time.Time) (lost []*tracked) {
 		if f.entry.ID != (FileID{}) {
 			gone[f.entry.ID] = f
 		}
-		if f.kind == signalFile && f.state != finished {
+		if f.kind == readFile && f.state != finished {
 			lost = append(lost, f)
 		}
 	}
 	for _, e := range listing {
-		k := classify(e.Path)
+		k := classify(e.Path, c.holds)
 		if k == otherFile {
 			continue
 		}
@@ -192,11 +195,11 @@ func (c *catalog) stampOf(f *tracked) stamp {
 	return s
 }
 
-// due returns the signal files to look into, oldest first: those with something
+// due returns the files of reads to look into, oldest first: those with something
 // new since they were looked into.
 func (c *catalog) due() (files []*tracked) {
 	for _, f := range c.files {
-		if f.kind == signalFile && f.trusted > 0 && (!f.looked || f.more || f.retry() || c.stampOf(f) != f.stamp) {
+		if f.kind == readFile && f.trusted > 0 && (!f.looked || f.more || f.retry() || c.stampOf(f) != f.stamp) {
 			files = append(files, f)
 		}
 	}
@@ -237,7 +240,7 @@ func (f *tracked) failed(err error) bool {
 // unread returns the files in folders that are not finished; nil is all folders.
 func (c *catalog) unread(dirs map[string]bool) (files []*tracked) {
 	for path, f := range c.files {
-		if f.kind == signalFile && f.state != finished && (dirs == nil || dirs[filepath.Dir(path)]) {
+		if f.kind == readFile && f.state != finished && (dirs == nil || dirs[filepath.Dir(path)]) {
 			files = append(files, f)
 		}
 	}

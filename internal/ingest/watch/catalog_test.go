@@ -11,12 +11,12 @@ import (
 
 func TestClassify(t *testing.T) {
 	for name, want := range map[string]kind{
-		"FAX1_pass_0.pod5": signalFile, "x.POD5": signalFile, "x.blow5": signalFile, "x.pod5.tmp": signalFile,
-		"x.blow5.part": signalFile, ".x.pod5.Qw3rTy": signalFile, "x.blow5.idx": otherFile,
+		"FAX1_pass_0.pod5": readFile, "x.POD5": readFile, "x.blow5": readFile, "x.pod5.tmp": readFile,
+		"x.blow5.part": readFile, ".x.pod5.Qw3rTy": readFile, "x.blow5.idx": otherFile,
 		".ad29d727-46a3-4517-bfc0-41679919a131.tmp-reads": partFile, ".ad29d727-46a3-4517-bfc0-41679919a131.tmp-run-info": partFile,
-		"final_summary_FAX1_a_b.txt": summaryFile, "sequencing_summary.txt": otherFile, "x.fast5": signalFile, "fast5_pass": otherFile, "pod5": otherFile,
+		"final_summary_FAX1_a_b.txt": summaryFile, "sequencing_summary.txt": otherFile, "x.fast5": readFile, "fast5_pass": otherFile, "pod5": otherFile,
 	} {
-		require.Equal(t, want, classify(filepath.Join("/data/run.pod5.d", name)), name)
+		require.Equal(t, want, classify(filepath.Join("/data/run.pod5.d", name), signalFiles{}), name)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestCatalog(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCatalog(tt.settle)
+			c := newCatalog(tt.settle, signalFiles{})
 			now := time.Unix(1e9, 0)
 			for i, l := range tt.listings {
 				var due, lost []string
@@ -128,7 +128,7 @@ func TestCatalog(t *testing.T) {
 
 // TestCatalogTrusts checks what is trusted of a file that grows all the time.
 func TestCatalogTrusts(t *testing.T) {
-	c := newCatalog(2 * time.Second)
+	c := newCatalog(2*time.Second, signalFiles{})
 	now := time.Unix(1e9, 0)
 	sizes := make(map[time.Time]int64)
 	for i := range int64(50) {
@@ -144,7 +144,7 @@ func TestCatalogTrusts(t *testing.T) {
 }
 
 func TestCatalogFolders(t *testing.T) {
-	c := newCatalog(0)
+	c := newCatalog(0, signalFiles{})
 	early, late := time.Unix(1e9, 0), time.Unix(1e9+60, 0)
 	c.update([]Entry{shown("a/x.pod5", 1, 10), shown("b/y.pod5", 2, 10)}, early)
 	c.update([]Entry{shown("a/x.pod5", 1, 10), shown("b/y.pod5", 2, 20)}, late)

@@ -19,11 +19,17 @@ type listing struct {
 	faults map[string]error
 }
 
-// list lists folders and what is below them. Files that go away meanwhile are not
+// list lists folders and what is below them, and single files. Files that go away meanwhile are not
 // there; a folder that can't be listed is a fault, and the others are listed.
-func list(roots []string) (l listing, err error) {
+func list(roots []string, files Files) (l listing, err error) {
 	l.faults = make(map[string]error)
 	for _, root := range roots {
+		if info, err := os.Stat(root); err == nil && info.Mode().IsRegular() {
+			path := filepath.Clean(root)
+			l.entries = append(l.entries, Entry{Path: path, ID: fileID(info), Size: info.Size(), Mod: info.ModTime()})
+			l.dirs = append(l.dirs, filepath.Dir(path))
+			continue
+		}
 		err := filepath.WalkDir(root+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 			path = filepath.Clean(path)
 			switch {
@@ -35,7 +41,7 @@ func list(roots []string) (l listing, err error) {
 			case d.IsDir():
 				l.dirs = append(l.dirs, path)
 				return nil
-			case classify(path) == otherFile:
+			case classify(path, files) == otherFile:
 				return nil
 			}
 			// A link counts as the file that it leads to.

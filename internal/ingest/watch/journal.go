@@ -39,7 +39,7 @@ type journal struct {
 type known struct {
 	// read is called for each read, or part of one, whose first chunks, next of
 	// total, are in Kafka.
-	read func(id string, next, total int) error
+	read func(id string, sum uint32, next, total int) error
 	// file is called for each file whose reads are all in Kafka.
 	file func(fp fingerprint, runs int)
 }
@@ -271,5 +271,5 @@ func (r *rewinder) settle() (whole bool, err error) {
 	if n < read.count {
 		r.cut = n
 	}
-	return n == read.count, r.past.read(read.id, read.from+n, read.total)
+	return n == read.count, r.past.read(read.id, read.sum, read.from+n, read.total)
 }

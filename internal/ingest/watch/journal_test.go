@@ -62,7 +62,7 @@ func positions(t *testing.T, sent []record) (list []ingest.Position) {
 func recalled(t *testing.T, j *journal, to ingest.Position) (list []string) {
 	t.Helper()
 	require.NoError(t, j.rewind(to, known{
-		read: func(id string, next, total int) error {
+		read: func(id string, _ uint32, next, total int) error {
 			list = append(list, fmt.Sprintf("%s %d/%d", id, next, total))
 			return nil
 		},
@@ -132,7 +132,7 @@ func TestJournalTorn(t *testing.T) {
 		again, err := openJournal(filepath.Dir(j.path))
 		require.NoError(t, err)
 		defer again.f.Close()
-		err = again.rewind(at[1], known{read: func(string, int, int) error { return nil }, file: func(fingerprint, int) {}})
+		err = again.rewind(at[1], known{read: func(string, uint32, int, int) error { return nil }, file: func(fingerprint, int) {}})
 		if good {
 			require.NoError(t, err)
 			return
@@ -159,7 +159,7 @@ func TestJournalOfOthers(t *testing.T) {
 	j := begin(t)
 	require.NoError(t, j.append(reads(1, 2, 1)...))
 	other := positions(t, []record{{kind: kindRead, id: "somebody's", count: 4, total: 4}})
-	err := j.rewind(other[3], known{read: func(string, int, int) error { return nil }, file: func(fingerprint, int) {}})
+	err := j.rewind(other[3], known{read: func(string, uint32, int, int) error { return nil }, file: func(fingerprint, int) {}})
 	require.ErrorContains(t, err, "is not of the reads that are in Kafka: give the --journal")
 }
 
@@ -292,15 +292,16 @@ func TestSeen(t *testing.T) {
 	s := newSeen(t.TempDir(), 700)
 	defer s.close()
 	for i := range 5000 {
-		require.NoError(t, s.add(fmt.Sprint("read-", i)))
+		require.NoError(t, s.add(fmt.Sprint("read-", i), uint32(i)))
 	}
 	require.Len(t, s.segments, 7)
 	require.Less(t, len(s.fresh), 700)
 	for i := range 5000 {
-		ok, err := s.has(fmt.Sprint("read-", i))
+		ok, sum, err := s.has(fmt.Sprint("read-", i))
 		require.NoError(t, err)
 		require.True(t, ok, i)
-		ok, err = s.has(fmt.Sprint("other-", i))
+		require.Equal(t, uint32(i), sum)
+		ok, _, err = s.has(fmt.Sprint("other-", i))
 		require.NoError(t, err)
 		require.False(t, ok, i)
 	}
@@ -313,10 +314,10 @@ func BenchmarkSeen(b *testing.B) {
 	s := newSeen(b.TempDir(), 1<<16)
 	defer s.close()
 	for i := range 1 << 20 {
-		require.NoError(b, s.add(fmt.Sprint("read-", i)))
+		require.NoError(b, s.add(fmt.Sprint("read-", i), uint32(i)))
 	}
 	for i := 0; b.Loop(); i++ {
-		if _, err := s.has(fmt.Sprint("other-", i)); err != nil {
+		if _, _, err := s.has(fmt.Sprint("other-", i)); err != nil {
 			b.Fatal(err)
 		}
 	}

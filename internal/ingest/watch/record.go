@@ -39,6 +39,9 @@ const (
 	kindFile
 	// kindEnd says that the run has ended in Kafka.
 	kindEnd
+	// kindCalled is a called read, which is sent whole: id, and a checksum of its bases
+	// (4 bytes, little endian).
+	kindCalled
 )
 
 const (
@@ -60,6 +63,7 @@ type record struct {
 	// kindRead, and kindCut for count
 	id                 string
 	from, count, total int
+	sum                uint32 // of a called read
 	// kindFile
 	file fingerprint
 	runs int
@@ -71,9 +75,13 @@ type fingerprint [16]byte
 func appendRecord(dst []byte, r *record) ([]byte, error) {
 	at := len(dst)
 	dst = append(dst, make([]byte, frameLen)...)
-	dst = append(dst, byte(r.kind))
+	kind := r.kind
+	if kind == kindRead && r.sum != 0 {
+		kind = kindCalled
+	}
+	dst = append(dst, byte(kind))
 	number := func(n int) { dst = binary.AppendUvarint(dst, uint64(n)) }
-	switch r.kind {
+	switch kind {
 	case kindRun:
 		number(journalVersion)
 		number(r.chunk)
@@ -90,6 +98,10 @@ func appendRecord(dst []byte, r *record) ([]byte, error) {
 		number(r.from)
 		number(r.count)
 		number(r.total)
+	case kindCalled:
+		number(len(r.id))
+		dst = append(dst, r.id...)
+		dst = binary.LittleEndian.AppendUint32(dst, r.sum)
 	case kindCut:
 		number(r.count)
 	case kindFile:
@@ -139,6 +151,12 @@ func parseRecord(b []byte) (record, error) {
 		r.from, r.count, r.total = d.number(maxReadChunks), d.number(maxReadChunks), d.number(maxReadChunks)
 		if d.err == nil && (r.count == 0 || r.from+r.count > r.total) {
 			d.err = fmt.Errorf("chunks %d to %d of %d", r.from, r.from+r.count, r.total)
+		}
+	case kindCalled:
+		r.kind, r.count, r.total = kindRead, 1, 1
+		r.id = string(d.bytes(maxIDLen))
+		if b := d.take(4); d.err == nil {
+			r.sum = binary.LittleEndian.Uint32(b)
 		}
 	case kindCut:
 		r.count = d.number(maxReadChunks)

@@ -22,6 +22,7 @@ type Feed interface {
 	ChunkSamples() int
 	Partitions() int32
 	Put(ctx context.Context, rd *signal.Read, samples []int16, from int) error
+	PutCalled(ctx context.Context, r *ingest.Called) error
 	End(ctx context.Context) error
 }
 
@@ -113,13 +114,13 @@ func (r *run) remember(restart bool, file func(fingerprint, int)) error {
 		return fmt.Errorf("%d events of it are in Kafka, and there is no journal in %s that tells which: give the --journal that the run was begun with, or --restart to send it again from its beginning", at.Next(), r.dir)
 	}
 	r.seen = newSeen(r.dir, freshReads)
-	err := r.journal.rewind(at, known{file: file, read: func(id string, next, total int) error {
+	err := r.journal.rewind(at, known{file: file, read: func(id string, sum uint32, next, total int) error {
 		if next < total {
 			r.partial[id] = next
 			return nil
 		}
 		delete(r.partial, id)
-		return r.seen.add(id)
+		return r.seen.add(id, sum)
 	}})
 	if err != nil || !r.ended {
 		return err
@@ -130,46 +131,40 @@ func (r *run) remember(restart bool, file func(fingerprint, int)) error {
 	return r.journal.append(record{kind: kindEnd})
 }
 
-// has tells whether a read was sent whole.
-func (r *run) has(id string) (bool, error) {
+// has tells whether a read was sent whole, and the sum of what was sent.
+func (r *run) has(id string) (known bool, sum uint32, err error) {
 	if r.seen == nil {
-		return false, nil
+		return false, 0, nil
 	}
 	return r.seen.has(id)
 }
 
 // check refuses a read that can't be sent.
-func (r *run) check(rd *signal.Read) error {
-	if from, total := r.partial[rd.ID], ingest.Chunks(rd.NumSamples, r.chunk); from >= total {
-		return fmt.Errorf("read %s has %d chunks here, and %d of it were sent: it has changed", rd.ID, total, from)
+func (r *run) check(f Found) error {
+	if from, total := r.partial[f.ID()], f.Chunks(r.chunk); from >= total {
+		return fmt.Errorf("read %s has %d chunks here, and %d of it were sent: it has changed", f.ID(), total, from)
 	}
-	return ingest.CheckRead(r.desc, rd)
-}
-
-// found is a read that is to be sent, with its samples.
-type found struct {
-	rd      *signal.Read
-	samples []int16
+	return f.Fits(r.desc)
 }
 
 // take sends reads, once the journal has them. It waits while the journal's disk
 // is full, and while Kafka is away.
-func (r *run) take(ctx context.Context, reads []found, metrics *Metrics) error {
+func (r *run) take(ctx context.Context, reads []Found, metrics *Metrics) error {
 	records := make([]record, len(reads))
 	for i, f := range reads {
-		total := ingest.Chunks(len(f.samples), r.chunk)
-		from := r.partial[f.rd.ID]
-		records[i] = record{kind: kindRead, id: f.rd.ID, from: from, count: total - from, total: total}
+		total := f.Chunks(r.chunk)
+		from := r.partial[f.ID()]
+		records[i] = record{kind: kindRead, id: f.ID(), from: from, count: total - from, total: total, sum: f.Sum()}
 	}
 	if err := r.write(ctx, metrics, records...); err != nil {
 		return err
 	}
 	for i, f := range reads {
-		if err := r.feed.Put(r.ctx, f.rd, f.samples, records[i].from); err != nil {
+		if err := f.Put(r.ctx, r.feed, records[i].from); err != nil {
 			return fmt.Errorf("run %s: %w", r.id, err)
 		}
-		delete(r.partial, f.rd.ID)
-		r.seen.fresh[keyOf(f.rd.ID)] = struct{}{}
+		delete(r.partial, f.ID())
+		r.seen.put(f.ID(), f.Sum())
 	}
 	return nil
 }

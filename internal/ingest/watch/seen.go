@@ -3,6 +3,7 @@ package watch
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,18 +17,31 @@ import (
 // journal on each start.
 type seen struct {
 	dir      string
-	fresh    map[readKey]struct{}
+	fresh    map[readKey]uint32 // sums by keys of ids
 	limit    int
 	segments []*segment
 	page     []byte
 }
 
-// readKey stands for a read's id. Two ids of a run with the same one don't occur.
+// readKey stands for a read: 12 bytes for its id, of which two in a run don't have the
+// same, and the sum of what it holds.
 type readKey [16]byte
 
-func keyOf(id string) readKey {
+// idLen is how much of a key is the id's.
+const idLen = 12
+
+func keyOf(id string, sum uint32) (k readKey) {
 	h := sha256.Sum256([]byte(id))
-	return readKey(h[:16])
+	copy(k[:idLen], h[:])
+	binary.LittleEndian.PutUint32(k[idLen:], sum)
+	return k
+}
+
+// split is the key of the id alone, and the sum.
+func (k readKey) split() (id readKey, sum uint32) {
+	sum = binary.LittleEndian.Uint32(k[idLen:])
+	clear(k[idLen:])
+	return k, sum
 }
 
 const (
@@ -47,16 +61,19 @@ type segment struct {
 // newSeen makes an empty set that keeps its files in a folder; limit is the number
 // of keys in memory.
 func newSeen(dir string, limit int) *seen {
-	return &seen{dir: dir, limit: limit, fresh: make(map[readKey]struct{}), page: make([]byte, pageKeys*len(readKey{}))}
+	return &seen{dir: dir, limit: limit, fresh: make(map[readKey]uint32), page: make([]byte, pageKeys*len(readKey{}))}
 }
 
-func (s *seen) add(id string) error {
-	s.fresh[keyOf(id)] = struct{}{}
+func (s *seen) add(id string, sum uint32) error {
+	s.put(id, sum)
 	if len(s.fresh) < s.limit {
 		return nil
 	}
 	return s.spill()
 }
+
+// put adds a read to what is in memory.
+func (s *seen) put(id string, sum uint32) { s.fresh[keyOf(id, 0)] = sum }
 
 // spill moves what is in memory to disk.
 func (s *seen) spill() error {
@@ -64,7 +81,8 @@ func (s *seen) spill() error {
 		return nil
 	}
 	keys := make([]readKey, 0, len(s.fresh))
-	for k := range s.fresh {
+	for k, sum := range s.fresh {
+		binary.LittleEndian.PutUint32(k[idLen:], sum)
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b readKey) int { return bytes.Compare(a[:], b[:]) })
@@ -93,36 +111,41 @@ func (s *seen) spill() error {
 	return nil
 }
 
-func (s *seen) has(id string) (bool, error) {
-	k := keyOf(id)
-	if _, ok := s.fresh[k]; ok {
-		return true, nil
+// has tells whether a read is known, and the sum of what it holds.
+func (s *seen) has(id string) (known bool, sum uint32, err error) {
+	k := keyOf(id, 0)
+	if sum, ok := s.fresh[k]; ok {
+		return true, sum, nil
 	}
 	for _, seg := range s.segments {
-		ok, err := seg.has(k, s.page)
+		known, sum, err := seg.has(k, s.page)
 		if err != nil {
-			return false, fmt.Errorf("looking up read %s: %w", id, err)
+			return false, 0, fmt.Errorf("looking up read %s: %w", id, err)
 		}
-		if ok {
-			return true, nil
+		if known {
+			return true, sum, nil
 		}
 	}
-	return false, nil
+	return false, 0, nil
 }
 
-func (g *segment) has(k readKey, page []byte) (bool, error) {
-	at := sort.Search(len(g.pages), func(i int) bool { return bytes.Compare(g.pages[i][:], k[:]) > 0 }) - 1
+func (g *segment) has(k readKey, page []byte) (known bool, sum uint32, err error) {
+	at := sort.Search(len(g.pages), func(i int) bool { return bytes.Compare(g.pages[i][:idLen], k[:idLen]) > 0 }) - 1
 	if at < 0 {
-		return false, nil
+		return false, 0, nil
 	}
 	const size = len(readKey{})
 	n := min(pageKeys, g.n-at*pageKeys)
 	b := page[:n*size]
 	if _, err := g.f.ReadAt(b, int64(at*pageKeys*size)); err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return false, 0, err
 	}
-	i := sort.Search(n, func(i int) bool { return bytes.Compare(b[i*size:(i+1)*size], k[:]) >= 0 })
-	return i < n && readKey(b[i*size:(i+1)*size]) == k, nil
+	i := sort.Search(n, func(i int) bool { return bytes.Compare(b[i*size:i*size+idLen], k[:idLen]) >= 0 })
+	if i == n {
+		return false, 0, nil
+	}
+	found, sum := readKey(b[i*size : (i+1)*size]).split()
+	return found == k, sum, nil
 }
 
 func (s *seen) close() {

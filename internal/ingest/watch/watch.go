@@ -28,8 +28,11 @@ func Watch(ctx context.Context, cfg Config, ready func()) error {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Files == nil {
+		cfg.Files = signalFiles{}
+	}
 	for _, dir := range cfg.Dirs {
-		if err := checkFolder(dir); err != nil {
+		if err := cfg.check(dir); err != nil {
 			return err
 		}
 	}
@@ -52,7 +55,16 @@ func Watch(ctx context.Context, cfg Config, ready func()) error {
 	}))
 	err = group.Wait()
 	stop()
-	return err
+	return errors.Join(err, cfg.Files.Close())
+}
+
+// check refuses what can't be watched.
+func (cfg *Config) check(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && cfg.Single {
+		return nil
+	}
+	return checkFolder(path)
 }
 
 // checkFolder refuses a folder that can't be watched.
@@ -89,7 +101,7 @@ func (w *watcher) watch(ctx context.Context, ready func()) error {
 	var rest time.Duration
 	for {
 		if now := time.Now(); now.Sub(listed) >= rest {
-			l, err := list(w.cfg.Dirs)
+			l, err := list(w.cfg.Dirs, w.cfg.Files)
 			if err != nil {
 				return err
 			}

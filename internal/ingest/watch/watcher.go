@@ -23,6 +23,10 @@ import (
 // Config says what is watched, and how.
 type Config struct {
 	Dirs []string
+	// Files says what holds reads; nil: POD5, BLOW5 and FAST5 files do.
+	Files Files
+	// Single says that Dirs may name files, too.
+	Single bool
 	// Journal is the folder of the journals, one for each run.
 	Journal string
 	// Topic is the topic of signal; journals of others are left alone.
@@ -68,6 +72,7 @@ type watcher struct {
 	samples    []int16
 	began      time.Time
 	broken     int // files
+	skipped    int // reads that can't be used
 	unfinished int // files, when their run ended
 }
 
@@ -82,8 +87,11 @@ func newWatcher(cfg Config, spawn func(func() error), now time.Time) *watcher {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Files == nil {
+		cfg.Files = signalFiles{}
+	}
 	return &watcher{
-		cfg: cfg, log: cfg.Logger, spawn: spawn, catalog: newCatalog(cfg.Settle), began: now,
+		cfg: cfg, log: cfg.Logger, spawn: spawn, catalog: newCatalog(cfg.Settle, cfg.Files), began: now,
 		runs: make(map[string]*run), whole: make(map[fingerprint]naming), over: make(map[string]bool),
 		faults: make(map[string]bool), summaries: make(map[string]time.Time),
 	}
@@ -153,20 +161,20 @@ func (w *watcher) open(ctx context.Context, id string, desc *streampb.Run, now t
 }
 
 // runOf returns the run of a read. An error is the file's.
-func (w *watcher) runOf(ctx context.Context, in *signal.Run, now time.Time) (r *run, refused, err error) {
-	if r = w.runs[in.ID]; r == nil {
-		desc := ingest.Describe(in, w.cfg.Sample)
-		if _, err := stream.EncodeRun(desc); err != nil {
-			return nil, fmt.Errorf("run %q: %w", in.ID, err), nil
-		}
-		if r, err = w.open(ctx, in.ID, desc, now); err != nil {
-			return nil, nil, err
-		}
+func (w *watcher) runOf(ctx context.Context, found Found, now time.Time) (r *run, refused, err error) {
+	id := found.Run()
+	if r = w.runs[id]; r != nil {
+		return r, nil, nil
 	}
-	if got, was := in.SampleRate, int(r.desc.GetSampleRate()); got != was {
-		return nil, fmt.Errorf("run %s has %d samples a second here, and had %d before", in.ID, got, was), nil
+	desc, refused := found.Describe(w.cfg.Sample)
+	if refused == nil {
+		_, refused = stream.EncodeRun(desc)
 	}
-	return r, nil, nil
+	if refused != nil {
+		return nil, fmt.Errorf("run %q: %w", id, refused), nil
+	}
+	r, err = w.open(ctx, id, desc, now)
+	return r, nil, err
 }
 
 // take takes a listing of the folders.
@@ -248,7 +256,7 @@ func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 			return w.judge(f, err)
 		}
 	}
-	g, err := signal.OpenGrowing(f.entry.Path, f.trusted, w.catalog.beside(f), f.place)
+	g, err := w.cfg.Files.Open(f.entry.Path, f.trusted, w.catalog.beside(f), f.place)
 	if err != nil {
 		return w.judge(f, err)
 	}
@@ -294,13 +302,17 @@ func (w *watcher) judge(f *tracked, err error) error {
 
 // gather reads what is new in a file, up to a batch, by run. ended says that the
 // file has no more, ever; refused is why it can't be read further.
-func (w *watcher) gather(ctx context.Context, f *tracked, g *signal.Growing, now time.Time) (batch map[string][]found, ended bool, refused, err error) {
-	batch = make(map[string][]found)
+func (w *watcher) gather(ctx context.Context, f *tracked, g File, now time.Time) (batch map[string][]Found, ended bool, refused, err error) {
+	batch = make(map[string][]Found)
 	buf := w.samples[:0]
 	defer func() { w.samples = buf[:0] }()
-	inBatch := make(map[string]bool)
+	inBatch := make(map[string]uint32) // sums
 	for len(inBatch) < batchReads && len(buf) < batchSamples {
-		rd, samples, err := g.Next()
+		found, err := g.Next()
+		if skipped, is := errors.AsType[*SkippedError](err); is {
+			w.skip(f, skipped)
+			continue
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return batch, true, nil, nil
@@ -309,39 +321,68 @@ func (w *watcher) gather(ctx context.Context, f *tracked, g *signal.Growing, now
 		case err != nil:
 			return batch, false, err, nil
 		}
-		r, refused, err := w.runOf(ctx, rd.Run, now)
+		r, refused, err := w.runOf(ctx, found, now)
+		if skipped, is := errors.AsType[*SkippedError](refused); is {
+			w.skip(f, skipped)
+			continue
+		}
 		if refused != nil || err != nil {
 			return batch, false, refused, err
 		}
 		f.runs[r.id] = true
 		r.dirs[filepath.Dir(f.entry.Path)] = true
-		known, err := r.has(rd.ID)
+		known, sum, err := r.has(found.ID())
 		if err != nil {
 			return batch, false, nil, err
 		}
-		key := r.id + "\x00" + rd.ID
-		if known || inBatch[key] {
+		key := r.id + "\x00" + found.ID()
+		if !known {
+			sum, known = inBatch[key]
+		}
+		if known {
 			w.cfg.Metrics.foundAgain(1)
 			f.reads++
+			if sum != found.Sum() {
+				w.skip(f, &SkippedError{fmt.Errorf("%s: read %s is here with other bases than it was sent with, which stay", f.entry.Path, found.ID())})
+			}
 			continue
 		}
-		inBatch[key] = true
-		start := len(buf)
-		if refused = r.check(rd); refused == nil {
-			buf, refused = samples(buf)
+		if refused = r.check(found); refused == nil {
+			buf, refused = found.Load(buf)
+		}
+		if skipped, is := errors.AsType[*SkippedError](refused); is {
+			w.skip(f, skipped)
+			continue
 		}
 		if refused != nil {
 			return batch, false, refused, nil
 		}
-		batch[r.id] = append(batch[r.id], found{rd, buf[start:len(buf):len(buf)]})
+		inBatch[key] = found.Sum()
+		batch[r.id] = append(batch[r.id], found)
 		f.reads++
 	}
 	f.more = true
 	return batch, false, nil, nil
 }
 
+// toldSkipped bounds the reads of a file of which each has a line in the log.
+const toldSkipped = 5
+
+// skip tells of a read that can't be used.
+func (w *watcher) skip(f *tracked, err *SkippedError) {
+	w.skipped++
+	f.skipped++
+	w.cfg.Metrics.skippedRead()
+	switch {
+	case f.skipped <= toldSkipped:
+		w.log.Error("a read can't be used; the others go on", "err", err.Err)
+	case f.skipped == toldSkipped+1:
+		w.log.Error("more reads of a file can't be used; they are counted", "file", f.entry.Path)
+	}
+}
+
 // send sends reads of a run, unless it has ended.
-func (w *watcher) send(ctx context.Context, r *run, reads []found) error {
+func (w *watcher) send(ctx context.Context, r *run, reads []Found) error {
 	if !r.ended {
 		return r.take(ctx, reads, w.cfg.Metrics)
 	}
@@ -502,6 +543,8 @@ func (w *watcher) done(now time.Time) (bool, error) {
 	switch {
 	case w.broken+w.unfinished > 0 || late > 0:
 		return true, fmt.Errorf("%d files are broken, %d were never finished, and %d reads came after their run's end: see the log", w.broken, w.unfinished, late)
+	case w.skipped > 0:
+		return true, fmt.Errorf("%d reads can't be used: see the log", w.skipped)
 	case len(w.faults) > 0:
 		return true, fmt.Errorf("%d folders can't be listed: see the log", len(w.faults))
 	case seen == 0:

@@ -329,7 +329,7 @@ func TestJournalFullFor(t *testing.T) {
 	defer cancel()
 	v.put("y.blow5", v.file("b"))
 	v.now = v.now.Add(time.Second)
-	l, err := list(v.cfg.Dirs)
+	l, err := list(v.cfg.Dirs, v.w.cfg.Files)
 	require.NoError(t, err)
 	v.w.take(l, v.now)
 	_, err = v.w.look(ctx, v.now)

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -149,6 +151,10 @@ func (f *fakeFeed) Put(_ context.Context, rd *signal.Read, samples []int16, from
 	return nil
 }
 
+func (f *fakeFeed) PutCalled(_ context.Context, r *ingest.Called) error {
+	return f.put(event{read: r.ID(), last: true})
+}
+
 func (f *fakeFeed) End(context.Context) error { return f.put(event{end: true}) }
 
 // check says what is wrong with what was sent: every read must be there once, its
@@ -197,6 +203,7 @@ type world struct {
 	header  []byte
 	sources [][]byte
 	files   []*writing
+	called  bool                // files are FASTQ
 	made    int                 // reads
 	names   int                 // of files
 	want    map[string][]string // reads by run
@@ -248,8 +255,41 @@ func (v *world) write(path string, b []byte) {
 	}
 }
 
+// beginCalled begins a file of some called reads.
+func (v *world) beginCalled() {
+	var b bytes.Buffer
+	for range v.rng.IntN(8) {
+		id, run := fmt.Sprintf("read-%04d", v.made), runIDs[v.rng.IntN(2)]
+		v.made++
+		n := 1 + v.rng.IntN(900)
+		bases := make([]byte, n)
+		for i := range bases {
+			bases[i] = "ACGT"[v.rng.IntN(4)]
+		}
+		fmt.Fprintf(&b, "@%s runid=%s\n%s\n+\n%s\n", id, run, bases, strings.Repeat("5", n))
+		v.want[run] = append(v.want[run], id)
+	}
+	v.names++
+	name := fmt.Sprintf("f%03d.fastq", v.names)
+	if v.rng.IntN(2) == 0 {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		_, err := w.Write(b.Bytes())
+		if err = errors.Join(err, w.Close()); err != nil {
+			v.t.Fatal(err)
+		}
+		b, name = z, name+".gz"
+	}
+	name += []string{"", ".tmp", ".part"}[v.rng.IntN(3)]
+	v.files = append(v.files, &writing{filepath.Join(v.dir, []string{"", "fastq_pass", "b/c"}[v.rng.IntN(3)], name), b.Bytes()})
+}
+
 // begin begins a file of some reads.
 func (v *world) begin() {
+	if v.called {
+		v.beginCalled()
+		return
+	}
 	b := slices.Clone(v.header)
 	for range v.rng.IntN(8) {
 		source := v.rng.IntN(len(v.sources))
@@ -290,7 +330,7 @@ func (v *world) step() {
 	case 4: // copied, as it is now or whole
 		if b, err := os.ReadFile(f.path); err == nil {
 			v.names++
-			v.write(fmt.Sprintf("%s.copy%d.blow5", f.path, v.names), b)
+			v.write(fmt.Sprintf("%s.copy%d%s", f.path, v.names, map[bool]string{false: ".blow5", true: ".fastq"}[v.called]), b)
 		}
 	}
 }
@@ -300,6 +340,9 @@ func (v *world) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	group, ctx := errgroup.WithContext(ctx)
 	v.group, v.ctx, v.cancel = group, ctx, cancel
+	if v.called {
+		v.cfg.Files = &ReadFiles{Roots: []string{v.dir}}
+	}
 	v.w = newWatcher(v.cfg, group.Go, v.now)
 	return v.w.resume(ctx, v.now)
 }
@@ -313,6 +356,7 @@ func (v *world) stop() {
 		}
 	}
 	_ = v.group.Wait()
+	_ = v.w.cfg.Files.Close()
 	v.w = nil
 }
 
@@ -339,7 +383,7 @@ func (v *world) kill(committed map[string]int) {
 // look lists the folders and reads what is new.
 func (v *world) look() error {
 	v.now = v.now.Add(time.Second)
-	l, err := list(v.cfg.Dirs)
+	l, err := list(v.cfg.Dirs, v.w.cfg.Files)
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -416,6 +460,23 @@ func TestEachReadOnce(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			v := newWorld(t, seed)
+			v.play(25)
+			v.k.check(t, v.want)
+			kills += v.kills
+		})
+	}
+	if kills == 0 {
+		t.Error("the watch was never killed")
+	}
+}
+
+// TestEachCalledReadOnce does the same with called reads, plain and compressed.
+func TestEachCalledReadOnce(t *testing.T) {
+	kills := 0
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			v := newWorld(t, seed)
+			v.called = true
 			v.play(25)
 			v.k.check(t, v.want)
 			kills += v.kills

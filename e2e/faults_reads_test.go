@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+
+	"github.com/stretchr/testify/require"
+)
+
+// attaches runs an ingest of called reads that looks often and is not to end.
+func (f *fault) attaches(dir string, args ...string) {
+	f.Helper()
+	f.runs(append([]string{"reads", "--journal", f.TempDir(), "--poll", "50ms", dir}, args...)...)
+}
+
+// calledFile is a file of called reads in a folder of its own.
+func (f *fault) calledFile(name string, content []byte) (dir string) {
+	f.Helper()
+	dir = f.TempDir()
+	require.NoError(f, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	return dir
+}
+
+// calledBAM is what Dorado makes of 40 reads.
+func (f *fault) calledBAM() []byte {
+	return readFile(f, root(), "basecall", "input", "testdata", "dorado.bam")
+}
+
+var readsFaults = map[string]func(*fault){
+	"a BAM file never gets its end": func(f *fault) {
+		b := f.calledBAM()
+		f.attaches(f.calledFile("x.bam", b[:len(b)-28]), "--idle-end", "500ms")
+	},
+	"a BAM file is damaged": func(f *fault) { f.attaches(f.calledFile("x.bam", damaged(f.calledBAM()))) },
+	"a file of called reads is CRAM": func(f *fault) {
+		f.attaches(f.calledFile("x.cram", []byte("CRAM\x03\x00 and so on")))
+	},
+	"a called read has qualities of another length": func(f *fault) {
+		f.attaches(f.calledFile("x.fastq", []byte("@bad runid=r\nACGT\n+\n!!\n@good runid=r\nACGT\n+\n!!!!\n")))
+	},
+	"a called read comes with other bases": func(f *fault) {
+		f.attaches(f.calledFile("x.fastq", []byte("@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n")))
+	},
+	"called reads name no run": func(f *fault) { f.attaches(f.calledFile("x.fastq", []byte("@bare\nACGT\n+\n!!!!\n"))) },
+	"a called read has a barcode that nobody knows": func(f *fault) {
+		f.attaches(f.calledFile("x.fastq", []byte("@one runid=r barcode=barcode01\nACGT\n+\n!!!!\n@two runid=r barcode=plate7\nACGT\n+\n!!!!\n")))
+	},
+	"barcodes come after reads without": func(f *fault) {
+		f.attaches(f.calledFile("x.fastq", []byte("@one runid=r\nACGT\n+\n!!!!\n@two runid=r barcode=barcode01\nACGT\n+\n!!!!\n")))
+	},
+	"a run is attached both ways": func(f *fault) {
+		f.works("--sample", "s", f.write("x.blow5", f.recordedBLOW5()))
+		f.fails("reads", "--journal", f.TempDir(), "--sample", "s", f.write("x.fastq", []byte("@a runid="+runOfThree+"\nACGT\n+\n!!!!\n")))
+	},
+	"a pipe of called reads breaks off": func(f *fault) {
+		cmd := f.command([]string{"reads", "--journal", f.TempDir(), "-"})
+		cmd.Stdin = bytes.NewReader([]byte("@a runid=r\nACGT\n+\n!!!!\n@b runid=r\nAC"))
+		f.await(cmd)
+	},
+}
+
+// runOfThree is a run of the recorded BLOW5 file.
+const runOfThree = "f7c95112c35c42bc2983752717adc93133266cdf"

@@ -1,0 +1,90 @@
+package watch
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// attaching is a watch of a folder with files of called reads.
+func attaching(t *testing.T, files map[string]string) (*world, *bytes.Buffer) {
+	t.Helper()
+	v := &world{t: t, dir: t.TempDir(), journal: t.TempDir(), k: &kafka{runs: make(map[string]*sent), countdown: -1}, now: time.Unix(1e9, 0)}
+	for name, text := range files {
+		v.write(filepath.Join(v.dir, name), []byte(text))
+	}
+	said := new(bytes.Buffer)
+	v.cfg = Config{
+		Dirs: []string{v.dir}, Files: &ReadFiles{Roots: []string{v.dir}}, Journal: v.journal, Topic: "called", Poll: time.Second, Once: true, Sink: v.k.sink,
+		Logger: slog.New(slog.NewTextHandler(said, nil)),
+	}
+	return v, said
+}
+
+func (v *world) startAndLook(n int) {
+	v.t.Helper()
+	require.NoError(v.t, v.start())
+	for range n {
+		require.NoError(v.t, v.look())
+	}
+}
+
+const goodRead = " runid=r\nACGT\n+\n!!!!\n"
+
+// TestOtherBases: a read that comes again with other bases is told of once, and what was sent
+// stays.
+func TestOtherBases(t *testing.T) {
+	v, said := attaching(t, map[string]string{"x.fastq": "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n@good" + goodRead})
+	v.startAndLook(6)
+	_, err := v.w.done(v.now)
+	v.stop()
+	require.ErrorContains(t, err, "1 reads can't be used")
+	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("read twice is here with other bases than it was sent with, which stay")), said.String())
+	require.Len(t, v.k.runs["r"].events, 3)
+}
+
+// TestDamagedReadsFile: a file that can't be read is told of once.
+func TestDamagedReadsFile(t *testing.T) {
+	b, err := os.ReadFile("../../../basecall/input/testdata/dorado.bam")
+	require.NoError(t, err)
+	for i := range 64 {
+		b[len(b)/2+i] ^= 0x5a
+	}
+	v, said := attaching(t, map[string]string{"x.bam": string(b)})
+	v.startAndLook(6)
+	v.stop()
+	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("a file is broken; the others go on")), said.String())
+}
+
+// TestLeftOutReads: what failed is left out unless it is asked for, and folders tell barcodes.
+func TestLeftOutReads(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		v, said := attaching(t, map[string]string{
+			"run/fastq_pass/barcode02/x.fastq":      "@a" + goodRead,
+			"run/fastq_pass/unclassified/x.fastq":   "@b" + goodRead,
+			"run/fastq_fail/barcode02/x.fastq":      "@c" + goodRead,
+			"run/bam_pass/barcode02/x.sam":          "d\t512\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tRG:Z:r\tDS:Z:runid=r\n",
+			"run/bam_pass/barcode02/x.bam.bai":      "an index",
+			"run/sequencing_summary_FAX.txt":        "read_id\n",
+			"run/fastq_pass/barcode02/final_failed": "no reads by its name",
+		})
+		v.cfg.Files.(*ReadFiles).Failed = failed
+		v.startAndLook(6)
+		_, err := v.w.done(v.now)
+		desc := v.k.runs["r"].desc
+		v.stop()
+		require.NoError(t, err, said.String())
+		want := 2
+		if failed {
+			want = 4
+		}
+		require.Len(t, v.k.runs["r"].events, want+1)
+		require.Len(t, desc.GetSamples(), 96)
+		require.Contains(t, desc.GetSamples(), "r_barcode02")
+	}
+}
