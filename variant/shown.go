@@ -52,7 +52,9 @@ const (
 //
 // Consequences: counts are a function of the set of reads, and at the end of the calls
 // that follow from them.
-func (r *Region) carriers(m *matrix, model *errorModel, w *watched, standing []vrs.Edit) []*streampb.Shown {
+//
+// proposed is what the columns show often enough for the caller to look at it.
+func (r *Region) carriers(m *matrix, model *errorModel, w *watched, proposed []candidate, standing []vrs.Edit) []*streampb.Shown {
 	var out []*streampb.Shown
 	for i := range w.named {
 		n := &w.named[i]
@@ -61,7 +63,7 @@ func (r *Region) carriers(m *matrix, model *errorModel, w *watched, standing []v
 			Named: n.Name, Pos: int64(n.Pos) + 1, Forward: uint32(c.shows[0]), Reverse: uint32(c.shows[1]), Depth: uint32(c.depth),
 		})
 	}
-	for _, a := range r.disagreeing(m, model, w.span) {
+	for _, a := range r.disagreeing(m, model, w.span, proposed) {
 		c, ok := r.unexplained(m, model, &a, standing)
 		if !ok {
 			continue
@@ -387,7 +389,8 @@ type disagreement struct {
 	count
 }
 
-// disagreeing lists the alleles with a base in span that enough reads show, by position.
+// disagreeing lists those of the proposed alleles with a base in span that enough reads
+// show, by position.
 //
 // Problem: in noisy reads some wrong base or length is shown by a third of the reads in one
 // place in a hundred, mostly on one strand or in a homopolymer.
@@ -396,9 +399,9 @@ type disagreement struct {
 // whatever is beside it. Of a haploid sample it is left out if by the model of systematic
 // errors the odds are more than a hundred to one against it; of others if it isn't likelier
 // than nothing in any share of the molecules.
-func (r *Region) disagreeing(m *matrix, model *errorModel, span Span) []disagreement {
+func (r *Region) disagreeing(m *matrix, model *errorModel, span Span, proposed []candidate) []disagreement {
 	var out []disagreement
-	for _, c := range r.propose(m, model) {
+	for _, c := range proposed {
 		if c.start > span.End || max(c.end, c.start+1) <= span.Start {
 			continue
 		}
