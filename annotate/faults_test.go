@@ -28,6 +28,7 @@ var faultCases = []struct {
 	{MissingParent, rows("c exon 20 29 + . ID=u"), "line 3: exon without Parent", 0},
 	{MissingParent, rows("c CDS 20 28 + 0 note=x"), "line 3: CDS without ID, Parent or any other name: it is left out", 0},
 	{MissingParent, rows("c CDS 20 28 + 0 g1.t1"), "line 3: CDS without ID, Parent or any other name: it is left out", 0},
+	{MissingParent, rows("c protein 20 28 + . ID=p;Derives_from=t", "c CDS 20 28 + 0 Parent=p"), `line 3: protein "p" has the parent "t", which no row describes: it is left out`, 0},
 	{MissingGene, rows("c mRNA 1 9 + . ID=t;Parent=h", "c exon 1 9 + . Parent=t"), `line 3: mRNA "t" has the parent "h", which no row describes`, 1},
 	{DuplicateID, rows("c gene 1 9 + . ID=h", "c gene 1 9 + . ID=h", "c CDS 1 9 + 0 ID=p;Parent=h"), `line 4: gene "h" is described twice (before on line 3)`, 1},
 	{NoStrand, rows("c gene 1 9 . . ID=h", "c exon 1 9 . . Parent=h"), `line 3: transcript "h" has no strand`, 0},

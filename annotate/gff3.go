@@ -99,6 +99,11 @@ func (p *parser) resolve() error {
 			continue
 		}
 		parent := f.region.features[id]
+		if parent == nil && isProtein(f.kind) {
+			p.faults.note(MissingParent, f.line, "%s %q has the parent %q, which no row describes: it is left out", f.kind, f.id, id)
+			f.derived = true
+			continue
+		}
 		if parent == nil || parent == f {
 			p.faults.note(MissingGene, f.line, "%s %q has the parent %q, which no row describes: it is its own gene", f.kind, f.id, id)
 			continue

@@ -47,7 +47,7 @@ func (n *numbering) base(p hgvs.Position) (int, error) {
 	if err != nil || p.Offset == 0 {
 		return base, err
 	}
-	if n.goesOn() && base == n.t.edge(p.Offset < 0) {
+	if n.goesOn() && (base == n.t.edge(p.Offset < 0) || base < n.t.start || base >= n.t.end) {
 		return n.inContig(p, base+p.Offset*n.step())
 	}
 	return n.t.beside(base, p)

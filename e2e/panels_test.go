@@ -153,3 +153,43 @@ func reads(fastq string) []string {
 	slices.Sort(records)
 	return records
 }
+
+// TestPanelsLookAtReads simulates a sample with three changed bases side by side and a deletion, and holds it against rules
+// for the whole, for parts and for what is not there. With a caller that has no network, and so filters the deletion in such
+// noisy reads, what follows from it is SUSPECTED and never NEGATIVE.
+func TestPanelsLookAtReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("basecalls a simulated run twice")
+	}
+	adjacent := func(name string) string { return filepath.Join("testdata", "adjacent", name) }
+	sim := filepath.Join(t.TempDir(), "sim")
+	res := pore(t, "simulate", "--ref", adjacent("ref.fa"), "--vcf", adjacent("truth.vcf"), "--depth", "60", "--length", "700", "--channels", "16", "--seed", "3", "--out", sim)
+	require.Zero(t, res.code, res.stderr)
+	for _, model := range []string{"", "none"} {
+		flags := []string{"--panel", adjacent("panel.yaml")}
+		deletion, reason := "DETECTED", "reads show it"
+		if model != "" {
+			flags = append(flags, "--caller-model", model)
+			deletion, reason = "SUSPECTED", "reads show it; called, but filtered as NoisyIndel"
+		}
+		var documents []map[string]any
+		out := run(t, adjacent("ref.fa"), adjacent("genes.gff3"), filepath.Join(sim, "reads.pod5"), flags...)
+		require.NoError(t, json.Unmarshal(readFile(t, out, "alerts.json"), &documents))
+		want := map[string]string{
+			"third-base": "DETECTED", "all-three": "DETECTED", "residue": "DETECTED", "deletion": deletion, "frame": deletion,
+			"other-base": "NEGATIVE", "other-residue": "NEGATIVE",
+		}
+		for _, d := range documents {
+			rule := fmt.Sprint(d["rule"])
+			require.Equal(t, want[rule], d["state"], "%s: %s", rule, d["reason"])
+			require.Equal(t, true, d["final"])
+			switch carried, _ := d["carried"].(map[string]any); want[rule] {
+			case "NEGATIVE":
+				require.LessOrEqual(t, carried["alt_forward"].(float64)+carried["alt_reverse"].(float64), carried["explained"])
+			default:
+				require.Contains(t, d["reason"], map[bool]string{true: reason, false: "reads show it"}[rule == "deletion" || rule == "frame"])
+			}
+		}
+		require.Len(t, documents, len(want)+1, "of the rule for a class there is one for the allele besides")
+	}
+}

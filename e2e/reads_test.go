@@ -225,7 +225,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		}
 		want := through(t, "signal", []string{"--device", rec.device}, func(w *calledWay) { w.play() })
 		// A model that isn't there would end a processor that loads one.
-		calledOnly := []string{"--stages", "align,variant,annotate", "--model", "none-such"}
+		calledOnly := []string{"--stages", "align,variant,annotate", "--model", "none-such", "--snapshot-interval", "1s"}
 		for name, feed := range map[string]func(*calledWay){"file": (*calledWay).file, "pipe": (*calledWay).pipe, "folder": (*calledWay).folder} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -62,7 +62,26 @@ func TestReportedFaults(t *testing.T) {
 		_, why, _ := strings.Cut(strings.TrimSpace(r.stderr), ".gz: ")
 		return why + "\n"
 	}
+	called := func(t *testing.T, at func(string) string, args ...string) string {
+		t.Helper()
+		r := pore(t, append(append([]string{"call", "--ref", at("ref.fa")}, args...), at("reads.sam"))...)
+		require.Equal(t, 0, r.code, r.stderr)
+		var b strings.Builder
+		for line := range strings.Lines(r.stdout) {
+			if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); len(f) > 9 && line[0] != '#' {
+				genotype, _, _ := strings.Cut(f[9], ":")
+				b.WriteString(strings.Join([]string{f[1], f[3], f[4], f[6], genotype}, " ") + "\n")
+			}
+		}
+		return b.String()
+	}
 	cases := []reported{
+		{"01-adjacent-substitutions", func(t *testing.T, at func(string) string) string {
+			return called(t, at) + called(t, at, "--caller-model", "none") + called(t, at, "--atomize")
+		}, strings.Repeat("400 GGG AAC PASS 1\n", 2) + "400 G A PASS 1\n401 G A PASS 1\n402 G C PASS 1\n"},
+		{"18-insertion-beside-deletion", func(t *testing.T, at func(string) string) string {
+			return called(t, at) + called(t, at, "--caller-model", "none")
+		}, strings.Repeat("351 C G PASS 1\n", 2)},
 		{"04-hgvs-alleles-shifted-over-each-other", func(t *testing.T, at func(string) string) string {
 			r := pore(t, "hgvs", "--ref", at("ref.fa"), "--gff", at("genes.gff3"),
 				"c:g.[10_12del;14_17inv]", "c:g.[10_12del;16_17insT]", "c:g.[10_12dup;13_15dup]", "c:g.[12C>T;16_18del]", "c:g.[10_12del;12_13del]")

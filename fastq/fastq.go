@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode"
 
 	"github.com/porestream/porestream/textfile"
 )
@@ -66,6 +67,9 @@ func (r *Reader) Next() (*Read, error) {
 	name, description, _ := bytes.Cut(bytes.ReplaceAll(header[1:], []byte("\t"), []byte(" ")), []byte(" "))
 	if len(name) == 0 {
 		return nil, r.fault("a record without a name")
+	}
+	if i := bytes.IndexFunc(name, unicode.IsControl); i >= 0 {
+		return nil, r.fault("a name has %q in it", name[i])
 	}
 	read := &Read{Name: string(name)}
 	if len(description) > 0 {

@@ -165,7 +165,7 @@ func readIDs(r io.Reader) (map[string]struct{}, error) {
 		if n == 1 {
 			line = strings.TrimPrefix(line, "\ufeff")
 		}
-		if line = strings.TrimRight(line, "\r"); strings.Trim(line, " \t,") == "" || strings.HasPrefix(strings.TrimLeft(line, " \t"), "#") {
+		if line = strings.TrimRight(line, "\r"); strings.Trim(line, " \t,\r") == "" || strings.HasPrefix(strings.TrimLeft(line, " \t"), "#") {
 			continue
 		}
 		if heading := first; heading {

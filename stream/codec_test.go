@@ -108,6 +108,16 @@ func sampleCoverage() *streampb.Coverage {
 	}
 }
 
+func countedCoverage() *streampb.Coverage {
+	c := sampleCoverage()
+	c.Counted = true
+	c.Shown = []*streampb.Shown{
+		{Named: "ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH", Pos: 37_589, Forward: 11, Reverse: 9, Depth: 24},
+		{Pos: 37_742, Ref: "CAG", Alt: "C", Reverse: 7, Depth: 22},
+	}
+	return c
+}
+
 func sampleCursor() *streampb.Cursor {
 	return &streampb.Cursor{
 		Run: "run-1", Next: 123_456, Digest: bytes.Repeat([]byte{0xd1}, CursorDigestLen), Ended: true, Owner: bytes.Repeat([]byte{0x0e}, CursorOwnerLen),
@@ -245,6 +255,7 @@ func sampleRecords() []sampleRecord {
 		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
 		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"calls-coverage", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: sampleCoverage()}}},
+		{"calls-coverage-counted", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: countedCoverage()}}},
 		{"calls-reference", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Reference{Reference: sampleReference()}}},
 		{"watch-run-start", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunStart{RunStart: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"watch-variant", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: []byte(`{"sample":"lambda","revision":3}`)}, Panels: "sha256:3f1c"}},
@@ -395,7 +406,7 @@ func TestValidity(t *testing.T) {
 		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: c}}}
 	}
 	coverage := func(edit func(c *streampb.Coverage)) sampleRecord {
-		c := sampleCoverage()
+		c := countedCoverage()
 		edit(c)
 		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}}}
 	}
@@ -547,6 +558,13 @@ func TestValidity(t *testing.T) {
 		{coverage(func(c *streampb.Coverage) { c.Lengths[1] = 0 }), "an empty block"},
 		{coverage(func(c *streampb.Coverage) { c.Lengths[2]++ }), "blocks of 1025 positions"},
 		{coverage(func(c *streampb.Coverage) { c.Lengths, c.Depths = nil, nil }), "blocks of 0 positions"},
+		{coverage(func(c *streampb.Coverage) { c.Shown[0].Pos = 0 }), "cH\" at 0"},
+		{coverage(func(c *streampb.Coverage) { c.Shown[0].Alt = "A" }), "at 37589, or \"A\" in place of"},
+		{coverage(func(c *streampb.Coverage) { c.Shown[1].Ref = "" }), "\"\" at 37742"},
+		{coverage(func(c *streampb.Coverage) { c.Shown[1].Named = text }), "named has 4097 bytes"},
+		{coverage(func(c *streampb.Coverage) { c.Shown[1].Ref = strings.Repeat("A", maxAllele+1) }), "at 37742"},
+		{coverage(func(c *streampb.Coverage) { c.Shown[0].Forward, c.Shown[0].Reverse = math.MaxUint32, 2 }), "4294967295 and 2 reads of 24 at 37589"},
+		{coverage(func(c *streampb.Coverage) { c.Counted, c.Shown = false, nil }), ""}, // by an earlier version
 
 		{cursor(func(c *streampb.Cursor) { c.Run = "" }), "run is empty"},
 		{cursor(func(c *streampb.Cursor) { c.Sample = "" }), "sample is empty"},

@@ -37,7 +37,7 @@ type Reader struct {
 // NewReader returns the text of r, decompressed and without a byte-order mark, with a buffer of the given size. A BGZF
 // file is looked at for its end marker at once, another stream when it ends: the error then comes in place of io.EOF.
 func NewReader(r io.Reader, size int) (*Reader, error) {
-	t := &tail{r: r}
+	t := NewTail(r)
 	br, compressed := bufio.NewReaderSize(t, size), false
 	if magic, _ := br.Peek(2); string(magic) == "\x1f\x8b" {
 		gz, err := gzip.NewReader(br)
@@ -63,7 +63,7 @@ func NewReader(r io.Reader, size int) (*Reader, error) {
 // zipped decompresses.
 type zipped struct {
 	gz     *gzip.Reader
-	tail   *tail
+	tail   *Tail
 	blocks bool // BGZF
 }
 
@@ -72,7 +72,7 @@ func (z *zipped) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
-		if z.blocks && !z.tail.ends() {
+		if z.blocks && !z.tail.Ends() {
 			err = errNoEnd
 		}
 	default:
@@ -129,13 +129,16 @@ func CheckEnd(f *os.File) error {
 	return nil
 }
 
-// tail remembers the last bytes that were read.
-type tail struct {
+// Tail passes a stream on and remembers its last bytes.
+type Tail struct {
 	r    io.Reader
 	last []byte
 }
 
-func (t *tail) Read(p []byte) (int, error) {
+// NewTail reads r.
+func NewTail(r io.Reader) *Tail { return &Tail{r: r} }
+
+func (t *Tail) Read(p []byte) (int, error) {
 	n, err := t.r.Read(p)
 	if n >= len(BGZFEnd) {
 		t.last = append(t.last[:0], p[n-len(BGZFEnd):n]...)
@@ -146,5 +149,5 @@ func (t *tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ends says whether what was read ends with the end marker.
-func (t *tail) ends() bool { return string(t.last) == BGZFEnd }
+// Ends tells whether the last bytes that were read are the end marker of a BGZF file.
+func (t *Tail) Ends() bool { return string(t.last) == BGZFEnd }

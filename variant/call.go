@@ -111,6 +111,8 @@ func (r *Region) filters(c *candidate, model *errorModel, qual float64) []string
 	case qual >= r.cfg.MinQual:
 	case r.cfg.Network != nil && c.carried && c.likest().inHomopolymer():
 		out = append(out, filterHomopolymer)
+	case r.cfg.Network != nil && c.carried && model.noisy(c.likest()):
+		out = append(out, filterNoisyIndel)
 	default:
 		out = append(out, filterLowQual)
 	}

@@ -166,6 +166,9 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 		switch {
 		case c.nest > 0:
 			opponents = l.nested(cluster, i)
+			if c.ploidy == Haploid {
+				opponents = l.closer(opponents, i, totals)
+			}
 		case c.ploidy == Haploid:
 			opponents, rival = l.duel(i, totals)
 		}
@@ -255,8 +258,9 @@ func (l *lattice) duel(i int, totals []int64) (opponents []int, rival int) {
 }
 
 // nested are the haplotypes among which a complex allele i, or one of its nest, is compared
-// with what is left of it without its most doubtful change: of a haploid sample that alone,
-// else also the reference and the complex alleles of other haplotypes.
+// with what is left of it without its most doubtful change: that, the reference, and the complex
+// alleles of other haplotypes of a sample that has several. What is left can be worse than either,
+// where changes make sense together only.
 func (l *lattice) nested(alleles []candidate, i int) []int {
 	c := &alleles[i]
 	rest := slices.IndexFunc(alleles, func(o candidate) bool { return c.holds(&o) && o.level == c.level+1 })
@@ -266,7 +270,7 @@ func (l *lattice) nested(alleles []candidate, i int) []int {
 			continue
 		}
 		switch a := bits.TrailingZeros16(set); {
-		case set == 0 && (c.ploidy != Haploid || rest < 0):
+		case set == 0:
 		case set != 0 && (a == i || a == rest):
 		case set != 0 && c.ploidy != Haploid && alleles[a].nest > 0 && alleles[a].nest != c.nest && alleles[a].level == 0:
 		default:
@@ -275,6 +279,24 @@ func (l *lattice) nested(alleles []candidate, i int) []int {
 		out = append(out, h)
 	}
 	return out
+}
+
+// closer are, of some haplotypes, the one with allele i, and of the others the one that all reads
+// together fit best.
+func (l *lattice) closer(among []int, i int, totals []int64) []int {
+	with, without := -1, -1
+	for _, h := range among {
+		switch {
+		case l.sets[h]&(1<<i) != 0:
+			with = h
+		case without < 0 || totals[h] < totals[without]:
+			without = h
+		}
+	}
+	if with < 0 { // another allele spells the same
+		return []int{without}
+	}
+	return []int{without, with}
 }
 
 // outside are the haplotypes with allele i, and those that have nothing of its nest.

@@ -53,9 +53,9 @@ const (
 	linkedIndel = 5e-3
 )
 
-// linked is the natural logarithm of the odds by which a change is likelier beside another one
-// than a network reckons, of a substitution and of an indel.
-var linked = [2]float64{math.Log(3 * linkedSNP / CalibratedSNPs), math.Log(linkedIndel / CalibratedIndels)}
+// linked is the natural logarithm of the odds by which a change of length is likelier beside
+// another change than a network reckons.
+var linked = math.Log(linkedIndel / CalibratedIndels)
 
 // isComplex says whether c is a complex allele.
 func (c *candidate) isComplex() bool { return len(c.parts) > 0 }
@@ -313,7 +313,7 @@ func (r *Region) proposeComplex(m *matrix, model *errorModel, cluster []candidat
 			haplotypes[1] = ref
 		}
 		for _, h := range haplotypes {
-			for _, parts := range r.parts(m, model, lo, r.work.voter.differences(ref, h, complexOpen)) {
+			for _, parts := range r.spelled(m, model, lo, ref, h) {
 				if nests >= maxComplex || len(parts) > maxComplexParts {
 					continue
 				}
@@ -394,6 +394,29 @@ func (r *Region) alike(cluster []candidate, first *contest) []group {
 		out = append(out, group{differing, l.members(cluster, most)})
 	}
 	return out
+}
+
+// spelled are the changes by which a haplotype h, as codes, differs from ref, which begins at lo: those
+// that lie close together in one list.
+//
+// Substitutions are preferred to gaps. But where lengths of homopolymers alone explain the
+// haplotype, nothing else is to: TTTCCATTT with a T more on either side isn't CCA>TCCAT.
+func (r *Region) spelled(m *matrix, model *errorModel, lo int, ref, h []byte) [][]candidate {
+	groups := r.parts(m, model, lo, r.work.voter.differences(ref, h, complexOpen))
+	gaps := r.parts(m, model, lo, r.work.voter.differences(ref, h, changeOpen))
+	for i, group := range groups {
+		if len(group) < 2 {
+			continue
+		}
+		from, to := group[0].from, group[len(group)-1].to
+		for _, other := range gaps {
+			lengths := !slices.ContainsFunc(other, func(c candidate) bool { return !c.inHomopolymer() })
+			if lengths && other[0].from <= to+complexReach && from <= other[len(other)-1].to+complexReach {
+				groups[i] = other
+			}
+		}
+	}
+	return groups
 }
 
 // parts are the differences of a haplotype from the reference, which count from lo, as

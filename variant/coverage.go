@@ -110,11 +110,11 @@ func (r *Region) survey(tiles []judged, final bool) {
 		m.load(r, t)
 		r.work.counts = m.pileup(r.work.counts)
 		r.work.depth = m.usable(&r.work.aligner, r.contig.Seq, r.work.depth)
-		standing := r.standing(t)
+		standing, proposed := r.standing(t), r.propose(m, model)
 		for _, w := range stretches {
 			next := &streampb.Coverage{
 				Sample: r.cfg.Sample, Contig: r.contig.Name, Start: int64(w.span.Start), End: int64(w.span.End), Final: r.final || final,
-				Counted: true, Shown: r.carriers(m, model, w, standing),
+				Counted: true, Shown: r.carriers(m, model, w, proposed, standing),
 			}
 			next.Lengths, next.Depths = blocks(r.work.depth[w.span.Start-m.lo : w.span.End-m.lo])
 			if !worthSaying(w.said, next, final) {

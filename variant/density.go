@@ -108,7 +108,7 @@ func (r *Region) density(o *opined, model *errorModel) density {
 	d := density{bases: end - start}
 	opinions := make([]opinion, len(o.cs))
 	for i := range o.cs {
-		opinions[i] = r.informed(&o.cs[i], o.opinions[i], [2]float64{})
+		opinions[i] = r.informed(&o.cs[i], model, o.opinions[i], [2]float64{})
 	}
 	for i, v := range verdicts(o.cs, opinions, r.cfg.MinQual) {
 		c := &o.cs[i]

@@ -151,6 +151,16 @@ const leastHomopolymer = 4
 // inHomopolymer says whether c is an indel of a homopolymer whose length reads often get wrong.
 func (c *candidate) inHomopolymer() bool { return c.indel && c.run >= leastHomopolymer }
 
+// noisyGaps is the share of columns with a gap from which on reads can be wrong together about
+// an indel of a base or two outside of homopolymers, too: R10.4.1 has less than 0.015, R9.4 0.026
+// to 0.053.
+const noisyGaps = 0.02
+
+// noisy says whether reads can be wrong together about c, an indel.
+func (m *errorModel) noisy(c *candidate) bool {
+	return c.indel && m.gapRate > noisyGaps && max(c.to-c.from, len(c.seq)) < LongIndel
+}
+
 // count counts the reads of c.
 func (c *candidate) count(m *matrix) {
 	reads := c.reads

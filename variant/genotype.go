@@ -446,7 +446,7 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 		vs = analytic(o.cs)
 	} else {
 		for i := range o.cs {
-			o.opinions[i] = r.informed(&o.cs[i], o.opinions[i], odds)
+			o.opinions[i] = r.informed(&o.cs[i], model, o.opinions[i], odds)
 		}
 		vs = verdicts(o.cs, o.opinions, r.cfg.MinQual)
 	}
@@ -461,19 +461,19 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 }
 
 // informed is a network's opinion of c with what the network isn't told: in haploid places, by
-// how much higher the odds of SNPs and of indels are than it reckons; how much likelier a change
-// is beside another; and that an allele which nearly all of many reads carry is there.
-func (r *Region) informed(c *candidate, o opinion, odds [2]float64) opinion {
+// how much higher the odds of SNPs and of indels are than it reckons; how much likelier a change of
+// length is beside another change; and that an allele which nearly all of many reads carry is there.
+func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]float64) opinion {
 	if c.ploidy == Haploid {
 		o = o.shifted(odds[kindOf(c)])
 	}
 	if c.likest().inHomopolymer() {
 		return o // its length is as often wrong as elsewhere
 	}
-	if c.isComplex() {
-		o = o.shifted(linked[kindOf(c.likest())])
+	if c.isComplex() && c.likest().indel {
+		o = o.shifted(linked)
 	}
-	if c.carried {
+	if c.carried && !model.noisy(c.likest()) {
 		o = o.atLeast(r.cfg.MinQual)
 	}
 	return o

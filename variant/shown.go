@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/vrs"
@@ -51,7 +52,9 @@ const (
 //
 // Consequences: counts are a function of the set of reads, and at the end of the calls
 // that follow from them.
-func (r *Region) carriers(m *matrix, model *errorModel, w *watched, standing []vrs.Edit) []*streampb.Shown {
+//
+// proposed is what the columns show often enough for the caller to look at it.
+func (r *Region) carriers(m *matrix, model *errorModel, w *watched, proposed []candidate, standing []vrs.Edit) []*streampb.Shown {
 	var out []*streampb.Shown
 	for i := range w.named {
 		n := &w.named[i]
@@ -60,7 +63,7 @@ func (r *Region) carriers(m *matrix, model *errorModel, w *watched, standing []v
 			Named: n.Name, Pos: int64(n.Pos) + 1, Forward: uint32(c.shows[0]), Reverse: uint32(c.shows[1]), Depth: uint32(c.depth),
 		})
 	}
-	for _, a := range r.disagreeing(m, model, w.span) {
+	for _, a := range r.disagreeing(m, model, w.span, proposed) {
 		c, ok := r.unexplained(m, model, &a, standing)
 		if !ok {
 			continue
@@ -132,21 +135,14 @@ func (r *Region) countNamed(m *matrix, model *errorModel, n *Named) (c count) {
 	if len(doubtful) == 0 || to-from > maxWindow {
 		return c
 	}
-	with, without := make([][]candidate, 0, len(alleles)), [][]candidate{nil}
+	var with, without [][]candidate
 	var own [][]byte
 	for _, e := range alleles {
 		with = append(with, []candidate{changeOf(e)})
 		own = append(own, spell(ref, from, to, with[len(with)-1]))
 	}
-	other := func(h []candidate) { // unless it is what is looked for, spelled otherwise
-		seq := spell(ref, from, to, h)
-		if !slices.ContainsFunc(own, func(o []byte) bool { return bytes.Equal(o, seq) }) {
-			without = append(without, h)
-		}
-	}
-	rivals := r.gapsAt(m, lo, hi)
+	without = append(without, nil)
 	for _, e := range alleles {
-		own := changeOf(e)
 		atoms := e.Atoms()
 		for i := range atoms {
 			if len(atoms) == 1 {
@@ -158,23 +154,39 @@ func (r *Region) countNamed(m *matrix, model *errorModel, n *Named) (c count) {
 					rest = append(rest, changeOf(a))
 				}
 			}
-			other(rest)
-		}
-		for _, o := range rivals {
-			if o.to < own.from || o.from > own.to {
-				with = append(with, []candidate{own, o})
-			}
+			without = append(without, rest)
 		}
 	}
-	for _, o := range append(rivals, m.spelled(rows, lo, hi)...) {
-		other([]candidate{o})
+	for _, o := range m.spelled(rows, lo, hi) {
+		without = append(without, []candidate{o})
 	}
+	gaps := r.rivals(m, lo, hi, alleles, c.shows[0]+c.shows[1])
+	shows := func(h []candidate) bool { // what is looked for, spelled otherwise
+		seq := spell(ref, from, to, h)
+		return slices.ContainsFunc(own, func(o []byte) bool { return bytes.Equal(o, seq) })
+	}
+	with, without = withGaps(with, gaps), slices.DeleteFunc(withGaps(slices.DeleteFunc(without, shows), gaps), shows)
 	realigned := r.compare(m, model, from, to, doubtful, with, without)
 	c.depth += realigned.depth
 	for s := range c.shows {
 		c.shows[s] += realigned.shows[s]
 	}
 	return c
+}
+
+// withGaps is haplotypes, and each of them with each of some gaps that doesn't touch its
+// changes.
+func withGaps(haplotypes [][]candidate, gaps []candidate) [][]candidate {
+	out := slices.Clone(haplotypes)
+	for _, h := range haplotypes {
+		for i := range gaps {
+			g := &gaps[i]
+			if !slices.ContainsFunc(h, func(c candidate) bool { return g.from <= c.to && c.from <= g.to }) {
+				out = append(out, append(slices.Clone(h), *g))
+			}
+		}
+	}
+	return out
 }
 
 // plain says whether a row has nothing but bases in columns [from, to), and no insertion
@@ -206,7 +218,7 @@ func (m *matrix) spelled(rows []int, lo, hi int) []candidate {
 	for _, i := range rows {
 		seen[letters(m.rows[i].code[lo-m.lo:hi-m.lo])]++
 	}
-	seqs := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), func(seq string) bool { return seen[seq] < minSupport })
+	seqs := slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), func(seq string) bool { return seen[seq] < minSupport || strings.Contains(seq, "N") })
 	slices.SortStableFunc(seqs, func(a, b string) int { return cmp.Compare(seen[b], seen[a]) })
 	var out []candidate
 	for _, seq := range seqs[:min(len(seqs), maxRivals)] {
@@ -343,12 +355,24 @@ func (r *Region) gapsOf(m *matrix, lo, hi int) []gapReads {
 	return out
 }
 
-// gapsAt are the most frequent gaps in and beside [lo, hi), as changes.
-func (r *Region) gapsAt(m *matrix, lo, hi int) []candidate {
+// rivals are the most frequent gaps in and beside [lo, hi), as changes. Of those that touch an
+// allele only what more reads have than it: where most reads have the allele, a longer or a
+// shorter gap in its place is the allele and an error beside it. plain is how many reads are
+// known to show one of the alleles.
+func (r *Region) rivals(m *matrix, lo, hi int, alleles []vrs.Edit, plain int) []candidate {
 	gaps := slices.DeleteFunc(r.gapsOf(m, lo-flank, hi+flank), func(g gapReads) bool {
-		return g.shows[0]+g.shows[1] < minSupport || g.pos+g.del+g.slack(r.contig.Seq) < lo-1 || g.pos > hi
+		return g.reads() < minSupport || g.pos+g.del+g.slack(r.contig.Seq) < lo-1 || g.pos > hi
 	})
-	slices.SortStableFunc(gaps, func(a, b gapReads) int { return cmp.Compare(b.shows[0]+b.shows[1], a.shows[0]+a.shows[1]) })
+	own := plain
+	for _, g := range gaps {
+		if slices.ContainsFunc(alleles, func(e vrs.Edit) bool { return e.Start == g.pos && e.End() == g.pos+g.del && e.Alt == g.ins }) {
+			own += g.reads()
+		}
+	}
+	gaps = slices.DeleteFunc(gaps, func(g gapReads) bool {
+		return g.reads() <= own && slices.ContainsFunc(alleles, func(e vrs.Edit) bool { return g.pos <= e.End() && e.Start <= g.pos+g.del })
+	})
+	slices.SortStableFunc(gaps, func(a, b gapReads) int { return cmp.Compare(b.reads(), a.reads()) })
 	var out []candidate
 	for _, g := range gaps[:min(len(gaps), maxRivals)] {
 		out = append(out, candidate{from: g.pos, to: g.pos + g.del, seq: g.ins})
@@ -356,13 +380,17 @@ func (r *Region) gapsAt(m *matrix, lo, hi int) []candidate {
 	return out
 }
 
+// reads is how many have the gap.
+func (g *gapReads) reads() int { return g.shows[0] + g.shows[1] }
+
 // disagreement is an allele that no panel names, and the reads that show it.
 type disagreement struct {
 	candidate
 	count
 }
 
-// disagreeing lists the alleles with a base in span that enough reads show, by position.
+// disagreeing lists those of the proposed alleles with a base in span that enough reads
+// show, by position.
 //
 // Problem: in noisy reads some wrong base or length is shown by a third of the reads in one
 // place in a hundred, mostly on one strand or in a homopolymer.
@@ -371,9 +399,9 @@ type disagreement struct {
 // whatever is beside it. Of a haploid sample it is left out if by the model of systematic
 // errors the odds are more than a hundred to one against it; of others if it isn't likelier
 // than nothing in any share of the molecules.
-func (r *Region) disagreeing(m *matrix, model *errorModel, span Span) []disagreement {
+func (r *Region) disagreeing(m *matrix, model *errorModel, span Span, proposed []candidate) []disagreement {
 	var out []disagreement
-	for _, c := range r.propose(m, model) {
+	for _, c := range proposed {
 		if c.start > span.End || max(c.end, c.start+1) <= span.Start {
 			continue
 		}
@@ -425,11 +453,13 @@ func (r *Region) unexplained(m *matrix, model *errorModel, a *disagreement, stan
 	}
 	own := candidate{from: a.from, to: a.to, seq: a.seq}
 	with, without := [][]candidate{{own}}, [][]candidate{nil, near}
-	compatible := []candidate{own}
+	compatible, instead := []candidate{own}, false
 	for _, o := range near {
 		without = append(without, []candidate{o})
 		if o.to < own.from || o.from > own.to {
 			with, compatible = append(with, []candidate{own, o}), append(compatible, o)
+		} else {
+			instead = true
 		}
 	}
 	rows := make([]int, len(m.rows))
@@ -438,6 +468,9 @@ func (r *Region) unexplained(m *matrix, model *errorModel, a *disagreement, stan
 	}
 	c := r.compare(m, model, from, to, rows, append(with, compatible), without)
 	n := c.shows[0] + c.shows[1]
+	if instead && a.ploidy == Haploid && 2*n <= c.depth {
+		return c, false // of two that exclude each other, one is there: the other is it and an error beside it
+	}
 	return c, n >= minSupport && r.enough(a.pos, int32(n), int32(c.depth))
 }
 

@@ -29,7 +29,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	h.AddFilter(filterLowDepth, fmt.Sprintf("Fewer than %d reads", cfg.MinDepth))
 	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show, judged by a network with a QUAL below %d %g %%", 100*minHaploidFraction, sureQual, 100*unsureFraction))
 	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; judged by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
-	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel that no network has judged, from reads with a gap in more than %g of the columns", cfg.MaxIndelNoise))
+	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel that no network has judged, from reads with a gap in more than %g of the columns; judged by a network: as LowQual, of an indel of fewer than %d bases that %g %% of at least %d reads show, if they have a gap in more than %g", cfg.MaxIndelNoise, LongIndel, 100*carriedShare, carriedReads, noisyGaps))
 	h.AddInfo(infoVRS, "R", "String", "GA4GH VRS identifiers of the alleles; none is computed for REF")
 	h.AddFormat("GT", "1", "String", "Genotype")
 	h.AddFormat("GQ", "1", "Integer", "Phred-scaled probability that the genotype is wrong")

@@ -11,23 +11,47 @@ import (
 
 	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 // binaryReader reads the records of BAM (SAM specification 4.2).
 type binaryReader struct {
 	in     *bgzf.Reader
 	header *sam.Header
+	tail   *textfile.Tail
+	part   bool // only chunks are read, so the end isn't
 }
+
+// ErrCut says that a BAM file ends without the block that ends one: it may end between two
+// records, which nothing else tells. It is an [io.ErrUnexpectedEOF].
+var ErrCut error = cutError{}
+
+type cutError struct{}
+
+func (cutError) Error() string {
+	return "the file is cut off: the block that ends a BAM file is missing; write or copy it again"
+}
+
+func (cutError) Unwrap() error { return io.ErrUnexpectedEOF }
 
 const bamMagic = "BAM\x01"
 
 // readBinary reads a header.
 func readBinary(r io.Reader, decompressors int) (*binaryReader, Lines, error) {
-	in, err := bgzf.NewReader(r, decompressors)
+	b := &binaryReader{tail: textfile.NewTail(r)}
+	var below io.Reader = b.tail
+	if s, ok := r.(io.Seeker); ok {
+		below = struct {
+			io.Reader
+			io.Seeker
+		}{b.tail, s}
+	}
+	in, err := bgzf.NewReader(below, decompressors)
 	if err != nil {
 		return nil, nil, err
 	}
-	b := &binaryReader{in: in}
+	b.in = in
 	lines, err := b.readHeader()
 	if err != nil {
 		_ = in.Close()
@@ -116,6 +140,9 @@ const fixed = 32
 
 func (b *binaryReader) read() (*sam.Record, error) {
 	head, err := b.bytes(4)
+	if errors.Is(err, io.EOF) && !b.part && !b.tail.Ends() {
+		err = ErrCut
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,7 @@ func (r *Reader) Limit(chunks []bgzf.Chunk) error {
 		return err
 	}
 	read := r.next
+	r.binary.part = true
 	r.next = func() (*sam.Record, error) {
 		for CompareOffsets(r.binary.in.LastChunk().End, end) >= 0 {
 			if len(chunks) == 0 {

@@ -114,3 +114,22 @@ func TestDamagedBAM(t *testing.T) {
 	}
 	require.Greater(t, refused, 20)
 }
+
+// TestCutBetweenBlocks: a file that ends between two blocks, from a pipe or a disk, is not taken for whole.
+func TestCutBetweenBlocks(t *testing.T) {
+	whole := inBlocks(t, plainBAM(t))
+	const marker = 28
+	for _, in := range []io.Reader{bytes.NewReader(whole[:len(whole)-marker]), struct{ io.Reader }{bytes.NewReader(whole[:len(whole)-marker])}} {
+		for _, decompressors := range []int{1, 2} {
+			if s, ok := in.(io.Seeker); ok {
+				_, err := s.Seek(0, io.SeekStart)
+				require.NoError(t, err)
+			} else {
+				in = struct{ io.Reader }{bytes.NewReader(whole[:len(whole)-marker])}
+			}
+			n, err := readAll(in, decompressors)
+			require.ErrorIs(t, err, hts.ErrCut)
+			require.Equal(t, 24, n)
+		}
+	}
+}

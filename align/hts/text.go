@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/biogo/hts/sam"
 )
@@ -101,8 +103,8 @@ func (t *textReader) parse(line []byte) (*sam.Record, error) {
 		return nil, fmt.Errorf("it has %d columns, SAM has %d and more", len(f), fields)
 	}
 	rec := &sam.Record{Name: string(f[0])}
-	if rec.Name == "" || len(rec.Name) > maxName {
-		return nil, fmt.Errorf("a name of %d bytes: SAM allows 1 to %d", len(rec.Name), maxName)
+	if rec.Name == "" || len(rec.Name) > maxName || strings.ContainsFunc(rec.Name, unicode.IsControl) {
+		return nil, fmt.Errorf("a name of %d bytes, %q: SAM allows 1 to %d that can be printed", len(rec.Name), clip(rec.Name), maxName)
 	}
 	var err error
 	number := func(column, bits int) (n int64) {
@@ -274,6 +276,9 @@ func parseAux(text []byte) (sam.Aux, error) {
 		}
 		return binary.LittleEndian.AppendUint32(aux, math.Float32bits(float32(f))), nil
 	case 'Z', 'H':
+		if bytes.IndexFunc(value, unicode.IsControl) >= 0 {
+			return wrong() // BAM's text ends with a zero
+		}
 		if text[3] == 'H' && (len(value)%2 != 0 || len(bytes.Trim(value, "0123456789ABCDEFabcdef")) > 0) {
 			return wrong()
 		}

@@ -115,7 +115,7 @@ type Covered struct {
 	Positions   int    `json:"positions"`
 	NotCallable int    `json:"not_callable"`       // positions below DepthNeeded
 	Doubtful    int    `json:"doubtful,omitempty"` // positions where reads show something else that is not called
-	DepthNeeded int    `json:"depth_needed"` // for NEGATIVE
+	DepthNeeded int    `json:"depth_needed"`       // for NEGATIVE
 	Worst       *Place `json:"worst,omitempty"`
 }
 

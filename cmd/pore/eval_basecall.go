@@ -389,7 +389,7 @@ func (j *judge) read(path string, emit func(*calledBatch) error) error {
 			break
 		}
 		if err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, textfile.ErrCut) {
+			if errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, textfile.ErrCut) && !errors.Is(err, hts.ErrCut) {
 				err = fmt.Errorf("%w: the file is cut short; get it again", err)
 			}
 			return fmt.Errorf("%s: %w", name, err)

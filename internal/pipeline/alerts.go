@@ -138,9 +138,12 @@ func alertRow(a *watch.Alert) []string {
 	} else {
 		row = append(row, "", "", "", "")
 	}
-	if e := a.Evidence; e != nil {
+	switch e, c := a.Evidence, a.Carried; {
+	case e != nil:
 		row = append(row, strconv.Itoa(int(e.AltForward+e.AltReverse)), strconv.Itoa(int(e.Depth)), strconv.FormatFloat(e.Qual, 'f', 1, 64))
-	} else {
+	case c != nil: // by the reads alone
+		row = append(row, strconv.Itoa(int(c.AltForward+c.AltReverse)), strconv.Itoa(int(c.Depth)), "")
+	default:
 		row = append(row, "", "", "")
 	}
 	return append(row, probability(a.Probability.FalseAlarm), probability(a.Probability.Miss), a.Label, a.Severity, a.Reason)

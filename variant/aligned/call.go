@@ -142,11 +142,6 @@ func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *var
 		if err := c.read(ctx); err != nil {
 			return err
 		}
-		if !indexed {
-			if err := a.ended(); err != nil {
-				return err
-			}
-		}
 		return c.finish(ctx, len(c.plan.regions))
 	})
 	for range threads {
@@ -247,6 +242,9 @@ func (c *caller) read(ctx context.Context) error {
 		rec, err := a.records.Read()
 		if errors.Is(err, io.EOF) {
 			return c.agree(true)
+		}
+		if errors.Is(err, hts.ErrCut) {
+			return err
 		}
 		c.n.Records++
 		if err != nil {

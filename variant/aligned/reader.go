@@ -33,7 +33,6 @@ type Alignments struct {
 	records *hts.Reader
 	close   func() error
 	index   *index // nil: there is none
-	tail    *tail
 
 	done  atomic.Int64 // bytes read
 	total int64        // 0: not known
@@ -77,21 +76,18 @@ func (a *Alignments) look(f *os.File, path string) error {
 		return nil
 	}
 	if whole, err := bgzf.HasEOF(f); err != nil || !whole {
-		return errTruncated
+		return hts.ErrCut
 	}
 	a.index, err = findIndex(path, info)
 	return err
 }
 
-// errTruncated says that BGZF's end marker is missing.
-var errTruncated = errors.New("the file is cut off: the block that ends a BAM file is missing; write or copy it again")
-
 func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
 	a := &Alignments{genome: g}
-	a.tail = &tail{r: r, done: &a.done}
-	var in io.Reader = a.tail
+	passed := &counted{r: r, done: &a.done}
+	var in io.Reader = passed
 	if s, ok := r.(io.Seeker); ok {
-		in = seekableTail{a.tail, s}
+		in = seekable{passed, s}
 	}
 	magic, in, err := peek(in, 4)
 	switch {
@@ -220,43 +216,20 @@ func (a *Alignments) Index() (path string, older bool) {
 // Close releases what reading holds; not a reader that was given to Read.
 func (a *Alignments) Close() error { return a.close() }
 
-// ended checks that a file that has been read to its end had one.
-func (a *Alignments) ended() error {
-	if a.records.Binary() && !a.tail.marked() {
-		return errTruncated
-	}
-	return nil
-}
-
-// tail passes a stream on, counts it and remembers its last bytes.
-type tail struct {
+// counted passes a stream on and counts it.
+type counted struct {
 	r    io.Reader
 	done *atomic.Int64
-	last []byte
 }
 
-// endMarker is the empty block that ends a BGZF file.
-const endMarker = "\x1f\x8b\x08\x04\x00\x00\x00\x00\x00\xff\x06\x00\x42\x43\x02\x00\x1b\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-
-func (t *tail) Read(p []byte) (int, error) {
-	n, err := t.r.Read(p)
-	t.done.Add(int64(n))
-	if n >= len(endMarker) {
-		t.last = append(t.last[:0], p[n-len(endMarker):n]...)
-	} else {
-		t.last = append(t.last, p[:n]...)
-		t.last = t.last[max(0, len(t.last)-len(endMarker)):]
-	}
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.done.Add(int64(n))
 	return n, err
 }
 
-// marked tells whether the last bytes are the end of a BGZF file.
-func (t *tail) marked() bool { return string(t.last) == endMarker }
-
-// seekableTail is the tail of a file, for readers with an index.
-type seekableTail struct {
-	*tail
-	s io.Seeker
+// seekable is a file that is counted, for readers with an index.
+type seekable struct {
+	*counted
+	io.Seeker
 }
-
-func (t seekableTail) Seek(offset int64, whence int) (int64, error) { return t.s.Seek(offset, whence) }

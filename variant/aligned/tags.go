@@ -76,9 +76,6 @@ func (t HaplotypeTags) WriteBAM(ctx context.Context, a *Alignments, out io.Write
 			return n, errors.Join(fmt.Errorf("tagging haplotypes: alignment %d: %w", n.Records, err), w.Close())
 		}
 	}
-	if err := a.ended(); err != nil {
-		return n, errors.Join(err, w.Close())
-	}
 	if err := w.Close(); err != nil {
 		return n, fmt.Errorf("tagging haplotypes: %w", err)
 	}

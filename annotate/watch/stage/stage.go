@@ -66,6 +66,7 @@ type handler struct {
 	sections              map[string]*watch.Tracker // by the name of their section
 	fingerprint           string
 	stranger              string   // the last fingerprint of other panels that was warned of
+	uncounted             bool     // coverage without counts was warned of
 	metrics               *Metrics // nil while replaying: that was counted before
 	log                   *slog.Logger
 }
@@ -89,8 +90,8 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		if !h.ours(m.GetPanels()) || !h.ours(body.Coverage.GetPanels()) {
 			return nil, nil
 		}
-		if !body.Coverage.GetCounted() { // by a processor from before counts: a depth alone says nothing
-			h.metrics.leftOut()
+		if !body.Coverage.GetCounted() {
+			h.warnUncounted()
 			return nil, nil
 		}
 		return h.publish(h.tracker(body.Coverage.GetSample()).Coverage(coverage(body.Coverage)))
@@ -113,6 +114,14 @@ func (h *handler) ours(panels string) bool {
 		h.log.Warn("records made for other panels are left out: start every processor with the same --panel files", "panels", panels, "own", h.cfg.Panels)
 	}
 	return false
+}
+
+// warnUncounted tells that a depth alone is no ground to say that something is absent.
+func (h *handler) warnUncounted() {
+	if !h.uncounted {
+		h.uncounted = true
+		h.log.Warn("coverage that does not tell what reads show is left out: upgrade the processors that call variants")
+	}
 }
 
 func (h *handler) variant(document []byte) ([]stream.Out, error) {

@@ -512,6 +512,27 @@ func TestOtherPanels(t *testing.T) {
 	}
 }
 
+// TestDepthAloneIsNoGround: coverage by a processor from before reads were counted makes no rule NEGATIVE.
+func TestDepthAloneIsNoGround(t *testing.T) {
+	f := load(t)
+	old := covered(t, "run-1", 37_500, 40, 1, own, own)
+	m, err := stream.DecodeWatch(old.value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.GetCoverage().Counted, m.GetCoverage().Shown = false, nil
+	for _, tt := range []struct {
+		depth testRecord
+		want  string
+	}{{old, "NEGATIVE"}, {encode(t, "lambda", m), "NOT_CALLABLE"}} {
+		recs := records(marker(t, "run-1", "lambda", 0, 1, false), tt.depth, marker(t, "run-1", "lambda", 0, 1, true))
+		got := said(t, handle(t, f.handler(t, nil), recs))
+		if want := "2: absent of lambda is " + tt.want; !slices.Contains(got, want) {
+			t.Errorf("said %q, want %q", got, want)
+		}
+	}
+}
+
 func BenchmarkHandleCoverage(b *testing.B) {
 	f := load(b)
 	h := f.handler(b, nil)
