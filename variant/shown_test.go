@@ -155,18 +155,31 @@ func TestReadsThatShowLongChanges(t *testing.T) {
 	}
 }
 
+// diluted are n reads of a sample of which a fifth have none of its edits: too few carry them for the caller to believe in
+// them whatever a network says.
+func diluted(t testing.TB, s *sample, n, length int) []*streampb.Segment {
+	t.Helper()
+	without := *s
+	without.edits = nil
+	segments := s.segments(t, n*4/5, length, 0, len(s.contig.Seq))
+	for _, seg := range without.segments(t, n/5, length, 0, len(s.contig.Seq)) {
+		seg.ReadId += "-without"
+		segments = append(segments, seg)
+	}
+	return segments
+}
+
 // TestUncalledAllelesAreTold: what most reads show and nobody has called is told of, and no longer once a call stands that
 // explains it.
 func TestUncalledAllelesAreTold(t *testing.T) {
 	s, _, _ := events(t, 60)
 	targets := variant.Targets{Spans: []variant.Span{{Start: 900, End: 6900}}}
-	segments := s.segments(t, 90, 3000, 0, 9000)
-	shown, calls := shownBy(t, s, variant.Config{Network: denying{}}, targets, segments)
+	shown, calls := shownBy(t, s, variant.Config{Network: denying{}}, targets, diluted(t, s, 120, 3000))
 	require.Empty(t, calls)
 	for _, name := range []string{"1005 G>A", "1006 G>A", "1007 G>C", "2005 C>G", "3002 AC>A", "4001 G>GTCA"} {
 		k := shown[name]
 		require.NotNil(t, k, "%s among %v", name, shown)
-		require.Greater(t, float64(k.GetForward()+k.GetReverse()), 0.8*float64(k.GetDepth()), name)
+		require.Greater(t, float64(k.GetForward()+k.GetReverse()), 0.65*float64(k.GetDepth()), name)
 		delete(shown, name)
 	}
 	for name := range shown { // the delins, as aligners spread it
@@ -177,6 +190,7 @@ func TestUncalledAllelesAreTold(t *testing.T) {
 	}
 	require.NotEmpty(t, shown)
 
+	segments := s.segments(t, 90, 3000, 0, 9000)
 	for _, atomized := range []int{0, -1} {
 		shown, calls = shownBy(t, s, variant.Config{MNPDistance: atomized}, targets, segments)
 		require.Subset(t, passing(calls), []string{"2005 C>G", "3002 AC>A", "4001 G>GTCA"})
@@ -196,7 +210,7 @@ func TestHalfOfAnEventDoesNotExplainTheOther(t *testing.T) {
 	s.contig = contig(t, string(s.contig.Seq))
 	s.edits = []edit{{2004, 2, ""}, {2011, 1, "T"}} // a deletion, and a base that is five from it
 	network := &partial{}
-	shown, calls := shownBy(t, s, variant.Config{Network: network}, variant.Targets{Spans: []variant.Span{{Start: 1990, End: 2030}}}, s.segments(t, 70, 2500, 0, 4000))
+	shown, calls := shownBy(t, s, variant.Config{Network: network}, variant.Targets{Spans: []variant.Span{{Start: 1990, End: 2030}}}, diluted(t, s, 90, 2500))
 	var called []string
 	for _, c := range calls {
 		called = append(called, name(c))
@@ -206,7 +220,7 @@ func TestHalfOfAnEventDoesNotExplainTheOther(t *testing.T) {
 	var names []string
 	for n, k := range shown {
 		names = append(names, n)
-		require.Greater(t, float64(k.GetForward()+k.GetReverse()), 0.7*float64(k.GetDepth()), n)
+		require.Greater(t, float64(k.GetForward()+k.GetReverse()), 0.6*float64(k.GetDepth()), n)
 	}
 	require.Equal(t, []string{"2012 G>T"}, names)
 }
