@@ -39,7 +39,10 @@ type Found interface {
 	Run() string
 	// Describe describes the read's run; sample, if set, replaces the sample's name.
 	Describe(sample string) (*streampb.Run, error)
-	// Fits refuses a read that can't be sent, or is not of the run as it was begun.
+	// Agrees refuses a read whose run is described otherwise than it was begun, also one that was
+	// sent before: its file is of another run.
+	Agrees(run *streampb.Run) error
+	// Fits refuses a read that can't be sent.
 	Fits(run *streampb.Run) error
 	// Sum tells the read from another of the same id; 0 if that isn't to be told.
 	Sum() uint32
@@ -104,12 +107,14 @@ func (r *signalRead) Describe(sample string) (*streampb.Run, error) {
 	return ingest.Describe(r.rd.Run, sample), nil
 }
 
-func (r *signalRead) Fits(run *streampb.Run) error {
+func (r *signalRead) Agrees(run *streampb.Run) error {
 	if got, was := r.rd.Run.SampleRate, int(run.GetSampleRate()); got != was {
 		return fmt.Errorf("run %s has %d samples a second here, and had %d before", run.GetId(), got, was)
 	}
-	return ingest.CheckRead(run, r.rd)
+	return nil
 }
+
+func (r *signalRead) Fits(run *streampb.Run) error { return ingest.CheckRead(run, r.rd) }
 
 func (r *signalRead) Chunks(chunkSamples int) int {
 	return ingest.Chunks(r.rd.NumSamples, chunkSamples)

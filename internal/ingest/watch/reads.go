@@ -201,10 +201,14 @@ func (r *calledRead) skipped(err error) error {
 	return &SkippedError{fmt.Errorf("%s: %w", r.path, err)}
 }
 
-func (r *calledRead) Fits(run *streampb.Run) error {
+func (r *calledRead) Agrees(run *streampb.Run) error {
 	if !run.GetCalled() {
 		return fmt.Errorf("%s: run %s was begun with signal: attach a run one way", r.path, run.GetId())
 	}
+	return nil
+}
+
+func (r *calledRead) Fits(run *streampb.Run) error {
 	var err error
 	if r.packed, err = r.naming.Pack(run, r.Read); err != nil {
 		return r.skipped(err)

@@ -164,7 +164,7 @@ func (w *watcher) open(ctx context.Context, id string, desc *streampb.Run, now t
 func (w *watcher) runOf(ctx context.Context, found Found, now time.Time) (r *run, refused, err error) {
 	id := found.Run()
 	if r = w.runs[id]; r != nil {
-		return r, nil, nil
+		return r, found.Agrees(r.desc), nil
 	}
 	desc, refused := found.Describe(w.cfg.Sample)
 	if refused == nil {
@@ -173,8 +173,10 @@ func (w *watcher) runOf(ctx context.Context, found Found, now time.Time) (r *run
 	if refused != nil {
 		return nil, fmt.Errorf("run %q: %w", id, refused), nil
 	}
-	r, err = w.open(ctx, id, desc, now)
-	return r, nil, err
+	if r, err = w.open(ctx, id, desc, now); err != nil {
+		return nil, nil, err
+	}
+	return r, found.Agrees(r.desc), nil // a run that goes on was described before
 }
 
 // take takes a listing of the folders.
