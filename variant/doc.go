@@ -3,7 +3,8 @@
 //
 // Alleles that reads show often enough compete as haplotypes ([Region.Examples] shows
 // the outcome), a [Network] judges each, and the likeliest genotypes that fit onto
-// the haplotypes of a sample are called. Long homopolymers of a diploid sample are
+// the haplotypes of a sample are called. Changes that touch on one haplotype, MNPs and delins,
+// are one allele (complex.go). Long homopolymers of a diploid sample are
 // judged by the distribution of their reads' lengths instead of by the network. Without
 // a network an analytic model decides, for haploid samples only.
 //
