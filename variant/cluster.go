@@ -134,7 +134,7 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 	for _, seq := range l.seqs {
 		g.add(seq)
 	}
-	of := &contest{lo: lo, hi: hi, haplotypes: l}
+	of := &contest{haplotypes: l}
 	spanning := 0
 	for i := range m.rows {
 		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
@@ -209,7 +209,6 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 
 // contest is which haplotypes of a cluster reads fit best.
 type contest struct {
-	lo, hi     int // reference interval that was compared
 	haplotypes *lattice
 	rows       []int // that span it
 	closest    []int // haplotype, by these
