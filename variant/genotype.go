@@ -507,7 +507,7 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) 
 		}
 	}
 	for i := range kept {
-		kept[i].reads, kept[i].haps, kept[i].paint = nil, hapReads{}, nil // they are memory of the next tile
+		kept[i].reads, kept[i].whole, kept[i].haps, kept[i].paint = nil, nil, hapReads{}, nil // they are memory of the next tile
 	}
 	return kept
 }
