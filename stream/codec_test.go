@@ -87,6 +87,24 @@ func sampleCall() *streampb.Call {
 	}
 }
 
+// modelSegment is of a read whose basecalling model is known.
+func modelSegment() *streampb.Segment {
+	s := sampleSegment()
+	s.Model = ModelNumber(sampleModel().GetName())
+	return s
+}
+
+func sampleModel() *streampb.ModelName {
+	const name = "dna_r10.4.1_e8.2_400bps_hac@v5.0.0"
+	return &streampb.ModelName{Number: ModelNumber(name), Name: name}
+}
+
+func mismatchedCall() *streampb.Call {
+	c := sampleCall()
+	c.ModelMismatch = []string{"dna_r10.4.1_e8.2_400bps_fast@v5.0.0", "other"}
+	return c
+}
+
 func sampleReference() *streampb.Reference {
 	return &streampb.Reference{
 		Run: "run-1", Sample: "lambda", Contig: "J02459.1", Start: 36_864, End: 40_960, Revision: 391,
@@ -194,6 +212,12 @@ func depthStatus() *streampb.Status {
 	return m
 }
 
+func modelsStatus() *streampb.Status {
+	m := depthStatus()
+	m.GetDepth().Models = []*streampb.ModelReads{{Reads: 3}, {Name: sampleModel().GetName(), Reads: 320}, {Name: "other", Reads: 7, Mismatch: true}}
+	return m
+}
+
 // kindCodec is the codec of one kind of record without its Go type.
 type kindCodec struct {
 	kind   Kind
@@ -246,6 +270,8 @@ func sampleRecords() []sampleRecord {
 		{"reads-segment", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: sampleSegment()}}},
 		{"reads-partial", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Partial{Partial: partialSegment()}}},
 		{"reads-withdrawal", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: sampleWithdrawal()}}},
+		{"reads-segment-model", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: modelSegment()}}},
+		{"reads-model", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Model{Model: sampleModel()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"reads-run-samples", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: barcodedMarker()}}},
 		{"called-run-start", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_RunStart{RunStart: calledMarker()}}},
@@ -253,6 +279,7 @@ func sampleRecords() []sampleRecord {
 		{"called-run-end", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_RunEnd{RunEnd: calledMarker()}}},
 		{"calls-run-start", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: sampleMarker()}}},
 		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
+		{"calls-call-mismatch", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: mismatchedCall()}}},
 		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"calls-coverage", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: sampleCoverage()}}},
 		{"calls-coverage-counted", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: countedCoverage()}}},
@@ -270,6 +297,7 @@ func sampleRecords() []sampleRecord {
 		{"status-process", statusCodec, processStatus()},
 		{"status-channels", statusCodec, channelStatus()},
 		{"status-depth", statusCodec, depthStatus()},
+		{"status-depth-models", statusCodec, modelsStatus()},
 	}
 }
 
@@ -453,7 +481,7 @@ func TestValidity(t *testing.T) {
 		}), ""},
 
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
-		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a marker"},
+		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor a marker"},
 		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor blocks nor a marker"},
 		{reference(func(*streampb.Reference) {}), ""},
 		{reference(func(r *streampb.Reference) { r.Blocks, r.Callable = nil, nil }), ""},
@@ -543,6 +571,8 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.Others = make([]*streampb.OtherAllele, 1) }), "another allele at 0 that replaces 0 bases by 0"},
 		{calls(func(c *streampb.Call) { c.PhredLikelihoods = make([]uint32, maxListed+1) }), "65 likelihoods"},
 		{calls(func(c *streampb.Call) { c.PhaseSet = -1 }), "phase set -1"},
+		{calls(func(c *streampb.Call) { c.ModelMismatch = []string{""} }), "basecalling model is empty"},
+		{calls(func(c *streampb.Call) { c.ModelMismatch = slices.Repeat([]string{"m"}, maxListed+1) }), "names 65 basecalling models"},
 		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run
 
 		{coverage(func(c *streampb.Coverage) { c.Sample = "" }), "sample is empty"},

@@ -19,6 +19,8 @@ const (
 	maxReportedChannels = 16_384
 	// MaxDepthBins bounds the bins of a region in one report.
 	MaxDepthBins = 4096
+	// MaxRegionModels bounds the basecalling models of a region in one report.
+	MaxRegionModels = 64
 )
 
 // ChannelLetters are those that a [streampb.ChannelReport] has its states in: strand,
@@ -167,6 +169,13 @@ func validDepth(d *streampb.DepthReport) error {
 		return decodeErrorf(CodeInvalid, "depth from %d to %d of %s, which has %d bases", start, end, d.GetContig(), d.GetContigLength())
 	case bin < 1 || bin > d.GetContigLength() || len(d.GetDepths()) > MaxDepthBins || int64(len(d.GetDepths())) != (end-start+bin-1)/bin:
 		return decodeErrorf(CodeInvalid, "depth of %d bases of %s in %d bins of %d", end-start, d.GetContig(), len(d.GetDepths()), bin)
+	case len(d.GetModels()) > MaxRegionModels:
+		return decodeErrorf(CodeInvalid, "depth of %s with %d basecalling models, the limit is %d", d.GetContig(), len(d.GetModels()), MaxRegionModels)
+	}
+	for _, m := range d.GetModels() {
+		if err := validText("basecalling model", m.GetName()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

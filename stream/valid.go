@@ -40,8 +40,20 @@ func validReads(m *streampb.ReadRecord) error {
 		return firstError(
 			validName("run", w.GetRun()), validName("sample", w.GetSample()),
 			validName("read id", w.GetReadId()), validName("contig", w.GetContig()))
+	case *streampb.ReadRecord_Model:
+		return validModelName(body.Model)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor a marker")
+}
+
+func validModelName(m *streampb.ModelName) error {
+	if err := validName("basecalling model", m.GetName()); err != nil {
+		return err
+	}
+	if want := ModelNumber(m.GetName()); m.GetNumber() != want {
+		return decodeErrorf(CodeInvalid, "basecalling model %q has number %d, not %d", m.GetName(), m.GetNumber(), want)
+	}
+	return nil
 }
 
 // maxPartial bounds how often a read is handed on: each time it is twice as long.
@@ -237,6 +249,11 @@ func validCall(c *streampb.Call) error {
 			return err
 		}
 	}
+	for _, m := range c.GetModelMismatch() {
+		if err := validName("basecalling model", m); err != nil {
+			return err
+		}
+	}
 	for _, o := range c.GetOthers() {
 		if o.GetPos() < 1 || o.GetRef() == "" || o.GetAlt() == "" || len(o.GetRef()) > maxAllele || len(o.GetAlt()) > maxAllele {
 			return decodeErrorf(CodeInvalid, "call of allele %s has another allele at %d that replaces %d bases by %d", c.GetVrsId(), o.GetPos(), len(o.GetRef()), len(o.GetAlt()))
@@ -256,6 +273,8 @@ func validCall(c *streampb.Call) error {
 		return decodeErrorf(CodeInvalid, "call of allele %s replaces %d bases by %d, the limit is %d", c.GetVrsId(), len(c.GetRef()), len(c.GetAlt()), maxAllele)
 	case len(c.GetFilters()) > maxListed || len(c.GetGenotype()) > maxListed:
 		return decodeErrorf(CodeInvalid, "call of allele %s has %d filters and a genotype of %d, the limit is %d", c.GetVrsId(), len(c.GetFilters()), len(c.GetGenotype()), maxListed)
+	case len(c.GetModelMismatch()) > maxListed:
+		return decodeErrorf(CodeInvalid, "call of allele %s names %d basecalling models, the limit is %d", c.GetVrsId(), len(c.GetModelMismatch()), maxListed)
 	case c.GetRevision() == 0:
 		return decodeErrorf(CodeInvalid, "call of allele %s has no revision number", c.GetVrsId())
 	case !known || c.GetStatus() == streampb.CallStatus_CALL_STATUS_UNSPECIFIED:

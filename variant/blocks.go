@@ -107,7 +107,7 @@ func (r *Region) Survey(cfg SurveyConfig, within, rows []Span) Survey {
 	cfg = cfg.WithDefaults()
 	s := surveyor{region: r, cfg: cfg, median: make([]int32, r.cfg.MaxDepth+1)}
 	if cfg.Blocks {
-		s.noise = newNoise(r.errors.model())
+		s.noise = newNoise(r.errorModel())
 	}
 	if cfg.Callable {
 		s.low = r.uncertain()
@@ -427,13 +427,13 @@ func newNoise(model *errorModel) *noise {
 	var deletions uint64
 	for run := 1; run <= maxRun; run++ {
 		for b := range 4 {
-			n.deletion[run][b] = rate(c.deletions[run][b], c.runs[run][b], priorDeletion[run])
-			n.insertion[run][b] = rate(c.insertions[run][b], c.runs[run][b], priorInsertion[run])
+			n.deletion[run][b] = rate(c.deletions[run][b], c.runs[run][b], model.prior.Deletion[run])
+			n.insertion[run][b] = rate(c.insertions[run][b], c.runs[run][b], model.prior.Insertion[run])
 			deletions += c.deletions[run][b]
 		}
 	}
-	n.inGap = rate(c.deletedBases-min(c.deletedBases, deletions), c.positions, priorGaps*priorExtension)
-	n.elsewhere = rate(c.others, c.positions, priorOther)
+	n.inGap = rate(c.deletedBases-min(c.deletedBases, deletions), c.positions, model.prior.Gaps*model.prior.Extension)
+	n.elsewhere = rate(c.others, c.positions, model.prior.Other)
 	return &n
 }
 

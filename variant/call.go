@@ -44,7 +44,7 @@ func (r *Region) calls(c *candidate, model *errorModel, v *verdict) []*streampb.
 			AltForward: uint32(c.altReads[0]), AltReverse: uint32(c.altReads[1]),
 			OtherForward: uint32(c.otherReads[0]), OtherReverse: uint32(c.otherReads[1]),
 			Filters:     filters,
-			LastChunkMs: c.lastChunk,
+			LastChunkMs: c.lastChunk, ModelMismatch: r.fitted.mismatch,
 		}
 		if len(others) > 0 {
 			o := &others[0]

@@ -17,6 +17,9 @@ type Config struct {
 	// Network judges the alleles. Without one the analytic model decides, which
 	// knows haploid samples only.
 	Network Network
+	// Basecallers are the basecalling models that segments name by numbers; nil: calls don't
+	// tell of them. It doesn't count in Fingerprint, as it follows from Network and the reads.
+	Basecallers *Basecallers
 	// MinAlleleFraction is the share of the reads from which on an allele of a
 	// Mixture is looked at. Default 0.05.
 	MinAlleleFraction float64
@@ -75,7 +78,7 @@ func (c Config) Fingerprint() string {
 	if c.Network != nil {
 		network = c.Network.Fingerprint()
 	}
-	c.Sample, c.Network = "", nil
+	c.Sample, c.Network, c.Basecallers = "", nil, nil
 	return fmt.Sprintf("variant %d %+v network %s", version, c, network)
 }
 

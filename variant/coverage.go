@@ -105,7 +105,7 @@ func (r *Region) survey(tiles []judged, final bool) {
 			continue
 		}
 		if model == nil {
-			model = r.errors.model()
+			model = r.errorModel()
 		}
 		m.load(r, t)
 		r.work.counts = m.pileup(r.work.counts)

@@ -241,25 +241,39 @@ func insertedRun(ref []byte, pos int, seq []byte) (int, byte) {
 	return 0, 0
 }
 
-// Prior rates, of R9.4 reads of about 87 % identity (lambda, the deepnano-rnn48
-// and rnn96 networks), by run length from 1.
-var (
-	priorDeletion  = [maxRun + 1]float64{0, 0.04, 0.05, 0.08, 0.13, 0.22, 0.35, 0.45, 0.5}
-	priorInsertion = [maxRun + 1]float64{0, 0.01, 0.015, 0.02, 0.025, 0.03, 0.03, 0.03, 0.03}
-)
+// ErrorRates are how often reads err, before a region's own reads tell.
+type ErrorRates struct {
+	Mismatch float64 // per aligned base
+	Gaps     float64 // that begin per column
+	Other    float64 // insertions that lengthen no run, per column
+	// Extension is the part of a gap's bases that another one follows.
+	Extension float64
+	// Deletion and Insertion are how often a homopolymer loses and gains bases, by its length
+	// from 1 to MaxCountedRun, which stands for longer ones; index 0 is not used.
+	Deletion, Insertion [maxRun + 1]float64
+}
 
-const (
-	priorMismatch  = 0.03
-	priorGaps      = 0.05
-	priorOther     = 0.015
-	priorExtension = 0.3
-	priorWeight    = 200
-)
+// MaxCountedRun is the longest homopolymer with rates of its own.
+const MaxCountedRun = maxRun
+
+// UsualErrors are those of R9.4 reads of about 87 % identity (lambda, the deepnano-rnn48
+// and rnn96 networks).
+func UsualErrors() ErrorRates {
+	return ErrorRates{
+		Mismatch: 0.03, Gaps: 0.05, Other: 0.015, Extension: 0.3,
+		Deletion:  [maxRun + 1]float64{0, 0.04, 0.05, 0.08, 0.13, 0.22, 0.35, 0.45, 0.5},
+		Insertion: [maxRun + 1]float64{0, 0.01, 0.015, 0.02, 0.025, 0.03, 0.03, 0.03, 0.03},
+	}
+}
+
+// priorWeight is how many observations the rates count for.
+const priorWeight = 200
 
 // errorModel is errorCounts as probabilities and, for alignment, as costs in
 // milli-Phred.
 type errorModel struct {
 	counts   *errorCounts
+	prior    ErrorRates
 	mismatch float64 // per aligned base
 	gapRate  float64 // gaps per column
 
@@ -276,9 +290,13 @@ type errorModel struct {
 	extendDel, extIns int32
 }
 
-// model derives the error model.
-func (c *errorCounts) model() *errorModel {
-	m := &errorModel{counts: c, lengths: c.lengths.model()}
+// model derives the error model. prior is what is expected of the reads; nil: the usual.
+func (c *errorCounts) model(prior *ErrorRates) *errorModel {
+	usual := UsualErrors()
+	if prior == nil {
+		prior = &usual
+	}
+	m := &errorModel{counts: c, prior: *prior, lengths: c.lengths.model(prior)}
 	rate := func(events, n uint64, prior float64) float64 {
 		return (float64(events) + prior*priorWeight) / (float64(n) + priorWeight)
 	}
@@ -287,7 +305,7 @@ func (c *errorCounts) model() *errorModel {
 		bases += c.bases[bin]
 		errors += c.errors[bin]
 	}
-	m.mismatch = rate(errors, bases, priorMismatch)
+	m.mismatch = rate(errors, bases, prior.Mismatch)
 	for from := range c.swaps {
 		var total uint64
 		for _, n := range c.swaps[from] {
@@ -300,7 +318,7 @@ func (c *errorCounts) model() *errorModel {
 		}
 	}
 	for bin := range c.bases {
-		e := min(0.6, rate(c.errors[bin], c.bases[bin], priorMismatch))
+		e := min(0.6, rate(c.errors[bin], c.bases[bin], prior.Mismatch))
 		for strand := range 2 {
 			for hap := range byte(4) {
 				for read := range byte(baseN) {
@@ -317,8 +335,8 @@ func (c *errorCounts) model() *errorModel {
 	var dels, inss uint64
 	for n := 1; n <= maxRun; n++ {
 		for b := range 4 {
-			d := min(0.7, rate(c.deletions[n][b], c.runs[n][b], priorDeletion[n]))
-			i := min(0.25, rate(c.insertions[n][b], c.runs[n][b], priorInsertion[n]))
+			d := min(0.7, rate(c.deletions[n][b], c.runs[n][b], prior.Deletion[n]))
+			i := min(0.25, rate(c.insertions[n][b], c.runs[n][b], prior.Insertion[n]))
 			m.deletion[n][b], m.insertion[n][b] = d, i
 			stay := milliPhred(1 - d - i)
 			m.stay[n][b] = stay
@@ -330,13 +348,13 @@ func (c *errorCounts) model() *errorModel {
 	}
 	// A gap of n bases has n-1 extensions.
 	extend := func(bases, events uint64) float64 {
-		return min(0.6, rate(bases-min(bases, events), bases, priorExtension))
+		return min(0.6, rate(bases-min(bases, events), bases, prior.Extension))
 	}
-	m.gapRate = rate(dels+inss+c.others, c.positions, priorGaps)
+	m.gapRate = rate(dels+inss+c.others, c.positions, prior.Gaps)
 	m.extendDel = milliPhred(extend(c.deletedBases, dels))
 	m.extIns = milliPhred(extend(c.insertedBases, inss+c.others) / 4)
 	// Any of three bases lengthens no run.
-	m.openOther = milliPhred(rate(c.others, c.positions, priorOther) / 3)
+	m.openOther = milliPhred(rate(c.others, c.positions, prior.Other) / 3)
 	return m
 }
 

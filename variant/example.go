@@ -79,7 +79,7 @@ type Candidate struct {
 // its example, exactly as they are put to a network. The example is valid until
 // emit returns; its error ends the walk and is returned.
 func (r *Region) Examples(emit func(Candidate, []float32) error) error {
-	model := r.errors.model()
+	model := r.errorModel()
 	haplotypes := r.phaseReads(model, r.allTiles())
 	for t := range r.tiles {
 		cs := r.gather(t, model, haplotypes)

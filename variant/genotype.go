@@ -380,7 +380,8 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 		return nil, r.callable
 	}
 	ended := final || r.final
-	model := r.errors.model()
+	r.fitted = r.fit()
+	model := r.errors.model(r.fitted.errors)
 	var phased *haplotypes
 	switch {
 	case r.cfg.Network == nil:
@@ -523,7 +524,7 @@ func (r *Region) ask() ([]float32, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	scores, err := r.cfg.Network.Judge(r.work.scores[:0], r.work.examples)
+	scores, err := r.fitted.network.Judge(r.work.scores[:0], r.work.examples)
 	if err != nil {
 		return nil, fmt.Errorf("judging %d alleles: %w", n, err)
 	}

@@ -26,7 +26,7 @@ type HaplotypeTag struct {
 // same that calls are phased by. Of several phase sets that one counts of which a read
 // shows most.
 func (r *Region) HaplotypeTags() map[SegmentKey]HaplotypeTag {
-	h := r.phaseReads(r.errors.model(), r.allTiles())
+	h := r.phaseReads(r.errorModel(), r.allTiles())
 	if h == nil {
 		return nil
 	}

@@ -99,7 +99,7 @@ func whatshapSites(t testing.TB) map[int]known {
 func TestHG002Haplotypes(t *testing.T) {
 	contig, segments := hg002(t)
 	r := diploidRegion(t, contig, segments)
-	h := r.phaseReads(r.errors.model(), r.allTiles())
+	h := r.phaseReads(r.errorModel(), r.allTiles())
 
 	whatshap := whatshapSites(t)
 	sets := make(map[int32]int)
@@ -166,7 +166,7 @@ func TestHaplotypesAreAFunctionOfTheSet(t *testing.T) {
 	contig, segments := hg002(t)
 	told := func(segments []*streampb.Segment) ([]phasedSite, map[readKey][]mark) {
 		r := diploidRegion(t, contig, segments)
-		h := r.phaseReads(r.errors.model(), r.allTiles())
+		h := r.phaseReads(r.errorModel(), r.allTiles())
 		marks := make(map[readKey][]mark)
 		for n, m := range h.marks {
 			marks[r.reads.table[n].key] = m

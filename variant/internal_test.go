@@ -103,7 +103,7 @@ func slowCost(g *realigner, h, strand int) int32 {
 func TestRealignerCost(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 2))
 	var counts errorCounts
-	model := counts.model()
+	model := counts.model(nil)
 	g := &realigner{}
 	for range 300 {
 		haps := [][]byte{randomSeq(rnd, 5+rnd.IntN(15), "AACGT")}
@@ -142,7 +142,7 @@ func BenchmarkRealigner(b *testing.B) {
 	var counts errorCounts
 	g := &realigner{}
 	ref := randomSeq(rnd, 40, "ACGT")
-	model := counts.model()
+	model := counts.model(nil)
 	for range 40 {
 		g.query = append(g.query, byte(rnd.IntN(baseN)))
 		g.bins = append(g.bins, byte(rnd.IntN(binCount)))

@@ -69,10 +69,10 @@ func changeColumn(change int) int {
 }
 
 // model derives the probabilities.
-func (c *lengthCounts) model() *lengthModel {
+func (c *lengthCounts) model(prior *ErrorRates) *lengthModel {
 	m := new(lengthModel)
 	for base := range 4 {
-		expected := shortRunShares()
+		expected := shortRunShares(prior)
 		for row := range c {
 			m[row][base] = expected.after(&c[row][base])
 			expected = m[row][base].longer()
@@ -83,12 +83,12 @@ func (c *lengthCounts) model() *lengthModel {
 
 // shortRunShares is what is expected of homopolymers of minCountedRun bases: the prior
 // rates of a loss and a gain, and of each further base a quarter of that.
-func shortRunShares() lengthShares {
+func shortRunShares(prior *ErrorRates) lengthShares {
 	var s lengthShares
 	for change := 1; change <= maxLengthChange; change++ {
 		f := 0.75 * math.Pow(0.25, float64(change-1))
-		s[maxLengthChange-change] = f * priorDeletion[minCountedRun]
-		s[maxLengthChange+change] = f * priorInsertion[minCountedRun]
+		s[maxLengthChange-change] = f * prior.Deletion[minCountedRun]
+		s[maxLengthChange+change] = f * prior.Insertion[minCountedRun]
 	}
 	s.normalise()
 	return s
@@ -356,7 +356,7 @@ func (m *errorModel) lengthsWithout(length int, b byte, shown *[3][lengthChanges
 			rest[i] -= min(rest[i], n)
 		}
 	}
-	expected := shortRunShares()
+	expected := shortRunShares(&m.prior)
 	if row > 0 {
 		expected = m.lengths[row-1][b].longer()
 	}

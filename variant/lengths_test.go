@@ -255,7 +255,7 @@ func randomCounts(rng *rand.Rand, scale int) (c lengthCounts) {
 // TestLengthShares: whatever was counted, shares are probabilities, and longer
 // homopolymers are not expected to be right more often.
 func TestLengthShares(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
+	rng, usual := rand.New(rand.NewPCG(3, 3)), UsualErrors()
 	check := func(s *lengthShares) {
 		t.Helper()
 		sum := 0.0
@@ -267,7 +267,7 @@ func TestLengthShares(t *testing.T) {
 	}
 	for _, scale := range []int{1, 2, 50, 1_000_000} {
 		counts := randomCounts(rng, scale)
-		m := counts.model()
+		m := counts.model(&usual)
 		for row := range m {
 			for base := range m[row] {
 				s := &m[row][base]
@@ -287,7 +287,8 @@ func TestLengthShares(t *testing.T) {
 
 // TestDirichletMultinomial: the probabilities of all that n reads can show add up to 1.
 func TestDirichletMultinomial(t *testing.T) {
-	s := shortRunShares()
+	usual := UsualErrors()
+	s := shortRunShares(&usual)
 	s = s.moved(0)
 	for n := range 4 {
 		sum := 0.0
@@ -314,7 +315,7 @@ func TestDirichletMultinomial(t *testing.T) {
 func TestLengthOpinions(t *testing.T) {
 	s, _ := manyRuns(t, 5, 0.3)
 	r := s.region(t, s.reads(t, 8))
-	model := r.errors.model()
+	model := r.errorModel()
 	rng := rand.New(rand.NewPCG(6, 6))
 	for range 300 {
 		i := rng.IntN(len(s.starts))
@@ -381,7 +382,7 @@ func TestLengthsAreJudgedWhereReadsAreRightAboutThem(t *testing.T) {
 			c.lengths[countedRow(minLongRun)][base][changeColumn(0)] = 10_000 - wrong
 			c.lengths[countedRow(minLongRun)][base][changeColumn(-1)] = wrong
 		}
-		return c.model()
+		return c.model(nil)
 	}
 	for _, tt := range []struct {
 		wrongA, wrongT uint32

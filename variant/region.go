@@ -27,6 +27,8 @@ type Region struct {
 
 	reads   reads
 	errors  errorCounts
+	models  modelCounts
+	fitted  fitting // of the judgement under way
 	tiles   []tile
 	touched []int // tiles with new reads since the last Evaluate, in no order
 	final   bool
@@ -92,6 +94,7 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 		end:      end,
 		cfg:      cfg.withDefaults(),
 		callable: cfg.Validate(),
+		models:   make(modelCounts),
 		reads:    reads{limit: batchBytes, cull: firstCull},
 		tiles:    make([]tile, tiles),
 		work:     new(Workspace),
@@ -144,6 +147,7 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 	class := classOf(s.GetQualities())
 	if partial == 0 {
 		r.errors.add(s, end, class, r.contig.Seq)
+		r.models.add(s, r.start)
 	}
 	r.reads.add(key, s, start-r.reach(), end-r.reach(), class, r.contig.Seq, &r.work.packer)
 	for i := range r.tilesOver(start, end) {

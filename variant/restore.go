@@ -65,6 +65,7 @@ func (x *Restorer) State(b []byte) error {
 	for range in.Count(1) {
 		r.reads.runs = append(r.reads.runs, in.String(maxName))
 	}
+	r.models.restore(in)
 	r.errors.restore(in)
 	if n := in.Len(len(r.tiles)); n != len(r.tiles) {
 		in.Fail("%d tiles, the region has %d", n, len(r.tiles))

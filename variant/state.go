@@ -18,7 +18,7 @@ import (
 // stateVersion and readsVersion are the encodings. Earlier ones are not read: another
 // version of the calling code made them.
 const (
-	stateVersion = 4
+	stateVersion = 5
 	readsVersion = 3
 )
 
@@ -42,6 +42,7 @@ func (r *Region) AppendState(b []byte) ([]byte, error) {
 	for _, run := range r.reads.runs {
 		b = packed.AppendBytes(b, run)
 	}
+	b = r.models.append(b)
 	b = r.errors.append(b)
 	b = packed.AppendLen(b, len(r.tiles))
 	for i := range r.tiles {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/porestream/porestream/align/aligntest"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 )
@@ -239,7 +240,10 @@ func goldenRegion(t testing.TB) (*genome.Contig, variant.Config, []variant.Span,
 	r := region(t, s.contig, 0, cfg)
 	r.Watch(variant.Targets{Spans: spans})
 	r.SetLimits(600, 10)
-	for _, st := range steps(t, s, rand.New(rand.NewPCG(1, 1)), 24, 1500) {
+	for i, st := range steps(t, s, rand.New(rand.NewPCG(1, 1)), 24, 1500) {
+		if st.segment != nil {
+			st.segment.Model = stream.ModelNumber([]string{"", "one", "two"}[i%3])
+		}
 		take(t, r, st)
 	}
 	for _, seg := range s.segments(t, 2, 700, 400, 1400) {
@@ -291,7 +295,7 @@ func goldenParts(t testing.TB, what, stateVersion, readsVersion string, batches 
 func TestGoldenRegion(t *testing.T) {
 	c, cfg, spans, r := goldenRegion(t)
 	now := partsOf(t, r)
-	golden := goldenParts(t, "region", "v4", "v3", len(now.reads), now)
+	golden := goldenParts(t, "region", "v5", "v3", len(now.reads), now)
 	restored := restore(t, c, cfg, spans, golden, 600, rand.New(rand.NewPCG(2, 2)))
 	if !partsOf(t, restored).equal(golden) {
 		t.Error("the golden state is written back otherwise")
@@ -309,7 +313,7 @@ func TestGoldenRegion(t *testing.T) {
 	apply(t, open, segments[0])
 	open.Withdraw(segments[1].GetRun(), segments[1].GetReadId())
 	now = partsOf(t, open)
-	golden = goldenParts(t, "open", "v4", "v3", len(now.reads), now)
+	golden = goldenParts(t, "open", "v5", "v3", len(now.reads), now)
 	if !now.equal(golden) {
 		t.Error("the state of reads that go on is written otherwise")
 	}
@@ -322,7 +326,7 @@ func TestGoldenRegion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.State([]byte(goldenParts(t, "region", "v3", "v3", 0, parts{}).state)); err == nil || !strings.Contains(err.Error(), "version 3, and this program reads version 4") {
+	if err := x.State([]byte(goldenParts(t, "region", "v4", "v3", 0, parts{}).state)); err == nil || !strings.Contains(err.Error(), "version 4, and this program reads version 5") {
 		t.Errorf("the state of a former version: %v", err)
 	}
 }

@@ -31,6 +31,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; judged by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
 	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel that no network has judged, from reads with a gap in more than %g of the columns; judged by a network: as LowQual, of an indel of fewer than %d bases that %g %% of at least %d reads show, if they have a gap in more than %g", cfg.MaxIndelNoise, LongIndel, 100*carriedShare, carriedReads, noisyGaps))
 	h.AddInfo(infoVRS, "R", "String", "GA4GH VRS identifiers of the alleles; none is computed for REF")
+	h.AddInfo(infoMismatch, ".", "String", "Basecalling models of at least 5 % of the region's reads that the variant model was not made for, the most frequent first")
 	h.AddFormat("GT", "1", "String", "Genotype")
 	h.AddFormat("GQ", "1", "Integer", "Phred-scaled probability that the genotype is wrong")
 	h.AddFormat("DP", "1", "Integer", "Reads at the site, deletions included")
@@ -49,6 +50,12 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 
 // infoVRS is the INFO field of allele identifiers, named as by GA4GH's annotator.
 const infoVRS = "VRS_Allele_IDs"
+
+// infoMismatch is the INFO field of basecalling models that the variant model wasn't made for.
+const infoMismatch = "ModelMismatch"
+
+// listed writes a text as an element of a list in INFO.
+var listed = vcf.NewEscaper("%:;=, ")
 
 // VCFSite is a VCF record and the calls that it was made of.
 type VCFSite struct {
@@ -195,6 +202,10 @@ func newSite(site []allele) VCFSite {
 		rec.Info.Set(infoVRS, strings.Join(vrsIDs, ","))
 	}
 
+	if names := mismatches(s.Calls); names != "" {
+		rec.Info.Set(infoMismatch, names)
+	}
+
 	numbers := genotypeOf(leading, site)
 	s.genotype = numbers
 	sample := []string{joinGenotype(numbers, leading.GetPhaseSet() != 0), "", number(depth)}
@@ -218,6 +229,19 @@ func newSite(site []allele) VCFSite {
 	}
 	rec.Samples = [][]string{sample}
 	return s
+}
+
+// mismatches are the basecalling models that calls of a site name, each once, as INFO has them.
+func mismatches(calls []*streampb.Call) string {
+	var list []string
+	for _, c := range calls {
+		for _, name := range c.GetModelMismatch() {
+			if text := string(listed.Append(nil, name)); !slices.Contains(list, text) {
+				list = append(list, text)
+			}
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // genotypeOf is the allele numbers of a site in the words of one of its calls, ascending

@@ -123,6 +123,7 @@ func TestVCFSitesHaveTheirCalls(t *testing.T) {
 func goldenCalls() []*streampb.Call {
 	low := called(8, "T", "C", 0, 1)
 	low.Filters = []string{"LowQual", "LowDepth"}
+	low.ModelMismatch = []string{"dna_r10.4.1_e8.2_400bps_fast@v5.0.0", "our own; 2=two"}
 	bare := &streampb.Call{Contig: "two", Pos: 2, Ref: "G", Alt: "GT", Genotype: []uint32{1}, Qual: 7}
 	calls := phased(1, pair(called(1, "ACG", "A", 2, 1), called(3, "G", "T", 1, 2))...)
 	calls = append(calls, phased(1, called(5, "A", "C", 1, 0))...)

@@ -65,7 +65,7 @@ type Placer struct {
 type Read struct {
 	Run         *streampb.Run
 	ID          string
-	Model       string // that has called it
+	Model       string // that has called it; empty: nobody knows
 	Channel     uint32
 	Number      uint32 // on its channel
 	Start       uint64 // sample of the run
@@ -196,6 +196,10 @@ func (p *Placer) Segments(read *Read, part Part, a Aligner) (all []*streampb.Seg
 		Run: read.Run.GetId(), Sample: part.Sample, ID: read.ID, Part: uint32(part.Number),
 		Seq: called.Sequence, Qualities: called.Qualities, Dwells: called.Dwells(), LastChunkMs: read.LastChunkMs,
 	}
+	model := uint32(0)
+	if stream.ModelNameable(read.Model) {
+		model = stream.ModelNumber(read.Model)
+	}
 	for i := range alignments {
 		ref := p.Contig(alignments[i].Contig)
 		segments, err := align.Segments(r, &alignments[i], ref)
@@ -204,7 +208,7 @@ func (p *Placer) Segments(read *Read, part Part, a Aligner) (all []*streampb.Seg
 		}
 		bases += alignments[i].End - alignments[i].Start
 		for _, s := range segments {
-			s.Alignment = uint32(i)
+			s.Alignment, s.Model = uint32(i), model
 		}
 		all = append(all, segments...)
 	}

@@ -79,6 +79,7 @@ type handler struct {
 	partition, partitions int32
 	free                  chan Aligner // taking one is the right to work on a read
 	runs                  stream.Runs
+	models                ModelNames
 	timeouts              stream.RunTimeouts
 	log                   *slog.Logger
 
@@ -247,7 +248,10 @@ func (h *handler) place(run *streampb.Run, r *streampb.CalledRead, called baseca
 		part = p.Finish(read, part)
 	}
 	p.Metrics.Finished(part)
-	published, aligned, _, err := p.Place(read, part, a)
+	published, aligned, segments, err := p.Place(read, part, a)
+	if len(segments) > 0 && err == nil {
+		aligned, err = h.models.Ahead(aligned, read, p.Topics.Reads, h.cfg.ReadsPartitions)
+	}
 	return append(published, aligned...), err
 }
 

@@ -97,6 +97,9 @@ type Call struct {
 	RefReverse       uint32   `json:"ref_reverse"`
 	AltForward       uint32   `json:"alt_forward"`
 	AltReverse       uint32   `json:"alt_reverse"`
+	// ModelMismatch are basecalling models of the reads around that the variant model was not
+	// made for, the most frequent first; none: there are none, or nobody knows.
+	ModelMismatch []string `json:"model_mismatch,omitempty"`
 	// Reads that show neither this allele nor the reference.
 	OtherForward uint32 `json:"other_forward,omitempty"`
 	OtherReverse uint32 `json:"other_reverse,omitempty"`
@@ -153,7 +156,7 @@ func FromCall(c *streampb.Call, a annotate.Annotation) Variant {
 			Depth:    c.GetDepth(), RefForward: c.GetRefForward(), RefReverse: c.GetRefReverse(),
 			AltForward: c.GetAltForward(), AltReverse: c.GetAltReverse(),
 			OtherForward: c.GetOtherForward(), OtherReverse: c.GetOtherReverse(),
-			PhaseSet: c.GetPhaseSet(), PhredLikelihoods: c.GetPhredLikelihoods(),
+			PhaseSet: c.GetPhaseSet(), PhredLikelihoods: c.GetPhredLikelihoods(), ModelMismatch: c.GetModelMismatch(),
 		},
 		Annotation: a,
 	}
@@ -183,7 +186,7 @@ func (v Variant) ToCall() *streampb.Call {
 		Depth: v.Call.Depth, RefForward: v.Call.RefForward, RefReverse: v.Call.RefReverse,
 		AltForward: v.Call.AltForward, AltReverse: v.Call.AltReverse,
 		OtherForward: v.Call.OtherForward, OtherReverse: v.Call.OtherReverse,
-		PhaseSet: v.Call.PhaseSet, PhredLikelihoods: v.Call.PhredLikelihoods,
+		PhaseSet: v.Call.PhaseSet, PhredLikelihoods: v.Call.PhredLikelihoods, ModelMismatch: v.Call.ModelMismatch,
 	}
 	for _, o := range v.Call.Others {
 		c.Others = append(c.Others, &streampb.OtherAllele{Pos: o.Pos, Ref: o.Ref, Alt: o.Alt})

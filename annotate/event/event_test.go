@@ -96,6 +96,7 @@ func TestRoundTrip(t *testing.T) {
 	diploid.Genotype, diploid.PhaseSet, diploid.PhredLikelihoods = []uint32{2, 1}, 37_500, []uint32{90, 0, 80}
 	diploid.Others = []*streampb.OtherAllele{{Pos: 37_588, Ref: "AC", Alt: "A"}}
 	diploid.OtherForward, diploid.OtherReverse = 4, 5
+	diploid.ModelMismatch = []string{"fast@v5"}
 	bare := &streampb.Call{Sample: "s", VrsId: "ga4gh:VA.x", Contig: "c", Pos: 1, Ref: "A", Alt: "G", Revision: 1, Status: streampb.CallStatus_PROVISIONAL}
 	for name, c := range map[string]*streampb.Call{"full": full, "diploid": diploid, "bare": bare} {
 		v := FromCall(c, testAnnotation())
@@ -384,6 +385,7 @@ func TestSchema(t *testing.T) {
 	call.Genotype, call.PhaseSet, call.PhredLikelihoods = []uint32{2, 1}, 37_500, []uint32{90, 0, 80}
 	call.Others = []*streampb.OtherAllele{{Pos: 37_588, Ref: "AC", Alt: "A"}}
 	call.OtherForward, call.OtherReverse = 4, 5
+	call.ModelMismatch = []string{"fast@v5", "old"}
 	diploid, err := FromCall(call, testAnnotation()).JSON()
 	if err != nil {
 		t.Fatal(err)

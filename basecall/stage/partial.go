@@ -146,7 +146,7 @@ func (h *handler) partial(run *streampb.Run, read *assembledRead, soFar []baseca
 		}
 		outs = append(outs, out)
 	}
-	return outs, nil
+	return h.named(outs, of, segments)
 }
 
 // withdrawn returns the records that take a read back from where it was handed on to and has

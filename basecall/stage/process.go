@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"time"
 
 	alignstage "github.com/porestream/porestream/align/stage"
@@ -51,13 +52,24 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	}
 	handed.wait()
 	withdrawn, err := h.withdrawn(read, handed, placed)
-	return append(outs, withdrawn...), err
+	if err != nil {
+		return nil, err
+	}
+	return h.named(append(outs, withdrawn...), of, placed)
+}
+
+// named puts the name of the model ahead of what a read's segments are among, if it was not told yet.
+func (h *handler) named(outs []stream.Out, of *alignstage.Read, segments []*streampb.Segment) ([]stream.Out, error) {
+	if len(segments) == 0 {
+		return outs, nil
+	}
+	return h.models.Ahead(outs, of, h.cfg.Topics.Reads, h.cfg.ReadsPartitions)
 }
 
 // placed is a read as a placer takes it.
 func (h *handler) placed(run *streampb.Run, read *assembledRead) *alignstage.Read {
 	return &alignstage.Read{
-		Run: run, ID: read.id, Model: h.cfg.Publish, Channel: read.channel, Number: read.number, Start: read.start,
+		Run: run, ID: read.id, Model: cmp.Or(h.cfg.Name, h.cfg.Publish), Channel: read.channel, Number: read.number, Start: read.start,
 		Total: read.total, LastChunkMs: read.lastChunkMS,
 	}
 }

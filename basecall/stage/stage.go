@@ -43,6 +43,8 @@ type Config struct {
 	Contig func(name string) []byte
 	// Model names the model for snapshots: its name, and a hash of what it computes.
 	Model string
+	// Name is what the model is called, which segments tell; empty: they don't.
+	Name string
 	// MinQuality is the mean quality, on the Phred scale, below which a read is not
 	// aligned; zero: all are.
 	MinQuality float64
@@ -155,7 +157,8 @@ type handler struct {
 	fold                  *fold
 	calls                 *calls // of open reads
 	spans                 spans  // likewise
-	held                  int    // bytes of open reads that the metrics know of
+	models                alignstage.ModelNames
+	held                  int // bytes of open reads that the metrics know of
 	placer                *alignstage.Placer
 	timeouts              stream.RunTimeouts
 	log                   *slog.Logger

@@ -63,6 +63,7 @@ func (s Signal) Validate() error {
 func (s Signal) bound(cfg basecallstage.Config, model string) basecallstage.Config {
 	cfg.MaxSignalMemory, cfg.RunTimeout, cfg.MinQuality = int64(s.MaxMemory), s.RunTimeout, s.MinQuality
 	cfg.Partial = s.Partial
+	cfg.Name = model
 	if s.Basecalls {
 		cfg.Publish = model
 	}

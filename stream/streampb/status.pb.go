@@ -596,6 +596,7 @@ type DepthReport struct {
 	End           int64                  `protobuf:"varint,7,opt,name=end,proto3" json:"end,omitempty"`              // exclusive
 	Bin           uint32                 `protobuf:"varint,8,opt,name=bin,proto3" json:"bin,omitempty"`              // positions of a bin; the last one may have fewer
 	Depths        []uint32               `protobuf:"varint,9,rep,packed,name=depths,proto3" json:"depths,omitempty"` // mean depth of each bin in tenths
+	Models        []*ModelReads          `protobuf:"bytes,10,rep,name=models,proto3" json:"models,omitempty"`        // that have called the region's reads, by name; none from earlier versions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -693,6 +694,74 @@ func (x *DepthReport) GetDepths() []uint32 {
 	return nil
 }
 
+func (x *DepthReport) GetModels() []*ModelReads {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// ModelReads is how many reads of a region one basecalling model has called.
+type ModelReads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`          // empty: the reads name none
+	Reads         uint64                 `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`       // whose primary alignment begins in the region
+	Mismatch      bool                   `protobuf:"varint,3,opt,name=mismatch,proto3" json:"mismatch,omitempty"` // the variant model was not made for it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelReads) Reset() {
+	*x = ModelReads{}
+	mi := &file_stream_streampb_status_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelReads) ProtoMessage() {}
+
+func (x *ModelReads) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_status_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelReads.ProtoReflect.Descriptor instead.
+func (*ModelReads) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_status_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ModelReads) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelReads) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *ModelReads) GetMismatch() bool {
+	if x != nil {
+		return x.Mismatch
+	}
+	return false
+}
+
 var File_stream_streampb_status_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_status_proto_rawDesc = "" +
@@ -745,7 +814,7 @@ const file_stream_streampb_status_proto_rawDesc = "" +
 	"\x05reads\x18\x04 \x01(\x04R\x05reads\x12\x18\n" +
 	"\asamples\x18\x05 \x01(\x04R\asamples\x12\x14\n" +
 	"\x05ended\x18\x06 \x01(\bR\x05ended\x12\x1c\n" +
-	"\tsequencer\x18\a \x01(\bR\tsequencer\"\xef\x01\n" +
+	"\tsequencer\x18\a \x01(\bR\tsequencer\"\xa2\x02\n" +
 	"\vDepthReport\x12\x16\n" +
 	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x16\n" +
 	"\x06contig\x18\x02 \x01(\tR\x06contig\x12!\n" +
@@ -755,7 +824,14 @@ const file_stream_streampb_status_proto_rawDesc = "" +
 	"\x05start\x18\x06 \x01(\x03R\x05start\x12\x10\n" +
 	"\x03end\x18\a \x01(\x03R\x03end\x12\x10\n" +
 	"\x03bin\x18\b \x01(\rR\x03bin\x12\x16\n" +
-	"\x06depths\x18\t \x03(\rR\x06depthsB2Z0github.com/porestream/porestream/stream/streampbb\x06proto3"
+	"\x06depths\x18\t \x03(\rR\x06depths\x121\n" +
+	"\x06models\x18\n" +
+	" \x03(\v2\x19.porestream.v1.ModelReadsR\x06models\"R\n" +
+	"\n" +
+	"ModelReads\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05reads\x18\x02 \x01(\x04R\x05reads\x12\x1a\n" +
+	"\bmismatch\x18\x03 \x01(\bR\bmismatchB2Z0github.com/porestream/porestream/stream/streampbb\x06proto3"
 
 var (
 	file_stream_streampb_status_proto_rawDescOnce sync.Once
@@ -769,7 +845,7 @@ func file_stream_streampb_status_proto_rawDescGZIP() []byte {
 	return file_stream_streampb_status_proto_rawDescData
 }
 
-var file_stream_streampb_status_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_stream_streampb_status_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_stream_streampb_status_proto_goTypes = []any{
 	(*Status)(nil),        // 0: porestream.v1.Status
 	(*ProcessReport)(nil), // 1: porestream.v1.ProcessReport
@@ -778,6 +854,7 @@ var file_stream_streampb_status_proto_goTypes = []any{
 	(*Complaint)(nil),     // 4: porestream.v1.Complaint
 	(*ChannelReport)(nil), // 5: porestream.v1.ChannelReport
 	(*DepthReport)(nil),   // 6: porestream.v1.DepthReport
+	(*ModelReads)(nil),    // 7: porestream.v1.ModelReads
 }
 var file_stream_streampb_status_proto_depIdxs = []int32{
 	1, // 0: porestream.v1.Status.process:type_name -> porestream.v1.ProcessReport
@@ -786,11 +863,12 @@ var file_stream_streampb_status_proto_depIdxs = []int32{
 	2, // 3: porestream.v1.ProcessReport.measures:type_name -> porestream.v1.Measure
 	3, // 4: porestream.v1.ProcessReport.distributions:type_name -> porestream.v1.Distribution
 	4, // 5: porestream.v1.ProcessReport.complaints:type_name -> porestream.v1.Complaint
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7, // 6: porestream.v1.DepthReport.models:type_name -> porestream.v1.ModelReads
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_status_proto_init() }
@@ -809,7 +887,7 @@ func file_stream_streampb_status_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_status_proto_rawDesc), len(file_stream_streampb_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -30,6 +30,8 @@ type Manifest struct {
 	// Calibration corrects probabilities, each for one type of allele and one
 	// ploidy; what none is for stays as the network says.
 	Calibration []Calibration `toml:"calibration,omitempty"`
+	// Reads say whose reads the model was trained or calibrated for; none: it doesn't say.
+	Reads []ReadSet `toml:"reads,omitempty"`
 }
 
 // NetworkManifest describes the ONNX file and its ends.
@@ -100,6 +102,7 @@ func (m *Manifest) validate() error {
 	faults.Check(n.Input != "", "network.input is missing")
 	faults.Check(n.Output != "", "network.output is missing")
 	validateCalibrations(m.Calibration, faults.Check)
+	validateReadSets(m.Reads, faults.Check)
 	return faults.Err()
 }
 
@@ -108,6 +111,9 @@ func (m *Manifest) validate() error {
 func (m *Model) fingerprint() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "examples %d calibration %+v\n", m.Manifest.ExampleVersion, m.Manifest.Calibration)
+	for i := range m.Manifest.Reads {
+		fmt.Fprintf(h, "reads %s\n", m.Manifest.Reads[i].fingerprint())
+	}
 	for _, network := range [][]byte{m.Network, m.Half} {
 		fmt.Fprintf(h, "network of %d bytes\n", len(network))
 		h.Write(network)

@@ -61,6 +61,7 @@ type Network struct {
 	network      infer.Network
 	options      infer.Options
 	calibrations calibrations
+	suits        []variant.Suit
 	fingerprint  string
 	device       string
 	batcher      *infer.Batcher
@@ -81,6 +82,7 @@ func New(model *Model, cfg Config) (*Network, error) {
 		calibrations: newCalibrations(m.Calibration),
 		fingerprint:  model.fingerprint(),
 	}
+	n.suits = n.newSuits(m.Reads)
 	if err := n.open(cfg); err != nil {
 		return nil, fmt.Errorf("loading model %s: %w", m.Name, err)
 	}
@@ -139,6 +141,10 @@ func (n *Network) start(runners *infer.Runners, cfg Config) error {
 // Config.DeviceTimeout for each batch. An error is the device's, and dst is then
 // returned as it was.
 func (n *Network) Judge(dst, examples []float32) ([]float32, error) {
+	return n.judge(dst, examples, n.calibrations)
+}
+
+func (n *Network) judge(dst, examples []float32, curves calibrations) ([]float32, error) {
 	count := len(examples) / variant.ExampleSize
 	if count*variant.ExampleSize != len(examples) {
 		return dst, fmt.Errorf("%d values are no whole number of examples of %d", len(examples), variant.ExampleSize)
@@ -155,7 +161,7 @@ func (n *Network) Judge(dst, examples []float32) ([]float32, error) {
 	}
 	for i := range count {
 		of := classOf(examples[i*variant.ExampleSize : (i+1)*variant.ExampleSize])
-		n.calibrations.probabilities(scores[i*variant.Scores:(i+1)*variant.Scores], of)
+		curves.probabilities(scores[i*variant.Scores:(i+1)*variant.Scores], of)
 	}
 	n.metrics.judged(count, time.Since(start))
 	return out, nil

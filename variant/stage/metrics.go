@@ -8,6 +8,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
 )
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
@@ -15,6 +16,7 @@ type Metrics struct {
 	segments    *prometheus.CounterVec
 	revisions   *prometheus.CounterVec
 	alleles     *prometheus.CounterVec
+	models      *prometheus.CounterVec
 	coverages   prometheus.Counter
 	reference   prometheus.Gauge
 	told        prometheus.Counter
@@ -37,6 +39,10 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_variant_alleles_total",
 			Help: "Alleles called for the first time, by type.",
 		}, []string{"type"}),
+		models: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_variant_model_segments_total",
+			Help: "Read segments applied, by how the basecalling model of their read goes with the variant model: matched and mismatched by its manifest, unnamed if the read names none; untold if the variant model doesn't say whose reads it is for.",
+		}, []string{"match"}),
 		coverages: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "porestream_variant_coverage_revisions_total",
 			Help: "Revisions of the coverage of panels' targets emitted.",
@@ -50,9 +56,12 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.segments, m.revisions, m.alleles, m.coverages, m.reference, m.told)
+	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.coverages, m.reference, m.told)
 	for _, result := range []string{"applied", "partial", "uncertain", "ignored"} {
 		m.segments.WithLabelValues(result)
+	}
+	for match := variant.Untold; match <= variant.Mismatched; match++ {
+		m.models.WithLabelValues(match.String())
 	}
 	for _, t := range []string{typeSNP, typeInsertion, typeDeletion, typeComplex} {
 		m.alleles.WithLabelValues(t)
@@ -88,6 +97,12 @@ func (m *Metrics) segment(changed, uncertain, partial bool) {
 		m.segments.WithLabelValues("uncertain").Inc()
 	default:
 		m.segments.WithLabelValues("applied").Inc()
+	}
+}
+
+func (m *Metrics) calledBy(match variant.Match) {
+	if m != nil {
+		m.models.WithLabelValues(match.String()).Inc()
 	}
 }
 

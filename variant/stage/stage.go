@@ -35,6 +35,11 @@ type Config struct {
 	Genome          *genome.Genome
 	// Caller holds the calling thresholds; its Sample is set per region.
 	Caller variant.Config
+	// CallerName is what the network of Caller is called in errors.
+	CallerName string
+	// Refuse, if set, has reads refused that the network was not made for, or that name no
+	// basecalling model: it is told the error, which ends the worker as well.
+	Refuse func(error)
 	// Targets are the stretches, by contig, whose coverage is told besides, and what is
 	// named there; nil: none. Panels is the fingerprint of the panels that ask for them.
 	Targets map[string]variant.Targets
@@ -63,6 +68,7 @@ func New(cfg Config) stream.NewHandler {
 			cfg: cfg, partition: partition, partitions: partitions,
 			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
 			fingerprint: fingerprint, spans: newSpans(cfg.Tracer), log: log,
+			basecallers: variant.NewBasecallers(cfg.Caller.Network, cfg.CallerName),
 		}
 		cfg.Regions.add(h)
 		return worker{
@@ -93,11 +99,14 @@ type handler struct {
 	cfg                   Config
 	partition, partitions int32
 	markers               stream.Markers
+	basecallers           *variant.Basecallers
+	modelsVersion         uint64 // of their section
 	regions               map[regionKey]*variant.Region
 	names                 map[string]regionKey            // by the name of their section
 	work                  variant.Workspace               // of all regions
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
+	replayed              bool     // the record is
 	metrics               *Metrics // nil while replaying: that was counted before
 	spans                 spans
 	log                   *slog.Logger
@@ -107,7 +116,7 @@ type handler struct {
 func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.metrics, h.spans.muted = h.cfg.Metrics, replayed
+	h.metrics, h.spans.muted, h.replayed = h.cfg.Metrics, replayed, replayed
 	if replayed {
 		h.metrics = nil
 	}
@@ -126,6 +135,8 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	case *streampb.ReadRecord_Withdrawal:
 		h.withdraw(body.Withdrawal)
 		return nil, nil
+	case *streampb.ReadRecord_Model:
+		return nil, h.model(body.Model)
 	case *streampb.ReadRecord_Partial:
 		return h.segment(body.Partial, h.spans.begin(rec, body.Partial))
 	default:
@@ -226,6 +237,11 @@ func applyAgain(region *variant.Region, s *streampb.Segment) error {
 
 // segment applies a segment. span is that of its read, nil if that is not traced.
 func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, error) {
+	if s.GetModel() == 0 {
+		if err := h.refuse(""); err != nil {
+			return nil, err
+		}
+	}
 	key := regionKey{s.GetSample(), s.GetContig(), s.GetRegion()}
 	region := h.regions[key]
 	if region == nil {
@@ -245,6 +261,9 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 	}
 	uncertain := int(s.GetMappingQuality()) < h.cfg.Caller.LeastMappingQuality()
 	h.metrics.segment(changed, uncertain, s.GetPartial() > 0)
+	if changed && !uncertain {
+		h.metrics.calledBy(h.basecallers.Match(s.GetModel()))
+	}
 	h.spans.applied(span, changed && !uncertain)
 	if !changed {
 		return nil, nil
@@ -308,7 +327,7 @@ func (h *handler) contig(key regionKey) (*genome.Contig, error) {
 // caller is the configuration of a region's calling.
 func (h *handler) caller(key regionKey) variant.Config {
 	cfg := h.cfg.Caller
-	cfg.Sample = key.sample
+	cfg.Sample, cfg.Basecallers = key.sample, h.basecallers
 	return cfg
 }
 

@@ -19,7 +19,7 @@ import (
 
 // stateVersion counts changes of what the sections are; each has a version of
 // its own besides. stream/STATE.md describes them.
-const stateVersion = 1
+const stateVersion = 2
 
 // regionVersion is the newest version of what precedes a region's part in its
 // section.
@@ -62,6 +62,9 @@ func (h *handler) Sections() []stream.Section {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}}
+	if h.basecallers.Len() > 0 {
+		list = append(list, stream.Section{Name: modelsSection, Version: h.modelsVersion})
+	}
 	for name, key := range h.names {
 		r := h.regions[key]
 		list = append(list, stream.Section{Name: name, Version: r.StateVersion()})
@@ -79,6 +82,9 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 	defer h.mu.Unlock()
 	if name == stream.MarkersSection {
 		return h.markers.AppendState(b)
+	}
+	if name == modelsSection {
+		return h.appendModels(b), nil
 	}
 	key, ok := h.names[name]
 	if ok {
@@ -100,6 +106,12 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	defer h.mu.Unlock()
 	if name == stream.MarkersSection {
 		return h.markers.RestoreState(b)
+	}
+	if name == modelsSection {
+		if err := h.restoreModels(b); err != nil {
+			return fmt.Errorf("restoring section %q: %w", name, err)
+		}
+		return nil
 	}
 	if err := h.restorePart(b); err != nil {
 		return fmt.Errorf("restoring section %q: %w", name, err)

@@ -1,0 +1,43 @@
+package stream
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strconv"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Segments carry the model that has called their read as a number of four bytes, and a
+// record of its own gives that number a name. The number follows from the name, so nobody
+// has to hand numbers out: all who write segments agree, whatever they have seen before.
+
+// ModelNumber is the number by which segments name a basecalling model; 0 for no name.
+func ModelNumber(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(name))
+	// 0 stands for a model that nobody has named.
+	return max(1, binary.LittleEndian.Uint32(sum[:]))
+}
+
+// ModelNameable tells whether a name can be given a number: it is not empty, and no longer
+// than names in records are.
+func ModelNameable(name string) bool { return validName("basecalling model", name) == nil }
+
+// ModelRecords are the records that tell every partition of the topic of reads the name of a
+// basecalling model. Whoever writes segments writes them ahead of the first that has the
+// number, or at the latest ahead of the end of the run.
+func ModelRecords(topic string, partitions int32, name string) ([]Out, error) {
+	number := ModelNumber(name)
+	value, err := EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Model{Model: &streampb.ModelName{Number: number, Name: name}}})
+	if err != nil {
+		return nil, err
+	}
+	outs := make([]Out, partitions)
+	for p := range outs {
+		outs[p] = Out{Topic: topic, Partition: int32(p), Key: []byte("model\x00" + strconv.FormatUint(uint64(number), 10)), Value: value}
+	}
+	return outs, nil
+}
