@@ -66,6 +66,8 @@ func adviceTable() map[string]advice {
 			"See whether --ref is the genome of the sample, and whether the model is for the run's chemistry: reads that are called wrongly map nowhere."},
 		"PorestreamPanelsDiffer": {"processors watch for different panels: some rules get no answer",
 			"Start all processors with the same --panel files."},
+		"PorestreamModelMismatch": {"reads come from a basecalling model that the variant model was not made for",
+			"Their calls say so (ModelMismatch), and qualities may be too high or too low. Give a variant model for them (--caller-model), or call the reads with a basecalling model that it knows: its card and pore model ls list them. --strict-models refuses such reads."},
 		"PorestreamSnapshotOld": {"the newest state of a stage is in no snapshot",
 			"Results are right, but a restart has to repeat what came since. See the processor's log: mostly the right to write to the topic of state is missing, or Kafka is short of room."},
 		"PorestreamGroupUnstable": {"a stage loses its partitions to errors",
@@ -73,6 +75,8 @@ func adviceTable() map[string]advice {
 
 		"SignalLost": {"live signal is lost: neither memory nor spool has room for it",
 			"Bring Kafka back or make it faster, and run ingest with --spool on a disk with room: then signal outlives the outage."},
+		"ModelsMixed": {"a sample's reads come from several basecalling models",
+			"Regions are judged by the model of most of their reads. If that was not meant, call all reads of the sample with one model and version, and attach them anew under another run."},
 		"RunTimeout": {"a run was ended because nothing of it came any more",
 			"See whether its ingest has died: started again, it goes on, and the run's calls are amended. --run-timeout says how long to wait."},
 		"DeviceFails": {"a device could not compute a batch",

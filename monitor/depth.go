@@ -26,6 +26,7 @@ type regionDepth struct {
 	start, end int
 	bin        int
 	depths     []uint16 // tenths
+	models     []*streampb.ModelReads
 }
 
 func (v *View) addDepth(m *streampb.Status, d *streampb.DepthReport) {
@@ -49,7 +50,7 @@ func (v *View) addDepth(m *streampb.Status, d *streampb.DepthReport) {
 	v.bins += grown
 	r := &regionDepth{
 		instance: m.GetInstance(), sequence: m.GetSequence(), at: m.GetTimeMs(),
-		start: int(d.GetStart()), end: int(d.GetEnd()), bin: int(d.GetBin()), depths: make([]uint16, len(d.GetDepths())),
+		start: int(d.GetStart()), end: int(d.GetEnd()), bin: int(d.GetBin()), depths: make([]uint16, len(d.GetDepths())), models: d.GetModels(),
 	}
 	for i, x := range d.GetDepths() {
 		r.depths[i] = uint16(min(x, 1<<16-1))

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
 )
 
 // finding is something that is wrong at the moment.
@@ -109,6 +112,7 @@ func (v *View) findings(now time.Time) []finding {
 	out = append(out, ingestFindings(list)...)
 	out = append(out, snapshotFindings(list, now)...)
 	out = append(out, eventFindings(list)...)
+	out = append(out, v.modelFindings()...)
 	for key, l := range v.letters {
 		if l.count > 0 && now.Sub(l.last) < 24*time.Hour {
 			out = append(out, finding{
@@ -308,6 +312,50 @@ func eventFindings(list []*process) (out []finding) {
 					id: "event/" + e.advice + "/" + p.instance + "/" + name, advice: e.advice, severity: e.severity,
 					detail: detail, stage: name, count: int64(newest.value(i)),
 				})
+			})
+		}
+	}
+	return out
+}
+
+// modelFindings are samples whose reads several basecalling models have called, or some that the
+// variant model was not made for.
+func (v *View) modelFindings() (out []finding) {
+	samples := make(map[string][]*streampb.ModelReads)
+	for key, c := range v.contigs {
+		for _, r := range c.regions {
+			samples[key.sample] = stream.AddModelReads(samples[key.sample], r.models...)
+		}
+	}
+	for sample, list := range samples {
+		total, strange := uint64(0), uint64(0)
+		for _, m := range list {
+			total += m.GetReads()
+			if m.GetMismatch() {
+				strange += m.GetReads()
+			}
+		}
+		var all []string
+		for _, m := range list {
+			if m.GetReads() > 0 {
+				text := fmt.Sprintf("%s %.1f %%", cmp.Or(m.GetName(), "none named"), 100*float64(m.GetReads())/float64(total))
+				if m.GetMismatch() {
+					text += " (not known to the variant model)"
+				}
+				all = append(all, text)
+			}
+		}
+		if strange > 0 && strange*100 >= total {
+			out = append(out, finding{
+				id: "model-mismatch/" + sample, advice: "PorestreamModelMismatch", severity: SeverityWarning, stage: "variant",
+				title:  fmt.Sprintf("sample %s has reads that the variant model was not made for", sample),
+				detail: strings.Join(all, ", "), count: int64(strange),
+			})
+		}
+		if stream.MixedModels(list) {
+			out = append(out, finding{
+				id: "models-mixed/" + sample, advice: "ModelsMixed", severity: SeverityInfo, stage: "variant",
+				title: fmt.Sprintf("several basecalling models have called the reads of sample %s", sample), detail: strings.Join(all, ", "),
 			})
 		}
 	}

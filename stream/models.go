@@ -3,7 +3,9 @@ package stream
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -40,4 +42,39 @@ func ModelRecords(topic string, partitions int32, name string) ([]Out, error) {
 		outs[p] = Out{Topic: topic, Partition: int32(p), Key: []byte("model\x00" + strconv.FormatUint(uint64(number), 10)), Value: value}
 	}
 	return outs, nil
+}
+
+// mixedShare is the part of a sample's reads that a second basecalling model must have called
+// for the sample to be mixed: stray reads of another don't count.
+const mixedShare = 0.01
+
+// MixedModels tells whether several basecalling models, or versions of one, have called the
+// reads of a sample. Reads that name none don't count.
+func MixedModels(list []*streampb.ModelReads) bool {
+	named, most, second := uint64(0), uint64(0), uint64(0)
+	for _, m := range list {
+		n := m.GetReads()
+		if m.GetName() == "" {
+			continue
+		}
+		named += n
+		if n > most {
+			n, most = most, n
+		}
+		second = max(second, n)
+	}
+	return second > 0 && float64(second) >= mixedShare*float64(named)
+}
+
+// AddModelReads adds what models have called to a list that is sorted by name.
+func AddModelReads(list []*streampb.ModelReads, more ...*streampb.ModelReads) []*streampb.ModelReads {
+	for _, m := range more {
+		i, known := slices.BinarySearchFunc(list, m.GetName(), func(x *streampb.ModelReads, name string) int { return strings.Compare(x.GetName(), name) })
+		if !known {
+			list = slices.Insert(list, i, &streampb.ModelReads{Name: m.GetName()})
+		}
+		list[i].Reads += m.GetReads()
+		list[i].Mismatch = list[i].Mismatch || m.GetMismatch()
+	}
+	return list
 }

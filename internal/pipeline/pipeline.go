@@ -154,7 +154,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := client.EnsureTopics(ctx, engines.TopicSettings(cfg.Topics, cfg.Partitions), cfg.Replication); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: filteredOut, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry)}
+	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: filteredOut, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry), regions: variantstage.NewRegions()}
 	defer r.servePage(ctx)()
 	result, err := r.run(ctx)
 	if err == nil && cfg.OnResult != nil {
@@ -267,7 +267,6 @@ func (r *run) servePage(ctx context.Context) (stop func()) {
 	if r.cfg.Page == nil {
 		return func() {}
 	}
-	r.regions = variantstage.NewRegions()
 	p := livepage.New(livepage.Config{
 		Client: r.client, Topics: r.cfg.Topics, Kind: "run", Stages: append([]string{"ingest"}, r.engines.Stages()...), Version: cli.Version,
 		Interval: report.DefaultInterval, Registry: r.cfg.Registry, Depths: r.regions.Depths, Reads: processor.ReadsOf(r.regions),
@@ -298,7 +297,8 @@ type run struct {
 	filteredOut int
 	metrics     *processor.Metrics
 	ingested    *ingest.Metrics
-	regions     *variantstage.Regions // nil without a page
+	regions     *variantstage.Regions
+	models      map[string][]*streampb.ModelReads // by sample, when all runs had ended
 	latencies   []time.Duration
 }
 
@@ -436,6 +436,7 @@ func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, runs f
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	r.models = r.regions.Models() // while the regions are still held
 	return errComplete
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/basecall/finish"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -36,18 +38,80 @@ type Summary struct {
 	// if none are looked for.
 	Barcodes map[string]int64 `json:"barcodes,omitempty"`
 	// SilentSamples are those that a sample sheet names and that no read is of.
-	SilentSamples    []string `json:"silent_samples,omitempty"`
-	DeadLetters      int64    `json:"dead_letters"`
-	Variants         int64    `json:"variants"` // that passed the filters
-	WallSeconds      float64  `json:"wall_seconds"`
-	SamplesPerSecond float64  `json:"samples_per_second"`
-	Device           string   `json:"device"`
-	Precision        string   `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
-	Model            string   `json:"model"`
-	CallerModel      string   `json:"caller_model"` // "none": the analytic model
-	Latency          Latency  `json:"latency_ms"`
+	SilentSamples []string `json:"silent_samples,omitempty"`
+	// Models are, by sample, the basecalling models of its reads, by name; empty if the reads
+	// name none. MixedModels are the samples whose reads several have called.
+	Models           map[string][]SampleModel `json:"models,omitempty"`
+	MixedModels      []string                 `json:"mixed_models,omitempty"`
+	DeadLetters      int64                    `json:"dead_letters"`
+	Variants         int64                    `json:"variants"` // that passed the filters
+	WallSeconds      float64                  `json:"wall_seconds"`
+	SamplesPerSecond float64                  `json:"samples_per_second"`
+	Device           string                   `json:"device"`
+	Precision        string                   `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
+	Model            string                   `json:"model"`
+	CallerModel      string                   `json:"caller_model"` // "none": the analytic model
+	Latency          Latency                  `json:"latency_ms"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
+}
+
+// SampleModel is how many reads of a sample one basecalling model has called, of those whose
+// primary alignment counts.
+type SampleModel struct {
+	Name     string  `json:"name"` // empty: the reads name none
+	Reads    uint64  `json:"reads"`
+	Share    float64 `json:"share"`
+	Mismatch bool    `json:"mismatch,omitempty"` // the variant model was not made for it
+}
+
+// setModels takes what the regions know of the samples' basecalling models.
+func (s *Summary) setModels(of map[string][]*streampb.ModelReads) {
+	for _, sample := range slices.Sorted(maps.Keys(of)) {
+		list, total := of[sample], uint64(0)
+		for _, m := range list {
+			total += m.GetReads()
+		}
+		if total == 0 {
+			continue
+		}
+		if s.Models == nil {
+			s.Models = make(map[string][]SampleModel)
+		}
+		for _, m := range list {
+			if m.GetReads() > 0 {
+				s.Models[sample] = append(s.Models[sample], SampleModel{
+					Name: m.GetName(), Reads: m.GetReads(), Share: math.Round(1e4*float64(m.GetReads())/float64(total)) / 1e4, Mismatch: m.GetMismatch(),
+				})
+			}
+		}
+		if stream.MixedModels(list) {
+			s.MixedModels = append(s.MixedModels, sample)
+		}
+	}
+}
+
+// ModelWarnings says, a line for each sample, that several basecalling models have called its
+// reads, or some that the variant model was not made for.
+func (s *Summary) ModelWarnings() []string {
+	var lines []string
+	for _, sample := range slices.Sorted(maps.Keys(s.Models)) {
+		var all, strange []string
+		for _, m := range s.Models[sample] {
+			text := fmt.Sprintf("%s (%.1f %%)", cmp.Or(m.Name, "none named"), 100*m.Share)
+			all = append(all, text)
+			if m.Mismatch {
+				strange = append(strange, text)
+			}
+		}
+		if slices.Contains(s.MixedModels, sample) {
+			lines = append(lines, fmt.Sprintf("sample %s mixes basecalling models: %s", sample, strings.Join(all, ", ")))
+		}
+		if len(strange) > 0 {
+			lines = append(lines, fmt.Sprintf("sample %s: variant model %s was not made for reads of %s; calls say ModelMismatch, and --strict-models refuses", sample, s.CallerModel, strings.Join(strange, ", ")))
+		}
+	}
+	return lines
 }
 
 // leftOut says, for people, why reads are left out.
@@ -115,6 +179,7 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	if sheet := r.sheet(); sheet != nil {
 		s.SilentSamples = sheet.Silent(finish.SheetKeys(recorded(runs)), s.Barcodes)
 	}
+	s.setModels(r.models)
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
 	if alerts != nil {

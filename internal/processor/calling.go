@@ -31,6 +31,8 @@ type Calling struct {
 	// means the caller's default. With Atomize each change is a call of its own.
 	MNPDistance *int
 	Atomize     bool
+	// Strict has reads refused that the model was not made for.
+	Strict bool
 }
 
 // Register adds the flags.
@@ -40,6 +42,7 @@ func (c *Calling) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.PloidyBED, "ploidy-bed", "", "stretches with another ploidy, BED with 1, 2 or mixture in the fourth column")
 	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is looked at (default 0.05)")
 	c.MNPDistance = flags.Int("mnp-distance", variant.DefaultMNPDistance, "bases between the places of two changes of one haplotype that are one call: 1 side by side, 2 within a codon")
+	flags.BoolVar(&c.Strict, "strict-models", false, "refuse reads of a basecalling model that the variant model was not made for, or that name none, instead of calling them with ModelMismatch")
 	flags.BoolVar(&c.Atomize, "atomize", false, "a call for each substituted base, insertion and deletion, as --mnp-distance 0; they are judged together all the same")
 }
 
@@ -86,11 +89,17 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 	}
 	name := cmp.Or(c.Model, models.DefaultVariant)
 	if name == models.None {
+		if c.Strict {
+			return caller, nil, errors.New("--strict-models: the analytic model (--caller-model none) is for no basecalling models in particular: choose a variant model, or leave --strict-models out")
+		}
 		return caller, nil, caller.Validate()
 	}
 	model, err := models.OpenVariant(name)
 	if err != nil {
 		return caller, nil, fmt.Errorf("--caller-model: %w", err)
+	}
+	if c.Strict && len(model.Manifest.Reads) == 0 {
+		return caller, nil, fmt.Errorf("--strict-models: the manifest of variant model %s doesn't say which basecalling models it is for ([[reads]], docs/models.md): choose another, or leave --strict-models out", model.Manifest.Name)
 	}
 	if infer.Simulated(device.Device) {
 		device.Device = infer.Device{}.String() // what was recorded is the basecaller's

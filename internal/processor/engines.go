@@ -110,6 +110,7 @@ type Engines struct {
 	Caller     *basecall.Caller    // basecall and adaptive stages
 	variant    variant.Config
 	network    *network.Network // variant stage; nil: the analytic model
+	strict     bool             // variant stage: reads that the network wasn't made for are refused
 	survey     variant.SurveyConfig
 	signal     Signal
 	barcoding  Barcoding
@@ -173,11 +174,17 @@ func Load(opts Options) (*Engines, error) {
 		}); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
+		e.strict = opts.Calling.Strict
 	}
 	deciding, calling := slices.Contains(opts.Stages, adaptivestage.Name), slices.Contains(opts.Stages, basecallstage.Name)
 	aligning := calling || slices.Contains(opts.Stages, alignstage.Name)
 	if deciding || calling {
 		if err := e.loadBasecaller(opts); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	if calling && e.strict {
+		if err := variant.NewBasecallers(e.network, e.VariantModel()).Refuse(e.Model()); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -341,4 +348,18 @@ func CheckModel(recording *signal.Index, model *basecall.Model, named bool) erro
 		}
 	}
 	return nil
+}
+
+// refuser takes why reads are refused to who ends the processor; nil unless --strict-models asks for
+// it. The first counts.
+func (e *Engines) refuser(refused chan<- error) func(error) {
+	if !e.strict {
+		return nil
+	}
+	return func(err error) {
+		select {
+		case refused <- err:
+		default:
+		}
+	}
 }

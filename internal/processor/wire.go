@@ -117,6 +117,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
 	// called ─▶ align ───────┘                              └─▶ watch ─▶ watch ─▶ alerts   (with panels)
 	runs := newRunDirectory()
+	refused := make(chan error, 1)
 	flow := []struct {
 		stage string
 		input string
@@ -147,6 +148,7 @@ func (p *Processor) Run(ctx context.Context) error {
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Caller: e.variant,
 				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Regions: p.cfg.Regions,
+				CallerName: e.VariantModel(), Refuse: e.refuser(refused),
 				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
 			})
 		}},
@@ -171,6 +173,14 @@ func (p *Processor) Run(ctx context.Context) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		select {
+		case err := <-refused:
+			return fmt.Errorf("%s stage: %w", variantstage.Name, err)
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	for _, f := range flow {
 		if !slices.Contains(e.stages, f.stage) {
 			continue

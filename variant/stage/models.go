@@ -3,7 +3,6 @@ package stage
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/packed"
@@ -92,22 +91,14 @@ func modelReads(list []variant.ModelReads) []*streampb.ModelReads {
 
 // Models are how many reads of each sample each basecalling model has called, over the
 // regions that are held here, by name.
-func (rs *Regions) Models() map[string][]variant.ModelReads {
+func (rs *Regions) Models() map[string][]*streampb.ModelReads {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	all := make(map[string][]variant.ModelReads)
+	all := make(map[string][]*streampb.ModelReads)
 	for h := range rs.handlers {
 		h.mu.Lock()
 		for key, r := range h.regions {
-			for _, m := range r.Models() {
-				list := all[key.sample]
-				i, known := slices.BinarySearchFunc(list, m.Name, func(x variant.ModelReads, name string) int { return strings.Compare(x.Name, name) })
-				if known {
-					list[i].Reads += m.Reads
-					continue
-				}
-				all[key.sample] = slices.Insert(list, i, m)
-			}
+			all[key.sample] = stream.AddModelReads(all[key.sample], modelReads(r.Models())...)
 		}
 		h.mu.Unlock()
 	}
