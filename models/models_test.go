@@ -10,6 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/models/modelname"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network/networktest"
 )
@@ -36,6 +37,46 @@ func TestShippedModels(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(want, "MODEL_CARD.md")); err != nil {
 			t.Errorf("model %s has no card: %v", want, err)
+		}
+	}
+}
+
+// TestShippedVariantModelsKnowShippedBasecallers: whoever runs this program's own models is told of no mismatch.
+func TestShippedVariantModelsKnowShippedBasecallers(t *testing.T) {
+	model, err := OpenVariant(DefaultVariant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	card, err := os.ReadFile(filepath.Join(DefaultVariant, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(name string) string {
+		for _, s := range model.Manifest.Reads {
+			for _, text := range s.Models {
+				if p, err := modelname.ParsePattern(text); err == nil && p.Matches(name) {
+					return s.Name
+				}
+			}
+		}
+		return ""
+	}
+	for _, name := range Names(folder.Basecaller) {
+		if got := set(name); got != name {
+			t.Errorf("reads of %s are those of set %q", name, got)
+		}
+	}
+	for name, want := range map[string]string{
+		"dna_r10.4.1_e8.2_400bps_hac@v5.0.0": "r10.4.1-hac", "dna_r10.4.1_e8.2_400bps_sup@v4.3.0": "r10.4.1-sup", "dna_r9.4.1_450bps_hac.cfg": "r9.4-guppy-hac",
+		"dna_r9.4.1_e8_sup@v3.3": "r9.4-guppy-sup", "dna_r10.4.1_e8.2_400bps_fast@v5.0.0": "", "dna_r10.4.1_e8.2_400bps_hac@v6.0.0": "", "rna004_130bps_hac@v5.1.0": "",
+	} {
+		if got := set(name); got != want {
+			t.Errorf("reads of %s are those of set %q, want %q", name, got, want)
+		}
+	}
+	for _, s := range model.Manifest.Reads {
+		if !strings.Contains(string(card), "| "+s.Name+" | ") || !strings.Contains(string(card), s.Data) || s.Simulated != strings.Contains(string(card), s.Data+" (simulated only)") {
+			t.Errorf("the card doesn't say what set %s rests on as the manifest does", s.Name)
 		}
 	}
 }

@@ -52,6 +52,15 @@ func faults() []fault {
 			other.end(syscall.SIGTERM)
 			l.watcher.start()
 		}},
+		{"a variant model that is for other reads", []string{"PorestreamModelMismatch"}, func(l *lab) {
+			l.processor.end(syscall.SIGTERM)
+			other := l.program("other-processor", "processor",
+				append(l.processing("processor", "basecall,variant,annotate", l.panel(1)), "--caller-model", l.strangeModel())...)
+			other.start()
+			l.awaitFiring("PorestreamModelMismatch")
+			other.end(syscall.SIGTERM)
+			l.processor.start()
+		}},
 		{"chunks of signal are dropped", []string{"PorestreamSignalMissing"}, func(l *lab) {
 			l.device.drops.Store(true)
 			l.awaitFiring("PorestreamSignalMissing")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/models/folder"
 	"github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
@@ -101,6 +104,24 @@ func (l *lab) processing(name, stages, panel string) []string {
 }
 
 func (l *lab) watching(name, panel string) []string { return l.processing(name, "watch", panel) }
+
+// strangeModel is a folder of the shipped variant model as if it were for other reads than those
+// that processors call by default.
+func (l *lab) strangeModel() string {
+	shipped, dir := filepath.Join(l.root, "models", models.DefaultVariant), filepath.Join(l.dir, "strange")
+	require.NoError(l, os.MkdirAll(dir, 0o700))
+	for _, name := range []string{folder.Manifest, "model.onnx"} {
+		content, err := os.ReadFile(filepath.Join(shipped, name))
+		require.NoError(l, err)
+		if name == folder.Manifest {
+			known := `models = ["` + models.Default + `"]`
+			require.Contains(l, string(content), known)
+			content = []byte(strings.Replace(string(content), known, `models = ["of-others"]`, 1))
+		}
+		require.NoError(l, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	return dir
+}
 
 func (l *lab) write(name, content string) string {
 	path := filepath.Join(l.dir, name)

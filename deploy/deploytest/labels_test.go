@@ -71,6 +71,7 @@ var labels = func() map[string]label {
 		"direction": values("in", "out"),
 		"dispatch":  values("full", "delay", "drain", "retry"),
 		"outcome":   values("mapped", "unmapped", "short", "unsupported", "low_quality", "unclassified"),
+		"match":     values("untold", "unnamed", "matched", "mismatched"),
 		"impact":    values("HIGH", "MODERATE", "LOW", "MODIFIER"),
 		"status":    values(statuses...),
 		"type":      values("snp", "insertion", "deletion", "complex"),

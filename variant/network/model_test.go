@@ -29,11 +29,40 @@ ploidy = "mixture"
 qual = [[10, 8.5]]
 `
 
+const readSets = `
+[[reads]]
+name = "own"
+chemistry = "r10.4.1"
+tier = "sup"
+models = ["r10.4.1/sup/*", "mine*"]
+data = "made up"
+simulated = true
+
+[[reads.calibration]]
+type = "snp"
+ploidy = "2"
+qual = [[10, 5], [40, 20]]
+
+[reads.errors]
+mismatch = 0.004
+gaps = 0.01
+other = 0.002
+extension = 0.3
+deletion = [0.004, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
+insertion = [0.002, 0.003, 0.005, 0.01, 0.01, 0.01, 0.01, 0.01]
+
+[[reads]]
+name = "rest"
+models = ["*/*/*"]
+data = "made up too"
+shared = true
+`
+
 // files are a model folder that is as it should be.
 func files(t testing.TB) fstest.MapFS {
 	onnx := networktest.Random(1).ONNX(t)
 	return fstest.MapFS{
-		folder.Manifest: {Data: []byte(networktest.Manifest(onnx) + calibrations)},
+		folder.Manifest: {Data: []byte(networktest.Manifest(onnx) + calibrations + readSets)},
 		"model.onnx":    {Data: onnx},
 	}
 }
@@ -46,6 +75,8 @@ func TestLoadModel(t *testing.T) {
 		{Type: "snp", Ploidy: "2", Qual: calibration.Curve{{10, 8.5}, {40, 30}}, GQ: calibration.Curve{{20, 18}}},
 		{Type: "indel", Ploidy: "mixture", Qual: calibration.Curve{{10, 8.5}}},
 	}, model.Manifest.Calibration)
+	require.Len(t, model.Manifest.Reads, 2)
+	assert.Equal(t, []string{"r10.4.1/sup/*", "mine*"}, model.Manifest.Reads[0].Models)
 }
 
 func TestLoadModelRefuses(t *testing.T) {
@@ -100,6 +131,15 @@ func TestParseManifestRefuses(t *testing.T) {
 		{"no number", "[[20, 18]]", "[[20, nan]]", "calibration 1: gq: point 1 has the value NaN"},
 		{"infinite", "[[20, 18]]", "[[inf, 18]]", "calibration 1: gq: point 1 is at +Inf"},
 		{"too many points", "[[20, 18]]", "[" + strings.Repeat("[1, 1],", 1001) + "]", "calibration 1: gq has 1001 points"},
+		{"set without a name", `name = "own"`, `name = "rest"`, `reads 2: name = "rest" is missing, or another set's`},
+		{"set without data", `data = "made up"`, "", "reads 1: data is missing"},
+		{"set without models", `models = ["*/*/*"]`, "", "reads 2: models is missing"},
+		{"bad pattern", `"mine*"`, `"a/b"`, `reads 1: models: pattern "a/b" is neither CHEMISTRY/TIER/VERSION nor a name`},
+		{"neither curves nor shared", "shared = true", "", "reads 2: either it has a calibration of its own, or shared = true"},
+		{"curves and shared", "simulated = true", "shared = true", "reads 1: either it has a calibration of its own"},
+		{"bad curve of a set", "[[10, 5], [40, 20]]", "[[10, 5], [4, 20]]", "reads 1: calibration 1: qual: point 2 is at 4"},
+		{"too few rates", "deletion = [0.004, ", "deletion = [", "reads 1: errors.deletion has 7 rates, not 8"},
+		{"no rate", "gaps = 0.01", "gaps = 1.5", "reads 1: errors.gaps = 1.5 is not between 0 and 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := string(files(t)[folder.Manifest].Data)

@@ -221,3 +221,56 @@ func TestFingerprint(t *testing.T) {
 		assert.NotEqual(t, want, open(t, other, network.Config{}).Fingerprint())
 	}
 }
+
+// TestSetsOfReadsAreJudgedByTheirOwnCurves where they have some, and by the shared ones else.
+func TestSetsOfReadsAreJudgedByTheirOwnCurves(t *testing.T) {
+	model, err := network.LoadModel(files(t))
+	require.NoError(t, err)
+	n := open(t, model, network.Config{})
+	suits := n.Suits()
+	require.Len(t, suits, 2)
+	assert.True(t, suits[0].Matches("dna_r10.4.1_e8.2_400bps_sup@v5.0.0"))
+	assert.True(t, suits[0].Matches("mine-2"))
+	assert.False(t, suits[0].Matches("dna_r10.4.1_e8.2_400bps_hac@v5.0.0"))
+	assert.True(t, suits[1].Matches("dna_r10.4.1_e8.2_400bps_hac@v5.0.0"))
+	assert.Equal(t, 0.004, suits[0].Errors.Mismatch)
+	assert.Equal(t, 0.3, suits[0].Errors.Deletion[variant.MaxCountedRun])
+	assert.Nil(t, suits[1].Errors)
+
+	x := examples(3, 36)
+	shared, err := n.Judge(nil, x)
+	require.NoError(t, err)
+	rest, err := suits[1].Network.Judge(nil, x)
+	require.NoError(t, err)
+	assert.Equal(t, shared, rest)
+	own, err := suits[0].Network.Judge(nil, x)
+	require.NoError(t, err)
+	differ := 0
+	for i := range 36 {
+		scalars := x[i*variant.ExampleSize+variant.ExamplePlanes*variant.ExampleColumns:]
+		diploidSNP := scalars[variant.ScalarPloidy+1] == 1 && scalars[variant.ScalarType] == 1
+		a, b := own[i*variant.Scores:][:variant.Scores], shared[i*variant.Scores:][:variant.Scores]
+		if !diploidSNP {
+			assert.Equal(t, b, a, "what the set has no curve for has the shared one")
+		} else if !slices.Equal(a, b) {
+			differ++
+			assert.GreaterOrEqual(t, a[0], b[0], "its curve is lower, so that no copy is likelier")
+		}
+	}
+	assert.Positive(t, differ)
+
+	// Sets that judge otherwise or are of other reads make another fingerprint; words don't.
+	for _, tt := range []struct {
+		old, new string
+		same     bool
+	}{
+		{`data = "made up"`, `data = "told otherwise"`, true}, {"[[10, 5], [40, 20]]", "[[10, 5], [40, 21]]", false},
+		{"mismatch = 0.004", "mismatch = 0.005", false}, {`"mine*"`, `"ours*"`, false},
+	} {
+		f := files(t)
+		replace(tt.old, tt.new)(f)
+		other, err := network.LoadModel(f)
+		require.NoError(t, err)
+		assert.Equal(t, tt.same, open(t, other, network.Config{}).Fingerprint() == n.Fingerprint(), tt.new)
+	}
+}

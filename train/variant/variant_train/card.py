@@ -86,6 +86,7 @@ def write_card(recipe: Recipe, tallies: list[Tally], work: Path, folder: Path) -
         _accuracy(tallies),
         _held_out(held_out["rows"]),
         _origin(recipe),
+        *([_reads(recipe)] if recipe.reads else []),
         *(f"## {heading}\n\n{text.strip()}\n" for heading, text in recipe.notes.items()),
     ]
     (folder / "README.md").write_text("\n".join(parts))
@@ -160,6 +161,21 @@ _KINDS = {
     SignalSource: "calls of simulated signal, planted variants",
     SimulatedSource: "simulated reads",
 }
+
+
+def _reads(recipe: Recipe) -> str:
+    rows = ["| set | basecalling models | rests on | curves |", "|---|---|---|---|"]
+    for one in recipe.reads:
+        patterns = ", ".join(f"`{pattern}`" for pattern in one.models)
+        rows.append(f"| {one.name} | {patterns} | {one.data}{' (simulated only)' if one.simulated else ''} | shared |")
+    table = "\n".join(rows)
+    return f"""## Whose reads it is for
+
+Patterns are CHEMISTRY/TIER/VERSION, or a name; the first that matches counts. No set has curves of its own yet: the shared ones were fitted over the examples of all
+together, and no set was held against curves of its own. Calls from other reads say `ModelMismatch`.
+
+{table}
+"""
 
 
 def _origin(recipe: Recipe) -> str:

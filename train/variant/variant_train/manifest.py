@@ -41,6 +41,19 @@ ploidy = "{curve.ploidy}"
 qual = {_points(curve.qual)}
 {gq}"""
         )
+    for reads in recipe.reads:
+        models = ", ".join(f'"{pattern}"' for pattern in reads.models)
+        parts.append(
+            f"""
+[[reads]]
+name = "{reads.name}"
+chemistry = "{reads.chemistry}"
+tier = "{reads.tier}"
+models = [{models}]
+data = "{reads.data}"
+{"simulated = true" + chr(10) if reads.simulated else ""}shared = true
+"""
+        )
     (folder / MANIFEST).write_text("".join(parts))
 
 

@@ -252,6 +252,25 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class ReadSet:
+    """Whose reads the model is for, by their basecalling models. Its curves are those that all sets share."""
+
+    name: str
+    chemistry: str
+    tier: str
+    models: tuple[str, ...]
+    """Patterns of names, as package models/modelname reads them."""
+    data: str
+    """What the set rests on."""
+    simulated: bool = False
+    """All of that is simulated."""
+
+    def __post_init__(self) -> None:
+        if not self.models or not self.data:
+            raise ValueError(f"reads {self.name}: give models and data")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A parsed recipe file."""
 
@@ -268,6 +287,8 @@ class Recipe:
     evaluations: tuple[Evaluation, ...]
     members: tuple[Member, ...] = ()
     """Networks that judge together; none: there is one."""
+    reads: tuple[ReadSet, ...] = ()
+    """Whose reads the model is for; the first that matches counts."""
     notes: dict[str, str] = field(default_factory=dict)
     """Sections of the model card by heading."""
 
@@ -315,6 +336,7 @@ class Recipe:
                 simulated=tuple(SimulatedSource(**_frozen(one)) for one in table.get("simulated", [])),
                 evaluations=tuple(Evaluation(**_frozen(one)) for one in table.get("evaluation", [])),
                 members=tuple(Member(**_frozen(one)) for one in table.get("member", [])),
+                reads=tuple(ReadSet(**_frozen(one)) for one in table.get("reads", [])),
                 notes=table.get("notes", {}),
             )
         except KeyError as missing:
