@@ -256,6 +256,26 @@ func parseGroup(line string) (id string, g *group) {
 	return id, g
 }
 
+// GroupModel is the basecalling model that a line @RG of a header tells, or the name of the
+// group does as Dorado makes it; empty if neither does.
+func GroupModel(line string) (id, model string) {
+	id, g := parseGroup(line)
+	return id, g.read.Model
+}
+
+// ModelTag is the text of a record's tag DS that tells its basecalling model.
+func ModelTag(model string) string { return "basecall_model=" + model }
+
+// TaggedModel is the basecalling model that the text of a record's tag DS tells.
+func TaggedModel(text string) string {
+	var r Read
+	r.setKeys(text)
+	return r.Model
+}
+
+// NamedModel is the basecalling model in the name of a read group of which there is no line.
+func NamedModel(group string) string { return namedGroup(group).Model }
+
 // runName is how MinKNOW calls acquisition runs: a SHA-1, or a UUID.
 var runName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:_(.*))?$`)
 

@@ -25,11 +25,16 @@ import (
 	"github.com/porestream/porestream/fastq"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/internal/wholefile"
+	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/aligned"
 	"github.com/porestream/porestream/variant/network"
+	variantstage "github.com/porestream/porestream/variant/stage"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -45,6 +50,7 @@ type callConfig struct {
 	survey            processor.SurveySettings
 	callable          string
 	haplotag          string
+	calledBy          string
 	threads           int
 	log               cli.LogFlags
 }
@@ -85,6 +91,7 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	flags.StringVar(&cfg.sample, "sample", "", "sample to call, of those that the read groups name; where they name one or none, what it is called")
 	flags.StringVar(&cfg.oneSample, "one-sample", "", "call the reads of all samples as one of this name")
 	cfg.calling.Register(flags)
+	flags.StringVar(&cfg.calledBy, "called-by", "", "basecalling model of reads whose read group (DS: basecall_model=) and title name none")
 	flags.StringVar(&cfg.device, "device", "auto", "where the variant model runs: auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	flags.StringVarP(&cfg.output, "output", "o", "", "file for the VCF instead of standard output; compressed by BGZF and indexed if it ends in .gz")
@@ -313,7 +320,9 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if err != nil {
 		return err
 	}
+	callerName := models.None
 	if judge != nil {
+		callerName = judge.Model().Manifest.Name
 		defer func() { err = errors.Join(err, judge.Close()) }()
 	}
 	header := variant.Header(alignments.Contigs(), caller.Sample, caller)
@@ -335,10 +344,13 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	rows := variant.NewRows(anyAllele, out.records.Write)
 	threads := threadsOf(cfg.threads)
 	tags := make(aligned.HaplotypeTags)
+	var basecallers []*streampb.ModelReads
 	counts, err := alignments.Call(ctx, aligned.Options{
 		Caller: caller, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
+		CalledBy: cfg.calledBy, CallerName: callerName, Strict: cfg.calling.Strict,
 	}, func(r *aligned.Region) error {
 		tags.Add(r)
+		basecallers = stream.AddModelReads(basecallers, variantstage.ModelReads(r.Models)...)
 		for _, s := range r.Callable {
 			if err := out.callable.add(r.Contig.Name, s); err != nil {
 				return err
@@ -357,6 +369,11 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 		logger.Warn("no alignment could be used, so nothing was called", "file", name, "counts", counts)
 	} else if counts.Faulty() > 0 {
 		logger.Warn("alignments that can't be used were left out", "file", name, "counts", counts)
+	}
+	told := pipeline.Summary{CallerModel: callerName}
+	told.SetModels(map[string][]*streampb.ModelReads{sample: basecallers})
+	for _, warning := range told.ModelWarnings() {
+		logger.Warn(warning, "file", name)
 	}
 	if cfg.haplotag != "" {
 		if err := haplotag(ctx, path, cfg.haplotag, of, g, tags, threads, logger); err != nil {
@@ -489,7 +506,7 @@ func (u *unalignedReads) align(ctx context.Context, path string, head []byte, st
 	u.logger.Info("the reads are not aligned: they are aligned first", "file", path)
 	out, in := io.Pipe()
 	sorter := hts.NewSorter(in, header, hts.SorterConfig{Format: hts.BAM, Memory: hts.DefaultMemory, Threads: u.threads})
-	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: u.threads, stdin: stdin, sorter: sorter, reader: u.reader}
+	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: u.threads, stdin: stdin, sorter: sorter, reader: u.reader, titleTags: true}
 	go func() {
 		err := a.run(ctx, []string{path})
 		if err == nil {
@@ -526,7 +543,11 @@ func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), erro
 				return nil, err
 			}
 			if len(read.Sequence) > 0 && !read.Failed && (u.of == "" || read.Of == u.of) {
-				return &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}, nil
+				of := &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}
+				if read.Model != "" {
+					of.Description = "DS:Z:" + input.ModelTag(read.Model) // for who calls from the alignments
+				}
+				return of, nil
 			}
 		}
 	}, nil

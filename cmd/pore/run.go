@@ -81,6 +81,7 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	flags.StringVar(&cfg.sample, "sample", "", "sample name, if not the recording's")
 	flags.StringVar(&cfg.input, "input", "auto", "what is in the files: signal, reads (called already), or auto to see from their content")
 	flags.StringVar(&cfg.reads.Naming.Run, "run", "", "run of called reads that name none")
+	flags.StringVar(&cfg.reads.Naming.Model, "called-by", "", "basecalling model of called reads that name none")
 	flags.BoolVar(&cfg.reads.Naming.Demultiplexed, "demultiplexed", false, "called reads that tell of no barcode have none")
 	flags.BoolVar(&cfg.reads.Failed, "include-fail", false, "take called reads, too, that fell through the basecaller's quality control")
 	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)

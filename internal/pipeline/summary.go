@@ -65,8 +65,8 @@ type SampleModel struct {
 	Mismatch bool    `json:"mismatch,omitempty"` // the variant model was not made for it
 }
 
-// setModels takes what the regions know of the samples' basecalling models.
-func (s *Summary) setModels(of map[string][]*streampb.ModelReads) {
+// SetModels takes what is known of the samples' basecalling models, by name.
+func (s *Summary) SetModels(of map[string][]*streampb.ModelReads) {
 	for _, sample := range slices.Sorted(maps.Keys(of)) {
 		list, total := of[sample], uint64(0)
 		for _, m := range list {
@@ -179,7 +179,7 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	if sheet := r.sheet(); sheet != nil {
 		s.SilentSamples = sheet.Silent(finish.SheetKeys(recorded(runs)), s.Barcodes)
 	}
-	s.setModels(r.models)
+	s.SetModels(r.models)
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
 	if alerts != nil {

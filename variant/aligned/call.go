@@ -1,6 +1,7 @@
 package aligned
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,10 @@ import (
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/samtag"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 )
@@ -27,6 +31,12 @@ type Options struct {
 	Sample string
 	// Haplotag asks for the haplotypes of reads.
 	Haplotag bool
+	// CalledBy is the basecalling model of alignments that name none; empty: nobody knows.
+	CalledBy string
+	// CallerName is what the caller's network is called in errors. Strict refuses alignments of
+	// reads that it was not made for, or that name no basecalling model.
+	CallerName string
+	Strict     bool
 	// Threads is how many regions are called at a time; at least one.
 	Threads int
 }
@@ -39,6 +49,8 @@ type Region struct {
 	variant.Survey
 	// Haplotypes are those of the reads, if they were asked for.
 	Haplotypes map[variant.SegmentKey]variant.HaplotypeTag
+	// Models are the basecalling models of the reads that begin in the region.
+	Models []variant.ModelReads
 
 	state *variant.Region // nil: no read lies there
 }
@@ -118,6 +130,15 @@ func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *var
 	c := caller{
 		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*variant.Region),
 		agreement: make([]agreement, len(a.contigs)),
+	}
+	c.basecallers = variant.NewBasecallers(opts.Caller.Network, opts.CallerName)
+	c.opts.Caller.Basecallers = c.basecallers
+	c.groupModels, c.numbers = make(map[string]string), make(map[string]uint32)
+	for _, line := range a.records.Lines() {
+		if hts.Is(line, "@RG") {
+			id, model := input.GroupModel(line)
+			c.groupModels[id] = model
+		}
 	}
 	if opts.Sample != "" {
 		c.groups = a.groupsOf(opts.Sample)
@@ -210,6 +231,10 @@ type caller struct {
 	n          Counts
 	agreement  []agreement     // by number of the reference sequence
 	groups     map[string]bool // read groups of the sample; nil: all, and reads without one
+
+	basecallers *variant.Basecallers
+	groupModels map[string]string // basecalling models by read group
+	numbers     map[string]uint32 // of those that were met
 
 	states map[int]*variant.Region // of the regions that may still get segments, by number in the plan
 	next   int                     // first region of the plan that is not handed over
@@ -339,7 +364,12 @@ func (c *caller) take(rec *sam.Record) error {
 	if err != nil {
 		return c.fault(rec, err)
 	}
+	model, err := c.model(rec)
+	if err != nil {
+		return c.fault(rec, err)
+	}
 	for _, s := range segments {
+		s.Model = model
 		region, err := c.at(contig, int(s.GetRegion()))
 		if err != nil {
 			return err
@@ -354,6 +384,41 @@ func (c *caller) take(rec *sam.Record) error {
 		}
 	}
 	return nil
+}
+
+// model is the number of the basecalling model of a record's read; 0 if nothing tells it. An
+// error is that of a model that is refused.
+func (c *caller) model(rec *sam.Record) (uint32, error) {
+	name := c.modelName(rec)
+	number, met := c.numbers[name]
+	if met {
+		return number, nil
+	}
+	if c.opts.Strict {
+		if err := c.basecallers.Refuse(name); err != nil {
+			return 0, err
+		}
+	}
+	if stream.ModelNameable(name) {
+		number = c.basecallers.Add(name)
+	}
+	c.numbers[name] = number
+	return number, nil
+}
+
+// modelName is the basecalling model of a record's read; empty if nothing tells it.
+func (c *caller) modelName(rec *sam.Record) string {
+	name := group(rec)
+	model, known := c.groupModels[name]
+	if !known {
+		model = input.NamedModel(name)
+	}
+	if model == "" {
+		if text, ok := samtag.Text(rec, "DS"); ok {
+			model = input.TaggedModel(text)
+		}
+	}
+	return cmp.Or(model, c.opts.CalledBy)
 }
 
 // at is the state of a region; nil if it is not in the plan.
@@ -408,6 +473,7 @@ func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
 	if !p.all {
 		region.Restrict(p.within)
 	}
+	out.Models = region.Models()
 	calls, err := region.Finalize()
 	if err != nil {
 		return nil, fmt.Errorf("calling region %d of %s: %w", p.index, p.contig.Name, err)

@@ -76,8 +76,8 @@ func (h *handler) restoreModels(b []byte) error {
 	return in.Done()
 }
 
-// modelReads is what a region knows of who has called its reads, as reports have it.
-func modelReads(list []variant.ModelReads) []*streampb.ModelReads {
+// ModelReads is what is known of who has called reads, as reports have it.
+func ModelReads(list []variant.ModelReads) []*streampb.ModelReads {
 	if len(list) > stream.MaxRegionModels {
 		slices.SortStableFunc(list, func(a, b variant.ModelReads) int { return int(b.Reads) - int(a.Reads) })
 		list = list[:stream.MaxRegionModels]
@@ -98,7 +98,7 @@ func (rs *Regions) Models() map[string][]*streampb.ModelReads {
 	for h := range rs.handlers {
 		h.mu.Lock()
 		for key, r := range h.regions {
-			all[key.sample] = stream.AddModelReads(all[key.sample], modelReads(r.Models())...)
+			all[key.sample] = stream.AddModelReads(all[key.sample], ModelReads(r.Models())...)
 		}
 		h.mu.Unlock()
 	}

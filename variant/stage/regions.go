@@ -109,7 +109,7 @@ func (rs *Regions) report(h *handler, key regionKey, r *variant.Region) *streamp
 	bin := max(1, (end-start+depthBins-1)/depthBins)
 	return &streampb.DepthReport{
 		Sample: key.sample, Contig: key.contig, ContigOrder: rs.orders[key.contig], ContigLength: int64(len(h.cfg.Genome.Contig(key.contig).Seq)),
-		Region: key.region, Start: int64(start), End: int64(end), Bin: uint32(bin), Depths: r.Depth(bin), Models: modelReads(r.Models()),
+		Region: key.region, Start: int64(start), End: int64(end), Bin: uint32(bin), Depths: r.Depth(bin), Models: ModelReads(r.Models()),
 	}
 }
 
