@@ -162,3 +162,30 @@ func TestRunsEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestSamplesThatMixModelsAreTold: by sample, over all regions, with the newest report of each.
+func TestSamplesThatMixModelsAreTold(t *testing.T) {
+	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
+	report := func(sequence uint64, sample string, region uint32, models ...*streampb.ModelReads) stream.Record {
+		return status(t, &streampb.Status{Instance: "a", Sequence: sequence, TimeMs: start.UnixMilli() + int64(sequence), Body: &streampb.Status_Depth{Depth: &streampb.DepthReport{
+			Sample: sample, Contig: "c", ContigLength: 200, Region: region, Start: int64(region) * 100, End: int64(region+1) * 100, Bin: 100, Depths: []uint32{10}, Models: models,
+		}}})
+	}
+	hac, old := func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Name: "hac@5", Reads: n} }, func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Name: "hac@4", Reads: n} }
+	fast, unnamed := func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Name: "fast", Reads: n, Mismatch: true} }, func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Reads: n} }
+	add(t, v,
+		report(1, "pure", 0, hac(100)), report(2, "pure", 1, hac(1), unnamed(50)),
+		report(3, "stray", 0, hac(999), fast(1)),
+		report(4, "versions", 0, hac(100)), report(5, "versions", 1, old(20)),
+		report(6, "strange", 0, fast(10)), report(7, "strange", 0, fast(30)),
+		report(8, "both", 0, hac(60), fast(40)))
+	now := start.Add(time.Minute)
+	page.follow(t, v, now)
+	require.Equal(t, []string{"model-mismatch/both", "model-mismatch/strange", "models-mixed/both", "models-mixed/versions"},
+		slices.DeleteFunc(page.ids(), func(id string) bool { return !strings.HasPrefix(id, "model") }))
+	assert.Equal(t, "hac@4 16.7 %, hac@5 83.3 %", page["models-mixed/versions"].Detail)
+	assert.Equal(t, monitor.SeverityInfo, page["models-mixed/versions"].Severity)
+	assert.Equal(t, "fast 100.0 % (not known to the variant model)", page["model-mismatch/strange"].Detail)
+	assert.EqualValues(t, 30, page["model-mismatch/strange"].Count)
+	assert.Equal(t, monitor.SeverityWarning, page["model-mismatch/both"].Severity)
+}

@@ -55,3 +55,25 @@ func TestWarning(t *testing.T) {
 		require.Equal(t, tt.want, s.Warning())
 	}
 }
+
+// TestModelWarnings: a line for each sample that mixes models, and for each with some that the variant model
+// was not made for.
+func TestModelWarnings(t *testing.T) {
+	s := Summary{CallerModel: "wide"}
+	s.SetModels(map[string][]*streampb.ModelReads{
+		"a": {{Name: "hac@5", Reads: 70}, {Name: "hac@4", Reads: 30}},
+		"b": {{Name: "hac@5", Reads: 10}},
+		"c": {{Reads: 10}, {Name: "fast", Reads: 30, Mismatch: true}},
+		"d": {{Name: "hac@5"}},
+	})
+	require.Equal(t, map[string][]SampleModel{
+		"a": {{Name: "hac@5", Reads: 70, Share: 0.7}, {Name: "hac@4", Reads: 30, Share: 0.3}},
+		"b": {{Name: "hac@5", Reads: 10, Share: 1}},
+		"c": {{Reads: 10, Share: 0.25}, {Name: "fast", Reads: 30, Share: 0.75, Mismatch: true}},
+	}, s.Models)
+	require.Equal(t, []string{"a"}, s.MixedModels)
+	require.Equal(t, []string{
+		"sample a mixes basecalling models: hac@5 (70.0 %), hac@4 (30.0 %)",
+		"sample c: variant model wide was not made for reads of fast (75.0 %); calls say ModelMismatch, and --strict-models refuses",
+	}, s.ModelWarnings())
+}

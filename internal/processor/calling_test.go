@@ -46,6 +46,9 @@ func TestCalling(t *testing.T) {
 		{"analytic and mixed", []string{"--caller-model", "none", "--ploidy-bed", bed}, "", "ploidies: without a network only haploid"},
 		{"no model", []string{"--caller-model", "nope"}, "", "--caller-model: opening model nope: neither a folder nor one of the shipped models (r9.4-fast"},
 		{"a basecaller", []string{"--caller-model", "r9.4-fast"}, "", "it is the manifest of a basecalling model, not of a variant model"},
+		{"strict", []string{"--strict-models"}, "", ""},
+		{"strict without a network", []string{"--strict-models", "--caller-model", "none"}, "", "--strict-models: the analytic model (--caller-model none) is for no basecalling models in particular"},
+		{"strict, of a model that doesn't tell", []string{"--strict-models", "--caller-model", model}, "", "--strict-models: the manifest of variant model test doesn't say which basecalling models it is for"},
 		{"no file", []string{"--ploidy-bed", none}, "", "--ploidy-bed: open " + none},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,4 +108,32 @@ func TestEnginesNameTheVariantModel(t *testing.T) {
 	assert.Equal(t, "test", load("variant", networktest.Folder(t, networktest.Random(1))).VariantModel())
 	assert.Equal(t, "none", load("variant", "none").VariantModel())
 	assert.Empty(t, load("annotate", "").VariantModel())
+}
+
+// TestStrictProcessorsRefuseTheirOwnBasecaller before anything is called with it.
+func TestStrictProcessorsRefuseTheirOwnBasecaller(t *testing.T) {
+	if _, err := infer.FindLibrary(""); err != nil {
+		t.Skip("needs ONNX Runtime: ", err)
+	}
+	dir := networktest.Folder(t, networktest.Random(1))
+	manifest := filepath.Join(dir, "manifest.toml")
+	text, err := os.ReadFile(manifest)
+	require.NoError(t, err)
+	text = append(text, "\n[[reads]]\nname = \"others\"\nmodels = [\"r10.4.1/hac/*\"]\ndata = \"none\"\nshared = true\n"...)
+	require.NoError(t, os.WriteFile(manifest, text, 0o600))
+	for _, strict := range []bool{false, true} {
+		list, err := ParseStages("basecall,variant", Work{})
+		require.NoError(t, err)
+		e, err := Load(Options{
+			Stages: list, Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
+			Device: "cpu", Calling: Calling{Model: dir, Strict: strict},
+		})
+		if !strict {
+			require.NoError(t, err)
+			require.NoError(t, e.Close())
+			continue
+		}
+		require.ErrorIs(t, err, variant.ErrModelMismatch)
+		require.ErrorContains(t, err, "r9.4-fast has called them, and test is for those of others")
+	}
 }
