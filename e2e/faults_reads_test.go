@@ -14,6 +14,16 @@ func (f *fault) attaches(dir string, args ...string) {
 	f.runs(append([]string{"reads", "--journal", f.TempDir(), "--poll", "50ms", dir}, args...)...)
 }
 
+// attachesUnprivileged runs it as a user to whom permissions apply.
+func (f *fault) attachesUnprivileged(dir string) {
+	f.Helper()
+	f.page = freeAddress(f)
+	cmd := f.unprivileged(f.command([]string{"reads", "--journal", f.TempDir(), "--listen", f.page, "--poll", "50ms", dir}))
+	cmd.Stdout, cmd.Stderr = &f.said, &f.said
+	require.NoError(f, cmd.Start())
+	f.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+}
+
 // calledFile is a file of called reads in a folder of its own.
 func (f *fault) calledFile(name string, content []byte) (dir string) {
 	f.Helper()
@@ -35,6 +45,24 @@ var readsFaults = map[string]func(*fault){
 	"a BAM file is damaged": func(f *fault) { f.attaches(f.calledFile("x.bam", damaged(f.calledBAM()))) },
 	"a file of called reads is CRAM": func(f *fault) {
 		f.attaches(f.calledFile("x.cram", []byte("CRAM\x03\x00 and so on")))
+	},
+	"a file of called reads is removed too early": func(f *fault) {
+		dir := f.calledFile("x.fastq", []byte("@whole runid=r\nACGT\n+\n!!!!\n@half runid=r\nAC"))
+		f.attaches(dir)
+		f.eventually("reads", func() bool { return f.counter("reads_total") > 0 })
+		require.NoError(f, os.Remove(filepath.Join(dir, "x.fastq")))
+	},
+	"a folder of called reads may not be listed": func(f *fault) {
+		dir := f.TempDir()
+		below := filepath.Join(dir, "below")
+		require.NoError(f, os.Mkdir(below, 0))
+		f.Cleanup(func() { os.Chmod(below, 0o700) })
+		f.attachesUnprivileged(dir)
+	},
+	"a file of called reads may not be read": func(f *fault) {
+		dir := f.calledFile("x.fastq", []byte("@one runid=r\nACGT\n+\n!!!!\n"))
+		require.NoError(f, os.Chmod(filepath.Join(dir, "x.fastq"), 0))
+		f.attachesUnprivileged(dir)
 	},
 	"a called read has qualities of another length": func(f *fault) {
 		f.attaches(f.calledFile("x.fastq", []byte("@bad runid=r\nACGT\n+\n!!\n@good runid=r\nACGT\n+\n!!!!\n")))

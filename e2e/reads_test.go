@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/biogo/hts/bgzf"
@@ -179,6 +180,36 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "calls.bam")
 		require.NoError(t, os.WriteFile(path, bam, 0o600))
 		require.Equal(t, rec.vcf, string(readFile(t, run(t, rec.ref, lambda("genes.gff3"), path), "variants.vcf")))
+	})
+	t.Run("of another basecalling model", func(t *testing.T) {
+		const strange = "dna_r10.4.1_e8.2_400bps_fast@v5.0.0"
+		require.Contains(t, string(sam), "basecall_model=r9.4-fast")
+		path, out := filepath.Join(t.TempDir(), "calls.sam"), t.TempDir()
+		require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(sam, []byte("basecall_model=r9.4-fast"), []byte("basecall_model="+strange)), 0o600))
+		args := []string{"run", "--ref", rec.ref, "--gff", lambda("genes.gff3"), "--processors", "2", "--out", out}
+		res := pore(t, append(args, path)...)
+		require.Zero(t, res.code, res.stderr)
+		vcf := string(readFile(t, out, "variants.vcf"))
+		told := ";ModelMismatch=" + strange
+		require.Equal(t, rec.vcf, strings.ReplaceAll(vcf, told, ""), "the same calls but for what they say")
+		records := strings.Count("\n"+strings.TrimSpace(rec.vcf), "\n") - strings.Count("\n"+rec.vcf, "\n#")
+		require.Positive(t, records)
+		require.Equal(t, records, strings.Count(vcf, told))
+		require.Equal(t, records, strings.Count(string(readFile(t, out, "variants.jsonl")), `"model_mismatch":["`+strange+`"]`))
+		line := "variant model r9-r10-pileup was not made for reads of " + strange + " (100.0 %)"
+		require.Contains(t, res.stderr, line)
+		require.Contains(t, string(readFile(t, out, "summary.json")), `"name": "`+strange+`"`)
+		// pore call says the same of the same reads, and both refuse if asked to.
+		res = pore(t, "call", "--ref", rec.ref, path)
+		require.Zero(t, res.code, res.stderr)
+		require.Contains(t, res.stdout, told)
+		require.Contains(t, res.stderr, line)
+		for _, args := range [][]string{append(args, "--strict-models"), {"call", "--ref", rec.ref, "--strict-models"}} {
+			res = pore(t, append(args, path)...)
+			require.Equal(t, 1, res.code, res.stderr)
+			require.Contains(t, res.stderr, "the variant model was not made for these reads: "+strange+" has called them, and r9-r10-pileup is for those of r9.4-fast, r9.4-hac, ")
+			require.Contains(t, res.stderr, "go on without --strict-models")
+		}
 	})
 	t.Run("pore call", func(t *testing.T) {
 		dir := t.TempDir()

@@ -43,7 +43,7 @@ type decoder interface {
 const maxRecord = 1 << 28
 
 // errCRAM says what to do with a file that can't be read without its reference.
-var errCRAM = errors.New("this is CRAM, which is read by its reference: pipe what samtools view -u IN.cram writes")
+var errCRAM = errors.New("this is CRAM, which is read by its reference: pipe it with samtools view -b --reference REF.fa IN.cram | ingest reads -")
 
 // decoderFor tells by the beginning of a file, decompressed, what it is; nil if that
 // takes more bytes.

@@ -296,7 +296,7 @@ func TestBadRecords(t *testing.T) {
 		"no @":               {good + "bad\nACG\n+\n!!!\n", 1, "", `record at byte 14: a record begins with 'b', want '@'`},
 		"cut":                {good + "@bad\nACG\n+\n", 1, "", "the file ends within a record: it is truncated"},
 		"FASTA":              {">a\nACGT\n", 0, "", "this is FASTA"},
-		"CRAM":               {"CRAM\x03\x00", 0, "", "pipe what samtools view -u IN.cram writes"},
+		"CRAM":               {"CRAM\x03\x00", 0, "", "pipe it with samtools view -b --reference REF.fa IN.cram | ingest reads -"},
 		"a picture":          {"\x89PNG\r\n", 0, "", "not FASTQ, SAM or BAM"},
 		"nothing":            {"", 0, "", ""},
 		"SAM, few fields":    {"@HD\tVN:1.6\na\t4\t*\na\t4\t*\t0\t0\t*\t*\t0\t0\tAC\t!!\n", 1, "a line of 3 fields", ""},

@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
@@ -86,5 +88,62 @@ func TestLeftOutReads(t *testing.T) {
 		require.Len(t, v.k.runs["r"].events, want+1)
 		require.Len(t, desc.GetSamples(), 96)
 		require.Contains(t, desc.GetSamples(), "r_barcode02")
+	}
+}
+
+// TestFaultsOfCalledReadsLoseNothingElse: whatever is wrong with one file or read of a folder, it is told of in
+// one line and counted once, and every other read is sent once.
+func TestFaultsOfCalledReadsLoseNothingElse(t *testing.T) {
+	dorado, err := os.ReadFile("../../../basecall/input/testdata/dorado.bam")
+	require.NoError(t, err)
+	const aligned = "@SQ\tSN:elsewhere\tLN:9\nforward\t0\telsewhere\t1\t60\t4M\t*\t0\t0\tACGT\t!!!!\tDS:Z:runid=r\nreverse\t16\telsewhere\t3\t60\t4M\t*\t0\t0\tAAGG\t!!!!\tDS:Z:runid=r\n" +
+		"reverse\t272\telsewhere\t5\t0\t4M\t*\t0\t0\tAAGG\t!!!!\tDS:Z:runid=r\n"
+	for name, tt := range map[string]struct {
+		file, content string
+		vanishes      bool
+		line          string // once in the log; empty: nothing is said
+		counted       string // metric
+		more          int    // reads of the file that are sent
+	}{
+		"a BAM file that never gets its end":                 {"x.bam", string(dorado[:len(dorado)-28]), false, "a file was never finished", `porestream_ingest_watch_unfinished_files_total`, 0},
+		"a quality of another length":                        {"x.fastq", "@bad runid=r\nACGT\n+\n!!\n@behind" + goodRead, false, "read bad: 2 qualities for 4 bases", `porestream_ingest_watch_faults_total{what="read"}`, 1},
+		"a read that comes again with other bases":           {"x.fastq", "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n", false, "read twice is here with other bases than it was sent with", `porestream_ingest_watch_faults_total{what="read"}`, 1},
+		"a file that vanishes":                               {"x.fastq", "@whole" + goodRead + "@half runid=r\nAC", true, "a file is gone that was not read to its end", `porestream_ingest_watch_faults_total{what="gone"}`, 1},
+		"CRAM":                                               {"x.cram", "CRAM\x03\x00", false, "samtools view -b --reference REF.fa IN.cram | ingest reads -", `porestream_ingest_watch_faults_total{what="file"}`, 0},
+		"a FASTQ file that ends within its only read":        {"x.fastq", "@half runid=r\nAC", false, "a file was never finished", `porestream_ingest_watch_unfinished_files_total`, 0},
+		"alignments to another reference, which are dropped": {"x.sam", aligned, false, "", "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, said := attaching(t, map[string]string{"a/good.fastq": "@g1" + goodRead + "@g2" + goodRead, "b/" + tt.file: tt.content, "c/good.fastq": "@g3" + goodRead + "@g1" + goodRead})
+			reg := prometheus.NewRegistry()
+			v.cfg.Metrics, v.cfg.Once = NewMetrics(reg), false
+			require.NoError(t, v.start())
+			require.NoError(t, v.look())
+			require.NoError(t, v.look())
+			if tt.vanishes {
+				require.NoError(t, os.Remove(filepath.Join(v.dir, "b", tt.file)))
+			}
+			for range 4 {
+				require.NoError(t, v.look())
+			}
+			events := len(v.k.runs["r"].events)
+			v.w.cfg.IdleEnd = time.Nanosecond // nothing more comes
+			for range 4 {
+				v.now = v.now.Add(time.Hour)
+				require.NoError(t, v.look())
+			}
+			v.w.cfg.Once = true
+			_, err := v.w.done(v.now)
+			v.stop()
+			require.Equal(t, 3+tt.more, events, said.String())
+			if tt.line == "" {
+				require.NoError(t, err)
+				require.NotContains(t, said.String(), "level=WARN")
+				require.NotContains(t, said.String(), "level=ERROR")
+				return
+			}
+			require.Equal(t, 1, strings.Count(said.String(), tt.line), said.String())
+			metric(t, reg, tt.counted, "1")
+		})
 	}
 }
