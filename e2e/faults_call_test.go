@@ -12,6 +12,8 @@ import (
 	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/models"
 )
 
 // callFault is a call that goes wrong, in a folder of its own with a reference of
@@ -103,6 +105,12 @@ var callFaults = map[string]func(*callFault) []string{
 	},
 	"a sample is unknown": func(f *callFault) []string {
 		return []string{"--sample", "three", f.write("x.sam", []byte(samHeader+"@RG\tID:a\tSM:one\n@RG\tID:b\tSM:two\n"))}
+	},
+	"reads are of another basecalling model, with --strict-models": func(f *callFault) []string {
+		return []string{"--caller-model", models.DefaultVariant, "--strict-models", "--called-by", "fast@v1", f.write("x.sam", []byte(samHeader+f.record("r", 101, "10M")))}
+	},
+	"reads name no basecalling model, with --strict-models": func(f *callFault) []string {
+		return []string{"--caller-model", models.DefaultVariant, "--strict-models", f.write("x.sam", []byte(samHeader+f.record("r", 101, "10M")))}
 	},
 	"the index is damaged": func(f *callFault) []string {
 		f.write("x.bam.bai", []byte("BAI\x01\xff\xff\xff"))
