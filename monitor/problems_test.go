@@ -172,7 +172,9 @@ func TestSamplesThatMixModelsAreTold(t *testing.T) {
 		}}})
 	}
 	hac, old := func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Name: "hac@5", Reads: n} }, func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Name: "hac@4", Reads: n} }
-	fast, unnamed := func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Name: "fast", Reads: n, Mismatch: true} }, func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Reads: n} }
+	fast, unnamed := func(n uint64) *streampb.ModelReads {
+		return &streampb.ModelReads{Name: "fast", Reads: n, Mismatch: true}
+	}, func(n uint64) *streampb.ModelReads { return &streampb.ModelReads{Reads: n} }
 	add(t, v,
 		report(1, "pure", 0, hac(100)), report(2, "pure", 1, hac(1), unnamed(50)),
 		report(3, "stray", 0, hac(999), fast(1)),

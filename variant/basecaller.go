@@ -158,11 +158,11 @@ var ErrModelMismatch = errors.New("the variant model was not made for these read
 // Refuse is the error of reads of a basecalling model (empty: nobody has named it) that the
 // network was not made for; nil if it was.
 func (b *Basecallers) Refuse(name string) error {
-	switch m := b.Match(b.Add(name)); {
-	case m == Unnamed:
+	switch b.Match(b.Add(name)) {
+	case Unnamed:
 		return fmt.Errorf("%w: no basecalling model is named for them, and %s is for those of %s: say which it was (--called-by), or go on without --strict-models",
 			ErrModelMismatch, b.network, b.have())
-	case m == Mismatched:
+	case Mismatched:
 		return fmt.Errorf("%w: %s has called them, and %s is for those of %s: give a variant model that is for them (--caller-model), call them with one of these, or go on without --strict-models, and calls say ModelMismatch",
 			ErrModelMismatch, name, b.network, b.have())
 	}
