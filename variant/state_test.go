@@ -391,7 +391,7 @@ func TestDamagedRegions(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	text, err := os.ReadFile(filepath.Join("testdata", "state", "region-state.v3.hex"))
+	text, err := os.ReadFile(filepath.Join("testdata", "state", "region-state.v5.hex"))
 	if err != nil {
 		f.Fatal(err)
 	}
