@@ -304,10 +304,7 @@ func (r *Region) proposeComplex(m *matrix, model *errorModel, cluster []candidat
 		if len(seqs) < minSupport {
 			continue
 		}
-		var haplotypes [2][]byte
-		for _, b := range spell(r.contig.Seq, lo, hi, g.alleles) {
-			haplotypes[0] = append(haplotypes[0], baseCode[b])
-		}
+		haplotypes := [2][]byte{r.codes(lo, hi, g.alleles)}
 		haplotypes[1] = r.work.voter.refine(haplotypes[0], seqs)
 		if slices.Equal(haplotypes[0], haplotypes[1]) {
 			haplotypes[1] = ref
@@ -415,6 +412,9 @@ func (r *Region) spelled(m *matrix, model *errorModel, lo int, ref, h []byte) []
 				groups[i] = other
 			}
 		}
+	}
+	for i, group := range groups {
+		groups[i] = r.respell(m, model, lo, ref, group)
 	}
 	return groups
 }

@@ -1,6 +1,7 @@
 package variant
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -98,6 +99,52 @@ func slowCost(g *realigner, h, strand int) int32 {
 		return memo[k]
 	}
 	return g.haps[h].base[strand] + best(len(g.query), len(hap))
+}
+
+// A gap that reads have in a homopolymer is told apart from a change beside it, and whatever
+// spelling is chosen, it is the same haplotype.
+func TestAGapBesideAChangeIsAHomopolymers(t *testing.T) {
+	for _, tt := range []struct{ name, ref, hap, want string }{
+		{"two bases, and a C less behind them", "TGACGTTTCTACCCCCCGTGAGGT", "TGACGTTTCTGTCCCCGTGAGGT", "10A>G 11C>T 12C>"},
+		{"two bases, and a T less before them", "ACGATTTTTGCATGA", "ACGATTTTAAATGA", "4T> 9G>A 10C>A"},
+		{"five bases, and a G less behind them", "CATCCCTCGGGCCGGGGGATTG", "CATCCCTCAAATTGGGGATTG", "8G>A 9G>A 10G>A 11C>T 12C>T 13G>"},
+		{"four bases by one, and not three and an A too many", "GGCGCAAAGCATGTACC", "GGCGCAAAAGTACC", "7AGC> 11T>A"},
+		{"a deletion by itself", "GAAAAAGATCGAG", "GAAAAAGTCGAG", "7A>"},
+		{"two bases, nothing less", "TGACGTTTCTACCCCCGTGAGGT", "TGACGTTTCTGTCCCCGTGAGGT", "10A>G 11C>T"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			code := func(s string) []byte {
+				out := []byte(s)
+				for i, b := range out {
+					out[i] = baseCode[b]
+				}
+				return out
+			}
+			g, err := genome.Read(strings.NewReader(">one\n" + tt.ref + "\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var counts errorCounts
+			model := counts.model()
+			r := &Region{contig: g.Contigs[0]}
+			r.work = &Workspace{}
+			r.work.counts = make([][2][codes]int32, len(tt.ref))
+			groups := r.spelled(&matrix{}, model, 0, code(tt.ref), code(tt.hap))
+			if len(groups) != 1 {
+				t.Fatalf("%d groups of changes, want one", len(groups))
+			}
+			var got []string
+			for _, c := range groups[0] {
+				got = append(got, fmt.Sprintf("%d%s>%s", c.from, tt.ref[c.from:c.to], c.seq))
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%v, want %s", got, tt.want)
+			}
+			if seq := r.codes(0, len(tt.ref), groups[0]); !slices.Equal(seq, code(tt.hap)) {
+				t.Errorf("%v spells %s, want %s", got, letters(seq), tt.hap)
+			}
+		})
+	}
 }
 
 func TestRealignerCost(t *testing.T) {
