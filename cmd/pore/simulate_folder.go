@@ -39,7 +39,7 @@ const maxBarcodes = 96
 func simulateFolderCommand() *cobra.Command {
 	cfg := simulateFolderConfig{run: runfolder.R1041()}
 	cmd := &cobra.Command{
-		Use:   "folder --ref FASTA --profile NAME --out DIR [--barcodes 24] [--duration 3m] [--pace 1] [--truth DIR]",
+		Use:   "folder --ref FASTA --profile NAME --out DIR [--barcoded 24] [--duration 3m] [--pace 1] [--truth DIR]",
 		Short: "Write a folder of called reads as MinKNOW does, while they are sequenced",
 		Long: `Sequences samples with planted variants, one for each barcode, calls the reads with the
 errors of a profile, and writes them into a folder as MinKNOW lays it out, each read
@@ -53,8 +53,8 @@ Each barcode's sample has variants of its own. With --truth a folder gets
 The same settings and seed make the same files, at any pace.
 
 ingest reads takes such a folder, also while it is written.`,
-		Example: `  pore simulate folder --ref ref.fa --profile r10.4.1-2pct --barcodes 24 --variants snp=30 --out run1 --truth truth
-  pore simulate folder --ref ref.fa --profile r10.4.1-2pct --barcodes 0 --format bam --pace max --out run2`,
+		Example: `  pore simulate folder --ref ref.fa --profile r10.4.1-2pct --barcoded 24 --variants snp=30 --out run1 --truth truth
+  pore simulate folder --ref ref.fa --profile r10.4.1-2pct --barcoded 0 --format bam --pace max --out run2`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return simulateFolder(cmd.Context(), &cfg) },
 	}
@@ -69,9 +69,9 @@ ingest reads takes such a folder, also while it is written.`,
 	flags.Float64Var(&cfg.reads.Length, "length", 5000, "mean length of molecules in bases")
 	flags.Float64Var(&cfg.reads.LengthSpread, "length-spread", 0.6, "standard deviation of lengths over their mean (lognormal); 0 makes all the same")
 	flags.BoolVar(&cfg.reads.Circular, "circular", false, "contigs have no ends: reads go over the origin")
-	flags.IntVar(&cfg.barcodes, "barcodes", 24, "barcodes, from barcode01 on; 0: one sample without")
-	flags.Float64Var(&cfg.unclassified, "unclassified", 0.03, "share of the reads on which no barcode is found; with --barcodes")
-	flags.Float64Var(&cfg.run.Failed, "failed", cfg.run.Failed, "share of the reads that fall through the basecaller's quality control")
+	flags.IntVar(&cfg.barcodes, "barcoded", 24, "samples with a barcode, from barcode01 on; 0: one sample without")
+	flags.Float64Var(&cfg.unclassified, "unclassified", 0.03, "share of the reads on which no barcode is found; with --barcoded")
+	flags.Float64Var(&cfg.run.Failed, "failing", cfg.run.Failed, "share of the reads that fall through the basecaller's quality control")
 	flags.DurationVar(&cfg.run.Duration, "duration", cfg.run.Duration, "when the run is stopped, by its own clock")
 	flags.IntVar(&cfg.run.Channels, "channels", cfg.run.Channels, "channels of the flow cell")
 	flags.Float64Var(&cfg.run.Speed, "speed", cfg.run.Speed, "bases per second in a pore")
@@ -93,7 +93,7 @@ func (cfg *simulateFolderConfig) check() error {
 	case cfg.out == "":
 		return cli.Usagef("--out is required: the folder of the run")
 	case cfg.barcodes < 0 || cfg.barcodes > maxBarcodes:
-		return cli.Usagef("--barcodes %d: want 0 to %d", cfg.barcodes, maxBarcodes)
+		return cli.Usagef("--barcoded %d: want 0 to %d", cfg.barcodes, maxBarcodes)
 	case !(cfg.unclassified >= 0 && cfg.unclassified < 1):
 		return cli.Usagef("--unclassified %g: want a share of 0 to less than 1", cfg.unclassified)
 	case cfg.rotate < 0:
