@@ -491,7 +491,7 @@ func (u *unalignedReads) align(ctx context.Context, path string, head []byte, st
 	u.logger.Info("the reads are not aligned: they are aligned first", "file", path)
 	out, in := io.Pipe()
 	sorter := hts.NewSorter(in, header, hts.SorterConfig{Format: hts.BAM, Memory: hts.DefaultMemory, Threads: u.threads})
-	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: u.threads, stdin: stdin, sorter: sorter, reader: u.reader}
+	a := &fileAligner{index: index, records: hts.NewRecords(g, header), threads: u.threads, stdin: stdin, sorter: sorter, reader: u.reader, titleTags: true}
 	go func() {
 		err := a.run(ctx, []string{path})
 		if err == nil {
@@ -528,7 +528,11 @@ func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), erro
 				return nil, err
 			}
 			if len(read.Sequence) > 0 && !read.Failed && (u.of == "" || read.Of == u.of) {
-				return &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}, nil
+				r := &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}
+				if read.Run != "" {
+					r.Description = "DS:Z:runid=" + read.Run
+				}
+				return r, nil
 			}
 		}
 	}, nil
