@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall demo live adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall demo live live-reads adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -26,6 +26,11 @@ DROP ?= 0
 live: build minknow-python ## sequence on a simulated MinKNOW in real time, and say how soon variants are called; DROP=0.05 leaves out chunks
 	$(GO) build -trimpath -o bin/ ./e2e/live
 	@bin/live --drop $(DROP) $(LIVE)
+
+live-reads: MINUTES = 3
+live-reads: build ## write called reads of 24 barcodes as MinKNOW does, for MINUTES, and say how soon they have effect on calls
+	$(GO) build -trimpath -o bin/ ./e2e/live
+	@bin/live reads --duration $(MINUTES)m $(LIVE)
 
 adaptive: CHANNELS = 64
 adaptive: MINUTES = 2

@@ -47,6 +47,7 @@ func TestImports(t *testing.T) {
 		{"simulate", "simulating is pure, and shares nothing with the callers that it judges", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "variant", module + "basecall"}},
 		{"simulate/squiggle", "current is made of a table and numbers alone", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "signal", module + "variant", module + "basecall"}},
 		{"simulate/flowcell", "a virtual flow cell shares nothing with what is tried on it", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "variant", module + "basecall", module + "demux"}},
+		{"simulate/runfolder", "a folder is written by nothing that reads it", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "variant", module + "basecall"}},
 		{"internal/simulation", "the simulators' shell needs no engine", []string{kfake, ort, module + "variant", module + "basecall"}},
 		{"variant", "calling is pure", []string{"github.com/biogo/hts", kafkaGo, ort, services, "runtime/cgo"}},
 		{"variant/phase", "phasing knows nothing but alleles", []string{kafkaGo, kfake, ort, services, "runtime/cgo", module + "stream", module + "align"}},

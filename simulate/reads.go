@@ -179,11 +179,20 @@ func (l *Library) Draw(rnd *rand.Rand) (Molecule, error) {
 
 // Sampler makes reads of haplotypes. It is safe for concurrent use.
 type Sampler struct {
-	model     *model
-	seed      uint64
+	maker     *Maker
 	molecules []Molecule
 	bases     int
 }
+
+// Maker makes reads of molecules. It is safe for concurrent use.
+type Maker struct {
+	model *model
+	seed  uint64
+}
+
+// NewMaker makes reads with the errors of a profile. Which errors a read has depends on the
+// seed, the molecule and the read's number alone.
+func NewMaker(p *Profile, seed uint64) *Maker { return &Maker{newModel(p), seed} }
 
 // NewSampler draws the molecules to be read: all of a genome's haplotypes, of which
 // there are ploidy of each contig.
@@ -192,7 +201,7 @@ func NewSampler(haplotypes []*Haplotype, ploidy int, p *Profile, cfg ReadsConfig
 	if err != nil {
 		return nil, err
 	}
-	s := &Sampler{model: newModel(p), seed: cfg.Seed}
+	s := &Sampler{maker: NewMaker(p, cfg.Seed)}
 	target := int(cfg.Depth * float64(library.bases) / float64(ploidy))
 	rnd, _ := newRand(cfg.Seed, planStream, 0)
 	for s.bases < target {
@@ -265,14 +274,17 @@ func (r *Read) AppendFASTQ(b []byte) []byte {
 }
 
 // Read makes read i. What it returns is in r, whose memory is used again.
-func (s *Sampler) Read(i int, r *Read) {
-	m := &s.molecules[i]
-	rnd, pcg := newRand(s.seed, errorStream, uint64(i))
+func (s *Sampler) Read(i int, r *Read) { s.maker.Make(&s.molecules[i], i, r) }
+
+// Make makes the read of a molecule, which is named by its number, from 0. What it returns is
+// in r, whose memory is used again.
+func (k *Maker) Make(m *Molecule, number int, r *Read) {
+	rnd, pcg := newRand(k.seed, errorStream, uint64(number))
 	score := rnd.NormFloat64()
-	r.Name = m.Name(i + 1)
+	r.Name = m.Name(number + 1)
 	r.load(m)
-	r.call(s.model, math.Exp(s.model.spread*score-s.model.spread*s.model.spread/2), rnd, pcg)
-	r.rate(s.model, -score, rnd)
+	r.call(k.model, math.Exp(k.model.spread*score-k.model.spread*k.model.spread/2), rnd, pcg)
+	r.rate(k.model, -score, rnd)
 }
 
 // AppendCodes appends the codes (0 to 3 for A, C, G and T) of the molecule's bases in

@@ -13,6 +13,7 @@ import (
 // Writer writes SAM or BAM. It is not safe for concurrent use.
 type Writer struct {
 	out    io.Writer
+	flush  func() error
 	finish func() error
 	refs   []*sam.Reference
 	append func([]byte, *sam.Record) ([]byte, error)
@@ -30,7 +31,7 @@ func newWriter(w io.Writer, format Format, lines Lines, refs []*sam.Reference, t
 	var header []byte
 	if format == SAM {
 		buffered := bufio.NewWriterSize(w, 1<<16)
-		out.out, out.finish = buffered, buffered.Flush
+		out.out, out.flush, out.finish = buffered, buffered.Flush, buffered.Flush
 		out.append = func(b []byte, rec *sam.Record) ([]byte, error) { return appendText(b, rec), nil }
 		for _, line := range lines {
 			header = append(append(header, line...), '\n')
@@ -41,15 +42,19 @@ func newWriter(w io.Writer, format Format, lines Lines, refs []*sam.Reference, t
 			return nil, err
 		}
 		out.out, out.finish = compressed, compressed.Close
+		out.flush = func() error {
+			if err := compressed.Flush(); err != nil {
+				return err
+			}
+			return compressed.Wait()
+		}
 		out.append = appendBinary
 		header = binaryHeader(lines, refs)
 	}
 	_, err := out.out.Write(header)
-	if compressed, ok := out.out.(*bgzf.Writer); ok && err == nil {
+	if format != SAM && err == nil {
 		// Records begin with a block, so that a header can be exchanged.
-		if err = compressed.Flush(); err == nil {
-			err = compressed.Wait()
-		}
+		err = out.flush()
 	}
 	return out, err
 }
@@ -68,6 +73,9 @@ func (w *Writer) Write(rec *sam.Record) error {
 	_, err = w.out.Write(w.buf)
 	return err
 }
+
+// Flush has all that was written so far lie below: of BAM, as whole blocks.
+func (w *Writer) Flush() error { return w.flush() }
 
 // Close completes the file, not what lies below.
 func (w *Writer) Close() error { return w.finish() }

@@ -1,3 +1,5 @@
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "bridge.h"
 
@@ -16,6 +18,50 @@ mm_idx_t *pm_index(int n, const char **seq, const char **name, const mm_idxopt_t
 	if (mi)
 		mm_mapopt_update(mo, mi); // occurrence cut-off of repetitive seeds
 	return mi;
+}
+
+int pm_dump(const mm_idx_t *mi, const char *path)
+{
+	FILE *f = fopen(path, "wb");
+	if (!f)
+		return -1;
+	mm_idx_dump(f, mi); // doesn't tell of errors, but the stream does
+	int failed = ferror(f);
+	int err = errno;
+	if (fclose(f) != 0)
+		return -1;
+	errno = err;
+	return failed ? -1 : 0;
+}
+
+mm_idx_t *pm_load(const char *path, mm_mapopt_t *mo)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		return NULL;
+	mm_idx_t *mi = mm_idx_load(f);
+	fclose(f);
+	if (mi)
+		mm_mapopt_update(mo, mi); // occurrence cut-off of repetitive seeds
+	return mi;
+}
+
+int64_t pm_differs(const mm_idx_t *mi, uint32_t contig, const char *seq)
+{
+	static const char letters[] = "ACGTN";
+	const mm_idx_seq_t *s = &mi->seq[contig];
+	for (uint32_t i = 0; i < s->len; i++) {
+		uint64_t at = s->offset + i;
+		uint32_t base = mi->S[at >> 3] >> ((at & 7) << 2) & 0xf;
+		char want = seq[i];
+		if (want == 'U')
+			want = 'T';
+		else if (want != 'A' && want != 'C' && want != 'G' && want != 'T')
+			want = 'N';
+		if (letters[base < 4 ? base : 4] != want)
+			return i;
+	}
+	return -1;
 }
 
 int pm_map(const mm_idx_t *mi, const mm_mapopt_t *mo, mm_tbuf_t *buf, const char *name, const char *seq, int len, pm_hits *hits)

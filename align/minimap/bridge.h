@@ -27,6 +27,16 @@ int pm_options(const char *preset, int64_t cap_kalloc, mm_idxopt_t *io, mm_mapop
 // pm_index indexes n sequences, or returns NULL.
 mm_idx_t *pm_index(int n, const char **seq, const char **name, const mm_idxopt_t *io, mm_mapopt_t *mo);
 
+// pm_dump writes an index to a file; 0, or -1 with errno.
+int pm_dump(const mm_idx_t *mi, const char *path);
+
+// pm_load reads an index that was checked before, or returns NULL.
+mm_idx_t *pm_load(const char *path, mm_mapopt_t *mo);
+
+// pm_differs returns where a sequence of an index differs first from another one of its length,
+// or -1 if it doesn't.
+int64_t pm_differs(const mm_idx_t *mi, uint32_t contig, const char *seq);
+
 // pm_map aligns one read; 0, or -1 when out of memory. The caller frees hits.
 int pm_map(const mm_idx_t *mi, const mm_mapopt_t *mo, mm_tbuf_t *buf, const char *name, const char *seq, int len, pm_hits *hits);
 void pm_free(pm_hits *hits);

@@ -49,25 +49,42 @@ type Index struct {
 	contigs []string
 }
 
-// NewIndex indexes all contigs of g.
-func NewIndex(g *genome.Genome, cfg Config) (*Index, error) {
+// options fills in what the configuration leaves open, and what the preset says of indexes
+// and of mapping.
+func (cfg *Config) options() (index C.mm_idxopt_t, mapping C.mm_mapopt_t, err error) {
 	if cfg.Preset == "" {
 		cfg.Preset = DefaultPreset
 	}
 	if cfg.MemoryCap == 0 {
 		cfg.MemoryCap = DefaultMemoryCap
 	}
+	preset := C.CString(cfg.Preset)
+	defer C.free(unsafe.Pointer(preset))
+	if C.pm_options(preset, C.int64_t(cfg.MemoryCap), &index, &mapping) != 0 {
+		return index, mapping, fmt.Errorf("minimap2 has no preset %q", cfg.Preset)
+	}
+	return index, mapping, nil
+}
+
+// OpenIndex is the index of g: read from a file that [Index.Write] or minimap2 -d has written,
+// or, if path is empty, made anew.
+func OpenIndex(g *genome.Genome, path string, cfg Config) (*Index, error) {
+	if path == "" {
+		return NewIndex(g, cfg)
+	}
+	return LoadIndex(g, path, cfg)
+}
+
+// NewIndex indexes all contigs of g.
+func NewIndex(g *genome.Genome, cfg Config) (*Index, error) {
 	if len(g.Contigs) == 0 {
 		return nil, errors.New("indexing reference: it has no contigs")
 	}
-
-	x := &Index{contigs: g.Names()}
-	preset := C.CString(cfg.Preset)
-	defer C.free(unsafe.Pointer(preset))
-	var idxOpt C.mm_idxopt_t
-	if C.pm_options(preset, C.int64_t(cfg.MemoryCap), &idxOpt, &x.opt) != 0 {
-		return nil, fmt.Errorf("indexing reference: minimap2 has no preset %q", cfg.Preset)
+	idxOpt, mapping, err := cfg.options()
+	if err != nil {
+		return nil, fmt.Errorf("indexing reference: %w", err)
 	}
+	x := &Index{contigs: g.Names(), opt: mapping}
 
 	// minimap2 packs the sequences into its own memory, so these copies live for
 	// the length of the call only.
@@ -75,7 +92,7 @@ func NewIndex(g *genome.Genome, cfg Config) (*Index, error) {
 	table := (*[1 << 30]*C.char)(C.calloc(C.size_t(2*n), C.size_t(unsafe.Sizeof((*C.char)(nil)))))[: 2*n : 2*n]
 	defer C.free(unsafe.Pointer(&table[0]))
 	for i, c := range g.Contigs {
-		table[i] = C.CString(string(c.Seq))
+		table[i] = C.CString(unsafe.String(unsafe.SliceData(c.Seq), len(c.Seq)))
 		defer C.free(unsafe.Pointer(table[i]))
 		table[n+i] = C.CString(c.Name)
 		defer C.free(unsafe.Pointer(table[n+i]))

@@ -111,6 +111,18 @@ func (g *Growing) Extend(size int64) {
 	g.limit.more.Broadcast()
 }
 
+// Rest lets go of memory that is needed only while reading: a file that grows waits far longer
+// than it is read.
+func (g *Growing) Rest() {
+	g.rest()
+	switch s := g.source.(type) {
+	case *growingBlocks:
+		s.block = nil
+	case *inflater:
+		s.rest()
+	}
+}
+
 // SameFile tells whether a path leads to the file.
 func (g *Growing) SameFile(path string) bool {
 	now, err := os.Stat(path)
@@ -273,8 +285,8 @@ type inflater struct {
 	err    error
 }
 
-// maxAhead is what an inflater decompresses ahead of its reader.
-const maxAhead = 1 << 20
+// maxAhead is what an inflater decompresses ahead of its reader. Hundreds of files may be open.
+const maxAhead = 1 << 17
 
 func newInflater(f *os.File, l *limit) *inflater {
 	s := &inflater{limit: l, inside: true}
@@ -386,6 +398,14 @@ func (s *inflater) fill(b []byte) ([]byte, error) {
 		return b, s.err
 	}
 	return b, ErrUnfinished
+}
+
+func (s *inflater) rest() {
+	s.limit.mu.Lock()
+	defer s.limit.mu.Unlock()
+	if len(s.out) == 0 {
+		s.out = nil
+	}
 }
 
 func (s *inflater) whole() bool {

@@ -276,6 +276,21 @@ func TaggedModel(text string) string {
 // NamedModel is the basecalling model in the name of a read group of which there is no line.
 func NamedModel(group string) string { return namedGroup(group).Model }
 
+// GroupRun returns the name of a read group and the run that it is of, from a line @RG of a
+// header: what its description says, or its name as Dorado makes it; empty if neither does.
+func GroupRun(line string) (id, run string) {
+	id, g := parseGroup(line)
+	return id, g.read.Run
+}
+
+// RunIn is the run that a text of words key=value tells, as a title or a description has it; empty
+// if it tells none.
+func RunIn(text string) string {
+	var r Read
+	r.setKeys(text)
+	return r.Run
+}
+
 // runName is how MinKNOW calls acquisition runs: a SHA-1, or a UUID.
 var runName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:_(.*))?$`)
 

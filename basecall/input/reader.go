@@ -80,6 +80,11 @@ func (r *records) next() (*Read, error) {
 	}
 }
 
+// rest keeps of the buffer what is not decoded yet.
+func (r *records) rest() {
+	r.buf, r.at = bytes.Clone(r.buf[r.at:]), 0
+}
+
 // more reads some bytes.
 func (r *records) more() error {
 	if r.at > 0 {

@@ -24,13 +24,16 @@ import (
 )
 
 type alignConfig struct {
-	reference, preset, format, output string
-	sample, group                     string
-	memory                            cli.Bytes
-	threads                           int
-	titleTags                         bool
-	log                               cli.LogFlags
+	reference, preset, index, format, output string
+	sample, group                            string
+	memory                                   cli.Bytes
+	threads                                  int
+	titleTags                                bool
+	log                                      cli.LogFlags
 }
+
+// indexUsage is how commands tell of their flag --index.
+const indexUsage = "minimap2 index of the reference with the preset's seeds, made by pore index; made anew if not given"
 
 func alignCommand() *cobra.Command {
 	cfg := alignConfig{memory: hts.DefaultMemory}
@@ -53,6 +56,7 @@ in temporary files (in TMPDIR). The output is the same whatever the threads and 
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	flags.StringVar(&cfg.preset, "preset", minimap.DefaultPreset, "minimap2 preset: map-ont, or lr:hq for reads of 94 % identity and more")
+	flags.StringVar(&cfg.index, "index", "", indexUsage)
 	flags.StringVar(&cfg.format, "format", "bam", "bam or sam")
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file")
 	flags.StringVar(&cfg.sample, "sample", "sample", "sample of the read group")
@@ -89,7 +93,7 @@ func alignFiles(ctx context.Context, cfg alignConfig, paths []string, stdin io.R
 	if err != nil {
 		return err
 	}
-	index, err := minimap.NewIndex(g, minimap.Config{Preset: cfg.preset})
+	index, err := minimap.OpenIndex(g, cfg.index, minimap.Config{Preset: cfg.preset})
 	if err != nil {
 		return err
 	}

@@ -90,6 +90,9 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if cfg.engines.Reference != "" && format == output.FASTQ {
 		return cli.Usagef("--ref aligns the reads, which FASTQ has no place for: choose --format sam or bam")
 	}
+	if cfg.engines.Reference == "" && cfg.engines.Index != "" {
+		return cli.Usagef("--index is the index of --ref, which isn't given")
+	}
 	if cfg.failed != "" && cfg.minimum <= 0 {
 		return cli.Usagef("--failed is for the reads below --min-qscore, which isn't given")
 	}
@@ -156,7 +159,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		if err != nil {
 			return err
 		}
-		index, err := minimap.NewIndex(g, minimap.Config{Preset: cfg.engines.Preset})
+		index, err := minimap.OpenIndex(g, cfg.engines.Index, minimap.Config{Preset: cfg.engines.Preset})
 		if err != nil {
 			return err
 		}

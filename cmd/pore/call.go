@@ -39,7 +39,7 @@ import (
 )
 
 type callConfig struct {
-	reference         string
+	reference, index  string
 	sample, oneSample string
 	calling           processor.Calling
 	device, library   string
@@ -88,6 +88,7 @@ docs/variant-calling.md describes every field and filter of the output.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
+	flags.StringVar(&cfg.index, "index", "", "for reads that are not aligned: minimap2 index of the reference, made by pore index; made anew if not given")
 	flags.StringVar(&cfg.sample, "sample", "", "sample to call, of those that the read groups name; where they name one or none, what it is called")
 	flags.StringVar(&cfg.oneSample, "one-sample", "", "call the reads of all samples as one of this name")
 	cfg.calling.Register(flags)
@@ -301,7 +302,7 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if cfg.gvcf {
 		anyAllele = cfg.survey.Symbol()
 	}
-	unaligned := &unalignedReads{whose: cfg.whose, tagging: cfg.haplotag != "", threads: threadsOf(cfg.threads), logger: logger}
+	unaligned := &unalignedReads{whose: cfg.whose, tagging: cfg.haplotag != "", index: cfg.index, threads: threadsOf(cfg.threads), logger: logger}
 	alignments, name, err := openAlignments(ctx, path, stdin, g, unaligned)
 	if err != nil {
 		return err
@@ -480,6 +481,7 @@ type unalignedReads struct {
 	tagging bool                                                // their alignments are to be tagged
 	threads int
 	logger  *slog.Logger
+	index   string       // file of the minimap2 index; empty: it is made anew
 	of      string       // sample whose reads are taken; empty: all
 	skipped atomic.Int64 // that can't be used
 }
@@ -495,7 +497,7 @@ func (u *unalignedReads) align(ctx context.Context, path string, head []byte, st
 		return nil, err
 	}
 	u.of = of
-	index, err := minimap.NewIndex(g, minimap.Config{})
+	index, err := minimap.OpenIndex(g, u.index, minimap.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -543,11 +545,18 @@ func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), erro
 				return nil, err
 			}
 			if len(read.Sequence) > 0 && !read.Failed && (u.of == "" || read.Of == u.of) {
-				of := &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}
-				if read.Model != "" {
-					of.Description = "DS:Z:" + input.ModelTag(read.Model) // for who calls from the alignments
+				r := &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}
+				var told []string // for who calls from the alignments
+				if read.Run != "" {
+					told = append(told, "runid="+read.Run)
 				}
-				return of, nil
+				if read.Model != "" {
+					told = append(told, input.ModelTag(read.Model))
+				}
+				if len(told) > 0 {
+					r.Description = "DS:Z:" + strings.Join(told, " ")
+				}
+				return r, nil
 			}
 		}
 	}, nil

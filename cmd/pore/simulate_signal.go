@@ -52,7 +52,7 @@ of errors: docs/simulation.md.`,
 	flags.StringVar(&cfg.out, "out", "simulated", "folder for the signal and its truth; files of their names are replaced")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	cfg.log.Register(flags, slog.LevelWarn)
-	cmd.AddCommand(simulateReadsCommand(), simulateProfileCommand(), simulateDeriveCommand(), simulateReferenceCommand())
+	cmd.AddCommand(simulateReadsCommand(), simulateProfileCommand(), simulateDeriveCommand(), simulateReferenceCommand(), simulateFolderCommand())
 	return cmd
 }
 

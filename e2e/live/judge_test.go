@@ -96,3 +96,65 @@ func TestCountedLosses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[uint32]loss{3: {3, 25}}, got)
 }
+
+// readsObserved is a run of three reads of one barcode, of which one failed. The first is on
+// two partitions.
+func readsObserved() *readsSeen {
+	at := func(seconds float64) time.Time {
+		return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+	}
+	return &readsSeen{
+		written: []writtenRead{{"a", "barcode01", false, 7, at(0)}, {"b", "barcode01", false, 8, at(1)}, {"x", "barcode01", true, 9, at(2)}},
+		called:  map[string][]calledRead{"a": {{7, at(0.1)}}, "b": {{8, at(1.1)}}},
+		pieces: map[string][]piece{
+			"a": {{0, 3, at(0.2)}, {1, 0, at(0.3)}},
+			"b": {{0, 4, at(1.2)}},
+		},
+		positions: [][]position{{{3, at(0.1)}, {4, at(0.4)}, {9, at(1.6)}}, {{1, at(0.5)}}},
+		revisions: []revision{{snp, "s", at(0.6)}, {snp, "s", at(0.7)}, {allele{"c", 7, "A", "T"}, "s", at(3)}},
+		results:   []sampleResult{{"s", 2, true}},
+		kills:     map[string]int{"ingest": 1},
+	}
+}
+
+func TestJudgeReads(t *testing.T) {
+	r := judgeReads(readsObserved())
+	require.Empty(t, r.failures(&readsConfig{barcodes: 1, killIngest: 1, p50: 550 * time.Millisecond, p99: 650 * time.Millisecond}))
+	require.Equal(t, []int{3, 1, 2, 2, 1, 2, 1}, []int{r.Written, r.Failed, r.Topic, r.Mapped, r.Samples, r.Calls, r.Live})
+	require.InDeltaMapValues(t, map[string]float64{"aligned": 0.2, "aligned99": 0.3, "effect": 0.5, "effect99": 0.6},
+		map[string]float64{"aligned": r.Aligned.P50, "aligned99": r.Aligned.P99, "effect": r.Effect.P50, "effect99": r.Effect.P99}, 1e-6)
+	var text strings.Builder
+	r.print(&text)
+	require.Contains(t, text.String(), "2 calls of 1 samples")
+}
+
+// Each thing that a run of called reads must show is missed if it isn't so.
+func TestReadsFailures(t *testing.T) {
+	cfg := readsConfig{barcodes: 1, killIngest: 1, p50: 550 * time.Millisecond, p99: 650 * time.Millisecond}
+	for _, tt := range []struct {
+		name  string
+		spoil func(*readsSeen)
+		want  string
+	}{
+		{"lost", func(o *readsSeen) { delete(o.called, "a") }, "1 reads are not on the topic: [a]"},
+		{"twice", func(o *readsSeen) { o.called["b"] = append(o.called["b"], o.called["b"][0]) }, "more than once: [b]"},
+		{"other bases", func(o *readsSeen) { o.called["b"][0].sum++ }, "not written so: [b]"},
+		{"a failed one", func(o *readsSeen) { o.called["x"] = []calledRead{{sum: 9}} }, "not written so: [x]"},
+		{"one of nobody", func(o *readsSeen) { o.called["y"] = []calledRead{{sum: 9}} }, "not written so: [y]"},
+		{"not in the calls", func(o *readsSeen) { o.positions[1] = nil }, "1 aligned reads had no effect on calls: [a]"},
+		{"other bytes", func(o *readsSeen) { o.results[0].equal = false }, "other bytes of samples [s]"},
+		{"no sample", func(o *readsSeen) { o.results = nil }, "0 samples were called of 1"},
+		{"no call while reads came", func(o *readsSeen) { o.revisions = o.revisions[2:] }, "nothing was called"},
+		{"no call", func(o *readsSeen) { o.results[0].calls = 0 }, "nothing was called"},
+		{"not killed", func(o *readsSeen) { o.kills = nil }, "ingest was killed 0 times, not 1"},
+		{"half too late", func(o *readsSeen) { o.written[0].at = o.written[0].at.Add(-100 * time.Millisecond) }, "half of the reads took 0.60 s"},
+		{"one too late", func(o *readsSeen) { o.written[1].at = o.written[1].at.Add(-100 * time.Millisecond) }, "a hundredth of the reads took 0.70 s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := readsObserved()
+			tt.spoil(o)
+			failures := judgeReads(o).failures(&cfg)
+			require.True(t, slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, tt.want) }), "%q", failures)
+		})
+	}
+}

@@ -76,6 +76,7 @@ func command() *cobra.Command {
 	flags.StringVar(&cfg.bin, "bin", "bin", "folder with ingest, processor and pore")
 	flags.StringVar(&cfg.python, "python", "", "interpreter with minknow-api (default $PORESTREAM_MINKNOW_PYTHON, or the one that make live makes)")
 	flags.BoolVar(&cfg.json, "json", false, "print the report as JSON")
+	cmd.AddCommand(readsCommand())
 	return cmd
 }
 

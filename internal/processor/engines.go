@@ -81,6 +81,7 @@ type Options struct {
 	Device    string
 	Library   string         // ONNX Runtime; empty means the usual places
 	Preset    string         // minimap2 preset; empty means the default
+	Index     string         // file of the minimap2 index; empty: it is made anew
 	Caller    variant.Config // thresholds; Calling completes them
 	Calling   Calling
 	Survey    Survey   // what is told of places without a variant
@@ -238,7 +239,7 @@ func (e *Engines) loadAligner(opts Options) error {
 	if e.finisher, err = opts.Barcoding.finisher(model); err != nil {
 		return err
 	}
-	e.index, err = minimap.NewIndex(e.Genome, minimap.Config{Preset: opts.Preset})
+	e.index, err = minimap.OpenIndex(e.Genome, opts.Index, minimap.Config{Preset: opts.Preset})
 	return err
 }
 

@@ -11,16 +11,16 @@ import (
 
 // Flags choose the reference and the engines on a command line.
 type Flags struct {
-	Reference, Model, Device, Library, Preset string
-	Genes                                     Genes
-	Calling                                   Calling
-	Survey                                    Survey
-	Panels, Sources, Functions                []string
-	Signal                                    Signal
-	Barcoding                                 Barcoding
-	Adaptive                                  Adaptive
-	DeviceTimeout                             time.Duration
-	Compute                                   infer.Compute
+	Reference, Model, Device, Library, Preset, Index string
+	Genes                                            Genes
+	Calling                                          Calling
+	Survey                                           Survey
+	Panels, Sources, Functions                       []string
+	Signal                                           Signal
+	Barcoding                                        Barcoding
+	Adaptive                                         Adaptive
+	DeviceTimeout                                    time.Duration
+	Compute                                          infer.Compute
 }
 
 // Register adds the flags, but for those of Adaptive, which are for services only.
@@ -45,6 +45,7 @@ func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
 	f.RegisterCompute(flags)
 	flags.StringVar(&f.Library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	flags.StringVar(&f.Preset, "preset", "", "minimap2 preset for alignment")
+	flags.StringVar(&f.Index, "index", "", "minimap2 index of the reference with the preset's seeds, made by pore index; made anew if not given")
 }
 
 // RegisterCompute adds those that say how a device computes the basecaller's network.
@@ -76,7 +77,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	}
 	return Options{
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
-		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset,
+		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
 		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
 	}, nil

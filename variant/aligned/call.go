@@ -343,7 +343,7 @@ func (c *caller) take(rec *sam.Record) error {
 		c.n.WithoutBases++
 		return nil
 	}
-	read, alignment, err := hts.Parse(rec, contig.Seq)
+	read, alignment, err := c.alignments.parse(rec, contig)
 	if err != nil {
 		c.leaveOut(rec, err)
 		return nil

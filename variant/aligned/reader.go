@@ -19,7 +19,9 @@ import (
 	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/samtag"
 )
@@ -31,6 +33,7 @@ type Alignments struct {
 	contigs []*genome.Contig // by number of the reference sequence; nil: not in the genome
 
 	records *hts.Reader
+	runs    map[string]string // by read group; none of those that name none
 	close   func() error
 	index   *index // nil: there is none
 
@@ -141,6 +144,15 @@ const decompressors = 2
 
 // matchContigs looks the header's reference sequences up in the genome.
 func (a *Alignments) matchContigs() error {
+	a.runs = make(map[string]string)
+	for _, line := range a.records.Lines() {
+		if !hts.Is(line, "@RG") {
+			continue
+		}
+		if id, run := input.GroupRun(line); run != "" {
+			a.runs[id] = run
+		}
+	}
 	a.contigs = make([]*genome.Contig, len(a.header.Refs()))
 	for i, ref := range a.header.Refs() {
 		c := a.genome.Contig(ref.Name())
@@ -196,6 +208,21 @@ func (a *Alignments) groupsOf(sample string) map[string]bool {
 func group(rec *sam.Record) string {
 	name, _ := samtag.Text(rec, "RG")
 	return name
+}
+
+// parse is a record as a read and its alignment. The read is of the run that its read group
+// names, or its tag DS, as it is on the stream: a read is known by its run and its name, and in
+// the order of what that makes of it reads are weighed.
+func (a *Alignments) parse(rec *sam.Record, contig *genome.Contig) (*align.Read, *align.Alignment, error) {
+	read, alignment, err := hts.Parse(rec, contig.Seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	if read.Run = a.runs[group(rec)]; read.Run == "" {
+		described, _ := samtag.Text(rec, "DS")
+		read.Run = input.RunIn(described)
+	}
+	return read, alignment, nil
 }
 
 // Sorted tells whether the header says that the file is sorted by coordinate.

@@ -93,7 +93,7 @@ func (t HaplotypeTags) of(a *Alignments, rec *sam.Record) (best variant.Haplotyp
 	if contig == nil || !t.touches(regionKey{contig, 0}, rec.Pos, rec.Pos+length) {
 		return best, nil
 	}
-	read, alignment, err := hts.Parse(rec, contig.Seq)
+	read, alignment, err := a.parse(rec, contig)
 	if err != nil {
 		return best, nil //nolint:nilerr // what can't be used was left out of the call, too
 	}

@@ -146,6 +146,7 @@ func (f *openReads) Close() error {
 	if f.failed != nil {
 		return f.Growing.Close()
 	}
+	f.Rest()
 	f.files.parked = append(f.files.parked, f)
 	if len(f.files.parked) <= maxParked {
 		return nil
