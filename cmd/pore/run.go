@@ -166,7 +166,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(s.SilentSamples, ", "))
 	}
 	if len(s.Barcodes) > 0 {
-		fmt.Fprintln(os.Stderr, "reads by barcode: "+byBarcode(s.Barcodes))
+		fmt.Fprintln(os.Stderr, "reads by barcode: "+inLine(s.Barcodes))
+	}
+	if len(s.WithoutBarcode) > 0 {
+		fmt.Fprintln(os.Stderr, "reads without one, by why: "+inLine(s.WithoutBarcode))
 	}
 	if reads != nil {
 		fmt.Fprintf(os.Stderr, "%d reads, %d bases and %d variants in %.1f s; results in %s\n", s.Reads, s.Bases, s.Variants, s.WallSeconds, cfg.out)
@@ -220,8 +223,8 @@ func (cfg *runConfig) takesReads(paths []string) (*pipeline.Reads, error) {
 	return &pipeline.Reads{Files: &cfg.reads, Sheet: path, Stdin: os.Stdin}, nil
 }
 
-// byBarcode is the numbers of reads in a line.
-func byBarcode(reads map[string]int64) string {
+// inLine is numbers of reads by name in a line.
+func inLine(reads map[string]int64) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(reads)) {
 		list = append(list, fmt.Sprintf("%s %d", name, reads[name]))
