@@ -59,7 +59,9 @@ func runCommand() *cobra.Command {
 		Short: "Run the whole pipeline over Kafka, from signal or called reads to annotated variants",
 		Long: `Plays POD5, BLOW5 and FAST5 files, or folders of them, through the whole pipeline and
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
-in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. Without --brokers an embedded broker carries the topics, which
+in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. With several
+samples, as of barcodes, each has files of its own, DIR/SAMPLE.variants.vcf and so on,
+which summary.json lists ("files"). Without --brokers an embedded broker carries the topics, which
 are gone afterwards.
 
 Reads that are called already are taken as well: FASTQ, SAM or BAM files, folders of them
@@ -159,6 +161,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		return err
 	}
 	s := result.Summary
+	if len(s.Files) > 1 {
+		fmt.Fprintf(os.Stderr, "variants of %d samples: %s\n", len(s.Files), strings.Join(slices.Sorted(maps.Values(s.Files)), ", "))
+	}
 	if warning := s.Warning(); warning != "" {
 		logger.Warn(warning)
 	}

@@ -50,6 +50,9 @@ type Summary struct {
 	Model            string   `json:"model"`
 	CallerModel      string   `json:"caller_model"` // "none": the analytic model
 	Latency          Latency  `json:"latency_ms"`
+	// Files are the names of the VCF of each sample, variants.vcf if there is one sample; a sample's other files begin
+	// as its VCF does. [Result.Write] sets it.
+	Files map[string]string `json:"files"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
 }
