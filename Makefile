@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall demo live live-reads adaptive minknow-python screenshots axe test test-short chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -66,13 +66,24 @@ endif
 test-short: deps ## run the tests without the race detector and the slow ones
 	$(GO) test -short ./...
 
+# What must work with the Kafka that comes next: topics, transactions, fencing, groups, state, clocks, refusals.
+KAFKA ?= 4.4.0
+kafka_essentials := ^(TestTopics.*|TestTransactionsAreAllOrNothing|TestASecondHolderFences|TestStaleGeneration|TestZombies|TestNoRecordIsOfTheFuture|TestGroupRefusesToStart|TestCommittedOffsetWaitsForTransactions|TestStateIsRestoredFromItsTopic|TestTimesFarFromTheBrokersClockAreRefused)$$/^apache$$
+test-kafka: deps ## run the essentials against another Apache Kafka than all tests do, KAFKA=4.4.0
+	stream/streamtest/kafka/fetch.sh .cache/kafka-$(KAFKA) $(KAFKA)
+	PORESTREAM_KAFKA_LIB=$(CURDIR)/.cache/kafka-$(KAFKA) $(GO) test -race -count 1 -run '$(kafka_essentials)' ./stream/kafka
+
+# The jars of a real broker, fetched unless PORESTREAM_KAFKA_LIB names some.
+kafka_lib := $(or $(PORESTREAM_KAFKA_LIB),$(CURDIR)/.cache/kafka)
+with_kafka := $(if $(PORESTREAM_KAFKA_LIB),,stream/streamtest/kafka/fetch.sh $(kafka_lib) &&) PORESTREAM_KAFKA_LIB=$(kafka_lib)
+
 SEED ?= 1
 MINUTES ?= 10
 BROKERS ?= 3
 SEEDS ?= 5
 VIRTUAL_MINUTES ?= 60
 chaos: chaos-build ## run the services under faults drawn from SEED for MINUTES over BROKERS brokers, and judge the result
-	bin/chaos/chaos --bin bin/chaos --seed $(SEED) --length $(MINUTES)m --brokers $(BROKERS) $(CHAOS)
+	$(with_kafka) bin/chaos/chaos --bin bin/chaos --seed $(SEED) --length $(MINUTES)m --brokers $(BROKERS) $(CHAOS)
 
 chaos-planted: deps ## show that the chaos suite catches each planted bug
 	$(GO) test -tags planted -count 1 -v -run TestEveryPlantedBugIsCaught ./chaos/virtual
@@ -81,7 +92,7 @@ chaos-virtual: deps ## thousands of crashes and rebalances in virtual time, SEED
 	PORESTREAM_VIRTUAL_SEEDS=$(SEEDS) PORESTREAM_VIRTUAL_MINUTES=$(VIRTUAL_MINUTES) $(GO) test -count 1 -v -timeout 60m -run TestProcessorsComeAndGo ./chaos/virtual
 
 soak: chaos-build build ## sequence for MINUTES without faults; memory, descriptors and lag must stay as they are
-	bin/chaos/chaos soak --length $(MINUTES)m $(SOAK)
+	$(with_kafka) bin/chaos/chaos soak --length $(MINUTES)m $(SOAK)
 
 live-load: CHANNELS = 3000
 live-load: MINUTES = 2

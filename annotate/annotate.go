@@ -185,9 +185,20 @@ func AlleleName(ref, alt string) string {
 	return strings.ToUpper(alt)
 }
 
+// place is the place of a contig's name or synonym; nil if the reference has none of that name.
+func (a *Annotator) place(contig string) *place {
+	if at := a.places[contig]; at != nil {
+		return at
+	}
+	if c := a.genome.Contig(contig); c != nil {
+		return a.places[c.Name]
+	}
+	return nil
+}
+
 // variant checks and normalises.
 func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt string) (*variant, error) {
-	at := a.places[contig]
+	at := a.place(contig)
 	if at == nil {
 		return nil, fmt.Errorf("contig %q is not in the reference", contig)
 	}

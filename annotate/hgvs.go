@@ -179,6 +179,7 @@ func (v *variant) appendHGVSG(b []byte) []byte {
 	if d.kind == hgvsInsertion && (d.start == 0 || d.start == len(v.contig.Seq)) {
 		return b // there is no base on one side of it to name
 	}
+	d = v.multiplied(d, true, 0, len(v.contig.Seq))
 	b = append(b, v.contig.Name...)
 	if v.mitochondrial {
 		b = append(b, ":m."...)
@@ -221,6 +222,9 @@ func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
 	d := v.describe(t.forward, t.start, t.end)
 	if d.start < t.start || d.end > t.end || d.kind == hgvsInsertion && (d.start == t.start || d.start == t.end) {
 		return b, 0
+	}
+	if t.cds == nil || tripletUnits(d.alt) {
+		d = v.multiplied(d, t.forward, t.start, t.end)
 	}
 	if t.implicit {
 		// There is no transcript to name: the reference is the contig, and the protein selects the reading frame.

@@ -272,6 +272,13 @@ func applyHGVS(t *testing.T, seq, description string, at func(string) int) strin
 		t.Fatalf("%s: no such place", description)
 	}
 	before, old, after := seq[:s-1], seq[s-1:e], seq[e:]
+	if unit, copies, repeat := strings.Cut(strings.TrimSuffix(change, "]"), "["); repeat {
+		n, err := strconv.Atoi(copies)
+		if err != nil || old != strings.Repeat(unit, len(old)/len(unit)) {
+			t.Fatalf("%s: the sequence has %s", description, old)
+		}
+		return before + strings.Repeat(unit, n) + after
+	}
 	switch {
 	case strings.HasPrefix(change, "delins"):
 		return before + change[6:] + after

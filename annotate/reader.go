@@ -70,7 +70,7 @@ func (o ModelReader) parser(g *genome.Genome) (*parser, error) {
 	if err := o.Codes.check(g); err != nil {
 		return nil, err
 	}
-	p := &parser{genome: g, codes: o.Codes, regions: map[string]*region{}, names: map[string]string{}}
+	p := &parser{genome: g, codes: o.Codes, regions: map[string]*region{}, contigs: map[*genome.Contig]*region{}, names: map[string]string{}}
 	for _, name := range o.Circular {
 		if g.Contig(name) == nil {
 			return nil, fmt.Errorf("circular contig %q is not in the reference", name)
@@ -196,7 +196,8 @@ type parser struct {
 	faults faults
 	line   int
 
-	regions map[string]*region
+	regions map[string]*region         // by name
+	contigs map[*genome.Contig]*region // those that the genome has
 	last    *region
 	foreign []string // contigs that the genome does not have, in the order of the file
 	known   int      // rows on contigs that it has
@@ -355,14 +356,24 @@ func (p *parser) region(name []byte) *region {
 	}
 	k := p.regions[string(name)]
 	if k == nil {
-		k = &region{name: decode(string(name)), features: map[string]*feature{}}
-		k.transcript = transcriptAccession.MatchString(k.name)
-		if k.contig = p.genome.Contig(k.name); k.contig != nil {
-			k.length = len(k.contig.Seq)
-		}
+		k = p.newRegion(decode(string(name)))
 		p.regions[string(name)] = k
 	}
 	p.last = k
+	return k
+}
+
+// newRegion is the contig of a name that column 1 has for the first time: another one's if the genome knows it by both.
+func (p *parser) newRegion(name string) *region {
+	contig := p.genome.Contig(name)
+	if k := p.contigs[contig]; k != nil {
+		return k
+	}
+	k := &region{name: name, contig: contig, features: map[string]*feature{}, transcript: transcriptAccession.MatchString(name)}
+	if contig != nil {
+		k.length = len(contig.Seq)
+		p.contigs[contig] = k
+	}
 	return k
 }
 
@@ -483,7 +494,7 @@ func (p *parser) build() (*Model, error) {
 		return nil, errors.New("no gene, exon or CDS in it: neither GFF3 nor GTF")
 	}
 	if p.known == 0 {
-		return nil, fmt.Errorf("no contig in common: the gene model has %s, the reference has %s", nameList(p.foreign), nameList(p.genome.Names()))
+		return nil, fmt.Errorf("no contig in common: the gene model has %s, the reference has %s", nameList(p.foreign), nameList(p.genome.Names())+": give their other names with --contig-synonyms")
 	}
 	for _, name := range p.foreign {
 		rows := p.regions[name].rows

@@ -295,7 +295,7 @@ func (a *Annotator) alternate(w *workspace, s *Site, i int) (*variant, error) {
 // checkSite finds the contig and compares REF with it, where REF is known: programs that find structural variants
 // often write N.
 func (a *Annotator) checkSite(s *Site) (*place, error) {
-	at := a.places[s.Contig]
+	at := a.place(s.Contig)
 	if at == nil {
 		return nil, fmt.Errorf("contig %q is not in the reference", s.Contig)
 	}

@@ -180,6 +180,7 @@ func TestStructuralRefusals(t *testing.T) {
 		want string
 	}{
 		{Site{Contig: "c", Pos: 10, Ref: "N", Alts: []string{"<DEL>"}}, "neither END nor SVLEN"},
+		{Site{Contig: "c", Pos: 10, Ref: "N", Alts: []string{"<CNV:TR>"}}, "<CNV:TR> has neither END nor SVLEN"},
 		{Site{Contig: "c", Pos: 10, Ref: "N", Alts: []string{"<DEL>"}, End: 9}, "before it begins"},
 		{Site{Contig: "c", Pos: 10, Ref: "N", Alts: []string{"<DUP>"}, End: 2001}, "outside the contig"},
 		{Site{Contig: "c", Pos: 10, Ref: "N", Alts: []string{"<INS:"}}, "neither a sequence nor symbolic"},

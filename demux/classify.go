@@ -8,24 +8,28 @@ type Reason uint8
 
 // The reasons.
 const (
-	Found        Reason = iota // it has one
-	NoBarcode                  // none is near enough to any
-	Ambiguous                  // a second barcode is nearly as near
-	FarFromEnd                 // the barcode is too far from the read's end
-	EndsDisagree               // front and rear have different barcodes
-	OneEnd                     // it is asked for at both ends and there only at one
-	Midstrand                  // there are flanks amid the read: it is two reads
+	Found         Reason = iota // it has one
+	NoBarcode                   // none is near enough to any
+	Ambiguous                   // a second barcode is nearly as near
+	FarFromEnd                  // the barcode is too far from the read's end
+	EndsDisagree                // front and rear have different barcodes
+	OneEnd                      // it is asked for at both ends and there only at one
+	Midstrand                   // there are flanks amid the read: it is two reads
+	SecondBarcode               // another barcode stands right beside the first
+	NoInner                     // it has an outer barcode, but no inner one
+	UnlistedPair                // it has both, but no sample has the two together
 )
 
 // Reasons are the names of the reasons, for counts.
-var Reasons = [...]string{"found", "no_barcode", "ambiguous", "far_from_end", "ends_disagree", "one_end", "midstrand"}
+var Reasons = [...]string{"found", "no_barcode", "ambiguous", "far_from_end", "ends_disagree", "one_end", "midstrand",
+	"second_barcode", "no_inner_barcode", "unlisted_pair"}
 
 // String returns the reason's name.
 func (r Reason) String() string { return Reasons[r] }
 
 // Classification is what the ends of a read say of its barcode.
 type Classification struct {
-	// Barcode is its index among the kit's barcodes, -1 if there is none.
+	// Barcode is its index among those of [Classifier.Barcodes], -1 if there is none.
 	Barcode int
 	Reason  Reason
 	// Penalty is the best barcode's edit distance, Margin how much greater that of
@@ -34,6 +38,15 @@ type Classification struct {
 	// Score is 1 less Penalty by the length of what was compared.
 	Score       float64
 	Front, Rear End
+	// Inner is what was found behind the outer barcode, with places in the whole read: of
+	// kits with two barcodes, whose other fields tell of the outer one; nil without one.
+	Inner *Classification
+}
+
+// Uncut returns the classification of a read that keeps its barcodes.
+func (c Classification) Uncut() Classification {
+	c.Front.Counts, c.Rear.Counts, c.Inner = false, false, nil
+	return c
 }
 
 // End is what was found at one end of a read.
@@ -58,6 +71,11 @@ type Classifier struct {
 	// of its other strand has them the other way round.
 	one, two  construct
 	different bool
+	// inner finds the inner barcodes of a kit that has them, and pairs are the numbers of
+	// outer and inner barcodes that go together.
+	inner *Classifier
+	pairs map[[2]int]int
+	names []string
 }
 
 // construct is one end's flanks and barcodes, ready to be looked for.
@@ -72,7 +90,7 @@ type construct struct {
 // NewClassifier returns a classifier for a kit. With bothEnds a barcode counts only if
 // it is at both ends; the kit must have one there.
 func NewClassifier(kit Kit, bothEnds bool) *Classifier {
-	c := &Classifier{kit: kit, bothEnds: bothEnds}
+	c := &Classifier{kit: kit, bothEnds: bothEnds, names: kit.names()}
 	sequences := [2][]string{}
 	for _, b := range kit.Barcodes {
 		sequences[0] = append(sequences[0], b.Front)
@@ -81,18 +99,35 @@ func NewClassifier(kit Kit, bothEnds bool) *Classifier {
 	c.one = newConstruct(kit.Front, sequences[0], kit.Scoring)
 	c.two = newConstruct(kit.Rear, sequences[1], kit.Scoring)
 	c.different = kit.AtFront && kit.AtRear && kit.Front != kit.Rear
+	if kit.Inner != nil {
+		inner := *kit.Inner
+		// Where the outer barcode of an end isn't recognised it stands before the inner one.
+		outer := max(c.one.mask.forward.length, c.two.mask.forward.length)
+		inner.Scoring.BarcodeEndProximity += outer
+		inner.Scoring.FrontBarcodeWindow += outer
+		inner.Scoring.RearBarcodeWindow += outer
+		c.inner, c.pairs = NewClassifier(inner, bothEnds), make(map[[2]int]int)
+		for i, name := range c.names {
+			c.pairs[kit.pair(name)] = i
+		}
+	}
 	return c
 }
 
-// Kit returns the kit.
-func (c *Classifier) Kit() Kit { return c.kit }
+// Barcodes are what barcodes are called, barcode07, by the numbers of classifications; pairs
+// of an outer and an inner one barcode07_02. They are not to be changed.
+func (c *Classifier) Barcodes() []string { return c.names }
 
-// Name returns what a classification is called in outputs: the kit and the barcode.
+// Name returns what a classification is called in outputs: kit and barcode, or both kits
+// and the pair.
 func (c *Classifier) Name(barcode int) string {
-	if barcode < 0 {
+	switch {
+	case barcode < 0:
 		return Unclassified
+	case c.inner != nil:
+		return c.kit.Name + "_" + c.inner.kit.Name + "_" + c.names[barcode]
 	}
-	return c.kit.Name + "_" + c.kit.Barcodes[barcode].Name
+	return c.kit.Name + "_" + c.names[barcode]
 }
 
 func newConstruct(flanks Flanks, barcodes []string, s Scoring) construct {
@@ -128,6 +163,50 @@ func (k *construct) locate(window []byte) place {
 	return place{construct: k, window: window, match: m, score: max(0, 1-float64(m.distance)/float64(k.flanks))}
 }
 
+// secondFlankScore is the score of flanks from which a second barcode beside the first is
+// looked at: flanks that were ligated to others lack what the sequencing adapter brings.
+const secondFlankScore = 0.6
+
+// beside looks for a further barcode right before and right behind a place in a text, which
+// runs from the read's end inwards. It tells whether there is another than the given one, and
+// where the last ends that is the same.
+func (p *place) beside(text []byte, barcode int, s Scoring, room []int) (other bool, end int) {
+	reach := p.mask.forward.length + 2*slack
+	end = p.match.end
+	for _, part := range [2]Interval{{end, min(len(text), end+reach)}, {max(0, p.start-reach), p.start}} {
+		second := p.locate(text[part.Start:part.End])
+		if second.score < max(secondFlankScore, s.MinFlankScore) {
+			continue
+		}
+		penalties := second.penalties(s, room[:0])
+		best, margin := least(penalties)
+		switch {
+		case penalties[best] > s.MaxBarcodePenalty || margin < s.MinBarcodePenaltyDist:
+		case best != barcode:
+			return true, end
+		default:
+			end = max(end, part.Start+second.match.end)
+		}
+	}
+	return false, end
+}
+
+// least returns the first least penalty, and by how much the second least is greater.
+func least(penalties []int) (best, margin int) {
+	const none = 1 << 30
+	second := none
+	for i, penalty := range penalties {
+		switch {
+		case i == 0:
+		case penalty < penalties[best]:
+			second, best = penalties[best], i
+		default:
+			second = min(second, penalty)
+		}
+	}
+	return best, second - penalties[best]
+}
+
 // penalties appends the edit distance of each barcode at a place to dst.
 func (p *place) penalties(s Scoring, dst []int) []int {
 	barcode := p.start + p.outer
@@ -140,18 +219,58 @@ func (p *place) penalties(s Scoring, dst []int) []int {
 	return dst
 }
 
-// Classify finds the barcode of a read, which is upper-case ACGT.
+// Classify finds the barcode of a read, which is upper-case ACGT; of a kit with an outer and
+// an inner barcode both, the inner one in what the outer one leaves of the read.
+func (c *Classifier) Classify(sequence []byte) Classification {
+	found := c.classify(sequence)
+	if c.inner == nil || found.Reason != Found {
+		return found
+	}
+	rest := Interval{0, len(sequence)}
+	if found.Front.Counts {
+		rest.Start = found.Front.End
+	}
+	if found.Rear.Counts {
+		rest.End = found.Rear.Start
+	}
+	inner := Classification{Barcode: -1, Reason: NoBarcode, Front: End{Barcode: -1}, Rear: End{Barcode: -1}}
+	if rest.Start < rest.End {
+		inner = c.inner.classify(sequence[rest.Start:rest.End])
+		for _, e := range []*End{&inner.Front, &inner.Rear} {
+			if e.Barcode >= 0 {
+				e.Start, e.End = e.Start+rest.Start, e.End+rest.Start
+			}
+		}
+	}
+	pair, listed := c.pairs[[2]int{found.Barcode, inner.Barcode}]
+	switch {
+	case inner.Reason != Found:
+		found.Reason = NoInner
+	case !listed:
+		found.Reason = UnlistedPair
+	default:
+		found.Barcode, found.Inner = pair, &inner
+		return found
+	}
+	found = found.Uncut()
+	inner = inner.Uncut()
+	found.Barcode, found.Inner = -1, &inner
+	return found
+}
+
+// classify finds one barcode.
 //
 // The flanks tell where in a window at each end of the read the barcode is, and, for a
 // kit with different flanks, which strand it is of: that on which the better of both
 // ends is best. There each barcode is compared. What is best must be near (or far nearer
 // than the second best), and near the end of the read; the other end must not say
 // otherwise.
-func (c *Classifier) Classify(sequence []byte) Classification {
+func (c *Classifier) classify(sequence []byte) Classification {
 	s := c.kit.Scoring
 	var front, rear place
 	var buffer [512]byte
-	tail := appendReverseComplement(buffer[:0], sequence[max(0, len(sequence)-s.RearBarcodeWindow):])
+	fromEnd := appendReverseComplement(buffer[:0], sequence[max(0, len(sequence)-s.RearBarcodeWindow-maxPattern-2*slack):])
+	tail := fromEnd[:min(len(fromEnd), s.RearBarcodeWindow)]
 	head := sequence[:min(len(sequence), s.FrontBarcodeWindow)]
 	if c.kit.AtFront {
 		front = c.one.locate(head)
@@ -191,13 +310,28 @@ func (c *Classifier) Classify(sequence []byte) Classification {
 	if result.Reason != Found {
 		return result
 	}
-	result.Barcode = best
 	end.Counts = true
 	for _, other := range []*End{&result.Front, &result.Rear} {
 		if other.Barcode == best && other.Penalty <= s.MaxBarcodePenalty && other.FlankScore >= s.MinFlankScore {
 			other.Counts = true
 		}
 	}
+	if result.Front.Counts {
+		another, last := front.beside(sequence, best, s, room[0][:0])
+		if result.Front.End = last; another {
+			result.Reason = SecondBarcode
+		}
+	}
+	if result.Rear.Counts {
+		another, last := rear.beside(fromEnd, best, s, room[1][:0])
+		if result.Rear.Start = len(sequence) - last; another {
+			result.Reason = SecondBarcode
+		}
+	}
+	if result.Reason != Found {
+		return result.Uncut()
+	}
+	result.Barcode = best
 	return result
 }
 
@@ -243,6 +377,11 @@ func (c *Classifier) decide(result *Classification, front, rear []int) (best, at
 	return best, at
 }
 
+// outerFlankScore is the score of flanks from which the outer barcode of an end can speak against
+// that of the other end. Kits share sequences, so where the outer barcode is missing, the inner
+// one resembles another outer one, but not its flanks.
+const outerFlankScore = 0.7
+
 // judge applies the rules to the best barcode.
 func (c *Classifier) judge(r *Classification, best int, end *End, distanceToEnd int) Reason {
 	s := c.kit.Scoring
@@ -261,7 +400,7 @@ func (c *Classifier) judge(r *Classification, best int, end *End, distanceToEnd 
 		return Found
 	}
 	for _, e := range []End{r.Front, r.Rear} {
-		if e.Barcode != best && e.Penalty <= s.MaxBarcodePenalty {
+		if e.Barcode != best && e.Penalty <= s.MaxBarcodePenalty && (c.inner == nil || e.FlankScore >= outerFlankScore) {
 			return EndsDisagree
 		}
 	}
@@ -308,7 +447,8 @@ func (c *Classifier) midstrand(sequence []byte) bool {
 
 // Info returns what the tag bi holds: the barcode's score, then for front and rear of the
 // read where flanks and barcode begin and end there, in bases of the whole read, and the
-// score of the best barcode there; -1 for an end that wasn't looked at.
+// score of the best barcode there; -1 for an end that wasn't looked at. Of an outer and an
+// inner barcode these are seven numbers each, the outer one's first.
 func Info(c *Classification) []float32 {
 	info := []float32{float32(c.Score)}
 	for _, e := range []End{c.Front, c.Rear} {
@@ -317,6 +457,9 @@ func Info(c *Classification) []float32 {
 			continue
 		}
 		info = append(info, float32(e.Start), float32(e.End), float32(e.Score))
+	}
+	if c.Inner != nil {
+		info = append(info, Info(c.Inner)...)
 	}
 	return info
 }

@@ -18,6 +18,9 @@ import (
 // Kit is a set of barcodes and how they sit in a read.
 //
 //	5' adapter Front.Outer BARCODE Front.Inner READ rc(Rear.Inner) rc(BARCODE) rc(Rear.Outer) 3'
+//
+// Where Inner is set, READ begins and ends with the barcodes of that kit: a sample has a pair
+// of an outer and an inner one.
 type Kit struct {
 	// Name is what barcodes are called by: <Name>_barcode01.
 	Name string
@@ -28,6 +31,8 @@ type Kit struct {
 	AtFront, AtRear bool
 	Barcodes        []Barcode
 	Scoring         Scoring
+	Inner           *Kit
+	pairs           []string // names of pairs that there are; nil: all
 }
 
 // Flanks are what stands on both sides of a barcode, from the end of a read inwards.
@@ -314,12 +319,40 @@ func (k *Kit) validate() error {
 	return nil
 }
 
-// Only returns the kit with no other barcodes than those named.
+// Only returns the kit with no other barcodes than those named; of a kit with an inner one
+// pairs, as barcode07_02.
 func (k Kit) Only(names []string) (Kit, error) {
+	if k.Inner == nil {
+		return k.only(names)
+	}
+	var outer, inner []string
+	for _, name := range names {
+		first, second, ok := splitPair(name)
+		if !ok {
+			return Kit{}, fmt.Errorf("%s is not a pair of an outer barcode of kit %s and an inner one of kit %s, as barcode07_02", name, k.Name, k.Inner.Name)
+		}
+		outer, inner = append(outer, first), append(inner, second)
+	}
+	only, err := k.only(outer)
+	if err != nil {
+		return Kit{}, err
+	}
+	within, err := k.Inner.only(inner)
+	if err != nil {
+		return Kit{}, err
+	}
+	only.Inner, only.pairs = &within, slices.Compact(slices.Sorted(slices.Values(names)))
+	return only, nil
+}
+
+func (k Kit) only(names []string) (Kit, error) {
 	var kept []Barcode
 	for _, name := range names {
 		i := slices.IndexFunc(k.Barcodes, func(b Barcode) bool { return b.Name == name })
-		if i < 0 {
+		switch _, _, pair := splitPair(name); {
+		case i < 0 && pair:
+			return Kit{}, fmt.Errorf("%s is a pair of barcodes, of which kit %s has the outer one: the kit of the inner one is missing", name, k.Name)
+		case i < 0:
 			return Kit{}, fmt.Errorf("%s is not a barcode of kit %s, which has %s to %s", name, k.Name, k.Barcodes[0].Name, k.Barcodes[len(k.Barcodes)-1].Name)
 		}
 		kept = append(kept, k.Barcodes[i])
@@ -327,4 +360,38 @@ func (k Kit) Only(names []string) (Kit, error) {
 	slices.SortFunc(kept, func(a, b Barcode) int { return strings.Compare(a.Name, b.Name) })
 	k.Barcodes = slices.Compact(kept)
 	return k, nil
+}
+
+// names are those of the barcodes, or of the pairs of outer and inner ones, in order.
+func (k *Kit) names() []string {
+	if k.pairs != nil {
+		return k.pairs
+	}
+	var names []string
+	for _, b := range k.Barcodes {
+		if k.Inner == nil {
+			names = append(names, b.Name)
+			continue
+		}
+		for _, inner := range k.Inner.Barcodes {
+			names = append(names, pairName(b.Name, inner.Name))
+		}
+	}
+	return names
+}
+
+// pair returns the numbers of the outer and the inner barcode of a name that names gives.
+func (k *Kit) pair(name string) [2]int {
+	outer, inner, _ := splitPair(name)
+	named := func(name string) func(Barcode) bool { return func(b Barcode) bool { return b.Name == name } }
+	return [2]int{slices.IndexFunc(k.Barcodes, named(outer)), slices.IndexFunc(k.Inner.Barcodes, named(inner))}
+}
+
+// pairName is what an outer and an inner barcode are called together: barcode07_02.
+func pairName(outer, inner string) string { return outer + "_" + strings.TrimPrefix(inner, "barcode") }
+
+// splitPair takes the name of a pair apart.
+func splitPair(name string) (outer, inner string, ok bool) {
+	outer, inner, ok = strings.Cut(name, "_")
+	return outer, "barcode" + inner, ok
 }

@@ -36,25 +36,23 @@ type sheetRow struct {
 // sheetColumns are those that a sample sheet may have.
 var sheetColumns = []string{
 	"experiment_id", "kit", "flow_cell_id", "position_id", "protocol_run_id", "sample_id", "flow_cell_product_code",
-	"alias", "type", "barcode",
+	"alias", "type", "barcode", "external_barcode", "internal_barcode",
 }
 
 var (
 	sheetName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 	sheetBarcode = regexp.MustCompile(`^barcode[0-9]{2,4}$`)
+	sheetPair    = regexp.MustCompile(`^barcode[0-9]{2,4}(?:_[0-9]{2,4})?$`)
 )
 
 // maxSheet bounds a sample sheet, in bytes.
 const maxSheet = 16 << 20
 
-// refusedColumns are those of kits with two barcodes, one behind the other, which aren't told
-// apart here: their aliases would go to mixtures of samples.
-var refusedColumns = []string{"internal_barcode", "external_barcode"}
-
 // ParseSheet reads a sample sheet: CSV with a line of column names; separated by semicolons
 // or tabs, as spreadsheets write it, too. kit, experiment_id and one of flow_cell_id and
 // position_id are required; experiment_id is the same in all rows; alias must not look like
-// a barcode. Columns and rules are MinKNOW's. Other columns are ignored, and rows
+// a barcode. external_barcode and internal_barcode, instead of barcode, are for kits with two
+// barcodes one behind the other. Columns and rules are MinKNOW's. Other columns are ignored, and rows
 // without anything but separators.
 func ParseSheet(r io.Reader) (*Sheet, error) {
 	limited := &io.LimitedReader{R: r, N: maxSheet + 1}
@@ -77,8 +75,6 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 		switch {
 		case name == "":
 			continue
-		case slices.Contains(refusedColumns, name):
-			return nil, fmt.Errorf("line 1: column %s: kits with two barcodes one behind the other are not supported", name)
 		case !slices.Contains(sheetColumns, name):
 			sheet.ignored = append(sheet.ignored, name)
 			continue
@@ -96,6 +92,9 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 	}
 	if !has("flow_cell_id") && !has("position_id") {
 		return nil, errors.New("line 1: columns flow_cell_id and position_id are both missing")
+	}
+	if has("external_barcode") != has("internal_barcode") {
+		return nil, errors.New("line 1: of the columns external_barcode and internal_barcode there is only one: together they name the barcodes of a sample")
 	}
 	for {
 		fields, err := in.Read()
@@ -120,9 +119,13 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 		}
 		row := sheetRow{
 			line: line, kit: get("kit"), flowCell: get("flow_cell_id"), position: get("position_id"),
-			experiment: get("experiment_id"), barcode: get("barcode"), alias: get("alias"),
+			experiment: get("experiment_id"), alias: get("alias"),
 		}
-		if err := sheet.add(row); err != nil {
+		row.barcode, err = barcodeOf(get)
+		if err == nil {
+			err = sheet.add(row)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 	}
@@ -136,6 +139,26 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 	sheet.oneFlowCell = !slices.ContainsFunc(sheet.rows, func(row sheetRow) bool { return row.flowCell != first.flowCell })
 	sheet.onePosition = !slices.ContainsFunc(sheet.rows, func(row sheetRow) bool { return row.position != first.position })
 	return sheet, nil
+}
+
+// barcodeOf is the barcode of a row's columns, or what its external and internal one are
+// called together; empty if it has none.
+func barcodeOf(get func(column string) string) (string, error) {
+	for _, column := range []string{"barcode", "external_barcode", "internal_barcode"} {
+		if name := get(column); name != "" && !sheetBarcode.MatchString(name) {
+			return "", fmt.Errorf("%s %q is not of the form barcode01", column, name)
+		}
+	}
+	one, external, internal := get("barcode"), get("external_barcode"), get("internal_barcode")
+	switch {
+	case external == "" && internal == "":
+		return one, nil
+	case external == "" || internal == "":
+		return "", errors.New("of external_barcode and internal_barcode only one is filled in")
+	case one != "":
+		return "", fmt.Errorf("it has barcode %s besides external_barcode and internal_barcode", one)
+	}
+	return pairName(external, internal), nil
 }
 
 // separatorOf is what stands between the fields of the first line.
@@ -161,11 +184,9 @@ func (s *Sheet) add(row sheetRow) error {
 		return errors.New("flow_cell_id and position_id are both empty")
 	case !sheetName.MatchString(row.experiment):
 		return fmt.Errorf("experiment_id %q is not 1 to 40 letters, digits, dashes and underscores", row.experiment)
-	case row.barcode != "" && !sheetBarcode.MatchString(row.barcode):
-		return fmt.Errorf("barcode %q is not of the form barcode01", row.barcode)
 	case row.alias != "" && !sheetName.MatchString(row.alias):
 		return fmt.Errorf("alias %q is not 1 to 40 letters, digits, dashes and underscores", row.alias)
-	case row.alias == Unclassified || sheetBarcode.MatchString(row.alias):
+	case row.alias == Unclassified || sheetPair.MatchString(row.alias):
 		return fmt.Errorf("alias %q is what a barcode is called", row.alias)
 	case row.alias != "" && row.barcode == "":
 		return fmt.Errorf("alias %s has no barcode", row.alias)
@@ -176,6 +197,9 @@ func (s *Sheet) add(row sheetRow) error {
 		}
 		if other.barcode == row.barcode && other.flowCell == row.flowCell && other.position == row.position {
 			return fmt.Errorf("%s of this flow cell and position is in line %d already", row.barcode, other.line)
+		}
+		if row.barcode != "" && other.barcode != "" && strings.Contains(row.barcode, "_") != strings.Contains(other.barcode, "_") {
+			return fmt.Errorf("it has %s and line %d %s: samples have either one barcode or an external and an internal one", row.barcode, other.line, other.barcode)
 		}
 		if row.alias != "" && other.alias == row.alias && other.barcode != row.barcode {
 			return fmt.Errorf("alias %s is that of %s in line %d", row.alias, other.barcode, other.line)
@@ -196,8 +220,8 @@ func (s *Sheet) Kit(name string) error {
 	return nil
 }
 
-// Barcodes lists the barcodes that any run has, in order; none where the sheet has no
-// column for them.
+// Barcodes lists the barcodes that any run has, in order, pairs of an external and an internal
+// one as barcode07_02; none where the sheet has no column for them.
 func (s *Sheet) Barcodes() []string {
 	var names []string
 	for _, row := range s.rows {

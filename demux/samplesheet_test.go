@@ -46,9 +46,45 @@ func TestSheet(t *testing.T) {
 		{"FAX002,X2", ",", "line 4: flow_cell_id and position_id are both empty"},
 		{"patient-2,barcode02", "patient-2", "line 3: alias patient-2 has no barcode"},
 		{"patient-2,barcode02", "patient-2,barcode02,x", "line 3: it has 7 fields for 6 columns"},
-		{",barcode\n", ",internal_barcode\n", "line 1: column internal_barcode: kits with two barcodes one behind the other are not supported"},
+		{",barcode\n", ",internal_barcode\n", "line 1: of the columns external_barcode and internal_barcode there is only one"},
 	} {
 		_, err := ParseSheet(strings.NewReader(strings.Replace(sheetText, tt.old, tt.with, 1)))
+		require.ErrorContains(t, err, tt.says)
+	}
+}
+
+// TestDualSheet: a sheet with external and internal barcodes names samples by the pair.
+func TestDualSheet(t *testing.T) {
+	const text = `experiment_id,kit,flow_cell_id,alias,barcode,external_barcode,internal_barcode
+run_1,SQK-NBD114-24 EXP-PBC096,FAX001,patient-1,,barcode07,barcode02
+run_1,SQK-NBD114-24 EXP-PBC096,FAX001,patient-2,,barcode02,barcode07
+run_1,SQK-NBD114-24 EXP-PBC096,FAX001,patient-3,,barcode07,barcode96
+`
+	s, err := ParseSheet(strings.NewReader(text))
+	require.NoError(t, err)
+	require.Equal(t, []string{"barcode02_07", "barcode07_02", "barcode07_96"}, s.Barcodes())
+	require.Equal(t, "patient-1", s.Alias("FAX001", "", "barcode07_02"))
+	require.Equal(t, "patient-2", s.Alias("FAX001", "", "barcode02_07"))
+	require.Empty(t, s.Alias("FAX001", "", "barcode07"))
+	require.NoError(t, s.Kit("SQK-NBD114-24"))
+	require.NoError(t, s.Kit("EXP-PBC096"))
+	require.Empty(t, s.Ignored())
+	kit, err := dual(t).Only(s.Barcodes())
+	require.NoError(t, err)
+	require.Equal(t, s.Barcodes(), NewClassifier(kit, false).Barcodes())
+	outer, err := OpenKit("SQK-NBD114-24")
+	require.NoError(t, err)
+	_, err = outer.Only(s.Barcodes())
+	require.ErrorContains(t, err, "barcode02_07 is a pair of barcodes, of which kit SQK-NBD114-24 has the outer one: the kit of the inner one is missing")
+	for _, tt := range []struct{ old, with, says string }{
+		{"patient-2,,barcode02,barcode07", "patient-2,,barcode02,", "line 3: of external_barcode and internal_barcode only one is filled in"},
+		{"patient-2,,", "patient-2,barcode01,", "line 3: it has barcode barcode01 besides external_barcode and internal_barcode"},
+		{"patient-2,,barcode02,barcode07", "patient-2,barcode01,,", "line 3: it has barcode01 and line 2 barcode07_02: samples have either one barcode or an external and an internal one"},
+		{"barcode02,barcode07", "barcode07,barcode02", "line 3: barcode07_02 of this flow cell and position is in line 2 already"},
+		{"barcode02,barcode07", "barcode02,NB07", `line 3: internal_barcode "NB07" is not of the form barcode01`},
+		{"patient-2", "barcode07_02", `line 3: alias "barcode07_02" is what a barcode is called`},
+	} {
+		_, err := ParseSheet(strings.NewReader(strings.Replace(text, tt.old, tt.with, 1)))
 		require.ErrorContains(t, err, tt.says)
 	}
 }
@@ -106,6 +142,7 @@ func TestSheetCheck(t *testing.T) {
 func FuzzParseSheet(f *testing.F) {
 	f.Add(sheetText)
 	f.Add("kit,experiment_id,position_id\nK,e,p")
+	f.Add("kit,experiment_id,position_id,alias,external_barcode,internal_barcode\nK,e,p,a,barcode01,barcode02")
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := ParseSheet(strings.NewReader(text)); err == nil {
 			for _, b := range s.Barcodes() {

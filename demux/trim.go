@@ -94,11 +94,13 @@ func (t *Trimmer) Inside(sequence []byte, found Classification) Interval {
 			inside.End -= cut(appendReverseComplement(buffer[:0], tail), s.rears, minRear)
 		}
 	}
-	if found.Front.Counts {
-		inside.Start = max(inside.Start, found.Front.End)
-	}
-	if found.Rear.Counts {
-		inside.End = min(inside.End, found.Rear.Start)
+	for c := &found; c != nil; c = c.Inner {
+		if c.Front.Counts {
+			inside.Start = max(inside.Start, c.Front.End)
+		}
+		if c.Rear.Counts {
+			inside.End = min(inside.End, c.Rear.Start)
+		}
 	}
 	if inside.Start >= inside.End {
 		return Interval{0, len(sequence)}

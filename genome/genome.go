@@ -35,12 +35,18 @@ func (c *Contig) Twice() *Contig {
 
 // Genome is a set of contigs. It must not be changed after it was made, and may then be shared.
 type Genome struct {
-	Contigs []*Contig // in the order of the file
-	byName  map[string]*Contig
+	Contigs  []*Contig // in the order of the file
+	byName   map[string]*Contig
+	synonyms map[string]*Contig // further names, see AddSynonyms
 }
 
-// Contig is the contig of that name, or nil.
-func (g *Genome) Contig(name string) *Contig { return g.byName[name] }
+// Contig is the contig of that name or synonym, or nil.
+func (g *Genome) Contig(name string) *Contig {
+	if c := g.byName[name]; c != nil {
+		return c
+	}
+	return g.synonyms[name]
+}
 
 // Hash computes the digests of all contigs at once, on all cores: for programs whose first variant must not wait.
 func (g *Genome) Hash() {
@@ -53,8 +59,9 @@ func (g *Genome) Hash() {
 
 // Rank is the position of the contig of that name in the file, or the number of contigs if there is none of that name.
 func (g *Genome) Rank(name string) int {
+	of := g.Contig(name)
 	for i, c := range g.Contigs {
-		if c.Name == name {
+		if c == of {
 			return i
 		}
 	}

@@ -37,8 +37,8 @@ const (
 	// maxCoverage bounds the positions of one coverage record, so that a few
 	// bytes can't stand for more depths than a region has.
 	maxCoverage = 1 << 20
-	// maxSamples bounds the samples of a run.
-	maxSamples = 1000
+	// MaxSamples bounds the samples of a run.
+	MaxSamples = 1000
 	// maxSources bounds the upstream partitions that a marker may speak of.
 	maxSources = 100_000
 )

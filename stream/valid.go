@@ -163,8 +163,8 @@ func validRun(r *streampb.Run) error {
 		validText("position", r.GetPosition()), validText("device", r.GetDevice()), validText("pore type", r.GetPoreType())); err != nil {
 		return err
 	}
-	if len(r.GetSamples()) > maxSamples {
-		return decodeErrorf(CodeInvalid, "run %s has %d samples, the limit is %d", r.GetId(), len(r.GetSamples()), maxSamples)
+	if len(r.GetSamples()) > MaxSamples {
+		return decodeErrorf(CodeInvalid, "run %s has %d samples, the limit is %d", r.GetId(), len(r.GetSamples()), MaxSamples)
 	}
 	for i, sample := range r.GetSamples() {
 		if err := validName("sample", sample); err != nil {

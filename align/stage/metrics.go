@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/basecall/output"
+	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 )
@@ -16,6 +17,7 @@ type PlacerMetrics struct {
 	// Parts counts reads and parts of reads by outcome, Aligned the bases of the reference
 	// that alignments lie on.
 	Parts              *prometheus.CounterVec
+	without            *prometheus.CounterVec // parts without a barcode, by why
 	Aligned            prometheus.Counter
 	stripped           prometheus.Counter
 	lengths, qualities prometheus.Histogram
@@ -49,8 +51,15 @@ func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 			Name: prefix + "read_parts_total",
 			Help: "Reads, or parts of reads between signal gaps, by what became of them.",
 		}, []string{"outcome"}),
+		without: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "read_parts_without_barcode_total",
+			Help: "Reads, or parts of reads, on which a barcode was looked for and none found, by why.",
+		}, []string{"reason"}),
 	}
-	reg.MustRegister(m.Aligned, m.stripped, m.lengths, m.qualities, m.Parts)
+	reg.MustRegister(m.Aligned, m.stripped, m.lengths, m.qualities, m.Parts, m.without)
+	for _, reason := range demux.Reasons[1:] { // the first is that there is one
+		m.without.WithLabelValues(reason)
+	}
 	for o := range Outcomes {
 		m.Parts.WithLabelValues(o.String())
 	}
@@ -64,6 +73,9 @@ func (m *PlacerMetrics) Part(o Outcome, barcode *output.Barcode) {
 	}
 	m.Parts.WithLabelValues(o.String()).Inc()
 	if barcode != nil {
+		if barcode.Reason != "" {
+			m.without.WithLabelValues(barcode.Reason).Inc()
+		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.barcodes[barcode.Name]++

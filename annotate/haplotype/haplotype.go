@@ -39,11 +39,12 @@ func (e *Effect) UpstreamStop() bool { return e.Terms&UpstreamStop != 0 }
 // or goes, call it again with those of the transcripts that it touches (see Reach) and compare. A symbolic allele has
 // consequences by its place only. trimProtein is as in Options.
 func (all *Genes) Effects(contig string, variants []Variant, trimProtein int) ([][]Effect, error) {
-	if all.genome.Contig(contig) == nil {
+	of := all.genome.Contig(contig)
+	if of == nil {
 		return nil, fmt.Errorf("contig %q is not in the reference", contig)
 	}
 	out := make([][]Effect, len(variants))
-	k := all.contigs[contig]
+	k := all.contigs[of.Name]
 	if k == nil {
 		return out, nil
 	}

@@ -184,7 +184,7 @@ func (a *Annotator) site(rec *vcf.Record) (*site, error) {
 	if g == nil {
 		return nil, fmt.Errorf("contig %q is not in the reference", rec.Chrom)
 	}
-	s.contig = a.genes.contigs[rec.Chrom]
+	s.contig = a.genes.contigs[g.Name]
 	switch {
 	case rec.Pos < 1 || len(rec.Alt) == 0:
 		s.skip = true

@@ -36,8 +36,6 @@ type Config struct {
 	Columns map[string]string
 	// Matches are the kinds of match that the store gives. Empty: exact where entries have alleles, overlap otherwise.
 	Matches []annotate.Match
-	// Aliases give contig names of the input those of the reference.
-	Aliases map[string]string
 	// Memory bounds what is sorted in memory, in bytes; 0 means 256 MiB. The rest goes to temporary files.
 	Memory int
 	// Progress is told the bytes read so far, if it is not nil.
@@ -114,7 +112,7 @@ func compile(ctx context.Context, cfg Config, in io.Reader, name string, out *os
 		return nil, err
 	}
 	c := &compiler{
-		cfg: cfg, names: newNames(cfg.Genome, cfg.Aliases),
+		cfg: cfg, names: newNames(cfg.Genome),
 		sort:    sorter{dir: filepath.Dir(out.Name()), memory: cfg.Memory},
 		alleles: make([]int, len(cfg.Genome.Contigs)), intervals: make([]int, len(cfg.Genome.Contigs)),
 		meta: Meta{
@@ -346,7 +344,7 @@ func (c *compiler) plausible() error {
 	case n.Records == 0:
 		return errors.New("no records")
 	case n.Skipped[skipContig] == n.Records:
-		return fmt.Errorf("none of its contigs (%s) is in the reference (%s): give their names with --alias",
+		return fmt.Errorf("none of its contigs (%s) is in the reference (%s): give their other names with --contig-synonyms",
 			strings.Join(c.names.unknown(3), ", "), strings.Join(first(c.cfg.Genome.Names(), 3), ", "))
 	case c.mismatches*100 > c.checked*mismatchLimit:
 		return fmt.Errorf("%d of %d alleles have another reference base than the reference: it was made for another one", c.mismatches, c.checked)

@@ -222,7 +222,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"no records", Config{}, vcfText(nil), "no records"},
 		{"bad line", Config{}, vcfText(nil, "1 x . A C . . ."), `line 4: POS "x" is not a position`},
 		{"another reference", Config{}, vcfText(nil, "1 1 . C A . . .", "1 2 . C A . . ."), "1 of 2 alleles have another reference base"},
-		{"no contig", Config{}, vcfText(nil, "2 1 . C A . . .", "3 1 . C A . . ."), "none of its contigs (2, 3) is in the reference (chr1, chrM): give their names with --alias"},
+		{"no contig", Config{}, vcfText(nil, "2 1 . C A . . .", "3 1 . C A . . ."), "none of its contigs (2, 3) is in the reference (chr1, chrM): give their other names with --contig-synonyms"},
 		{"no field", Config{Fields: []string{"AF"}}, vcfText([]string{"AC A Integer"}, "1 1 . A C . . ."), `the header declares no INFO field "AF"; it has AC`},
 		{"field twice", Config{Fields: []string{"AC", "AC"}}, vcfText([]string{"AC A Integer"}, "1 1 . A C . . ."), `field "AC" is named twice`},
 		{"name", Config{Name: "my source"}, vcfText(nil, "1 1 . A C . . ."), `source name "my source"`},
@@ -258,17 +258,12 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-func TestAliases(t *testing.T) {
-	aliases, err := ReadAliases(strings.NewReader("# UCSC\nCM000663.2\tchr1\n\nJ01415.2 chrM\n"))
-	require.NoError(t, err)
+func TestSynonyms(t *testing.T) {
 	g := readGenome(t, reference)
-	s := openText(t, Config{Genome: g, Name: "s", Version: "1", Aliases: aliases}, vcfText(nil, "CM000663.2 1 a A C . . .", "J01415.2 1 b G C . . ."))
+	require.NoError(t, g.AddSynonyms(strings.NewReader("# UCSC\nCM000663.2\tchr1\n\nJ01415.2 chrM\n")))
+	s := openText(t, Config{Genome: g, Name: "s", Version: "1"}, vcfText(nil, "CM000663.2 1 a A C . . .", "J01415.2 1 b G C . . ."))
 	require.Equal(t, []string{"exact a {}"}, find(t, s, g.Contigs[0], 1, "A", "C"))
 	require.Equal(t, []string{"exact b {}"}, find(t, s, g.Contigs[1], 1, "G", "C"))
-	_, err = ReadAliases(strings.NewReader("a b c\n"))
-	require.ErrorContains(t, err, "line 1: 3 columns")
-	_, err = ReadAliases(strings.NewReader("a b\na c\n"))
-	require.ErrorContains(t, err, "line 2: a is b and c")
 }
 
 func TestNames(t *testing.T) {
@@ -280,7 +275,7 @@ func TestNames(t *testing.T) {
 	} {
 		g := readGenome(t, ">"+c.reference+"\nA\n")
 		got := ""
-		if i := newNames(g, nil).find(c.name); i >= 0 {
+		if i := newNames(g).find(c.name); i >= 0 {
 			got = g.Contigs[i].Name
 		}
 		require.Equal(t, c.want, got, "%+v", c)

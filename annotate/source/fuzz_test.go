@@ -164,16 +164,3 @@ func FuzzTSV(f *testing.F) {
 			Config{Kind: "tsv", Columns: map[string]string{"chrom": "1", "start": "2", "end": "3"}, Fields: []string{"x=2:Integer"}})
 	})
 }
-
-func FuzzAliases(f *testing.F) {
-	f.Add("a b\n#c\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		aliases, err := ReadAliases(bytes.NewReader([]byte(text)))
-		if err != nil {
-			return
-		}
-		for name := range aliases {
-			newNames(readGenome(t, reference), aliases).find(name)
-		}
-	})
-}

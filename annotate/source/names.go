@@ -1,9 +1,7 @@
 package source
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -15,13 +13,12 @@ import (
 
 // names finds contigs of a reference by the names that sources use.
 type names struct {
-	g       *genome.Genome
-	aliases map[string]string
-	found   map[string]int // by name of the source; -1 for one that is not in the reference
+	g     *genome.Genome
+	found map[string]int // by name of the source; -1 for one that is not in the reference
 }
 
-func newNames(g *genome.Genome, aliases map[string]string) *names {
-	return &names{g: g, aliases: aliases, found: map[string]int{}}
+func newNames(g *genome.Genome) *names {
+	return &names{g: g, found: map[string]int{}}
 }
 
 // refSeqChromosome matches RefSeq accessions of human chromosomes, whose numbers are the chromosomes'.
@@ -30,7 +27,7 @@ var refSeqChromosome = regexp.MustCompile(`^NC_0000([0-9]{2})\.[0-9]+$`)
 // humanMitochondrion is the accession of the human mitochondrial genome.
 const humanMitochondrion = "NC_012920.1"
 
-// find is the number of the contig that the name means, or -1. An alias comes first, then the name itself, then it
+// find is the number of the contig that the name means, or -1. The name itself and the genome's synonyms come first, then it
 // with or without "chr", MT as M, and RefSeq's accessions of human chromosomes. That the name means the same sequence
 // shows when reference bases are compared.
 func (n *names) find(name string) int {
@@ -52,9 +49,6 @@ func (n *names) find(name string) int {
 
 // candidates are the names under which the reference may have a contig.
 func (n *names) candidates(name string) []string {
-	if alias, ok := n.aliases[name]; ok {
-		return []string{alias}
-	}
 	number, ok := strings.CutPrefix(name, "chr")
 	if m := refSeqChromosome.FindStringSubmatch(name); m != nil {
 		k, _ := strconv.Atoi(m[1])
@@ -107,29 +101,4 @@ func (n *names) unknown(limit int) []string {
 		}
 	}
 	return first(list, limit)
-}
-
-// ReadAliases reads lines of two columns: a contig name of the source, and the reference's. Empty lines and those that
-// begin with # are passed over.
-func ReadAliases(r io.Reader) (map[string]string, error) {
-	aliases := map[string]string{}
-	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		f := strings.Fields(line)
-		if len(f) != 2 {
-			return nil, fmt.Errorf("line %d: %d columns, want the source's name and the reference's", n, len(f))
-		}
-		if old, ok := aliases[f[0]]; ok && old != f[1] {
-			return nil, fmt.Errorf("line %d: %s is %s and %s", n, f[0], old, f[1])
-		}
-		aliases[f[0]] = f[1]
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading aliases: %w", err)
-	}
-	return aliases, nil
 }

@@ -73,13 +73,17 @@ func New(opts Options, quality basecall.QualityManifest) (*Finisher, error) {
 // Classifier returns a classifier for the kit, of which there must be one.
 func (opts Options) Classifier() (*demux.Classifier, error) {
 	kit := *opts.Kit
-	if opts.BothEnds && !(kit.AtFront && kit.AtRear) {
-		return nil, fmt.Errorf("kit %s has barcodes at one end only: they can't be asked for at both", kit.Name)
+	for k := &kit; k != nil; k = k.Inner {
+		if opts.BothEnds && !(k.AtFront && k.AtRear) {
+			return nil, fmt.Errorf("kit %s has barcodes at one end only: they can't be asked for at both", k.Name)
+		}
+		if opts.Sheet != nil {
+			if err := opts.Sheet.Kit(k.Name); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if opts.Sheet != nil {
-		if err := opts.Sheet.Kit(kit.Name); err != nil {
-			return nil, err
-		}
 		if names := opts.Sheet.Barcodes(); len(names) > 0 {
 			var err error
 			if kit, err = kit.Only(names); err != nil {
@@ -137,7 +141,7 @@ func (f *Finisher) finish(r *Read) {
 	}
 	cut := found
 	if f.opts.Trim < TrimAll {
-		cut.Front.Counts, cut.Rear.Counts = false, false
+		cut = found.Uncut()
 	}
 	inside := f.trimmer.Inside(r.Called.Sequence, cut)
 	r.Called = r.Called.Slice(inside.Start, inside.End, f.quality)
@@ -192,14 +196,16 @@ func (f *Finisher) Barcode(run *signal.Run, found *demux.Classification) *output
 		return nil
 	}
 	b := f.named(run, found.Barcode)
-	b.Info = demux.Info(found)
+	if b.Info = demux.Info(found); found.Reason != demux.Found {
+		b.Reason = found.Reason.String()
+	}
 	return &b
 }
 
 // Barcodes lists the barcodes that reads of a run may have.
 func (f *Finisher) Barcodes(run *signal.Run) []output.Barcode {
 	var list []output.Barcode
-	for i := range f.classifier.Kit().Barcodes {
+	for i := range f.classifier.Barcodes() {
 		list = append(list, f.named(run, i))
 	}
 	return list
@@ -213,7 +219,7 @@ func (f *Finisher) Samples(run *signal.Run, sample string) (samples []string, li
 	if f.classifier == nil {
 		return nil, false
 	}
-	for i := range f.classifier.Kit().Barcodes {
+	for i := range f.classifier.Barcodes() {
 		if name := f.Sample(run, sample, &demux.Classification{Barcode: i}); name != "" {
 			samples = append(samples, name)
 		}
@@ -228,7 +234,7 @@ func (f *Finisher) Sample(run *signal.Run, sample string, found *demux.Classific
 	if found.Barcode < 0 {
 		return ""
 	}
-	barcode := f.classifier.Kit().Barcodes[found.Barcode].Name
+	barcode := f.classifier.Barcodes()[found.Barcode]
 	if f.lists() {
 		if !f.opts.Sheet.Lists(run.FlowCellID, run.SequencerPosition, barcode) {
 			return ""
@@ -269,6 +275,14 @@ func (f *Finisher) Silent(runs []*signal.Run, reads map[string]int64) []string {
 // lists tells whether a sheet says which barcodes there are.
 func (f *Finisher) lists() bool { return f.opts.Sheet != nil && len(f.opts.Sheet.Barcodes()) > 0 }
 
+// Count is how many barcodes, or pairs of an outer and an inner one, are looked for.
+func (f *Finisher) Count() int {
+	if f.classifier == nil {
+		return 0
+	}
+	return len(f.classifier.Barcodes())
+}
+
 // Classifies tells whether barcodes are looked for.
 func (f *Finisher) Classifies() bool { return f.classifier != nil }
 
@@ -276,7 +290,7 @@ func (f *Finisher) named(run *signal.Run, barcode int) output.Barcode {
 	if barcode < 0 {
 		return output.Barcode{Name: output.Unclassified}
 	}
-	name := f.classifier.Kit().Barcodes[barcode].Name
+	name := f.classifier.Barcodes()[barcode]
 	b := output.Barcode{Name: f.classifier.Name(barcode), Sample: name}
 	if f.opts.Sheet != nil {
 		b.Alias = f.opts.Sheet.Alias(run.FlowCellID, run.SequencerPosition, name)

@@ -272,3 +272,47 @@ func TestNewRefuses(t *testing.T) {
 	require.Equal(t, "patient-1", list[0].Alias)
 	require.Equal(t, "SQK-RBK114-24_barcode07", f.Barcodes(&signal.Run{FlowCellID: "G"})[0].Name)
 }
+
+// TestDualSamples: a pair of barcodes says whose a read is.
+func TestDualSamples(t *testing.T) {
+	kit, err := demux.OpenKit("SQK-NBD114-24")
+	require.NoError(t, err)
+	inner, err := demux.OpenKit("EXP-PBC001")
+	require.NoError(t, err)
+	kit.Inner = &inner
+	sheet, err := demux.ParseSheet(strings.NewReader("kit,experiment_id,flow_cell_id,external_barcode,internal_barcode,alias\n" +
+		"SQK-NBD114-24 EXP-PBC001,e,F,barcode01,barcode02,patient-1\nSQK-NBD114-24 EXP-PBC001,e,F,barcode02,barcode01,\n"))
+	require.NoError(t, err)
+	insert := bases(500, 11)
+	read, called := synthetic(kit.Front.Outer + kit.Barcodes[0].Front + kit.Front.Inner + inner.Front.Outer + inner.Barcodes[1].Front + inner.Front.Inner + insert)
+	f, err := New(Options{Kit: &kit, Trim: TrimAll, Sheet: sheet}, basecall.QualityManifest{})
+	require.NoError(t, err)
+	require.Equal(t, 2, f.Count())
+	run := &signal.Run{FlowCellID: "F"}
+	samples, listed := f.Samples(run, "s")
+	require.True(t, listed)
+	require.Equal(t, []string{"patient-1", "s_barcode02_01"}, samples)
+	part := f.Finish(read, called)[0]
+	require.Equal(t, "patient-1", f.Sample(run, "s", part.Barcode))
+	require.Equal(t, insert, string(part.Called.Sequence))
+	consistent(t, part.Called, called.NumSamples)
+	barcode := f.Barcode(run, part.Barcode)
+	require.Equal(t, "patient-1", barcode.Name)
+	require.Len(t, barcode.Info, 14)
+	require.Empty(t, barcode.Reason)
+
+	outer, plain := synthetic(kit.Front.Outer + kit.Barcodes[0].Front + kit.Front.Inner + insert)
+	part = f.Finish(outer, plain)[0]
+	require.Empty(t, f.Sample(run, "s", part.Barcode))
+	require.Equal(t, "no_inner_barcode", f.Barcode(run, part.Barcode).Reason)
+	require.Equal(t, plain.Sequence, part.Called.Sequence)
+
+	all, err := New(Options{Kit: &kit}, basecall.QualityManifest{})
+	require.NoError(t, err)
+	require.Equal(t, 24*12, all.Count())
+	rapid, err := demux.OpenKit("SQK-RBK004")
+	require.NoError(t, err)
+	kit.Inner = &rapid
+	_, err = New(Options{Kit: &kit, BothEnds: true}, basecall.QualityManifest{})
+	require.ErrorContains(t, err, "kit SQK-RBK004 has barcodes at one end only")
+}

@@ -58,6 +58,7 @@ func TestTitles(t *testing.T) {
 			},
 		},
 		"Dorado, whole qualities": {testID + "\tqs:i:12\tRG:Z:" + testRun + "_" + testModel, Read{Run: testRun, Model: testModel, MeanQuality: 12}},
+		"two barcodes":            {testID + "\tRG:Z:" + testRun + "_" + testModel + "_SQK-NBD114-24_EXP-PBC096_barcode02_07", Read{Run: testRun, Model: testModel, Barcode: "barcode02_07"}},
 		"run of a UUID":           {testID + "\tRG:Z:00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11_" + testModel, Read{Run: "00f0ad2e-5f35-4b1e-ae0a-9f1c2f7a1b11", Model: testModel}},
 		"a barcode of bases":      {testID + "\tBC:Z:ACGTACGT-TTGCA", Read{}},
 		"an alias as barcode":     {testID + "\tBC:Z:patient-2", Read{Barcode: "patient-2", Alias: "patient-2"}},

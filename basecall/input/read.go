@@ -199,8 +199,9 @@ func (r *Read) settle(moves []byte) {
 	r.Dwells, r.Stride = dwells, int(moves[0])
 }
 
-// barcodeName is how ONT's programs call a barcode, alone or behind its kit.
-var barcodeName = regexp.MustCompile(`^(?:.*_)?(barcode\d{2,3}[A-Za-z]?|unclassified)$`)
+// barcodeName is how ONT's programs call a barcode, alone or behind its kit, and ours a pair
+// of an outer and an inner one.
+var barcodeName = regexp.MustCompile(`^(?:.*_)?(barcode\d{2,3}(?:[A-Za-z]|_\d{2,4})?|unclassified)$`)
 
 // setBarcode takes what a read's barcode was called. SAM's tag BC may as well be a
 // barcode's bases, which are not its name.
@@ -294,8 +295,8 @@ func RunIn(text string) string {
 // runName is how MinKNOW calls acquisition runs: a SHA-1, or a UUID.
 var runName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:_(.*))?$`)
 
-// kitName is that of a barcoding kit at the end of a text.
-var kitName = regexp.MustCompile(`_[A-Z]{3}-[A-Z0-9]+(?:-[A-Z0-9]+)*$`)
+// kitName is that of a barcoding kit, or of two, at the end of a text.
+var kitName = regexp.MustCompile(`(?:_[A-Z]{3}-[A-Z0-9]+(?:-[A-Z0-9]+)*){1,2}$`)
 
 // namedGroup is what the name of a read group tells, as Dorado makes it: run, model, kit
 // and barcode, with a _ between them.

@@ -20,6 +20,8 @@ type Barcode struct {
 	// where flanks and barcode begin and end there, in bases, and the score of the
 	// barcode; -1 for an end that wasn't looked at. It belongs to a read alone.
 	Info []float32
+	// Reason says why none was found, as package demux calls it; empty for a barcode.
+	Reason string
 }
 
 // readGroup returns the name of the read group of a run's reads with a barcode; nil for

@@ -132,7 +132,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	// The heap is small beside the reference, which lies outside of it: collecting a quarter as often costs some tens
 	// of megabytes and saves a tenth of the time.
 	setGCPercent(400)
-	g, err := genome.Load(cfg.reference)
+	g, err := cfg.genes.Genome(cfg.reference)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -73,6 +75,65 @@ func TestAnnotateCommand(t *testing.T) {
 			t.Errorf("%v: %d entries, want %d", c.args, n, c.want)
 		}
 	}
+}
+
+// TestAnnotateContigSynonyms: with a table of their names, genes, sources and variants belong together
+// that call contigs differently, and are annotated as if all had the reference's names; without one it is an error that
+// says what to do.
+func TestAnnotateContigSynonyms(t *testing.T) {
+	lambda, dir := filepath.Join("..", "..", "testdata", "lambda"), t.TempDir()
+	reference := filepath.Join(lambda, "reference.fa")
+	renamed := func(file, name, to string) string {
+		text, err := os.ReadFile(filepath.Join(lambda, file))
+		require.NoError(t, err)
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(text, []byte("J02459.1"), []byte(to)), 0o600))
+		return path
+	}
+	genes, calls := renamed("genes.gff3", "genes.gff3", "NC_001416.1"), renamed("truth.vcf", "calls.vcf", "1")
+	table, bed := filepath.Join(dir, "names.tsv"), filepath.Join(dir, "known.bed")
+	require.NoError(t, os.WriteFile(table, []byte("# assembly\tgenbank\trefseq\n1\tJ02459.1\tNC_001416.1\n"), 0o600))
+	require.NoError(t, os.WriteFile(bed, []byte("NC_001416.1\t37000\t38000\n"), 0o600))
+	source := filepath.Join(dir, "known.pss")
+	pore := func(args ...string) (string, error) {
+		cmd := command()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(args)
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	build := []string{"sources", "build", "--ref", reference, "--name", "known", "--version", "1", "-o", source, bed}
+	_, err := pore(build...)
+	require.ErrorContains(t, err, "none of its contigs (NC_001416.1) is in the reference (J02459.1): give their other names with --contig-synonyms")
+	_, err = pore(append(build, "--contig-synonyms", table)...)
+	require.NoError(t, err)
+	for _, fields := range []string{"csq,ann", "bcsq"} {
+		args := []string{"annotate", "--log-level", "ERROR", "--ref", reference, "--source", source, "--fields", fields, "--gff"}
+		want, err := pore(append(args, filepath.Join(lambda, "genes.gff3"), filepath.Join(lambda, "truth.vcf"))...)
+		require.NoError(t, err)
+		require.Contains(t, want, "known_MATCH=overlap")
+		got, err := pore(append(args, genes, "--contig-synonyms", table, calls)...)
+		require.NoError(t, err)
+		for n, line := range strings.Split(want, "\n") { // the contig's name stays in CHROM and in the header
+			if rest, ok := strings.CutPrefix(line, "J02459.1\t"); ok {
+				line = "1\t" + rest
+			} else if strings.HasPrefix(line, "#") {
+				line = strings.ReplaceAll(line, "J02459.1", "1")
+			}
+			require.Equal(t, line, strings.Split(got, "\n")[n])
+		}
+	}
+	_, err = pore("annotate", "--ref", reference, "--gff", genes, calls)
+	require.ErrorContains(t, err, "no contig in common: the gene model has NC_001416.1, the reference has J02459.1: give their other names with --contig-synonyms")
+	// Files that call one contig differently are about one contig.
+	regions := filepath.Join(dir, "regions.gff3")
+	require.NoError(t, os.WriteFile(regions, []byte("##gff-version 3\n1\tx\tregulatory_region\t37000\t38000\t.\t.\t.\tID=region-1\n"), 0o600))
+	both, err := pore("annotate", "--log-level", "ERROR", "--ref", reference, "--gff", genes, "--gff", regions, "--contig-synonyms", table, calls)
+	require.NoError(t, err)
+	require.Contains(t, both, "lambdap74")
+	require.Contains(t, both, "region-1")
 }
 
 func TestAnnotateRefuses(t *testing.T) {

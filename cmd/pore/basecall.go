@@ -153,7 +153,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if finisher.Classifies() {
 		header.Barcodes = finisher.Barcodes
 	}
-	b := &basecaller{recording: recording, caller: caller, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int64)}
+	b := &basecaller{recording: recording, caller: caller, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int64), without: make(map[string]int64)}
 	if cfg.engines.Reference != "" {
 		g, err := genome.Load(cfg.engines.Reference)
 		if err != nil {
@@ -231,6 +231,7 @@ type basecaller struct {
 	unaligned int              // those that map nowhere, where reads are aligned
 	split     int              // reads that were split
 	barcodes  map[string]int64 // reads by barcode
+	without   map[string]int64 // reads without a barcode by why
 	written   atomic.Int64
 }
 
@@ -317,6 +318,9 @@ func (b *basecaller) write(rec output.Record) error {
 	b.records++
 	if rec.Barcode != nil {
 		b.barcodes[rec.Barcode.Name]++
+		if rec.Barcode.Reason != "" {
+			b.without[rec.Barcode.Reason]++
+		}
 	}
 	if b.aligners != nil && len(rec.Alignments) == 0 {
 		b.unaligned++
@@ -335,6 +339,9 @@ func (b *basecaller) write(rec output.Record) error {
 func (b *basecaller) report(logger *slog.Logger) {
 	for _, name := range slices.Sorted(maps.Keys(b.barcodes)) {
 		logger.Info("reads by barcode", "barcode", name, "reads", b.barcodes[name])
+	}
+	for _, reason := range slices.Sorted(maps.Keys(b.without)) {
+		logger.Info("reads without a barcode", "reason", reason, "reads", b.without[reason])
 	}
 	if n := b.barcodes[output.Unclassified]; 2*n > int64(b.records) {
 		logger.Warn("most reads have no barcode: is it the kit that the library was made with?", "unclassified", n, "of", b.records)

@@ -37,7 +37,8 @@ Without a kit reads go by the tag BC that they have, and stay as they are, but f
 --sample-sheet calls their samples. - is standard input.`,
 		Example: `  pore demux --out by-barcode reads.bam
   pore demux --kit-name SQK-RBK114-24 --out by-barcode reads.bam
-  pore demux --sample-sheet sheet.csv --out by-sample reads.bam`,
+  pore demux --sample-sheet sheet.csv --out by-sample reads.bam
+  pore demux --kit-name SQK-NBD114-24 --inner-kit-name EXP-PBC096 --sample-sheet sheet.csv --out by-sample reads.bam`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return demuxFile(cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
@@ -100,8 +101,12 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	for reason, reads := range counts.Reasons {
-		logger.Info("reads have no barcode", "reason", reason, "reads", reads)
+	if len(counts.Reasons) > 0 {
+		reasons := make(map[string]int64)
+		for reason, reads := range counts.Reasons {
+			reasons[reason.String()] = reads
+		}
+		fmt.Fprintln(os.Stderr, "reads without a barcode, by why: "+inLine(reasons))
 	}
 	if counts.Secondary > 0 {
 		logger.Info("secondary and supplementary records are left out", "records", counts.Secondary)

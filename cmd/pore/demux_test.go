@@ -59,6 +59,9 @@ func TestDemux(t *testing.T) {
 		{[]string{"demux", "--out", out, "--kit-name", "SQK-RBK004", "--trim", "all", "--no-trim", in}, "--no-trim and --trim all exclude each other"},
 		{[]string{"demux", "--out", out, "--kit-name", "SQK-RBK004", "--sample-sheet", sheet, in}, "line 2: kit SQK-RBK114-24 is not SQK-RBK004"},
 		{[]string{"demux", "--out", out, "--kit-name", "SQK-RBK004", "--barcode-both-ends", in}, "at one end only"},
+		{[]string{"demux", "--out", out, "--inner-kit-name", "EXP-PBC096", in}, "--inner-kit-name and --inner-barcodes are about a second barcode: name the kit of the outer one with --kit-name"},
+		{[]string{"demux", "--out", out, "--kit-name", "SQK-RBK114-24", "--inner-kit-name", "Y", in}, `--inner-kit-name: kit "Y" is none of`},
+		{[]string{"demux", "--out", out, "--kit-name", "SQK-RBK114-24", "--inner-kit-name", "EXP-PBC096", "--sample-sheet", sheet, in}, "sheet.csv: line 2: kit SQK-RBK114-24 is not EXP-PBC096"},
 		{[]string{"basecall", "--barcode-both-ends", in}, "name a kit with --kit-name"},
 	} {
 		_, err := run(tt.args...)

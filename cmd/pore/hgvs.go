@@ -15,7 +15,6 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/hgvs"
-	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 )
@@ -75,7 +74,7 @@ func normalizeHGVS(ctx context.Context, cfg hgvsConfig, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	g, err := genome.Load(cfg.reference)
+	g, err := cfg.genes.Genome(cfg.reference)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,9 @@ func runCommand() *cobra.Command {
 		Short: "Run the whole pipeline over Kafka, from signal or called reads to annotated variants",
 		Long: `Plays POD5, BLOW5 and FAST5 files, or folders of them, through the whole pipeline and
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
-in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. Without --brokers an embedded broker carries the topics, which
+in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. With several
+samples, as of barcodes, each has files of its own, DIR/SAMPLE.variants.vcf and so on,
+which summary.json lists ("files"). Without --brokers an embedded broker carries the topics, which
 are gone afterwards.
 
 Reads that are called already are taken as well: FASTQ, SAM or BAM files, folders of them
@@ -160,6 +162,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		return err
 	}
 	s := result.Summary
+	if len(s.Files) > 1 {
+		fmt.Fprintf(os.Stderr, "variants of %d samples: %s\n", len(s.Files), strings.Join(slices.Sorted(maps.Values(s.Files)), ", "))
+	}
 	if warning := s.Warning(); warning != "" {
 		logger.Warn(warning)
 	}
@@ -170,7 +175,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(s.SilentSamples, ", "))
 	}
 	if len(s.Barcodes) > 0 {
-		fmt.Fprintln(os.Stderr, "reads by barcode: "+byBarcode(s.Barcodes))
+		fmt.Fprintln(os.Stderr, "reads by barcode: "+inLine(s.Barcodes))
+	}
+	if len(s.WithoutBarcode) > 0 {
+		fmt.Fprintln(os.Stderr, "reads without one, by why: "+inLine(s.WithoutBarcode))
 	}
 	if reads != nil {
 		fmt.Fprintf(os.Stderr, "%d reads, %d bases and %d variants in %.1f s; results in %s\n", s.Reads, s.Bases, s.Variants, s.WallSeconds, cfg.out)
@@ -224,8 +232,8 @@ func (cfg *runConfig) takesReads(paths []string) (*pipeline.Reads, error) {
 	return &pipeline.Reads{Files: &cfg.reads, Sheet: path, Stdin: os.Stdin}, nil
 }
 
-// byBarcode is the numbers of reads in a line.
-func byBarcode(reads map[string]int64) string {
+// inLine is numbers of reads by name in a line.
+func inLine(reads map[string]int64) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(reads)) {
 		list = append(list, fmt.Sprintf("%s %d", name, reads[name]))

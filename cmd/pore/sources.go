@@ -24,6 +24,7 @@ import (
 	"github.com/porestream/porestream/annotate/source"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
 )
 
 func sourcesCommand() *cobra.Command {
@@ -40,12 +41,12 @@ func sourcesCommand() *cobra.Command {
 }
 
 type sourcesBuildConfig struct {
-	reference, aliases, out string
-	columns                 map[string]string
-	matches                 []string
-	memory                  cli.Bytes
-	source                  source.Config
-	log                     cli.LogFlags
+	reference, synonyms, out string
+	columns                  map[string]string
+	matches                  []string
+	memory                   cli.Bytes
+	source                   source.Config
+	log                      cli.LogFlags
 }
 
 func sourcesBuild() *cobra.Command {
@@ -72,7 +73,7 @@ in one step: whoever has it open goes on with the old one, or takes the new one.
 	flags.StringSliceVar(&cfg.source.Fields, "fields", nil, "what to keep: keys of INFO, FILTER, or of a BED or TSV NAME[=COLUMN][:TYPE] (default everything declared)")
 	flags.StringToStringVar(&cfg.columns, "columns", nil, "columns of a TSV by name or number: chrom, pos (1-based) or start (0-based), end, ref, alt, id")
 	flags.StringSliceVar(&cfg.matches, "match", nil, "exact, position, overlap (default exact for alleles, overlap for intervals)")
-	flags.StringVar(&cfg.aliases, "alias", "", "file with two columns: a contig's name in IN and in the reference")
+	flags.StringVar(&cfg.synonyms, processor.SynonymsFlag, "", processor.SynonymsUsage)
 	cfg.memory = 256 << 20
 	flags.Var(&cfg.memory, "memory", "memory to sort in, 1MiB or more; what is more goes to temporary files beside OUT")
 	flags.StringVarP(&cfg.out, "output", "o", "", "file to write (required)")
@@ -100,13 +101,13 @@ func buildSource(ctx context.Context, cfg sourcesBuildConfig, input string) erro
 	for _, m := range cfg.matches {
 		c.Matches = append(c.Matches, annotate.Match(m))
 	}
-	if cfg.aliases != "" {
-		if c.Aliases, err = loadAliases(cfg.aliases); err != nil {
-			return err
-		}
-	}
 	if c.Genome, err = genome.Load(cfg.reference); err != nil {
 		return err
+	}
+	if cfg.synonyms != "" {
+		if err := c.Genome.LoadSynonyms(cfg.synonyms); err != nil {
+			return err
+		}
 	}
 	var total int64
 	if info, err := os.Stat(input); err == nil && info.Mode().IsRegular() {
@@ -137,19 +138,6 @@ func listCounts(title string, counts map[string]int) string {
 		list = append(list, fmt.Sprintf("%d %s", counts[name], name))
 	}
 	return title + strings.Join(list, ", ")
-}
-
-func loadAliases(path string) (map[string]string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading aliases: %w", err)
-	}
-	defer f.Close()
-	aliases, err := source.ReadAliases(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return aliases, nil
 }
 
 func sourcesList() *cobra.Command {

@@ -51,8 +51,9 @@ type Counts struct {
 	Secondary int64
 }
 
-// kitBarcode is what a barcode is called in a sheet, behind the name of a kit or alone.
-var kitBarcode = regexp.MustCompile(`barcode[0-9]{2,4}$`)
+// kitBarcode is what a barcode, or a pair of an outer and an inner one, is called in a sheet,
+// behind the name of a kit or alone.
+var kitBarcode = regexp.MustCompile(`barcode[0-9]{2,4}(?:_[0-9]{2,4})?$`)
 
 // maxFiles bounds the files that are open at a time.
 const maxFiles = 1000
@@ -176,7 +177,7 @@ func (s *sorter) sort(r *sam.Record) error {
 	}
 	cut := found
 	if !s.opts.TrimBarcodes {
-		cut.Front.Counts, cut.Rear.Counts = false, false
+		cut = found.Uncut()
 	}
 	if err := trim(r, sequence, s.opts.Trimmer.Inside(sequence, cut)); err != nil {
 		return fmt.Errorf("read %s: %w", r.Name, err)
@@ -185,7 +186,7 @@ func (s *sorter) sort(r *sam.Record) error {
 	name, alias := s.opts.Classifier.Name(found.Barcode), ""
 	sample := ""
 	if found.Barcode >= 0 {
-		sample = s.opts.Classifier.Kit().Barcodes[found.Barcode].Name
+		sample = s.opts.Classifier.Barcodes()[found.Barcode]
 		if alias = s.alias(group, sample); alias != "" {
 			name, sample = alias, alias
 		}
@@ -270,7 +271,7 @@ func (s *sorter) file(name, sample, alias string) (*file, error) {
 		return f, nil
 	}
 	if len(s.files) >= maxFiles {
-		return nil, fmt.Errorf("there are more than %d barcodes", maxFiles)
+		return nil, fmt.Errorf("there are more than %d barcodes: name those that the library has in a sample sheet", maxFiles)
 	}
 	f := &file{groups: make(map[string]string), count: Count{Barcode: name, Alias: alias}}
 	lines, refs := s.headerFor(f, name, sample, alias)

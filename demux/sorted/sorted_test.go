@@ -193,6 +193,46 @@ func TestSortAlias(t *testing.T) {
 	require.Contains(t, r.Header().RGs()[0].String(), "\tSM:patient-7")
 }
 
+// TestSortDual: reads with two barcodes go by the pair, as a sheet has it; what was sorted goes
+// by its tag as well, with a sheet and without a kit.
+func TestSortDual(t *testing.T) {
+	kit, err := demux.OpenKit("SQK-NBD114-24")
+	require.NoError(t, err)
+	inner, err := demux.OpenKit("EXP-PBC096")
+	require.NoError(t, err)
+	kit.Inner = &inner
+	sheet, err := demux.ParseSheet(strings.NewReader("kit,experiment_id,flow_cell_id,external_barcode,internal_barcode,alias\n" +
+		"SQK-NBD114-24 EXP-PBC096,e,FAX1,barcode07,barcode02,patient-7\nSQK-NBD114-24 EXP-PBC096,e,FAX1,barcode02,barcode07,\n"))
+	require.NoError(t, err)
+	insert := strings.Repeat("ACGGTCATTGCAACTG", 30)
+	text := header
+	for _, n := range [][2]int{{7, 2}, {2, 7}, {7, 7}, {3, 3}} {
+		text += line(fmt.Sprintf("read%d_%d", n[0], n[1]), kit.Front.Outer+kit.Barcodes[n[0]-1].Front+kit.Front.Inner+
+			inner.Front.Outer+inner.Barcodes[n[1]-1].Front+inner.Front.Inner+insert, n[0] == 2)
+	}
+	listed, err := kit.Only(sheet.Barcodes())
+	require.NoError(t, err)
+	sorted, bases := make(memory), int64(len(insert))
+	counts, err := Sort(strings.NewReader(text), sorted.create, Options{Classifier: demux.NewClassifier(listed, false), Sheet: sheet, TrimBarcodes: true})
+	require.NoError(t, err)
+	require.Equal(t, Count{Barcode: "SQK-NBD114-24_EXP-PBC096_barcode02_07", Reads: 1, Bases: bases}, counts.Barcodes[0])
+	require.Equal(t, Count{Barcode: "patient-7", Alias: "patient-7", Reads: 1, Bases: bases}, counts.Barcodes[1])
+	require.Equal(t, int64(2), counts.Barcodes[2].Reads)
+	require.Equal(t, map[demux.Reason]int64{demux.UnlistedPair: 1, demux.NoBarcode: 1}, counts.Reasons)
+
+	// Without a sheet all pairs are looked for, and each is named by both kits.
+	every := make(memory)
+	counts, err = Sort(strings.NewReader(text), every.create, Options{Classifier: demux.NewClassifier(kit, false)})
+	require.NoError(t, err)
+	require.Len(t, counts.Barcodes, 4)
+	again := make(memory)
+	counts, err = Sort(every["SQK-NBD114-24_EXP-PBC096_barcode07_02"], again.create, Options{Sheet: sheet})
+	require.NoError(t, err)
+	require.Len(t, counts.Barcodes, 1)
+	require.Equal(t, "patient-7", counts.Barcodes[0].Alias)
+	require.Equal(t, []string(nil), counts.Silent)
+}
+
 func TestSortRefuses(t *testing.T) {
 	rapid := classifier(t, "SQK-RBK004")
 	read := strings.SplitN(barcoded(t, "SQK-RBK004"), "\n", 7)[4] + "\n"

@@ -2,6 +2,7 @@
 """A second implementation of the rules in docs/demux.md, over edlib.
 
     oracle.py golden READS.fastq... > golden.tsv      what classify_test.go compares with
+    oracle.py again GOLDEN.tsv > golden.tsv           the same of the reads that it has
     oracle.py table READS.fastq...                    the tables in docs/demux.md
 
 Needs edlib (PyPI). Reads with known barcodes are made from stretches of the real
@@ -19,6 +20,7 @@ import edlib
 
 ANY = [("N", b) for b in "ACGT"]
 SLACK = 8
+SECOND_FLANK_SCORE = 0.6
 TABLE = tomllib.loads((Path(__file__).parent.parent / "kits.toml").read_text())
 DEFAULT = dict(max_barcode_penalty=9, min_barcode_penalty_dist=3, min_separation_only_dist=6, barcode_end_proximity=75,
                flank_left_pad=5, flank_right_pad=10, front_barcode_window=175, rear_barcode_window=175,
@@ -67,6 +69,27 @@ class Place:
         return [find(p, region)[0] if region else len(p) for p in padded]
 
 
+def beside(place, text, barcode):
+    """Whether another barcode stands right before or behind a place, and where the last that is the same ends."""
+    s = place.kit.scoring
+    reach = len(place.outer) + len(place.kit.barcodes[0]) + len(place.inner) + 2 * SLACK
+    end = place.end
+    for start, part in ((place.end, text[place.end:place.end + reach]), (max(0, place.start - reach), text[max(0, place.start - reach):place.start])):
+        if not part:
+            continue
+        second = Place(place.kit, (place.outer, place.inner), part)
+        if second.score < max(SECOND_FLANK_SCORE, s["min_flank_score"]):
+            continue
+        penalties = second.penalties()
+        low = sorted(penalties)
+        if low[0] > s["max_barcode_penalty"] or len(low) > 1 and low[1] - low[0] < s["min_barcode_penalty_dist"]:
+            continue
+        if penalties.index(low[0]) != barcode:
+            return True, end
+        end = max(end, start + second.end)
+    return False, end
+
+
 def classify(kit, seq, both_ends=False):
     s, n = kit.scoring, len(seq)
     head, tail = seq[:s["front_barcode_window"]], rc(seq[max(0, n - s["rear_barcode_window"]):])
@@ -111,6 +134,14 @@ def classify(kit, seq, both_ends=False):
         return "found"
 
     reason = judge()
+    if reason == "found":
+        for p, penalties, text in ((front, pf, seq), (rear, pr, rc(seq))):
+            counts = p and (p is place or penalties.index(min(penalties)) == best and min(penalties) <= s["max_barcode_penalty"]
+                            and p.score >= s["min_flank_score"])
+            if counts:
+                other, p.end = beside(p, text, best)
+                if other:
+                    reason = "second_barcode"
     return dict(barcode=f"barcode{kit.numbers[best]:02d}" if reason == "found" else "unclassified", reason=reason,
                 penalty=penalty, margin=margin, front=(pf[best_front], front.start, front.end, front.score),
                 rear=(pr[best_rear], n - rear.end, n - rear.start, rear.score) if rear else None)
@@ -183,6 +214,35 @@ def golden(reads):
                       r["penalty"], r["margin"], end(r["front"]), end(r["rear"]), sep="\t")
 
 
+def again(lines):
+    """Golden reads as they are judged now, and for each kit reads with two barcodes at one end."""
+    cells = [line.split("\t") for line in lines if line[0] != "#" and line.split("\t")[2] not in ("same", "other")]
+    print("#kit\tboth_ends\ttruth\trate\tsequence\tbarcode\treason\tpenalty\tmargin\tfront\trear")
+    cells += tandems(cells)
+    for name, both, truth, rate, seq, *_ in cells:
+        r = classify(Kit(name), seq, both == "1")
+        end = lambda e: "-" if e is None else f"{e[0]},{e[1]},{e[2]},{e[3]:.6f}"
+        print(name, both, truth, rate, seq, r["barcode"], r["reason"], r["penalty"], r["margin"], end(r["front"]), end(r["rear"]), sep="\t")
+
+
+def tandems(cells):
+    """Reads with the same barcode twice or with two at the front, one behind the other."""
+    made = []
+    for name in KITS:
+        kit, rng = Kit(name), random.Random(f"tandem {name}")
+        insert = next(c[4] for c in cells if c[0] == name and c[2] == "-")[60:-60]
+        for j in range(12):
+            i, rate = rng.randrange(len(kit.barcodes)), (0, 0.05, 0.08, 0.12)[j % 4]
+            k = i if j % 3 == 0 else (i + 1 + rng.randrange(len(kit.barcodes) - 1)) % len(kit.barcodes)
+            (outer, inner), other = kit.flanks[0], kit.flanks[1]
+            second = outer[min(6, len(outer) // 3):] + kit.barcodes[k] + inner  # without what the sequencing adapter brings
+            front = damage(ADAPTER + outer + kit.barcodes[i] + inner + second, rate, rng)
+            rear = damage(rc(other[0] + kit.barcodes[k] + other[1]) if kit.double and j % 2 else "", rate, rng)
+            read = front + insert + rear
+            made.append([name, "0", "same" if i == k else "other", str(rate), rc(read) if kit.double and j > 5 else read])
+    return made
+
+
 def table(reads, n=1000):
     print("| kit | " + " | ".join(f"{r:.0%}" for r in RATES) + " | none |")
     print("| --- |" + " --- |" * (len(RATES) + 1))
@@ -206,4 +266,7 @@ def table(reads, n=1000):
 RATES = (0.05, 0.08, 0.12, 0.16, 0.2)
 
 if __name__ == "__main__":
-    {"golden": golden, "table": table}[sys.argv[1]](inserts(sys.argv[2:]))
+    if sys.argv[1] == "again":
+        again(Path(sys.argv[2]).read_text().splitlines())
+    else:
+        {"golden": golden, "table": table}[sys.argv[1]](inserts(sys.argv[2:]))

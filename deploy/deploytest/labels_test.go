@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/porestream/porestream/adaptive"
+	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/push/pushpb"
 	"github.com/porestream/porestream/stream"
@@ -87,22 +88,24 @@ var labels = func() map[string]label {
 		"channels":  {bound: "eight groups of a flow cell's channels, for each size of flow cell"},
 		"operation": {bound: "kinds of requests to brokers, named in the code"},
 
-		"porestream_stream_transactions_total/result":           values("committed", "aborted", "fenced", "unknown"),
-		"porestream_ingest_transactions_total/result":           values("committed", "failed"),
-		"porestream_ingest_push_device_reloads_total/result":    values("read", "refused"),
-		"porestream_variant_segments_total/result":              values("applied", "ignored", "partial", "uncertain"),
-		"porestream_trace_spans_total/result":                   values("sent", "full", "refused"),
-		"porestream_ingest_source_state/state":                  values(states...),
-		"porestream_ingest_watch_files/state":                   values("growing", "finished", "broken"),
-		"porestream_watch_alerts_total/state":                   values("PENDING", "SUSPECTED", "DETECTED", "NEGATIVE", "NOT_CALLABLE"),
-		"porestream_adaptive_decisions_total/action":            values(actions...),
-		"porestream_adaptive_decisions_total/reason":            values(verdicts...),
-		"porestream_adaptive_looks_total/reason":                values(verdicts...),
-		"porestream_adaptive_skipped_looks_total/reason":        values("late", "crowded", "unknown_run", "stopped"),
-		"porestream_ingest_spool_refusals_total/reason":         values("full", "disk"),
-		"porestream_ingest_push_refusals_total/reason":          values(refusals...),
-		"porestream_ingest_push_notices_total/reason":           values(refusals...),
-		"porestream_ingest_minknow_refused_chunks_total/reason": values("message", "clock"),
+		"porestream_stream_transactions_total/result":                 values("committed", "aborted", "fenced", "unknown"),
+		"porestream_ingest_transactions_total/result":                 values("committed", "failed"),
+		"porestream_ingest_push_device_reloads_total/result":          values("read", "refused"),
+		"porestream_variant_segments_total/result":                    values("applied", "ignored", "partial", "uncertain"),
+		"porestream_trace_spans_total/result":                         values("sent", "full", "refused"),
+		"porestream_ingest_source_state/state":                        values(states...),
+		"porestream_ingest_watch_files/state":                         values("growing", "finished", "broken"),
+		"porestream_watch_alerts_total/state":                         values("PENDING", "SUSPECTED", "DETECTED", "NEGATIVE", "NOT_CALLABLE"),
+		"porestream_adaptive_decisions_total/action":                  values(actions...),
+		"porestream_adaptive_decisions_total/reason":                  values(verdicts...),
+		"porestream_adaptive_looks_total/reason":                      values(verdicts...),
+		"porestream_adaptive_skipped_looks_total/reason":              values("late", "crowded", "unknown_run", "stopped"),
+		"porestream_ingest_spool_refusals_total/reason":               values("full", "disk"),
+		"porestream_basecall_read_parts_without_barcode_total/reason": values(demux.Reasons[1:]...),
+		"porestream_align_read_parts_without_barcode_total/reason":    values(demux.Reasons[1:]...),
+		"porestream_ingest_push_refusals_total/reason":                values(refusals...),
+		"porestream_ingest_push_notices_total/reason":                 values(refusals...),
+		"porestream_ingest_minknow_refused_chunks_total/reason":       values("message", "clock"),
 		"porestream_ingest_minknow_faults_total/reason": values("token", "certificate", "unreachable", "version", "call", "metadata",
 			"position", "signal", "other"),
 		"porestream_ingest_minknow_decisions_total/action":  values("continue", "stop_receiving", "unblock", "unknown"),

@@ -267,6 +267,9 @@ func TestWriteResults(t *testing.T) {
 		if !slices.Equal(names, c.want) {
 			t.Fatalf("files %q, want %q", names, c.want)
 		}
+		if told := slices.Sorted(maps.Values(r.Summary.Files)); !slices.Equal(told, slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasSuffix(n, "variants.vcf") })) {
+			t.Errorf("the summary names %q, the files are %q", told, names)
+		}
 		name := func(kind string) string {
 			return filepath.Join(dir, names[slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, kind) })])
 		}

@@ -22,10 +22,11 @@ import (
 // Write writes variants.vcf, variants.jsonl and summary.json into dir, with panels
 // alerts.json and alerts.tsv, and if the survey asked for them variants.g.vcf and
 // callable.bed. With several samples each has files of its
-// own, SAMPLE.variants.vcf and so on.
+// own, SAMPLE.variants.vcf and so on, which the summary names.
 func (r *Result) Write(dir string) error {
 	samples := r.samples()
 	taken := make(map[string]bool)
+	r.Summary.Files = make(map[string]string)
 	for _, sample := range samples {
 		prefix := ""
 		if len(samples) > 1 {
@@ -33,6 +34,7 @@ func (r *Result) Write(dir string) error {
 			}
 			taken[prefix] = true
 		}
+		r.Summary.Files[sample] = prefix + "variants.vcf"
 		variants := r.Fold.Variants(sample, r.Genome.Rank)
 		err := wholefile.Write(filepath.Join(dir, prefix+"variants.vcf"), func(w *bufio.Writer) error {
 			return WriteVCF(w, r.Genome, sample, r.Caller, r.VCFVersion, variants)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/basecall/finish"
+	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -37,6 +38,9 @@ type Summary struct {
 	// Barcodes counts reads, or parts of them, by barcode, or the alias that a sample sheet has for it; absent
 	// if none are looked for.
 	Barcodes map[string]int64 `json:"barcodes,omitempty"`
+	// WithoutBarcode counts reads, or parts of them, on which none was found, by why: no_barcode, ambiguous,
+	// far_from_end, ends_disagree, one_end, midstrand, second_barcode, no_inner_barcode, unlisted_pair.
+	WithoutBarcode map[string]int64 `json:"without_barcode,omitempty"`
 	// SilentSamples are those that a sample sheet names and that no read is of.
 	SilentSamples []string `json:"silent_samples,omitempty"`
 	// Models are, by sample, the basecalling models of its reads, by name; empty if the reads
@@ -52,6 +56,9 @@ type Summary struct {
 	Model            string                   `json:"model"`
 	CallerModel      string                   `json:"caller_model"` // "none": the analytic model
 	Latency          Latency                  `json:"latency_ms"`
+	// Files are the names of the VCF of each sample, variants.vcf if there is one sample; a sample's other files begin
+	// as its VCF does. [Result.Write] sets it.
+	Files map[string]string `json:"files"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
 }
@@ -175,6 +182,15 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	}
 	for outcome := range leftOut {
 		s.LeftOut[outcome] = parts(outcome)
+	}
+	for _, reason := range demux.Reasons {
+		label := "{" + reason + "}"
+		if n := counts["porestream_basecall_read_parts_without_barcode_total"+label] + counts["porestream_align_read_parts_without_barcode_total"+label]; n > 0 {
+			if s.WithoutBarcode == nil {
+				s.WithoutBarcode = make(map[string]int64)
+			}
+			s.WithoutBarcode[reason] = n
+		}
 	}
 	if sheet := r.sheet(); sheet != nil {
 		s.SilentSamples = sheet.Silent(finish.SheetKeys(recorded(runs)), s.Barcodes)

@@ -13,12 +13,14 @@ import (
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
 // Barcoding chooses what is found at the ends of reads and cut off.
 type Barcoding struct {
 	kit, barcodes, sheet string
+	inner, innerBarcodes string
 	bothEnds             bool
 	Trim                 string
 	NoTrim               bool
@@ -30,6 +32,8 @@ type Barcoding struct {
 func (f *Barcoding) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kit, "kit-name", "", "barcoding kit to look for, for example SQK-RBK114-24")
 	flags.StringVar(&f.barcodes, "barcodes", "", "barcodes of your own instead of a kit's: an arrangement in TOML (docs/demux.md)")
+	flags.StringVar(&f.inner, "inner-kit-name", "", "of libraries with two barcodes one behind the other: the kit of the inner one, next to the insert, for example EXP-PBC096")
+	flags.StringVar(&f.innerBarcodes, "inner-barcodes", "", "inner barcodes of your own instead of a kit's, as --barcodes")
 	flags.BoolVar(&f.bothEnds, "barcode-both-ends", false, "a barcode counts only if it is at both ends of a read")
 	flags.StringVar(&f.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV: which barcodes there are and what their samples are called")
 	flags.StringVar(&f.Trim, "trim", "", "what is cut off reads: none, adapters (and primers) or all (barcodes too); all with barcodes, none without")
@@ -38,9 +42,18 @@ func (f *Barcoding) Register(flags *pflag.FlagSet) {
 
 // Options reads the files that the flags name.
 func (f *Barcoding) Options() (opts finish.Options, err error) {
-	kit, err := f.openKit()
+	kit, err := openKit("kit-name", f.kit, "barcodes", f.barcodes)
 	if err != nil {
 		return opts, err
+	}
+	inner, err := openKit("inner-kit-name", f.inner, "inner-barcodes", f.innerBarcodes)
+	switch {
+	case err != nil:
+		return opts, err
+	case inner != nil && kit == nil:
+		return opts, cli.Usagef("--inner-kit-name and --inner-barcodes are about a second barcode: name the kit of the outer one with --kit-name")
+	case inner != nil:
+		kit.Inner = inner
 	}
 	opts.Kit, opts.BothEnds = kit, f.bothEnds
 	if kit == nil && (f.bothEnds || f.sheet != "" && !f.ByTag) {
@@ -111,6 +124,9 @@ func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 	if err != nil {
 		return nil, f.Blame(err)
 	}
+	if n := finisher.Count(); n > stream.MaxSamples {
+		return nil, cli.Usagef("there are %d pairs of barcodes, and a run has %d samples at most: name those that there are with --sample-sheet", n, stream.MaxSamples)
+	}
 	return finisher, nil
 }
 
@@ -159,31 +175,32 @@ func (e *Engines) Demultiplexed(run *streampb.Run) *streampb.Run {
 // maxArrangement bounds a file with barcodes, in bytes.
 const maxArrangement = 16 << 20
 
-func (f *Barcoding) openKit() (*demux.Kit, error) {
+// openKit opens the kit that one of two flags names; nil if none does.
+func openKit(byName, name, byFile, path string) (*demux.Kit, error) {
 	switch {
-	case f.kit != "" && f.barcodes != "":
-		return nil, cli.Usagef("--kit-name and --barcodes exclude each other")
-	case f.kit != "":
-		kit, err := demux.OpenKit(f.kit)
+	case name != "" && path != "":
+		return nil, cli.Usagef("--%s and --%s exclude each other", byName, byFile)
+	case name != "":
+		kit, err := demux.OpenKit(name)
 		if err != nil {
-			return nil, cli.Usagef("--kit-name: %w", err)
+			return nil, cli.Usagef("--%s: %w", byName, err)
 		}
 		return &kit, nil
-	case f.barcodes != "":
-		info, err := os.Stat(f.barcodes)
+	case path != "":
+		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
 		}
 		if info.Size() > maxArrangement {
-			return nil, fmt.Errorf("%s: larger than %d bytes", f.barcodes, maxArrangement)
+			return nil, fmt.Errorf("%s: larger than %d bytes", path, maxArrangement)
 		}
-		text, err := os.ReadFile(f.barcodes)
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
 		kit, err := demux.ParseKit(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.barcodes, err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		return &kit, nil
 	}

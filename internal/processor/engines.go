@@ -131,7 +131,7 @@ func Load(opts Options) (*Engines, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	g, err := genome.Load(opts.Reference)
+	g, err := opts.Genes.Genome(opts.Reference)
 	if err != nil {
 		return nil, err
 	}

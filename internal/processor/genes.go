@@ -20,13 +20,31 @@ import (
 type Genes struct {
 	Paths  []string // GFF3 or GTF; none annotates with intergenic_variant only
 	Reader annotate.ModelReader
+	// Synonyms is a table of further names of contigs, see [genome.Genome.AddSynonyms]; empty for none.
+	Synonyms string
 }
+
+// SynonymsFlag and SynonymsUsage are the flag of a table of contig names, and what it says of itself.
+const (
+	SynonymsFlag  = "contig-synonyms"
+	SynonymsUsage = "table of contigs' other names, such as 1, chr1, NC_000001.11: NCBI's assembly report, UCSC's chromAlias, or names of one contig per line, separated by tabs"
+)
 
 // Register adds the flags.
 func (f *Genes) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.Paths, "gff", nil, "genes of the reference, or regulatory regions: GFF3 or GTF, may be gzipped, may be given several times")
+	flags.StringVar(&f.Synonyms, SynonymsFlag, "", SynonymsUsage)
 	flags.Var(&f.Reader.Codes, "genetic-code", "NCBI's genetic codes of genes without transl_table: a number, or CONTIG=NUMBER, several with commas")
 	flags.StringSliceVar(&f.Reader.Circular, "circular", nil, "circular contigs, several with commas, where the gene model does not say so")
+}
+
+// Genome reads the reference, with the synonyms of its contigs.
+func (f *Genes) Genome(reference string) (*genome.Genome, error) {
+	g, err := genome.Load(reference)
+	if err == nil && f.Synonyms != "" {
+		err = g.LoadSynonyms(f.Synonyms)
+	}
+	return g, err
 }
 
 // Annotator reads the genes and checks them against the reference. What is left
@@ -51,7 +69,7 @@ func (f *Genes) fingerprint(g *genome.Genome) (string, error) {
 	for _, c := range g.Contigs {
 		fmt.Fprintf(h, "contig %q %s\n", c.Name, c.Digest())
 	}
-	for _, path := range f.Paths {
+	for _, path := range f.files() {
 		sum, err := hashFile(path)
 		if err != nil {
 			return "", fmt.Errorf("reading genes: %w", err)
@@ -61,6 +79,14 @@ func (f *Genes) fingerprint(g *genome.Genome) (string, error) {
 	circular := slices.Sorted(slices.Values(f.Reader.Circular))
 	fmt.Fprintf(h, "codes %+v circular %q\n", f.Reader.Codes, circular)
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// files are those that the genes are read by.
+func (f *Genes) files() []string {
+	if f.Synonyms == "" {
+		return f.Paths
+	}
+	return append(slices.Clone(f.Paths), f.Synonyms)
 }
 
 func hashFile(path string) ([]byte, error) {

@@ -21,6 +21,10 @@ func Advice(err error) string {
 	if errors.Is(err, ErrFenced) {
 		return "another process works under the same transactional id, or the group has given the partition away: a processor begins again by itself"
 	}
+	var classic *classicRefusedError
+	if errors.As(err, &classic) {
+		return "enable them (classic in group.coordinator.rebalance.protocols), or use brokers that have them, as Apache Kafka has up to 4.4: the newer protocol is not spoken here"
+	}
 	var code kafka.Error
 	if errors.As(err, &code) {
 		return codeAdvice[code]
@@ -40,6 +44,7 @@ var codeAdvice = map[kafka.Error]string{
 	kafka.InvalidTopic:                       "a topic's name has letters, digits, '.', '_' and '-' only; mind --topic-prefix",
 	kafka.NotEnoughReplicas:                  "fewer brokers than min.insync.replicas hold the partition: start the others",
 	kafka.NotEnoughReplicasAfterAppend:       "fewer brokers than min.insync.replicas hold the partition: start the others",
+	kafka.InconsistentGroupProtocol:          "the group's members are of another kind, such as consumers of the newer protocol: stop them, or name another group (--group)",
 	kafka.UnknownMemberId:                    "the group has members: stop the programs that are in it",
 	kafka.TopicAuthorizationFailed:           grant,
 	kafka.GroupAuthorizationFailed:           grant,

@@ -129,6 +129,15 @@ func faults() []fault {
 				streamtest.Refuse(fake, kmsg.Produce, kerr.NotEnoughReplicas, -1)
 				return produceTo(t, c, topic, []byte("v"))
 			}},
+		{"clock of this machine", "[32] Invalid Timestamp", "look at this machine's clock",
+			func(t *testing.T, b *faultBrokers) error {
+				// To the broker this machine is an hour behind.
+				narrow := stream.TopicSettings{Name: "narrow", Partitions: 1, Config: map[string]string{"message.timestamp.before.max.ms": "60000"}}
+				require.NoError(t, ensure(b, narrow, 1))
+				err := produceAt(t, b.admin, "narrow", []byte("v"), time.Now().Add(-time.Hour))
+				require.True(t, IsClock(err), "%v", err)
+				return err
+			}},
 		{"coordinator not available", "[15] Group Coordinator Not Available", "start the brokers that hold __consumer_offsets and __transaction_state",
 			func(t *testing.T, b *faultBrokers) error { return rewindTo(t.Context(), b.admin, "group", "present") }},
 		{"transaction timeout above the broker's", "[50] Invalid Transaction Timeout", "raise the brokers' transaction.max.timeout.ms to a minute at least",
@@ -146,7 +155,43 @@ func faults() []fault {
 			func(t *testing.T, _ *faultBrokers) error {
 				return writeAll(t.Context(), dial(t, streamtest.Kfake(t, kfake.MaxVersions(kversion.V0_11_0())).ListenAddrs()[0]), "id", nil, "t")
 			}},
+		{"brokers without classic groups", "the brokers refuse consumer groups of the classic protocol", "enable them (classic in group.coordinator.rebalance.protocols)",
+			func(t *testing.T, _ *faultBrokers) error { return joinRefused(t, kerr.UnsupportedVersion) }},
+		{"group of another protocol", "[23] Inconsistent Group Protocol", "name another group (--group)",
+			func(t *testing.T, _ *faultBrokers) error { return joinRefused(t, kerr.InconsistentGroupProtocol) }},
 		{"disk of a broker full", "[5] Leader Not Available", "see whether a disk of theirs is full", fullDisk},
+	}
+}
+
+// joinRefused is what becomes of a member whose brokers refuse it.
+func joinRefused(t *testing.T, with *kerr.Error) error {
+	fake := streamtest.Kfake(t)
+	c := dial(t, fake.ListenAddrs()[0])
+	streamtest.Refuse(fake, kmsg.JoinGroup, with, -1)
+	return joinGroup(t, c)
+}
+
+// joinGroup is a member of a group that ends by itself only if it is refused.
+func joinGroup(t *testing.T, c *Client) error {
+	return RunGroup(t.Context(), c, impatient(GroupConfig{Group: t.Name(), Topics: []string{newTopic(t, c, 1)}, Producer: newProducer(t, c, ProducerConfig{}),
+		NewHandler: func(string, int32, int32) (stream.Handler, error) { return nil, errors.New("there is a generation") }}))
+}
+
+// TestBrokersWithoutClassicGroups: a broker that refuses groups of the classic protocol, by an answer or because it doesn't
+// list the request, is told in one line that says what to do; one that is too old for transactions is told as that.
+func TestBrokersWithoutClassicGroups(t *testing.T) {
+	t.Parallel()
+	withoutJoin := kversion.V4_0_0()
+	withoutJoin.SetMaxKeyVersion(int16(kmsg.JoinGroup), -1)
+	unlisted := streamtest.Kfake(t, kfake.MaxVersions(withoutJoin))
+	for name, err := range map[string]error{
+		"refused":  joinRefused(t, kerr.UnsupportedVersion),
+		"unlisted": joinGroup(t, dial(t, unlisted.ListenAddrs()[0])),
+	} {
+		require.ErrorContains(t, err, "joining: the brokers refuse consumer groups of the classic protocol", name)
+		require.NotContains(t, err.Error(), "\n")
+		require.Contains(t, Advice(err), "enable them")
+		require.NotContains(t, Advice(err), "transactions")
 	}
 }
 
@@ -256,10 +301,15 @@ func startFaulty(t *testing.T) *faultBrokers {
 // produceTo writes one record, without trying for long.
 func produceTo(t *testing.T, c *Client, topic string, value []byte) error {
 	t.Helper()
+	return produceAt(t, c, topic, value, time.Time{})
+}
+
+func produceAt(t *testing.T, c *Client, topic string, value []byte, at time.Time) error {
+	t.Helper()
 	p, err := NewProducer(t.Context(), c, ProducerConfig{DeliveryTimeout: 2 * time.Second})
 	require.NoError(t, err)
 	written := make(chan error, 1)
-	require.NoError(t, p.Send(t.Context(), []stream.Out{{Topic: topic, Value: value}}, func(err error) { written <- err }))
+	require.NoError(t, p.Send(t.Context(), []stream.Out{{Topic: topic, Value: value, Time: at}}, func(err error) { written <- err }))
 	return errors.Join(<-written, closeQuietly(p))
 }
 

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/partition"
@@ -232,7 +234,7 @@ func (m *member) run(ctx context.Context) error {
 			}
 			continue
 		case err != nil && classify(err) == fatal:
-			return fmt.Errorf("joining: %w", err)
+			return fmt.Errorf("joining: %w", explainJoin(err))
 		case err != nil:
 			m.log.Warn("joining again", slog.Any("error", err))
 			continue
@@ -309,6 +311,25 @@ func (m *member) nextGeneration(ctx context.Context, group *membership) (*kafka.
 		return nil, errNoGeneration
 	}
 	return gen, err
+}
+
+// classicRefusedError says that the brokers have no groups of the kind that this package is in.
+type classicRefusedError struct{ err error }
+
+func (e *classicRefusedError) Error() string {
+	return "the brokers refuse consumer groups of the classic protocol: " + e.err.Error()
+}
+
+func (e *classicRefusedError) Unwrap() error { return e.err }
+
+// explainJoin is a join's error, which tells a broker without classic groups from one that is too old for
+// something else. The library has no error of its own for a request that a broker doesn't list.
+func explainJoin(err error) error {
+	missing := fmt.Sprintf("no matching versions were found between the client and the broker for API key %d", protocol.JoinGroup)
+	if errors.Is(err, kafka.UnsupportedVersion) || strings.Contains(err.Error(), missing) {
+		return &classicRefusedError{err}
+	}
+	return err
 }
 
 // errNoGeneration says that the group has not become one in time.

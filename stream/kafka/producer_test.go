@@ -71,6 +71,22 @@ func TestNoRecordIsOfTheFuture(t *testing.T) {
 	})
 }
 
+// A broker refuses records whose time is too far from its clock (error 32), and that is told as a matter of clocks.
+func TestTimesFarFromTheBrokersClockAreRefused(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		if strings.HasSuffix(t.Name(), "/kfake") {
+			t.Skip("kfake takes records of any time")
+		}
+		c := dial(t, addr)
+		topic := newTopic(t, c, 1) + ".narrow"
+		require.NoError(t, c.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: topic, Partitions: 1, Config: map[string]string{"message.timestamp.before.max.ms": "60000"}}}, 1))
+		err := produceAt(t, c, topic, []byte("v"), time.Now().Add(-time.Hour))
+		require.True(t, IsClock(err), "%v", err)
+		require.Contains(t, Advice(err), "look at this machine's clock")
+		require.NoError(t, produceAt(t, c, topic, []byte("v"), time.Now()))
+	})
+}
+
 // A write that was applied and answered with a time-out is sent again, and must
 // be in the log once.
 func TestRetriesDoNotDouble(t *testing.T) {
