@@ -70,7 +70,9 @@ func simpler(rest, changes []candidate, missed bool) bool {
 	if missed && sideBySide(rest) && !sideBySide(changes) {
 		return true
 	}
-	return len(rest)+1 < len(changes) && weight(rest) < weight(changes)
+	gaps := slices.ContainsFunc(rest, func(c candidate) bool { return c.indel })
+	n := len(rest) + 1
+	return weight(rest) < weight(changes) && (n < len(changes) || n == len(changes) && missed && !gaps)
 }
 
 // withLength adds to changes that of a homopolymer of base b, which begins at base x of the
