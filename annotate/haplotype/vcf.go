@@ -246,7 +246,8 @@ func (a *Annotator) appendSamples(dst []byte, s *site, format, columns []byte, o
 		var values []byte
 		values, columns, _ = bytes.Cut(columns, []byte{'\t'})
 		dst = append(dst, '\t')
-		begun, n := len(dst), 0
+		begun := len(dst)
+		var n int
 		dst, n = appendValues(dst, values, old)
 		if s.masksUsed == 0 {
 			if n == 0 {
