@@ -268,8 +268,10 @@ func TestAllelesThatMeet(t *testing.T) {
 		{"c:g.[10_12del;16_17insT]", "c:g.14_16delinsT", "c:9:AGAC:A;c:16:G:GT"},
 		{"c:g.[10_12dup;13_15dup]", "c:g.17_22dup", "c:9:A:AGACGAC"},
 		{"c:g.[12C>T;16_18del]", "c:g.[12C>T;20_22del]", "c:12:CGAC:T"},
-		{"c:g.[25=;26del]", "c:g.[25=;27del]", "c:25:CA:C"},
-		{"c:g.[26del;27=]", "c:g.[26del;27=]", "c:25:CA:C"},
+		{"c:g.[25=;26del]", "c:g.27del", "c:25:CA:C"},
+		{"c:g.[26del;27=]", "c:g.27del", "c:25:CA:C"},
+		{"c:g.[25C>T;26del]", "c:g.25_26delinsT", "c:25:CA:T"},
+		{"c:g.[24_25insA;25C>T;25_26insA]", "c:g.25delinsATA", "c:25:C:ATA"},
 	} {
 		got, err := n.Normalize(c.in)
 		require.NoError(t, err, c.in)
@@ -280,7 +282,7 @@ func TestAllelesThatMeet(t *testing.T) {
 		require.Equal(t, c.want, got.Description, c.in)
 		require.Equal(t, c.rows, strings.Join(texts, ";"), c.in)
 	}
-	for _, in := range []string{"c:g.[10_12del;12_13del]", "c:g.[10_12dup;12C>T]", "c:g.[10_14del;12_13insT]", "c:g.[10_12dup;11_14dup]", "c:g.[10=;10del]", "c:g.[10_12inv;10G>A]"} {
+	for _, in := range []string{"c:g.[10_12del;12_13del]", "c:g.[10_12dup;12C>T]", "c:g.[10_14del;12_13insT]", "c:g.[10_12dup;11_14dup]", "c:g.[10=;10del]", "c:g.[10_11insT;10_11insA]", "c:g.[10_12inv;10G>A]"} {
 		_, err := n.Normalize(in)
 		require.ErrorContains(t, err, "overlap", in)
 	}

@@ -287,10 +287,32 @@ func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
 		case csqDistance:
 			b = appendDistance(b, e.distance)
 		default:
-			b = append(w.field(b, s.field, j, e, number), '|')
+			if !e.lacks(s.field, j) {
+				b = w.field(b, s.field, j, e, number)
+			}
+			b = append(b, '|')
 		}
 	}
 	return b
+}
+
+// lacks says of an effect on a transcript that a sub-field is certainly empty: most of an intron's are.
+func (e *effect) lacks(f csqField, j *judged) bool {
+	switch f {
+	case csqExon:
+		return e.exonFirst == 0
+	case csqIntron:
+		return e.intronFirst == 0
+	case csqCDNA:
+		return e.cdnaFrom < 0 && e.cdnaTo < 0
+	case csqCDS:
+		return e.cdsFrom < 0 && e.cdsTo < 0
+	case csqProtein, csqAminoAcids, csqCodons:
+		return e.codon == nil
+	case csqExisting:
+		return len(j.known) == 0
+	}
+	return false
 }
 
 // appendDistance appends a distance that is not zero, and a "|". Most have up to four digits, and there are many.

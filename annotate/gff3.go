@@ -108,8 +108,9 @@ func (p *parser) resolve() error {
 			p.faults.note(MissingGene, f.line, "%s %q has the parent %q, which no row describes: it is its own gene", f.kind, f.id, id)
 			continue
 		}
-		f.parent = parent
-		parent.children++
+		if f.parent = parent; f.counts() {
+			parent.children++
+		}
 	}
 	for _, f := range p.features {
 		if !f.linked && f.kind == "miRNA" && f.parent != nil && isPrecursor(f.parent.kind) {
@@ -120,6 +121,12 @@ func (p *parser) resolve() error {
 		}
 	}
 	return nil
+}
+
+// counts says whether f can be a transcript, a gene or a protein of its parent, and not a mere place such as a
+// polyA_site.
+func (f *feature) counts() bool {
+	return len(f.exons)+len(f.cds)+len(f.utrs) > 0 || isTranscript(f.kind) || isGene(f.kind) || isProtein(f.kind)
 }
 
 // isProtein says whether rows of this type are proteins.

@@ -188,3 +188,18 @@ func TestBlanksInGeneModels(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesAreNoTranscripts: what else lies under a gene, such as the site of a poly(A) tail, does not hide that its
+// contig is a transcript.
+func TestPlacesAreNoTranscripts(t *testing.T) {
+	g := readGenome(t, ">NM_1.2\nAAATGAAACCCTAAGG\n")
+	m, err := ReadModel(strings.NewReader("NM_1.2\tx\tregion\t1\t16\t.\t+\t.\tID=r;mol_type=mRNA\nNM_1.2\tx\tgene\t1\t16\t.\t+\t.\tID=gene-A;Name=A\n"+
+		"NM_1.2\tx\tCDS\t3\t14\t.\t+\t0\tID=cds-NP_1.1;Parent=gene-A;protein_id=NP_1.1\nNM_1.2\tx\tpolyA_site\t16\t16\t.\t+\t.\tID=id-A;Parent=gene-A\n"), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := NewNormalizer(New(g, m), ProteinStyle{Predicted: true}).Normalize("NM_1.2:c.4A>G")
+	if err != nil || got.Description != "NM_1.2:c.4A>G" || got.Genomic != "NM_1.2:n.6A>G" || got.Protein != "NP_1.1:p.(Lys2Glu)" {
+		t.Errorf("%+v %v", got, err)
+	}
+}

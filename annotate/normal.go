@@ -143,6 +143,8 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 	type described struct {
 		vrs.Edit
 		from, to int // what the description names
+		// placed says that it stands where the description has it: a copy could as well stand before what is copied.
+		placed bool
 	}
 	var list []described
 	for _, c := range changes {
@@ -156,7 +158,7 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 		if err != nil {
 			return nil, err
 		}
-		d := described{e, e.Start, e.End()}
+		d := described{e, e.Start, e.End(), c.Kind != hgvs.Duplication && c.Kind != hgvs.Repeat}
 		if c.Kind == hgvs.Duplication { // the copy stands behind what is copied
 			d.from -= len(e.Alt)
 		}
@@ -168,14 +170,32 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 	slices.SortStableFunc(list, func(x, y described) int {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
 	})
-	edits := make([]vrs.Edit, len(list))
+	edits := make([]vrs.Edit, 0, len(list))
 	for i, d := range list {
 		if i > 0 && d.from < list[i-1].to {
 			return nil, errors.New("changes in the same brackets overlap: one molecule cannot have both")
 		}
-		edits[i] = d.Edit
+		if i > 0 && d.from == d.to && list[i-1].from == d.from && list[i-1].to == d.to {
+			return nil, errors.New("two insertions in the same place: they overlap, and which comes first is not known")
+		}
+		// Those that touch are one before they move: what becomes of them does not depend on how they were cut.
+		if i > 0 && d.placed && list[i-1].placed && on.joins(edits[len(edits)-1], d.Edit) {
+			edits = on.joined(append(edits, d.Edit))
+			continue
+		}
+		edits = append(edits, d.Edit)
 	}
-	return edits, nil
+	return telling(edits), nil
+}
+
+// telling are the edits that change something, in the memory of edits, or all of them if none does: beside a change, what
+// stays says nothing.
+func telling(edits []vrs.Edit) []vrs.Edit {
+	same := func(e vrs.Edit) bool { return e.Ref == e.Alt }
+	if slices.ContainsFunc(edits, func(e vrs.Edit) bool { return !same(e) }) {
+		return slices.DeleteFunc(edits, same)
+	}
+	return edits
 }
 
 // settled moves the changes of one molecule as far to the right, or else to the left, as they go without passing each
@@ -210,22 +230,27 @@ func (n *numbering) settled(edits []vrs.Edit, right bool) []vrs.Edit {
 				*e = e.LeftTo(seq, first)
 			}
 		}
-		joined := edits[:1]
-		for _, e := range edits[1:] {
-			last := &joined[len(joined)-1]
-			if !n.joins(*last, e) {
-				joined = append(joined, e)
-				continue
-			}
-			between := string(seq[last.End():e.Start])
-			last.Ref += between + e.Ref
-			last.Alt += between + e.Alt
-		}
-		if len(joined) == len(edits) {
+		before := len(edits)
+		if edits = n.joined(edits); len(edits) == before {
 			return edits
 		}
-		edits = joined
 	}
+}
+
+// joined joins the changes of one molecule that are one by the nomenclature, in the memory of edits.
+func (n *numbering) joined(edits []vrs.Edit) []vrs.Edit {
+	joined := edits[:1]
+	for _, e := range edits[1:] {
+		last := &joined[len(joined)-1]
+		if !n.joins(*last, e) {
+			joined = append(joined, e)
+			continue
+		}
+		between := string(n.contig.Seq[last.End():e.Start])
+		last.Ref += between + e.Ref
+		last.Alt += between + e.Alt
+	}
+	return telling(joined)
 }
 
 // turnEnd is where the turn of the contig ends that pos lies in: a circular one is unrolled.

@@ -113,7 +113,11 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 		if list, _ := n.names.find(d.Reference); len(list) > 0 {
 			return n.onTranscript(d)
 		}
-		return nil, fmt.Errorf("%s is a contig: %c. needs a transcript, protein or gene of it, %s(NAME):%c.…", d.Reference, d.Type, d.Reference, d.Type)
+		t := n.onlyCoding(c)
+		if d.Type != 'c' || t == nil {
+			return nil, fmt.Errorf("%s is a contig: %c. needs a transcript, protein or gene of it, %s(NAME):%c.…", d.Reference, d.Type, d.Reference, d.Type)
+		}
+		return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + t.id + ")", onGenome: true}, nil
 	}
 	t, own, err := n.transcript(d.Selector, d.Type, c)
 	if err != nil {
@@ -124,6 +128,25 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 		name = c.Name
 	}
 	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name, onGenome: !t.isContig()}, nil
+}
+
+// onlyCoding is the coding transcript of a contig that has but one, as a RefSeqGene can; else nil.
+func (n *Normalizer) onlyCoding(c *genome.Contig) *transcript {
+	k := n.a.model.contigs[c]
+	if k == nil {
+		return nil
+	}
+	var only *transcript
+	for _, t := range k.transcripts {
+		switch {
+		case t.cds == nil:
+		case only != nil:
+			return nil
+		default:
+			only = t
+		}
+	}
+	return only
 }
 
 // genomic is the numbering of g., m. and o.

@@ -3,6 +3,7 @@ package genome
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -230,12 +231,39 @@ func (p *parser) residues(body []byte) error {
 func upperInto(dst, piece []byte) bool {
 	dst = dst[:len(piece)]
 	var wrong byte // its highest bit, for the loop has no time for branches
+	i := 0
+	for ; i+8 <= len(piece); i += 8 {
+		if u, ok := upperBases(binary.LittleEndian.Uint64(piece[i:])); ok {
+			binary.LittleEndian.PutUint64(dst[i:], u)
+			continue
+		}
+		wrong |= upperLetters(dst[i:i+8], piece[i:i+8])
+	}
+	wrong |= upperLetters(dst[i:], piece[i:])
+	return wrong < 0x80
+}
+
+// upperLetters is upperInto by a table; the highest bit of what it returns is set if something is no letter.
+func upperLetters(dst, piece []byte) (wrong byte) {
+	dst = dst[:len(piece)]
 	for i, c := range piece {
 		u := letter[c]
 		wrong |= u - 1
 		dst[i] = u
 	}
-	return wrong < 0x80
+	return wrong
+}
+
+// eachByte times a byte has it in all eight.
+const eachByte = 0x0101010101010101
+
+// upperBases is eight letters in upper case, if all of them are A, C, G or T, as nearly all are. Bits 1 and 2 of a
+// letter tell these four apart, so that the letter made of them must be the one that is there.
+func upperBases(w uint64) (uint64, bool) {
+	w &^= 0x20 * eachByte
+	low, high := w>>1&eachByte, w>>2&eachByte
+	made := 'A'*eachByte + low*('C'-'A') + high*('T'-'A') - (low&high)*('C'+'T'-'A'-'G')
+	return made, made == w
 }
 
 // close completes the contig being read.

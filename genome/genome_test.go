@@ -191,3 +191,22 @@ func TestBlanksAtLineEndsAreLeftOut(t *testing.T) {
 		require.ErrorContains(t, err, "line 2", "%q", in)
 	}
 }
+
+// TestUpperIntoIsTheTable: every letter in every place of a piece is what the table says, beside bases and beside itself.
+func TestUpperIntoIsTheTable(t *testing.T) {
+	for c := range 256 {
+		for at := range 17 {
+			piece := []byte("ACGTacgtTGCAtgcaC")
+			piece[at] = byte(c)
+			want, all := make([]byte, len(piece)), true
+			for i, p := range piece {
+				want[i] = letter[p]
+				all = all && want[i] != 0
+			}
+			got := make([]byte, len(piece))
+			if ok := upperInto(got, piece); ok != all || !bytes.Equal(got, want) {
+				t.Fatalf("%q: %q %v, want %q %v", piece, got, ok, want, all)
+			}
+		}
+	}
+}

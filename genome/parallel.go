@@ -9,8 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// chunk is about how many bytes a worker reads at once.
-const chunk = 1 << 20
+const (
+	// chunk is about how many bytes a worker reads at once: they are still in the cache when they are looked at.
+	chunk = 1 << 17
+	// longestLine is the longest line that is read so.
+	longestLine = 1 << 20
+)
 
 // errNotIndexed is never seen by callers: the file is read again from its beginning.
 var errNotIndexed = errors.New("not as the index has it")
@@ -50,7 +54,7 @@ func headersFit(r io.ReaderAt, size int64, list []indexed) bool {
 	end := int64(0) // of the sequence before
 	for i := range list {
 		x := &list[i]
-		if x.offset <= end || x.offset-end > maxHeader || x.width > chunk || x.lastByte() > size {
+		if x.offset <= end || x.offset-end > maxHeader || x.width > longestLine || x.lastByte() > size {
 			return false
 		}
 		header := make([]byte, x.offset-end)

@@ -33,24 +33,24 @@ func ParseGenotype(text string, alternates int) (Genotype, error) {
 }
 
 // AppendGenotype is ParseGenotype that appends the alleles to g.
-func AppendGenotype(g Genotype, text string, alternates int) (Genotype, error) {
+func AppendGenotype[S []byte | string](g Genotype, text S, alternates int) (Genotype, error) {
 	begun, rest := len(g), text
 	first := byte(0) // phase of the first allele, 0 if nothing says it
-	if rest != "" && isPhase(rest[0]) {
+	if len(rest) > 0 && isPhase(rest[0]) {
 		first, rest = rest[0], rest[1:]
 	}
 	phase, unphased := first, false
 	for {
 		number, n := alleleNumber(rest, alternates)
 		if n == 0 {
-			return g[:begun], fmt.Errorf("GT %q %w", clip(text), ErrGenotype)
+			return g[:begun], fmt.Errorf("GT %q %w", clip(string(text)), ErrGenotype)
 		}
 		g = append(g, CalledAllele{Number: number, Phased: phase == '|'})
-		if rest = rest[n:]; rest == "" {
+		if rest = rest[n:]; len(rest) == 0 {
 			break
 		}
 		if phase = rest[0]; !isPhase(phase) {
-			return g[:begun], fmt.Errorf("GT %q %w", clip(text), ErrGenotype)
+			return g[:begun], fmt.Errorf("GT %q %w", clip(string(text)), ErrGenotype)
 		}
 		unphased = unphased || phase == '/'
 		rest = rest[1:]
@@ -64,8 +64,8 @@ func AppendGenotype(g Genotype, text string, alternates int) (Genotype, error) {
 func isPhase(c byte) bool { return c == '/' || c == '|' }
 
 // alleleNumber reads the allele that s begins with and returns the length of its text, 0 if there is none.
-func alleleNumber(s string, alternates int) (number, length int) {
-	if s != "" && s[0] == '.' {
+func alleleNumber[S []byte | string](s S, alternates int) (number, length int) {
+	if len(s) > 0 && s[0] == '.' {
 		return MissingAllele, 1
 	}
 	i := 0

@@ -157,7 +157,7 @@ func (r *Reader) Next() (*Record, error) {
 		if len(line) == 0 {
 			continue // a blank line holds no data; some tools end files with one
 		}
-		rec, err := r.parse(string(line))
+		rec, err := r.header.parse(string(line))
 		if err != nil {
 			return nil, r.fault(err)
 		}
@@ -167,11 +167,11 @@ func (r *Reader) Next() (*Record, error) {
 }
 
 // parse makes a record of a data line. The record's strings share the line's memory.
-func (r *Reader) parse(line string) (*Record, error) {
+func (h *Header) parse(line string) (*Record, error) {
 	if strings.HasPrefix(line, "#") {
 		return nil, errors.New("header line after the data began")
 	}
-	want := r.header.columnCount()
+	want := h.columnCount()
 	var f [9]string
 	rest, n := line, 0
 	for n < len(f) {
@@ -229,16 +229,16 @@ func (r *Reader) parse(line string) (*Record, error) {
 	if f[8] != "." {
 		rec.Format = strings.Split(f[8], ":")
 	}
-	rec.Samples = make([][]string, len(r.header.Samples))
+	rec.Samples = make([][]string, len(h.Samples))
 	for i := range rec.Samples {
 		var s string
 		s, rest, _ = strings.Cut(rest, "\t")
 		if s == "" {
-			return nil, fmt.Errorf("sample %q has an empty column", r.header.Samples[i])
+			return nil, fmt.Errorf("sample %q has an empty column", h.Samples[i])
 		}
 		rec.Samples[i] = strings.Split(s, ":")
 		if len(rec.Samples[i]) > max(1, len(rec.Format)) {
-			return nil, fmt.Errorf("sample %q has %d values for %d FORMAT keys", r.header.Samples[i], len(rec.Samples[i]), len(rec.Format))
+			return nil, fmt.Errorf("sample %q has %d values for %d FORMAT keys", h.Samples[i], len(rec.Samples[i]), len(rec.Format))
 		}
 	}
 	return rec, nil

@@ -79,6 +79,34 @@ type Row struct {
 	info, afterInf int    // where INFO begins and ends in Text
 }
 
+// On is the row with its text in the memory of text, which holds the same bytes.
+func (row *Row) On(text []byte) Row {
+	// All parts are of one array, so that their capacities tell where they begin.
+	part := func(b []byte) []byte {
+		from := cap(row.Text) - cap(b)
+		return text[from : from+len(b)]
+	}
+	return Row{
+		Text: text, Chrom: part(row.Chrom), Pos: row.Pos, ID: part(row.ID), Ref: part(row.Ref), Alt: part(row.Alt),
+		info: row.info, afterInf: row.afterInf,
+	}
+}
+
+// Lines are data lines, each with its end, and the numbers that they have in their file.
+type Lines struct {
+	Text    []byte
+	Numbers []int
+}
+
+// Reset takes all lines out and keeps the memory.
+func (l *Lines) Reset() { l.Text, l.Numbers = l.Text[:0], l.Numbers[:0] }
+
+// Append adds a line, which has no end.
+func (l *Lines) Append(line []byte, number int) {
+	l.Text = append(append(l.Text, line...), '\n')
+	l.Numbers = append(l.Numbers, number)
+}
+
 // Info is the INFO column as written.
 func (row *Row) Info() []byte { return row.Text[row.info:row.afterInf] }
 
@@ -164,11 +192,11 @@ func (h *Header) checkSamples(columns []byte) error {
 }
 
 // Parse makes a record of a line of a Block, whose number is number. The error is a *LineError.
-func (r *Reader) Parse(line []byte, number int) (*Record, error) {
+func (h *Header) Parse(line []byte, number int) (*Record, error) {
 	if bytes.IndexByte(line, '\r') >= 0 {
 		return nil, &LineError{Line: number, Err: errors.New("carriage return inside a line")}
 	}
-	rec, err := r.parse(string(line))
+	rec, err := h.parse(string(line))
 	if err != nil {
 		return nil, &LineError{Line: number, Err: err}
 	}

@@ -1,14 +1,22 @@
 package haplotype
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
 // change is what a compound does to the protein and the variants that it is made of, as written. A change can be known
 // and yet not be written with a consequence.
 type change struct {
-	text           string // "|5TY>5I|121ACG>A+124TA>T"
+	text           []byte // "|5TY>5I|121ACG>A+124TA>T"
+	cut            int    // where its second half begins
 	known, written bool
-	aminos, bases  string // the two halves of text
 }
+
+// aminos and bases are the two halves of the text.
+func (c *change) aminos() string { return string(c.text[1 : c.cut-1]) }
+
+func (c *change) bases() string { return string(c.text[c.cut:]) }
 
 // call is one consequence at a site.
 type call struct {
@@ -80,24 +88,27 @@ func (c *call) sharesLine(d *call) bool {
 	return c.transcript == d.transcript || (c.terms|d.terms)&^(Intron|NonCoding) == 0
 }
 
-// push adds a consequence to the site's, or merges it into one of them. It returns its number and whether it is new.
-func (s *site) push(c call) (int, bool) {
-	if c.terms&FeatureElongation != 0 {
-		c.terms &^= InframeInsertion
+// push adds a consequence to the site's, or merges it into one of them. It returns its number.
+func (s *site) push(m *memory, c *call) int {
+	terms := c.terms
+	if terms&FeatureElongation != 0 {
+		terms &^= InframeInsertion
 	}
-	if c.terms&FeatureTruncation != 0 {
-		c.terms &^= InframeDeletion
+	if terms&FeatureTruncation != 0 {
+		terms &^= InframeDeletion
 	}
-	if c.terms&(SpliceDonor|SpliceAcceptor) != 0 {
-		c.terms &^= SpliceRegion
+	if terms&(SpliceDonor|SpliceAcceptor) != 0 {
+		terms &^= SpliceRegion
 	}
+	own := *c
+	own.terms = terms
 	for i := range s.calls {
-		if s.calls[i].absorb(&c) {
-			return i, false
+		if s.calls[i].absorb(&own) {
+			return i
 		}
 	}
-	s.calls = append(s.calls, c)
-	return len(s.calls) - 1, true
+	s.calls = m.calls.append(s.calls, own)
+	return len(s.calls) - 1
 }
 
 // absorb makes later part of c if they are one value.
@@ -145,7 +156,7 @@ func (c *call) absorbCompound(later *call) bool {
 		}
 		return true
 	}
-	if later.change.text != c.change.text {
+	if !bytes.Equal(later.change.text, c.change.text) {
 		return false
 	}
 	c.terms |= later.terms

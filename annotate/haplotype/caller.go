@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/porestream/porestream/vcf"
 )
 
 // Phase says what to make of heterozygous genotypes that are not phased.
@@ -50,7 +52,8 @@ type Counts struct {
 
 // site is one record under way.
 type site struct {
-	payload any
+	row     vcf.Row // of a file
+	number  int     // of its line, or of the variant
 	contig  *contig
 	pos     int      // 0-based
 	rlen    int      // reference bases that the record is about
@@ -80,11 +83,10 @@ type claim struct {
 	allele     int
 }
 
-// change is an allele as it stands in a change: "123A>T".
-func (s *site) change(allele int) string {
-	b := make([]byte, 0, 12+len(s.text[0])+len(s.text[allele]))
+// appendChange appends an allele as it stands in a change: "123A>T".
+func (s *site) appendChange(b []byte, allele int) []byte {
 	b = append(strconv.AppendInt(b, int64(s.pos+1), 10), s.text[0]...)
-	return string(append(append(b, '>'), s.text[allele]...))
+	return append(append(b, '>'), s.text[allele]...)
 }
 
 // symbolic says whether an allele is no sequence.
@@ -123,6 +125,9 @@ type Caller struct {
 	utrs   []*utr
 	exons  []*exon
 	others []*transcript
+	steps  []step
+	memory memory
+	near   [4]int // where the last searches of the contig's indices ended: coding, untranslated, exons, transcripts
 
 	// The coding sequence that was looked at last.
 	sequenceOf *transcript
@@ -143,10 +148,12 @@ func newCaller(g *Genes, opts Options, samples int) (*Caller, error) {
 	if opts.PerHaplotype < 0 || opts.TrimProtein < 0 {
 		return nil, errors.New("the number of consequences per haplotype and that of amino acids may not be negative")
 	}
-	return &Caller{
+	c := &Caller{
 		genes: g, opts: opts, samples: samples, width: 1 + (2*opts.PerHaplotype-1)/maskBits,
 		trees: map[*transcript]*tree{},
-	}, nil
+	}
+	c.memory.bytes.most = textBlock
+	return c, nil
 }
 
 // trees is a heap by the end of transcripts.
@@ -167,7 +174,7 @@ func (h *trees) Pop() any {
 func (c *Caller) push(done []*site, s *site) ([]*site, error) {
 	if s.contig != c.contig {
 		done = c.flush(done)
-		c.contig = s.contig
+		c.contig, c.near = s.contig, [4]int{}
 	}
 	c.queue = append(c.queue, s)
 	if !s.skip {
@@ -177,6 +184,13 @@ func (c *Caller) push(done []*site, s *site) ([]*site, error) {
 		}
 	}
 	return c.leave(done, s.pos-1), nil
+}
+
+// recycle takes the memory of all sites back if none of them waits and none is looked at any more.
+func (c *Caller) recycle() {
+	if len(c.queue) == 0 && len(c.active) == 0 {
+		c.memory.reset()
+	}
 }
 
 // flush lets everything go.
@@ -232,7 +246,7 @@ func (c *Caller) call(s *site) error {
 // claim notes that a transcript has a consequence of an allele, or could have one.
 func (c *Caller) claim(s *site, t *transcript, allele int) {
 	if c.opts.Greedy {
-		s.claimed = append(s.claimed, claim{t, allele})
+		s.claimed = c.memory.claims.append(s.claimed, claim{t, allele})
 	}
 }
 
@@ -247,7 +261,7 @@ func (s *site) hasClaim(t *transcript, allele int) bool {
 
 // codingSite looks at coding stretches. A base behind the record is looked at, too, because of insertions.
 func (c *Caller) codingSite(s *site) (bool, error) {
-	c.coding = s.contig.coding.overlapping(c.coding[:0], s.pos, s.pos+s.rlen)
+	c.coding = s.contig.coding.overlapping(c.coding[:0], s.pos, s.pos+s.rlen, &c.near[0])
 	for _, e := range c.coding {
 		if err := s.check(e.transcript); err != nil {
 			return false, err
@@ -279,7 +293,7 @@ func (s *site) check(t *transcript) error {
 
 // untranslatedSite looks at untranslated stretches.
 func (c *Caller) untranslatedSite(s *site) bool {
-	c.utrs = s.contig.untranslate.overlapping(c.utrs[:0], s.pos, s.pos+s.rlen)
+	c.utrs = s.contig.untranslate.overlapping(c.utrs[:0], s.pos, s.pos+s.rlen, &c.near[1])
 	hit := false
 	for _, u := range c.utrs {
 		for allele := 1; allele < len(s.alleles); allele++ {
@@ -290,7 +304,7 @@ func (c *Caller) untranslatedSite(s *site) bool {
 				continue
 			}
 			c.claim(s, u.transcript, allele)
-			c.stage(s, call{terms: u.term(), transcript: u.transcript, allele: allele})
+			c.stage(s, &call{terms: u.term(), transcript: u.transcript, allele: allele})
 			hit = true
 		}
 	}
@@ -306,7 +320,7 @@ func (c *Caller) at(l look, beg, end int) outcome {
 
 // spliceSites looks at the borders of exons.
 func (c *Caller) spliceSites(s *site) bool {
-	c.exons = s.contig.exons.overlapping(c.exons[:0], s.pos, s.pos+s.rlen)
+	c.exons = s.contig.exons.overlapping(c.exons[:0], s.pos, s.pos+s.rlen, &c.near[2])
 	hit := false
 	for _, e := range c.exons {
 		t := e.transcript
@@ -329,14 +343,14 @@ func (c *Caller) spliceSites(s *site) bool {
 
 // transcripts tells of introns and of transcripts that are not coding.
 func (c *Caller) transcripts(s *site) {
-	c.others = s.contig.transcripts.overlapping(c.others[:0], s.pos, s.pos+s.rlen)
+	c.others = s.contig.transcripts.overlapping(c.others[:0], s.pos, s.pos+s.rlen, &c.near[3])
 	for _, t := range c.others {
 		for allele := 1; allele < len(s.alleles); allele++ {
 			if s.symbolic(allele) || t.biotype.coding && s.hasClaim(t, allele) {
 				continue
 			}
 			if o := c.at(look{transcript: t, site: s, allele: allele}, t.beg, t.end); o == inside || o == overlaps {
-				c.stage(s, call{terms: t.within(), transcript: t, allele: allele})
+				c.stage(s, &call{terms: t.within(), transcript: t, allele: allele})
 			}
 		}
 	}
@@ -362,17 +376,17 @@ func (c *Caller) symbolicSite(s *site) {
 		return
 	}
 	at := s.pos + 1
-	c.coding = s.contig.coding.overlapping(c.coding[:0], at, at)
-	c.utrs = s.contig.untranslate.overlapping(c.utrs[:0], at, at)
-	c.exons = s.contig.exons.overlapping(c.exons[:0], at, at)
+	c.coding = s.contig.coding.overlapping(c.coding[:0], at, at, &c.near[0])
+	c.utrs = s.contig.untranslate.overlapping(c.utrs[:0], at, at, &c.near[1])
+	c.exons = s.contig.exons.overlapping(c.exons[:0], at, at, &c.near[2])
 	hit := len(c.coding)+len(c.utrs) > 0
 	for _, e := range c.coding {
 		c.claim(s, e.transcript, 1)
-		c.stage(s, call{terms: CodingSequence | kind, transcript: e.transcript, allele: 1})
+		c.stage(s, &call{terms: CodingSequence | kind, transcript: e.transcript, allele: 1})
 	}
 	for _, u := range c.utrs {
 		c.claim(s, u.transcript, 1)
-		c.stage(s, call{terms: u.term() | kind, transcript: u.transcript, allele: 1})
+		c.stage(s, &call{terms: u.term() | kind, transcript: u.transcript, allele: 1})
 	}
 	for _, e := range c.exons {
 		t := e.transcript
@@ -386,13 +400,13 @@ func (c *Caller) symbolicSite(s *site) {
 	if hit && !c.opts.Greedy {
 		return
 	}
-	c.others = s.contig.transcripts.overlapping(c.others[:0], at, at)
+	c.others = s.contig.transcripts.overlapping(c.others[:0], at, at, &c.near[3])
 	for _, t := range c.others {
 		if t.biotype.coding && s.hasClaim(t, 1) {
 			continue
 		}
 		if o := c.at(look{transcript: t, site: s, allele: 1, terms: kind}, t.beg, t.end); o == inside || o == overlaps {
-			c.stage(s, call{terms: t.within() | kind, transcript: t, allele: 1})
+			c.stage(s, &call{terms: t.within() | kind, transcript: t, allele: 1})
 		}
 	}
 }

@@ -41,20 +41,33 @@ func run(t testing.TB, genes *Genes, in []byte, opts Options, choose Select) (*v
 	a := NewAnnotator(genes, opts, func(*vcf.Header) (Select, error) { return choose, nil }, false, nil)
 	h := r.Header().Clone()
 	require.NoError(t, a.Declare(h))
-	var out []*vcf.Record
+	var out vcf.Lines
 	for {
-		rec, err := r.Next()
+		block, err := r.NextBlock(nil)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)
-		done, err := a.Push(rec)
-		require.NoError(t, err)
-		out = append(out, done...)
+		text, number := block.Text, block.Line
+		for len(text) > 0 {
+			var line []byte
+			line, text = vcf.CutLine(text)
+			if len(line) > 0 {
+				var row vcf.Row
+				require.NoError(t, r.Header().ParseRow(line, &row))
+				require.NoError(t, a.Push(&out, &row, number))
+			}
+			number++
+		}
 	}
-	done, err := a.Flush()
-	require.NoError(t, err)
-	return h, append(out, done...)
+	require.NoError(t, a.Flush(&out))
+	var recs []*vcf.Record
+	for i, line := range bytes.Split(bytes.TrimSuffix(out.Text, []byte("\n")), []byte("\n")) {
+		rec, err := h.Parse(line, out.Numbers[i])
+		require.NoError(t, err)
+		recs = append(recs, rec)
+	}
+	return h, recs
 }
 
 // sorted is a list of values in a fixed order.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/porestream/porestream/annotate"
@@ -232,10 +231,9 @@ func (t *transcript) appendBases(dst []byte, pos, n int) []byte {
 	return dst
 }
 
-// codingSequence is the coding sequence on the reference strand with pad bases before and after it.
-func (t *transcript) codingSequence() []byte {
+// codingSequence appends to s the coding sequence on the reference strand with pad bases before and after it.
+func (t *transcript) codingSequence(s []byte) []byte {
 	first, last := t.cds[0], t.cds[len(t.cds)-1]
-	s := make([]byte, 0, last.offset+last.length()+2*pad)
 	s = t.appendBases(s, first.beg-pad, pad)
 	for _, e := range t.cds {
 		s = t.appendBases(s, e.beg, e.length())
@@ -269,16 +267,41 @@ func (x *index[T]) build() {
 	}
 }
 
-// overlapping appends to dst what shares a base with [beg,end].
-func (x *index[T]) overlapping(dst []T, beg, end int) []T {
+// overlapping appends to dst what shares a base with [beg,end]. near is where the search of before ended, or 0: one that
+// is not far from it is fast.
+func (x *index[T]) overlapping(dst []T, beg, end int, near *int) []T {
 	if x == nil {
 		return dst
 	}
-	i := sort.Search(len(x.spans), func(i int) bool { return x.reach[i] >= beg })
+	i := x.first(beg, *near)
+	*near = i
 	for ; i < len(x.spans) && x.spans[i].beg <= end; i++ {
 		if x.spans[i].end >= beg {
 			dst = append(dst, x.spans[i].item)
 		}
 	}
 	return dst
+}
+
+// first is the first span up to which one ends at or behind beg. It is looked for from near on, in steps that double.
+func (x *index[T]) first(beg, near int) int {
+	low, high := 0, len(x.reach)
+	if near <= high && (near == 0 || x.reach[near-1] < beg) {
+		low = near
+		for step := 1; low+step <= high; step *= 2 {
+			if x.reach[low+step-1] >= beg {
+				high = low + step - 1
+				break
+			}
+			low += step
+		}
+	}
+	for low < high {
+		if mid := (low + high) / 2; x.reach[mid] >= beg {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return low
 }

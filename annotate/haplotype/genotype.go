@@ -9,8 +9,8 @@ import (
 const maskBits = 30
 
 // stage adds a consequence to a site and marks the haplotypes that have its allele.
-func (c *Caller) stage(s *site, x call) {
-	n, _ := s.push(x)
+func (c *Caller) stage(s *site, x *call) {
+	n := s.push(&c.memory, x)
 	if s.ploidy == 0 {
 		return
 	}
@@ -47,7 +47,7 @@ func (c *Caller) setMask(s *site, sample, bit int) bool {
 		return false
 	}
 	if s.masks == nil {
-		s.masks = make([]uint32, c.samples*c.width)
+		s.masks = c.memory.masks.take(c.samples * c.width)
 	}
 	s.masksUsed = max(s.masksUsed, 1+bit/maskBits)
 	s.masks[sample*c.width+bit/maskBits] |= 1 << (bit % maskBits)
@@ -59,7 +59,8 @@ func (c *Caller) treeOf(t *transcript) *tree {
 	x := c.trees[t]
 	if x == nil {
 		n := max(1, 2*c.samples)
-		x = &tree{transcript: t, leaves: make([]*node, n)}
+		x = c.memory.trees.one()
+		x.transcript, x.leaves = t, c.memory.children.take(n)
 		x.root.ends = n
 		c.trees[t] = x
 		heap.Push(&c.active, x)
@@ -158,13 +159,13 @@ func (c *Caller) extend(t *tree, s *site, e *exon, h, allele int) {
 	case collides:
 		c.Counts.Colliding++
 	case byPlace:
-		c.stage(s, call{terms: terms, transcript: e.transcript, allele: allele})
+		c.stage(s, &call{terms: terms, transcript: e.transcript, allele: allele})
 	case fits:
 		if parent.nextOf != s {
-			parent.nextOf, parent.next = s, make([]*node, len(s.alleles))
+			parent.nextOf, parent.next = s, c.memory.children.take(len(s.alleles))
 		}
 		parent.next[allele] = n
-		parent.children = append(parent.children, n)
+		parent.children = c.memory.children.append(parent.children, n)
 		t.grow(h, parent, n)
 	}
 }
@@ -183,10 +184,10 @@ func (c *Caller) localCoding(s *site, e *exon) {
 		}
 		switch how {
 		case byPlace:
-			c.stage(s, call{terms: terms, transcript: t, allele: allele})
+			c.stage(s, &call{terms: terms, transcript: t, allele: allele})
 		case fits:
 			if c.sequenceOf != t { // the next variant is likely to be in the same transcript
-				c.sequenceOf, c.sequence = t, t.codingSequence()
+				c.sequenceOf, c.sequence = t, t.codingSequence(c.sequence[:0])
 			}
 			c.localCall(s, t, n, c.sequence)
 		}
@@ -204,10 +205,10 @@ func (c *Caller) localCall(s *site, t *transcript, n *node, ref []byte) {
 	a := aftermath{ref: &c.ref, alt: &c.alt, shift: n.growth, local: true, terms: n.terms}
 	a.judge()
 	if a.startLost {
-		c.stage(s, call{transcript: t, allele: n.allele}) // its place has told it
+		c.stage(s, &call{transcript: t, allele: n.allele}) // its place has told it
 		return
 	}
-	x := call{transcript: t, allele: n.allele}
+	x := &call{transcript: t, allele: n.allele}
 	if a.terms&compound != 0 {
 		refAt, altAt := n.offset/3+1, n.offset/3+1
 		if !t.forward {
@@ -222,8 +223,8 @@ func (c *Caller) localCall(s *site, t *transcript, n *node, ref []byte) {
 		}
 		b = append(b, '|')
 		cut := len(b)
-		c.buf = append(b, n.text...)
-		x.change, x.terms = newChange(c.buf, cut), a.terms&compound
+		c.buf = s.appendChange(b, n.allele)
+		x.change, x.terms = c.newChange(c.buf, cut), a.terms&compound
 		c.stage(s, x)
 	}
 	if place := a.terms &^ compound; place != 0 {

@@ -61,7 +61,7 @@ func (all *Genes) Effects(contig string, variants []Variant, trimProtein int) ([
 			return nil, fmt.Errorf("%s:%d comes after %d: variants must be sorted", contig, v.Pos, variants[i-1].Pos)
 		}
 		s := &site{
-			payload: i, contig: k, pos: v.Pos - 1, rlen: len(v.Ref),
+			number: i, contig: k, pos: v.Pos - 1, rlen: len(v.Ref),
 			text: [][]byte{[]byte(v.Ref), []byte(v.Alt)},
 		}
 		s.alleles = [][]byte{bytes.ToUpper(s.text[0]), bytes.ToUpper(s.text[1])}
@@ -71,7 +71,7 @@ func (all *Genes) Effects(contig string, variants []Variant, trimProtein int) ([
 		}
 	}
 	for _, s := range c.flush(done) {
-		i := s.payload.(int)
+		i := s.number
 		for j := range s.calls {
 			out[i] = append(out[i], s.calls[j].effect())
 		}
@@ -87,13 +87,13 @@ func (c *call) effect() Effect {
 		Biotype: c.transcript.biotype.name, Forward: c.transcript.forward, At: -1, Value: string(c.append(nil)),
 	}
 	if t&printedElsewhere != 0 && c.elsewhere != nil {
-		e.At = c.elsewhere.payload.(int)
+		e.At = c.elsewhere.number
 	} else if c.change.written {
-		e.AminoAcids, e.DNA = c.change.aminos, c.change.bases
+		e.AminoAcids, e.DNA = c.change.aminos(), c.change.bases()
 	}
 	if len(c.members) > 1 {
 		for _, s := range c.members {
-			e.Compound = append(e.Compound, s.payload.(int))
+			e.Compound = append(e.Compound, s.number)
 		}
 	}
 	return e
@@ -107,7 +107,7 @@ func (all *Genes) Reach(contig string, pos, length int) (first, last int, ok boo
 	if c == nil {
 		return 0, 0, false
 	}
-	for _, e := range c.coding.overlapping(nil, pos-1, pos-1+length) {
+	for _, e := range c.coding.overlapping(nil, pos-1, pos-1+length, new(int)) {
 		t := e.transcript
 		if !ok {
 			first, last, ok = t.beg+1, t.end+1, true

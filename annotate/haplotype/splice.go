@@ -74,7 +74,7 @@ func (l *look) trim(symbolic bool) {
 // stage tells the terms found so far.
 func (l *look) stage() {
 	if l.terms != 0 {
-		l.caller.stage(l.site, call{terms: l.terms, transcript: l.transcript, allele: l.allele})
+		l.caller.stage(l.site, &call{terms: l.terms, transcript: l.transcript, allele: l.allele})
 		l.caller.claim(l.site, l.transcript, l.allele)
 	}
 }
@@ -87,7 +87,7 @@ func (l *look) untranslated(beg, end int) bool {
 	for _, u := range l.transcript.utrs {
 		if u.beg <= end && beg <= u.end {
 			l.caller.claim(l.site, l.transcript, l.allele)
-			l.caller.stage(l.site, call{terms: u.term() | l.terms, transcript: l.transcript, allele: l.allele})
+			l.caller.stage(l.site, &call{terms: u.term() | l.terms, transcript: l.transcript, allele: l.allele})
 			return true
 		}
 	}

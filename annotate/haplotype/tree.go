@@ -8,7 +8,6 @@ type node struct {
 	site   *site
 	allele int
 	terms  Terms // what its place tells
-	text   string
 	exon   *exon
 	beg    int // first replaced base, and how many are
 	length int
@@ -90,14 +89,16 @@ func (c *Caller) place(parent *node, e *exon, s *site, allele int) (*node, Terms
 		}
 		return nil, terms, byPlace
 	}
-	n := &node{site: s, allele: allele, terms: terms, exon: e, beg: l.beg, length: length}
+	n := c.memory.nodes.one()
+	*n = node{site: s, allele: allele, terms: terms, exon: e, beg: l.beg, length: length}
+	seq := c.buf[:0]
 	if parent.exon != nil {
-		n.seq = parent.appendUpTo(n.seq, e, l.beg)
+		seq = parent.appendUpTo(seq, e, l.beg)
 	}
-	n.seq = append(n.seq, l.altBases[skip:]...)
+	seq = append(seq, l.altBases[skip:]...)
+	n.seq, c.buf = c.memory.bytes.copy(seq), seq
 	n.offset = e.offset + l.beg - e.beg
 	n.growth = len(s.alleles[allele]) - len(s.alleles[0])
-	n.text = s.change(allele)
 	return n, terms, fits
 }
 
@@ -172,13 +173,10 @@ func (p *lineage) beginsAt(i int) int { return p.nodes[0].offset + p.begins(i) }
 
 // finish tells what the haplotypes of a tree do to the protein.
 func (c *Caller) finish(t *tree) {
-	t.coding = t.transcript.codingSequence()
-	type step struct {
-		node  *node
-		child int
-	}
+	c.sequenceOf, c.sequence = nil, t.transcript.codingSequence(c.sequence[:0])
+	t.coding = c.sequence
 	p := &c.path
-	steps := append(make([]step, 0, 16), step{node: &t.root})
+	steps := append(c.steps[:0], step{node: &t.root})
 	for len(steps) > 0 {
 		top := &steps[len(steps)-1]
 		if top.child == len(top.node.children) {
@@ -196,6 +194,13 @@ func (c *Caller) finish(t *tree) {
 			c.haplotype(t, next)
 		}
 	}
+	c.steps = steps
+}
+
+// step is a node on the way to the one that is looked at, and which of its children come next.
+type step struct {
+	node  *node
+	child int
 }
 
 // haplotype cuts the haplotype that ends with leaf into compounds: variants between which the frame is lost, or that
@@ -318,7 +323,7 @@ func (h *compoundOf) tell(from, to int) {
 	if t.forward {
 		main = first
 	}
-	call := call{terms: a.terms, transcript: t, allele: h.leaf.allele}
+	call := &call{terms: a.terms, transcript: t, allele: h.leaf.allele}
 	if a.startLost && !a.several {
 		call.terms |= first.terms &^ a.removed
 		h.push(main.site, call)
@@ -330,11 +335,14 @@ func (h *compoundOf) tell(from, to int) {
 		altAt = (h.length-p.nodes[0].offset-p.ends[to])/3 + 1
 	}
 	call.change = h.describe(&a, refAt, altAt, from, to)
-	for _, n := range p.nodes[from : to+1] {
-		call.members = append(call.members, n.site)
+	if from != to {
+		call.members = c.memory.members.take(to + 1 - from)
+		for i, n := range p.nodes[from : to+1] {
+			call.members[i] = n.site
+		}
 	}
 	h.push(main.site, call)
-	h.pushOthers(&a, &call, main, from, to)
+	h.pushOthers(&a, call, main, from, to)
 }
 
 // pushOthers tells at each variant of a compound what its place does, and where to look for the rest.
@@ -342,18 +350,18 @@ func (h *compoundOf) pushOthers(a *aftermath, whole *call, main *node, from, to 
 	t := h.tree.transcript
 	for _, n := range h.path.nodes[from : to+1] {
 		if place := n.terms &^ compound; place != 0 {
-			h.push(n.site, call{terms: place &^ a.removed, transcript: t, change: whole.change, members: whole.members})
+			h.push(n.site, &call{terms: place &^ a.removed, transcript: t, change: whole.change, members: whole.members})
 		}
 		if n != main && (whole.terms&compound != 0 || n.terms&^compound == 0) {
-			h.push(n.site, call{terms: printedElsewhere | n.terms, transcript: t, elsewhere: main.site, members: whole.members})
+			h.push(n.site, &call{terms: printedElsewhere | n.terms, transcript: t, elsewhere: main.site, members: whole.members})
 		}
 	}
 }
 
 // push adds a call of the haplotype.
-func (h *compoundOf) push(s *site, c call) {
-	n, _ := s.push(c)
-	h.leaf.told = append(h.leaf.told, told{s, n})
+func (h *compoundOf) push(s *site, c *call) {
+	m := &h.caller.memory
+	h.leaf.told = m.told.append(h.leaf.told, told{s, s.push(m, c)})
 }
 
 // describe writes the change of a compound.
@@ -372,16 +380,15 @@ func (h *compoundOf) describe(a *aftermath, refAt, altAt, from, to int) change {
 		if i > 0 {
 			b = append(b, '+')
 		}
-		b = append(b, n.text...)
+		b = n.site.appendChange(b, n.allele)
 	}
 	h.caller.buf = b
-	return newChange(b, cut)
+	return h.caller.newChange(b, cut)
 }
 
 // newChange is the change of a text whose second half begins at cut.
-func newChange(b []byte, cut int) change {
-	text := string(b)
-	return change{text: text, known: true, written: true, aminos: text[1 : cut-1], bases: text[cut:]}
+func (c *Caller) newChange(b []byte, cut int) change {
+	return change{text: c.memory.bytes.copy(b), cut: cut, known: true, written: true}
 }
 
 // appendAminos appends the position of a protein and its amino acids, abbreviated if the caller wants that.

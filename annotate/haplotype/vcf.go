@@ -33,10 +33,20 @@ type Annotator struct {
 	// Skipped counts records with errors that were passed on as they are.
 	Skipped int
 
+	header *vcf.Header
 	caller *Caller
 	done   []*site
-	chrom  string
+	chrom  string // of the record before, and its position
 	pos    int
+
+	// The contig that was looked up last, if it is in the reference; nil if it has no transcripts.
+	looked string
+	known  bool
+	contig *contig
+
+	// Memory that is used again.
+	genotype vcf.Genotype
+	ends     []int
 }
 
 // NewAnnotator returns an annotator. choose may be nil. If skipErrors is set, a record that does not fit the reference
@@ -51,6 +61,7 @@ func NewAnnotator(g *Genes, opts Options, choose Choose, skipErrors bool, logger
 // Declare adds the fields to the header.
 func (a *Annotator) Declare(h *vcf.Header) error {
 	var err error
+	a.header = h
 	if a.caller, err = newCaller(a.genes, a.opts, len(h.Samples)); err != nil {
 		return err
 	}
@@ -73,182 +84,323 @@ func (a *Annotator) Declare(h *vcf.Header) error {
 // Counts tell what was left out so far.
 func (a *Annotator) Counts() Counts { return a.caller.Counts }
 
-// Push takes the next record and returns those whose consequences are known.
-func (a *Annotator) Push(rec *vcf.Record) ([]*vcf.Record, error) {
-	s, err := a.site(rec)
+// Push takes the next line and appends those whose consequences are known to out.
+func (a *Annotator) Push(out *vcf.Lines, row *vcf.Row, number int) error {
+	s := a.caller.memory.sites.one()
+	s.row, s.number = row.On(a.caller.memory.bytes.copy(row.Text)), number
+	err := a.read(s)
 	if err == nil {
-		err = a.checkOrder(rec)
+		err = a.checkOrder(s)
 	}
 	if err == nil {
 		a.done, err = a.caller.push(a.done[:0], s)
 	}
 	if err != nil && a.skip {
-		a.logger.Warn("record is passed on without "+Tag, "line", rec.Line(), "error", err)
+		a.logger.Warn("record is passed on without "+Tag, "line", number, "error", err)
 		a.Skipped++
-		a.done, err = a.caller.push(a.done[:0], &site{payload: rec, contig: a.caller.contig, pos: max(0, rec.Pos-1), skip: true})
+		passed := a.caller.memory.sites.one() // haplotypes can have a part of s
+		*passed = site{row: s.row, number: number, contig: a.caller.contig, pos: max(0, row.Pos-1), skip: true}
+		a.done, err = a.caller.push(a.done[:0], passed)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", rec.Chrom, rec.Pos, err)
+		return fmt.Errorf("%s:%d: %w", row.Chrom, row.Pos, err)
 	}
-	return a.records(a.done), nil
-}
-
-// Flush returns the records still held back.
-func (a *Annotator) Flush() ([]*vcf.Record, error) {
-	a.done = a.caller.flush(a.done[:0])
-	return a.records(a.done), nil
-}
-
-// checkOrder refuses a record before the one before it: its haplotypes may be gone.
-func (a *Annotator) checkOrder(rec *vcf.Record) error {
-	if rec.Chrom == a.chrom && rec.Pos < a.pos && !a.opts.Local {
-		return fmt.Errorf("comes after position %d: sort the file by position, or use the local rules", a.pos)
-	}
-	a.chrom, a.pos = rec.Chrom, rec.Pos
+	a.write(out)
 	return nil
 }
 
-// records writes what was found to the records.
-func (a *Annotator) records(done []*site) []*vcf.Record {
-	out := make([]*vcf.Record, len(done))
-	for i, s := range done {
-		out[i] = s.payload.(*vcf.Record)
-		a.annotate(out[i], s)
-	}
-	return out
+// Flush appends the lines still held back.
+func (a *Annotator) Flush(out *vcf.Lines) error {
+	a.done = a.caller.flush(a.done[:0])
+	a.write(out)
+	return nil
 }
 
-// annotate writes the calls of s to rec.
-func (a *Annotator) annotate(rec *vcf.Record, s *site) {
-	if len(s.calls) == 0 {
-		rec.Info.Delete(Tag) // of an earlier run
-		dropFormat(rec)
-		return
+// checkOrder refuses a record before the one before it: its haplotypes may be gone.
+func (a *Annotator) checkOrder(s *site) error {
+	if a.looked == a.chrom && s.row.Pos < a.pos && !a.opts.Local {
+		return fmt.Errorf("comes after position %d: sort the file by position, or use the local rules", a.pos)
 	}
-	b := a.caller.buf[:0]
+	a.chrom, a.pos = a.looked, s.row.Pos
+	return nil
+}
+
+// write appends the lines that are done, with what was found.
+func (a *Annotator) write(out *vcf.Lines) {
+	for _, s := range a.done {
+		out.Text = append(a.appendLine(out.Text, s), '\n')
+		out.Numbers = append(out.Numbers, s.number)
+	}
+	a.caller.recycle()
+}
+
+// tag is Tag as it is looked for in lines.
+var tag = []byte(Tag)
+
+// appendLine appends the line of s with its calls. Those of an earlier run go.
+func (a *Annotator) appendLine(dst []byte, s *site) []byte {
+	if len(s.calls) == 0 && !bytes.Contains(s.row.Text, tag) {
+		return append(dst, s.row.Text...)
+	}
+	columns := s.row.AfterInfo()
+	dst = append(dst, s.row.Text[:len(s.row.Text)-len(columns)-len(s.row.Info())]...)
+	dst = appendInfo(dst, s)
+	if len(columns) == 0 {
+		return dst
+	}
+	format, columns, _ := bytes.Cut(columns[1:], []byte{'\t'})
+	old := -1
+	if bytes.Contains(format, tag) {
+		old = keyIndex(format, tag)
+	}
+	if s.masksUsed == 0 && old < 0 {
+		return append(dst, s.row.AfterInfo()...)
+	}
+	return a.appendSamples(dst, s, format, columns, old)
+}
+
+// appendInfo appends INFO with the calls of s: where there are some already, in their place.
+func appendInfo(dst []byte, s *site) []byte {
+	info, begun, written := s.row.Info(), len(dst), len(s.calls) == 0
+	switch {
+	case len(info) == 1 && info[0] == '.':
+	case !bytes.Contains(info, tag):
+		dst = append(dst, info...)
+	default:
+		for more := true; more; {
+			var field []byte
+			field, info, more = bytes.Cut(info, []byte{';'})
+			key, _, _ := bytes.Cut(field, []byte{'='})
+			mine := bytes.Equal(key, tag)
+			if mine && written {
+				continue
+			}
+			if len(dst) > begun {
+				dst = append(dst, ';')
+			}
+			if mine {
+				dst, written = s.appendCalls(dst), true
+			} else {
+				dst = append(dst, field...)
+			}
+		}
+	}
+	if !written {
+		if len(dst) > begun {
+			dst = append(dst, ';')
+		}
+		dst = s.appendCalls(dst)
+	}
+	if len(dst) == begun {
+		dst = append(dst, '.')
+	}
+	return dst
+}
+
+// appendCalls appends the INFO field.
+func (s *site) appendCalls(dst []byte) []byte {
+	dst = append(append(dst, Tag...), '=')
 	for i := range s.calls {
 		if i > 0 {
-			b = append(b, ',')
+			dst = append(dst, ',')
 		}
-		b = s.calls[i].append(b)
+		dst = s.calls[i].append(dst)
 	}
-	a.caller.buf = b
-	rec.Info.Set(Tag, string(b))
-	dropFormat(rec)
-	if s.masksUsed == 0 {
-		return
-	}
-	rec.Format = append(slices.Clip(rec.Format), Tag)
-	for i := range rec.Samples {
-		values := slices.Clip(rec.Samples[i])
-		for len(values) < len(rec.Format)-1 {
-			values = append(values, ".")
+	return dst
+}
+
+// keyIndex is the place of a key in FORMAT, -1 if it is not there.
+func keyIndex(format, key []byte) int {
+	for i := 0; ; i++ {
+		k, rest, more := bytes.Cut(format, []byte{':'})
+		if bytes.Equal(k, key) {
+			return i
 		}
-		rec.Samples[i] = append(values, maskText(s.masks[i*a.caller.width:][:s.masksUsed]))
+		if !more {
+			return -1
+		}
+		format = rest
 	}
 }
 
-// maskText is the value of FORMAT/BCSQ.
-func maskText(masks []uint32) string {
-	if len(masks) == 1 && masks[0] < 10 {
-		return "0123456789"[masks[0] : masks[0]+1]
+// appendSamples appends FORMAT and the samples with the masks of s, if there are any, and without the values of place
+// old, if that is not negative.
+func (a *Annotator) appendSamples(dst []byte, s *site, format, columns []byte, old int) []byte {
+	dst = append(dst, '\t')
+	begun := len(dst)
+	dst, keys := appendValues(dst, format, old)
+	if keys == 1 && string(dst[begun:]) == "." {
+		keys = 0
 	}
-	var b []byte
+	if s.masksUsed > 0 {
+		if keys == 0 {
+			dst = dst[:begun]
+		} else {
+			dst = append(dst, ':')
+		}
+		dst = append(dst, Tag...)
+	} else if keys == 0 && len(dst) == begun {
+		dst = append(dst, '.')
+	}
+	for i := range a.caller.samples {
+		var values []byte
+		values, columns, _ = bytes.Cut(columns, []byte{'\t'})
+		dst = append(dst, '\t')
+		begun := len(dst)
+		var n int
+		dst, n = appendValues(dst, values, old)
+		if s.masksUsed == 0 {
+			if n == 0 {
+				dst = append(dst, '.')
+			}
+			continue
+		}
+		for ; n < keys; n++ {
+			if n > 0 {
+				dst = append(dst, ':')
+			}
+			dst = append(dst, '.')
+		}
+		if len(dst) > begun {
+			dst = append(dst, ':')
+		}
+		dst = appendMasks(dst, s.masks[i*a.caller.width:][:s.masksUsed])
+	}
+	return dst
+}
+
+// appendValues appends values that colons separate, without that of place old, and returns how many.
+func appendValues(dst, values []byte, old int) ([]byte, int) {
+	if old < 0 {
+		return append(dst, values...), 1 + bytes.Count(values, []byte{':'})
+	}
+	n := 0
+	for i, more := 0, true; more; i++ {
+		var v []byte
+		v, values, more = bytes.Cut(values, []byte{':'})
+		if i == old {
+			continue
+		}
+		if n > 0 {
+			dst = append(dst, ':')
+		}
+		dst = append(dst, v...)
+		n++
+	}
+	return dst, n
+}
+
+// appendMasks appends a value of FORMAT/BCSQ.
+func appendMasks(dst []byte, masks []uint32) []byte {
 	for i, m := range masks {
 		if i > 0 {
-			b = append(b, ',')
+			dst = append(dst, ',')
 		}
-		b = strconv.AppendUint(b, uint64(m), 10)
+		dst = strconv.AppendUint(dst, uint64(m), 10)
 	}
-	return string(b)
+	return dst
 }
 
-// dropFormat removes FORMAT/BCSQ of an earlier run.
-func dropFormat(rec *vcf.Record) {
-	i := slices.Index(rec.Format, Tag)
-	if i < 0 {
-		return
-	}
-	rec.Format = slices.Delete(slices.Clone(rec.Format), i, i+1)
-	for j, values := range rec.Samples {
-		if i < len(values) {
-			rec.Samples[j] = slices.Delete(slices.Clone(values), i, i+1)
+// read sets s to what its line says.
+func (a *Annotator) read(s *site) error {
+	row := &s.row
+	s.pos = row.Pos - 1
+	if string(row.Chrom) != a.looked {
+		a.looked = string(row.Chrom)
+		g := a.genes.genome.Contig(a.looked)
+		if a.known, a.contig = g != nil, nil; a.known {
+			a.contig = a.genes.contigs[g.Name]
 		}
 	}
-}
-
-// site makes a site of a record.
-func (a *Annotator) site(rec *vcf.Record) (*site, error) {
-	s := &site{payload: rec, pos: rec.Pos - 1}
-	g := a.genes.genome.Contig(rec.Chrom)
-	if g == nil {
-		return nil, fmt.Errorf("contig %q is not in the reference", rec.Chrom)
+	if !a.known {
+		return fmt.Errorf("contig %q is not in the reference", row.Chrom)
 	}
-	s.contig = a.genes.contigs[g.Name]
+	s.contig = a.contig
 	switch {
-	case rec.Pos < 1 || len(rec.Alt) == 0:
+	case row.Pos < 1 || len(row.Alt) == 1 && row.Alt[0] == '.':
 		s.skip = true
-	case len(rec.Alt) == 1 && (rec.Alt[0][0] == '*' || len(rec.Alt[0]) > 1 && rec.Alt[0][1] == '*'):
+	case bytes.IndexByte(row.Alt, ',') < 0 && (row.Alt[0] == '*' || len(row.Alt) > 1 && row.Alt[1] == '*'):
 		s.skip = true // no alternate allele
 	case a.chosen != nil:
+		rec, err := a.header.Parse(row.Text, s.number)
+		if err != nil {
+			return err
+		}
 		s.skip = !a.chosen(rec)
 	}
 	if s.skip || s.contig == nil {
 		s.skip = true
-		return s, nil
+		return nil
 	}
-	s.text = make([][]byte, 1+len(rec.Alt))
-	s.alleles = make([][]byte, len(s.text))
-	s.text[0] = []byte(rec.Ref)
-	for i, alt := range rec.Alt {
-		s.text[i+1] = []byte(alt)
+	a.setAlleles(s)
+	s.rlen = referenceLength(row)
+	if a.caller.samples == 0 {
+		return nil
 	}
+	return a.setGenotypes(s)
+}
+
+// setAlleles sets the alleles of s.
+func (a *Annotator) setAlleles(s *site) {
+	m := &a.caller.memory
+	n := 2 + bytes.Count(s.row.Alt, []byte{','})
+	s.text = m.texts.take(n)
+	s.text[0] = s.row.Ref
+	rest := s.row.Alt
+	for i := 1; i < n; i++ {
+		s.text[i], rest, _ = bytes.Cut(rest, []byte{','})
+	}
+	s.alleles = s.text
 	for i, t := range s.text {
+		if !slices.ContainsFunc(t, func(c byte) bool { return c >= 'a' }) {
+			continue
+		}
+		if &s.alleles[0] == &s.text[0] {
+			s.alleles = m.texts.copy(s.text)
+		}
 		s.alleles[i] = bytes.ToUpper(t)
 	}
-	s.rlen = referenceLength(rec)
-	if len(rec.Samples) == 0 {
-		return s, nil
-	}
-	return s, s.genotypes(rec)
 }
 
 // referenceLength is how many bases of the reference a record is about.
-func referenceLength(rec *vcf.Record) int {
-	n := len(rec.Ref)
-	named := slices.ContainsFunc(rec.Alt, func(alt string) bool { return alt[0] == '<' })
-	if !named {
+func referenceLength(row *vcf.Row) int {
+	n := len(row.Ref)
+	if row.Alt[0] != '<' && !bytes.Contains(row.Alt, []byte(",<")) {
 		return n
 	}
-	if v, ok := rec.Info.Get("END"); ok {
-		if end, err := strconv.Atoi(v); err == nil && end >= rec.Pos {
-			return max(n, end-rec.Pos+1)
+	if v, ok := row.InfoValue("END"); ok {
+		if end, err := strconv.Atoi(string(v)); err == nil && end >= row.Pos {
+			return max(n, end-row.Pos+1)
 		}
 	}
 	return n
 }
 
-// genotypes reads GT of all samples.
-func (s *site) genotypes(rec *vcf.Record) error {
-	at := slices.Index(rec.Format, "GT")
+// setGenotypes reads GT of all samples.
+func (a *Annotator) setGenotypes(s *site) error {
+	m, samples := &a.caller.memory, a.caller.samples
+	format, columns, _ := bytes.Cut(s.row.AfterInfo()[1:], []byte{'\t'})
+	at := keyIndex(format, []byte("GT"))
 	if at < 0 {
 		return nil
 	}
-	s.phased = make([]bool, len(rec.Samples))
-	ends := make([]int, len(rec.Samples))
-	var all vcf.Genotype
-	for i, values := range rec.Samples {
+	s.phased = m.flags.take(samples)
+	all, ends := a.genotype[:0], a.ends[:0]
+	for i := range samples {
+		var values []byte
+		values, columns, _ = bytes.Cut(columns, []byte{'\t'})
 		begun := len(all)
-		if at < len(values) {
+		if gt, ok := value(values, at); ok {
 			var err error
-			if all, err = vcf.AppendGenotype(all, values[at], len(rec.Alt)); err != nil {
+			if all, err = vcf.AppendGenotype(all, gt, len(s.text)-1); err != nil {
 				return fmt.Errorf("sample %d: %w", i+1, err)
 			}
 		}
-		ends[i] = len(all)
+		ends = append(ends, len(all))
 		s.ploidy = max(s.ploidy, len(all)-begun)
 	}
-	s.alts = make([]int, s.ploidy*len(rec.Samples))
+	a.genotype, a.ends = all, ends
+	s.alts = m.numbers.take(s.ploidy * samples)
 	begun := 0
 	for i, end := range ends {
 		own, called := s.alts[i*s.ploidy:(i+1)*s.ploidy], all[begun:end]
@@ -267,4 +419,18 @@ func (s *site) genotypes(rec *vcf.Record) error {
 		}
 	}
 	return nil
+}
+
+// value is the value of place at of those that colons separate, and whether it is there.
+func value(values []byte, at int) ([]byte, bool) {
+	for ; ; at-- {
+		v, rest, more := bytes.Cut(values, []byte{':'})
+		if at == 0 {
+			return v, true
+		}
+		if !more {
+			return nil, false
+		}
+		values = rest
+	}
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// Transformer changes the records of a stream in their order. It may hold records back, and lets them go in the order
-// in which they came; it may drop records. Records whose line it changes keep the rest of it byte for byte.
+// Transformer changes the lines of a stream in their order. It may hold lines back, and lets them go in the order in
+// which they came; it may drop lines. What it does not change of a line stays byte for byte.
 type Transformer interface {
-	// Declare adds what the transformer writes to the header. It is called once, before the first record.
+	// Declare adds what the transformer writes to the header. It is called once, before the first line.
 	Declare(h *vcf.Header) error
-	// Push takes the next record, which is the transformer's from now on, and returns those that are done.
-	Push(rec *vcf.Record) ([]*vcf.Record, error)
-	// Flush returns the records still held back at the end of the stream.
-	Flush() ([]*vcf.Record, error)
+	// Push takes the next line and appends those that are done to out. The row is its own until it returns.
+	Push(out *vcf.Lines, row *vcf.Row, number int) error
+	// Flush appends the lines still held back at the end of the stream.
+	Flush(out *vcf.Lines) error
 }
 
 // Format is a form of output.
@@ -62,12 +62,12 @@ const bgzipLevel = 6
 
 // batch is a run of lines on its way.
 type batch struct {
-	text  []byte // whole lines
-	buf   []byte // memory of text as it is read
-	made  []byte // memory of text as it comes out of transformers
-	zip   []byte // memory of out, compressed
-	first int    // number of the first line
-	lines []int  // numbers of all lines; nil: they follow first
+	text  []byte    // whole lines
+	buf   []byte    // memory of text as it is read
+	made  vcf.Lines // memory of text and lines as they come out of transformers
+	zip   []byte    // memory of out, compressed
+	first int       // number of the first line
+	lines []int     // numbers of all lines; nil: they follow first
 	out   []byte
 	stats Stats
 	err   error // what ends the stream after out
@@ -147,7 +147,7 @@ func (p *pipe) take(ctx context.Context) (*batch, error) {
 	}
 	select {
 	case b := <-p.free:
-		b.lines, b.err, b.stats, b.text, b.out = b.lines[:0], nil, Stats{}, nil, b.out[:0]
+		b.lines, b.err, b.stats, b.text, b.out = nil, nil, Stats{}, nil, b.out[:0]
 		return b, nil
 	case <-ctx.Done():
 		return nil, interrupted(ctx)
@@ -168,7 +168,7 @@ func (p *pipe) read(ctx context.Context) error {
 	defer close(p.ordered)
 	var held *holder
 	if len(p.opts.Transformers) > 0 {
-		held = &holder{reader: p.reader, transformers: p.opts.Transformers, skip: p.opts.SkipErrors}
+		held = newHolder(p.reader.Header(), p.opts.Transformers, p.opts.SkipErrors)
 	}
 	for {
 		b, err := p.take(ctx)

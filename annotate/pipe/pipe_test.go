@@ -108,25 +108,30 @@ func TestOneOutput(t *testing.T) {
 	}
 }
 
-// delay holds n records back.
+// delay holds n lines back.
 type delay struct {
 	n    int
-	held []*vcf.Record
+	held vcf.Lines
 }
 
 func (d *delay) Declare(*vcf.Header) error { return nil }
 
-func (d *delay) Push(rec *vcf.Record) ([]*vcf.Record, error) {
-	d.held = append(d.held, rec)
-	if len(d.held) <= d.n {
-		return nil, nil
+func (d *delay) Push(out *vcf.Lines, row *vcf.Row, number int) error {
+	d.held.Append(row.Text, number)
+	if len(d.held.Numbers) <= d.n {
+		return nil
 	}
-	first := d.held[0]
-	d.held = d.held[1:]
-	return []*vcf.Record{first}, nil
+	var first []byte
+	first, d.held.Text = vcf.CutLine(d.held.Text)
+	out.Append(first, d.held.Numbers[0])
+	d.held.Numbers = d.held.Numbers[1:]
+	return nil
 }
 
-func (d *delay) Flush() ([]*vcf.Record, error) { return d.held, nil }
+func (d *delay) Flush(out *vcf.Lines) error {
+	out.Text, out.Numbers = append(out.Text, d.held.Text...), append(out.Numbers, d.held.Numbers...)
+	return nil
+}
 
 // TestTransformerChangesRecords: a transformer declares and sets fields, drops records and can fail.
 func TestTransformerChangesRecords(t *testing.T) {
@@ -152,18 +157,19 @@ func (o *odd) Declare(h *vcf.Header) error {
 	return nil
 }
 
-func (o *odd) Push(rec *vcf.Record) ([]*vcf.Record, error) {
-	if rec.Pos == o.failAt {
-		return nil, fmt.Errorf("position %d", rec.Pos)
+func (o *odd) Push(out *vcf.Lines, row *vcf.Row, number int) error {
+	if row.Pos == o.failAt {
+		return fmt.Errorf("position %d", row.Pos)
 	}
-	if rec.Pos%2 == 0 {
-		return nil, nil
+	if row.Pos%2 == 0 {
+		return nil
 	}
-	rec.Info.SetFlag("ODD")
-	return []*vcf.Record{rec}, nil
+	text, _ := row.AppendUpToInfo(nil)
+	out.Append(append(append(text, ";ODD"...), row.AfterInfo()...), number)
+	return nil
 }
 
-func (o *odd) Flush() ([]*vcf.Record, error) { return nil, nil }
+func (o *odd) Flush(*vcf.Lines) error { return nil }
 
 func TestErrorsNameTheLine(t *testing.T) {
 	in := manyLines(t, 5)

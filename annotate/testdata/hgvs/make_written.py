@@ -251,7 +251,7 @@ def brackets():
             parts.reverse()
             if SEQ[a - 1] == SEQ[b]:
                 continue
-        row("an equal base beside", f"{head}[{';'.join(parts)}]", f"{CONTIG}:g.[{a}=;{normal(str(b) + 'del').split('.')[-1]}]")
+        row("an equal base beside", f"{head}[{';'.join(parts)}]", normal(str(b) + "del"))
         row("overlapping", f"{CONTIG}:g.[{a}_{b}del;{b}{ref[1]}>{'A' if ref[1] != 'A' else 'C'}]", "!overlap")
 
 
