@@ -129,6 +129,16 @@ func (s settings) list(key string) []int {
 	return numbers
 }
 
+// single returns the whole number in a list of one, as QuartzNet's settings are written.
+func (s settings) single(key string) int {
+	numbers := s.list(key)
+	if len(numbers) != 1 || numbers[0] < 1 {
+		s.fail("%s = %v is not a list of one number from 1 to %d", key, s.table[key], maxSize)
+		return 1
+	}
+	return numbers[0]
+}
+
 // sub returns a table within; an empty one if there is none.
 func (s settings) sub(key string) settings {
 	where := strings.TrimPrefix(s.where+"."+key, configFile+".")
@@ -188,6 +198,13 @@ type scaling struct {
 	mean, stdev                  float64
 }
 
+// Windows of networks of blocks whose configuration doesn't say: Bonito called whole
+// reads. A frame of the network for R9.4.1 looks at 1.6 thousand samples on either side.
+const (
+	blocksWindow  = 9000
+	blocksOverlap = 1200
+)
+
 const configFile = "config.toml"
 
 // readConfig reads a model's configuration. Its error lists all that is wrong.
@@ -244,19 +261,26 @@ func (c *config) parse(top settings) {
 	case top.has("modbases"):
 		top.fail("it is a model of modified bases, which aren't called")
 		return
+	case top.has("block"): // QuartzNet's, of which the table model may be a name
 	case !top.has("encoder") && !top.sub("model").has("encoder"):
-		top.fail("it describes no encoder: only networks of bonito.crf and bonito.transformer are converted, not package %q", top.sub("model").text("package"))
+		top.fail("it describes no encoder: only networks of bonito.crf, bonito.transformer and bonito.ctc are converted, not package %q", top.sub("model").text("package"))
 		return
 	}
 	if n := top.sub("input").size("features", 1); n != 1 {
 		top.fail("input.features = %d: it is a duplex model, which isn't called", n)
 	}
-	c.checkLabels(top)
-	c.encoder = parseEncoder(top)
-
-	stateLength := top.sub("global_norm").number("state_len", top.sub("model").sub("seqdist").number("state_len", 0))
-	if crf := c.encoder.crf; stateLength != 0 && crf != nil && stateLength != float64(crf.stateLength) {
-		top.fail("state_len is %v, but that of the linearcrfencoder %d", stateLength, crf.stateLength)
+	if top.has("block") {
+		checkLabels(top.sub("labels"), "labels")
+		c.encoder = parseBlocks(top)
+	} else {
+		seqdist := top.sub("model").sub("seqdist")
+		checkLabels(top.sub("labels"), "labels")
+		checkLabels(seqdist, "alphabet")
+		c.encoder = parseEncoder(top)
+		stateLength := top.sub("global_norm").number("state_len", seqdist.number("state_len", 0))
+		if crf := c.encoder.crf; stateLength != 0 && crf != nil && stateLength != float64(crf.stateLength) {
+			top.fail("state_len is %v, but that of the linearcrfencoder %d", stateLength, crf.stateLength)
+		}
 	}
 	run := top.sub("run_info")
 	if run.has("sample_rate") {
@@ -268,25 +292,28 @@ func (c *config) parse(top settings) {
 	}
 	q := top.sub("qscore")
 	c.qScale, c.qBias = q.number("scale", 1), q.number("bias", 0)
-	// Dorado leaves out the first 60 bases unless a model says otherwise.
-	c.meanQualityStart = int(min(maxSize, max(0, q.number("mean_qscore_start_pos", 60))))
+	// Dorado leaves out the first 60 bases unless a model says otherwise. It has never
+	// known the networks before CTC-CRF, and Bonito leaves out none.
+	meanStart, chunk, overlap := 60.0, 10000.0, 500.0
+	if c.encoder.ctc != nil {
+		meanStart, chunk, overlap = 0, blocksWindow, blocksOverlap
+	}
+	c.meanQualityStart = int(min(maxSize, max(0, q.number("mean_qscore_start_pos", meanStart))))
 	basecaller := top.sub("basecaller")
-	c.chunk, c.overlap = basecaller.size("chunksize", 10000), int(min(maxSize, max(0, basecaller.number("overlap", 500))))
+	c.chunk, c.overlap = basecaller.size("chunksize", chunk), int(min(maxSize, max(0, basecaller.number("overlap", overlap))))
 	c.scaling = parseScaling(top)
+	if c.encoder.ctc != nil && c.scaling.strategy == "" && !top.has("normalisation") {
+		c.scaling.strategy = "med_mad" // quantiles came later
+	}
 }
 
-// checkLabels checks the order of the bases.
-func (c *config) checkLabels(top settings) {
-	for _, s := range []struct {
-		table settings
-		key   string
-	}{{top.sub("labels"), "labels"}, {top.sub("model").sub("seqdist"), "alphabet"}} {
-		if !s.table.has(s.key) {
-			continue
-		}
-		if have := fmt.Sprint(s.table.get(s.key)); have != "[N A C G T]" {
-			s.table.fail("%s = %s is not N, A, C, G, T", s.key, have)
-		}
+// checkLabels checks the order of the bases, where it is said.
+func checkLabels(s settings, key string) {
+	if !s.has(key) {
+		return
+	}
+	if have := fmt.Sprint(s.get(key)); have != "[N A C G T]" {
+		s.fail("%s = %s is not N, A, C, G, T", key, have)
 	}
 }
 

@@ -86,20 +86,29 @@ func (l convLayer) load(p *parameters) (weight, bias []float32, err error) {
 			return nil, nil, err
 		}
 	}
-	weight, fused := slices.Clone(weight), make([]float32, l.out)
-	perOutput := l.in * l.width
-	for o := range l.out {
-		gain := float64(norm[0][o]) / math.Sqrt(float64(norm[3][o])+batchNormEpsilon)
+	weight, bias = fold(weight, bias, norm, batchNormEpsilon)
+	return weight, bias, nil
+}
+
+// fold returns the weights and the bias that do what a convolution, and batch
+// normalisation behind it, do: norm are its weights, biases, means and variances. The
+// bias that is given may be nil.
+func fold(weight, bias []float32, norm [4][]float32, epsilon float64) (folded, offsets []float32) {
+	out := len(norm[0])
+	folded, offsets = slices.Clone(weight), make([]float32, out)
+	perOutput := len(weight) / out
+	for o := range out {
+		gain := float64(norm[0][o]) / math.Sqrt(float64(norm[3][o])+epsilon)
 		offset := -float64(norm[2][o])
 		if bias != nil {
 			offset += float64(bias[o])
 		}
-		fused[o] = float32(offset*gain + float64(norm[1][o]))
+		offsets[o] = float32(offset*gain + float64(norm[1][o]))
 		for i := range perOutput {
-			weight[o*perOutput+i] = float32(float64(weight[o*perOutput+i]) * gain)
+			folded[o*perOutput+i] = float32(float64(weight[o*perOutput+i]) * gain)
 		}
 	}
-	return weight, fused, nil
+	return folded, offsets
 }
 
 // activate applies an activation, if there is one.

@@ -54,6 +54,8 @@ func readParameters(dir string, e encoder) (*parameters, error) {
 		return nil, fmt.Errorf("%s has both .tensor files and %s: which of them are the model's parameters?", dir, checkpoint)
 	case len(tensors) > maxTensorFiles:
 		return nil, fmt.Errorf("%s has more than %d .tensor files", dir, maxTensorFiles)
+	case len(tensors) > 0 && e.crf == nil:
+		return nil, fmt.Errorf("%s has .tensor files, as models of Dorado, which no network of blocks is", dir)
 	case len(tensors) > 0:
 		return readDorado(dir, tensors, e)
 	case checkpoint != "":
@@ -73,6 +75,8 @@ func readBonito(name string) (*parameters, error) {
 		// Training on several GPUs wraps the model in a module of that name.
 		key = strings.TrimPrefix(key, "module.")
 		if key, ok := strings.CutPrefix(key, "encoder."); ok {
+			p.tensors[key] = t
+		} else if strings.HasPrefix(key, "decoder.") { // QuartzNet's last layer
 			p.tensors[key] = t
 		}
 	}
