@@ -188,6 +188,7 @@ type config struct {
 	scaling          scaling
 	qScale, qBias    float64
 	meanQualityStart int
+	unused           []string // settings that nothing here depends on, such as "poly_a.calibration"
 }
 
 // scaling is how current becomes the network's input.
@@ -302,9 +303,45 @@ func (c *config) parse(top settings) {
 	basecaller := top.sub("basecaller")
 	c.chunk, c.overlap = basecaller.size("chunksize", chunk), int(min(maxSize, max(0, basecaller.number("overlap", overlap))))
 	c.scaling = parseScaling(top)
+	c.unused = unusedSettings(top)
 	if c.encoder.ctc != nil && c.scaling.strategy == "" && !top.has("normalisation") {
 		c.scaling.strategy = "med_mad" // quantiles came later
 	}
+}
+
+// usedSettings are the keys that count of the tables that say how a network is used. Others
+// change nothing that is called, such as those of poly(A) tails, which are not measured.
+var usedSettings = map[string][]string{
+	"run_info":        {"sample_rate", "sample_type"},
+	"qscore":          {"scale", "bias", "mean_qscore_start_pos"},
+	"scaling":         {"strategy"},
+	"normalisation":   {"quantile_a", "quantile_b", "shift_multiplier", "scale_multiplier"},
+	"standardisation": {"standardise", "mean", "stdev"},
+	"poly_a":          nil,
+}
+
+// unusedSettings returns the other keys of these tables, in order, such as
+// "poly_a.calibration_coefficient".
+func unusedSettings(top settings) []string {
+	var unused []string
+	for _, name := range slices.Sorted(maps.Keys(usedSettings)) {
+		for _, key := range slices.Sorted(maps.Keys(top.sub(name).table)) {
+			if !slices.Contains(usedSettings[name], key) {
+				unused = append(unused, name+"."+key)
+			}
+		}
+	}
+	return unused
+}
+
+// UnusedSettings returns the settings of a model's configuration, in a folder, that have no
+// effect on what is converted or called, such as "poly_a.calibration_coefficient".
+func UnusedSettings(dir string) ([]string, error) {
+	c, err := readConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	return c.unused, nil
 }
 
 // checkLabels checks the order of the bases, where it is said.

@@ -54,6 +54,10 @@ func TestManifests(t *testing.T) {
 			pa, crf(2, &stay), basecall.QualityManifest{Scale: 1.05, Bias: 1.3, MeanStart: 60},
 		},
 		{
+			"dna_r10.4.1_small@v6.0.0", "r10.4.1", "6.0.0", 5000, 6, basecall.WindowManifest{Samples: 120, Overlap: 24},
+			pa, crf(2, &stay), basecall.QualityManifest{Scale: 0.95, Bias: -0.2, MeanStart: 60},
+		},
+		{
 			"dna_r9.4.1_small@v2", "r9.4", "2", 4000, 3, basecall.WindowManifest{Samples: 120, Overlap: 24},
 			basecall.NormalisationManifest{Method: "med_mad"},
 			basecall.DecoderManifest{Type: "ctc", Labels: []string{"", "A", "C", "G", "T"}, BeamWidth: 5, BeamCut: 1e-3},
@@ -130,7 +134,8 @@ func TestParseConfigRefuses(t *testing.T) {
 	const v2, v3, v43, v5 = "dna_r9.4.1_small@v2", "dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_small@v5.0.0"
 	for _, test := range []struct{ name, config, old, new, want string }{
 		{"syntax", v3, "[labels]", "[labels", "line "},
-		{"unknown layer", v43, `type = "lstm"`, `type = "flstm"`, `layer "flstm" is not supported`},
+		{"unknown layer", v43, `type = "lstm"`, `type = "gru"`, `layer "gru" is not supported`},
+		{"factorised", v43, `type = "lstm"`, `type = "flstm"`, "encoder.sublayers[4] (flstm): inner_dim is missing"},
 		{"unknown setting", v43, "stride = 6", "stride = 6\ndilation = 2", "encoder.sublayers[2] (convolution): dilation is not a setting that is known"},
 		{"activation", v43, `"tanh"`, `"gelu"`, `activation = "gelu" is not supported`},
 		{"padding", v43, "padding = 9", "padding = 0", "winlen = 19 with padding = 0"},
@@ -210,6 +215,8 @@ func TestConvertRefuses(t *testing.T) {
 	require.ErrorContains(t, breakModel(t, name, edit("insize = 5", "insize = 6")), "layer 10 (linearcrfencoder): it takes 6 channels, but the layers before it give 5")
 	require.ErrorContains(t, breakModel(t, name, edit("dims = [2, 0, 1]", "dims = [0, 2, 1]")), "layer 7 (lstm): the layers before it")
 	require.ErrorContains(t, breakModel(t, name, edit("dims = [2, 0, 1]", "dims = [0, 0, 1]")), "no order of three axes")
+	require.ErrorContains(t, breakModel(t, "dna_r10.4.1_small@v6.0.0", edit("inner_dim = 3", "inner_dim = 4")),
+		"parameter 4.rnn.dn_weight_ih has shape [3 6], but config.toml describes [4 6]")
 	const blocks = "dna_r9.4.1_small@v2"
 	require.ErrorContains(t, breakModel(t, blocks, func(dir string) {
 		require.NoError(t, os.Truncate(filepath.Join(dir, "weights_1.tar"), 29_000))

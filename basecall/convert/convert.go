@@ -123,12 +123,12 @@ func buildNetwork(e encoder, p *parameters, m *basecall.Manifest, half bool) ([]
 	if b.mask != "" {
 		samples, frames = m.Window.Samples, b.frames
 	}
-	g.pb.Input = []*onnxpb.ValueInfoProto{end(inputName, "batch", 1, samples)}
+	g.pb.Input = []*onnxpb.ValueInfoProto{end(inputName, onnxpb.TensorProto_FLOAT, "batch", 1, samples)}
 	m.Network.OutputLayout = b.layout
 	if b.layout == layoutNTC {
-		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, "batch", frames, b.channels)}
+		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, onnxpb.TensorProto_FLOAT, "batch", frames, b.channels)}
 	} else {
-		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, frames, "batch", b.channels)}
+		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, onnxpb.TensorProto_FLOAT, frames, "batch", b.channels)}
 	}
 	return g.marshal()
 }
@@ -144,6 +144,8 @@ func layerName(l layer) string {
 		return "permute"
 	case lstmLayer:
 		return "lstm"
+	case flstmLayer:
+		return "flstm"
 	case linearLayer:
 		return "linear"
 	case upsampleLayer:

@@ -36,6 +36,13 @@ type (
 		in, out         int
 		bias, backwards bool
 	}
+	// flstmLayer is an LSTM whose matrices are products of two thin ones, and whose gates
+	// have straight lines for activations.
+	flstmLayer struct {
+		at              string
+		in, out, inner  int
+		bias, backwards bool
+	}
 	linearLayer struct {
 		at      string
 		in, out int
@@ -229,6 +236,11 @@ func (p *parser) layer(s settings, at string) {
 		p.add(s, permuteLayer{s.list("dims")})
 	case "lstm":
 		p.add(s, lstmLayer{at, s.size("insize", required), s.size("size", required), s.flag("bias", true), s.flag("reverse", false)})
+	case "flstm":
+		p.add(s, flstmLayer{
+			at, s.size("insize", required), s.size("size", required), s.size("inner_dim", required),
+			s.flag("bias", true), s.flag("reverse", false),
+		})
 	case "linear":
 		p.add(s, linearLayer{at, s.size("in_features", required), s.size("out_features", required), s.flag("bias", true)})
 	case "swish", "tanh", "relu":

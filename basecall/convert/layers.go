@@ -203,19 +203,24 @@ func (l lstmLayer) build(b *builder) error {
 	return nil
 }
 
+// transpose returns a matrix of so many rows and columns with these swapped.
+func transpose(matrix []float32, rows, columns int) []float32 {
+	t := make([]float32, len(matrix))
+	for r := range rows {
+		for c := range columns {
+			t[c*rows+r] = matrix[r*columns+c]
+		}
+	}
+	return t
+}
+
 // linear applies a matrix of a layer's parameters, and a bias.
 func (b *builder) linear(x, at, name string, in, out int, bias bool) (string, error) {
 	weight, err := b.parameters.get(at, name+".weight", out, in)
 	if err != nil {
 		return "", err
 	}
-	transposed := make([]float32, len(weight))
-	for o := range out {
-		for i := range in {
-			transposed[i*out+o] = weight[o*in+i]
-		}
-	}
-	x = b.g.node("MatMul", []string{x, b.g.weights(transposed, in, out)})
+	x = b.g.node("MatMul", []string{x, b.g.weights(transpose(weight, out, in), in, out)})
 	if !bias {
 		return x, nil
 	}

@@ -398,8 +398,15 @@ manifest. Layers that are not known are refused by name. The model is used by
 			if err != nil {
 				return err
 			}
+			unused, err := convert.UnusedSettings(args[0])
+			if err != nil {
+				return err
+			}
 			if err := model.Save(out); err != nil {
 				return err
+			}
+			if len(unused) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "settings of it that nothing here depends on: %s\n", strings.Join(unused, ", "))
 			}
 			return writeModels(cmd.OutOrStdout(), []modelRow{newModelRow(model, out)}, false)
 		},

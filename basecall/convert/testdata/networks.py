@@ -36,7 +36,47 @@ sys.modules["koi.ctc"].SequenceDist = object
 from bonito.cli import export  # noqa: E402
 from bonito.crf.model import rnn_encoder  # noqa: E402
 from bonito.ctc.model import Model as Blocks  # noqa: E402
-from bonito.nn import from_dict, fuse_bn_  # noqa: E402
+from bonito.nn import from_dict, fuse_bn_, register  # noqa: E402
+
+
+class Factorised(torch.nn.Module):
+    """An LSTM whose matrices are products of two thin ones, and whose gates are clamped lines, as Dorado computes it.
+
+    Bonito 1.1.0 doesn't have it. Names and shapes of the parameters, the order of gates (input, forget, cell, output)
+    and what is computed are those that Dorado's loader and its reference on a processor want.
+    """
+
+    def __init__(self, insize, size, inner_dim):
+        super().__init__()
+        self.dn_weight_ih = torch.nn.Parameter(torch.randn(inner_dim, insize) / insize**0.5)
+        self.dn_weight_hh = torch.nn.Parameter(torch.randn(inner_dim, size) / size**0.5)
+        self.up_weight_ih = torch.nn.Parameter(2 * torch.randn(4 * size, inner_dim) / inner_dim**0.5)
+        self.up_weight_hh = torch.nn.Parameter(2 * torch.randn(4 * size, inner_dim) / inner_dim**0.5)
+        self.up_bias_ih = torch.nn.Parameter(torch.randn(4 * size) / 2)
+        self.up_bias_hh = torch.nn.Parameter(torch.randn(4 * size) / 10)
+
+    def forward(self, x):
+        h = x.new_zeros(x.shape[1], self.dn_weight_hh.shape[1])
+        c = torch.zeros_like(h)
+        out = []
+        for now in x:
+            gates = self.up_weight_ih @ (self.dn_weight_ih @ now.T) + self.up_weight_hh @ (self.dn_weight_hh @ h.T)
+            i, f, g, o = (gates.T + self.up_bias_ih + self.up_bias_hh).chunk(4, 1)
+            i, f, o = ((gate / 5 + 0.5).clamp(0, 1) for gate in (i, f, o))
+            c = f * c + i * g.clamp(-1, 1)
+            h = o * c.tanh()
+            out.append(h)
+        return torch.stack(out)
+
+
+@register
+class FLSTM(torch.nn.Module):
+    def __init__(self, insize, size, inner_dim, bias=True, reverse=False):
+        super().__init__()
+        self.reverse, self.rnn = reverse, Factorised(insize, size, inner_dim)
+
+    def forward(self, x):
+        return self.rnn(x.flip(0)).flip(0) if self.reverse else self.rnn(x)
 
 
 def toml_of(table, path=""):
@@ -114,6 +154,18 @@ def v43(width, k, window, overlap, layers=5, first=16):
     )
 
 
+def v60(width, inner, k, window, overlap, layers=7, first=16):
+    """As dna_r10.4.1@v6.0 hac: factorised LSTMs."""
+    config = v43(width, k, window, overlap, layers=0, first=first)
+    sublayers = config["encoder"]["sublayers"]
+    sublayers[4:4] = [
+        dict(type="flstm", size=width, insize=width, inner_dim=inner, bias=True, reverse=(layers - i) % 2 == 1) for i in range(layers)
+    ]
+    config["run_info"] = dict(sample_type="dna", sample_rate=5000)
+    config["poly_a"] = dict(calibration_coefficient=0.9)
+    return config
+
+
 def tx(c1, c2, width, heads, hidden, depth, reach, k, window, overlap):
     """As dna_r10.4.1@v5.0 sup: a transformer."""
     convs = [
@@ -168,6 +220,7 @@ CASES = {
             block(6, 1, 5, dilation=2, separable=True), block(8, 1, 3),
         ),
         "dna_r9.4.1_small@v1": blocks("relu", block(4, 1, 5, stride=2), block(4, 2, 3, residual=True, separable=True), block(6, 1, 1)),
+        "dna_r10.4.1_small@v6.0.0": v60(6, 3, 2, 120, 24, layers=3, first=4),
     },
     "full": {
         "dna_r9.4.1_e8_hac@v3.3": table(384, 4, 3000, 500, blank_score=2.0),
@@ -176,6 +229,7 @@ CASES = {
         "dna_r10.4.1_e8.2_400bps_hac@v4.2.0": v40(384, 128, 4, 3000, 500),
         "dna_r10.4.1_e8.2_400bps_sup@v4.0.0": v40(1024, 256, 5, 3000, 500, layers=1),
         "dna_r10.4.1_e8.2_400bps_hac@v5.0.0": v43(384, 4, 3000, 504),
+        "dna_r10.4.1_e8.2_400bps_hac@v6.0.0": v60(1024, 128, 3, 3000, 504),
         "dna_r10.4.1_e8.2_400bps_sup@v5.0.0": tx(64, 128, 512, 8, 2048, 2, (127, 128), 5, 3000, 504),
     },
 }
