@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -86,6 +87,40 @@ func convert(dir, folder string, opts Options) (*basecall.Model, error) {
 	}
 	m.Network.HalfFile, m.Network.HalfSHA256 = halfFile, checksum(model.Half)
 	return model, nil
+}
+
+// Is reports whether a folder holds a model as Bonito or Dorado have it: a configuration
+// and parameters. Whether these are right is seen when it is converted.
+func Is(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	configured, weighted := false, false
+	for _, entry := range entries {
+		configured = configured || entry.Name() == configFile
+		weighted = weighted || entry.Name() != configFile && Reads(entry.Name())
+	}
+	return configured && weighted
+}
+
+// Reads reports whether a file of that name in a model's folder is read.
+func Reads(name string) bool {
+	return name == configFile || strings.HasSuffix(name, tensorSuffix) || weightsFile.MatchString(name)
+}
+
+// Describe returns the manifest that a model in a folder would be converted with, but for
+// what depends on its parameters, which are not read.
+func Describe(dir string, opts Options) (basecall.Manifest, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return basecall.Manifest{}, fmt.Errorf("describing %s: %w", dir, err)
+	}
+	cfg, err := readConfig(dir)
+	if err != nil {
+		return basecall.Manifest{}, err
+	}
+	return cfg.manifest(filepath.Base(abs), opts)
 }
 
 func checksum(data []byte) string {

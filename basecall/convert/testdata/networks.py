@@ -50,8 +50,8 @@ class Factorised(torch.nn.Module):
         super().__init__()
         self.dn_weight_ih = torch.nn.Parameter(torch.randn(inner_dim, insize) / insize**0.5)
         self.dn_weight_hh = torch.nn.Parameter(torch.randn(inner_dim, size) / size**0.5)
-        self.up_weight_ih = torch.nn.Parameter(2 * torch.randn(4 * size, inner_dim) / inner_dim**0.5)
-        self.up_weight_hh = torch.nn.Parameter(2 * torch.randn(4 * size, inner_dim) / inner_dim**0.5)
+        self.up_weight_ih = torch.nn.Parameter(torch.randn(4 * size, inner_dim) / inner_dim**0.5)
+        self.up_weight_hh = torch.nn.Parameter(torch.randn(4 * size, inner_dim) / inner_dim**0.5)
         self.up_bias_ih = torch.nn.Parameter(torch.randn(4 * size) / 2)
         self.up_bias_hh = torch.nn.Parameter(torch.randn(4 * size) / 10)
 
