@@ -44,11 +44,14 @@ func Names(kind folder.Kind) []string {
 	return names
 }
 
-// Open opens a shipped basecalling model by name, or any by its folder. Empty
-// means [Default].
+// Open opens a shipped basecalling model by name, or any by its folder, which may be one of
+// Dorado's or Bonito's: that is converted, once for what is in it. Empty means [Default].
 func Open(name string) (*basecall.Model, error) {
 	if name == "" {
 		name = Default
+	}
+	if isOriginal(name) {
+		return openOriginal(name)
 	}
 	return open(name, basecall.LoadModel)
 }
@@ -64,6 +67,9 @@ func OpenVariant(name string) (*network.Model, error) {
 
 // Kind says what a shipped model, by its name, or any, by its folder, is for.
 func Kind(name string) (folder.Kind, error) {
+	if isOriginal(name) {
+		return folder.Basecaller, nil
+	}
 	fsys, err := find(name)
 	if err != nil {
 		return "", err

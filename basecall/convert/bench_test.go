@@ -11,6 +11,7 @@ import (
 	"github.com/porestream/porestream/basecall/convert/torch"
 	"github.com/porestream/porestream/basecall/crf"
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/internal/testenv"
 )
 
 // randomParameters returns random parameters for an encoder of convolutions, LSTMs
@@ -40,6 +41,13 @@ func randomParameters(b *testing.B, e encoder) *parameters {
 			add(l.at, "rnn.weight_hh_l0", l.out, 4*l.out, l.out)
 			add(l.at, "rnn.bias_ih_l0", 4, 4*l.out)
 			add(l.at, "rnn.bias_hh_l0", 4, 4*l.out)
+		case flstmLayer:
+			add(l.at, "rnn.dn_weight_ih", l.in, l.inner, l.in)
+			add(l.at, "rnn.dn_weight_hh", l.out, l.inner, l.out)
+			add(l.at, "rnn.up_weight_ih", l.inner, 4*l.out, l.inner)
+			add(l.at, "rnn.up_weight_hh", l.inner, 4*l.out, l.inner)
+			add(l.at, "rnn.up_bias_ih", 4, 4*l.out)
+			add(l.at, "rnn.up_bias_hh", 4, 4*l.out)
 		case *crfLayer:
 			add(l.at, "linear.weight", l.in/16, l.classes(), l.in)
 		}
@@ -108,6 +116,45 @@ func BenchmarkShareOfDecoding(b *testing.B) {
 			b.ReportMetric(float64(network.Nanoseconds())/total, "network-ns/frame")
 			b.ReportMetric(float64(decoding.Nanoseconds())/total, "decode-ns/frame")
 			b.ReportMetric(decoding.Seconds()/network.Seconds(), "decode/network")
+		})
+	}
+}
+
+// BenchmarkFactorised runs one layer of hac v6 on one core as it is converted, in two thin
+// products, and an LSTM of its size, which it would be multiplied out. It reports the time of
+// the processor in nanoseconds per frame.
+func BenchmarkFactorised(b *testing.B) {
+	const width, inner, stride, frames = 1024, 128, 6, 500
+	for _, form := range []struct {
+		name  string
+		layer layer
+	}{
+		{"thin", flstmLayer{"4", width, width, inner, true, true}},
+		{"multiplied", lstmLayer{"4", width, width, true, true}},
+	} {
+		b.Run(form.name, func(b *testing.B) {
+			stay := float32(2)
+			last := &crfLayer{at: "5", in: width, stateLength: 3, scale: 1, stayScore: &stay}
+			e := encoder{crf: last, layers: []layer{
+				convLayer{at: "0", in: 1, out: width, width: 19, stride: stride, bias: true, activation: "tanh"}, permuteLayer{[]int{2, 0, 1}}, form.layer, last,
+			}}
+			c := &config{encoder: e, chunk: frames * stride, qScale: 1, scaling: scaling{strategy: "pa", stdev: 1}}
+			m, err := c.manifest("dna_r10.4.1_"+form.name, Options{SampleRate: 5000})
+			require.NoError(b, err)
+			onnx, err := buildNetwork(e, randomParameters(b, e), &m, false)
+			require.NoError(b, err)
+			runners, err := infer.Open(infer.Network{
+				Name: form.name, ONNX: onnx, Input: inputName, Output: outputName, TimeMajor: true,
+				Samples: frames * stride, Frames: frames, Classes: last.classes(),
+			}, infer.Options{Device: "cpu", BatchCPU: 8, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1})
+			require.NoError(b, err)
+			defer runners.Close()
+			begin := testenv.ProcessorTime(b)
+			for b.Loop() {
+				_, err := runners.Runners[0].Run(runners.Batch)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64((testenv.ProcessorTime(b)-begin).Nanoseconds())/float64(b.N*runners.Batch*frames), "cpu-ns/frame")
 		})
 	}
 }

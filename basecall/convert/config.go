@@ -129,6 +129,16 @@ func (s settings) list(key string) []int {
 	return numbers
 }
 
+// single returns the whole number in a list of one, as QuartzNet's settings are written.
+func (s settings) single(key string) int {
+	numbers := s.list(key)
+	if len(numbers) != 1 || numbers[0] < 1 {
+		s.fail("%s = %v is not a list of one number from 1 to %d", key, s.table[key], maxSize)
+		return 1
+	}
+	return numbers[0]
+}
+
 // sub returns a table within; an empty one if there is none.
 func (s settings) sub(key string) settings {
 	where := strings.TrimPrefix(s.where+"."+key, configFile+".")
@@ -178,6 +188,7 @@ type config struct {
 	scaling          scaling
 	qScale, qBias    float64
 	meanQualityStart int
+	unused           []string // settings that nothing here depends on, such as "poly_a.calibration"
 }
 
 // scaling is how current becomes the network's input.
@@ -187,6 +198,13 @@ type scaling struct {
 	shiftMultiplier, scaleFactor float64
 	mean, stdev                  float64
 }
+
+// Windows of networks of blocks whose configuration doesn't say: Bonito called whole
+// reads. A frame of the network for R9.4.1 looks at 1.6 thousand samples on either side.
+const (
+	blocksWindow  = 9000
+	blocksOverlap = 1200
+)
 
 const configFile = "config.toml"
 
@@ -244,19 +262,26 @@ func (c *config) parse(top settings) {
 	case top.has("modbases"):
 		top.fail("it is a model of modified bases, which aren't called")
 		return
+	case top.has("block"): // QuartzNet's, of which the table model may be a name
 	case !top.has("encoder") && !top.sub("model").has("encoder"):
-		top.fail("it describes no encoder: only networks of bonito.crf and bonito.transformer are converted, not package %q", top.sub("model").text("package"))
+		top.fail("it describes no encoder: only networks of bonito.crf, bonito.transformer and bonito.ctc are converted, not package %q", top.sub("model").text("package"))
 		return
 	}
 	if n := top.sub("input").size("features", 1); n != 1 {
 		top.fail("input.features = %d: it is a duplex model, which isn't called", n)
 	}
-	c.checkLabels(top)
-	c.encoder = parseEncoder(top)
-
-	stateLength := top.sub("global_norm").number("state_len", top.sub("model").sub("seqdist").number("state_len", 0))
-	if crf := c.encoder.crf; stateLength != 0 && crf != nil && stateLength != float64(crf.stateLength) {
-		top.fail("state_len is %v, but that of the linearcrfencoder %d", stateLength, crf.stateLength)
+	if top.has("block") {
+		checkLabels(top.sub("labels"), "labels")
+		c.encoder = parseBlocks(top)
+	} else {
+		seqdist := top.sub("model").sub("seqdist")
+		checkLabels(top.sub("labels"), "labels")
+		checkLabels(seqdist, "alphabet")
+		c.encoder = parseEncoder(top)
+		stateLength := top.sub("global_norm").number("state_len", seqdist.number("state_len", 0))
+		if crf := c.encoder.crf; stateLength != 0 && crf != nil && stateLength != float64(crf.stateLength) {
+			top.fail("state_len is %v, but that of the linearcrfencoder %d", stateLength, crf.stateLength)
+		}
 	}
 	run := top.sub("run_info")
 	if run.has("sample_rate") {
@@ -268,25 +293,64 @@ func (c *config) parse(top settings) {
 	}
 	q := top.sub("qscore")
 	c.qScale, c.qBias = q.number("scale", 1), q.number("bias", 0)
-	// Dorado leaves out the first 60 bases unless a model says otherwise.
-	c.meanQualityStart = int(min(maxSize, max(0, q.number("mean_qscore_start_pos", 60))))
+	// Dorado leaves out the first 60 bases unless a model says otherwise. It has never
+	// known the networks before CTC-CRF, and Bonito leaves out none.
+	meanStart, chunk, overlap := 60.0, 10000.0, 500.0
+	if c.encoder.ctc != nil {
+		meanStart, chunk, overlap = 0, blocksWindow, blocksOverlap
+	}
+	c.meanQualityStart = int(min(maxSize, max(0, q.number("mean_qscore_start_pos", meanStart))))
 	basecaller := top.sub("basecaller")
-	c.chunk, c.overlap = basecaller.size("chunksize", 10000), int(min(maxSize, max(0, basecaller.number("overlap", 500))))
+	c.chunk, c.overlap = basecaller.size("chunksize", chunk), int(min(maxSize, max(0, basecaller.number("overlap", overlap))))
 	c.scaling = parseScaling(top)
+	c.unused = unusedSettings(top)
+	if c.encoder.ctc != nil && c.scaling.strategy == "" && !top.has("normalisation") {
+		c.scaling.strategy = "med_mad" // quantiles came later
+	}
 }
 
-// checkLabels checks the order of the bases.
-func (c *config) checkLabels(top settings) {
-	for _, s := range []struct {
-		table settings
-		key   string
-	}{{top.sub("labels"), "labels"}, {top.sub("model").sub("seqdist"), "alphabet"}} {
-		if !s.table.has(s.key) {
-			continue
+// usedSettings are the keys that count of the tables that say how a network is used. Others
+// change nothing that is called, such as those of poly(A) tails, which are not measured.
+var usedSettings = map[string][]string{
+	"run_info":        {"sample_rate", "sample_type"},
+	"qscore":          {"scale", "bias", "mean_qscore_start_pos"},
+	"scaling":         {"strategy"},
+	"normalisation":   {"quantile_a", "quantile_b", "shift_multiplier", "scale_multiplier"},
+	"standardisation": {"standardise", "mean", "stdev"},
+	"poly_a":          nil,
+}
+
+// unusedSettings returns the other keys of these tables, in order, such as
+// "poly_a.calibration_coefficient".
+func unusedSettings(top settings) []string {
+	var unused []string
+	for _, name := range slices.Sorted(maps.Keys(usedSettings)) {
+		for _, key := range slices.Sorted(maps.Keys(top.sub(name).table)) {
+			if !slices.Contains(usedSettings[name], key) {
+				unused = append(unused, name+"."+key)
+			}
 		}
-		if have := fmt.Sprint(s.table.get(s.key)); have != "[N A C G T]" {
-			s.table.fail("%s = %s is not N, A, C, G, T", s.key, have)
-		}
+	}
+	return unused
+}
+
+// UnusedSettings returns the settings of a model's configuration, in a folder, that have no
+// effect on what is converted or called, such as "poly_a.calibration_coefficient".
+func UnusedSettings(dir string) ([]string, error) {
+	c, err := readConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	return c.unused, nil
+}
+
+// checkLabels checks the order of the bases, where it is said.
+func checkLabels(s settings, key string) {
+	if !s.has(key) {
+		return
+	}
+	if have := fmt.Sprint(s.get(key)); have != "[N A C G T]" {
+		s.fail("%s = %s is not N, A, C, G, T", key, have)
 	}
 }
 

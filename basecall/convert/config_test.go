@@ -53,6 +53,16 @@ func TestManifests(t *testing.T) {
 			"dna_r10.4.1_small@v5.0.0", "r10.4.1", "5.0.0", 5000, 6, basecall.WindowManifest{Samples: 120, Overlap: 24},
 			pa, crf(2, &stay), basecall.QualityManifest{Scale: 1.05, Bias: 1.3, MeanStart: 60},
 		},
+		{
+			"dna_r10.4.1_small@v6.0.0", "r10.4.1", "6.0.0", 5000, 6, basecall.WindowManifest{Samples: 120, Overlap: 24},
+			pa, crf(2, &stay), basecall.QualityManifest{Scale: 0.95, Bias: -0.2, MeanStart: 60},
+		},
+		{
+			"dna_r9.4.1_small@v2", "r9.4", "2", 4000, 3, basecall.WindowManifest{Samples: 120, Overlap: 24},
+			basecall.NormalisationManifest{Method: "med_mad"},
+			basecall.DecoderManifest{Type: "ctc", Labels: []string{"", "A", "C", "G", "T"}, BeamWidth: 5, BeamCut: 1e-3},
+			basecall.QualityManifest{Scale: 1.3, Bias: -0.4},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := parseConfig([]byte(goldenConfig(t, test.name)))
@@ -121,10 +131,11 @@ func TestNamesSayWhatConfigurationsDoNot(t *testing.T) {
 }
 
 func TestParseConfigRefuses(t *testing.T) {
-	const v3, v43, v5 = "dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_small@v5.0.0"
+	const v2, v3, v43, v5 = "dna_r9.4.1_small@v2", "dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_small@v5.0.0"
 	for _, test := range []struct{ name, config, old, new, want string }{
 		{"syntax", v3, "[labels]", "[labels", "line "},
-		{"unknown layer", v43, `type = "lstm"`, `type = "flstm"`, `layer "flstm" is not supported`},
+		{"unknown layer", v43, `type = "lstm"`, `type = "gru"`, `layer "gru" is not supported`},
+		{"factorised", v43, `type = "lstm"`, `type = "flstm"`, "encoder.sublayers[4] (flstm): inner_dim is missing"},
 		{"unknown setting", v43, "stride = 6", "stride = 6\ndilation = 2", "encoder.sublayers[2] (convolution): dilation is not a setting that is known"},
 		{"activation", v43, `"tanh"`, `"gelu"`, `activation = "gelu" is not supported`},
 		{"padding", v43, "padding = 9", "padding = 0", "winlen = 19 with padding = 0"},
@@ -146,6 +157,14 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"rnn", v3, `rnn_type = "lstm"`, `rnn_type = "gru"`, `rnn_type = "gru"`},
 		{"residual", v3, "features = 4\n", "features = 4\nresidualized_rnn = true\n", "residualized_rnn is not a setting"},
 		{"no encoder", v3, "[encoder]", "[encodes]", "describes no encoder"},
+		{"block's setting", v2, "filters = 8\n", "filters = 8\ngroups = 2\n", "block[0]: groups is not a setting that is known"},
+		{"block's width", v2, "kernel = [9]", "kernel = [8]", "block[0]: kernel = [8] is not supported, only an odd one"},
+		{"block's widths", v2, "kernel = [9]", "kernel = [9, 9]", "kernel = [9 9] is not a list of one number"},
+		{"block's stride", v2, "repeat = 3\nkernel = [7]\nstride = [1]", "repeat = 3\nkernel = [7]\nstride = [2]", "block[1]: stride = [2] with"},
+		{"blocks' activation", v2, `activation = "swish"`, `activation = "tanh"`, `activation = "tanh" is neither swish nor relu`},
+		{"many blocks", v2, "repeat = 3", "repeat = 1001", "more than 1000 convolutions"},
+		{"blocks' duplex", v2, "features = 1", "features = 9", "duplex"},
+		{"blocks' labels", v2, `"N", "A", "C"`, `"N", "C", "A"`, "is not N, A, C, G, T"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text := goldenConfig(t, test.config)
@@ -196,13 +215,24 @@ func TestConvertRefuses(t *testing.T) {
 	require.ErrorContains(t, breakModel(t, name, edit("insize = 5", "insize = 6")), "layer 10 (linearcrfencoder): it takes 6 channels, but the layers before it give 5")
 	require.ErrorContains(t, breakModel(t, name, edit("dims = [2, 0, 1]", "dims = [0, 2, 1]")), "layer 7 (lstm): the layers before it")
 	require.ErrorContains(t, breakModel(t, name, edit("dims = [2, 0, 1]", "dims = [0, 0, 1]")), "no order of three axes")
+	require.ErrorContains(t, breakModel(t, "dna_r10.4.1_small@v6.0.0", edit("inner_dim = 3", "inner_dim = 4")),
+		"parameter 4.rnn.dn_weight_ih has shape [3 6], but config.toml describes [4 6]")
+	const blocks = "dna_r9.4.1_small@v2"
+	require.ErrorContains(t, breakModel(t, blocks, func(dir string) {
+		require.NoError(t, os.Truncate(filepath.Join(dir, "weights_1.tar"), 29_000))
+	}), "the file ends within storage")
+	require.ErrorContains(t, breakModel(t, blocks, edit("filters = 16", "filters = 17")), "has shape [16]")
+	require.ErrorContains(t, breakModel(t, blocks, edit("repeat = 3", "repeat = 4")), "parameter encoder.1.conv.13.weight is missing")
+	require.ErrorContains(t, breakModel(t, blocks, func(dir string) {
+		require.NoError(t, os.Rename(filepath.Join(dir, "weights_1.tar"), filepath.Join(dir, "0.conv.weight.tensor")))
+	}), "which no network of blocks is")
 	_, err := Convert(filepath.Join(t.TempDir(), "none"), Options{})
 	require.ErrorContains(t, err, "has no config.toml")
 }
 
 // FuzzParseConfig parses arbitrary configurations.
 func FuzzParseConfig(f *testing.F) {
-	for _, name := range []string{"dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.0.0", "dna_r10.4.1_small@v5.0.0"} {
+	for _, name := range []string{"dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.0.0", "dna_r10.4.1_small@v5.0.0", "dna_r9.4.1_small@v2"} {
 		f.Add([]byte(goldenConfig(f, name)))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -217,7 +247,7 @@ func FuzzParseConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.Network.Stride < 1 || m.Window.Samples < m.Network.Stride || c.encoder.crf == nil {
+		if m.Network.Stride < 1 || m.Window.Samples < m.Network.Stride || (c.encoder.crf == nil) == (c.encoder.ctc == nil) {
 			t.Fatalf("%+v", m)
 		}
 	})

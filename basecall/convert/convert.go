@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -38,6 +39,12 @@ const (
 	beamCut   = 100
 )
 
+// What Bonito decoded the networks before CTC-CRF with.
+const (
+	ctcBeamWidth = 5
+	ctcBeamCut   = 1e-3
+)
+
 // Convert reads a model of Bonito or Dorado from a folder. The result can be
 // used at once, or saved by its Save method.
 func Convert(dir string, opts Options) (*basecall.Model, error) {
@@ -69,11 +76,51 @@ func convert(dir, folder string, opts Options) (*basecall.Model, error) {
 	if model.Network, err = buildNetwork(cfg.encoder, parameters, m, false); err != nil {
 		return nil, err
 	}
+	m.Network.SHA256 = checksum(model.Network)
+	if cfg.encoder.ctc != nil {
+		// In half precision probabilities of the network for R9.4.1 were up to 0.13 off: its
+		// many layers have nothing that holds their values within bounds.
+		return model, nil
+	}
 	if model.Half, err = buildNetwork(cfg.encoder, parameters, m, true); err != nil {
 		return nil, err
 	}
-	m.Network.SHA256, m.Network.HalfSHA256 = checksum(model.Network), checksum(model.Half)
+	m.Network.HalfFile, m.Network.HalfSHA256 = halfFile, checksum(model.Half)
 	return model, nil
+}
+
+// Is reports whether a folder holds a model as Bonito or Dorado have it: a configuration
+// and parameters. Whether these are right is seen when it is converted.
+func Is(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	configured, weighted := false, false
+	for _, entry := range entries {
+		configured = configured || entry.Name() == configFile
+		weighted = weighted || entry.Name() != configFile && Reads(entry.Name())
+	}
+	return configured && weighted
+}
+
+// Reads reports whether a file of that name in a model's folder is read.
+func Reads(name string) bool {
+	return name == configFile || strings.HasSuffix(name, tensorSuffix) || weightsFile.MatchString(name)
+}
+
+// Describe returns the manifest that a model in a folder would be converted with, but for
+// what depends on its parameters, which are not read.
+func Describe(dir string, opts Options) (basecall.Manifest, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return basecall.Manifest{}, fmt.Errorf("describing %s: %w", dir, err)
+	}
+	cfg, err := readConfig(dir)
+	if err != nil {
+		return basecall.Manifest{}, err
+	}
+	return cfg.manifest(filepath.Base(abs), opts)
 }
 
 func checksum(data []byte) string {
@@ -111,12 +158,12 @@ func buildNetwork(e encoder, p *parameters, m *basecall.Manifest, half bool) ([]
 	if b.mask != "" {
 		samples, frames = m.Window.Samples, b.frames
 	}
-	g.pb.Input = []*onnxpb.ValueInfoProto{end(inputName, "batch", 1, samples)}
+	g.pb.Input = []*onnxpb.ValueInfoProto{end(inputName, onnxpb.TensorProto_FLOAT, "batch", 1, samples)}
 	m.Network.OutputLayout = b.layout
 	if b.layout == layoutNTC {
-		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, "batch", frames, b.channels)}
+		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, onnxpb.TensorProto_FLOAT, "batch", frames, b.channels)}
 	} else {
-		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, frames, "batch", b.channels)}
+		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, onnxpb.TensorProto_FLOAT, frames, "batch", b.channels)}
 	}
 	return g.marshal()
 }
@@ -132,6 +179,8 @@ func layerName(l layer) string {
 		return "permute"
 	case lstmLayer:
 		return "lstm"
+	case flstmLayer:
+		return "flstm"
 	case linearLayer:
 		return "linear"
 	case upsampleLayer:
@@ -140,6 +189,10 @@ func layerName(l layer) string {
 		return "transformerencoderlayer"
 	case *crfLayer:
 		return "linearcrfencoder"
+	case blockLayer:
+		return "block"
+	case *ctcLayer:
+		return "decoder"
 	case activationLayer:
 		return l.kind
 	}
@@ -160,14 +213,11 @@ func (c *config) manifest(folder string, opts Options) (basecall.Manifest, error
 		Format: 1, Name: name, Version: versionOf(folder),
 		Description: "Converted from " + folder,
 		Network: basecall.NetworkManifest{
-			File: networkFile, HalfFile: halfFile, Input: inputName, Output: outputName, Scores: "transitions", Stride: stride,
+			File: networkFile, Input: inputName, Output: outputName, Scores: c.encoder.scores(), Stride: stride,
 		},
 		// As Bonito does: whole frames, of which half an overlap is some.
-		Window: basecall.WindowManifest{Samples: c.chunk - c.chunk%inner, Overlap: c.overlap - c.overlap%(2*stride)},
-		Decoder: basecall.DecoderManifest{
-			Type: "crf", Labels: []string{"", "A", "C", "G", "T"}, BeamWidth: beamWidth, BeamCut: beamCut,
-			StateLength: c.encoder.crf.stateLength, StayScore: c.encoder.crf.stayScore,
-		},
+		Window:    basecall.WindowManifest{Samples: c.chunk - c.chunk%inner, Overlap: c.overlap - c.overlap%(2*stride)},
+		Decoder:   c.encoder.decoder(),
 		Qualities: basecall.QualityManifest{Scale: c.qScale, Bias: c.qBias, MeanStart: c.meanQualityStart},
 	}
 	if m.Window.Samples == 0 || 2*m.Window.Overlap > m.Window.Samples {
@@ -190,6 +240,26 @@ func (c *config) manifest(folder string, opts Options) (basecall.Manifest, error
 	m.SampleRates = []int{rate}
 	m.Normalisation = c.scaling.manifest(folder)
 	return m, nil
+}
+
+// decoder returns how the network's scores become bases.
+func (e encoder) decoder() basecall.DecoderManifest {
+	d := basecall.DecoderManifest{Labels: []string{"", "A", "C", "G", "T"}}
+	if e.ctc != nil {
+		d.Type, d.BeamWidth, d.BeamCut = "ctc", ctcBeamWidth, ctcBeamCut
+		return d
+	}
+	d.Type, d.BeamWidth, d.BeamCut = "crf", beamWidth, beamCut
+	d.StateLength, d.StayScore = e.crf.stateLength, e.crf.stayScore
+	return d
+}
+
+// scores returns what the network's scores are, as manifests say it.
+func (e encoder) scores() string {
+	if e.ctc != nil {
+		return "log_probabilities"
+	}
+	return "transitions"
 }
 
 // manifest returns how current is scaled. Where the configuration doesn't say, R9.4.1

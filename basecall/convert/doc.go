@@ -12,8 +12,10 @@
 //
 // Three ways of writing the encoder down are known: the table [encoder] with a
 // few sizes (R9.4.1 and RNA models up to v3), a list of [[encoder.sublayers]] (v4
-// and v5 of fast and hac, v4 of sup), and [model.encoder] with the parts conv,
-// transformer_encoder, upsample and crf (v5 of sup).
+// and newer of fast and hac, v4 of sup), and [model.encoder] with the parts conv,
+// transformer_encoder, upsample and crf (v5 of sup). Networks before CTC-CRF are a list
+// of [[block]]s, QuartzNet's, whose last layer isn't written down; their names begin with
+// "encoder.encoder." and "decoder.".
 //
 // # What is refused
 //

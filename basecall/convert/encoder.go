@@ -9,7 +9,9 @@ import (
 // encoder is a network's layers in order.
 type encoder struct {
 	layers []layer
-	crf    *crfLayer // the last layer with parameters
+	// The last layer with parameters, which says how scores are decoded: one of the two.
+	crf *crfLayer
+	ctc *ctcLayer
 }
 
 // layer is one layer, by its settings.
@@ -34,10 +36,30 @@ type (
 		in, out         int
 		bias, backwards bool
 	}
+	// flstmLayer is an LSTM whose matrices are products of two thin ones, and whose gates
+	// have straight lines for activations.
+	flstmLayer struct {
+		at              string
+		in, out, inner  int
+		bias, backwards bool
+	}
 	linearLayer struct {
 		at      string
 		in, out int
 		bias    bool
+	}
+	// blockLayer is one of QuartzNet's blocks: convolutions one after the other, with the
+	// activation behind each. What enters is convolved with residual, unless that is nil,
+	// and added before the last activation.
+	blockLayer struct {
+		convs      []blockConv
+		residual   *blockConv
+		activation string
+	}
+	// ctcLayer gives the logarithms of the probabilities of the blank and the bases.
+	ctcLayer struct {
+		at          string
+		in, classes int
 	}
 	activationLayer struct{ kind string }
 	upsampleLayer   struct {
@@ -62,6 +84,14 @@ type (
 		stayScore   *float32 // nil if the network scores stays
 	}
 )
+
+// blockConv is a convolution without bias, and batch normalisation. A separable one
+// convolves each channel by itself before it mixes them frame by frame.
+type blockConv struct {
+	at, norm                         string
+	in, out, width, stride, dilation int
+	separable                        bool
+}
 
 // parts are the names of the parts of a transformer's encoder, in order.
 var parts = []string{"conv", "transformer_encoder", "upsample", "crf"}
@@ -89,8 +119,61 @@ func parseEncoder(top settings) encoder {
 		s.fail("layer %q is not supported", kind)
 	}
 	if p.encoder.crf == nil && len(*top.errs) == 0 {
-		s.fail("it has no linearcrfencoder: only CRF models are converted")
+		s.fail("it has no linearcrfencoder: only CRF models are converted from lists of layers")
 	}
+	return p.encoder
+}
+
+// maxConvolutions bounds the convolutions of all blocks. QuartzNet has up to 80.
+const maxConvolutions = 1000
+
+// parseBlocks reads the layers of a network before CTC-CRF, QuartzNet's: a list of
+// blocks, and behind them a layer that no setting describes.
+func parseBlocks(top settings) encoder {
+	p := &parser{}
+	e := top.sub("encoder")
+	activation := activationOf(e)
+	if activation != "swish" && activation != "relu" {
+		e.fail("activation = %q is neither swish nor relu, which networks of blocks have", activation)
+	}
+	e.done()
+	in, convolutions := 1, 0
+	for i, s := range top.tables("block") {
+		out, repeat, separable := s.size("filters", required), s.size("repeat", 1), s.flag("separable", false)
+		width, stride, dilation := s.single("kernel"), s.single("stride"), s.single("dilation")
+		residual := s.flag("residual", false)
+		s.number("dropout", 0) // for training only
+		s.done()
+		switch convolutions += repeat; {
+		case convolutions > maxConvolutions:
+			s.fail("more than %d convolutions", maxConvolutions)
+			return p.encoder
+		case width%2 == 0:
+			s.fail("kernel = [%d] is not supported, only an odd one", width)
+		case stride > 1 && (dilation > 1 || repeat > 1 || separable || residual):
+			s.fail("stride = [%d] with dilation, repetition, residual or separable convolutions is not supported", stride)
+		}
+		at := "encoder." + strconv.Itoa(i)
+		block := blockLayer{activation: activation}
+		for k := range repeat {
+			from := in
+			if k > 0 {
+				from = out
+			}
+			// Between two convolutions are normalisation, activation and dropout.
+			block.convs = append(block.convs, blockConv{
+				at: at + ".conv." + strconv.Itoa(4*k), norm: at + ".conv." + strconv.Itoa(4*k+1),
+				in: from, out: out, width: width, stride: stride, dilation: dilation, separable: separable,
+			})
+		}
+		if residual {
+			block.residual = &blockConv{at: at + ".residual.0", norm: at + ".residual.1", in: in, out: out, width: 1, stride: 1, dilation: 1}
+		}
+		p.encoder.layers = append(p.encoder.layers, block)
+		in = out
+	}
+	p.encoder.ctc = &ctcLayer{at: "decoder.layers.0", in: in, classes: 5}
+	p.encoder.layers = append(p.encoder.layers, p.encoder.ctc)
 	return p.encoder
 }
 
@@ -153,6 +236,11 @@ func (p *parser) layer(s settings, at string) {
 		p.add(s, permuteLayer{s.list("dims")})
 	case "lstm":
 		p.add(s, lstmLayer{at, s.size("insize", required), s.size("size", required), s.flag("bias", true), s.flag("reverse", false)})
+	case "flstm":
+		p.add(s, flstmLayer{
+			at, s.size("insize", required), s.size("size", required), s.size("inner_dim", required),
+			s.flag("bias", true), s.flag("reverse", false),
+		})
 	case "linear":
 		p.add(s, linearLayer{at, s.size("in_features", required), s.size("out_features", required), s.flag("bias", true)})
 	case "swish", "tanh", "relu":
@@ -333,6 +421,12 @@ func (e encoder) stride() (frame, inner int, err error) {
 		switch l := l.(type) {
 		case convLayer:
 			if frame *= l.stride; frame > 1000 {
+				return 0, 0, fmt.Errorf("frames of %d samples are longer than 1000", frame)
+			}
+			inner = frame
+		case blockLayer:
+			// Only a block's first convolution may have a stride.
+			if frame *= l.convs[0].stride; frame > 1000 {
 				return 0, 0, fmt.Errorf("frames of %d samples are longer than 1000", frame)
 			}
 			inner = frame

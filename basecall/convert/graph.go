@@ -99,9 +99,18 @@ func (g *graph) cast(x string, to onnxpb.TensorProto_DataType) string {
 	return g.node("Cast", []string{x}, integer("to", int64(to)))
 }
 
-// end is a graph's input or output: float32 with the given axes, of which a string
-// is one of any length.
-func end(name string, axes ...any) *onnxpb.ValueInfoProto {
+// within returns a graph for the body of a loop. Its values have names of their own, and
+// it may use those of the graph around it.
+func (g *graph) within(build func(body *graph)) *onnxpb.GraphProto {
+	body := &graph{pb: &onnxpb.GraphProto{Name: g.name("body")}, half: g.half, n: g.n}
+	build(body)
+	g.n = body.n
+	return body.pb
+}
+
+// end is a graph's input or output, with the given type and axes, of which a string is one
+// of any length.
+func end(name string, kind onnxpb.TensorProto_DataType, axes ...any) *onnxpb.ValueInfoProto {
 	shape := &onnxpb.TensorShapeProto{}
 	for _, axis := range axes {
 		d := &onnxpb.TensorShapeProto_Dimension{}
@@ -114,7 +123,7 @@ func end(name string, axes ...any) *onnxpb.ValueInfoProto {
 		shape.Dim = append(shape.Dim, d)
 	}
 	return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
-		TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape},
+		TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(kind), Shape: shape},
 	}}}
 }
 
@@ -132,6 +141,10 @@ func integer(name string, v int64) *onnxpb.AttributeProto {
 
 func integers(name string, v ...int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_INTS, Ints: v}
+}
+
+func body(name string, v *onnxpb.GraphProto) *onnxpb.AttributeProto {
+	return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_GRAPH, G: v}
 }
 
 func text(name, v string) *onnxpb.AttributeProto {

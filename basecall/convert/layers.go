@@ -86,20 +86,29 @@ func (l convLayer) load(p *parameters) (weight, bias []float32, err error) {
 			return nil, nil, err
 		}
 	}
-	weight, fused := slices.Clone(weight), make([]float32, l.out)
-	perOutput := l.in * l.width
-	for o := range l.out {
-		gain := float64(norm[0][o]) / math.Sqrt(float64(norm[3][o])+batchNormEpsilon)
+	weight, bias = fold(weight, bias, norm, batchNormEpsilon)
+	return weight, bias, nil
+}
+
+// fold returns the weights and the bias that do what a convolution, and batch
+// normalisation behind it, do: norm are its weights, biases, means and variances. The
+// bias that is given may be nil.
+func fold(weight, bias []float32, norm [4][]float32, epsilon float64) (folded, offsets []float32) {
+	out := len(norm[0])
+	folded, offsets = slices.Clone(weight), make([]float32, out)
+	perOutput := len(weight) / out
+	for o := range out {
+		gain := float64(norm[0][o]) / math.Sqrt(float64(norm[3][o])+epsilon)
 		offset := -float64(norm[2][o])
 		if bias != nil {
 			offset += float64(bias[o])
 		}
-		fused[o] = float32(offset*gain + float64(norm[1][o]))
+		offsets[o] = float32(offset*gain + float64(norm[1][o]))
 		for i := range perOutput {
-			weight[o*perOutput+i] = float32(float64(weight[o*perOutput+i]) * gain)
+			folded[o*perOutput+i] = float32(float64(weight[o*perOutput+i]) * gain)
 		}
 	}
-	return weight, fused, nil
+	return folded, offsets
 }
 
 // activate applies an activation, if there is one.
@@ -194,19 +203,24 @@ func (l lstmLayer) build(b *builder) error {
 	return nil
 }
 
+// transpose returns a matrix of so many rows and columns with these swapped.
+func transpose(matrix []float32, rows, columns int) []float32 {
+	t := make([]float32, len(matrix))
+	for r := range rows {
+		for c := range columns {
+			t[c*rows+r] = matrix[r*columns+c]
+		}
+	}
+	return t
+}
+
 // linear applies a matrix of a layer's parameters, and a bias.
 func (b *builder) linear(x, at, name string, in, out int, bias bool) (string, error) {
 	weight, err := b.parameters.get(at, name+".weight", out, in)
 	if err != nil {
 		return "", err
 	}
-	transposed := make([]float32, len(weight))
-	for o := range out {
-		for i := range in {
-			transposed[i*out+o] = weight[o*in+i]
-		}
-	}
-	x = b.g.node("MatMul", []string{x, b.g.weights(transposed, in, out)})
+	x = b.g.node("MatMul", []string{x, b.g.weights(transpose(weight, out, in), in, out)})
 	if !bias {
 		return x, nil
 	}

@@ -28,6 +28,9 @@ type parameters struct {
 // maxTensorFiles is far above the number of any model's parameters.
 const maxTensorFiles = 10_000
 
+// tensorSuffix is that of Dorado's files, of which each holds a parameter.
+const tensorSuffix = ".tensor"
+
 var weightsFile = regexp.MustCompile(`^weights_(\d{1,9})\.tar$`)
 
 // readParameters reads a model's parameters, whichever program wrote them.
@@ -40,7 +43,7 @@ func readParameters(dir string, e encoder) (*parameters, error) {
 	checkpoint, number := "", -1
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasSuffix(name, ".tensor") {
+		if strings.HasSuffix(name, tensorSuffix) {
 			tensors = append(tensors, name)
 		}
 		if m := weightsFile.FindStringSubmatch(name); m != nil {
@@ -54,6 +57,8 @@ func readParameters(dir string, e encoder) (*parameters, error) {
 		return nil, fmt.Errorf("%s has both .tensor files and %s: which of them are the model's parameters?", dir, checkpoint)
 	case len(tensors) > maxTensorFiles:
 		return nil, fmt.Errorf("%s has more than %d .tensor files", dir, maxTensorFiles)
+	case len(tensors) > 0 && e.crf == nil:
+		return nil, fmt.Errorf("%s has .tensor files, as models of Dorado, which no network of blocks is", dir)
 	case len(tensors) > 0:
 		return readDorado(dir, tensors, e)
 	case checkpoint != "":
@@ -73,6 +78,8 @@ func readBonito(name string) (*parameters, error) {
 		// Training on several GPUs wraps the model in a module of that name.
 		key = strings.TrimPrefix(key, "module.")
 		if key, ok := strings.CutPrefix(key, "encoder."); ok {
+			p.tensors[key] = t
+		} else if strings.HasPrefix(key, "decoder.") { // QuartzNet's last layer
 			p.tensors[key] = t
 		}
 	}
@@ -94,7 +101,7 @@ func readDorado(dir string, files []string, e encoder) (*parameters, error) {
 			return nil, fmt.Errorf("%s: it holds %d tensors, not one", filepath.Join(dir, file), len(all))
 		}
 		for _, t := range all {
-			p.tensors[strings.TrimSuffix(file, ".tensor")] = t
+			p.tensors[strings.TrimSuffix(file, tensorSuffix)] = t
 		}
 	}
 	// Bonito's export leaves clamps out when it numbers layers, except in models

@@ -33,6 +33,7 @@ const (
 	AttributeProto_FLOAT     AttributeProto_AttributeType = 1
 	AttributeProto_INT       AttributeProto_AttributeType = 2
 	AttributeProto_STRING    AttributeProto_AttributeType = 3
+	AttributeProto_GRAPH     AttributeProto_AttributeType = 5
 	AttributeProto_INTS      AttributeProto_AttributeType = 7
 )
 
@@ -43,6 +44,7 @@ var (
 		1: "FLOAT",
 		2: "INT",
 		3: "STRING",
+		5: "GRAPH",
 		7: "INTS",
 	}
 	AttributeProto_AttributeType_value = map[string]int32{
@@ -50,6 +52,7 @@ var (
 		"FLOAT":     1,
 		"INT":       2,
 		"STRING":    3,
+		"GRAPH":     5,
 		"INTS":      7,
 	}
 )
@@ -142,6 +145,7 @@ type AttributeProto struct {
 	F             float32                      `protobuf:"fixed32,2,opt,name=f,proto3" json:"f,omitempty"`
 	I             int64                        `protobuf:"varint,3,opt,name=i,proto3" json:"i,omitempty"`
 	S             []byte                       `protobuf:"bytes,4,opt,name=s,proto3" json:"s,omitempty"`
+	G             *GraphProto                  `protobuf:"bytes,6,opt,name=g,proto3" json:"g,omitempty"`
 	Ints          []int64                      `protobuf:"varint,8,rep,packed,name=ints,proto3" json:"ints,omitempty"`
 	Type          AttributeProto_AttributeType `protobuf:"varint,20,opt,name=type,proto3,enum=onnx.AttributeProto_AttributeType" json:"type,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -202,6 +206,13 @@ func (x *AttributeProto) GetI() int64 {
 func (x *AttributeProto) GetS() []byte {
 	if x != nil {
 		return x.S
+	}
+	return nil
+}
+
+func (x *AttributeProto) GetG() *GraphProto {
+	if x != nil {
+		return x.G
 	}
 	return nil
 }
@@ -884,20 +895,22 @@ var File_basecall_onnxpb_onnx_proto protoreflect.FileDescriptor
 
 const file_basecall_onnxpb_onnx_proto_rawDesc = "" +
 	"\n" +
-	"\x1abasecall/onnxpb/onnx.proto\x12\x04onnx\"\xe4\x01\n" +
+	"\x1abasecall/onnxpb/onnx.proto\x12\x04onnx\"\x8f\x02\n" +
 	"\x0eAttributeProto\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\f\n" +
 	"\x01f\x18\x02 \x01(\x02R\x01f\x12\f\n" +
 	"\x01i\x18\x03 \x01(\x03R\x01i\x12\f\n" +
-	"\x01s\x18\x04 \x01(\fR\x01s\x12\x12\n" +
+	"\x01s\x18\x04 \x01(\fR\x01s\x12\x1e\n" +
+	"\x01g\x18\x06 \x01(\v2\x10.onnx.GraphProtoR\x01g\x12\x12\n" +
 	"\x04ints\x18\b \x03(\x03R\x04ints\x126\n" +
-	"\x04type\x18\x14 \x01(\x0e2\".onnx.AttributeProto.AttributeTypeR\x04type\"H\n" +
+	"\x04type\x18\x14 \x01(\x0e2\".onnx.AttributeProto.AttributeTypeR\x04type\"S\n" +
 	"\rAttributeType\x12\r\n" +
 	"\tUNDEFINED\x10\x00\x12\t\n" +
 	"\x05FLOAT\x10\x01\x12\a\n" +
 	"\x03INT\x10\x02\x12\n" +
 	"\n" +
-	"\x06STRING\x10\x03\x12\b\n" +
+	"\x06STRING\x10\x03\x12\t\n" +
+	"\x05GRAPH\x10\x05\x12\b\n" +
 	"\x04INTS\x10\a\"\xb2\x01\n" +
 	"\tNodeProto\x12\x14\n" +
 	"\x05input\x18\x01 \x03(\tR\x05input\x12\x16\n" +
@@ -985,23 +998,24 @@ var file_basecall_onnxpb_onnx_proto_goTypes = []any{
 	(*TypeProto_Tensor)(nil),           // 12: onnx.TypeProto.Tensor
 }
 var file_basecall_onnxpb_onnx_proto_depIdxs = []int32{
-	0,  // 0: onnx.AttributeProto.type:type_name -> onnx.AttributeProto.AttributeType
-	2,  // 1: onnx.NodeProto.attribute:type_name -> onnx.AttributeProto
-	11, // 2: onnx.TensorShapeProto.dim:type_name -> onnx.TensorShapeProto.Dimension
-	12, // 3: onnx.TypeProto.tensor_type:type_name -> onnx.TypeProto.Tensor
-	6,  // 4: onnx.ValueInfoProto.type:type_name -> onnx.TypeProto
-	3,  // 5: onnx.GraphProto.node:type_name -> onnx.NodeProto
-	4,  // 6: onnx.GraphProto.initializer:type_name -> onnx.TensorProto
-	7,  // 7: onnx.GraphProto.input:type_name -> onnx.ValueInfoProto
-	7,  // 8: onnx.GraphProto.output:type_name -> onnx.ValueInfoProto
-	8,  // 9: onnx.ModelProto.graph:type_name -> onnx.GraphProto
-	9,  // 10: onnx.ModelProto.opset_import:type_name -> onnx.OperatorSetIdProto
-	5,  // 11: onnx.TypeProto.Tensor.shape:type_name -> onnx.TensorShapeProto
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 0: onnx.AttributeProto.g:type_name -> onnx.GraphProto
+	0,  // 1: onnx.AttributeProto.type:type_name -> onnx.AttributeProto.AttributeType
+	2,  // 2: onnx.NodeProto.attribute:type_name -> onnx.AttributeProto
+	11, // 3: onnx.TensorShapeProto.dim:type_name -> onnx.TensorShapeProto.Dimension
+	12, // 4: onnx.TypeProto.tensor_type:type_name -> onnx.TypeProto.Tensor
+	6,  // 5: onnx.ValueInfoProto.type:type_name -> onnx.TypeProto
+	3,  // 6: onnx.GraphProto.node:type_name -> onnx.NodeProto
+	4,  // 7: onnx.GraphProto.initializer:type_name -> onnx.TensorProto
+	7,  // 8: onnx.GraphProto.input:type_name -> onnx.ValueInfoProto
+	7,  // 9: onnx.GraphProto.output:type_name -> onnx.ValueInfoProto
+	8,  // 10: onnx.ModelProto.graph:type_name -> onnx.GraphProto
+	9,  // 11: onnx.ModelProto.opset_import:type_name -> onnx.OperatorSetIdProto
+	5,  // 12: onnx.TypeProto.Tensor.shape:type_name -> onnx.TensorShapeProto
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_basecall_onnxpb_onnx_proto_init() }

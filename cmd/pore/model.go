@@ -56,6 +56,8 @@ type modelRow struct {
 	Half        bool    `json:"half_precision"`
 	Megabytes   float64 `json:"megabytes"`
 	Place       string  `json:"place"` // folder, or "shipped"
+
+	listed models.Listed // of a basecalling model
 }
 
 func newModelRow(model *basecall.Model, place string) modelRow {
@@ -63,8 +65,27 @@ func newModelRow(model *basecall.Model, place string) modelRow {
 	return modelRow{
 		Name: m.Name, Kind: folder.Basecaller.String(), Version: m.Version, Chemistry: m.Chemistry, SampleRates: m.SampleRates, Decoder: m.Decoder.Type,
 		Stride: m.Network.Stride, Window: m.Window.Samples, Half: model.Half != nil,
-		Megabytes: megabytes(model.Network), Place: place,
+		Megabytes: megabytes(model.Network), Place: place, listed: models.Listed{Manifest: m},
 	}
+}
+
+// newOriginalRow returns the row of a model of Dorado or Bonito, of which nothing but the
+// configuration is read.
+func newOriginalRow(l models.Listed) modelRow {
+	m := l.Manifest
+	row := modelRow{
+		Name: m.Name, Kind: folder.Basecaller.String(), Version: m.Version, Chemistry: m.Chemistry, SampleRates: m.SampleRates, Decoder: m.Decoder.Type,
+		Stride: m.Network.Stride, Window: m.Window.Samples, Half: m.Decoder.Type == "crf", Place: l.Path, listed: l,
+	}
+	entries, _ := os.ReadDir(l.Path) // it was read before
+	bytes := int64(0)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && convert.Reads(entry.Name()) {
+			bytes += info.Size()
+		}
+	}
+	row.Megabytes = math.Round(float64(bytes)/1e4) / 100
+	return row
 }
 
 func newVariantRow(model *network.Model, place string) modelRow {
@@ -98,24 +119,59 @@ func openRow(name, place string) (modelRow, error) {
 }
 
 func modelListCommand() *cobra.Command {
-	asJSON := false
+	asJSON, recordings := false, []string(nil)
 	cmd := &cobra.Command{
-		Use:   "ls [FOLDER...]",
+		Use:   "ls [--for SIGNAL] [FOLDER...]",
 		Short: "List the shipped models, and those in folders",
 		Long: `Lists the models that come with pore, and each model in the given folders, which
-are models themselves or hold some.`,
+are models themselves or hold some. Folders may be of Dorado or Bonito. With --for the
+basecalling models that fit a recording's flow cell, kit and sample rate are left.`,
 		Example: `  pore model ls
-  pore model ls models/mine`,
+  pore model ls models/mine
+  pore model ls --for reads.pod5 dorado-models/`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rows, err := listModels(args)
 			if err != nil {
 				return err
 			}
+			// A folder of Dorado's has models beside those that basecall.
+			rows = slices.DeleteFunc(rows, func(r modelRow) bool {
+				if r.listed.Err != nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s can't be used: %v\n", r.Place, r.listed.Err)
+				}
+				return r.listed.Err != nil
+			})
+			if len(recordings) > 0 {
+				if rows, err = rowsFor(cmd.Context(), rows, recordings); err != nil {
+					return err
+				}
+			}
 			return writeModels(cmd.OutOrStdout(), rows, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object per model, on a line each")
+	cmd.Flags().StringArrayVar(&recordings, "for", nil, "recording that models have to fit; may be given several times")
 	return cmd
+}
+
+// rowsFor returns the rows of models that fit all runs of recordings.
+func rowsFor(ctx context.Context, rows []modelRow, paths []string) ([]modelRow, error) {
+	recording, err := signal.NewIndex(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	defer recording.Close()
+	runs := recording.Runs()
+	for _, run := range runs {
+		if run.Chemistry() == "" {
+			return nil, fmt.Errorf("run %s names neither a flow cell nor a kit that is known, so nobody can say which models fit", run.ID)
+		}
+		rows = slices.DeleteFunc(rows, func(r modelRow) bool { return r.Kind != folder.Basecaller.String() || !r.listed.Fits(run) })
+		if len(rows) == 0 {
+			return nil, fmt.Errorf("no model fits run %s (%s at %d Hz)", run.ID, run.Chemistry(), run.SampleRate)
+		}
+	}
+	return rows, nil
 }
 
 func listModels(folders []string) ([]modelRow, error) {
@@ -130,27 +186,45 @@ func listModels(folders []string) ([]modelRow, error) {
 		}
 	}
 	for _, dir := range folders {
-		places := []string{dir}
-		if _, err := os.Stat(filepath.Join(dir, folder.Manifest)); err != nil {
-			manifests, err := filepath.Glob(filepath.Join(dir, "*", folder.Manifest))
-			if err != nil {
-				return nil, fmt.Errorf("listing models in %s: %w", dir, err)
-			}
-			if len(manifests) == 0 {
-				return nil, fmt.Errorf("listing models: %s neither is a model nor holds one: no %s in it", dir, folder.Manifest)
-			}
-			places = places[:0]
-			for _, manifest := range manifests {
-				places = append(places, filepath.Dir(manifest))
-			}
+		found, err := listFolder(dir)
+		if err != nil {
+			return nil, err
 		}
-		for _, place := range places {
-			row, err := openRow(place, place)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, row)
+		rows = append(rows, found...)
+	}
+	return rows, nil
+}
+
+// listFolder lists the models in a folder, which is one itself or has some within.
+func listFolder(dir string) ([]modelRow, error) {
+	var originals []models.Listed
+	if all, err := models.List(dir); err == nil {
+		originals = slices.DeleteFunc(all, func(l models.Listed) bool { return !l.Original })
+	}
+	var rows []modelRow
+	for _, l := range originals {
+		rows = append(rows, newOriginalRow(l))
+	}
+	places := []string{dir}
+	if _, err := os.Stat(filepath.Join(dir, folder.Manifest)); err != nil {
+		manifests, err := filepath.Glob(filepath.Join(dir, "*", folder.Manifest))
+		if err != nil {
+			return nil, fmt.Errorf("listing models in %s: %w", dir, err)
 		}
+		if len(manifests)+len(originals) == 0 {
+			return nil, fmt.Errorf("listing models: %s neither is a model nor holds one: no %s in it, and no model of Dorado or Bonito", dir, folder.Manifest)
+		}
+		places = places[:0]
+		for _, manifest := range manifests {
+			places = append(places, filepath.Dir(manifest))
+		}
+	}
+	for _, place := range places {
+		row, err := openRow(place, place)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
@@ -398,8 +472,15 @@ manifest. Layers that are not known are refused by name. The model is used by
 			if err != nil {
 				return err
 			}
+			unused, err := convert.UnusedSettings(args[0])
+			if err != nil {
+				return err
+			}
 			if err := model.Save(out); err != nil {
 				return err
+			}
+			if len(unused) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "settings of it that nothing here depends on: %s\n", strings.Join(unused, ", "))
 			}
 			return writeModels(cmd.OutOrStdout(), []modelRow{newModelRow(model, out)}, false)
 		},

@@ -41,6 +41,9 @@ func TestModelConvert(t *testing.T) {
 	require.Contains(t, out, "mine  basecalling  r9.4       4000  crf")
 	_, err = poreModel(t, "model", "convert", source, "--out", model)
 	require.ErrorContains(t, err, "exists already")
+	out, err = poreModel(t, "model", "convert", goldenModels+"dna_r10.4.1_small@v6.0.0", "--out", filepath.Join(t.TempDir(), "newer"))
+	require.NoError(t, err)
+	require.Contains(t, out, "nothing here depends on: poly_a.calibration_coefficient")
 	left, err := fs.Glob(os.DirFS(folder), "*")
 	require.NoError(t, err)
 	require.Equal(t, []string{"mine"}, left)
@@ -136,4 +139,38 @@ func TestConvertedModelBasecalls(t *testing.T) {
 
 	_, err = poreModel(t, "basecall", "--device", "cpu", "--model", r10, recording)
 	require.ErrorContains(t, err, "was sequenced with r9.4 chemistry, but model r10 is for r10.4.1")
+}
+
+// A folder of models as Dorado has them is listed, and the one that fits a recording taken.
+func TestModelsOfDoradoAsTheyLie(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	for network, name := range map[string]string{
+		"dna_r9.4.1_small@v3.3": "dna_r9.4.1_e8_hac@v3.3", "dna_r10.4.1_small@v4.3.0": "dna_r10.4.1_e8.2_400bps_hac@v4.3.0",
+		"dna_r10.4.1_small@v6.0.0": "dna_r10.4.1_e8.2_400bps_hac@v4.3.0_5mCG_5hmCG@v1",
+	} {
+		require.NoError(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(goldenModels+network)))
+	}
+	remora := filepath.Join(dir, "dna_r10.4.1_e8.2_400bps_hac@v4.3.0_5mCG_5hmCG@v1", "config.toml")
+	require.NoError(t, os.WriteFile(remora, []byte("[modbases]\n"), 0o600))
+
+	out, err := poreModel(t, "model", "ls", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, "dna_r9.4.1_e8_hac@v3.3")
+	require.Contains(t, out, "dna_r10.4.1_e8.2_400bps_hac@v4.3.0")
+	require.Contains(t, out, "5mCG_5hmCG@v1 can't be used: ")
+	out, err = poreModel(t, "model", "ls", "--for", "../../testdata/lambda/reads.pod5", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, "dna_r9.4.1_e8_hac@v3.3")
+	require.Contains(t, out, "r9.4-fast")
+	require.NotContains(t, out, "v4.3.0  basecalling")
+	require.NotContains(t, out, "variant")
+
+	call := []string{"basecall", "--device", "cpu", "--models-dir", dir, "--to", "0s", "../../testdata/lambda/reads.pod5"}
+	_, err = poreModel(t, append(call, "--model", "sup")...)
+	require.ErrorContains(t, err, "choosing a model: none is for run")
+	require.ErrorContains(t, err, "size sup")
+	_, err = poreModel(t, "model", "verify", "--device", "cpu", filepath.Join(dir, "dna_r9.4.1_e8_hac@v3.3"))
+	require.NoError(t, err)
 }

@@ -39,7 +39,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 
 // RegisterBasecall adds those that concern basecalling and alignment alone.
 func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Model, "model", "", "basecalling model, by name or folder")
+	flags.StringVar(&f.Model, "model", "", "basecalling model, by name or folder, which may be one of Dorado or Bonito")
 	flags.StringVar(&f.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]; for load tests sim:LATENCY:BATCH:FILE, a device that gives back recorded scores")
 	flags.DurationVar(&f.DeviceTimeout, "device-timeout", time.Minute, "a device that takes longer for a batch hangs: the process says so and ends")
 	f.RegisterCompute(flags)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,29 @@ func Python(tb testing.TB, variable, packages string, modules ...string) string 
 		tb.Skipf("%v (pip install %s; %s names another interpreter)", err, packages, variable)
 	}
 	return interpreter
+}
+
+// Path returns the file or folder that the environment's variable names, in an absolute
+// form. Where it names none the test is skipped, but fails in continuous integration,
+// which fetches it.
+func Path(tb testing.TB, variable, what string) string {
+	tb.Helper()
+	path := os.Getenv(variable)
+	switch {
+	case path != "":
+	case os.Getenv("CI") == "true":
+		tb.Fatalf("%s does not name %s", variable, what)
+	default:
+		tb.Skipf("needs %s, named by %s", what, variable)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		tb.Fatalf("%s: %v", variable, err)
+	}
+	return path
 }
 
 // find returns the interpreter that variable names, else python3, if it has modules.

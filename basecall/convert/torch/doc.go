@@ -14,6 +14,16 @@
 // an offset into it, a shape and strides; a storage is a persistent id
 // ("storage", type, KEY, device, number of values).
 //
+// torch.save before 1.6 wrote one pickle behind the other, and the storages behind
+// these:
+//
+//	a number           0x1950a86a20f9469cfc6c, which stands for the format
+//	its version        1001
+//	the machine        a dict, of which "little_endian" counts
+//	the state dict     whose persistent ids have a sixth entry, None
+//	a list             the storages' KEYs
+//	for each of these  the number of its values, 8 bytes, and the values
+//
 // # Safety
 //
 // A pickle is a program: opcodes push values on a stack and may call what they

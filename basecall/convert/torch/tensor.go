@@ -51,14 +51,44 @@ func ReadFile(name string) (map[string]Tensor, error) {
 
 // Read is [ReadFile] for any file of a known size.
 func Read(r io.ReaderAt, size int64) (map[string]Tensor, error) {
-	z, err := zip.NewReader(r, size)
-	if errors.Is(err, zip.ErrFormat) {
-		return nil, errors.New("it is no ZIP archive: files of PyTorch before 1.6 have to be saved anew with a newer one")
+	head := make([]byte, min(size, tarMagicAt+int64(len(tarMagic))))
+	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var root any
+	var err error
+	c := collector{tensors: make(map[string]Tensor), storages: make(map[string][]byte)}
+	switch {
+	case bytes.HasPrefix(head, []byte(legacyMagic)):
+		root, c.read, err = readLegacy(r, size)
+	case bytes.HasSuffix(head, []byte(tarMagic)):
+		err = errors.New("it is a tar archive, as PyTorch wrote before 0.1.10 (2017): such files are not read")
+	default:
+		root, c.read, err = readZip(r, size)
 	}
 	if err != nil {
 		return nil, err
 	}
-	a := archive{files: make(map[string]*zip.File, len(z.File)), storages: make(map[string][]byte)}
+	if err := c.collect(root, "", 0); err != nil {
+		return nil, err
+	}
+	if len(c.tensors) == 0 {
+		return nil, errors.New("it holds no tensors")
+	}
+	return c.tensors, nil
+}
+
+// readZip reads the pickle of a file as PyTorch writes it since 1.6, and returns what it
+// describes and how to read the bytes of its storages.
+func readZip(r io.ReaderAt, size int64) (root any, storage readStorage, err error) {
+	z, err := zip.NewReader(r, size)
+	if errors.Is(err, zip.ErrFormat) {
+		return nil, nil, errors.New("it is neither a ZIP archive, as PyTorch writes since 1.6, nor in the form before: no file of tensors, or a truncated one")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	a := archive{files: make(map[string]*zip.File, len(z.File))}
 	for _, f := range z.File {
 		if strings.HasSuffix(f.Name, "/data.pkl") && strings.Count(f.Name, "/") == 1 {
 			a.folder = path.Dir(f.Name)
@@ -66,42 +96,38 @@ func Read(r io.ReaderAt, size int64) (map[string]Tensor, error) {
 		a.files[f.Name] = f
 	}
 	if a.folder == "" {
-		return nil, errors.New("it holds no data.pkl: it is not a file of tensors that PyTorch wrote")
+		return nil, nil, errors.New("it holds no data.pkl: it is not a file of tensors that PyTorch wrote")
 	}
 	if a.files[a.folder+"/byteorder"] != nil {
 		order, err := a.read("byteorder", 16)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if string(order) != "little" {
-			return nil, fmt.Errorf("byteorder is %q; only little-endian files are read", order)
+			return nil, nil, fmt.Errorf("byteorder is %q; only little-endian files are read", order)
 		}
 	}
 	text, err := a.read("data.pkl", maxPickleBytes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	root, err := unpickle(text)
+	root, err = unpickle(text)
 	if err != nil {
-		return nil, fmt.Errorf("data.pkl: %w", err)
+		return nil, nil, fmt.Errorf("data.pkl: %w", err)
 	}
-	tensors := make(map[string]Tensor)
-	if err := a.collect(root, "", 0, tensors); err != nil {
-		return nil, err
-	}
-	if len(tensors) == 0 {
-		return nil, errors.New("it holds no tensors")
-	}
-	return tensors, nil
+	return root, func(ref storageRef, size int64) ([]byte, error) {
+		data, err := a.read("data/"+ref.key, size)
+		if err == nil && int64(len(data)) != size {
+			err = fmt.Errorf("data/%s has %d bytes, not %d", ref.key, len(data), size)
+		}
+		return data, err
+	}, nil
 }
 
-// archive is an open file.
+// archive is an open ZIP archive.
 type archive struct {
-	folder   string
-	files    map[string]*zip.File
-	storages map[string][]byte // those that were read
-	values   int64             // in tensors so far
-	entries  int               // of dictionaries so far
+	folder string
+	files  map[string]*zip.File
 }
 
 // read returns the content of a file in the archive, at most limit bytes.
@@ -129,22 +155,34 @@ func (a *archive) read(name string, limit int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// collect adds the tensors in a value to tensors.
-func (a *archive) collect(v any, name string, depth int, tensors map[string]Tensor) error {
+// readStorage reads the bytes of a storage, which are size.
+type readStorage func(ref storageRef, size int64) ([]byte, error)
+
+// collector collects the tensors of a file.
+type collector struct {
+	read     readStorage
+	storages map[string][]byte // those that were read
+	tensors  map[string]Tensor
+	values   int64 // in tensors so far
+	entries  int   // of dictionaries so far
+}
+
+// collect adds the tensors in a value.
+func (c *collector) collect(v any, name string, depth int) error {
 	switch v := v.(type) {
 	case tensorRef:
-		t, err := a.tensor(v)
+		t, err := c.tensor(v)
 		if err != nil {
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
-		tensors[name] = t
+		c.tensors[name] = t
 	case *dict:
 		if depth == maxDepth {
 			return fmt.Errorf("modules are nested more than %d deep", maxDepth)
 		}
 		for i, key := range v.keys {
 			// A dictionary may hold another many times, and even itself.
-			if a.entries++; a.entries > maxEntries {
+			if c.entries++; c.entries > maxEntries {
 				return fmt.Errorf("modules have more than %d entries", maxEntries)
 			}
 			key, ok := key.(string)
@@ -154,7 +192,7 @@ func (a *archive) collect(v any, name string, depth int, tensors map[string]Tens
 			if name != "" {
 				key = name + "." + key
 			}
-			if err := a.collect(v.values[i], key, depth+1, tensors); err != nil {
+			if err := c.collect(v.values[i], key, depth+1); err != nil {
 				return err
 			}
 		}
@@ -178,7 +216,7 @@ var decoders = map[string]struct {
 }
 
 // tensor reads the values of a tensor.
-func (a *archive) tensor(ref tensorRef) (Tensor, error) {
+func (c *collector) tensor(ref tensorRef) (Tensor, error) {
 	decoder, known := decoders[ref.storage.kind]
 	if !known {
 		return Tensor{}, fmt.Errorf("values of type %s are not read", ref.storage.kind)
@@ -196,22 +234,19 @@ func (a *archive) tensor(ref tensorRef) (Tensor, error) {
 	if count > ref.storage.values {
 		return Tensor{}, fmt.Errorf("shape %d has more values than its storage, %d", ref.shape, ref.storage.values)
 	}
-	if a.values += count; a.values > maxValues {
+	if c.values += count; c.values > maxValues {
 		return Tensor{}, fmt.Errorf("the file's tensors have more than %d values", maxValues)
 	}
 	if ref.storage.values > maxValues {
 		return Tensor{}, fmt.Errorf("its storage has %d values, more than %d", ref.storage.values, maxValues)
 	}
-	data, known := a.storages[ref.storage.key]
+	data, known := c.storages[ref.storage.key]
 	if !known {
 		var err error
-		if data, err = a.read("data/"+ref.storage.key, ref.storage.values*int64(decoder.size)); err != nil {
+		if data, err = c.read(ref.storage, ref.storage.values*int64(decoder.size)); err != nil {
 			return Tensor{}, err
 		}
-		a.storages[ref.storage.key] = data
-	}
-	if want := ref.storage.values * int64(decoder.size); int64(len(data)) != want {
-		return Tensor{}, fmt.Errorf("data/%s has %d bytes, not %d", ref.storage.key, len(data), want)
+		c.storages[ref.storage.key] = data
 	}
 	t.Data = make([]float32, count)
 	index := make([]int64, len(ref.shape))

@@ -127,7 +127,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 
 	_, err := read([]byte("\x80\x02legacy"))
-	require.ErrorContains(t, err, "before 1.6")
+	require.ErrorContains(t, err, "neither a ZIP archive")
 	_, err = read(archiveOf(t, entry{"x/other", ""}))
 	require.ErrorContains(t, err, "no data.pkl")
 	_, err = read(archiveOf(t, entry{"x/data.pkl", dictOf("w", good)}))
@@ -146,6 +146,72 @@ func TestReadRefuses(t *testing.T) {
 	// A chain of dictionaries, each within the next.
 	_, err = read(archiveOf(t, entry{"x/data.pkl", begin + strings.Repeat("}"+str("a"), 40) + "}" + strings.Repeat("s", 40) + "."}))
 	require.ErrorContains(t, err, "nested more than")
+}
+
+// legacyStorage spells a persistent id as PyTorch did before 1.6.
+func legacyStorage(key string, values byte) string {
+	return "(" + str("storage") + "ctorch\nFloatStorage\n" + str(key) + str("cpu") + "K" + string([]byte{values}) + "NtQ"
+}
+
+// legacy spells a file as PyTorch wrote it before 1.6: the pickle of what was saved, the
+// list of storages, and what follows that.
+func legacy(pickle, keys, rest string) []byte {
+	machine := begin + "}(" + str("protocol_version") + "M\xe9\x03" + str("little_endian") + "\x88u."
+	return []byte(legacyMagic + begin + "M\xe9\x03." + machine + pickle + begin + "](" + keys + "e." + rest)
+}
+
+// counted spells a storage of such a file.
+func counted(values ...float32) string {
+	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(values)))) + float32s(values...)
+}
+
+// TestReadLegacy reads what PyTorch wrote before 1.6: storages lie in the order of
+// the list, not in that of their use.
+func TestReadLegacy(t *testing.T) {
+	vector := "K\x01K\x01\x85K\x01\x85" // offset 1, shape (1), stride 1
+	pickle := begin + odict + "(" + str("a") + args + legacyStorage("x", 2) + vector + end +
+		str("b") + args + legacyStorage("y", 6) + matrix + end + "u."
+	whole := legacy(pickle, str("y")+str("x"), counted(1, 2, 3, 4, 5, 6)+counted(7, 8))
+	tensors, err := read(whole)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]Tensor{
+		"a": {Shape: []int{1}, Data: []float32{8}},
+		"b": {Shape: []int{2, 3}, Data: []float32{1, 2, 3, 4, 5, 6}},
+	}, tensors)
+
+	// However it is cut off, it is refused, and what is missing is said of storages.
+	for n := range len(whole) {
+		_, err := read(whole[:n])
+		require.Error(t, err, "of %d bytes", n)
+		if n >= len(whole)-len(counted(1, 2, 3, 4, 5, 6)+counted(7, 8)) {
+			require.ErrorContains(t, err, "it is truncated", "of %d bytes", n)
+		}
+	}
+
+	for _, test := range []struct {
+		name string
+		file []byte
+		want string
+	}{
+		{"more", append(whole[:len(whole):len(whole)], 0), "1 bytes follow the last storage"},
+		{"count", legacy(pickle, str("y")+str("x"), counted(1, 2, 3, 4, 5)+counted(7, 8)), "storage y has 5 values, but its tensors say 6"},
+		{"missing", legacy(pickle, str("y"), counted(1, 2, 3, 4, 5, 6)), "storage x is missing"},
+		{"twice", legacy(pickle, str("y")+str("y"), counted(1, 2, 3, 4, 5, 6)+counted(1, 2, 3, 4, 5, 6)), "which it holds twice"},
+		{"unknown", legacy(pickle, str("z"), ""), `holds "z"`},
+		{"no list", []byte(legacyMagic + begin + "M\xe9\x03." + begin + "}(" + str("little_endian") + "\x88u." + pickle + begin + "K\x01."), "no list of storages"},
+		{"big", []byte(legacyMagic + begin + "M\xe9\x03." + begin + "}(" + str("little_endian") + "\x89u." + pickle), "little-endian"},
+		{"version", []byte(legacyMagic + begin + "M\xea\x03."), "the version of its format is 1002, not 1001"},
+		{"part", legacy(begin+odict+str("a")+args+strings.Replace(legacyStorage("x", 2), "NtQ", "K\x01tQ", 1)+vector+end+"s.", str("x"), counted(7, 8)), "a part of another"},
+		{"two sizes", legacy(begin+odict+"("+str("a")+args+legacyStorage("x", 2)+vector+end+str("b")+args+legacyStorage("x", 3)+vector+end+"u.", str("x"), counted(7, 8)), `storage "x" is of 3 values`},
+		{"program", legacy(begin+"cos\nsystem\n("+str("true")+"tR.", "", ""), "os.system is called"},
+		{"tar", []byte(strings.Repeat("\x00", tarMagicAt) + tarMagic + "  \x00"), "tar archive"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := read(test.file)
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "\n")
+		})
+	}
 }
 
 func TestReadFile(t *testing.T) {
@@ -205,6 +271,7 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add(legacy(dictOf("a", args+legacyStorage("x", 6)+matrix+end), str("x"), counted(1, 2, 3, 4, 5, 6)))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		_, _ = read(data)
 	})

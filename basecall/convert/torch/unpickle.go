@@ -58,11 +58,23 @@ type unpickler struct {
 	at    int // of the next byte
 	stack []any
 	memo  map[uint32]any
+	// storages are those that the pickle names, by their keys.
+	storages map[string]storageRef
 }
 
 // unpickle returns the value that a pickle describes.
 func unpickle(text []byte) (any, error) {
-	u := &unpickler{text: text, memo: make(map[uint32]any)}
+	u := newUnpickler(text, 0)
+	return u.run()
+}
+
+// newUnpickler returns one for the pickle that begins at a byte.
+func newUnpickler(text []byte, at int) *unpickler {
+	return &unpickler{text: text, at: at, memo: make(map[uint32]any), storages: make(map[string]storageRef)}
+}
+
+// run returns the value that the pickle describes, and leaves at behind it.
+func (u *unpickler) run() (any, error) {
 	for {
 		start := u.at
 		done, err := u.next()
@@ -325,10 +337,15 @@ func (u *unpickler) build(op byte) error {
 			return err
 		}
 		storage, err := makeStorage(args[0])
-		if err == nil {
-			u.push(storage)
+		if err != nil {
+			return err
 		}
-		return err
+		if known, again := u.storages[storage.key]; again && known != storage {
+			return fmt.Errorf("storage %q is of %d values of type %s here and of %d of type %s before", storage.key, storage.values, storage.kind, known.values, known.kind)
+		}
+		u.storages[storage.key] = storage
+		u.push(storage)
+		return nil
 	}
 	args, err := u.pop(2)
 	if err != nil {
@@ -379,8 +396,11 @@ func (u *unpickler) build(op byte) error {
 // makeStorage takes a storage's persistent id apart.
 func makeStorage(id any) (storageRef, error) {
 	t, ok := id.(tuple)
-	if !ok || len(t) != 5 || t[0] != "storage" {
+	if !ok || len(t) < 5 || len(t) > 6 || t[0] != "storage" {
 		return storageRef{}, fmt.Errorf("a persistent id that is no storage")
+	}
+	if len(t) == 6 && t[5] != nil { // before PyTorch 1.6, and not since 0.4
+		return storageRef{}, fmt.Errorf("a storage that is a part of another")
 	}
 	kind, ok1 := t[1].(global)
 	key, ok2 := t[2].(string)

@@ -1,0 +1,238 @@
+package models
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/convert"
+	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/signal"
+)
+
+// conversion counts what convert has made of the same model. It is part of the cache's
+// keys: raise it with every change of what convert writes.
+const conversion = 1
+
+// isOriginal reports whether a folder holds a model as Dorado or Bonito have it.
+func isOriginal(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, folder.Manifest))
+	return errors.Is(err, fs.ErrNotExist) && convert.Is(dir)
+}
+
+// openOriginal opens a model as Dorado or Bonito have it. It is converted the first time, and
+// what that gives is kept in the user's cache for the next. Where there is no cache that can be
+// written to, it is converted every time.
+func openOriginal(dir string) (*basecall.Model, error) {
+	key, err := originalKey(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening model %s: %w", dir, err)
+	}
+	cached := ""
+	if cache, err := os.UserCacheDir(); err == nil {
+		cached = filepath.Join(cache, "porestream", "models", key)
+		if _, err := os.Stat(cached); err == nil {
+			model, err := basecall.OpenModel(cached)
+			if err != nil {
+				return nil, fmt.Errorf("opening model %s as it was converted before: %w; remove that folder to have it converted again", dir, err)
+			}
+			return model, nil
+		}
+	}
+	model, err := convert.Convert(dir, convert.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("opening model: %w", err)
+	}
+	if cached != "" {
+		// Another process may have been first, or the disk is full: the model is here anyway.
+		_ = model.Save(cached)
+	}
+	return model, nil
+}
+
+// originalKey returns a key of all that a conversion depends on: the folder's name, its
+// files and how they are converted.
+func originalKey(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir) // in the order of names
+	if err != nil {
+		return "", err
+	}
+	all := sha256.New()
+	fmt.Fprintf(all, "%d %q\n", conversion, filepath.Base(abs))
+	for _, entry := range entries {
+		if entry.IsDir() || !convert.Reads(entry.Name()) {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return "", err
+		}
+		one := sha256.New()
+		_, err = io.Copy(one, f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return "", fmt.Errorf("reading %s: %w", entry.Name(), err)
+		}
+		fmt.Fprintf(all, "%q %x\n", entry.Name(), one.Sum(nil))
+	}
+	return hex.EncodeToString(all.Sum(nil))[:32], nil
+}
+
+// Listed is a basecalling model in a folder of models.
+type Listed struct {
+	Path     string
+	Manifest basecall.Manifest // of an original, as it would be converted
+	Original bool              // as Dorado or Bonito have it
+	// Err says why it can't be used. The manifest is then empty.
+	Err error
+}
+
+// List lists the basecalling models in a folder by name, which is one itself or has some
+// within. No network is read.
+func List(dir string) ([]Listed, error) {
+	if one, ok := listed(dir); ok {
+		return []Listed{one}, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing models: %w", err)
+	}
+	var all []Listed
+	for _, entry := range entries {
+		if one, ok := listed(filepath.Join(dir, entry.Name())); ok {
+			all = append(all, one)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("listing models: %s holds no basecalling model: neither a folder with %s nor one of Dorado or Bonito", dir, folder.Manifest)
+	}
+	return all, nil
+}
+
+// listed returns the basecalling model in a folder, if there is one.
+func listed(dir string) (one Listed, ok bool) {
+	one = Listed{Path: dir, Original: isOriginal(dir)}
+	if one.Original {
+		one.Manifest, one.Err = convert.Describe(dir, convert.Options{})
+		return one, true
+	}
+	fsys := os.DirFS(dir)
+	kind, err := folder.KindOf(fsys)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && kind != folder.Basecaller {
+		return Listed{}, false
+	}
+	text, err := folder.ReadManifest(fsys)
+	if err == nil {
+		one.Manifest, err = basecall.ParseManifest(text)
+	}
+	one.Err = err
+	return one, true
+}
+
+var speed = regexp.MustCompile(`_(\d+)bps`)
+
+// Fits reports whether the model is for a run: its chemistry, its sample rate and, where the
+// model's name tells it, the speed that the run's kit gives the strand.
+func (l Listed) Fits(run *signal.Run) bool {
+	m := l.Manifest
+	if l.Err != nil || m.Chemistry != run.Chemistry() || !slices.Contains(m.SampleRates, run.SampleRate) {
+		return false
+	}
+	slow := strings.HasSuffix(run.Kit, "-260") || strings.HasSuffix(run.Kit, "_260")
+	if found := speed.FindStringSubmatch(m.Name); found != nil && m.Chemistry == "r10.4.1" {
+		return (found[1] == "260") == slow
+	}
+	return true
+}
+
+// sizes are the words for the size of a network in the names of Dorado's models, in
+// the order in which one is chosen where nobody says.
+var sizes = []string{"hac", "fast", "sup"}
+
+// sizeOf returns the word for the size in a model's name; empty if there is none.
+func sizeOf(name string) string {
+	for _, part := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '@' || r == '-' }) {
+		if slices.Contains(sizes, part) {
+			return part
+		}
+	}
+	return ""
+}
+
+// Choose returns the model, of some, for all of the runs: of those of a size, "fast",
+// "hac" or "sup", or of any if that is empty, hac first, the newest. Its error says in a line what
+// is missing.
+func Choose(all []Listed, runs []*signal.Run, size string) (Listed, error) {
+	if size != "" && !slices.Contains(sizes, size) {
+		return Listed{}, fmt.Errorf("choosing a model: %q is no size of models: name one of %s", size, strings.Join(sizes, ", "))
+	}
+	if len(runs) == 0 {
+		return Listed{}, errors.New("choosing a model: the recording has no run")
+	}
+	fitting := slices.Clone(all)
+	for _, run := range runs {
+		if run.Chemistry() == "" {
+			return Listed{}, fmt.Errorf("choosing a model: run %s names neither a flow cell nor a kit that is known, so no model can be chosen for it: name one with --model", run.ID)
+		}
+		fitting = slices.DeleteFunc(fitting, func(l Listed) bool { return !l.Fits(run) || size != "" && sizeOf(l.Manifest.Name) != size })
+		if len(fitting) == 0 {
+			return Listed{}, fmt.Errorf("choosing a model: none is for run %s (%s): there are %s", run.ID, wanted(run, size), describe(all))
+		}
+	}
+	slices.SortStableFunc(fitting, func(a, b Listed) int {
+		return cmp.Or(cmp.Compare(rankOf(a), rankOf(b)), compareVersions(b.Manifest.Version, a.Manifest.Version))
+	})
+	return fitting[0], nil
+}
+
+// wanted says what model a run needs.
+func wanted(run *signal.Run, size string) string {
+	text := fmt.Sprintf("%s at %d Hz", run.Chemistry(), run.SampleRate)
+	if run.Kit != "" {
+		text += ", kit " + run.Kit
+	}
+	if size != "" {
+		text += ", size " + size
+	}
+	return text
+}
+
+// describe names models with what they are for.
+func describe(all []Listed) string {
+	var names []string
+	for _, l := range all {
+		if l.Err != nil {
+			names = append(names, fmt.Sprintf("%s (can't be used: %v)", filepath.Base(l.Path), l.Err))
+			continue
+		}
+		names = append(names, fmt.Sprintf("%s (%s at %s Hz)", l.Manifest.Name, l.Manifest.Chemistry, strings.Trim(fmt.Sprint(l.Manifest.SampleRates), "[]")))
+	}
+	return strings.Join(names, ", ")
+}
+
+func rankOf(l Listed) int {
+	if i := slices.Index(sizes, sizeOf(l.Manifest.Name)); i >= 0 {
+		return i
+	}
+	return len(sizes)
+}
+
+// compareVersions compares versions such as 4.3.0 number by number.
+func compareVersions(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+}

@@ -1,0 +1,163 @@
+package models
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/signal"
+)
+
+const golden = "../basecall/convert/testdata/golden/"
+
+// place copies a golden network to a folder of a real model's name.
+func place(t *testing.T, dir, network, name string) string {
+	t.Helper()
+	to := filepath.Join(dir, name)
+	require.NoError(t, os.CopyFS(to, os.DirFS(golden+network)))
+	return to
+}
+
+// originals are folders as Dorado downloads them, for every chemistry there is: the names
+// are real, the networks are small ones from seeds.
+func originals(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	place(t, dir, "dna_r9.4.1_small@v3.3", "dna_r9.4.1_e8_hac@v3.3")
+	place(t, dir, "dna_r10.4.1_small@v4.0.0.dorado", "dna_r10.4.1_e8.2_400bps_hac@v4.1.0")
+	place(t, dir, "dna_r10.4.1_small@v4.0.0", "dna_r10.4.1_e8.2_260bps_hac@v4.1.0")
+	place(t, dir, "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_e8.2_400bps_hac@v4.3.0")
+	place(t, dir, "dna_r10.4.1_small@v6.0.0", "dna_r10.4.1_e8.2_400bps_hac@v6.0.0")
+	place(t, dir, "dna_r10.4.1_small@v5.0.0", "dna_r10.4.1_e8.2_400bps_sup@v5.0.0")
+	place(t, dir, "dna_r9.4.1_small@v3.0", "rna004_130bps_hac@v5.1.0")
+	return dir
+}
+
+func TestOriginalsAreConvertedOnce(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	dir := place(t, t.TempDir(), "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_e8.2_400bps_hac@v4.3.0")
+	cached := func() []string {
+		found, err := filepath.Glob(filepath.Join(cache, "porestream", "models", "*"))
+		require.NoError(t, err)
+		return found
+	}
+	first, err := Open(dir)
+	require.NoError(t, err)
+	assert.Equal(t, "dna_r10.4.1_e8.2_400bps_hac@v4.3.0", first.Manifest.Name)
+	require.Len(t, cached(), 1)
+	second, err := Open(dir)
+	require.NoError(t, err)
+	assert.Equal(t, first, second)
+	require.Len(t, cached(), 1)
+
+	// A damaged copy is said to be one, and isn't used.
+	network := filepath.Join(cached()[0], "model.onnx")
+	data, err := os.ReadFile(network)
+	require.NoError(t, err)
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(network, data, 0o600))
+	_, err = Open(dir)
+	require.ErrorContains(t, err, "sha256 is")
+	require.ErrorContains(t, err, "remove that folder")
+	require.NoError(t, os.RemoveAll(cached()[0]))
+
+	// Other content is another model.
+	_, err = Open(dir)
+	require.NoError(t, err)
+	config, err := os.ReadFile(filepath.Join(dir, "config.toml"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.toml"), append(config, "\n# changed\n"...), 0o600))
+	_, err = Open(dir)
+	require.NoError(t, err)
+	assert.Len(t, cached(), 2)
+
+	// Without a cache to write to it is converted all the same.
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "config.toml"))
+	third, err := Open(dir)
+	require.NoError(t, err)
+	assert.Equal(t, first.Network, third.Network)
+}
+
+func TestChooseTakesTheModelForTheRun(t *testing.T) {
+	all, err := List(originals(t))
+	require.NoError(t, err)
+	require.Len(t, all, 7)
+	run := func(cell, kit string, rate int) *signal.Run {
+		return &signal.Run{ID: "r", FlowCellProduct: cell, Kit: kit, SampleRate: rate}
+	}
+	for _, test := range []struct {
+		run             *signal.Run
+		size, want, err string
+	}{
+		{run("FLO-MIN106", "", 4000), "", "dna_r9.4.1_e8_hac@v3.3", ""},
+		{run("FLO-PRO114M", "", 4000), "", "dna_r10.4.1_e8.2_400bps_hac@v4.1.0", ""},
+		{run("FLO-PRO114M", "SQK-NBD114-96-260", 4000), "", "dna_r10.4.1_e8.2_260bps_hac@v4.1.0", ""},
+		{run("FLO-PRO114M", "SQK-LSK114", 5000), "", "dna_r10.4.1_e8.2_400bps_hac@v6.0.0", ""},
+		{run("FLO-PRO114M", "SQK-LSK114", 5000), "sup", "dna_r10.4.1_e8.2_400bps_sup@v5.0.0", ""},
+		{run("FLO-MIN004RA", "", 4000), "", "rna004_130bps_hac@v5.1.0", ""},
+		{run("", "SQK-RNA004", 4000), "hac", "rna004_130bps_hac@v5.1.0", ""},
+		{run("FLO-PRO114M", "", 5000), "fast", "", "none is for run r (r10.4.1 at 5000 Hz, size fast): there are dna_r10.4.1_e8.2_260bps_hac@v4.1.0 (r10.4.1 at 4000 Hz)"},
+		{run("FLO-MIN106", "SQK-RNA002", 3012), "", "", "none is for run r (rna002 at 3012 Hz, kit SQK-RNA002)"},
+		{run("", "", 4000), "", "", "names neither a flow cell nor a kit"},
+		{run("FLO-MIN106", "", 4000), "huge", "", `"huge" is no size of models`},
+	} {
+		chosen, err := Choose(all, []*signal.Run{test.run}, test.size)
+		if test.err != "" {
+			require.ErrorContains(t, err, test.err)
+			assert.NotContains(t, err.Error(), "\n")
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, test.want, filepath.Base(chosen.Path))
+	}
+	// Runs of two chemistries have no model in common.
+	_, err = Choose(all, []*signal.Run{run("FLO-MIN106", "", 4000), run("FLO-PRO114M", "", 5000)}, "")
+	require.ErrorContains(t, err, "none is for run r (r10.4.1 at 5000 Hz)")
+}
+
+// TestChooseForRecordings takes recordings of every chemistry.
+func TestChooseForRecordings(t *testing.T) {
+	const data = "../../shared/data/"
+	if _, err := os.Stat(data); err != nil {
+		t.Skip("../shared/data is not there")
+	}
+	all, err := List(originals(t))
+	require.NoError(t, err)
+	for recording, want := range map[string]string{
+		"ecoli-r9/reads.pod5":      "dna_r9.4.1_e8_hac@v3.3",
+		"r10/na12878-4khz.blow5":   "dna_r10.4.1_e8.2_400bps_hac@v4.1.0",
+		"r10/hg002-5khz-one.blow5": "dna_r10.4.1_e8.2_400bps_hac@v6.0.0",
+		"formats/rna004.pod5":      "rna004_130bps_hac@v5.1.0",
+		"formats/mixed-pod5/dna_r10.4.1_e8.2_400bps_4khz_dna_r10.4.1_e8.2_400bps_4khz-FLO_MIN114-SQK_NBD114_96-4000.pod5": "dna_r10.4.1_e8.2_400bps_hac@v4.1.0",
+		"formats/mixed-pod5/dna_r10.4.1_e8.2_260bps_dna_r10.4.1_e8.2_260bps-FLO_PRO114-SQK_NBD114_96_260-4000.pod5":       "dna_r10.4.1_e8.2_260bps_hac@v4.1.0",
+		"formats/mixed-pod5/dna_r10.4.1_e8.2_400bps_5khz_dna_r10.4.1_e8.2_400bps_5khz-FLO_PRO114M-SQK_RAD114-5000.pod5":   "dna_r10.4.1_e8.2_400bps_hac@v6.0.0",
+	} {
+		t.Run(filepath.Base(recording), func(t *testing.T) {
+			index, err := signal.NewIndex(t.Context(), []string{data + recording})
+			require.NoError(t, err)
+			defer index.Close()
+			chosen, err := Choose(all, index.Runs(), "")
+			require.NoError(t, err)
+			assert.Equal(t, want, filepath.Base(chosen.Path))
+		})
+	}
+}
+
+func TestListNamesWhatCanNotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	bad := place(t, dir, "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_e8.2_400bps_hac@v4.3.0_5mCG_5hmCG@v1")
+	require.NoError(t, os.WriteFile(filepath.Join(bad, "config.toml"), []byte("[modbases]\nmod_bases = \"m\"\n"), 0o600))
+	all, err := List(dir)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.ErrorContains(t, all[0].Err, "modified bases")
+	_, err = Choose(all, []*signal.Run{{ID: "r", FlowCellProduct: "FLO-PRO114M", SampleRate: 5000}}, "")
+	require.ErrorContains(t, err, "can't be used")
+	_, err = List(t.TempDir())
+	require.ErrorContains(t, err, "holds no basecalling model")
+}
