@@ -18,7 +18,7 @@ import (
 // stateVersion and readsVersion are the encodings. Earlier ones are not read: another
 // version of the calling code made them.
 const (
-	stateVersion = 4
+	stateVersion = 5
 	readsVersion = 3
 )
 
@@ -52,6 +52,9 @@ func (r *Region) AppendState(b []byte) ([]byte, error) {
 	b, err := r.coverage.append(b)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the coverage of region %d of %s: %w", r.index, r.contig.Name, err)
+	}
+	if b, err = r.motifs.append(b); err != nil {
+		return nil, fmt.Errorf("encoding the motifs of region %d of %s: %w", r.index, r.contig.Name, err)
 	}
 	return b, nil
 }

@@ -162,6 +162,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if warning := s.Warning(); warning != "" {
 		logger.Warn(warning)
 	}
+	warnOfMotifs(logger, s.Motifs)
 	if len(s.SilentSamples) > 0 {
 		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(s.SilentSamples, ", "))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/stream/streampb"
@@ -36,16 +37,18 @@ type Summary struct {
 	// if none are looked for.
 	Barcodes map[string]int64 `json:"barcodes,omitempty"`
 	// SilentSamples are those that a sample sheet names and that no read is of.
-	SilentSamples    []string `json:"silent_samples,omitempty"`
-	DeadLetters      int64    `json:"dead_letters"`
-	Variants         int64    `json:"variants"` // that passed the filters
-	WallSeconds      float64  `json:"wall_seconds"`
-	SamplesPerSecond float64  `json:"samples_per_second"`
-	Device           string   `json:"device"`
-	Precision        string   `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
-	Model            string   `json:"model"`
-	CallerModel      string   `json:"caller_model"` // "none": the analytic model
-	Latency          Latency  `json:"latency_ms"`
+	SilentSamples []string `json:"silent_samples,omitempty"`
+	DeadLetters   int64    `json:"dead_letters"`
+	Variants      int64    `json:"variants"` // that passed the filters
+	// Motifs are those that reads of one strand get wrong, by the alleles marked MotifArtifact; absent: none.
+	Motifs           []event.MotifCount `json:"motifs,omitempty"`
+	WallSeconds      float64            `json:"wall_seconds"`
+	SamplesPerSecond float64            `json:"samples_per_second"`
+	Device           string             `json:"device"`
+	Precision        string             `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
+	Model            string             `json:"model"`
+	CallerModel      string             `json:"caller_model"` // "none": the analytic model
+	Latency          Latency            `json:"latency_ms"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
 }
@@ -117,6 +120,7 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	}
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
+	s.Motifs = fold.motifs(runs)
 	if alerts != nil {
 		s.Alerts = alerts.states(runs)
 	}
