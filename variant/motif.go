@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/stream/packed"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -95,6 +96,11 @@ type motifSearch struct {
 	bases  [4]uint32               // the same of single bases
 	piles  []pile
 	found  [mostMotif + 1][]uint32 // piles by length and motifKey.index
+
+	// Of the stretch that is looked at, by column: the reads of either strand, and those that show another base.
+	depth    [2][]int32
+	wrong    [][2][4]int32
+	unpacker unpacker
 }
 
 // motifKey is a stretch of bases and which of them is read as which.
@@ -140,13 +146,12 @@ func (s *motifSearch) begin() {
 	}
 }
 
-// look counts the places of columns [from, to) of a matrix, whose counts are given. ref is the
-// contig, of which the first column is base lo.
-func (s *motifSearch) look(counts [][2][codes]int32, ref []byte, lo, from, to int) {
+// look counts the places that were counted, from position lo of a contig on, and enters the piles.
+func (s *motifSearch) look(ref []byte, lo int) {
 	const mask = 1<<(2*mostMotif) - 1
 	word, clean := uint32(0), 0 // of the bases from pos on, and how many of them aren't ambiguous
-	next := lo + from
-	for col := from; col < to; col++ {
+	next := lo
+	for col := range s.wrong {
 		pos := lo + col
 		for ; next < min(pos+mostMotif, len(ref)); next++ {
 			if code := baseCode[ref[next]]; code < 4 {
@@ -159,12 +164,7 @@ func (s *motifSearch) look(counts [][2][codes]int32, ref []byte, lo, from, to in
 		if base > 3 {
 			continue
 		}
-		c := &counts[col]
-		var depth [2]int32
-		for strand := range c {
-			n := &c[strand]
-			depth[strand] = n[0] + n[1] + n[2] + n[3] + n[deleted]
-		}
+		depth := [2]int32{s.depth[0][col], s.depth[1][col]}
 		if depth[0] < pileDepth || depth[1] < pileDepth {
 			continue
 		}
@@ -176,9 +176,9 @@ func (s *motifSearch) look(counts [][2][codes]int32, ref []byte, lo, from, to in
 				}
 			}
 		}
+		c := &s.wrong[col]
 		for strand := range c {
-			wrong := depth[strand] - c[strand][base] - c[strand][deleted]
-			if wrong < pileReads || float64(wrong) < pileShare*float64(depth[strand]) {
+			if wrong := c[strand][0] + c[strand][1] + c[strand][2] + c[strand][3]; wrong < pileReads || float64(wrong) < pileShare*float64(depth[strand]) {
 				continue
 			}
 			for b := range byte(4) {
@@ -507,20 +507,70 @@ type motifState struct {
 	at   int
 }
 
+// motifTiles is how many tiles are searched together: many, as each time all of the region's reads are
+// asked whether they reach there.
+const motifTiles = 16
+
 // findMotifs looks through the whole region, and changes nothing but r.work.
 func (r *Region) findMotifs() motifState {
 	s := &r.work.motifs
 	s.begin()
-	m := &r.work.scratch
-	for t := range r.tiles {
-		if r.tiles[t].reads+r.tiles[t].partial == 0 {
-			continue
+	for t := 0; t < len(r.tiles); t += motifTiles {
+		lo, hi := r.tileStart(t), r.tileEnd(min(t+motifTiles, len(r.tiles))-1)
+		if s.count(r, lo, hi) {
+			s.look(r.contig.Seq, lo)
 		}
-		m.load(r, t)
-		r.work.counts = m.pileup(r.work.counts)
-		s.look(r.work.counts, r.contig.Seq, m.lo, r.tileStart(t)-m.lo, r.tileEnd(t)-m.lo)
 	}
 	return motifState{list: s.motifs(), at: r.reads.kept + r.reads.partial}
+}
+
+// count counts what reads show at positions [lo, hi) other than the reference. It reports whether
+// there are any reads. A tile's matrix has the same and more, for ten times the work.
+func (s *motifSearch) count(r *Region, lo, hi int) bool {
+	c := &r.work.chooser
+	c.choose(&r.reads, r.reach(), lo, hi, r.cfg.MaxDepth)
+	if len(c.picks) == 0 {
+		return false
+	}
+	s.wrong = slices.Grow(s.wrong[:0], hi-lo)[:hi-lo]
+	clear(s.wrong)
+	for strand := range s.depth {
+		s.depth[strand] = slices.Grow(s.depth[strand][:0], hi-lo+1)[:hi-lo+1]
+		clear(s.depth[strand])
+	}
+	u := &s.unpacker
+	for i := range c.picks {
+		p := &c.picks[i]
+		if p.first == none {
+			continue
+		}
+		rd := &r.reads.table[p.number]
+		strand := strandIndex(rd.is(readReverse))
+		for at := p.first; at != none; at = c.spans[at].next {
+			s.depth[strand][c.spans[at].from]++
+			s.depth[strand][c.spans[at].to]--
+		}
+		u.open(r.reads.batches[r.reads.batchOf(int(p.number))].data[rd.at:], int(rd.start)+r.reach(), int(rd.end)+r.reach(), lo, r.contig.Seq)
+		own := p.first
+		for ch, ok := u.next(); ok && ch.pos < hi; ch, ok = u.next() {
+			if ch.kind != align.Mismatch || ch.pos < lo || ch.base > 3 {
+				continue
+			}
+			col := int32(ch.pos - lo)
+			for own != none && c.spans[own].to <= col {
+				own = c.spans[own].next
+			}
+			if own != none && c.spans[own].from <= col {
+				s.wrong[col][strand][ch.base]++
+			}
+		}
+	}
+	for strand := range s.depth { // until now, differences
+		for i := 1; i < len(s.depth[strand]); i++ {
+			s.depth[strand][i] += s.depth[strand][i-1]
+		}
+	}
+	return true
 }
 
 // guard marks the calls that are artefacts of motifs. The motifs are looked for anew if that is
