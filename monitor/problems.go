@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -113,6 +114,7 @@ func (v *View) findings(now time.Time) []finding {
 	out = append(out, snapshotFindings(list, now)...)
 	out = append(out, eventFindings(list)...)
 	out = append(out, v.modelFindings()...)
+	out = append(out, v.motifFindings()...)
 	for key, l := range v.letters {
 		if l.count > 0 && now.Sub(l.last) < 24*time.Hour {
 			out = append(out, finding{
@@ -134,6 +136,21 @@ func (v *View) findings(now time.Time) []finding {
 		out = append(out, finding{id: "unreadable/" + topic, advice: "Unreadable", severity: SeverityWarning, detail: "topic " + topic + ": " + why, wait: 5 * time.Second})
 	}
 	slices.SortFunc(out, func(a, b finding) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// motifFindings are motifs that reads of one strand get wrong, by the variants that are on the page.
+func (v *View) motifFindings() (out []finding) {
+	var counts event.MotifCounts
+	for _, h := range v.variants.rows {
+		counts.Add(h.row.Sample, event.Allele{Contig: h.row.Contig, Pos: h.row.Pos}, h.motif, h.row.Status)
+	}
+	for _, m := range counts.List() {
+		out = append(out, finding{
+			id: fmt.Sprintf("motif/%s/%s/%d/%s", m.Sample, m.Motif, m.Base, m.Shows), advice: "MotifMisread", severity: SeverityWarning, stage: "variant",
+			title: fmt.Sprintf("reads of sample %s get the motif %s wrong", m.Sample, m.Motif), detail: m.String(), count: m.Alleles,
+		})
+	}
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -190,4 +191,35 @@ func TestSamplesThatMixModelsAreTold(t *testing.T) {
 	assert.Equal(t, "fast 100.0 % (not known to the variant model)", page["model-mismatch/strange"].Detail)
 	assert.EqualValues(t, 30, page["model-mismatch/strange"].Count)
 	assert.Equal(t, monitor.SeverityWarning, page["model-mismatch/both"].Severity)
+}
+
+// A motif that reads of one strand get wrong is a problem that names it, its sites and the share, until its alleles
+// are gone.
+func TestMotifsAreTold(t *testing.T) {
+	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
+	artefact := func(n int, revision uint64, status string) stream.Record {
+		e := event.Variant{
+			SchemaVersion: 1, Run: "run", Sample: "x", Revision: revision, Status: status,
+			Allele: event.Allele{VRSID: fmt.Sprint("ga4gh:VA.m", n), Contig: "c", Pos: int64(n + 1), Ref: "A", Alt: "G"},
+			Call: event.Call{
+				Qual: 15, Genotype: []uint32{0, 1}, Filters: []string{"MotifArtifact"}, Depth: 30, AltForward: 9,
+				Motif: &event.Motif{Motif: "GATC", Base: 2, Shows: "G", Sites: 2430, Affected: 2373, Reads: 30_000, Wrong: 12_000},
+			},
+		}
+		out, err := e.Record(topics.Variants)
+		require.NoError(t, err)
+		return stream.Record{Topic: out.Topic, Key: out.Key, Value: out.Value, Headers: out.Headers, Time: start, Offset: int64(n)}
+	}
+	add(t, v, artefact(1, 1, "PROVISIONAL"), artefact(2, 1, "FINAL"), artefact(2, 1, "FINAL"), variantRecord(t, 7, 1, "FINAL", "HIGH"))
+	page.follow(t, v, start.Add(time.Second))
+	require.Equal(t, []string{"motif/x/GATC/2/G"}, page.ids())
+	p := page["motif/x/GATC/2/G"]
+	assert.Equal(t, "reads of sample x get the motif GATC wrong", p.Title)
+	assert.Equal(t, "base 2 of GATC is read as G at 2373 of 2430 sites, by 40 % of one strand's reads there: 2 alleles of sample x are marked MotifArtifact", p.Detail)
+	assert.EqualValues(t, 2, p.Count)
+	assert.Contains(t, p.Do, "newer model")
+
+	add(t, v, artefact(1, 2, "RETRACTED"), artefact(2, 2, "RETRACTED"))
+	page.follow(t, v, start.Add(time.Minute))
+	require.Empty(t, page.ids())
 }

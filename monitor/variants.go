@@ -62,6 +62,7 @@ type heardVariant struct {
 	row       Variant
 	document  json.RawMessage // nil: too long
 	revisions []Revision
+	motif     *event.Motif // of an artefact of one
 	class     importance
 	place     *list.Element
 }
@@ -92,6 +93,7 @@ func (t *variantTable) add(e *event.Variant, rec stream.Record) {
 		t.classes[h.class].Remove(h.place)
 	}
 	h.row = rowOf(id, e, rec)
+	h.motif = e.Call.Motif
 	h.document = nil
 	if len(rec.Value) <= maxDocument {
 		h.document = slices.Clone(rec.Value)

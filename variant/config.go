@@ -69,7 +69,7 @@ const (
 // version counts the changes of this package that lead to other calls, or to
 // other revisions of them, from the same reads: state that another one has made
 // must not be gone on with. A test tells when it has to be raised.
-const version = 8
+const version = 9
 
 // Fingerprint tells thresholds apart that call differently; Sample doesn't count.
 func (c Config) Fingerprint() string {

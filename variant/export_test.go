@@ -1,6 +1,10 @@
 package variant
 
-import "math"
+import (
+	"math"
+
+	"github.com/porestream/porestream/stream/streampb"
+)
 
 // SetLimits makes batches of reads smaller than any test could fill, and has
 // reads let go of from the first cull on.
@@ -95,3 +99,18 @@ func Dense(around []Density) [2]float64 {
 func IsIndelExample(example []float32) bool {
 	return example[ExamplePlanes*ExampleColumns+scalarUnit] > 0
 }
+
+// SetMotifs makes r know motifs.
+func (r *Region) SetMotifs(list ...*streampb.MotifError) {
+	r.motifs.at = r.reads.kept
+	for _, e := range list {
+		m, err := motifOf(e)
+		if err != nil {
+			panic(err)
+		}
+		r.motifs.list = append(r.motifs.list, m)
+	}
+}
+
+// FindMotifs looks for motifs, and returns how many there are.
+func (r *Region) FindMotifs() int { return len(r.findMotifs().list) }

@@ -125,7 +125,7 @@ func TestAGapBesideAChangeIsAHomopolymers(t *testing.T) {
 				t.Fatal(err)
 			}
 			var counts errorCounts
-			model := counts.model()
+			model := counts.model(nil)
 			r := &Region{contig: g.Contigs[0]}
 			r.work = &Workspace{}
 			r.work.counts = make([][2][codes]int32, len(tt.ref))

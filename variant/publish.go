@@ -208,6 +208,7 @@ func (r *Region) Evaluate() ([]*streampb.Call, error) {
 	}
 
 	r.version++
+	r.guard(tiles, false)
 	r.touched = append(r.touched[:0], rest...)
 	var out []*streampb.Call
 	for _, j := range tiles {
@@ -248,6 +249,8 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 			continue
 		case slices.Contains(c.GetFilters(), filterStrandBias):
 			reason = "strands disagree"
+		case slices.Contains(c.GetFilters(), filterMotif):
+			reason = "one strand's reads err at a motif"
 		}
 		if a.call.GetStatus() == streampb.CallStatus_STABLE && a.since != disowned && !replaced {
 			a.since, p.changed = disowned, true
@@ -429,6 +432,7 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 	}
 
 	r.version++
+	r.guard(tiles, true)
 	again := r.final
 	r.final = true
 	p := &r.publishing

@@ -35,6 +35,7 @@ type Region struct {
 	told    uint64 // revision of what Reference has told; 0: nothing
 	version uint64 // counts the changes of what AppendState writes
 
+	motifs     motifState
 	publishing publisher
 	coverage   coverage
 	leftOut    []bool // by tile; nil: none. See Restrict
@@ -57,6 +58,7 @@ type Workspace struct {
 	seen     []indel
 	gaps     []gap
 	voter    voter
+	motifs   motifSearch
 	depth    []int32
 	supports []support
 	changes  []int // of the length of a homopolymer, by read

@@ -77,6 +77,7 @@ func (x *Restorer) State(b []byte) error {
 		r.restoreCalls(in, i)
 	}
 	r.restoreCoverage(in)
+	r.motifs.restore(in)
 	if err := in.Done(); err != nil {
 		return r.restoring(err)
 	}

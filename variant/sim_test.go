@@ -3,6 +3,7 @@ package variant_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,9 @@ type sample struct {
 	// systematic makes this share of one strand's reads show a wrong base at a
 	// reference position.
 	systematic map[int]float64
+	// misread is what reads of a strand, the forward one first, show at a position of the
+	// reference, and how often; see misreadMotif.
+	misread [2]map[int]misread
 	// Rates of errors per base.
 	mismatch, gap float64
 }
@@ -49,6 +53,47 @@ func contig(t testing.TB, seq string) *genome.Contig {
 		t.Fatal(err)
 	}
 	return g.Contigs[0]
+}
+
+// misread is a base that a share of reads shows.
+type misread struct {
+	shows byte
+	share float64
+}
+
+func strandOf(reverse bool) int {
+	if reverse {
+		return 1
+	}
+	return 0
+}
+
+// misreadMotif makes reads show a base instead of the at-th of a motif, wherever they read it.
+func (s *sample) misreadMotif(motif string, at int, shows byte, share float64) (sites int) {
+	expression := "(?i)" + strings.NewReplacer("W", "[AT]", "Y", "[CT]", "R", "[AG]", "N", ".").Replace(motif)
+	find := regexp.MustCompile(expression)
+	for strand := range 2 {
+		if s.misread[strand] == nil {
+			s.misread[strand] = make(map[int]misread)
+		}
+		seq := slices.Clone(s.contig.Seq)
+		if strand == 1 {
+			align.ReverseComplement(seq)
+		}
+		for i := range len(seq) - len(motif) + 1 {
+			if !find.Match(seq[i : i+len(motif)]) {
+				continue
+			}
+			sites++
+			pos, b := i+at, []byte{shows}
+			if strand == 1 {
+				pos = len(seq) - 1 - pos
+				align.ReverseComplement(b)
+			}
+			s.misread[strand][pos] = misread{b[0], share}
+		}
+	}
+	return sites
 }
 
 // other is a base that is not b.
@@ -120,6 +165,9 @@ func (s *sample) read(id string, start, end int, reverse bool) (*align.Read, *al
 		b := ref[p]
 		if share, ok := s.systematic[p]; ok && reverse && s.rnd.Float64() < share {
 			b = other(b)
+		}
+		if m, ok := s.misread[strandOf(reverse)][p]; ok && b == ref[p] && s.rnd.Float64() < m.share {
+			b = m.shows
 		}
 		base(b, ref[p])
 		p++

@@ -54,6 +54,9 @@ func (r *Region) AppendState(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the coverage of region %d of %s: %w", r.index, r.contig.Name, err)
 	}
+	if b, err = r.motifs.append(b); err != nil {
+		return nil, fmt.Errorf("encoding the motifs of region %d of %s: %w", r.index, r.contig.Name, err)
+	}
 	return b, nil
 }
 

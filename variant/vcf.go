@@ -30,8 +30,10 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show, judged by a network with a QUAL below %d %g %%", 100*minHaploidFraction, sureQual, 100*unsureFraction))
 	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; judged by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
 	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel that no network has judged, from reads with a gap in more than %g of the columns; judged by a network: as LowQual, of an indel of fewer than %d bases that %g %% of at least %d reads show, if they have a gap in more than %g", cfg.MaxIndelNoise, LongIndel, 100*carriedShare, carriedReads, noisyGaps))
+	h.AddFilter(filterMotif, fmt.Sprintf("Substitution that reads of one strand show at a motif of %d to %d bases, as they do at most of the motif's sites, and that those of the other don't bear out", leastMotif, mostMotif))
 	h.AddInfo(infoVRS, "R", "String", "GA4GH VRS identifiers of the alleles; none is computed for REF")
 	h.AddInfo(infoMismatch, ".", "String", "Basecalling models of at least 5 % of the region's reads that the variant model was not made for, the most frequent first")
+	h.AddInfo(infoMotif, ".", "String", "Motifs of MotifArtifact: IUPAC letters, which base of it reads of one strand get wrong, what they show instead, sites, affected sites, and the share of wrong reads there, with colons between")
 	h.AddFormat("GT", "1", "String", "Genotype")
 	h.AddFormat("GQ", "1", "Integer", "Phred-scaled probability that the genotype is wrong")
 	h.AddFormat("DP", "1", "Integer", "Reads at the site, deletions included")
@@ -56,6 +58,15 @@ const infoMismatch = "ModelMismatch"
 
 // listed writes a text as an element of a list in INFO.
 var listed = vcf.NewEscaper("%:;=, ")
+
+// infoMotif is the INFO field of motifs.
+const infoMotif = "MOTIF"
+
+// spellMotif is a motif in INFO.
+func spellMotif(e *streampb.MotifError) string {
+	share := math.Round(1e3*float64(e.GetWrong())/float64(max(1, e.GetReads()))) / 1e3
+	return fmt.Sprintf("%s:%d:%s:%d:%d:%s", e.GetMotif(), e.GetBase(), e.GetShows(), e.GetSites(), e.GetAffected(), vcf.FormatFloat(share))
+}
 
 // VCFSite is a VCF record and the calls that it was made of.
 type VCFSite struct {
@@ -177,6 +188,7 @@ func newSite(site []allele) VCFSite {
 	rec.Chrom = leading.GetContig()
 	var depth uint32
 	var filters []string
+	var motifs []string
 	vrsIDs := []string{"."}
 	quality := uint32(math.MaxUint32)
 	for _, c := range s.Calls {
@@ -188,6 +200,9 @@ func newSite(site []allele) VCFSite {
 		quality = min(quality, c.GetGenotypeQuality())
 		depth = max(depth, c.GetDepth())
 		vrsIDs = append(vrsIDs, cmp.Or(c.GetVrsId(), "."))
+		if c.GetMotif() != nil {
+			motifs = append(motifs, spellMotif(c.GetMotif()))
+		}
 		for _, f := range c.GetFilters() {
 			if !slices.Contains(filters, f) {
 				filters = append(filters, f)
@@ -204,6 +219,9 @@ func newSite(site []allele) VCFSite {
 
 	if names := mismatches(s.Calls); names != "" {
 		rec.Info.Set(infoMismatch, names)
+	}
+	if len(motifs) > 0 {
+		rec.Info.Set(infoMotif, strings.Join(slices.Compact(motifs), ","))
 	}
 
 	numbers := genotypeOf(leading, site)

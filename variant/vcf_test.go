@@ -124,12 +124,15 @@ func goldenCalls() []*streampb.Call {
 	low := called(8, "T", "C", 0, 1)
 	low.Filters = []string{"LowQual", "LowDepth"}
 	low.ModelMismatch = []string{"dna_r10.4.1_e8.2_400bps_fast@v5.0.0", "our own; 2=two"}
+	artefact := called(14, "C", "G", 1)
+	artefact.Filters = []string{"MotifArtifact"}
+	artefact.Motif = &streampb.MotifError{Motif: "ACGTNC", Base: 2, Shows: "G", Sites: 120, Affected: 117, Reads: 1800, Wrong: 731}
 	bare := &streampb.Call{Contig: "two", Pos: 2, Ref: "G", Alt: "GT", Genotype: []uint32{1}, Qual: 7}
 	calls := phased(1, pair(called(1, "ACG", "A", 2, 1), called(3, "G", "T", 1, 2))...)
 	calls = append(calls, phased(1, called(5, "A", "C", 1, 0))...)
 	calls = append(calls, low)
 	calls = append(calls, pair(called(9, "A", "C", 1, 2), called(9, "A", "G", 1, 2))...)
-	return append(calls, called(12, "T", "TA", 1, 1), called(14, "C", "G", 1), bare)
+	return append(calls, called(12, "T", "TA", 1, 1), artefact, bare)
 }
 
 const goldenReference = ">one\nACGTACGTACGTACGTACGT\n>two\nGGG\n"

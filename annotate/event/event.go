@@ -92,17 +92,31 @@ type Call struct {
 	// or 0/0, 0/1 and 1/1. The least is 0.
 	PhredLikelihoods []uint32 `json:"pl,omitempty"`
 	Filters          []string `json:"filters,omitempty"` // none: PASS
-	Depth            uint32   `json:"depth"`
-	RefForward       uint32   `json:"ref_forward"`
-	RefReverse       uint32   `json:"ref_reverse"`
-	AltForward       uint32   `json:"alt_forward"`
-	AltReverse       uint32   `json:"alt_reverse"`
+	// Motif is what the filter MotifArtifact goes by.
+	Motif      *Motif `json:"motif,omitempty"`
+	Depth      uint32 `json:"depth"`
+	RefForward uint32 `json:"ref_forward"`
+	RefReverse uint32 `json:"ref_reverse"`
+	AltForward uint32 `json:"alt_forward"`
+	AltReverse uint32 `json:"alt_reverse"`
 	// ModelMismatch are basecalling models of the reads around that the variant model was not
 	// made for, the most frequent first; none: there are none, or nobody knows.
 	ModelMismatch []string `json:"model_mismatch,omitempty"`
 	// Reads that show neither this allele nor the reference.
 	OtherForward uint32 `json:"other_forward,omitempty"`
 	OtherReverse uint32 `json:"other_reverse,omitempty"`
+}
+
+// Motif is a motif that reads of one strand get wrong, as the region of a million positions shows it
+// that the allele is in.
+type Motif struct {
+	Motif    string `json:"motif"`    // IUPAC letters, in the reads' direction
+	Base     uint32 `json:"base"`     // which of its bases is read wrong, from 1
+	Shows    string `json:"shows"`    // the base that reads show instead
+	Sites    uint32 `json:"sites"`    // of the motif, on either strand, where reads of both strands lie
+	Affected uint32 `json:"affected"` // of these, where one strand's reads show it
+	Reads    uint64 `json:"reads"`    // of that strand at the affected sites
+	Wrong    uint64 `json:"wrong"`    // of these, that show it
 }
 
 // OtherAllele is an alternate allele of a genotype besides the call's own. It has
@@ -164,6 +178,7 @@ func FromCall(c *streampb.Call, a annotate.Annotation) Variant {
 	for _, o := range c.GetOthers() {
 		v.Call.Others = append(v.Call.Others, OtherAllele{Pos: o.GetPos(), Ref: o.GetRef(), Alt: o.GetAlt()})
 	}
+	v.Call.Motif = MotifOf(c)
 	if ms := c.GetLastChunkMs(); ms > 0 {
 		t := time.UnixMilli(ms).UTC()
 		v.LastChunk = &t
@@ -190,6 +205,9 @@ func (v Variant) ToCall() *streampb.Call {
 	}
 	for _, o := range v.Call.Others {
 		c.Others = append(c.Others, &streampb.OtherAllele{Pos: o.Pos, Ref: o.Ref, Alt: o.Alt})
+	}
+	if m := v.Call.Motif; m != nil {
+		c.Motif = &streampb.MotifError{Motif: m.Motif, Base: m.Base, Shows: m.Shows, Sites: m.Sites, Affected: m.Affected, Reads: m.Reads, Wrong: m.Wrong}
 	}
 	if v.LastChunk != nil {
 		c.LastChunkMs = v.LastChunk.UnixMilli()

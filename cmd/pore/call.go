@@ -21,6 +21,7 @@ import (
 	"github.com/porestream/porestream/adaptive"
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/align/minimap"
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/fastq"
 	"github.com/porestream/porestream/genome"
@@ -346,6 +347,7 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	threads := threadsOf(cfg.threads)
 	tags := make(aligned.HaplotypeTags)
 	var basecallers []*streampb.ModelReads
+	var motifs event.MotifCounts
 	counts, err := alignments.Call(ctx, aligned.Options{
 		Caller: caller, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
 		CalledBy: cfg.calledBy, CallerName: callerName, Strict: cfg.calling.Strict,
@@ -357,6 +359,9 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 				return err
 			}
 		}
+		for _, c := range r.Calls {
+			motifs.Add(c.GetSample(), event.AlleleOf(c), event.MotifOf(c), c.GetStatus().String())
+		}
 		return rows.Add(r.Contig, r.End, r.Calls, r.Blocks)
 	})
 	if err != nil {
@@ -366,6 +371,7 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 		return err
 	}
 	logger.Info("alignments were called", "counts", counts)
+	warnOfMotifs(logger, motifs.List())
 	if counts.Segments == 0 {
 		logger.Warn("no alignment could be used, so nothing was called", "file", name, "counts", counts)
 	} else if counts.Faulty() > 0 {
@@ -388,6 +394,13 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 		return fmt.Errorf("%s: %d reads can't be used, and the calls are without them: see the log", name, n)
 	}
 	return nil
+}
+
+// warnOfMotifs tells of motifs that reads of one strand get wrong.
+func warnOfMotifs(logger *slog.Logger, motifs []event.MotifCount) {
+	for _, m := range motifs {
+		logger.Warn("reads of one strand get a motif wrong, and what it makes look like variants is filtered: call the signal with a newer basecalling model, or look at both strands", "motif", m.String())
+	}
 }
 
 // haplotag writes the alignments of a file with the haplotypes of their reads to a BAM

@@ -171,6 +171,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	for _, warning := range s.ModelWarnings() {
 		logger.Warn(warning)
 	}
+	warnOfMotifs(logger, s.Motifs)
 	if len(s.SilentSamples) > 0 {
 		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(s.SilentSamples, ", "))
 	}

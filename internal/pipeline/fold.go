@@ -85,10 +85,25 @@ func (f *Fold) Variants(sample string, rank func(contig string) int) []*event.Va
 func (f *Fold) passed(runs []*streampb.Run) int64 {
 	var n int64
 	for _, v := range f.latest {
-		ofRuns := slices.ContainsFunc(runs, func(r *streampb.Run) bool { return slices.Contains(stream.SamplesOf(r), v.Sample) })
-		if ofRuns && v.Passed() {
+		if ofRuns(v, runs) && v.Passed() {
 			n++
 		}
 	}
 	return n
+}
+
+// ofRuns says whether a variant is of a sample of the runs.
+func ofRuns(v *event.Variant, runs []*streampb.Run) bool {
+	return slices.ContainsFunc(runs, func(r *streampb.Run) bool { return slices.Contains(stream.SamplesOf(r), v.Sample) })
+}
+
+// motifs sums up what the runs' samples say of motifs that reads of one strand get wrong.
+func (f *Fold) motifs(runs []*streampb.Run) []event.MotifCount {
+	var counts event.MotifCounts
+	for _, v := range f.latest {
+		if ofRuns(v, runs) {
+			counts.Add(v.Sample, v.Allele, v.Call.Motif, v.Status)
+		}
+	}
+	return counts.List()
 }

@@ -344,3 +344,29 @@ func TestGather(t *testing.T) {
 		t.Errorf("gathered %v, want %v", got, want)
 	}
 }
+
+// The summary's motifs are those of the runs' samples, by the newest revisions.
+func TestFoldMotifs(t *testing.T) {
+	f := NewFold(3)
+	for i, sample := range []string{"a", "a", "other"} {
+		v := event.FromCall(&streampb.Call{
+			Run: "run", Sample: sample, VrsId: fmt.Sprint("ga4gh:VA.", i), Contig: "chr1", Pos: int64(10 + i), Ref: "A", Alt: "G", Revision: 1,
+			Status: streampb.CallStatus_FINAL, Genotype: []uint32{0, 1}, Filters: []string{"MotifArtifact"},
+			Motif: &streampb.MotifError{Motif: "GATC", Base: 2, Shows: "G", Sites: 90, Affected: 80, Reads: 800, Wrong: 200},
+		}, annotate.Annotation{})
+		o, err := v.Record("variants")
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, f, stream.Record{Topic: "variants", Key: o.Key, Value: o.Value, Headers: o.Headers})
+	}
+	add(t, f, variantRecord(t, "a", "chr1", 500, 1, streampb.CallStatus_FINAL))
+	runs := []*streampb.Run{{Id: "run", Sample: "a"}}
+	want := []event.MotifCount{{Sample: "a", Motif: "GATC", Base: 2, Shows: "G", Sites: 90, Affected: 80, Share: 0.25, Alleles: 2}}
+	if got := f.motifs(runs); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if n := f.passed(runs); n != 1 {
+		t.Errorf("%d variants passed, want 1", n)
+	}
+}

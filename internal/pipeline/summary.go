@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/demux"
@@ -45,17 +46,19 @@ type Summary struct {
 	SilentSamples []string `json:"silent_samples,omitempty"`
 	// Models are, by sample, the basecalling models of its reads, by name; empty if the reads
 	// name none. MixedModels are the samples whose reads several have called.
-	Models           map[string][]SampleModel `json:"models,omitempty"`
-	MixedModels      []string                 `json:"mixed_models,omitempty"`
-	DeadLetters      int64                    `json:"dead_letters"`
-	Variants         int64                    `json:"variants"` // that passed the filters
-	WallSeconds      float64                  `json:"wall_seconds"`
-	SamplesPerSecond float64                  `json:"samples_per_second"`
-	Device           string                   `json:"device"`
-	Precision        string                   `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
-	Model            string                   `json:"model"`
-	CallerModel      string                   `json:"caller_model"` // "none": the analytic model
-	Latency          Latency                  `json:"latency_ms"`
+	Models      map[string][]SampleModel `json:"models,omitempty"`
+	MixedModels []string                 `json:"mixed_models,omitempty"`
+	DeadLetters int64                    `json:"dead_letters"`
+	Variants    int64                    `json:"variants"` // that passed the filters
+	// Motifs are those that reads of one strand get wrong, by the alleles marked MotifArtifact; absent: none.
+	Motifs           []event.MotifCount `json:"motifs,omitempty"`
+	WallSeconds      float64            `json:"wall_seconds"`
+	SamplesPerSecond float64            `json:"samples_per_second"`
+	Device           string             `json:"device"`
+	Precision        string             `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
+	Model            string             `json:"model"`
+	CallerModel      string             `json:"caller_model"` // "none": the analytic model
+	Latency          Latency            `json:"latency_ms"`
 	// Files are the names of the VCF of each sample, variants.vcf if there is one sample; a sample's other files begin
 	// as its VCF does. [Result.Write] sets it.
 	Files map[string]string `json:"files"`
@@ -198,6 +201,7 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	s.SetModels(r.models)
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
+	s.Motifs = fold.motifs(runs)
 	if alerts != nil {
 		s.Alerts = alerts.states(runs)
 	}

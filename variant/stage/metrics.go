@@ -2,6 +2,7 @@ package stage
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,6 +21,7 @@ type Metrics struct {
 	coverages   prometheus.Counter
 	reference   prometheus.Gauge
 	told        prometheus.Counter
+	motifs      motifMetrics
 	deadLetters *prometheus.CounterVec
 }
 
@@ -56,6 +58,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}),
 		deadLetters: deadLetters,
 	}
+	m.motifs = newMotifMetrics(reg)
 	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.coverages, m.reference, m.told)
 	for _, result := range []string{"applied", "partial", "uncertain", "ignored"} {
 		m.segments.WithLabelValues(result)
@@ -117,9 +120,71 @@ func (m *Metrics) call(c *streampb.Call) {
 		return
 	}
 	m.revisions.WithLabelValues(strings.ToLower(c.GetStatus().String())).Inc()
+	m.motifs.call(c)
 	if c.GetRevision() == 1 {
 		m.alleles.WithLabelValues(alleleType(c.GetRef(), c.GetAlt())).Inc()
 	}
+}
+
+// motifMetrics tell of motifs that reads of one strand get wrong.
+type motifMetrics struct {
+	alleles         *prometheus.CounterVec
+	sites, affected *prometheus.GaugeVec
+	share           *prometheus.GaugeVec
+	named           *motifNames
+}
+
+// motifNames bounds how many motifs are told apart.
+type motifNames struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// maxMotifNames is how many motifs metrics name; any further one is otherMotif.
+const (
+	maxMotifNames = 32
+	otherMotif    = "other"
+)
+
+// of is the name of a motif in metrics.
+func (n *motifNames) of(motif string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.known[motif] && len(n.known) >= maxMotifNames {
+		return otherMotif
+	}
+	n.known[motif] = true
+	return motif
+}
+
+func newMotifMetrics(reg prometheus.Registerer) motifMetrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"motif"})
+	}
+	m := motifMetrics{
+		alleles: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_variant_motif_revisions_total",
+			Help: "Revisions of calls with the filter MotifArtifact emitted, by the motif that reads of one strand get wrong.",
+		}, []string{"motif"}),
+		sites:    gauge("porestream_variant_motif_sites", "Sites of a motif in the region where it marked a call last."),
+		affected: gauge("porestream_variant_motif_affected_sites", "Of these sites, those where reads of one strand are wrong."),
+		share:    gauge("porestream_variant_motif_wrong_ratio", "Share of that strand's reads at affected sites that are wrong."),
+		named:    &motifNames{known: make(map[string]bool)},
+	}
+	reg.MustRegister(m.alleles, m.sites, m.affected, m.share)
+	return m
+}
+
+func (m *motifMetrics) call(c *streampb.Call) {
+	e := c.GetMotif()
+	if e == nil || c.GetStatus() == streampb.CallStatus_RETRACTED {
+		return
+	}
+	name := m.named.of(e.GetMotif())
+	m.alleles.WithLabelValues(name).Inc()
+	m.sites.WithLabelValues(name).Set(float64(e.GetSites()))
+	m.affected.WithLabelValues(name).Set(float64(e.GetAffected()))
+	m.share.WithLabelValues(name).Set(float64(e.GetWrong()) / float64(max(1, e.GetReads())))
 }
 
 // Types of alleles as metrics name them.
