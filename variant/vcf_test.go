@@ -213,7 +213,7 @@ for r in pysam.VariantFile(sys.argv[1]):
 8 ('T', 'C') ['LowQual', 'LowDepth'] (0, 1) False (11, 17) 1 (90, 0, 70) None ('.', 'ga4gh:VA.8TC')
 9 ('A', 'C', 'G') ['PASS'] (1, 2) False (11, 17, 17) 2 (180, 90, 160, 90, 0, 160) None ('.', 'ga4gh:VA.9AC', 'ga4gh:VA.9AG')
 12 ('T', 'TA') ['PASS'] (1, 1) False (11, 17) 1 (90, 70, 0) None ('.', 'ga4gh:VA.12TTA')
-14 ('C', 'G') ['PASS'] (1,) True (11, 17) 1 (90, 0) None ('.', 'ga4gh:VA.14CG')
+14 ('C', 'G') ['MotifArtifact'] (1,) True (11, 17) 1 (90, 0) None ('.', 'ga4gh:VA.14CG')
 2 ('G', 'GT') ['PASS'] (1,) True (0, 0) 1 None None None
 `, string(out))
 }
