@@ -130,10 +130,15 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name, onGenome: !t.isContig()}, nil
 }
 
-// onlyCoding is the coding transcript of a contig that has but one, as a RefSeqGene can; else nil.
+// genomicAccession matches RefSeq's names of chromosomes and of parts of genomes, whose c. means nothing
+// without a transcript even where only one is known.
+var genomicAccession = regexp.MustCompile(`^(NC|AC|NT|NW|NZ)_`)
+
+// onlyCoding is the coding transcript of a contig that has but one, as a RefSeqGene can; nil if there
+// are others, or none, or the contig is a genome's.
 func (n *Normalizer) onlyCoding(c *genome.Contig) *transcript {
 	k := n.a.model.contigs[c]
-	if k == nil {
+	if k == nil || genomicAccession.MatchString(c.Name) {
 		return nil
 	}
 	var only *transcript

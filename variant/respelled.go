@@ -17,7 +17,8 @@ const maxSideBySide = 5
 // certain changes, although it is AC>GT and one C less.
 //
 // Assumptions: bases that are replaced are so by as many far more often than by any other
-// number, and reads rather miss a base of a homopolymer than have one too many.
+// number, and reads rather miss a base of a homopolymer than have one too many. Reads with few gaps,
+// as those of R10.4.1, are not wrong together so often, and stay as they are aligned.
 //
 // Strategy: each homopolymer in or beside the changes gets a base more, or less. What is
 // left is simpler if it is fewer changes and fewer gaps; or, with a base more, substitutions side by
@@ -26,7 +27,7 @@ const maxSideBySide = 5
 // Consequences: the length is doubted like that of any homopolymer, and what is left stands
 // without it.
 func (r *Region) respell(m *matrix, model *errorModel, lo int, ref []byte, changes []candidate) []candidate {
-	if len(changes) < 2 {
+	if len(changes) < 2 || model.gapRate <= noisyGaps {
 		return changes
 	}
 	hap := r.codes(lo, lo+len(ref), changes)
