@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/porestream/porestream/basecall"
@@ -53,9 +52,8 @@ func New(cfg Config) stream.NewHandler {
 		if len(cfg.Aligners) == 0 {
 			return nil, errors.New("align stage: no aligner is configured")
 		}
-		ctx, cancel := context.WithCancel(context.Background())
 		h := &handler{
-			cfg: cfg, partition: partition, partitions: partitions, free: free, ctx: ctx, cancel: cancel,
+			cfg: cfg, partition: partition, partitions: partitions, free: free, background: stream.NewBackground(),
 			log: cfg.Logger.With("stage", Name, "partition", partition),
 		}
 		h.timeouts = stream.RunTimeouts{
@@ -82,12 +80,7 @@ type handler struct {
 	models                ModelNames
 	timeouts              stream.RunTimeouts
 	log                   *slog.Logger
-
-	// ctx is the life of the reads in the works, which outlives the Handle call
-	// that began them; Close, and whatever goes wrong, ends it.
-	ctx     context.Context //nolint:containedctx // see above
-	cancel  context.CancelFunc
-	working sync.WaitGroup
+	background            *stream.Background // the reads in the works
 }
 
 // effects are what has to follow from a record.
@@ -177,7 +170,7 @@ func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emi
 		err = h.deadLetter(ctx, rec, err, emit)
 	}
 	if err != nil {
-		h.cancel()
+		h.background.Stop()
 	}
 	return err
 }
@@ -209,18 +202,18 @@ func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit
 	case a = <-h.free:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-h.ctx.Done():
-		return h.ctx.Err()
+	case <-h.background.Context().Done():
+		return h.background.Context().Err()
 	}
 	run := h.runs.Run(e.read.GetRun())
-	h.working.Go(func() {
+	h.background.Go(func() {
 		outs, err := h.place(run, e.read, e.called, rec.Time.UnixMilli(), a)
 		h.free <- a
 		if err == nil {
-			err = emit.Emit(h.ctx, outs, []int64{rec.Offset})
+			err = emit.Emit(h.background.Context(), outs, []int64{rec.Offset})
 		}
 		if err != nil {
-			h.fail(fmt.Errorf("aligning read %s of run %s: %w", e.read.GetReadId(), e.read.GetRun(), err), emit)
+			h.background.Fail(fmt.Errorf("aligning read %s of run %s: %w", e.read.GetReadId(), e.read.GetRun(), err), emit)
 		}
 	})
 	return nil
@@ -278,7 +271,7 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 // downstream partition, so it is enough that every read has been emitted.
 func (h *handler) end(ctx context.Context, rec stream.Record, mk *streampb.Marker, emit stream.Emitter) error {
 	h.timeouts.Forget(mk.GetRun().GetId())
-	if err := h.wait(ctx); err != nil {
+	if err := h.background.Wait(ctx); err != nil {
 		return err
 	}
 	outs, err := h.forward(mk, true)
@@ -297,35 +290,13 @@ func (h *handler) Tick(ctx context.Context, now time.Time, emit stream.Emitter) 
 	return h.timeouts.Tick(ctx, now, emit)
 }
 
-// fail ends the worker: nothing may be called final behind a read that failed.
-func (h *handler) fail(err error, emit stream.Emitter) {
-	if h.ctx.Err() == nil {
-		emit.Fail(err)
-	}
-	h.cancel()
-}
-
 // Drain waits for the reads in the works.
-func (h *handler) Drain(ctx context.Context) error { return h.wait(ctx) }
-
-// wait returns when no read is in the works any more, with an error if one has
-// failed.
-func (h *handler) wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { h.working.Wait(); close(done) }()
-	select {
-	case <-done:
-		return h.ctx.Err()
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for reads in the works: %w", ctx.Err())
-	}
-}
+func (h *handler) Drain(ctx context.Context) error { return h.background.Wait(ctx) }
 
 // Close drops the reads in the works: not being resolved, they will be
 // delivered again.
 func (h *handler) Close() error {
-	h.cancel()
-	h.working.Wait()
+	h.background.Close()
 	return nil
 }
 

@@ -200,7 +200,7 @@ func TestFullQueueHoldsTheFetchUp(t *testing.T) {
 			t.Errorf("the record is handled: %v", err)
 		default:
 		}
-		h.(*handler).cancel() // as a failure of a read in the works does
+		h.(*handler).background.Stop() // as a failure of a read in the works does
 		if err := <-done; err == nil {
 			t.Error("a record was handled whose signal could not be written")
 		}

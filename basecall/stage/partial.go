@@ -97,15 +97,15 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 	}
 	handed.times, handed.done = n, make(chan struct{})
 	h.calls.handed[key] = handed
-	h.working.Go(func() {
+	h.background.Go(func() {
 		defer close(handed.done)
 		outs, err := h.partial(run, read, soFar, handed, t)
 		h.works.tools <- t
 		if err == nil && len(outs) > 0 {
-			err = emit.Emit(h.ctx, outs, nil)
+			err = emit.Emit(h.background.Context(), outs, nil)
 		}
 		if err != nil {
-			h.fail(fmt.Errorf("handing on read %s of run %s: %w", read.id, read.run, err), emit)
+			h.background.Fail(fmt.Errorf("handing on read %s of run %s: %w", read.id, read.run, err), emit)
 			return
 		}
 		h.cfg.Metrics.handedOn()

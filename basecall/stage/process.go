@@ -99,10 +99,10 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 		defer p.call.stream.Close()
 	}
 	from, timings := span.now(), span.observe(p.call.stream)
-	if err := p.call.write(h.ctx, read, p.to, tools.unpack); err != nil {
+	if err := p.call.write(h.background.Context(), read, p.to, tools.unpack); err != nil {
 		return none, 0, err
 	}
-	called, err := p.call.stream.Finish(h.ctx)
+	called, err := p.call.stream.Finish(h.background.Context())
 	if err != nil {
 		return none, 0, err
 	}

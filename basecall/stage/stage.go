@@ -107,10 +107,9 @@ func New(cfg Config) stream.NewHandler {
 			return nil, fmt.Errorf("basecall stage: %d bytes of memory for signal are too few for %d partitions: it takes %d",
 				cfg.MaxSignalMemory, partitions, 2*leastOpenBytes*int64(partitions))
 		}
-		ctx, cancel := context.WithCancel(context.Background())
 		h := &handler{
 			cfg: cfg, partition: partition, partitions: partitions, works: works,
-			fold: newFold(cfg.MaxReadSamples, int(openBytes)), ctx: ctx, cancel: cancel,
+			fold: newFold(cfg.MaxReadSamples, int(openBytes)), background: stream.NewBackground(),
 			calls: newCalls(cfg.Caller), spans: newSpans(cfg.Tracer),
 			log: cfg.Logger.With("stage", Name, "partition", partition),
 		}
@@ -162,12 +161,7 @@ type handler struct {
 	placer                *alignstage.Placer
 	timeouts              stream.RunTimeouts
 	log                   *slog.Logger
-
-	// ctx is the life of the reads in the works, which outlives the Handle call
-	// that began them; Close, and whatever goes wrong, ends it.
-	ctx     context.Context //nolint:containedctx // see above
-	cancel  context.CancelFunc
-	working sync.WaitGroup
+	background            *stream.Background // the reads in the works
 }
 
 // Replay folds in a record whose effects are downstream already.
@@ -192,7 +186,7 @@ func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emi
 		err = h.deadLetter(ctx, rec, err, emit)
 	}
 	if err != nil {
-		h.cancel()
+		h.background.Stop()
 	}
 	return err
 }
@@ -229,7 +223,7 @@ func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit
 	if len(e.reads) == 0 {
 		return emit.Emit(ctx, nil, []int64{rec.Offset})
 	}
-	c := newCompletion(len(e.reads), func(outs []stream.Out) error { return emit.Emit(h.ctx, outs, []int64{rec.Offset}) })
+	c := newCompletion(len(e.reads), func(outs []stream.Out) error { return emit.Emit(h.background.Context(), outs, []int64{rec.Offset}) })
 	return h.call(ctx, e.reads, c, emit)
 }
 
@@ -253,7 +247,7 @@ func (h *handler) feed(ctx context.Context, read *assembledRead) error {
 // whileAlive returns a context that ends with ctx and with the reads in the works.
 func (h *handler) whileAlive(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(h.ctx, cancel)
+	stop := context.AfterFunc(h.background.Context(), cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
@@ -303,7 +297,7 @@ func (h *handler) end(ctx context.Context, rec stream.Record, e effects, emit st
 	if err := h.call(ctx, e.reads, c, emit); err != nil {
 		return err
 	}
-	if err := h.wait(ctx); err != nil {
+	if err := h.background.Wait(ctx); err != nil {
 		return err
 	}
 	if e.marker != nil {
@@ -368,7 +362,7 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 		span.admitted()
 		run := h.fold.runs.Run(read.run)
 		began, handed := h.calls.take(read)
-		h.working.Go(func() {
+		h.background.Go(func() {
 			outs, err := h.process(run, read, began, handed, since, tools, span)
 			release()
 			if err == nil {
@@ -378,19 +372,11 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 				span.emitted(len(outs))
 			}
 			if err != nil {
-				h.fail(fmt.Errorf("basecalling read %s of run %s: %w", read.id, read.run, err), emit)
+				h.background.Fail(fmt.Errorf("basecalling read %s of run %s: %w", read.id, read.run, err), emit)
 			}
 		})
 	}
 	return nil
-}
-
-// fail ends the worker: nothing may be called final behind a read that failed.
-func (h *handler) fail(err error, emit stream.Emitter) {
-	if h.ctx.Err() == nil {
-		emit.Fail(err)
-	}
-	h.cancel()
 }
 
 // admit waits until there are tools for a read and memory for its samples.
@@ -411,26 +397,12 @@ func (h *handler) admit(ctx context.Context, read *assembledRead) (tools, func()
 }
 
 // Drain waits for the reads in the works.
-func (h *handler) Drain(ctx context.Context) error { return h.wait(ctx) }
-
-// wait returns when no read is in the works any more, with an error if one has
-// failed.
-func (h *handler) wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { h.working.Wait(); close(done) }()
-	select {
-	case <-done:
-		return h.ctx.Err()
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for reads in the works: %w", ctx.Err())
-	}
-}
+func (h *handler) Drain(ctx context.Context) error { return h.background.Wait(ctx) }
 
 // Close drops the reads in the works: not being resolved, they will be
 // delivered again.
 func (h *handler) Close() error {
-	h.cancel()
-	h.working.Wait()
+	h.background.Close()
 	h.calls.close()
 	h.cfg.Metrics.holds(-h.held)
 	h.held = 0
