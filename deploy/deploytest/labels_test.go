@@ -73,6 +73,7 @@ var labels = func() map[string]label {
 		"dispatch":  values("full", "delay", "drain", "retry"),
 		"outcome":   values("mapped", "unmapped", "short", "unsupported", "low_quality", "unclassified"),
 		"match":     values("untold", "unnamed", "matched", "mismatched"),
+		"motif":     {bound: "the first 32 motifs that a process meets, and other"},
 		"impact":    values("HIGH", "MODERATE", "LOW", "MODIFIER"),
 		"status":    values(statuses...),
 		"type":      values("snp", "insertion", "deletion", "complex"),
