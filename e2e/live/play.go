@@ -41,34 +41,58 @@ const (
 	endWithin   = 10 * time.Minute
 )
 
-// play plays the recording and watches.
-func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, err error) {
-	dir, err := os.MkdirTemp("", "porestream-live-")
-	if err != nil {
+// setting is what a run is played in: a folder of its own, a reference, and a broker with topics.
+type setting struct {
+	dir, ref string
+	topics   stream.Topics
+	broker   *embedded.Broker
+	client   *kafka.Client
+}
+
+// prepare makes a setting. The caller closes it.
+func prepare(ctx context.Context, cfg *config) (_ *setting, err error) {
+	s := &setting{topics: stream.NewTopics("")}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.dir, err = os.MkdirTemp("", "porestream-live-"); err != nil {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if s.ref, err = cfg.reference(); err != nil {
+		return nil, err
+	}
+	if s.broker, err = embedded.Start(embedded.Config{DataDir: filepath.Join(s.dir, "broker")}); err != nil {
+		return nil, err
+	}
+	if s.client, err = kafka.Connect(ctx, kafka.Config{Brokers: []string{s.broker.Addr()}}); err != nil {
+		return nil, err
+	}
+	return s, s.client.EnsureTopics(ctx, s.topics.Settings(partitions), 1)
+}
+
+// close ends the broker and removes the folder.
+func (s *setting) close() error {
+	if s.client != nil {
+		s.client.Close()
+	}
+	if s.broker != nil {
+		s.broker.Close()
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// play plays the recording and watches.
+func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, err error) {
+	set, err := prepare(ctx, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, set.close()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ref, err := cfg.reference()
-	if err != nil {
-		return nil, err
-	}
-	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(dir, "broker")})
-	if err != nil {
-		return nil, err
-	}
-	defer broker.Close()
-	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{broker.Addr()}})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	topics := stream.NewTopics("")
-	if err := client.EnsureTopics(ctx, topics.Settings(partitions), 1); err != nil {
-		return nil, err
-	}
-	sim, err := startSimulator(ctx, cfg, dir)
+	sim, err := startSimulator(ctx, cfg, set.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +104,7 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	if err != nil {
 		return nil, err
 	}
-	processor, err := start(cancel, cfg, "processor", "--brokers", broker.Addr(), "--ref", ref, "--gff", cfg.file("genes.gff3"),
+	processor, err := start(cancel, cfg, "processor", "--brokers", set.broker.Addr(), "--ref", set.ref, "--gff", cfg.file("genes.gff3"),
 		"--device", cfg.device, "--listen", processorPage)
 	if err != nil {
 		return nil, err
@@ -89,13 +113,13 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	if err := await(ctx, "the processor", processorPage); err != nil {
 		return nil, err
 	}
-	consumer, err := start(cancel, cfg, "pore", "consume", "--brokers", broker.Addr(), "--format", "json")
+	consumer, err := start(cancel, cfg, "pore", "consume", "--brokers", set.broker.Addr(), "--format", "json")
 	if err != nil {
 		return nil, err
 	}
 	defer consumer.kill()
-	ingest, err := start(cancel, cfg, "ingest", "minknow", "--brokers", broker.Addr(), "--host", "127.0.0.1", "--port", strconv.Itoa(sim.Port),
-		"--minknow-ca", filepath.Join(dir, "certs", "ca.crt"), "--listen", ingestPage, "--log-level", "debug")
+	ingest, err := start(cancel, cfg, "ingest", "minknow", "--brokers", set.broker.Addr(), "--host", "127.0.0.1", "--port", strconv.Itoa(sim.Port),
+		"--minknow-ca", filepath.Join(set.dir, "certs", "ca.crt"), "--listen", ingestPage, "--log-level", "debug")
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +143,7 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	var group errgroup.Group
 	var printed atomic.Int64
 	group.Go(func() error { return seen.readConsumer(consumer.stdout, &printed) })
-	revisions, err := seen.follow(watched, client, topics)
+	revisions, err := seen.follow(watched, set.client, set.topics)
 	for err == nil && printed.Load() < revisions {
 		err = pause(watched)
 	}
@@ -148,10 +172,10 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	if seen.losses, err = countedLosses(ingest.stderr.String()); err != nil {
 		return nil, err
 	}
-	if err := seen.readSignal(ctx, client, topics.Signal); err != nil {
+	if err := seen.readSignal(ctx, set.client, set.topics.Signal); err != nil {
 		return nil, err
 	}
-	result := exec.CommandContext(ctx, filepath.Join(cfg.bin, "pore"), "consume", "--brokers", broker.Addr(), "--format", "vcf", "--ref", ref)
+	result := exec.CommandContext(ctx, filepath.Join(cfg.bin, "pore"), "consume", "--brokers", set.broker.Addr(), "--format", "vcf", "--ref", set.ref)
 	result.Stderr = os.Stderr
 	text, err := result.Output()
 	if err != nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/stream"
-	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
 )
 
@@ -101,12 +100,8 @@ func liveReads(ctx context.Context, cfg *readsConfig, stdout io.Writer) error {
 
 // readsRun is a run under way.
 type readsRun struct {
+	*setting
 	cfg    *readsConfig
-	dir    string
-	ref    string
-	topics stream.Topics
-	broker string
-	client *kafka.Client
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
@@ -118,36 +113,19 @@ type readsRun struct {
 
 // playReads plays the run and watches.
 func playReads(ctx context.Context, cfg *readsConfig, stdout io.Writer) (_ *readsSeen, err error) {
-	dir, err := os.MkdirTemp("", "porestream-live-")
+	set, err := prepare(ctx, &cfg.config)
 	if err != nil {
-		return nil, fmt.Errorf("making a folder: %w", err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, set.close()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ref, err := cfg.reference()
-	if err != nil {
-		return nil, err
-	}
-	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(dir, "broker")})
-	if err != nil {
-		return nil, err
-	}
-	defer broker.Close()
-	client, err := kafka.Connect(ctx, kafka.Config{Brokers: []string{broker.Addr()}})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
 	r := &readsRun{
-		cfg: cfg, dir: dir, ref: ref, topics: stream.NewTopics(""), broker: broker.Addr(), client: client, cancel: cancel, running: make(map[string]*service),
+		setting: set, cfg: cfg, cancel: cancel, running: make(map[string]*service),
 		seen: &readsSeen{
 			called: make(map[string][]calledRead), pieces: make(map[string][]piece), positions: make([][]position, partitions),
 			peak: make(map[string]int64), kills: make(map[string]int),
 		},
-	}
-	if err := client.EnsureTopics(ctx, r.topics.Settings(partitions), 1); err != nil {
-		return nil, err
 	}
 	defer r.killAll()
 	if err := r.processor(ctx); err != nil {
@@ -159,7 +137,7 @@ func playReads(ctx context.Context, cfg *readsConfig, stdout io.Writer) (_ *read
 	if err := r.ingest(ctx); err != nil {
 		return nil, err
 	}
-	simulator, err := start(cancel, cfg.config, "pore", "simulate", "folder", "--ref", ref, "--profile", "r10.4.1-2pct", "--out", r.folder(), "--truth", filepath.Join(dir, "truth"),
+	simulator, err := start(cancel, cfg.config, "pore", "simulate", "folder", "--ref", set.ref, "--profile", "r10.4.1-2pct", "--out", r.folder(), "--truth", filepath.Join(set.dir, "truth"),
 		"--sample", sample, "--circular", "--barcoded", strconv.Itoa(cfg.barcodes), "--channels", strconv.Itoa(cfg.channels), "--length", fmt.Sprint(cfg.length),
 		"--duration", cfg.duration.String(), "--rotate", cfg.rotate.String(), "--pace", fmt.Sprint(cfg.pace), "--format", cfg.format, "--variants", cfg.variants,
 		"--seed", strconv.Itoa(cfg.seed))
@@ -196,7 +174,7 @@ func (r *readsRun) folder() string { return filepath.Join(r.dir, "run") }
 
 // processor starts a processor without a basecalling model.
 func (r *readsRun) processor(ctx context.Context) error {
-	args := []string{"--brokers", r.broker, "--ref", r.ref, "--gff", r.cfg.file("genes.gff3"), "--stages", "align,variant,annotate", "--gvcf"}
+	args := []string{"--brokers", r.broker.Addr(), "--ref", r.ref, "--gff", r.cfg.file("genes.gff3"), "--stages", "align,variant,annotate", "--gvcf"}
 	if r.cfg.model != "" {
 		args = append(args, "--caller-model", r.cfg.model)
 	}
@@ -207,7 +185,7 @@ func (r *readsRun) processor(ctx context.Context) error {
 }
 
 func (r *readsRun) ingest(ctx context.Context) error {
-	return r.start(ctx, "ingest", "reads", "--brokers", r.broker, "--partitions", strconv.Itoa(partitions), "--journal", filepath.Join(r.dir, "journal"), r.folder())
+	return r.start(ctx, "ingest", "reads", "--brokers", r.broker.Addr(), "--partitions", strconv.Itoa(partitions), "--journal", filepath.Join(r.dir, "journal"), r.folder())
 }
 
 // start starts a service, and waits until it is ready.
@@ -471,7 +449,7 @@ func (r *readsRun) compare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		got, err := r.pore(ctx, "consume", "--brokers", r.broker, "--format", "gvcf", "--ref", r.ref, "--filter", "sample == "+strconv.Quote(name))
+		got, err := r.pore(ctx, "consume", "--brokers", r.broker.Addr(), "--format", "gvcf", "--ref", r.ref, "--filter", "sample == "+strconv.Quote(name))
 		if err != nil {
 			return err
 		}
