@@ -105,6 +105,13 @@ func mismatchedCall() *streampb.Call {
 	return c
 }
 
+func artefactCall() *streampb.Call {
+	c := sampleCall()
+	c.Filters = append(c.Filters, "MotifArtifact")
+	c.Motif = &streampb.MotifError{Motif: "CCWGG", Base: 2, Shows: "T", Sites: 1201, Affected: 1150, Reads: 17_000, Wrong: 5100}
+	return c
+}
+
 func sampleReference() *streampb.Reference {
 	return &streampb.Reference{
 		Run: "run-1", Sample: "lambda", Contig: "J02459.1", Start: 36_864, End: 40_960, Revision: 391,
@@ -280,6 +287,7 @@ func sampleRecords() []sampleRecord {
 		{"calls-run-start", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunStart{RunStart: sampleMarker()}}},
 		{"calls-call", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: sampleCall()}}},
 		{"calls-call-mismatch", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: mismatchedCall()}}},
+		{"calls-call-motif", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Call{Call: artefactCall()}}},
 		{"calls-run-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"calls-coverage", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: sampleCoverage()}}},
 		{"calls-coverage-counted", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: countedCoverage()}}},
@@ -571,6 +579,12 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.Others = make([]*streampb.OtherAllele, 1) }), "another allele at 0 that replaces 0 bases by 0"},
 		{calls(func(c *streampb.Call) { c.PhredLikelihoods = make([]uint32, maxListed+1) }), "65 likelihoods"},
 		{calls(func(c *streampb.Call) { c.PhaseSet = -1 }), "phase set -1"},
+		{calls(func(c *streampb.Call) { c.Motif = &streampb.MotifError{Motif: "CCXGG", Base: 1, Shows: "T"} }), "IUPAC letters"},
+		{calls(func(c *streampb.Call) { c.Motif = &streampb.MotifError{Motif: "CCWGG", Base: 6, Shows: "T"} }), "base 6 of motif CCWGG"},
+		{calls(func(c *streampb.Call) { c.Motif = &streampb.MotifError{Motif: "CCWGG", Base: 1, Shows: "TT"} }), "base 1 of motif CCWGG"},
+		{calls(func(c *streampb.Call) {
+			c.Motif = &streampb.MotifError{Motif: "CCWGG", Base: 2, Shows: "T", Sites: 3, Affected: 4, Reads: 9, Wrong: 3}
+		}), "at 4 of 3 sites"},
 		{calls(func(c *streampb.Call) { c.ModelMismatch = []string{""} }), "basecalling model is empty"},
 		{calls(func(c *streampb.Call) { c.ModelMismatch = slices.Repeat([]string{"m"}, maxListed+1) }), "names 65 basecalling models"},
 		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run

@@ -238,6 +238,22 @@ func validChunk(c *streampb.SignalChunk) error {
 	return nil
 }
 
+// maxMotif bounds a motif, in bases.
+const maxMotif = 6
+
+func validMotif(m *streampb.MotifError) error {
+	motif, shows := m.GetMotif(), m.GetShows()
+	switch {
+	case motif == "" || len(motif) > maxMotif || strings.Trim(motif, "ACGTRYSWKMBDHVN") != "":
+		return decodeErrorf(CodeInvalid, "motif %q is not 1 to %d IUPAC letters", motif, maxMotif)
+	case m.GetBase() < 1 || int(m.GetBase()) > len(motif) || len(shows) != 1 || strings.Trim(shows, "ACGT") != "":
+		return decodeErrorf(CodeInvalid, "base %d of motif %s is read as %q", m.GetBase(), motif, shows)
+	case m.GetAffected() < 1 || m.GetAffected() > m.GetSites() || m.GetWrong() < 1 || m.GetWrong() > m.GetReads():
+		return decodeErrorf(CodeInvalid, "motif %s is wrong in %d of %d reads at %d of %d sites", motif, m.GetWrong(), m.GetReads(), m.GetAffected(), m.GetSites())
+	}
+	return nil
+}
+
 func validCall(c *streampb.Call) error {
 	if err := firstError(
 		validName("sample", c.GetSample()), validName("allele id", c.GetVrsId()), validName("contig", c.GetContig()),
@@ -251,6 +267,11 @@ func validCall(c *streampb.Call) error {
 	}
 	for _, m := range c.GetModelMismatch() {
 		if err := validName("basecalling model", m); err != nil {
+			return err
+		}
+	}
+	if m := c.GetMotif(); m != nil {
+		if err := validMotif(m); err != nil {
 			return err
 		}
 	}

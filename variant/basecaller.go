@@ -152,13 +152,32 @@ func (b *Basecallers) Match(number uint32) Match {
 	return Matched
 }
 
+// matchName is Match of the model of a name, whether or not that was added.
+func (b *Basecallers) matchName(name string) Match {
+	switch {
+	case !b.Tells():
+		return Untold
+	case stream.ModelNumber(name) == 0:
+		return Unnamed
+	case !slices.ContainsFunc(b.suits, func(s Suit) bool { return s.Matches(name) }):
+		return Mismatched
+	}
+	return Matched
+}
+
+// Name is the name of a number; empty if it wasn't added.
+func (b *Basecallers) Name(number uint32) string {
+	k, _ := b.of(number)
+	return k.name
+}
+
 // ErrModelMismatch is that of reads which a variant model was not made for.
 var ErrModelMismatch = errors.New("the variant model was not made for these reads")
 
 // Refuse is the error of reads of a basecalling model (empty: nobody has named it) that the
 // network was not made for; nil if it was.
 func (b *Basecallers) Refuse(name string) error {
-	switch b.Match(b.Add(name)) {
+	switch b.matchName(name) {
 	case Unnamed:
 		return fmt.Errorf("%w: no basecalling model is named for them, and %s is for those of %s: say which it was (--called-by), or go on without --strict-models",
 			ErrModelMismatch, b.network, b.have())

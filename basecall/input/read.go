@@ -137,8 +137,10 @@ func (r *Read) setTag(t *tag, groups map[string]*group, moves *[]byte) {
 	switch string(t.name[:]) {
 	case "RG":
 		r.setGroup(string(t.text), groups)
-	case "DS":
+	case "DS": // what the read group tells goes before it, in whichever order they come
+		run, model := r.Run, r.Model
 		r.setKeys(string(t.text))
+		r.Run, r.Model = cmp.Or(run, r.Run), cmp.Or(model, r.Model)
 	case "BC":
 		r.setBarcode(string(t.text))
 	case "qs":
@@ -283,6 +285,9 @@ func GroupRun(line string) (id, run string) {
 	id, g := parseGroup(line)
 	return id, g.read.Run
 }
+
+// NamedRun is the run in the name of a read group of which there is no line.
+func NamedRun(group string) string { return namedGroup(group).Run }
 
 // RunIn is the run that a text of words key=value tells, as a title or a description has it; empty
 // if it tells none.

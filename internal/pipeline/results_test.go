@@ -74,6 +74,6 @@ func TestModelWarnings(t *testing.T) {
 	require.Equal(t, []string{"a"}, s.MixedModels)
 	require.Equal(t, []string{
 		"sample a mixes basecalling models: hac@5 (70.0 %), hac@4 (30.0 %)",
-		"sample c: variant model wide was not made for reads of fast (75.0 %); calls say ModelMismatch, and --strict-models refuses",
+		"sample c: variant model wide was not made for reads of fast (75.0 %); calls where they are 5 % and more say ModelMismatch, and --strict-models refuses",
 	}, s.ModelWarnings())
 }

@@ -101,24 +101,30 @@ func (s *Summary) SetModels(of map[string][]*streampb.ModelReads) {
 	}
 }
 
+// toldShare is the part of a sample's reads from which on it is told that the variant model was not
+// made for them, as on the live page.
+const toldShare = 0.01
+
 // ModelWarnings says, a line for each sample, that several basecalling models have called its
 // reads, or some that the variant model was not made for.
 func (s *Summary) ModelWarnings() []string {
 	var lines []string
 	for _, sample := range slices.Sorted(maps.Keys(s.Models)) {
 		var all, strange []string
+		share := 0.0
 		for _, m := range s.Models[sample] {
 			text := fmt.Sprintf("%s (%.1f %%)", cmp.Or(m.Name, "none named"), 100*m.Share)
 			all = append(all, text)
 			if m.Mismatch {
 				strange = append(strange, text)
+				share += m.Share
 			}
 		}
 		if slices.Contains(s.MixedModels, sample) {
 			lines = append(lines, fmt.Sprintf("sample %s mixes basecalling models: %s", sample, strings.Join(all, ", ")))
 		}
-		if len(strange) > 0 {
-			lines = append(lines, fmt.Sprintf("sample %s: variant model %s was not made for reads of %s; calls say ModelMismatch, and --strict-models refuses", sample, s.CallerModel, strings.Join(strange, ", ")))
+		if share >= toldShare {
+			lines = append(lines, fmt.Sprintf("sample %s: variant model %s was not made for reads of %s; calls where they are 5 %% and more say ModelMismatch, and --strict-models refuses", sample, s.CallerModel, strings.Join(strange, ", ")))
 		}
 	}
 	return lines
@@ -198,7 +204,13 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 	if sheet := r.sheet(); sheet != nil {
 		s.SilentSamples = sheet.Silent(finish.SheetKeys(recorded(runs)), s.Barcodes)
 	}
-	s.SetModels(r.models)
+	own := make(map[string][]*streampb.ModelReads) // the topics may hold other samples
+	for _, run := range runs {
+		for _, sample := range stream.SamplesOf(run) {
+			own[sample] = r.models[sample]
+		}
+	}
+	s.SetModels(own)
 	s.SamplesPerSecond = float64(s.Samples) / wall.Seconds()
 	s.Variants = fold.passed(runs)
 	s.Motifs = fold.motifs(runs)

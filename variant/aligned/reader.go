@@ -218,7 +218,11 @@ func (a *Alignments) parse(rec *sam.Record, contig *genome.Contig) (*align.Read,
 	if err != nil {
 		return nil, nil, err
 	}
-	if read.Run = a.runs[group(rec)]; read.Run == "" {
+	name := group(rec)
+	if read.Run = a.runs[name]; read.Run == "" {
+		read.Run = input.NamedRun(name)
+	}
+	if read.Run == "" {
 		described, _ := samtag.Text(rec, "DS")
 		read.Run = input.RunIn(described)
 	}

@@ -13,8 +13,9 @@ import (
 // A read of a file is of the run that it is of on the stream, whichever way the file tells.
 func TestReadsAreOfTheirRuns(t *testing.T) {
 	const (
-		uuid  = "73f379bd-ad92-8556-ba34-c43b4a3d8b19"
-		named = uuid + "_dna_r10.4.1_e8.2_400bps_hac@v5.0.0_SQK-NBD114-24_barcode01"
+		uuid     = "73f379bd-ad92-8556-ba34-c43b4a3d8b19"
+		named    = uuid + "_dna_r10.4.1_e8.2_400bps_hac@v5.0.0_SQK-NBD114-24_barcode01"
+		unlisted = uuid + "_dna_r10.4.1_e8.2_400bps_sup@v5.0.0"
 	)
 	g, err := genome.Read(strings.NewReader(">c\nACGTACGT\n"))
 	require.NoError(t, err)
@@ -25,6 +26,7 @@ func TestReadsAreOfTheirRuns(t *testing.T) {
 		{named, "", uuid},
 		{"", "\tDS:Z:runid=run6 basecall_model=x", "run6"},
 		{"described", "\tDS:Z:runid=run6", "run5"},
+		{unlisted, "", uuid},
 		{"nobody", "", ""},
 	}
 	var text strings.Builder

@@ -39,6 +39,9 @@ type ReadErrors struct {
 	Insertion []float64 `toml:"insertion"`
 }
 
+// maxLengthErrors is the share of wrong lengths of a homopolymer that no reads come to.
+const maxLengthErrors = 0.95
+
 // maxReadSets bounds the sets of a manifest.
 const maxReadSets = 64
 
@@ -65,6 +68,10 @@ func (e *ReadErrors) validate(key string, check func(ok bool, format string, arg
 		for _, p := range list {
 			share(name, p)
 		}
+	}
+	for i := range min(len(e.Deletion), len(e.Insertion)) {
+		sum := e.Deletion[i] + e.Insertion[i]
+		check(sum < maxLengthErrors, "%serrors.deletion and insertion of %d bases come to %v, %v and more", key, i+1, sum, maxLengthErrors)
 	}
 }
 

@@ -162,3 +162,50 @@ func TestStrictStageRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestStrictStageKeepsNames: a strict handler that is lost and restored anywhere knows the names that it had
+// taken, and refuses a read of another model also where only the state tells of that.
+func TestStrictStageKeepsNames(t *testing.T) {
+	g := lambda(t)
+	var refused error
+	strict := func() stream.Handler {
+		h, err := New(Config{
+			Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Caller: variant.Config{Network: new(tailored)},
+			CallerName: "wide", Refuse: func(err error) { refused = err },
+		})("reads", 0, 1)
+		require.NoError(t, err)
+		return h
+	}
+	start := markerValue(t, "run-1", "a", 0, 1, false)
+	values := [][]byte{start, modelValue(t, "hac@5"), modelValue(t, "hac@4")}
+	segments := simulate(t, g, "run-1", "a", 10, 5)
+	for _, s := range called(segments, "hac@5", "hac@4") {
+		values = append(values, segmentValue(t, s))
+	}
+	statetest.Law(t, strict, records(values), 6, 1)
+	require.NoError(t, refused)
+
+	h := strict()
+	version := func() uint64 {
+		for _, s := range h.State().Sections() {
+			if s.Name == modelsSection {
+				return s.Version
+			}
+		}
+		return 0
+	}
+	last := version()
+	for _, rec := range records(values[:3])[1:] {
+		require.NoError(t, h.Handle(t.Context(), rec, new(fakeEmitter)))
+		require.Greater(t, version(), last, "or snapshots keep what they have")
+		last = version()
+	}
+
+	h = strict()
+	recs := records([][]byte{start, modelValue(t, "fast@5"), segmentValue(t, called(segments[:1], "fast@5")[0])})
+	for _, rec := range recs[:2] {
+		require.NoError(t, h.Replay(t.Context(), rec))
+	}
+	require.ErrorIs(t, h.Handle(t.Context(), recs[2], new(fakeEmitter)), variant.ErrModelMismatch)
+	require.ErrorContains(t, refused, "fast@5 has called them")
+}

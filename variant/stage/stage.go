@@ -237,8 +237,8 @@ func applyAgain(region *variant.Region, s *streampb.Segment) error {
 
 // segment applies a segment. span is that of its read, nil if that is not traced.
 func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, error) {
-	if s.GetModel() == 0 {
-		if err := h.refuse(""); err != nil {
+	if h.cfg.Refuse != nil && (s.GetModel() == 0 || h.basecallers.Match(s.GetModel()) == variant.Mismatched) {
+		if err := h.refuse(h.basecallers.Name(s.GetModel())); err != nil {
 			return nil, err
 		}
 	}
