@@ -114,6 +114,9 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 			return n.onTranscript(d)
 		}
 		t := n.onlyCoding(c)
+		if genomicAccession.MatchString(d.Reference) {
+			t = nil
+		}
 		if d.Type != 'c' || t == nil {
 			return nil, fmt.Errorf("%s is a contig: %c. needs a transcript, protein or gene of it, %s(NAME):%c.…", d.Reference, d.Type, d.Reference, d.Type)
 		}

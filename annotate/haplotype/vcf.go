@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -36,12 +37,12 @@ type Annotator struct {
 	header *vcf.Header
 	caller *Caller
 	done   []*site
-	chrom  string // of the record before, and its position
+	last   *genome.Contig // of the record before, and its position
 	pos    int
 
 	// The contig that was looked up last, if it is in the reference; nil if it has no transcripts.
 	looked string
-	known  bool
+	known  *genome.Contig // nil: it isn't
 	contig *contig
 
 	// Memory that is used again.
@@ -86,6 +87,7 @@ func (a *Annotator) Counts() Counts { return a.caller.Counts }
 
 // Push takes the next line and appends those whose consequences are known to out.
 func (a *Annotator) Push(out *vcf.Lines, row *vcf.Row, number int) error {
+	a.done = a.done[:0]
 	s := a.caller.memory.sites.one()
 	s.row, s.number = row.On(a.caller.memory.bytes.copy(row.Text)), number
 	err := a.read(s)
@@ -93,14 +95,14 @@ func (a *Annotator) Push(out *vcf.Lines, row *vcf.Row, number int) error {
 		err = a.checkOrder(s)
 	}
 	if err == nil {
-		a.done, err = a.caller.push(a.done[:0], s)
+		a.done, err = a.caller.push(a.done, s)
 	}
 	if err != nil && a.skip {
 		a.logger.Warn("record is passed on without "+Tag, "line", number, "error", err)
 		a.Skipped++
 		passed := a.caller.memory.sites.one() // haplotypes can have a part of s
 		*passed = site{row: s.row, number: number, contig: a.caller.contig, pos: max(0, row.Pos-1), skip: true}
-		a.done, err = a.caller.push(a.done[:0], passed)
+		a.done, err = a.caller.push(a.done, passed) // behind what s has let go before it failed
 	}
 	if err != nil {
 		return fmt.Errorf("%s:%d: %w", row.Chrom, row.Pos, err)
@@ -118,10 +120,10 @@ func (a *Annotator) Flush(out *vcf.Lines) error {
 
 // checkOrder refuses a record before the one before it: its haplotypes may be gone.
 func (a *Annotator) checkOrder(s *site) error {
-	if a.looked == a.chrom && s.row.Pos < a.pos && !a.opts.Local {
+	if a.known == a.last && s.row.Pos < a.pos && !a.opts.Local {
 		return fmt.Errorf("comes after position %d: sort the file by position, or use the local rules", a.pos)
 	}
-	a.chrom, a.pos = a.looked, s.row.Pos
+	a.last, a.pos = a.known, s.row.Pos
 	return nil
 }
 
@@ -307,12 +309,11 @@ func (a *Annotator) read(s *site) error {
 	s.pos = row.Pos - 1
 	if string(row.Chrom) != a.looked {
 		a.looked = string(row.Chrom)
-		g := a.genes.genome.Contig(a.looked)
-		if a.known, a.contig = g != nil, nil; a.known {
-			a.contig = a.genes.contigs[g.Name]
+		if a.known, a.contig = a.genes.genome.Contig(a.looked), nil; a.known != nil {
+			a.contig = a.genes.contigs[a.known.Name]
 		}
 	}
-	if !a.known {
+	if a.known == nil {
 		return fmt.Errorf("contig %q is not in the reference", row.Chrom)
 	}
 	s.contig = a.contig

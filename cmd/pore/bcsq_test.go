@@ -92,3 +92,34 @@ func execute(t *testing.T, args ...string) (string, error) {
 	err := cmd.Execute()
 	return out.String(), err
 }
+
+// TestAnnotateBCSQKeepsLines: a record that fails first on its contig lets go what was held back of the one before.
+func TestAnnotateBCSQKeepsLines(t *testing.T) {
+	ref, gff, in := bcsqFiles(t, "1 14 . A G . . . GT 1|1\n1 15 . A G . . . GT 1|1\n2 14 . C G . . . GT 1|1\n2 15 . A G . . . GT 1|1\n")
+	for _, path := range []string{ref, gff} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		second := strings.NewReplacer(">1", ">2", "\n1\t", "\n2\t", "gene:G", "gene:H", "transcript:T", "transcript:U", "##gff-version 3", "#").Replace(string(text))
+		require.NoError(t, os.WriteFile(path, append(text, second...), 0o600))
+	}
+	out, err := execute(t, "--fields", "bcsq", "--on-error", "skip", "--ref", ref, "--gff", gff, in)
+	require.NoError(t, err)
+	var got []string
+	for line := range strings.Lines(out) {
+		if f := strings.Split(line, "\t"); !strings.HasPrefix(line, "#") {
+			got = append(got, f[0]+":"+f[1]+" "+f[7])
+		}
+	}
+	require.Equal(t, []string{
+		"1:14 BCSQ=missense|g|T|protein_coding|+|2K>2G|14A>G+15A>G", "1:15 BCSQ=@14", "2:14 .", "2:15 BCSQ=missense|g|U|protein_coding|+|2K>2R|15A>G",
+	}, got)
+}
+
+// TestAnnotateBCSQOrderByContig: two names of one contig are one order.
+func TestAnnotateBCSQOrderByContig(t *testing.T) {
+	ref, gff, in := bcsqFiles(t, "1 15 . A G . . . GT 1|1\nchr1 14 . A G . . . GT 1|1\n")
+	synonyms := filepath.Join(t.TempDir(), "names.tsv")
+	require.NoError(t, os.WriteFile(synonyms, []byte("1\tchr1\n"), 0o600))
+	_, err := execute(t, "--fields", "bcsq", "--contig-synonyms", synonyms, "--ref", ref, "--gff", gff, in)
+	require.ErrorContains(t, err, "chr1:14: comes after position 15")
+}

@@ -45,8 +45,12 @@ func readLegacy(r io.ReaderAt, size int64) (root any, storage readStorage, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	if version != int64(legacyVersion) {
-		return nil, nil, fmt.Errorf("the version of its format is %v, not %d", version, legacyVersion)
+	number, ok := version.(int64)
+	if !ok {
+		return nil, nil, fmt.Errorf("the version of its format is a %T, not a number", version)
+	}
+	if number != int64(legacyVersion) {
+		return nil, nil, fmt.Errorf("the version of its format is %d, not %d", number, legacyVersion)
 	}
 	machine, _, err := next("machine")
 	if err != nil {
@@ -107,7 +111,10 @@ func placeStorages(r io.ReaderAt, size, at int64, keys any, storages map[string]
 		ref, named := storages[key]
 		_, again := places[key]
 		if !ok || !named || again {
-			return nil, fmt.Errorf("the list of storages holds %.100q, which no tensor uses or which it holds twice", fmt.Sprint(item))
+			if !ok { // not to be printed: what a pickle holds can hold itself many times over
+				return nil, fmt.Errorf("the list of storages holds a %T, not a name", item)
+			}
+			return nil, fmt.Errorf("the list of storages holds %.100q, which no tensor uses or which it holds twice", key)
 		}
 		decoder, known := decoders[ref.kind]
 		if !known {

@@ -15,5 +15,10 @@ mkdir -p "$dir"
 "$pip" download --quiet --disable-pip-version-check --no-deps --no-binary :all: --require-hashes \
 	--requirement "$here/requirements.txt" --dest "$dir"
 tar -xzf "$dir/ont-bonito-0.2.3.tar.gz" -C "$dir" --strip-components=1 ont-bonito-0.2.3/LICENCE.txt
-tar -xzf "$dir/ont-bonito-0.2.3.tar.gz" -C "$dir" --strip-components=3 ont-bonito-0.2.3/bonito/models/dna_r9.4.1
+# It is there when it is whole.
+part=$(mktemp -d "$dir/.part-XXXXXX")
+tar -xzf "$dir/ont-bonito-0.2.3.tar.gz" -C "$part" --strip-components=3 ont-bonito-0.2.3/bonito/models/dna_r9.4.1
+rm -rf "$dir/dna_r9.4.1"
+mv "$part/dna_r9.4.1" "$dir/dna_r9.4.1"
+rmdir "$part"
 rm "$dir/ont-bonito-0.2.3.tar.gz"
