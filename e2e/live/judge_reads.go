@@ -224,8 +224,11 @@ func (r *readsReport) failures(cfg *readsConfig) []string {
 	if r.Samples < max(1, cfg.barcodes) {
 		failed("%d samples were called of %d", r.Samples, max(1, cfg.barcodes))
 	}
-	if r.Effect.N == 0 || r.Live == 0 || r.Calls == 0 {
+	if r.Effect.N == 0 || r.Calls == 0 {
 		failed("nothing was called")
+	}
+	if r.Live == 0 && cfg.p50 > 0 { // where services are killed faster than life it is chance
+		failed("nothing was called while reads came")
 	}
 	for _, k := range []struct {
 		program string

@@ -144,7 +144,7 @@ func TestReadsFailures(t *testing.T) {
 		{"not in the calls", func(o *readsSeen) { o.positions[1] = nil }, "1 aligned reads had no effect on calls: [a]"},
 		{"other bytes", func(o *readsSeen) { o.results[0].equal = false }, "other bytes of samples [s]"},
 		{"no sample", func(o *readsSeen) { o.results = nil }, "0 samples were called of 1"},
-		{"no call while reads came", func(o *readsSeen) { o.revisions = o.revisions[2:] }, "nothing was called"},
+		{"no call while reads came", func(o *readsSeen) { o.revisions = o.revisions[2:] }, "nothing was called while reads came"},
 		{"no call", func(o *readsSeen) { o.results[0].calls = 0 }, "nothing was called"},
 		{"not killed", func(o *readsSeen) { o.kills = nil }, "ingest was killed 0 times, not 1"},
 		{"half too late", func(o *readsSeen) { o.written[0].at = o.written[0].at.Add(-100 * time.Millisecond) }, "half of the reads took 0.60 s"},
