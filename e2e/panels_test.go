@@ -163,7 +163,7 @@ func TestPanelsLookAtReads(t *testing.T) {
 	}
 	adjacent := func(name string) string { return filepath.Join("testdata", "adjacent", name) }
 	sim := filepath.Join(t.TempDir(), "sim")
-	res := pore(t, "simulate", "--ref", adjacent("ref.fa"), "--vcf", adjacent("truth.vcf"), "--depth", "60", "--length", "700", "--channels", "16", "--seed", "3", "--out", sim)
+	res := pore(t, "simulate", "--ref", adjacent("ref.fa"), "--vcf", adjacent("truth.vcf"), "--depth", "100", "--length", "700", "--channels", "16", "--seed", "3", "--out", sim)
 	require.Zero(t, res.code, res.stderr)
 	for _, model := range []string{"", "none"} {
 		flags := []string{"--panel", adjacent("panel.yaml")}
