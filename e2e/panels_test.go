@@ -154,6 +154,9 @@ func reads(fastq string) []string {
 	return records
 }
 
+// adjacentDeletion is c1:602 GTTGCC>G of testdata/adjacent.
+const adjacentDeletion = "ga4gh:VA.D7usdSQTt2S1X_XWbMm1bC8A0V8g-m0t"
+
 // TestPanelsLookAtReads simulates a sample with three changed bases side by side and a deletion, and holds it against rules
 // for the whole, for parts and for what is not there. With a caller that has no network, and so filters the deletion in such
 // noisy reads, what follows from it is SUSPECTED and never NEGATIVE.
@@ -163,7 +166,7 @@ func TestPanelsLookAtReads(t *testing.T) {
 	}
 	adjacent := func(name string) string { return filepath.Join("testdata", "adjacent", name) }
 	sim := filepath.Join(t.TempDir(), "sim")
-	res := pore(t, "simulate", "--ref", adjacent("ref.fa"), "--vcf", adjacent("truth.vcf"), "--depth", "100", "--length", "700", "--channels", "16", "--seed", "3", "--out", sim)
+	res := pore(t, "simulate", "--ref", adjacent("ref.fa"), "--vcf", adjacent("truth.vcf"), "--depth", "60", "--length", "700", "--channels", "16", "--seed", "3", "--out", sim)
 	require.Zero(t, res.code, res.stderr)
 	for _, model := range []string{"", "none"} {
 		flags := []string{"--panel", adjacent("panel.yaml")}
@@ -179,6 +182,18 @@ func TestPanelsLookAtReads(t *testing.T) {
 			"third-base": "DETECTED", "all-three": "DETECTED", "residue": "DETECTED", "deletion": deletion, "frame": deletion,
 			"other-base": "NEGATIVE", "other-residue": "NEGATIVE",
 		}
+		// The rule for a class told of each allele that was called while reads came. What the caller has taken back
+		// since is NEGATIVE; which alleles that are depends on how far it was then.
+		taken := func(d map[string]any) bool {
+			return d["rule"] == "frame" && d["scope"] == "allele" && d["subject"] != adjacentDeletion
+		}
+		for _, d := range documents {
+			if taken(d) {
+				require.Equal(t, "NEGATIVE", d["state"], "%s: %s", d["subject"], d["reason"])
+				require.Equal(t, true, d["final"])
+			}
+		}
+		documents = slices.DeleteFunc(documents, taken)
 		for _, d := range documents {
 			rule := fmt.Sprint(d["rule"])
 			require.Equal(t, want[rule], d["state"], "%s: %s", rule, d["reason"])
