@@ -113,10 +113,7 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 		if list, _ := n.names.find(d.Reference); len(list) > 0 {
 			return n.onTranscript(d)
 		}
-		t := n.onlyCoding(c)
-		if genomicAccession.MatchString(d.Reference) {
-			t = nil
-		}
+		t := n.onlyCoding(c, d.Reference)
 		if d.Type != 'c' || t == nil {
 			return nil, fmt.Errorf("%s is a contig: %c. needs a transcript, protein or gene of it, %s(NAME):%c.…", d.Reference, d.Type, d.Reference, d.Type)
 		}
@@ -138,10 +135,10 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 var genomicAccession = regexp.MustCompile(`^(NC|AC|NT|NW|NZ)_`)
 
 // onlyCoding is the coding transcript of a contig that has but one, as a RefSeqGene can; nil if there
-// are others, or none, or the contig is a genome's.
-func (n *Normalizer) onlyCoding(c *genome.Contig) *transcript {
+// are others, or none, or the contig's name, or the one that a description has for it, is a genome's.
+func (n *Normalizer) onlyCoding(c *genome.Contig, name string) *transcript {
 	k := n.a.model.contigs[c]
-	if k == nil || genomicAccession.MatchString(c.Name) {
+	if k == nil || genomicAccession.MatchString(c.Name) || genomicAccession.MatchString(name) {
 		return nil
 	}
 	var only *transcript

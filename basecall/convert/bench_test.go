@@ -77,17 +77,7 @@ func BenchmarkShareOfDecoding(b *testing.B) {
 				e.layers = append(e.layers, lstmLayer{join("", 4+i), size.width, size.width, true, i%2 == 0})
 			}
 			e.layers = append(e.layers, last, clampLayer{-5, 5})
-			c := &config{encoder: e, chunk: frames * stride, qScale: 1, scaling: scaling{strategy: "pa", stdev: 1}}
-			m, err := c.manifest("dna_r10.4.1_"+size.name, Options{SampleRate: 5000})
-			require.NoError(b, err)
-			onnx, err := buildNetwork(e, randomParameters(b, e), &m, false)
-			require.NoError(b, err)
-			runners, err := infer.Open(infer.Network{
-				Name: size.name, ONNX: onnx, Input: inputName, Output: outputName, TimeMajor: true,
-				Samples: frames * stride, Frames: frames, Classes: last.classes(),
-			}, infer.Options{Device: "cpu", BatchCPU: 8, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1})
-			require.NoError(b, err)
-			defer runners.Close()
+			runners := opened(b, size.name, &e, stride, frames)
 			r := runners.Runners[0]
 			rng := rand.New(rand.NewPCG(2, 2))
 			for row := range runners.Batch {
@@ -120,6 +110,23 @@ func BenchmarkShareOfDecoding(b *testing.B) {
 	}
 }
 
+// opened is a network of random weights on one core, until b ends.
+func opened(b *testing.B, name string, e *encoder, stride, frames int) *infer.Runners {
+	b.Helper()
+	c := &config{encoder: *e, chunk: frames * stride, qScale: 1, scaling: scaling{strategy: "pa", stdev: 1}}
+	m, err := c.manifest("dna_r10.4.1_"+name, Options{SampleRate: 5000})
+	require.NoError(b, err)
+	onnx, err := buildNetwork(*e, randomParameters(b, *e), &m, false)
+	require.NoError(b, err)
+	runners, err := infer.Open(infer.Network{
+		Name: name, ONNX: onnx, Input: inputName, Output: outputName, TimeMajor: true,
+		Samples: frames * stride, Frames: frames, Classes: e.crf.classes(),
+	}, infer.Options{Device: "cpu", BatchCPU: 8, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, runners.Close()) })
+	return runners
+}
+
 // BenchmarkFactorised runs one layer of hac v6 on one core as it is converted, in two thin
 // products, and an LSTM of its size, which it would be multiplied out. It reports the time of
 // the processor in nanoseconds per frame.
@@ -138,17 +145,7 @@ func BenchmarkFactorised(b *testing.B) {
 			e := encoder{crf: last, layers: []layer{
 				convLayer{at: "0", in: 1, out: width, width: 19, stride: stride, bias: true, activation: "tanh"}, permuteLayer{[]int{2, 0, 1}}, form.layer, last,
 			}}
-			c := &config{encoder: e, chunk: frames * stride, qScale: 1, scaling: scaling{strategy: "pa", stdev: 1}}
-			m, err := c.manifest("dna_r10.4.1_"+form.name, Options{SampleRate: 5000})
-			require.NoError(b, err)
-			onnx, err := buildNetwork(e, randomParameters(b, e), &m, false)
-			require.NoError(b, err)
-			runners, err := infer.Open(infer.Network{
-				Name: form.name, ONNX: onnx, Input: inputName, Output: outputName, TimeMajor: true,
-				Samples: frames * stride, Frames: frames, Classes: last.classes(),
-			}, infer.Options{Device: "cpu", BatchCPU: 8, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1})
-			require.NoError(b, err)
-			defer runners.Close()
+			runners := opened(b, form.name, &e, stride, frames)
 			begin := testenv.ProcessorTime(b)
 			for b.Loop() {
 				_, err := runners.Runners[0].Run(runners.Batch)
