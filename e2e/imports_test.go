@@ -69,6 +69,8 @@ func TestImports(t *testing.T) {
 		{"demux", "barcodes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "signal", "net", "runtime/cgo"}},
 		{"textfile", "files are read whatever is in them", []string{module + "genome", module + "vcf", module + "annotate", module + "stream", module + "basecall", kafkaGo, ort, services, "net/http"}},
 		{"samtag", "tags are read without anything of ours", []string{module + "basecall", module + "demux", kafkaGo, ort, services, "net/http"}},
+		{"modbase", "tags of modified bases are text and bytes", []string{kafkaGo, kfake, ort, services, cobra, "github.com/biogo/hts", "net/http", "runtime/cgo", module + "stream", module + "basecall", module + "align"}},
+		{"modbase/record", "records are kept true without an engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", module + "stream", module + "basecall"}},
 		{"demux/sorted", "files are sorted without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", "net/http"}},
 		{"basecall/finish", "reads are finished without transport", []string{kafkaGo, kfake, services, cobra}},
 		{"basecall/input", "called reads are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "stream", module + "signal", "github.com/biogo/hts", "net/http"}},

@@ -74,9 +74,10 @@ func TestRecords(t *testing.T) {
 		}
 		require.Equal(t, quals, string(r.Qual))
 	}
-	unmapped, err := records.Of(&hts.Read{Name: "u", Seq: []byte("ACGT"), Qualities: []byte("!!!!")})
+	unmapped, err := records.Of(&hts.Read{Name: "u", Seq: []byte("ACGu"), Qualities: []byte("!!!!")})
 	require.NoError(t, err)
 	require.Len(t, unmapped, 1)
+	require.Equal(t, "ACGT", string(unmapped[0].Seq.Expand()))
 	require.Equal(t, sam.Unmapped, unmapped[0].Flags)
 	require.Equal(t, "g", tag(t, unmapped[0], "RG"))
 }

@@ -98,7 +98,8 @@ func (r *Records) Of(read *Read) ([]*sam.Record, error) {
 	if err := checkName(read.Name); err != nil {
 		return nil, err
 	}
-	seq := bytes.ToUpper(read.Seq)
+	// U is T in BAM, where the library would make it N.
+	seq := bytes.ReplaceAll(bytes.ToUpper(read.Seq), []byte("U"), []byte("T"))
 	if len(read.Alignments) == 0 {
 		group, err := sam.NewAux(sam.NewTag("RG"), r.group)
 		if err != nil {

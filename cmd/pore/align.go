@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/inorder"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/record"
 )
 
 type alignConfig struct {
@@ -43,7 +46,8 @@ func alignCommand() *cobra.Command {
 		Long: `Aligns the reads of FASTQ files, plain or gzipped, with minimap2 and writes them as
 BAM or SAM, sorted by position, to standard output. - is standard input. Supplementary
 alignments are written too, secondary ones are not. Records have the tags NM, MD, AS,
-de and SA, and one read group; with -y those of the reads' titles, too.
+de and SA, and one read group; with -y those of the reads' titles, too. MM, ML and MN are
+dropped, and counted, where they are not of the read as it is: something was cut off since.
 
 Records are held until all reads are aligned; those that --memory has no room for wait
 in temporary files (in TMPDIR). The output is the same whatever the threads and memory.`,
@@ -122,6 +126,7 @@ func alignFiles(ctx context.Context, cfg alignConfig, paths []string, stdin io.R
 	if n := a.tagged.Load(); cfg.titleTags && n == 0 && a.reads.Load() > 0 {
 		logger.Warn("-y: no title of a read has a tag")
 	}
+	warnUntrue(logger, &a.untrue)
 	logger.Info("reads are aligned", "reads", a.reads.Load(), "unmapped", a.unmapped)
 	return sorter.Finish()
 }
@@ -152,6 +157,12 @@ type fileAligner struct {
 	titleTags bool
 	tagged    atomic.Int64
 	unmapped  int
+	untrue    record.Faults // reads whose tags of modified bases were dropped
+}
+
+// dna is a sequence as BAM has it: in capitals, and with T for U.
+func dna(seq []byte) []byte {
+	return bytes.ReplaceAll(bytes.ToUpper(seq), []byte("U"), []byte("T"))
 }
 
 // alignBatch is about how many bases are aligned as one piece of work.
@@ -161,6 +172,13 @@ const alignBatch = 200_000
 type batch struct {
 	reads   []*fastq.Read
 	records []*sam.Record
+	untrue  []untrue
+}
+
+// untrue is a read whose tags of modified bases were dropped, and why.
+type untrue struct {
+	read   string
+	reason error
 }
 
 func (a *fileAligner) run(ctx context.Context, paths []string) error {
@@ -183,6 +201,9 @@ func (a *fileAligner) run(ctx context.Context, paths []string) error {
 		return nil
 	}
 	return inorder.Do(ctx, a.threads, read, work, func(b *batch) error {
+		for _, u := range b.untrue {
+			a.untrue.Add(u.read, u.reason)
+		}
 		for _, rec := range b.records {
 			if rec.Flags&sam.Unmapped != 0 {
 				a.unmapped++
@@ -253,6 +274,11 @@ func (a *fileAligner) align(aligner *minimap.Aligner, b *batch) error {
 		if a.titleTags {
 			if of.Tags = hts.TitleTags(read.Description); len(of.Tags) > 0 {
 				a.tagged.Add(1)
+			}
+			// Modified bases are counted from the read's first base, so tags of a read that was cut
+			// since would tell of other bases. All records have the whole read, whichever the strand.
+			if of.Tags, err = record.Kept(of.Tags, modbase.Sequence{Bases: dna(read.Seq)}); err != nil {
+				b.untrue = append(b.untrue, untrue{read.Name, err})
 			}
 		}
 		records, err := a.records.Of(&of)

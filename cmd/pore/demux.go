@@ -16,6 +16,7 @@ import (
 	"github.com/porestream/porestream/demux/sorted"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/modbase/record"
 )
 
 type demuxConfig struct {
@@ -31,7 +32,8 @@ func demuxCommand() *cobra.Command {
 		Short: "Sort reads into one BAM file per barcode",
 		Long: `Finds the barcode of each read of a BAM or SAM file, ours or another basecaller's, and
 writes the reads to a file per barcode, and those without one to unclassified.bam; a
-table of them goes to standard output. What is classified is written unaligned.
+table of them goes to standard output. What is classified is written unaligned, and what
+its tags say of modified bases (MM, ML, MN) is rewritten where the read is cut.
 
 Without a kit reads go by the tag BC that they have, and stay as they are, but for what
 --sample-sheet calls their samples. - is standard input.`,
@@ -111,6 +113,7 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	if counts.Secondary > 0 {
 		logger.Info("secondary and supplementary records are left out", "records", counts.Secondary)
 	}
+	warnUntrue(logger, &counts.Untrue)
 	for _, warning := range counts.Warnings {
 		logger.Warn("sample sheet: " + warning)
 	}
@@ -136,4 +139,11 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 		fmt.Fprintf(table, "%d\t%d\t\t%s\n", c.Reads, c.Bases, c.Barcode)
 	}
 	return table.Flush()
+}
+
+// warnUntrue tells in a line for each reason of reads whose tags of modified bases were dropped.
+func warnUntrue(logger *slog.Logger, untrue *record.Faults) {
+	for _, fault := range untrue.List() {
+		logger.Warn("tags of modified bases that are not of their reads were dropped", "reads", fault.Reads, "first", fault.First, "why", fault.Detail)
+	}
 }

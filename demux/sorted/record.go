@@ -8,6 +8,8 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/samtag"
 )
 
@@ -45,11 +47,6 @@ func (s *sorter) unalign(r *sam.Record) error {
 func trim(r *sam.Record, sequence []byte, inside demux.Interval) error {
 	if inside.Start == 0 && inside.End == len(sequence) {
 		return nil
-	}
-	for _, tag := range []string{"MM", "Mm"} {
-		if _, modified := r.Tag([]byte(tag)); modified {
-			return errors.New("its tag MM counts the bases that would be cut off: basecall it with --kit-name, or leave it whole with --no-trim")
-		}
 	}
 	r.Seq = sam.NewSeq(sequence[inside.Start:inside.End])
 	if len(r.Qual) == len(sequence) {
@@ -92,6 +89,24 @@ func trim(r *sam.Record, sequence []byte, inside demux.Interval) error {
 		return err
 	}
 	return setTag(r, "ts", int32(trimmed+first*stride))
+}
+
+// modified keeps what a read's tags say of modified bases true when it is cut to a stretch of its
+// sequence. Tags that aren't of this read are dropped, and the error says why.
+func modified(r *sam.Record, sequence []byte, inside demux.Interval) error {
+	tags, err := record.Tags(r.AuxFields)
+	if err == nil && tags != nil {
+		whole := modbase.Sequence{Bases: sequence}
+		if inside.Start == 0 && inside.End == len(sequence) {
+			err = tags.Check(whole)
+		} else if tags, err = tags.Slice(whole, inside.Start, inside.End); err == nil {
+			r.AuxFields, err = record.Set(r.AuxFields, tags)
+		}
+	}
+	if err != nil {
+		r.AuxFields = record.Drop(r.AuxFields)
+	}
+	return err
 }
 
 // setTag sets a tag in the place that it has, or as the last.

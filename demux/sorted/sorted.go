@@ -14,6 +14,7 @@ import (
 
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/samtag"
 )
 
@@ -49,6 +50,8 @@ type Counts struct {
 	// Secondary counts the secondary and supplementary records that were left out:
 	// what is classified anew is written without alignments.
 	Secondary int64
+	// Untrue counts the reads whose tags MM and ML were dropped, as they are not of the read.
+	Untrue record.Faults
 }
 
 // kitBarcode is what a barcode, or a pair of an outer and an inner one, is called in a sheet,
@@ -179,7 +182,11 @@ func (s *sorter) sort(r *sam.Record) error {
 	if !s.opts.TrimBarcodes {
 		cut = found.Uncut()
 	}
-	if err := trim(r, sequence, s.opts.Trimmer.Inside(sequence, cut)); err != nil {
+	inside := s.opts.Trimmer.Inside(sequence, cut)
+	if err := modified(r, sequence, inside); err != nil {
+		s.counts.Untrue.Add(r.Name, err)
+	}
+	if err := trim(r, sequence, inside); err != nil {
 		return fmt.Errorf("read %s: %w", r.Name, err)
 	}
 	group, _ := samtag.Text(r, "RG")

@@ -22,6 +22,8 @@ import (
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/modbasetest"
 )
 
 const header = "@HD\tVN:1.6\tSO:coordinate\n@SQ\tSN:ref\tLN:100000\n" +
@@ -61,9 +63,12 @@ func barcoded(t *testing.T, kit string) string {
 	lines.Buffer(nil, 1<<20)
 	var out strings.Builder
 	out.WriteString(header)
+	rng := rand.New(rand.NewPCG(44, 2))
 	for n := 0; lines.Scan(); n++ {
 		if v := strings.Split(lines.Text(), "\t"); v[0] == kit && (v[2] == "-" || strings.HasPrefix(v[2], "barcode")) {
-			out.WriteString(line(fmt.Sprintf("read%d/%s", n, v[2]), v[4], n%2 == 0))
+			read := line(fmt.Sprintf("read%d/%s", n, v[2]), v[4], n%2 == 0)
+			modified := modbasetest.Tagged(rng, []byte(v[4]))
+			out.WriteString(strings.TrimSuffix(read, "\n") + "\t" + modified.Tags(n%3*len(v[4])/max(1, n%3)) + "\n")
 		}
 	}
 	require.NoError(t, lines.Err())
@@ -81,7 +86,7 @@ func toDir(dir string) func(string) (io.WriteCloser, error) {
 }
 
 // TestSort: reads of two kits go where they belong, cut or whole, and pysam finds
-// sequences, qualities, moves and samples consistent.
+// sequences, qualities, moves, samples and modified bases consistent.
 func TestSort(t *testing.T) {
 	python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
 	for _, tt := range []struct {
@@ -244,7 +249,6 @@ func TestSortRefuses(t *testing.T) {
 		{"empty", "", "the file has 0 bytes", whole},
 		{"no SAM", "\x1f\x8bnot really", "this is neither SAM nor BAM", whole},
 		{"broken", header + "r1\t0\n", "record 1", whole},
-		{"modified bases", header + strings.TrimSuffix(read, "\n") + "\tMM:Z:C+m,1;\n", "its tag MM counts the bases", whole},
 		{"moves", header + strings.Replace(read, "mv:B:c,5,0,0,1", "mv:B:c,5,0,0,0", 1), "its tag mv has fewer bases than its sequence", whole},
 		{"moves of another kind", header + read[:strings.Index(read, "mv:B")] + "mv:Z:x\n", "its tag mv is no table", whole},
 		{"hard clips", header + "r1\t0\tref\t1\t60\t2H4M\t*\t0\t0\tACGT\tIIII\n", "read r1 is hard-clipped", whole},
@@ -253,6 +257,43 @@ func TestSortRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Sort(strings.NewReader(tt.text), make(memory).create, tt.opts)
 			require.ErrorContains(t, err, tt.says)
+		})
+	}
+}
+
+// TestUntrueModifiedBases: tags that are of another read are dropped, whether or not it is cut, and
+// counted by reason; the reads stay.
+func TestUntrueModifiedBases(t *testing.T) {
+	read := strings.Split(strings.SplitN(barcoded(t, "SQK-RBK004"), "\n", 7)[4], "\tMM:Z:")[0]
+	text := header
+	tags := []string{"MM:Z:C+m,9999;\tML:B:C,1", "MM:Z:C+m,1;\tML:B:C", "MM:Z:C+m,2;\tML:B:C,1\tMN:i:1", "MM:Z:C+m,3;\tML:B:C,1", "MM:Z:C+m,9999;\tML:B:C,1\tMN:i:1"}
+	for i, tag := range tags {
+		text += fmt.Sprintf("%d%s\t%s\n", i, read, tag)
+	}
+	for name, opts := range map[string]Options{
+		"cut":   {Classifier: classifier(t, "SQK-RBK004"), TrimBarcodes: true},
+		"whole": {Classifier: classifier(t, "SQK-RBK004")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := make(memory)
+			counts, err := Sort(strings.NewReader(text), files.create, opts)
+			require.NoError(t, err)
+			require.EqualValues(t, len(tags), counts.Barcodes[0].Reads)
+			reads := make(map[error]int64)
+			for _, fault := range counts.Untrue.List() {
+				reads[fault.Reason] = fault.Reads
+			}
+			require.Equal(t, map[error]int64{modbase.ErrBehind: 1, modbase.ErrProbabilities: 1, modbase.ErrLength: 2}, reads)
+			r, err := bam.NewReader(files[counts.Barcodes[0].Barcode], 1)
+			require.NoError(t, err)
+			for i := range tags {
+				record, err := r.Read()
+				require.NoError(t, err)
+				_, modified := record.Tag([]byte("MM"))
+				_, length := record.Tag([]byte("MN"))
+				require.Equal(t, i == 3, modified)
+				require.Equal(t, i == 3 && name == "cut", length)
+			}
 		})
 	}
 }

@@ -3,7 +3,8 @@
 
 What is left of a read is a stretch of what it was; its qualities are those of its
 bases, its move table has a move for each base, and begins, ts samples into the signal,
-where that base began before.
+where that base began before. What its tags say of modified bases is what they said of those
+bases, and MN is its length where it was cut.
 """
 import sys
 
@@ -14,6 +15,11 @@ def starts(r):
     """Samples at which bases start."""
     stride, *moves = r.get_tag("mv")
     return [r.get_tag("ts") + i * stride for i, m in enumerate(moves) if m]
+
+
+def modified(r):
+    """What is said of modified bases, by place in the read."""
+    return sorted((at, str(what), p) for what, calls in r.modified_bases_forward.items() for at, p in calls)
 
 
 before = {r.query_name: r for r in pysam.AlignmentFile(sys.argv[1], check_sq=False).fetch(until_eof=True) if not r.is_secondary and not r.is_supplementary}
@@ -32,6 +38,8 @@ for path in sys.argv[2:]:
             assert r.query_sequence == sequence[first:first + n], r.query_name
             assert list(r.query_qualities) == qualities[first:first + n], r.query_name
             assert starts(r) == starts(old)[first:first + n], r.query_name
+            assert modified(r) == [(at - first, what, p) for at, what, p in modified(old) if first <= at < first + n], r.query_name
+            assert n == len(sequence) or r.get_tag("MN") == n
             assert r.get_tag("ns") == old.get_tag("ns")
             assert starts(r)[-1] < r.get_tag("ns")
             assert r.get_tag("RG") in groups

@@ -1,0 +1,179 @@
+package modbase
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Sequence is a read's bases as capital letters. Reversed says that they are its reverse complement,
+// as SAM has those of a read that is aligned to the other strand.
+type Sequence struct {
+	Bases    []byte
+	Reversed bool
+}
+
+// complement of bases; others stay what they are.
+var complement = func() (t [256]byte) {
+	for i := range t {
+		t[i] = byte(i)
+	}
+	t['A'], t['C'], t['G'], t['T'], t['U'] = 'T', 'G', 'C', 'A', 'A'
+	return t
+}()
+
+// base is the letter that a list's base has in BAM.
+func (l *List) base() byte {
+	if l.Base == 'U' {
+		return 'T'
+	}
+	return l.Base
+}
+
+// at is the base at a place of the read as sequenced.
+func (s Sequence) at(i int) byte {
+	if s.Reversed {
+		return complement[s.Bases[len(s.Bases)-1-i]]
+	}
+	return s.Bases[i]
+}
+
+// Places appends where the bases of a list are: from 0 on, ascending, in the read as it was
+// sequenced. The error is ErrBehind, with details.
+func (l *List) Places(places []int32, s Sequence) ([]int32, error) {
+	if l.Base == 'N' {
+		at := int64(-1)
+		for _, n := range l.Skips {
+			if at += int64(n) + 1; at >= int64(len(s.Bases)) {
+				return places, l.behind(len(s.Bases))
+			}
+			places = append(places, int32(at))
+		}
+		return places, nil
+	}
+	want, step, at := l.base(), 1, 0
+	if s.Reversed {
+		want, step, at = complement[want], -1, len(s.Bases)-1
+	}
+	for _, n := range l.Skips {
+		for ; at >= 0 && at < len(s.Bases); at += step {
+			if s.Bases[at] != want {
+				continue
+			}
+			if n--; n < 0 {
+				break
+			}
+		}
+		if at < 0 || at >= len(s.Bases) {
+			return places, l.behind(len(s.Bases))
+		}
+		if s.Reversed {
+			places = append(places, int32(len(s.Bases)-1-at))
+		} else {
+			places = append(places, int32(at))
+		}
+		at += step
+	}
+	return places, nil
+}
+
+func (l *List) behind(bases int) error {
+	return fmt.Errorf("%w: %s lists more bases than there are %c in its %d", ErrBehind, l.head(nil), l.base(), bases)
+}
+
+// Check tells whether the tags are of a read: ErrLength or ErrBehind, with details, if not.
+func (t *Tags) Check(s Sequence) error {
+	if t.Length != 0 && t.Length != len(s.Bases) {
+		return fmt.Errorf("%w: it is %d, and there are %d bases", ErrLength, t.Length, len(s.Bases))
+	}
+	var places []int32
+	for i := range t.Lists {
+		var err error
+		if places, err = t.Lists[i].Places(places[:0], s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Call is what a read says of one base and one modification.
+type Call struct {
+	// At is the base's place in the read as it was sequenced, from 0 on.
+	At int
+	// Base, Opposite and Code are those of the list.
+	Base     byte
+	Opposite bool
+	Code     Code
+	// Probability is that of the modification in 256ths, as [List] has it; -1: it isn't said.
+	Probability int
+}
+
+// Calls yields what the lists name, by place, and at one place in the order of MM. Bases that a list
+// implies to be unmodified aren't named. The read must be the tags' own, which [Tags.Check] tells.
+func (t *Tags) Calls(s Sequence) iter.Seq[Call] {
+	var all []Call
+	var places []int32
+	for i := range t.Lists {
+		l := &t.Lists[i]
+		places, _ = l.Places(places[:0], s)
+		for k, at := range places {
+			for c, code := range l.Codes {
+				call := Call{At: int(at), Base: l.Base, Opposite: l.Opposite, Code: code, Probability: -1}
+				if l.Probabilities != nil {
+					call.Probability = int(l.Probabilities[k*len(l.Codes)+c])
+				}
+				all = append(all, call)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Call) int { return a.At - b.At })
+	return slices.Values(all)
+}
+
+// Slice are the tags of the bases [start, end) of a read as it was sequenced: of what is left when it is
+// trimmed or clipped, or of a part when it is split. MN is written whether or not there was one, as what
+// is cut again needs it. Lists of which nothing is left stay, as they tell what was looked for. Errors are
+// those of Check.
+func (t *Tags) Slice(s Sequence, start, end int) (*Tags, error) {
+	if start < 0 || end > len(s.Bases) || start > end {
+		return nil, fmt.Errorf("cutting the tags of %d bases to [%d, %d)", len(s.Bases), start, end)
+	}
+	if err := t.Check(s); err != nil {
+		return nil, err
+	}
+	out := &Tags{Lists: make([]List, len(t.Lists)), Length: end - start}
+	var places []int32
+	for i := range t.Lists {
+		l := &t.Lists[i]
+		places, _ = l.Places(places[:0], s)
+		first, _ := slices.BinarySearch(places, int32(start))
+		behind, _ := slices.BinarySearch(places, int32(end))
+		part := *l
+		part.Skips = slices.Clone(l.Skips[first:behind])
+		if l.Probabilities != nil {
+			part.Probabilities = slices.Clone(l.Probabilities[first*len(l.Codes) : behind*len(l.Codes)])
+		}
+		if first < behind && first == 0 {
+			// Of those that are skipped before it, the ones that are cut off don't count.
+			part.Skips[0] -= int32(s.count(l, 0, start))
+		} else if first < behind {
+			part.Skips[0] -= int32(s.count(l, int(places[first-1])+1, start))
+		}
+		out.Lists[i] = part
+	}
+	return out, nil
+}
+
+// count is how many bases of a list's kind are in [start, end) of the read as sequenced.
+func (s Sequence) count(l *List, start, end int) int {
+	if l.Base == 'N' {
+		return end - start
+	}
+	n := 0
+	for i := start; i < end; i++ {
+		if s.at(i) == l.base() {
+			n++
+		}
+	}
+	return n
+}
