@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -53,14 +53,16 @@ $(axe)/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(axe) axe-core@4.14.1
 
 PACKAGES ?= ./...
-test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RERUN=1 gives those that fail a second chance, and names them
+race := $(if $(RACE),-race)
+test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
 ifdef RERUN
 	@mkdir -p .cache && : > .cache/failed-once
-	$(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 \
-		--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once --packages "$(PACKAGES)" -- -race -timeout 40m
+	$(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 --jsonfile .cache/tests.json \
+		--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once --packages "$(PACKAGES)" -- $(race) -timeout 40m
 	@cat .cache/failed-once
+	@echo "the slowest tests:" && $(tools)/gotestsum tool slowest --jsonfile .cache/tests.json --num 10
 else
-	$(GO) test -race -timeout 40m $(PACKAGES)
+	$(GO) test $(race) -timeout 40m $(PACKAGES)
 endif
 
 test-short: deps ## run the tests without the race detector and the slow ones
@@ -76,6 +78,11 @@ test-kafka: deps ## run the essentials against another Apache Kafka than all tes
 # The jars of a real broker, fetched unless PORESTREAM_KAFKA_LIB names some.
 kafka_lib := $(or $(PORESTREAM_KAFKA_LIB),$(CURDIR)/.cache/kafka)
 with_kafka := $(if $(PORESTREAM_KAFKA_LIB),,stream/streamtest/kafka/fetch.sh $(kafka_lib) &&) PORESTREAM_KAFKA_LIB=$(kafka_lib)
+
+LISTEN ?= 127.0.0.1:9092
+kafka: ## run Apache Kafka on this machine, at LISTEN (127.0.0.1:9092), until Ctrl-C; its log is in DATA (.cache/kafka-data)
+	$(if $(PORESTREAM_KAFKA_LIB),,@stream/streamtest/kafka/fetch.sh $(kafka_lib))
+	@LIB=$(kafka_lib) DATA=$(or $(DATA),$(CURDIR)/.cache/kafka-data) LISTEN=$(LISTEN) scripts/kafka.sh
 
 SEED ?= 1
 MINUTES ?= 10

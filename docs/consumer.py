@@ -1,29 +1,131 @@
 #!/usr/bin/env python3
-"""Prints the variants of all samples as they stand: consumer.py BROKERS [TOPIC]  (pip install confluent-kafka)"""
+"""Annotated variants from Kafka, by the contract of variants.md (pip install confluent-kafka).
+
+    consumer.py BROKERS                         the variants that passed, as they stand now
+    consumer.py BROKERS --follow state.sqlite   revisions as they come, and after a stop the next ones
+
+Following, it is a member of the consumer group --group: start several to share the partitions, each with a state file of
+its own. What it has printed and how far runs have ended is in the state file; positions are committed to Kafka behind
+that, so that what comes again is known and left out. Killed between the two it prints some revisions twice, never none:
+who writes to a database instead of a terminal does so in the state's transaction, and has each once."""
+
+import argparse
 import json
+import signal
+import sqlite3
 import sys
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-topic = sys.argv[2] if len(sys.argv) > 2 else "variants"
-consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True})
-reading = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
-consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in reading])
+VARIANT, RUN_ENDED = b"porestream.variant.v1", b"porestream.run.ended.v1"
+WORST_LAST = ["normal", "timeout", "aborted"]
 
-newest = {}
-while reading:  # until the end of every partition; a service would go on
-    message = consumer.poll()
-    if message.error():
-        if message.error().code() != KafkaError._PARTITION_EOF:
-            sys.exit(str(message.error()))
-        reading.discard(message.partition())
-    elif dict(message.headers() or []).get("ce_type") == b"porestream.variant.v1":
+
+def kind(message):
+    return dict(message.headers() or []).get("ce_type")
+
+
+def passed(event):
+    return event["status"] != "RETRACTED" and "filters" not in event["call"]
+
+
+def show(event, *more):
+    v = event["variant"]
+    print(event["sample"], v["contig"], v["pos"], v["ref"], v["alt"], event["status"], event["annotation"]["most_severe"]["term"], *more, sep="\t", flush=True)
+
+
+def snapshot(consumer, topic):
+    """Folds the topic by key from its beginning to where it ends now."""
+    reading = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in reading])
+    newest = {}
+    while reading:
+        message = consumer.poll()
+        if message.error():
+            if message.error().code() != KafkaError._PARTITION_EOF:
+                sys.exit(str(message.error()))
+            reading.discard(message.partition())
+        elif kind(message) == VARIANT:
+            event = json.loads(message.value())
+            known = newest.get(message.key())
+            if known is None or event["revision"] > known["revision"]:
+                newest[message.key()] = event
+    for event in sorted(newest.values(), key=lambda e: (e["sample"], e["variant"]["contig"], e["variant"]["pos"], e["variant"]["alt"])):
+        if passed(event):
+            show(event)
+
+
+def follow(consumer, topic, state):
+    """Prints revisions that are higher than what was printed before, and the ends of runs in the partitions that it reads."""
+    state.execute("create table if not exists revisions (key blob primary key, revision integer not null, passed integer not null)")
+    state.execute("create table if not exists ends (run, partition, source, sources, status, primary key (run, partition, source))")
+    mine, told = set(), set()
+
+    def given(_, partitions):
+        mine.update(p.partition for p in partitions)
+
+    def taken(_, partitions):
+        mine.difference_update(p.partition for p in partitions)
+
+    def variant(message):
         event = json.loads(message.value())
-        known = newest.get(message.key())
-        if known is None or event["revision"] > known["revision"]:
-            newest[message.key()] = event
+        known = state.execute("select revision, passed from revisions where key = ?", (message.key(),)).fetchone()
+        if known and event["revision"] <= known[0]:
+            return
+        stands = passed(event)
+        state.execute("replace into revisions values (?, ?, ?)", (message.key(), event["revision"], stands))
+        if stands or known and known[1]:  # what fails a filter is news only if it was shown before
+            show(event, *([] if stands else ["taken back: " + (event.get("reason") or ",".join(event["call"].get("filters", [])))]))
 
-for event in sorted(newest.values(), key=lambda e: (e["sample"], e["variant"]["contig"], e["variant"]["pos"], e["variant"]["alt"])):
-    if event["status"] != "RETRACTED" and "filters" not in event["call"]:
-        v = event["variant"]
-        print(event["sample"], v["contig"], v["pos"], v["ref"], v["alt"], event["status"], event["annotation"]["most_severe"]["term"], sep="\t")
+    def ended(message):
+        e = json.loads(message.value())
+        state.execute("replace into ends values (?, ?, ?, ?, ?)", (e["run"], message.partition(), e["source"], e["sources"], e.get("status") or "normal"))
+        marks = [row for row in state.execute("select partition, sources, status from ends where run = ?", (e["run"],)) if row[0] in mine]
+        if not marks:
+            return  # of a partition that another member has by now
+        status = max((s for _, _, s in marks), key=WORST_LAST.index)
+        if len(marks) >= max(n for _, n, _ in marks) * len(mine) and (e["run"], status) not in told:
+            told.add((e["run"], status))
+            print("run", e["run"], "of", ", ".join(e.get("samples") or [e["sample"]]), "has ended:", status, file=sys.stderr, flush=True)
+
+    stopping = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.append(True))  # what was printed is committed first
+    consumer.subscribe([topic], on_assign=given, on_revoke=taken)
+    while not stopping:
+        messages = consumer.consume(500, timeout=1)
+        for message in messages:
+            if message.error():
+                sys.exit(str(message.error()))
+            {VARIANT: variant, RUN_ENDED: ended}.get(kind(message), lambda _: None)(message)
+        state.commit()  # before the position: what is read again is known
+        if messages:
+            consumer.commit(asynchronous=False)
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("brokers", help="host:port[,host:port...]")
+    args.add_argument("topic", nargs="?", default="variants")
+    args.add_argument("--follow", metavar="STATE", help="go on with what comes, and keep in this file what was printed")
+    args.add_argument("--group", default="porestream-consumer-py", help="consumer group when following")
+    args = args.parse_args()
+    consumer = Consumer({
+        "bootstrap.servers": args.brokers,
+        "group.id": args.group,
+        "isolation.level": "read_committed",  # revisions of transactions that were given up were never published
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "enable.partition.eof": not args.follow,
+    })
+    try:
+        if args.follow:
+            follow(consumer, args.topic, sqlite3.connect(args.follow))
+        else:
+            snapshot(consumer, args.topic)
+    finally:
+        consumer.close()
+
+
+if __name__ == "__main__":
+    main()

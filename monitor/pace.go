@@ -122,6 +122,33 @@ func (v *View) fallingBehind(errs []*Problem) (Health, bool) {
 	return h, true
 }
 
+// shortWait is how many seconds of work may wait in a topic before the page says so: what a
+// full batch and a commit take.
+const shortWait = 3.0
+
+// catchingUp is the health where nothing is wrong and yet results come late: much was there at
+// once, as when a recording is replayed faster than it was made.
+func catchingUp(lag []Lag) (Health, bool) {
+	var most *Lag
+	for i := range lag {
+		l := &lag[i]
+		if l.Records == 0 || l.Seconds != nil && *l.Seconds <= shortWait {
+			continue
+		}
+		if most == nil || l.Seconds == nil || most.Seconds != nil && *l.Seconds > *most.Seconds {
+			most = l
+		}
+	}
+	if most == nil {
+		return Health{}, false
+	}
+	work := "and none of it has been read in the last minute"
+	if most.Seconds != nil {
+		work = "about " + spell(*most.Seconds) + " of work"
+	}
+	return Health{HealthGood, "Catching up", fmt.Sprintf("%d records wait for %s, %s; calls come later by as much.", most.Records, most.Stage, work)}, true
+}
+
 func firstSentence(s string) string {
 	if first, _, more := strings.Cut(s, ". "); more {
 		return first + "."

@@ -83,6 +83,7 @@ func TestWordAndPaceAgree(t *testing.T) {
 		sentence string
 	}{
 		"keeping up": {steady(flowOf{1, 1, 0.2}), "Running", HealthGood, PaceKept, "Everything that comes in"},
+		"late":       {steady(flowOf{1, 1, 25}), "Catching up", HealthGood, PaceKept, "250 records wait for basecall, about 25 s of work; calls come later by as much."},
 		"long reads": {steady(flowOf{1, 0.5, 0.2}), "Running", HealthGood, PaceUnsettled, "Reads are under way"},
 		"unread":     {steady(flowOf{0.6, 0.6, 3}), "Falling behind", HealthWarning, PaceBehind, "Only 60 % of the signal that comes in is basecalled. Start another processor"},
 		"waiting":    {steady(flowOf{1, 0.9, 20}), "Falling behind", HealthWarning, PaceBehind, "Only 90 %"},

@@ -441,6 +441,9 @@ func (v *View) health(now time.Time, s *Summary) Health {
 	case s.Rates.Pace == PaceUnsettled:
 		return Health{HealthGood, "Running", "Reads are under way; whether all keeps up is told when they have ended."}
 	}
+	if h, waits := catchingUp(s.Lag); waits {
+		return h
+	}
 	return Health{HealthGood, "Running", "Everything that comes in is processed as it comes."}
 }
 

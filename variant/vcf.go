@@ -23,6 +23,7 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	}
 	cfg = cfg.withDefaults()
 	h := vcf.NewHeader("VCFv4.2", sample)
+	h.AddMeta(callsAreFinal)
 	h.AddFilter("PASS", "All filters passed")
 	h.AddFilter(filterLowQual, lowQual)
 	h.AddFilter(filterHomopolymer, fmt.Sprintf("As LowQual, of an indel that %g %% of at least %d reads show, in a homopolymer of %d bases and more, whose length reads get wrong together", 100*carriedShare, carriedReads, leastHomopolymer))
@@ -48,6 +49,21 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	}
 	_ = h.SetVersion("") // the least that it needs has no fault
 	return h
+}
+
+// What the header says of the calls as a whole.
+const (
+	callsAreFinal       = "##porestream_calls=final"
+	callsAreProvisional = "##porestream_calls=provisional: the run goes on, and calls may change"
+)
+
+// DeclareProvisional has the header of calls say that more reads may change them.
+func DeclareProvisional(h *vcf.Header) {
+	for i, line := range h.Meta {
+		if line == callsAreFinal {
+			h.Meta[i] = callsAreProvisional
+		}
+	}
 }
 
 // infoVRS is the INFO field of allele identifiers, named as by GA4GH's annotator.

@@ -1,11 +1,16 @@
 package event_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +60,7 @@ func TestPythonConsumer(t *testing.T) {
 		variant := func(sample string, pos int64, revision uint64, status streampb.CallStatus, term string, filters ...string) {
 			o, err := event.FromCall(&streampb.Call{
 				Run: "run", Sample: sample, VrsId: "ga4gh:VA." + string(rune('a'+pos)), Contig: "c", Pos: pos, Ref: "A", Alt: "G",
-				Revision: revision, Status: status, Filters: filters,
+				Revision: revision, Status: status, Filters: filters, Reason: map[bool]string{true: "gone"}[status == streampb.CallStatus_RETRACTED],
 			}, annotate.Annotation{MostSevere: annotate.MostSevere{Term: term}}).Record(topic)
 			require.NoError(t, err)
 			send(o)
@@ -68,7 +73,7 @@ func TestPythonConsumer(t *testing.T) {
 		variant("s1", 4, 1, provisional, "stop_lost")
 		variant("s1", 4, 2, retracted, "stop_lost")
 		variant("s1", 5, 1, final, "stop_lost", "LowQual")
-		ends, err := event.RunEndRecords(topic, 1, &streampb.Marker{Run: &streampb.Run{Id: "run", Sample: "s1"}, Sources: 1})
+		ends, err := event.RunEndRecords(topic, 3, &streampb.Marker{Run: &streampb.Run{Id: "run", Sample: "s1"}, Sources: 1})
 		require.NoError(t, err)
 		send(ends[0])
 		send(stream.Out{Key: []byte("k"), Value: []byte("not JSON"), Headers: []stream.Header{{Key: "ce_type", Value: []byte("porestream.other.v1")}}})
@@ -81,5 +86,91 @@ func TestPythonConsumer(t *testing.T) {
 		out, err := cmd.Output()
 		require.NoError(t, err, stderr.String())
 		require.Equal(t, "s1\tc\t2\tA\tG\tFINAL\tmissense_variant\ns2\tc\t3\tA\tG\tPROVISIONAL\tintron_variant\n", string(out))
+
+		// A follower prints each revision once, over a restart, and tells of the run's end when all partitions have.
+		state := filepath.Join(t.TempDir(), "state.sqlite")
+		const group = "consumer-py-test"
+		f := follow(t, interpreter, addr, topic, "--follow", state, "--group", group)
+		require.ElementsMatch(t, []string{
+			"s2\tc\t3\tA\tG\tPROVISIONAL\tintron_variant", "s1\tc\t2\tA\tG\tPROVISIONAL\tstop_gained", "s1\tc\t2\tA\tG\tFINAL\tmissense_variant",
+			"s1\tc\t4\tA\tG\tPROVISIONAL\tstop_lost", "s1\tc\t4\tA\tG\tRETRACTED\tstop_lost\ttaken back: gone",
+		}, f.next(5))
+		f.stop()
+
+		variant("s1", 2, 3, final, "missense_variant") // sent again
+		variant("s2", 3, 2, final, "intron_variant")
+		f = follow(t, interpreter, addr, topic, "--follow", state, "--group", group)
+		require.Equal(t, []string{"s2\tc\t3\tA\tG\tFINAL\tintron_variant"}, f.next(1))
+		direct, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		require.NoError(t, err)
+		defer direct.Close()
+		for _, o := range ends { // one for each partition, one of them a second time
+			headers := []kgo.RecordHeader{{Key: "ce_type", Value: []byte(event.TypeRunEnd)}}
+			require.NoError(t, direct.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: o.Partition, Key: o.Key, Value: o.Value, Headers: headers}).FirstErr())
+		}
+		require.Equal(t, "run run of s1 has ended: normal", <-f.told)
+		f.stop()
 	})
+}
+
+// follower is a consumer.py that follows a topic.
+type follower struct {
+	t           *testing.T
+	cmd         *exec.Cmd
+	lines, told <-chan string
+}
+
+func follow(t *testing.T, interpreter, addr, topic string, args ...string) *follower {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("..", "..", "docs", "consumer.py"), addr, topic}, args...)...)
+	lines := func(pipe io.Reader, err error) <-chan string {
+		require.NoError(t, err)
+		out := make(chan string, 100)
+		go func() {
+			defer close(out)
+			for s := bufio.NewScanner(pipe); s.Scan(); {
+				if !strings.HasPrefix(s.Text(), "%") { // librdkafka's own log
+					out <- s.Text()
+				}
+			}
+		}()
+		return out
+	}
+	f := &follower{t: t, cmd: cmd, lines: lines(pipe(cmd.StdoutPipe())), told: lines(pipe(cmd.StderrPipe()))}
+	require.NoError(t, cmd.Start())
+	return f
+}
+
+// pipe makes one kind of reader of a command's pipes.
+func pipe(r io.ReadCloser, err error) (io.Reader, error) { return r, err }
+
+// next are the next n lines, in any order of partitions.
+func (f *follower) next(n int) []string {
+	f.t.Helper()
+	var out []string
+	for range n {
+		line, ok := <-f.lines
+		if !ok {
+			f.t.Fatalf("the consumer ended after %q: %s", out, strings.Join(slices.Collect(seq(f.told)), "; "))
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func seq(c <-chan string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for s := range c {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// stop ends the follower as Ctrl-C does.
+func (f *follower) stop() {
+	f.t.Helper()
+	require.NoError(f.t, f.cmd.Process.Signal(os.Interrupt))
+	require.NoError(f.t, f.cmd.Wait())
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -63,7 +61,7 @@ func (w *watching) completeWatch(given *given, kind string) error {
 		return cli.Usagef("--poll must be more than 0, and --settle and --idle-end not less")
 	}
 	if w.Journal == "" {
-		dir, err := journalFolder(kind)
+		dir, err := cli.StateFolder(kind)
 		if err != nil {
 			return cli.Usagef("--journal: %w", err)
 		}
@@ -101,22 +99,4 @@ func sink(to *destination, restart bool, partitions int32) watch.Sink {
 	return func(ctx context.Context, run *streampb.Run, fn func(context.Context, watch.Feed) error) error {
 		return ingest.RunFeed(ctx, run, service, func(ctx context.Context, f *ingest.Feed) error { return fn(ctx, f) })
 	}
-}
-
-// journalFolder is where the journal is if no folder is named: where systemd says,
-// or where programs keep what is neither settings nor to be thrown away (XDG base
-// directory specification).
-func journalFolder(kind string) (string, error) {
-	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" {
-		return filepath.Join(dir, kind), nil
-	}
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("name a folder: %w", err)
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(state, "porestream", kind), nil
 }

@@ -50,6 +50,9 @@ type runConfig struct {
 	listen     string
 	page       livepage.Flags
 	trace      tracing.Flags
+	// brokerListen is where the embedded broker listens.
+	brokerListen string
+	follow       bool
 }
 
 func runCommand() *cobra.Command {
@@ -62,7 +65,11 @@ writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
 in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. With several
 samples, as of barcodes, each has files of its own, DIR/SAMPLE.variants.vcf and so on,
 which summary.json lists ("files"). Without --brokers an embedded broker carries the topics, which
-are gone afterwards.
+are gone afterwards; its address is printed, and --brokers-listen chooses it, so that
+other programs can follow the topics meanwhile.
+
+What is in the files when it starts is the run. Folders that go on growing are followed by
+ingest watch or ingest reads, with pore broker or any Kafka and a processor.
 
 Reads that are called already are taken as well: FASTQ, SAM or BAM files, folders of them
 as MinKNOW lays them out, or - for a pipe. What a file holds tells its content; of a
@@ -91,13 +98,22 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
 	flags.StringVar(&cfg.listen, "listen", "", "address of the live page, /healthz, /readyz and /metrics; none if not given")
 	cfg.page.Register(flags)
+	flags.StringVar(&cfg.brokerListen, "brokers-listen", "127.0.0.1:0", "loopback address of the embedded broker, for programs that follow the run; port 0 takes a free one")
+	// People try it, as other programs have it; what they look for has another name here.
+	flags.BoolVar(&cfg.follow, "follow", false, "see ingest watch and ingest reads")
+	_ = flags.MarkHidden("follow") // fails for flags that don't exist only
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	cfg.trace.Register(flags)
+	cmd.MarkFlagsMutuallyExclusive("brokers", "brokers-listen")
 	return cmd
 }
 
 func run(ctx context.Context, cfg runConfig, paths []string) error {
+	if cfg.follow {
+		return cli.Usagef("pore run takes what is there when it starts; folders that grow are followed by ingest watch (signal) or ingest reads (called reads): " +
+			"start pore broker, then processor --brokers 127.0.0.1:9092 --ref FASTA, then ingest watch --brokers 127.0.0.1:9092 DIR")
+	}
 	if cfg.out == "" {
 		return cli.Usagef("--out is required: the folder for the results")
 	}
@@ -153,7 +169,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
-	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page})
+	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, brokerListen: cfg.brokerListen, onBroker: func(addr string) {
+		fmt.Fprintf(os.Stderr, "Kafka broker of this run: %s; pore consume --brokers %s follows it\n", addr, addr)
+	}})
 	stopProgress()
 	if err != nil {
 		return err
@@ -248,6 +266,10 @@ type watching struct {
 	page   livepage.Flags
 	// onListen, if set, is told the address once it is listened on.
 	onListen func(addr string)
+	// brokerListen is where an embedded broker listens; empty: on any free port. onBroker,
+	// if set, is told its address.
+	brokerListen string
+	onBroker     func(addr string)
 }
 
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
@@ -265,24 +287,21 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 	cfg.Engines.Stages, cfg.Engines.Registerer, cfg.Engines.Logger = stages, cfg.Registry, cfg.Logger
 	cfg.Replication = flags.Replication
 	if len(flags.Brokers) == 0 {
-		broker, cleanUp, err := startBroker(cfg.Logger)
+		broker, cleanUp, err := startBroker(watch.brokerListen, cfg.Logger)
 		if err != nil {
 			return nil, err
 		}
 		defer cleanUp()
+		if watch.onBroker != nil {
+			atStart(&cfg, func() { watch.onBroker(broker) })
+		}
 		flags.Brokers = []string{broker}
 	} else if flags.Prefix == "" {
 		// Topics of its own keep this run apart from others on the cluster.
 		var id [4]byte
 		_, _ = rand.Read(id[:]) // never fails
 		flags.Prefix = "pore-" + hex.EncodeToString(id[:]) + "."
-		onStart := cfg.OnStart
-		cfg.OnStart = func(s pipeline.Start) {
-			fmt.Fprintf(os.Stderr, "topics of this run begin with %s\n", flags.Prefix)
-			if onStart != nil {
-				onStart(s)
-			}
-		}
+		atStart(&cfg, func() { fmt.Fprintf(os.Stderr, "topics of this run begin with %s\n", flags.Prefix) })
 	}
 	if cfg.Kafka, err = flags.Config(cfg.Logger, cfg.Registry); err != nil {
 		return nil, err
@@ -314,13 +333,25 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 	return pipeline.Run(ctx, cfg)
 }
 
+// atStart has something done once all that a run needs is there, so that what is refused is
+// refused in one line.
+func atStart(cfg *pipeline.Config, do func()) {
+	next := cfg.OnStart
+	cfg.OnStart = func(s pipeline.Start) {
+		do()
+		if next != nil {
+			next(s)
+		}
+	}
+}
+
 // startBroker starts an embedded broker with its log in a temporary folder.
-func startBroker(logger *slog.Logger) (addr string, cleanUp func(), err error) {
+func startBroker(listen string, logger *slog.Logger) (addr string, cleanUp func(), err error) {
 	dir, err := os.MkdirTemp("", "porestream-")
 	if err != nil {
 		return "", nil, fmt.Errorf("making a folder for the embedded broker: %w", err)
 	}
-	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(dir, "broker"), Logger: logger})
+	broker, err := startEmbedded("--brokers-listen", embedded.Config{DataDir: filepath.Join(dir, "broker"), Listen: listen, Logger: logger})
 	if err != nil {
 		os.RemoveAll(dir)
 		return "", nil, err

@@ -105,6 +105,7 @@ func (t Told) each(emit func(contig *genome.Contig, start, end int, events []*ev
 // [variant.AnyAllele] or [variant.NonReference]; version as of WriteVCF.
 func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllele string, told Told, variants []*event.Variant) error {
 	header := variant.Header(told.genome.Contigs, told.sample, caller)
+	declareStatus(header, variants)
 	_ = header.SetVersion(version) // of a higher version if the file needs one, and says so: results aren't given up for it
 	variant.DeclareBlocks(header, anyAllele)
 	out, err := vcf.NewWriter(w, header)

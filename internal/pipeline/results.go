@@ -97,6 +97,7 @@ func (r *Result) samples() []string {
 // file, as called with the given thresholds; version is that of the file, unless it needs a higher one. It holds nothing that differs between two runs over the same reads.
 func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Config, version vcf.Version, variants []*event.Variant) error {
 	header := variant.Header(g.Contigs, sample, caller)
+	declareStatus(header, variants)
 	_ = header.SetVersion(version) // of a higher version if the file needs one, and says so: results aren't given up for it
 	header.AddInfo("CSQ", ".", "String", annotate.CSQDescription)
 	known := annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
@@ -147,6 +148,14 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 		}
 	}
 	return out.Flush()
+}
+
+// declareStatus has a header say whether the variants of the file are final.
+func declareStatus(h *vcf.Header, variants []*event.Variant) {
+	goesOn := []string{streampb.CallStatus_PROVISIONAL.String(), streampb.CallStatus_STABLE.String()}
+	if slices.ContainsFunc(variants, func(v *event.Variant) bool { return slices.Contains(goesOn, v.Status) }) {
+		variant.DeclareProvisional(h)
+	}
 }
 
 // named is an annotation whose allele has the name that it gets in a record: REF may

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +38,34 @@ func TestWriteVCFOfTwoAlleles(t *testing.T) {
 	require.Equal(t, []string{"one", "1", ".", "ACG", "AG,A"}, f[:5])
 	require.Regexp(t, `;CSQ=G\|intergenic_variant\|[^,]*one:g\.2del,-\|intergenic_variant\|[^,]*one:g\.2_3del$`, f[7])
 	require.True(t, strings.HasPrefix(f[9], "1/2:"), f[9])
+}
+
+// TestHeaderSaysWhetherCallsAreFinal: one call that may change makes the file provisional.
+func TestHeaderSaysWhetherCallsAreFinal(t *testing.T) {
+	g, err := genome.Read(strings.NewReader(">one\nACGTACGTAC\n"))
+	require.NoError(t, err)
+	annotator := annotate.New(g, nil)
+	for _, tt := range []struct {
+		statuses []streampb.CallStatus
+		want     string
+	}{
+		{nil, "##porestream_calls=final"},
+		{[]streampb.CallStatus{streampb.CallStatus_FINAL, streampb.CallStatus_AMENDED}, "##porestream_calls=final"},
+		{[]streampb.CallStatus{streampb.CallStatus_FINAL, streampb.CallStatus_PROVISIONAL}, "##porestream_calls=provisional: the run goes on, and calls may change"},
+		{[]streampb.CallStatus{streampb.CallStatus_STABLE, streampb.CallStatus_FINAL}, "##porestream_calls=provisional: the run goes on, and calls may change"},
+	} {
+		var variants []*event.Variant
+		for i, status := range tt.statuses {
+			c := &streampb.Call{Sample: "s", VrsId: strconv.Itoa(i), Contig: "one", Pos: int64(2 + i), Ref: "CGTACGTAC"[i : i+1], Alt: "ACACACACA"[i : i+1], Status: status}
+			ann, err := annotator.Annotate(c.Contig, int(c.Pos), c.Ref, c.Alt)
+			require.NoError(t, err)
+			v := event.FromCall(c, ann)
+			variants = append(variants, &v)
+		}
+		var b bytes.Buffer
+		require.NoError(t, WriteVCF(&b, g, "s", variant.Config{}, "", variants))
+		require.Equal(t, tt.want, strings.Split(b.String(), "\n")[1])
+	}
 }
 
 // TestWarning: where most reads are of no use, a line says why, the commonest reason first.
