@@ -98,6 +98,9 @@ func (b *builder) transcripts(f *feature) error {
 		if len(f.cds) == 0 && f.linked && f.unnamed && f.parent.known {
 			return nil // exons of the gene, beside its transcripts
 		}
+		if f.start == 0 && f.end == f.region.length {
+			f.onTranscript()
+		}
 		return b.transcript(f, b.geneOf(f), f.unnamed && len(f.cds) > 0)
 	}
 	g := b.geneOf(f)
@@ -131,8 +134,8 @@ func (b *builder) transcripts(f *feature) error {
 	return nil
 }
 
-// onTranscript makes f, the parts of a gene without transcripts, the transcript that its contig is, if it is one: all of
-// it is exon, and the contig's name is the transcript's.
+// onTranscript makes f, a transcript as long as its contig or the parts of a gene without transcripts, the transcript that
+// its contig is, if it is one: all of it is exon, and the contig's name is the transcript's.
 func (f *feature) onTranscript() *feature {
 	if !f.region.transcript || f.strand == '-' {
 		return f

@@ -100,8 +100,8 @@ func (n *Normalizer) piece(on *numbering, p hgvs.Part) (string, error) {
 		return "", errTooLong
 	}
 	s := on.spliced(start, end)
-	if p.Location.Start.Offset != 0 || p.Location.End.Offset != 0 {
-		s = on.bases(start, end) // a piece that begins in an intron is one of the genome
+	if on.onGenome || p.Location.Start.Offset != 0 || p.Location.End.Offset != 0 {
+		s = on.bases(start, end) // a piece of the genome has its introns, and so has one that begins in an intron
 	}
 	if p.Inverted {
 		s = reverseComplement(s)
@@ -148,11 +148,11 @@ func (n *numbering) repeat(c hgvs.Change) (vrs.Edit, error) {
 	return vrs.Edit{Start: start, Ref: string(n.contig.Seq[start:end]), Alt: n.oriented(b.String())}, nil
 }
 
-// run is the interval of the copies of unit that the reference has at [start,end): there if that is several copies
-// long, and else from its first base on.
+// run is the interval of the copies of unit that the reference has at [start,end), if the description names both the
+// unit and its range; and else, where it names one unit's place or its first base, of those that follow from there on.
 func (n *numbering) run(c hgvs.Change, unit string, start, end int) (int, int, error) {
 	size := end - start
-	if c.Location.Range && size > len(unit) {
+	if c.Location.Range && (size > len(unit) || c.New[0].Bases != "" && size == len(unit)) {
 		if size%len(unit) != 0 || n.bases(start, end) != strings.Repeat(unit, size/len(unit)) {
 			return 0, 0, fmt.Errorf("%s: the reference has %s there, which is not made of %s", c, clip(n.bases(start, end)), clip(unit))
 		}

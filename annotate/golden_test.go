@@ -104,11 +104,11 @@ func classOfProtein(have, want, c string) string {
 	switch {
 	case h == w:
 		return "the same"
-	case h == "" && w == "?":
-		return "untranslated and intronic changes say nothing of the protein"
-	case w == "Met1?" && (h == "" || h == "Met1=" || strings.HasSuffix(c, "dup")):
+	case (h == "" || h == "=") && w == "?":
+		return "untranslated and intronic changes do not change the protein, or nothing is said of it near a splice site"
+	case w == "Met1?" && (h == "" || h == "=" || h == "Met1=" || strings.HasSuffix(c, "dup")):
 		return "the sequence before the change begins with the same start codon still"
-	case h == "" && strings.Contains(c, "-"):
+	case h == "=" && strings.Contains(c, "-"):
 		return "an insertion before the start codon leaves it as it is"
 	case w == "?":
 		return "biocommons gives up at the edges of exons"

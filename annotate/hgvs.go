@@ -108,6 +108,27 @@ func (v *variant) multiplied(d described, forward bool, first, last int) describ
 	return described{kind: hgvsRepeat, start: start, end: end, alt: unit, shift: d.shift, copies: (end-start)/p + len(d.alt)/p}
 }
 
+// multipliedIn is what multiplied returns in the direction of t, whose bases are counted from its start codon: in the
+// coding sequence only units that cannot shift the reading frame may be counted. Introns and untranslated regions are no
+// part of it.
+func (v *variant) multipliedIn(t *transcript, d described, first, last int) described {
+	r := v.multiplied(d, t.forward, first, last)
+	if r.kind == hgvsRepeat && len(r.alt)%3 != 0 && t.codes(r.start, r.end) {
+		return d
+	}
+	return r
+}
+
+// codes says whether some base of [start,end) is coding.
+func (t *transcript) codes(start, end int) bool {
+	for _, s := range t.cds {
+		if s.start < end && start < s.end {
+			return true
+		}
+	}
+	return false
+}
+
 // period is the length of the shortest unit that s is made of.
 func period(s string) int {
 	for p := 1; p <= len(s)/2; p++ {
@@ -223,8 +244,10 @@ func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
 	if d.start < t.start || d.end > t.end || d.kind == hgvsInsertion && (d.start == t.start || d.start == t.end) {
 		return b, 0
 	}
-	if t.cds == nil || tripletUnits(d.alt) {
+	if t.cds == nil {
 		d = v.multiplied(d, t.forward, t.start, t.end)
+	} else {
+		d = v.multipliedIn(t, d, t.start, t.end)
 	}
 	if t.implicit {
 		// There is no transcript to name: the reference is the contig, and the protein selects the reading frame.

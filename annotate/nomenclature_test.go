@@ -51,26 +51,39 @@ func TestNomenclatureBorders(t *testing.T) {
 		{"T:c.12+1_13-1del", "T:c.12+1_13-1del", "P:p.?"},
 		{"T:c.13_24del", "T:c.13_24del", "P:p.(Ser5_Gln8del)"},
 		// An odd intron's middle base belongs to the exon before it; of an even one each half.
-		{"T:c.-6+11T>A", "T:c.-6+11T>A", ""},
-		{"T:c.-5-11T>A", "T:c.-6+11T>A", ""},
-		{"T:c.-6+12C>A", "T:c.-5-10C>A", ""},
+		{"T:c.-6+11T>A", "T:c.-6+11T>A", "P:p.(=)"},
+		{"T:c.-5-11T>A", "T:c.-6+11T>A", "P:p.(=)"},
+		{"T:c.-6+12C>A", "T:c.-5-10C>A", "P:p.(=)"},
 		{"T:c.-6+1G>A", "T:c.-6+1G>A", "P:p.?"},
-		{"T:c.*5+6T>A", "T:c.*5+6T>A", ""},
-		{"T:c.*5+7C>A", "T:c.*6-6C>A", ""},
-		{"T:c.*6-7T>A", "T:c.*5+6T>A", ""},
-		{"T:c.12+12A>C", "T:c.12+12A>C", ""},
-		{"T:c.13-12A>C", "T:c.12+12A>C", ""},
+		{"T:c.*5+6T>A", "T:c.*5+6T>A", "P:p.(=)"},
+		{"T:c.*5+7C>A", "T:c.*6-6C>A", "P:p.(=)"},
+		{"T:c.*6-7T>A", "T:c.*5+6T>A", "P:p.(=)"},
+		{"T:c.12+12A>C", "T:c.12+12A>C", "P:p.(=)"},
+		{"T:c.13-12A>C", "T:c.12+12A>C", "P:p.(=)"},
 		// The untranslated regions, without c.0.
-		{"T:c.-1_1insG", "T:c.-1_1insG", ""},
-		{"T:c.-15G>A", "T:c.-15G>A", ""},
-		{"T:c.*13G>A", "T:c.*13G>A", ""},
-		{"T:c.33_*1insC", "T:c.*2dup", ""},
+		{"T:c.-1_1insG", "T:c.-1_1insG", "P:p.(=)"},
+		{"T:c.-15G>A", "T:c.-15G>A", "P:p.(=)"},
+		{"T:c.*13G>A", "T:c.*13G>A", "P:p.(=)"},
+		{"T:c.33_*1insC", "T:c.*2dup", "P:p.(=)"},
 		{"T:c.-16G>A", "", ""},
 		{"T:c.*14G>A", "", ""},
 		{"T:n.10G>A", "", ""},
 		{"T:n.10C>A", "T:n.10C>A", ""},
-		{"T:n.10+11T>A", "T:n.10+11T>A", ""},
+		{"T:n.10+11T>A", "T:n.10+11T>A", "P:p.(=)"},
 		{"T:n.16A>G", "T:n.16A>G", "P:p.(Met1?)"},
+		// Units of any length are counted outside the coding sequence, and in it those that keep the reading frame.
+		{"T:c.*6T[5]", "T:c.*6_*7T[5]", "P:p.(=)"},
+		{"T:c.*7_*8insTTT", "T:c.*6_*7T[5]", "P:p.(=)"},
+		{"T:c.*7T[4]", "T:c.*6_*7T[5]", "P:p.(=)"},
+		{"T:c.12+4C[5]", "T:c.12+4_12+5C[5]", ""},
+		{"T:c.3G[5]", "T:c.4_5insGGG", "P:p.(Met1_Ala2insGly)"},
+		{"T:c.3_4G[5]", "T:c.4_5insGGG", "P:p.(Met1_Ala2insGly)"},
+		{"T:c.7GAC[3]", "T:c.9_11CGA[3]", "P:p.(Asp3_Asp4dup)"},
+		// The ends of the sequence by their names: the transcript's, or the contig's.
+		{"T:c.pterdel", "T:c.-14del", "P:p.(=)"},
+		{"T:c.*12_qterdel", "T:c.*12_*13del", "P:p.(=)"},
+		{"T:c.33_*1inspter_-13", "T:c.33_*1insGGC", "P:p.(=)"},
+		{"T:n.pter_4inv", "T:n.1_4inv", "P:p.(=)"},
 	} {
 		for strand, n := range map[string]*Normalizer{"+": forward, "-": reverse} {
 			got, err := n.Normalize(c.input)
@@ -92,7 +105,8 @@ func TestNomenclatureBorders(t *testing.T) {
 func FuzzNormalize(f *testing.F) {
 	for _, s := range []string{
 		"T:c.12dup", "T:c.[12del;24_25-1insACG]", "T:c.-6+11T>A", "c:g.5_9inv", "c(T):n.3_9delins5_8inv", "T:c.13CAT[3]", "T:c.4_6[9]",
-		"c:o.1_2insA", "T:c.1_33delinsA[5]", "TOY:c.33_*1insTAA", "c:m.10A>C(;)12del", "T:c.[1A>G];[=]", "T:c.33_34insT",
+		"c:o.1_2insA", "c:m.1>CA", "c:m.[1>CA;5del]", "T:c.1_33delinsA[5]", "TOY:c.33_*1insTAA", "c:m.10A>C(;)12del", "T:c.[1A>G];[=]", "T:c.33_34insT",
+		"T:c.pter_-13del", "c:g.20_qterinv", "c(T):c.*3_*4ins12_13", "c(T):c.-20_qterdelinspter_5", "T:c.*6T[5]", "T:c.12+4_12+5C[7]",
 	} {
 		f.Add(s)
 	}

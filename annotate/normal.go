@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,6 +159,7 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 		if err != nil {
 			return nil, err
 		}
+		e = on.atOrigin(e)
 		d := described{e, e.Start, e.End(), c.Kind != hgvs.Duplication && c.Kind != hgvs.Repeat}
 		if c.Kind == hgvs.Duplication { // the copy stands behind what is copied
 			d.from -= len(e.Alt)
@@ -186,6 +188,19 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 		edits = append(edits, d.Edit)
 	}
 	return telling(edits), nil
+}
+
+// atOrigin is e, or, if it inserts before the first base of a circular sequence, the same behind its last one, which is how
+// a description has it.
+func (n *numbering) atOrigin(e vrs.Edit) vrs.Edit {
+	if !n.circular() {
+		return e
+	}
+	if t := e.Trim(); t.Ref == "" && t.Alt != "" && t.RightTo(n.contig.Seq, len(n.contig.Seq)).Start == 0 {
+		t.Start = len(n.contig.Seq)
+		return t
+	}
+	return e
 }
 
 // telling are the edits that change something, in the memory of edits, or all of them if none does: beside a change, what
@@ -474,25 +489,34 @@ func (n *Normalizer) protein(on *numbering, alleles []resolved) string {
 	return strings.Join(texts, ";")
 }
 
-// proteinOf is the description of the proteins that t gives.
+// proteinOf is the description of the proteins that t gives: "=" where no change of them is expected, and "" where it is
+// not known whether one is.
 func (n *Normalizer) proteinOf(t *transcript, alleles []resolved) string {
 	if t.cds == nil {
 		return ""
 	}
 	texts := make([]string, len(alleles))
-	some := false
+	some, unsure := false, false
 	for i, a := range alleles {
 		list := t.proteinChanges(a.changes)
 		some = some || len(list) > 0
 		if len(list) == 0 {
 			list = []string{sameProtein}
+			unsure = unsure || slices.ContainsFunc(a.changes, func(c resolvedChange) bool { return c.v != nil && t.maySplice(c.v) })
 		}
 		texts[i] = bracketed(n.style.change(strings.Join(list, ";")), a, len(alleles) == 1 && len(list) == 1)
 	}
-	if !some {
+	if !some && unsure {
 		return ""
 	}
 	return t.protein + ":p." + joinAlleles(texts, alleles)
+}
+
+// maySplice says whether v changes bases near an end of an exon, beside the splice site itself: the nomenclature has no
+// word for what becomes of the protein then.
+func (t *transcript) maySplice(v *variant) bool {
+	terms := t.effectOf(v).terms
+	return terms.has(spliceRegion) || terms.has(spliceDonorRegion) || terms.has(spliceDonor5thBase)
 }
 
 // relevant are the transcripts whose proteins a description along the contig is about: for each change the first by
@@ -516,8 +540,8 @@ func (n *Normalizer) relevant(alleles []resolved) []*transcript {
 	return list
 }
 
-// proteinChanges are what the changes of one molecule do to the protein. Changes of one codon, and those that follow
-// a shift of the reading frame until it is restored, have one consequence together.
+// proteinChanges are what the changes of one molecule do to the protein. Changes of one codon, those of residues that follow
+// each other, and those that follow a shift of the reading frame until it is restored, have one consequence together.
 func (t *transcript) proteinChanges(changes []resolvedChange) []string {
 	changes = slices.Clone(changes)
 	if !t.forward {
@@ -550,7 +574,7 @@ func (t *transcript) proteinChanges(changes []resolvedChange) []string {
 		case e.codon == nil || t.describesIntron(c.v):
 			flush()
 			add(t.proteinChange(c.v))
-		case open != nil && open.goesOn(e):
+		case open != nil && (open.goesOn(e) || open.besides(e)):
 			open.append(e)
 		default:
 			flush()
@@ -621,6 +645,48 @@ func (t *transcript) sameResidues(e vrs.Edit) string {
 func (e *effect) goesOn(f *effect) bool {
 	shifts := (e.codon.altLen-e.codon.refLen)%3 != 0
 	return f.cdsFrom >= e.cdsTo && (shifts || f.codon.first <= max(e.cdsTo-1, e.cdsFrom)/3)
+}
+
+// besides says whether f, a change behind e, replaces or adds residues directly behind those that e does, or where e, moved
+// to the end of the protein as far as it goes, would stand.
+func (e *effect) besides(f *effect) bool {
+	if f.cdsFrom < e.cdsTo {
+		return false
+	}
+	before, after := e.predicted(), f.predicted()
+	if shiftsOrStays.MatchString(before) || staysOrExtends.MatchString(after) {
+		return false
+	}
+	_, last := touched(before)
+	first, _ := touched(after)
+	return last > 0 && first > 0 && first <= last+1
+}
+
+var (
+	// What has no residues behind it that another change could be beside, or changes none.
+	shiftsOrStays = regexp.MustCompile(`fs|Ter|ext|[=?]$`)
+	// What changes no residue, or begins with the stop.
+	staysOrExtends = regexp.MustCompile(`ext|=$|^[?0]|^Ter|^Met1\?$`)
+	// A residue, or two, that a description of a protein begins with.
+	residues = regexp.MustCompile(`^[A-Z][a-z]{2}([0-9]+)(?:_[A-Z][a-z]{2}([0-9]+))?(ins|dup)?`)
+)
+
+// touched are the first and the last residue that the description of a protein changes; where it adds some, last is the
+// one before and first the one behind. Both are 0 if there is none.
+func touched(p string) (first, last int) {
+	m := residues.FindStringSubmatch(p)
+	if m == nil {
+		return 0, 0
+	}
+	first, _ = strconv.Atoi(m[1])
+	last, _ = strconv.Atoi(cmp.Or(m[2], m[1]))
+	switch m[3] {
+	case "ins":
+		first, last = last, first
+	case "dup":
+		first = last + 1
+	}
+	return first, last
 }
 
 // append makes e the change of both.

@@ -58,8 +58,8 @@ func TestNormalizeRules(t *testing.T) {
 		{"T:c.4A>T", "T:c.4A>T", "c:g.20A>T", "P:p.(Lys2Ter)", "c:20:A:T"},
 		{"T:c.1A>G", "T:c.1A>G", "c:g.17A>G", "P:p.(Met1?)", "c:17:A:G"},
 		{"T:c.43T>C", "T:c.43T>C", "c:g.99T>C", "P:p.(Ter15GlnextTer3)", "c:99:T:C"},
-		{"T:c.-5C>T", "T:c.-5C>T", "c:g.12C>T", "", "c:12:C:T"},
-		{"T:c.*2C>T", "T:c.*2C>T", "c:g.103C>T", "", "c:103:C:T"},
+		{"T:c.-5C>T", "T:c.-5C>T", "c:g.12C>T", "P:p.(=)", "c:12:C:T"},
+		{"T:c.*2C>T", "T:c.*2C>T", "c:g.103C>T", "P:p.(=)", "c:103:C:T"},
 		{"T:c.5delinsG", "T:c.5A>G", "c:g.21A>G", "P:p.(Lys2Arg)", "c:21:A:G"},
 		{"T:c.5A>A", "T:c.5=", "c:g.21=", "P:p.(Lys2=)", ""},
 		{"T:c.41_*1del", "T:c.41_*1del", "c:g.97_102del", "P:p.(Glu14AlafsTer3)", ""},
@@ -68,8 +68,8 @@ func TestNormalizeRules(t *testing.T) {
 		// Introns: from the nearest exon, the middle base of an odd number to the exon before.
 		{"T:c.24+1G>A", "T:c.24+1G>A", "c:g.41G>A", "P:p.?", "c:41:G:A"},
 		{"T:c.25-1G>A", "T:c.25-1G>A", "c:g.80G>A", "P:p.?", "c:80:G:A"},
-		{"T:c.24+9C>T", "T:c.24+9C>T", "c:g.49C>T", "", "c:49:C:T"},
-		{"T:c.24+21C>T", "T:c.25-20C>T", "c:g.61C>T", "", "c:61:C:T"},
+		{"T:c.24+9C>T", "T:c.24+9C>T", "c:g.49C>T", "P:p.(=)", "c:49:C:T"},
+		{"T:c.24+21C>T", "T:c.25-20C>T", "c:g.61C>T", "P:p.(=)", "c:61:C:T"},
 		{"T:c.25-40G>A", "T:c.24+1G>A", "c:g.41G>A", "P:p.?", "c:41:G:A"},
 		// Deletion, and the 3' rule.
 		{"T:c.4_6del", "T:c.4_6del", "c:g.20_22del", "P:p.(Lys2del)", "c:19:GAAA:G"},
@@ -117,7 +117,10 @@ func TestNormalizeRules(t *testing.T) {
 		{"T:c.25CAG[4]", "T:c.31_33dup", "c:g.87_89dup", "P:p.(Gln11dup)", ""},
 		{"T:c.25_33CAG[2]", "T:c.31_33del", "c:g.87_89del", "P:p.(Gln11del)", ""},
 		{"T:c.25_27[3]", "T:c.25_33=", "c:g.81_89=", "P:p.(Gln9_Gln11=)", ""},
-		{"T:c.25_27CAG[1]", "T:c.28_33del", "c:g.84_89del", "P:p.(Gln10_Gln11del)", ""},
+		{"T:c.25CAG[1]", "T:c.28_33del", "c:g.84_89del", "P:p.(Gln10_Gln11del)", ""},
+		{"T:c.25_27CAG[1]", "T:c.25_27=", "c:g.81_83=", "P:p.(Gln9=)", ""},
+		{"T:c.25_27CAG[2]", "T:c.31_33dup", "c:g.87_89dup", "P:p.(Gln11dup)", ""},
+		{"T:c.25_30CAG[1]", "T:c.31_33del", "c:g.87_89del", "P:p.(Gln11del)", ""},
 		{"T:c.25_33CAG[2]CAA[1]", "T:c.33G>A", "c:g.89G>A", "P:p.(Gln11=)", ""},
 		// Not changed.
 		{"T:c.5=", "T:c.5=", "c:g.21=", "P:p.(Lys2=)", ""},
@@ -133,7 +136,7 @@ func TestNormalizeRules(t *testing.T) {
 		{"T:c.[5A>G];[5=]", "T:c.[5A>G];[5=]", "c:g.[21A>G];[21=]", "P:p.[(Lys2Arg)];[(Lys2=)]", "c:21:A:G"},
 		{"T:c.[5A>G;6A>C]", "T:c.5_6delinsGC", "c:g.21_22delinsGC", "P:p.(Lys2Ser)", "c:21:AA:GC"},
 		{"T:c.[4A>G;6A>C]", "T:c.4_6delinsGAC", "c:g.20_22delinsGAC", "P:p.(Lys2Asp)", "c:20:AAA:GAC"},
-		{"T:c.[6A>C;8G>A]", "T:c.[6A>C;8G>A]", "c:g.[22A>C;24G>A]", "P:p.[(Lys2Asn;Arg3His)]", "c:22:A:C;c:24:G:A"},
+		{"T:c.[6A>C;8G>A]", "T:c.[6A>C;8G>A]", "c:g.[22A>C;24G>A]", "P:p.(Lys2_Arg3delinsAsnHis)", "c:22:A:C;c:24:G:A"},
 		{"T:c.[1A>G;5A>G]", "T:c.[1A>G;5A>G]", "c:g.[17A>G;21A>G]", "P:p.(Met1?)", "c:17:A:G;c:21:A:G"},
 		{"c:g.[17A>T;19G>C]", "c:g.[17A>T;19G>C]", "c:g.[17A>T;19G>C]", "P:p.(Met1?)", "c:17:A:T;c:19:G:C"},
 		{"c:g.[20A>G;22A>C]", "c:g.[20A>G;22A>C]", "c:g.[20A>G;22A>C]", "P:p.(Lys2Asp)", "c:20:A:G;c:22:A:C"},
@@ -200,7 +203,8 @@ func TestNormalizeRefuses(t *testing.T) {
 		{"T:c.[5A>G;=]", "= is about the whole sequence"},
 		{"T:c.5A>R", "R stands for several bases"},
 		{"T:c.5_6insNRY", "R stands for several bases"},
-		{"T:c.25_27CAT[3]", "the reference has no CAT there"},
+		{"T:c.25CAT[3]", "the reference has no CAT there"},
+		{"T:c.25_27CAT[3]", "the reference has CAG there, which is not made of CAT"},
 		{"T:c.25_33CAT[3]", "which is not made of CAT"},
 		{"T:c.25CAG[2]CAA[1]", "a repeat of several units needs the range"},
 		{"T:c.4_6A[2000000]", "too long"},
@@ -240,8 +244,8 @@ func TestSARSCoV2(t *testing.T) {
 		{v + "(gene-S):c.1841A>G", v + "(YP_009724390.1):c.1841A>G", v + ":g.23403A>G", "YP_009724390.1:p.(Asp614Gly)", v + ":23403:A:G"},
 		{v + "(ORF1ab):c.14144C>T", v + "(YP_009724389.1):c.14144C>T", v + ":g.14408C>T", "YP_009724389.1:p.(Pro4715Leu)", v + ":14408:C:T"},
 		{v + "(ORF1a):c.2772C>T", v + "(YP_009725295.1):c.2772C>T", v + ":g.3037C>T", "YP_009725295.1:p.(Phe924=)", v + ":3037:C:T"},
-		{v + "(ORF1ab):c.-25C>T", v + "(YP_009724389.1):c.-25C>T", v + ":g.241C>T", "", v + ":241:C:T"},
-		{"N:c.*10_*12del", v + "(YP_009724397.2):c.*10_*12del", v + ":g.29543_29545del", "", v + ":29542:AGAC:A"},
+		{v + "(ORF1ab):c.-25C>T", v + "(YP_009724389.1):c.-25C>T", v + ":g.241C>T", "YP_009724389.1:p.(=)", v + ":241:C:T"},
+		{"N:c.*10_*12del", v + "(YP_009724397.2):c.*10_*12del", v + ":g.29543_29545del", "YP_009724397.2:p.(=)", v + ":29542:AGAC:A"},
 		// The base that the slipping ribosome reads twice is c.13203 and c.13204.
 		{"ORF1ab:c.13203C>T", v + "(YP_009724389.1):c.13203C>T", v + ":g.13468C>T", "YP_009724389.1:p.(Arg4402Trp)", v + ":13468:C:T"},
 		{"ORF1ab:c.13204C>T", v + "(YP_009724389.1):c.13203C>T", v + ":g.13468C>T", "YP_009724389.1:p.(Arg4402Trp)", v + ":13468:C:T"},
@@ -323,6 +327,49 @@ c	x	CDS	20	40	.	+	0	ID=CDS:ENSP2;Parent=transcript:ENST2;protein_id=ENSP2
 				t.Errorf("%s: %+v %v, want %s", c[0], got, err, want)
 			}
 		} else if err != nil || got.Description != c[1] || got.Genomic != "c:g.21A>G" {
+			t.Errorf("%s: %+v %v, want %s", c[0], got, err, c[1])
+		}
+	}
+}
+
+// TestTranscriptsAsContigs: RefSeq's record of a transcript has its rows under the name of the gene; the contig's name is the
+// transcript's.
+func TestTranscriptsAsContigs(t *testing.T) {
+	g := readGenome(t, ">NR_900001.1\nGGCATTCAGCCATCCATGGCTG\n>NC_900001.1\nGGCATTCAGCCATCCATGGCTG\n")
+	m, err := ReadModel(strings.NewReader(rows(
+		"NR_900001.1 region 1 22 + . ID=r;gbkey=Src;mol_type=transcribed%20RNA",
+		"NR_900001.1 gene 1 22 + . ID=gene-MADE-AS1;Name=MADE-AS1",
+		"NR_900001.1 exon 1 9 + . ID=id-1;Parent=gene-MADE-AS1",
+		"NR_900001.1 exon 10 22 + . ID=id-2;Parent=gene-MADE-AS1",
+		"NR_900001.1 lnc_RNA 1 22 + . ID=rna-MADE-AS1;Parent=gene-MADE-AS1",
+		"NR_900001.1 exon 1 22 + . ID=exon-1;Parent=rna-MADE-AS1",
+		"NC_900001.1 gene 1 22 + . ID=gene-MADE2;Name=MADE2",
+		"NC_900001.1 lnc_RNA 1 22 + . ID=rna-MADE2;Parent=gene-MADE2",
+		"NC_900001.1 exon 1 22 + . ID=exon-2;Parent=rna-MADE2",
+	)), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := NewNormalizer(New(g, m), ProteinStyle{})
+	for _, c := range [][2]string{
+		{"NR_900001.1:n.10del", "NR_900001.1:n.11del"},
+		{"NR_900001.1:n.pter_2del", "NR_900001.1:n.1_2del"},
+		{"MADE-AS1:n.5T>A", "NR_900001.1:n.5T>A"},
+		{"NR_900001.1:g.10del", "error: NR_900001.1 is a transcript: g. counts along a genome"},
+		{"NC_900001.1:g.10del", "NC_900001.1:g.11del"},
+		{"NC_900001.1:n.10del", "error: NC_900001.1 is a contig: n. needs a transcript"},
+		{"NC_900001.1(MADE2):n.10del", "NC_900001.1(MADE2):n.11del"},
+		{"NC_900001.1:g.5_6insNR_900001.1:n.7", "NC_900001.1:g.5_6insC"},
+		{"NC_900001.1:g.5_6ins[NR_900001.1:n.7_8;A]", "NC_900001.1:g.5_6insCAA"},
+		{"NC_900001.1:g.5_6insNR_900001.1:7_8", "error: column 21: no coordinate type behind the name of the inserted sequence"},
+		{"NC_900001.1:g.5_6ins7", "error: a number of unknown bases (7)"},
+	} {
+		got, err := n.Normalize(c[0])
+		if want, isError := strings.CutPrefix(c[1], "error: "); isError {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %+v %v, want %s", c[0], got, err, want)
+			}
+		} else if err != nil || got.Description != c[1] {
 			t.Errorf("%s: %+v %v, want %s", c[0], got, err, c[1])
 		}
 	}

@@ -37,6 +37,9 @@ func (n *numbering) step() int {
 
 // base is the base of the contig that p numbers.
 func (n *numbering) base(p hgvs.Position) (int, error) {
+	if p.End != 0 {
+		return n.terminal(p)
+	}
 	if n.t == nil {
 		if p.Base > len(n.contig.Seq) {
 			return 0, fmt.Errorf("position %s lies outside %s, which has %d bases", p, n.contig.Name, len(n.contig.Seq))
@@ -51,6 +54,20 @@ func (n *numbering) base(p hgvs.Position) (int, error) {
 		return n.inContig(p, base+p.Offset*n.step())
 	}
 	return n.t.beside(base, p)
+}
+
+// terminal is the first or the last base of the reference: of a transcript, or of the contig.
+func (n *numbering) terminal(p hgvs.Position) (int, error) {
+	first := p.End == 'p'
+	switch {
+	case n.t != nil && !n.t.implicit && !n.onGenome:
+		return n.t.edge(first), nil
+	case !n.forward():
+		return 0, fmt.Errorf("%s is an end of %s, along which %s counts backwards: only g. can name it", p, n.contig.Name, n.t.id)
+	case first:
+		return 0, nil
+	}
+	return len(n.contig.Seq) - 1, nil
 }
 
 // exonic is the base of the contig that p numbers but for its offset.
@@ -200,7 +217,7 @@ func (n *numbering) ends(l hgvs.Location) (first, last int, err error) {
 
 // slips says whether coding positions of l lie on both sides of a place where the ribosome slips back.
 func (n *numbering) slips(l hgvs.Location) bool {
-	if n.kind != 'c' || l.Start.Region != 0 || l.End.Region != 0 {
+	if n.kind != 'c' || l.Start.Region != 0 || l.End.Region != 0 || l.Start.End != 0 || l.End.End != 0 {
 		return false
 	}
 	from, to := l.Start.Base-1+n.t.pad, l.End.Base-1+n.t.pad
@@ -342,12 +359,10 @@ func (n *numbering) describe(v *variant) (string, error) {
 		}
 		return "", errNoDescription
 	}
-	if n.kind != 'c' || tripletUnits(d.alt) {
+	if n.kind == 'c' {
+		d = v.multipliedIn(n.t, d, first, last)
+	} else {
 		d = v.multiplied(d, n.forward(), first, last)
 	}
 	return string(appendDescribed(nil, d, n.forward(), n.appendPosition)), nil
 }
-
-// tripletUnits says whether s may be counted in repeat units in a c. description: only units that cannot shift the
-// reading frame may.
-func tripletUnits(s string) bool { return period(s)%3 == 0 }

@@ -165,6 +165,9 @@ func (n *Normalizer) genomic(d hgvs.Description, c *genome.Contig) (*numbering, 
 	if d.Selector != "" {
 		return nil, fmt.Errorf("%c. counts along the contig and takes no transcript: write %s:%c.…", d.Type, d.Reference, d.Type)
 	}
+	if k := n.a.model.contigs[c]; k != nil && slices.ContainsFunc(k.transcripts, (*transcript).isContig) {
+		return nil, fmt.Errorf("%s is a transcript: %c. counts along a genome, and c. or n. along a transcript", d.Reference, d.Type)
+	}
 	kind := d.Type
 	if kind == 'g' && n.a.model.mitochondrial(c) {
 		kind = 'm'

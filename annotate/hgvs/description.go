@@ -72,6 +72,8 @@ type Position struct {
 	Region  byte // '-' before the start codon, '*' behind the stop codon, else 0
 	Offset  int  // into an intron: negative before Base, positive behind it
 	Unknown bool // "?"
+	// End is 'p' for "pter", the first base of the reference, and 'q' for "qter", its last; else 0.
+	End byte
 	// UnknownOffset is the sign of an offset that is not known, "+?" or "-?", else 0.
 	UnknownOffset byte
 }
@@ -210,6 +212,9 @@ func (p Point) String() string {
 func (p Position) String() string {
 	if p.Unknown {
 		return "?"
+	}
+	if p.End != 0 {
+		return string(p.End) + "ter"
 	}
 	s := strconv.Itoa(p.Base)
 	if p.Region != 0 {

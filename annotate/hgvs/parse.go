@@ -232,11 +232,6 @@ func (p *parser) change() (Change, error) {
 	case p.isAlone('0'):
 		return Change{}, p.errorf("the absence of a molecule (0) is not a change of one")
 	}
-	for _, word := range []string{"pter", "qter", "cen"} {
-		if strings.HasPrefix(p.s[p.at:], word) {
-			return Change{}, p.errorf("%s, a place without a number, is not supported", word)
-		}
-	}
 	if strings.HasPrefix(p.s[p.at:], "IVS") {
 		return Change{}, p.errorf("positions by intron number (IVS) are not part of the nomenclature: write the nearest exonic base, as in c.88-2")
 	}
@@ -297,6 +292,19 @@ func (p *parser) point() (Point, error) {
 func (p *parser) position() (Position, error) {
 	if p.take("?") {
 		return Position{Unknown: true}, nil
+	}
+	for _, word := range []string{"pter", "qter"} {
+		switch {
+		case !strings.HasPrefix(p.s[p.at:], word):
+		case p.kind == 'm' || p.kind == 'o':
+			return Position{}, p.errorf("%s is the end of a linear molecule: m. and o. describe circular ones", word)
+		default:
+			p.at += len(word)
+			return Position{End: word[0]}, nil
+		}
+	}
+	if strings.HasPrefix(p.s[p.at:], "cen") {
+		return Position{}, p.errorf("cen, a place without a number, is not supported")
 	}
 	var pos Position
 	transcript := p.kind == 'c' || p.kind == 'n'
@@ -548,6 +556,8 @@ func (p *parser) part() (Part, error) {
 		}
 		p.at += colon + 3
 		p.kind = part.Type
+	} else if strings.Contains(p.s[p.at:end], ":") {
+		return part, p.errorf("no coordinate type behind the name of the inserted sequence: want g., m., o., c. or n., have %s", p.rest())
 	}
 	defer func() { p.kind = kind }()
 	var err error
@@ -582,7 +592,7 @@ func (p *parser) copied(part *Part) error {
 	if err != nil {
 		return err
 	}
-	if !l.Range {
+	if !l.Range && part.Reference == "" {
 		p.at = begin
 		return p.errorf("a number of unknown bases (%s) is not supported: give the bases, or the range that they are a copy of", l)
 	}

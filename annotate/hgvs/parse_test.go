@@ -109,7 +109,11 @@ func TestParseRefuses(t *testing.T) {
 		{"x:c.[76A>C];[?]", "an unknown change (?)"},
 		{"x:c.[76A>C];[0]", "the absence of a molecule (0)"},
 		{"x:c.IVS2+1G>A", "IVS"},
-		{"x:g.pter_qtersup", "pter"},
+		{"x:g.pter_qtersup", "sup"},
+		{"x:g.pter_cendel", "cen, a place without a number"},
+		{"x:m.pter_5del", "pter is the end of a linear molecule"},
+		{"x:g.5_6insY:7_8", "no coordinate type behind the name of the inserted sequence"},
+		{"x:g.5_6ins7", "a number of unknown bases (7)"},
 		{"x:c.6dupinsA", "dupins"},
 		{"x:c.76fs", `have "fs"`},
 		{"x:g.99999999999999999999A>C", "too large"},
@@ -131,6 +135,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"NC_1.2(NM_4.1):c.[-6+3_*2-1delACins[A[3];20_30inv;X:g.1_2];7A>C];[=]", "x:g.(?_3)_(5_?)del", "x:c.2376G>C(;)3103del",
 		"x:g.1_2ins5_9inv[3]", "x:c.4072-?_5154+?dupA", "x:g.5A[3]T[2]", "x:m.5_7con9_11", "x:p.Met1?", "x:g.1_2insA[2]inv",
+		"x:g.pter_8delins[y:g.pter_9inv;z(t):c.*5_qter]", "x:c.1_2insy:n.7",
 	} {
 		f.Add(s)
 	}
