@@ -1,0 +1,84 @@
+// Package docs_test holds the documents to each other.
+package docs_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headingLine  = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
+	fencedCode   = regexp.MustCompile("(?ms)^```.*?^```")
+	codeSpan     = regexp.MustCompile("`[^`\n]*`")
+	notInAnchors = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
+)
+
+// anchors are the fragments by which a Markdown file's headings are linked, as GitHub makes them.
+func anchors(text string) map[string]bool {
+	seen := make(map[string]bool)
+	for _, m := range headingLine.FindAllStringSubmatch(fencedCode.ReplaceAllString(text, ""), -1) {
+		heading := markdownLink.ReplaceAllString(m[1], "]")
+		seen[strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")] = true
+	}
+	return seen
+}
+
+// TestLinksOfDocumentsResolve: every relative link in a document that is part of the project leads
+// to a file, and to a heading of it.
+func TestLinksOfDocumentsResolve(t *testing.T) {
+	const root = ".."
+	list, err := exec.Command("git", "-C", root, "ls-files", "*.md").Output()
+	require.NoError(t, err)
+	texts := make(map[string]string)
+	for _, file := range strings.Fields(string(list)) {
+		data, err := os.ReadFile(filepath.Join(root, file))
+		require.NoError(t, err)
+		texts[file] = string(data)
+	}
+	checked := 0
+	for file, text := range texts {
+		plain := codeSpan.ReplaceAllString(fencedCode.ReplaceAllString(text, ""), "``")
+		for _, m := range markdownLink.FindAllStringSubmatch(plain, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			path, fragment, _ := strings.Cut(m[1], "#")
+			target := file
+			if path != "" {
+				target = filepath.Join(filepath.Dir(file), path)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); !assert.NoError(t, err, "%s links to %s", file, m[1]) {
+				continue
+			}
+			if to, isDocument := texts[target]; isDocument && fragment != "" {
+				assert.True(t, anchors(to)[fragment], "%s links to %s, which has no such heading", file, m[1])
+			}
+			checked++
+		}
+	}
+	assert.Greater(t, checked, 300)
+}
+
+// TestEveryPageIsInTheIndex: a reader finds each page of docs/ from docs/README.md, or from the page on commands.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	index, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	commands, err := os.ReadFile("commands.md")
+	require.NoError(t, err)
+	for _, page := range pages {
+		name := filepath.Base(page)
+		if name != "README.md" {
+			assert.Regexp(t, `\]\(`+regexp.QuoteMeta(name)+`[)#]`, string(index)+string(commands))
+		}
+	}
+}
