@@ -24,7 +24,7 @@ func shipped(path string) bool {
 	}
 	switch top {
 	case "docs":
-		return true
+		return filepath.Ext(path) != ".go"
 	case "models":
 		return strings.Contains(rest, "/") && filepath.Ext(path) != ".go"
 	case "testdata":
