@@ -82,3 +82,20 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestFiguresAreShort: in the tables of figures a reader finds one of today's in a cell, not the story of how it came about.
+func TestFiguresAreShort(t *testing.T) {
+	const most = 30
+	for _, file := range []string{"measured.md", "../README.md"} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for i, line := range strings.Split(string(data), "\n") {
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
+			for _, cell := range strings.Split(line, "|") {
+				assert.LessOrEqual(t, len(strings.Fields(cell)), most, "%s:%d: %s", file, i+1, cell)
+			}
+		}
+	}
+}
