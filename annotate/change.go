@@ -81,16 +81,9 @@ func (n *Normalizer) piece(on *numbering, p hgvs.Part) (string, error) {
 		}
 		return p.Bases, nil
 	}
-	if p.Reference != "" {
-		d := hgvs.Description{Reference: p.Reference, Type: p.Type}
-		if outer, inner, ok := strings.Cut(strings.TrimSuffix(p.Reference, ")"), "("); ok {
-			d.Reference, d.Selector = outer, inner
-		}
-		other, err := n.numbering(d)
-		if err != nil {
-			return "", fmt.Errorf("inserted %s: %w", p, err)
-		}
-		on = other
+	on, err := n.source(on, p)
+	if err != nil {
+		return "", fmt.Errorf("inserted %s: %w", p, err)
 	}
 	start, end, err := on.interval(*p.Location)
 	if err != nil {
@@ -107,6 +100,18 @@ func (n *Normalizer) piece(on *numbering, p hgvs.Part) (string, error) {
 		s = reverseComplement(s)
 	}
 	return s, nil
+}
+
+// source is the sequence that a piece is copied from: the one described, or the one that the piece names.
+func (n *Normalizer) source(on *numbering, p hgvs.Part) (*numbering, error) {
+	if p.Reference == "" {
+		return on, nil
+	}
+	d := hgvs.Description{Reference: p.Reference, Type: p.Type}
+	if outer, inner, ok := strings.Cut(strings.TrimSuffix(p.Reference, ")"), "("); ok {
+		d.Reference, d.Selector = outer, inner
+	}
+	return n.numbering(d)
 }
 
 // repeat is the edit of a description by repeat units: the bases at its location, or from there on as many copies of

@@ -104,6 +104,7 @@ type resolved struct {
 	changes []resolvedChange // where the description has them
 	along   []resolvedChange // where one along the contig has them
 	rows    []vrs.Edit       // as VCF has them
+	copies  []Span           // long stretches of the contig that they copy
 }
 
 // resolvedChange is one of an allele's changes.
@@ -125,6 +126,7 @@ func (n *Normalizer) resolve(on *numbering, a hgvs.Allele) (resolved, error) {
 		r.along = r.changes
 		return r, nil
 	}
+	r.copies = n.copies(on, a.Changes)
 	left, right := on.settled(edits, false), on.settled(edits, true)
 	if r.along, err = n.changes(on, right); err != nil {
 		return r, err
@@ -389,6 +391,9 @@ func (n *Normalizer) normal(on *numbering, alleles []resolved) (Normal, error) {
 	if out.Description, err = on.describeAlleles(alleles, func(r *resolved) []resolvedChange { return r.changes }); err != nil {
 		return Normal{}, err
 	}
+	for i, a := range alleles { // what the description does not give as a copy is none along the contig either
+		alleles[i].copies = on.kept(a)
+	}
 	if out.Genomic, err = along.describeAlleles(alleles, func(r *resolved) []resolvedChange { return r.along }); errors.Is(err, errNoDescription) {
 		out.Genomic, err = "", nil
 	}
@@ -412,7 +417,7 @@ func (n *numbering) describeAlleles(alleles []resolved, changes func(*resolved) 
 		list := make([]string, len(own))
 		for j, c := range own {
 			var err error
-			if list[j], err = n.describeChange(c); err != nil {
+			if list[j], err = n.describeChange(c, a.copies); err != nil {
 				return "", err
 			}
 		}
@@ -448,13 +453,13 @@ func joinAlleles(texts []string, alleles []resolved) string {
 	return b.String()
 }
 
-// describeChange is the description of one change.
-func (n *numbering) describeChange(c resolvedChange) (string, error) {
+// describeChange is the description of one change; copies are what it may copy.
+func (n *numbering) describeChange(c resolvedChange, copies []Span) (string, error) {
 	switch {
 	case c.whole:
 		return "=", nil
 	case c.v != nil:
-		return n.describe(n.t.sees(c.v))
+		return n.describe(n.t.sees(c.v), copies)
 	}
 	first, last := c.edit.Start, c.edit.End()-1
 	if turn := n.t.turn(c.edit.Start, c.edit.End()); turn > 0 {

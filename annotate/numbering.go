@@ -339,8 +339,29 @@ func (t *transcript) appendOutside(b []byte, base int) []byte {
 // errNoDescription is the error for changes that have no place in the numbering.
 var errNoDescription = errors.New("the change reaches outside the reference sequence")
 
-// describe is the description of v without its reference. It stays inside a transcript if it can.
-func (n *numbering) describe(v *variant) (string, error) {
+// describe is the description of v without its reference. It stays inside a transcript if it can. What it puts in is given
+// by the bases, or by one of the copies if it is that.
+func (n *numbering) describe(v *variant, copies []Span) (string, error) {
+	d, err := n.place(v)
+	if errors.Is(err, errAtOrigin) {
+		return fmt.Sprintf("%d_1ins%s", len(n.contig.Seq), d.alt), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if c, ok := n.copyIn(&d, copies); ok {
+		alt := d.alt
+		d.alt = ""
+		return string(n.appendCopied(appendDescribed(nil, d, n.forward(), n.appendPosition), alt, c)), nil
+	}
+	return string(appendDescribed(nil, d, n.forward(), n.appendPosition)), nil
+}
+
+// errAtOrigin is what place returns for an insertion between the last base of a circular contig and its first.
+var errAtOrigin = errors.New("the insertion is at the origin")
+
+// place is v where n has it.
+func (n *numbering) place(v *variant) (described, error) {
 	first, last := 0, len(n.contig.Seq)
 	if n.t != nil {
 		first, last = n.t.start, n.t.end
@@ -355,14 +376,12 @@ func (n *numbering) describe(v *variant) (string, error) {
 	}
 	if outside() {
 		if n.t == nil && n.circular() {
-			return fmt.Sprintf("%d_1ins%s", len(n.contig.Seq), d.alt), nil
+			return d, errAtOrigin
 		}
-		return "", errNoDescription
+		return d, errNoDescription
 	}
 	if n.kind == 'c' {
-		d = v.multipliedIn(n.t, d, first, last)
-	} else {
-		d = v.multiplied(d, n.forward(), first, last)
+		return v.multipliedIn(n.t, d, first, last), nil
 	}
-	return string(appendDescribed(nil, d, n.forward(), n.appendPosition)), nil
+	return v.multiplied(d, n.forward(), first, last), nil
 }

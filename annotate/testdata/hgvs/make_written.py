@@ -255,7 +255,70 @@ def brackets():
         row("overlapping", f"{CONTIG}:g.[{a}_{b}del;{b}{ref[1]}>{'A' if ref[1] != 'A' else 'C'}]", "!overlap")
 
 
-for make in (spelled, substitutions, selectors, repeats, ranges, flanks, brackets):
+def units():
+    """Copies in the place of one unit, and copies of units of any length outside the coding sequence."""
+    for _ in range(14):
+        t = random.choice(TRANSCRIPTS)
+        k = random.choice([1, 2, 3])
+        a, b, unit = stretch(t, k)
+        if k == 1:  # one position is where a run begins
+            continue
+        n = random.choice([0, 2, 3, 4])
+        right = normal(f"{span(a, b)}del") if n == 0 else normal(f"{span(a, b)}delins{unit * n}")
+        head, where, read = counted(t, a, b)
+        row("unit and range", f"{head}{where}{read(unit)}[{n}]", right)
+    while sum(r[0] == "repeat outside coding sequence" for r in ROWS) < 24:
+        t = random.choice(TRANSCRIPTS)
+        low, high = sorted((t.bases[0], t.bases[-1]))
+        a = random.randrange(low + 5, high - 5)
+        k = random.choice([1, 1, 2, 4])
+        unit = SEQ[a - 1:a - 1 + k]
+        start, end = a - 1, a - 1
+        while SEQ[end:end + k] == unit:
+            end += k
+        while SEQ[start - k:start] == unit:
+            start -= k
+        inside = range(start - 3, end + 4)
+        coding = range(*sorted((t.bases[t.start], t.bases[t.stop] + 1)))
+        exonic = [p in t.bases for p in inside]
+        if (end - start) // k < 2 or any(exonic) and (not all(exonic) or any(p in coding for p in inside)) or not low < inside[0] < inside[-1] < high:
+            continue
+        n = (end - start) // k + random.choice([2, 3, 7])
+        row("repeat outside coding sequence", f"{t.id}:c.{t.range(start + 1, end)}{t.read(unit)}[{n}]", normal(f"{start + 1}_{end}delins{unit * n}"))
+
+
+def ends():
+    for t in TRANSCRIPTS[:4]:
+        n = random.randint(2, 9)
+        a, b, ref = stretch(t, 4)
+        row("pter and qter", f"{CONTIG}:g.pter_{n}del", normal(f"1_{n}del"))
+        row("pter and qter", f"{CONTIG}:g.{len(SEQ) - n}_qterdel", normal(f"{len(SEQ) - n}_{len(SEQ)}del"))
+        row("pter and qter", f"{CONTIG}:g.{a}_{a + 1}inspter_{n}", normal(f"{a}_{a + 1}ins{SEQ[:n]}"))
+        row("pter and qter", f"{CONTIG}:g.{a}_{a + 1}ins[{len(SEQ) - n}_qterinv;T]", normal(f"{a}_{a + 1}ins{revcomp(SEQ[-n - 1:])}T"))
+        first, last = t.bases[0], t.bases[n]
+        if abs(last - first) == n:
+            x, y = sorted((first, last))
+            row("pter and qter", f"{t.id}:c.pter_{t.c(last)}del", normal(f"{x}_{y}del"))
+
+
+def sources():
+    for t in TRANSCRIPTS:
+        a, b, ref = stretch(t, 4)
+        first, second = (a, a + 1) if t.strand == "+" else (a + 1, a)
+        at = f"{t.c(first)}_{t.c(second)}"
+        i = next(i for i in range(1, len(t.bases)) if abs(t.bases[i] - t.bases[i - 1]) > 1)
+        x, y = t.bases[i - 3], t.bases[i + 2]
+        low, high = sorted((x, y))
+        where = f"{t.c(x)}_{t.c(y)}"
+        row("range of the genome", f"{CONTIG}({t.id}):c.{at}ins{where}", normal(f"{a}_{a + 1}ins{SEQ[low - 1:high]}"))
+        spliced = "".join(SEQ[p - 1] for p in sorted(t.bases[i - 3:i + 3]))
+        row("range of a transcript", f"{t.id}:c.{at}ins{where}", normal(f"{a}_{a + 1}ins{spliced}"))
+        row("range of a transcript", f"{CONTIG}:g.{a}_{a + 1}ins[{t.id}:c.{where}]", normal(f"{a}_{a + 1}ins{t.read(spliced)}"))
+        row("one copied base", f"{CONTIG}:g.{b}delins{CONTIG}:g.{low}", normal(f"{b}{SEQ[b - 1]}>{SEQ[low - 1]}") if SEQ[b - 1] != SEQ[low - 1] else f"{CONTIG}:g.{b}=")
+        row("inserted without a type", f"{CONTIG}:g.{a}_{a + 1}ins{CONTIG}:{low}_{high}", "!no coordinate type")
+
+
+for make in (spelled, substitutions, selectors, repeats, ranges, flanks, brackets, units, ends, sources):
     make()
 for r in ROWS:
     print("\t".join(r))
