@@ -107,6 +107,7 @@ type place struct {
 	regulation    *regulatoryTrack // nil if it has no regulatory features
 	mitochondrial bool
 	style         ProteinStyle
+	plainName     bool // the contig's name can stand in CSQ as it is
 }
 
 // New is an Annotator for a gene model read with the same genome. Without a model (nil) every variant is intergenic.
@@ -117,7 +118,7 @@ func New(g *genome.Genome, m *Model) *Annotator {
 	m.number()
 	a := &Annotator{genome: g, model: m, places: make(map[string]*place, len(g.Contigs)), upstream: DefaultDistance, downstream: DefaultDistance}
 	for _, c := range g.Contigs {
-		a.places[c.Name] = &place{contig: c, track: m.contigs[c], regulation: m.regulation[c], mitochondrial: m.mitochondrial(c)}
+		a.places[c.Name] = &place{contig: c, track: m.contigs[c], regulation: m.regulation[c], mitochondrial: m.mitochondrial(c), plainName: plainInCSQ(c.Name)}
 	}
 	a.preferences = m.preferences(&a.pick)
 	return a
@@ -146,7 +147,9 @@ func (a *Annotator) WithProteinStyle(s ProteinStyle) *Annotator {
 func (a *Annotator) WithPick(p Pick) *Annotator {
 	b := *a
 	b.pick = p
-	b.preferences = a.model.preferences(&b.pick)
+	if !slices.Equal(p.order(), a.preferences.order) {
+		b.preferences = a.model.preferences(&b.pick)
+	}
 	return &b
 }
 
@@ -198,9 +201,12 @@ func (a *Annotator) place(contig string) *place {
 
 // variant checks and normalises.
 func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt string) (*variant, error) {
-	at := a.place(contig)
-	if at == nil {
-		return nil, fmt.Errorf("contig %q is not in the reference", contig)
+	at := w.at
+	if at == nil || w.contig != contig {
+		if at = a.place(contig); at == nil {
+			return nil, fmt.Errorf("contig %q is not in the reference", contig)
+		}
+		w.contig, w.at = contig, at
 	}
 	c := at.contig
 	if n := max(len(ref), len(alt)); n > maxAllele {
@@ -222,9 +228,14 @@ func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt stri
 	if ref == alt {
 		return nil, errors.New("REF and ALT are equal")
 	}
-	left := vrs.Edit{Start: pos, Ref: ref, Alt: alt}.Left(c.Seq)
 	v := take(&w.variants)
-	*v = variant{contig: c, start: left.Start, end: left.End(), ref: left.Ref, alt: left.Alt, mitochondrial: at.mitochondrial, place: at}
+	v.contig, v.mitochondrial, v.place = c, at.mitochondrial, at
+	if len(ref) == 1 && len(alt) == 1 {
+		v.start, v.end, v.ref, v.alt = pos, pos+1, ref, alt
+		return v, nil
+	}
+	left := vrs.Edit{Start: pos, Ref: ref, Alt: alt}.Left(c.Seq)
+	v.start, v.end, v.ref, v.alt = left.Start, left.End(), left.Ref, left.Alt
 	if v.ref == "" || v.alt == "" {
 		v.roll = left.Right(c.Seq).Start - left.Start
 	}
@@ -375,7 +386,6 @@ func (m *Model) number() {
 				}
 			}
 		}
-		m.ranked = all
 	})
 }
 

@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/porestream/porestream/vcf"
@@ -16,8 +17,10 @@ type attributes struct {
 // isGTF recognises GTF's attributes: key "value"; pairs. The quotes may be single ones or missing, as some programs
 // write them.
 func isGTF(text []byte) bool {
-	text = bytes.TrimLeft(text, " ;")
-	i := bytes.IndexAny(text, ` =;"'`)
+	for len(text) > 0 && (text[0] == ' ' || text[0] == ';') {
+		text = text[1:]
+	}
+	i := slices.IndexFunc(text, func(c byte) bool { return c == ' ' || c == '=' || c == ';' || c == '"' || c == '\'' })
 	if i <= 0 || text[i] != ' ' {
 		return false
 	}
@@ -35,8 +38,10 @@ func (a attributes) next(text []byte) (key, value, rest []byte) {
 		if i := bytes.IndexByte(text, ';'); i >= 0 {
 			field, rest = text[:i], text[i+1:]
 		}
-		key, value, _ = bytes.Cut(field, []byte("="))
-		return key, value, rest
+		if i := bytes.IndexByte(field, '='); i >= 0 {
+			return field[:i], field[i+1:], rest
+		}
+		return field, nil, rest
 	}
 	i := bytes.IndexByte(text, ' ')
 	if i < 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -16,7 +15,12 @@ type builder struct {
 	codes   GeneticCodes
 	faults  *faults
 	addStop bool // stop codons that follow a CDS of a GTF are part of it
-	coding  []byte
+
+	// Memory to build in, and to cut pieces off.
+	coding   []byte
+	rows     []part
+	slab     []transcript
+	segments []segment
 }
 
 // build makes the model.
@@ -186,7 +190,8 @@ func (f *feature) aliases() []string {
 
 // transcript makes one transcript of f's parts. implicit: nothing names it, f's attributes are its gene's or its CDS's.
 func (b *builder) transcript(f *feature, g *gene, implicit bool) error {
-	t := &transcript{contig: f.region.contig, gene: g, implicit: implicit, line: f.line, mature: f.mature}
+	t := b.newTranscript()
+	t.contig, t.gene, t.implicit, t.line, t.mature = f.region.contig, g, implicit, f.line, f.mature
 	t.id = f.name(g, implicit)
 	if b.transSpliced(t, f) || !b.strand(t, f) {
 		return nil
@@ -220,9 +225,30 @@ func (b *builder) transcript(f *feature, g *gene, implicit bool) error {
 	t.written = f.written(t)
 	t.name = &Feature{Type: "Transcript", ID: t.id, Biotype: t.biotype}
 	t.flags = t.marks()
+	t.settle()
 	k.transcripts = append(k.transcripts, t)
 	b.model.count++
 	return nil
+}
+
+// newTranscript is an empty transcript.
+func (b *builder) newTranscript() *transcript {
+	if len(b.slab) == 0 {
+		b.slab = make([]transcript, 64)
+	}
+	t := &b.slab[0]
+	b.slab = b.slab[1:]
+	return t
+}
+
+// newSegments is room for n segments.
+func (b *builder) newSegments(n int) []segment {
+	if n > len(b.segments) {
+		b.segments = make([]segment, max(n, 1024))
+	}
+	segs := b.segments[:n:n]
+	b.segments = b.segments[n:]
+	return segs
 }
 
 // name is the ID of f as a transcript.
@@ -265,7 +291,9 @@ func (b *builder) track(r *region) *track {
 func (b *builder) transSpliced(t *transcript, f *feature) bool {
 	spliced := strings.Contains(f.get("exception"), "trans-splicing")
 	for i := range f.cds {
-		spliced = spliced || strings.Contains(f.of(&f.cds[i]).get("exception"), "trans-splicing")
+		if i == 0 || f.cds[i].text != f.cds[i-1].text {
+			spliced = spliced || strings.Contains(f.of(&f.cds[i]).get("exception"), "trans-splicing")
+		}
 	}
 	if spliced {
 		b.faults.note(TransSplicing, f.line, "%s is trans-spliced, which is not supported: it is left out", t.said())
@@ -368,11 +396,11 @@ func (b *builder) exons(t *transcript, f *feature) bool {
 	if len(f.exons) == 0 {
 		covered = slices.Concat(f.cds, f.utrs)
 	}
-	segs := make([]segment, len(covered))
+	segs := b.newSegments(len(covered))
 	for i, p := range covered {
 		segs[i] = segment{start: int(p.start), end: int(p.end)}
 	}
-	sort.Slice(segs, func(i, j int) bool { return segs[i].start < segs[j].start })
+	slices.SortFunc(segs, func(x, y segment) int { return cmp.Compare(x.start, y.start) })
 	if len(f.exons) == 0 || t.contig != f.region.contig {
 		segs = merged(segs, len(f.exons) == 0)
 	}

@@ -74,7 +74,7 @@ type sighting struct {
 func (k *track) sightings(mem *workspace, dst []sighting, v *variant, reach int) []sighting {
 	var near [32]*transcript
 	if k.circle == 0 {
-		for _, t := range k.overlapping(near[:0], v.start-reach, v.end+reach) {
+		for _, t := range k.overlapping(near[:0], &mem.found, v.start-reach, v.end+reach) {
 			dst = append(dst, sighting{t, v})
 		}
 		return dst
@@ -91,7 +91,7 @@ func (k *track) sightings(mem *workspace, dst []sighting, v *variant, reach int)
 		}
 		w := take(&mem.variants)
 		*w = k.turned(v, turn)
-		for _, t := range k.overlapping(near[:0], w.start-reach, w.end+reach) {
+		for _, t := range k.overlapping(near[:0], &mem.found, w.start-reach, w.end+reach) {
 			s := sighting{t, w}
 			if i := slices.IndexFunc(dst, func(o sighting) bool { return o.t == t }); i < 0 {
 				dst = append(dst, s)

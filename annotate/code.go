@@ -61,6 +61,14 @@ func (c *geneticCode) amino(b0, b1, b2 byte) byte {
 	return c.aminos[int(i)<<4|int(j)<<2|int(k)]
 }
 
+// beginsStop says of the letters of baseIndex whether a stop codon may begin with them.
+func (c *geneticCode) beginsStop() (may [5]bool) {
+	for i := range 4 {
+		may[i] = strings.IndexByte(c.aminos[16*i:16*i+16], '*') >= 0
+	}
+	return may
+}
+
 // isCodon says whether the three bases are one of the codons in list.
 func isCodon(list []string, b0, b1, b2 byte) bool {
 	for _, s := range list {
@@ -97,6 +105,31 @@ func reverseComplement(s string) string {
 		b[len(s)-1-i] = complement[s[i]]
 	}
 	return string(b)
+}
+
+// codonTexts are the codons of A, C, G and T, in the order of codonIndex: their strings need not be made for each variant.
+var codonTexts = func() (texts [64]string) {
+	for _, a := range []byte("ACGT") {
+		for _, b := range []byte("ACGT") {
+			for _, c := range []byte("ACGT") {
+				texts[codonIndex(a, b, c)] = string([]byte{a, b, c})
+			}
+		}
+	}
+	return texts
+}()
+
+// codonIndex numbers the codons of A, C, G and T: bits 1 and 2 of these letters tell them apart.
+func codonIndex(a, b, c byte) int { return int(a>>1&3)<<4 | int(b>>1&3)<<2 | int(c>>1&3) }
+
+// codonText is bases as a string.
+func codonText(bases []byte) string {
+	if len(bases) == 3 {
+		if s := codonTexts[codonIndex(bases[0], bases[1], bases[2])]; s == string(bases) {
+			return s
+		}
+	}
+	return string(bases)
 }
 
 // GeneticCodes say which of NCBI's genetic codes to read coding sequences with that do not say theirs. Its text form,

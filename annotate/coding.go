@@ -79,7 +79,7 @@ func (t *transcript) slipped(v *variant, from, to int, alt string) (int, int, st
 	if !t.readsTwice(v) {
 		return from, to, alt
 	}
-	changed := append([]byte(nil), t.coding()[lo:hi]...)
+	changed := t.appendCodingPart(nil, lo, hi)
 	for i := range len(v.ref) {
 		for _, s := range t.cds {
 			pos := v.start + i
@@ -102,14 +102,14 @@ func (e *effect) partlyCoding(v *variant, lo, hi int) {
 	t := e.t
 	longer := len(v.alt) != len(v.ref)
 	switch {
-	case lo < 3 && t.hasStart() && e.cdsFrom < 0 && !e.inIntron(v, true):
+	case lo < 3 && t.startCodon && e.cdsFrom < 0 && !e.endsInIntron(v, true):
 		if t.startKept(v, hi, longer) {
 			e.terms.add(startRetained)
 		} else {
 			e.lostStart = true
 			e.terms.add(startLost)
 		}
-	case hi > t.cdsLen-3 && t.hasStop() && e.cdsTo < 0 && !e.inIntron(v, false):
+	case hi > t.cdsLen-3 && t.hasStop() && e.cdsTo < 0 && !e.endsInIntron(v, false):
 		if t.stopKept(v, lo) {
 			e.terms.add(stopRetained)
 		} else {
@@ -125,8 +125,8 @@ func (t *transcript) hasStop() bool {
 	return !t.endNF && t.cdsLen%3 == 0 && t.reference(t.cdsLen/3-1) == '*'
 }
 
-// inIntron says whether the first (or else the last) changed base in transcript direction lies in an intron.
-func (e *effect) inIntron(v *variant, first bool) bool {
+// endsInIntron says whether the first (or else the last) changed base in transcript direction lies in an intron.
+func (e *effect) endsInIntron(v *variant, first bool) bool {
 	pos := v.end - 1
 	if first == e.t.forward {
 		pos = v.start
@@ -138,15 +138,16 @@ func (e *effect) inIntron(v *variant, first bool) bool {
 // right before what follows v: then translation starts as before. If the length does not change it is enough that
 // the new first codon is a start codon.
 func (t *transcript) startKept(v *variant, hi int, lengthChanges bool) bool {
-	cds, now := t.coding(), t.upTo(v, hi)
+	now := t.upTo(v, hi)
 	if len(now) < hi {
 		return false
 	}
 	if lengthChanges {
-		return bytes.Equal(now, cds[:hi])
+		return bytes.Equal(now, t.appendCodingPart(nil, 0, hi))
 	}
 	var codon [3]byte
-	copy(codon[copy(codon[:], now):], cds[min(hi, 3):])
+	copy(codon[:], now)
+	t.appendCodingPart(codon[:min(hi, 3)], min(hi, 3), min(3, t.cdsLen))
 	return isCodon(t.code.starts, codon[0], codon[1], codon[2])
 }
 
@@ -206,13 +207,12 @@ func (t *transcript) stopKept(v *variant, lo int) bool {
 	if !t.forward {
 		alt, removed = reverseComplement(v.alt), t.cdsStart-v.start
 	}
-	cds := t.coding()
 	var codon [3]byte
 	for i := range codon {
 		j := t.cdsLen - 3 + i
 		switch {
 		case j < lo:
-			codon[i] = cds[j]
+			codon[i] = t.codingBase(j)
 		case j < lo+len(alt):
 			codon[i] = alt[j-lo]
 		default:
@@ -224,15 +224,16 @@ func (t *transcript) stopKept(v *variant, lo int) bool {
 
 // codonChange sets c to the change of codons when the coding bases [from,to) become alt.
 func (t *transcript) codonChange(c *codonChange, from, to int, alt string) {
-	cds := t.coding()
 	*c = codonChange{first: from / 3, lead: from % 3, refLen: to - from, altLen: len(alt)}
 	begin := 3 * c.first
 	end := begin
 	if to > from || c.lead > 0 {
-		end = min(3*((max(to, from+1)-1)/3)+3, len(cds))
+		end = min(3*((max(to, from+1)-1)/3)+3, t.cdsLen)
 	}
-	c.ref = string(cds[begin:end])
-	c.alt = c.ref[:c.lead] + alt + c.ref[to-begin:]
+	var buf, altered [32]byte
+	ref := t.appendCodingPart(buf[:0], begin, end)
+	c.ref = codonText(ref)
+	c.alt = codonText(append(append(append(altered[:0], ref[:c.lead]...), alt...), ref[to-begin:]...))
 	c.refPep = t.translateRef(c.first, c.ref)
 	c.altPep = t.translateAlt(c, end)
 }
@@ -268,7 +269,7 @@ func (t *transcript) translateAlt(c *codonChange, end int) string {
 		switch {
 		case i+3 <= len(c.ref) && codons[i:i+3] == c.ref[i:i+3]:
 			pep = append(pep, t.amino(c.first+i/3, b0, b1, b2))
-		case c.first == 0 && i == 0 && t.hasStart() && isCodon(t.code.starts, b0, b1, b2):
+		case c.first == 0 && i == 0 && t.startCodon && isCodon(t.code.starts, b0, b1, b2):
 			pep = append(pep, 'M')
 		default:
 			pep = append(pep, t.code.amino(b0, b1, b2))
@@ -359,23 +360,22 @@ func (e *effect) stopsMoved() {
 
 // touchesStart says whether the change lies in the start codon.
 func (e *effect) touchesStart() bool {
-	return e.cdsFrom < 3 && e.t.hasStart()
+	return e.cdsFrom < 3 && e.t.startCodon
 }
 
 // altBase is base i of the changed coding sequence, going on behind it.
 func (e *effect) altBase(alt string, i int) byte {
-	cds := e.t.coding()
 	switch {
 	case i < e.cdsFrom:
-		return cds[i]
+		return e.t.codingBase(i)
 	case i < e.cdsFrom+len(alt):
 		return alt[i-e.cdsFrom]
 	}
 	j := i - len(alt) + e.cdsTo - e.cdsFrom
-	if j < len(cds) {
-		return cds[j]
+	if j < e.t.cdsLen {
+		return e.t.codingBase(j)
 	}
-	return e.t.after(j - len(cds))
+	return e.t.after(j - e.t.cdsLen)
 }
 
 // insertsOnly says whether the peptide alt, up to its first stop, is ref with something before or after it.

@@ -23,6 +23,9 @@ type variant struct {
 
 func (v *variant) insertion() bool { return v.start == v.end }
 
+// substitution says whether v replaces one base by another.
+func (v *variant) substitution() bool { return len(v.ref) == 1 && len(v.alt) == 1 }
+
 // overlaps says whether v changes the bases [start,end); an insertion must lie between two of them.
 func (v *variant) overlaps(start, end int) bool {
 	if v.insertion() {
@@ -87,6 +90,8 @@ type effect struct {
 	distance int  // bases to the transcript, if the variant lies outside
 	whole    bool // the transcript is untouched, or concerned as a whole: positions in it say nothing
 	picked   bool
+	// inIntronOnly says that the variant, wherever it can stand, lies in one intron and away from its splice sites.
+	inIntronOnly bool
 
 	relevance  uint64 // of an effect on a transcript, its place among others: the lower, the earlier
 	preference uint64 // its place in the order that picks one: the lower, the better
@@ -121,6 +126,10 @@ func (v *variant) effectOn(w *workspace, e *effect, t *transcript, upstream, dow
 		e.whole = true
 		return
 	}
+	if i := v.intronOf(t); i > 0 {
+		e.inIntron(v, i)
+		return
+	}
 	v = v.placed(t)
 	switch {
 	case v.start <= t.start && v.end >= t.end && v.loss():
@@ -143,6 +152,41 @@ func (v *variant) effectOn(w *workspace, e *effect, t *transcript, upstream, dow
 	e.finish()
 }
 
+// awayFromExons is how far from both ends of an intron a variant has no splice term: behind all windows of the terms, and
+// behind what an insertion or deletion reads beside itself.
+const awayFromExons = polypyrimidine + regionInIntron
+
+// intronOf is the number of the intron of t that v lies in, wherever it can stand, away from the intron's ends; 0 if there is
+// none. So it is with most variants of a genome that lie in a transcript, and little is left to decide about them.
+func (v *variant) intronOf(t *transcript) int {
+	if v.kind != svNone {
+		return 0
+	}
+	n := t.exonsUpTo(v.start)
+	if n == 0 || n == len(t.exons) {
+		return 0
+	}
+	before, after := t.byPosition(n-1), t.byPosition(n)
+	if v.start < before.end+awayFromExons || v.end+v.roll > after.start-awayFromExons {
+		return 0
+	}
+	if t.forward {
+		return n
+	}
+	return len(t.exons) - n
+}
+
+// inIntron adds the terms of a variant that lies in the given intron and away from its ends.
+func (e *effect) inIntron(v *variant, number int) {
+	e.inIntronOnly = true
+	e.intronFirst, e.intronLast = number, number
+	e.terms.add(intron)
+	if e.t.cds == nil {
+		e.nonCoding(v, false)
+	}
+	e.finish()
+}
+
 // nonCoding adds the terms of a transcript that is not translated.
 func (e *effect) nonCoding(v *variant, inExon bool) {
 	for _, m := range e.t.mature {
@@ -160,10 +204,7 @@ func (e *effect) nonCoding(v *variant, inExon bool) {
 
 // finish adds the terms that the transcript alone decides, or that there is no other one.
 func (e *effect) finish() {
-	switch e.t.biotype {
-	case "nonsense_mediated_decay", "NMD", "NMD_transcript_variant":
-		e.terms.add(nmdTranscript)
-	}
+	e.terms.addIf(e.t.decays, nmdTranscript)
 	if e.terms == 0 {
 		e.terms.add(codingTranscript)
 	}

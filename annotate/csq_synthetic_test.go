@@ -72,7 +72,7 @@ func TestSyntheticCsq(t *testing.T) {
 			t.Fatal(err)
 		}
 		ours, theirs := ourTerms(ann.Consequences), bcsqTerms(f[4])
-		for _, tx := range a.model.contigs[a.genome.Contig(f[0])].overlapping(nil, pos-20, pos+20) {
+		for _, tx := range a.model.contigs[a.genome.Contig(f[0])].overlapping(nil, new(foundAt), pos-20, pos+20) {
 			o, th := ours[tx.id], theirs[tx.id]
 			if tx.cds == nil || len(o) == 0 && len(th) == 0 {
 				continue

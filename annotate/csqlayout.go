@@ -64,20 +64,27 @@ func CSQSubfields() (names []string, defaults int) {
 	return slices.Clone(csqNames[:]), strings.Count(csqFields, "|") + 1
 }
 
-// csqStep is how one sub-field, or several together, are written: as text that depends on the transcript alone, or
-// one for each variant.
+// csqClass is a class of entries by what they certainly leave empty. Most entries of a genome are about introns and about
+// genes beside the variant, and nearly all of their text is always the same.
+type csqClass uint8
+
+// The classes.
+const (
+	insideEntry  csqClass = iota // of a variant in the transcript
+	wholeEntry                   // of one beside it, or that concerns it as a whole
+	intronEntry                  // of one in an intron, away from its ends
+	nowhereEntry                 // of one that is on no transcript and no regulatory feature
+	csqClassCount
+)
+
+// csqStep is how one sub-field, or several together, are written: as text that was written before, or anew for each variant.
 type csqStep struct {
 	field csqField
-	text  int // index of the transcript's text; -1 if the field is written for each variant
+	fixed []csqField // what the text is made of; nil if the field is written for each variant
 }
 
-// csqLayout says which sub-fields INFO/CSQ has and how they are written. Most entries are about genes beside the
-// variant, and nearly all of their text is always the same.
-type csqLayout struct {
-	fields []csqField
-	inside []csqStep // for a variant in the transcript
-	whole  []csqStep // for one beside it, or that concerns it as a whole
-}
+// csqLayout says which sub-fields INFO/CSQ has.
+type csqLayout struct{ fields []csqField }
 
 // newCSQLayout is the layout with the sub-fields of the given names; the usual ones if there are none.
 func newCSQLayout(names []string) (*csqLayout, error) {
@@ -95,8 +102,6 @@ func newCSQLayout(names []string) (*csqLayout, error) {
 		}
 		l.fields = append(l.fields, csqField(i))
 	}
-	l.inside = l.steps(func(f csqField) bool { return f.ofTranscript() })
-	l.whole = l.steps(func(f csqField) bool { return f.ofTranscript() || f.ofPlace() })
 	return l, nil
 }
 
@@ -109,21 +114,22 @@ func (l *csqLayout) description() string {
 	return csqFormat + strings.Join(names, "|")
 }
 
-// steps joins neighbouring sub-fields that the transcript alone decides.
-func (l *csqLayout) steps(fixed func(csqField) bool) []csqStep {
-	var steps []csqStep
-	texts, joined := 0, false
-	for _, f := range l.fields {
-		switch {
-		case !fixed(f):
-			steps = append(steps, csqStep{field: f, text: -1})
-		case !joined:
-			steps = append(steps, csqStep{field: f, text: texts})
-			texts++
+// emptyIn says whether f is empty in all entries of a class.
+func (f csqField) emptyIn(class csqClass) bool {
+	switch class {
+	case wholeEntry:
+		return f.ofPlace()
+	case nowhereEntry:
+		return f.ofPlace() || f == csqDistance
+	case intronEntry:
+		switch f {
+		case csqExon, csqHGVSp, csqCDNA, csqCDS, csqProtein, csqAminoAcids, csqCodons, csqNMD, csqDistance:
+			return true
 		}
-		joined = fixed(f)
+	case insideEntry:
+		return f == csqDistance
 	}
-	return steps
+	return false
 }
 
 // ofTranscript says whether the transcript alone decides f.
@@ -145,33 +151,11 @@ func (f csqField) ofPlace() bool {
 	return false
 }
 
-// csqText is what is always the same about a transcript, for the steps of a layout.
-type csqText struct{ inside, whole []string }
-
-// textOf makes the texts of t.
-func (l *csqLayout) textOf(t *transcript) *csqText {
-	of := func(fixed func(csqField) bool) []string {
-		var texts []string
-		var b []byte
-		for i, f := range l.fields {
-			if fixed(f) {
-				b = append(t.appendCSQ(b, f), '|')
-			}
-			if len(b) > 0 && (!fixed(f) || i == len(l.fields)-1) {
-				texts = append(texts, string(b))
-				b = b[:0]
-			}
-		}
-		return texts
-	}
-	return &csqText{
-		inside: of(func(f csqField) bool { return f.ofTranscript() }),
-		whole:  of(func(f csqField) bool { return f.ofTranscript() || f.ofPlace() }),
-	}
-}
-
-// appendCSQ appends a sub-field that t alone decides.
+// appendCSQ appends a sub-field that t alone decides; all others, and those of no transcript, are empty.
 func (t *transcript) appendCSQ(b []byte, f csqField) []byte {
+	if t == nil {
+		return b
+	}
 	from := len(b)
 	yes := func(ok bool, s string) {
 		if ok {
@@ -214,6 +198,9 @@ func (t *transcript) appendCSQ(b []byte, f csqField) []byte {
 	case csqENSP:
 		b = append(b, t.protein...)
 	}
+	if t.plain {
+		return b
+	}
 	return escapeFrom(b, from)
 }
 
@@ -229,20 +216,126 @@ func escapeFrom(b []byte, from int) []byte {
 type csqWriter struct {
 	layout    *csqLayout
 	functions func(*effect) []Function
-	texts     []*csqText // by the transcript's rank; nil until it is needed
-	allele    []byte     // of the alternate allele, with a "|"
-	hgvsg     []byte     // of the alternate allele, with a "|"
+	steps     [csqClassCount][2][]csqStep // the second are of variants that can stand in one place only
+	texts     [csqTexts]csqText
+	allele    []byte // of the alternate allele, with a "|"
+	hgvsg     []byte // of the alternate allele, with a "|"
+}
+
+// csqTexts is how many texts of entries the writer keeps: variants come by place, and few transcripts overlap.
+const csqTexts = 512
+
+// csqKey is what decides the fixed text of an entry.
+type csqKey struct {
+	t      *transcript
+	terms  termSet
+	class  csqClass
+	still  bool // the variant can stand in one place only
+	picked bool
+}
+
+// csqText is the fixed text of an entry, for the steps that have some.
+type csqText struct {
+	key  csqKey
+	text []byte
+	ends []int // of the steps' parts in text
 }
 
 func (a *Annotator) csqWriter(l *csqLayout) *csqWriter {
-	m := a.model
-	return &csqWriter{layout: l, functions: a.functionsOf, texts: make([]*csqText, len(m.ranked))}
+	w := &csqWriter{layout: l, functions: a.functionsOf}
+	never := func(f csqField) bool {
+		switch f {
+		case csqExisting:
+			return a.sources == nil
+		case csqDomains, csqGO:
+			return a.functions == nil
+		}
+		return false
+	}
+	for class := range csqClassCount {
+		w.steps[class][0] = l.steps(func(f csqField) bool { return f.fixedIn(class) || never(f) })
+		w.steps[class][1] = l.steps(func(f csqField) bool { return f.fixedIn(class) || never(f) || f == csqHGVSOffset })
+	}
+	return w
+}
+
+// steps joins neighbouring sub-fields that are fixed.
+func (l *csqLayout) steps(fixed func(csqField) bool) []csqStep {
+	var steps []csqStep
+	joined := false
+	for _, f := range l.fields {
+		switch {
+		case !fixed(f):
+			steps = append(steps, csqStep{field: f})
+		case !joined:
+			steps = append(steps, csqStep{field: f, fixed: []csqField{f}})
+		default:
+			last := &steps[len(steps)-1]
+			last.fixed = append(last.fixed, f)
+		}
+		joined = fixed(f)
+	}
+	return steps
+}
+
+// fixedIn says whether a csqKey of the class decides f.
+func (f csqField) fixedIn(class csqClass) bool {
+	return f == csqConsequence || f == csqImpact || f == csqPick || f.ofTranscript() || f.emptyIn(class)
+}
+
+// textOf is the fixed text of the entries with the given key.
+func (w *csqWriter) textOf(key csqKey) *csqText {
+	const spread = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: near keys get texts far from each other
+	slot := uint64(key.terms)<<8 | uint64(key.class)
+	if key.t != nil {
+		slot += uint64(key.t.rank) << 40
+	}
+	x := &w.texts[slot*spread>>55%csqTexts]
+	if x.key == key && x.ends != nil {
+		return x
+	}
+	x.key, x.text, x.ends = key, x.text[:0], x.ends[:0]
+	steps := w.stepsOf(&key)
+	for i := range steps {
+		if steps[i].fixed == nil {
+			continue
+		}
+		for _, f := range steps[i].fixed {
+			switch f {
+			case csqConsequence:
+				x.text = key.terms.appendNames(x.text)
+			case csqImpact:
+				x.text = append(x.text, terms[key.terms.worst()].impact...)
+			case csqPick:
+				if key.picked {
+					x.text = append(x.text, '1')
+				}
+			default:
+				x.text = key.t.appendCSQ(x.text, f)
+			}
+			x.text = append(x.text, '|')
+		}
+		x.ends = append(x.ends, len(x.text))
+	}
+	return x
+}
+
+// stepsOf are the steps of the entries with the given key.
+func (w *csqWriter) stepsOf(key *csqKey) []csqStep {
+	if key.still {
+		return w.steps[key.class][1]
+	}
+	return w.steps[key.class][0]
 }
 
 // append appends the entries of one alternate allele, the number of which counts from 1, with commas between them.
 func (w *csqWriter) append(b []byte, j *judged, number int) []byte {
-	w.allele = append(escapeFrom(append(w.allele[:0], j.name...), 0), '|')
-	w.hgvsg = append(escapeFrom(j.described().appendOnContig(w.hgvsg[:0]), 0), '|')
+	v := j.described()
+	w.allele, w.hgvsg = append(w.allele[:0], j.name...), v.appendOnContig(w.hgvsg[:0])
+	if v.place == nil || !v.place.plainName || v.kind != svNone { // otherwise there are letters and digits only
+		w.allele, w.hgvsg = escapeFrom(w.allele, 0), escapeFrom(w.hgvsg, 0)
+	}
+	w.allele, w.hgvsg = append(w.allele, '|'), append(w.hgvsg, '|')
 	for i, e := range j.effects {
 		if i > 0 {
 			b = append(b, ',')
@@ -253,26 +346,38 @@ func (w *csqWriter) append(b []byte, j *judged, number int) []byte {
 	return b
 }
 
+// class is the class of e's entry; false if it has to be written field by field.
+func (e *effect) class() (csqClass, bool) {
+	switch {
+	case e.t == nil:
+		return nowhereEntry, e.r == nil
+	case e.whole:
+		return wholeEntry, true
+	case e.inIntronOnly:
+		return intronEntry, true
+	}
+	return insideEntry, true
+}
+
 // entry appends one entry and a "|".
 func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
-	if e.t == nil {
+	class, known := e.class()
+	if !known {
 		for _, f := range w.layout.fields {
 			b = append(w.field(b, f, j, e, number), '|')
 		}
 		return b
 	}
-	text := w.texts[e.t.rank]
-	if text == nil {
-		text = w.layout.textOf(e.t)
-		w.texts[e.t.rank] = text
-	}
-	steps, texts := w.layout.inside, text.inside
-	if e.whole {
-		steps, texts = w.layout.whole, text.whole
-	}
-	for _, s := range steps {
-		if s.text >= 0 {
-			b = append(b, texts[s.text]...)
+	key := csqKey{t: e.t, terms: e.terms, class: class, picked: e.picked, still: e.seen == nil || e.seen.roll == 0}
+	fixed, from, n := w.textOf(key), 0, 0
+	steps := w.stepsOf(&key)
+	for i := range steps {
+		s := &steps[i]
+		if s.fixed != nil {
+			to := fixed.ends[n]
+			b = append(b, fixed.text[from:to]...)
+			from = to
+			n++
 			continue
 		}
 		switch s.field { // what every entry has
@@ -280,10 +385,8 @@ func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
 			b = append(b, w.allele...)
 		case csqHGVSg:
 			b = append(b, w.hgvsg...)
-		case csqConsequence:
-			b = append(e.terms.appendNames(b), '|')
-		case csqImpact:
-			b = append(append(b, terms[e.terms.worst()].impact...), '|')
+		case csqIntron:
+			b = append(appendNumberOf(b, e.intronFirst, e.intronLast, len(e.t.exons)-1), '|')
 		case csqDistance:
 			b = appendDistance(b, e.distance)
 		default:
@@ -296,13 +399,11 @@ func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
 	return b
 }
 
-// lacks says of an effect on a transcript that a sub-field is certainly empty: most of an intron's are.
+// lacks says of an effect that a sub-field is certainly empty: most of an intron's are.
 func (e *effect) lacks(f csqField, j *judged) bool {
 	switch f {
 	case csqExon:
 		return e.exonFirst == 0
-	case csqIntron:
-		return e.intronFirst == 0
 	case csqCDNA:
 		return e.cdnaFrom < 0 && e.cdnaTo < 0
 	case csqCDS:
@@ -388,13 +489,15 @@ func (e *effect) appendPlace(b []byte, f csqField) []byte {
 	if v.kind == svNone {
 		switch f {
 		case csqHGVSc:
-			b, _ = v.appendHGVSC(b, t)
+			if b, _ = v.appendHGVSC(b, t); t.plain {
+				return b
+			}
 			return escapeFrom(b, from)
 		case csqHGVSOffset:
 			if v.roll == 0 {
 				return b // it can stand nowhere else
 			}
-			if _, shift := v.hgvsC(t); shift != 0 {
+			if shift := v.shiftIn(t); shift != 0 {
 				b = strconv.AppendInt(b, int64(shift), 10)
 			}
 			return b

@@ -33,7 +33,7 @@ func (p *parser) addGFF3(r *record, kind partKind) {
 	for len(parents) > 0 {
 		var id []byte
 		id, parents, _ = bytes.Cut(parents, []byte(","))
-		if f := r.region.features[string(id)]; f != nil {
+		if f := p.parentOf(r, id); f != nil {
 			f.add(x, r.text)
 		} else if f := r.region.features[decode(string(id))]; f != nil {
 			f.add(x, r.text)
@@ -41,6 +41,19 @@ func (p *parser) addGFF3(r *record, kind partKind) {
 			p.pending = append(p.pending, orphan{part: x, text: bytes.Clone(r.text), region: r.region, parent: decode(string(id))})
 		}
 	}
+}
+
+// parentOf is the feature of the given ID on the row's contig; nil if none is known yet.
+func (p *parser) parentOf(r *record, id []byte) *feature {
+	last := &p.parent
+	if last.region == r.region && bytes.Equal(last.id, id) {
+		return last.feature
+	}
+	f := r.region.features[string(id)]
+	if f != nil {
+		last.region, last.id, last.feature = r.region, append(last.id[:0], id...), f
+	}
+	return f
 }
 
 // addFeature takes a row that is not a part.
@@ -139,7 +152,7 @@ func (f *feature) giveAway() {
 		return
 	}
 	if len(f.parent.cds) == 0 {
-		f.parent.cds, f.parent.utrs = f.cds, append(f.parent.utrs, f.utrs...)
+		f.parent.cds, f.parent.texts, f.parent.utrs = f.cds, f.texts, append(f.parent.utrs, f.utrs...)
 	}
 	f.derived = true
 	f.parent.children--

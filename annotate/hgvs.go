@@ -196,18 +196,26 @@ func (v *variant) hgvsG() string {
 
 // appendHGVSG appends what hgvsG returns.
 func (v *variant) appendHGVSG(b []byte) []byte {
+	if v.substitution() {
+		return append(appendBase(v.appendContig(b), v.start), v.ref[0], '>', v.alt[0])
+	}
 	d := v.describe(true, 0, len(v.contig.Seq))
 	if d.kind == hgvsInsertion && (d.start == 0 || d.start == len(v.contig.Seq)) {
 		return b // there is no base on one side of it to name
 	}
-	d = v.multiplied(d, true, 0, len(v.contig.Seq))
+	if d.kind == hgvsInsertion {
+		d = v.multiplied(d, true, 0, len(v.contig.Seq))
+	}
+	return appendDescribed(v.appendContig(b), d, true, appendBase)
+}
+
+// appendContig appends what stands before the positions of g. and m.
+func (v *variant) appendContig(b []byte) []byte {
 	b = append(b, v.contig.Name...)
 	if v.mitochondrial {
-		b = append(b, ":m."...)
-	} else {
-		b = append(b, ":g."...)
+		return append(b, ":m."...)
 	}
-	return appendDescribed(b, d, true, appendBase)
+	return append(b, ":g."...)
 }
 
 // appendBase appends the number of a base counted along the contig.
@@ -240,15 +248,41 @@ func (v *variant) hgvsC(t *transcript) (string, int) {
 
 // appendHGVSC appends what hgvsC returns.
 func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
+	if v.substitution() {
+		if v.start < t.start || v.end > t.end {
+			return b, 0
+		}
+		ref, alt := v.ref[0], v.alt[0]
+		if !t.forward {
+			ref, alt = complement[ref], complement[alt]
+		}
+		return append(t.appendPosition(t.appendReference(b), v.start), ref, '>', alt), 0
+	}
 	d := v.describe(t.forward, t.start, t.end)
 	if d.start < t.start || d.end > t.end || d.kind == hgvsInsertion && (d.start == t.start || d.start == t.end) {
 		return b, 0
 	}
-	if t.cds == nil {
+	switch {
+	case d.kind != hgvsInsertion:
+	case t.cds == nil:
 		d = v.multiplied(d, t.forward, t.start, t.end)
-	} else {
+	default:
 		d = v.multipliedIn(t, d, t.start, t.end)
 	}
+	return appendDescribed(t.appendReference(b), d, t.forward, t.appendPosition), d.shift
+}
+
+// shiftIn is by how many bases the description in transcript coordinates stands from the variant; 0 if there is none.
+func (v *variant) shiftIn(t *transcript) int {
+	d := v.describe(t.forward, t.start, t.end)
+	if d.start < t.start || d.end > t.end || d.kind == hgvsInsertion && (d.start == t.start || d.start == t.end) {
+		return 0
+	}
+	return d.shift
+}
+
+// appendReference appends what stands before the positions of c. and n.
+func (t *transcript) appendReference(b []byte) []byte {
 	if t.implicit {
 		// There is no transcript to name: the reference is the contig, and the protein selects the reading frame.
 		b = append(b, t.contig.Name...)
@@ -259,11 +293,9 @@ func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
 		b = append(b, t.accession...)
 	}
 	if t.cds != nil {
-		b = append(b, ":c."...)
-	} else {
-		b = append(b, ":n."...)
+		return append(b, ":c."...)
 	}
-	return appendDescribed(b, d, t.forward, t.appendPosition), d.shift
+	return append(b, ":n."...)
 }
 
 // appendPosition appends the HGVS number of a base inside the transcript: counted from the start codon, with - and *
@@ -274,15 +306,21 @@ func (t *transcript) appendPosition(b []byte, base int) []byte {
 
 // appendNumber appends the number of a base inside the transcript, that of an exonic one by exonic.
 func (t *transcript) appendNumber(b []byte, base int, exonic func(b []byte, base, offset int) []byte) []byte {
-	if o := t.locate(t.exons, base); o >= 0 {
-		return exonic(b, base, o)
+	n := t.exonsUpTo(base)
+	if n < len(t.exons) {
+		if x := t.byPosition(n); base >= x.start {
+			if t.forward {
+				return exonic(b, base, x.offset+base-x.start)
+			}
+			return exonic(b, base, x.offset+x.end-1-base)
+		}
 	}
 	// The exon before and the exon after the intron, in transcript direction.
-	i := 1
-	for i < len(t.exons)-1 && (t.forward && t.exons[i].start < base || !t.forward && t.exons[i].end > base) {
-		i++
+	i := n
+	if !t.forward {
+		i = len(t.exons) - n
 	}
-	prev, next := t.exons[i-1], t.exons[i]
+	prev, next := &t.exons[i-1], &t.exons[i]
 	before, after := prev.end-1, next.start
 	fromBefore, toAfter := base-before, after-base
 	if !t.forward {
@@ -290,11 +328,11 @@ func (t *transcript) appendNumber(b []byte, base int, exonic func(b []byte, base
 		fromBefore, toAfter = before-base, base-after
 	}
 	if fromBefore <= toAfter {
-		b = exonic(b, before, t.locate(t.exons, before))
+		b = exonic(b, before, next.offset-1)
 		b = append(b, '+')
 		return strconv.AppendInt(b, int64(fromBefore), 10)
 	}
-	b = exonic(b, after, t.locate(t.exons, after))
+	b = exonic(b, after, next.offset)
 	b = append(b, '-')
 	return strconv.AppendInt(b, int64(toAfter), 10)
 }
@@ -303,6 +341,15 @@ func (t *transcript) appendNumber(b []byte, base int, exonic func(b []byte, base
 func (t *transcript) appendExonic(b []byte, base, offset int) []byte {
 	if t.cds == nil {
 		return strconv.AppendInt(b, int64(offset)+1, 10)
+	}
+	if t.unbroken {
+		switch {
+		case offset < t.codingFrom:
+			return strconv.AppendInt(b, int64(offset-t.codingFrom), 10)
+		case offset >= t.codingTo:
+			return strconv.AppendInt(append(b, '*'), int64(offset-t.codingTo)+1, 10)
+		}
+		return strconv.AppendInt(b, int64(offset-t.codingFrom)+1, 10)
 	}
 	first, last := t.cdsStart, t.cdsEnd-1
 	if !t.forward {

@@ -1,6 +1,8 @@
 package annotate
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"sync"
 
@@ -17,7 +19,6 @@ type Model struct {
 	count      int
 
 	numbered sync.Once
-	ranked   []*transcript // by rank
 }
 
 // Transcripts is the number of transcripts, coding and not.
@@ -26,6 +27,7 @@ func (m *Model) Transcripts() int { return m.count }
 // track holds the transcripts of one contig so that those in reach of a position are found fast.
 type track struct {
 	transcripts []*transcript // by start
+	starts      []int         // of the transcripts
 	// reach[i] is the greatest end among transcripts[:i+1]: where it falls below a position no earlier transcript
 	// overlaps it.
 	reach []int
@@ -37,9 +39,38 @@ type track struct {
 	unrolled *genome.Contig
 }
 
+// foundAt is where on a track the search before ended: most files are sorted, so that the next one ends there, or near.
+type foundAt struct {
+	track *track
+	n     int // transcripts that start before or at the end of what was searched for
+}
+
+// upTo is the number of transcripts that start at pos or before.
+func (k *track) upTo(at *foundAt, pos int) int {
+	n := at.n
+	if at.track != k {
+		n = 0
+	}
+	const near = 8 // steps before a search in halves is faster
+	for range near {
+		switch {
+		case n < len(k.starts) && k.starts[n] <= pos:
+			n++
+		case n > 0 && k.starts[n-1] > pos:
+			n--
+		default:
+			*at = foundAt{k, n}
+			return n
+		}
+	}
+	n = sort.Search(len(k.starts), func(i int) bool { return k.starts[i] > pos })
+	*at = foundAt{k, n}
+	return n
+}
+
 // overlapping appends the transcripts that share a base or an edge with [start,end] to dst.
-func (k *track) overlapping(dst []*transcript, start, end int) []*transcript {
-	n := sort.Search(len(k.transcripts), func(i int) bool { return k.transcripts[i].start > end })
+func (k *track) overlapping(dst []*transcript, at *foundAt, start, end int) []*transcript {
+	n := k.upTo(at, end)
 	for i := n - 1; i >= 0 && k.reach[i] >= start; i-- {
 		if k.transcripts[i].end >= start {
 			dst = append(dst, k.transcripts[i])
@@ -50,12 +81,12 @@ func (k *track) overlapping(dst []*transcript, start, end int) []*transcript {
 
 // index sorts the transcripts and computes the reach.
 func (k *track) index() {
-	sort.SliceStable(k.transcripts, func(i, j int) bool { return k.transcripts[i].start < k.transcripts[j].start })
-	k.reach = make([]int, len(k.transcripts))
+	slices.SortStableFunc(k.transcripts, func(s, t *transcript) int { return cmp.Compare(s.start, t.start) })
+	k.reach, k.starts = make([]int, len(k.transcripts)), make([]int, len(k.transcripts))
 	reach := 0
 	for i, t := range k.transcripts {
 		reach = max(reach, t.end)
-		k.reach[i] = reach
+		k.reach[i], k.starts[i] = reach, t.start
 		k.mitochondrial = k.mitochondrial || t.code != nil && t.code.table == vertebrateMitochondrialCode
 	}
 }

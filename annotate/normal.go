@@ -696,7 +696,7 @@ func touched(p string) (first, last int) {
 
 // append makes e the change of both.
 func (e *effect) append(f *effect) {
-	alt := e.codon.inserted() + string(e.t.coding()[e.cdsTo:f.cdsFrom]) + f.codon.inserted()
+	alt := e.codon.inserted() + string(e.t.appendCodingPart(nil, e.cdsTo, f.cdsFrom)) + f.codon.inserted()
 	e.cdsTo = f.cdsTo
 	e.codon = new(codonChange)
 	e.t.codonChange(e.codon, e.cdsFrom, e.cdsTo, alt)

@@ -169,7 +169,7 @@ func TestOracle(t *testing.T) {
 		}
 		ours, theirs := ourTerms(ann.Consequences), bcsqTerms(f[5])
 		aminos := bcsqAminos(f[5])
-		for _, tx := range a.model.contigs[a.genome.Contig(f[1])].overlapping(nil, pos-20, pos+20) {
+		for _, tx := range a.model.contigs[a.genome.Contig(f[1])].overlapping(nil, new(foundAt), pos-20, pos+20) {
 			o, th := ours[tx.id], theirs[tx.id]
 			if tx.cds == nil || otherRules(tx) || len(o) == 0 && len(th) == 0 {
 				continue

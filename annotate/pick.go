@@ -59,6 +59,24 @@ var defaultPickOrder = []PickCriterion{
 	ByMANESelect, ByMANEPlusClinical, ByCanonical, ByAPPRIS, ByTSL, ByBiotype, ByCCDS, ByRank, ByLength, ByEnsembl, ByRefSeq,
 }
 
+// criterion is a PickCriterion as a number, its place in defaultPickOrder: each transcript of a genome is asked all of them.
+type criterion uint8
+
+const (
+	byMANESelect criterion = iota
+	byMANEPlusClinical
+	byCanonical
+	byAPPRIS
+	byTSL
+	byBiotype
+	byCCDS
+	byRank
+	byLength
+	byEnsembl
+	byRefSeq
+	criterionCount
+)
+
 // ParsePickOrder reads criteria separated by commas, as VEP's --pick_order.
 func ParsePickOrder(s string) ([]PickCriterion, error) {
 	var order []PickCriterion
@@ -86,16 +104,16 @@ type Pick struct {
 const withoutGrade = 100
 
 // score is e's place by criterion c: the lower, the better.
-func (e *effect) score(c PickCriterion) int {
+func (e *effect) score(c criterion) int {
 	t := e.t
-	if c == ByRank {
+	if c == byRank {
 		return int(e.terms.worst())
 	}
 	if t == nil {
 		switch c {
-		case ByLength:
+		case byLength:
 			return 0
-		case ByAPPRIS, ByTSL:
+		case byAPPRIS, byTSL:
 			return withoutGrade
 		}
 		return 1
@@ -107,26 +125,26 @@ func (e *effect) score(c PickCriterion) int {
 		return 1
 	}
 	switch c {
-	case ByMANESelect:
+	case byMANESelect:
 		return unless(t.maneSelect)
-	case ByMANEPlusClinical:
+	case byMANEPlusClinical:
 		return unless(t.manePlus)
-	case ByCanonical:
+	case byCanonical:
 		return unless(t.canonical)
-	case ByAPPRIS:
+	case byAPPRIS:
 		return t.labels.apprisGrade()
-	case ByTSL:
+	case byTSL:
 		return cmp.Or(t.labels.tsl, withoutGrade)
-	case ByBiotype:
+	case byBiotype:
 		return unless(t.biotype == "protein_coding")
-	case ByCCDS:
+	case byCCDS:
 		return unless(t.labels.ccds != "")
-	case ByLength:
+	case byLength:
 		if t.cds != nil {
 			return -t.cdsLen
 		}
 		return -t.cdnaLength
-	case ByEnsembl:
+	case byEnsembl:
 		return unless(strings.HasPrefix(t.id, "ENS"))
 	}
 	return unless(len(t.id) > 3 && t.id[2] == '_' && strings.Contains("NM NR XM XR YP NP XP", t.id[:2]))
@@ -148,15 +166,15 @@ func (l *labels) apprisGrade() int {
 }
 
 // scoreBits are how many bits the scores of the criteria take.
-var scoreBits = map[PickCriterion]int{
-	ByMANESelect: 1, ByMANEPlusClinical: 1, ByCanonical: 1, ByAPPRIS: 7, ByTSL: 7, ByBiotype: 1, ByCCDS: 1, ByRank: 6,
-	ByLength: 31, ByEnsembl: 1, ByRefSeq: 1,
+var scoreBits = [criterionCount]int{
+	byMANESelect: 1, byMANEPlusClinical: 1, byCanonical: 1, byAPPRIS: 7, byTSL: 7, byBiotype: 1, byCCDS: 1, byRank: 6,
+	byLength: 31, byEnsembl: 1, byRefSeq: 1,
 }
 
 // preferences holds what speaks for each transcript in the order of the criteria, so that two effects are compared by
 // comparing two numbers.
 type preferences struct {
-	order       []PickCriterion
+	order       []criterion
 	rankAt      int      // where the severity of the worst term stands, in bits; -1 if it does not count
 	withoutRank []uint64 // by the transcript's rank in the model; the severity is zero
 }
@@ -164,28 +182,39 @@ type preferences struct {
 // preferences are the preferences of p for m's transcripts.
 func (m *Model) preferences(p *Pick) preferences {
 	f := preferences{order: p.order(), rankAt: -1}
-	if i := slices.Index(f.order, ByRank); i >= 0 {
+	if i := slices.Index(f.order, byRank); i >= 0 {
 		f.rankAt = 0
 		for _, later := range f.order[i+1:] {
 			f.rankAt += scoreBits[later]
 		}
 	}
-	f.withoutRank = make([]uint64, len(m.ranked))
-	for i, t := range m.ranked {
-		f.withoutRank[i] = f.pack(&effect{t: t, terms: 1})
+	f.withoutRank = make([]uint64, m.count)
+	e := effect{terms: 1}
+	for _, k := range m.contigs {
+		for _, t := range k.transcripts {
+			e.t = t
+			f.withoutRank[t.rank] = f.pack(&e)
+		}
 	}
 	return f
 }
 
 // order are the criteria by which p chooses.
-func (p *Pick) order() []PickCriterion {
+func (p *Pick) order() []criterion {
+	names := p.Order
 	switch {
 	case p.Mode == MostSevereOnly:
-		return []PickCriterion{ByRank}
-	case len(p.Order) == 0:
-		return defaultPickOrder
+		return []criterion{byRank}
+	case len(names) == 0:
+		names = defaultPickOrder
 	}
-	return p.Order
+	var order []criterion
+	for _, name := range names {
+		if i := slices.Index(defaultPickOrder, name); i >= 0 {
+			order = append(order, criterion(i))
+		}
+	}
+	return order
 }
 
 // pack makes one number of e's scores.
@@ -193,7 +222,7 @@ func (f *preferences) pack(e *effect) uint64 {
 	var n uint64
 	for _, c := range f.order {
 		score := e.score(c)
-		if c == ByLength {
+		if c == byLength {
 			score += math.MaxInt32
 		}
 		n = n<<scoreBits[c] | uint64(score)

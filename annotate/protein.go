@@ -16,17 +16,16 @@ type proteinDiff struct {
 
 // base is base i of the changed coding sequence and what follows it, or 0 at its end.
 func (p *proteinDiff) base(i int) byte {
-	cds := p.t.coding()
 	switch {
 	case i < p.from:
-		return cds[i]
+		return p.t.codingBase(i)
 	case i < p.from+len(p.alt):
 		return p.alt[i-p.from]
 	}
-	if i += p.to - p.from - len(p.alt); i < len(cds) {
-		return cds[i]
+	if i += p.to - p.from - len(p.alt); i < p.t.cdsLen {
+		return p.t.codingBase(i)
 	}
-	return p.t.after(i - len(cds))
+	return p.t.after(i - p.t.cdsLen)
 }
 
 // amino is amino acid i of the changed protein; 0 if the sequence ends before its codon does.
@@ -38,7 +37,7 @@ func (p *proteinDiff) amino(i int) byte {
 	if 3*i+3 <= p.from {
 		return p.t.reference(i)
 	}
-	if i == 0 && p.t.hasStart() && isCodon(p.t.code.starts, b0, b1, b2) {
+	if i == 0 && p.t.startCodon && isCodon(p.t.code.starts, b0, b1, b2) {
 		return 'M'
 	}
 	if j := 3*i + p.to - p.from - len(p.alt); 3*i >= p.from+len(p.alt) && j%3 == 0 {

@@ -125,8 +125,9 @@ type feature struct {
 	known bool
 
 	exons, cds, utrs []part
-	starts, stops    []part // GTF's rows of start and stop codons
-	seleno           []part // codons that read as selenocysteine
+	texts            [][]byte // attributes of CDS rows
+	starts, stops    []part   // GTF's rows of start and stop codons
+	seleno           []part   // codons that read as selenocysteine
 	mature           []Span
 }
 
@@ -137,7 +138,7 @@ type part struct {
 	phase      int8 // bases to skip to the next codon; -1 when unknown
 	strand     byte
 	kind       partKind
-	text       []byte // attributes, of CDS rows only; rows of one CDS share them if they are the same
+	text       int32 // of CDS rows only: which of feature.texts are its attributes; rows of one CDS share them if they are the same
 }
 
 // partKind is what a part is.
@@ -203,6 +204,12 @@ type parser struct {
 	known   int      // rows on contigs that it has
 
 	features []*feature
+	slab     []feature // not in use yet
+	parent   struct {  // of the part read last: most have the one that the part before them had
+		region  *region
+		id      []byte
+		feature *feature
+	}
 	pending  []orphan          // parts whose parent was not seen yet
 	names    map[string]string // one copy of each kind
 	stopRows bool              // GTF with stop_codon rows
@@ -251,8 +258,10 @@ func (p *parser) read(r io.Reader) error {
 
 // add takes a line.
 func (p *parser) add(line []byte) error {
-	line = bytes.TrimRight(line, "\r ")
-	if len(bytes.TrimSpace(line)) == 0 {
+	for n := len(line); n > 0 && (line[n-1] == '\r' || line[n-1] == ' '); n-- {
+		line = line[:n-1]
+	}
+	if len(line) == 0 || line[0] <= ' ' && len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
 	if line[0] == '#' {
@@ -264,11 +273,15 @@ func (p *parser) add(line []byte) error {
 	var f [9][]byte
 	rest := line
 	for i := range f {
-		var more bool
-		f[i], rest, more = bytes.Cut(rest, []byte("\t"))
-		if !more && i < 8 {
-			return fmt.Errorf("%d columns, want 9 separated by tabs: neither GFF3 nor GTF", i+1)
+		end := bytes.IndexByte(rest, '\t')
+		if end < 0 {
+			if i < 8 {
+				return fmt.Errorf("%d columns, want 9 separated by tabs: neither GFF3 nor GTF", i+1)
+			}
+			f[i], rest = rest, nil
+			break
 		}
+		f[i], rest = rest[:end], rest[end+1:]
 	}
 	if len(bytes.TrimSpace(rest)) > 0 {
 		p.faults.note(ExtraColumns, p.line, "%d columns: those behind the ninth are not read", 10+bytes.Count(rest, []byte("\t")))
@@ -437,10 +450,14 @@ func (r *record) part(kind partKind) part {
 
 // feature is the row as a feature with an ID.
 func (p *parser) feature(r *record, id string) *feature {
-	return &feature{
-		attributes: attributes{bytes.Clone(r.text), r.gtf}, linked: r.linked, line: r.line, region: r.region,
-		kind: p.intern(r.kind), start: r.start, end: r.end, strand: r.strand, id: id,
+	if len(p.slab) == 0 {
+		p.slab = make([]feature, 64)
 	}
+	f := &p.slab[0]
+	p.slab = p.slab[1:]
+	f.attributes, f.linked, f.line, f.region = attributes{bytes.Clone(r.text), r.gtf}, r.linked, r.line, r.region
+	f.kind, f.start, f.end, f.strand, f.id = p.intern(r.kind), r.start, r.end, r.strand, id
+	return f
 }
 
 // add files a part of f; text are the attributes of its row.
@@ -449,11 +466,10 @@ func (f *feature) add(x part, text []byte) {
 	case exonPart:
 		f.exons = append(f.exons, x)
 	case cdsPart:
-		if n := len(f.cds); n > 0 && bytes.Equal(f.cds[n-1].text, text) {
-			x.text = f.cds[n-1].text
-		} else {
-			x.text = bytes.Clone(text)
+		if n := len(f.texts); n == 0 || !bytes.Equal(f.texts[n-1], text) {
+			f.texts = append(f.texts, bytes.Clone(text))
 		}
+		x.text = int32(len(f.texts) - 1)
 		f.cds = append(f.cds, x)
 	case utrPart:
 		f.utrs = append(f.utrs, x)
@@ -467,7 +483,7 @@ func (f *feature) add(x part, text []byte) {
 }
 
 // of are the attributes of one of f's CDS rows.
-func (f *feature) of(x *part) attributes { return attributes{x.text, f.gtf} }
+func (f *feature) of(x *part) attributes { return attributes{f.texts[x.text], f.gtf} }
 
 // sequenceRegion compares a declared contig with the genome's.
 func (p *parser) sequenceRegion(f []string) error {

@@ -61,6 +61,7 @@ type Rows struct {
 	site   Site
 	judged []judged
 	w      workspace
+	seen   byte // of what Ahead read
 }
 
 // Rows returns what annotates data lines. It fails if the options name a sub-field that is not known.
@@ -148,6 +149,20 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 		dst = append(dst, '.')
 	}
 	return append(append(dst, row.AfterInfo()...), '\n'), nil
+}
+
+// Ahead says which data lines will be annotated next. It reads the reference where they are: bases that have to come from
+// memory come for all of them at once, while Append, which compares each REF with them, would wait for each by itself.
+func (r *Rows) Ahead(rows []vcf.Row) {
+	if r.w.at == nil {
+		return // the first line tells which contig it is
+	}
+	seq := r.w.at.contig.Seq
+	for i := range rows {
+		if at := rows[i].Pos - 1; at >= 0 && at < len(seq) {
+			r.seen += seq[at]
+		}
+	}
 }
 
 // Line is an alternate allele and its annotation.

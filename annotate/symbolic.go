@@ -417,7 +417,7 @@ func (e *effect) structuralCoding(v *variant, frameIntron bool) {
 	}
 	e.cdsFrom, e.cdsTo = t.span(t.cds, v.start, v.end)
 	if v.kind == svLoss || v.kind == svInversion {
-		e.terms.addIf(lo < 3 && t.hasStart(), startLost)
+		e.terms.addIf(lo < 3 && t.startCodon, startLost)
 		e.terms.addIf(hi > t.cdsLen-3 && t.hasStop(), stopLost)
 	}
 	n := v.end - v.start

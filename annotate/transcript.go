@@ -1,8 +1,8 @@
 package annotate
 
 import (
-	"sort"
-	"sync"
+	"cmp"
+	"slices"
 
 	"github.com/porestream/porestream/genome"
 )
@@ -23,22 +23,31 @@ type segment struct {
 // transcript is one transcript, coding or not. Exons and coding segments are in transcript order, so that on the
 // reverse strand their coordinates fall.
 type transcript struct {
-	track      *track
-	contig     *genome.Contig // unrolled if it is circular
-	gene       *gene
-	name       *Feature
-	flags      []string // for output
-	id         string
-	version    string // "" if unknown or part of the id
-	accession  string // the id with its version
-	protein    string // accession of the protein, "" if not coding
-	biotype    string
-	implicit   bool // stands for a CDS that the file has directly under its gene: id is the protein's
+	// What is asked of each variant comes first, to lie together.
 	start, end int
+	exons      []segment
+	cds        []segment // nil if not coding; two segments may share bases where the ribosome slips back
+	rank       uint32    // among all transcripts of the model: longest coding sequence, ID
+	class      uint8     // a bit each for what it is not: MANE Select, MANE Plus Clinical, canonical, protein-coding
 	forward    bool
+	plain      bool // all its names, and its contig's, can stand in CSQ as they are
+	decays     bool // its class is that of transcripts that nonsense-mediated decay removes
+	// unbroken says that the coding sequence is all that the exons have from offset codingFrom up to codingTo.
+	unbroken             bool
+	codingFrom, codingTo int
 
-	exons []segment
-	cds   []segment // nil if not coding; two segments may share bases where the ribosome slips back
+	track     *track
+	contig    *genome.Contig // unrolled if it is circular
+	gene      *gene
+	name      *Feature
+	flags     []string // for output
+	id        string
+	version   string // "" if unknown or part of the id
+	accession string // the id with its version
+	protein   string // accession of the protein, "" if not coding
+	biotype   string
+	implicit  bool // stands for a CDS that the file has directly under its gene: id is the protein's
+
 	// cdsStart and cdsEnd bound the coding region on the contig.
 	cdsStart, cdsEnd int
 	// pad counts bases missing before an incomplete first codon; coding offsets begin with them.
@@ -57,16 +66,10 @@ type transcript struct {
 	// mature are the mature microRNAs within a precursor, by position.
 	mature []Span
 
-	rank  uint32 // among all transcripts of the model: longest coding sequence, ID
-	class uint8  // a bit each for what it is not: MANE Select, MANE Plus Clinical, canonical, protein-coding
-
-	once       sync.Once
-	codingSeq  []byte
 	startCodon bool // the coding sequence is complete at its start and begins with a start codon
-	utr3       []byte
 	line       int
 	cdnaLength int
-	written    *Written
+	written    Written
 }
 
 // exception is a codon that does not read as the table says (transl_except), such as selenocysteine.
@@ -77,8 +80,11 @@ type exception struct {
 
 // layOut gives segments their order and offsets. It returns their total length.
 func (t *transcript) layOut(segs []segment) int {
-	sort.Slice(segs, func(i, j int) bool {
-		return (segs[i].start < segs[j].start) == t.forward && segs[i].start != segs[j].start
+	slices.SortFunc(segs, func(x, y segment) int {
+		if t.forward {
+			return cmp.Compare(x.start, y.start)
+		}
+		return cmp.Compare(y.start, x.start)
 	})
 	n := 0
 	for i := range segs {
@@ -86,6 +92,59 @@ func (t *transcript) layOut(segs []segment) int {
 		n += segs[i].end - segs[i].start
 	}
 	return n
+}
+
+// settle derives what is asked of each variant, after all else of t is known.
+func (t *transcript) settle() {
+	t.plain = true
+	for _, s := range [...]string{
+		t.id, t.accession, t.contig.Name, t.gene.name.Symbol, t.gene.name.ID, t.biotype, t.protein, t.labels.appris, t.labels.ccds,
+	} {
+		t.plain = t.plain && plainInCSQ(s)
+	}
+	switch t.biotype {
+	case "nonsense_mediated_decay", "NMD", "NMD_transcript_variant":
+		t.decays = true
+	}
+	if t.cds == nil {
+		return
+	}
+	first, last := &t.cds[0], &t.cds[len(t.cds)-1]
+	if t.forward {
+		t.codingFrom, t.codingTo = t.locate(t.exons, first.start), t.locate(t.exons, last.end-1)+1
+	} else {
+		t.codingFrom, t.codingTo = t.locate(t.exons, first.end-1), t.locate(t.exons, last.start)+1
+	}
+	t.unbroken = t.codingFrom >= 0 && t.codingTo-t.codingFrom == t.cdsLen-t.pad
+	for i := range t.cds {
+		s := &t.cds[i]
+		from := s.start
+		if !t.forward {
+			from = s.end - 1
+		}
+		t.unbroken = t.unbroken && s.offset-t.pad+t.codingFrom == t.locate(t.exons, from)
+	}
+}
+
+// byPosition is exon i from 0, counted along the contig.
+func (t *transcript) byPosition(i int) *segment {
+	if t.forward {
+		return &t.exons[i]
+	}
+	return &t.exons[len(t.exons)-1-i]
+}
+
+// exonsUpTo is the number of exons that end at pos or before.
+func (t *transcript) exonsUpTo(pos int) int {
+	low, high := 0, len(t.exons)
+	for low < high {
+		if mid := int(uint(low+high) >> 1); t.byPosition(mid).end <= pos {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
 }
 
 // locate is the offset of base pos in segs, or -1.
@@ -128,38 +187,58 @@ func (t *transcript) span(segs []segment, start, end int) (from, to int) {
 	return first, last
 }
 
-// coding is the coding sequence in transcript direction, with pad bases N before it.
-func (t *transcript) coding() []byte {
-	t.once.Do(t.splice)
-	return t.codingSeq
-}
+// coding is the coding sequence in transcript direction, with pad bases N before it. It is made anew: what concerns a variant is
+// read by appendCodingPart and codingBase, for the sequences of all transcripts take more memory than all else about them.
+func (t *transcript) coding() []byte { return t.appendCoding(make([]byte, 0, t.cdsLen)) }
 
-// hasStart says whether the place where translation starts is known: otherwise a change of the first codon is one
-// like any other.
-func (t *transcript) hasStart() bool {
-	t.coding()
-	return t.startCodon
-}
-
-// splice reads the sequences from the contig.
-func (t *transcript) splice() {
-	if t.pad == 0 && t.forward && len(t.cds) == 1 {
-		t.codingSeq = t.contig.Seq[t.cds[0].start:t.cds[0].end]
-	} else {
-		t.codingSeq = t.appendCoding(make([]byte, 0, t.cdsLen))
-	}
-	if c := t.codingSeq; t.pad == 0 && !t.startNF && len(c) >= 3 {
-		t.startCodon = isCodon(t.code.annotated, c[0], c[1], c[2])
-	}
-	for _, s := range t.exons {
-		if t.forward {
-			if s.end > t.cdsEnd {
-				t.utr3 = t.appendStrand(t.utr3, max(s.start, t.cdsEnd), s.end)
-			}
-		} else if s.start < t.cdsStart {
-			t.utr3 = t.appendStrand(t.utr3, s.start, min(s.end, t.cdsStart))
+// codingSegment is the index in cds of the segment that has coding offset i, which is not of the pad.
+func (t *transcript) codingSegment(i int) int {
+	low, high := 0, len(t.cds)-1
+	for low < high {
+		if mid := int(uint(low+high+1) >> 1); t.cds[mid].offset <= i {
+			low = mid
+		} else {
+			high = mid - 1
 		}
 	}
+	return low
+}
+
+// baseAt is the base of a segment of t with the given offset.
+func (t *transcript) baseAt(s *segment, offset int) byte {
+	if t.forward {
+		return t.contig.Seq[s.start+offset-s.offset]
+	}
+	return complement[t.contig.Seq[s.end-1-offset+s.offset]]
+}
+
+// codingBase is base i of the coding sequence.
+func (t *transcript) codingBase(i int) byte {
+	if i < t.pad {
+		return 'N'
+	}
+	return t.baseAt(&t.cds[t.codingSegment(i)], i)
+}
+
+// appendCodingPart appends the bases [from,to) of the coding sequence.
+func (t *transcript) appendCodingPart(dst []byte, from, to int) []byte {
+	for ; from < to && from < t.pad; from++ {
+		dst = append(dst, 'N')
+	}
+	if from >= to {
+		return dst
+	}
+	for k := t.codingSegment(from); from < to; k++ {
+		s := &t.cds[k]
+		end := min(to, s.offset+s.end-s.start)
+		if t.forward {
+			dst = t.appendStrand(dst, s.start+from-s.offset, s.start+end-s.offset)
+		} else {
+			dst = t.appendStrand(dst, s.end-end+s.offset, s.end-from+s.offset)
+		}
+		from = end
+	}
+	return dst
 }
 
 // appendStrand appends the bases [start,end) of the contig in transcript direction.
@@ -176,10 +255,15 @@ func (t *transcript) appendStrand(dst []byte, start, end int) []byte {
 // after is base i after the coding sequence, or 0 where the sequence ends.
 func (t *transcript) after(i int) byte {
 	if !t.readsOn {
-		if i < len(t.utr3) {
-			return t.utr3[i]
+		offset := t.codingTo + i
+		if offset >= t.cdnaLength {
+			return 0
 		}
-		return 0
+		k := len(t.exons) - 1
+		for t.exons[k].offset > offset { // the last exons: few untranslated ends have more than one or two
+			k--
+		}
+		return t.baseAt(&t.exons[k], offset)
 	}
 	if t.forward {
 		if p := t.cdsEnd + i; p < len(t.contig.Seq) {
@@ -200,7 +284,7 @@ func (t *transcript) amino(codon int, b0, b1, b2 byte) byte {
 			return e.amino
 		}
 	}
-	if codon == 0 && t.hasStart() && isCodon(t.code.annotated, b0, b1, b2) {
+	if codon == 0 && t.startCodon && isCodon(t.code.annotated, b0, b1, b2) {
 		return 'M'
 	}
 	return t.code.amino(b0, b1, b2)
@@ -209,9 +293,11 @@ func (t *transcript) amino(codon int, b0, b1, b2 byte) byte {
 // reference is the amino acid of codon (from 0) of the unchanged protein, '*' for its stop, or 0 if the coding
 // sequence has no such whole codon.
 func (t *transcript) reference(codon int) byte {
-	cds := t.coding()
-	if i := 3 * codon; i >= 0 && i+3 <= len(cds) {
-		return t.amino(codon, cds[i], cds[i+1], cds[i+2])
+	i := 3 * codon
+	if i < 0 || i+3 > t.cdsLen {
+		return 0
 	}
-	return 0
+	var bases [3]byte
+	c := t.appendCodingPart(bases[:0], i, i+3)
+	return t.amino(codon, c[0], c[1], c[2])
 }

@@ -1,9 +1,9 @@
 package annotate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -13,14 +13,21 @@ const slippage = 3
 
 // codingRegion sets what concerns translation. It is false if the transcript is to be left out.
 func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
-	rows := slices.Clone(f.cds)
-	sort.Slice(rows, func(i, j int) bool {
-		return (rows[i].start < rows[j].start) == t.forward && rows[i].start != rows[j].start
+	rows := append(b.rows[:0], f.cds...)
+	b.rows = rows
+	slices.SortFunc(rows, func(x, y part) int {
+		if t.forward {
+			return cmp.Compare(x.start, y.start)
+		}
+		return cmp.Compare(y.start, x.start)
 	})
 	slips := false
+	t.cds = b.newSegments(len(rows))
 	for i := range rows {
-		slips = slips || strings.Contains(f.of(&rows[i]).get("exception"), "ribosomal slippage")
-		t.cds = append(t.cds, segment{start: int(rows[i].start), end: int(rows[i].end)})
+		if i == 0 || rows[i].text != rows[i-1].text {
+			slips = slips || strings.Contains(f.of(&rows[i]).get("exception"), "ribosomal slippage")
+		}
+		t.cds[i] = segment{start: int(rows[i].start), end: int(rows[i].end)}
 		if i == 0 {
 			continue
 		}
@@ -191,14 +198,16 @@ func (b *builder) findStop(t *transcript) {
 // translationExceptions reads NCBI's transl_except, (pos:123..125,aa:Sec) or pos:complement(…), and the rows with which
 // Ensembl and GENCODE mark selenocysteine.
 func (b *builder) translationExceptions(t *transcript, f *feature, rows []part) {
-	seen := map[string]bool{}
+	var seen []string
 	for i := range rows {
-		a := f.of(&rows[i])
-		value := a.get("transl_except")
-		if value == "" || seen[value] {
+		if i > 0 && rows[i].text == rows[i-1].text {
 			continue
 		}
-		seen[value] = true
+		value := f.of(&rows[i]).get("transl_except")
+		if value == "" || slices.Contains(seen, value) {
+			continue
+		}
+		seen = append(seen, value)
 		for _, item := range strings.Split(strings.ReplaceAll(value, " ", ""), "),(") {
 			if !t.except(item) {
 				b.faults.note(UnknownException, int(rows[i].line), "transl_except %q of transcript %q is not understood: it is left out", value, t.id)
@@ -269,7 +278,8 @@ func oneLetter(name string) byte {
 	return 0
 }
 
-// checkTranslation notes a coding sequence that is not whole codons, or has a stop codon inside.
+// checkTranslation notes a coding sequence that is not whole codons, or has a stop codon inside, and whether it has a start
+// codon.
 func (b *builder) checkTranslation(t *transcript) {
 	last := (t.cdsLen - 1) / 3
 	completed := slices.ContainsFunc(t.exceptions, func(e exception) bool { return e.codon == last && e.amino == '*' })
@@ -278,9 +288,11 @@ func (b *builder) checkTranslation(t *transcript) {
 	}
 	c := t.appendCoding(b.coding[:0])
 	b.coding = c
-	inside := 0
+	// A change of the first codon is one like any other where it isn't known that translation starts there.
+	t.startCodon = t.pad == 0 && !t.startNF && len(c) >= 3 && isCodon(t.code.annotated, c[0], c[1], c[2])
+	inside, may := 0, t.code.beginsStop()
 	for i := 0; i+6 <= len(c); i += 3 {
-		if t.code.amino(c[i], c[i+1], c[i+2]) != '*' || t.excepted(i/3) {
+		if !may[baseIndex[c[i]]] || t.code.amino(c[i], c[i+1], c[i+2]) != '*' || t.excepted(i/3) {
 			continue
 		}
 		if t.labels.seleno && c[i] == 'T' && c[i+1] == 'G' && c[i+2] == 'A' {

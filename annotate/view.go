@@ -104,6 +104,9 @@ func (v *View) Exception(i int) byte {
 // Pad is the number of bases missing before an incomplete first codon; codons and coding offsets count them.
 func (v *View) Pad() int { return v.transcript.pad }
 
-// CodingSequence is the unchanged coding sequence in transcript direction, with Pad letters N before it. It must not
-// be changed.
+// CodingLength is the number of bases of the coding sequence, Pad included; 0 if the transcript is not coding.
+func (v *View) CodingLength() int { return v.transcript.cdsLen }
+
+// CodingSequence is the unchanged coding sequence in transcript direction, with Pad letters N before it. It is made for the
+// caller.
 func (v *View) CodingSequence() []byte { return v.transcript.coding() }

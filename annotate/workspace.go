@@ -8,6 +8,11 @@ type workspace struct {
 	order    []*effect
 	all      candidates
 	seen     []sighting
+
+	// What the record before needed, and the next one probably does, too: reset leaves it.
+	found  foundAt
+	contig string
+	at     *place // of contig
 }
 
 // reset gives all memory back.

@@ -23,8 +23,8 @@ type Written struct {
 }
 
 // written notes what f's rows say, after t's own coordinates are known.
-func (f *feature) written(t *transcript) *Written {
-	w := &Written{Span: Span{f.start, f.end}, Line: f.line, Exons: len(f.exons) > 0}
+func (f *feature) written(t *transcript) Written {
+	w := Written{Span: Span{f.start, f.end}, Line: f.line, Exons: len(f.exons) > 0}
 	if t.implicit || w.End > len(t.contig.Seq) || w.Start < 0 {
 		w.Span = Span{t.start, t.end}
 	}
@@ -53,7 +53,7 @@ func (f *feature) firstCDS(forward bool) *part {
 }
 
 // Written is what the file's rows say.
-func (v *View) Written() Written { return *v.transcript.written }
+func (v *View) Written() Written { return v.transcript.written }
 
 // All are the transcripts of all contigs; those of one contig by their first base.
 func (m *Model) All() iter.Seq[View] {

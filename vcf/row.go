@@ -119,20 +119,25 @@ func (h *Header) ParseRow(line []byte, row *Row) error {
 		return errors.New("carriage return inside a line")
 	}
 	var ends [8]int
-	n := 0
-	for from := 0; n < len(ends); n++ {
-		i := bytes.IndexByte(line[from:], '\t')
-		if i == 0 || i < 0 && from == len(line) {
-			return fmt.Errorf("column %d is empty", n+1)
-		}
-		if i < 0 {
-			ends[n] = len(line)
+	n, from := 0, 0
+	for at := 0; at < len(line) && n < len(ends)-1; at++ { // columns of a few bytes, for which a search takes longer to begin
+		if line[at] == '\t' {
+			if at == from {
+				return fmt.Errorf("column %d is empty", n+1)
+			}
+			ends[n], from = at, at+1
 			n++
-			break
 		}
-		ends[n] = from + i
-		from += i + 1
 	}
+	switch i := bytes.IndexByte(line[from:], '\t'); { // INFO, or the last column of a line that has fewer
+	case i == 0 || i < 0 && from == len(line):
+		return fmt.Errorf("column %d is empty", n+1)
+	case i < 0:
+		ends[n] = len(line)
+	default:
+		ends[n] = from + i
+	}
+	n++
 	want := h.columnCount()
 	if n == len(ends) && ends[n-1] < len(line) {
 		n += bytes.Count(line[ends[n-1]:], []byte{'\t'})

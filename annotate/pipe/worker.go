@@ -13,13 +13,24 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
+// group is how many lines a worker parses before it annotates them, so that their places in the reference can be read at once.
+const group = 32
+
+// line is a line that is parsed.
+type line struct {
+	text   []byte
+	number int
+	err    error // it is no record
+}
+
 // worker annotates batches.
 type worker struct {
-	pipe *pipe
-	rows *annotate.Rows
-	row  vcf.Row
-	text bytes.Buffer // of JSON
-	zip  *vcf.Bgzip   // nil: not compressed
+	pipe   *pipe
+	rows   *annotate.Rows
+	lines  []line       // of the group
+	parsed []vcf.Row    // of the same lines
+	text   bytes.Buffer // of JSON
+	zip    *vcf.Bgzip   // nil: not compressed
 }
 
 func newWorker(p *pipe) (*worker, error) {
@@ -48,25 +59,24 @@ func (w *worker) batch(b *batch) {
 	w.rows.Stats = annotate.Stats{}
 	number := b.first - 1
 	rest, i := b.text, 0
-	for len(rest) > 0 {
-		var line []byte
-		line, rest = vcf.CutLine(rest)
-		if number++; len(b.lines) > 0 {
-			number = b.lines[i]
-			i++
+	for len(rest) > 0 && b.err == nil {
+		w.parsed, w.lines = w.parsed[:0], w.lines[:0]
+		for len(rest) > 0 && len(w.lines) < group {
+			var l line
+			l.text, rest = vcf.CutLine(rest)
+			if number++; len(b.lines) > 0 {
+				number = b.lines[i]
+				i++
+			}
+			if len(l.text) == 0 {
+				continue // a blank line holds no data; some tools end files with one
+			}
+			l.number = number
+			w.parsed = append(w.parsed, vcf.Row{})
+			l.err = w.pipe.header.ParseRow(l.text, &w.parsed[len(w.parsed)-1])
+			w.lines = append(w.lines, l)
 		}
-		if len(line) == 0 {
-			continue // a blank line holds no data; some tools end files with one
-		}
-		err := w.line(b, line)
-		if err == nil {
-			continue
-		}
-		if !w.pipe.opts.SkipErrors {
-			b.err = fmt.Errorf("line %d: %w", number, err)
-			break
-		}
-		w.skip(b, line, number, err)
+		w.group(b)
 	}
 	b.stats.Stats = w.rows.Stats
 	if w.zip == nil {
@@ -79,28 +89,45 @@ func (w *worker) batch(b *batch) {
 	b.zip, b.out = b.out, zip
 }
 
-// line annotates one line.
-func (w *worker) line(b *batch, line []byte) error {
-	if err := w.pipe.header.ParseRow(line, &w.row); err != nil {
-		return err
+// group annotates the lines that were parsed.
+func (w *worker) group(b *batch) {
+	w.rows.Ahead(w.parsed)
+	for i := range w.lines {
+		l := &w.lines[i]
+		err := l.err
+		if err == nil {
+			err = w.line(b, &w.parsed[i])
+		}
+		if err == nil {
+			continue
+		}
+		if !w.pipe.opts.SkipErrors {
+			b.err = fmt.Errorf("line %d: %w", l.number, err)
+			return
+		}
+		w.skip(b, l.text, l.number, err)
 	}
+}
+
+// line annotates one line.
+func (w *worker) line(b *batch, row *vcf.Row) error {
 	switch w.pipe.opts.Format {
 	case JSON:
-		return w.json(b)
+		return w.json(b, row)
 	case Protobuf:
-		return w.protobuf(b)
+		return w.protobuf(b, row)
 	}
 	var err error
-	b.out, err = w.rows.Append(b.out, &w.row)
+	b.out, err = w.rows.Append(b.out, row)
 	return err
 }
 
 // json appends a JSON line for each allele.
-func (w *worker) json(b *batch) error {
+func (w *worker) json(b *batch, row *vcf.Row) error {
 	w.text.Reset()
 	enc := json.NewEncoder(&w.text)
 	enc.SetEscapeHTML(false) // HGVS is full of ">"
-	if err := w.rows.Each(&w.row, func(l *annotate.Line) error { return enc.Encode(l) }); err != nil {
+	if err := w.rows.Each(row, func(l *annotate.Line) error { return enc.Encode(l) }); err != nil {
 		return err
 	}
 	b.out = append(b.out, w.text.Bytes()...)
@@ -108,9 +135,9 @@ func (w *worker) json(b *batch) error {
 }
 
 // protobuf appends a message for each allele, its length before it.
-func (w *worker) protobuf(b *batch) error {
+func (w *worker) protobuf(b *batch, row *vcf.Row) error {
 	begun := len(b.out)
-	err := w.rows.Each(&w.row, func(l *annotate.Line) error {
+	err := w.rows.Each(row, func(l *annotate.Line) error {
 		m := annotatepb.FromLine(l)
 		b.out = binary.AppendUvarint(b.out, uint64(proto.Size(m)))
 		var err error

@@ -151,7 +151,7 @@ func (c *catalogue) onContig(spans []span) []span {
 
 // residues is the number of amino acids of a transcript's protein.
 func residues(v *annotate.View) int {
-	n := len(v.CodingSequence()) / 3
+	n := v.CodingLength() / 3
 	if n > 0 && v.Residue(n) == '*' {
 		n--
 	}

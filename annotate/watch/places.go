@@ -160,7 +160,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 			continue
 		}
 		if len(f.codons) > 0 {
-			longest = max(longest, len(v.CodingSequence())/3)
+			longest = max(longest, v.CodingLength()/3)
 			for _, k := range f.codons {
 				spans = append(spans, c.genes.codons(v, k[0], k[1])...)
 			}
