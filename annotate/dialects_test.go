@@ -184,7 +184,7 @@ func TestContigsThatAreTranscripts(t *testing.T) {
 		for in, want := range map[string][3]string{
 			"NM_000001.2:c.4del":        {"NM_000001.2:c.4del", "NP_000001.1:p.(Ala2LeufsTer?)", "NM_000001.2:6:TG:T"},
 			"NM_000001.2(ABC):c.4del":   {"NM_000001.2:c.4del", "", ""},
-			"NM_000001:c.7T>C":          {"NM_000001:c.7T>C", "NP_000001.1:p.(Trp3Arg)", "NM_000001.2:11:T:C"},
+			"NM_000001:c.7T>C":          {"NM_000001.2:c.7T>C", "NP_000001.1:p.(Trp3Arg)", "NM_000001.2:11:T:C"},
 			"ABC:c.-4del":               {"NM_000001.2:c.-3del", "", ""},
 			"NM_000001.2:c.*6T>A":       {"NM_000001.2:c.*6T>A", "", "NM_000001.2:25:T:A"},
 			"NM_000001.2:c.10_12delAAA": {"NM_000001.2:c.10_12del", "NP_000001.1:p.(Lys4del)", ""},

@@ -315,11 +315,12 @@ c	x	CDS	20	40	.	+	0	ID=CDS:ENSP2;Parent=transcript:ENST2;protein_id=ENSP2
 	n := NewNormalizer(New(g, m), ProteinStyle{})
 	for _, c := range [][2]string{
 		{"ENST1.3:c.5A>G", "ENST1.3:c.5A>G"},
-		{"ENST1:c.5A>G", "ENST1:c.5A>G"},
+		{"ENST1:c.5A>G", "ENST1.3:c.5A>G"},
+		{"c(ENST1):c.5A>G", "c(ENST1.3):c.5A>G"},
 		{"c(ENST1.3):c.5A>G", "c(ENST1.3):c.5A>G"},
 		{"ENST1.2:c.5A>G", "error: the gene model has ENST1.3 and not ENST1.2"},
 		{"TOY:c.5A>G", "error: TOY has 2 transcripts, say which: c(ENST1), c(ENST2)"},
-		{"ENSP2:c.2A>G", "ENST2:c.2A>G"},
+		{"ENSP2:c.2A>G", "ENST2.1:c.2A>G"},
 	} {
 		got, err := n.Normalize(c[0])
 		if want, isError := strings.CutPrefix(c[1], "error: "); isError {

@@ -51,7 +51,7 @@ const (
 	ByRefSeq           PickCriterion = "refseq"
 )
 
-// DefaultPickOrder is VEP's order of criteria (release 115). Consequences that are equal in all of them stay in the
+// DefaultPickOrder is VEP's order of criteria (releases 115 and 116). Consequences that are equal in all of them stay in the
 // order of Annotation.Consequences, where VEP's choice would depend on the order of its cache.
 func DefaultPickOrder() []PickCriterion { return slices.Clone(defaultPickOrder) }
 

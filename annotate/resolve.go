@@ -117,7 +117,7 @@ func (n *Normalizer) numbering(d hgvs.Description) (*numbering, error) {
 		if d.Type != 'c' || t == nil {
 			return nil, fmt.Errorf("%s is a contig: %c. needs a transcript, protein or gene of it, %s(NAME):%c.…", d.Reference, d.Type, d.Reference, d.Type)
 		}
-		return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + t.id + ")", onGenome: true}, nil
+		return &numbering{contig: t.contig, t: t, kind: d.Type, name: c.Name + "(" + t.accession + ")", onGenome: true}, nil
 	}
 	t, own, err := n.transcript(d.Selector, d.Type, c)
 	if err != nil {
@@ -198,13 +198,13 @@ func (n *Normalizer) onTranscript(d hgvs.Description) (*numbering, error) {
 // isContig says whether the transcript is the contig that it is on, as in a reference of transcripts.
 func (t *transcript) isContig() bool { return t.id == t.contig.Name }
 
-// called is how a description of t names it that came with the given name: with or without a version as that has it, if
-// it is t's own.
+// called is how a description of t names it that came with the given name: by that, if it is t's own and has a version, and
+// else by t's accession with the version that the gene model has.
 func (t *transcript) called(name string, own bool) string {
-	if own && unversioned(name) == unversioned(t.id) {
+	if own && unversioned(name) == unversioned(t.id) && unversioned(name) != name {
 		return name
 	}
-	return t.id
+	return t.accession
 }
 
 // transcript is the one that a name means, on contig c if that is not nil, and whether the name is its own.

@@ -70,7 +70,8 @@ const (
 	termCount
 )
 
-// terms are the Sequence Ontology's names and VEP's impacts, in VEP's order of severity (Ensembl release 115).
+// terms are the Sequence Ontology's names and VEP's impacts, in VEP's order of severity (Ensembl releases 115 and
+// 116).
 var terms = [termCount]struct {
 	Term
 	impact Impact
