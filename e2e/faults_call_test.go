@@ -62,13 +62,34 @@ func (f *callFault) bam() []byte {
 	return b.Bytes()
 }
 
+// cram is a whole CRAM file with some alignments to a contig.
+func (f *callFault) cram(contig string) []byte {
+	f.Helper()
+	reference := f.write("cram.fa", []byte(">c1\n"+contig+"\n"))
+	cmd := exec.CommandContext(f.Context(), "samtools", "view", "-O", "cram", "-T", reference, "-")
+	text := samHeader
+	for i := range 40 {
+		text += fmt.Sprintf("r%d\t0\tc1\t%d\t60\t200M\t*\t0\t0\t%s\t*\n", i, i+1, contig[i:i+200])
+	}
+	cmd.Stdin = strings.NewReader(text)
+	b, err := cmd.Output()
+	require.NoError(f, err)
+	return b
+}
+
 // callFaults are the rows of docs/variant-calling.md: what brings each about returns
 // the arguments of the call.
 var callFaults = map[string]func(*callFault) []string{
 	"the file is missing":        func(f *callFault) []string { return []string{filepath.Join(f.dir, "none.bam")} },
 	"the file is empty":          func(f *callFault) []string { return []string{f.write("x.bam", nil)} },
 	"the file is something else": func(f *callFault) []string { return []string{f.write("x.bam", []byte(">c1\nACGT\n"))} },
-	"the file is CRAM":           func(f *callFault) []string { return []string{f.write("x.cram", []byte("CRAM\x03\x00rest"))} },
+	"a CRAM file was written with another reference": func(f *callFault) []string {
+		return []string{f.write("x.cram", f.cram(f.seq[1500:]+f.seq[:1500]))}
+	},
+	"the end of a CRAM file is missing": func(f *callFault) []string {
+		b := f.cram(f.seq)
+		return []string{f.write("x.cram", b[:len(b)-38])}
+	},
 	"the file is compressed, and no BAM": func(f *callFault) []string {
 		return []string{f.write("x.bam", readFile(f, root(), "annotate", "haplotype", "testdata", "random.tar.gz"))}
 	},

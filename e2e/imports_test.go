@@ -43,6 +43,8 @@ func TestImports(t *testing.T) {
 		{"align", "segments are pure; cgo is in align/minimap", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"adaptive", "policies are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo", "net/http", "github.com/prometheus"}},
 		{"align/hts", "alignments are written without an aligner", []string{kafkaGo, kfake, ort, services, cobra, module + "align/minimap", module + "basecall"}},
+		{"align/hts/cram", "CRAM becomes BAM without anything that reads BAM", []string{kafkaGo, kfake, ort, services, cobra, "github.com/biogo/hts", "net/http", module + "basecall", module + "genome", module + "stream"}},
+		{"align/hts/cram/codec", "blocks are decompressed whatever is in them", []string{kafkaGo, kfake, ort, services, cobra, "github.com/biogo/hts", "net/http", module + "basecall", module + "genome", module + "stream", module + "textfile"}},
 		{"fastq", "reads are read without anything of ours", []string{services, module + "stream", module + "align", module + "genome", module + "basecall"}},
 		{"simulate", "simulating is pure, and shares nothing with the callers that it judges", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "variant", module + "basecall"}},
 		{"simulate/squiggle", "current is made of a table and numbers alone", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "signal", module + "variant", module + "basecall"}},

@@ -48,6 +48,14 @@ func (g *Genome) Contig(name string) *Contig {
 	return g.synonyms[name]
 }
 
+// Bases are the bases of the contig of that name or synonym, which must not be changed, or nil.
+func (g *Genome) Bases(name string) []byte {
+	if c := g.Contig(name); c != nil {
+		return c.Seq
+	}
+	return nil
+}
+
 // Hash computes the digests of all contigs at once, on all cores: for programs whose first variant must not wait.
 func (g *Genome) Hash() {
 	var workers sync.WaitGroup

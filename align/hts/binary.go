@@ -12,15 +12,18 @@ import (
 	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts/cram"
+	"github.com/porestream/porestream/align/hts/internal/bam"
 	"github.com/porestream/porestream/textfile"
 )
 
 // binaryReader reads the records of BAM (SAM specification 4.2).
 type binaryReader struct {
-	in     *bgzf.Reader
+	in     io.Reader    // decompressed
+	blocks *bgzf.Reader // what in is, too; nil: of CRAM
 	header *sam.Header
-	tail   *textfile.Tail
-	part   bool // only chunks are read, so the end isn't
+	tail   *textfile.Tail // nil: in tells of a file that is cut off
+	part   bool           // only chunks are read, so the end isn't
 }
 
 // ErrCut says that a BAM file ends without the block that ends one: it may end between two
@@ -51,19 +54,31 @@ func readBinary(r io.Reader, decompressors int) (*binaryReader, Lines, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b.in = in
+	b.in, b.blocks = in, in
 	lines, err := b.readHeader()
 	if err != nil {
 		_ = in.Close()
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
 		return nil, nil, err
 	}
 	return b, lines, nil
 }
 
+// readCRAM reads the header of a CRAM file, whose reader gives it as BAM.
+func readCRAM(r io.Reader, o cram.Options) (*binaryReader, Lines, error) {
+	b := &binaryReader{in: cram.NewReader(r, o)}
+	lines, err := b.readHeader()
+	return b, lines, err
+}
+
 func (b *binaryReader) readHeader() (Lines, error) {
+	lines, err := b.parseHeader()
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return lines, err
+}
+
+func (b *binaryReader) parseHeader() (Lines, error) {
 	if magic, err := b.bytes(len(bamMagic)); err != nil {
 		return nil, err
 	} else if string(magic) != bamMagic {
@@ -140,7 +155,7 @@ const fixed = 32
 
 func (b *binaryReader) read() (*sam.Record, error) {
 	head, err := b.bytes(4)
-	if errors.Is(err, io.EOF) && !b.part && !b.tail.Ends() {
+	if errors.Is(err, io.EOF) && !b.part && b.tail != nil && !b.tail.Ends() {
 		err = ErrCut
 	}
 	if err != nil {
@@ -310,7 +325,7 @@ func appendBinary(b []byte, rec *sam.Record) ([]byte, error) {
 	b = order.AppendUint32(b, uint32(rec.Ref.ID()))
 	b = order.AppendUint32(b, uint32(rec.Pos))
 	b = append(b, byte(len(rec.Name)+1), rec.MapQ)
-	b = order.AppendUint16(b, bin(rec.Pos, rec.Pos+max(1, span)))
+	b = order.AppendUint16(b, bam.Bin(rec.Pos, rec.Pos+max(1, span)))
 	b = order.AppendUint16(b, uint16(len(cigar)))
 	b = order.AppendUint16(b, uint16(rec.Flags))
 	b = order.AppendUint32(b, uint32(rec.Seq.Length))
@@ -343,18 +358,6 @@ func appendBinary(b []byte, rec *sam.Record) ([]byte, error) {
 	}
 	order.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b, nil
-}
-
-// bin is the number of the smallest bin that holds [start, end) (section 5.3); of a record
-// without a position 4680.
-func bin(start, end int) uint16 {
-	end--
-	for shift, first := 14, ((1<<15)-1)/7; shift <= 26; shift, first = shift+3, (first-1)/8 {
-		if start>>shift == end>>shift {
-			return uint16(first + start>>shift)
-		}
-	}
-	return 0
 }
 
 // binaryHeader is the header of a BAM file.

@@ -9,9 +9,11 @@ import (
 
 	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/align/hts/cram"
 )
 
-// Reader reads the records of a SAM or BAM file. What is damaged is an error: the
+// Reader reads the records of a SAM, BAM or CRAM file. What is damaged is an error: the
 // decompressor that it uses takes bytes for granted that a damaged file need not have,
 // and panics.
 type Reader struct {
@@ -60,6 +62,15 @@ func NewBAMReader(r io.Reader, decompressors int) (*Reader, error) {
 	return out, nil
 }
 
+// NewCRAMReader reads the header of a CRAM file, by the reference that its reads are aligned to.
+func NewCRAMReader(r io.Reader, o cram.Options) (*Reader, error) {
+	b, lines, err := readCRAM(r, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{header: b.header, lines: lines, next: b.read, binary: b}, nil
+}
+
 // NewSAMReader reads the header of a SAM file, which may be missing.
 func NewSAMReader(r io.Reader) (*Reader, error) {
 	t, lines, err := readText(r)
@@ -97,7 +108,7 @@ func (r *Reader) Read() (*sam.Record, error) {
 func (r *Reader) Unended() bool { return r.text != nil && r.text.unended }
 
 // Binary tells whether the file is BAM.
-func (r *Reader) Binary() bool { return r.binary != nil }
+func (r *Reader) Binary() bool { return r.binary != nil && r.binary.blocks != nil }
 
 // Limit makes Read read only chunks of a BAM file that can seek, which are ascending and
 // don't overlap.
@@ -105,14 +116,14 @@ func (r *Reader) Limit(chunks []bgzf.Chunk) error {
 	var end bgzf.Offset
 	seek := func() error {
 		end = chunks[0].End
-		err := r.binary.in.Seek(chunks[0].Begin)
+		err := r.binary.blocks.Seek(chunks[0].Begin)
 		chunks = chunks[1:]
 		return err
 	}
 	read := r.next
 	r.binary.part = true
 	r.next = func() (*sam.Record, error) {
-		for CompareOffsets(r.binary.in.LastChunk().End, end) >= 0 {
+		for CompareOffsets(r.binary.blocks.LastChunk().End, end) >= 0 {
 			if len(chunks) == 0 {
 				return nil, io.EOF
 			}
@@ -139,10 +150,10 @@ func CompareOffsets(a, b bgzf.Offset) int {
 
 // Close releases what reading holds; not the reader below.
 func (r *Reader) Close() error {
-	if r.binary == nil {
+	if !r.Binary() {
 		return nil
 	}
-	return Guard(r.binary.in.Close)
+	return Guard(r.binary.blocks.Close)
 }
 
 // Qualities are the qualities of a record's bases, nil if it has none. They are the

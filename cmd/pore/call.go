@@ -61,8 +61,8 @@ func callCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call --ref FASTA [--ploidy 1|2|mixture] [-o OUT.vcf.gz] IN.bam",
 		Short: "Call the variants of reads",
-		Long: `Writes the variants of a BAM or SAM file as VCF, with the engine that the stream
-uses. - is standard input: samtools view -u IN.cram | pore call --ref FASTA -
+		Long: `Writes the variants of a BAM, CRAM or SAM file as VCF, with the engine that the stream
+uses. CRAM is read by the FASTA that it was written with. - is standard input.
 
 Reads that are not aligned (FASTQ, or SAM or BAM whose header names no reference) are
 aligned by minimap2 first.
@@ -81,7 +81,7 @@ docs/variant-calling.md describes every field and filter of the output.`,
   pore call --ref ref.fa --ploidy 2 --gvcf --callable callable.bed -o calls.g.vcf.gz reads.sorted.bam
   pore call --ref ref.fa --ploidy 2 --haplotag tagged.bam -o calls.vcf.gz reads.sorted.bam
   pore call --ref ref.fa -o calls.{sample}.vcf.gz barcodes.sorted.bam
-  samtools view -u reads.cram | pore call --ref ref.fa --region chr17:43044295-43125364 -`,
+  pore call --ref ref.fa --region chr17:43044295-43125364 reads.cram`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return call(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())

@@ -39,7 +39,7 @@ func TestMistakes(t *testing.T) {
 		{Args: `call`, Code: 2, Want: `accepts 1 arg(s), received 0; usage: pore call`},
 		{Args: `call x.bam`, Code: 2, Want: `--ref is required`},
 		{Args: `call --ref ../../testdata/lambda/reference.fa nope.bam`, Code: 1, Want: `nope.bam: no such file or directory`},
-		{Args: `call --ref ../../testdata/lambda/reference.fa main.go`, Code: 1, Want: `main.go: reading alignments: neither BAM nor SAM`},
+		{Args: `call --ref ../../testdata/lambda/reference.fa main.go`, Code: 1, Want: `main.go: reading alignments: neither BAM, CRAM nor SAM`},
 		{Args: `call --ref ../../testdata/lambda/reference.fa --region chrX:1 main.go`, Code: 2, Want: `there is no contig "chrX" in the reference`},
 		{Args: `align nope.fq`, Code: 2, Want: `--ref is required`},
 		{Args: `align --ref ../../testdata/lambda/reference.fa nope.fq`, Code: 1, Want: `nope.fq: no such file or directory`},

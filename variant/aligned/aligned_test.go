@@ -484,8 +484,8 @@ func TestRefuses(t *testing.T) {
 		{"good", []byte(header + record("r", 101, "10M")), ""},
 		{"good BAM", whole, ""},
 		{"empty", nil, "the file is empty"},
-		{"text", []byte("hello\n"), "neither BAM nor SAM with a header"},
-		{"CRAM", []byte("CRAM\x03\x00"), "this is CRAM, which is not read; pipe it: samtools view -u FILE.cram | pore call --ref REF.fa -"},
+		{"text", []byte("hello\n"), "neither BAM, CRAM nor SAM with a header"},
+		{"CRAM without its end", []byte("CRAM\x03\x00"), "the container that ends a CRAM file is missing"},
 		{"gzip", []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x00nothing"), "not a BAM file, or damaged"},
 		{"without its end", whole[:len(whole)-28], "the file is cut off"},
 		{"cut off", whole[:len(whole)*2/3], "damaged or cut off"},
@@ -509,6 +509,60 @@ func TestRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tc.want, tc.name)
 		}
 	}
+}
+
+// What is called from CRAM is what is called from BAM, of every version, in any order, whether the
+// reference is needed for it or not; and it is called from no other reference.
+func TestCRAM(t *testing.T) {
+	samtools, err := exec.LookPath("samtools")
+	if err != nil {
+		require.NotEqual(t, "true", os.Getenv("CI"), "CI needs samtools")
+		t.Skip("samtools is not installed")
+	}
+	l, reads, _ := border(t)
+	dir := t.TempDir()
+	var fasta, other strings.Builder
+	for _, c := range l.genome.Contigs {
+		fmt.Fprintf(&fasta, ">%s\n%s\n", c.Name, c.Seq)
+		fmt.Fprintf(&other, ">%s\n%s%s\n", c.Name, c.Seq[len(c.Seq)/2:], c.Seq[:len(c.Seq)/2])
+	}
+	reference := filepath.Join(dir, "ref.fa")
+	require.NoError(t, os.WriteFile(reference, []byte(fasta.String()), 0o600))
+	opts := aligned.Options{Threads: 2}
+	for _, sorted := range []bool{true, false} {
+		text := l.file(reads, sorted)
+		a, err := aligned.Read(strings.NewReader(text), l.genome)
+		require.NoError(t, err)
+		want, wantCounts, err := told(t, a, opts)
+		require.NoError(t, err)
+		require.NotEmpty(t, want)
+		for _, format := range []string{"cram,version=2.1", "cram,version=3.0", "cram,version=3.1,small", "cram,no_ref=1"} {
+			path := filepath.Join(dir, "x.cram")
+			cmd := exec.CommandContext(t.Context(), samtools, "view", "-O", format, "-T", reference, "-o", path, "-")
+			cmd.Stdin = strings.NewReader(text)
+			said, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", said)
+			a, err := aligned.Open(path, l.genome)
+			require.NoError(t, err)
+			require.Equal(t, sorted, a.Sorted())
+			got, gotCounts, err := told(t, a, opts)
+			require.NoError(t, err)
+			require.NoError(t, a.Close())
+			require.Equal(t, want, got, format)
+			require.Equal(t, wantCounts, gotCounts, format)
+		}
+	}
+	path := filepath.Join(dir, "y.cram")
+	out, err := exec.CommandContext(t.Context(), samtools, "view", "-O", "cram", "-T", reference, "-o", path, save(t, l.file(reads, true))).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	strange, err := genome.Read(strings.NewReader(other.String()))
+	require.NoError(t, err)
+	a, err := aligned.Open(path, strange)
+	require.NoError(t, err)
+	_, _, err = told(t, a, opts)
+	require.ErrorContains(t, err, "of c1 are others in the reference FASTA than those that the file was written with (MD5): name that FASTA")
+	require.NotContains(t, err.Error(), "damaged")
+	require.NoError(t, a.Close())
 }
 
 func TestStops(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/samtag"
@@ -268,8 +269,11 @@ func (c *caller) read(ctx context.Context) error {
 		if errors.Is(err, io.EOF) {
 			return c.agree(true)
 		}
-		if errors.Is(err, hts.ErrCut) {
+		if errors.Is(err, hts.ErrCut) || errors.Is(err, cram.ErrCut) {
 			return err
+		}
+		if _, ok := errors.AsType[*cram.ReferenceError](err); ok {
+			return fmt.Errorf("reading alignments: %w", err)
 		}
 		c.n.Records++
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package aligned calls the variants of alignment files: BAM or SAM, from any
+// Package aligned calls the variants of alignment files: BAM, CRAM or SAM, from any
 // aligner and basecaller, sorted or not, in one piece or from a pipe.
 //
 // It drives the regions of package variant over a file: alignments become the
@@ -21,6 +21,7 @@ import (
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/samtag"
@@ -41,7 +42,7 @@ type Alignments struct {
 	total int64        // 0: not known
 }
 
-// Read starts reading BAM or SAM, whichever r holds, and checks that its reference
+// Read starts reading BAM, CRAM or SAM, whichever r holds, and checks that its reference
 // sequences are those of g.
 func Read(r io.Reader, g *genome.Genome) (*Alignments, error) {
 	return read(r, g)
@@ -103,13 +104,15 @@ func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
 			err = fmt.Errorf("reading BAM header: %w: not a BAM file, or damaged", err)
 		}
 	case string(magic) == "CRAM":
-		return nil, errors.New("reading alignments: this is CRAM, which is not read; pipe it: samtools view -u FILE.cram | pore call --ref REF.fa -")
+		if a.records, err = hts.NewCRAMReader(in, cram.Options{Reference: g.Bases, Names: "read"}); err != nil {
+			err = fmt.Errorf("reading alignments: %w", err)
+		}
 	case magic[0] == '@':
 		if a.records, err = hts.NewSAMReader(in); err != nil {
 			err = fmt.Errorf("reading SAM header: %w", err)
 		}
 	default:
-		return nil, errors.New("reading alignments: neither BAM nor SAM with a header; a SAM file without one: samtools view -b -T REF.fa FILE.sam")
+		return nil, errors.New("reading alignments: neither BAM, CRAM nor SAM with a header; a SAM file without one: samtools view -b -T REF.fa FILE.sam")
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,204 @@
+package cram
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Options say what CRAM is read with.
+type Options struct {
+	// Reference returns the bases, upper case, of the sequence that has a name in the FASTA that the
+	// file was written with; nil if there is none of that name. nil: there is no FASTA, and files
+	// that can't do without are errors.
+	Reference func(name string) []byte
+	// Names is what the names of reads begin with whose names the file left out; a colon and a
+	// number follow.
+	Names string
+}
+
+// ErrCut says that a file ends without the container that ends one: it may end between two containers,
+// which nothing else tells. It is an [io.ErrUnexpectedEOF].
+var ErrCut error = cutError{}
+
+type cutError struct{}
+
+func (cutError) Error() string {
+	return "the file is cut off: the container that ends a CRAM file is missing; write or copy it again"
+}
+
+func (cutError) Unwrap() error { return io.ErrUnexpectedEOF }
+
+// ReferenceError says that a file's reads can't be made of the reference sequences that there are. It
+// is about the FASTA, not the file.
+type ReferenceError struct{ Message string }
+
+func (e *ReferenceError) Error() string { return e.Message }
+
+func wrongReference(format string, args ...any) error {
+	return &ReferenceError{fmt.Sprintf(format, args...)}
+}
+
+// Decoder decodes the parts of a CRAM file, each for itself: its header and its containers. It is for
+// one goroutine.
+type Decoder struct {
+	options Options
+	source  *sequences
+	version version
+	header  *header // nil: it comes next
+	ended   bool
+	read    int64 // bytes
+	number  int   // of containers
+}
+
+// NewDecoder decodes a file from its beginning.
+func NewDecoder(o Options) *Decoder {
+	return &Decoder{options: o, source: &sequences{bases: o.Reference}}
+}
+
+// Size returns the size of the part that begins with b, of which b may be less; 0 if too little of it is
+// there to tell.
+func (d *Decoder) Size(b []byte) (int, error) {
+	if d.ended {
+		return 0, d.wrong(errors.New("bytes behind the container that ends a CRAM file"))
+	}
+	before, v := 0, d.version
+	if d.header == nil {
+		if len(b) < definitionSize {
+			return 0, nil
+		}
+		var err error
+		if v, err = readVersion(b); err != nil {
+			return 0, err
+		}
+		before = definitionSize
+	}
+	c, err := v.readContainer(b[before:])
+	if err != nil {
+		return 0, d.wrong(err)
+	}
+	if c == nil {
+		if len(b) > 8*maxLandmarks {
+			return 0, d.wrong(errors.New("a container's header has no end"))
+		}
+		return 0, nil
+	}
+	return before + c.head + c.size, nil
+}
+
+// Append appends to dst what a part, of the size that [Decoder.Size] tells, is in BAM: the header, or
+// the records of a container.
+func (d *Decoder) Append(dst, part []byte) ([]byte, error) {
+	body := part
+	if d.header == nil {
+		var err error
+		if d.version, err = readVersion(part); err != nil {
+			return dst, err
+		}
+		body = part[definitionSize:]
+	}
+	c, err := d.version.readContainer(body)
+	if err == nil && (c == nil || len(body) != c.head+c.size) {
+		err = errEnds
+	}
+	var out []byte
+	switch {
+	case err != nil:
+	case d.header == nil:
+		out, err = d.appendHeader(dst, body[c.head:])
+	case c.ends():
+		_, err = d.version.kindOf(newStream(body[c.head:]), blockCompression, "its end")
+		d.ended, out = err == nil, dst
+	default:
+		out, err = d.appendRecords(dst, c, body[c.head:])
+	}
+	if err != nil {
+		return dst, d.wrong(err)
+	}
+	d.read += int64(len(part))
+	d.number++
+	return out, nil
+}
+
+// Ended tells whether the file has come to its end.
+func (d *Decoder) Ended() bool { return d.ended || d.header != nil && d.version == version{2, 0} }
+
+// wrong says where something is wrong, if that is somewhere.
+func (d *Decoder) wrong(err error) error {
+	if reference, ok := errors.AsType[*ReferenceError](err); ok {
+		return reference
+	}
+	if d.number == 0 {
+		return fmt.Errorf("CRAM header: %w", err)
+	}
+	return fmt.Errorf("CRAM container %d at byte %d: %w", d.number, d.read, err)
+}
+
+func (d *Decoder) appendHeader(dst, blocks []byte) ([]byte, error) {
+	text, err := d.version.kindOf(newStream(blocks), blockFile, "its text")
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHeader(text)
+	if err != nil {
+		return nil, err
+	}
+	if dst, err = h.appendBAM(dst); err == nil {
+		d.header = h
+	}
+	return dst, err
+}
+
+// appendRecords appends the records of a container.
+func (d *Decoder) appendRecords(dst []byte, c *container, blocks []byte) ([]byte, error) {
+	if c.records == 0 {
+		return dst, nil
+	}
+	in := newStream(blocks)
+	data, err := d.version.kindOf(in, blockCompression, "compression header")
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := readCompression(data)
+	if err != nil {
+		return nil, fmt.Errorf("compression header: %w", err)
+	}
+	records := int32(0)
+	for number := 1; records < c.records; number++ {
+		s, err := d.slice(scheme, in)
+		if err != nil {
+			return nil, fmt.Errorf("slice %d: %w", number, err)
+		}
+		for i := range s.records {
+			dst = s.appendBAM(dst, &s.records[i])
+		}
+		if records += s.head.records; s.head.records == 0 {
+			break
+		}
+	}
+	if records != c.records {
+		return nil, fmt.Errorf("it has %d records, and says %d", records, c.records)
+	}
+	if rest := bytes.Trim(in.data, "\x00"); len(rest) > 0 {
+		return nil, fmt.Errorf("%d bytes behind its last record", len(rest))
+	}
+	return dst, nil
+}
+
+// slice decodes the slice at the start of in.
+func (d *Decoder) slice(scheme *compression, in *stream) (*slice, error) {
+	data, err := d.version.kindOf(in, blockSlice, "header")
+	if err != nil {
+		return nil, err
+	}
+	head, err := readSliceHeader(data)
+	if err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	s := newSlice(head, d.header, scheme, &d.options, d.source)
+	if err := s.readBlocks(d.version, in); err != nil {
+		return nil, err
+	}
+	return s, s.decode()
+}
