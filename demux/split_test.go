@@ -57,8 +57,9 @@ func TestOpenPore(t *testing.T) {
 			// Read c7937d7b of E. coli begins so: 214 pA before a strand of 98 pA. Gain
 			// differs from pore to pore.
 			gap := make([]float32, rate*(8+rng.IntN(40))/1000)
+			strand := max(quantile(read, 0.75), quantile(other, 0.75))
 			for k := range gap {
-				gap[k] = float32((214 + 4*rng.NormFloat64()) / 107 * max(quantile(read, 0.75), quantile(other, 0.75)))
+				gap[k] = float32((214 + 4*rng.NormFloat64()) / 107 * strand)
 			}
 			var both []float32
 			both = append(append(append(both, read...), gap...), other...)
