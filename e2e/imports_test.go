@@ -52,6 +52,7 @@ func TestImports(t *testing.T) {
 		{"simulate/runfolder", "a folder is written by nothing that reads it", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "variant", module + "basecall"}},
 		{"internal/simulation", "the simulators' shell needs no engine", []string{kfake, ort, module + "variant", module + "basecall"}},
 		{"variant", "calling is pure", []string{"github.com/biogo/hts", kafkaGo, ort, services, "runtime/cgo"}},
+		{"variant/consensus", "a consensus is made of what was called, by whomever", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", module + "stream", module + "align"}},
 		{"variant/phase", "phasing knows nothing but alleles", []string{kafkaGo, kfake, ort, services, "runtime/cgo", module + "stream", module + "align"}},
 		{"variant/network", "networks judge without transport", []string{kafkaGo, kfake, services, cobra}},
 		{"models/folder", "folders are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant"}},

@@ -26,6 +26,6 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), demuxCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand(), stateCommand(), resetCommand(),
-		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), sizeCommand(), signalCommand(), modelCommand(), evalCommand(), benchCommand(), alignCommand(), indexCommand(), simulateCommand(), brokerCommand())
+		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), sizeCommand(), signalCommand(), modelCommand(), evalCommand(), benchCommand(), alignCommand(), indexCommand(), simulateCommand(), brokerCommand(), consensusCommand())
 	return cmd
 }
