@@ -58,7 +58,9 @@ func (a *arena[T]) one() *T { return &a.take(1)[0] }
 func (a *arena[T]) append(s []T, x T) []T {
 	if len(s) == cap(s) {
 		grown := a.take(max(2, 2*cap(s)))
-		s = grown[:copy(grown, s)]
+		n := copy(grown, s)
+		clear(s) // nothing that is left behind holds what lies in other blocks
+		s = grown[:n]
 	}
 	return append(s, x)
 }
@@ -78,6 +80,9 @@ func (a *arena[T]) reset() {
 	}
 	a.block, a.free = 0, nil
 }
+
+// forget leaves all blocks to the garbage collector.
+func (a *arena[T]) forget() { a.blocks, a.block, a.free = nil, 0, nil }
 
 // memory is what sites and haplotypes live in.
 type memory struct {
@@ -110,4 +115,30 @@ func (m *memory) reset() {
 	m.flags.reset()
 	m.masks.reset()
 	m.claims.reset()
+}
+
+// forget leaves all blocks to the garbage collector if one of the arenas has more than the given number: those that hold
+// something in use stay as long as that does. What is not in use any more must have been cleared: a block whose dead elements
+// point into older ones would hold these, and they those before them, back to the first.
+func (m *memory) forget(kept int) {
+	most := max(
+		m.sites.block, m.calls.block, m.members.block, m.texts.block, m.bytes.block, m.nodes.block, m.children.block,
+		m.told.block, m.trees.block, m.numbers.block, m.flags.block, m.masks.block, m.claims.block,
+	)
+	if most <= kept {
+		return
+	}
+	m.sites.forget()
+	m.calls.forget()
+	m.members.forget()
+	m.texts.forget()
+	m.bytes.forget()
+	m.nodes.forget()
+	m.children.forget()
+	m.told.forget()
+	m.trees.forget()
+	m.numbers.forget()
+	m.flags.forget()
+	m.masks.forget()
+	m.claims.forget()
 }

@@ -23,7 +23,7 @@ type call struct {
 	terms      Terms
 	transcript *transcript
 	allele     int   // number of the alternate allele; 0: not of one
-	elsewhere  *site // where the consequence is written, if terms has printedElsewhere
+	elsewhere  *site // where the consequence is written, if terms has printedElsewhere; it may have left, and has its position then
 	change     change
 	members    []*site // of the compound, in the order of positions; nil for one variant on its own
 }

@@ -127,6 +127,7 @@ type Caller struct {
 	others []*transcript
 	steps  []step
 	memory memory
+	kept   int    // blocks of memory to have of each kind before the old ones are left to the garbage collector
 	near   [4]int // where the last searches of the contig's indices ended: coding, untranslated, exons, transcripts
 
 	// The coding sequence that was looked at last.
@@ -150,7 +151,7 @@ func newCaller(g *Genes, opts Options, samples int) (*Caller, error) {
 	}
 	c := &Caller{
 		genes: g, opts: opts, samples: samples, width: 1 + (2*opts.PerHaplotype-1)/maskBits,
-		trees: map[*transcript]*tree{},
+		trees: map[*transcript]*tree{}, kept: keptBlocks,
 	}
 	c.memory.bytes.most = textBlock
 	return c, nil
@@ -186,11 +187,14 @@ func (c *Caller) push(done []*site, s *site) ([]*site, error) {
 	return c.leave(done, s.pos-1), nil
 }
 
-// recycle takes the memory of all sites back if none of them waits and none is looked at any more.
+// recycle takes the memory of all sites back if none of them waits and none is looked at any more. Where each transcript
+// overlaps the next, over a whole contig perhaps, that is never so: then it leaves what is old to the garbage collector.
 func (c *Caller) recycle() {
 	if len(c.queue) == 0 && len(c.active) == 0 {
 		c.memory.reset()
+		return
 	}
+	c.memory.forget(c.kept)
 }
 
 // flush lets everything go.
@@ -206,6 +210,7 @@ func (c *Caller) leave(done []*site, pos int) []*site {
 			c.finish(t)
 			c.mark(t)
 		}
+		c.release(t)
 	}
 	n := 0
 	for n < len(c.queue) && (len(c.active) == 0 || c.queue[n].keepUntil <= pos) {

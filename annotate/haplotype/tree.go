@@ -197,6 +197,26 @@ func (c *Caller) finish(t *tree) {
 	c.steps = steps
 }
 
+// release clears a tree that is done, so that it holds nothing while others of its memory are in use.
+func (c *Caller) release(t *tree) {
+	steps := append(c.steps[:0], step{node: &t.root})
+	for len(steps) > 0 {
+		top := &steps[len(steps)-1]
+		n := top.node
+		*top = step{}
+		steps = steps[:len(steps)-1]
+		for _, child := range n.children {
+			steps = append(steps, step{node: child})
+		}
+		clear(n.children)
+		clear(n.next)
+		*n = node{}
+	}
+	c.steps = steps
+	clear(t.leaves)
+	*t = tree{}
+}
+
 // step is a node on the way to the one that is looked at, and which of its children come next.
 type step struct {
 	node  *node

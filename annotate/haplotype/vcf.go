@@ -132,6 +132,8 @@ func (a *Annotator) write(out *vcf.Lines) {
 	for _, s := range a.done {
 		out.Text = append(a.appendLine(out.Text, s), '\n')
 		out.Numbers = append(out.Numbers, s.number)
+		clear(s.calls)
+		*s = site{pos: s.pos} // it holds nothing while others of its memory are in use, and calls of these tell where it was
 	}
 	a.caller.recycle()
 }
