@@ -365,19 +365,28 @@ func (t *transcript) relevance(e *effect) uint64 {
 // number gives the model's transcripts their numbers, classes and ranks.
 func (m *Model) number() {
 	m.numbered.Do(func() {
-		all := make([]*transcript, 0, m.count)
-		for _, k := range m.contigs {
-			all = append(all, k.transcripts...)
+		type ranked struct { // what mostly decides lies in the list itself: transcripts lie all over the memory
+			cdsLen int
+			id     string
+			*transcript
 		}
-		slices.SortFunc(all, func(s, t *transcript) int {
-			return cmp.Or(
-				cmp.Compare(t.cdsLen, s.cdsLen),
-				cmp.Compare(s.id, t.id),
-				cmp.Compare(s.start, t.start),
-				cmp.Compare(s.line, t.line),
-			)
+		all := make([]ranked, 0, m.count)
+		for _, k := range m.contigs {
+			for _, t := range k.transcripts {
+				all = append(all, ranked{t.cdsLen, t.id, t})
+			}
+		}
+		slices.SortFunc(all, func(s, t ranked) int {
+			if c := cmp.Compare(t.cdsLen, s.cdsLen); c != 0 {
+				return c
+			}
+			if c := cmp.Compare(s.id, t.id); c != 0 {
+				return c
+			}
+			return cmp.Or(cmp.Compare(s.start, t.start), cmp.Compare(s.line, t.line))
 		})
-		for i, t := range all {
+		for i, r := range all {
+			t := r.transcript
 			t.rank = uint32(i)
 			for _, yes := range []bool{t.maneSelect, t.manePlus, t.canonical, t.biotype == "protein_coding"} {
 				t.class <<= 1

@@ -19,6 +19,8 @@ type builder struct {
 	// Memory to build in, and to cut pieces off.
 	coding   []byte
 	rows     []part
+	stops    *stops
+	stopsOf  *geneticCode
 	slab     []transcript
 	segments []segment
 }

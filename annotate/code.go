@@ -61,12 +61,23 @@ func (c *geneticCode) amino(b0, b1, b2 byte) byte {
 	return c.aminos[int(i)<<4|int(j)<<2|int(k)]
 }
 
-// beginsStop says of the letters of baseIndex whether a stop codon may begin with them.
-func (c *geneticCode) beginsStop() (may [5]bool) {
-	for i := range 4 {
-		may[i] = strings.IndexByte(c.aminos[16*i:16*i+16], '*') >= 0
+// stops says of codons, numbered by stopIndex, which are stop codons: 1, and 0 for all others.
+type stops [5 << 6]uint8
+
+// stopIndex numbers all codons, those of other letters too.
+func stopIndex(b0, b1, b2 byte) int {
+	return int(baseIndex[b0])<<6 | int(baseIndex[b1])<<3 | int(baseIndex[b2])
+}
+
+// stops are the stop codons of c.
+func (c *geneticCode) stops() *stops {
+	var s stops
+	for i := range c.aminos {
+		if c.aminos[i] == '*' {
+			s[i>>4<<6|i>>2&3<<3|i&3] = 1
+		}
 	}
-	return may
+	return &s
 }
 
 // isCodon says whether the three bases are one of the codons in list.

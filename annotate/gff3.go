@@ -34,9 +34,9 @@ func (p *parser) addGFF3(r *record, kind partKind) {
 		var id []byte
 		id, parents, _ = bytes.Cut(parents, []byte(","))
 		if f := p.parentOf(r, id); f != nil {
-			f.add(x, r.text)
+			p.addPart(f, x, r.text)
 		} else if f := r.region.features[decode(string(id))]; f != nil {
-			f.add(x, r.text)
+			p.addPart(f, x, r.text)
 		} else {
 			p.pending = append(p.pending, orphan{part: x, text: bytes.Clone(r.text), region: r.region, parent: decode(string(id))})
 		}
@@ -90,14 +90,14 @@ func (p *parser) addLoneCDS(r *record) {
 		p.features = append(p.features, f)
 		r.region.features[key] = f
 	}
-	f.add(r.part(cdsPart), r.text)
+	p.addPart(f, r.part(cdsPart), r.text)
 }
 
 // resolve finds the parents that came after their children, and those of features.
 func (p *parser) resolve() error {
 	for _, o := range p.pending {
 		if f := o.region.features[o.parent]; f != nil {
-			f.add(o.part, o.text)
+			p.addPart(f, o.part, o.text)
 			continue
 		}
 		p.faults.note(MissingParent, int(o.line), "%s has the parent %q, which no row describes: it is left out", o.kind, o.parent)

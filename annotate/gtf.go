@@ -27,7 +27,7 @@ func (p *parser) addGTF(r *record, kind partKind) {
 			p.faults.note(MissingParent, r.line, "%s without transcript_id and gene_id: it is left out", r.kind)
 			return
 		}
-		f.add(r.part(kind), r.text)
+		p.addPart(f, r.part(kind), r.text)
 	}
 }
 

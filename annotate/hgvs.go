@@ -148,8 +148,13 @@ func rotate(s string, n int) string {
 	return s[n:] + s[:n]
 }
 
-// appendDescribed appends the description of d, its positions written by pos, which takes a base of the contig.
-func appendDescribed(b []byte, d described, forward bool, pos func(b []byte, base int) []byte) []byte {
+// positions write the numbers of bases of a contig.
+type positions interface {
+	appendPosition(b []byte, base int) []byte
+}
+
+// appendDescribed appends the description of d with the positions of on.
+func appendDescribed(b []byte, d described, forward bool, on positions) []byte {
 	first, last := d.start, d.end-1
 	if d.kind == hgvsInsertion {
 		first, last = d.start-1, d.start
@@ -157,7 +162,7 @@ func appendDescribed(b []byte, d described, forward bool, pos func(b []byte, bas
 	if !forward {
 		first, last = last, first
 	}
-	b = pos(b, first)
+	b = on.appendPosition(b, first)
 	ref, alt := d.ref, d.alt
 	if !forward {
 		ref, alt = reverseComplement(ref), reverseComplement(alt)
@@ -169,7 +174,7 @@ func appendDescribed(b []byte, d described, forward bool, pos func(b []byte, bas
 	}
 	if first != last {
 		b = append(b, '_')
-		b = pos(b, last)
+		b = on.appendPosition(b, last)
 	}
 	switch d.kind {
 	case hgvsDeletion:
@@ -206,7 +211,7 @@ func (v *variant) appendHGVSG(b []byte) []byte {
 	if d.kind == hgvsInsertion {
 		d = v.multiplied(d, true, 0, len(v.contig.Seq))
 	}
-	return appendDescribed(v.appendContig(b), d, true, appendBase)
+	return appendDescribed(v.appendContig(b), d, true, contigPositions{})
 }
 
 // appendContig appends what stands before the positions of g. and m.
@@ -217,6 +222,11 @@ func (v *variant) appendContig(b []byte) []byte {
 	}
 	return append(b, ":g."...)
 }
+
+// contigPositions are counted along the contig.
+type contigPositions struct{}
+
+func (contigPositions) appendPosition(b []byte, base int) []byte { return appendBase(b, base) }
 
 // appendBase appends the number of a base counted along the contig.
 func appendBase(b []byte, base int) []byte { return strconv.AppendInt(b, int64(base)+1, 10) }
@@ -269,7 +279,7 @@ func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
 	default:
 		d = v.multipliedIn(t, d, t.start, t.end)
 	}
-	return appendDescribed(t.appendReference(b), d, t.forward, t.appendPosition), d.shift
+	return appendDescribed(t.appendReference(b), d, t.forward, t), d.shift
 }
 
 // shiftIn is by how many bases the description in transcript coordinates stands from the variant; 0 if there is none.
@@ -301,18 +311,31 @@ func (t *transcript) appendReference(b []byte) []byte {
 // appendPosition appends the HGVS number of a base inside the transcript: counted from the start codon, with - and *
 // outside the coding sequence, and with an offset from the nearest exon in an intron.
 func (t *transcript) appendPosition(b []byte, base int) []byte {
-	return t.appendNumber(b, base, t.appendExonic)
+	exonic, offset, beside := t.nearest(base)
+	return appendBeside(t.appendExonic(b, exonic, offset), beside)
 }
 
-// appendNumber appends the number of a base inside the transcript, that of an exonic one by exonic.
-func (t *transcript) appendNumber(b []byte, base int, exonic func(b []byte, base, offset int) []byte) []byte {
+// appendBeside appends by how many bases a base of an intron lies beside an exon.
+func appendBeside(b []byte, beside int) []byte {
+	if beside == 0 {
+		return b
+	}
+	if beside > 0 {
+		b = append(b, '+')
+	}
+	return strconv.AppendInt(b, int64(beside), 10)
+}
+
+// nearest is the exonic base next to a base inside the transcript, its offset in the exons, and by how many bases the given one
+// lies behind it in transcript direction; negative before it, and 0 if it is that base itself.
+func (t *transcript) nearest(base int) (exonic, offset, beside int) {
 	n := t.exonsUpTo(base)
 	if n < len(t.exons) {
 		if x := t.byPosition(n); base >= x.start {
 			if t.forward {
-				return exonic(b, base, x.offset+base-x.start)
+				return base, x.offset + base - x.start, 0
 			}
-			return exonic(b, base, x.offset+x.end-1-base)
+			return base, x.offset + x.end - 1 - base, 0
 		}
 	}
 	// The exon before and the exon after the intron, in transcript direction.
@@ -328,13 +351,9 @@ func (t *transcript) appendNumber(b []byte, base int, exonic func(b []byte, base
 		fromBefore, toAfter = before-base, base-after
 	}
 	if fromBefore <= toAfter {
-		b = exonic(b, before, next.offset-1)
-		b = append(b, '+')
-		return strconv.AppendInt(b, int64(fromBefore), 10)
+		return before, next.offset - 1, fromBefore
 	}
-	b = exonic(b, after, next.offset)
-	b = append(b, '-')
-	return strconv.AppendInt(b, int64(toAfter), 10)
+	return after, next.offset, -toAfter
 }
 
 // appendExonic appends the number of an exonic base; offset is its offset in the exons.

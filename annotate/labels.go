@@ -47,6 +47,9 @@ func apprisClass(s string) string {
 // supportLevel is the number of a transcript support level, which may have a remark behind it: "1 (assigned to
 // previous version 5)". Zero is unknown, as "NA" is.
 func supportLevel(s string) int {
+	if s == "" {
+		return 0
+	}
 	first, _, _ := strings.Cut(s, " ")
 	n, err := strconv.Atoi(first)
 	if err != nil || n < 1 || n > 5 {

@@ -317,7 +317,8 @@ func (n *numbering) appendPosition(b []byte, base int) []byte {
 	case base < n.t.start || base >= n.t.end:
 		return n.t.appendOutside(b, base)
 	case n.kind == 'n':
-		return n.t.appendNumber(b, base, func(b []byte, _, offset int) []byte { return strconv.AppendInt(b, int64(offset)+1, 10) })
+		_, offset, beside := n.t.nearest(base)
+		return appendBeside(strconv.AppendInt(b, int64(offset)+1, 10), beside)
 	}
 	return n.t.appendPosition(b, base)
 }
@@ -352,9 +353,9 @@ func (n *numbering) describe(v *variant, copies []Span) (string, error) {
 	if c, ok := n.copyIn(&d, copies); ok {
 		alt := d.alt
 		d.alt = ""
-		return string(n.appendCopied(appendDescribed(nil, d, n.forward(), n.appendPosition), alt, c)), nil
+		return string(n.appendCopied(appendDescribed(nil, d, n.forward(), n), alt, c)), nil
 	}
-	return string(appendDescribed(nil, d, n.forward(), n.appendPosition)), nil
+	return string(appendDescribed(nil, d, n.forward(), n)), nil
 }
 
 // errAtOrigin is what place returns for an insertion between the last base of a circular contig and its first.

@@ -205,7 +205,10 @@ type parser struct {
 
 	features []*feature
 	slab     []feature // not in use yet
-	parent   struct {  // of the part read last: most have the one that the part before them had
+	texts    []byte    // room for attributes
+	exons    partRoom
+	cds      partRoom
+	parent   struct { // of the part read last: most have the one that the part before them had
 		region  *region
 		id      []byte
 		feature *feature
@@ -455,22 +458,55 @@ func (p *parser) feature(r *record, id string) *feature {
 	}
 	f := &p.slab[0]
 	p.slab = p.slab[1:]
-	f.attributes, f.linked, f.line, f.region = attributes{bytes.Clone(r.text), r.gtf}, r.linked, r.line, r.region
+	f.attributes, f.linked, f.line, f.region = attributes{p.keep(r.text), r.gtf}, r.linked, r.line, r.region
 	f.kind, f.start, f.end, f.strand, f.id = p.intern(r.kind), r.start, r.end, r.strand, id
 	return f
 }
 
-// add files a part of f; text are the attributes of its row.
-func (f *feature) add(x part, text []byte) {
+// partRoom is room for parts of one kind: those of a feature come one behind the other, and lie so.
+type partRoom struct {
+	parts []part
+	owner *feature // of the last ones
+	from  int      // where they begin
+}
+
+// add appends x to the parts of f.
+func (r *partRoom) add(f *feature, parts []part, x part) []part {
+	if r.owner != f && len(parts) > 0 {
+		return append(parts, x) // others came between
+	}
+	if r.owner != f || len(r.parts) == cap(r.parts) {
+		if len(r.parts) == cap(r.parts) {
+			r.parts = make([]part, 0, max(1024, 2*len(parts)))
+		}
+		r.owner, r.from = f, len(r.parts)
+		r.parts = append(r.parts, parts...)
+	}
+	r.parts = append(r.parts, x)
+	return r.parts[r.from:len(r.parts):len(r.parts)]
+}
+
+// keep is a copy of the attributes of a row.
+func (p *parser) keep(text []byte) []byte {
+	if len(text) > len(p.texts) {
+		p.texts = make([]byte, max(len(text), 16<<10))
+	}
+	own := p.texts[:len(text):len(text)]
+	p.texts = p.texts[copy(own, text):]
+	return own
+}
+
+// addPart files a part of f; text are the attributes of its row.
+func (p *parser) addPart(f *feature, x part, text []byte) {
 	switch x.kind {
 	case exonPart:
-		f.exons = append(f.exons, x)
+		f.exons = p.exons.add(f, f.exons, x)
 	case cdsPart:
 		if n := len(f.texts); n == 0 || !bytes.Equal(f.texts[n-1], text) {
-			f.texts = append(f.texts, bytes.Clone(text))
+			f.texts = append(f.texts, p.keep(text))
 		}
 		x.text = int32(len(f.texts) - 1)
-		f.cds = append(f.cds, x)
+		f.cds = p.cds.add(f, f.cds, x)
 	case utrPart:
 		f.utrs = append(f.utrs, x)
 	case startPart:

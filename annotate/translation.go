@@ -290,20 +290,36 @@ func (b *builder) checkTranslation(t *transcript) {
 	b.coding = c
 	// A change of the first codon is one like any other where it isn't known that translation starts there.
 	t.startCodon = t.pad == 0 && !t.startNF && len(c) >= 3 && isCodon(t.code.annotated, c[0], c[1], c[2])
-	inside, may := 0, t.code.beginsStop()
+	if b.stopsOf != t.code {
+		b.stopsOf, b.stops = t.code, t.code.stops()
+	}
+	inside := 0
 	for i := 0; i+6 <= len(c); i += 3 {
-		if !may[baseIndex[c[i]]] || t.code.amino(c[i], c[i+1], c[i+2]) != '*' || t.excepted(i/3) {
+		inside += int(b.stops[stopIndex(c[i], c[i+1], c[i+2])])
+	}
+	if len(t.exceptions) > 0 || t.labels.seleno {
+		inside = b.unexpected(t, c)
+	}
+	if inside > 0 {
+		b.faults.note(InnerStop, t.line, "CDS of transcript %q has a stop codon before its end", t.id)
+	}
+}
+
+// unexpected counts the stop codons inside a coding sequence that no exception explains. Those of a protein with selenocysteine
+// become exceptions.
+func (b *builder) unexpected(t *transcript, c []byte) int {
+	n := 0
+	for i := 0; i+6 <= len(c); i += 3 {
+		if b.stops[stopIndex(c[i], c[i+1], c[i+2])] == 0 || t.excepted(i/3) {
 			continue
 		}
 		if t.labels.seleno && c[i] == 'T' && c[i+1] == 'G' && c[i+2] == 'A' {
 			t.exceptions = append(t.exceptions, exception{codon: i / 3, amino: 'U'})
 			continue
 		}
-		inside++
+		n++
 	}
-	if inside > 0 {
-		b.faults.note(InnerStop, t.line, "CDS of transcript %q has a stop codon before its end", t.id)
-	}
+	return n
 }
 
 // excepted says whether a translation exception concerns codon i.

@@ -254,6 +254,12 @@ func upperInto(dst, piece []byte) bool {
 		}
 		wrong |= upperLetters(dst[i:i+8], piece[i:i+8])
 	}
+	if rest := len(piece) - 8; i > rest && i < len(piece) && rest >= 0 { // the last eight, of which some are done
+		if u, ok := upperBases(binary.LittleEndian.Uint64(piece[rest:])); ok {
+			binary.LittleEndian.PutUint64(dst[rest:], u)
+			return wrong < 0x80
+		}
+	}
 	wrong |= upperLetters(dst[i:], piece[i:])
 	return wrong < 0x80
 }

@@ -194,9 +194,11 @@ func TestBlanksAtLineEndsAreLeftOut(t *testing.T) {
 
 // TestUpperIntoIsTheTable: every letter in every place of a piece is what the table says, beside bases and beside itself.
 func TestUpperIntoIsTheTable(t *testing.T) {
-	for c := range 256 {
-		for at := range 17 {
-			piece := []byte("ACGTacgtTGCAtgcaC")
+	lengths := []int{1, 7, 8, 9, 17, 32, 33, 60, 71}
+	for c := range 256 * len(lengths) {
+		length := lengths[c/256]
+		for at := range length {
+			piece := bytes.Repeat([]byte("ACGTacgtTGCAtgcaC"), 5)[:length]
 			piece[at] = byte(c)
 			want, all := make([]byte, len(piece)), true
 			for i, p := range piece {

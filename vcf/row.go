@@ -165,12 +165,22 @@ func (h *Header) ParseRow(line []byte, row *Row) error {
 	if !isAlleleList(row.Alt) {
 		return fmt.Errorf("ALT %q is not a list of alleles", clip(string(row.Alt)))
 	}
-	if qual := line[ends[4]+1 : ends[5]]; len(qual) != 1 || qual[0] != '.' {
+	if qual := line[ends[4]+1 : ends[5]]; (len(qual) != 1 || qual[0] != '.') && !isShortNumber(qual) {
 		if _, err := strconv.ParseFloat(string(qual), 64); err != nil {
 			return fmt.Errorf("QUAL %q is not a number", clip(string(qual)))
 		}
 	}
 	return h.checkSamples(line[ends[7]:])
+}
+
+// isShortNumber says whether s is a few digits: most values of QUAL that are not are fractions.
+func isShortNumber(s []byte) bool {
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) < 16
 }
 
 // checkSamples refuses samples that have more values than FORMAT has keys. columns begins with the tab before FORMAT.
