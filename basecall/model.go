@@ -1,6 +1,7 @@
 package basecall
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/models/calibration"
 	"github.com/porestream/porestream/models/folder"
 )
@@ -247,7 +249,7 @@ func LoadModel(fsys fs.FS) (*Model, error) {
 }
 
 // Save writes a model to a folder, which it makes. It refuses one that is there
-// already, and leaves none behind that is incomplete.
+// already, and leaves none behind that is incomplete, even if the machine stops.
 func (m *Model) Save(dir string) (err error) {
 	if err := m.Manifest.validate(); err != nil {
 		return fmt.Errorf("saving model %s: %w", m.Manifest.Name, err)
@@ -277,14 +279,17 @@ func (m *Model) Save(dir string) (err error) {
 		files[m.Manifest.Network.HalfFile] = m.Half
 	}
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(work, name), data, 0o666); err != nil {
+		if err := wholefile.Write(filepath.Join(work, name), func(w *bufio.Writer) error {
+			_, err := w.Write(data)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
 	if err := os.Chmod(work, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(work, dir)
+	return wholefile.CommitFolder(work, dir)
 }
 
 // ParseManifest parses and validates a manifest. The error of an invalid one

@@ -198,6 +198,15 @@ func Choose(all []Listed, runs []*signal.Run, size string) (Listed, error) {
 	return fitting[0], nil
 }
 
+// ChooseIn chooses among the models of a folder, see [List] and [Choose].
+func ChooseIn(dir string, runs []*signal.Run, size string) (Listed, error) {
+	all, err := List(dir)
+	if err != nil {
+		return Listed{}, err
+	}
+	return Choose(all, runs, size)
+}
+
 // wanted says what model a run needs.
 func wanted(run *signal.Run, size string) string {
 	text := fmt.Sprintf("%s at %d Hz", run.Chemistry(), run.SampleRate)

@@ -362,7 +362,7 @@ func (v *View) modelFindings() (out []finding) {
 				all = append(all, text)
 			}
 		}
-		if strange > 0 && strange*100 >= total {
+		if strange > 0 && float64(strange) >= stream.MismatchShare*float64(total) {
 			out = append(out, finding{
 				id: "model-mismatch/" + sample, advice: "PorestreamModelMismatch", severity: SeverityWarning, stage: "variant",
 				title:  fmt.Sprintf("sample %s has reads that the variant model was not made for", sample),

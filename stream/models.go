@@ -48,6 +48,10 @@ func ModelRecords(topic string, partitions int32, name string) ([]Out, error) {
 // for the sample to be mixed: stray reads of another don't count.
 const mixedShare = 0.01
 
+// MismatchShare is the part of a sample's reads from which on it is told that they were called by
+// models that the variant model was not made for. The live page and the summary of a run go by it.
+const MismatchShare = 0.01
+
 // MixedModels tells whether several basecalling models, or versions of one, have called the
 // reads of a sample. Reads that name none don't count.
 func MixedModels(list []*streampb.ModelReads) bool {

@@ -33,10 +33,8 @@ type Growing struct {
 // limit is how far a file may be read.
 type limit struct {
 	mu    sync.Mutex
-	more  *sync.Cond
+	more  *sync.Cond // also what an inflater and its reader wait for
 	bytes int64
-	// waiting says that a goroutine needs bytes that are not there.
-	waiting, shut bool
 }
 
 func newLimit(n int64) *limit {
@@ -80,8 +78,8 @@ func newGrowing(f *os.File, size int64) (*Growing, error) {
 	case isBGZF(head):
 		g.source = &growingBlocks{file: f, limit: g.limit, records: &g.records}
 	default:
-		inflate := newInflater(f, g.limit)
-		g.source, g.close = inflate, inflate.close
+		source := &growingGzip{file: f, limit: g.limit}
+		g.source, g.close = source, source.close
 	}
 	return g, nil
 }
@@ -105,7 +103,7 @@ func (g *Growing) Reads() int64 { return g.reads }
 func (g *Growing) Extend(size int64) {
 	g.limit.mu.Lock()
 	if size > g.limit.bytes {
-		g.limit.bytes, g.limit.waiting = size, false
+		g.limit.bytes = size
 	}
 	g.limit.mu.Unlock()
 	g.limit.more.Broadcast()
@@ -117,8 +115,8 @@ func (g *Growing) Rest() {
 	g.rest()
 	switch s := g.source.(type) {
 	case *growingBlocks:
-		s.block = nil
-	case *inflater:
+		s.block, s.inflate = nil, nil
+	case *growingGzip:
 		s.rest()
 	}
 }
@@ -275,22 +273,69 @@ func (s *growingBlocks) whole() bool {
 	return s.empty || !isBAM
 }
 
+// growingGzip is a file of gzip's members. Between two of them nothing is kept but the place: that
+// is where a file stays that its writer has completed, and a run has thousands of these.
+type growingGzip struct {
+	file    *os.File
+	limit   *limit
+	at      int64     // where the next member begins, without an inflater
+	inflate *inflater // nil between two members
+}
+
+func (s *growingGzip) fill(b []byte) ([]byte, error) {
+	if s.inflate == nil {
+		if s.limit.get() <= s.at {
+			return b, ErrUnfinished
+		}
+		s.inflate = newInflater(s.file, s.limit, s.at)
+	}
+	return s.inflate.fill(b)
+}
+
+func (s *growingGzip) whole() bool {
+	return s.inflate == nil || s.inflate.whole()
+}
+
+func (s *growingGzip) rest() {
+	if s.inflate == nil {
+		return
+	}
+	if at, between := s.inflate.rest(); between {
+		s.inflate.close()
+		s.at, s.inflate = at, nil
+	}
+}
+
+func (s *growingGzip) close() {
+	if s.inflate != nil {
+		s.inflate.close()
+	}
+}
+
 // inflater decompresses a gzip file in a goroutine, which waits where the file has no more
 // for now.
 type inflater struct {
 	limit *limit // its lock is that of all below, too
 	out   []byte // decompressed
-	// inside says that a member of the file has begun and not ended.
-	inside bool
+	// member is where the member begins that comes next, -1 within one.
+	member int64
+	needs  int64 // place of the byte that the goroutine waits for, -1 while it waits for none
+	shut   bool
 	err    error
 }
 
-// maxAhead is what an inflater decompresses ahead of its reader. Hundreds of files may be open.
-const maxAhead = 1 << 17
+// Bounds of an inflater's memory: hundreds of files may be open within a member.
+const (
+	// maxAhead is what is decompressed ahead of the reader.
+	maxAhead = 1 << 16
+	// inflated is what is decompressed, and read of the file, at a time.
+	inflated = 1 << 14
+)
 
-func newInflater(f *os.File, l *limit) *inflater {
-	s := &inflater{limit: l, inside: true}
-	go s.run(f)
+// newInflater begins with the member at a place of the file.
+func newInflater(f *os.File, l *limit, at int64) *inflater {
+	s := &inflater{limit: l, member: at, needs: -1}
+	go s.run(f, at)
 	return s
 }
 
@@ -299,21 +344,21 @@ var errShut = errors.New("closed")
 
 // waitingFile reads a file up to the limit, and waits there.
 type waitingFile struct {
-	limit *limit
-	file  *os.File
-	at    int64
+	*inflater
+	file *os.File
+	at   int64
 }
 
 func (w *waitingFile) Read(b []byte) (int, error) {
 	w.limit.mu.Lock()
 	defer w.limit.mu.Unlock()
-	for !w.limit.shut && w.at >= w.limit.bytes {
-		w.limit.waiting = true
+	for !w.shut && w.at >= w.limit.bytes {
+		w.needs = w.at
 		w.limit.more.Broadcast()
 		w.limit.more.Wait()
 	}
-	w.limit.waiting = false
-	if w.limit.shut {
+	w.needs = -1
+	if w.shut {
 		return 0, errShut
 	}
 	n, err := w.file.ReadAt(b[:min(int64(len(b)), w.limit.bytes-w.at)], w.at)
@@ -324,30 +369,31 @@ func (w *waitingFile) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (s *inflater) run(f *os.File) {
-	err := s.inflate(bufio.NewReaderSize(&waitingFile{limit: s.limit, file: f}, chunk))
+func (s *inflater) run(f *os.File, at int64) {
+	err := s.inflate(&waitingFile{inflater: s, file: f, at: at})
 	s.limit.mu.Lock()
 	s.err = err
 	s.limit.mu.Unlock()
 	s.limit.more.Broadcast()
 }
 
-func (s *inflater) inflate(in *bufio.Reader) error {
+func (s *inflater) inflate(file *waitingFile) error {
+	in := bufio.NewReaderSize(file, inflated)
 	z := new(gzip.Reader)
-	var b [chunk]byte
+	b := make([]byte, inflated)
 	for {
-		s.between(false)
+		s.next(file.at - int64(in.Buffered()))
 		// A member's first byte: until it is there, the file could end.
 		if _, err := in.Peek(1); err != nil {
 			return err
 		}
-		s.between(true)
+		s.next(-1)
 		if err := z.Reset(in); err != nil {
 			return fmt.Errorf("decompressing: %w", err)
 		}
 		z.Multistream(false)
 		for {
-			n, err := z.Read(b[:])
+			n, err := z.Read(b)
 			if put := s.put(b[:n]); put != nil {
 				return put
 			}
@@ -361,9 +407,10 @@ func (s *inflater) inflate(in *bufio.Reader) error {
 	}
 }
 
-func (s *inflater) between(inside bool) {
+// next notes where a member begins that is to come, or -1.
+func (s *inflater) next(at int64) {
 	s.limit.mu.Lock()
-	s.inside = inside
+	s.member = at
 	s.limit.mu.Unlock()
 }
 
@@ -371,10 +418,10 @@ func (s *inflater) between(inside bool) {
 func (s *inflater) put(b []byte) error {
 	s.limit.mu.Lock()
 	defer s.limit.mu.Unlock()
-	for !s.limit.shut && len(s.out) > maxAhead {
+	for !s.shut && len(s.out) > maxAhead {
 		s.limit.more.Wait()
 	}
-	if s.limit.shut {
+	if s.shut {
 		return errShut
 	}
 	s.out = append(s.out, b...)
@@ -382,10 +429,13 @@ func (s *inflater) put(b []byte) error {
 	return nil
 }
 
+// waits tells, under the lock, whether the goroutine waits for the file to grow.
+func (s *inflater) waits() bool { return s.needs >= s.limit.bytes }
+
 func (s *inflater) fill(b []byte) ([]byte, error) {
 	s.limit.mu.Lock()
 	defer s.limit.mu.Unlock()
-	for len(s.out) == 0 && s.err == nil && !s.limit.waiting {
+	for len(s.out) == 0 && s.err == nil && !s.waits() {
 		s.limit.more.Wait()
 	}
 	if len(s.out) > 0 {
@@ -400,23 +450,27 @@ func (s *inflater) fill(b []byte) ([]byte, error) {
 	return b, ErrUnfinished
 }
 
-func (s *inflater) rest() {
+// rest lets go of memory. between says that the goroutine waits between two members and all of
+// what came before was taken; the next begins at a place.
+func (s *inflater) rest() (at int64, between bool) {
 	s.limit.mu.Lock()
 	defer s.limit.mu.Unlock()
-	if len(s.out) == 0 {
-		s.out = nil
+	if len(s.out) > 0 {
+		return 0, false
 	}
+	s.out = nil
+	return s.member, s.member >= 0 && s.waits()
 }
 
 func (s *inflater) whole() bool {
 	s.limit.mu.Lock()
 	defer s.limit.mu.Unlock()
-	return !s.inside && s.limit.waiting
+	return s.member >= 0 && s.waits()
 }
 
 func (s *inflater) close() {
 	s.limit.mu.Lock()
-	s.limit.shut = true
+	s.shut = true
 	s.limit.mu.Unlock()
 	s.limit.more.Broadcast()
 }

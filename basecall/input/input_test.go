@@ -237,6 +237,9 @@ func TestGrowingFiles(t *testing.T) {
 					}
 					got = append(got, r)
 				}
+				if seed%2 == 1 {
+					g.Rest()
+				}
 			}
 			require.NoError(t, errors.Join(g.Close(), f.Close()))
 			require.Len(t, got, len(want), "%s, seed %d", name, seed)
@@ -246,6 +249,43 @@ func TestGrowingFiles(t *testing.T) {
 				require.Equal(t, want[i].Qualities, got[i].Qualities, name)
 			}
 		}
+	}
+}
+
+// TestRestBetweenMembers: a file that could end where it was read to keeps nothing but its place, and goes on from
+// there when its writer does.
+func TestRestBetweenMembers(t *testing.T) {
+	want := open(t, "dorado.sam")
+	half := len(want) / 2
+	path := filepath.Join(t.TempDir(), "x.fastq.gz")
+	first, rest := compressed(t, fastqOf(want[:half]))["one member"], compressed(t, fastqOf(want[half:]))["many members"]
+	require.NoError(t, os.WriteFile(path, append(first, rest...), 0o600))
+	g, err := OpenGrowing(path, int64(len(first)))
+	require.NoError(t, err)
+	var got []string
+	drain := func() {
+		for {
+			r, err := g.Next()
+			if err != nil {
+				require.ErrorIs(t, err, io.EOF)
+				return
+			}
+			got = append(got, r.ID)
+		}
+	}
+	drain()
+	require.Len(t, got, half)
+	g.Rest()
+	source := g.source.(*growingGzip)
+	require.Nil(t, source.inflate, "between two members nothing is decompressed")
+	require.EqualValues(t, len(first), source.at)
+	drain()
+	require.Len(t, got, half)
+	g.Extend(int64(len(first) + len(rest)))
+	drain()
+	require.NoError(t, g.Close())
+	for i, r := range want {
+		require.Equal(t, r.ID, got[i])
 	}
 }
 

@@ -78,11 +78,14 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")
 	cfg.ends.Register(flags)
 	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
-	flags.StringVar(&cfg.models, "models-dir", "", "folder of models, of Dorado, Bonito or converted, of which the one for the run's flow cell, kit and sample rate is taken; --model fast, hac or sup then tells the size (default hac, where there is one)")
+	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
+
+// modelsDirHelp is what --models-dir is for.
+const modelsDirHelp = "folder of models, of Dorado, Bonito or converted, of which the one for the run's flow cell, kit and sample rate is taken; --model fast, hac or sup then tells the size (default hac, where there is one)"
 
 func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdout io.Writer) (err error) {
 	format, err := output.ParseFormat(cfg.format)
@@ -125,11 +128,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	}
 	cli.LogSelection(logger, filter, selection, recording.Len())
 	if cfg.models != "" {
-		all, err := models.List(cfg.models)
-		if err != nil {
-			return err
-		}
-		chosen, err := models.Choose(all, recording.Runs(), cfg.engines.Model)
+		chosen, err := models.ChooseIn(cfg.models, recording.Runs(), cfg.engines.Model)
 		if err != nil {
 			return err
 		}

@@ -141,6 +141,17 @@ func TestConvertedModelBasecalls(t *testing.T) {
 	require.ErrorContains(t, err, "was sequenced with r9.4 chemistry, but model r10 is for r10.4.1")
 }
 
+// pore run takes the model that fits its recording, too.
+func TestRunChoosesAModel(t *testing.T) {
+	out := t.TempDir()
+	_, err := poreModel(t, "run", "--device", "cpu", "--ref", "../../testdata/lambda/reference.fa", "--models-dir", "../../models", "--model", "fast",
+		"--to", "20s", "--out", out, "../../testdata/lambda/reads.pod5")
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(out, "summary.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"model": "r9.4-fast"`)
+}
+
 // A folder of models as Dorado has them is listed, and the one that fits a recording taken.
 func TestModelsOfDoradoAsTheyLie(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -171,6 +182,14 @@ func TestModelsOfDoradoAsTheyLie(t *testing.T) {
 	_, err = poreModel(t, append(call, "--model", "sup")...)
 	require.ErrorContains(t, err, "choosing a model: none is for run")
 	require.ErrorContains(t, err, "size sup")
+	run := []string{"run", "--device", "cpu", "--ref", "../../testdata/lambda/reference.fa", "--models-dir", dir, "--out"}
+	_, err = poreModel(t, append(run, t.TempDir(), "--model", "sup", "../../testdata/lambda/reads.pod5")...)
+	require.ErrorContains(t, err, "choosing a model: none is for run")
+	require.ErrorContains(t, err, "size sup")
+	reads := filepath.Join(t.TempDir(), "x.fastq")
+	require.NoError(t, os.WriteFile(reads, []byte("@a runid=r\nACGT\n+\n!!!!\n"), 0o600))
+	_, err = poreModel(t, append(run, t.TempDir(), reads)...)
+	require.ErrorContains(t, err, "--models-dir is for signal")
 	_, err = poreModel(t, "model", "verify", "--device", "cpu", filepath.Join(dir, "dna_r9.4.1_e8_hac@v3.3"))
 	require.NoError(t, err)
 }

@@ -41,6 +41,7 @@ type runConfig struct {
 	out        string
 	partitions int
 	processors int
+	models     string
 	pace       string
 	chunk      time.Duration
 	sample     string
@@ -64,7 +65,8 @@ func runCommand() *cobra.Command {
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
 in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. With several
 samples, as of barcodes, each has files of its own, DIR/SAMPLE.variants.vcf and so on,
-which summary.json lists ("files"). Without --brokers an embedded broker carries the topics, which
+which summary.json lists ("files"); barcodes without reads have none, unless a sample
+sheet names them. Without --brokers an embedded broker carries the topics, which
 are gone afterwards; its address is printed, and --brokers-listen chooses it, so that
 other programs can follow the topics meanwhile.
 
@@ -84,6 +86,7 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	cfg.engines.Register(flags)
 	cfg.filter.Register(flags)
 	cfg.stream.Register(flags)
+	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
 	flags.StringVar(&cfg.out, "out", "", "folder for the results (required)")
 	flags.StringVar(&cfg.pace, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
 	flags.DurationVar(&cfg.chunk, "chunk", time.Second, "length of a signal chunk")
@@ -142,6 +145,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err != nil {
 		return err
 	}
+	if reads != nil && cfg.models != "" {
+		return cli.Usagef("--models-dir is for signal, and %s holds reads that are called already", strings.Join(paths, ", "))
+	}
 	duplicates, err := cfg.filter.Duplicates()
 	if err != nil {
 		return err
@@ -166,7 +172,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: paths, Reads: reads, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion,
-		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
+		ModelsDir: cfg.models, Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
 	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, brokerListen: cfg.brokerListen, onBroker: func(addr string) {
@@ -182,6 +188,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	s := result.Summary
 	if len(s.Files) > 1 {
 		fmt.Fprintf(os.Stderr, "variants of %d samples: %s\n", len(s.Files), strings.Join(slices.Sorted(maps.Values(s.Files)), ", "))
+	}
+	if s.SilentBarcodes > 0 {
+		fmt.Fprintf(os.Stderr, "%d samples of barcodes without reads have no files; a sample sheet tells which there are\n", s.SilentBarcodes)
 	}
 	if warning := s.Warning(); warning != "" {
 		logger.Warn(warning)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/simulation"
@@ -194,10 +195,14 @@ func (cfg *simulateFolderConfig) prepare() error {
 			names = append(names, fmt.Sprintf("barcode%02d", i+1))
 		}
 	}
+	g, err := genome.Load(cfg.plant.Reference)
+	if err != nil {
+		return err
+	}
 	plant := cfg.plant
 	for i, name := range names {
 		plant.Seed = cfg.plant.Seed + uint64(i)
-		g, sites, err := plant.Load()
+		sites, err := plant.Sites(g)
 		if err != nil {
 			return err
 		}

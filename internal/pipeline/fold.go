@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/porestream/porestream/annotate/event"
@@ -58,6 +59,20 @@ func (f *Fold) Samples() []string {
 	}
 	slices.Sort(samples)
 	return slices.Compact(samples)
+}
+
+// Shown lists the samples of which reads were seen, sorted: they have a call, or what was told of places
+// without one says so. Where nothing but reads that cover little was seen, it may not.
+func (f *Fold) Shown() []string {
+	shown := make(map[string]bool)
+	for _, v := range f.latest {
+		shown[v.Sample] = true
+	}
+	for place, told := range f.references {
+		shown[place.sample] = shown[place.sample] || told.read
+	}
+	maps.DeleteFunc(shown, func(_ string, read bool) bool { return !read })
+	return slices.Sorted(maps.Keys(shown))
 }
 
 // Variants lists the newest revisions of a sample that are not retracted, by

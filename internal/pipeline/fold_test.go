@@ -308,6 +308,58 @@ func TestWriteResults(t *testing.T) {
 	}
 }
 
+// referenceRecord tells of a contig without a variant.
+func referenceRecord(t testing.TB, sample string, block event.ReferenceBlock, callable string) stream.Record {
+	t.Helper()
+	block.Pos, block.End, block.PhredLikelihoods = 1, 10, []uint32{0, 0}
+	o, err := event.Reference{
+		SchemaVersion: 1, Run: "run", Sample: sample, Revision: 1, Stretch: event.Stretch{Contig: "chr1", Pos: 1, End: 10},
+		Blocks: []event.ReferenceBlock{block}, Callable: []event.CallableSpan{{Pos: 1, End: 10, Callability: callable}},
+	}.Record("variants")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.Record{Topic: "variants", Partition: stream.PartitionFor(o.Key, 3), Key: o.Key, Value: o.Value, Headers: o.Headers}
+}
+
+// TestSilentBarcodes: of the barcodes that a kit has, those without reads have no files, whatever was told of their places, unless
+// a sample sheet names them.
+func TestSilentBarcodes(t *testing.T) {
+	f := NewFold(3)
+	for _, rec := range []stream.Record{
+		variantRecord(t, "called", "chr1", 5, 1, streampb.CallStatus_FINAL),
+		referenceRecord(t, "deep", event.ReferenceBlock{Depth: 3, MinDepth: 3, Quality: 9}, "LOW_DEPTH"),
+		referenceRecord(t, "elsewhere", event.ReferenceBlock{}, "LOW_MAPPING_QUALITY"),
+		referenceRecord(t, "shallow", event.ReferenceBlock{}, "NO_COVERAGE"),
+		referenceRecord(t, "silent", event.ReferenceBlock{}, "NO_COVERAGE"),
+		referenceRecord(t, "listed", event.ReferenceBlock{}, "NO_COVERAGE"),
+	} {
+		add(t, f, rec)
+	}
+	kit := &streampb.Run{Id: "run", Sample: "s", Samples: []string{"called", "deep", "elsewhere", "listed", "shallow", "silent"}}
+	sheet := &streampb.Run{Id: "other", Sample: "s", Samples: []string{"listed"}, SamplesListed: true}
+	r := &Result{Genome: testGenome(t), Runs: []*streampb.Run{kit, sheet}, Fold: f, Summary: Summary{Models: map[string][]SampleModel{"shallow": {{Reads: 1}}}}}
+	dir := t.TempDir()
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"called", "deep", "elsewhere", "listed"}
+	if got := slices.Sorted(maps.Keys(r.Summary.Files)); !slices.Equal(got, want) || r.Summary.SilentBarcodes != 2 {
+		t.Errorf("files of %q and %d silent barcodes, want those of %q and 2", got, r.Summary.SilentBarcodes, want)
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "*.variants.vcf")); err != nil || len(files) != len(want) {
+		t.Errorf("files %q, %v", files, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil || !strings.Contains(string(text), `"silent_barcodes": 2`) {
+		t.Errorf("the summary doesn't tell of silent barcodes: %s, %v", text, err)
+	}
+	r.Survey.GVCF = true
+	if got, silent := r.samples(); !slices.Equal(got, append(want, "shallow")) || silent != 1 {
+		t.Errorf("with a gVCF files of %q and %d silent barcodes, want those of %q and 1", got, silent, append(want, "shallow"))
+	}
+}
+
 func TestQuantiles(t *testing.T) {
 	if got := quantiles(nil); got != (Latency{}) {
 		t.Errorf("of nothing: %v", got)

@@ -29,6 +29,7 @@ type referencePlace struct {
 type reference struct {
 	revision uint64
 	record   stream.Record
+	read     bool // it tells of reads
 }
 
 func (r references) add(rec stream.Record) error {
@@ -38,9 +39,15 @@ func (r references) add(rec stream.Record) error {
 	}
 	place := referencePlace{told.Sample, told.Stretch.Contig, told.Stretch.Pos}
 	if told.Revision > r[place].revision {
-		r[place] = reference{told.Revision, rec}
+		r[place] = reference{told.Revision, rec, tellsOfReads(told)}
 	}
 	return nil
+}
+
+// tellsOfReads reports whether what was told of a stretch is not what is told where there are no reads.
+func tellsOfReads(told *event.Reference) bool {
+	return slices.ContainsFunc(told.Blocks, func(b event.ReferenceBlock) bool { return b.Depth > 0 || b.Quality > 0 }) ||
+		slices.ContainsFunc(told.Callable, func(s event.CallableSpan) bool { return s.Callability != "N" && s.Callability != "NO_COVERAGE" })
 }
 
 // Told is what was told of a sample's places without a variant, region by region.

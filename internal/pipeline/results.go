@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +25,8 @@ import (
 // callable.bed. With several samples each has files of its
 // own, SAMPLE.variants.vcf and so on, which the summary names.
 func (r *Result) Write(dir string) error {
-	samples := r.samples()
+	samples, silent := r.samples()
+	r.Summary.SilentBarcodes = silent
 	taken := make(map[string]bool)
 	r.Summary.Files = make(map[string]string)
 	for _, sample := range samples {
@@ -78,19 +80,29 @@ func (r *Result) Write(dir string) error {
 }
 
 // samples lists the samples of the runs, those without a call included, but of the
-// barcodes that no sheet lists only those with one.
-func (r *Result) samples() []string {
-	var samples []string
-	called := r.Fold.Samples()
+// barcodes that no sheet lists only those with one, or with reads if the survey tells of places without a call; silent counts
+// the others.
+func (r *Result) samples() (samples []string, silent int) {
+	shown := r.Fold.Shown()
+	if r.Survey.GVCF || r.Survey.Callable {
+		shown = slices.AppendSeq(shown, maps.Keys(r.Summary.Models)) // of models that have called reads
+	}
+	left := make(map[string]bool)
 	for _, run := range r.Runs {
 		for _, sample := range stream.SamplesOf(run) {
-			if len(run.GetSamples()) == 0 || run.GetSamplesListed() || slices.Contains(called, sample) {
+			if len(run.GetSamples()) == 0 || run.GetSamplesListed() || slices.Contains(shown, sample) {
 				samples = append(samples, sample)
+				continue
 			}
+			left[sample] = true
 		}
 	}
 	slices.Sort(samples)
-	return slices.Compact(samples)
+	samples = slices.Compact(samples)
+	for _, sample := range samples { // that another run lists
+		delete(left, sample)
+	}
+	return samples, len(left)
 }
 
 // WriteVCF writes the variants of one sample, which are in the order of the

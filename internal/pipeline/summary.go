@@ -62,6 +62,9 @@ type Summary struct {
 	// Files are the names of the VCF of each sample, variants.vcf if there is one sample; a sample's other files begin
 	// as its VCF does. [Result.Write] sets it.
 	Files map[string]string `json:"files"`
+	// SilentBarcodes counts the samples that the barcodes of a kit can give, that no sample sheet names and of which there is
+	// nothing: they have no files. [Result.Write] sets it.
+	SilentBarcodes int `json:"silent_barcodes,omitempty"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
 }
@@ -101,29 +104,26 @@ func (s *Summary) SetModels(of map[string][]*streampb.ModelReads) {
 	}
 }
 
-// toldShare is the part of a sample's reads from which on it is told that the variant model was not
-// made for them, as on the live page.
-const toldShare = 0.01
-
 // ModelWarnings says, a line for each sample, that several basecalling models have called its
 // reads, or some that the variant model was not made for.
 func (s *Summary) ModelWarnings() []string {
 	var lines []string
 	for _, sample := range slices.Sorted(maps.Keys(s.Models)) {
 		var all, strange []string
-		share := 0.0
+		var reads, strangers uint64
 		for _, m := range s.Models[sample] {
+			reads += m.Reads
 			text := fmt.Sprintf("%s (%.1f %%)", cmp.Or(m.Name, "none named"), 100*m.Share)
 			all = append(all, text)
 			if m.Mismatch {
 				strange = append(strange, text)
-				share += m.Share
+				strangers += m.Reads
 			}
 		}
 		if slices.Contains(s.MixedModels, sample) {
 			lines = append(lines, fmt.Sprintf("sample %s mixes basecalling models: %s", sample, strings.Join(all, ", ")))
 		}
-		if share >= toldShare {
+		if strangers > 0 && float64(strangers) >= stream.MismatchShare*float64(reads) {
 			lines = append(lines, fmt.Sprintf("sample %s: variant model %s was not made for reads of %s; calls where they are 5 %% and more say ModelMismatch, and --strict-models refuses", sample, s.CallerModel, strings.Join(strange, ", ")))
 		}
 	}

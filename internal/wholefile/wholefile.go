@@ -1,4 +1,4 @@
-// Package wholefile writes files that get their names when they are whole. Until then they lie beside, under a name that begins with a
+// Package wholefile writes files, and folders of them, that get their names when they are whole. Until then they lie beside, under a name that begins with a
 // dot: nobody reads half of one, and what had the name before stays. A file is on the disk before it gets its name. What is no plain file,
 // as /dev/stdout or a pipe, is written to directly.
 package wholefile
@@ -73,6 +73,31 @@ func Write(path string, write func(*bufio.Writer) error) error {
 		return errors.Join(fmt.Errorf("writing %s: %w", path, f.Cause(err)), f.Discard())
 	}
 	return f.Commit()
+}
+
+// CommitFolder gives a folder of files that were committed its name, which nothing has yet: from is the name that it has on its way, in the
+// same folder. Its files are on the disk before it gets its name, and when CommitFolder returns so is that.
+func CommitFolder(from, to string) error {
+	err := syncFolder(from)
+	if err == nil {
+		err = os.Rename(from, to)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(to))
+	}
+	if err != nil {
+		return fmt.Errorf("naming folder %s: %w", to, err)
+	}
+	return nil
+}
+
+// syncFolder returns when a folder's entries are on the disk.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Cause is an error of the operating system about this file without the name that it has on its way; others stay as they are.

@@ -110,3 +110,18 @@ func TestWhatIsNoPlainFileIsWrittenTo(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "through", string(read[:]))
 }
+
+// TestFolderAppearsWhenItIsWhole: a folder has its name with all that is in it, and takes no other's.
+func TestFolderAppearsWhenItIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	work, to := filepath.Join(dir, ".work"), filepath.Join(dir, "model")
+	require.NoError(t, os.Mkdir(work, 0o755))
+	require.NoError(t, Write(filepath.Join(work, "a"), func(w *bufio.Writer) error { _, err := w.WriteString("all"); return err }))
+	require.NoError(t, CommitFolder(work, to))
+	require.Equal(t, []string{"model"}, names(t, dir))
+	require.Equal(t, []string{"a"}, names(t, to))
+	require.ErrorContains(t, CommitFolder(work, to), "naming folder")
+	require.NoError(t, os.Mkdir(work, 0o755))
+	require.ErrorContains(t, CommitFolder(work, to), "naming folder", "one that is there stays")
+	require.Equal(t, []string{"a"}, names(t, to))
+}

@@ -1,7 +1,7 @@
 package flowcell
 
 import (
-	"container/heap"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/simulate"
+	"github.com/porestream/porestream/simulate/internal/queue"
 	"github.com/porestream/porestream/simulate/internal/seeded"
 	"github.com/porestream/porestream/simulate/squiggle"
 )
@@ -81,22 +82,6 @@ type channel struct {
 	offset  float32
 	reads   uint32
 	resting uint64 // scans that are behind it
-}
-
-// channels is a heap by the time of the next capture.
-type channels []*channel
-
-func (h channels) Len() int { return len(h) }
-func (h channels) Less(i, j int) bool {
-	return h[i].next < h[j].next || h[i].next == h[j].next && h[i].number < h[j].number
-}
-func (h channels) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *channels) Push(x any)   { *h = append(*h, x.(*channel)) }
-func (h *channels) Pop() any {
-	old := *h
-	c := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return c
 }
 
 // Plan works out a run. It takes a few hundred nanoseconds for each base.
@@ -192,7 +177,8 @@ func (r *Run) target() float64 {
 
 // plan captures strands until the depth is reached.
 func (r *Run) plan() error {
-	queue := make(channels, 0, r.cfg.Channels)
+	// By the time of the next capture.
+	waiting := queue.New(func(a, b *channel) int { return cmp.Or(cmp.Compare(a.next, b.next), cmp.Compare(a.number, b.number)) })
 	for n := range r.cfg.Channels {
 		c := &channel{number: uint32(n + 1), rnd: seeded.New(r.cfg.Seed, cellPurpose, uint64(n))}
 		c.offset = float32(math.Round(max(r.device.offset+r.device.offsetSD*c.rnd.NormFloat64(), 0)))
@@ -201,10 +187,9 @@ func (r *Run) plan() error {
 		}
 		if r.change(c, 0) {
 			c.next += r.wait(c)
-			queue = append(queue, c)
+			waiting.Push(c)
 		}
 	}
-	heap.Init(&queue)
 	target, last := r.target(), math.Inf(1)
 	if r.cfg.Duration > 0 {
 		last = r.samples(r.cfg.Duration)
@@ -215,19 +200,19 @@ func (r *Run) plan() error {
 	drawn := false // the draw's molecule is there, and waits for a pore
 	var rd plannedRead
 	for float64(r.bases) < target {
-		if len(queue) == 0 {
+		if waiting.Len() == 0 {
 			r.spent = true
 			break
 		}
-		c := queue[0]
+		c := waiting.First()
 		if c.next >= last {
 			break
 		}
 		if r.idle(c) {
 			if math.IsInf(c.next, 1) {
-				heap.Pop(&queue)
+				waiting.Drop()
 			} else {
-				heap.Fix(&queue, 0)
+				waiting.Fix()
 			}
 			continue
 		}
@@ -248,7 +233,7 @@ func (r *Run) plan() error {
 			draw++
 			drawn = false
 		}
-		heap.Fix(&queue, 0)
+		waiting.Fix()
 	}
 	if len(r.reads) == 0 {
 		return errors.New("not a single strand was captured: every pore is dead, or the run too short")

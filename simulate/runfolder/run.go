@@ -1,7 +1,7 @@
 package runfolder
 
 import (
-	"container/heap"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/porestream/porestream/simulate"
+	"github.com/porestream/porestream/simulate/internal/queue"
 	"github.com/porestream/porestream/simulate/internal/seeded"
 )
 
@@ -99,7 +100,7 @@ type Run struct {
 	maker    *simulate.Maker
 	key      [32]byte // of identifiers
 	shares   float64
-	channels channels
+	channels *queue.Queue[*channel] // by when the strands under way end
 	number   int
 	buf      simulate.Read
 }
@@ -112,22 +113,6 @@ type channel struct {
 	sample     *Sample
 	molecule   simulate.Molecule
 	start, end time.Duration
-}
-
-// channels is a heap by the time at which the strands under way end.
-type channels []*channel
-
-func (h channels) Len() int { return len(h) }
-func (h channels) Less(i, j int) bool {
-	return h[i].end < h[j].end || h[i].end == h[j].end && h[i].number < h[j].number
-}
-func (h channels) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *channels) Push(x any)   { *h = append(*h, x.(*channel)) }
-func (h *channels) Pop() any {
-	old := *h
-	c := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return c
 }
 
 // Read is a read when it has ended.
@@ -165,6 +150,7 @@ func NewRun(cfg Config) (*Run, error) {
 		cfg.Kit = "SQK-NBD114-96"
 	}
 	r := &Run{cfg: cfg, maker: simulate.NewMaker(cfg.Profile, cfg.Seed)}
+	r.channels = queue.New(func(a, b *channel) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.number, b.number)) })
 	r.key = sha256.Sum256(fmt.Appendf(nil, "porestream run folder 1\n%d\n%s", cfg.Seed, cfg.Settings))
 	for i := range cfg.Samples {
 		r.shares += cfg.Samples[i].Share
@@ -176,10 +162,9 @@ func NewRun(cfg Config) (*Run, error) {
 			return nil, err
 		}
 		if more {
-			r.channels = append(r.channels, c)
+			r.channels.Push(c)
 		}
 	}
-	heap.Init(&r.channels)
 	return r, nil
 }
 
@@ -229,10 +214,10 @@ func (r *Run) cut(c *channel) {
 
 // Next returns the read that ends next, the caller's to keep; false when the run is over.
 func (r *Run) Next() (*Read, bool, error) {
-	if len(r.channels) == 0 {
+	if r.channels.Len() == 0 {
 		return nil, false, nil
 	}
-	c := r.channels[0]
+	c := r.channels.First()
 	c.reads++
 	r.maker.Make(&c.molecule, r.number, &r.buf)
 	read := &Read{
@@ -246,9 +231,9 @@ func (r *Run) Next() (*Read, bool, error) {
 	case err != nil:
 		return nil, false, err
 	case more:
-		heap.Fix(&r.channels, 0)
+		r.channels.Fix()
 	default:
-		heap.Pop(&r.channels)
+		r.channels.Drop()
 	}
 	if len(read.Sequence) == 0 { // all of a short strand was missed
 		return r.Next()

@@ -209,6 +209,38 @@ func (c *catalog) due() (files []*tracked) {
 	return files
 }
 
+// Bounds of how many files are read by turns. What has been read of a file and not handed on waits in memory until
+// its next turn, so a folder of thousands of files, found all at once, is read a few at a time.
+const (
+	maxUnderWay = 32
+	// newestTurns are for the newest files, which are those that a sequencer writes now: they don't
+	// wait for what was there before.
+	newestTurns = 16
+)
+
+// turns returns those of the files that are due, oldest first, that are read now: those of which a part was read, the
+// newest, and as many of the oldest as there is room for. later says that others have to wait.
+func turns(due []*tracked) (now []*tracked, later bool) {
+	room := maxUnderWay
+	for _, f := range due {
+		if f.more {
+			room--
+		}
+	}
+	for i, f := range due {
+		switch {
+		case f.more || len(due)-i <= newestTurns:
+		case room > newestTurns:
+			room--
+		default:
+			later = true
+			continue
+		}
+		now = append(now, f)
+	}
+	return now, later
+}
+
 // retry tells whether an error is worth a second look: what was read may have been
 // in the middle of being written.
 func (f *tracked) retry() bool { return f.err != nil && f.state == growing }

@@ -30,7 +30,7 @@ type Player struct {
 	stdin io.Reader
 	to    *ingest.Direct
 	log   *slog.Logger
-	seen  map[string]map[readKey]uint32 // sums, by run
+	seen  map[string]*seen // by run
 
 	mu      sync.Mutex
 	runs    map[string]*streampb.Run
@@ -79,7 +79,7 @@ func NewPlayer(files *ReadFiles, stdin io.Reader, to *ingest.Direct, log *slog.L
 	}
 	return &Player{
 		files: files, paths: paths, stdin: stdin, to: to, log: log,
-		seen: make(map[string]map[readKey]uint32), runs: make(map[string]*streampb.Run),
+		seen: make(map[string]*seen), runs: make(map[string]*streampb.Run),
 	}, nil
 }
 
@@ -101,8 +101,13 @@ func (p *Player) Skipped() int {
 	return p.skipped
 }
 
-// Play sends the reads, and ends their runs.
+// Play sends the reads, and ends their runs. It is called once.
 func (p *Player) Play(ctx context.Context) error {
+	defer func() {
+		for _, s := range p.seen {
+			s.close()
+		}
+	}()
 	for _, path := range p.paths {
 		if err := p.file(ctx, path); err != nil {
 			return err
@@ -194,10 +199,13 @@ func (p *Player) send(ctx context.Context, r *calledRead) error {
 		p.mu.Lock()
 		p.runs[id] = run
 		p.mu.Unlock()
-		p.seen[id] = make(map[readKey]uint32)
+		p.seen[id] = newSeen(os.TempDir(), freshReads)
 	}
-	key := keyOf(r.ID(), 0)
-	if sum, known := p.seen[id][key]; known {
+	known, sum, err := p.seen[id].has(r.ID())
+	if err != nil {
+		return err
+	}
+	if known {
 		if sum != r.Sum() {
 			return r.skipped(fmt.Errorf("read %s is here with other bases than it was sent with, which stay", r.ID()))
 		}
@@ -206,7 +214,9 @@ func (p *Player) send(ctx context.Context, r *calledRead) error {
 	if err := r.Fits(run); err != nil {
 		return err
 	}
-	p.seen[id][key] = r.Sum()
+	if err := p.seen[id].add(r.ID(), r.Sum()); err != nil {
+		return err
+	}
 	return p.to.Put(ctx, r.packed)
 }
 

@@ -92,8 +92,8 @@ func (s *seen) spill() error {
 	}
 	// Without a name, the file goes away with the process.
 	err = os.Remove(f.Name())
-	seg := &segment{f: f, n: len(keys)}
-	var b []byte
+	seg := &segment{f: f, n: len(keys), pages: make([]readKey, 0, (len(keys)+pageKeys-1)/pageKeys)}
+	b := make([]byte, 0, len(keys)*len(readKey{}))
 	for i, k := range keys {
 		if i%pageKeys == 0 {
 			seg.pages = append(seg.pages, k)

@@ -236,7 +236,8 @@ func (w *watcher) keep(l listing) []Entry {
 // look reads a batch of each file in which there is something new, and ends runs.
 // It returns whether there is more to be read at once.
 func (w *watcher) look(ctx context.Context, now time.Time) (more bool, err error) {
-	for _, f := range w.catalog.due() {
+	files, more := turns(w.catalog.due())
+	for _, f := range files {
 		if err := w.read(ctx, f, now); err != nil {
 			return false, err
 		}
