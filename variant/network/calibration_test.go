@@ -162,3 +162,16 @@ func TestLongIndelsAreCalibratedApart(t *testing.T) {
 	// A substitution's example has no length.
 	assert.Equal(t, typeSNP, classOf(example(0, 0)).of)
 }
+
+// TestOwnIndelsLeaveLongOnes: a set's curve of indels is not one of long indels, unless the model tells no two apart.
+func TestOwnIndelsLeaveLongOnes(t *testing.T) {
+	curve := func(to float64) calibration.Curve { return calibration.Curve{{1, to}} }
+	set := ReadSet{Calibration: []Calibration{{Type: "indel", Ploidy: "1", Qual: curve(2)}}}
+	indel := Calibration{Type: "indel", Ploidy: "1", Qual: curve(3)}
+	long := Calibration{Type: "long_indel", Ploidy: "1", Qual: curve(4)}
+	c := newCalibrations(set.over([]Calibration{indel, long}))
+	require.Equal(t, curve(2), c[class{typeIndel, variant.Haploid}].Qual)
+	require.Equal(t, curve(4), c[class{typeLongIndel, variant.Haploid}].Qual)
+	c = newCalibrations(set.over([]Calibration{indel}))
+	require.Equal(t, curve(2), c[class{typeLongIndel, variant.Haploid}].Qual)
+}

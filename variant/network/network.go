@@ -82,7 +82,7 @@ func New(model *Model, cfg Config) (*Network, error) {
 		calibrations: newCalibrations(m.Calibration),
 		fingerprint:  model.fingerprint(),
 	}
-	n.suits = n.newSuits(m.Reads)
+	n.suits = n.newSuits(&m)
 	if err := n.open(cfg); err != nil {
 		return nil, fmt.Errorf("loading model %s: %w", m.Name, err)
 	}

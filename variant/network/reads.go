@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/porestream/porestream/models/modelname"
 	"github.com/porestream/porestream/variant"
@@ -141,24 +142,26 @@ var _ variant.Suited = (*Network)(nil)
 // Suits implements [variant.Suited]: the sets of the manifest, in their order.
 func (n *Network) Suits() []variant.Suit { return n.suits }
 
-func (n *Network) newSuits(sets []ReadSet) []variant.Suit {
+func (n *Network) newSuits(m *Manifest) []variant.Suit {
 	var suits []variant.Suit
-	for i := range sets {
-		s := &sets[i]
+	for i := range m.Reads {
+		s := &m.Reads[i]
 		suit := variant.Suit{Name: s.Name, Matches: s.matcher(), Network: n, Errors: s.Errors.rates()}
 		if !s.Shared {
-			own := make(calibrations, len(n.calibrations))
-			for class, c := range n.calibrations {
-				own[class] = c
-			}
-			for class, c := range newCalibrations(s.Calibration) {
-				if len(c.Qual) > 0 || len(c.GQ) > 0 {
-					own[class] = c
-				}
-			}
-			suit.Network = suited{n, own}
+			suit.Network = suited{n, newCalibrations(s.over(m.Calibration))}
 		}
 		suits = append(suits, suit)
 	}
 	return suits
+}
+
+// over are the set's curves, and shared ones where it has none.
+func (s *ReadSet) over(shared []Calibration) []Calibration {
+	all := slices.Clone(s.Calibration)
+	for _, c := range shared {
+		if !slices.ContainsFunc(s.Calibration, func(own Calibration) bool { return own.Type == c.Type && own.Ploidy == c.Ploidy }) {
+			all = append(all, c)
+		}
+	}
+	return all
 }

@@ -123,3 +123,9 @@ def test_repeats_are_put_in_and_nothing_is_lost():
     letters = iter(with_some)
     assert all(base in letters for base in GENOME)
     assert "A" * 8 in with_some or "T" * 8 in with_some
+
+
+def test_nothing_is_planted_into_unknown_bases():
+    genome = "N" * 3000 + "".join(np.random.default_rng(1).choice(list("ACGT"), 3000))
+    changes = plant(genome, Spectrum(spacing=40), np.random.default_rng(2), lambda old, new, _: (old, (new,)))
+    assert changes and min(change.start for change in changes) > 3000

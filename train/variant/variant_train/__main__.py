@@ -63,6 +63,15 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--start", type=Path, help="checkpoint of another recipe to start from, if there is none in the work folder")
     command("export", _export, "write the averaged network, calibrate it, write its manifest", "work", "model")
     command("evaluate", _evaluate, "judge a model on the recipe's sets and write its card", "data", "work", "model", "programs")
+    command(
+        "calibrate",
+        _calibrate,
+        "give sets of reads curves of their own where these are better",
+        "data",
+        "work",
+        "model",
+        "programs",
+    )
     everything = command("all", _all, "from reads to a model with its card", "data", "work", "model", "programs")
     everything.set_defaults(start=None)
     return parser
@@ -136,6 +145,14 @@ def _evaluate(options: argparse.Namespace) -> None:
     recipe = Recipe.load(options.recipe)
     results = evaluate(recipe, options.data, options.work, options.model, options.pore)
     write_card(recipe, results, options.work, options.model)
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    from .sets import Plan, calibrate
+    from .store import Programs
+
+    programs = Programs(options.pore, options.extract, options.scale)
+    calibrate(Plan.load(options.recipe), options.data, options.work, options.model, programs, options.workers)
 
 
 def _all(options: argparse.Namespace) -> None:

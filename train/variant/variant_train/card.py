@@ -171,8 +171,8 @@ def _reads(recipe: Recipe) -> str:
     table = "\n".join(rows)
     return f"""## Whose reads it is for
 
-Patterns are CHEMISTRY/TIER/VERSION, or a name; the first that matches counts. No set has curves of its own yet: the shared ones were fitted over the examples of all
-together, and no set was held against curves of its own. Calls from other reads say `ModelMismatch`.
+Patterns are CHEMISTRY/TIER/VERSION, or a name; the first that matches counts. The shared curves were fitted over the examples of all
+together; `variant_train calibrate` holds sets against curves of their own. Calls from other reads say `ModelMismatch`.
 
 {table}
 """

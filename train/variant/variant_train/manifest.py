@@ -32,15 +32,7 @@ output = "scores"           # float32 [N, 1, {layout.SCORES}], logits
 """
     ]
     for curve in curves:
-        gq = f"gq = {_points(curve.gq)}\n" if curve.gq else ""
-        parts.append(
-            f"""
-[[calibration]]             # fitted on {curve.examples} examples
-type = "{curve.type}"
-ploidy = "{curve.ploidy}"
-qual = {_points(curve.qual)}
-{gq}"""
-        )
+        parts.append("\n" + curve_table(curve, "calibration"))
     for reads in recipe.reads:
         models = ", ".join(f'"{pattern}"' for pattern in reads.models)
         parts.append(
@@ -55,6 +47,16 @@ data = "{reads.data}"
 """
         )
     (folder / MANIFEST).write_text("".join(parts))
+
+
+def curve_table(curve: Curve, key: str) -> str:
+    """Returns a curve as an element of a manifest's list of tables."""
+    gq = f"gq = {_points(curve.gq)}\n" if curve.gq else ""
+    return f"""[[{key}]]{" " * max(1, 28 - len(key) - 4)}# fitted on {curve.examples} examples
+type = "{curve.type}"
+ploidy = "{curve.ploidy}"
+qual = {_points(curve.qual)}
+{gq}"""
 
 
 def _points(points: tuple[tuple[float, float], ...]) -> str:

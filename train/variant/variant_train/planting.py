@@ -134,6 +134,8 @@ def plant(
         if drawn is None:
             continue
         start, old, new = drawn
+        if set(old + new + genome[start - 1 : start + len(old) + 1]) - set(BASES):
+            continue  # in a stretch of N, where it could be at any place
         low, high = occupied(genome, start, old, new)
         if beside and not both:
             # What an indel could be written as stays apart; between what is changed there is a base.

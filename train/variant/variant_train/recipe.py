@@ -69,13 +69,17 @@ class RealSource(_Source):
     basecallers: tuple[str, ...] = ()
     reads: str = ""
     """FASTQ."""
+    region: tuple[int, int] = (0, 0)
+    """Positions of the genome, 0-based half open, that worlds are of; none: all."""
     held_out: tuple[int, int] = (0, 0)
-    """Positions of the genome, 0-based half open, whose examples are for validation only."""
+    """Positions of the genome, or of that region, 0-based half open, whose examples are for validation only."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.recordings) == bool(self.reads) or bool(self.recordings) != bool(self.basecallers):
             raise ValueError(f"source {self.name}: give either recordings with basecallers, or reads")
+        if self.region != (0, 0) and not 0 <= self.region[0] < self.region[1]:
+            raise ValueError(f"source {self.name}: region must be an interval")
 
     def basecaller_of(self, world: int) -> str:
         """Returns the name of the basecaller that called a world's reads."""
@@ -328,15 +332,15 @@ class Recipe:
                 version=model["version"],
                 description=model["description"],
                 shape=Shape(**table.get("network", {})),
-                training=Training(**_frozen(table["training"])),
+                training=Training(**frozen(table["training"])),
                 nature=Nature(**table.get("nature", {})),
                 basecallers=tuple(Basecaller(**one) for one in table.get("basecaller", [])),
-                real=tuple(RealSource(**_frozen(one)) for one in table.get("real", [])),
-                signal=tuple(SignalSource(**_frozen(one)) for one in table.get("signal", [])),
-                simulated=tuple(SimulatedSource(**_frozen(one)) for one in table.get("simulated", [])),
-                evaluations=tuple(Evaluation(**_frozen(one)) for one in table.get("evaluation", [])),
-                members=tuple(Member(**_frozen(one)) for one in table.get("member", [])),
-                reads=tuple(ReadSet(**_frozen(one)) for one in table.get("reads", [])),
+                real=tuple(RealSource(**frozen(one)) for one in table.get("real", [])),
+                signal=tuple(SignalSource(**frozen(one)) for one in table.get("signal", [])),
+                simulated=tuple(SimulatedSource(**frozen(one)) for one in table.get("simulated", [])),
+                evaluations=tuple(Evaluation(**frozen(one)) for one in table.get("evaluation", [])),
+                members=tuple(Member(**frozen(one)) for one in table.get("member", [])),
+                reads=tuple(ReadSet(**frozen(one)) for one in table.get("reads", [])),
                 notes=table.get("notes", {}),
             )
         except KeyError as missing:
@@ -361,6 +365,6 @@ class Recipe:
         return recipe
 
 
-def _frozen(table: dict[str, Any]) -> dict[str, Any]:
+def frozen(table: dict[str, Any]) -> dict[str, Any]:
     """Makes lists tuples."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

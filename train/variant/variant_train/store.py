@@ -139,7 +139,8 @@ def world_folder(work: Path, source: Source, seed: int) -> Path:
 
 def source_folder(parent: Path, source: Source) -> Path:
     """Returns where in a folder lies what is made of a source: another recipe for the same source lies elsewhere."""
-    text = json.dumps({k: v for k, v in asdict(source).items() if k not in _LATER}, sort_keys=True, default=str)
+    told = {k: v for k, v in asdict(source).items() if k not in _LATER and (k, v) != ("region", (0, 0))}
+    text = json.dumps(told, sort_keys=True, default=str)
     return parent / f"{source.name}-{zlib.crc32(text.encode()):08x}"
 
 

@@ -79,12 +79,14 @@ def log_uniform(low: float, high: float, rng: np.random.Generator) -> float:
 
 
 @lru_cache(maxsize=2)
-def _placed(calls: Path, genome: Path, preset: str) -> tuple[str, list[Placed], Errors]:
-    """Returns the only sequence of genome, the reads on it and their errors."""
+def _placed(calls: Path, genome: Path, preset: str, region: tuple[int, int] = (0, 0)) -> tuple[str, list[Placed], Errors]:
+    """Returns the only sequence of genome, or a region of it, the reads on it and their errors."""
     sequences = read_fasta(genome)
     if len(sequences) != 1:
         raise ValueError(f"{genome}: called reads need a genome of one sequence, it has {len(sequences)}")
     sequence = next(iter(sequences.values()))
+    if region[1]:
+        sequence = sequence[region[0] : region[1]]
     aligner = Aligner(sequence, preset)
     placed = [p for p in map(aligner.place, read_fastq(calls)) if p]
     return sequence, placed, errors_of(placed, sequence)
@@ -96,7 +98,8 @@ def called(source: RealSource | SignalSource, calls: Path, genome: Path, seed: i
     It gets variants by changing the reference, the reads, or both.
     """
     rng = generator(source.name, seed)
-    sequence, reads, errors = _placed(calls, genome, source.preset)
+    region = source.region if isinstance(source, RealSource) else (0, 0)
+    sequence, reads, errors = _placed(calls, genome, source.preset, region)
     mode = str(rng.choice(list(source.modes), p=np.array(list(source.modes.values())) / sum(source.modes.values())))
     depth = log_uniform(*source.depth, rng)
     fraction = {"haploid": 0.0, "diploid": 0.5}.get(mode) or log_uniform(0.05, 0.5, rng)
@@ -164,8 +167,7 @@ def simulated(source: SimulatedSource, genome: Path, pore: Path, scale: Path, se
     mode = str(rng.choice(list(source.modes), p=np.array(list(source.modes.values())) / sum(source.modes.values())))
     depth = log_uniform(*source.depth, rng)
     sequence = sequences[int(rng.integers(len(sequences)))]
-    begin = int(rng.integers(max(1, len(sequence) - source.piece)))
-    piece = with_repeats(sequence[begin : begin + source.piece], source.repeats, rng)
+    piece = with_repeats(_known(sequence, source.piece, rng), source.repeats, rng)
 
     def choose(old: str, new: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...]]:
         if mode == "haploid":
@@ -207,6 +209,16 @@ def simulated(source: SimulatedSource, genome: Path, pore: Path, scale: Path, se
     profile.unlink()
     world.write(reference, variants, placed)
     return world
+
+
+def _known(sequence: str, length: int, rng: np.random.Generator) -> str:
+    """Draws a piece of a sequence in which every base is known."""
+    for _ in range(100):
+        begin = int(rng.integers(max(1, len(sequence) - length)))
+        piece = sequence[begin : begin + length]
+        if not set(piece) - set("ACGT"):
+            return piece
+    raise ValueError(f"the genome has hardly a stretch of {length} bases A, C, G and T")
 
 
 @dataclass(frozen=True)
