@@ -79,6 +79,17 @@ func TestNomenclatureBorders(t *testing.T) {
 		{"T:c.3G[5]", "T:c.4_5insGGG", "P:p.(Met1_Ala2insGly)"},
 		{"T:c.3_4G[5]", "T:c.4_5insGGG", "P:p.(Met1_Ala2insGly)"},
 		{"T:c.7GAC[3]", "T:c.9_11CGA[3]", "P:p.(Asp3_Asp4dup)"},
+		// Whole exons, from intron to intron: as if the others were spliced as before. The last bases of an intron must be there.
+		{"T:c.12+10_24+10del", "T:c.12+11_24+11del", "P:p.(Ser5_Gln8del)"},
+		{"T:c.12+3_25-3del", "T:c.12+4_25-2del", "P:p.(Ser5_Gln8del)"},
+		{"T:c.12+1_24+10del", "T:c.12+1_24+10del", "P:p.?"},
+		{"T:c.12+10_25-2del", "T:c.12+10_25-2del", "P:p.?"},
+		{"T:c.12+10_24+10dup", "T:c.12+11_24+11dup", "P:p.(Ser5_Gln8dup)"},
+		{"T:c.13-1_24+10dup", "T:c.13-1_24+10dup", "P:p.(Ser5_Gln8dup)"}, // stands as well at 13-2_24+9
+		{"T:c.13-1_24+5dup", "T:c.13-1_24+5dup", "P:p.?"},
+		{"T:c.-6+10_12+10del", "T:c.-6+11_12+11del", "P:p.?"},
+		{"T:c.-6+10_12+10dup", "T:c.-6+11_12+11dup", "P:p.?"},
+		{"T:c.24+10_*5+5del", "T:c.24+10_*5+5del", "P:p.?"},
 		// The ends of the sequence by their names: the transcript's, or the contig's.
 		{"T:c.pterdel", "T:c.-14del", "P:p.(=)"},
 		{"T:c.*12_qterdel", "T:c.*12_*13del", "P:p.(=)"},

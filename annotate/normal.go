@@ -548,6 +548,11 @@ func (n *Normalizer) relevant(alleles []resolved) []*transcript {
 // proteinChanges are what the changes of one molecule do to the protein. Changes of one codon, those of residues that follow
 // each other, and those that follow a shift of the reading frame until it is restored, have one consequence together.
 func (t *transcript) proteinChanges(changes []resolvedChange) []string {
+	if len(changes) == 1 && changes[0].v != nil {
+		if p := t.wholeExons(changes[0].v); p != "" {
+			return []string{p}
+		}
+	}
 	changes = slices.Clone(changes)
 	if !t.forward {
 		slices.Reverse(changes)
