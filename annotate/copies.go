@@ -14,6 +14,10 @@ const longCopy = 50
 // seedLength is the number of bases in the middle of a copied range by which it is found again.
 const seedLength = 32
 
+// maxPlaces bounds the places of a seed that are looked at: in a long run of one unit there are as many as it has bases. Where
+// there are more, other bases beside the run are spelt out with it.
+const maxPlaces = 100
+
 // copies are the stretches of the contig that changes copy, those that are long. The changes are resolved already.
 func (n *Normalizer) copies(on *numbering, changes []hgvs.Change) []Span {
 	if on.t != nil && on.t.track.circle > 0 {
@@ -63,14 +67,23 @@ func findSpan(seq []byte, alt string, span Span) (best copied, ok bool) {
 	seed := seq[middle : middle+seedLength]
 	whole := false
 	for _, inverted := range []bool{false, true} {
-		want := string(seed)
+		want, before := string(seed), middle-span.Start
 		if inverted {
-			want = reverseComplement(want)
+			want, before = reverseComplement(want), span.End-middle-seedLength
 		}
-		for from := 0; ; from++ {
+		if before+seedLength <= len(alt) && alt[before:before+seedLength] == want {
+			c := extend(seq, alt, copied{before, middle, middle + seedLength, inverted})
+			if c.end-c.start == len(alt) {
+				return c, true // nothing else is put in
+			}
+		}
+		for from, places := 0, 0; ; from, places = from+1, places+1 {
 			i := strings.Index(alt[from:], want)
 			if i < 0 {
 				break
+			}
+			if places == maxPlaces {
+				return copied{}, false
 			}
 			from += i
 			c := extend(seq, alt, copied{from, middle, middle + seedLength, inverted})

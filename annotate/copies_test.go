@@ -157,6 +157,26 @@ func TestLongCopiesStayRanges(t *testing.T) {
 	require.Greater(t, kept, 750)
 }
 
+// TestLongCopiesOfRuns: a run of one base has its middle in as many places as it has bases, and takes no longer for that.
+func TestLongCopiesOfRuns(t *testing.T) {
+	g := readGenome(t, ">c\nACGTACGTAC"+strings.Repeat("A", 300_000)+"GCGTC\n")
+	n := NewNormalizer(New(g, nil), ProteinStyle{})
+	for in, want := range map[string]string{
+		"c:g.7_8ins1001_201000":       "c:g.7_8ins1001_201000",
+		"c:g.6_7ins1001_201000inv":    "c:g.6_7ins1001_201000inv",
+		"c:g.7_8ins[1001_201000;GCG]": "",
+	} {
+		got, err := n.Normalize(in)
+		require.NoError(t, err, in)
+		if want != "" {
+			require.Equal(t, want, got.Description, in)
+		}
+		again, err := n.Normalize(got.Description)
+		require.NoError(t, err, in)
+		require.True(t, got.Description == again.Description && got.Genomic == again.Genomic, in)
+	}
+}
+
 func FuzzCopies(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) { checkCopy(t, seed) })
