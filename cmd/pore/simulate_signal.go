@@ -42,7 +42,8 @@ Its subcommands make basecalled reads, references with planted variants, and pro
 of errors: docs/simulation.md.`,
 		Example: `  pore simulate --ref lambda.fa --variants snp=30,indel=10 --depth 30 --seed 7 --out run1
   pore simulate --ref chr11.fa.gz --vcf truth.vcf --ploidy 2 --depth 30 --seed 1
-  pore simulate --ref ref.fa --pore-model 9mer_levels_v1.txt --out r10`,
+  pore simulate --ref ref.fa --chemistry r10.4.1-5khz --out r10
+  pore simulate --ref ref.fa --pore-model 9mer_levels_v1.txt --chemistry r10.4.1-4khz --out r10-published`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return simulateSignal(cmd.Context(), &cfg) },
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,8 +59,8 @@ func (s *Sequencer) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.reads.Circular, "circular", false, "contigs have no ends: reads go over the origin")
 	flags.StringVar(&s.kit, "kit-name", "", "barcoding kit, whose adapters and barcodes the molecules get")
 	flags.StringVar(&s.barcode, "barcode", "", "barcode of the sample, as barcode01; with --kit-name")
-	flags.StringVar(&s.chemistry, "chemistry", "", "r9.4 (4 kHz, 450 bases/s) or r10.4.1 (5 kHz, 400 bases/s); if not given, by --pore-model, or r9.4")
-	flags.StringVar(&s.poreModel, "pore-model", "", "table of k-mer levels, of our form, nanopolish's or ONT's kmer_models; if not given, our own of R9.4")
+	flags.StringVar(&s.chemistry, "chemistry", "", "r9.4 (4 kHz), r10.4.1-4khz, r10.4.1-5khz, or r10.4.1, which is r10.4.1-5khz; if not given, by --pore-model, or r9.4")
+	flags.StringVar(&s.poreModel, "pore-model", "", "table of k-mer levels, of our form, nanopolish's, ONT's kmer_models or Uncalled4's; if not given, our own of the chemistry")
 	flags.Float64Var(&s.tuning.Noise, "noise", s.tuning.Noise, "factor on the noise")
 	flags.Float64Var(&s.tuning.Colour, "noise-colour", s.tuning.Colour, "factor on the noise's autocorrelation; 0 makes it white")
 	flags.Float64Var(&s.tuning.Spread, "level-spread", s.tuning.Spread, "factor on how far levels differ from one visit of a k-mer to the next")
@@ -105,8 +106,8 @@ func (s *Sequencer) Check() error {
 	case s.mixture != "" && (s.plant.VCF != "" || s.plant.Variants != "none"):
 		return cli.Usagef("--vcf and --variants are of one sample: with --mixture name variants in the table's column vcf")
 	}
-	if s.chemistry != "" && s.chemistry != "r9.4" && s.chemistry != "r10.4.1" {
-		return cli.Usagef("--chemistry %s: want r9.4 or r10.4.1", s.chemistry)
+	if known := append([]string{r94, r1041}, pores.Profiles()...); s.chemistry != "" && !slices.Contains(known, s.chemistry) {
+		return cli.Usagef("--chemistry %s: want one of %s", s.chemistry, strings.Join(known, ", "))
 	}
 	if s.reads.MinLength == 0 {
 		s.reads.MinLength = max(1, min(200, int(s.reads.Length)))
@@ -265,14 +266,25 @@ func (s *Sequencer) sites(plant *Plant, g *genome.Genome) (sites []simulate.Site
 	return plant.Sites(g)
 }
 
-// openPore reads the table of k-mers.
+// The chemistries without a sample rate, and the profile of the one of which there are
+// several.
+const (
+	r94         = "r9.4"
+	r1041       = "r10.4.1"
+	r1041Newest = "r10.4.1-5khz"
+)
+
+// openPore reads the table of k-mers, and the profile of the chemistry where there is one.
 func (s *Sequencer) openPore() (*squiggle.Model, error) {
 	if s.poreModel == "" {
-		if s.chemistry == "r10.4.1" {
-			return nil, cli.Usagef("no table of R10.4.1 is shipped: give one with --pore-model, as ONT's kmer_models have it " +
-				"(github.com/nanoporetech/kmer_models, dna_r10.4.1_e8.2_400bps/9mer_levels_v1.txt)")
+		if s.chemistry == "" || s.chemistry == r94 {
+			return pores.Open()
 		}
-		return pores.Open()
+		m, err := pores.OpenLevels()
+		if err != nil {
+			return nil, err
+		}
+		return s.profiled(m, false)
 	}
 	f, err := os.Open(s.poreModel)
 	if err != nil {
@@ -283,8 +295,31 @@ func (s *Sequencer) openPore() (*squiggle.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.poreModel, err)
 	}
-	if s.chemistry != "" && s.chemistry != m.Chemistry {
+	if chemistry, _, _ := strings.Cut(s.chemistry, "-"); chemistry != "" && chemistry != m.Chemistry {
 		return nil, cli.Usagef("--chemistry is %s, and %s is a table of %s", s.chemistry, s.poreModel, m.Chemistry)
+	}
+	switch named := strings.Contains(s.chemistry, "-"); {
+	case m.LevelsOnly() && m.Chemistry == r1041:
+		return s.profiled(m, true)
+	case named:
+		return nil, cli.Usagef("--chemistry %s brings times and noise of its own, and %s has others: give a table of levels alone, or --chemistry %s",
+			s.chemistry, s.poreModel, m.Chemistry)
+	}
+	return m, nil
+}
+
+// profiled gives levels what the chemistry's profile says of their visits.
+func (s *Sequencer) profiled(m *squiggle.Model, published bool) (*squiggle.Model, error) {
+	name := s.chemistry
+	if name == "" || name == r1041 {
+		name = r1041Newest
+	}
+	p, err := pores.OpenProfile(name)
+	if err != nil {
+		return nil, err
+	}
+	if m, err = p.Apply(m, published); err != nil {
+		return nil, cli.Usagef("--pore-model %s: %w", s.poreModel, err)
 	}
 	return m, nil
 }

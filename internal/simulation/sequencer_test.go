@@ -3,11 +3,15 @@ package simulation
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -247,7 +251,7 @@ func TestPlanRefuses(t *testing.T) {
 	dir := world(t)
 	for want, args := range map[string][]string{
 		"--ref is required":                     {},
-		"no table of R10.4.1 is shipped":        {"--ref", dir + "/ref.fa", "--chemistry", "r10.4.1"},
+		"want one of r9.4, r10.4.1, r10.4.1-4k": in(dir, "--chemistry", "r10.4.1-6khz"),
 		"is a table of r9.4":                    in(dir, "--chemistry", "r10.4.1"),
 		"--chemistry r11":                       in(dir, "--chemistry", "r11"),
 		"--vcf and --variants exclude":          in(dir, "--vcf", "x", "--variants", "human"),
@@ -270,6 +274,100 @@ func TestPlanRefuses(t *testing.T) {
 			require.NotContains(t, err.Error(), "\n")
 		})
 	}
+}
+
+// R10.4.1 is simulated by name at both rates, and runs say what flow cell and kit they
+// are of.
+func TestChemistries(t *testing.T) {
+	dir := world(t)
+	for _, c := range []struct {
+		chemistry, channels, product, sequencer string
+		rate                                    int
+		scale                                   float64
+	}{
+		{"r10.4.1-4khz", "20", "FLO-MIN114", "MinION", 4000, 0.1755},
+		{"r10.4.1-5khz", "20", "FLO-MIN114", "MinION", 5000, 0.1755},
+		{"r10.4.1-4khz", "3000", "FLO-PRO114M", "PromethION", 4000, 0.1462},
+		{"r10.4.1", "3000", "FLO-PRO114M", "PromethION", 5000, 0.18707},
+	} {
+		args := []string{"--ref", dir + "/ref.fa", "--length", "1500", "--depth", "2", "--chemistry", c.chemistry, "--channels", c.channels}
+		run := simulated(t, t.TempDir(), 2, args...)
+		about := run.Runs()[0]
+		require.Equal(t, "r10.4.1", about.Chemistry())
+		require.Equal(t, c.rate, about.SampleRate)
+		require.Equal(t, c.product, about.FlowCellProduct)
+		require.Equal(t, c.sequencer, about.SequencerType)
+		require.Equal(t, "SQK-LSK114", about.Kit)
+		require.Equal(t, "sqk-lsk114", about.Context["sequencing_kit"])
+		require.InDelta(t, c.scale, run.Entry(0).Calibration.Scale, 1e-6)
+		// The current is within what the converter can tell, and of the right size.
+		samples, err := run.Samples(0, nil)
+		require.NoError(t, err)
+		within, sum := 0, 0.0
+		for _, v := range samples {
+			sum += float64(run.Entry(0).Calibration.Picoamperes(v))
+			if int(v) > about.ADCMin && int(v) < about.ADCMax {
+				within++
+			}
+		}
+		require.Greater(t, within, len(samples)*999/1000)
+		require.InDelta(t, 95, sum/float64(len(samples)), 35)
+	}
+}
+
+// R9.4 is what it was before there were profiles: the same seed makes the same run.
+func TestR94StaysAsItWas(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("processors with fused multiplication round otherwise")
+	}
+	dir := world(t)
+	run := simulated(t, dir, 2, "--ref", dir+"/ref.fa", "--variants", "snp=5,indel=2", "--length", "1500", "--depth", "2", "--channels", "20", "--seed", "3", "--blocks", "0.1")
+	table, err := os.ReadFile(filepath.Join(dir, TableName))
+	require.NoError(t, err)
+	h := sha256.New()
+	h.Write(table)
+	for i := range run.Len() {
+		samples, err := run.Samples(i, nil)
+		require.NoError(t, err)
+		require.NoError(t, binary.Write(h, binary.LittleEndian, samples))
+	}
+	require.Equal(t, "c6d79a5a0a6a3af6", hex.EncodeToString(h.Sum(nil)[:8]))
+}
+
+// A table that somebody gives has the chemistry's profile if it says nothing but levels.
+func TestTablesUnderAProfile(t *testing.T) {
+	dir := world(t)
+	var b strings.Builder
+	for i := range 1 << 18 {
+		for j := 8; j >= 0; j-- {
+			b.WriteByte("ACGT"[i>>(2*j)&3])
+		}
+		fmt.Fprintf(&b, "\t%.2f\n", float64(i*7919%1000)/500-1)
+	}
+	write(t, dir+"/9mer.txt", b.String())
+	plan := func(args ...string) (*Simulated, error) {
+		return sequencer(t, append([]string{"--ref", dir + "/ref.fa", "--length", "1500", "--depth", "1", "--channels", "10"}, args...)...).Plan(t.Context(), "")
+	}
+	slow, err := plan("--pore-model", dir+"/9mer.txt", "--chemistry", "r10.4.1-4khz")
+	require.NoError(t, err)
+	require.Equal(t, 4000, slow.Runs()[0].SampleRate)
+	fast, err := plan("--pore-model", dir+"/9mer.txt")
+	require.NoError(t, err)
+	require.Equal(t, 5000, fast.Runs()[0].SampleRate)
+	require.NotEqual(t, slow.Runs()[0].ID, fast.Runs()[0].ID)
+	write(t, dir+"/own.tsv", strings.Replace(readText(t, dir+"/pore.tsv"), "\nkmer", "\n# chemistry: r10.4.1\nkmer", 1))
+	_, err = plan("--pore-model", dir+"/own.tsv", "--chemistry", "r10.4.1-4khz")
+	require.ErrorContains(t, err, "brings times and noise of its own")
+	own, err := plan("--pore-model", dir+"/own.tsv", "--chemistry", "r10.4.1")
+	require.NoError(t, err)
+	require.Equal(t, 4000, own.Runs()[0].SampleRate)
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(b)
 }
 
 // A run that is broken off leaves nothing.

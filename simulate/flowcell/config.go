@@ -119,14 +119,33 @@ func (c *Config) Validate() error {
 // device is how a chemistry's converter and names are.
 type device struct {
 	product, kit      string
+	sequencer         string
 	scale             float64 // picoamperes per level
-	offset, offsetSD  float64 // levels
+	offset, offsetSD  float64 // levels, between channels
+	offsetLeast       float64
 	adcLeast, adcMost int16
 }
 
-func deviceOf(m *squiggle.Model) device {
-	if m.Chemistry == "r9.4" {
-		return device{product: "FLO-MIN106", kit: "SQK-LSK109", scale: 0.1755, offset: 12, offsetSD: 6, adcLeast: -4096, adcMost: 4095}
+// minIONChannels is how many channels a MinION's flow cell has; one with more is a
+// PromethION's.
+const minIONChannels = 512
+
+// nominalSpeed is what recordings of R10.4.1 say the motor does, in bases a second; reads
+// are slower.
+const nominalSpeed = "400"
+
+func deviceOf(m *squiggle.Model, channels int) device {
+	d := device{product: "FLO-MIN114", kit: "SQK-LSK114", sequencer: "MinION", scale: 0.1755, offset: 12, offsetSD: 6, adcLeast: -4096, adcMost: 4095}
+	switch {
+	case m.Chemistry == "r9.4":
+		d.product, d.kit = "FLO-MIN106", "SQK-LSK109"
+	case channels > minIONChannels:
+		// As PromethIONs record: 2,048 levels, whose range follows the sample rate.
+		d.product, d.sequencer = "FLO-PRO114M", "PromethION"
+		d.scale, d.offset, d.offsetSD, d.offsetLeast, d.adcLeast, d.adcMost = 0.1462, -265, 12, -350, 0, 2047
+		if m.SampleRate >= 5000 {
+			d.scale = 0.18707
+		}
 	}
-	return device{product: "FLO-MIN114", kit: "SQK-LSK114", scale: 0.1755, offset: 12, offsetSD: 6, adcLeast: -4096, adcMost: 4095}
+	return d
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -89,7 +90,7 @@ func Plan(cfg Config, pore *squiggle.Pore) (*Run, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulating a flow cell: %w", err)
 	}
-	r := &Run{cfg: cfg, pore: pore, device: deviceOf(pore.Model())}
+	r := &Run{cfg: cfg, pore: pore, device: deviceOf(pore.Model(), cfg.Channels)}
 	r.makers.New = func() any { return &worker{maker: pore.NewMaker(), rnd: seeded.New(0, 0, 0)} }
 	r.key = sha256.Sum256(fmt.Appendf(nil, "porestream flow cell 1\n%d\n%s", cfg.Seed, cfg.Settings))
 	for _, s := range cfg.Samples {
@@ -135,10 +136,17 @@ func (r *Run) describe() {
 		ID: format(id), SampleRate: r.pore.Model().SampleRate, StartTime: r.cfg.Start.UTC().Truncate(time.Millisecond),
 		SampleID: name, ExperimentID: "simulated", ProtocolName: "simulated", ProtocolRunID: format(r.id(math.MaxUint64 - 1)),
 		FlowCellID: "SIM" + hexKey[:5], FlowCellProduct: r.device.product, Kit: r.device.kit,
-		SequencerPosition: "SIM" + hexKey[5:10], SequencerType: "MinION", Device: "simulator", Software: "porestream simulate",
+		SequencerPosition: "SIM" + hexKey[5:10], SequencerType: r.device.sequencer, Device: "simulator", Software: "porestream simulate",
 		ADCMin: int(r.device.adcLeast), ADCMax: int(r.device.adcMost),
 		Context:  map[string]string{"sample_frequency": fmt.Sprint(r.pore.Model().SampleRate)},
 		Tracking: map[string]string{"run_id": format(id), "flow_cell_product_code": r.device.product, "seed": fmt.Sprint(r.cfg.Seed)},
+	}
+	if r.pore.Model().Profile() != "" {
+		// What basecallers choose a model by, where they don't go by the flow cell.
+		maps.Copy(r.about.Context, map[string]string{
+			"sequencing_kit": strings.ToLower(r.device.kit), "experiment_type": "genomic_dna",
+			"selected_speed_bases_per_second": nominalSpeed, "package": "porestream simulate",
+		})
 	}
 }
 
@@ -181,7 +189,7 @@ func (r *Run) plan() error {
 	waiting := queue.New(func(a, b *channel) int { return cmp.Or(cmp.Compare(a.next, b.next), cmp.Compare(a.number, b.number)) })
 	for n := range r.cfg.Channels {
 		c := &channel{number: uint32(n + 1), rnd: seeded.New(r.cfg.Seed, cellPurpose, uint64(n))}
-		c.offset = float32(math.Round(max(r.device.offset+r.device.offsetSD*c.rnd.NormFloat64(), 0)))
+		c.offset = float32(math.Round(max(r.device.offset+r.device.offsetSD*c.rnd.NormFloat64(), r.device.offsetLeast)))
 		for range r.cfg.Wells {
 			c.deaths = append(c.deaths, r.life(c.rnd.Rand))
 		}

@@ -58,6 +58,9 @@ type Pore struct {
 	tuning Tuning
 	rows   []row
 	noise  arma
+	// dwell, residual and scatter are the model's distributions of visits, where it has
+	// them: of samples, of what a visit's level is off its k-mer's, and of noise.
+	dwell, residual, scatter *drawn
 	// open is how an open pore and a strand that is held still move, in units of levels.
 	open, still float64
 }
@@ -80,6 +83,10 @@ func NewPore(m *Model, t Tuning) (*Pore, error) {
 		coloured[i] *= t.Colour
 	}
 	p.noise = newARMA(coloured)
+	if m.visits != nil {
+		p.draw()
+		return p, nil
+	}
 	noises := make([]float64, len(m.kmers))
 	for i, k := range m.kmers {
 		r := row{mean: k.mean, spread: k.spread * t.Spread, noise: k.noise * t.Noise, dwell: k.dwell / t.Speed}
@@ -102,11 +109,29 @@ func NewPore(m *Model, t Tuning) (*Pore, error) {
 	return p, nil
 }
 
+// draw prepares a model whose visits are distributed as its profile says. Its factors are
+// of a calibrated whole, so what is typical of a table is 1.
+func (p *Pore) draw() {
+	typical := Typical()
+	t, v := p.tuning, p.model.visits
+	p.dwell = newDrawn(reshaped(v.dwell, t.Dwell/typical.Dwell), 1/t.Speed)
+	p.residual = newDrawn(v.residual, t.Spread/typical.Spread)
+	p.scatter = newDrawn(v.noise, t.Noise)
+	for i := range p.model.kmers {
+		p.rows[i].mean = p.model.kmers[i].mean
+	}
+	p.still = p.scatter.at(0.25)
+	p.open = 1.5 * p.scatter.at(0.5)
+}
+
 // Model returns the model of a pore.
 func (p *Pore) Model() *Model { return p.model }
 
 // time draws for how many samples a k-mer stays.
 func (p *Pore) time(r *row, rnd *rand.Rand) float64 {
+	if p.dwell != nil {
+		return p.dwell.at(rnd.Float64())
+	}
 	switch p.model.Dwell {
 	case Gamma:
 		return r.dwell / r.shape * gamma(r.shape, rnd)
@@ -251,9 +276,11 @@ func (m *Maker) Time(s Strand) Read {
 	// What is normally distributed stays within three standard deviations.
 	normal := func() float64 { return min(max(m.rnd.NormFloat64(), -3), 3) }
 	chance := m.rnd.Float64
+	centre := normal()
+	scale := model.scaleWithCentre*centre + math.Sqrt(1-model.scaleWithCentre*model.scaleWithCentre)*normal()
 	m.read = Read{
-		CentrePA:   model.CentrePA + model.CentreSpreadPA*normal(),
-		ScalePA:    max(model.ScalePA+model.ScaleSpreadPA*normal(), model.ScalePA/3),
+		CentrePA:   model.CentrePA + model.CentreSpreadPA*centre,
+		ScalePA:    max(model.ScalePA+model.ScaleSpreadPA*scale, model.ScalePA/3),
 		OpenPorePA: model.OpenPorePA + model.OpenPoreSpreadPA*normal(),
 		speed:      math.Exp(model.SpeedSpread * normal()),
 		noise:      math.Exp(model.NoiseSpread * normal()),
@@ -318,6 +345,10 @@ func (m *Maker) Passed(samples int) int {
 	return sort.Search(len(m.ends), func(i int) bool { return m.ends[i] > float64(samples) })
 }
 
+// Ends returns when the bases of the strand that was timed last have passed, in samples
+// from the read's beginning. It is valid until the next one is timed.
+func (m *Maker) Ends() []float64 { return m.ends }
+
 // Append makes the first samples of a strand's read, as many as are asked for and there
 // are, and returns what it has of its own.
 func (m *Maker) Append(dst []int16, s Strand, c Converter, samples int) ([]int16, Read) {
@@ -345,7 +376,11 @@ func (m *Maker) Append(dst []int16, s Strand, c Converter, samples int) ([]int16
 		row := m.rows[i]
 		step := min((end-begin)*forget, 1)
 		drift += model.Drift*math.Sqrt(2*step)*p.rnd.NormFloat64() - drift*step
-		p.pass(row.mean+row.spread*p.rnd.NormFloat64()+drift, row.noise*r.noise, begin, end)
+		level, noise := row.mean+row.spread*p.rnd.NormFloat64()+drift, row.noise
+		if m.pore.residual != nil {
+			level, noise = level+m.pore.residual.at(p.rnd.Float64()), m.pore.scatter.at(p.rnd.Float64())
+		}
+		p.pass(level, noise*r.noise, begin, end)
 		begin = end
 	}
 	if s.Stick < len(s.Bases) {

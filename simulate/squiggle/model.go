@@ -44,6 +44,13 @@ type Model struct {
 	Still, StillLevel float64
 
 	kmers []kmer // by code: A, C, G and T are 0 to 3, the first base the highest
+
+	// What models without a profile don't have. profile is its name, scaleWithCentre the
+	// correlation between reads of scale and centre.
+	profile         string
+	scaleWithCentre float64
+	visits          *visits
+	standard        bool // the table has levels alone
 }
 
 // kmer is a row of a model.
@@ -87,6 +94,24 @@ const (
 	maxLevel     = 1e4
 )
 
+// Profile is the name of the profile that the model has times, scatter and noise of;
+// empty for none.
+func (m *Model) Profile() string { return m.profile }
+
+// LevelsOnly reports whether the model's table said nothing but levels, so that all else
+// is a default or that of a profile.
+func (m *Model) LevelsOnly() bool { return m.standard }
+
+// Levels returns the mean level of each k-mer by its code: A, C, G and T are 0 to 3, and
+// the first base counts most.
+func (m *Model) Levels() []float32 {
+	out := make([]float32, len(m.kmers))
+	for i := range m.kmers {
+		out[i] = float32(m.kmers[i].mean)
+	}
+	return out
+}
+
 // BasesPerSecond is the speed of a typical read on bases that come equally often.
 func (m *Model) BasesPerSecond() float64 {
 	total := 0.0
@@ -108,11 +133,30 @@ func (m *Model) Level(bases string) (level, dwell float64, ok bool) {
 // Digest names a model by its content.
 func (m *Model) Digest() string {
 	h := sha256.New()
-	whole := *m
-	whole.kmers = nil
-	fmt.Fprintf(h, "%+v", whole)
+	// Runs are named by this text, so what models had before there were profiles is
+	// written as it was.
+	fmt.Fprintf(h, "%+v", struct {
+		Chemistry                string
+		K, Centre, SampleRate    int
+		CentrePA, CentreSpreadPA float64
+		ScalePA, ScaleSpreadPA   float64
+		OpenPorePA               float64
+		OpenPoreSpreadPA         float64
+		Correlation              [3]float64
+		Dwell                    Distribution
+		SpeedSpread, NoiseSpread float64
+		Drift, DriftSeconds      float64
+		Still, StillLevel        float64
+		kmers                    []kmer
+	}{
+		m.Chemistry, m.K, m.Centre, m.SampleRate, m.CentrePA, m.CentreSpreadPA, m.ScalePA, m.ScaleSpreadPA, m.OpenPorePA, m.OpenPoreSpreadPA,
+		m.Correlation, m.Dwell, m.SpeedSpread, m.NoiseSpread, m.Drift, m.DriftSeconds, m.Still, m.StillLevel, nil,
+	})
 	for _, k := range m.kmers {
 		fmt.Fprintf(h, "\n%v", k)
+	}
+	if m.visits != nil {
+		fmt.Fprintf(h, "\n%s %v %v", m.profile, m.scaleWithCentre, *m.visits)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -129,7 +173,7 @@ func codeOf(bases string) (code int, ok bool) {
 	return code, true
 }
 
-// ReadModel reads a table of k-mers, of any of three forms:
+// ReadModel reads a table of k-mers, of any of four forms:
 //
 //   - ours: comments "# key: value", then a row of the columns' names, kmer, mean,
 //     spread, noise, dwell_mean, dwell_sd and any others, then a row for each k-mer,
@@ -143,14 +187,20 @@ func codeOf(bases string) (code int, ok bool) {
 //   - the models of nanopolish: comments "#key<TAB>value", then columns kmer,
 //     level_mean, level_stdv, sd_mean and others, in picoamperes;
 //   - ONT's kmer_models: k-mer and level, of mean 0 and standard deviation 1, without
-//     a heading or with one.
+//     a heading or with one;
+//   - Uncalled4's archives of NumPy arrays (.npz), of which kmer and current.mean count:
+//     levels as those of ONT.
 //
-// Of the second and third form, what they don't say is that of R9.4 at 4 kHz and 450
+// Of all but the first form, what they don't say is that of R9.4 at 4 kHz and 450
 // bases/s for k-mers of up to 6 bases, and that of R10.4.1 at 5 kHz and 400 bases/s
 // for longer ones. Each k-mer must have its row, once.
 func ReadModel(r io.Reader) (*Model, error) {
 	p := parser{keys: make(map[string]string)}
-	lines := bufio.NewScanner(r)
+	in := bufio.NewReader(r)
+	if head, err := in.Peek(len(zipMagic)); err == nil && string(head) == zipMagic {
+		return readNPZ(in)
+	}
+	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLineBytes)
 	n := 0
 	for lines.Scan() {
@@ -334,6 +384,7 @@ func (p *parser) model() (*Model, error) {
 			levels[i] = m.kmers[i].mean
 		}
 		centre, scale := medianMAD(levels)
+		m.standard = true
 		for i := range m.kmers {
 			r := &m.kmers[i]
 			r.mean, r.spread, r.noise = (r.mean-centre)/scale, defaultSpread, defaultNoise

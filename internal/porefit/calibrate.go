@@ -1,0 +1,220 @@
+package porefit
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/porestream/porestream/simulate/squiggle"
+)
+
+// Measure is one of the ways of a judge: with or without knowing the bases.
+type Measure func([]Stretch) (*Measured, error)
+
+// Calibration finds the profile by which simulated reads are measured as real ones are.
+//
+// Problem: what a Viterbi alignment measures is not what the pore did, so what is measured
+// of real reads can't be put into a simulator as it is.
+//
+// Strategy: simulate, measure simulated reads alike, and move each quantile of the profile
+// by what the measured ones differ; again, a few times.
+type Calibration struct {
+	// Real is what was measured of real reads by Measure.
+	Real    *Measured
+	Measure Measure
+	// Published is the model of published levels, Shipped that of ours, both without a
+	// profile.
+	Published, Shipped *squiggle.Model
+	Sequences          [][]byte
+	Stretch            int // cut simulated reads to so many samples; 0: whole ones
+	Converter          squiggle.Converter
+	// Rounds is how often a profile is mended by published levels, ShippedRounds how often
+	// by ours.
+	Rounds, ShippedRounds int
+	Log                   io.Writer
+}
+
+// damping is how much of a difference a round takes back: all of it would swing.
+const damping = 0.8
+
+// Begin sets a profile's quantiles and its noise's autocorrelation to those of the real
+// reads.
+func (c *Calibration) Begin(p *squiggle.Profile) {
+	real := c.targets(c.Real)
+	p.Dwell, p.Noise, p.ResidualPublished = real.dwell, real.spread, real.residual
+	for i := range p.Dwell {
+		p.Dwell[i] = max(p.Dwell[i], 0.02)
+		p.Noise[i] = max(p.Noise[i], 0.005)
+	}
+	p.Residual = slices.Clone(p.ResidualPublished)
+	p.Correlation = c.Real.Autocorrelation()
+}
+
+// Run mends a profile's quantiles and its noise's autocorrelation, round by round.
+func (c *Calibration) Run(p *squiggle.Profile) error {
+	real := c.targets(c.Real)
+	less := make([]float64, len(p.Residual)) // that shipped levels leave to visits
+	for i := range less {
+		less[i] = p.Residual[i] - p.ResidualPublished[i]
+	}
+	for round := range c.Rounds {
+		m, err := c.simulated(p, true, uint64(round))
+		if err != nil {
+			return err
+		}
+		c.report(round, m)
+		sim := c.targets(m)
+		shift(p.ResidualPublished, real.residual, sim.residual)
+		stretch(p.Dwell, real.dwell, sim.dwell)
+		stretch(p.Noise, real.spread, sim.spread)
+		is, want := m.Autocorrelation(), c.Real.Autocorrelation()
+		for i := range is {
+			p.Correlation[i] = min(max(p.Correlation[i]+damping*(want[i]-is[i]), 0), 0.95)
+		}
+	}
+	// Shipped levels are off the published ones, so less is left for visits.
+	for i := range less {
+		p.Residual[i] = p.ResidualPublished[i] + less[i]
+	}
+	slices.Sort(p.Residual)
+	for round := range c.ShippedRounds {
+		m, err := c.simulated(p, false, uint64(100+round))
+		if err != nil {
+			return err
+		}
+		c.report(round, m)
+		shift(p.Residual, real.residual, c.targets(m).residual)
+	}
+	return nil
+}
+
+func (c *Calibration) report(round int, m *Measured) {
+	fmt.Fprintf(c.Log, "round %d: %d bases, %d stretches left out, %+v, r %.4f, autocorrelation %.3f, of real reads %.3f\n",
+		round, len(m.Dwells), m.Left, Compare(c.Real, m), m.Correlation(), m.Autocorrelation(), c.Real.Autocorrelation())
+}
+
+// targets are the quantiles of what was measured.
+type targets struct{ residual, spread, dwell []float64 }
+
+func (c *Calibration) targets(m *Measured) targets {
+	return targets{Quantiles(m.Residuals, false), Quantiles(m.Spreads, false), Quantiles(m.Dwells, true)}
+}
+
+// simulated measures simulated reads, by published levels or by ours.
+func (c *Calibration) simulated(p *squiggle.Profile, published bool, seed uint64) (*Measured, error) {
+	levels := c.Shipped
+	if published {
+		levels = c.Published
+	}
+	rounded, err := Rounded(p)
+	if err != nil {
+		return nil, err
+	}
+	m, err := rounded.Apply(levels, published)
+	if err != nil {
+		return nil, err
+	}
+	reads, err := Simulate(m, squiggle.Typical(), c.Sequences, seed, c.Converter)
+	if err != nil {
+		return nil, err
+	}
+	if c.Stretch > 0 {
+		reads = Shorten(reads, c.Stretch)
+	}
+	return c.Measure(reads)
+}
+
+// Shorten keeps the first samples of each stretch, and the bases that begin in them.
+func Shorten(stretches []Stretch, samples int) []Stretch {
+	var out []Stretch
+	for _, s := range stretches {
+		if len(s.Picoamperes) > samples {
+			s.Picoamperes = s.Picoamperes[:samples]
+			n, _ := slices.BinarySearch(s.Begins, samples)
+			n = min(n, len(s.Bases))
+			s.Bases, s.Begins = s.Bases[:n], s.Begins[:min(n, len(s.Begins))]
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// shift moves quantiles by what measured ones differ from the wanted.
+func shift(q, want, is []float64) {
+	for i := range q {
+		q[i] += damping * (want[i] - is[i])
+	}
+	slices.Sort(q)
+}
+
+// stretch does so with quantiles of what is positive, by ratios.
+func stretch(q, want, is []float64) {
+	const least = 0.02 // of a sample, and of a level: below that ratios say nothing
+	for i := range q {
+		ratio := math.Pow(max(want[i], least)/max(is[i], least), damping)
+		q[i] *= min(max(ratio, 0.5), 2)
+	}
+	slices.Sort(q)
+}
+
+// Between is how reads differ from each other.
+type Between struct {
+	Centre, CentreSpread, Scale, ScaleSpread, Together float64
+	SpeedSpread, NoiseSpread, Drift                    float64
+}
+
+// Spread measures it.
+func (m *Measured) Spread() Between {
+	shifts, scales := make([]float64, 0, len(m.Fits)), make([]float64, 0, len(m.Fits))
+	for _, f := range m.Fits {
+		shifts, scales = append(shifts, f.Shift), append(scales, f.Scale)
+	}
+	b := Between{SpeedSpread: deviation(logs(m.Speeds)), NoiseSpread: deviation(logs(m.Scatter))}
+	b.Centre, b.CentreSpread = mean(shifts), deviation(shifts)
+	b.Scale, b.ScaleSpread = mean(scales), deviation(scales)
+	for i := range shifts {
+		b.Together += (shifts[i] - b.Centre) * (scales[i] - b.Scale) / float64(len(shifts)-1) / b.CentreSpread / b.ScaleSpread
+	}
+	// Drift is what residuals of bases tens of bases apart have in common.
+	sum, n := 0.0, 0.0
+	for lag := 5; lag <= 50; lag += 5 {
+		for i := lag; i < len(m.Residuals); i++ {
+			if m.Dwells[i] >= 4 && m.Dwells[i-lag] >= 4 {
+				sum, n = sum+m.Residuals[i]*m.Residuals[i-lag], n+1
+			}
+		}
+	}
+	b.Drift = math.Sqrt(max(sum/n, 0))
+	return b
+}
+
+func logs(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = math.Log(v)
+	}
+	return out
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func deviation(values []float64) float64 {
+	m, sum := mean(values), 0.0
+	for _, v := range values {
+		sum += (v - m) * (v - m)
+	}
+	return math.Sqrt(sum / float64(len(values)-1))
+}
+
+// Rounded is a profile as it is after being written and read.
+func Rounded(p *squiggle.Profile) (*squiggle.Profile, error) {
+	return squiggle.ReadProfile(bytes.NewReader(p.AppendText(nil)))
+}

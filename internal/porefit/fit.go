@@ -1,0 +1,448 @@
+package porefit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/simulate/eventalign"
+	"github.com/porestream/porestream/simulate/squiggle"
+)
+
+// Judge measures reads by a table of levels.
+type Judge struct {
+	K, Centre int
+	Levels    []float32
+	Config    eventalign.Config
+}
+
+// NewJudge measures by the levels of a model, brought to mean 0 and standard deviation 1 as
+// profiles have them. centre is the base of a k-mer that its time belongs to.
+func NewJudge(m *squiggle.Model, centre int) *Judge {
+	levels := m.Levels()
+	sum, square := 0.0, 0.0
+	for _, l := range levels {
+		sum += float64(l)
+		square += float64(l) * float64(l)
+	}
+	n := float64(len(levels))
+	mean := sum / n
+	deviation := math.Sqrt(square/n - mean*mean)
+	for i, l := range levels {
+		levels[i] = float32((float64(l) - mean) / deviation)
+	}
+	return &Judge{K: m.K, Centre: centre, Levels: levels, Config: eventalign.Default()}
+}
+
+// Visit is a base of an aligned read.
+type Visit struct {
+	Code    uint32
+	Mean    float64 // in levels
+	Samples int
+}
+
+// Measured is what a judge finds in reads.
+type Measured struct {
+	eventalign.Statistics
+	Fits   []eventalign.Fit
+	Visits []Visit
+	// Speeds and Scatter are of each stretch the mean samples of a base and the median
+	// spread of bases.
+	Speeds, Scatter []float64
+	// Of stretches that were decoded though they are known: their bases, and how many
+	// bases and triples of bases the decoded ones have in common with them, in
+	// order.
+	Bases, Right, Triples int
+	// Left are stretches that were left out, as their current follows no levels.
+	Left int
+}
+
+// codes returns the k-mer of each base that has one whole, and the first such base.
+func (j *Judge) codes(bases []byte) (codes []uint32, first int) {
+	code, mask := uint32(0), uint32(1)<<(2*j.K)-1
+	for i, b := range bases {
+		code = (code<<2 | uint32(b)) & mask
+		if i >= j.K-1 {
+			codes = append(codes, code)
+		}
+	}
+	return codes, j.Centre
+}
+
+// Known aligns stretches whose bases are known.
+func (j *Judge) Known(stretches []Stretch) (*Measured, error) {
+	m := new(Measured)
+	for _, s := range stretches {
+		codes, first := j.codes(s.Bases)
+		if len(codes) < 50 {
+			continue
+		}
+		begins := make([]int, len(codes))
+		from, to := s.Begins[first], len(s.Picoamperes)
+		if next := first + len(codes); next < len(s.Begins) {
+			to = s.Begins[next]
+		}
+		levels := make([]float32, len(codes))
+		for i, c := range codes {
+			levels[i], begins[i] = j.Levels[c], s.Begins[first+i]-from
+		}
+		pa := s.Picoamperes[from:to]
+		bases, spreads := len(m.Dwells), len(m.Spreads)
+		fit, found, err := m.AddKnown(pa, levels, begins, j.Config)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.Read, err)
+		}
+		m.seen(fit, fit.Unit(pa), codes, found, bases, spreads)
+	}
+	return m, nil
+}
+
+// seen keeps what a stretch has of its own.
+func (m *Measured) seen(fit eventalign.Fit, samples []float32, codes []uint32, begins []int, bases, spreads int) {
+	m.Fits = append(m.Fits, fit)
+	sum := 0.0
+	for _, d := range m.Dwells[bases:] {
+		sum += d
+	}
+	m.Speeds = append(m.Speeds, sum/float64(len(m.Dwells)-bases))
+	m.Scatter = append(m.Scatter, quantile(slices.Sorted(slices.Values(m.Spreads[spreads:])), 0.5))
+	for i, c := range codes {
+		end := len(samples)
+		if i+1 < len(begins) {
+			end = begins[i+1]
+		}
+		total := 0.0
+		for _, x := range samples[begins[i]:end] {
+			total += float64(x)
+		}
+		m.Visits = append(m.Visits, Visit{c, total / float64(end-begins[i]), end - begins[i]})
+	}
+}
+
+// trialSamples is how much of a read is decoded for its first fit, trialRounds how often.
+const trialSamples, trialRounds = 2000, 1
+
+// leastCorrelation is what means of bases must have with their levels, at least, for a
+// decoded stretch to count: where the motor stopped for most of it, a fit can be of noise.
+const leastCorrelation = 0.9
+
+// Decoded decodes stretches. A stretch's fit begins at that of the read's stretch before;
+// the first one's is made of its beginning.
+func (j *Judge) Decoded(stretches []Stretch) (*Measured, error) {
+	d, err := eventalign.NewDecoder(j.K, j.Levels, eventalign.Decoding())
+	if err != nil {
+		return nil, err
+	}
+	m := new(Measured)
+	fits := make(map[string]eventalign.Fit)
+	for _, s := range stretches {
+		fit, ok := fits[s.Read]
+		if !ok {
+			// Medians err where bases are few; a first round mends it.
+			fit = eventalign.Guess(eventalign.Events(s.Picoamperes), j.Levels)
+			for range trialRounds {
+				var trial eventalign.Statistics
+				better, _, err := trial.AddDecoded(s.Picoamperes[:min(trialSamples, len(s.Picoamperes))], fit, d)
+				if err == nil && trial.Correlation() >= leastCorrelation {
+					fit = better
+				}
+			}
+		}
+		var own eventalign.Statistics
+		fit, path, err := own.AddDecoded(s.Picoamperes, fit, d)
+		if errors.Is(err, eventalign.ErrFit) || errors.Is(err, eventalign.ErrOutside) || err == nil && own.Correlation() < leastCorrelation {
+			m.Left++
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.Read, err)
+		}
+		fits[s.Read] = fit
+		bases, spreads := len(m.Dwells), len(m.Spreads)
+		samples := fit.Unit(s.Picoamperes)
+		m.Add(samples, d.LevelsOf(path), path.Begins)
+		m.seen(fit, samples, path.Codes, path.Begins, bases, spreads)
+		if len(s.Bases) > 0 {
+			truth, _ := j.codes(s.Bases)
+			m.Bases += len(truth)
+			m.Right += inCommon(last(truth, 1), last(path.Codes, 1))
+			m.Triples += inCommon(last(truth, 3), last(path.Codes, 3))
+		}
+	}
+	if len(m.Dwells) == 0 {
+		return nil, fmt.Errorf("none of %d stretches: %w", len(stretches), eventalign.ErrFit)
+	}
+	return m, nil
+}
+
+// last are the last bases of k-mers.
+func last(codes []uint32, bases int) []uint32 {
+	out := make([]uint32, len(codes))
+	for i, c := range codes {
+		out[i] = c & (1<<(2*bases) - 1)
+	}
+	return out
+}
+
+// inCommon is how many letters two sequences have in common, in order: the longest common
+// subsequence within a band about the diagonal.
+func inCommon(a, b []uint32) int {
+	const band = 150
+	was, now := make([]int, len(b)+1), make([]int, len(b)+1)
+	for i := range a {
+		mid := (i + 1) * len(b) / len(a)
+		low, high := max(mid-band, 1), min(mid+band, len(b))
+		now[low-1] = was[low-1]
+		for k := low; k <= high; k++ {
+			now[k] = max(was[k], now[k-1])
+			if a[i] == b[k-1] {
+				now[k] = max(now[k], was[k-1]+1)
+			}
+		}
+		for k := high + 1; k <= len(b); k++ {
+			now[k] = now[high]
+		}
+		was, now = now, was
+	}
+	return was[len(b)]
+}
+
+// Cut cuts reads into stretches of so many samples, at most so many of each read, evenly
+// over it; bases are lost.
+func Cut(reads map[string][]float32, samples, most int) []Stretch {
+	names := make([]string, 0, len(reads))
+	for n := range reads {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	var out []Stretch
+	for _, n := range names {
+		pa := reads[n]
+		pieces := min(len(pa)/samples, most)
+		for i := range pieces {
+			at := len(pa) * i / pieces
+			out = append(out, Stretch{Read: n, Picoamperes: pa[at : at+samples]})
+		}
+	}
+	return out
+}
+
+// Simulate makes reads of sequences as the flow cell does: with its converter's steps.
+func Simulate(m *squiggle.Model, t squiggle.Tuning, sequences [][]byte, seed uint64, c squiggle.Converter) ([]Stretch, error) {
+	pore, err := squiggle.NewPore(m, t)
+	if err != nil {
+		return nil, err
+	}
+	maker := pore.NewMaker()
+	var out []Stretch
+	for i, bases := range sequences {
+		levels, _ := maker.Append(nil, squiggle.Strand{Seed: seed, Number: uint64(i), Bases: bases, Stick: len(bases)}, c, math.MaxInt)
+		ends := maker.Ends()
+		first := int(ends[0])
+		s := Stretch{Read: fmt.Sprintf("simulated %d", i), Bases: bases[1 : len(bases)-1]}
+		for b := range s.Bases {
+			s.Begins = append(s.Begins, int(ends[b])-first)
+		}
+		for _, l := range levels[first:int(ends[len(ends)-2])] {
+			s.Picoamperes = append(s.Picoamperes, float32((float64(l)+c.Offset)*c.Scale))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// Distances are Kolmogorov-Smirnov distances between two sets of reads.
+type Distances struct{ Residual, Spread, Dwell float64 }
+
+// Compare measures how far two sets of reads are apart.
+func Compare(a, b *Measured) Distances {
+	return Distances{
+		Residual: eventalign.KS(a.Residuals, b.Residuals),
+		Spread:   eventalign.KS(a.Spreads, b.Spreads),
+		Dwell:    eventalign.KS(a.Dwells, b.Dwells),
+	}
+}
+
+// quantile returns the value below which a share of sorted values is.
+func quantile(sorted []float64, share float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	x := share * float64(len(sorted)-1)
+	i := min(int(x), len(sorted)-1)
+	j := min(i+1, len(sorted)-1)
+	return sorted[i] + (x-float64(i))*(sorted[j]-sorted[i])
+}
+
+// Quantiles returns a profile's quantiles of values. Whole numbers are taken for what is
+// rounded to them if spread is true.
+func Quantiles(values []float64, spread bool) []float64 {
+	sorted := slices.Clone(values)
+	if spread {
+		rnd := rand.New(rand.NewPCG(1, 2))
+		for i := range sorted {
+			sorted[i] += rnd.Float64() - 0.5
+		}
+	}
+	slices.Sort(sorted)
+	out := make([]float64, squiggle.Quantiles)
+	for i := range out {
+		out[i] = quantile(sorted, squiggle.QuantileAt(i))
+	}
+	return out
+}
+
+// Levels fits a table of parts to visits, by ridge regression: conjugate gradients on the
+// normal equations of the k-mers' means. Bases with few samples don't count.
+func Levels(k int, visits []Visit, parts []squiggle.Part) (*squiggle.Parts, error) {
+	const (
+		leastSamples = 4
+		rounds       = 200
+		between      = 0.5 // of the variance of a k-mer's mean: what more visits don't mend
+		ridge        = 1
+	)
+	type sum struct{ n, total float64 }
+	seen := make(map[uint32]sum)
+	for _, v := range visits {
+		if v.Samples >= leastSamples {
+			s := seen[v.Code]
+			seen[v.Code] = sum{s.n + 1, s.total + v.Mean}
+		}
+	}
+	if len(seen) == 0 {
+		return nil, errors.New("fitting levels: no visits")
+	}
+	kmers := make([]uint32, 0, len(seen))
+	for c := range seen {
+		kmers = append(kmers, c)
+	}
+	slices.Sort(kmers)
+	offsets := make([]int, len(parts)+1)
+	for i, p := range parts {
+		offsets[i+1] = offsets[i] + 1<<(2*p.Width)
+	}
+	at := func(c uint32, i int) int {
+		p := parts[i]
+		return offsets[i] + int(c>>(2*(k-p.Offset-p.Width))&(1<<(2*p.Width)-1))
+	}
+	times := func(x []float64) []float64 {
+		out := make([]float64, len(x))
+		for i := range parts {
+			for c := offsets[i]; c < offsets[i+1]; c++ {
+				out[c] = ridge * float64(parts[i].Width) * x[c]
+			}
+		}
+		for _, c := range kmers {
+			s := seen[c]
+			y := 0.0
+			for i := range parts {
+				y += x[at(c, i)]
+			}
+			y *= s.n / (1 + between*s.n)
+			for i := range parts {
+				out[at(c, i)] += y
+			}
+		}
+		return out
+	}
+	right := make([]float64, offsets[len(parts)])
+	for _, c := range kmers {
+		s := seen[c]
+		for i := range parts {
+			right[at(c, i)] += s.n / (1 + between*s.n) * s.total / s.n
+		}
+	}
+	x := conjugate(times, right, rounds)
+	out := &squiggle.Parts{K: k}
+	for i, p := range parts {
+		p.Adds = nil
+		for _, v := range x[offsets[i]:offsets[i+1]] {
+			p.Adds = append(p.Adds, int16(math.Round(min(max(1000*v, math.MinInt16), math.MaxInt16))))
+		}
+		out.Parts = append(out.Parts, p)
+	}
+	return out, nil
+}
+
+// conjugate solves a symmetric, positive definite system.
+func conjugate(times func([]float64) []float64, right []float64, rounds int) []float64 {
+	x, r := make([]float64, len(right)), slices.Clone(right)
+	p, rr := slices.Clone(r), dot(r, r)
+	first := rr
+	for range rounds {
+		if rr <= 1e-12*first {
+			break
+		}
+		ap := times(p)
+		a := rr / dot(p, ap)
+		for i := range x {
+			x[i] += a * p[i]
+			r[i] -= a * ap[i]
+		}
+		next := dot(r, r)
+		for i := range p {
+			p[i] = r[i] + next/rr*p[i]
+		}
+		rr = next
+	}
+	return x
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}
+
+// DecodedSamples is how long stretches are that are decoded.
+const DecodedSamples = 4000
+
+// OpenTable reads a table of levels.
+func OpenTable(path string) (*squiggle.Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := squiggle.ReadModel(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// Pieces cuts letters into codes of so many bases each, without those that have others
+// than A, C, G and T, spread over all of it.
+func Pieces(letters []byte, bases int) [][]byte {
+	const most = 400
+	var out [][]byte
+	for i := range most {
+		at := i * (len(letters) - bases) / most
+		piece := make([]byte, 0, bases)
+		for _, c := range letters[at : at+bases] {
+			if code := strings.IndexByte("ACGT", c&^0x20); code >= 0 {
+				piece = append(piece, byte(code))
+			}
+		}
+		if len(piece) == bases {
+			out = append(out, piece)
+		}
+	}
+	return out
+}
+
+// Agreement is Pearson's r of two models' levels.
+func Agreement(a, b *squiggle.Model) float64 {
+	x, y := a.Levels(), b.Levels()
+	n, sx, sy, sxx, syy, sxy := float64(len(x)), 0.0, 0.0, 0.0, 0.0, 0.0
+	for i := range x {
+		u, v := float64(x[i]), float64(y[i])
+		sx, sy, sxx, syy, sxy = sx+u, sy+v, sxx+u*u, syy+v*v, sxy+u*v
+	}
+	return (n*sxy - sx*sy) / math.Sqrt((n*sxx-sx*sx)*(n*syy-sy*sy))
+}

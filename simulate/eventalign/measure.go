@@ -1,0 +1,275 @@
+package eventalign
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Fit is what a read's picoamperes are of its levels: pA = Scale × level + Shift.
+type Fit struct{ Scale, Shift float64 }
+
+// Unit turns picoamperes into levels.
+func (f Fit) Unit(picoamperes []float32) []float32 {
+	out := make([]float32, len(picoamperes))
+	for i, x := range picoamperes {
+		out[i] = float32((float64(x) - f.Shift) / f.Scale)
+	}
+	return out
+}
+
+// Guess fits by medians and median deviations alone, before samples are aligned: levels
+// are those that the samples may have.
+func Guess(picoamperes, levels []float32) Fit {
+	m, d := spread(picoamperes)
+	ml, dl := spread(levels)
+	if d == 0 || dl == 0 {
+		return Fit{Scale: 1, Shift: m - ml}
+	}
+	return Fit{Scale: d / dl, Shift: m - d/dl*ml}
+}
+
+// spread returns the median and the median distance from it.
+func spread(values []float32) (median, deviation float64) {
+	if len(values) == 0 {
+		return 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	m := sorted[len(sorted)/2]
+	for i, v := range sorted {
+		sorted[i] = max(v-m, m-v)
+	}
+	slices.Sort(sorted)
+	return float64(m), float64(sorted[len(sorted)/2])
+}
+
+// eventStep is how far, in median deviations of all samples, one is from the event before
+// if it begins another.
+const eventStep = 0.5
+
+// Events returns the means of samples that are near each other, in their order: about one
+// of each base, so that none counts more for staying longer.
+func Events(picoamperes []float32) []float32 {
+	_, d := spread(picoamperes)
+	step := float32(eventStep * d)
+	var out []float32
+	n := float32(0)
+	for _, x := range picoamperes {
+		if len(out) > 0 {
+			if e := x - out[len(out)-1]; e <= step && e >= -step {
+				n++
+				out[len(out)-1] += e / n
+				continue
+			}
+		}
+		out, n = append(out, x), 1
+	}
+	return out
+}
+
+// Bounds of what counts for what.
+const (
+	// fitSamples is how many samples a base needs to count in a fit, spreadSamples to
+	// have a spread.
+	fitSamples, spreadSamples = 3, 4
+	// A base counts in the autocorrelation with so many samples, without the first and
+	// last ones, which have a share of its neighbours'.
+	correlationSamples, correlationEdge = 16, 2
+	// outlier is how many robust standard deviations off a base is left out of a fit.
+	outlier = 4
+	// edgeBases are left out at both ends of an alignment, which its bounds decide.
+	edgeBases = 4
+)
+
+// ErrFit says that a read's current has nothing to do with its levels.
+var ErrFit = errors.New("the current doesn't follow the levels")
+
+// Refit fits to the means of aligned bases, by least squares without outliers.
+func Refit(picoamperes, levels []float32, begins []int) (Fit, error) {
+	means := make([]float64, 0, len(levels))
+	at := make([]float64, 0, len(levels))
+	for i, l := range levels {
+		if s := picoamperes[begins[i]:end(begins, i, len(picoamperes))]; len(s) >= fitSamples {
+			m, _ := moments(s)
+			means, at = append(means, m), append(at, float64(l))
+		}
+	}
+	use := make([]bool, len(means))
+	for i := range use {
+		use[i] = true
+	}
+	var f Fit
+	for range 3 {
+		f = line(at, means, use)
+		if !(f.Scale > 0) || math.IsInf(f.Scale, 0) {
+			return Fit{}, ErrFit
+		}
+		off := make([]float64, len(means))
+		for i := range off {
+			off[i] = math.Abs(means[i] - f.Scale*at[i] - f.Shift)
+		}
+		bound := outlier * 1.4826 * slices.Sorted(slices.Values(off))[len(off)/2]
+		for i := range off {
+			use[i] = off[i] <= bound
+		}
+	}
+	return f, nil
+}
+
+// line is the regression of y on x.
+func line(x, y []float64, use []bool) Fit {
+	n, sx, sy, sxx, sxy := 0.0, 0.0, 0.0, 0.0, 0.0
+	for i := range x {
+		if use[i] {
+			n, sx, sy, sxx, sxy = n+1, sx+x[i], sy+y[i], sxx+x[i]*x[i], sxy+x[i]*y[i]
+		}
+	}
+	b := (n*sxy - sx*sy) / (n*sxx - sx*sx)
+	return Fit{Scale: b, Shift: (sy - b*sx) / n}
+}
+
+func end(begins []int, i, samples int) int {
+	if i+1 < len(begins) {
+		return begins[i+1]
+	}
+	return samples
+}
+
+// moments are the mean and the standard deviation of samples.
+func moments(samples []float32) (mean, deviation float64) {
+	n := float64(len(samples))
+	for _, x := range samples {
+		mean += float64(x)
+	}
+	mean /= n
+	for _, x := range samples {
+		deviation += (float64(x) - mean) * (float64(x) - mean)
+	}
+	return mean, math.Sqrt(deviation / max(n-1, 1))
+}
+
+// Lags is how many lags of the autocorrelation are measured.
+const Lags = 3
+
+// Statistics are the distributions over bases, in units of levels and in samples.
+type Statistics struct {
+	Residuals []float64 // of each base: its mean less its level
+	Spreads   []float64 // of bases of four samples or more: their standard deviation
+	Dwells    []float64 // of each base: its samples
+
+	lags [Lags]float64 // sums of products
+	pair [Lags]float64 // their numbers
+	self [2]float64    // sum of squares, and their number
+	r    [6]float64    // n, sums of x, y, xx, yy, xy of levels and means
+}
+
+// Add takes an aligned stretch in; samples are in units of levels.
+func (s *Statistics) Add(samples, levels []float32, begins []int) {
+	for i := edgeBases; i < len(levels)-edgeBases; i++ {
+		of := samples[begins[i]:end(begins, i, len(samples))]
+		mean, deviation := moments(of)
+		level := float64(levels[i])
+		s.Residuals = append(s.Residuals, mean-level)
+		s.Dwells = append(s.Dwells, float64(len(of)))
+		if len(of) >= spreadSamples {
+			s.Spreads = append(s.Spreads, deviation)
+		}
+		for j, v := range [6]float64{1, level, mean, level * level, mean * mean, level * mean} {
+			s.r[j] += v
+		}
+		s.correlate(of)
+	}
+}
+
+func (s *Statistics) correlate(of []float32) {
+	if len(of) < correlationSamples {
+		return
+	}
+	of = of[correlationEdge : len(of)-correlationEdge]
+	mean, _ := moments(of)
+	for i, x := range of {
+		d := float64(x) - mean
+		s.self[0] += d * d
+		s.self[1]++
+		for lag := 1; lag <= Lags && lag <= i; lag++ {
+			s.lags[lag-1] += d * (float64(of[i-lag]) - mean)
+			s.pair[lag-1]++
+		}
+	}
+}
+
+// Autocorrelation is that of samples about their base's mean, from lag 1.
+func (s *Statistics) Autocorrelation() (out [Lags]float64) {
+	for i := range out {
+		if s.pair[i] > 0 && s.self[0] > 0 {
+			out[i] = s.lags[i] / s.pair[i] / (s.self[0] / s.self[1])
+		}
+	}
+	return out
+}
+
+// Correlation is Pearson's r of bases' means with their levels.
+func (s *Statistics) Correlation() float64 {
+	n, x, y, xx, yy, xy := s.r[0], s.r[1], s.r[2], s.r[3], s.r[4], s.r[5]
+	return (n*xy - x*y) / math.Sqrt((n*xx-x*x)*(n*yy-y*y))
+}
+
+// KS is the Kolmogorov-Smirnov distance of two samples: the greatest difference of their
+// distribution functions. Neither may be empty.
+func KS(a, b []float64) float64 {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	i, j, most := 0, 0, 0.0
+	for i < len(a) && j < len(b) {
+		v := min(a[i], b[j])
+		for i < len(a) && a[i] <= v {
+			i++
+		}
+		for j < len(b) && b[j] <= v {
+			j++
+		}
+		most = max(most, math.Abs(float64(i)/float64(len(a))-float64(j)/float64(len(b))))
+	}
+	return most
+}
+
+// fitRounds is how often a read is aligned anew by a better fit.
+const fitRounds = 3
+
+// AddKnown aligns a stretch whose levels are known and takes it in; begins are as for
+// [Align].
+func (s *Statistics) AddKnown(picoamperes, levels []float32, begins []int, cfg Config) (Fit, []int, error) {
+	if len(levels) != len(begins) || len(picoamperes) < len(levels) {
+		return Fit{}, nil, fmt.Errorf("aligning samples: %d of them, %d levels and %d places of bases: %w", len(picoamperes), len(levels), len(begins), ErrOutside)
+	}
+	// One sample of each base: where the motor stops for long, one base has most samples.
+	middles := make([]float32, len(levels))
+	for i := range middles {
+		at := (begins[i] + end(begins, i, len(picoamperes))) / 2
+		middles[i] = picoamperes[min(max(at, 0), len(picoamperes)-1)]
+	}
+	fit := Guess(middles, levels)
+	var found []int
+	for range fitRounds {
+		var err error
+		if found, err = Align(fit.Unit(picoamperes), levels, begins, cfg); err != nil {
+			return fit, nil, err
+		}
+		if fit, err = Refit(picoamperes, levels, found); err != nil {
+			return fit, nil, err
+		}
+	}
+	s.Add(fit.Unit(picoamperes), levels, found)
+	return fit, found, nil
+}
+
+// AddDecoded decodes a stretch by a fit of its read, aligns it to what it was decoded to,
+// and takes it in.
+func (s *Statistics) AddDecoded(picoamperes []float32, fit Fit, d *Decoder) (Fit, Path, error) {
+	path, err := d.Decode(fit.Unit(picoamperes))
+	if err != nil {
+		return fit, path, err
+	}
+	fit, path.Begins, err = s.AddKnown(picoamperes, d.LevelsOf(path), path.Begins, Default())
+	return fit, path, err
+}
