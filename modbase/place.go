@@ -1,8 +1,10 @@
 package modbase
 
 import (
+	"encoding/binary"
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 )
 
@@ -51,30 +53,98 @@ func (l *List) Places(places []int32, s Sequence) ([]int32, error) {
 		}
 		return places, nil
 	}
-	want, step, at := l.base(), 1, 0
+	m := matches{bases: s.Bases, want: l.base()}
 	if s.Reversed {
-		want, step, at = complement[want], -1, len(s.Bases)-1
-	}
-	for _, n := range l.Skips {
-		for ; at >= 0 && at < len(s.Bases); at += step {
-			if s.Bases[at] != want {
-				continue
+		m.want, m.at = complement[m.want], len(s.Bases)
+		for _, n := range l.Skips {
+			at := m.before(int(n))
+			if at < 0 {
+				return places, l.behind(len(s.Bases))
 			}
-			if n--; n < 0 {
-				break
-			}
+			places = append(places, int32(len(s.Bases)-1-at))
 		}
-		if at < 0 || at >= len(s.Bases) {
+		return places, nil
+	}
+	m.at = -lanes
+	for _, n := range l.Skips {
+		at := m.behind(int(n))
+		if at < 0 {
 			return places, l.behind(len(s.Bases))
 		}
-		if s.Reversed {
-			places = append(places, int32(len(s.Bases)-1-at))
-		} else {
-			places = append(places, int32(at))
-		}
-		at += step
+		places = append(places, int32(at))
 	}
 	return places, nil
+}
+
+// matches goes through the places of one letter, eight at a time: most are skipped, and only how many they
+// are is wanted.
+type matches struct {
+	bases []byte
+	want  byte
+	at    int    // where the block begins
+	left  uint64 // of the block, those that weren't passed: the highest bit of their byte
+}
+
+// lanes is how many bases a block has.
+const lanes = 8
+
+// block finds the letter among eight bases, of which the first is at m.at.
+func (m *matches) block() {
+	var padded [lanes]byte
+	eight := m.bases[max(0, m.at):min(m.at+lanes, len(m.bases))]
+	if len(eight) < lanes {
+		copy(padded[max(0, -m.at):], eight)
+		eight = padded[:]
+	}
+	const low = 0x7f7f7f7f7f7f7f7f
+	// A byte is 0 where the letter is, and only there adding 127 to its lower bits leaves the highest one 0.
+	x := binary.LittleEndian.Uint64(eight) ^ uint64(m.want)*0x0101010101010101
+	m.left = ^((x&low + low) | x | low)
+}
+
+// behind is the place behind n that are skipped, forwards; -1: there is none.
+func (m *matches) behind(n int) int {
+	for {
+		k := bits.OnesCount64(m.left)
+		if n < k {
+			break
+		}
+		n -= k
+		if m.at += lanes; m.at >= len(m.bases) {
+			m.at, m.left = len(m.bases), 0
+			return -1
+		}
+		m.block()
+	}
+	for ; n > 0; n-- {
+		m.left &= m.left - 1
+	}
+	at := m.at + bits.TrailingZeros64(m.left)/8
+	m.left &= m.left - 1
+	return at
+}
+
+// before is the place behind n that are skipped, backwards; -1: there is none.
+func (m *matches) before(n int) int {
+	for {
+		k := bits.OnesCount64(m.left)
+		if n < k {
+			break
+		}
+		n -= k
+		if m.at <= 0 {
+			m.left = 0
+			return -1
+		}
+		m.at -= lanes
+		m.block()
+	}
+	for ; n > 0; n-- {
+		m.left &^= 1 << (bits.Len64(m.left) - 1)
+	}
+	last := bits.Len64(m.left) - 1
+	m.left &^= 1 << last
+	return m.at + last/8
 }
 
 func (l *List) behind(bases int) error {

@@ -16,6 +16,12 @@ var (
 	ErrProbabilities = errors.New("ML doesn't fit MM")
 	// ErrBehind is an MM that skips more bases than the read has.
 	ErrBehind = errors.New("MM points behind the read")
+	// ErrNoProbabilities is an MM without an ML, of which nothing can be counted.
+	ErrNoProbabilities = errors.New("MM has no ML")
+	// ErrSum is an ML of which the probabilities of one base add up to more than 1.
+	ErrSum = errors.New("ML gives one base probabilities that add up to more than 1")
+	// ErrKinds is an MM with modifications of more kinds than are kept apart.
+	ErrKinds = errors.New("there are more than 64 kinds of modifications")
 	// ErrLength is an MN that is not the length of the read: it was cut, and its tags were not.
 	ErrLength = errors.New("MN is not the length of the read")
 )

@@ -29,7 +29,8 @@ func find(fields sam.AuxFields, names [2]string) int {
 	return -1
 }
 
-// Tags reads the tags of a record or a FASTQ title; nil, and no error, if there are none. Errors are
+// Tags reads the tags of a record or a FASTQ title; nil, and no error, if there are none. Probabilities are
+// parts of the fields, which must not be changed. Errors are
 // those of [modbase.Parse], and modbase.ErrLength of an MN that is no number.
 func Tags(fields sam.AuxFields) (*modbase.Tags, error) {
 	at := find(fields, names[0])
@@ -46,7 +47,7 @@ func Tags(fields sam.AuxFields) (*modbase.Tags, error) {
 		if len(aux) < 8 || aux.Type() != 'B' || aux[3] != 'C' {
 			return nil, fmt.Errorf("%w: it is no array of bytes", modbase.ErrProbabilities)
 		}
-		ml = append([]byte{}, aux[8:]...)
+		ml = aux[8:len(aux):len(aux)]
 	}
 	length := 0
 	if at = find(fields, names[2]); at >= 0 {
@@ -153,9 +154,9 @@ type Fault struct {
 }
 
 // kinds are the reasons in the order of Faults.
-var kinds = [...]error{modbase.ErrSyntax, modbase.ErrProbabilities, modbase.ErrBehind, modbase.ErrLength}
+var kinds = [...]error{modbase.ErrSyntax, modbase.ErrProbabilities, modbase.ErrBehind, modbase.ErrLength, modbase.ErrNoProbabilities, modbase.ErrSum, modbase.ErrKinds}
 
-// Add counts a read by an error of [Tags] or [Kept].
+// Add counts a read by one of package modbase's errors.
 func (f *Faults) Add(read string, err error) {
 	for i, kind := range kinds {
 		if !errors.Is(err, kind) {

@@ -36,7 +36,7 @@ type Alignments struct {
 	records *hts.Reader
 	runs    map[string]string // by read group; none of those that name none
 	close   func() error
-	index   *index // nil: there is none
+	index   *hts.Index // nil: there is none
 
 	done  atomic.Int64 // bytes read
 	total int64        // 0: not known
@@ -82,7 +82,7 @@ func (a *Alignments) look(f *os.File, path string) error {
 	if whole, err := bgzf.HasEOF(f); err != nil || !whole {
 		return hts.ErrCut
 	}
-	a.index, err = findIndex(path, info)
+	a.index, err = hts.FindIndex(path, info)
 	return err
 }
 
@@ -244,7 +244,7 @@ func (a *Alignments) Index() (path string, older bool) {
 	if a.index == nil {
 		return "", false
 	}
-	return a.index.path, a.index.older
+	return a.index.Path, a.index.Older
 }
 
 // Close releases what reading holds; not a reader that was given to Read.
