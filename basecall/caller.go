@@ -108,6 +108,8 @@ type Config struct {
 	// MaxDelay is how long an incomplete batch may wait for more windows while
 	// there are calls that could still bring some; 0 means 5 ms.
 	MaxDelay time.Duration
+	// Share, if set, has the callers of several models take turns on the same devices.
+	Share *infer.Share
 	// Logger receives what an operator should know; nil discards it.
 	Logger *slog.Logger
 	// Registerer receives the metrics; nil for none.
@@ -237,6 +239,7 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 		PatientQueue: cmp.Or(cfg.Queue, max(2*room, defaultPatientQueue)),
 		MaxDelay:     cmp.Or(cfg.MaxDelay, defaultMaxDelay),
 		Timeout:      cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout),
+		Share:        cfg.Share,
 		Metrics:      inferMetrics,
 	})
 	return err

@@ -59,6 +59,8 @@ func TestImports(t *testing.T) {
 		{"variant/network", "networks judge without transport", []string{kafkaGo, kfake, services, cobra}},
 		{"models/folder", "folders are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant"}},
 		{"models/calibration", "a curve is a curve", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "models/folder"}},
+		{"models/rules", "rules name models, and open none", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "stream", "net/http"}},
+		{"models/pool", "a pool knows nothing of what it keeps", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "stream", module + "signal", module + "models/rules"}},
 		{"models/modelname", "a name is a name", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "stream", module + "models/folder"}},
 		{"variant/eval", "comparing is pure", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", "net/http", module + "stream", module + "annotate"}},
 		{"variant/aligned", "files are called without transport", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "github.com/prometheus"}},

@@ -77,6 +77,8 @@ func adviceTable() map[string]advice {
 
 		"SignalLost": {"live signal is lost: neither memory nor spool has room for it",
 			"Bring Kafka back or make it faster, and run ingest with --spool on a disk with room: then signal outlives the outage."},
+		"NoModel": {"reads are left out: their runs have no basecalling model",
+			"See in the processors' logs which run it is and why: no rule of --models is for it, no model of --models-dir fits, or the model can't be loaded. Put that right and start the processor again, or wait a minute where it can't be loaded; pore replay calls the reads that were left out."},
 		"ModelsMixed": {"a sample's reads come from several basecalling models",
 			"Regions are judged by the model of most of their reads. If that was not meant, call all reads of the sample with one model and version, and attach them anew under another run."},
 		"RunTimeout": {"a run was ended because nothing of it came any more",

@@ -223,11 +223,37 @@ func (v *View) speedFindings(list []*process) (out []finding) {
 			title: fmt.Sprintf("only %.0f %% of the reads map to the reference", 100*mapped/parts),
 		})
 	}
+	out = append(out, withoutModel(list)...)
 	missing, came := rateOf(list, longWindow, mGapSamples), rateOf(list, longWindow, mChunkSamples)
 	if missing > 0 && missing > 0.001*(missing+came) {
 		out = append(out, finding{
 			id: "event/signal-missing", advice: "PorestreamSignalMissing", severity: SeverityWarning, stage: "basecall",
 			title: fmt.Sprintf("%.1f %% of the signal never arrived", 100*missing/(missing+came)),
+		})
+	}
+	return out
+}
+
+// withoutModel are processes that leave reads out because their runs have no model. Runs that a
+// rule leaves out on purpose are none of them.
+func withoutModel(list []*process) (out []finding) {
+	for _, p := range list {
+		left, runs := p.rate(longWindow, mReadParts, "outcome", "no_model"), 0.0
+		var reasons []string
+		for _, why := range []struct{ label, words string }{
+			{"no_rule", "no rule of --models is for %.0f"}, {"none_fits", "no model of --models-dir fits %.0f"}, {"load_failed", "the model of %.0f can't be loaded"},
+		} {
+			if n := p.now(mWithoutModel, "reason", why.label); n > 0 {
+				runs += n
+				reasons = append(reasons, fmt.Sprintf(why.words, n))
+			}
+		}
+		if left == 0 || runs == 0 {
+			continue
+		}
+		out = append(out, finding{
+			id: "event/no-model/" + p.instance, advice: "NoModel", severity: SeverityWarning, stage: "basecall",
+			detail: fmt.Sprintf("of the runs on %s, %s", p.report.GetHost(), strings.Join(reasons, ", ")), count: int64(p.now(mReadParts, "outcome", "no_model")),
 		})
 	}
 	return out

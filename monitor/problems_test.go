@@ -127,6 +127,32 @@ func TestProblemsComeAndGo(t *testing.T) {
 	require.Empty(t, page.ids())
 }
 
+// TestRunsWithoutAModelAreTold: with why, while their reads come, and not those that a rule leaves out on
+// purpose.
+func TestRunsWithoutAModelAreTold(t *testing.T) {
+	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
+	without := func(n int, reads float64, reasons map[string]float64) {
+		measures := []*streampb.Measure{measure("porestream_basecall_read_parts_total", reads, "outcome", "no_model")}
+		for reason, runs := range reasons {
+			measures = append(measures, measure("porestream_basecall_runs_without_model_total", runs, "reason", reason))
+		}
+		add(t, v, measured(t, n, measures...))
+		page.follow(t, v, start.Add(time.Duration(n)*time.Second))
+	}
+	const id = "event/no-model/i"
+	without(0, 0, nil)
+	without(1, 5, map[string]float64{"left_out": 1})
+	require.NotContains(t, page, id)
+	without(2, 9, map[string]float64{"left_out": 1, "no_rule": 1, "load_failed": 2})
+	require.Contains(t, page, id)
+	assert.Equal(t, "of the runs on lab, no rule of --models is for 1, the model of 2 can't be loaded", page[id].Detail)
+	assert.EqualValues(t, 9, page[id].Count)
+	for n := 3; n < 1200; n += 5 {
+		without(n, 9, map[string]float64{"left_out": 1, "no_rule": 1, "load_failed": 2})
+	}
+	require.NotContains(t, page, id, "no reads of theirs come any more")
+}
+
 // A run goes from running to ended once all sources have said so, and health with it.
 func TestRunsEnd(t *testing.T) {
 	v := monitor.NewView(topics, monitor.Limits{})

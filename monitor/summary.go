@@ -42,6 +42,7 @@ const (
 	mOldestWaiting   = "porestream_ingest_oldest_waiting_seconds"
 	mSourceState     = "porestream_ingest_source_state"
 	mReadParts       = "porestream_basecall_read_parts_total"
+	mWithoutModel    = "porestream_basecall_runs_without_model_total"
 	mUnsaved         = "porestream_stream_unsaved_timestamp_seconds"
 	mSpool           = "porestream_ingest_spool_bytes"
 	mSpoolLimit      = "porestream_ingest_spool_limit_bytes"
@@ -61,7 +62,7 @@ func ReportedMetrics() map[string][]string {
 		mBatches: {"model", "dispatch"}, mBatchItems: {"model"}, mCompute: {"model"}, mQueue: {"model"}, mQueueWindows: {"model"},
 		mInferSamples: {"model"}, mPadding: {"model"}, mInferInfo: {"model", "device"}, mBatchFailures: {"model"},
 		mLag: {"topic"}, mUnresolved: {"topic"}, mRecords: {"topic", "direction"}, mLive: {"group"}, mFailures: {"group"}, mSnapshotErrors: {"group"}, mOtherPanels: nil,
-		mIngestSamples: {"source"}, mIngestReads: {"source"}, mIngestLost: {"source"}, mLateness: {"source"}, mOldestWaiting: {"source"}, mSourceState: {"source", "state"}, mReadParts: {"outcome"}, mUnsaved: {"topic"},
+		mIngestSamples: {"source"}, mIngestReads: {"source"}, mIngestLost: {"source"}, mLateness: {"source"}, mOldestWaiting: {"source"}, mSourceState: {"source", "state"}, mReadParts: {"outcome"}, mWithoutModel: {"reason"}, mUnsaved: {"topic"},
 		mSpool: {"source"}, mSpoolLimit: {"source"}, mSpoolRefusals: {"source"}, mReportsLost: nil,
 		mCPU: nil, mMemory: nil, mThreads: nil,
 	}

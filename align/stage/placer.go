@@ -36,11 +36,12 @@ const (
 	Unsupported // the model was made for another sample rate
 	LowQuality
 	Unclassified // no barcode of the run's samples
+	NoModel      // the run has no model, or it can't be loaded
 	Outcomes     // how many there are
 )
 
 func (o Outcome) String() string {
-	return [Outcomes]string{"mapped", "unmapped", "short", "unsupported", "low_quality", "unclassified"}[o]
+	return [Outcomes]string{"mapped", "unmapped", "short", "unsupported", "low_quality", "unclassified", "no_model"}[o]
 }
 
 // Placer does what follows a call. It is safe for concurrent use.

@@ -48,6 +48,8 @@ type BatcherConfig struct {
 	// Timeout is how long a batch may be computed before its runner is given up;
 	// 0 is for ever. Time in which the process stood still doesn't count.
 	Timeout time.Duration
+	// Share, if set, has batches of this batcher and of others that share it take turns.
+	Share *Share
 	// Metrics receives counts and durations; nil for none.
 	Metrics *Metrics
 }
@@ -78,6 +80,7 @@ func (e *HungError) Error() string {
 type Batcher struct {
 	workers []*worker
 	cfg     BatcherConfig
+	party   *party // nil: nothing is shared
 
 	// One token per queued request, of patient producers and of others; sends are
 	// served first come, first served.
@@ -122,6 +125,7 @@ func NewBatcher(runners []Runner, cfg BatcherConfig) (*Batcher, error) {
 		hung:         make(chan struct{}),
 		queue:        queue{patience: cmp.Or(cfg.Patience, time.Second)},
 	}
+	b.party = cfg.Share.join(len(runners))
 	for _, r := range runners {
 		w := &worker{b: b, runner: r}
 		b.workers = append(b.workers, w)
@@ -188,39 +192,58 @@ func (b *Batcher) take(batch []*Request) ([]*Request, Dispatch) {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
 	for {
-		b.mu.Lock()
-		if len(b.again) > 0 {
-			r := b.again[0]
-			b.again = slices.Delete(b.again, 0, 1)
-			b.mu.Unlock()
-			close(r.taken)
-			return append(batch, r.batch...), DispatchRetry
-		}
-		state := queueState{
-			queued:    b.queue.len(),
-			urgent:    len(b.queue.urgent),
-			age:       b.queue.oldest(time.Now()),
-			producers: b.producers,
-			waiting:   b.waiting,
-			closing:   b.isClosing(),
-		}
-		reason, recheck := plan(state, b.cfg.Batch, b.cfg.MaxDelay)
-		if reason != DispatchNone {
-			batch = b.queue.take(batch, b.cfg.Batch)
-			b.cfg.Metrics.queueLength(b.queue.len())
-		}
-		b.mu.Unlock()
-		if reason != DispatchNone {
-			for _, req := range batch {
-				req.leave()
-			}
-			return batch, reason
-		}
-		if state.closing {
-			return batch, DispatchNone
+		taken, reason, closing, recheck := b.takeDue(batch)
+		if reason != DispatchNone || closing {
+			return taken, reason
 		}
 		b.waitForChange(recheck)
 	}
+}
+
+// takeNow is take without waiting: the reason is DispatchNone if no batch is due, or somebody
+// else watches the queue.
+func (b *Batcher) takeNow(batch []*Request) ([]*Request, Dispatch) {
+	select {
+	case b.turn <- struct{}{}:
+	default:
+		return batch, DispatchNone
+	}
+	defer func() { <-b.turn }()
+	taken, reason, _, _ := b.takeDue(batch)
+	return taken, reason
+}
+
+// takeDue moves a batch that is due from the queue to batch. Otherwise it says after how long
+// to look again; 0: after a change.
+func (b *Batcher) takeDue(batch []*Request) (taken []*Request, reason Dispatch, closing bool, recheck time.Duration) {
+	b.mu.Lock()
+	if len(b.again) > 0 {
+		r := b.again[0]
+		b.again = slices.Delete(b.again, 0, 1)
+		b.mu.Unlock()
+		close(r.taken)
+		return append(batch, r.batch...), DispatchRetry, false, 0
+	}
+	state := queueState{
+		queued:    b.queue.len(),
+		urgent:    len(b.queue.urgent),
+		age:       b.queue.oldest(time.Now()),
+		producers: b.producers,
+		waiting:   b.waiting,
+		closing:   b.isClosing(),
+	}
+	reason, recheck = plan(state, b.cfg.Batch, b.cfg.MaxDelay)
+	if reason != DispatchNone {
+		batch = b.queue.take(batch, b.cfg.Batch)
+		b.cfg.Metrics.queueLength(b.queue.len())
+	}
+	b.mu.Unlock()
+	if reason != DispatchNone {
+		for _, req := range batch {
+			req.leave()
+		}
+	}
+	return batch, reason, state.closing, recheck
 }
 
 // waitForChange returns after a change, or after d unless that is 0.

@@ -11,6 +11,8 @@ import (
 type worker struct {
 	b      *Batcher
 	runner Runner
+	busy   time.Duration // that the last batch took, of a turn that has not been given back
+	turn   bool          // it is this worker's turn to use the device
 
 	// Guarded by b.mu.
 	batch     []*Request    // in the runner; nil: none
@@ -35,8 +37,7 @@ func (w *worker) work() {
 	batch := make([]*Request, 0, w.b.cfg.Batch)
 	for {
 		var reason Dispatch
-		batch, reason = w.b.take(batch[:0])
-		if reason == DispatchNone {
+		if batch, reason = w.take(batch[:0]); reason == DispatchNone {
 			w.b.working.Done()
 			return
 		}
@@ -44,6 +45,36 @@ func (w *worker) work() {
 			return
 		}
 		clear(batch)
+	}
+}
+
+// take waits for a batch and for the turn to compute it. A batch that is there already asks
+// for its turn before the one before gives its own back, so that a network with work for
+// more than it can compute never seems to have none.
+func (w *worker) take(batch []*Request) ([]*Request, Dispatch) {
+	b := w.b
+	if w.turn {
+		var reason Dispatch
+		batch, reason = b.takeNow(batch)
+		if reason != DispatchNone {
+			b.party.again(w.busy)
+			return batch, reason
+		}
+		w.giveBack()
+	}
+	batch, reason := b.take(batch)
+	if reason != DispatchNone {
+		b.party.enter()
+		w.turn = b.party != nil
+	}
+	return batch, reason
+}
+
+// giveBack ends the worker's turn.
+func (w *worker) giveBack() {
+	if w.turn {
+		w.b.party.leave(w.busy)
+		w.turn, w.busy = false, 0
 	}
 }
 
@@ -64,6 +95,7 @@ func (w *worker) compute(batch []*Request, reason Dispatch) bool {
 	b.mu.Unlock()
 
 	computed, err := w.runner.Run(len(batch))
+	w.busy = time.Since(start)
 	if err == nil && computed < len(batch) {
 		err = fmt.Errorf("it computed %d", computed)
 	}
@@ -75,6 +107,7 @@ func (w *worker) compute(batch []*Request, reason Dispatch) bool {
 	abandoned := w.abandoned
 	b.mu.Unlock()
 	if abandoned {
+		w.giveBack()
 		return false
 	}
 	if err == nil {
@@ -85,6 +118,7 @@ func (w *worker) compute(batch []*Request, reason Dispatch) bool {
 	}
 	b.cfg.Metrics.batch(reason, batch, computed, time.Since(start), err)
 	if err != nil && reason != DispatchRetry {
+		w.giveBack() // others need it for the second try
 		b.retry(batch)
 		return true
 	}

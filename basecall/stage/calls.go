@@ -57,7 +57,6 @@ const catchUp = 1 << 16
 // read has ended: by then late chunks may have joined it to the one before, and
 // its call is dropped for that one's. No base is called across a gap.
 type calls struct {
-	caller Caller
 	unpack unpacker
 	open   map[readKey][]*call
 	handed map[readKey]*handedOn // those that have been handed on
@@ -67,6 +66,14 @@ type calls struct {
 type call struct {
 	from, to uint64 // samples within the read that were written
 	stream   Stream
+	model    *Model
+	done     func() // gives the model back
+}
+
+// close drops what has not been called, and gives the model back.
+func (k *call) close() {
+	k.stream.Close()
+	k.done()
 }
 
 // unpacker gives back the samples of chunks. It is used by one goroutine at a time.
@@ -75,25 +82,27 @@ type unpacker struct {
 	samples []int16
 }
 
-func newCalls(c Caller) *calls {
-	return &calls{caller: c, unpack: unpacker{codec: vbz.NewCodec()}, open: make(map[readKey][]*call), handed: make(map[readKey]*handedOn)}
+func newCalls() *calls {
+	return &calls{unpack: unpacker{codec: vbz.NewCodec()}, open: make(map[readKey][]*call), handed: make(map[readKey]*handedOn)}
 }
 
-// begin begins to call a stretch that begins at a sample of the read.
-func begin(c Caller, run *streampb.Run, read *assembledRead, from uint64) (*call, error) {
-	s, err := c.Begin(basecall.Read{
+// begin begins to call a stretch that begins at a sample of the read. done is called when the
+// call is closed, or when there is none.
+func begin(m *Model, done func(), run *streampb.Run, read *assembledRead, from uint64) (*call, error) {
+	s, err := m.Caller.Begin(basecall.Read{
 		ID: read.id, SampleRate: int(run.GetSampleRate()),
 		Calibration: signal.Calibration{Offset: read.offset, Scale: read.scale},
 	})
 	if err != nil {
+		done()
 		return nil, err
 	}
-	return &call{from: from, to: from, stream: s}, nil
+	return &call{from: from, to: from, stream: s, model: m, done: done}, nil
 }
 
 // feed goes on with an open read, to which samples came, and returns how many
-// more of it are written now.
-func (c *calls) feed(ctx context.Context, run *streampb.Run, read *assembledRead) (int, error) {
+// more of it are written now. It calls use for the model of each stretch that is begun.
+func (c *calls) feed(ctx context.Context, run *streampb.Run, read *assembledRead, use func() (*Model, func(), error)) (int, error) {
 	stretches := read.stretches()
 	if len(stretches) == 0 {
 		return 0, nil
@@ -103,9 +112,12 @@ func (c *calls) feed(ctx context.Context, run *streampb.Run, read *assembledRead
 	for _, s := range stretches {
 		k := callFrom(c.open[key], s[0])
 		if k == nil {
-			var err error
-			if k, err = begin(c.caller, run, read, s[0]); err != nil {
-				closeCalls(now)
+			m, done, err := use()
+			if err == nil {
+				k, err = begin(m, done, run, read, s[0])
+			}
+			if err != nil {
+				closeCalls(slices.DeleteFunc(now, func(k *call) bool { return slices.Contains(c.open[key], k) }))
 				return 0, err
 			}
 		}
@@ -146,7 +158,7 @@ func (c *calls) close() {
 
 func closeCalls(list []*call) {
 	for _, k := range list {
-		k.stream.Close()
+		k.close()
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 type fold struct {
 	runs      stream.Runs
 	assembler *assembler
+	choices   *choices // nil: all runs have one model
 }
 
-func newFold(maxSamples, maxBytes int) *fold {
-	return &fold{assembler: newAssembler(maxSamples, maxBytes)}
+func newFold(maxSamples, maxBytes int, c *choices) *fold {
+	return &fold{assembler: newAssembler(maxSamples, maxBytes), choices: c}
 }
 
 // effects are what has to follow from a record, in this order.
@@ -42,6 +43,9 @@ func (f *fold) apply(rec stream.Record) (effects, error) {
 	case *streampb.SignalRecord_RunStart:
 		if err := f.runs.Begin(body.RunStart, rec); err != nil {
 			return effects{}, err
+		}
+		if f.choices != nil {
+			f.choices.begin(f.runs.Run(body.RunStart.GetRun().GetId()))
 		}
 		return effects{marker: body.RunStart}, nil
 	case *streampb.SignalRecord_RunEnd:

@@ -16,7 +16,7 @@ type Metrics struct {
 	chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, timeouts prometheus.Counter
 	earlySamples, partial                                                   prometheus.Counter
 	callDelay                                                               prometheus.Histogram
-	held                                                                    prometheus.Gauge
+	held, waiting                                                           prometheus.Gauge
 	deadLetters                                                             *prometheus.CounterVec
 }
 
@@ -45,9 +45,13 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_basecall_open_signal_bytes",
 			Help: "Memory that reads take whose end has not come: their signal, and what has been called of it at most.",
 		}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "porestream_basecall_waiting_reads",
+			Help: "Reads that have ended and wait for their model, which is being loaded.",
+		}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.timeouts, m.earlySamples, m.partial, m.callDelay, m.held)
+	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.timeouts, m.earlySamples, m.partial, m.callDelay, m.held, m.waiting)
 	return m
 }
 
@@ -102,6 +106,13 @@ func (m *Metrics) called(after time.Duration) {
 func (m *Metrics) holds(bytes int) {
 	if m != nil {
 		m.held.Add(float64(bytes))
+	}
+}
+
+// waits adds to the reads that wait for their model.
+func (m *Metrics) waits(reads int) {
+	if m != nil {
+		m.waiting.Add(float64(reads))
 	}
 }
 

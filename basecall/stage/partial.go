@@ -62,13 +62,14 @@ func times(samples, least uint64) int { return bits.Len64(samples / max(1, least
 // Finished reads come first: without tools that none of them waits for, it is left to a
 // later chunk.
 func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
-	if h.cfg.Partial == 0 || !h.cfg.InFlight || read == nil {
+	if h.cfg.Partial == 0 || read == nil {
 		return
 	}
 	run, key := h.fold.runs.Run(read.run), readKey{read.run, read.id}
-	if !h.supports(run) {
-		return
+	if len(h.calls.open[key]) == 0 {
+		return // it is called when it has ended
 	}
+	model := h.calls.open[key][0].model
 	least := uint64(h.cfg.Partial.Seconds() * float64(run.GetSampleRate()))
 	handed := cmp.Or(h.calls.handed[key], &handedOn{})
 	var written, called uint64
@@ -99,7 +100,7 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 	h.calls.handed[key] = handed
 	h.background.Go(func() {
 		defer close(handed.done)
-		outs, err := h.partial(run, read, soFar, handed, t)
+		outs, err := h.partial(run, read, model, soFar, handed, t)
 		h.works.tools <- t
 		if err == nil && len(outs) > 0 {
 			err = emit.Emit(h.background.Context(), outs, nil)
@@ -112,13 +113,13 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 	})
 }
 
-// partial returns the records by which an open read is handed on. soFar is what has been
+// partial returns the records by which an open read is handed on. soFar is what the model has
 // called of its stretches, in order.
-func (h *handler) partial(run *streampb.Run, read *assembledRead, soFar []basecall.Called, handed *handedOn, t tools) ([]stream.Out, error) {
-	of := h.placed(run, read)
+func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, soFar []basecall.Called, handed *handedOn, t tools) ([]stream.Out, error) {
+	of, placer := h.placed(run, read, model), h.placerOf(model)
 	var parts []alignstage.Part
 	for i, called := range soFar {
-		parts = append(parts, h.placer.Finish(of, alignstage.Part{Number: read.firstPart + i, Called: called}))
+		parts = append(parts, placer.Finish(of, alignstage.Part{Number: read.firstPart + i, Called: called}))
 	}
 	alignstage.Inherit(parts)
 	var segments []*streampb.Segment
@@ -126,7 +127,7 @@ func (h *handler) partial(run *streampb.Run, read *assembledRead, soFar []baseca
 		if f.Outcome != alignstage.Mapped || f.Sample == "" {
 			continue
 		}
-		more, _, err := h.placer.Segments(of, f, t.aligner)
+		more, _, err := placer.Segments(of, f, t.aligner)
 		if err != nil {
 			return nil, err
 		}

@@ -11,24 +11,23 @@ import (
 	"github.com/porestream/porestream/stream/trace"
 )
 
-// process turns a read into the records that it is downstream. began is what has
-// been called of it, and handed where it was handed on to; since is when the read was
-// finished. span is nil if it is not traced.
-func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call, handed *handedOn, since time.Time, tools tools, span *readSpan) ([]stream.Out, error) {
-	defer closeCalls(began)
+// process turns a read into the records that it is downstream.
+func (h *handler) process(w *work) ([]stream.Out, error) {
+	defer closeCalls(w.began)
+	read, span, placer := w.read, w.span, h.placerOf(w.model)
 	stretches := read.stretches()
 	if len(stretches) == 0 && read.firstPart == 0 {
 		h.placer.Metrics.Part(alignstage.Short, nil) // a read without any current is still a read
 	}
-	of := h.placed(run, read)
+	of := h.placed(w.run, read, w.model)
 	var parts []alignstage.Part
 	for i, s := range stretches {
-		p := part{number: read.firstPart + i, from: s[0], to: s[1], call: callFrom(began, s[0])}
-		called, outcome, err := h.called(run, read, p, since, tools, span)
+		p := part{number: read.firstPart + i, from: s[0], to: s[1], call: callFrom(w.began, s[0])}
+		called, outcome, err := h.called(w, p)
 		if err != nil {
 			return nil, err
 		}
-		f := h.placer.Finish(of, alignstage.Part{Number: p.number, From: p.from, To: p.to, Called: called, Outcome: outcome})
+		f := placer.Finish(of, alignstage.Part{Number: p.number, From: p.from, To: p.to, Called: called, Outcome: outcome})
 		h.placer.Metrics.Finished(f)
 		parts = append(parts, f)
 	}
@@ -37,7 +36,7 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 	var placed []*streampb.Segment
 	for _, f := range parts {
 		from := span.now()
-		published, aligned, segments, err := h.placer.Place(of, f, tools.aligner)
+		published, aligned, segments, err := placer.Place(of, f, w.tools.aligner)
 		if err != nil {
 			return nil, err
 		}
@@ -50,8 +49,8 @@ func (h *handler) process(run *streampb.Run, read *assembledRead, began []*call,
 		outs = append(append(outs, published...), aligned...)
 		placed = append(placed, segments...)
 	}
-	handed.wait()
-	withdrawn, err := h.withdrawn(read, handed, placed)
+	w.handed.wait()
+	withdrawn, err := h.withdrawn(read, w.handed, placed)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +65,24 @@ func (h *handler) named(outs []stream.Out, of *alignstage.Read, segments []*stre
 	return h.models.Ahead(outs, of, h.cfg.Topics.Reads, h.cfg.ReadsPartitions)
 }
 
-// placed is a read as a placer takes it.
-func (h *handler) placed(run *streampb.Run, read *assembledRead) *alignstage.Read {
+// placerOf is what places reads that a model has called; nil: none has.
+func (h *handler) placerOf(m *Model) *alignstage.Placer {
+	if m == nil || m.Finisher == h.placer.Finisher {
+		return h.placer
+	}
+	own := *h.placer
+	own.Finisher = m.Finisher
+	return &own
+}
+
+// placed is a read that a model has called, as a placer takes it.
+func (h *handler) placed(run *streampb.Run, read *assembledRead, m *Model) *alignstage.Read {
+	name := h.cfg.Publish
+	if m != nil {
+		name = cmp.Or(m.Name, name)
+	}
 	return &alignstage.Read{
-		Run: run, ID: read.id, Model: cmp.Or(h.cfg.Name, h.cfg.Publish), Channel: read.channel, Number: read.number, Start: read.start,
+		Run: run, ID: read.id, Model: name, Channel: read.channel, Number: read.number, Start: read.start,
 		Total: read.total, LastChunkMs: read.lastChunkMS,
 	}
 }
@@ -83,9 +96,12 @@ type part struct {
 
 // called basecalls one gapless part of a read. Its outcome is what has become of it if
 // it is not to be aligned, and otherwise mapped, which it may not turn out to be.
-func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since time.Time, tools tools, span *readSpan) (basecall.Called, alignstage.Outcome, error) {
-	none := basecall.Called{}
-	if !h.supports(run) {
+func (h *handler) called(w *work, p part) (basecall.Called, alignstage.Outcome, error) {
+	none, read, span := basecall.Called{}, w.read, w.span
+	switch {
+	case w.model == nil:
+		return none, alignstage.NoModel, nil
+	case !w.model.supports(w.run):
 		return none, alignstage.Unsupported, nil
 	}
 	if p.to-p.from < minSamples {
@@ -93,13 +109,13 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 	}
 	if p.call == nil {
 		var err error
-		if p.call, err = begin(h.cfg.Caller, run, read, p.from); err != nil {
+		if p.call, err = begin(w.model, func() {}, w.run, read, p.from); err != nil {
 			return none, 0, err
 		}
-		defer p.call.stream.Close()
+		defer p.call.close()
 	}
 	from, timings := span.now(), span.observe(p.call.stream)
-	if err := p.call.write(h.background.Context(), read, p.to, tools.unpack); err != nil {
+	if err := p.call.write(h.background.Context(), read, p.to, w.tools.unpack); err != nil {
 		return none, 0, err
 	}
 	called, err := p.call.stream.Finish(h.background.Context())
@@ -107,7 +123,7 @@ func (h *handler) called(run *streampb.Run, read *assembledRead, p part, since t
 		return none, 0, err
 	}
 	span.called(p.number, from, timings, len(called.Sequence))
-	h.cfg.Metrics.called(time.Since(since))
+	h.cfg.Metrics.called(time.Since(w.since))
 	if len(called.Sequence) == 0 {
 		return called, alignstage.Short, nil
 	}

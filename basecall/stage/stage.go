@@ -28,12 +28,11 @@ type Config struct {
 	Topics stream.Topics
 	// ReadsPartitions is the number of partitions of the reads topic.
 	ReadsPartitions int32
-	Caller          Caller
-	// InFlight has reads called while their signal comes, for models that can:
-	// see basecall.Caller.InFlight. Otherwise a read is called at its end.
-	InFlight bool
-	// SampleRates are those that the caller's model was made for, in Hz. Reads
-	// of a run with another are counted and left out.
+	// Models gives each run its model. Without it all runs have one, which Caller, InFlight,
+	// SampleRates, Name and Finisher say: see [Model].
+	Models      Models
+	Caller      Caller
+	InFlight    bool
 	SampleRates []int
 	// Aligners are the aligners that all partitions of the process share; as
 	// many reads are in the works at a time as there are of them.
@@ -41,22 +40,23 @@ type Config struct {
 	// Contig returns the upper-case sequence of a contig that an alignment
 	// names.
 	Contig func(name string) []byte
-	// Model names the model for snapshots: its name, and a hash of what it computes.
+	// Model names the model for snapshots: its name, and a hash of what it computes. With
+	// Models it says that there are several.
 	Model string
 	// Name is what the model is called, which segments tell; empty: they don't.
 	Name string
 	// MinQuality is the mean quality, on the Phred scale, below which a read is not
 	// aligned; zero: all are.
 	MinQuality float64
-	// Finisher takes runs apart by their reads' barcodes, and cuts off what is not of
-	// the molecule; nil does neither. It must not split reads.
+	// Finisher says which samples a run that is taken apart has; of one model, it finishes its
+	// reads too.
 	Finisher *finish.Finisher
 	// Partial is how much signal, by the run's clock, is called of a read when it is first
 	// handed on before its end, and then whenever it has doubled; zero: never. It takes
-	// InFlight.
+	// a model that calls reads in flight.
 	Partial time.Duration
-	// Publish has called reads published on the topic of basecalls, as those of the
-	// model of this name; empty: they are not.
+	// Publish has called reads published on the topic of basecalls, as those of their model
+	// or, if that has no name, of one of this name; empty: they are not.
 	Publish string
 	// MaxReadSamples is where a read is cut to bound memory. Zero means 16 Mi
 	// samples, about an hour of one pore.
@@ -64,7 +64,7 @@ type Config struct {
 	// MaxSignalMemory bounds the bytes of signal that the handlers of a process
 	// hold: one half for open reads, packed and with what has been called of them,
 	// of which each partition of the topic has an equal share, and one half for
-	// reads in the works. A partition that
+	// reads in the works, of which reads that wait for their model have a quarter. A partition that
 	// needs more cuts its largest read; for the works the fetch waits. Zero means
 	// 4 GiB.
 	MaxSignalMemory int64
@@ -97,7 +97,13 @@ func New(cfg Config) stream.NewHandler {
 	for _, a := range cfg.Aligners {
 		free <- tools{aligner: a, unpack: &unpacker{codec: vbz.NewCodec()}}
 	}
-	works := &works{tools: free, bytes: semaphore.NewWeighted(cfg.MaxSignalMemory / 2), limit: cfg.MaxSignalMemory / 2}
+	works := newWorks(free, cfg.MaxSignalMemory/2)
+	var choose func(*streampb.Run) Choice
+	if cfg.Models != nil {
+		choose = cfg.Models.Choose
+	} else {
+		cfg.Models = one{&Model{Name: cfg.Name, Caller: cfg.Caller, InFlight: cfg.InFlight, SampleRates: cfg.SampleRates, Finisher: cfg.Finisher}}
+	}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		if len(cfg.Aligners) == 0 {
 			return nil, errors.New("basecall stage: no aligner is configured")
@@ -107,10 +113,14 @@ func New(cfg Config) stream.NewHandler {
 			return nil, fmt.Errorf("basecall stage: %d bytes of memory for signal are too few for %d partitions: it takes %d",
 				cfg.MaxSignalMemory, partitions, 2*leastOpenBytes*int64(partitions))
 		}
+		var runs *choices
+		if choose != nil {
+			runs = newChoices(choose)
+		}
 		h := &handler{
 			cfg: cfg, partition: partition, partitions: partitions, works: works,
-			fold: newFold(cfg.MaxReadSamples, int(openBytes)), background: stream.NewBackground(),
-			calls: newCalls(cfg.Caller), spans: newSpans(cfg.Tracer),
+			fold: newFold(cfg.MaxReadSamples, int(openBytes), runs), background: stream.NewBackground(),
+			calls: newCalls(), spans: newSpans(cfg.Tracer),
 			log: cfg.Logger.With("stage", Name, "partition", partition),
 		}
 		h.placer = &alignstage.Placer{
@@ -130,6 +140,21 @@ type works struct {
 	tools chan tools // taking them is the right to work on a read
 	bytes *semaphore.Weighted
 	limit int64
+	// waiting bounds the samples of reads whose model is being loaded, so that they leave the
+	// rest to reads of other runs.
+	waiting *semaphore.Weighted
+}
+
+// waitingShare is the part of the works' memory that reads may have whose model is being loaded.
+const waitingShare = 4
+
+func newWorks(free chan tools, limit int64) *works {
+	return &works{tools: free, bytes: semaphore.NewWeighted(limit), limit: limit, waiting: semaphore.NewWeighted(limit / waitingShare)}
+}
+
+// bytesOf is what a read takes of the works' memory; one that is larger has all to itself.
+func (w *works) bytesOf(read *assembledRead) int64 {
+	return min(2*int64(read.samples()), w.limit) // as int16
 }
 
 // tools are what work on one read takes for itself.
@@ -230,18 +255,36 @@ func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit
 // feed calls what is due of an open read to which samples came. It waits while
 // there is too much to compute, which slows the fetch.
 func (h *handler) feed(ctx context.Context, read *assembledRead) error {
-	if !h.cfg.InFlight || read == nil {
+	if read == nil {
 		return nil
 	}
 	run := h.fold.runs.Run(read.run)
-	if !h.supports(run) {
-		return nil
-	}
 	ctx, cancel := h.whileAlive(ctx)
 	defer cancel()
-	n, err := h.calls.feed(ctx, run, read)
+	n, err := h.calls.feed(ctx, run, read, func() (*Model, func(), error) { return h.inFlight(run) })
 	h.cfg.Metrics.early(n)
+	if errors.Is(err, errAtItsEnd) {
+		return nil
+	}
 	return err
+}
+
+// errAtItsEnd says that a read is called when it has ended, or when its model is there.
+var errAtItsEnd = errors.New("not called in flight")
+
+// inFlight returns the model of a run whose reads are called while their signal comes.
+func (h *handler) inFlight(run *streampb.Run) (*Model, func(), error) {
+	m, done, ok, err := h.cfg.Models.Ready(run, h.fold.choices.of(run))
+	switch {
+	case !ok || errors.Is(err, ErrNoModel):
+		return nil, nil, errAtItsEnd
+	case err != nil:
+		return nil, nil, err
+	case !m.InFlight || !m.supports(run):
+		done()
+		return nil, nil, errAtItsEnd
+	}
+	return m, done, nil
 }
 
 // whileAlive returns a context that ends with ctx and with the reads in the works.
@@ -252,7 +295,8 @@ func (h *handler) whileAlive(ctx context.Context) (context.Context, func()) {
 }
 
 func (h *handler) begin(ctx context.Context, rec stream.Record, mk *streampb.Marker, emit stream.Emitter) error {
-	if run := mk.GetRun(); !h.supports(run) {
+	if m, only := h.cfg.Models.(one); only && !m.supports(mk.GetRun()) {
+		run := mk.GetRun()
 		h.log.Error("run can't be basecalled: the model was made for another sample rate", "run", run.GetId(),
 			"sample_rate", run.GetSampleRate(), "model_sample_rates", h.cfg.SampleRates)
 	}
@@ -261,10 +305,6 @@ func (h *handler) begin(ctx context.Context, rec stream.Record, mk *streampb.Mar
 		return err
 	}
 	return emit.Emit(ctx, outs, []int64{rec.Offset})
-}
-
-func (h *handler) supports(run *streampb.Run) bool {
-	return slices.Contains(h.cfg.SampleRates, int(run.GetSampleRate()))
 }
 
 // forward is this partition's own marker for every partition downstream.
@@ -347,29 +387,48 @@ func (c *completion) done(i int, outs []stream.Out) error {
 
 // call begins work on the reads that a record has finished, each once there
 // are tools and memory for it. That wait is what slows the fetch when
-// basecalling can't keep up.
+// basecalling can't keep up. A read whose model is still being loaded waits for that
+// beside the others, and keeps neither tools nor their memory from them; only when such
+// reads have as much memory as they may does the fetch wait.
 func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completion, emit stream.Emitter) error {
 	for i, read := range reads {
 		if gaps, samples := read.missing(); gaps > 0 {
 			h.cfg.Metrics.missing(gaps, samples)
 			h.log.Warn("signal is missing", "run", read.run, "channel", read.channel, "read", read.id, "gaps", gaps, "samples", samples)
 		}
-		since, span := time.Now(), h.spans.take(read)
-		tools, release, err := h.admit(ctx, read)
-		if err != nil {
+		w := &work{read: read, run: h.fold.runs.Run(read.run), since: time.Now(), span: h.spans.take(read)}
+		choice := h.fold.choices.of(w.run)
+		var ready bool
+		var err error
+		if w.model, w.done, ready, err = h.cfg.Models.Ready(w.run, choice); err != nil && !errors.Is(err, ErrNoModel) {
+			return fmt.Errorf("finding the model of run %s: %w", read.run, err)
+		}
+		admit := func(ctx context.Context) error { return h.admit(ctx, w) }
+		if ready {
+			if err = admit(ctx); err != nil {
+				w.giveBack()
+				return err
+			}
+		} else if admit, err = h.await(ctx, w, choice); err != nil {
 			return err
 		}
-		span.admitted()
-		run := h.fold.runs.Run(read.run)
-		began, handed := h.calls.take(read)
+		w.began, w.handed = h.calls.take(read)
 		h.background.Go(func() {
-			outs, err := h.process(run, read, began, handed, since, tools, span)
-			release()
+			err := error(nil)
+			if !ready {
+				err = admit(h.background.Context())
+			}
+			if err != nil {
+				closeCalls(w.began)
+			} else {
+				w.outs, err = h.process(w)
+			}
+			w.giveBack()
 			if err == nil {
-				err = c.done(i, outs)
+				err = c.done(i, w.outs)
 			}
 			if err == nil {
-				span.emitted(len(outs))
+				w.span.emitted(len(w.outs))
 			}
 			if err != nil {
 				h.background.Fail(fmt.Errorf("basecalling read %s of run %s: %w", read.id, read.run, err), emit)
@@ -379,21 +438,72 @@ func (h *handler) call(ctx context.Context, reads []*assembledRead, c *completio
 	return nil
 }
 
+// work is a read that is in the works.
+type work struct {
+	read   *assembledRead
+	run    *streampb.Run
+	model  *Model // nil: the run has none
+	done   func() // gives the model back; nil without one
+	began  []*call
+	handed *handedOn
+	since  time.Time // when the read was finished
+	span   *readSpan
+	tools  tools
+	free   func() // gives tools and memory back; nil: there are none yet
+	outs   []stream.Out
+}
+
+// giveBack gives back what the read has of what all share.
+func (w *work) giveBack() {
+	if w.done != nil {
+		w.done()
+	}
+	if w.free != nil {
+		w.free()
+	}
+	w.done, w.free = nil, nil
+}
+
 // admit waits until there are tools for a read and memory for its samples.
-func (h *handler) admit(ctx context.Context, read *assembledRead) (tools, func(), error) {
+func (h *handler) admit(ctx context.Context, w *work) error {
 	ctx, cancel := h.whileAlive(ctx)
 	defer cancel()
-	bytes := min(2*int64(read.samples()), h.works.limit) // as int16; one that is larger has all to itself
+	bytes := h.works.bytesOf(w.read)
 	if err := h.works.bytes.Acquire(ctx, bytes); err != nil {
-		return tools{}, nil, err
+		return err
 	}
 	select {
 	case t := <-h.works.tools:
-		return t, func() { h.works.tools <- t; h.works.bytes.Release(bytes) }, nil
+		w.tools, w.free = t, func() { h.works.tools <- t; h.works.bytes.Release(bytes) }
+		w.span.admitted()
+		return nil
 	case <-ctx.Done():
 		h.works.bytes.Release(bytes)
-		return tools{}, nil, ctx.Err()
+		return ctx.Err()
 	}
+}
+
+// await has a read wait for its model, which is being loaded, once there is room among those
+// that do. What it returns waits, and then until the read is admitted.
+func (h *handler) await(ctx context.Context, w *work, choice Choice) (func(context.Context) error, error) {
+	ctx, cancel := h.whileAlive(ctx)
+	defer cancel()
+	bytes := min(h.works.bytesOf(w.read), h.works.limit/waitingShare)
+	if err := h.works.waiting.Acquire(ctx, bytes); err != nil {
+		return nil, err
+	}
+	h.cfg.Metrics.waits(1)
+	return func(ctx context.Context) error {
+		defer func() {
+			h.works.waiting.Release(bytes)
+			h.cfg.Metrics.waits(-1)
+		}()
+		var err error
+		if w.model, w.done, err = h.cfg.Models.Use(ctx, w.run, choice); err != nil && !errors.Is(err, ErrNoModel) {
+			return err
+		}
+		return h.admit(ctx, w)
+	}, nil
 }
 
 // Drain waits for the reads in the works.

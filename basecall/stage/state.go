@@ -34,12 +34,13 @@ type state struct {
 }
 
 // Format identifies the state. The model is a part of it so that a run is called
-// by one model, or somebody is told.
+// by one model, or somebody is told; with models by run, each run's is in the state itself.
 func (s *state) Format() stream.StateFormat {
 	return stream.StateFormat{Stage: Name, Version: stateVersion, Fingerprint: s.fingerprint(s.model)}
 }
 
-// Sections lists the markers, the runs, and the channels by bucket.
+// Sections lists the markers, the runs, what they are called with if that is by run, and the
+// channels by bucket.
 func (s *state) Sections() []stream.Section {
 	var list []stream.Section
 	for i := range s.assembler.buckets {
@@ -47,7 +48,11 @@ func (s *state) Sections() []stream.Section {
 			list = append(list, stream.Section{Name: fmt.Sprintf(sectionBucket, i), Version: b.version})
 		}
 	}
-	return append(list, stream.Section{Name: stream.MarkersSection, Version: s.runs.Version()}, stream.Section{Name: stream.RunsSection, Version: s.runs.ActivityVersion()})
+	list = append(list, stream.Section{Name: stream.MarkersSection, Version: s.runs.Version()})
+	if s.choices != nil {
+		list = append(list, stream.Section{Name: sectionModels, Version: s.choices.version})
+	}
+	return append(list, stream.Section{Name: stream.RunsSection, Version: s.runs.ActivityVersion()})
 }
 
 // AppendSection appends the content of a section to b.
@@ -57,6 +62,10 @@ func (s *state) AppendSection(b []byte, name string) ([]byte, error) {
 		return s.runs.AppendState(b)
 	case stream.RunsSection:
 		return s.runs.AppendActivity(b), nil
+	case sectionModels:
+		if s.choices != nil {
+			return s.choices.appendState(b), nil
+		}
 	}
 	i, err := bucketOf(name)
 	if err != nil {
@@ -72,6 +81,10 @@ func (s *state) RestoreSection(name string, b []byte) error {
 		return s.runs.RestoreState(b)
 	case stream.RunsSection:
 		return s.runs.RestoreActivity(b)
+	case sectionModels:
+		if s.choices != nil {
+			return s.choices.restoreState(b)
+		}
 	}
 	i, err := bucketOf(name)
 	if err != nil {

@@ -246,11 +246,11 @@ func TestCrashes(t *testing.T) {
 	for seed := range uint64(25) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		recs := disorderlyLog(t, rng)
-		synctest.Test(t, func(t *testing.T) { crashes(t, seed, rng, recs) })
+		synctest.Test(t, func(t *testing.T) { crashes(t, seed, rng, recs, func(*Config) {}) })
 	}
 }
 
-func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
+func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record, configure func(*Config)) {
 	var mu sync.Mutex
 	delays := rand.New(rand.NewPCG(seed, 10)) // which reads in the works draw from
 	delay := func() time.Duration {
@@ -266,6 +266,7 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 			return ctx.Err()
 		}
 	}})
+	configure(&cfg)
 
 	calm, began := new(fakeEmitter), time.Now()
 	uninterrupted := newHandler(t, cfg)
@@ -338,7 +339,7 @@ func crashes(t *testing.T, seed uint64, rng *rand.Rand, recs []stream.Record) {
 			t.Fatalf("seed %d: record %d is open in the end", seed, rec.Offset)
 		}
 	}
-	got, want := contents(l.committed), contents(calm.outs)
+	got, want := contents(lasting(l.committed)), contents(lasting(calm.outs))
 	if !slices.Equal(got, want) {
 		t.Fatalf("seed %d: %d records downstream, want %d", seed, len(got), len(want))
 	}
@@ -503,7 +504,7 @@ func FuzzState(f *testing.F) {
 	}
 	f.Add("channels/00", []byte{1, 0})
 	f.Fuzz(func(t *testing.T, name string, b []byte) {
-		first := newFold(1<<20, 1<<30)
+		first := newFold(1<<20, 1<<30, nil)
 		if (&state{fold: first}).RestoreSection(name, b) != nil {
 			return
 		}
@@ -511,7 +512,7 @@ func FuzzState(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second := newFold(1<<20, 1<<30)
+		second := newFold(1<<20, 1<<30, nil)
 		if err := (&state{fold: second}).RestoreSection(name, again); err != nil {
 			t.Fatalf("what was restored from %x is not read: %v", b, err)
 		}

@@ -41,7 +41,6 @@ type runConfig struct {
 	out        string
 	partitions int
 	processors int
-	models     string
 	pace       string
 	chunk      time.Duration
 	sample     string
@@ -86,7 +85,6 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	cfg.engines.Register(flags)
 	cfg.filter.Register(flags)
 	cfg.stream.Register(flags)
-	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
 	flags.StringVar(&cfg.out, "out", "", "folder for the results (required)")
 	flags.StringVar(&cfg.pace, "pace", "max", "speed by the recording's own clock: 1, any number, or max")
 	flags.DurationVar(&cfg.chunk, "chunk", time.Second, "length of a signal chunk")
@@ -145,8 +143,12 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if reads != nil && cfg.models != "" {
-		return cli.Usagef("--models-dir is for signal, and %s holds reads that are called already", strings.Join(paths, ", "))
+	if m := cfg.engines.RunModels; reads != nil && m.On() {
+		flag := "--models-dir"
+		if m.Dir == "" {
+			flag = "--models"
+		}
+		return cli.Usagef("%s is for signal, and %s holds reads that are called already", flag, strings.Join(paths, ", "))
 	}
 	duplicates, err := cfg.filter.Duplicates()
 	if err != nil {
@@ -172,7 +174,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: paths, Reads: reads, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
 		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion,
-		ModelsDir: cfg.models, Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
+		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
 	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, brokerListen: cfg.brokerListen, onBroker: func(addr string) {

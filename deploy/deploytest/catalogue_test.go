@@ -126,6 +126,16 @@ func collect(variantModel string) error {
 	if err := engines.Close(); err != nil {
 		return err
 	}
+	// Where runs have models of their own.
+	if engines, err = processor.Load(processor.Options{
+		Stages: []string{"basecall"}, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
+		RunModels: processor.RunModels{Dir: filepath.Join("..", "..", "models")},
+	}); err != nil {
+		return err
+	}
+	if err := engines.Close(); err != nil {
+		return err
+	}
 
 	dir, err := os.MkdirTemp("", "deploytest-")
 	if err != nil {

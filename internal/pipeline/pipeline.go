@@ -28,7 +28,6 @@ import (
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
-	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/monitor/report"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
@@ -60,11 +59,8 @@ type Config struct {
 	Pace       float64 // see ingest.Config
 	Chunk      time.Duration
 	Sample     string
-	// ModelsDir, if set, is a folder of models, of which the one for the recording's runs is taken; Engines.Model is
-	// then the size, or empty.
-	ModelsDir string
-	Engines   processor.Options
-	Stream    processor.Stream
+	Engines    processor.Options
+	Stream     processor.Stream
 	// VCFVersion is the least version of the files of variants that Result writes.
 	VCFVersion vcf.Version
 	// Registry takes the metrics of everything.
@@ -133,14 +129,6 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if recording != nil {
 		defer recording.Close()
 	}
-	if cfg.ModelsDir != "" && recording != nil {
-		chosen, err := models.ChooseIn(cfg.ModelsDir, recording.Runs(), cfg.Engines.Model)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Logger.Info("model is chosen", slog.String("model", chosen.Manifest.Name), slog.String("path", chosen.Path))
-		cfg.Engines.Model = chosen.Path
-	}
 	engines, err := processor.Load(cfg.Engines)
 	if err != nil {
 		return nil, err
@@ -151,7 +139,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		}
 	}()
 	if recording != nil {
-		if err := processor.CheckModel(recording, engines.Caller.Model(), cfg.Engines.Model != ""); err != nil {
+		if err := engines.CheckModels(recording, cfg.Engines.Model != ""); err != nil {
 			return nil, err
 		}
 		if err := engines.CheckSheet(recording.Runs(), cfg.Logger); err != nil {

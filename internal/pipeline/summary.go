@@ -133,7 +133,7 @@ func (s *Summary) ModelWarnings() []string {
 // leftOut says, for people, why reads are left out.
 var leftOut = map[string]string{
 	"short": "are too short", "unsupported": "are of a sample rate that the model isn't for", "low_quality": "are below the least quality",
-	"unclassified": "have no barcode of the run's samples", "unmapped": "map nowhere on the reference",
+	"no_model": "are of runs without a model", "unclassified": "have no barcode of the run's samples", "unmapped": "map nowhere on the reference",
 }
 
 // Warning says in a line that most reads were of no use, and why; empty if they weren't.
@@ -174,10 +174,10 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		Runs:        counts["porestream_ingest_runs_total"],
 		Reads:       counts["porestream_ingest_reads_total"],
 		Samples:     counts["porestream_ingest_samples_total"],
-		Bases:       counts["porestream_basecall_bases_total{"+r.engines.Model()+"}"] + counts["porestream_align_bases_total"],
+		Bases:       called(counts) + counts["porestream_align_bases_total"],
 		Mapped:      parts("mapped"),
 		Gaps:        counts["porestream_basecall_gaps_total"],
-		Rejected:    parts("unmapped") + parts("short") + parts("unsupported"),
+		Rejected:    parts("unmapped") + parts("short") + parts("unsupported") + parts("no_model"),
 		LeftOut:     make(map[string]int64),
 		Barcodes:    r.metrics.Barcodes(),
 		FilteredOut: int64(r.filteredOut),
@@ -218,6 +218,17 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		s.Alerts = alerts.states(runs)
 	}
 	return s, nil
+}
+
+// called is how many bases all models have called.
+func called(counts map[string]int64) int64 {
+	bases := int64(0)
+	for key, n := range counts {
+		if strings.HasPrefix(key, "porestream_basecall_bases_total{") {
+			bases += n
+		}
+	}
+	return bases
 }
 
 // BasesProcessed is how many bases of called reads a run has taken in so far.

@@ -77,7 +77,8 @@ type Options struct {
 	Stages    []string
 	Reference string // FASTA
 	Genes     Genes
-	Model     string // name or folder; empty means the default
+	Model     string // name or folder; empty means the default. With RunModels a size, or empty
+	RunModels RunModels
 	Device    string
 	Library   string         // ONNX Runtime; empty means the usual places
 	Preset    string         // minimap2 preset; empty means the default
@@ -108,7 +109,8 @@ type Engines struct {
 	Annotator  *annotate.Annotator // annotate stage, and panels
 	Sources    *source.Set         // nil: none
 	Watch      *watch.Watch        // nil: no panels
-	Caller     *basecall.Caller    // basecall and adaptive stages
+	Caller     *basecall.Caller    // basecall and adaptive stages; nil where runs have models of their own
+	models     *runModels          // basecall stage; nil: all runs have Caller
 	variant    variant.Config
 	network    *network.Network // variant stage; nil: the analytic model
 	strict     bool             // variant stage: reads that the network wasn't made for are refused
@@ -179,12 +181,17 @@ func Load(opts Options) (*Engines, error) {
 	}
 	deciding, calling := slices.Contains(opts.Stages, adaptivestage.Name), slices.Contains(opts.Stages, basecallstage.Name)
 	aligning := calling || slices.Contains(opts.Stages, alignstage.Name)
-	if deciding || calling {
+	switch {
+	case calling && opts.RunModels.On():
+		if err := e.loadRunModels(opts); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	case deciding || calling:
 		if err := e.loadBasecaller(opts); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	if calling && e.strict {
+	if e.Caller != nil && calling && e.strict {
 		if err := variant.NewBasecallers(e.network, e.VariantModel()).Refuse(e.Model()); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
@@ -194,7 +201,7 @@ func Load(opts Options) (*Engines, error) {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	if calling {
+	if calling && e.Caller != nil {
 		if opts.Signal.Partial > 0 && !e.Caller.InFlight() {
 			return nil, errors.Join(fmt.Errorf("--partial: model %s calls reads when they have ended; take one whose manifest has the normalisation scope \"running\"",
 				e.Caller.Model().Manifest.Name), e.Close())
@@ -258,24 +265,39 @@ func (e *Engines) contig(name string) []byte { return e.Genome.Contig(name).Seq 
 // Stages are those that the engines were loaded for.
 func (e *Engines) Stages() []string { return e.stages }
 
-// Device names the device that basecalling runs on; empty without that stage.
+// Device names the device that basecalling runs on; empty without that stage. Where runs have
+// models of their own, it is that of the one loaded last, and empty before.
 func (e *Engines) Device() string {
+	if e.models != nil {
+		e.models.mu.Lock()
+		defer e.models.mu.Unlock()
+		return e.models.device
+	}
 	if e.Caller == nil {
 		return ""
 	}
 	return e.Caller.Device()
 }
 
-// Precision names what basecalling computes in; empty without that stage.
+// Precision names what basecalling computes in, as Device does where it does.
 func (e *Engines) Precision() string {
+	if e.models != nil {
+		e.models.mu.Lock()
+		defer e.models.mu.Unlock()
+		return e.models.precision
+	}
 	if e.Caller == nil {
 		return ""
 	}
 	return e.Caller.Precision().String()
 }
 
-// Model names the basecalling model; empty without that stage.
+// Model names the basecalling model; empty without that stage. Where runs have models of their
+// own, it is those that were loaded so far.
 func (e *Engines) Model() string {
+	if e.models != nil {
+		return strings.Join(e.models.names(), ", ")
+	}
 	if e.Caller == nil {
 		return ""
 	}
@@ -306,6 +328,9 @@ func (e *Engines) Close() error {
 	if e.Caller != nil {
 		errs = append(errs, e.Caller.Close())
 	}
+	if e.models != nil {
+		errs = append(errs, e.models.pool.Close())
+	}
 	aligners := e.aligners
 	if e.deciders != nil {
 		aligners = slices.Concat(aligners, e.deciders.aligners)
@@ -320,6 +345,15 @@ func (e *Engines) Close() error {
 		errs = append(errs, e.Sources.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// CheckModels refuses a recording of which no run can be called, before anything is computed; see
+// [CheckModel]. named tells whether the user chose the model.
+func (e *Engines) CheckModels(recording *signal.Index, named bool) error {
+	if e.models != nil {
+		return e.models.check(recording.Runs())
+	}
+	return CheckModel(recording, e.Caller.Model(), named)
 }
 
 // CheckModel refuses a recording that the model was not made for, before anything

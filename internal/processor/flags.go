@@ -21,6 +21,7 @@ type Flags struct {
 	Adaptive                                         Adaptive
 	DeviceTimeout                                    time.Duration
 	Compute                                          infer.Compute
+	RunModels                                        RunModels
 }
 
 // Register adds the flags, but for those of Adaptive, which are for services only.
@@ -34,6 +35,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Barcoding.Register(flags)
 	f.Calling.Register(flags)
 	f.Survey.Register(flags)
+	f.RunModels.Register(flags)
 	f.RegisterBasecall(flags)
 }
 
@@ -75,12 +77,16 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if f.DeviceTimeout < 0 {
 		return Options{}, cli.Usagef("--device-timeout %v is negative", f.DeviceTimeout)
 	}
-	return Options{
+	if err := f.RunModels.validate(f.Model); err != nil {
+		return Options{}, cli.Usagef("%w", err)
+	}
+	opts := Options{
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
-		Model: f.Model, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index,
+		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
 		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
-	}, nil
+	}
+	return opts, usageOfRunModels(opts)
 }
 
 // Work says which stages have something to do.

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math"
@@ -59,15 +60,28 @@ func (s Signal) Validate() error {
 	return nil
 }
 
-// bound puts the bounds into the stage's configuration. The model has the given name.
+// bound puts the bounds into the stage's configuration. The model has the given name, or, where
+// runs have models of their own, each has its own.
 func (s Signal) bound(cfg basecallstage.Config, model string) basecallstage.Config {
 	cfg.MaxSignalMemory, cfg.RunTimeout, cfg.MinQuality = int64(s.MaxMemory), s.RunTimeout, s.MinQuality
 	cfg.Partial = s.Partial
 	cfg.Name = model
 	if s.Basecalls {
-		cfg.Publish = model
+		cfg.Publish = cmp.Or(model, "unnamed")
 	}
 	return cfg
+}
+
+// calling completes the basecall stage's configuration with the model of all runs, or with those
+// that they have of their own, and with the bounds.
+func (e *Engines) calling(cfg basecallstage.Config) basecallstage.Config {
+	if e.models != nil {
+		cfg.Models, cfg.Model = e.models, "by run"
+		return e.signal.bound(cfg, "")
+	}
+	m := e.Caller.Model()
+	cfg.Caller, cfg.InFlight, cfg.SampleRates, cfg.Model = basecallstage.FromEngine(e.Caller), e.Caller.InFlight(), m.Manifest.SampleRates, modelFingerprint(m)
+	return e.signal.bound(cfg, m.Manifest.Name)
 }
 
 // modelFingerprint is a model's name and a hash over all that makes its results.

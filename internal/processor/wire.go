@@ -127,12 +127,10 @@ func (p *Processor) Run(ctx context.Context) error {
 			return adaptivestage.New(e.adaptiveStage(t, runs, m.adaptive, log))
 		}},
 		{basecallstage.Name, t.Signal, func() stream.NewHandler {
-			return basecallstage.New(e.signal.bound(basecallstage.Config{
-				Topics: t, ReadsPartitions: partitions[t.Reads],
-				Caller: basecallstage.FromEngine(e.Caller), InFlight: e.Caller.InFlight(), SampleRates: e.Caller.Model().Manifest.SampleRates, Aligners: e.stageAligners(),
-				Contig: e.contig, Finisher: e.finisher,
-				Model: modelFingerprint(e.Caller.Model()), Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
-			}, e.Caller.Model().Manifest.Name))
+			return basecallstage.New(e.calling(basecallstage.Config{
+				Topics: t, ReadsPartitions: partitions[t.Reads], Aligners: e.stageAligners(), Contig: e.contig, Finisher: e.finisher,
+				Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
+			}))
 		}},
 		{alignstage.Name, t.Called, func() stream.NewHandler {
 			return alignstage.New(alignstage.Config{
@@ -208,6 +206,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	if e.Caller != nil {
 		group.Go(func() error { return e.Caller.Watch(ctx) })
+	}
+	if e.models != nil {
+		group.Go(func() error { return e.models.watch(ctx) })
 	}
 	if e.network != nil {
 		group.Go(func() error { return e.network.Watch(ctx) })

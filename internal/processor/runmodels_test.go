@@ -1,0 +1,307 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/infer"
+	basecallstage "github.com/porestream/porestream/basecall/stage"
+	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/models"
+	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+const golden = "../../basecall/convert/testdata/golden/"
+
+// folderOf makes a folder of models that are made from seeds, under other names.
+func folderOf(t *testing.T, originals map[string]string) string {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	for name, original := range originals {
+		require.NoError(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(golden+original)))
+	}
+	return dir
+}
+
+func runOf(id, cell, kit string, rate int) *streampb.Run {
+	return &streampb.Run{Id: id, Sample: "s-" + id, FlowCellProduct: cell, Kit: kit, SampleRate: uint32(rate)}
+}
+
+// TestChoiceOfModels holds runs' models to rules and folder, by what each run tells of itself.
+func TestChoiceOfModels(t *testing.T) {
+	dir := folderOf(t, map[string]string{
+		"dna_r10.4.1_e8.2_400bps_hac@v4.0.0": "dna_r10.4.1_small@v4.0.0.dorado",
+		"dna_r10.4.1_e8.2_400bps_hac@v5.0.0": "dna_r10.4.1_small@v5.0.0",
+		"dna_r10.4.1_e8.2_400bps_sup@v5.0.0": "dna_r10.4.1_small@v5.0.0",
+		"dna_r9.4.1_e8_fast@v3.4":            "dna_r9.4.1_small@v3.0",
+	})
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(`rules:
+- {sample: s-clinical*, size: sup, precision: fp32}
+- {flow_cell: FLO-MIN106, kit: SQK-RAD004, model: r9.4-hac}
+- {chemistry: r10.4.1, sample_rate: 5000, size: hac}
+- {chemistry: r10.4.1, model: dna_r10.4.1_e8.2_400bps_hac@v4.0.0}
+- {chemistry: rna*, model: none}
+- {chemistry: r9.4, model: ./gone}
+`), 0o600))
+	byRules, err := newCatalogue(RunModels{Rules: path, Dir: dir}, "")
+	require.NoError(t, err)
+	byFolder, err := newCatalogue(RunModels{Dir: dir}, "")
+	require.NoError(t, err)
+	ofSize, err := newCatalogue(RunModels{Dir: dir}, "sup")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name      string
+		of        *catalogue
+		run       *streampb.Run
+		model     string
+		precision string
+		absent    string // the reason and a part of why
+	}{
+		{"a rule's size", byRules, runOf("clinical-1", "FLO-PRO114M", "SQK-LSK114", 5000), "dna_r10.4.1_e8.2_400bps_sup@v5.0.0", "fp32", ""},
+		{"a rule's shipped model", byRules, runOf("1", "FLO-MIN106", "sqk-rad004", 4000), "r9.4-hac", "", ""},
+		{"by rate", byRules, runOf("2", "FLO-PRO114M", "SQK-LSK114", 5000), "dna_r10.4.1_e8.2_400bps_hac@v5.0.0", "", ""},
+		{"by the other rate", byRules, runOf("3", "FLO-PRO114M", "SQK-LSK114", 4000), "dna_r10.4.1_e8.2_400bps_hac@v4.0.0", "", ""},
+		{"left out", byRules, runOf("4", "FLO-MIN004RA", "SQK-RNA004", 4000), "", "", "left_out: rules.yaml:6 leaves it out"},
+		{"a folder that isn't there", byRules, runOf("5", "FLO-MIN106", "SQK-LSK109", 4000), "gone", "", ""},
+		{"no rule", byRules, runOf("6", "", "", 4000), "", "", `no_rule: no rule of rules.yaml is for it: flow cell "", kit "", 4000 Hz`},
+		{"none of the size fits", byRules, runOf("clinical-2", "FLO-MIN106", "SQK-LSK109", 4000), "", "", "none_fits: choosing a model: none is for run clinical-2 (r9.4 at 4000 Hz"},
+		{"of the folder", byFolder, runOf("7", "FLO-MIN106", "SQK-LSK109", 4000), "dna_r9.4.1_e8_fast@v3.4", "", ""},
+		{"of the folder, hac first", byFolder, runOf("8", "FLO-PRO114M", "SQK-LSK114", 5000), "dna_r10.4.1_e8.2_400bps_hac@v5.0.0", "", ""},
+		{"of the folder, of a size", ofSize, runOf("9", "FLO-PRO114M", "SQK-LSK114", 5000), "dna_r10.4.1_e8.2_400bps_sup@v5.0.0", "", ""},
+		{"none of the folder", ofSize, runOf("10", "FLO-MIN106", "SQK-LSK109", 4000), "", "", "none_fits: choosing a model: none is for run 10"},
+		{"nothing is known of it", byFolder, runOf("11", "", "", 4000), "", "", "none_fits: choosing a model: run 11 names neither"},
+	} {
+		l, precision, err := c.of.choose(described(c.run))
+		if c.absent != "" {
+			var a *absence
+			require.ErrorAs(t, err, &a, c.name)
+			assert.Contains(t, strings.ReplaceAll(a.reason+": "+a.why, filepath.Dir(path)+"/", ""), c.absent, c.name)
+			continue
+		}
+		require.NoError(t, err, c.name)
+		assert.Equal(t, c.model, filepath.Base(l.Path), c.name)
+		assert.Equal(t, c.precision, precision, c.name)
+		for range 5 { // and the same every time
+			again, _, err := c.of.choose(described(c.run))
+			require.NoError(t, err)
+			assert.Equal(t, l.Path, again.Path)
+		}
+	}
+
+	_, err = newCatalogue(RunModels{Rules: path}, "")
+	require.ErrorContains(t, err, "size sup, which is taken from a folder of models: give --models-dir")
+	_, err = newCatalogue(RunModels{Dir: filepath.Join(dir, "none")}, "")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestFlagsOfRunModels(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--models r.yaml", ""},
+		{"--models-dir d --model sup", ""},
+		{"--models r.yaml --models-dir d --models-keep 1 --models-idle 1s", ""},
+		{"--models r.yaml --model r9.4-fast", "--models and --model r9.4-fast exclude each other"},
+		{"--models-dir d --model r9.4-fast", "--model r9.4-fast with --models-dir: want a size, one of fast, hac, sup"},
+		{"--models-dir d --models-keep 0", "--models-keep 0: want 1 to 64"},
+		{"--models-dir d --models-idle -1s", "--models-idle -1s is negative"},
+		{"--models-dir d --adaptive enrich --targets t.bed", "adaptive sampling decides with one model"},
+		{"--model r9.4-fast --models-keep 0", ""},
+	} {
+		var f Flags
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		f.Register(flags)
+		f.Adaptive.Register(flags)
+		require.NoError(t, flags.Parse(append(strings.Fields(c.args), "--ref", "x.fa")), c.args)
+		_, err := f.Options(nil)
+		if c.want == "" {
+			require.NoError(t, err, c.args)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, c.args)
+	}
+}
+
+// laboratory is engines that have nothing but models by run.
+type laboratory struct {
+	*runModels
+	log *testenv.Log
+	reg *prometheus.Registry
+}
+
+func newLaboratory(t *testing.T, m RunModels) *laboratory {
+	t.Helper()
+	l := &laboratory{log: new(testenv.Log), reg: prometheus.NewRegistry()}
+	e := &Engines{}
+	require.NoError(t, e.loadRunModels(Options{RunModels: m, Device: "cpu", Registerer: l.reg, Logger: slog.New(slog.NewTextHandler(l.log, nil))}))
+	l.runModels = e.models
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return l
+}
+
+// realRead is the beginning of a real read, said to be recorded at a rate.
+func realRead(t *testing.T, rate int) basecall.Read {
+	t.Helper()
+	index, err := signal.NewIndex(t.Context(), []string{"../../testdata/lambda/reads.pod5"})
+	require.NoError(t, err)
+	defer index.Close()
+	samples, err := index.Samples(0, nil)
+	require.NoError(t, err)
+	return basecall.Read{ID: "r", Samples: samples[:min(len(samples), 12_000)], SampleRate: rate, Calibration: index.Entry(0).Calibration}
+}
+
+// called is what a model of the stage calls a read.
+func called(t *testing.T, m *basecallstage.Model, read basecall.Read) []byte {
+	s, err := m.Caller.Begin(read)
+	if !assert.NoError(t, err) {
+		return nil
+	}
+	defer s.Close()
+	assert.NoError(t, s.Write(t.Context(), read.Samples))
+	c, err := s.Finish(t.Context())
+	assert.NoError(t, err)
+	return append(c.Sequence, c.Qualities...)
+}
+
+// TestRunsOfTwoChemistriesAreCalledAsAlone has reads of two runs called side by side by models on one
+// device: to the bytes that each model gives alone.
+func TestRunsOfTwoChemistriesAreCalledAsAlone(t *testing.T) {
+	dir := folderOf(t, map[string]string{"dna_r10.4.1_e8.2_400bps_hac@v5.0.0": "dna_r10.4.1_small@v5.0.0", "dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0"})
+	l := newLaboratory(t, RunModels{Dir: dir})
+	runs := []*streampb.Run{runOf("old", "FLO-MIN106", "SQK-LSK109", 4000), runOf("new", "FLO-PRO114M", "SQK-LSK114", 5000)}
+	want := make(map[string][]byte)
+	var distinct sync.Map
+	for _, run := range runs {
+		model, err := models.Open(l.Choose(run).Model)
+		require.NoError(t, err)
+		caller, err := basecall.NewCaller(model, basecall.Config{Device: "cpu", Compute: infer.Compute{}})
+		require.NoError(t, err)
+		want[run.GetId()] = called(t, &basecallstage.Model{Caller: basecallstage.FromEngine(caller)}, realRead(t, int(run.GetSampleRate())))
+		require.NoError(t, caller.Close())
+		require.NotEmpty(t, want[run.GetId()])
+	}
+	require.NotEqual(t, want["old"], want["new"])
+	var all sync.WaitGroup
+	for i := range 12 {
+		run := runs[i%2]
+		read := realRead(t, int(run.GetSampleRate()))
+		all.Go(func() {
+			m, done, err := l.Use(t.Context(), run, l.Choose(run))
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer done()
+			distinct.Store(m.Name, true)
+			assert.Equal(t, want[run.GetId()], called(t, m, read), run.GetId())
+		})
+	}
+	all.Wait()
+	assert.Equal(t, []string{"dna_r10.4.1_e8.2_400bps_hac@v5.0.0", "dna_r9.4.1_e8_fast@v3.4"}, l.names())
+	assert.InDelta(t, 2, testutil.ToFloat64(l.metrics.loaded), 0)
+	assert.Equal(t, 2, strings.Count(l.log.String(), "model is chosen"), "once for each run: %s", l.log)
+	assert.Equal(t, 2, testutil.CollectAndCount(l.metrics.loads), "a series for each model")
+}
+
+// TestRunsWithoutAModel are told in a line each, and counted by why; others are not touched.
+func TestRunsWithoutAModel(t *testing.T) {
+	dir := folderOf(t, map[string]string{"dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0", "broken": "dna_r10.4.1_small@v5.0.0"})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken", "config.toml"), []byte("x"), 0o600))
+	path := filepath.Join(dir, "rules.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("rules:\n- {chemistry: r9.4, model: ./dna_r9.4.1_e8_fast@v3.4}\n- {chemistry: r10.4.1, model: ./broken}\n- {chemistry: rna*, model: none}\n"), 0o600))
+	l := newLaboratory(t, RunModels{Rules: path})
+	assert.Contains(t, l.log.String(), "a model that rules name can't be used")
+	good := runOf("good", "FLO-MIN106", "SQK-LSK109", 4000)
+	refused := map[string]*streampb.Run{
+		reasonLoad:    runOf("bad", "FLO-PRO114M", "SQK-LSK114", 5000),
+		reasonLeftOut: runOf("rna", "FLO-MIN004RA", "SQK-RNA004", 4000),
+		reasonNoRule:  runOf("unknown", "", "", 4000),
+	}
+	for reason, run := range refused {
+		for range 3 {
+			_, _, err := l.Use(t.Context(), run, l.Choose(run))
+			require.ErrorIs(t, err, basecallstage.ErrNoModel, reason)
+			_, _, ok, err := l.Ready(run, l.Choose(run))
+			require.True(t, ok)
+			require.ErrorIs(t, err, basecallstage.ErrNoModel, reason)
+		}
+		assert.InDelta(t, 1, testutil.ToFloat64(l.metrics.without.WithLabelValues(reason)), 0, reason)
+		assert.Equal(t, 1, strings.Count(l.log.String(), "run has no model: its reads are left out, and counted as no_model\" run="+run.GetId()), "%s", l.log)
+	}
+	assert.Equal(t, 1, strings.Count(l.log.String(), "a model can't be loaded"), "%s", l.log)
+	m, done, err := l.Use(t.Context(), good, l.Choose(good))
+	require.NoError(t, err)
+	defer done()
+	assert.Equal(t, "dna_r9.4.1_e8_fast@v3.4", m.Name)
+	require.ErrorContains(t, l.check([]*signal.Run{described(refused[reasonNoRule])}), "run unknown has no model: no rule")
+	require.NoError(t, l.check([]*signal.Run{described(refused[reasonNoRule]), described(good)}))
+}
+
+// TestModelThatChangedUnderARun: a run that began with a model isn't called by other files of that
+// name; nor is a rule's change silent.
+func TestModelThatChangedUnderARun(t *testing.T) {
+	dir := folderOf(t, map[string]string{"dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0", "dna_r9.4.1_e8_hac@v3.3": "dna_r9.4.1_small@v3.3"})
+	run := runOf("old", "FLO-MIN106", "SQK-LSK109", 4000)
+	began := newLaboratory(t, RunModels{Dir: dir}).Choose(run)
+	require.Equal(t, "dna_r9.4.1_e8_hac@v3.3", filepath.Base(began.Model))
+	require.Len(t, began.Identity, 32)
+
+	// The rules would choose another by now: the run goes on with what it has.
+	l := newLaboratory(t, RunModels{Dir: filepath.Join(dir, "dna_r9.4.1_e8_fast@v3.4")})
+	m, done, err := l.Use(t.Context(), run, began)
+	require.NoError(t, err)
+	done()
+	assert.Equal(t, "dna_r9.4.1_e8_hac@v3.3", m.Name)
+	assert.Equal(t, 1, strings.Count(l.log.String(), "run goes on with the model that it began with; the rules would choose another now"), "%s", l.log)
+
+	// Its files are others by now.
+	config := filepath.Join(began.Model, "config.toml")
+	text, err := os.ReadFile(config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(config, append(text, "\n# as of today\n"...), 0o600))
+	l = newLaboratory(t, RunModels{Dir: dir})
+	_, _, err = l.Use(t.Context(), run, began)
+	require.ErrorIs(t, err, basecallstage.ErrNoModel)
+	require.ErrorContains(t, err, "dna_r9.4.1_e8_hac@v3.3 is not the one that the run began with: its files have changed")
+	next := l.Choose(run)
+	assert.NotEqual(t, began.Identity, next.Identity)
+	_, done, err = l.Use(t.Context(), run, next)
+	require.NoError(t, err, "runs that begin now get the new one")
+	done()
+}
+
+// TestHungDeviceEndsTheProcess, whichever model it computes.
+func TestHungDeviceEndsTheProcess(t *testing.T) {
+	l := newLaboratory(t, RunModels{Dir: folderOf(t, map[string]string{"dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0"})})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- l.watch(ctx) }()
+	cancel()
+	require.NoError(t, <-ended)
+	l.hung <- errors.New("device cpu: it hangs")
+	require.ErrorContains(t, l.watch(t.Context()), "it hangs")
+}
+
+func TestOnceForgets(t *testing.T) {
+	r := &runModels{told: make(map[string]bool)}
+	for i := range 3 << 14 {
+		require.True(t, r.once("run", fmt.Sprint(i)))
+	}
+	assert.LessOrEqual(t, len(r.told), 1<<14)
+	assert.False(t, r.once("run", fmt.Sprint(3<<14-1)))
+}
