@@ -42,6 +42,8 @@ type Header struct {
 	References []Reference   // sequences they were aligned to
 	// Barcodes lists the barcodes that reads of a run may have; nil if reads have none.
 	Barcodes func(*signal.Run) []Barcode
+	// NoMoves leaves out the tag mv, which says where in the signal each base is.
+	NoMoves bool
 }
 
 // Program is one program of the chain that made a file.

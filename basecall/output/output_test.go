@@ -119,10 +119,10 @@ const wantSAM = `@HD	VN:1.6	SO:unsorted
 @RG	ID:f08e85a1_r9.4-fast	DS:basecall_model=r9.4-fast runid=f08e85a1	DT:2018-03-01T12:30:00.500+0000	LB:lambda phage	PL:ONT	PU:FAH00001	SM:lambda phage	PM:MN17279
 @PG	ID:basecaller	PN:pore	CL:pore basecall reads.pod5	VN:0.1.0	DS:device=cpu
 @PG	ID:aligner	PN:minimap2	PP:basecaller	VN:2.31
-0005c3b5-4d4c-4f5e-a9a0-000000000001	4	*	0	0	*	*	0	0	AACCGGTTAC	"#$%&'()*S	RG:Z:f08e85a1_r9.4-fast	qs:f:5.25	du:f:0.01825	ns:i:73	ts:i:0	mx:i:2	ch:i:17	st:Z:2018-03-01T12:30:02.500Z	rn:i:31	fn:Z:reads.pod5	sm:f:100	sd:f:16	sv:Z:med_mad	er:Z:signal_positive	mv:B:c,3,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,0,0,0
-0005c3b5-4d4c-4f5e-a9a0-000000000002	16	J02459.1	1001	60	3S2=1I1X1D2=1S	*	0	0	GTAACCGGTT	S*)('&%$#"	NM:i:3	AS:i:42	de:f:0.5	SA:Z:other,1,+,7S3=,0,0;	RG:Z:f08e85a1_r9.4-fast	qs:f:5.25	du:f:0.01825	ns:i:73	ts:i:0	mx:i:2	ch:i:17	st:Z:2018-03-01T12:30:02.500Z	rn:i:31	fn:Z:reads.pod5	sm:f:100	sd:f:16	sv:Z:med_mad	er:Z:signal_positive	mv:B:c,3,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,0,0,0
+0005c3b5-4d4c-4f5e-a9a0-000000000001	4	*	0	0	*	*	0	0	AACCGGTTAC	"#$%&'()*S	RG:Z:f08e85a1_r9.4-fast	qs:f:5.25	du:f:0.01825	ns:i:73	ts:i:0	mx:i:2	ch:i:17	st:Z:2018-03-01T12:30:02.500Z	rn:i:31	fn:Z:reads.pod5	sm:f:100	sd:f:16	sv:Z:med_mad	dx:i:0	er:Z:signal_positive	mv:B:c,3,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,0,0,0
+0005c3b5-4d4c-4f5e-a9a0-000000000002	16	J02459.1	1001	60	3S2=1I1X1D2=1S	*	0	0	GTAACCGGTT	S*)('&%$#"	NM:i:3	AS:i:42	de:f:0.5	SA:Z:other,1,+,7S3=,0,0;	RG:Z:f08e85a1_r9.4-fast	qs:f:5.25	du:f:0.01825	ns:i:73	ts:i:0	mx:i:2	ch:i:17	st:Z:2018-03-01T12:30:02.500Z	rn:i:31	fn:Z:reads.pod5	sm:f:100	sd:f:16	sv:Z:med_mad	dx:i:0	er:Z:signal_positive	mv:B:c,3,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,0,0,0
 0005c3b5-4d4c-4f5e-a9a0-000000000002	2048	other	1	0	7S3=	*	0	0	AACCGGTTAC	"#$%&'()*S	NM:i:0	AS:i:0	de:f:0	SA:Z:J02459.1,1001,-,3S2=1I1X1D2=1S,60,3;	RG:Z:f08e85a1_r9.4-fast
-0005c3b5-4d4c-4f5e-a9a0-000000000003	4	*	0	0	*	*	0	0	*	*	RG:Z:f08e85a1_r9.4-fast	qs:f:0	du:f:0.01825	ns:i:73	ts:i:0	mx:i:2	ch:i:17	st:Z:2018-03-01T12:30:02.500Z	rn:i:31	fn:Z:reads.pod5	sm:f:2	sd:f:0	sv:Z:med_mad	er:Z:signal_positive	mv:B:c,3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0
+0005c3b5-4d4c-4f5e-a9a0-000000000003	4	*	0	0	*	*	0	0	*	*	RG:Z:f08e85a1_r9.4-fast	qs:f:0	du:f:0.01825	ns:i:73	ts:i:0	mx:i:2	ch:i:17	st:Z:2018-03-01T12:30:02.500Z	rn:i:31	fn:Z:reads.pod5	sm:f:2	sd:f:0	sv:Z:med_mad	dx:i:0	er:Z:signal_positive	mv:B:c,3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0
 `
 
 func TestSAM(t *testing.T) {

@@ -121,11 +121,15 @@ func (h *htsWriter) readTags(r Record, group string) (sam.AuxFields, error) {
 	t.add("sm", (called.Shift+read.Calibration.Offset)*read.Calibration.Scale)
 	t.add("sd", called.Scale*read.Calibration.Scale)
 	t.addText("sv", h.header.Model.Manifest.Normalisation.Method)
+	t.add("dx", int32(0)) // each read is of one strand
 	if read.PoreType != "not_set" {
 		t.addText("po", read.PoreType)
 	}
 	if read.EndReason != signal.EndUnknown {
 		t.addText("er", read.EndReason.String())
+	}
+	if read.MinKNOWEvents > 0 {
+		t.add("me", uint32(min(read.MinKNOWEvents, math.MaxInt32))) // pysam takes more for negative
 	}
 	if r.Parent != "" {
 		t.addText("pi", r.Parent)
@@ -136,6 +140,9 @@ func (h *htsWriter) readTags(r Record, group string) (sam.AuxFields, error) {
 		if len(b.Info) > 0 {
 			t.add("bi", b.Info)
 		}
+	}
+	if h.header.NoMoves {
+		return t.fields, t.err
 	}
 	moves := make([]int8, 0, 1+len(called.Moves))
 	moves = append(moves, int8(called.Stride))

@@ -56,12 +56,16 @@ func (f *fold) apply(rec stream.Record) (effects, error) {
 }
 
 func (f *fold) addChunk(c *streampb.SignalChunk, rec stream.Record) (effects, error) {
-	if f.runs.Run(c.GetRun()) == nil {
+	run := f.runs.Run(c.GetRun())
+	if run == nil {
 		return effects{}, refuse(stream.CodeInvalid, "chunk of run %s, whose start marker is not in this partition", c.GetRun())
 	}
 	res, err := f.assembler.add(c, rec.Time.UnixMilli())
 	if err != nil {
 		return effects{}, err
+	}
+	if f.choices != nil {
+		f.choices.begin(run)
 	}
 	f.runs.Heard(c.GetRun(), rec)
 	return effects{reads: res.finished, chunk: c, added: res}, nil

@@ -15,8 +15,9 @@ import (
 // Models gives each run the model that calls its reads. It is safe for concurrent use.
 type Models interface {
 	// Choose says what a run is called with. It is a function of the run's description, the same
-	// as long as the process lives: what is chosen when a run begins is kept in the state, and
-	// holds until the run has ended, whoever takes it over.
+	// as long as the process lives: a model that is chosen when a run begins is kept in the state,
+	// and holds until the run has ended, whoever takes it over. Of a run that has none nothing was
+	// called, so it is asked for again, and may get one from who starts with other rules.
 	Choose(run *streampb.Run) Choice
 	// Ready returns a run's model without waiting. Where it has to be loaded that begins, and
 	// ok is false. An error is as of Use, and ok.
@@ -88,10 +89,13 @@ func newChoices(choose func(*streampb.Run) Choice) *choices {
 	return &choices{choose: choose, runs: make(map[string]Choice)}
 }
 
-// begin chooses for a run, unless that was done.
+// begin chooses a model for a run, unless it has one.
 func (c *choices) begin(run *streampb.Run) {
-	if _, known := c.runs[run.GetId()]; !known {
-		c.runs[run.GetId()] = c.choose(run)
+	if _, known := c.runs[run.GetId()]; known {
+		return
+	}
+	if chosen := c.choose(run); chosen.Model != "" {
+		c.runs[run.GetId()] = chosen
 		c.version++
 	}
 }

@@ -263,12 +263,13 @@ func TestReadsThatWaitAreBounded(t *testing.T) {
 }
 
 // TestChoiceOutlivesRules: who takes over an open run goes on with the model that it began with,
-// though the rules would choose another by now; a run that begins then gets that one.
+// though the rules would choose another by now; a run that begins then gets that one, and so does
+// an open one that had none.
 func TestChoiceOutlivesRules(t *testing.T) {
 	p := &partition{t: t}
-	p.start("run-1").read(1, "a", 100, 250)
+	p.start("run-1").read(1, "a", 100, 250).start("none").readOf("none", 3, "d", 3000, 3150)
 	before := len(p.recs)
-	p.start("run-1").read(1, "b", 1000, 1150).start("run-2").readOf("run-2", 2, "c", 2000, 2150)
+	p.start("run-1").read(1, "b", 1000, 1150).start("run-2").readOf("run-2", 2, "c", 2000, 2150).readOf("none", 3, "e", 4000, 4150)
 	synctest.Test(t, func(t *testing.T) {
 		plain, late := modelOf("plain", fakeCaller{}), modelOf("later", laterCaller{fakeCaller{}})
 		cfg := testConfig()
@@ -279,13 +280,14 @@ func TestChoiceOutlivesRules(t *testing.T) {
 		kept := snapshot{at: before, sections: sectionsOf(t, h.State())}
 		require.NoError(t, h.Close())
 
-		cfg.Models = newByRun(t, 0, map[string]*Model{"run-1": late, "run-2": late, "other": plain})
+		cfg.Models = newByRun(t, 0, map[string]*Model{"run-1": late, "run-2": late, "none": late, "other": plain})
 		h = restored(t, cfg, kept)
 		emit := new(fakeEmitter)
 		handleAll(t, h, p.recs[kept.at:], emit)
 		require.NoError(t, h.Drain(t.Context()))
 		assert.Contains(t, emit.summary(t), "b/0 at 1000")
 		assert.Contains(t, emit.summary(t), "c/0 at 2001")
+		assert.Contains(t, emit.summary(t), "e/0 at 4001")
 		require.NoError(t, h.Close())
 	})
 }
@@ -301,8 +303,8 @@ func TestChoicesInSnapshots(t *testing.T) {
 	for _, id := range []string{"run", "none", "run"} {
 		c.begin(&streampb.Run{Id: id})
 	}
-	assert.EqualValues(t, 2, c.version, "a run that begins again keeps what it has")
-	assert.Equal(t, "\x01\x02\x04none\x00\x00\x00\x03run\x05m/hac\x04fp16\x04abcd", string(c.appendState(nil)))
+	assert.EqualValues(t, 1, c.version, "a run that begins again keeps what it has, and one without a model is not kept")
+	assert.Equal(t, "\x01\x01\x03run\x05m/hac\x04fp16\x04abcd", string(c.appendState(nil)))
 }
 
 // FuzzChoices holds the section to what it is written from, and damaged bytes to an error.

@@ -43,6 +43,7 @@ type basecallConfig struct {
 	models  string
 	ends    processor.Barcoding
 	split   bool
+	noMoves bool
 }
 
 func basecallCommand() *cobra.Command {
@@ -78,6 +79,7 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")
 	cfg.ends.Register(flags)
 	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
+	flags.BoolVar(&cfg.noMoves, "no-moves", false, "leave out the tag mv, which says where in the signal each base is and takes a quarter to a third of a BAM file")
 	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
@@ -163,6 +165,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		Model: model, Runs: recording.Runs(), Device: caller.Device(),
 		Program: output.Program{Name: "pore", Version: cli.Version, CommandLine: "pore basecall"},
 	}
+	header.NoMoves = cfg.noMoves
 	if finisher.Classifies() {
 		header.Barcodes = finisher.Barcodes
 	}
