@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
@@ -43,7 +44,7 @@ func readBAM(b testing.TB, path string) (reads []*input.Read, bases int) {
 	f, err := os.Open(path)
 	require.NoError(b, err)
 	defer f.Close()
-	in, err := input.NewReader(f)
+	in, err := input.NewReader(f, cram.Options{})
 	require.NoError(b, err)
 	for {
 		r, err := in.Next()

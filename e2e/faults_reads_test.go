@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 )
@@ -37,14 +38,22 @@ func (f *fault) calledBAM() []byte {
 	return readFile(f, root(), "basecall", "input", "testdata", "dorado.bam")
 }
 
+// calledCRAM is a CRAM file of reads that are aligned to a contig c2 of 1,000 bases.
+func calledCRAM(f *fault) []byte {
+	return readFile(f, root(), "align", "hts", "cram", "testdata", "3.0.cram")
+}
+
 var readsFaults = map[string]func(*fault){
 	"a BAM file never gets its end": func(f *fault) {
 		b := f.calledBAM()
 		f.attaches(f.calledFile("x.bam", b[:len(b)-28]), "--idle-end", "500ms")
 	},
 	"a BAM file is damaged": func(f *fault) { f.attaches(f.calledFile("x.bam", damaged(f.calledBAM()))) },
-	"a file of called reads is CRAM": func(f *fault) {
-		f.attaches(f.calledFile("x.cram", []byte("CRAM\x03\x00 and so on")))
+	"a file of called reads is CRAM, and its reference isn't given": func(f *fault) {
+		f.attaches(f.calledFile("x.cram", calledCRAM(f)))
+	},
+	"a file of called reads is CRAM of another reference": func(f *fault) {
+		f.attaches(f.calledFile("x.cram", calledCRAM(f)), "--ref", f.write("ref.fa", []byte(">c2\n"+strings.Repeat("ACGTTGCACT", 100)+"\n")))
 	},
 	"a file of called reads is removed too early": func(f *fault) {
 		dir := f.calledFile("x.fastq", []byte("@whole runid=r\nACGT\n+\n!!!!\n@half runid=r\nAC"))

@@ -54,10 +54,21 @@ func (w *calledWay) killProcessor() {
 	w.startProcessor()
 }
 
-// file attaches a file.
+// toCRAM writes alignments, or reads that aren't aligned, as CRAM.
+func toCRAM(t *testing.T, path string, bam []byte, reference string) {
+	t.Helper()
+	own := filepath.Join(t.TempDir(), "ref.fa") // beside which samtools puts its index
+	require.NoError(t, os.WriteFile(own, readFile(t, reference), 0o600))
+	cmd := exec.CommandContext(t.Context(), "samtools", "view", "-O", "cram,version=3.1,small", "-T", own, "-o", path, "-")
+	cmd.Stdin = bytes.NewReader(bam)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// file attaches a file, which is CRAM.
 func (w *calledWay) file() {
-	path := filepath.Join(w.t.TempDir(), "calls.bam")
-	require.NoError(w.t, os.WriteFile(path, w.bam, 0o600))
+	path := filepath.Join(w.t.TempDir(), "calls.cram")
+	toCRAM(w.t, path, w.bam, w.rec.ref)
 	w.ingest("reads", "--journal", w.t.TempDir(), "--poll", "100ms", path).ended(w.t)
 }
 
@@ -180,6 +191,23 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "calls.bam")
 		require.NoError(t, os.WriteFile(path, bam, 0o600))
 		require.Equal(t, rec.vcf, string(readFile(t, run(t, rec.ref, lambda("genes.gff3"), path), "variants.vcf")))
+		// As aligned reads in CRAM, of which the reference's bases are not there.
+		dir := t.TempDir()
+		reads, cram := filepath.Join(dir, "reads.fastq"), filepath.Join(dir, "calls.cram")
+		cmd := exec.CommandContext(t.Context(), "samtools", "fastq", "-T", "*", path)
+		fastq, err := cmd.Output()
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(reads, fastq, 0o600))
+		aligned := pore(t, "align", "--ref", rec.ref, reads)
+		require.Zero(t, aligned.code, aligned.stderr)
+		_, group, _ := strings.Cut(string(sam), "\n@RG\t")
+		group, _, _ = strings.Cut(group, "\n")
+		cmd = exec.CommandContext(t.Context(), "samtools", "addreplacerg", "-m", "overwrite_all", "-r", "@RG\t"+group, "-O", "bam", "-")
+		cmd.Stdin = strings.NewReader(aligned.stdout)
+		named, err := cmd.Output()
+		require.NoError(t, err)
+		toCRAM(t, cram, named, rec.ref)
+		require.Equal(t, rec.vcf, string(readFile(t, run(t, rec.ref, lambda("genes.gff3"), cram), "variants.vcf")))
 	})
 	t.Run("of another basecalling model", func(t *testing.T) {
 		const strange = "dna_r10.4.1_e8.2_400bps_fast@v5.0.0"
@@ -219,6 +247,10 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		require.Zero(t, pore(t, "align", "--ref", rec.ref, "-o", alignments, reads).code)
 		want := pore(t, "call", "--ref", rec.ref, "--sample", "phage", alignments)
 		require.Zero(t, want.code, want.stderr)
+		toCRAM(t, filepath.Join(dir, "reads.cram"), readFile(t, alignments), rec.ref)
+		got := pore(t, "call", "--ref", rec.ref, "--sample", "phage", filepath.Join(dir, "reads.cram"))
+		require.Zero(t, got.code, got.stderr)
+		require.Equal(t, want.stdout, got.stdout, "aligned reads in CRAM")
 		for _, format := range []string{"fastq", "sam", "bam"} {
 			require.NoError(t, os.WriteFile(reads, called(format), 0o600))
 			got := pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
@@ -227,7 +259,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		}
 		// A read that can't be used is told of, and the others are called from.
 		require.NoError(t, os.WriteFile(reads, append([]byte("@bad\nACGT\n+\n!!\n"), fastq...), 0o600))
-		got := pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
+		got = pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
 		require.Equal(t, 1, got.code)
 		require.Contains(t, got.stderr, "record at byte 0: read bad: 2 qualities for 4 bases")
 		require.Contains(t, got.stderr, "1 reads can't be used")

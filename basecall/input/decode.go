@@ -42,9 +42,6 @@ type decoder interface {
 // maxRecord bounds a record, in bytes: no pore has read a molecule of as many bases.
 const maxRecord = 1 << 28
 
-// errCRAM says what to do with a file that can't be read without its reference.
-var errCRAM = errors.New("this is CRAM, which is read by its reference: pipe it with samtools view -b --reference REF.fa IN.cram | ingest reads -")
-
 // decoderFor tells by the beginning of a file, decompressed, what it is; nil if that
 // takes more bytes.
 func decoderFor(b []byte, final bool) (decoder, error) {
@@ -54,8 +51,6 @@ func decoderFor(b []byte, final bool) (decoder, error) {
 		return nil, nil //nolint:nilnil // see above
 	case bytes.HasPrefix(b, []byte("BAM\x01")):
 		return &bamDecoder{}, nil
-	case bytes.HasPrefix(b, []byte("CRAM")):
-		return nil, errCRAM
 	case b[0] == '>':
 		return nil, errors.New("this is FASTA: FASTQ is needed, with qualities")
 	case len(b) < enough && !final && bytes.IndexByte(b, '\n') < 0:
@@ -67,7 +62,7 @@ func decoderFor(b []byte, final bool) (decoder, error) {
 	if b[0] == '@' || bytes.Count(line, []byte("\t")) >= samFields-1 {
 		return &samDecoder{}, nil
 	}
-	return nil, fmt.Errorf("not FASTQ, SAM or BAM (the file begins with %q)", b[:min(len(b), 16)])
+	return nil, fmt.Errorf("not FASTQ, SAM, BAM or CRAM (the file begins with %q)", b[:min(len(b), 16)])
 }
 
 // isHeaderLine tells whether a line is one of a SAM header.

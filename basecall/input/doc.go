@@ -1,4 +1,4 @@
-// Package input reads called reads: FASTQ, SAM and BAM, as Dorado, MinKNOW, Guppy and the
+// Package input reads called reads: FASTQ, SAM, BAM and CRAM, as Dorado, MinKNOW, Guppy and the
 // tools around them write them, whole or while they grow.
 //
 // Whatever a read is aligned to is dropped, and it is turned to the direction in which it

@@ -9,10 +9,14 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/porestream/porestream/align/hts/cram"
 )
 
 // Growing reads the called reads of a file that is still being written, as far as they are
@@ -49,21 +53,21 @@ func (l *limit) get() int64 {
 	return l.bytes
 }
 
-// OpenGrowing opens a file of which size bytes can be trusted. It returns ErrUnfinished when
+// OpenGrowing opens a file of which size bytes can be trusted, with what CRAM is read with. It returns ErrUnfinished when
 // too little is there to begin with.
-func OpenGrowing(path string, size int64) (*Growing, error) {
+func OpenGrowing(path string, size int64, o cram.Options) (*Growing, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGrowing(f, size)
+	g, err := newGrowing(f, size, o)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return g, nil
 }
 
-func newGrowing(f *os.File, size int64) (*Growing, error) {
+func newGrowing(f *os.File, size int64, o cram.Options) (*Growing, error) {
 	head := make([]byte, min(size, bgzfHead))
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -71,9 +75,17 @@ func newGrowing(f *os.File, size int64) (*Growing, error) {
 	if len(bytes.TrimRight(head, "\x00")) == 0 || string(head[:min(2, len(head))]) == gzipMagic && len(head) < bgzfHead {
 		return nil, ErrUnfinished
 	}
+	if len(head) < len(cramMagic) && strings.HasPrefix(cramMagic, string(head)) {
+		return nil, ErrUnfinished
+	}
 	g := &Growing{file: f, limit: newLimit(size), close: func() {}}
 	switch {
-	case string(head[:2]) != gzipMagic:
+	case bytes.HasPrefix(head, []byte(cramMagic)):
+		if o.Names == "" {
+			o.Names = filepath.Base(f.Name())
+		}
+		g.source = &growingContainers{file: f, limit: g.limit, decoder: cram.NewDecoder(o)}
+	case !bytes.HasPrefix(head, []byte(gzipMagic)):
 		g.source = &growingPlain{file: f, limit: g.limit, records: &g.records}
 	case isBGZF(head):
 		g.source = &growingBlocks{file: f, limit: g.limit, records: &g.records}
@@ -116,6 +128,8 @@ func (g *Growing) Rest() {
 	switch s := g.source.(type) {
 	case *growingBlocks:
 		s.block, s.inflate = nil, nil
+	case *growingContainers:
+		s.part = nil
 	case *growingGzip:
 		s.rest()
 	}
@@ -310,6 +324,74 @@ func (s *growingGzip) close() {
 	if s.inflate != nil {
 		s.inflate.close()
 	}
+}
+
+// growingContainers is a file in CRAM, which is read by containers.
+type growingContainers struct {
+	file    *os.File
+	limit   *limit
+	at      int64
+	decoder *cram.Decoder
+	part    []byte // what was read of the next
+	begun   bool   // the header has been read
+}
+
+func (s *growingContainers) fill(b []byte) ([]byte, error) {
+	left := s.limit.get() - s.at
+	for size, n := 0, int64(0); ; {
+		if left == 0 || n == left {
+			return b, ErrUnfinished
+		}
+		n = min(max(2*n, 1<<12, int64(size)), left)
+		if err := s.read(n); err != nil {
+			return b, err
+		}
+		if len(bytes.TrimRight(s.part, "\x00")) == 0 {
+			return b, ErrUnfinished // space that was reserved
+		}
+		var err error
+		if size, err = s.decoder.Size(s.part); err != nil {
+			return b, err
+		}
+		if size == 0 || int64(size) > n {
+			continue
+		}
+		s.part = s.part[:size]
+		if s.reserved() {
+			return b, ErrUnfinished
+		}
+		from := len(b)
+		if b, err = s.decoder.Append(b, s.part); err != nil {
+			return b[:from], err
+		}
+		s.at, s.begun = s.at+int64(size), true
+		return b, nil
+	}
+}
+
+// read reads the next n bytes, of which it has the first perhaps.
+func (s *growingContainers) read(n int64) error {
+	s.part = grow(s.part[:0], int(n))[:n]
+	_, err := s.file.ReadAt(s.part, s.at)
+	if errors.Is(err, io.EOF) {
+		return ErrUnfinished // cut off meanwhile
+	}
+	return err
+}
+
+// reserved tells whether a container's size is there before its bytes: its last are a checksum, and
+// those of a header may be room for a longer one.
+func (s *growingContainers) reserved() bool {
+	const sum = 4
+	tail := s.part[len(s.part)-sum:]
+	if !s.begun {
+		tail = s.part[min(len(s.part), 1<<7):]
+	}
+	return len(tail) > 0 && len(bytes.TrimRight(tail, "\x00")) == 0
+}
+
+func (s *growingContainers) whole() bool {
+	return s.limit.get() <= s.at && s.decoder.Ended()
 }
 
 // inflater decompresses a gzip file in a goroutine, which waits where the file has no more

@@ -15,6 +15,9 @@ import (
 	"github.com/biogo/hts/bgzf"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align/hts/cram"
+	"github.com/porestream/porestream/genome"
 )
 
 const (
@@ -69,7 +72,7 @@ func TestTitles(t *testing.T) {
 		"nonsense": {testID + "\tqs:f:nan\tns:i:-4\tch:i:x\tmv:B:c,\tML:B:C\tXX:Q:1\tdu:f:-1 runid read= =5",
 			Read{}},
 	} {
-		r, err := NewReader(strings.NewReader("@" + c.title + "\nACGU\n+\n!\"#~\n"))
+		r, err := NewReader(strings.NewReader("@"+c.title+"\nACGU\n+\n!\"#~\n"), cram.Options{})
 		require.NoError(t, err, name)
 		got, err := r.Next()
 		require.NoError(t, err, name)
@@ -102,7 +105,7 @@ func open(t *testing.T, name string) []*Read {
 	f, err := os.Open(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	defer f.Close()
-	r, err := NewReader(f)
+	r, err := NewReader(f, cram.Options{})
 	require.NoError(t, err)
 	reads, refused := readAll(t, r.Next)
 	require.Empty(t, refused)
@@ -136,7 +139,7 @@ func TestSAMAndBAMAgree(t *testing.T) {
 // sequenced, to the last letter, and moves stay as they are.
 func TestTurnedReads(t *testing.T) {
 	const line = "a\t16\tchr1\t1\t60\t6M\t*\t0\t0\tAACGRn\t123456\tmv:B:c,5,1,1,1,1,1,0,1\n"
-	r, err := NewReader(strings.NewReader(line))
+	r, err := NewReader(strings.NewReader(line), cram.Options{})
 	require.NoError(t, err)
 	reads, _ := readAll(t, r.Next)
 	require.Len(t, reads, 1)
@@ -189,7 +192,7 @@ func fastqOf(reads []*Read) []byte {
 func TestGrowingFiles(t *testing.T) {
 	want := open(t, "dorado.sam")
 	files := compressed(t, fastqOf(want))
-	for _, name := range []string{"dorado.sam", "dorado.bam"} {
+	for _, name := range []string{"dorado.sam", "dorado.bam", "dorado.cram"} {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
 		require.NoError(t, err)
 		files[name] = b
@@ -219,7 +222,7 @@ func TestGrowingFiles(t *testing.T) {
 				require.NoError(t, err)
 				size += n
 				if g == nil {
-					if g, err = OpenGrowing(path, int64(size)); errors.Is(err, ErrUnfinished) {
+					if g, err = OpenGrowing(path, int64(size), cram.Options{}); errors.Is(err, ErrUnfinished) {
 						g = nil
 						continue
 					}
@@ -260,7 +263,7 @@ func TestRestBetweenMembers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.fastq.gz")
 	first, rest := compressed(t, fastqOf(want[:half]))["one member"], compressed(t, fastqOf(want[half:]))["many members"]
 	require.NoError(t, os.WriteFile(path, append(first, rest...), 0o600))
-	g, err := OpenGrowing(path, int64(len(first)))
+	g, err := OpenGrowing(path, int64(len(first)), cram.Options{})
 	require.NoError(t, err)
 	var got []string
 	drain := func() {
@@ -296,7 +299,7 @@ func TestTruncatedFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.bam")
 	for cut, want := range map[int]error{28: ErrUnfinished, 27: ErrUnfinished, 0: io.EOF} {
 		require.NoError(t, os.WriteFile(path, whole[:len(whole)-cut], 0o600))
-		g, err := OpenGrowing(path, int64(len(whole)-cut))
+		g, err := OpenGrowing(path, int64(len(whole)-cut), cram.Options{})
 		require.NoError(t, err)
 		n := 0
 		for err == nil {
@@ -308,7 +311,7 @@ func TestTruncatedFiles(t *testing.T) {
 		assert.Equal(t, 40, n)
 		require.NoError(t, g.Close())
 	}
-	r, err := NewReader(bytes.NewReader(whole[:len(whole)/2]))
+	r, err := NewReader(bytes.NewReader(whole[:len(whole)/2]), cram.Options{})
 	require.NoError(t, err)
 	for err == nil {
 		_, err = r.Next()
@@ -337,14 +340,14 @@ func TestBadRecords(t *testing.T) {
 		"no @":               {good + "bad\nACG\n+\n!!!\n", 1, "", `record at byte 14: a record begins with 'b', want '@'`},
 		"cut":                {good + "@bad\nACG\n+\n", 1, "", "the file ends within a record: it is truncated"},
 		"FASTA":              {">a\nACGT\n", 0, "", "this is FASTA"},
-		"CRAM":               {"CRAM\x03\x00", 0, "", "pipe it with samtools view -b --reference REF.fa IN.cram | ingest reads -"},
-		"a picture":          {"\x89PNG\r\n", 0, "", "not FASTQ, SAM or BAM"},
+		"CRAM, cut off":      {"CRAM\x03\x00", 0, "", "the container that ends a CRAM file is missing"},
+		"a picture":          {"\x89PNG\r\n", 0, "", "not FASTQ, SAM, BAM or CRAM"},
 		"nothing":            {"", 0, "", ""},
 		"SAM, few fields":    {"@HD\tVN:1.6\na\t4\t*\na\t4\t*\t0\t0\t*\t*\t0\t0\tAC\t!!\n", 1, "a line of 3 fields", ""},
 		"SAM, no flags":      {"@HD\tVN:1.6\na\tx\t*\t0\t0\t*\t*\t0\t0\tAC\t!!\na\t4\t*\t0\t0\t*\t*\t0\t0\tAC\t!!\n", 1, `"x" are no flags`, ""},
 		"SAM, few qualities": {"@HD\tVN:1.6\na\t4\t*\t0\t0\t*\t*\t0\t0\tACG\t!!\na\t4\t*\t0\t0\t*\t*\t0\t0\tAC\t*\n", 1, "2 qualities for 3 bases", ""},
 	} {
-		r, err := NewReader(strings.NewReader(c.text))
+		r, err := NewReader(strings.NewReader(c.text), cram.Options{})
 		require.NoError(t, err, name)
 		n, refused := 0, ""
 		for err == nil {
@@ -381,7 +384,7 @@ func TestDamagedBAM(t *testing.T) {
 		bad := bytes.Clone(whole)
 		bad[at] ^= 4
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		g, err := OpenGrowing(path, int64(len(bad)))
+		g, err := OpenGrowing(path, int64(len(bad)), cram.Options{})
 		require.NoError(t, err)
 		var got []*Read
 		for err == nil {
@@ -402,7 +405,7 @@ func TestDamagedBAM(t *testing.T) {
 }
 
 func FuzzReader(f *testing.F) {
-	for _, name := range []string{"dorado.sam", "dorado.bam"} {
+	for _, name := range []string{"dorado.sam", "dorado.bam", "dorado.cram"} {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)
@@ -416,7 +419,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add([]byte("@a runid=x ch=5\nACGT\n+\n!!!!\n@b\tqs:f:3\nA\n+\n!\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := NewReader(bytes.NewReader(b))
+		r, err := NewReader(bytes.NewReader(b), cram.Options{})
 		for n := 0; err == nil; n++ {
 			var read *Read
 			read, err = r.Next()
@@ -432,4 +435,90 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// cramReads are the primary reads of a CRAM file of aligned reads, and what it is read with.
+func cramReads(t *testing.T) (file []byte, want []string, o cram.Options) {
+	t.Helper()
+	dir := filepath.Join("..", "..", "align", "hts", "cram", "testdata")
+	file, err := os.ReadFile(filepath.Join(dir, "3.0.cram"))
+	require.NoError(t, err)
+	text, err := os.Open(filepath.Join(dir, "small.sam"))
+	require.NoError(t, err)
+	defer text.Close()
+	r, err := NewReader(text, cram.Options{})
+	require.NoError(t, err)
+	for {
+		read, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		want = append(want, read.ID+" "+string(read.Sequence)+" "+read.Run+" "+read.Of)
+	}
+	g, err := genome.Load(filepath.Join(dir, "small.fa"))
+	require.NoError(t, err)
+	return file, want, cram.Options{Reference: g.Bases}
+}
+
+// TestCRAM: aligned reads in CRAM are what they are in SAM, by the reference that they are aligned to; a
+// file that is still to be copied into the space that it has is waited for; and one without its end, or
+// without its reference, is told of.
+func TestCRAM(t *testing.T) {
+	file, want, o := cramReads(t)
+	all := func(next func() (*Read, error)) (got []string, err error) {
+		for {
+			read, err := next()
+			if err != nil {
+				return got, err
+			}
+			got = append(got, read.ID+" "+string(read.Sequence)+" "+read.Run+" "+read.Of)
+		}
+	}
+	r, err := NewReader(bytes.NewReader(file), o)
+	require.NoError(t, err)
+	got, err := all(r.Next)
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, want, got)
+	require.True(t, Recognises(bytes.NewReader(file)))
+	require.False(t, Unaligned(file))
+	require.Equal(t, []string{"one", "two"}, Samples(file))
+
+	unaligned, err := os.ReadFile(filepath.Join("testdata", "dorado.cram"))
+	require.NoError(t, err)
+	require.True(t, Recognises(bytes.NewReader(unaligned)))
+
+	path := filepath.Join(t.TempDir(), "x.cram")
+	reserved := make([]byte, len(file))
+	for _, n := range []int{0, 2048, 4096, len(file)} {
+		copy(reserved, file[:n])
+		require.NoError(t, os.WriteFile(path, reserved, 0o600))
+		g, err := OpenGrowing(path, int64(len(reserved)), o)
+		if err == nil {
+			got, err = all(g.Next)
+			require.NoError(t, g.Close())
+		}
+		if n == len(file) {
+			require.ErrorIs(t, err, io.EOF)
+			require.Equal(t, want, got)
+		} else {
+			require.ErrorIs(t, err, ErrUnfinished, "%d bytes", n)
+		}
+	}
+	require.NoError(t, os.WriteFile(path, file[:len(file)-38], 0o600))
+	g, err := OpenGrowing(path, int64(len(file)-38), o)
+	require.NoError(t, err)
+	got, err = all(g.Next)
+	require.ErrorIs(t, err, ErrUnfinished, "the end of the file is missing")
+	require.Equal(t, want, got)
+	require.NoError(t, g.Close())
+	r, err = NewReader(bytes.NewReader(file[:len(file)-38]), o)
+	require.NoError(t, err)
+	_, err = all(r.Next)
+	require.ErrorIs(t, err, cram.ErrCut)
+
+	r, err = NewReader(bytes.NewReader(file), cram.Options{})
+	require.NoError(t, err)
+	_, err = all(r.Next)
+	require.EqualError(t, err, "the reads of this CRAM file are kept by their differences to c2: name the FASTA that they are aligned to (--ref)")
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/porestream/porestream/align/hts/cram"
 )
 
 // ErrUnfinished says that a file ends where its writer has not gone on yet.
@@ -102,6 +104,9 @@ func (r *records) more() error {
 	case err == nil || errors.Is(err, ErrUnfinished):
 		return err
 	}
+	if _, ok := errors.AsType[*cram.ReferenceError](err); ok {
+		return fmt.Errorf("%w (--ref)", err)
+	}
 	return r.wrong(err)
 }
 
@@ -113,11 +118,15 @@ func (r *records) wrong(err error) error {
 // Reader reads the called reads of a file that is there to its end, or of a pipe.
 type Reader struct{ records }
 
-// NewReader reads FASTQ, SAM or BAM, plain or compressed by gzip or bgzip: what it is tell
-// its first bytes.
-func NewReader(in io.Reader) (*Reader, error) {
+// NewReader reads FASTQ, SAM or BAM, plain or compressed by gzip or bgzip, or CRAM, for which
+// the options are: what it is tell its first bytes.
+func NewReader(in io.Reader, o cram.Options) (*Reader, error) {
 	buffered := bufio.NewReaderSize(in, 1<<16)
-	if magic, _ := buffered.Peek(2); string(magic) != gzipMagic {
+	magic, _ := buffered.Peek(len(cramMagic))
+	if string(magic) == cramMagic {
+		return &Reader{records{source: &plainSource{in: cram.NewReader(buffered, o)}}}, nil
+	}
+	if !bytes.HasPrefix(magic, []byte(gzipMagic)) {
 		return &Reader{records{source: &plainSource{in: buffered}}}, nil
 	}
 	z, err := gzip.NewReader(buffered)
@@ -129,13 +138,17 @@ func NewReader(in io.Reader) (*Reader, error) {
 
 // Recognises tells by a file's beginning whether it is meant to hold called reads.
 func Recognises(in io.Reader) bool {
-	r, err := NewReader(in)
+	buffered := bufio.NewReader(in)
+	if magic, _ := buffered.Peek(len(cramMagic)); string(magic) == cramMagic {
+		return true
+	}
+	r, err := NewReader(buffered, cram.Options{})
 	for err == nil && r.decoder == nil && !r.ended {
 		if err = r.more(); err == nil {
 			r.decoder, err = decoderFor(r.buf, r.ended)
 		}
 	}
-	return errors.Is(err, errCRAM) || err == nil && r.decoder != nil
+	return err == nil && r.decoder != nil
 }
 
 // Next returns the next read, the caller's to keep; io.EOF ends the file. After a
@@ -144,6 +157,7 @@ func (r *Reader) Next() (*Read, error) { return r.next() }
 
 const (
 	gzipMagic = "\x1f\x8b"
+	cramMagic = "CRAM"
 	// chunk is what is read at a time.
 	chunk = 1 << 16
 )
@@ -158,7 +172,7 @@ func (s *plainSource) fill(b []byte) ([]byte, error) {
 	if n > 0 {
 		return b, nil // what is wrong comes again
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, cram.ErrCut) {
 		err = errors.New("it ends within compressed data: it is truncated")
 	}
 	return b, err
@@ -177,7 +191,7 @@ func grow(b []byte, n int) []byte {
 // Samples lists, ascending, the samples that the read groups of a header name (SM), by a
 // file's beginning that has all of it; none of FASTQ.
 func Samples(head []byte) []string {
-	r, err := NewReader(bytes.NewReader(head))
+	r, err := NewReader(bytes.NewReader(head), cram.Options{})
 	if err != nil {
 		return nil
 	}
@@ -200,9 +214,9 @@ func Samples(head []byte) []string {
 }
 
 // Unaligned tells by a file's beginning, of which the more the better, that it holds reads
-// that are aligned to nothing: FASTQ, or SAM or BAM whose header names no reference.
+// that are aligned to nothing: FASTQ, or SAM, BAM or CRAM whose header names no reference.
 func Unaligned(head []byte) bool {
-	r, err := NewReader(bytes.NewReader(head))
+	r, err := NewReader(bytes.NewReader(head), cram.Options{})
 	for err == nil && !r.ended {
 		err = r.more()
 	}

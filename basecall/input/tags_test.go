@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align/hts/cram"
 )
 
 // TestTagsThatAreRead holds the column of the table in docs/dorado.md to what tags change about a
@@ -19,7 +21,7 @@ func TestTagsThatAreRead(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `(\\w\\w)` \\| (\\w) \\| [^|]+ \\| [^|]+ \\| ([^|]+) \\|$").FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(rows), 25)
 	read := func(tags string) *Read {
-		r, err := NewReader(strings.NewReader("@" + testID + tags + "\nACGT\n+\nIIII\n"))
+		r, err := NewReader(strings.NewReader("@"+testID+tags+"\nACGT\n+\nIIII\n"), cram.Options{})
 		require.NoError(t, err)
 		reads, refused := readAll(t, r.Next)
 		require.Empty(t, refused, tags)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/internal/ingest/watch"
@@ -23,7 +24,7 @@ func readsKind() kind {
 	return kind{
 		name: readsName, use: "--brokers HOST:PORT FILE|DIR|-...",
 		example: "reads --brokers kafka:9092 /data/run1\n  dorado basecaller hac pod5/ | ingest reads --brokers kafka:9092 -",
-		short:   "Put reads on Kafka that are called already: FASTQ, SAM and BAM, while they are written",
+		short:   "Put reads on Kafka that are called already: FASTQ, SAM, BAM and CRAM, while they are written",
 		long: "Takes the reads that MinKNOW, Dorado or Guppy have called: from folders as MinKNOW lays them out, from single files, or from a pipe (-). Alignments are dropped. " +
 			"Each read is sent once, by its id, whatever files it is in. Started again after a crash or an interrupt, it goes on where it stopped. " +
 			"A run ends by MinKNOW's final summary, --idle-end, --once, the end of the pipe, or, of single files, when they have been read.",
@@ -38,6 +39,7 @@ type reading struct {
 	watching
 	files watch.ReadFiles
 	sheet string
+	ref   string
 	pipe  bool
 }
 
@@ -48,7 +50,9 @@ func (r *reading) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.files.Naming.Demultiplexed, "demultiplexed", false, "reads that tell of no barcode have none: for FASTQ of Dorado, whose titles name barcodes only where there is one")
 	flags.StringVar(&r.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV: which barcodes there are and what their samples are called")
 	flags.BoolVar(&r.files.Failed, "include-fail", false, "take reads, too, that fell through the basecaller's quality control: folders named fail, and flag 0x200")
+	flags.StringVar(&r.ref, "ref", "", "for CRAM: the reference genome that it was written with, FASTA, may be gzipped")
 	fileFlag(flags, "sample-sheet")
+	fileFlag(flags, "ref")
 }
 
 func (r *reading) complete(given *given) error {
@@ -64,6 +68,13 @@ func (r *reading) complete(given *given) error {
 	}
 	r.Single = true
 	r.files.Roots, r.files.Naming.Sample = given.operands, given.intake.sample
+	if r.ref != "" {
+		g, err := genome.Load(r.ref)
+		if err != nil {
+			return fmt.Errorf("--ref: %w", err)
+		}
+		r.files.Reference = g.Bases
+	}
 	if r.sheet != "" {
 		f, err := os.Open(r.sheet)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/porestream/porestream/adaptive"
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/basecall/input"
@@ -539,10 +540,10 @@ func (u *unalignedReads) align(ctx context.Context, path string, head []byte, st
 // unnamedSample is what a sample is called that nobody has named.
 const unnamedSample = "sample"
 
-// reader reads FASTQ, SAM or BAM, without the reads of other samples, those that failed in the
+// reader reads FASTQ, SAM, BAM or CRAM, without the reads of other samples, those that failed in the
 // basecaller's quality control and those without a base. One that can't be used is told of, and left out.
 func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), error) {
-	r, err := input.NewReader(in)
+	r, err := input.NewReader(in, cram.Options{Names: "read"})
 	if err != nil {
 		return nil, err
 	}

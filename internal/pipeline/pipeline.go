@@ -220,7 +220,7 @@ func (r *run) newPlayer(ctx context.Context, producer *kafka.Producer) (player, 
 	}
 	if r.cfg.Reads != nil {
 		reads := *r.cfg.Reads.Files
-		reads.Naming.Sample = r.cfg.Sample
+		reads.Naming.Sample, reads.Reference = r.cfg.Sample, r.engines.Genome.Bases
 		p, err := readfiles.NewPlayer(&reads, r.cfg.Reads.Stdin, ingest.NewDirect(producer, cfg), r.cfg.Logger)
 		if err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/simulate"
@@ -117,7 +118,7 @@ func TestFolderHasEveryReadOnce(t *testing.T) {
 		if strings.HasSuffix(name, "_2.bam") {
 			rotated++
 		}
-		in, err := input.NewReader(strings.NewReader(text))
+		in, err := input.NewReader(strings.NewReader(text), cram.Options{})
 		require.NoError(t, err, name)
 		for {
 			got, err := in.Next()
@@ -172,7 +173,7 @@ func TestGrowingFilesShowEachRead(t *testing.T) {
 			require.NoError(t, err)
 			g := open[path]
 			if g == nil {
-				g, err = input.OpenGrowing(path, info.Size())
+				g, err = input.OpenGrowing(path, info.Size(), cram.Options{})
 				require.NoError(t, err)
 				defer g.Close()
 				open[path] = g
@@ -222,7 +223,7 @@ func TestInterruptedRunHasNoSummary(t *testing.T) {
 	read := 0
 	for name, text := range tree(t, dir) {
 		require.NotContains(t, name, "final_summary")
-		in, err := input.NewReader(strings.NewReader(text))
+		in, err := input.NewReader(strings.NewReader(text), cram.Options{})
 		require.NoError(t, err)
 		for {
 			_, err := in.Next()

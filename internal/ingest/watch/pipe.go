@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/internal/ingest/contain"
 	"github.com/porestream/porestream/internal/ingest/spool"
@@ -112,7 +113,7 @@ func newPipe(ctx context.Context, files *ReadFiles, name string, in io.Reader) *
 	p := &pipe{name: name, files: files, reads: make(chan piped, batchReads)}
 	go func() {
 		err := contain.Call(func() error {
-			r, err := input.NewReader(in)
+			r, err := input.NewReader(in, cram.Options{Reference: files.Reference, Names: "read"})
 			for err == nil {
 				var read *input.Read
 				read, err = r.Next()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/stream"
@@ -140,7 +141,7 @@ func (p *Player) file(ctx context.Context, path string) error {
 		defer f.Close()
 		in, name = f, path
 	}
-	r, err := input.NewReader(in)
+	r, err := input.NewReader(in, cram.Options{Reference: p.files.Reference, Names: filepath.Base(name)})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -11,13 +11,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// ReadFiles are files of called reads: FASTQ, SAM and BAM.
+// ReadFiles are files of called reads: FASTQ, SAM, BAM and CRAM.
 type ReadFiles struct {
 	// Roots are the folders and files that are watched.
 	Roots []string
@@ -26,6 +27,9 @@ type ReadFiles struct {
 	// Failed takes the reads that fell through the basecaller's quality control, too.
 	Failed  bool
 	Metrics *Metrics // nil: none
+	// Reference has the bases of the sequences that CRAM was written with; nil: only CRAM that
+	// needs none is read.
+	Reference func(name string) []byte
 
 	// parked are files between two looks, the newest last: what comes goes on where they are.
 	parked []*openReads
@@ -87,7 +91,7 @@ func (f *ReadFiles) Open(path string, size int64, _ func(string) (int64, bool), 
 		}
 	}
 	// From the beginning: what was sent of it is known.
-	g, err := input.OpenGrowing(path, size)
+	g, err := input.OpenGrowing(path, size, cram.Options{Reference: f.Reference})
 	switch {
 	case errors.Is(err, input.ErrUnfinished):
 		return nil, signal.ErrUnfinished

@@ -12,6 +12,7 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/internal/ingest"
 )
@@ -62,7 +63,7 @@ func BenchmarkPackedReads(b *testing.B) {
 	naming := ingest.Naming{}
 	bases, size := 0, 0
 	for b.Loop() {
-		g, err := input.OpenGrowing(path, info.Size())
+		g, err := input.OpenGrowing(path, info.Size(), cram.Options{})
 		require.NoError(b, err)
 		bases, size = 0, 0
 		for {

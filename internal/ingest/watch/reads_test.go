@@ -96,6 +96,8 @@ func TestLeftOutReads(t *testing.T) {
 func TestFaultsOfCalledReadsLoseNothingElse(t *testing.T) {
 	dorado, err := os.ReadFile("../../../basecall/input/testdata/dorado.bam")
 	require.NoError(t, err)
+	cram, err := os.ReadFile("../../../align/hts/cram/testdata/3.0.cram")
+	require.NoError(t, err)
 	const aligned = "@SQ\tSN:elsewhere\tLN:9\nforward\t0\telsewhere\t1\t60\t4M\t*\t0\t0\tACGT\t!!!!\tDS:Z:runid=r\nreverse\t16\telsewhere\t3\t60\t4M\t*\t0\t0\tAAGG\t!!!!\tDS:Z:runid=r\n" +
 		"reverse\t272\telsewhere\t5\t0\t4M\t*\t0\t0\tAAGG\t!!!!\tDS:Z:runid=r\n"
 	for name, tt := range map[string]struct {
@@ -109,7 +111,8 @@ func TestFaultsOfCalledReadsLoseNothingElse(t *testing.T) {
 		"a quality of another length":                        {"x.fastq", "@bad runid=r\nACGT\n+\n!!\n@behind" + goodRead, false, "read bad: 2 qualities for 4 bases", `porestream_ingest_watch_faults_total{what="read"}`, 1},
 		"a read that comes again with other bases":           {"x.fastq", "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n", false, "read twice is here with other bases than it was sent with", `porestream_ingest_watch_faults_total{what="read"}`, 1},
 		"a file that vanishes":                               {"x.fastq", "@whole" + goodRead + "@half runid=r\nAC", true, "a file is gone that was not read to its end", `porestream_ingest_watch_faults_total{what="gone"}`, 1},
-		"CRAM":                                               {"x.cram", "CRAM\x03\x00", false, "samtools view -b --reference REF.fa IN.cram | ingest reads -", `porestream_ingest_watch_faults_total{what="file"}`, 0},
+		"CRAM without its reference":                         {"x.cram", string(cram), false, "are kept by their differences to c2: name the FASTA that they are aligned to (--ref)", `porestream_ingest_watch_faults_total{what="file"}`, 0},
+		"CRAM that never gets its end":                       {"x.cram", string(cram[:2000]), false, "a file was never finished", `porestream_ingest_watch_unfinished_files_total`, 0},
 		"a FASTQ file that ends within its only read":        {"x.fastq", "@half runid=r\nAC", false, "a file was never finished", `porestream_ingest_watch_unfinished_files_total`, 0},
 		"alignments to another reference, which are dropped": {"x.sam", aligned, false, "", "", 2},
 	} {
