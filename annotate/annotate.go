@@ -27,6 +27,8 @@ type Annotation struct {
 	// first: by severity of the worst term, then MANE Select, MANE Plus Clinical, canonical, protein-coding, nearest,
 	// longest coding sequence, ID. It is empty only if a Pick leaves all of them out.
 	Consequences []Consequence `json:"consequences,omitempty"`
+	// GeneModels is where the gene models come from if it is no annotation ([Model.Origin]).
+	GeneModels string `json:"gene_models,omitempty"`
 	// Known is what the sources of WithSources say, exact matches of each first.
 	Known []Known `json:"known,omitempty"`
 }
@@ -255,6 +257,7 @@ func (a *Annotator) annotate(w *workspace, v *variant, allele string) Annotation
 	all := candidates{a.effects(w, v)}
 	a.pick.choose(all)
 	ann := v.annotation(all[0], allele)
+	ann.GeneModels = a.model.Origin
 	a.describeFunctions(ann.Consequences, all[0])
 	return ann
 }

@@ -13,6 +13,9 @@ import (
 type Model struct {
 	// Faults tell what the file has and the model leaves out or repairs.
 	Faults []Fault
+	// Origin says where the models come from if it is no annotation, such as that they are predicted; empty otherwise. It is told with
+	// everything that follows from them.
+	Origin string
 
 	contigs    map[*genome.Contig]*track
 	regulation map[*genome.Contig]*regulatoryTrack

@@ -90,6 +90,9 @@ func (a *Annotator) Rows(opts Options) (*Rows, error) {
 
 // Declare adds the INFO fields that r writes to a header.
 func (r *Rows) Declare(h *vcf.Header) {
+	if origin := r.a.model.Origin; origin != "" {
+		h.AddMeta(GeneModelsMeta(origin))
+	}
 	for _, f := range r.fields {
 		h.AddInfo(string(f), ".", "String", map[Field]string{CSQ: r.layout.description(), ANN: ANNDescription}[f])
 	}
@@ -269,4 +272,9 @@ func (s *Site) set(row *vcf.Row) error {
 	}
 	_, s.Imprecise = row.InfoValue("IMPRECISE")
 	return nil
+}
+
+// GeneModelsMeta is the line of a VCF's header that says where gene models come from.
+func GeneModelsMeta(origin string) string {
+	return "##geneModels=" + strings.Join(strings.Fields(origin), " ")
 }

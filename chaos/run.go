@@ -293,7 +293,7 @@ func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger
 	if contents.VCF, err = foldedVCFs(&contents, g, h.partitions["variants"], samplesOf(h.recordings)); err != nil {
 		return nil, err
 	}
-	handlers, stop, err := folding(h.cfg, g, h.partitions, logger)
+	handlers, stop, err := folding(ctx, h.cfg, g, h.partitions, logger)
 	if err != nil {
 		return nil, err
 	}

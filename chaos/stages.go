@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/porestream/porestream/annotate/haplotype"
@@ -23,9 +24,9 @@ func (s stage) group() string { return "porestream-" + s.name }
 
 // folding are the makers of the stages whose output is a function of the sequence of records, by input topic. Variants are judged as the
 // services judge them that are told nothing else. stop ends that judge, after the last handler.
-func folding(cfg *config, g *genome.Genome, partitions map[string]int32, logger *slog.Logger) (_ map[string]stream.NewHandler, stop func() error, err error) {
+func folding(ctx context.Context, cfg *config, g *genome.Genome, partitions map[string]int32, logger *slog.Logger) (_ map[string]stream.NewHandler, stop func() error, err error) {
 	genes := processor.Genes{Paths: []string{cfg.genes}}
-	annotator, err := genes.Annotator(g, logger)
+	annotator, err := genes.Annotator(ctx, g, logger)
 	if err != nil {
 		return nil, nil, err
 	}

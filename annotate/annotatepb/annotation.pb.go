@@ -34,8 +34,9 @@ type AnnotatedAllele struct {
 	Hgvsg         string                 `protobuf:"bytes,2,opt,name=hgvsg,proto3" json:"hgvsg,omitempty"`
 	Atoms         []string               `protobuf:"bytes,6,rep,name=atoms,proto3" json:"atoms,omitempty"` // VRS ids of the changes that an allele of several bases is made of
 	MostSevere    *MostSevere            `protobuf:"bytes,3,opt,name=most_severe,json=mostSevere,proto3" json:"most_severe,omitempty"`
-	Consequences  []*Consequence         `protobuf:"bytes,4,rep,name=consequences,proto3" json:"consequences,omitempty"` // the most relevant first
-	Known         []*Known               `protobuf:"bytes,5,rep,name=known,proto3" json:"known,omitempty"`               // exact matches of each source first
+	Consequences  []*Consequence         `protobuf:"bytes,4,rep,name=consequences,proto3" json:"consequences,omitempty"`               // the most relevant first
+	Known         []*Known               `protobuf:"bytes,5,rep,name=known,proto3" json:"known,omitempty"`                             // exact matches of each source first
+	GeneModels    string                 `protobuf:"bytes,7,opt,name=gene_models,json=geneModels,proto3" json:"gene_models,omitempty"` // where they come from if it is no annotation
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -110,6 +111,13 @@ func (x *AnnotatedAllele) GetKnown() []*Known {
 		return x.Known
 	}
 	return nil
+}
+
+func (x *AnnotatedAllele) GetGeneModels() string {
+	if x != nil {
+		return x.GeneModels
+	}
+	return ""
 }
 
 // Known is what an entry of a source, such as ClinVar, says about an allele or
@@ -989,7 +997,7 @@ var File_annotate_annotatepb_annotation_proto protoreflect.FileDescriptor
 
 const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\n" +
-	"$annotate/annotatepb/annotation.proto\x12\x18porestream.annotation.v1\"\xc3\x02\n" +
+	"$annotate/annotatepb/annotation.proto\x12\x18porestream.annotation.v1\"\xe4\x02\n" +
 	"\x0fAnnotatedAllele\x12;\n" +
 	"\avariant\x18\x01 \x01(\v2!.porestream.annotation.v1.VariantR\avariant\x12\x14\n" +
 	"\x05hgvsg\x18\x02 \x01(\tR\x05hgvsg\x12\x14\n" +
@@ -997,7 +1005,9 @@ const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\vmost_severe\x18\x03 \x01(\v2$.porestream.annotation.v1.MostSevereR\n" +
 	"mostSevere\x12I\n" +
 	"\fconsequences\x18\x04 \x03(\v2%.porestream.annotation.v1.ConsequenceR\fconsequences\x125\n" +
-	"\x05known\x18\x05 \x03(\v2\x1f.porestream.annotation.v1.KnownR\x05known\"\xc7\x01\n" +
+	"\x05known\x18\x05 \x03(\v2\x1f.porestream.annotation.v1.KnownR\x05known\x12\x1f\n" +
+	"\vgene_models\x18\a \x01(\tR\n" +
+	"geneModels\"\xc7\x01\n" +
 	"\x05Known\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +

@@ -9,8 +9,9 @@ func FromLine(l *annotate.Line) *AnnotatedAllele {
 		Variant: &Variant{
 			Contig: l.Variant.Contig, Pos: int32(l.Variant.Pos), Id: l.Variant.ID, Ref: l.Variant.Ref, Alt: l.Variant.Alt, VrsId: l.Variant.VRSID,
 		},
-		Hgvsg: l.HGVSg,
-		Atoms: l.Atoms,
+		Hgvsg:      l.HGVSg,
+		Atoms:      l.Atoms,
+		GeneModels: l.GeneModels,
 		MostSevere: &MostSevere{
 			Term: l.MostSevere.Term, So: l.MostSevere.SO, Impact: string(l.MostSevere.Impact), Gene: l.MostSevere.Gene, Transcript: l.MostSevere.Transcript,
 		},

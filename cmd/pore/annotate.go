@@ -136,7 +136,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return err
 	}
-	annotator, err := cfg.genes.Annotator(g, opts.Logger)
+	annotator, err := cfg.genes.Annotator(ctx, g, opts.Logger)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func normalizeHGVS(ctx context.Context, cfg hgvsConfig, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	annotator, err := cfg.genes.Annotator(g, logger)
+	annotator, err := cfg.genes.Annotator(ctx, g, logger)
 	if err != nil {
 		return err
 	}

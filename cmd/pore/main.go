@@ -25,6 +25,7 @@ func command() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.Name())
 		},
 	}
+	cmd.AddCommand(genesCommand())
 	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), demuxCommand(), pileupCommand(), callCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), watchCommand(), consumeCommand(), stateCommand(), resetCommand(),
 		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), sizeCommand(), signalCommand(), modelCommand(), evalCommand(), benchCommand(), alignCommand(), indexCommand(), simulateCommand(), brokerCommand(), consensusCommand())
 	return cmd

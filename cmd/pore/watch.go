@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ faults is refused: they are told with file and line, and the exit code is 1.`,
 		Example: `  pore watch check --ref ref.fa --gff genes.gff3 panel.yaml`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return checkPanels(cfg, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return checkPanels(cmd.Context(), cfg, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -58,7 +59,7 @@ faults is refused: they are told with file and line, and the exit code is 1.`,
 	return cmd
 }
 
-func checkPanels(cfg watchCheckConfig, paths []string, stdout, stderr io.Writer) error {
+func checkPanels(ctx context.Context, cfg watchCheckConfig, paths []string, stdout, stderr io.Writer) error {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the reference genome that the panels are about")
 	}
@@ -73,7 +74,7 @@ func checkPanels(cfg watchCheckConfig, paths []string, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	annotator, err := cfg.genes.Annotator(g, logger)
+	annotator, err := cfg.genes.Annotator(ctx, g, logger)
 	if err != nil {
 		return err
 	}

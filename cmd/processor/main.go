@@ -127,7 +127,7 @@ func run(ctx context.Context, cfg config) error {
 	defer client.Close()
 	topics := stream.NewTopics(cfg.kafka.Prefix)
 	opts.Registerer, opts.Logger = reg, logger
-	engines, err := processor.Load(opts)
+	engines, err := processor.Load(ctx, opts)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func catalogue(t *testing.T) map[string]metric {
 	}
 	// Any variant model has the metrics of them all.
 	model := networktest.Folder(t, networktest.Spec{})
-	collected.Do(func() { collected.err = collect(model) })
+	collected.Do(func() { collected.err = collect(t.Context(), model) })
 	require.NoError(t, collected.err)
 	return collected.found
 }
@@ -78,7 +78,7 @@ var collected struct {
 	err        error
 }
 
-func collect(variantModel string) error {
+func collect(ctx context.Context, variantModel string) error {
 	registry := ops.NewRegistry("test")
 	collected.found, collected.histograms = make(map[string]metric), make(map[string]prometheus.Collector)
 	r := &recorder{Registerer: registry, found: collected.found}
@@ -116,7 +116,7 @@ func collect(variantModel string) error {
 	if err != nil {
 		return err
 	}
-	engines, err := processor.Load(processor.Options{
+	engines, err := processor.Load(ctx, processor.Options{
 		Stages: stages, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
 		Calling: processor.Calling{Model: variantModel},
 	})
@@ -127,7 +127,7 @@ func collect(variantModel string) error {
 		return err
 	}
 	// Where runs have models of their own.
-	if engines, err = processor.Load(processor.Options{
+	if engines, err = processor.Load(ctx, processor.Options{
 		Stages: []string{"basecall"}, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
 		RunModels: processor.RunModels{Dir: filepath.Join("..", "..", "models")},
 	}); err != nil {

@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if recording != nil {
 		defer recording.Close()
 	}
-	engines, err := processor.Load(cfg.Engines)
+	engines, err := processor.Load(ctx, cfg.Engines)
 	if err != nil {
 		return nil, err
 	}

@@ -112,6 +112,12 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 	declareStatus(header, variants)
 	_ = header.SetVersion(version) // of a higher version if the file needs one, and says so: results aren't given up for it
 	header.AddInfo("CSQ", ".", "String", annotate.CSQDescription)
+	for _, v := range variants {
+		if origin := v.Annotation.GeneModels; origin != "" {
+			header.AddMeta(annotate.GeneModelsMeta(origin))
+			break
+		}
+	}
 	known := annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
 		for _, v := range variants {
 			for i := range v.Annotation.Known {

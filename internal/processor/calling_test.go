@@ -97,7 +97,7 @@ func TestEnginesNameTheVariantModel(t *testing.T) {
 	load := func(stages, model string) *Engines {
 		list, err := ParseStages(stages, Work{})
 		require.NoError(t, err)
-		e, err := Load(Options{
+		e, err := Load(t.Context(), Options{
 			Stages: list, Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
 			Device: "sim:1ms:4:nowhere", Calling: Calling{Model: model}, // the basecaller's scores, which no variant model has
 		})
@@ -124,7 +124,7 @@ func TestStrictProcessorsRefuseTheirOwnBasecaller(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		list, err := ParseStages("basecall,variant", Work{})
 		require.NoError(t, err)
-		e, err := Load(Options{
+		e, err := Load(t.Context(), Options{
 			Stages: list, Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
 			Device: "cpu", Calling: Calling{Model: dir, Strict: strict},
 		})

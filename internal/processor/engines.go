@@ -3,6 +3,7 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -129,7 +130,7 @@ type Engines struct {
 
 // Load loads the engines that the chosen stages need, and refuses inputs that
 // don't belong together.
-func Load(opts Options) (*Engines, error) {
+func Load(ctx context.Context, opts Options) (*Engines, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -140,10 +141,10 @@ func Load(opts Options) (*Engines, error) {
 	g.Hash()
 	e := &Engines{Genome: g, signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
 	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
-		if e.Annotator, err = opts.Genes.Annotator(g, opts.Logger); err != nil {
+		if e.Annotator, err = opts.Genes.Annotator(ctx, g, opts.Logger); err != nil {
 			return nil, err
 		}
-		if e.genes, err = opts.Genes.fingerprint(g); err != nil {
+		if e.genes, err = opts.Genes.fingerprint(g, e.Annotator.Model().Origin); err != nil {
 			return nil, err
 		}
 	}

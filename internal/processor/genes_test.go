@@ -30,7 +30,7 @@ func TestGenesTellWhatIsWrong(t *testing.T) {
 	genes.Register(flags)
 	require.NoError(t, flags.Parse([]string{"--gff", first, "--gff", second, "--genetic-code", "11,c=2", "--circular", "c"}))
 	var log bytes.Buffer
-	a, err := genes.Annotator(g, slog.New(slog.NewTextHandler(&log, nil)))
+	a, err := genes.Annotator(t.Context(), g, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(log.String(), "50 in all: an exon or CDS whose parent no row describes"))
 	require.Equal(t, 3, strings.Count(log.String(), "line "))
@@ -39,7 +39,7 @@ func TestGenesTellWhatIsWrong(t *testing.T) {
 	require.Equal(t, "synonymous_variant", got.MostSevere.Term, "code 2 reads TGA as tryptophan: %+v", got.Consequences)
 
 	require.Error(t, flags.Parse([]string{"--genetic-code", "c=7"}))
-	none, err := new(Genes).Annotator(g, slog.New(slog.DiscardHandler))
+	none, err := new(Genes).Annotator(t.Context(), g, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	got, err = none.Annotate("c", 9, "A", "G")
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestFingerprintOfGenes(t *testing.T) {
 		return path
 	}
 	of := func(genes Genes) string {
-		sum, err := genes.fingerprint(g)
+		sum, err := genes.fingerprint(g, "")
 		require.NoError(t, err)
 		return sum
 	}
@@ -68,6 +68,55 @@ func TestFingerprintOfGenes(t *testing.T) {
 	require.NotEqual(t, want, of(Genes{Paths: []string{a, b}}))
 	require.NotEqual(t, want, of(Genes{Paths: []string{a}, Reader: annotate.ModelReader{Circular: []string{"c"}}}))
 	require.NotEqual(t, want, of(Genes{Paths: []string{a}, Reader: annotate.ModelReader{Codes: annotate.GeneticCodes{Default: 11}}}))
-	_, err = (&Genes{Paths: []string{filepath.Join(dir, "missing")}}).fingerprint(g)
+	_, err = (&Genes{Paths: []string{filepath.Join(dir, "missing")}}).fingerprint(g, "")
 	require.ErrorContains(t, err, "reading genes: ")
+}
+
+// TestGenesAreFound annotates a phage without an annotation of it.
+func TestGenesAreFound(t *testing.T) {
+	reference := filepath.Join("..", "..", "testdata", "lambda", "reference.fa")
+	var genes Genes
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	genes.Register(flags)
+	require.NoError(t, flags.Parse([]string{"--gff", "auto"}))
+	g, err := genes.Genome(reference)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	a, err := genes.Annotator(t.Context(), g, slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	require.Contains(t, log.String(), "gene models are predicted, no annotation")
+	for _, tt := range []struct {
+		pos       int
+		ref, alt  string
+		term, aas string
+	}{
+		{37589, "C", "T", "missense_variant", "p.Glu118Lys"},
+		{37742, "C", "T", "missense_variant", "p.Ala67Thr"},
+		{43082, "G", "A", "missense_variant", "p.Ala15Thr"},
+		{45352, "G", "A", "stop_gained", "p.Trp56Ter"},
+	} {
+		got, err := a.Annotate("J02459.1", tt.pos, tt.ref, tt.alt)
+		require.NoError(t, err)
+		require.Equal(t, tt.term, got.MostSevere.Term)
+		require.Contains(t, got.Consequences[0].HGVSp, tt.aas)
+		require.Contains(t, got.GeneModels, "genetic code 11 (found)")
+	}
+	with, err := genes.fingerprint(g, a.Model().Origin)
+	require.NoError(t, err)
+	without, err := new(Genes).fingerprint(g, "")
+	require.NoError(t, err)
+	require.NotEqual(t, with, without)
+
+	for want, flag := range map[string][]string{
+		"leave out the other --gff": {"--gff", "auto", "--gff", "x.gff3"},
+		"one number":                {"--gff", "auto", "--genetic-code", "J02459.1=4"},
+		"circular contig":           {"--gff", "auto", "--circular", "x"},
+	} {
+		var genes Genes
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		genes.Register(flags)
+		require.NoError(t, flags.Parse(flag))
+		_, err := genes.Annotator(t.Context(), g, slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -66,12 +66,12 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}})
+		_, err := Load(t.Context(), Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}})
 		if err == nil || strings.Contains(err.Error(), "\n") || slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
 			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
 		}
 	}
-	if _, err := Load(Options{Reference: filepath.Join(lambda, "reference.fa"), Panels: []string{"none.yaml"}}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(t.Context(), Options{Reference: filepath.Join(lambda, "reference.fa"), Panels: []string{"none.yaml"}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing panel: %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 func TestTargets(t *testing.T) {
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
 	opts := Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}}
-	plain, err := Load(opts)
+	plain, err := Load(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTargets(t *testing.T) {
 		t.Errorf("topics without panels: %s", got)
 	}
 	opts.Panels = []string{filepath.Join("..", "..", "annotate", "watch", "testdata", "lambda", "panel.yaml")}
-	e, err := Load(opts)
+	e, err := Load(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,6 +146,7 @@ export class DetailView {
       ["Codons", chosen.codons],
       ["Together", (variant.haplotype ?? []).map((h) => `${h.gene ?? h.transcript}: ${(h.terms ?? []).map(words).join(", ")}${h.amino_acids ? ` ${h.amino_acids}` : ""}`).join("; ")],
       ["Other transcripts", (annotation.consequences ?? []).length > 1 ? count(annotation.consequences.length - 1, "more", "more") : null],
+      ["Gene models", annotation.gene_models],
       ["Not annotated", variant.annotation_error],
     ]);
     strands(call);

@@ -1,0 +1,204 @@
+// Package genbank reads what gene finding is trained on and judged by: the sequence and the coding sequences of GenBank's flat files
+// (The DDBJ/ENA/GenBank Feature Table, version 11). Everything else in them is passed over.
+package genbank
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxLine bounds one line; the format has 80 columns.
+const maxLine = 1 << 20
+
+// Record is one sequence with its coding sequences.
+type Record struct {
+	Name     string // VERSION, or LOCUS where there is none
+	Circular bool
+	Seq      []byte // upper case
+	Coding   []Coding
+}
+
+// Coding is a coding sequence as it is annotated.
+type Coding struct {
+	Parts   []Span // in the order of the genome
+	Reverse bool
+	// CutLow and CutHigh say that the sequence goes on beyond its lowest and its highest base.
+	CutLow, CutHigh bool
+	Pseudo          bool // marked pseudo or pseudogene: no protein comes of it
+	Code            int  // transl_table, 1 where it isn't said
+}
+
+// Span is a stretch of bases, 1-based, both ends included.
+type Span struct{ Start, End int }
+
+// Read reads all records of a file. Errors name the line.
+func Read(r io.Reader) ([]*Record, error) {
+	p := parser{lines: bufio.NewScanner(r)}
+	p.lines.Buffer(nil, maxLine)
+	for p.lines.Scan() {
+		p.line++
+		if err := p.take(p.lines.Text()); err != nil {
+			return nil, fmt.Errorf("line %d: %w", p.line, err)
+		}
+	}
+	if err := p.lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", p.line+1, err)
+	}
+	if p.record != nil {
+		return nil, fmt.Errorf("line %d: record %s has no end (//): the file is cut", p.line, p.record.Name)
+	}
+	if len(p.records) == 0 {
+		return nil, errors.New("no LOCUS line: this is no GenBank file")
+	}
+	return p.records, nil
+}
+
+type parser struct {
+	lines    *bufio.Scanner
+	line     int
+	records  []*Record
+	record   *Record // nil between records
+	origin   bool
+	features bool
+	kind     string // key of the feature at hand
+	location strings.Builder
+	notes    []string // its qualifiers
+}
+
+func (p *parser) take(line string) error {
+	key, rest, _ := strings.Cut(line, " ")
+	if key == "LOCUS" {
+		fields := strings.Fields(rest)
+		if p.record != nil || len(fields) == 0 {
+			return errors.New("LOCUS where no record can begin")
+		}
+		p.record = &Record{Name: fields[0], Circular: strings.Contains(rest, " circular ")}
+		return nil
+	}
+	if p.record == nil {
+		if strings.TrimSpace(line) == "" {
+			return nil
+		}
+		return errors.New("text before LOCUS: this is no GenBank file")
+	}
+	switch {
+	case key == "VERSION":
+		if fields := strings.Fields(rest); len(fields) > 0 {
+			p.record.Name = fields[0]
+		}
+	case key == "FEATURES":
+		p.features = true
+	case key == "//":
+		p.records, p.record, p.origin, p.features = append(p.records, p.record), nil, false, false
+	case key == "ORIGIN":
+		p.origin, p.features = true, false
+		return p.finish()
+	case p.origin:
+		p.sequence(line)
+	case p.features && key != "":
+		p.features = false
+		return p.finish()
+	case p.features:
+		return p.feature(line)
+	}
+	return nil
+}
+
+// sequence takes the letters of a line of the sequence, which has numbers and blanks besides.
+func (p *parser) sequence(line string) {
+	for i := range len(line) {
+		if c := line[i] &^ 0x20; 'A' <= c && c <= 'Z' {
+			p.record.Seq = append(p.record.Seq, c)
+		}
+	}
+}
+
+// feature takes a line of the feature table: a key in column 6, a location or qualifier in column 22.
+func (p *parser) feature(line string) error {
+	if len(line) > 5 && line[5] != ' ' {
+		if err := p.finish(); err != nil {
+			return err
+		}
+		p.kind, line, _ = strings.Cut(strings.TrimSpace(line), " ")
+		p.location.WriteString(strings.TrimSpace(line))
+		return nil
+	}
+	text := strings.TrimSpace(line)
+	switch {
+	case strings.HasPrefix(text, "/"):
+		p.notes = append(p.notes, text[1:])
+	case len(p.notes) == 0:
+		p.location.WriteString(text)
+	}
+	return nil
+}
+
+// finish ends the feature at hand.
+func (p *parser) finish() error {
+	kind, location, notes := p.kind, p.location.String(), p.notes
+	p.kind, p.notes = "", nil
+	p.location.Reset()
+	if kind != "CDS" {
+		return nil
+	}
+	c := Coding{Code: 1}
+	if err := c.locate(location); err != nil {
+		return fmt.Errorf("CDS before this line: %w", err)
+	}
+	for _, q := range notes {
+		name, value, _ := strings.Cut(q, "=")
+		switch name {
+		case "pseudo", "pseudogene":
+			c.Pseudo = true
+		case "transl_table":
+			n, err := strconv.Atoi(strings.Trim(value, `"`))
+			if err != nil {
+				return fmt.Errorf("transl_table %q is no number", value)
+			}
+			c.Code = n
+		}
+	}
+	p.record.Coding = append(p.record.Coding, c)
+	return nil
+}
+
+// locate reads a location: spans in join, order and complement, in any nesting that has one strand.
+func (c *Coding) locate(text string) error {
+	for {
+		inner, found := strings.CutPrefix(text, "complement(")
+		if found {
+			c.Reverse = true
+		} else if inner, found = strings.CutPrefix(text, "join("); !found {
+			inner, found = strings.CutPrefix(text, "order(")
+		}
+		if !found {
+			break
+		}
+		text = strings.TrimSuffix(inner, ")")
+	}
+	for _, part := range strings.Split(text, ",") {
+		if inner, found := strings.CutPrefix(part, "complement("); found {
+			c.Reverse, part = true, strings.TrimSuffix(inner, ")")
+		}
+		low, high, found := strings.Cut(part, "..")
+		if !found {
+			high = low
+		}
+		start, err := strconv.Atoi(strings.TrimLeft(low, "<>"))
+		if err != nil {
+			return fmt.Errorf("location %q is not understood", text)
+		}
+		end, err := strconv.Atoi(strings.TrimLeft(high, "<>"))
+		if err != nil || start < 1 || end < start {
+			return fmt.Errorf("location %q is not understood", text)
+		}
+		c.CutLow = c.CutLow || strings.HasPrefix(low, "<")
+		c.CutHigh = c.CutHigh || strings.HasPrefix(high, ">")
+		c.Parts = append(c.Parts, Span{start, end})
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package genbank
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const record = `LOCUS       AB000001   30 bp    DNA     circular BCT 01-JAN-2020
+DEFINITION  Something.
+VERSION     AB000001.2
+FEATURES             Location/Qualifiers
+     source          1..30
+                     /organism="Something"
+     CDS             complement(join(1..4,
+                     6..>10))
+                     /transl_table=4
+                     /note="a line that
+                     CDS goes on"
+     gene            1..10
+     CDS             <12..20
+                     /pseudo
+CONTIG      join(X:1..30)
+ORIGIN
+        1 acgtacgtac gtacgtacgt
+       21 nnnnnnnnnn
+//
+`
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, text, want string // want: part of an error
+		records          []*Record
+	}{
+		{name: "record", text: record + record, records: []*Record{wanted(), wanted()}},
+		{name: "empty", text: "\n", want: "this is no GenBank file"},
+		{name: "fasta", text: ">a\nACGT\n", want: "line 1: text before LOCUS"},
+		{name: "cut", text: record[:len(record)-3], want: "the file is cut"},
+		{name: "twice", text: record[:strings.Index(record, "FEATURES")] + record, want: "LOCUS where no record can begin"},
+		{name: "location", text: strings.Replace(record, "<12..20", "<12..x", 1), want: `line 15: CDS before this line: location "<12..x"`},
+		{name: "turned", text: strings.Replace(record, "<12..20", "20..12", 1), want: `location "20..12"`},
+		{name: "code", text: strings.Replace(record, "transl_table=4", "transl_table=x", 1), want: `transl_table "x" is no number`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			records, err := Read(strings.NewReader(tt.text))
+			if tt.want != "" {
+				require.ErrorContains(t, err, tt.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.records, records)
+		})
+	}
+}
+
+func wanted() *Record {
+	return &Record{
+		Name: "AB000001.2", Circular: true, Seq: []byte("ACGTACGTACGTACGTACGTNNNNNNNNNN"),
+		Coding: []Coding{
+			{Parts: []Span{{1, 4}, {6, 10}}, Reverse: true, CutHigh: true, Code: 4},
+			{Parts: []Span{{12, 20}}, CutLow: true, Pseudo: true, Code: 1},
+		},
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(record)
+	f.Add("LOCUS a\nFEATURES x\n     CDS             join(complement(1..2),complement(4..5))\nORIGIN\n//\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		records, err := Read(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, records)
+		for _, r := range records {
+			for _, c := range r.Coding {
+				require.NotEmpty(t, c.Parts)
+				for _, p := range c.Parts {
+					require.LessOrEqual(t, 1, p.Start)
+					require.LessOrEqual(t, p.Start, p.End)
+				}
+			}
+		}
+	})
+}

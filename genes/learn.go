@@ -1,0 +1,281 @@
+package genes
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Annotated is a sequence whose genes are known, to learn a prior from.
+type Annotated struct {
+	Contig
+	Genes []Known
+	// Others are stretches that are neither genes to learn from nor places without any: pseudogenes, genes with slippage or cut ends.
+	Others []Known
+	Code   int
+}
+
+// Known is a gene of an annotation: one stretch, half open, with its stop codon, whole at both ends.
+type Known struct {
+	Start, End int
+	Reverse    bool
+}
+
+var errNoExamples = errors.New("no genome with genes to learn from")
+
+// neutral is what a prior begins with: the end of 16S ribosomal RNA binds AGGAGG, five to ten bases before the start.
+func neutral() startPrior {
+	var p startPrior
+	p.Kinds = [startKinds]float64{.8, .12, .08}
+	p.Share = .6
+	for i, c := range []byte("AGGAGG") {
+		p.Motif[i] = [4]float64{.1, .1, .1, .1}
+		p.Motif[i][baseOf[c]] = .7
+	}
+	sum := 0.0
+	for o := range p.Offset {
+		spacer := offsets - 1 - o
+		p.Offset[o] = .2
+		if 3 <= spacer && spacer <= 9 {
+			p.Offset[o] = 1
+		}
+		sum += p.Offset[o]
+	}
+	for o := range p.Offset {
+		p.Offset[o] /= sum
+	}
+	return p
+}
+
+// LearnPrior makes a prior of annotated genomes. Each counts alike, whatever its length.
+func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
+	if len(genomes) == 0 {
+		return nil, errors.New("no genomes to learn from")
+	}
+	p := &Prior{Start: neutral(), Weights: firstWeights()}
+	var near neighbours
+	var usage composition
+	var starts []startContext
+	var between hexamers
+	p.Start.Kinds = [startKinds]float64{}
+	for _, g := range genomes {
+		p.Genomes = append(p.Genomes, g.Name)
+		code, err := newCode(g.Code)
+		if err != nil {
+			return nil, err
+		}
+		s := encode(g.Seq)
+		other := complemented(s)
+		var kinds [startKinds]float64
+		known := slices.Clone(g.Genes)
+		slices.SortFunc(known, func(a, b Known) int { return a.End - b.End })
+		edge := 0
+		var own spacingCounts
+		var contexts []startContext
+		for k, gene := range known {
+			strand, at, end := s, gene.Start, gene.End
+			if gene.Reverse {
+				strand, at, end = other, len(s)-gene.End, len(s)-gene.Start
+			}
+			if (end-at)%3 != 0 {
+				continue
+			}
+			usage.add(strand[at:end-3], code)
+			near.add(strand[at:end-3], code)
+			if codon := codonAt(strand, at); codon >= 0 && code.start[codon] >= 0 {
+				kinds[code.start[codon]]++
+				contexts = append(contexts, contextAt(strand, at, code.start[codon]))
+			}
+			if gene.Start > edge {
+				between.countAll(s[edge:gene.Start])
+			}
+			edge = max(edge, gene.End)
+			if k > 0 {
+				own.add(known[k-1].Reverse, gene.Reverse, gene.Start-known[k-1].End)
+			}
+		}
+		share := 1 / max(1, float64(len(contexts)))
+		for k := range kinds {
+			p.Start.Kinds[k] += kinds[k] * share
+		}
+		p.Spacing.join(&own)
+		// A few hundred of each genome are enough for a motif, and so no genome outvotes the others.
+		for i := range min(len(contexts), 300) {
+			starts = append(starts, contexts[i*len(contexts)/min(len(contexts), 300)])
+		}
+	}
+	p.Codons = usage.coefficients()
+	between.bothStrands()
+	m := newStarts(&p.Start, .5)
+	prior := neutral()
+	prior.Kinds = p.Start.Kinds
+	m.learn(&prior, starts, &between)
+	p.Start.Share, p.Start.Motif, p.Start.Offset = m.motifs[0].share, m.motifs[0].base, m.motifs[0].offset
+	p.Start.Flank = m.flank
+	p.Pairs = near.odds()
+	for range weightRounds {
+		if err := p.fit(ctx, genomes); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// join adds the counts of a genome, scaled to one gene each thousand.
+func (c *spacingCounts) join(own *spacingCounts) {
+	total := 0.0
+	for _, list := range own.Bins {
+		for _, n := range list {
+			total += n
+		}
+	}
+	scale := 1000 / max(1, total)
+	for r := range own.Bins {
+		for b := range own.Bins[r] {
+			c.Bins[r][b] += scale * own.Bins[r][b]
+		}
+	}
+	c.Beyond += scale * own.Beyond
+}
+
+// composition are counts of codons by the GC content of the gene that they are in.
+type composition struct {
+	bins [25][codons]float64
+	gc   [25]float64 // sum over codons
+}
+
+func (u *composition) add(s []byte, code *geneticCode) {
+	var n [codons]float64
+	strong, total := 0.0, 0.0
+	for i := 0; i+3 <= len(s); i += 3 {
+		codon := codonAt(s, i)
+		if codon < 0 || code.stops(codon) {
+			continue
+		}
+		if codonName(codon) == "TGA" {
+			codon = codonOf("TGG") // tryptophan, whichever way it is written
+		}
+		n[codon]++
+		total++
+		for k := range 3 {
+			if b := codon >> (2 * k) & 3; b == 1 || b == 2 {
+				strong++
+			}
+		}
+	}
+	if total < 50 {
+		return
+	}
+	gc := strong / (3 * total)
+	bin := int(gc * 25)
+	for i := range n {
+		u.bins[bin][i] += n[i]
+	}
+	u.gc[bin] += gc * total
+}
+
+// coefficients fits for each codon a parabola to the logarithm of its share.
+func (u *composition) coefficients() map[string][3]float64 {
+	out := map[string][3]float64{}
+	standard, err := newCode(11)
+	if err != nil {
+		panic(err) // code 11 is one of NCBI's
+	}
+	for c := range codons {
+		if standard.stops(c) {
+			continue
+		}
+		a, y := [][]float64{make([]float64, 3), make([]float64, 3), make([]float64, 3)}, make([]float64, 3)
+		for bin, list := range u.bins {
+			total := 0.0
+			for _, n := range list {
+				total += n
+			}
+			if total < 500 {
+				continue
+			}
+			x := u.gc[bin]/total - .5
+			value := math.Log((list[c] + 1) / (total + codons))
+			weight := min(total, 20000)
+			power := [3]float64{1, x, x * x}
+			for i := range power {
+				y[i] += weight * power[i] * value
+				for j := range power {
+					a[i][j] += weight * power[i] * power[j]
+				}
+			}
+		}
+		for i := range a {
+			a[i][i] += 20 // so that few genomes make a flat curve, and no wild one
+		}
+		out[codonName(c)] = [3]float64(solve(a, y))
+	}
+	out["TGA"] = out["TGG"]
+	return out
+}
+
+// solve solves equations by Gaussian elimination; the matrix is positive definite. Both arguments are used up.
+func solve(a [][]float64, y []float64) []float64 {
+	n := len(y)
+	for i := range n {
+		for k := i + 1; k < n; k++ {
+			f := a[k][i] / a[i][i]
+			for j := i; j < n; j++ {
+				a[k][j] -= f * a[i][j]
+			}
+			y[k] -= f * y[i]
+		}
+	}
+	for i := n - 1; i >= 0; i-- {
+		for j := i + 1; j < n; j++ {
+			y[i] -= a[i][j] * y[j]
+		}
+		y[i] /= a[i][i]
+	}
+	return y
+}
+
+// neighbours counts amino acids that are near each other.
+type neighbours [separations][aminos][aminos]float64
+
+func (n *neighbours) add(s []byte, code *geneticCode) {
+	var list []int
+	for i := 0; i+3 <= len(s); i += 3 {
+		a := -1
+		if codon := codonAt(s, i); codon >= 0 {
+			a = strings.IndexByte(aminoLetters, code.amino[codon])
+		}
+		list = append(list, a)
+	}
+	for i, a := range list {
+		for d := range min(i, separations) {
+			if b := list[i-d-1]; a >= 0 && b >= 0 {
+				n[d][b][a]++
+			}
+		}
+	}
+}
+
+// odds are the logarithms of how much oftener than by chance two are near each other.
+func (n *neighbours) odds() (out [separations][aminos][aminos]float32) {
+	for d := range n {
+		var first, second [aminos]float64
+		total := 0.0
+		for i, row := range n[d] {
+			for j, v := range row {
+				first[i] += v
+				second[j] += v
+				total += v
+			}
+		}
+		for i, row := range n[d] {
+			for j, v := range row {
+				expected := first[i] * second[j] / max(total, 1)
+				out[d][i][j] = float32(math.Round(1e4*math.Log((v+20)/(expected+20))) / 1e4)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,50 @@
+package genes
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genome"
+)
+
+// TestSlippage finds ORF1ab of a coronavirus, on either strand, and has the annotator read it as RefSeq's.
+func TestSlippage(t *testing.T) {
+	t.Parallel()
+	c := contigOf(t, filepath.Join("..", "testdata", "sarscov2", "reference.fa.gz"))
+	n := len(c.Seq)
+	of := func(c Contig) (r *Result, slips []Gene) {
+		r = find(t, Options{}, c)
+		for _, g := range r.Genes {
+			if g.Slips {
+				slips = append(slips, g)
+			}
+		}
+		return r, slips
+	}
+	r, slips := of(c)
+	require.Len(t, slips, 1)
+	require.Equal(t, []int{265, 13467, 21555}, []int{slips[0].Start, slips[0].Joint, slips[0].End})
+	_, mirrored := of(Contig{Name: c.Name, Seq: turned(c.Seq)})
+	require.Len(t, mirrored, 1)
+	require.True(t, mirrored[0].Reverse)
+	require.Equal(t, []int{n - 21555, n - 1 - 13467, n - 265}, []int{mirrored[0].Start, mirrored[0].Joint, mirrored[0].End})
+
+	var text bytes.Buffer
+	require.NoError(t, WriteGFF3(&text, []Contig{c}, r))
+	require.Equal(t, 2, strings.Count(text.String(), "exception=ribosomal slippage"))
+	g, err := genome.Read(strings.NewReader(">" + c.Name + "\n" + string(c.Seq) + "\n"))
+	require.NoError(t, err)
+	m, err := annotate.ReadModel(&text, g)
+	require.NoError(t, err)
+	require.Empty(t, m.Warnings())
+	// 14408C>T of the first wave: P323L of the polymerase, behind the slip.
+	got, err := annotate.New(g, m).Annotate(c.Name, 14408, "C", "T")
+	require.NoError(t, err)
+	require.Equal(t, "missense_variant", got.MostSevere.Term)
+	require.Contains(t, got.Consequences[0].HGVSp, "p.Pro4715Leu")
+}

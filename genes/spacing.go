@@ -1,0 +1,141 @@
+package genes
+
+import "math"
+
+// How the next gene lies to the one before, in the direction of the reading.
+const (
+	sameStrand = iota
+	convergent // → ←
+	divergent  // ← →
+	relations
+)
+
+func relation(reverse, nextReverse bool) int {
+	switch {
+	case reverse == nextReverse:
+		return sameStrand
+	case nextReverse:
+		return convergent
+	}
+	return divergent
+}
+
+const (
+	// nearest and farthest are the distances between genes within which the distance says something. A negative one is an overlap.
+	nearest  = -100
+	farthest = 300
+	// fine distances have bins of their own: within them operons keep ATGA, TAATG and the like.
+	fine   = 20
+	coarse = 10
+	bins   = (-fine-nearest)/coarse + 2*fine + (farthest-fine)/coarse
+	// priorGenes is the strength of the prior.
+	priorGenes = 40
+)
+
+// binOf is the bin of a distance from nearest to farthest-1.
+func binOf(distance int) int {
+	switch {
+	case distance < -fine:
+		return (distance - nearest) / coarse
+	case distance < fine:
+		return (-fine-nearest)/coarse + distance + fine
+	}
+	return (-fine-nearest)/coarse + 2*fine + (distance-fine)/coarse
+}
+
+// binWidth is the number of distances of a bin.
+func binWidth(bin int) float64 {
+	if low := (-fine - nearest) / coarse; bin < low || bin >= low+2*fine {
+		return coarse
+	}
+	return 1
+}
+
+// spacingCounts are how often genes follow each other in each relation and bin; the last bin has those that are farther apart.
+type spacingCounts struct {
+	Bins   [relations][bins + 1]float64 `json:"bins"`
+	Beyond float64                      `json:"beyond"` // bases between genes that are farther apart, less what is near
+}
+
+func (c *spacingCounts) add(reverse, nextReverse bool, distance int) {
+	r := relation(reverse, nextReverse)
+	switch {
+	case distance < nearest:
+	case distance < farthest:
+		c.Bins[r][binOf(distance)]++
+	default:
+		c.Bins[r][bins]++
+		c.Beyond += float64(distance - farthest + 1)
+	}
+}
+
+func strandIndex(reverse bool) int {
+	if reverse {
+		return 1
+	}
+	return 0
+}
+
+// spacingModel are log odds of a gene's beginning at a distance behind another, against anywhere.
+//
+// Genes are taken for a point process: at each base behind a gene the next one may begin, with a rate that depends on the distance and on the
+// strands. The odds are the rate here to the rate far from any gene.
+type spacingModel struct {
+	near [relations][bins]float64
+	far  [relations]float64
+}
+
+// doubt is how many genes without a neighbour at a distance it takes to believe that there are few.
+const doubt = 5
+
+func newSpacing(prior, own *spacingCounts) *spacingModel {
+	total := 0.0
+	for _, list := range prior.Bins {
+		for _, n := range list {
+			total += n
+		}
+	}
+	scale := priorGenes / max(total, 1) // the prior counts as so many genes, however many it was made of
+	counts := spacingCounts{Beyond: prior.Beyond*scale + own.Beyond}
+	var waiting [relations]float64 // first genes of pairs
+	for r := range relations {
+		for b := range counts.Bins[r] {
+			n := prior.Bins[r][b]*scale + own.Bins[r][b]
+			counts.Bins[r][b] = n
+			waiting[sameStrand] += n
+			// A pair on one strand is of either strand alike.
+			switch r {
+			case sameStrand:
+				waiting[convergent] += n / 2
+				waiting[divergent] += n / 2
+			default:
+				waiting[r] += n
+			}
+		}
+	}
+	far := 1.0
+	for r := range relations {
+		far += counts.Bins[r][bins]
+	}
+	rate := far / (counts.Beyond + farthest)
+	m := new(spacingModel)
+	for b := range bins {
+		width := binWidth(b)
+		for r := range relations {
+			expected := doubt * width * rate / 2
+			m.near[r][b] = math.Log((counts.Bins[r][b] + expected) / ((waiting[r] + doubt) * width) / rate)
+		}
+		same := counts.Bins[sameStrand][b]
+		waiting[convergent] -= counts.Bins[convergent][b] + same/2
+		waiting[divergent] -= counts.Bins[divergent][b] + same/2
+		waiting[sameStrand] -= counts.Bins[convergent][b] + counts.Bins[divergent][b] + same
+	}
+	for r := range relations {
+		share := 1.0
+		if r != sameStrand {
+			share = 2 // only half of the genes can be followed so
+		}
+		m.far[r] = math.Log((share*counts.Bins[r][bins] + .5) / far)
+	}
+	return m
+}

@@ -1,0 +1,79 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/porestream/porestream/genes"
+	"github.com/porestream/porestream/genome"
+)
+
+// Finding says how the genes of a reference without annotation are found.
+type Finding struct {
+	Code     int      // NCBI's genetic code; 0 finds it
+	Circular []string // contigs; "all" for every one
+	Prior    string   // file; empty for the one that is built in
+	AnySize  bool     // don't refuse what is longer than a bacterium's genome
+}
+
+// Found are genes that were found, with the genome that they are of.
+type Found struct {
+	*genes.Result
+	contigs []genes.Contig
+}
+
+// Find finds the genes of a genome.
+func (f *Finding) Find(ctx context.Context, g *genome.Genome) (*Found, error) {
+	opts := genes.Options{Code: f.Code, AnySize: f.AnySize}
+	if f.Prior != "" {
+		file, err := os.Open(f.Prior)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		if opts.Prior, err = genes.ReadPrior(file); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Prior, err)
+		}
+	}
+	all := slices.Contains(f.Circular, "all")
+	for _, name := range f.Circular {
+		if name != "all" && g.Contig(name) == nil {
+			return nil, fmt.Errorf("circular contig %q is not in the genome", name)
+		}
+	}
+	out := new(Found)
+	for _, c := range g.Contigs {
+		out.contigs = append(out.contigs, genes.Contig{Name: c.Name, Seq: c.Seq, Circular: all || f.circular(g, c)})
+	}
+	var err error
+	out.Result, err = genes.Find(ctx, out.contigs, opts)
+	return out, err
+}
+
+func (f *Finding) circular(g *genome.Genome, c *genome.Contig) bool {
+	return slices.ContainsFunc(f.Circular, func(name string) bool { return g.Contig(name) == c })
+}
+
+// Write writes them as GFF3.
+func (f *Found) Write(w io.Writer) error { return genes.WriteGFF3(w, f.contigs, f.Result) }
+
+// Summary tells in a line what was found.
+func (f *Found) Summary() string {
+	how := "as given"
+	if f.CodeFound {
+		how = "found"
+	}
+	return fmt.Sprintf("%d genes in %d contigs with %d bases, %.1f %% of them coding, GC %.1f %%; genetic code %d (%s)",
+		len(f.Genes), len(f.contigs), f.Bases, 100*f.Coding, 100*f.GC, f.Code, how)
+}
+
+// gff3 is what is written, in memory.
+func (f *Found) gff3() (*bytes.Buffer, error) {
+	var out bytes.Buffer
+	err := f.Write(&out)
+	return &out, err
+}

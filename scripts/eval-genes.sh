@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Finds the genes of annotated genomes with pore genes, and with Pyrodigal (GPL-3.0, run as a program beside, from PyPI) on the same genomes, and
+# compares both with the annotation: docs/genes.md. No genome is judged by a prior that has seen its clade. What can be set from outside: DATA, ECOLI, PYRODIGAL (0 leaves it out), OUT.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${DATA:-../shared/data/genes}
+ecoli=${ECOLI:-../shared/data/ecoli-r9}
+out=${OUT:-.cache/eval/genes}
+pyrodigal=.cache/pyrodigal
+[ -e "$data/NC_000962.3.gbk.gz" ] || { echo "eval-genes: $data has no genomes; DATA names another folder" >&2; exit 1; }
+mkdir -p "$out"
+go build -o "$out/genes" ./train/genes
+if [ "${PYRODIGAL:-1}" != 0 ] && [ ! -x "$pyrodigal/bin/python" ]; then
+	python3 -m venv "$pyrodigal"
+	"$pyrodigal/bin/pip" install --quiet --disable-pip-version-check pyrodigal==3.7.1 || { rm -rf "$pyrodigal"; exit 1; }
+fi
+
+phages=NC_013600,NC_016566,NC_019724,NC_028901,NC_031081,NC_049491,NC_049493,NC_070914,NC_070915,NC_070918
+prior() { # NAME ACCESSIONS
+	[ -e "$out/$1.json" ] || "$out/genes" prior --without "$2" "$data"/*.gz "$data"/phages/*.gz >"$out/$1.json"
+}
+prior escherichia NC_002695
+prior mycobacterium NC_000962
+prior chlamydia 18,NC_000117
+prior mycoplasma NZ_CP001668
+prior phages "$phages"
+
+# judge NAME PRIOR FASTA TRUTH MODE CODE
+judge() {
+	local name=$1 prior=$2 fasta=$3 truth=$4 mode=$5 code=$6
+	bin/pore genes --ref "$fasta" --prior "$out/$prior.json" -o "$out/$name.pore.gff3" 2>"$out/$name.log"
+	printf '%s\tpore\t' "$name"
+	"$out/genes" compare "$truth" "$out/$name.pore.gff3"
+	[ "${PYRODIGAL:-1}" != 0 ] || return 0
+	"$pyrodigal/bin/python" scripts/eval-pyrodigal.py "$fasta" "$mode" "$code" >"$out/$name.pyrodigal.gff3"
+	printf '%s\tpyrodigal\t' "$name"
+	"$out/genes" compare "$truth" "$out/$name.pyrodigal.gff3"
+}
+printf 'genome\tby\tgenes\tfound\tright\tsensitivity\tprecision\tstarts\tin pseudogenes\tmissed <90 <150 <300 more\twrong <90 <150 <300 more\n'
+gzip -dc "$ecoli/MG1655.fa.gz" >"$out/MG1655.fa"
+judge MG1655 escherichia "$out/MG1655.fa" "$ecoli/genes.gff3.gz" single 11
+record() { # NAME PRIOR FILE MODE CODE
+	"$out/genes" convert "$3" "$out/$1"
+	judge "$1" "$2" "$out/$1.fa" "$out/$1.gff3" "$4" "$5"
+}
+record Sakai escherichia "$data/NC_002695.gbk.gz" single 11
+record H37Rv mycobacterium "$data/NC_000962.3.gbk.gz" single 11
+record trachomatis chlamydia "$data/NC_000117.1.gbk.gz" single 11
+# Pyrodigal is told the code, pore isn't.
+record mycoides mycoplasma "$data/GCF_000023685.1_Mycoplasma_mycoides.gbff.gz" single 4
+{
+	for accession in ${phages//,/ }; do record "$accession" phages "$data/phages/$accession.gbk.gz" meta 11; done
+} | tee "$out/phages.tsv"
+awk -F'\t' '{ n[$2]++; s[$2] += $6; p[$2] += $7; t[$2] += $8 } END { for (by in n) printf "phages, mean\t%s\t\t\t\t%.4f\t%.4f\t%.4f\n", by, s[by] / n[by], p[by] / n[by], t[by] / n[by] }' "$out/phages.tsv" | sort -r
+judge lambda phages testdata/lambda/reference.fa testdata/lambda/genes.gff3 meta 11
+gzip -dc testdata/sarscov2/reference.fa.gz >"$out/sarscov2.fa"
+judge SARS-CoV-2 phages "$out/sarscov2.fa" testdata/sarscov2/genes.gff3 meta 11

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/textfile"
+)
+
+// place is what a gene is told by: its contig, strand and stop.
+type place struct {
+	contig  string
+	reverse bool
+	stop    int
+}
+
+type coding struct {
+	place
+	start  int
+	low    int
+	high   int
+	pseudo bool
+}
+
+// load reads the coding sequences of GFF3. Rows of one sequence have one ID, or one Parent.
+func load(path string) ([]*coding, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := textfile.NewReader(f, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	byID := map[string]*coding{}
+	var list []*coding
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		column := strings.Split(lines.Text(), "\t")
+		if len(column) != 9 || column[2] != "CDS" && column[2] != "pseudogene" {
+			continue
+		}
+		low, err := strconv.Atoi(column[3])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		high, err := strconv.Atoi(column[4])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		id := ""
+		for _, a := range strings.Split(column[8], ";") {
+			if v, ok := strings.CutPrefix(a, "ID="); ok {
+				id = v
+			}
+		}
+		c := byID[id]
+		if c == nil || id == "" {
+			c = &coding{low: low, high: high, pseudo: column[2] == "pseudogene" || strings.Contains(column[8], "pseudo=true")}
+			c.contig, c.reverse = column[0], column[6] == "-"
+			byID[id] = c
+			list = append(list, c)
+		}
+		c.low, c.high = min(c.low, low), max(c.high, high)
+	}
+	for _, c := range list {
+		c.start, c.stop = c.low, c.high
+		if c.reverse {
+			c.start, c.stop = c.high, c.low
+		}
+	}
+	return list, lines.Err()
+}
+
+// counts are what a comparison comes to.
+type counts struct {
+	truth, found, hits, starts int
+	broken                     int    // found in what is annotated as a pseudogene
+	missed, wrong              [4]int // by classOf
+}
+
+// classOf is the class of a gene's length: below 90, 150, 300 bases, and more.
+func (c *coding) classOf() int {
+	class := 0
+	for _, bound := range []int{90, 150, 300} {
+		if c.high-c.low+1 >= bound {
+			class++
+		}
+	}
+	return class
+}
+
+// compare counts the genes of the truth that were found by their stops, those of them with their starts, and those found that aren't in it.
+func compare(truthPath, foundPath string, out io.Writer) error {
+	truth, err := load(truthPath)
+	if err != nil {
+		return err
+	}
+	found, err := load(foundPath)
+	if err != nil {
+		return err
+	}
+	n := count(truth, found)
+	_, err = fmt.Fprintf(out, "%d\t%d\t%d\t%.4f\t%.4f\t%.4f\t%d\t%v\t%v\n", n.truth, n.found, n.hits, float64(n.hits)/float64(max(1, n.truth)),
+		float64(n.hits)/float64(max(1, n.found)), float64(n.starts)/float64(max(1, n.hits)), n.broken, n.missed, n.wrong)
+	return err
+}
+
+func count(truth, found []*coding) (n counts) {
+	known := map[place]*coding{}
+	var pseudo []*coding
+	for _, c := range truth {
+		if c.pseudo {
+			pseudo = append(pseudo, c)
+		} else {
+			known[c.place] = c
+		}
+	}
+	n.truth = len(known)
+	seen := map[place]bool{}
+	for _, c := range found {
+		if c.pseudo {
+			continue // told as broken, and so not as a gene
+		}
+		n.found++
+		if t := known[c.place]; t != nil && !seen[c.place] {
+			seen[c.place] = true
+			n.hits++
+			if t.start == c.start {
+				n.starts++
+			}
+			continue
+		}
+		if slices.ContainsFunc(pseudo, func(p *coding) bool { return p.contig == c.contig && p.low < c.high && c.low < p.high }) {
+			n.broken++
+		} else {
+			n.wrong[c.classOf()]++
+		}
+	}
+	for p, c := range known {
+		if !seen[p] {
+			n.missed[c.classOf()]++
+		}
+	}
+	return n
+}

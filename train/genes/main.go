@@ -1,0 +1,155 @@
+// Command genes makes the prior of gene finding of annotated genomes, and judges genes that were found.
+//
+//	go run ./train/genes prior --without NC_002695 GENOME.gbk.gz... > prior.json
+//	go run ./train/genes convert GENOME.gbk.gz OUT            # OUT.fa and OUT.gff3
+//	go run ./train/genes compare TRUTH.gff3 FOUND.gff3
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/genes"
+	"github.com/porestream/porestream/genes/genbank"
+	"github.com/porestream/porestream/textfile"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "genes:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("want prior, convert or compare")
+	}
+	switch args[0] {
+	case "prior":
+		return prior(ctx, args[1:], out)
+	case "convert":
+		if len(args) != 3 {
+			return errors.New("want convert GENBANK OUT")
+		}
+		return convert(args[1], args[2])
+	case "compare":
+		if len(args) != 3 {
+			return errors.New("want compare TRUTH.gff3 FOUND.gff3")
+		}
+		return compare(args[1], args[2], out)
+	}
+	return fmt.Errorf("%q: want prior, convert or compare", args[0])
+}
+
+func read(path string) ([]*genbank.Record, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := textfile.NewReader(f, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	records, err := genbank.Read(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return records, nil
+}
+
+// prior learns from all records but those left out.
+func prior(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("prior", flag.ContinueOnError)
+	without := flags.String("without", "", "accessions, or their beginnings, to leave out; several with commas")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var genomes []genes.Annotated
+	for _, path := range flags.Args() {
+		records, err := read(path)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			left := func(prefix string) bool { return prefix != "" && strings.HasPrefix(r.Name, prefix) }
+			if !slices.ContainsFunc(strings.Split(*without, ","), left) {
+				genomes = append(genomes, annotated(r))
+			}
+		}
+	}
+	p, err := genes.LearnPrior(ctx, genomes)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(out)
+	return e.Encode(p)
+}
+
+func annotated(r *genbank.Record) genes.Annotated {
+	a := genes.Annotated{Contig: genes.Contig{Name: r.Name, Seq: r.Seq, Circular: r.Circular}}
+	for _, c := range r.Coding {
+		a.Code = c.Code
+		if c.Pseudo || len(c.Parts) != 1 || c.CutLow || c.CutHigh || c.Parts[0].End > len(r.Seq) {
+			for _, p := range c.Parts {
+				a.Others = append(a.Others, genes.Known{Start: p.Start - 1, End: p.End, Reverse: c.Reverse})
+			}
+			continue
+		}
+		a.Genes = append(a.Genes, genes.Known{Start: c.Parts[0].Start - 1, End: c.Parts[0].End, Reverse: c.Reverse})
+	}
+	return a
+}
+
+// convert writes FASTA and the coding sequences in GFF3.
+func convert(path, out string) error {
+	records, err := read(path)
+	if err != nil {
+		return err
+	}
+	fasta, err := os.Create(out + ".fa")
+	if err != nil {
+		return err
+	}
+	defer fasta.Close()
+	gff, err := os.Create(out + ".gff3")
+	if err != nil {
+		return err
+	}
+	defer gff.Close()
+	f, g := bufio.NewWriter(fasta), bufio.NewWriter(gff)
+	fmt.Fprintln(g, "##gff-version 3")
+	n := 0
+	for _, r := range records {
+		fmt.Fprintf(f, ">%s\n", r.Name)
+		for line := range slices.Chunk(r.Seq, 80) {
+			fmt.Fprintf(f, "%s\n", line)
+		}
+		for _, c := range r.Coding {
+			n++
+			strand, extra := "+", ""
+			if c.Reverse {
+				strand = "-"
+			}
+			if c.Pseudo {
+				extra = ";pseudo=true"
+			}
+			for _, p := range c.Parts {
+				fmt.Fprintf(g, "%s\tGenBank\tCDS\t%d\t%d\t.\t%s\t0\tID=cds-%d;transl_table=%d%s\n", r.Name, p.Start, p.End, strand, n, c.Code, extra)
+			}
+		}
+	}
+	return errors.Join(f.Flush(), g.Flush())
+}

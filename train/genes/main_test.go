@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// record is a GenBank file with genes one behind the other, on one strand, the last of which is marked as broken.
+func record(genes int) string {
+	r := rand.New(rand.NewPCG(1, 1))
+	var seq strings.Builder
+	var features strings.Builder
+	for i := range genes {
+		seq.WriteString("TTAGGAGGTCATTT")
+		start := seq.Len() + 1
+		seq.WriteString("ATG")
+		for range 80 + r.IntN(50) {
+			seq.WriteString([]string{"GCG", "AAA", "CTG", "GAA", "GTT", "ACC"}[r.IntN(6)])
+		}
+		seq.WriteString("TAA")
+		mark := ""
+		if i == genes-1 {
+			mark = "                     /pseudo\n"
+		}
+		fmt.Fprintf(&features, "     CDS             %d..%d\n                     /transl_table=11\n%s", start, seq.Len(), mark)
+	}
+	return fmt.Sprintf("LOCUS       X1 %d bp DNA circular BCT\nVERSION     X1.1\nFEATURES             Location/Qualifiers\n%sORIGIN\n        1 %s\n//\n", seq.Len(), features.String(), seq.String())
+}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	genbank := filepath.Join(dir, "x.gbk")
+	require.NoError(t, os.WriteFile(genbank, []byte(record(30)), 0o600))
+	out := filepath.Join(dir, "x")
+	require.NoError(t, run(t.Context(), []string{"convert", genbank, out}, nil))
+	fasta, err := os.ReadFile(out + ".fa")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(fasta), ">X1.1\nTTAGGAGGTCATTTATG"))
+	var text bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"compare", out + ".gff3", out + ".gff3"}, &text))
+	require.Equal(t, "29\t29\t29\t1.0000\t1.0000\t1.0000\t0\t[0 0 0 0]\t[0 0 0 0]\n", text.String())
+	var prior bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"prior", "--without", "Y", genbank}, &prior))
+	require.True(t, json.Valid(prior.Bytes()))
+	for _, args := range [][]string{nil, {"x"}, {"convert"}, {"compare"}, {"prior", "--without", "X1", genbank}, {"convert", out + ".fa", out}, {"prior", filepath.Join(dir, "none")}} {
+		require.Error(t, run(t.Context(), args, &prior), args)
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	gene := func(low, high int, reverse, pseudo bool) *coding {
+		c := &coding{low: low, high: high, start: low, pseudo: pseudo}
+		c.place = place{"a", reverse, high}
+		if reverse {
+			c.start, c.stop = high, low
+		}
+		return c
+	}
+	truth := []*coding{gene(1, 300, false, false), gene(400, 480, true, false), gene(600, 900, false, true), gene(1000, 1200, false, false)}
+	found := []*coding{gene(31, 300, false, false), gene(400, 480, true, false), gene(700, 800, true, false), gene(2000, 2100, false, false), gene(1000, 1200, false, true)}
+	require.Equal(t, counts{truth: 3, found: 4, hits: 2, starts: 1, broken: 1, missed: [4]int{0, 0, 1, 0}, wrong: [4]int{0, 1, 0, 0}}, count(truth, found))
+}
