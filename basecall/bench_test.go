@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 	"github.com/stretchr/testify/require"
 )
 

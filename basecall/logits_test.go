@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // logitsInPython writes what ONNX Runtime makes of windows [N,1,T] in Python, as [T/stride,N,C].

@@ -12,9 +12,9 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/porestream/porestream/internal/wholefile"
-	"github.com/porestream/porestream/models/calibration"
-	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/modelfile/calibration"
+	"github.com/porestream/porestream/modelfile/folder"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // ManifestFile is the name of the manifest in a model's folder.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/models/calibration"
+	"github.com/porestream/porestream/modelfile/calibration"
 )
 
 func TestWindowStarts(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/testenv"
 )
 
 // someReads writes down the ids of the first n reads of the shipped recording.

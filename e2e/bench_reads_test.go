@@ -20,9 +20,9 @@ import (
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/testenv"
 )
 
 // simulatedBAM writes reads of lambda as MinKNOW does, without barcodes, in one BAM file.

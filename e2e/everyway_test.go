@@ -15,13 +15,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/blow5"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // asBLOW5 is a recording of one run in the format that grows read by read.

@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // TestFaults brings about everything that docs/ingest.md says can go wrong, and

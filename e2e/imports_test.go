@@ -57,11 +57,11 @@ func TestImports(t *testing.T) {
 		{"variant/consensus", "a consensus is made of what was called, by whomever", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", module + "stream", module + "align"}},
 		{"variant/phase", "phasing knows nothing but alleles", []string{kafkaGo, kfake, ort, services, "runtime/cgo", module + "stream", module + "align"}},
 		{"variant/network", "networks judge without transport", []string{kafkaGo, kfake, services, cobra}},
-		{"models/folder", "folders are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant"}},
-		{"models/calibration", "a curve is a curve", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "models/folder"}},
+		{"modelfile/folder", "folders are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant"}},
+		{"modelfile/calibration", "a curve is a curve", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "modelfile/folder"}},
 		{"models/rules", "rules name models, and open none", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "stream", "net/http"}},
 		{"models/pool", "a pool knows nothing of what it keeps", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "stream", module + "signal", module + "models/rules"}},
-		{"models/modelname", "a name is a name", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "stream", module + "models/folder"}},
+		{"modelfile/modelname", "a name is a name", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "stream", module + "modelfile/folder"}},
 		{"variant/eval", "comparing is pure", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", "net/http", module + "stream", module + "annotate"}},
 		{"variant/aligned", "files are called without transport", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "github.com/prometheus"}},
 		{"annotate", "consequences are pure", []string{kafkaGo, ort, services, "runtime/cgo"}},
@@ -117,8 +117,8 @@ func TestImports(t *testing.T) {
 		{"monitor", "the picture is a fold of records, without transport, clock or engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "github.com/prometheus", "runtime/cgo"}},
 		{"monitor/report", "reports are made beside the pipeline, and sent by whoever has a client", []string{kafkaGo, kfake, ort, services, cobra, module + "stream/kafka"}},
 		{"monitor/page", "the page is served without transport or engine", []string{kafkaGo, kfake, ort, cobra, module + "stream/kafka", module + "basecall", module + "variant"}},
-		{"internal/version", "what was built knows nothing of what it is", []string{kafkaGo, kfake, ort, cobra, services + "cli", services + "ops", module + "stream"}},
-		{"internal/cli/manual", "manuals are made of definitions alone", []string{kafkaGo, kfake, ort, services + "ops", module + "stream", "net/http"}},
+		{"version", "what was built knows nothing of what it is", []string{kafkaGo, kfake, ort, cobra, services + "cli", module + "monitor/ops", module + "stream"}},
+		{"internal/cli/manual", "manuals are made of definitions alone", []string{kafkaGo, kfake, ort, module + "monitor/ops", module + "stream", "net/http"}},
 		{"cmd/ingest", "the ingest service carries no engine and no broker", []string{ort, kfake, module + "variant"}},
 		{"monitor/page", "the page's server drives no browser, and knows no client of Kafka", []string{kafkaGo, kfake, ort, cobra, "github.com/chromedp", module + "stream/kafka"}},
 		{"monitor/page/pagetest", "scenes need no pipeline", []string{kafkaGo, kfake, ort, services, cobra, "github.com/chromedp"}},
@@ -133,9 +133,9 @@ func TestImports(t *testing.T) {
 			require.NoError(t, err)
 			for dep := range strings.Lines(string(out)) {
 				switch strings.TrimSpace(dep) {
-				case module + "internal/planted": // hooks, compiled away
+				case module + "stream/planted": // hooks, compiled away
 					continue
-				case module + "internal/wholefile": // how files are written, whatever is in them
+				case module + "wholefile": // how files are written, whatever is in them
 					continue
 				}
 				for _, f := range tt.forbidden {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/testenv"
 )
 
 const pageToken = "marked-page-token-51c0"

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // minknowPython is an interpreter that the simulated MinKNOW runs in.

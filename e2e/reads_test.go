@@ -15,10 +15,10 @@ import (
 	"github.com/biogo/hts/bgzf"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // calledWay is a way for called reads to get to Kafka.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/porestream/porestream/basecall"
-	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/modelfile/folder"
 )
 
 // Identity returns a hash of all that a basecalling model computes, by name or folder: models

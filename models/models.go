@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/basecall"
-	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/variant/network"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/porestream/porestream/models/folder"
-	"github.com/porestream/porestream/models/modelname"
+	"github.com/porestream/porestream/modelfile/folder"
+	"github.com/porestream/porestream/modelfile/modelname"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network/networktest"
 )

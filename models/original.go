@@ -16,7 +16,7 @@ import (
 
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/convert"
-	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/signal"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
 )

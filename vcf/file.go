@@ -3,7 +3,7 @@ package vcf
 import (
 	"errors"
 	"fmt"
-	"github.com/porestream/porestream/internal/wholefile"
+	"github.com/porestream/porestream/wholefile"
 	"io"
 	"math"
 	"os"

@@ -20,10 +20,10 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 func TestMain(m *testing.M) { os.Exit(streamtest.Main(m)) }

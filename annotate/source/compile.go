@@ -16,9 +16,9 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/vrs"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // Config says how to compile a source. Genome, Name and Version are required.

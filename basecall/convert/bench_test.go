@@ -11,7 +11,7 @@ import (
 	"github.com/porestream/porestream/basecall/convert/torch"
 	"github.com/porestream/porestream/basecall/crf"
 	"github.com/porestream/porestream/basecall/infer"
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // randomParameters returns random parameters for an encoder of convolutions, LSTMs

@@ -20,8 +20,8 @@ import (
 
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/infer"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/testenv"
 )
 
 var update = flag.Bool("update", false, "write the golden networks anew, with Bonito and PyTorch")

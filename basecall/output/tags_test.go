@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/testenv"
 )
 
 // documentedTags are the rows of the table of tags in docs/dorado.md: type and what is said of

@@ -3,8 +3,8 @@ package stage
 import (
 	"fmt"
 
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/planted"
 	"github.com/porestream/porestream/stream/streampb"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/planted"
+	"github.com/porestream/porestream/stream/planted"
 )
 
 // catches are the promises of which each planted bug must be seen to break one at least.

@@ -27,10 +27,10 @@ import (
 	"github.com/porestream/porestream/chaos/history"
 	"github.com/porestream/porestream/chaos/nemesis"
 	"github.com/porestream/porestream/chaos/observe"
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/planted"
 	"github.com/porestream/porestream/stream/streamtest"
 )
 

@@ -20,8 +20,8 @@ import (
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/fastq"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/inorder"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/inorder"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/record"
 )

@@ -21,10 +21,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/internal/tracing"
+	"github.com/porestream/porestream/monitor/ops"
 )
 
 // watchingConfig is what pore bench watching is told.

@@ -29,7 +29,6 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -38,6 +37,7 @@ import (
 	"github.com/porestream/porestream/variant/network"
 	variantstage "github.com/porestream/porestream/variant/stage"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type callConfig struct {

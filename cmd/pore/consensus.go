@@ -11,9 +11,9 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/variant/consensus"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type consensusConfig struct {

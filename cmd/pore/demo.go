@@ -22,9 +22,9 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/livepage"
-	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/vcf"
 )
 

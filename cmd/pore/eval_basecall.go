@@ -27,8 +27,8 @@ import (
 	"github.com/porestream/porestream/basecall/eval"
 	"github.com/porestream/porestream/fastq"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/inorder"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/inorder"
 	"github.com/porestream/porestream/textfile"
 )
 

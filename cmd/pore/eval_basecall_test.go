@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/eval"
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // simulatedCalls makes reads of a random reference with R9.4's errors, and some of nowhere.

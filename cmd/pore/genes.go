@@ -13,7 +13,7 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
-	"github.com/porestream/porestream/internal/wholefile"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type genesConfig struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/wholefile"
+	"github.com/porestream/porestream/wholefile"
 )
 
 func indexCommand() *cobra.Command {

@@ -21,10 +21,10 @@ import (
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/aligned"
 	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type pileupConfig struct {

@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/inorder"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/inorder"
 	"github.com/porestream/porestream/internal/simulation"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/simulate"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // plantFlags choose the variants that are planted.

@@ -25,9 +25,9 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/simulation"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type simulateProfileConfig struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/simulation"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/simulate"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type simulateReferenceConfig struct {

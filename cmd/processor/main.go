@@ -19,9 +19,9 @@ import (
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/livepage"
-	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/internal/tracing"
+	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	variantstage "github.com/porestream/porestream/variant/stage"

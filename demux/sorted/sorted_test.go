@@ -21,9 +21,9 @@ import (
 
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/demux"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/modbasetest"
+	"github.com/porestream/porestream/testenv"
 )
 
 const header = "@HD\tVN:1.6\tSO:coordinate\n@SQ\tSN:ref\tLN:100000\n" +

@@ -23,8 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/models"
-	"github.com/porestream/porestream/models/folder"
 	"github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"

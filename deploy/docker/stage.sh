@@ -25,8 +25,8 @@ mkdir -p "$dest/bin" "$dest/lib" "$dest/doc/onnxruntime" "$dest/doc/minimap2"
 ldflags="-s -w"
 if [ -n "${PORESTREAM_COMMIT:-}" ]; then
 	[[ $PORESTREAM_COMMIT =~ ^[0-9a-f]{40}([0-9a-f]{24})?$ ]] || { echo "stage: PORESTREAM_COMMIT is no whole commit: $PORESTREAM_COMMIT" >&2; exit 1; }
-	ldflags+=" -X github.com/porestream/porestream/internal/version.commit=$PORESTREAM_COMMIT"
-	ldflags+=" -X github.com/porestream/porestream/internal/version.time=${PORESTREAM_COMMIT_TIME:-}"
+	ldflags+=" -X github.com/porestream/porestream/version.commit=$PORESTREAM_COMMIT"
+	ldflags+=" -X github.com/porestream/porestream/version.time=${PORESTREAM_COMMIT_TIME:-}"
 fi
 CGO_ENABLED=1 go build -trimpath -ldflags="$ldflags" -o "$dest/bin/" \
 	./cmd/ingest ./cmd/processor ./cmd/pore ./deploy/docker/healthcheck

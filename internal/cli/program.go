@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/internal/cli/manual"
-	"github.com/porestream/porestream/internal/version"
+	"github.com/porestream/porestream/version"
 )
 
 // Program gives the command of a program what all programs have besides help and

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/porestream/porestream/internal/version"
+	"github.com/porestream/porestream/version"
 )
 
 // Version is the version of all commands.

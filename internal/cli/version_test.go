@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/porestream/porestream/internal/version"
+	"github.com/porestream/porestream/version"
 )
 
 func TestAboutTellsPartsThatAreMissing(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/monitor"
+	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/monitor/page"
 	"github.com/porestream/porestream/monitor/report"
 	"github.com/porestream/porestream/stream"

@@ -10,11 +10,11 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // references are the newest events of type reference. Their documents are kept as they

@@ -13,11 +13,11 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // Write writes variants.vcf, variants.jsonl and summary.json into dir, with panels

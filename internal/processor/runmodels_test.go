@@ -21,10 +21,10 @@ import (
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/infer"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 )
 
 const golden = "../../basecall/convert/testdata/golden/"

@@ -18,12 +18,12 @@ import (
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/wholefile"
 	"github.com/porestream/porestream/models/pores"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/simulate/flowcell"
 	"github.com/porestream/porestream/simulate/squiggle"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // Sequencer is a virtual sequencer's settings.

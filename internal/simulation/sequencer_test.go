@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/simulate"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/vcf"
 )
 

@@ -9,10 +9,10 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"github.com/porestream/porestream/internal/inorder"
-	"github.com/porestream/porestream/internal/wholefile"
+	"github.com/porestream/porestream/inorder"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/pod5"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // maxAhead bounds the samples of reads that are made ahead of the one that is written.

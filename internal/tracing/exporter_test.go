@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/trace"
+	"github.com/porestream/porestream/testenv"
 )
 
 // fakeReceiver takes what it is told to.

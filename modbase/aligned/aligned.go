@@ -14,7 +14,7 @@ import (
 
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/inorder"
+	"github.com/porestream/porestream/inorder"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/record"

@@ -21,10 +21,10 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/aligned"
 	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/testenv"
 )
 
 // scene is a small genome with reads aligned to it in every way.

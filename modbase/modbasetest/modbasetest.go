@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/testenv"
 )
 
 // Text is what a call is in tests: place in the read as sequenced, base, strand, code, probability.

@@ -11,7 +11,7 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // BenchmarkPile has reads of 10 kb at 30x become lines of bedMethyl, without reading a file. A call is what a read says of

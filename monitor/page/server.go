@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/monitor"
+	"github.com/porestream/porestream/monitor/ops"
 )
 
 // Bounds of what a server does for its readers.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/internal/ops"
 	"github.com/porestream/porestream/monitor"
+	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/monitor/page"
 	"github.com/porestream/porestream/monitor/page/pagetest"
 	"github.com/porestream/porestream/stream"

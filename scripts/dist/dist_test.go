@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 const repository = "../.."
@@ -211,7 +211,7 @@ func TestLinksAreRefused(t *testing.T) {
 func TestShipped(t *testing.T) {
 	for path, want := range map[string]bool{
 		"README.md": true, "NOTICE": true, "go.mod": false, "Makefile": false, "docs/commands.md": true, "docs/consumer.py": true, "docs/docs_test.go": false, "stream/FORMAT.md": true,
-		"models/r9.4-fast/model.onnx": true, "models/models.go": false, "models/folder/folder.go": false, "testdata/lambda/reads.pod5": true,
+		"models/r9.4-fast/model.onnx": true, "models/models.go": false, "modelfile/folder/folder.go": false, "testdata/lambda/reads.pod5": true,
 		"testdata/lambda/segments.pb.gz": false, "testdata/sarscov2/genes.gff3": false, "deploy/compose/compose.yaml": true, "deploy/grafana/render.go": false,
 		"deploy/grafana/dashboards/throughput.json": true, "deploy/composecheck/go.mod": false, "deploy/check.sh": false, "cmd/pore/main.go": false,
 		"train/basecall/README.md": false,

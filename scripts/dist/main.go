@@ -162,7 +162,7 @@ func openSource(ctx context.Context, dir string) (source, error) {
 
 // versionOf reads the version from the commit itself, as that is what is built.
 func versionOf(ctx context.Context, root, commit string) (string, error) {
-	const file = "internal/version/version.go"
+	const file = "version/version.go"
 	text, err := output(ctx, root, "git", "show", commit+":"+file)
 	if err != nil {
 		return "", err
@@ -196,7 +196,7 @@ func build(ctx context.Context, src source, t target, tools tools, tree string) 
 	if err := run(ctx, tree, env, "scripts/deps.sh"); err != nil {
 		return err
 	}
-	const pkg = "github.com/porestream/porestream/internal/version"
+	const pkg = "github.com/porestream/porestream/version"
 	// C's debugging information goes too, with what it says of folders.
 	ldflags := fmt.Sprintf("-s -w -buildid= -extldflags=-s -X %s.commit=%s -X %s.time=%s", pkg, src.commit, pkg, src.time.Format(time.RFC3339))
 	return run(ctx, tree, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", "out/", "./cmd/...")

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/models"
-	"github.com/porestream/porestream/models/folder"
 )
 
 // part is something that a tarball has in it and that others made, or a model.

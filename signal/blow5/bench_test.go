@@ -14,9 +14,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal/blow5"
 	"github.com/porestream/porestream/signal/pod5"
+	"github.com/porestream/porestream/testenv"
 )
 
 // official unpacks every read of a file with the SLOW5 authors' package, in the

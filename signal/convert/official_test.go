@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // python is an interpreter with the formats' own packages: python3, or the one that

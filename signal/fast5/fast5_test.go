@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // lines are what the oracle prints of a file, as read here.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // official unpacks every read of a file with ONT's package, in the faster of the two

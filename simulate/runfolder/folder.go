@@ -15,7 +15,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
-	"github.com/porestream/porestream/internal/wholefile"
+	"github.com/porestream/porestream/wholefile"
 )
 
 // Format is one in which MinKNOW writes called reads.

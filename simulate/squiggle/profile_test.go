@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/testenv"
+	"github.com/porestream/porestream/testenv"
 )
 
 // toyProfile is of 3-mers: dwells of 2 to 20 samples, residuals of -0.3 to 0.3, noise of

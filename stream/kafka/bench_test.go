@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/testenv"
 )
 
 // brokerVariable makes the test program a broker instead: a benchmark of the

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/partition"
+	"github.com/porestream/porestream/stream/planted"
 )
 
 // Delivery is what holds between a group's input and what its handlers emit.

@@ -15,8 +15,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/planted"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/partition"
+	"github.com/porestream/porestream/stream/planted"
 	"github.com/porestream/porestream/stream/snapshot"
 )
 

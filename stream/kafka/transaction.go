@@ -13,7 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 
-	"github.com/porestream/porestream/internal/planted"
+	"github.com/porestream/porestream/stream/planted"
 )
 
 // The oldest versions that transactions are safe with, all of Kafka 2.5:

@@ -10,8 +10,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/planted"
 )
 
 // Transactor writes inside transactions under one transactional id. What it

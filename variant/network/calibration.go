@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/porestream/porestream/models/calibration"
+	"github.com/porestream/porestream/modelfile/calibration"
 	"github.com/porestream/porestream/variant"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/variant"
 )
 

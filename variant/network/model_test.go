@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/models/calibration"
-	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/modelfile/calibration"
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/variant/network/networktest"

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/infer"
-	"github.com/porestream/porestream/models/calibration"
+	"github.com/porestream/porestream/modelfile/calibration"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/variant/network/networktest"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/porestream/porestream/models/modelname"
+	"github.com/porestream/porestream/modelfile/modelname"
 	"github.com/porestream/porestream/variant"
 )
 

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/planted"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/planted"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/trace"
 	"github.com/porestream/porestream/variant"

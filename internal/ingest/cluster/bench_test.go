@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // brokerVariable makes the test program a broker in a process of its own: it

@@ -12,10 +12,10 @@ import (
 
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/ingest/cluster"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 func cursorOf(t testing.TB, l *lab, run string, next uint64) stream.Out {

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 )
 
 // TestLambda plays phage lambda over 64 channels. Without losses everything that

@@ -19,11 +19,11 @@ import (
 
 	"github.com/porestream/porestream/internal/ingest"
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // python is an interpreter that has the package minknow-api.

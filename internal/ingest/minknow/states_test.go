@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/testenv"
 )
 
 func statesResponse(states map[uint32]string) *minknowpb.GetChannelStatesResponse {

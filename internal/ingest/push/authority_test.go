@@ -25,9 +25,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/porestream/porestream/internal/testenv"
 	client "github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/push/pushpb"
+	"github.com/porestream/porestream/testenv"
 )
 
 // certificates are an authority's for a test.

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/testenv"
 	client "github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/push/pushpb"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/testenv"
 )
 
 // BenchmarkPush pushes real signal over a connection of this machine into a Kafka

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/testenv"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/testenv"
 )
 
 // python is an interpreter that has grpcio and grpcio-tools.

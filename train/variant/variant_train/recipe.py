@@ -263,7 +263,7 @@ class ReadSet:
     chemistry: str
     tier: str
     models: tuple[str, ...]
-    """Patterns of names, as package models/modelname reads them."""
+    """Patterns of names, as package modelfile/modelname reads them."""
     data: str
     """What the set rests on."""
     simulated: bool = False

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/basecall/onnxpb"
-	"github.com/porestream/porestream/models/folder"
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 )

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/porestream/porestream/internal/planted"
+	"github.com/porestream/porestream/stream/planted"
 )
 
 // TestNormalBuildsHaveNoBugs builds a program with every hook, with and without the tag, and looks for the bugs' names in it.

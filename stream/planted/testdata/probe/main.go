@@ -1,7 +1,7 @@
 // Command probe has one hook for each bug that can be planted.
 package main
 
-import "github.com/porestream/porestream/internal/planted"
+import "github.com/porestream/porestream/stream/planted"
 
 func main() {
 	if planted.Is(planted.SkipOffsets) {

@@ -13,7 +13,7 @@ const Number = "0.1.0"
 // The commit and its time, given by the linker where the source is built without
 // its history, as in a release or an image:
 //
-//	go build -ldflags "-X .../internal/version.commit=HASH -X .../internal/version.time=RFC3339"
+//	go build -ldflags "-X .../version.commit=HASH -X .../version.time=RFC3339"
 var commit, time string
 
 // Build is what a program was built from.

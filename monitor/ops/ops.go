@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/porestream/porestream/internal/version"
+	"github.com/porestream/porestream/version"
 )
 
 // Server answers /healthz, /readyz and /metrics.

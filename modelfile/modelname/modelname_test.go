@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/models/modelname"
+	"github.com/porestream/porestream/modelfile/modelname"
 )
 
 func TestNamesTellChemistryTierAndVersion(t *testing.T) {
