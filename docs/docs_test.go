@@ -77,8 +77,9 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 	require.NoError(t, err)
 	for _, page := range pages {
 		name := filepath.Base(page)
-		if name != "README.md" {
-			assert.Regexp(t, `\]\(`+regexp.QuoteMeta(name)+`[)#]`, string(index)+string(commands))
+		linked := regexp.MustCompile(`\]\(` + regexp.QuoteMeta(name) + `[)#]`)
+		if name != "README.md" && !linked.Match(index) && !linked.Match(commands) {
+			t.Errorf("docs/README.md doesn't lead to %s", page)
 		}
 	}
 }
