@@ -361,6 +361,24 @@ func (n *numbering) describe(v *variant, copies []Span) (string, error) {
 // errAtOrigin is what place returns for an insertion between the last base of a circular contig and its first.
 var errAtOrigin = errors.New("the insertion is at the origin")
 
+// stepInside is an insertion that the 3' rule has moved beyond the last base of the sequence, moved a base less: an
+// insertion lies between two bases, and there are none behind.
+func (v *variant) stepInside(d described, first, last int) described {
+	shift := d.shift
+	switch {
+	case d.kind != hgvsInsertion:
+		return d
+	case d.start == last && shift > 0:
+		shift--
+	case d.start == first && shift < v.roll:
+		shift++
+	default:
+		return d
+	}
+	d.start, d.end, d.shift, d.alt = v.start+shift, v.end+shift, shift, rotate(v.alt, shift)
+	return d
+}
+
 // place is v where n has it.
 func (n *numbering) place(v *variant) (described, error) {
 	first, last := 0, len(n.contig.Seq)
@@ -375,10 +393,13 @@ func (n *numbering) place(v *variant) (described, error) {
 		first, last = 0, len(n.contig.Seq)
 		d = v.describe(n.forward(), first, last)
 	}
+	if outside() && n.t == nil && n.circular() {
+		return d, errAtOrigin
+	}
 	if outside() {
-		if n.t == nil && n.circular() {
-			return d, errAtOrigin
-		}
+		d = v.stepInside(d, first, last)
+	}
+	if outside() {
 		return d, errNoDescription
 	}
 	if n.kind == 'c' {

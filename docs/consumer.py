@@ -6,8 +6,9 @@
 
 Following, it is a member of the consumer group --group: start several to share the partitions, each with a state file of
 its own. What it has printed and how far runs have ended is in the state file; positions are committed to Kafka behind
-that, so that what comes again is known and left out. Killed between the two it prints some revisions twice, never none:
-who writes to a database instead of a terminal does so in the state's transaction, and has each once."""
+that, so that what comes again is known and left out. A partition that it takes over from another member is read from its
+beginning, as nothing of it is in its own state. So some revisions are printed twice, by two members or by one that was
+killed, never none: who writes to a database instead of a terminal does so in the state's transaction, and has each once."""
 
 import argparse
 import json
@@ -59,13 +60,22 @@ def follow(consumer, topic, state):
     """Prints revisions that are higher than what was printed before, and the ends of runs in the partitions that it reads."""
     state.execute("create table if not exists revisions (key blob primary key, revision integer not null, passed integer not null)")
     state.execute("create table if not exists ends (run, partition, source, sources, status, primary key (run, partition, source))")
-    mine, told = set(), set()
+    state.execute("create table if not exists folded (partition primary key)")  # those of which nothing is missing here
+    mine, told, stopping = set(), set(), []
 
     def given(_, partitions):
-        mine.update(p.partition for p in partitions)
+        for p in partitions:
+            mine.add(p.partition)
+            if not state.execute("select 1 from folded where partition = ?", (p.partition,)).fetchone():
+                p.offset = OFFSET_BEGINNING
+                state.execute("insert into folded values (?)", (p.partition,))
+        consumer.assign(partitions)
 
     def taken(_, partitions):
-        mine.difference_update(p.partition for p in partitions)
+        for p in partitions:
+            mine.discard(p.partition)
+            if not stopping:  # another member goes on with it
+                state.execute("delete from folded where partition = ?", (p.partition,))
 
     def variant(message):
         event = json.loads(message.value())
@@ -88,7 +98,6 @@ def follow(consumer, topic, state):
             told.add((e["run"], status))
             print("run", e["run"], "of", ", ".join(e.get("samples") or [e["sample"]]), "has ended:", status, file=sys.stderr, flush=True)
 
-    stopping = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.append(True))  # what was printed is committed first
     consumer.subscribe([topic], on_assign=given, on_revoke=taken)

@@ -110,6 +110,12 @@ func TestPythonConsumer(t *testing.T) {
 		}
 		require.Equal(t, "run run of s1 has ended: normal", <-f.told)
 		f.stop()
+
+		// Who takes a partition over has nothing of it in a state of its own, and misses no retraction for that.
+		f = follow(t, interpreter, addr, topic, "--follow", filepath.Join(t.TempDir(), "other.sqlite"), "--group", group)
+		require.Contains(t, f.next(6), "s1\tc\t4\tA\tG\tRETRACTED\tstop_lost\ttaken back: gone")
+		require.Equal(t, "run run of s1 has ended: normal", <-f.told)
+		f.stop()
 	})
 }
 

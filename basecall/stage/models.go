@@ -138,7 +138,10 @@ func (c *choices) restoreState(b []byte) error {
 	last := ""
 	for i := 0; i < n && in.Err() == nil; i++ {
 		id := in.String(maxName)
-		runs[id] = Choice{Model: in.String(maxChoiceText), Precision: in.String(maxName), Identity: in.String(maxName)}
+		chosen := Choice{Model: in.String(maxChoiceText), Precision: in.String(maxName), Identity: in.String(maxName)}
+		if chosen.Model != "" { // a run that had none is asked for again, and may get one by other rules
+			runs[id] = chosen
+		}
 		if i > 0 && id <= last {
 			in.Fail("run %q behind run %q", id, last)
 		}

@@ -88,8 +88,8 @@ func makeConsensus(cfg consensusConfig, path string, stdin io.Reader, stdout io.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "%s: %d bases, %d of them unknown (N); %d changes, %d places with several alleles, %d alleles that failed a filter or have too few reads, %d told in two ways\n",
-		cfg.name, total.Bases, total.Unknown, total.Applied, total.Ambiguous, total.Filtered, total.Conflicts)
+	fmt.Fprintf(os.Stderr, "%s: %d bases, %d of them unknown (N); %d changes, %d places with several alleles, %d alleles that failed a filter or have too few reads, %d told in two ways, %d structural\n",
+		cfg.name, total.Bases, total.Unknown, total.Applied, total.Ambiguous, total.Filtered, total.Conflicts, total.Untold)
 	return nil
 }
 

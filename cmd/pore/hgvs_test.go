@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // runHGVS runs pore hgvs on SARS-CoV-2.
@@ -28,6 +32,27 @@ func TestHGVSCommand(t *testing.T) {
 	out, err := runHGVS(t, "", "NC_045512.2(S):c.1841A>G")
 	if err != nil || out != spike {
 		t.Errorf("have %q %v, want %q", out, err, spike)
+	}
+}
+
+// TestInsertionsBesideTheLastBase: what the 3' rule would move behind the last base stays between the last two.
+func TestInsertionsBesideTheLastBase(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	ref, genes := write("ref.fa", ">c\nTTGCATCGATGAC\n"), write("genes.gff3", "##gff-version 3\nc\tx\tgene\t1\t13\t.\t+\t.\tID=g\n")
+	for description, want := range map[string]string{
+		"c:g.12_13insCCA": "c:g.12_13insCCA\t.\tc:11:G:GACC", // GAC CAC by either
+		"c:g.12_13insGGG": "c:g.12_13insGGG\t.\tc:12:A:AGGG",
+		"c:g.11_12insCAC": "c:g.12_13insCCA\t.\tc:11:G:GCAC", // GCACAC: as CA at 12, which is at 13 by the rule
+		"c:g.12_13insC":   "c:g.13dup\t.\tc:12:A:AC",
+	} {
+		r := pore(t, "hgvs", "--ref", ref, "--gff", genes, description)
+		require.NoError(t, r.err)
+		assert.Contains(t, r.out, want)
 	}
 }
 

@@ -98,7 +98,9 @@ func (f *Genes) predict(ctx context.Context, g *genome.Genome, logger *slog.Logg
 	sum := sha256.Sum256(text.Bytes())
 	model := new(annotate.Model) // nothing but intergenic where no gene was found
 	if len(found.Genes) > 0 {
-		if model, err = f.Reader.Read(text, g); err != nil {
+		reader := f.Reader
+		reader.Circular = nil // what was found says of each contig whether it is circular
+		if model, err = reader.Read(text, g); err != nil {
 			return nil, err
 		}
 	}

@@ -107,6 +107,14 @@ func TestGenesAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, with, without)
 
+	// A contig that is said to be circular is so in what was found too.
+	var circular Genes
+	again := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	circular.Register(again)
+	require.NoError(t, again.Parse([]string{"--gff", "auto", "--circular", "all"}))
+	_, err = circular.Annotator(t.Context(), g, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+
 	for want, flag := range map[string][]string{
 		"leave out the other --gff": {"--gff", "auto", "--gff", "x.gff3"},
 		"one number":                {"--gff", "auto", "--genetic-code", "J02459.1=4"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -152,6 +153,28 @@ func (c *catalogue) named(use rules.Use) models.Listed {
 	return models.Describe(use.Model)
 }
 
+// holding returns a model of the catalogue that computes what one with the given identity does:
+// folders may lie elsewhere, or be named otherwise, than where a run began.
+func (c *catalogue) holding(identity string, identityOf func(string) string) (path string, ok bool) {
+	for _, l := range c.listed {
+		if l.Err == nil && identityOf(l.Path) == identity {
+			return l.Path, true
+		}
+	}
+	if c.rules == nil {
+		return "", false
+	}
+	for _, use := range c.rules.Uses() {
+		if use.Model == "" || use.None {
+			continue
+		}
+		if l := c.named(use); l.Err == nil && identityOf(l.Path) == identity {
+			return l.Path, true
+		}
+	}
+	return "", false
+}
+
 // place says where a rule stands.
 func (c *catalogue) place(rule int) string {
 	if rule < 0 {
@@ -268,14 +291,17 @@ func (r *runModels) warn(run *streampb.Run, l models.Listed) {
 // identity is what a model computes; empty if that can't be told, which loading it will say.
 func (r *runModels) identity(model string) string {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if id, known := r.identities[model]; known {
+	id, known := r.identities[model]
+	r.mu.Unlock()
+	if known {
 		return id
 	}
-	id, err := models.Identity(model)
+	id, err := models.Identity(model) // reads files, so nobody waits for it at the lock
 	if err != nil {
 		return ""
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.identities[model] = id
 	return id
 }
@@ -304,7 +330,7 @@ func (r *runModels) Ready(run *streampb.Run, choice basecallstage.Choice) (*base
 		return nil, nil, true, basecallstage.ErrNoModel // Choose has said why
 	}
 	m, done, ok, err := r.pool.Ready(keyOf(choice))
-	if !ok {
+	if !ok || passes(err) {
 		return nil, nil, false, nil
 	}
 	if err != nil {
@@ -313,19 +339,37 @@ func (r *runModels) Ready(run *streampb.Run, choice basecallstage.Choice) (*base
 	return r.hand(run, choice, m), done, true, nil
 }
 
+// passes tells whether a failure to load may be gone when it is tried again, as that of a device
+// without room for one more model: then reads wait for it, and are not left out. What is wrong with
+// a model itself is an [*absence].
+func passes(err error) bool {
+	var a *absence
+	return err != nil && !errors.As(err, &a) && !errors.Is(err, pool.ErrClosed) && !errors.Is(err, context.Canceled)
+}
+
 // Use implements [basecallstage.Models].
 func (r *runModels) Use(ctx context.Context, run *streampb.Run, choice basecallstage.Choice) (*basecallstage.Model, func(), error) {
 	if choice.Model == "" {
 		return nil, nil, basecallstage.ErrNoModel
 	}
-	m, done, err := r.pool.Use(ctx, keyOf(choice))
-	if err != nil {
-		if ctx.Err() != nil {
+	for {
+		m, done, err := r.pool.Use(ctx, keyOf(choice))
+		switch {
+		case err == nil:
+			return r.hand(run, choice, m), done, nil
+		case ctx.Err() != nil:
 			return nil, nil, err
+		case !passes(err):
+			return nil, nil, r.refused(run, err)
 		}
-		return nil, nil, r.refused(run, err)
+		again := time.NewTimer(loadRetry)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, nil, ctx.Err()
+		}
 	}
-	return r.hand(run, choice, m), done, nil
 }
 
 func keyOf(c basecallstage.Choice) modelKey { return modelKey{c.Model, c.Precision, c.Identity} }
@@ -357,9 +401,12 @@ func (r *runModels) loaded(key modelKey, took time.Duration, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return
+	case passes(err):
+		result = "failed"
+		r.log.Error("a model can't be loaded: reads of the runs that need it wait, and it is tried again in a minute", "model", name, "err", err)
 	case err != nil:
 		result = "failed"
-		r.log.Error("a model can't be loaded: reads of the runs that need it are left out until it can; it is tried again when they want it in a minute", "model", name, "err", err)
+		r.log.Error("a model can't be used: reads of the runs that need it are left out until it can; it is looked at again when they want it in a minute", "model", name, "err", err)
 	default:
 		r.metrics.loaded.Inc()
 		r.metrics.took.Observe(took.Seconds())
@@ -428,34 +475,29 @@ type loader struct {
 	models  *runModels
 }
 
-// load opens a model on the devices.
+// load opens a model on the devices. Its error is an [*absence] if the model itself is at fault.
 func (l *loader) load(ctx context.Context, key modelKey) (*loadedModel, error) {
-	if key.identity != "" {
-		now, err := models.Identity(key.model)
-		if err != nil {
-			return nil, err
-		}
-		if now != key.identity {
-			return nil, fmt.Errorf("model %s is not the one that the run began with: its files have changed. Put them back; runs that begin after the processor was started again get the new ones", nameOf(key.model))
-		}
-	}
-	model, err := models.Open(key.model)
+	path, err := l.find(key)
 	if err != nil {
 		return nil, err
 	}
+	model, err := models.Open(path)
+	if err != nil {
+		return nil, ofModel(err)
+	}
 	if l.engines.strict {
 		if err := variant.NewBasecallers(l.engines.network, l.engines.VariantModel()).Refuse(model.Manifest.Name); err != nil {
-			return nil, err
+			return nil, &absence{reasonLoad, err.Error()}
 		}
 	}
 	finisher, err := l.opts.Barcoding.finisher(model)
 	if err != nil {
-		return nil, err
+		return nil, &absence{reasonLoad, err.Error()}
 	}
 	compute := l.opts.Compute
 	if key.precision != "" {
 		if err := compute.Precision.Set(key.precision); err != nil {
-			return nil, fmt.Errorf("precision: %w", err)
+			return nil, &absence{reasonLoad, fmt.Sprintf("precision: %v", err)}
 		}
 	}
 	caller, err := basecall.NewCaller(model, basecall.Config{
@@ -481,6 +523,35 @@ func (l *loader) load(ctx context.Context, key modelKey) (*loadedModel, error) {
 	return &loadedModel{caller: caller, unwatch: unwatch, stage: &basecallstage.Model{
 		Name: model.Manifest.Name, Caller: basecallstage.FromEngine(caller), InFlight: caller.InFlight(), SampleRates: model.Manifest.SampleRates, Finisher: finisher,
 	}}, nil
+}
+
+// find returns where the model is that a run began with: at the place that was chosen, or where else
+// one of the catalogue computes the same.
+func (l *loader) find(key modelKey) (string, error) {
+	if key.identity == "" {
+		return key.model, nil
+	}
+	now, err := models.Identity(key.model)
+	if err == nil && now == key.identity {
+		return key.model, nil
+	}
+	if path, ok := l.models.catalogue.holding(key.identity, l.models.identity); ok {
+		return path, nil
+	}
+	if err != nil {
+		return "", ofModel(err)
+	}
+	return "", &absence{reasonLoad, fmt.Sprintf("model %s is not the one that the run began with: its files have changed. Put them back, there or in the folder of models; runs that begin after the processor was started again get the new ones", nameOf(key.model))}
+}
+
+// ofModel makes an error of reading a model's files one of the model, but for those of the system that
+// may be gone when it is tried again: too many open files, a file server that is away.
+func ofModel(err error) error {
+	var system *fs.PathError
+	if errors.As(err, &system) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return &absence{reasonLoad, err.Error()}
 }
 
 // runModelMetrics counts what becomes of models.

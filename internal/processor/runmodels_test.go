@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -243,7 +245,7 @@ func TestRunsWithoutAModel(t *testing.T) {
 		assert.InDelta(t, 1, testutil.ToFloat64(l.metrics.without.WithLabelValues(reason)), 0, reason)
 		assert.Equal(t, 1, strings.Count(l.log.String(), "run has no model: its reads are left out, and counted as no_model\" run="+run.GetId()), "%s", l.log)
 	}
-	assert.Equal(t, 1, strings.Count(l.log.String(), "a model can't be loaded"), "%s", l.log)
+	assert.Equal(t, 1, strings.Count(l.log.String(), "a model can't be used: reads"), "%s", l.log)
 	m, done, err := l.Use(t.Context(), good, l.Choose(good))
 	require.NoError(t, err)
 	defer done()
@@ -269,6 +271,16 @@ func TestModelThatChangedUnderARun(t *testing.T) {
 	assert.Equal(t, "dna_r9.4.1_e8_hac@v3.3", m.Name)
 	assert.Equal(t, 1, strings.Count(l.log.String(), "run goes on with the model that it began with; the rules would choose another now"), "%s", l.log)
 
+	// The folder lies elsewhere by now, as where a restart names it from another place.
+	moved := filepath.Join(t.TempDir(), "moved")
+	require.NoError(t, os.Rename(dir, moved))
+	l = newLaboratory(t, RunModels{Dir: moved})
+	m, done, err = l.Use(t.Context(), run, began)
+	require.NoError(t, err)
+	done()
+	assert.Equal(t, "dna_r9.4.1_e8_hac@v3.3", m.Name)
+	require.NoError(t, os.Rename(moved, dir))
+
 	// Its files are others by now.
 	config := filepath.Join(began.Model, "config.toml")
 	text, err := os.ReadFile(config)
@@ -283,6 +295,44 @@ func TestModelThatChangedUnderARun(t *testing.T) {
 	_, done, err = l.Use(t.Context(), run, next)
 	require.NoError(t, err, "runs that begin now get the new one")
 	done()
+}
+
+// TestReadsWaitForADeviceWithoutRoom: what is wrong with the device leaves no read out; the model is tried again.
+func TestReadsWaitForADeviceWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &catalogue{}
+		r, err := newRunModels(RunModels{}, c, nil, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		attempts := 0
+		r.load = func(context.Context, modelKey) (*loadedModel, error) {
+			if attempts++; attempts < 4 {
+				return nil, errors.New("device cuda:0: out of memory")
+			}
+			return &loadedModel{stage: &basecallstage.Model{Name: "there"}, unwatch: func() {}}, nil
+		}
+		run, choice := &streampb.Run{Id: "run"}, basecallstage.Choice{Model: "m"}
+		_, _, ok, err := r.Ready(run, choice)
+		require.NoError(t, err)
+		require.False(t, ok)
+		synctest.Wait() // the first attempt has failed
+		_, _, ok, err = r.Ready(run, choice)
+		require.NoError(t, err)
+		require.False(t, ok, "it isn't left out")
+		began := time.Now()
+		m, done, err := r.Use(t.Context(), run, choice)
+		require.NoError(t, err)
+		assert.Equal(t, "there", m.Name)
+		assert.Equal(t, 4, attempts)
+		assert.Equal(t, 3*loadRetry, time.Since(began))
+		done()
+		assert.Zero(t, testutil.ToFloat64(r.metrics.without.WithLabelValues(reasonLoad)))
+
+		attempts = 0
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err = r.Use(ctx, run, basecallstage.Choice{Model: "another"})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "who gives up isn't held")
+	})
 }
 
 // TestHungDeviceEndsTheProcess, whichever model it computes.

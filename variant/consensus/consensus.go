@@ -65,13 +65,14 @@ type Counts struct {
 	Ambiguous int `json:"ambiguous"`   // places with several alleles, whatever they became
 	Filtered  int `json:"filtered"`    // alleles that failed a filter, or that too few reads tell
 	Conflicts int `json:"conflicting"` // changes that overlap one before them
+	Untold    int `json:"untold"`      // structural alleles and breakends, whose bases no record tells
 }
 
 // Plus is the sum of two.
 func (n Counts) Plus(m Counts) Counts {
 	return Counts{
 		Bases: n.Bases + m.Bases, Unknown: n.Unknown + m.Unknown, Applied: n.Applied + m.Applied,
-		Ambiguous: n.Ambiguous + m.Ambiguous, Filtered: n.Filtered + m.Filtered, Conflicts: n.Conflicts + m.Conflicts,
+		Ambiguous: n.Ambiguous + m.Ambiguous, Filtered: n.Filtered + m.Filtered, Conflicts: n.Conflicts + m.Conflicts, Untold: n.Untold + m.Untold,
 	}
 }
 
@@ -162,21 +163,52 @@ func (c *Consensus) Add(rec *vcf.Record, sample int) error {
 	if err != nil {
 		return fmt.Errorf("GT: %w", err)
 	}
-	if !slices.ContainsFunc(rec.Alt, concrete) {
+	switch {
+	case !slices.ContainsFunc(rec.Alt, func(a string) bool { return a != "<*>" && a != "<NON_REF>" }):
 		return c.block(at, rec, sample, genotype)
+	case hasOther(rec, genotype):
+		return at.other(rec)
 	}
 	return c.variant(at, rec, sample, genotype)
 }
 
-// block takes a record without a variant.
-func (c *Consensus) block(at *contig, rec *vcf.Record, sample int, genotype vcf.Genotype) error {
+// hasOther says whether a genotype has an allele that is neither bases nor deleted by another record: a structural
+// variant, a breakend.
+func hasOther(rec *vcf.Record, genotype vcf.Genotype) bool {
+	return slices.ContainsFunc(genotype, func(a vcf.CalledAllele) bool {
+		return a.Number > 0 && rec.Alt[a.Number-1] != "*" && !concrete(rec.Alt[a.Number-1])
+	})
+}
+
+// other takes a record with such an allele, whose bases nobody tells: all of its extent is uncertain.
+func (at *contig) other(rec *vcf.Record) error {
+	end, err := at.extent(rec)
+	if err != nil {
+		return err
+	}
+	at.seen.Untold++
+	at.edits = append(at.edits, edit{span: span{rec.Pos - 1, end}, uncertain: true})
+	return nil
+}
+
+// extent is the position behind a record's last.
+func (at *contig) extent(rec *vcf.Record) (int, error) {
 	end := rec.Pos - 1 + len(rec.Ref)
 	if text, ok := rec.Info.Get("END"); ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < rec.Pos || n > len(at.ref.Seq) {
-			return fmt.Errorf("END=%s is not a position from %d to %d", text, rec.Pos, len(at.ref.Seq))
+			return 0, fmt.Errorf("END=%s is not a position from %d to %d", text, rec.Pos, len(at.ref.Seq))
 		}
-		end = n
+		end = max(end, n)
+	}
+	return end, nil
+}
+
+// block takes a record without a variant.
+func (c *Consensus) block(at *contig, rec *vcf.Record, sample int, genotype vcf.Genotype) error {
+	end, err := at.extent(rec)
+	if err != nil {
+		return err
 	}
 	c.told = true
 	text := cmp.Or(field(rec, sample, "MIN_DP"), field(rec, sample, "DP"))
@@ -195,25 +227,28 @@ func (c *Consensus) variant(at *contig, rec *vcf.Record, sample int, genotype vc
 	here := span{rec.Pos - 1, rec.Pos - 1 + len(rec.Ref)}
 	alleles := alleles(rec, genotype)
 	passed := len(rec.Filter) == 0 || len(rec.Filter) == 1 && (rec.Filter[0] == "PASS" || rec.Filter[0] == ".")
-	if depth, err := strconv.Atoi(field(rec, sample, "DP")); err == nil && depth < c.cfg.MinDepth {
-		passed = false
-	}
+	depth, err := strconv.Atoi(field(rec, sample, "DP"))
+	shallow := err == nil && depth < c.cfg.MinDepth
 	switch {
 	case genotype.Missing():
 		at.edits = append(at.edits, edit{span: here, uncertain: true})
 		return nil
 	case len(alleles) == 0: // all of it is deleted by another record
 		return nil
-	case !passed:
+	case shallow && !slices.ContainsFunc(alleles, isAlternate): // whoever else covers it, too few reads tell it
+		at.edits = append(at.edits, edit{span: here, uncertain: true})
+		return nil
+	case shallow || !passed && slices.ContainsFunc(alleles, isAlternate):
 		for _, a := range alleles {
 			if a > 0 {
 				at.seen.Filtered++
 				changed, _ := trim(here.start, rec.Ref, rec.Alt[a-1])
-				at.edits = append(at.edits, edit{span: changed, uncertain: true})
+				at.edits = append(at.edits, edit{span: at.anchored(changed), uncertain: true})
 			}
 		}
-		// What the change leaves as it is was read: the base before an indel.
-		at.cover(here.start, here.end)
+		if !shallow { // what the change leaves as it is was read
+			at.cover(here.start, here.end)
+		}
 		return nil
 	}
 	if len(alleles) > 1 {
@@ -254,6 +289,20 @@ func (c *Consensus) variant(at *contig, rec *vcf.Record, sample int, genotype vc
 		at.seen.Applied++
 	}
 	return nil
+}
+
+func isAlternate(allele int) bool { return allele > 0 }
+
+// anchored is a span that becomes N: of an insertion, which has no base of the reference, the base before it or, at
+// the contig's beginning, behind it.
+func (at *contig) anchored(s span) span {
+	switch {
+	case s.start < s.end:
+		return s
+	case s.start > 0:
+		return span{s.start - 1, s.end}
+	}
+	return span{0, min(1, len(at.ref.Seq))}
 }
 
 // alleles are the alleles of a genotype, each once and ascending, without those that another record deletes or that are
@@ -325,8 +374,9 @@ func (at *contig) sequence() ([]byte, Counts) {
 				continue
 			}
 			counts.Conflicts++
-			e = edit{span: span{min(e.start, next.start), max(e.end, next.end)}, uncertain: true}
+			e = edit{span: at.anchored(span{min(e.start, next.start), max(e.end, next.end)}), uncertain: true}
 		}
+		e.start = max(e.start, from) // an anchor may be written already
 		out = append(out, bases[from:e.start]...)
 		if e.uncertain {
 			for range e.end - e.start {
@@ -364,14 +414,14 @@ func (at *contig) masked() []byte {
 // overlap says whether two edits, the second not before the first, change the same place. Two insertions at one place do.
 func overlap(a, b span) bool { return b.start < a.end || a == b }
 
-// trim takes bases off that both share at their ends, those behind first, and returns the span that changes, which
-// begins at start, and what takes its place.
+// trim takes bases off that both share at their ends, those in front first, so that what changes stays within the
+// record as it is written, and returns the span that changes, which begins at start, and what takes its place.
 func trim(start int, ref, alt string) (span, []byte) {
-	for len(ref) > 0 && len(alt) > 0 && ref[len(ref)-1]&^0x20 == alt[len(alt)-1]&^0x20 {
-		ref, alt = ref[:len(ref)-1], alt[:len(alt)-1]
-	}
 	for len(ref) > 0 && len(alt) > 0 && ref[0]&^0x20 == alt[0]&^0x20 {
 		ref, alt, start = ref[1:], alt[1:], start+1
+	}
+	for len(ref) > 0 && len(alt) > 0 && ref[len(ref)-1]&^0x20 == alt[len(alt)-1]&^0x20 {
+		ref, alt = ref[:len(ref)-1], alt[:len(alt)-1]
 	}
 	return span{start, start + len(ref)}, []byte(strings.ToUpper(alt))
 }

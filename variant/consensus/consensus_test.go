@@ -81,6 +81,14 @@ func TestConsensus(t *testing.T) {
 		"told twice":                 {lines: []string{all, "c 3 . G A 30 PASS . GT 1", "c 3 . GT AT 30 PASS . GT 1"}, want: "ACATACGTACGTACGTACGT", n: consensus.Counts{Applied: 2}},
 		"the genotype of a call":     {lines: []string{all, "c 3 . G A 30 PASS . GT ./."}, want: "ACNTACGTACGTACGTACGT", n: consensus.Counts{Unknown: 1}},
 		"none of it":                 {lines: []string{all, "c 3 . G A 30 PASS . GT 0/0"}, want: ref},
+		"an insertion failed":        {lines: []string{all, "c 4 . T TGG 3 LowQual . GT:DP 1:30"}, want: "ACGNACGTACGTACGTACGT", n: consensus.Counts{Filtered: 1, Unknown: 1}},
+		"two insertions at one base": {lines: []string{all, "c 4 . T TGG 30 PASS . GT 1", "c 4 . T TCC 30 PASS . GT 1"}, want: "ACGNACGTACGTACGTACGT", n: consensus.Counts{Applied: 2, Conflicts: 1, Unknown: 1}},
+		"insertions side by side":    {lines: []string{all, "c 4 . T TGG 30 PASS . GT 1", "c 5 . A ACA 30 PASS . GT 1"}, want: "ACGTGGACACGTACGTACGTACGT", n: consensus.Counts{Applied: 2}},
+		"a structural deletion":      {lines: []string{all, "c 5 . A <DEL> 50 PASS END=15;SVTYPE=DEL GT:DP 1/1:30"}, want: "ACGTNNNNNNNNNNNTACGT", n: consensus.Counts{Untold: 1, Unknown: 11}},
+		"a breakend":                 {lines: []string{all, "c 6 . C C[c:9[ 50 PASS . GT 0/1"}, want: "ACGTANGTACGTACGTACGT", n: consensus.Counts{Untold: 1, Unknown: 1}},
+		"one that isn't there":       {lines: []string{all, "c 5 . A <DEL> 50 PASS END=15 GT:DP 0/0:30"}, want: ref},
+		"reference of two reads":     {lines: []string{"c 6 . C T 3 LowQual . GT:DP 0/0:2", "c 1 . A <*> . . END=5 GT:MIN_DP 0/0:12"}, want: "ACGTA" + strings.Repeat("N", 15), n: consensus.Counts{Unknown: 15}},
+		"an indel of two reads":      {lines: []string{"c 6 . CG C 30 PASS . GT:DP 1/1:2"}, want: strings.Repeat("N", 20), n: consensus.Counts{Filtered: 1, Unknown: 20}},
 		"with an allele for others":  {lines: []string{all, "c 3 . G A,<*> 30 PASS . GT:AD 1:1,29,0"}, want: "ACATACGTACGTACGTACGT", n: consensus.Counts{Applied: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,8 +164,9 @@ func TestAgreesWithBcftools(t *testing.T) {
 		var lines []string
 		var mask bytes.Buffer
 		applied, before := 0, 0
-		for pos := 20; pos < 2900; pos += 10 + rng.IntN(40) {
-			if rng.IntN(4) == 0 { // a hole between two records, which are 10 apart at least
+		gap := 20
+		for pos := 20; pos < 2900; pos += gap {
+			if gap >= 10 && rng.IntN(4) == 0 { // a hole between two records
 				start, end := pos-6, pos-2
 				lines = append(lines, fmt.Sprintf("c %d . %c <*> . . END=%d GT:MIN_DP 0/0:12", before+1, reference[before], start))
 				fmt.Fprintf(&mask, "c\t%d\t%d\n", start, end)
@@ -167,7 +176,11 @@ func TestAgreesWithBcftools(t *testing.T) {
 			ref := reference[pos : pos+length]
 			alt := ref[:1] + random(rng.IntN(4))
 			genotype := "1/1"
+			if gap = 10 + rng.IntN(40); rng.IntN(3) == 0 {
+				gap = 0 // the next record begins where this one ends
+			}
 			if alt == ref {
+				gap = max(gap, 1)
 				continue
 			}
 			if len(alt) == len(ref) && rng.IntN(2) == 0 {

@@ -83,6 +83,9 @@ func newSample(t testing.TB, random *rand.Rand) *sample {
 		}
 		add("read-%d:%s\t%d\tc%d\t%d\t%d\t%s\t*\t0\t0\t%s\t%s%s", i/3, bases(random.IntN(4), "xyz"), flags, contig+1, at+1, random.IntN(61), cigar, seq, quals, tags[random.IntN(len(tags))])
 	}
+	for i := range 5 { // N in the read as in the reference, which is no match
+		add("unknown-%d\t0\tc2\t%d\t60\t%dM\t*\t0\t0\t%s\t%s", i, 881+i, 24-i, contigs[1][880+i:904], qualities(24-i))
+	}
 	for i := range 40 { // pairs, some of them far from each other, and a template of three
 		at, span := random.IntN(600), 60+random.IntN(200)
 		ref := contigs[1]

@@ -303,7 +303,7 @@ func (s *slice) addDifferences(r *record, hasMD, hasNM bool) error {
 				other := s.contig.at(position)
 				switch {
 				case !s.contig.has(position): // behind its end nothing is told
-				case other == r.bases[base]:
+				case other == r.bases[base] && other != 'N': // to the specification of tags, N matches nothing
 					same++
 				default:
 					s.tags = append(strconv.AppendInt(s.tags, same, 10), other)
