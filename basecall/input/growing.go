@@ -333,7 +333,6 @@ type growingContainers struct {
 	at      int64
 	decoder *cram.Decoder
 	part    []byte // what was read of the next
-	begun   bool   // the header has been read
 }
 
 func (s *growingContainers) fill(b []byte) ([]byte, error) {
@@ -357,14 +356,18 @@ func (s *growingContainers) fill(b []byte) ([]byte, error) {
 			continue
 		}
 		s.part = s.part[:size]
-		if s.reserved() {
+		reserved, err := s.reserved()
+		if err != nil {
+			return b, err
+		}
+		if reserved {
 			return b, ErrUnfinished
 		}
 		from := len(b)
 		if b, err = s.decoder.Append(b, s.part); err != nil {
 			return b[:from], err
 		}
-		s.at, s.begun = s.at+int64(size), true
+		s.at += int64(size)
 		return b, nil
 	}
 }
@@ -379,15 +382,23 @@ func (s *growingContainers) read(n int64) error {
 	return err
 }
 
-// reserved tells whether a container's size is there before its bytes: its last are a checksum, and
-// those of a header may be room for a longer one.
-func (s *growingContainers) reserved() bool {
-	const sum = 4
-	tail := s.part[len(s.part)-sum:]
-	if !s.begun {
-		tail = s.part[min(len(s.part), 1<<7):]
+// reserved tells whether the end of what was read is still to be written into the room that its file has. A
+// part may end with zeros of its own, as nothing in CRAM 2 has a checksum: it is there once another begins
+// behind it.
+func (s *growingContainers) reserved() (bool, error) {
+	if !s.decoder.Unwritten(s.part) {
+		return false, nil
 	}
-	return len(tail) > 0 && len(bytes.TrimRight(tail, "\x00")) == 0
+	var next [4]byte // the size of a container, which is never 0
+	at := s.at + int64(len(s.part))
+	if s.limit.get()-at < int64(len(next)) {
+		return true, nil
+	}
+	_, err := s.file.ReadAt(next[:], at)
+	if errors.Is(err, io.EOF) {
+		return true, nil // cut off meanwhile
+	}
+	return next == [4]byte{}, err
 }
 
 func (s *growingContainers) whole() bool {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -521,4 +522,92 @@ func TestCRAM(t *testing.T) {
 	require.NoError(t, err)
 	_, err = all(r.Next)
 	require.EqualError(t, err, "the reads of this CRAM file are kept by their differences to c2: name the FASTA that they are aligned to (--ref)")
+}
+
+// writeCRAM has samtools write SAM as CRAM of a version.
+func writeCRAM(t *testing.T, version, sam string) []byte {
+	t.Helper()
+	path, err := exec.LookPath("samtools")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			require.NoError(t, err, "CI needs samtools")
+		}
+		t.Skip("samtools is not installed")
+	}
+	cmd := exec.CommandContext(t.Context(), path, "view", "--no-PG", "-C", "--output-fmt-option", "version="+version, "-")
+	var said bytes.Buffer
+	cmd.Stdin, cmd.Stderr = strings.NewReader(sam), &said
+	out, err := cmd.Output()
+	require.NoError(t, err, "samtools: %s", said.String())
+	return out
+}
+
+// TestCRAMZeros: zeros that are CRAM's own, behind a header and at the end of a container without a
+// checksum, are not taken for room that is still to be written; room within a header is.
+func TestCRAMZeros(t *testing.T) {
+	long := "@HD\tVN:1.6\n"
+	rng := rand.New(rand.NewPCG(5, 8))
+	for len(long) < 30_000 {
+		letters := make([]byte, 200)
+		for i := range letters {
+			letters[i] = byte('0' + rng.IntN(75)) // so that compressing it leaves most of it
+		}
+		long += "@CO\t" + string(letters) + "\n"
+	}
+	long += "@RG\tID:" + testRun + "_" + testModel + "\tSM:plate7\n"
+	const (
+		bare  = "a\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\n"
+		zeros = "a\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\tzz:B:I,0,0,0,0\n"
+		group = "a\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\tRG:Z:" + testRun + "_" + testModel + "\n"
+	)
+	type shape struct {
+		header, record string
+		want           []Read // ID and Sample are compared
+	}
+	read := []Read{{ID: "a"}}
+	shapes := map[string]shape{
+		"short header":            {"@HD\tVN:1.6\n", bare, read},
+		"header of 8000 bytes":    {"@HD\tVN:1.6\n@CO\t" + strings.Repeat("n", 8000) + "\n", bare, read},
+		"no header":               {"", bare, read},
+		"no reads":                {"@HD\tVN:1.6\n", "", nil},
+		"a tag of zeros":          {"@HD\tVN:1.6\n", zeros, read},
+		"long header":             {long, group, []Read{{ID: "a", Sample: "plate7"}}},
+		"long header, no reads":   {long, "", nil},
+		"long header, many zeros": {long, zeros, read},
+	}
+	for _, version := range []string{"2.0", "2.1", "3.0", "3.1"} {
+		for name, c := range shapes {
+			t.Run(version+", "+name, func(t *testing.T) {
+				file := writeCRAM(t, version, c.header+c.record)
+				head, err := cram.NewDecoder(cram.Options{}).Size(file)
+				require.NoError(t, err)
+				path := filepath.Join(t.TempDir(), "x.cram")
+				reserved := make([]byte, len(file))
+				if c.header == long {
+					copy(reserved, file[:head/2])
+				}
+				require.NoError(t, os.WriteFile(path, reserved, 0o600))
+				g, err := OpenGrowing(path, int64(len(file)), cram.Options{})
+				if c.header == long {
+					require.NoError(t, err)
+					_, err = g.Next()
+				}
+				require.ErrorIs(t, err, ErrUnfinished, "room for what is to come")
+				if g != nil {
+					require.NoError(t, g.Close())
+				}
+				require.NoError(t, os.WriteFile(path, file, 0o600))
+				g, err = OpenGrowing(path, int64(len(file)), cram.Options{})
+				require.NoError(t, err)
+				for _, want := range c.want {
+					got, err := g.Next()
+					require.NoError(t, err)
+					require.Equal(t, []string{want.ID, want.Sample, "ACGT"}, []string{got.ID, got.Sample, string(got.Sequence)})
+				}
+				_, err = g.Next()
+				require.ErrorIs(t, err, io.EOF, "the file is there to its end")
+				require.NoError(t, g.Close())
+			})
+		}
+	}
 }

@@ -72,8 +72,8 @@ other programs can follow the topics meanwhile.
 What is in the files when it starts is the run. Folders that go on growing are followed by
 ingest watch or ingest reads, with pore broker or any Kafka and a processor.
 
-Reads that are called already are taken as well: FASTQ, SAM or BAM files, folders of them
-as MinKNOW lays them out, or - for a pipe. What a file holds tells its content; of a
+Reads that are called already are taken as well: FASTQ, SAM, BAM or CRAM files, folders of
+them as MinKNOW lays them out, or - for a pipe. What a file holds tells its content; of a
 folder with both, signal is taken, or what --input says. Alignments are dropped.`,
 		Example: `  pore run --ref ref.fa --gff genes.gff3 --out results reads.pod5
   pore run --ref ref.fa --out results calls.bam

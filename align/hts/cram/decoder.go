@@ -63,7 +63,7 @@ func (d *Decoder) Size(b []byte) (int, error) {
 	if d.ended {
 		return 0, d.wrong(errors.New("bytes behind the container that ends a CRAM file"))
 	}
-	before, v := 0, d.version
+	before, v, read := 0, d.version, version.readContainer
 	if d.header == nil {
 		if len(b) < definitionSize {
 			return 0, nil
@@ -72,9 +72,9 @@ func (d *Decoder) Size(b []byte) (int, error) {
 		if v, err = readVersion(b); err != nil {
 			return 0, err
 		}
-		before = definitionSize
+		before, read = definitionSize, version.readFirst
 	}
-	c, err := v.readContainer(b[before:])
+	c, err := read(v, b[before:])
 	if err != nil {
 		return 0, d.wrong(err)
 	}
@@ -87,18 +87,29 @@ func (d *Decoder) Size(b []byte) (int, error) {
 	return before + c.head + c.size, nil
 }
 
+// Unwritten tells whether a part, of the size that [Decoder.Size] tells, has zeros in place of its last bytes,
+// as it has where a program reserved room for the file and has not written all of it. A part that is
+// there may have them, too: one of CRAM 2, which has no checksums, and a header without text.
+func (d *Decoder) Unwritten(part []byte) bool {
+	last := part[max(0, len(part)-sumSize):]
+	if d.header == nil {
+		last = endOfHeader(part)
+	}
+	return len(bytes.TrimRight(last, "\x00")) == 0
+}
+
 // Append appends to dst what a part, of the size that [Decoder.Size] tells, is in BAM: the header, or
 // the records of a container.
 func (d *Decoder) Append(dst, part []byte) ([]byte, error) {
-	body := part
+	body, read := part, version.readContainer
 	if d.header == nil {
 		var err error
 		if d.version, err = readVersion(part); err != nil {
 			return dst, err
 		}
-		body = part[definitionSize:]
+		body, read = part[definitionSize:], version.readFirst
 	}
-	c, err := d.version.readContainer(body)
+	c, err := read(d.version, body)
 	if err == nil && (c == nil || len(body) != c.head+c.size) {
 		err = errEnds
 	}

@@ -9,6 +9,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/align/hts/cram/codec"
 )
 
 // header is what records need of a file's header.
@@ -61,6 +63,40 @@ func readHeader(block []byte) (*header, error) {
 		h.text = append(h.text, '\n')
 	}
 	return h, nil
+}
+
+// endOfHeader returns the last bytes of what a file begins with that tell of its header: writers leave zeros
+// behind them, as room for a longer one. Where something is wrong these are all bytes, and decoding
+// tells what it is.
+func endOfHeader(part []byte) []byte {
+	v, err := readVersion(part)
+	if err != nil {
+		return part
+	}
+	body := part[definitionSize:]
+	c, err := v.readFirst(body)
+	if c == nil || err != nil {
+		return part
+	}
+	s := newStream(body[c.head:])
+	block := readBlockHead(s)
+	data := s.take(int(block.packed))
+	end := data[max(0, len(data)-sumSize):]
+	switch {
+	case v.summed():
+		end = s.take(sumSize)
+	case block.method == codec.Raw:
+		text := newStream(data)
+		end = text.take(int(text.int32()))
+		end = end[max(0, len(end)-1):]
+		if text.fail.err != nil && len(data) > 0 {
+			return part
+		}
+	}
+	if s.fail.err != nil {
+		return part
+	}
+	return end
 }
 
 // appendBAM appends the header as BAM has it (SAM specification 4.2).

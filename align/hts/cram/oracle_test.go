@@ -272,6 +272,23 @@ func TestSamtools(t *testing.T) {
 	}
 }
 
+// TestSamtoolsHeaders: a header of any length is read as samtools reads it, with the room behind it that
+// samtools leaves in CRAM 2: the numbers that tell of it have one byte to 127, two to 16383, then three.
+func TestSamtoolsHeaders(t *testing.T) {
+	for _, version := range []string{"2.0", "2.1", "3.0", "3.1"} {
+		for _, length := range []int{0, 100, 130, 4000, 5000, 16_300, 20_000} {
+			text := ""
+			if length > 0 {
+				text = "@HD\tVN:1.6\n@CO\t" + strings.Repeat("n", length-16) + "\n"
+			}
+			sam := []byte(text + "a\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\n")
+			file := samtools(t, sam, "view", "--no-PG", "-C", "--output-fmt-option", "version="+version, "-")
+			ours := samtools(t, read(t, file, nil), "view", "--no-PG", "-h", "-")
+			same(t, sam, ours, fmt.Sprintf("CRAM %s with a header of %d bytes", version, length))
+		}
+	}
+}
+
 // compare holds what is read of a file to what an oracle reads of it, and to what it was written from.
 func (s *sample) compare(t *testing.T, file string, theirs, from []byte, way *written) {
 	data, err := os.ReadFile(file)
