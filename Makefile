@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall checkpoints genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -136,6 +136,9 @@ train-basecall: export RECIPE ?= r9.4-small
 train-basecall: export TRAIN_DATA ?=
 train-basecall: ## train a basecaller on the recordings in TRAIN_DATA: RECIPE=r9.4-small, ten minutes on two cores, or another of train/basecall/recipes
 	@./scripts/train-basecall.sh
+
+checkpoints: ## bring the networks that recipes begin with or learn from out of the history into train/basecall/checkpoints, 88 MB
+	@./scripts/checkpoints.sh
 
 fuzz: deps ## run every fuzz target for FUZZTIME (default 10s) each
 	@./scripts/fuzz.sh

@@ -15,6 +15,8 @@ case ${RECIPE:=r9.4-small} in
 esac
 [ -f "$recipe" ] || fail "no recipe $RECIPE; there are: $(cd train/basecall/recipes && ls *.toml | sed 's/\.toml$//' | tr '\n' ' ')"
 [ -n "${TRAIN_DATA:-}" ] || fail "name the folder with the recordings: make train-basecall TRAIN_DATA=FOLDER; $recipe says what must be in it"
+before=$(grep -v '^#' "$recipe" | grep -oE '"\.\./checkpoints/[^"/]+\.onnx"' | sed 's|.*/||; s|"||' | sort -u)
+[ -z "$before" ] || scripts/checkpoints.sh $before
 # Before anything is fetched, as that takes minutes.
 missing=$(python3 - "$recipe" "$TRAIN_DATA" <<'PYTHON'
 import pathlib, sys, tomllib
