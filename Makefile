@@ -44,7 +44,7 @@ $(minknow)/bin/python:
 	python3 -m venv $(minknow)
 	$@ -m pip install --quiet --disable-pip-version-check minknow-api==6.10.3 grpcio==1.85.1 protobuf==6.33.6 numpy==2.4.6 || { rm -rf $(minknow); exit 1; }
 
-screenshots: build ## play the demo and take pictures of its live page with Chromium, into docs/screenshots/
+screenshots: build ## play the demo and take pictures of its live page with Chromium, into docs/operate/screenshots/
 	$(GO) run ./monitor/page/screenshots
 
 axe := .cache/axe
@@ -150,7 +150,7 @@ bench: export PORESTREAM_SIGNAL_PYTHON ?= $(firstword $(wildcard $(CURDIR)/.cach
 bench: deps ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-gpu: build ## measure basecalling on a GPU (DEVICE=cuda:0) into docs/gpu-measured.md; DEVICE=cpu tries it all on the CPU
+gpu: build ## measure basecalling on a GPU (DEVICE=cuda:0) into docs/measured/gpu.md; DEVICE=cpu tries it all on the CPU
 	@./scripts/gpu.sh
 
 bench-watching: build ## what metrics, traces and the live page cost a run

@@ -2,7 +2,7 @@ package annotate
 
 import "fmt"
 
-// FaultKind is a kind of fault in a gene model that is left out or repaired; docs/annotation.md says what is done about
+// FaultKind is a kind of fault in a gene model that is left out or repaired; docs/files/annotation.md says what is done about
 // each. What would make the whole model doubtful is an error of reading it instead.
 type FaultKind uint8
 

@@ -16,7 +16,7 @@ func gtfRows(lines ...string) string { return rows(lines...) }
 // good is a transcript without fault, so that a model with one fault has something to keep.
 var good = rows("c gene 80 88 + . ID=good", "c CDS 80 88 + 0 ID=goodp;Parent=good")
 
-// faultCases is an example of each kind of fault; docs/annotation.md has the same table.
+// faultCases is an example of each kind of fault; docs/files/annotation.md has the same table.
 var faultCases = []struct {
 	kind        FaultKind
 	in          string
@@ -48,7 +48,7 @@ var faultCases = []struct {
 	{NamedCode, rows("MT gene 1 12 + . ID=h", "MT CDS 1 12 + 0 ID=p;Parent=h"), `CDS of transcript "p" on contig "MT" is read with genetic code 2 because of the contig's name`, 1},
 }
 
-// refusals are examples of what makes the whole model doubtful; docs/annotation.md has the same list.
+// refusals are examples of what makes the whole model doubtful; docs/files/annotation.md has the same list.
 var refusals = []struct{ what, in, want string }{
 	{"an empty file", "", "the file is empty"},
 	{"a file without genes", "##gff-version 3\n", "no gene, exon or CDS in it"},
@@ -131,7 +131,7 @@ func TestFaultsAreSummarised(t *testing.T) {
 
 // TestBadInputIsDocumented compares the tables of the documentation with what is tested above.
 func TestBadInputIsDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "docs", "annotation.md"))
+	page, err := os.ReadFile(filepath.Join("..", "docs", "files", "annotation.md"))
 	require.NoError(t, err)
 	var table strings.Builder
 	table.WriteString("| what is wrong | what is done |\n|---|---|\n")

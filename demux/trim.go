@@ -38,7 +38,7 @@ func Primers() []Adapter {
 
 // Windows at a read's ends in which adapters and primers lie, and the least score, 1
 // less the edit distance by the length, of those that are found: at the rear adapters
-// are short, and chance finds them more easily. docs/demux.md tells what the scores find
+// are short, and chance finds them more easily. docs/files/demux.md tells what the scores find
 // at the ends of real reads, and amid them.
 const (
 	adapterWindow = 75

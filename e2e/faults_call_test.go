@@ -77,7 +77,7 @@ func (f *callFault) cram(contig string) []byte {
 	return b
 }
 
-// callFaults are the rows of docs/variant-calling.md: what brings each about returns
+// callFaults are the rows of docs/files/variant-calling.md: what brings each about returns
 // the arguments of the call.
 var callFaults = map[string]func(*callFault) []string{
 	"the file is missing":        func(f *callFault) []string { return []string{filepath.Join(f.dir, "none.bam")} },
@@ -149,13 +149,13 @@ var callFaults = map[string]func(*callFault) []string{
 	},
 }
 
-// TestCallFaults brings about everything that docs/variant-calling.md says can go
+// TestCallFaults brings about everything that docs/files/variant-calling.md says can go
 // wrong, and holds pore call to what is said there: one line, the exit code, and
 // nothing written.
 func TestCallFaults(t *testing.T) {
-	rows := faultTable(t, filepath.Join(root(), "docs", "variant-calling.md"))
+	rows := faultTable(t, filepath.Join(root(), "docs", "files", "variant-calling.md"))
 	for name := range callFaults {
-		require.Contains(t, rows, name, "docs/variant-calling.md has no such row")
+		require.Contains(t, rows, name, "docs/files/variant-calling.md has no such row")
 	}
 	var seq strings.Builder
 	for i := range 3000 {

@@ -24,21 +24,21 @@ import (
 	"github.com/porestream/porestream/testenv"
 )
 
-// TestFaults brings about everything that docs/ingest.md says can go wrong, and
+// TestFaults brings about everything that docs/attach/ingest.md says can go wrong, and
 // holds ingest to what is said there: the line, what counts it, and that no secret
 // is in any of it. A row without a fault here, and a fault without a row, fail.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the services")
 	}
-	rows := faultTable(t, filepath.Join(root(), "docs", "ingest.md"))
+	rows := faultTable(t, filepath.Join(root(), "docs", "attach", "ingest.md"))
 	faults := make(map[string]func(*fault))
 	for _, list := range []map[string]func(*fault){kafkaFaults, fileFaults, readsFaults, spoolFaults, minknowFaults, pushFaults} {
 		maps.Copy(faults, list)
 	}
 	for name := range faults {
 		_, described := rows[name]
-		require.True(t, described, "docs/ingest.md has no row %q", name)
+		require.True(t, described, "docs/attach/ingest.md has no row %q", name)
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ type faultRow struct {
 	counter string // or the exit code
 }
 
-// faultTable reads the table of docs/ingest.md.
+// faultTable reads the table of docs/attach/ingest.md.
 func faultTable(t *testing.T, path string) map[string]faultRow {
 	t.Helper()
 	rows := make(map[string]faultRow)

@@ -349,7 +349,7 @@ type Problem struct {
 // Detail answers GET /api/variant.
 type Detail struct {
 	Row Variant `json:"row"`
-	// Variant is the event as it is on the topic of variants; docs/variants.md
+	// Variant is the event as it is on the topic of variants; docs/consume/variants.md
 	// describes it.
 	Variant   json.RawMessage `json:"variant"`
 	Revisions []Revision      `json:"revisions"` // that were seen, oldest first; the last 50

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Calls a simulated diploid sample whose truth is known, and compares pore call, and
-# bcftools where it is installed, with it: docs/simulation.md.
+# bcftools where it is installed, with it: docs/files/simulation.md.
 #
 # The profile and the seed are none that a variant model is trained on. What can be set
 # from outside: REF, PROFILE, SEED, DEPTH, LENGTH, VARIANTS, CALL (further flags of pore

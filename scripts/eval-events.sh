@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Simulates reads of haploid, heterozygous and homozygous samples in which a fifth of the changes
-# are MNPs and a fifth delins, calls them, and tells of whole events by kind: docs/simulation.md.
+# are MNPs and a fifth delins, calls them, and tells of whole events by kind: docs/files/simulation.md.
 #
 # What can be set from outside: REF, PROFILE, DEPTH, LENGTH, SEEDS, EVENTS (what is planted),
 # SAMPLES, CALL (further flags of pore call), OUT.

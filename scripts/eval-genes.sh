@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Finds the genes of annotated genomes with pore genes, and with Pyrodigal (GPL-3.0, run as a program beside, from PyPI) on the same genomes, and
-# compares both with the annotation: docs/genes.md. No genome is judged by a prior that has seen its clade. What can be set from outside: DATA, ECOLI, PYRODIGAL (0 leaves it out), OUT.
+# compares both with the annotation: docs/files/genes.md. No genome is judged by a prior that has seen its clade. What can be set from outside: DATA, ECOLI, PYRODIGAL (0 leaves it out), OUT.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${DATA:-../shared/data/genes}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Calls random parts of real reads of phage lambda, by the network and by the analytic
 # model, against the sequence that the sample differs from by four SNPs and against its
-# own: docs/variant-calling.md.
+# own: docs/files/variant-calling.md.
 #
 # What can be set from outside: SIGNAL (or READS, a FASTQ file), OUT.
 set -euo pipefail

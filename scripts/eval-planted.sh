@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Calls real reads of phage lambda against references with planted variants, and compares
-# pore call, and bcftools where it is installed, with what was planted: docs/simulation.md.
+# pore call, and bcftools where it is installed, with what was planted: docs/files/simulation.md.
 #
 # For each seed twice: with changes that are by themselves, and with a fifth of MNPs, a fifth of
 # delins, and pairs of neighbours.

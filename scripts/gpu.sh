@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures basecalling on a GPU and writes what comes out to docs/gpu-measured.md: what make gpu
+# Measures basecalling on a GPU and writes what comes out to docs/measured/gpu.md: what make gpu
 # runs. For each model: whether it runs, and which nodes of its network a GPU leaves to
 # the CPU; throughput, utilisation and energy over batch sizes; whether the GPU calls what
 # the CPU calls; and the time from a read's last signal to its call.

@@ -33,7 +33,7 @@ const (
 // Profile says what errors the reads of a pore and a basecaller have. All rates are
 // per base of the template, in the direction of reading, and averages over reads.
 //
-// The file format is TOML, with these names; docs/simulation.md describes it.
+// The file format is TOML, with these names; docs/files/simulation.md describes it.
 type Profile struct {
 	Format      int    `toml:"format"`
 	Name        string `toml:"name"`
@@ -381,7 +381,7 @@ func normalise(values []float64) {
 // AppendTOML appends the profile as a file.
 func (p *Profile) AppendTOML(b []byte) []byte {
 	line := func(format string, args ...any) { b = fmt.Appendf(b, format+"\n", args...) }
-	line("# Errors of simulated reads; docs/simulation.md describes the format.")
+	line("# Errors of simulated reads; docs/files/simulation.md describes the format.")
 	line("format = %d", p.Format)
 	line("name = %q", p.Name)
 	line("description = %q", p.Description)

@@ -68,7 +68,7 @@ func (s *lambdaSum) add(called, truth []string) {
 
 // TestLambda calls random parts of the recording against the sequence that its phages
 // differ from by four substitutions, and against their own. It takes minutes:
-// make eval-lambda runs it, and docs/variant-calling.md has its figures.
+// make eval-lambda runs it, and docs/files/variant-calling.md has its figures.
 func TestLambda(t *testing.T) {
 	const seeds, all = 20, 1000
 	reads := slices.Collect(lambdaReads(t))

@@ -270,7 +270,7 @@ func (p *Placer) encode(s *streampb.Segment) ([]byte, error) {
 	return value, err
 }
 
-// Headers of records on the topic of basecalls; docs/basecalls.md is the contract.
+// Headers of records on the topic of basecalls; docs/consume/basecalls.md is the contract.
 const (
 	headerRun    = "run"
 	headerSample = "sample"

@@ -15,7 +15,7 @@ import (
 // TestAsyncAPI holds the AsyncAPI document to what the code writes: event types,
 // headers, topic, and references that lead somewhere.
 func TestAsyncAPI(t *testing.T) {
-	dir := filepath.Join("..", "..", "docs")
+	dir := filepath.Join("..", "..", "docs", "consume")
 	text, err := os.ReadFile(filepath.Join(dir, "asyncapi.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(streamtest.Main(m)) }
 
-// python is an interpreter that has the module of docs/consumer.py.
+// python is an interpreter that has the module of docs/consume/consumer.py.
 func python(t *testing.T) string {
 	t.Helper()
 	return testenv.Python(t, "PORESTREAM_PYTHON", "confluent-kafka", "confluent_kafka")
@@ -80,7 +80,7 @@ func TestPythonConsumer(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, interpreter, filepath.Join("..", "..", "docs", "consumer.py"), addr, topic)
+		cmd := exec.CommandContext(ctx, interpreter, filepath.Join("..", "..", "docs", "consume", "consumer.py"), addr, topic)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
@@ -128,7 +128,7 @@ type follower struct {
 
 func follow(t *testing.T, interpreter, addr, topic string, args ...string) *follower {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("..", "..", "docs", "consumer.py"), addr, topic}, args...)...)
+	cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("..", "..", "docs", "consume", "consumer.py"), addr, topic}, args...)...)
 	lines := func(pipe io.Reader, err error) <-chan string {
 		require.NoError(t, err)
 		out := make(chan string, 100)

@@ -3,8 +3,8 @@
 //
 // Consumers fold by record key and keep the highest revision; the topic is
 // compacted by that key. Unknown members are to be ignored: version 1 only ever
-// gains members. docs/variants.md describes the contract, and
-// docs/variants.schema.json is its JSON Schema.
+// gains members. docs/consume/variants.md describes the contract, and
+// docs/consume/variants.schema.json is its JSON Schema.
 package event
 
 import (

@@ -298,7 +298,7 @@ func TestText(t *testing.T) {
 
 func schema(t *testing.T) (*jsonschema.Schema, map[string]any) {
 	t.Helper()
-	path := filepath.Join("..", "..", "docs", "variants.schema.json")
+	path := filepath.Join("..", "..", "docs", "consume", "variants.schema.json")
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	s, err := c.Compile(path)

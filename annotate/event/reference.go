@@ -15,7 +15,7 @@ import (
 const TypeReference = "porestream.reference.v1"
 
 // Reference is one revision of it: the blocks and the spans that begin in the stretch.
-// They may end behind it. docs/variants.md describes the JSON.
+// They may end behind it. docs/consume/variants.md describes the JSON.
 type Reference struct {
 	SchemaVersion int    `json:"schema_version"`
 	Run           string `json:"run"` // run whose end made it final

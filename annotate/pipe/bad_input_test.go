@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// badLines are examples of what is wrong with lines of a VCF; docs/annotation.md has the same table.
+// badLines are examples of what is wrong with lines of a VCF; docs/files/annotation.md has the same table.
 var badLines = []struct{ what, line, want string }{
 	{"a line with too few or too many columns", "J02459.1\tx", "2 columns, want 10"},
 	{"POS that is not a position", "J02459.1\tx\t.\tG\tA\t.\t.\t.\tGT\t1", `POS "x" is not a position`},
@@ -56,7 +56,7 @@ func TestManyBadLines(t *testing.T) {
 
 // TestBadLinesAreDocumented compares the table of the documentation with what is tested above.
 func TestBadLinesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "annotation.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "files", "annotation.md"))
 	require.NoError(t, err)
 	var table strings.Builder
 	table.WriteString("| what is wrong with a line | the message has |\n|---|---|\n")

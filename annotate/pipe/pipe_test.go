@@ -307,7 +307,7 @@ J02459.1	5	.	T	.	.	.	.
 // TestFormatsSayTheSame: each JSON line is valid against the schema, and the protobuf messages say the same.
 func TestFormatsSayTheSame(t *testing.T) {
 	c := jsonschema.NewCompiler()
-	schema, err := c.Compile("../../docs/variants.schema.json#/$defs/annotated_allele")
+	schema, err := c.Compile("../../docs/consume/variants.schema.json#/$defs/annotated_allele")
 	if err != nil {
 		t.Fatal(err)
 	}

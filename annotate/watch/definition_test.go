@@ -41,7 +41,7 @@ func (l *lastWord) depth(pos int) int {
 	return max(least, 0)
 }
 
-// state is what docs/watchlists.md says of a rule with the default thresholds whose runs have ended: a second, slow
+// state is what docs/consume/watchlists.md says of a rule with the default thresholds whose runs have ended: a second, slow
 // implementation, without memory and index.
 func (l *lastWord) state(r watch.Resolved, means func(v *event.Variant) bool) watch.State {
 	suspected, undecided := false, false

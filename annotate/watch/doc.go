@@ -17,5 +17,5 @@
 // likelihood ratio that exceeds 1/alpha with a probability of at most alpha, ever. And once the runs of a sample have
 // ended, the states depend on its final variants and depths alone, not on the order in which anything arrived.
 //
-// docs/watchlists.md tells how to write a panel.
+// docs/consume/watchlists.md tells how to write a panel.
 package watch

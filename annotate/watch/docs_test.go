@@ -17,7 +17,7 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// tableRules are the columns of the table of docs/watchlists.md: how many changes each rule can match.
+// tableRules are the columns of the table of docs/consume/watchlists.md: how many changes each rule can match.
 var tableRules = []int{1, 16, 4096, 65536}
 
 // tableRow is a line of that table.
@@ -42,7 +42,7 @@ func tableRow(depth int) string {
 
 // TestTableOfTheDocs recalculates the table of depth and miss probability.
 func TestTableOfTheDocs(t *testing.T) {
-	f, err := os.Open(filepath.Join("..", "..", "docs", "watchlists.md"))
+	f, err := os.Open(filepath.Join("..", "..", "docs", "consume", "watchlists.md"))
 	require.NoError(t, err)
 	defer f.Close()
 	sc := bufio.NewScanner(f)
@@ -68,9 +68,9 @@ func TestTableOfTheDocs(t *testing.T) {
 	require.GreaterOrEqual(t, rows, 8)
 }
 
-// TestExamplesOfTheDocs checks the panels that docs/watchlists.md shows, and what it says that the check prints.
+// TestExamplesOfTheDocs checks the panels that docs/consume/watchlists.md shows, and what it says that the check prints.
 func TestExamplesOfTheDocs(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "watchlists.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "consume", "watchlists.md"))
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```yaml\n(panel:.*?)```").FindAllStringSubmatch(string(text), -1)
 	require.Len(t, blocks, 2)

@@ -220,7 +220,7 @@ func TestUnknownPlace(t *testing.T) {
 // panelSchema is the published JSON Schema.
 func panelSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	s, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "watchlist.schema.json"))
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "consume", "watchlist.schema.json"))
 	require.NoError(t, err)
 	return s
 }
@@ -253,7 +253,7 @@ func TestSchema(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "watchlist.schema.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "consume", "watchlist.schema.json"))
 	require.NoError(t, err)
 	var raw struct {
 		Properties map[string]any

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Thresholds say what a rule takes for evidence. docs/watchlists.md explains them.
+// Thresholds say what a rule takes for evidence. docs/consume/watchlists.md explains them.
 type Thresholds struct {
 	// Alpha bounds the probability that a rule is ever DETECTED in a sample where nothing is there, however often one
 	// looks. It is shared among the changes that the rule can match.

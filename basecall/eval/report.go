@@ -19,7 +19,7 @@ const (
 )
 
 // Report is what reads came to. Shares are within 0 to 1; one of nothing is nil, and so is
-// what reads have not. docs/evaluating-basecalls.md explains each figure.
+// what reads have not. docs/files/evaluating-basecalls.md explains each figure.
 type Report struct {
 	SchemaVersion int        `json:"schema_version"`
 	Reads         Reads      `json:"reads"`

@@ -13,10 +13,10 @@ import (
 	"github.com/porestream/porestream/align/hts/cram"
 )
 
-// TestTagsThatAreRead holds the column of the table in docs/dorado.md to what tags change about a
+// TestTagsThatAreRead holds the column of the table in docs/files/dorado.md to what tags change about a
 // read.
 func TestTagsThatAreRead(t *testing.T) {
-	text, err := os.ReadFile("../../docs/dorado.md")
+	text, err := os.ReadFile("../../docs/files/dorado.md")
 	require.NoError(t, err)
 	rows := regexp.MustCompile("(?m)^\\| `(\\w\\w)` \\| (\\w) \\| [^|]+ \\| [^|]+ \\| ([^|]+) \\|$").FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(rows), 25)

@@ -16,11 +16,11 @@ import (
 	"github.com/porestream/porestream/testenv"
 )
 
-// documentedTags are the rows of the table of tags in docs/dorado.md: type and what is said of
+// documentedTags are the rows of the table of tags in docs/files/dorado.md: type and what is said of
 // writing it.
 func documentedTags(t *testing.T) map[string][2]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/dorado.md")
+	text, err := os.ReadFile("../../docs/files/dorado.md")
 	require.NoError(t, err)
 	rows := make(map[string][2]string)
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w\\w)` \\| (\\w) \\| [^|]+ \\| ([^|]+) \\| [^|]+ \\|$").FindAllStringSubmatch(string(text), -1) {

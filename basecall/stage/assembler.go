@@ -49,7 +49,7 @@ const (
 // A read that outgrows maxSamples is cut at a chunk's end; and when all open
 // reads together take more than maxBytes, the one that takes most is.
 //
-// Consequence: docs/signal-order.md lists what becomes of every disorder. What
+// Consequence: docs/attach/signal-order.md lists what becomes of every disorder. What
 // is held is a function of the records added, and so is when reads are finished
 // and cut: no clock, and no work in flight, has a say.
 type assembler struct {

@@ -41,7 +41,7 @@ func wrongSamples(c *streampb.SignalChunk) {
 	c.Vbz = vbzOf(slices.Repeat([]int16{3}, int(c.GetSampleCount())))
 }
 
-// disorder is one row of docs/signal-order.md.
+// disorder is one row of docs/attach/signal-order.md.
 type disorder struct {
 	row   string // its first cell
 	recs  func(p *partition)
@@ -197,7 +197,7 @@ func disorders() []disorder {
 	}
 }
 
-// TestDisorder goes through the table of docs/signal-order.md row by row.
+// TestDisorder goes through the table of docs/attach/signal-order.md row by row.
 func TestDisorder(t *testing.T) {
 	documented := documentedRows(t)
 	for _, d := range disorders() {
@@ -223,7 +223,7 @@ func TestDisorder(t *testing.T) {
 // documentedRows reads the table: what becomes of each disorder.
 func documentedRows(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "signal-order.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "attach", "signal-order.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults. What they do is said in docs/chaos.md.
+// The kinds of faults. What they do is said in docs/develop/chaos.md.
 const (
 	KillIngest      Kind = "kill-ingest"
 	KillProcessor   Kind = "kill-processor"

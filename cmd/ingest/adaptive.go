@@ -22,7 +22,7 @@ type adaptiveFlags struct {
 }
 
 func (f *adaptiveFlags) register(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.on, "adaptive", false, "eject reads as the topic of decisions says (docs/adaptive.md)")
+	flags.BoolVar(&f.on, "adaptive", false, "eject reads as the topic of decisions says (docs/attach/adaptive.md)")
 	flags.BoolVar(&f.settings.DryRun, "adaptive-dry-run", false, "with --adaptive: count what would have been done, and do nothing")
 	flags.Float64Var(&f.settings.Rate, "adaptive-rate", 500, "actions that a position is sent a second, at most")
 	flags.DurationVar(&f.settings.Unblock, "unblock-duration", 100*time.Millisecond, "for how long the voltage is reversed to eject a read")

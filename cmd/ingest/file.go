@@ -91,7 +91,7 @@ func (p *fileParser) fail(node *yaml.Node, format string, args ...any) {
 	p.errors = append(p.errors, e)
 }
 
-// parseFile reads the content of a file of sources: docs/ingest-sources.md
+// parseFile reads the content of a file of sources: docs/attach/ingest-sources.md
 // describes it. Its error is of all that is wrong.
 func parseFile(path string, content []byte) (*listing, error) {
 	p := &fileParser{path: path}

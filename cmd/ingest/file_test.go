@@ -17,7 +17,7 @@ import (
 	"github.com/porestream/porestream/internal/ingest/sources"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/ingest-sources.schema.json")
+var update = flag.Bool("update", false, "rewrite docs/attach/ingest-sources.schema.json")
 
 const goodFile = `kafka: {brokers: [kafka:9092], topic_prefix: lab-}
 listen: 127.0.0.1:9101
@@ -208,7 +208,7 @@ func TestCheckTellsAll(t *testing.T) {
 // TestSchema: the schema is what the code says, and takes what the code takes.
 func TestSchema(t *testing.T) {
 	clearEnvironment(t)
-	const path = "../../docs/ingest-sources.schema.json"
+	const path = "../../docs/attach/ingest-sources.schema.json"
 	want, err := fileSchema()
 	require.NoError(t, err)
 	if *update {

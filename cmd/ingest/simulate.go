@@ -22,7 +22,7 @@ func simulateKind() kind {
 		example: "simulate --brokers kafka:9092 --ref ref.fa --vcf truth.vcf --depth 30 --pace 1 --out run1",
 		short:   "Put the signal of a virtual sequencer on Kafka",
 		long: "Sequences a reference with planted variants as pore simulate does, live: by the sequencer's clock, or so many times as fast. " +
-			"The truth is written to a folder. Started again after a crash or an interrupt with the same settings, it goes on where it stopped. docs/simulator.md",
+			"The truth is written to a folder. Started again after a crash or an interrupt with the same settings, it goes on where it stopped. docs/attach/simulator.md",
 		waiting: "connecting and planning the run",
 		make:    func() source { return new(simulating) },
 	}

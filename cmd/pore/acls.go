@@ -38,7 +38,7 @@ func aclsCommand() *cobra.Command {
 roles, or with --apply gives them. Roles: ingest, adaptive, basecall, variant,
 annotate, watch, or processor for all but the first of these, as far as there is work
 for them; consumer, operator, admin.
-docs/security.md says who needs which.`,
+docs/operate/security.md says who needs which.`,
 		Example: `  pore acls --role ingest --principal User:lab-ingest
   pore acls --role processor --panels --principal User:processor --apply --brokers kafka:9092`,
 		Args: cli.Args(cobra.NoArgs),
@@ -51,8 +51,8 @@ docs/security.md says who needs which.`,
 	flags.StringVar(&cfg.principal, "principal", "", "who, as brokers name them: User:NAME (required)")
 	flags.StringVar(&cfg.deployment.Group, "group", "porestream", "prefix of the consumer groups, as the processors have it")
 	flags.BoolVar(&cfg.deployment.Panels, "panels", false, "samples are held against watch-lists")
-	flags.BoolVar(&cfg.deployment.Adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/adaptive.md)")
-	flags.BoolVar(&cfg.deployment.Basecalls, "basecalls", false, "called reads are published (docs/basecalls.md)")
+	flags.BoolVar(&cfg.deployment.Adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/attach/adaptive.md)")
+	flags.BoolVar(&cfg.deployment.Basecalls, "basecalls", false, "called reads are published (docs/consume/basecalls.md)")
 	flags.BoolVar(&cfg.apply, "apply", false, "give the rights instead of printing commands")
 	return cmd
 }

@@ -56,7 +56,7 @@ come in the order in which the sequencer began them. With --ref they are aligned
 too; FASTQ has no place for that.
 
 With --kit-name each read is given its barcode, and adapters, primers and barcodes are
-cut off; --split-reads makes two reads of those that are two molecules: docs/demux.md.
+cut off; --split-reads makes two reads of those that are two molecules: docs/files/demux.md.
 
 Output that was broken off goes on with --resume-from, to the bytes that it would have
 had at once: pore basecall --resume-from broken.bam ... > whole.bam`,

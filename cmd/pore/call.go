@@ -77,7 +77,7 @@ A file whose read groups (SM) name several samples is called sample by sample: -
 names one, and {sample} in the names of the output files stands for each of them.
 --one-sample says that they are one.
 
-docs/variant-calling.md describes every field and filter of the output.`,
+docs/files/variant-calling.md describes every field and filter of the output.`,
 		Example: `  pore call --ref ref.fa reads.sorted.bam > calls.vcf
   pore call --ref ref.fa --ploidy 2 --gvcf --callable callable.bed -o calls.g.vcf.gz reads.sorted.bam
   pore call --ref ref.fa --ploidy 2 --haplotag tagged.bam -o calls.vcf.gz reads.sorted.bam

@@ -48,10 +48,10 @@ func consumeCommand() *cobra.Command {
 		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls] [--filter EXPR] [--format text|json|vcf|gvcf|callable]",
 		Short: "Follow the annotated variants, the alerts of panels, or called reads on Kafka",
 		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
-the alerts topic (docs/alerts.md), and every change of a rule's state; with
---basecalls the called reads (docs/basecalls.md), as FASTQ.
+the alerts topic (docs/consume/alerts.md), and every change of a rule's state; with
+--basecalls the called reads (docs/consume/basecalls.md), as FASTQ.
 
---filter is an expression over the event's JSON members (docs/variants.md), for
+--filter is an expression over the event's JSON members (docs/consume/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
 
 --format vcf reads what is on the topic now, folds it to the newest revision of

@@ -52,7 +52,7 @@ Calls below a threshold are counted as failed. It is the 10th percentile of the 
 each base, for which the file is read twice; --filter-threshold says what it is.
 Only primary alignments count, and of those no duplicates and no failed reads.
 
-docs/modified-bases.md describes the columns.`,
+docs/files/modified-bases.md describes the columns.`,
 		Example: `  pore pileup --ref ref.fa --cpg --combine-strands -o cpg.bed reads.sorted.bam
   pore pileup --filter-threshold 0.8 --region chr20:1000000-2000000 reads.sorted.bam > all.bed
   pore pileup --ref ref.fa --motif GATC,1 --motif CCWGG,1 -o ecoli.bed ecoli.sorted.bam

@@ -94,7 +94,7 @@ Examples:
     --depth 30 --length 12000 --seed 7 --truth truth.vcf | pore align --ref chr11.fa.gz - > reads.bam
 
 Profiles: ` + strings.Join(simulate.Profiles(), ", ") + `
-(docs/simulation.md describes them, and how to measure others).`,
+(docs/files/simulation.md describes them, and how to measure others).`,
 		Example: `  pore simulate reads --ref ref.fa --profile r9.4-porestream --depth 30 > reads.fastq
   pore simulate reads --ref ref.fa --profile r9.4-porestream --depth 30 --ploidy 2 --variants human --truth truth.vcf -o reads.fastq`,
 		Args: cli.Args(cobra.NoArgs),

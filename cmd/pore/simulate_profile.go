@@ -47,7 +47,7 @@ func simulateProfileCommand() *cobra.Command {
 		Use:   "profile --ref FASTA IN.bam",
 		Short: "Measure an error profile on aligned reads",
 		Long: `Measures the errors of the primary alignments of a BAM or SAM file and writes a profile
-for pore simulate reads to standard output; docs/simulation.md describes it. - is
+for pore simulate reads to standard output; docs/files/simulation.md describes it. - is
 standard input.
 
 What differs from the reference in most reads of both strands counts as a variant, not

@@ -35,11 +35,11 @@ pore with a motor's irregular speed, noise and drift. Writes to the folder --out
   truth.vcf    the variants that were planted
   reads.tsv    where each read is from, 0-based half open, and when it was read where
 The same settings and seed make the same bytes, whatever the number of threads.
-docs/simulator.md tells what is simulated, and how close to real reads it is;
+docs/attach/simulator.md tells what is simulated, and how close to real reads it is;
 ingest simulate plays the same run live.
 
 Its subcommands make basecalled reads, references with planted variants, and profiles
-of errors: docs/simulation.md.`,
+of errors: docs/files/simulation.md.`,
 		Example: `  pore simulate --ref lambda.fa --variants snp=30,indel=10 --depth 30 --seed 7 --out run1
   pore simulate --ref chr11.fa.gz --vcf truth.vcf --ploidy 2 --depth 30 --seed 1
   pore simulate --ref ref.fa --chemistry r10.4.1-5khz --out r10

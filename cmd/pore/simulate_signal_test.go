@@ -15,7 +15,7 @@ import (
 
 // Simulated current is as hard to call as real current, and what was planted in it is
 // found: our basecaller's identity on phage lambda is 91.2 %, on simulated lambda it is
-// within two points of that, and its errors are of the same kinds. docs/simulator.md has
+// within two points of that, and its errors are of the same kinds. docs/attach/simulator.md has
 // the whole comparison.
 func TestSimulatedSignalIsLikeReal(t *testing.T) {
 	if testing.Short() {

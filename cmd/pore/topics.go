@@ -50,8 +50,8 @@ func topicsSubcommand(name, short, exampleFlags string, run func(context.Context
 	cfg.log.Register(flags, slog.LevelWarn)
 	flags.IntVar(&cfg.partitions, "partitions", 0, "partitions that the topics must have; if not given, existing topics may have any number and new ones get 12")
 	flags.BoolVar(&cfg.panels, "panels", false, "samples are held against watch-lists")
-	flags.BoolVar(&cfg.adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/adaptive.md)")
-	flags.BoolVar(&cfg.basecalls, "basecalls", false, "called reads are published (docs/basecalls.md)")
+	flags.BoolVar(&cfg.adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/attach/adaptive.md)")
+	flags.BoolVar(&cfg.basecalls, "basecalls", false, "called reads are published (docs/consume/basecalls.md)")
 	return cmd
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A second implementation of the rules in docs/demux.md, over edlib.
+"""A second implementation of the rules in docs/files/demux.md, over edlib.
 
     oracle.py golden READS.fastq... > golden.tsv      what classify_test.go compares with
     oracle.py again GOLDEN.tsv > golden.tsv           the same of the reads that it has
-    oracle.py table READS.fastq...                    the tables in docs/demux.md
+    oracle.py table READS.fastq...                    the tables in docs/files/demux.md
 
 Needs edlib (PyPI). Reads with known barcodes are made from stretches of the real
 basecalls in READS.fastq: adapter, flanks and barcode of a kit are put on their ends

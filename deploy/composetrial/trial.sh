@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs deploy/compose/compose.yaml with Docker's engine and Docker Compose, as docs/operations.md has it done, and looks
+# Runs deploy/compose/compose.yaml with Docker's engine and Docker Compose, as docs/operate/operations.md has it done, and looks
 # whether it does what it says there:
 #
 #   deploy/composetrial/trial.sh IMAGE.tar     the image for CPUs, as `docker save` writes it (deploy/docker/images.sh --save)
@@ -157,7 +157,7 @@ java=${java%/bin/java}
 	echo "    volumes: [\"/usr:/usr:ro\"]"
 } >"$work/standin.yaml"
 
-# --- what docs/operations.md has done
+# --- what docs/operate/operations.md has done
 
 export PORESTREAM_PACE=max
 dc() { docker-compose -f deploy/compose/compose.yaml -f "$work/standin.yaml" "$@"; }

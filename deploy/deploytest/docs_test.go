@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables in docs/metrics.md and docs/operations.md")
+var update = flag.Bool("update", false, "rewrite the tables in docs/reference/metrics.md and docs/operate/operations.md")
 
 func TestMetricsAreDocumented(t *testing.T) {
-	documented(t, "docs/metrics.md", "TestMetricsAreDocumented", "metrics", metricsTable(catalogue(t)))
-	documented(t, "docs/metrics.md", "TestMetricsAreDocumented", "labels", labelsTable(catalogue(t)))
+	documented(t, "docs/reference/metrics.md", "TestMetricsAreDocumented", "metrics", metricsTable(catalogue(t)))
+	documented(t, "docs/reference/metrics.md", "TestMetricsAreDocumented", "labels", labelsTable(catalogue(t)))
 }
 
 // documented compares a table of a document, which lies between two lines that

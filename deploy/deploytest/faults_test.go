@@ -125,7 +125,7 @@ func TestFaultsAreDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | %s |\n", f.name, strings.Join(f.alerts, ", "))
 	}
 	b.WriteString("\n")
-	documented(t, "docs/operations.md", "TestFaultsAreDocumented", "faults of alerts", b.String())
+	documented(t, "docs/operate/operations.md", "TestFaultsAreDocumented", "faults of alerts", b.String())
 }
 
 // An alert that no fault has caused may be one that nothing can cause.

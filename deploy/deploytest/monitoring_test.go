@@ -62,7 +62,7 @@ func TestRulesNameExistingMetrics(t *testing.T) {
 }
 
 func TestAlertsHaveARunbook(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(root(t), "docs/operations.md"))
+	doc, err := os.ReadFile(filepath.Join(root(t), "docs/operate/operations.md"))
 	require.NoError(t, err)
 	headings := regexp.MustCompile(`(?m)^#+ (Porestream\w+)$`).FindAllStringSubmatch(string(doc), -1)
 	documented := make(map[string]bool)
@@ -73,12 +73,12 @@ func TestAlertsHaveARunbook(t *testing.T) {
 		if r.Alert == "" {
 			continue
 		}
-		assert.True(t, documented[r.Alert], "docs/operations.md has no heading %s", r.Alert)
-		assert.Equal(t, "docs/operations.md#"+strings.ToLower(r.Alert), r.Annotations["runbook"], r.Alert)
+		assert.True(t, documented[r.Alert], "docs/operate/operations.md has no heading %s", r.Alert)
+		assert.Equal(t, "docs/operate/operations.md#"+strings.ToLower(r.Alert), r.Annotations["runbook"], r.Alert)
 		assert.NotEmpty(t, r.Annotations["summary"], r.Alert)
 		delete(documented, r.Alert)
 	}
-	assert.Empty(t, documented, "docs/operations.md explains alerts that don't exist")
+	assert.Empty(t, documented, "docs/operate/operations.md explains alerts that don't exist")
 }
 
 // Every alert has a case of promtool in which it fires and one in which it doesn't.

@@ -150,7 +150,7 @@ func fates(width int) Panel {
 func firing(width int) Panel {
 	return Panel{
 		Kind: Bars, Title: "Firing alerts", Width: width, Unit: "short", Min: zero,
-		Description: "Alerts by name. docs/operations.md says for each what it means and what to do.",
+		Description: "Alerts by name. docs/operate/operations.md says for each what it means and what to do.",
 		Queries: []Query{
 			{Expr: `sum by (alertname) (ALERTS{alertname=~"Porestream.*", alertstate="firing"}) or vector(0)`, Legend: "{{alertname}}"},
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables in docs/sizing.md")
+var update = flag.Bool("update", false, "rewrite the tables in docs/operate/sizing.md")
 
 // What one processor does, for the tables. The first is measured, the second assumed.
 const (
@@ -120,9 +120,9 @@ func simulationTable(t *testing.T) string {
 	return b.String()
 }
 
-// The tables of docs/sizing.md are what this package says.
+// The tables of docs/operate/sizing.md are what this package says.
 func TestSizingIsDocumented(t *testing.T) {
-	const path = "../../docs/sizing.md"
+	const path = "../../docs/operate/sizing.md"
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	text := string(data)

@@ -56,7 +56,7 @@ type Measured struct {
 	ProcessorMemory float64
 }
 
-// Figures are the measured quantities, as docs/sizing.md gives them with their sources.
+// Figures are the measured quantities, as docs/operate/sizing.md gives them with their sources.
 func Figures() Measured {
 	return Measured{
 		SignalBytes:     0.88,

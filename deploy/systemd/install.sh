@@ -25,7 +25,7 @@ install -d "$destdir$prefix/bin" "$destdir$prefix/lib" "$destdir$prefix/share/do
 install -m 755 "$stage"/bin/{ingest,processor,pore} "$destdir$prefix/bin/"
 install -m 755 "$stage/lib/libonnxruntime.so" "$destdir$prefix/lib/"
 cp -R "$stage/doc/." "$destdir$prefix/share/doc/porestream/"
-install -m 644 docs/*.md "$destdir$prefix/share/doc/porestream/"
+(cd docs && find . -type f ! -name '*.go' -exec install -D -m 644 {} "$destdir$prefix/share/doc/porestream/{}" \;)
 for unit in "$here"/*.service "$here"/*.target; do
 	sed "s#/usr/local/#$prefix/#g" "$unit" >"$stage/unit"
 	install -m 644 "$stage/unit" "$destdir$prefix/lib/systemd/system/$(basename "$unit")"

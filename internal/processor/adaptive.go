@@ -41,7 +41,7 @@ type Adaptive struct {
 // Register adds the flags.
 func (a *Adaptive) Register(flags *pflag.FlagSet) {
 	a.Schedule, a.Unaligned = adaptive.DefaultSchedule(), adaptive.Continue
-	flags.TextVar(&a.Mode, "adaptive", adaptive.Off, "what reads on the targets are for: enrich ejects all others, deplete ejects them, off decides nothing (docs/adaptive.md)")
+	flags.TextVar(&a.Mode, "adaptive", adaptive.Off, "what reads on the targets are for: enrich ejects all others, deplete ejects them, off decides nothing (docs/attach/adaptive.md)")
 	flags.StringVar(&a.Targets, "targets", "", "targets of adaptive sampling on the reference, BED")
 	flags.BoolVar(&a.DryRun, "adaptive-dry-run", false, "publish decisions that nobody acts upon")
 	flags.IntVar(&a.Margin, "target-margin", 0, "bases that each target is widened by, on both sides")

@@ -99,7 +99,7 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 		return caller, nil, fmt.Errorf("--caller-model: %w", err)
 	}
 	if c.Strict && len(model.Manifest.Reads) == 0 {
-		return caller, nil, fmt.Errorf("--strict-models: the manifest of variant model %s doesn't say which basecalling models it is for ([[reads]], docs/models.md): choose another, or leave --strict-models out", model.Manifest.Name)
+		return caller, nil, fmt.Errorf("--strict-models: the manifest of variant model %s doesn't say which basecalling models it is for ([[reads]], docs/attach/models.md): choose another, or leave --strict-models out", model.Manifest.Name)
 	}
 	if infer.Simulated(device.Device) {
 		device.Device = infer.Device{}.String() // what was recorded is the basecaller's

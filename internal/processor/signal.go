@@ -38,11 +38,11 @@ const (
 // Register adds the flags.
 func (s *Signal) Register(flags *pflag.FlagSet) {
 	s.MaxMemory = 4 << 30
-	flags.Var(&s.MaxMemory, "max-signal-memory", "limit of the signal that this process holds, half of it for reads whose end has not come (docs/signal-order.md)")
+	flags.Var(&s.MaxMemory, "max-signal-memory", "limit of the signal that this process holds, half of it for reads whose end has not come (docs/attach/signal-order.md)")
 	flags.DurationVar(&s.RunTimeout, "run-timeout", 6*time.Hour, "end a run of which a partition has had nothing for so long")
 	flags.Float64Var(&s.MinQuality, "min-qscore", 0, "reads of a lower mean quality are counted and not aligned")
-	flags.BoolVar(&s.Basecalls, "basecalls", false, "publish called reads, also those below --min-qscore, on the topic of basecalls (docs/basecalls.md)")
-	flags.DurationVar(&s.Partial, "partial", 0, "hand on what is called of reads that are still in the pore: when so much of their signal has come, and whenever it has doubled, for example 10s (docs/basecalling.md)")
+	flags.BoolVar(&s.Basecalls, "basecalls", false, "publish called reads, also those below --min-qscore, on the topic of basecalls (docs/consume/basecalls.md)")
+	flags.DurationVar(&s.Partial, "partial", 0, "hand on what is called of reads that are still in the pore: when so much of their signal has come, and whenever it has doubled, for example 10s (docs/files/basecalling.md)")
 }
 
 // Validate says what is wrong with the bounds. Zero means the default.

@@ -27,7 +27,7 @@ type SurveySettings struct {
 
 // Register adds the flags of what is told by the stream.
 func (s *Survey) Register(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.GVCF, "gvcf", false, "tell too, at the end of a sample, of the places without a variant: blocks of reference (docs/variants.md)")
+	flags.BoolVar(&s.GVCF, "gvcf", false, "tell too, at the end of a sample, of the places without a variant: blocks of reference (docs/consume/variants.md)")
 	flags.BoolVar(&s.Callable, "callable", false, "tell too, at the end of a sample, what the reads allow to be said of each position")
 	s.Settings.Register(flags)
 }

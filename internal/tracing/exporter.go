@@ -1,6 +1,6 @@
 // Package tracing sends the spans of a process to a receiver of OpenTelemetry's
 // protocol (OTLP). It never holds up the pipeline: what there is no room for, or no
-// receiver, is dropped and counted. docs/traces.md tells how to use it.
+// receiver, is dropped and counted. docs/operate/traces.md tells how to use it.
 package tracing
 
 import (

@@ -55,7 +55,7 @@ const (
 // Register adds the flags.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.flags = flags
-	flags.StringVar(&f.Endpoint, "trace-endpoint", "", "send traces of reads to this OTLP receiver, http(s)://HOST:PORT (docs/traces.md); else as OTEL_EXPORTER_OTLP_ENDPOINT says; off if neither is given")
+	flags.StringVar(&f.Endpoint, "trace-endpoint", "", "send traces of reads to this OTLP receiver, http(s)://HOST:PORT (docs/operate/traces.md); else as OTEL_EXPORTER_OTLP_ENDPOINT says; off if neither is given")
 	flags.Float64Var(&f.Sample, "trace-sample", defaultSample, "share of the reads that are traced, 0 to 1, by a hash of the read's id")
 	flags.StringVar(&f.Protocol, "trace-protocol", "", "grpc or http/protobuf (default http/protobuf at port 4318 and where the endpoint has a path, else grpc)")
 	flags.StringVar(&f.CA, "trace-ca", "", "PEM file of the authorities to trust for https; the system's if not given")

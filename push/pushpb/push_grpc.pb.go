@@ -1,5 +1,5 @@
 // The contract between Porestream and devices that push signal to it:
-// sequencers, simulators, anything that has a pore's current. docs/push.md tells
+// sequencers, simulators, anything that has a pore's current. docs/attach/push.md tells
 // how to use it.
 //
 // Compatibility: within porestream.push.v1 fields, messages, reasons and methods

@@ -93,7 +93,7 @@ func use(t *testing.T, tarball string) {
 	require.NoError(t, err)
 	assert.Empty(t, entries, "the demo left something behind")
 	for _, path := range []string{
-		"LICENSE", "NOTICE", "README.md", "sbom.cdx.json", "docs/release.md", "deploy/compose/compose.yaml", "deploy/prometheus/rules.yml",
+		"LICENSE", "NOTICE", "README.md", "sbom.cdx.json", "docs/develop/release.md", "deploy/compose/compose.yaml", "deploy/prometheus/rules.yml",
 		"licences/README.md", "licences/onnxruntime/ThirdPartyNotices.txt", "licences/minimap2/LICENSE.txt", "licences/data/lambda/GPL-3.0.txt",
 		"licences/models/r9.4-fast/MODEL_CARD.md", "share/man/man1/pore-run.1", "share/bash-completion/completions/ingest", "share/zsh/site-functions/_pore",
 		"share/fish/vendor_completions.d/processor.fish",
@@ -210,7 +210,7 @@ func TestLinksAreRefused(t *testing.T) {
 
 func TestShipped(t *testing.T) {
 	for path, want := range map[string]bool{
-		"README.md": true, "NOTICE": true, "go.mod": false, "Makefile": false, "docs/commands.md": true, "docs/consumer.py": true, "docs/docs_test.go": false, "stream/FORMAT.md": true,
+		"README.md": true, "NOTICE": true, "go.mod": false, "Makefile": false, "docs/reference/commands.md": true, "docs/consume/consumer.py": true, "docs/docs_test.go": false, "stream/FORMAT.md": true,
 		"models/r9.4-fast/model.onnx": true, "models/models.go": false, "modelfile/folder/folder.go": false, "testdata/lambda/reads.pod5": true,
 		"testdata/lambda/segments.pb.gz": false, "testdata/sarscov2/genes.gff3": false, "deploy/compose/compose.yaml": true, "deploy/grafana/render.go": false,
 		"deploy/grafana/dashboards/throughput.json": true, "deploy/composecheck/go.mod": false, "deploy/check.sh": false, "cmd/pore/main.go": false,

@@ -4,7 +4,7 @@
 //
 //	go run ./scripts/dist --out dist --target linux/amd64,linux/arm64
 //
-// docs/release.md says what is in the tarballs and how they are checked.
+// docs/develop/release.md says what is in the tarballs and how they are checked.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command porefit measures what R10.4.1 pores do in real reads, and writes the profiles
-// and levels that models/pores ships: docs/simulator.md says how. It needs the folder of
+// and levels that models/pores ships: docs/attach/simulator.md says how. It needs the folder of
 // shared data.
 //
 //	go run ./scripts/porefit --data ../shared/data --out models/pores

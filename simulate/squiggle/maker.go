@@ -30,7 +30,7 @@ type Tuning struct {
 // differ between visits holds what bases beyond its k-mers do to them, which a network
 // has learned and chance has not, and its irregular times what aligning current to bases
 // gets wrong at borders; the factors take that back. They were found with our models on
-// real and simulated lambda: docs/simulator.md.
+// real and simulated lambda: docs/attach/simulator.md.
 func Typical() Tuning {
 	return Tuning{Noise: 1, Spread: 0.75, Dwell: 0.85, Colour: 1, Speed: 1, Stalls: 0.3, StallSeconds: 0.15}
 }

@@ -1,5 +1,5 @@
 // Package access says which rights each part of a deployment needs at the
-// brokers, and no more: the table in docs/security.md, the output of pore acls
+// brokers, and no more: the table in docs/operate/security.md, the output of pore acls
 // and the tests against a real broker come from here.
 package access
 

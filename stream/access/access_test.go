@@ -14,7 +14,7 @@ import (
 	"github.com/porestream/porestream/stream/access"
 )
 
-var update = flag.Bool("update", false, "write the table of rights into docs/security.md")
+var update = flag.Bool("update", false, "write the table of rights into docs/operate/security.md")
 
 func TestCommands(t *testing.T) {
 	d := access.Deployment{Prefix: "lab.", Group: "porestream"}
@@ -57,7 +57,7 @@ func TestRoles(t *testing.T) {
 // The table in the documentation is what the code says.
 func TestRightsAreDocumented(t *testing.T) {
 	const begin, end = "<!-- rights: go test ./stream/access -run TestRightsAreDocumented -update -->\n", "<!-- end of rights -->\n"
-	path := filepath.Join("..", "..", "docs", "security.md")
+	path := filepath.Join("..", "..", "docs", "operate", "security.md")
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(page), begin)

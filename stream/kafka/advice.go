@@ -8,7 +8,7 @@ import (
 
 // Advice says what an operator can do about an error of this package, in one
 // sentence without a full stop; empty if the error says it itself or nothing is
-// known. docs/operations.md lists all of it.
+// known. docs/operate/operations.md lists all of it.
 func Advice(err error) string {
 	var tooLarge *RecordTooLargeError
 	if errors.As(err, &tooLarge) {

@@ -24,9 +24,9 @@ import (
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
-var updateDocs = flag.Bool("update", false, "write the table of faults into docs/operations.md")
+var updateDocs = flag.Bool("update", false, "write the table of faults into docs/operate/operations.md")
 
-// fault is a fault that a user meets: a row of docs/operations.md.
+// fault is a fault that a user meets: a row of docs/operate/operations.md.
 type fault struct {
 	name string
 	// says and do are parts of the line that is printed.
@@ -221,7 +221,7 @@ func TestFaultsAreExplained(t *testing.T) {
 // meets.
 func TestFaultsAreDocumented(t *testing.T) {
 	const begin, end = "<!-- faults: go test ./stream/kafka -run TestFaultsAreDocumented -update -->\n", "<!-- end of faults -->\n"
-	path := filepath.Join("..", "..", "docs", "operations.md")
+	path := filepath.Join("..", "..", "docs", "operate", "operations.md")
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(page), begin)

@@ -266,7 +266,7 @@ func (x *ProcessReport) GetComplaints() []*Complaint {
 	return nil
 }
 
-// Measure is a counter or gauge of docs/metrics.md, summed over the labels that are
+// Measure is a counter or gauge of docs/reference/metrics.md, summed over the labels that are
 // not told.
 type Measure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -328,7 +328,7 @@ func (x *Measure) GetValue() float64 {
 	return 0
 }
 
-// Distribution is a histogram of docs/metrics.md, cumulative since the start.
+// Distribution is a histogram of docs/reference/metrics.md, cumulative since the start.
 type Distribution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`

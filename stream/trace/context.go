@@ -1,6 +1,6 @@
 // Package trace says which reads are followed on their way from current to
 // variants, and what is told of them: identifiers, the header that carries them in
-// Kafka, and spans. docs/traces.md is the model.
+// Kafka, and spans. docs/operate/traces.md is the model.
 //
 // Nothing here does I/O or starts a goroutine; who makes a [Tracer] gives it a clock
 // and somewhere to put spans. Identifiers follow from content, so all processes agree

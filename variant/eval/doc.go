@@ -41,5 +41,5 @@
 // itself. Recall is counted in atoms of the truth and precision in atoms of the query,
 // since two spellings of one haplotype can differ in their number. Numbers are those of
 // vcfeval's model (haplotypes, largest set), counted as hap.py does after its
-// decomposition; docs/evaluation.md lists the differences.
+// decomposition; docs/files/evaluation.md lists the differences.
 package eval

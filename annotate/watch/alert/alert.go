@@ -1,6 +1,6 @@
 // Package alert is the public contract of the alerts topic: one JSON document per
 // revision of what a panel's rule says of a sample, as a CloudEvent in Kafka's
-// binary mode. docs/alerts.md describes it, and docs/alerts.schema.json is its
+// binary mode. docs/consume/alerts.md describes it, and docs/consume/alerts.schema.json is its
 // JSON Schema.
 //
 // All alerts of a key are in one partition, in order, and the topic is compacted by

@@ -18,7 +18,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-var docs = filepath.Join("..", "..", "..", "docs")
+var docs = filepath.Join("..", "..", "..", "docs", "consume")
 
 func readJSON(t *testing.T, name string) any {
 	t.Helper()
@@ -34,7 +34,7 @@ func readJSON(t *testing.T, name string) any {
 	return doc
 }
 
-// schema is docs/alerts.schema.json, with that of variants, to which it refers.
+// schema is docs/consume/alerts.schema.json, with that of variants, to which it refers.
 func schema(t *testing.T) (compiled *jsonschema.Schema, raw map[string]any) {
 	t.Helper()
 	const base = "https://porestream.github.io/schemas/"
@@ -81,7 +81,7 @@ func TestSchema(t *testing.T) {
 	_, example, _ := bytes.Cut(page, []byte("```json\n"))
 	example, _, found := bytes.Cut(example, []byte("```"))
 	if !found {
-		t.Fatal("docs/alerts.md has no example")
+		t.Fatal("docs/consume/alerts.md has no example")
 	}
 	for _, good := range [][]byte{complete, minimal, outs[0].Value, example} {
 		if err := validate(good); err != nil {

@@ -108,10 +108,15 @@ func examples(t *testing.T, make func() *cobra.Command) {
 
 // documents checks that flags that documents give to the program are flags that it has.
 func documents(t *testing.T, root string, program *cobra.Command) {
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	require.NoError(t, err)
+	files := []string{filepath.Join(root, "README.md")}
+	require.NoError(t, filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ os.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			files = append(files, path)
+		}
+		return err
+	}))
 	checked := 0
-	for _, file := range append(files, filepath.Join(root, "README.md")) {
+	for _, file := range files {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, line := range code(string(data)) {
@@ -141,21 +146,37 @@ func documents(t *testing.T, root string, program *cobra.Command) {
 	assert.NotZero(t, checked, "no document calls %s", program.Name())
 }
 
-// current checks that docs/commands-NAME.md is what the definitions say.
+// current checks that the pages in docs/reference/NAME are what the definitions say.
 func current(t *testing.T, root string, program *cobra.Command) {
-	path := filepath.Join(root, "docs", "commands-"+program.Name()+".md")
+	folder := filepath.Join(root, "docs", "reference", program.Name())
 	again := fmt.Sprintf("go test ./cmd/%s -run TestProgram -update-manual", program.Name())
-	want := fmt.Sprintf("<!-- Made from the commands' definitions: %s -->\n\n# Commands of %s\n\nWhat all programs have in common is in [commands.md](commands.md).\n\n%s",
-		again, program.Name(), manual.Markdown(program))
+	want := manual.Pages(program)
+	for name, page := range want {
+		want[name] = fmt.Sprintf("<!-- Made from the commands' definitions: %s -->\n\n%s\nWhat all commands have in common: [commands.md](../commands.md).\n", again, page)
+	}
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+		require.NoError(t, os.RemoveAll(folder))
+		require.NoError(t, os.MkdirAll(folder, 0o755))
+		for name, page := range want {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(page), 0o644))
+		}
 		return
 	}
-	got, err := os.ReadFile(path)
+	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	if string(got) != want {
-		t.Errorf("%s is not current: run %s, or make docs", path, again)
+	got := make(map[string]string)
+	for _, e := range entries {
+		page, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		require.NoError(t, err)
+		got[e.Name()] = string(page)
 	}
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s is not current: run %s, or make docs", filepath.Join(folder, name), again)
+		}
+		delete(got, name)
+	}
+	assert.Empty(t, got, "pages of commands that are no more: run %s, or make docs", again)
 }
 
 // pages checks the man pages with mandoc's own checker.

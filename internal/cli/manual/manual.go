@@ -1,5 +1,6 @@
 // Package manual writes the manual of a program from the definitions of its
-// commands: a man page for each command, and one document in Markdown.
+// commands: a man page for each command, and a document in Markdown for each of
+// the program's own.
 package manual
 
 import (
@@ -121,55 +122,76 @@ var exits = []struct {
 	{"2", "It was called wrongly. One line on standard error says how."},
 }
 
-// Markdown is the manual of a program as one document, without a title of its own.
-func Markdown(root *cobra.Command) string {
+// Pages writes the documents of a program, by their file's name: README.md of the program itself, and one of
+// each of its commands, subcommands included.
+func Pages(root *cobra.Command) map[string]string {
+	file := func(c *cobra.Command) string { return c.Name() + ".md" }
+	pages := map[string]string{"README.md": page([]*cobra.Command{root}, file)}
+	for _, c := range children(root) {
+		pages[file(c)] = page(Commands(c), func(c *cobra.Command) string { return "#" + strings.ReplaceAll(c.CommandPath(), " ", "-") })
+	}
+	return pages
+}
+
+// page is a document about commands, of which the first gives it its title. link tells where a reader finds a
+// subcommand.
+func page(commands []*cobra.Command, link func(*cobra.Command) string) string {
 	var b strings.Builder
-	for _, cmd := range Commands(root) {
-		fmt.Fprintf(&b, "## `%s`\n\n%s.\n\n", cmd.CommandPath(), strings.TrimSuffix(cmd.Short, "."))
-		if cmd.Runnable() {
-			fmt.Fprintf(&b, "```\n%s\n```\n\n", useLine(cmd))
+	for i, cmd := range commands {
+		heading := "##"
+		if i == 0 {
+			heading = "#"
 		}
-		if cmd.Long != "" {
-			for _, p := range blocks(cmd.Long) {
-				if p.fixed {
-					fmt.Fprintf(&b, "```\n%s\n```\n\n", strings.Join(p.lines, "\n"))
-				} else {
-					fmt.Fprintf(&b, "%s\n\n", markdownText(strings.Join(p.lines, "\n")))
-				}
+		fmt.Fprintf(&b, "%s `%s`\n\n%s.\n\n", heading, cmd.CommandPath(), strings.TrimSuffix(cmd.Short, "."))
+		section(&b, cmd, link)
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// section writes all that a document says of one command.
+func section(b *strings.Builder, cmd *cobra.Command, link func(*cobra.Command) string) {
+	if cmd.Runnable() {
+		fmt.Fprintf(b, "```\n%s\n```\n\n", useLine(cmd))
+	}
+	if cmd.Long != "" {
+		for _, p := range blocks(cmd.Long) {
+			if p.fixed {
+				fmt.Fprintf(b, "```\n%s\n```\n\n", strings.Join(p.lines, "\n"))
+			} else {
+				fmt.Fprintf(b, "%s\n\n", markdownText(strings.Join(p.lines, "\n")))
 			}
 		}
-		if cmd.Example != "" {
-			fmt.Fprintf(&b, "```\n%s\n```\n\n", unindent(cmd.Example))
-		}
-		if kids := children(cmd); len(kids) > 0 {
-			for _, c := range kids {
-				fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), markdownText(c.Short))
-			}
-			b.WriteString("\n")
-		}
-		var rows []option
-		for _, o := range options(cmd) {
-			if o.long != "--help" {
-				rows = append(rows, o)
-			}
-		}
-		if len(rows) == 0 {
-			continue
-		}
-		b.WriteString("| flag | meaning |\n|---|---|\n")
-		for _, o := range rows {
-			name := o.long
-			if o.short != "" {
-				name = o.short + ", " + name
-			}
-			if o.value != "" {
-				name += " " + o.value
-			}
-			fmt.Fprintf(&b, "| `%s` | %s |\n", name, markdownText(o.text))
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(b, "```\n%s\n```\n\n", unindent(cmd.Example))
+	}
+	if kids := children(cmd); len(kids) > 0 {
+		for _, c := range kids {
+			fmt.Fprintf(b, "- [`%s`](%s): %s\n", c.CommandPath(), link(c), markdownText(c.Short))
 		}
 		b.WriteString("\n")
 	}
-	return strings.TrimRight(b.String(), "\n") + "\n"
+	var rows []option
+	for _, o := range options(cmd) {
+		if o.long != "--help" {
+			rows = append(rows, o)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("| flag | meaning |\n|---|---|\n")
+	for _, o := range rows {
+		name := o.long
+		if o.short != "" {
+			name = o.short + ", " + name
+		}
+		if o.value != "" {
+			name += " " + o.value
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", name, markdownText(o.text))
+	}
+	b.WriteString("\n")
 }
 
 // markdownText keeps characters that mean something to Markdown as they are.

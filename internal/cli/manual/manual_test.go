@@ -99,8 +99,13 @@ It was called wrongly. One line on standard error says how.
 `, string(Man(cmds[2], Source{Version: "0.1.0", Date: "2026-11-22"})))
 }
 
-func TestMarkdown(t *testing.T) {
-	_, variants, ok := strings.Cut(Markdown(program()), "## `pore eval variants`\n\n")
+func TestPages(t *testing.T) {
+	pages := Pages(program())
+	assert.Contains(t, pages["README.md"], "# `pore`\n\n")
+	assert.Contains(t, pages["README.md"], "- [`pore eval`](eval.md): ")
+	title, variants, ok := strings.Cut(pages["eval.md"], "## `pore eval variants`\n\n")
+	assert.Contains(t, title, "# `pore eval`\n\n")
+	assert.Contains(t, title, "- [`pore eval variants`](#pore-eval-variants): ")
 	assert.True(t, ok)
 	assert.Equal(t, "Compare variants with a_truth.\n\n"+
 		"```\npore eval variants --truth VCF IN.vcf [flags]\n```\n\n"+

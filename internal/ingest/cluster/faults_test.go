@@ -31,7 +31,7 @@ func cursorOf(t testing.TB, l *lab, run string, next uint64) stream.Out {
 }
 
 // TestFaults: what a user has to mend ends ingest with one line that says so.
-// docs/ingest.md lists these.
+// docs/attach/ingest.md lists these.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name string

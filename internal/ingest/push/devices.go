@@ -45,7 +45,7 @@ type token struct {
 	expires time.Time
 }
 
-// The file: docs/push.md describes it.
+// The file: docs/attach/push.md describes it.
 type devicesFile struct {
 	Devices []deviceEntry `yaml:"devices"`
 }

@@ -52,7 +52,7 @@ func TestPythonDevice(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	device := func(token string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, interpreter, filepath.Join("..", "..", "..", "docs", "push.py"), address, token, certs.ca)
+		cmd := exec.CommandContext(ctx, interpreter, filepath.Join("..", "..", "..", "docs", "attach", "push.py"), address, token, certs.ca)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+stubs, "PYTHONDONTWRITEBYTECODE=1")
 		return cmd
 	}

@@ -43,7 +43,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	out := flag.String("out", filepath.Join("docs", "screenshots"), "folder of the pictures")
+	out := flag.String("out", filepath.Join("docs", "operate", "screenshots"), "folder of the pictures")
 	scene := flag.String("scene", "", "take a scene instead of the demo: lambda, large, troubled, behind or empty")
 	serve := flag.Bool("serve", false, "serve the scene until interrupted, and take no pictures")
 	program := flag.String("pore", filepath.Join("bin", "pore"), "the program whose demo is played")
