@@ -31,6 +31,8 @@ type Annotation struct {
 	GeneModels string `json:"gene_models,omitempty"`
 	// Known is what the sources of WithSources say, exact matches of each first.
 	Known []Known `json:"known,omitempty"`
+	// Scores are what the networks of WithScorer say.
+	Scores []Score `json:"scores,omitempty"`
 }
 
 // MostSevere is the one consequence to show where there is room for one.
@@ -98,6 +100,7 @@ type Annotator struct {
 	upstream, downstream int
 	sources              Sources
 	functions            Functions
+	scorer               Scorer
 	pick                 Pick
 	preferences          preferences
 }

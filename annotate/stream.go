@@ -56,12 +56,14 @@ type Rows struct {
 	layout *csqLayout
 	csq    *csqWriter
 	known  *KnownInfo // nil without sources
+	scores *ScoreInfo // nil without networks
 	does   *functionWriter
 
 	site   Site
 	judged []judged
 	w      workspace
 	seen   byte // of what Ahead read
+	ahead  aheadScores
 }
 
 // Rows returns what annotates data lines. It fails if the options name a sub-field that is not known.
@@ -81,6 +83,10 @@ func (a *Annotator) Rows(opts Options) (*Rows, error) {
 		r.known = NewKnownInfo(a.sources.Describe())
 		r.names = append(r.names, r.known.keys...)
 	}
+	if a.scorer != nil {
+		r.scores = NewScoreInfo(a.scorer.Describe())
+		r.names = append(r.names, r.scores.keys()...)
+	}
 	if a.functions != nil {
 		r.does = &functionWriter{begun: map[functionPlace]bool{}}
 		r.names = append(r.names, functionsKey)
@@ -98,6 +104,9 @@ func (r *Rows) Declare(h *vcf.Header) {
 	}
 	if r.known != nil {
 		r.known.Declare(h)
+	}
+	if r.scores != nil {
+		r.scores.Declare(h)
 	}
 	if r.does != nil {
 		declareFunctions(h)
@@ -145,6 +154,9 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 	if r.known != nil {
 		dst, filled = r.known.append(dst, filled, len(r.judged), func(i int) []Known { return r.judged[i].known })
 	}
+	if r.scores != nil {
+		dst, filled = r.appendScores(dst, filled)
+	}
 	if r.does != nil {
 		dst, filled = r.appendFunctions(dst, filled)
 	}
@@ -155,8 +167,17 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 }
 
 // Ahead says which data lines will be annotated next. It reads the reference where they are: bases that have to come from
-// memory come for all of them at once, while Append, which compares each REF with them, would wait for each by itself.
-func (r *Rows) Ahead(rows []vcf.Row) {
+// memory come for all of them at once, while Append, which compares each REF with them, would wait for each by itself. So do
+// networks' scores. An error is one of networks.
+func (r *Rows) Ahead(rows []vcf.Row) error {
+	r.readAhead(rows)
+	if r.scores == nil {
+		return nil
+	}
+	return r.scoreAhead(rows)
+}
+
+func (r *Rows) readAhead(rows []vcf.Row) {
 	if r.w.at == nil {
 		return // the first line tells which contig it is
 	}
@@ -198,6 +219,9 @@ func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
 			Variant:    Variant{Contig: r.site.Contig, Pos: row.Pos, Ref: r.site.Ref, Alt: j.alt},
 			Annotation: r.a.describe(j),
 		}
+		if r.scores != nil {
+			line.Scores = r.ahead.row[i]
+		}
 		if id := string(row.ID); id != "." {
 			line.Variant.ID = id
 		}
@@ -225,6 +249,11 @@ func (r *Rows) judge(row *vcf.Row) error {
 	var err error
 	if r.judged, err = r.a.judge(&r.w, r.judged, &r.site); err != nil {
 		return err
+	}
+	if r.scores != nil {
+		if err := r.scoresOf(row); err != nil {
+			return err
+		}
 	}
 	for i := range r.judged {
 		if err := r.judged[i].unsupported; err != nil {

@@ -37,6 +37,7 @@ type AnnotatedAllele struct {
 	Consequences  []*Consequence         `protobuf:"bytes,4,rep,name=consequences,proto3" json:"consequences,omitempty"`               // the most relevant first
 	Known         []*Known               `protobuf:"bytes,5,rep,name=known,proto3" json:"known,omitempty"`                             // exact matches of each source first
 	GeneModels    string                 `protobuf:"bytes,7,opt,name=gene_models,json=geneModels,proto3" json:"gene_models,omitempty"` // where they come from if it is no annotation
+	Scores        []*Score               `protobuf:"bytes,8,rep,name=scores,proto3" json:"scores,omitempty"`                           // of sequence networks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,6 +121,168 @@ func (x *AnnotatedAllele) GetGeneModels() string {
 	return ""
 }
 
+func (x *AnnotatedAllele) GetScores() []*Score {
+	if x != nil {
+		return x.Scores
+	}
+	return nil
+}
+
+// Score is what a sequence network says of an allele, and, by the rule splice,
+// of a gene that it lies in.
+type Score struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Network       string                 `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Sha256        string                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"` // of the network and of how it is used
+	Gene          string                 `protobuf:"bytes,4,opt,name=gene,proto3" json:"gene,omitempty"`
+	Score         *float64               `protobuf:"fixed64,5,opt,name=score,proto3,oneof" json:"score,omitempty"` // the largest of changes by its size
+	Changes       []*ScoreChange         `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
+	Unscored      string                 `protobuf:"bytes,7,opt,name=unscored,proto3" json:"unscored,omitempty"` // why there are no changes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Score) Reset() {
+	*x = Score{}
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Score) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Score) ProtoMessage() {}
+
+func (x *Score) ProtoReflect() protoreflect.Message {
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Score.ProtoReflect.Descriptor instead.
+func (*Score) Descriptor() ([]byte, []int) {
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Score) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *Score) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Score) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Score) GetGene() string {
+	if x != nil {
+		return x.Gene
+	}
+	return ""
+}
+
+func (x *Score) GetScore() float64 {
+	if x != nil && x.Score != nil {
+		return *x.Score
+	}
+	return 0
+}
+
+func (x *Score) GetChanges() []*ScoreChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *Score) GetUnscored() string {
+	if x != nil {
+		return x.Unscored
+	}
+	return ""
+}
+
+// ScoreChange is how far an output of a network is changed.
+type ScoreChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Score         float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	Position      *int32                 `protobuf:"varint,3,opt,name=position,proto3,oneof" json:"position,omitempty"` // in bases from the allele's first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreChange) Reset() {
+	*x = ScoreChange{}
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreChange) ProtoMessage() {}
+
+func (x *ScoreChange) ProtoReflect() protoreflect.Message {
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreChange.ProtoReflect.Descriptor instead.
+func (*ScoreChange) Descriptor() ([]byte, []int) {
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ScoreChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ScoreChange) GetScore() float64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *ScoreChange) GetPosition() int32 {
+	if x != nil && x.Position != nil {
+		return *x.Position
+	}
+	return 0
+}
+
 // Known is what an entry of a source, such as ClinVar, says about an allele or
 // the place where it is.
 type Known struct {
@@ -137,7 +300,7 @@ type Known struct {
 
 func (x *Known) Reset() {
 	*x = Known{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[1]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -149,7 +312,7 @@ func (x *Known) String() string {
 func (*Known) ProtoMessage() {}
 
 func (x *Known) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[1]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -162,7 +325,7 @@ func (x *Known) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Known.ProtoReflect.Descriptor instead.
 func (*Known) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{1}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Known) GetSource() string {
@@ -227,7 +390,7 @@ type KnownField struct {
 
 func (x *KnownField) Reset() {
 	*x = KnownField{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[2]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -239,7 +402,7 @@ func (x *KnownField) String() string {
 func (*KnownField) ProtoMessage() {}
 
 func (x *KnownField) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[2]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -252,7 +415,7 @@ func (x *KnownField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownField.ProtoReflect.Descriptor instead.
 func (*KnownField) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{2}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *KnownField) GetName() string {
@@ -298,7 +461,7 @@ type Variant struct {
 
 func (x *Variant) Reset() {
 	*x = Variant{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[3]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +473,7 @@ func (x *Variant) String() string {
 func (*Variant) ProtoMessage() {}
 
 func (x *Variant) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[3]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +486,7 @@ func (x *Variant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variant.ProtoReflect.Descriptor instead.
 func (*Variant) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{3}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Variant) GetContig() string {
@@ -382,7 +545,7 @@ type MostSevere struct {
 
 func (x *MostSevere) Reset() {
 	*x = MostSevere{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[4]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -394,7 +557,7 @@ func (x *MostSevere) String() string {
 func (*MostSevere) ProtoMessage() {}
 
 func (x *MostSevere) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[4]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -407,7 +570,7 @@ func (x *MostSevere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MostSevere.ProtoReflect.Descriptor instead.
 func (*MostSevere) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{4}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MostSevere) GetTerm() string {
@@ -475,7 +638,7 @@ type Consequence struct {
 
 func (x *Consequence) Reset() {
 	*x = Consequence{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[5]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +650,7 @@ func (x *Consequence) String() string {
 func (*Consequence) ProtoMessage() {}
 
 func (x *Consequence) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[5]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +663,7 @@ func (x *Consequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consequence.ProtoReflect.Descriptor instead.
 func (*Consequence) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{5}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Consequence) GetAllele() string {
@@ -670,7 +833,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +845,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[6]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +858,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{6}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Function) GetKind() string {
@@ -785,7 +948,7 @@ type Gene struct {
 
 func (x *Gene) Reset() {
 	*x = Gene{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +960,7 @@ func (x *Gene) String() string {
 func (*Gene) ProtoMessage() {}
 
 func (x *Gene) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[7]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +973,7 @@ func (x *Gene) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gene.ProtoReflect.Descriptor instead.
 func (*Gene) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{7}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Gene) GetSymbol() string {
@@ -838,7 +1001,7 @@ type Feature struct {
 
 func (x *Feature) Reset() {
 	*x = Feature{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1013,7 @@ func (x *Feature) String() string {
 func (*Feature) ProtoMessage() {}
 
 func (x *Feature) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[8]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1026,7 @@ func (x *Feature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Feature.ProtoReflect.Descriptor instead.
 func (*Feature) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{8}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Feature) GetType() string {
@@ -898,7 +1061,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1073,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[9]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1086,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{9}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Term) GetSo() string {
@@ -951,7 +1114,7 @@ type NMD struct {
 
 func (x *NMD) Reset() {
 	*x = NMD{}
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[10]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1126,7 @@ func (x *NMD) String() string {
 func (*NMD) ProtoMessage() {}
 
 func (x *NMD) ProtoReflect() protoreflect.Message {
-	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[10]
+	mi := &file_annotate_annotatepb_annotation_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1139,7 @@ func (x *NMD) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NMD.ProtoReflect.Descriptor instead.
 func (*NMD) Descriptor() ([]byte, []int) {
-	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{10}
+	return file_annotate_annotatepb_annotation_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NMD) GetPredicted() bool {
@@ -997,7 +1160,7 @@ var File_annotate_annotatepb_annotation_proto protoreflect.FileDescriptor
 
 const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\n" +
-	"$annotate/annotatepb/annotation.proto\x12\x18porestream.annotation.v1\"\xe4\x02\n" +
+	"$annotate/annotatepb/annotation.proto\x12\x18porestream.annotation.v1\"\x9d\x03\n" +
 	"\x0fAnnotatedAllele\x12;\n" +
 	"\avariant\x18\x01 \x01(\v2!.porestream.annotation.v1.VariantR\avariant\x12\x14\n" +
 	"\x05hgvsg\x18\x02 \x01(\tR\x05hgvsg\x12\x14\n" +
@@ -1007,7 +1170,22 @@ const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\fconsequences\x18\x04 \x03(\v2%.porestream.annotation.v1.ConsequenceR\fconsequences\x125\n" +
 	"\x05known\x18\x05 \x03(\v2\x1f.porestream.annotation.v1.KnownR\x05known\x12\x1f\n" +
 	"\vgene_models\x18\a \x01(\tR\n" +
-	"geneModels\"\xc7\x01\n" +
+	"geneModels\x127\n" +
+	"\x06scores\x18\b \x03(\v2\x1f.porestream.annotation.v1.ScoreR\x06scores\"\xe9\x01\n" +
+	"\x05Score\x12\x18\n" +
+	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04gene\x18\x04 \x01(\tR\x04gene\x12\x19\n" +
+	"\x05score\x18\x05 \x01(\x01H\x00R\x05score\x88\x01\x01\x12?\n" +
+	"\achanges\x18\x06 \x03(\v2%.porestream.annotation.v1.ScoreChangeR\achanges\x12\x1a\n" +
+	"\bunscored\x18\a \x01(\tR\bunscoredB\b\n" +
+	"\x06_score\"e\n" +
+	"\vScoreChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05score\x18\x02 \x01(\x01R\x05score\x12\x1f\n" +
+	"\bposition\x18\x03 \x01(\x05H\x00R\bposition\x88\x01\x01B\v\n" +
+	"\t_position\"\xc7\x01\n" +
 	"\x05Known\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -1104,36 +1282,40 @@ func file_annotate_annotatepb_annotation_proto_rawDescGZIP() []byte {
 	return file_annotate_annotatepb_annotation_proto_rawDescData
 }
 
-var file_annotate_annotatepb_annotation_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_annotate_annotatepb_annotation_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_annotate_annotatepb_annotation_proto_goTypes = []any{
 	(*AnnotatedAllele)(nil), // 0: porestream.annotation.v1.AnnotatedAllele
-	(*Known)(nil),           // 1: porestream.annotation.v1.Known
-	(*KnownField)(nil),      // 2: porestream.annotation.v1.KnownField
-	(*Variant)(nil),         // 3: porestream.annotation.v1.Variant
-	(*MostSevere)(nil),      // 4: porestream.annotation.v1.MostSevere
-	(*Consequence)(nil),     // 5: porestream.annotation.v1.Consequence
-	(*Function)(nil),        // 6: porestream.annotation.v1.Function
-	(*Gene)(nil),            // 7: porestream.annotation.v1.Gene
-	(*Feature)(nil),         // 8: porestream.annotation.v1.Feature
-	(*Term)(nil),            // 9: porestream.annotation.v1.Term
-	(*NMD)(nil),             // 10: porestream.annotation.v1.NMD
+	(*Score)(nil),           // 1: porestream.annotation.v1.Score
+	(*ScoreChange)(nil),     // 2: porestream.annotation.v1.ScoreChange
+	(*Known)(nil),           // 3: porestream.annotation.v1.Known
+	(*KnownField)(nil),      // 4: porestream.annotation.v1.KnownField
+	(*Variant)(nil),         // 5: porestream.annotation.v1.Variant
+	(*MostSevere)(nil),      // 6: porestream.annotation.v1.MostSevere
+	(*Consequence)(nil),     // 7: porestream.annotation.v1.Consequence
+	(*Function)(nil),        // 8: porestream.annotation.v1.Function
+	(*Gene)(nil),            // 9: porestream.annotation.v1.Gene
+	(*Feature)(nil),         // 10: porestream.annotation.v1.Feature
+	(*Term)(nil),            // 11: porestream.annotation.v1.Term
+	(*NMD)(nil),             // 12: porestream.annotation.v1.NMD
 }
 var file_annotate_annotatepb_annotation_proto_depIdxs = []int32{
-	3,  // 0: porestream.annotation.v1.AnnotatedAllele.variant:type_name -> porestream.annotation.v1.Variant
-	4,  // 1: porestream.annotation.v1.AnnotatedAllele.most_severe:type_name -> porestream.annotation.v1.MostSevere
-	5,  // 2: porestream.annotation.v1.AnnotatedAllele.consequences:type_name -> porestream.annotation.v1.Consequence
-	1,  // 3: porestream.annotation.v1.AnnotatedAllele.known:type_name -> porestream.annotation.v1.Known
-	2,  // 4: porestream.annotation.v1.Known.fields:type_name -> porestream.annotation.v1.KnownField
-	7,  // 5: porestream.annotation.v1.Consequence.gene:type_name -> porestream.annotation.v1.Gene
-	8,  // 6: porestream.annotation.v1.Consequence.feature:type_name -> porestream.annotation.v1.Feature
-	9,  // 7: porestream.annotation.v1.Consequence.terms:type_name -> porestream.annotation.v1.Term
-	10, // 8: porestream.annotation.v1.Consequence.nmd:type_name -> porestream.annotation.v1.NMD
-	6,  // 9: porestream.annotation.v1.Consequence.functions:type_name -> porestream.annotation.v1.Function
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 0: porestream.annotation.v1.AnnotatedAllele.variant:type_name -> porestream.annotation.v1.Variant
+	6,  // 1: porestream.annotation.v1.AnnotatedAllele.most_severe:type_name -> porestream.annotation.v1.MostSevere
+	7,  // 2: porestream.annotation.v1.AnnotatedAllele.consequences:type_name -> porestream.annotation.v1.Consequence
+	3,  // 3: porestream.annotation.v1.AnnotatedAllele.known:type_name -> porestream.annotation.v1.Known
+	1,  // 4: porestream.annotation.v1.AnnotatedAllele.scores:type_name -> porestream.annotation.v1.Score
+	2,  // 5: porestream.annotation.v1.Score.changes:type_name -> porestream.annotation.v1.ScoreChange
+	4,  // 6: porestream.annotation.v1.Known.fields:type_name -> porestream.annotation.v1.KnownField
+	9,  // 7: porestream.annotation.v1.Consequence.gene:type_name -> porestream.annotation.v1.Gene
+	10, // 8: porestream.annotation.v1.Consequence.feature:type_name -> porestream.annotation.v1.Feature
+	11, // 9: porestream.annotation.v1.Consequence.terms:type_name -> porestream.annotation.v1.Term
+	12, // 10: porestream.annotation.v1.Consequence.nmd:type_name -> porestream.annotation.v1.NMD
+	8,  // 11: porestream.annotation.v1.Consequence.functions:type_name -> porestream.annotation.v1.Function
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_annotate_annotatepb_annotation_proto_init() }
@@ -1141,14 +1323,16 @@ func file_annotate_annotatepb_annotation_proto_init() {
 	if File_annotate_annotatepb_annotation_proto != nil {
 		return
 	}
-	file_annotate_annotatepb_annotation_proto_msgTypes[10].OneofWrappers = []any{}
+	file_annotate_annotatepb_annotation_proto_msgTypes[1].OneofWrappers = []any{}
+	file_annotate_annotatepb_annotation_proto_msgTypes[2].OneofWrappers = []any{}
+	file_annotate_annotatepb_annotation_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_annotate_annotatepb_annotation_proto_rawDesc), len(file_annotate_annotatepb_annotation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

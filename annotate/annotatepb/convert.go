@@ -22,6 +22,22 @@ func FromLine(l *annotate.Line) *AnnotatedAllele {
 	for i := range l.Known {
 		m.Known = append(m.Known, fromKnown(&l.Known[i]))
 	}
+	for i := range l.Scores {
+		m.Scores = append(m.Scores, fromScore(&l.Scores[i]))
+	}
+	return m
+}
+
+func fromScore(s *annotate.Score) *Score {
+	m := &Score{Network: s.Network, Version: s.Version, Sha256: s.SHA256, Gene: s.Gene, Score: s.Score, Unscored: s.Unscored}
+	for _, c := range s.Changes {
+		change := &ScoreChange{Name: c.Name, Score: float64(c.Score) + 0}
+		if c.Position != nil {
+			position := int32(*c.Position)
+			change.Position = &position
+		}
+		m.Changes = append(m.Changes, change)
+	}
 	return m
 }
 

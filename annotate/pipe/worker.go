@@ -91,7 +91,10 @@ func (w *worker) batch(b *batch) {
 
 // group annotates the lines that were parsed.
 func (w *worker) group(b *batch) {
-	w.rows.Ahead(w.parsed)
+	if err := w.rows.Ahead(w.parsed); err != nil {
+		b.err = fmt.Errorf("from line %d on: %w", w.lines[0].number, err)
+		return
+	}
 	for i := range w.lines {
 		l := &w.lines[i]
 		err := l.err

@@ -232,11 +232,17 @@ func checkEnds(net Network) error {
 		batchAxis, frameAxis = 1, 0
 	}
 	want := []int{-1, 1, net.Samples}
+	if net.InputShape != nil {
+		want = append([]int{-1}, net.InputShape...)
+	}
 	if err := checkEnd(net, "input", net.Input, inputs, want, 0); err != nil {
 		return err
 	}
 	want = []int{-1, -1, net.Classes}
 	want[frameAxis] = net.Frames
+	if net.OutputShape != nil {
+		want = append([]int{-1}, net.OutputShape...)
+	}
 	return checkEnd(net, "output", net.Output, outputs, want, batchAxis)
 }
 
@@ -298,13 +304,20 @@ func (s *session) tensorsFor(n int) (tensorPair, error) {
 		return t, nil
 	}
 	rows, samples, frames, classes := int64(n), int64(s.net.Samples), int64(s.net.Frames), int64(s.net.Classes)
-	in, err := ort.NewTensor(ort.NewShape(rows, 1, samples), s.in)
+	shape := ort.NewShape(rows, 1, samples)
+	if s.net.InputShape != nil {
+		shape = batchOf(rows, s.net.InputShape)
+	}
+	in, err := ort.NewTensor(shape, s.in)
 	if err != nil {
 		return tensorPair{}, fmt.Errorf("making input tensor: %w", err)
 	}
-	shape := ort.NewShape(rows, frames, classes)
+	shape = ort.NewShape(rows, frames, classes)
 	if s.net.TimeMajor {
 		shape = ort.NewShape(frames, rows, classes)
+	}
+	if s.net.OutputShape != nil {
+		shape = batchOf(rows, s.net.OutputShape)
 	}
 	out, err := ort.NewTensor(shape, s.out)
 	if err != nil {
@@ -313,6 +326,15 @@ func (s *session) tensorsFor(n int) (tensorPair, error) {
 	}
 	s.tensors[n] = tensorPair{in, out}
 	return s.tensors[n], nil
+}
+
+// batchOf is the shape of rows windows.
+func batchOf(rows int64, window []int) ort.Shape {
+	shape := ort.NewShape(rows)
+	for _, n := range window {
+		shape = append(shape, int64(n))
+	}
+	return shape
 }
 
 // Output implements Runner.

@@ -18,6 +18,10 @@ type Network struct {
 	Samples   int // length of a window
 	Frames    int // frames that the network makes of a window
 	Classes   int // scores per frame
+	// InputShape and OutputShape are the shapes of a window and of what becomes of it for networks whose ends are others
+	// than [N, 1, Samples] and [N, Frames, Classes]: what follows N. Their products are still Samples and Frames x Classes;
+	// nil for none.
+	InputShape, OutputShape []int
 }
 
 // Runner is one copy of a network with room for one batch. It is used by one

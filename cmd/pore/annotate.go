@@ -16,6 +16,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/haplotype"
+	"github.com/porestream/porestream/annotate/network"
 	"github.com/porestream/porestream/annotate/pipe"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
@@ -36,6 +37,9 @@ type annotateConfig struct {
 	proteins       annotate.ProteinStyle
 	pick           pickFlags
 	bcsq           bcsqFlags
+	scoring        processor.Scoring
+	device         string
+	library        string
 	log            cli.LogFlags
 }
 
@@ -72,6 +76,9 @@ it is, and so does the order. Counts come last, on standard error.`,
 	flags.BoolVar(&cfg.proteins.Predicted, "hgvsp-use-prediction", false, "HGVSp in parentheses, as the nomenclature has predicted proteins: p.(Arg97Gly)")
 	cfg.pick.register(flags)
 	cfg.bcsq.register(flags)
+	cfg.scoring.Register(flags)
+	flags.StringVar(&cfg.device, "device", "auto", "where networks run: auto, cpu, cuda or cuda:N[,N...]")
+	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -91,6 +98,9 @@ func (cfg *annotateConfig) options() (pipe.Options, error) {
 		return opts, cli.Usagef("--threads %d: want a number of workers", cfg.threads)
 	case len(cfg.distance) < 1 || len(cfg.distance) > 2 || slices.Min(cfg.distance) < 0:
 		return opts, cli.Usagef("--distance %v: want one number of bases, or two, upstream and downstream", cfg.distance)
+	}
+	if err := cfg.scoring.Validate(); err != nil {
+		return opts, err
 	}
 	opts.SkipErrors = cfg.onError == "skip"
 	for _, name := range cfg.fields {
@@ -165,6 +175,14 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		return err
 	}
 	defer func() { err = errors.Join(err, closeSources()) }()
+	scorer, err := cfg.scoring.Open(g, annotator.Model(), network.Config{Device: cfg.device, Library: cfg.library, Logger: opts.Logger})
+	if err != nil {
+		return err
+	}
+	if scorer != nil {
+		defer func() { err = errors.Join(err, scorer.Close()) }()
+		annotator = annotator.WithScorer(scorer)
+	}
 	source := &countingReader{r: in}
 	stop := cli.ShowProgress(os.Stderr, "B", func() (int64, int64) { return source.n.Load(), sizeOf(in) })
 	defer stop()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -166,4 +167,67 @@ func TestAnnotateRefuses(t *testing.T) {
 	if got, err := annotated(t, wrong, "--on-error", "skip"); err != nil || !strings.HasSuffix(got, "J02459.1\t1\t.\tT\tA\t.\t.\t.\n") {
 		t.Errorf("skipped: %v\n%s", err, got)
 	}
+}
+
+// TestAnnotateWithNetwork has a small network score variants: in VCF, in JSON, and with errors that say what is wrong.
+func TestAnnotateWithNetwork(t *testing.T) {
+	if _, err := infer.FindLibrary(""); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	data := filepath.Join("..", "..", "annotate", "network", "testdata", "splice")
+	reference, err := os.ReadFile(filepath.Join(data, "reference.fa"))
+	require.NoError(t, err)
+	seq := strings.ReplaceAll(strings.TrimPrefix(string(reference), ">one\n"), "\n", "")
+	gff := filepath.Join(t.TempDir(), "genes.gff3")
+	require.NoError(t, os.WriteFile(gff, []byte(`##gff-version 3
+one	.	gene	901	2000	.	-	.	ID=gene:M;Name=MINUS
+one	.	lnc_RNA	901	2000	.	-	.	ID=transcript:M;Parent=gene:M
+one	.	exon	901	1200	.	-	.	Parent=transcript:M
+one	.	exon	1301	2000	.	-	.	Parent=transcript:M
+`), 0o644))
+	run := func(stdin string, args ...string) (string, error) {
+		cmd := command()
+		var out bytes.Buffer
+		cmd.SetIn(strings.NewReader(stdin))
+		cmd.SetOut(&out)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(append([]string{"annotate", "--log-level", "ERROR", "--device", "cpu", "--ref", filepath.Join(data, "reference.fa"), "--gff", gff}, args...))
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	ref := seq[1199:1200]
+	alt := strings.NewReplacer(ref, "").Replace("ACGT")[:1]
+	in := "##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n" +
+		"one\t500\t.\t" + seq[499:500] + "\t" + seq[499:500] + "A\t.\t.\tSmall=old\n" +
+		"one\t1200\t.\t" + ref + "\t" + alt + ",<DEL>," + ref + "AA\t.\t.\tEND=1300\n" +
+		"one\t1210\t.\t" + seq[1209:1211] + "\tGGG\t.\t.\t.\n"
+	out, err := run(in, "--network", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "##sequenceNetwork=<ID=small,Version=\"1\",SHA256=")
+	require.Contains(t, out, ",Licence=\"Apache-2.0\">")
+	require.Contains(t, out, "##INFO=<ID=Small,Number=.,Type=String,Description=\"Delta scores")
+	lines := strings.Split(strings.TrimSpace(out[strings.Index(out, "\none\t500")+1:]), "\n")
+	require.Len(t, lines, 3)
+	require.NotContains(t, lines[0], "Small=", "what an earlier run said is gone")
+	require.Regexp(t, `;Small=`+alt+`\|MINUS(\|-?\d\.\d\d){4}(\|-?\d+){4},`+ref+`AA\|MINUS(\|-?\d\.\d\d){4}(\|-?\d+){4}$`, lines[1])
+	require.Contains(t, lines[2], ";Small=GGG|MINUS|.|.|.|.|.|.|.|.")
+
+	table, err := run(in, "--network", data, "--network-genes", filepath.Join(data, "genes.tsv"))
+	require.NoError(t, err)
+	require.Contains(t, table, "|PLUS|", "the table has more genes than the GFF3")
+
+	out, err = run(in, "--network", data, "--format", "json")
+	require.NoError(t, err)
+	require.Contains(t, out, `"scores":[{"network":"small","version":"1","sha256":"`)
+	require.Contains(t, out, `"unscored":"REF and ALT are both longer than a base"`)
+
+	_, err = run(in, "--network-genes", "x")
+	require.ErrorContains(t, err, "--network-genes x needs a --network")
+	_, err = run(in, "--network", gff)
+	require.ErrorContains(t, err, "is not a folder")
+	_, err = run(in, "--network", filepath.Join("..", "..", "models", "r9.4-fast"))
+	require.ErrorContains(t, err, "it is the manifest of a basecalling model, not of a sequence model")
 }

@@ -128,6 +128,16 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 		}
 	})
 	known.Declare(header)
+	scores := annotate.ScoreInfoOf(func(yield func(*annotate.Score) bool) {
+		for _, v := range variants {
+			for i := range v.Annotation.Scores {
+				if !yield(&v.Annotation.Scores[i]) {
+					return
+				}
+			}
+		}
+	})
+	scores.Declare(header)
 	out, err := vcf.NewWriter(w, header)
 	if err != nil {
 		return err
@@ -158,6 +168,12 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 		known.Set(rec, func(alt int) []annotate.Known {
 			if c := site.Calls[alt]; c != nil {
 				return events[c].Annotation.Known
+			}
+			return nil
+		})
+		scores.Set(rec, func(alt int) []annotate.Score {
+			if c := site.Calls[alt]; c != nil {
+				return events[c].Annotation.Scores
 			}
 			return nil
 		})

@@ -34,6 +34,7 @@ type Kind string
 const (
 	Basecaller Kind = "" // also of manifests that say nothing
 	Variant    Kind = "variant"
+	Sequence   Kind = "sequence" // scores of alleles by stretches of DNA
 )
 
 // String names the kind for people.
@@ -78,10 +79,10 @@ func kindOf(text []byte) (Kind, error) {
 		return "", describe(err)
 	}
 	switch head.Kind {
-	case Basecaller, Variant:
+	case Basecaller, Variant, Sequence:
 		return head.Kind, nil
 	}
-	return "", fmt.Errorf("kind = %q is none that this version knows: %q, or none for a basecaller", head.Kind, Variant)
+	return "", fmt.Errorf("kind = %q is none that this version knows: %q, %q, or none for a basecaller", head.Kind, Variant, Sequence)
 }
 
 // ReadManifest reads the manifest of the model at the root of a file system.

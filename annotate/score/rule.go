@@ -1,0 +1,135 @@
+package score
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/porestream/porestream/annotate"
+)
+
+// Rule makes windows of alleles, and scores of what a network says of the windows. It is safe for concurrent use.
+type Rule struct {
+	m     *Manifest
+	genes *Genes
+	// label is what all scores say of the network.
+	label    annotate.Score
+	acceptor int // channels, by the rule splice
+	donor    int
+	tracks   []track
+}
+
+// NewRule returns the rule of a manifest. By the rule splice it scores alleles within genes; by the others genes may be nil.
+func NewRule(m *Manifest, genes *Genes) *Rule {
+	r := &Rule{m: m, genes: genes, label: annotate.Score{Network: m.Name, Version: m.Version, SHA256: m.Fingerprint()}}
+	for i, name := range m.Output.Channels {
+		switch name {
+		case "acceptor":
+			r.acceptor = i
+		case "donor":
+			r.donor = i
+		}
+	}
+	for i := range m.Tracks {
+		r.tracks = append(r.tracks, newTrack(&m.Tracks[i], m))
+	}
+	return r
+}
+
+// Windows are the windows that alleles need, each once.
+type Windows struct {
+	Bases []string // each of the manifest's WindowLength
+	index map[string]int
+}
+
+func (w *Windows) add(bases []byte) int {
+	if i, ok := w.index[string(bases)]; ok {
+		return i
+	}
+	if w.index == nil {
+		w.index = make(map[string]int)
+	}
+	s := string(bases)
+	w.index[s] = len(w.Bases)
+	w.Bases = append(w.Bases, s)
+	return len(w.Bases) - 1
+}
+
+// Job is one score that an allele gets: what is to be computed for it, and how it is told.
+type Job struct {
+	score    annotate.Score
+	finish   func(j *Job, out func(window int) []float32) error
+	ref, alt []int // windows; of alt those that follow each other along the gene
+	gene     *numbered
+	pos      int
+	refBases int
+	altBases int
+}
+
+// Plan appends the windows that an allele needs to w, and returns what becomes of them; nothing if the network has nothing to
+// say about it.
+func (r *Rule) Plan(a *annotate.Spelled, w *Windows) []Job {
+	if !isAllele(a.Ref) || !isAllele(a.Alt) || a.Contig == nil {
+		return nil
+	}
+	if r.m.Rule == Splice {
+		return r.planSplice(a, w)
+	}
+	return r.planTracks(a, w)
+}
+
+// Wanted says whether an allele gets any score, without making windows.
+func (r *Rule) Wanted(a *annotate.Spelled) bool { return len(r.Plan(a, new(Windows))) > 0 }
+
+// Finish makes the score of a job. out gives what the network said of a window.
+func (r *Rule) Finish(j *Job, out func(window int) []float32) (annotate.Score, error) {
+	if j.finish != nil {
+		if err := j.finish(j, out); err != nil {
+			return annotate.Score{}, err
+		}
+	}
+	return j.score, nil
+}
+
+// at is output channel c of position i.
+func (r *Rule) at(out []float32, i, c int) float32 {
+	if r.m.Output.Layout == ChannelsFirst {
+		return out[c*r.m.positions()+i]
+	}
+	return out[i*r.m.channels()+c]
+}
+
+// isAllele says whether an allele is letters.
+func isAllele(s string) bool {
+	for i := range len(s) {
+		if c := s[i] | 0x20; c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// summit is the largest change by size, of changes that are there.
+func summit(changes []annotate.ScoreChange) *float64 {
+	best := 0.0
+	for _, c := range changes {
+		best = max(best, math.Abs(float64(c.Score)))
+	}
+	return &best
+}
+
+// round rounds to decimals, half to even as printing does.
+func round(v float64, decimals int) annotate.Delta {
+	scale := math.Pow10(decimals)
+	return annotate.Delta(math.RoundToEven(v*scale) / scale)
+}
+
+// errNoProbability is what a network gives that a manifest lies about.
+var errNoProbability = errors.New("its outputs are no probabilities, as its manifest says: is an activation missing, or input or output another?")
+
+func checkProbability(p float32) error {
+	if !(p >= -1e-4 && p <= 1+1e-4) {
+		return fmt.Errorf("an output is %v: %w", p, errNoProbability)
+	}
+	return nil
+}
