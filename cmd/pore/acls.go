@@ -37,7 +37,7 @@ func aclsCommand() *cobra.Command {
 		Long: `Prints the commands of kafka-acls.sh that give a user the least rights of its
 roles, or with --apply gives them. Roles: ingest, adaptive, basecall, variant,
 annotate, watch, or processor for all but the first of these, as far as there is work
-for them; consumer, operator, admin.
+for them; consumer, notify, operator, admin.
 docs/operate/security.md says who needs which.`,
 		Example: `  pore acls --role ingest --principal User:lab-ingest
   pore acls --role processor --panels --principal User:processor --apply --brokers kafka:9092`,

@@ -25,6 +25,7 @@ import (
 	"github.com/porestream/porestream/internal/ingest/push"
 	"github.com/porestream/porestream/internal/ingest/sources"
 	"github.com/porestream/porestream/internal/ingest/watch"
+	"github.com/porestream/porestream/internal/notify"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/ops"
@@ -110,6 +111,7 @@ func collect(ctx context.Context, variantModel string) error {
 	r.MustRegister(sources.NewCollector(sources.New(sources.Config{}), nil))
 	processor.NewMetrics(r)
 	report.New(report.Config{Registerer: r})
+	notify.NewMetrics(r)
 
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
 	stages, err := processor.ParseStages("", processor.Work{})

@@ -70,13 +70,14 @@ const (
 	RoleWatch    = "watch"
 	RolePage     = "page"
 	RoleConsumer = "consumer"
+	RoleNotify   = "notify"
 	RoleOperator = "operator"
 	RoleAdmin    = "admin"
 )
 
 // Roles lists all roles, in the order of the flow.
 func Roles() []string {
-	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleAlign, RoleVariant, RoleAnnotate, RoleWatch, RolePage, RoleConsumer, RoleOperator, RoleAdmin}
+	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleAlign, RoleVariant, RoleAnnotate, RoleWatch, RolePage, RoleConsumer, RoleNotify, RoleOperator, RoleAdmin}
 }
 
 // About says in a few words who has a role.
@@ -91,6 +92,7 @@ func About(role string) string {
 		RoleWatch:    "`processor --stages watch`",
 		RolePage:     "`processor` with a live page: not with `--no-page`",
 		RoleConsumer: "`pore consume`, and your own programs in groups named `consumer-...`",
+		RoleNotify:   "`pore notify`, with `--panels`",
 		RoleOperator: "`pore dlq`, `pore replay`, `pore reset`, `pore topics check`",
 		RoleAdmin:    "`pore topics create`",
 	}[role]
@@ -140,6 +142,9 @@ func (d Deployment) GroupOf(stage string) string { return d.Prefix + d.Group + "
 
 // ConsumerGroups is what the names of your own consumers' groups begin with.
 func (d Deployment) ConsumerGroups() string { return d.Prefix + "consumer-" }
+
+// NotifyGroups is what the names of the groups of pore notify begin with; each destination has one.
+func (d Deployment) NotifyGroups() string { return d.GroupOf(RoleNotify) + "-" }
 
 // OperatorID is the transactional id of pore dlq and pore replay.
 func (d Deployment) OperatorID() string { return d.Prefix + "pore" }
@@ -203,6 +208,12 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 			l.topic(Read, "called reads", t.Basecalls)
 		}
 		l.add(Right{Resource: Group, Name: d.ConsumerGroups(), Prefixed: true, Operation: Read, For: "consumer groups of your programs"})
+	case RoleNotify:
+		if d.Panels {
+			l.topic(Read, "its input", t.Alerts)
+			l.topic(Write, "alerts that it gave up", t.DeadLetters)
+			l.add(Right{Resource: Group, Name: d.NotifyGroups(), Prefixed: true, Operation: Read, For: "how far each destination is"})
+		}
 	case RoleOperator:
 		inputs := []string{t.Signal, t.Called, t.Reads, t.Calls}
 		if d.Panels {

@@ -155,6 +155,9 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 		return firstOf(check, func() error { return read(t.Status, t.Runs, t.Variants, t.DeadLetters, t.Alerts) })
 	case access.RoleConsumer:
 		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
+	case access.RoleNotify:
+		return firstOf(func() error { return read(t.Alerts) }, func() error { return produceAll(ctx, c, t.DeadLetters) },
+			func() error { return rewindTo(ctx, c, d.NotifyGroups()+"x", t.Alerts) })
 	case access.RoleOperator:
 		inputs := []string{t.Signal, t.Called, t.Reads, t.Calls, t.Watch}
 		return firstOf(check, func() error { return read(append(inputs, t.DeadLetters, t.State)...) },
