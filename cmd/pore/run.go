@@ -25,6 +25,7 @@ import (
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/internal/report"
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/stream"
@@ -62,7 +63,8 @@ func runCommand() *cobra.Command {
 		Short: "Run the whole pipeline over Kafka, from signal or called reads to annotated variants",
 		Long: `Plays POD5, BLOW5 and FAST5 files, or folders of them, through the whole pipeline and
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
-in them has ended; with --panel also DIR/alerts.json and DIR/alerts.tsv. With several
+in them has ended, and DIR/report.html of them for people; with --panel also
+DIR/alerts.json and DIR/alerts.tsv. With several
 samples, as of barcodes, each has files of its own, DIR/SAMPLE.variants.vcf and so on,
 which summary.json lists ("files"); barcodes without reads have none, unless a sample
 sheet names them. Without --brokers an embedded broker carries the topics, which
@@ -186,6 +188,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	}
 	if err := result.Write(cfg.out); err != nil {
 		return err
+	}
+	if err := report.WriteFile(cfg.out, "", report.Options{Program: cli.Version}); err != nil {
+		return fmt.Errorf("making the report of the results in %s: %w", cfg.out, err)
 	}
 	s := result.Summary
 	if len(s.Files) > 1 {

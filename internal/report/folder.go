@@ -1,0 +1,136 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/internal/pipeline"
+)
+
+// Bounds of what is read.
+const (
+	maxSummary = 64 << 20
+	maxLine    = 64 << 20
+)
+
+// results are what is in a folder.
+type results struct {
+	summary pipeline.Summary
+	samples []*sample
+}
+
+// sample is what the files say of one sample.
+type sample struct {
+	name     string
+	vcf      string // file name
+	variants []*event.Variant
+	alerts   []*watch.Alert
+	panels   bool      // there are alerts, if only none
+	depth    *coverage // nil: there is no gVCF
+}
+
+// readFolder reads the folder of a run.
+func readFolder(dir string) (*results, error) {
+	path := filepath.Join(dir, "summary.json")
+	text, err := readWhole(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no summary.json: want the folder that pore run --out has written", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := new(results)
+	if err := json.Unmarshal(text, &r.summary); err != nil {
+		return nil, fmt.Errorf("%s: is no summary of pore run: %w", path, err)
+	}
+	if len(r.summary.Files) == 0 {
+		return nil, fmt.Errorf("%s: names no files of samples: the run wrote none, or another program the file", path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.summary.Files)) {
+		s, err := readSample(dir, name, r.summary.Files[name])
+		if err != nil {
+			return nil, err
+		}
+		r.samples = append(r.samples, s)
+	}
+	return r, nil
+}
+
+func readSample(dir, name, vcf string) (*sample, error) {
+	prefix, is := strings.CutSuffix(vcf, "variants.vcf")
+	if !is || vcf != filepath.Base(vcf) {
+		return nil, fmt.Errorf("%s: the file %q of sample %q is none of pore run's", filepath.Join(dir, "summary.json"), vcf, name)
+	}
+	s := &sample{name: name, vcf: vcf}
+	file := func(name string) string { return filepath.Join(dir, prefix+name) }
+	var err error
+	if s.variants, err = readVariants(file("variants.jsonl")); err != nil {
+		return nil, err
+	}
+	text, err := readWhole(file("alerts.json"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	default:
+		s.panels = true
+		if err := json.Unmarshal(text, &s.alerts); err != nil {
+			return nil, fmt.Errorf("%s: is no list of alerts: %w", file("alerts.json"), err)
+		}
+		s.alerts = slices.DeleteFunc(s.alerts, func(a *watch.Alert) bool { return a == nil })
+	}
+	s.depth, err = readDepth(file("variants.g.vcf"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	return s, err
+}
+
+func readWhole(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSummary+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if len(text) > maxSummary {
+		return nil, fmt.Errorf("%s: is larger than %d bytes", path, maxSummary)
+	}
+	return text, nil
+}
+
+func readVariants(path string) ([]*event.Variant, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	defer f.Close()
+	var list []*event.Variant
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
+	for n := 1; lines.Scan(); n++ {
+		v := new(event.Variant)
+		if err := json.Unmarshal(lines.Bytes(), v); err != nil {
+			return nil, fmt.Errorf("%s:%d: is no variant: %w", path, n, err)
+		}
+		list = append(list, v)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return list, nil
+}

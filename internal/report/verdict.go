@@ -1,0 +1,177 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/annotate/watch"
+)
+
+// kind is what an answer means to a reader.
+type kind string
+
+const (
+	found kind = "found"
+	doubt kind = "doubt"
+	blind kind = "blind"
+	wait  kind = "wait"
+	other kind = "other" // an answer in words of its own, as of a model
+	clear kind = "clear"
+)
+
+// kinds are in the order of what a reader looks for first.
+var rank = map[kind]int{found: 0, other: 1, doubt: 2, blind: 3, wait: 4, clear: 5}
+
+// kindOf sorts a state. Words that this program doesn't know are shown as they are.
+func kindOf(s watch.State) kind {
+	switch s {
+	case watch.Detected, "RESISTANT":
+		return found
+	case watch.Suspected, "INTERMEDIATE":
+		return doubt
+	case watch.NotCallable:
+		return blind
+	case watch.Pending, "":
+		return wait
+	case watch.Negative, "SUSCEPTIBLE":
+		return clear
+	}
+	return other
+}
+
+// code is what a cell has room for.
+func code(s watch.State) string {
+	switch s {
+	case watch.Detected:
+		return "D"
+	case watch.Suspected:
+		return "S?"
+	case watch.NotCallable:
+		return "n/c"
+	case watch.Pending, "":
+		return "…"
+	case watch.Negative:
+		return "–"
+	case "RESISTANT":
+		return "R"
+	case "SUSCEPTIBLE":
+		return "S"
+	case "INTERMEDIATE":
+		return "I"
+	}
+	word := []rune(strings.ToLower(string(s)))
+	if len(word) > 6 {
+		return string(word[:5]) + "…"
+	}
+	return string(word)
+}
+
+// marker is a rule of a panel: a column of the table.
+type marker struct{ panel, rule, label, severity string }
+
+// key tells markers apart.
+func (m *marker) key() string { return m.panel + "\x00" + m.rule }
+
+// answer is what a rule as a whole says of a sample: the alert about it, or else, of a rule that only alerts of
+// alleles are of, the one that says most.
+func answer(a, b *watch.Alert) *watch.Alert {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	whole := func(a *watch.Alert) bool { return a.Subject == "" }
+	switch {
+	case whole(a) != whole(b):
+		if whole(a) {
+			return a
+		}
+		return b
+	case rank[kindOf(b.State)] < rank[kindOf(a.State)]:
+		return b
+	}
+	return a
+}
+
+// verdict is what a sample's answers come to, and what to do.
+type verdict struct {
+	Kind  kind
+	Title string
+	Do    []string
+}
+
+// judge says what a sample's answers come to. answers are those of its markers.
+func judge(s *sample, answers []*watch.Alert, mixed bool) verdict {
+	by := make(map[kind][]*watch.Alert)
+	open := false
+	for _, a := range answers {
+		k := kindOf(a.State)
+		by[k] = append(by[k], a)
+		open = open || !a.Final
+	}
+	v := verdict{Kind: clear}
+	add := func(format string, args ...any) { v.Do = append(v.Do, fmt.Sprintf(format, args...)) }
+	switch {
+	case len(answers) == 0 && s.panels:
+		v = verdict{Kind: wait, Title: "No answer of a panel"}
+		add("See whether the sample has reads, and whether processors had the panel.")
+	case len(answers) == 0:
+		v = verdict{Kind: other, Title: "No panel was asked"}
+		add("Look at the variants below; a panel (--panel) would say what is absent, too.")
+	case len(by[found]) > 0:
+		v = verdict{Kind: found, Title: count(len(by[found]), "finding", "findings") + ": " + names(by[found])}
+		add("Act on the findings as the panel's owner has laid down; confirm by a second method what a decision hangs on.")
+	case len(by[doubt]) > 0:
+		v = verdict{Kind: doubt, Title: "Not settled: " + names(by[doubt])}
+	case len(by[blind]) == len(answers):
+		v = verdict{Kind: blind, Title: "No marker could be judged"}
+	case len(by[blind]) > 0:
+		v = verdict{Kind: blind, Title: fmt.Sprintf("Nothing found where reads allow an answer; %d of %d markers not callable", len(by[blind]), len(answers))}
+	case len(by[wait]) > 0:
+		v = verdict{Kind: wait, Title: "Not answered yet: " + names(by[wait])}
+	case len(by[other]) > 0:
+		v = verdict{Kind: other, Title: count(len(by[other]), "answer", "answers") + ": " + names(by[other])}
+	default:
+		v = verdict{Kind: clear, Title: "None of " + count(len(answers), "marker was", "markers was") + " found"}
+	}
+	if len(by[doubt]) > 0 {
+		add("%s in doubt: sequence deeper, or look at the reads.", count(len(by[doubt]), "marker is", "markers are"))
+	}
+	if len(by[blind]) > 0 {
+		add("%s not callable, which is not negative: repeat the amplification or sequence deeper (%s).", count(len(by[blind]), "marker is", "markers are"), names(by[blind]))
+	}
+	if open && len(answers) > 0 {
+		add("The run had not ended for all answers: they may change.")
+	}
+	if mixed {
+		add("Reads of several basecalling models are mixed: see the models.")
+	}
+	if len(v.Do) == 0 {
+		add("Nothing, as far as these markers go.")
+	}
+	return v
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// mostNames bounds a list within a sentence.
+const mostNames = 6
+
+// names are the rules of alerts, the first of them.
+func names(alerts []*watch.Alert) string {
+	var list []string
+	for _, a := range alerts {
+		if name := cmp.Or(a.Label, a.Rule); !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	if n := len(list) - mostNames; n > 0 {
+		list = append(list[:mostNames], fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(list, ", ")
+}
