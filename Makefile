@@ -156,6 +156,16 @@ bench: deps ## run the benchmarks
 gpu: build ## measure basecalling on a GPU (DEVICE=cuda:0) into docs/measured/gpu.md; DEVICE=cpu tries it all on the CPU
 	@./scripts/gpu.sh
 
+.PHONY: kernels kernels-cpu kernels-docs
+kernels: ## build Porestream's own GPU operators into .deps/kernels/, with NVIDIA's compiler from PyPI (105 MB); no GPU is needed
+	@scripts/kernels.sh cuda
+
+kernels-cpu: ## build them for the CPU alone, with the emulator that tests run GPU kernels on
+	@scripts/kernels.sh cpu
+
+kernels-docs: ## build the GPU operators and write what they need of a GPU into docs/operate/gpu-kernels.md
+	@scripts/kernels.sh docs
+
 bench-watching: build ## what metrics, traces and the live page cost a run
 	@bin/pore bench watching --ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 $(BENCH) $(or $(PORESTREAM_RECORDING),testdata/lambda/reads.pod5)
 

@@ -91,6 +91,8 @@ func TestImports(t *testing.T) {
 		{"basecall/eval", "reads are judged in pure code", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", "net/http", module + "signal", module + "align/minimap", "github.com/biogo/hts"}},
 		{"basecall/convert/torch", "files of tensors are read without an engine", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "os/exec"}},
 		{"basecall/convert", "models are converted without transport", []string{kafkaGo, kfake, services, cobra}},
+		{"basecall/half", "numbers are converted without anything else", []string{kafkaGo, kfake, ort, services, cobra, "net", "runtime/cgo", module + "basecall/infer"}},
+		{"basecall/kernels", "layers are packed without an engine", []string{kafkaGo, kfake, ort, services, cobra, "net", "runtime/cgo", module + "basecall/infer"}},
 		{"basecall", "the engine knows no transport", []string{kafkaGo, kfake, services}},
 		{"adaptive/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},
 		{"basecall/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services}},

@@ -252,12 +252,3 @@ func FuzzParseConfig(f *testing.F) {
 		}
 	})
 }
-
-func TestFloatToHalf(t *testing.T) {
-	for v, want := range map[float32]uint16{
-		0: 0, 1: 0x3c00, -2: 0xc000, 65504: 0x7bff, 1e9: 0x7bff, -1e9: 0xfbff, 0x1p-24: 1, 0x1p-26: 0, 0x1p-14: 0x0400,
-		1.5 * 0x1p-24: 2, 1 + 0x1p-11: 0x3c00, 1 + 3*0x1p-11: 0x3c02, 2047.9999: 0x6800, 65519.9: 0x7bff, 6.0975550e-05: 0x3ff,
-	} {
-		assert.Equal(t, want, floatToHalf(v), "%v", v)
-	}
-}

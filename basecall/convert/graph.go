@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/porestream/porestream/basecall/half"
 	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
@@ -66,7 +67,7 @@ func (g *graph) weights(data []float32, shape ...int) string {
 	if g.half {
 		t.RawData = make([]byte, 0, 2*len(data))
 		for _, v := range data {
-			t.RawData = binary.LittleEndian.AppendUint16(t.RawData, floatToHalf(v))
+			t.RawData = binary.LittleEndian.AppendUint16(t.RawData, half.FromFloat(v))
 		}
 	} else {
 		t.RawData = floatBytes(data)
@@ -165,25 +166,4 @@ func floatBytes(data []float32) []byte {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 	}
 	return b
-}
-
-// floatToHalf converts to IEEE 754 binary16, to the nearest and ties to even. What
-// is too large becomes the largest finite number: a weight is never infinite.
-func floatToHalf(v float32) uint16 {
-	bits := math.Float32bits(v)
-	sign := uint16(bits>>16) & 0x8000
-	magnitude := bits &^ (1 << 31)
-	switch {
-	case magnitude > 0x7f800000: // not a number
-		return sign | 0x7e00
-	case magnitude >= 0x477ff000: // rounds to 65536 or more
-		return sign | 0x7bff
-	case magnitude < 0x38800000: // below 2^-14: a multiple of 2^-24
-		scaled := math.RoundToEven(math.Abs(float64(v)) * 0x1p24)
-		return sign | uint16(scaled)
-	}
-	// Rebias the exponent, and round at bit 13.
-	magnitude -= 112 << 23
-	magnitude += 0xfff + magnitude>>13&1
-	return sign | uint16(magnitude>>13)
 }

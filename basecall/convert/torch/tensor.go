@@ -11,6 +11,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/porestream/porestream/basecall/half"
 )
 
 // maxValues is the number of values in all tensors of a file: four times the
@@ -207,7 +209,7 @@ var decoders = map[string]struct {
 }{
 	"torch.FloatStorage":  {4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
 	"torch.DoubleStorage": {8, func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) }},
-	"torch.HalfStorage":   {2, func(b []byte) float32 { return halfToFloat(binary.LittleEndian.Uint16(b)) }},
+	"torch.HalfStorage":   {2, func(b []byte) float32 { return half.ToFloat(binary.LittleEndian.Uint16(b)) }},
 	"torch.BFloat16Storage": {2, func(b []byte) float32 {
 		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
 	}},
@@ -264,17 +266,4 @@ func (c *collector) tensor(ref tensorRef) (Tensor, error) {
 		}
 	}
 	return t, nil
-}
-
-// halfToFloat converts IEEE 754 binary16.
-func halfToFloat(h uint16) float32 {
-	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10)&0x1f, uint32(h)&0x3ff
-	switch exponent {
-	case 0: // zero, or a multiple of 2^-24
-		v := float32(fraction) * 0x1p-24
-		return math.Float32frombits(math.Float32bits(v) | sign)
-	case 0x1f:
-		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
-	}
-	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
 }

@@ -226,16 +226,6 @@ func TestReadFile(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestHalf(t *testing.T) {
-	for h, want := range map[uint16]float64{
-		0x0000: 0, 0x0001: 0x1p-24, 0x03ff: 0x3ffp-24, 0x0400: 0x1p-14, 0x3555: 0.333251953125, 0x7bff: 65504, 0xfc00: math.Inf(-1),
-	} {
-		assert.InDelta(t, want, float64(halfToFloat(h)), 0, "%#x", h)
-	}
-	assert.True(t, math.IsNaN(float64(halfToFloat(0x7e00))))
-	assert.True(t, math.Signbit(float64(halfToFloat(0x8000))))
-}
-
 // FuzzUnpickle runs arbitrary pickles beside a storage.
 func FuzzUnpickle(f *testing.F) {
 	f.Add([]byte(dictOf("w", args+storage("FloatStorage", 6)+matrix+end)))

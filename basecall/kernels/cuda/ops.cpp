@@ -1,0 +1,166 @@
+// The library of operators that ONNX Runtime loads: domain "porestream", each operator for
+// CUDA's provider and, with the same numbers, for the CPU's. It is built without the former unless
+// PORESTREAM_CUDA is set.
+//
+// It calls the runtime through the C interface of version 17 that it is handed, and links
+// against nothing of it.
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lstm_cpu.h"
+#include "onnxruntime_c_api.h"
+#ifdef PORESTREAM_CUDA
+#include "launch.h"
+#endif
+
+namespace {
+
+constexpr uint32_t runtime_version = 17;
+const OrtApi *api; // set when the library is registered
+
+OrtStatus *failed(const std::string &what) { return api->CreateStatus(ORT_EP_FAIL, what.c_str()); }
+
+// RETURN_IF_FAILED passes on what the runtime says is wrong.
+#define RETURN_IF_FAILED(call) \
+	if (OrtStatus *status_ = (call)) return status_
+
+OrtStatus *dimensions(const OrtValue *value, std::vector<int64_t> &dims) {
+	OrtTensorTypeAndShapeInfo *info;
+	RETURN_IF_FAILED(api->GetTensorTypeAndShape(value, &info));
+	size_t count = 0;
+	OrtStatus *status = api->GetDimensionsCount(info, &count);
+	if (!status) {
+		dims.resize(count);
+		status = api->GetDimensions(info, dims.data(), count);
+	}
+	api->ReleaseTensorTypeAndShapeInfo(info);
+	return status;
+}
+
+template <class T> OrtStatus *data(const OrtValue *value, T **out) {
+	return api->GetTensorMutableData(const_cast<OrtValue *>(value), (void **)out);
+}
+
+OrtStatus *input(OrtKernelContext *context, size_t index, const OrtValue **value, std::vector<int64_t> &dims) {
+	RETURN_IF_FAILED(api->KernelContext_GetInput(context, index, value));
+	return dimensions(*value, dims);
+}
+
+// Operator is an OrtCustomOp of this library.
+struct Operator : OrtCustomOp {
+	const char *name;
+	bool cuda;
+	std::vector<ONNXTensorElementDataType> inputs, outputs;
+};
+
+// An LSTM layer: X half [steps, windows, width], weights half, bias float [4 width] -> Y half,
+// of X's dimensions. Attributes: hidden_size, reverse, residual.
+struct LSTMKernel {
+	bool cuda;
+	int64_t width = 0, reverse = 0, residual = 0;
+	std::once_flag unpacked;
+	LSTMWeights weights; // on a CPU, from the first run on
+
+	OrtStatus *init(const OrtKernelInfo *info) {
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "hidden_size", &width));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "reverse", &reverse));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "residual", &residual));
+		if (width < lstm_least || width > lstm_most || !lstm_width((int)width))
+			return failed("porestream.LSTM has no kernel for layers of width " + std::to_string(width));
+		return nullptr;
+	}
+
+	OrtStatus *compute(OrtKernelContext *context) {
+		const OrtValue *x, *w, *b;
+		std::vector<int64_t> dims, of_weights, of_bias;
+		RETURN_IF_FAILED(input(context, 0, &x, dims));
+		RETURN_IF_FAILED(input(context, 1, &w, of_weights));
+		RETURN_IF_FAILED(input(context, 2, &b, of_bias));
+		if (dims.size() != 3 || dims[2] != width || of_weights != std::vector<int64_t>{8 * width * width} || of_bias != std::vector<int64_t>{4 * width})
+			return failed("porestream.LSTM: inputs don't have the dimensions of a layer of width " + std::to_string(width));
+		OrtValue *y;
+		RETURN_IF_FAILED(api->KernelContext_GetOutput(context, 0, dims.data(), dims.size(), &y));
+		LSTM call{};
+		RETURN_IF_FAILED(data(x, &call.x));
+		RETURN_IF_FAILED(data(w, &call.weights));
+		RETURN_IF_FAILED(data(b, &call.bias));
+		RETURN_IF_FAILED(data(y, &call.y));
+		call.width = (int)width;
+		call.steps = (int)dims[0];
+		call.windows = (int)dims[1];
+		call.reverse = reverse != 0;
+		call.residual = residual != 0;
+		if (call.steps == 0 || call.windows == 0) return nullptr;
+#ifdef PORESTREAM_CUDA
+		if (cuda) {
+			void *stream;
+			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
+			if (const char *what = check_device()) return failed(std::string("porestream.LSTM: ") + what);
+			if (const char *what = launch_lstm(call, stream)) return failed(std::string("porestream.LSTM: ") + what);
+			return nullptr;
+		}
+#endif
+		// The graph's weights are constants.
+		std::call_once(unpacked, [&] { weights = LSTMWeights(call.weights, call.width); });
+		run_lstm(call, weights);
+		return nullptr;
+	}
+};
+
+template <class Kernel> Operator make(const char *name, bool cuda, std::vector<ONNXTensorElementDataType> inputs, std::vector<ONNXTensorElementDataType> outputs) {
+	Operator o{};
+	o.name = name;
+	o.cuda = cuda;
+	o.inputs = std::move(inputs);
+	o.outputs = std::move(outputs);
+	o.version = runtime_version;
+	o.GetName = [](const OrtCustomOp *op) { return static_cast<const Operator *>(op)->name; };
+	o.GetExecutionProviderType = [](const OrtCustomOp *op) { return static_cast<const Operator *>(op)->cuda ? "CUDAExecutionProvider" : "CPUExecutionProvider"; };
+	o.GetInputTypeCount = [](const OrtCustomOp *op) { return static_cast<const Operator *>(op)->inputs.size(); };
+	o.GetInputType = [](const OrtCustomOp *op, size_t i) { return static_cast<const Operator *>(op)->inputs[i]; };
+	o.GetOutputTypeCount = [](const OrtCustomOp *op) { return static_cast<const Operator *>(op)->outputs.size(); };
+	o.GetOutputType = [](const OrtCustomOp *op, size_t i) { return static_cast<const Operator *>(op)->outputs[i]; };
+	o.GetInputCharacteristic = [](const OrtCustomOp *, size_t) { return INPUT_OUTPUT_REQUIRED; };
+	o.GetOutputCharacteristic = [](const OrtCustomOp *, size_t) { return INPUT_OUTPUT_REQUIRED; };
+	o.GetInputMemoryType = [](const OrtCustomOp *, size_t) { return OrtMemTypeDefault; };
+	o.CreateKernelV2 = [](const OrtCustomOp *op, const OrtApi *, const OrtKernelInfo *info, void **kernel) -> OrtStatus * {
+		auto k = std::make_unique<Kernel>();
+		k->cuda = static_cast<const Operator *>(op)->cuda;
+		RETURN_IF_FAILED(k->init(info));
+		*kernel = k.release();
+		return nullptr;
+	};
+	o.KernelDestroy = [](void *kernel) { delete static_cast<Kernel *>(kernel); };
+	o.KernelComputeV2 = [](void *kernel, OrtKernelContext *context) -> OrtStatus * {
+		try {
+			return static_cast<Kernel *>(kernel)->compute(context);
+		} catch (const std::exception &e) { // no memory
+			return failed(e.what());
+		}
+	};
+	return o;
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
+	api = base->GetApi(runtime_version);
+	if (!api) { // there is nobody who could make a status
+		fprintf(stderr, "porestream operators: ONNX Runtime %s is older than 1.17\n", base->GetVersionString());
+		return nullptr;
+	}
+	constexpr auto half = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16, single = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+	static Operator operators[] = {
+		make<LSTMKernel>("LSTM", false, {half, half, single}, {half}),
+#ifdef PORESTREAM_CUDA
+		make<LSTMKernel>("LSTM", true, {half, half, single}, {half}),
+#endif
+	};
+	OrtCustomOpDomain *domain;
+	RETURN_IF_FAILED(api->CreateCustomOpDomain("porestream", &domain));
+	for (auto &o : operators) RETURN_IF_FAILED(api->CustomOpDomain_Add(domain, &o));
+	return api->AddCustomOpDomain(options, domain);
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Builds Porestream's own operators for ONNX Runtime (basecall/kernels/cuda) into .deps/kernels/,
+# which git ignores:
+#
+#   kernels.sh cuda   libporestream_ops.so for GPUs, with NVIDIA's compiler from PyPI
+#                     (105 MB, pinned by hash, kept in .deps/cuda); fails if a kernel spills registers
+#   kernels.sh docs   the same, and what kernels need of a GPU into docs/operate/gpu-kernels.md
+#   kernels.sh cpu    cpu/libporestream_ops.so without a GPU's part, and cpu/emulate, which runs the
+#                     GPU's kernels on a CPU; both are for tests
+#
+# Needs Go and g++, and for cuda Python 3 with pip on x86-64; no GPU, no driver, no root. What is there
+# and made of the same sources is not built again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() { echo "kernels: $*" >&2; exit 1; }
+
+kind=${1:-}
+out=$PWD/.deps/kernels
+case "$kind" in
+cuda) ;;
+docs)
+	scripts/kernels.sh cuda
+	exec python3 scripts/kernels_resources.py docs/operate/gpu-kernels.md <"$out/ptxas.log"
+	;;
+cpu) out=$out/cpu ;;
+*) fail "say what to build: cuda, cpu or docs" ;;
+esac
+CXX=${CXX:-g++}
+command -v "$CXX" >/dev/null || fail "missing: a C++ compiler (g++)"
+command -v go >/dev/null || fail "missing: Go (go)"
+
+source=$PWD/basecall/kernels/cuda
+# CUDA's compiler and headers, and its runtime, which is linked in.
+wheels="nvidia-cuda-nvcc==13.0.88 --hash=sha256:56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03
+nvidia-nvvm==13.0.88 --hash=sha256:c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0
+nvidia-cuda-crt==13.0.88 --hash=sha256:2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4
+nvidia-cuda-runtime==13.0.96 --hash=sha256:7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548
+nvidia-cuda-cccl==13.0.85 --hash=sha256:e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649"
+# Each of the cubins runs on later cards of its generation, and PTX on those after all of them.
+targets=(-gencode "arch=compute_80,code=sm_80" -gencode "arch=compute_90a,code=sm_90a" -gencode "arch=compute_120,code=sm_120"
+	-gencode "arch=compute_80,code=compute_80")
+
+mkdir -p "$out"
+# Several tests may want it at the same time.
+exec 9>"$out/.lock"
+flock 9
+headers=$(go list -m -f '{{.Dir}}' github.com/yalue/onnxruntime_go) # ONNX Runtime's C interface
+[ -n "$headers" ] || headers=$(go mod download -json github.com/yalue/onnxruntime_go | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
+stamp=$(cat "$source"/* scripts/kernels.sh scripts/kernels_resources.py | sha256sum | cut -d' ' -f1)
+[ "$(cat "$out/.stamp" 2>/dev/null)" != "$stamp" ] || exit 0
+
+work=$(mktemp -d "$out/tmp.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+flags=(-std=c++17 -O3 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter "-I$headers")
+
+if [ "$kind" = cpu ]; then
+	"$CXX" "${flags[@]}" -shared "$source/ops.cpp" "$source/lstm_cpu.cpp" -o "$work/libporestream_ops.so" &
+	"$CXX" "${flags[@]}" -O2 -Wno-unknown-pragmas -x c++ "$source/emulate.cpp" "$source/lstm_cpu.cpp" -o "$work/emulate" || fail "building the emulator failed"
+	wait $! || fail "building the operators failed"
+	mv "$work/emulate" "$work/libporestream_ops.so" "$out/"
+	echo "$stamp" >"$out/.stamp"
+	exit 0
+fi
+
+[ "$(uname -m)" = x86_64 ] || fail "the operators for GPUs are built on x86-64 only"
+cuda=$PWD/.deps/cuda
+if [ "$(cat "$cuda/.wheels" 2>/dev/null)" != "$wheels" ]; then
+	python3 -m pip --version >/dev/null 2>&1 || fail "missing: Python 3 with pip"
+	echo "kernels: fetching NVIDIA's compiler" >&2
+	echo "$wheels" >"$work/wheels.txt"
+	python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+		--platform manylinux2014_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux_2_12_x86_64 -d "$work" -r "$work/wheels.txt" >&2 ||
+		fail "downloading the compiler: pip's message is above"
+	rm -rf "$cuda"
+	mkdir -p "$cuda"
+	for wheel in "$work"/*.whl; do python3 -m zipfile -e "$wheel" "$cuda"; done
+	find "$cuda" \( -path '*/bin/*' -o -path '*/nvvm/bin/*' \) -type f -exec chmod +x {} +
+	echo "$wheels" >"$cuda/.wheels"
+fi
+nv=$cuda/nvidia/cu13
+export PATH=$nv/bin:$PATH
+"$CXX" "${flags[@]}" -DPORESTREAM_CUDA -c "$source/ops.cpp" -o "$work/ops.o"
+"$CXX" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o"
+nvcc -std=c++17 -O3 -ccbin "$CXX" "${targets[@]}" --threads 2 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden \
+	-c "$source/lstm.cu" -o "$work/lstm.o" >"$work/ptxas.log" 2>&1 || { cat "$work/ptxas.log" >&2; fail "compiling the kernels failed"; }
+nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,lstm}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
+	fail "linking the operators failed"
+python3 scripts/kernels_resources.py <"$work/ptxas.log" >/dev/null
+mv "$work/ptxas.log" "$work/libporestream_ops.so" "$out/"
+echo "$stamp" >"$out/.stamp"
+echo "kernels: $out/libporestream_ops.so" >&2
