@@ -99,6 +99,7 @@ func TestImports(t *testing.T) {
 		{"align/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, services, module + "basecall/stage", module + "align/minimap"}},
 		{"variant/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
 		{"annotate/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
+		{"modbase/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
 		{"annotate/watch/stage", "stages meet Kafka only through stream", []string{kafkaGo, kfake, ort, services}},
 		{"variant/stage", "targets are stretches: calling knows nothing of panels", []string{module + "annotate"}},
 		{"internal/ingest/spool", "a log on disk knows nothing of what it holds", []string{kafkaGo, module + "stream", module + "signal"}},

@@ -279,6 +279,8 @@ func sampleRecords() []sampleRecord {
 		{"reads-withdrawal", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Withdrawal{Withdrawal: sampleWithdrawal()}}},
 		{"reads-segment-model", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: modelSegment()}}},
 		{"reads-model", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Model{Model: sampleModel()}}},
+		{"reads-segment-modified", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: modifiedSegment()}}},
+		{"reads-modified-calls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedCalls{ModifiedCalls: sampleModifiedCalls()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"reads-run-samples", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: barcodedMarker()}}},
 		{"called-run-start", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_RunStart{RunStart: calledMarker()}}},
@@ -307,6 +309,23 @@ func sampleRecords() []sampleRecord {
 		{"status-depth", statusCodec, depthStatus()},
 		{"status-depth-models", statusCodec, modelsStatus()},
 	}
+}
+
+// modifiedSegment has a 5mC at its third position, a C that is none at the next but one, and no calls of the other strand.
+func modifiedSegment() *streampb.Segment {
+	s := sampleSegment()
+	s.Modified = []byte{1, 'C', 0xda, 0x01, 2, 2, 2, 37, 2, 28, 0, 0, 0}
+	return s
+}
+
+func sampleModifiedCalls() *streampb.ModifiedCalls {
+	return &streampb.ModifiedCalls{Source: 3, Sources: 12, Samples: []*streampb.SampleCalls{
+		{Sample: "lambda", Runs: []string{"run-1", "run-2"}, Bases: []*streampb.BaseCalls{
+			{Base: 0, Probabilities: []uint32{511}, Calls: []uint64{3}},
+			{Base: 1, Probabilities: []uint32{301, 499, 511}, Calls: []uint64{1, 20, 1 << 40}},
+		}},
+		{Sample: "without", Runs: []string{"run-1"}},
+	}}
 }
 
 func mustEncode(t testing.TB, r sampleRecord) []byte {

@@ -50,6 +50,17 @@ func ContigPartition(sample, contig string, n int32) int32 {
 	return PartitionFor([]byte(sample+"/"+contig), n)
 }
 
+// MethylationKey keys one modification in a stretch of a contig, which begins at a 0-based position, in a sample.
+func MethylationKey(sample, contig string, start int64, code string) []byte {
+	return []byte(sample + "/" + contig + "/" + strconv.FormatInt(start, 10) + "/" + code)
+}
+
+// ModifiedCallsKey keys what a partition tells all others of its calls of modified bases, on the reads topic. A zero
+// byte, which no name holds, keeps it apart from all other keys.
+func ModifiedCallsKey(source uint32) []byte {
+	return []byte("modified\x00" + strconv.FormatUint(uint64(source), 10))
+}
+
 const markerKeyPrefix = "run\x00"
 
 // MarkerKey keys a run marker of one source, so that compaction keeps each

@@ -134,6 +134,18 @@ func (m *Markers) SampleEnded(sample string) bool {
 	return known
 }
 
+// RunsOf lists the known runs that reads of a sample may be of, ascending.
+func (m *Markers) RunsOf(sample string) []string {
+	var ids []string
+	for id, r := range m.runs {
+		if slices.Contains(SamplesOf(r.run), sample) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // Open lists the runs that have not ended, by id.
 func (m *Markers) Open() []*streampb.Run {
 	var open []*streampb.Run

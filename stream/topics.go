@@ -17,6 +17,8 @@ type Topics struct {
 	Decisions string
 	// Basecalls exists only where called reads are published.
 	Basecalls string
+	// Methylation exists only where modified bases are counted.
+	Methylation string
 	// Status holds what the processes tell of themselves for the live page.
 	Status string
 }
@@ -37,6 +39,7 @@ func NewTopics(prefix string) Topics {
 		Alerts:      prefix + "alerts",
 		Decisions:   prefix + "decisions",
 		Basecalls:   prefix + "basecalls",
+		Methylation: prefix + "methylation",
 		Status:      prefix + "status",
 	}
 }
@@ -92,6 +95,12 @@ func (t Topics) DecisionSettings(partitions int) []TopicSettings {
 // besides, as [Topics.Settings] does.
 func (t Topics) BasecallSettings(partitions int) []TopicSettings {
 	return []TopicSettings{retained(t.Basecalls, partitions)}
+}
+
+// MethylationSettings lists the topic that a deployment which counts modified bases has
+// besides, as [Topics.Settings] does.
+func (t Topics) MethylationSettings(partitions int) []TopicSettings {
+	return []TopicSettings{compacted(t.Methylation, partitions)}
 }
 
 // cursors has one partition, so that adding some can't hide a run's cursor, and

@@ -42,8 +42,42 @@ func validReads(m *streampb.ReadRecord) error {
 			validName("read id", w.GetReadId()), validName("contig", w.GetContig()))
 	case *streampb.ReadRecord_Model:
 		return validModelName(body.Model)
+	case *streampb.ReadRecord_ModifiedCalls:
+		return validModifiedCalls(body.ModifiedCalls)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor a marker")
+}
+
+// maxBaseCalls bounds the probabilities that calls of one base may have: there are 512ths, and sums of rounded ones.
+const maxBaseCalls = 1024
+
+func validModifiedCalls(m *streampb.ModifiedCalls) error {
+	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
+		return decodeErrorf(CodeInvalid, "calls of modified bases of partition %d of %d", m.GetSource(), m.GetSources())
+	}
+	for _, s := range m.GetSamples() {
+		if err := validName("sample", s.GetSample()); err != nil {
+			return err
+		}
+		if len(s.GetRuns()) == 0 || !slices.IsSorted(s.GetRuns()) {
+			return decodeErrorf(CodeInvalid, "calls of modified bases of sample %s: its %d runs are none, or not ascending", s.GetSample(), len(s.GetRuns()))
+		}
+		for _, run := range s.GetRuns() {
+			if err := validName("run", run); err != nil {
+				return err
+			}
+		}
+		for i, b := range s.GetBases() {
+			p := b.GetProbabilities()
+			switch {
+			case b.GetBase() > 3 || i > 0 && b.GetBase() <= s.GetBases()[i-1].GetBase():
+				return decodeErrorf(CodeInvalid, "calls of modified bases of sample %s: base %d", s.GetSample(), b.GetBase())
+			case len(p) == 0 || len(p) != len(b.GetCalls()) || !slices.IsSorted(p) || p[len(p)-1] >= maxBaseCalls:
+				return decodeErrorf(CodeInvalid, "calls of modified bases of sample %s: %d probabilities with %d counts, or not ascending", s.GetSample(), len(p), len(b.GetCalls()))
+			}
+		}
+	}
+	return nil
 }
 
 func validModelName(m *streampb.ModelName) error {

@@ -9,6 +9,8 @@ import (
 	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/metric"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -20,25 +22,28 @@ type PlacerMetrics struct {
 	without            *prometheus.CounterVec // parts without a barcode, by why
 	Aligned            prometheus.Counter
 	stripped           prometheus.Counter
+	faults             *prometheus.CounterVec // tags of modified bases that can't be used, by why
 	lengths, qualities prometheus.Histogram
 
 	// Barcodes are no label: a laboratory has as many as it has samples.
 	mu       sync.Mutex
 	barcodes map[string]int64
+	faulty   map[string]bool       // reasons that were told of
+	unlisted map[modbase.Code]bool // codes that were told of
 }
 
 // NewPlacerMetrics registers the metrics of a stage's placer with reg.
 func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 	prefix := "porestream_" + stage + "_"
 	m := &PlacerMetrics{
-		barcodes: make(map[string]int64),
+		barcodes: make(map[string]int64), faulty: make(map[string]bool), unlisted: make(map[modbase.Code]bool),
 		Aligned: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "aligned_bases_total",
 			Help: "Bases of the reference that alignments of reads lie on. Over porestream_variant_reference_bases it is the mean depth, of all samples together.",
 		}),
 		stripped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "stripped_segments_total",
-			Help: "Segments of ultra-long reads that went without dwells, or qualities too, to fit a record.",
+			Help: "Segments of ultra-long reads that went without dwells, or modified bases and qualities too, to fit a record.",
 		}),
 		// From the shortest that a model can call to ultra-long reads.
 		lengths: prometheus.NewHistogram(metric.Histogram(prefix+"read_bases",
@@ -55,6 +60,16 @@ func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 			Name: prefix + "read_parts_without_barcode_total",
 			Help: "Reads, or parts of reads, on which a barcode was looked for and none found, by why.",
 		}, []string{"reason"}),
+	}
+	if stage == Name { // the only one whose reads come with tags
+		m.faults = prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "modified_base_faults_total",
+			Help: "Reads whose tags of modified bases can't be used, by why; they count as reads without calls.",
+		}, []string{"reason"})
+		reg.MustRegister(m.faults)
+		for _, reason := range record.Reasons() {
+			m.faults.WithLabelValues(reason)
+		}
 	}
 	reg.MustRegister(m.Aligned, m.stripped, m.lengths, m.qualities, m.Parts, m.without)
 	for _, reason := range demux.Reasons[1:] { // the first is that there is one
@@ -109,6 +124,38 @@ func (m *PlacerMetrics) strippedSegment() {
 	if m != nil {
 		m.stripped.Inc()
 	}
+}
+
+// maxUnlisted bounds the codes that are told of.
+const maxUnlisted = 100
+
+// modifiedFault counts tags that can't be used, and tells whether they are the first for this reason.
+func (m *PlacerMetrics) modifiedFault(reason string) bool {
+	if m == nil {
+		return false
+	}
+	if m.faults != nil {
+		m.faults.WithLabelValues(reason).Inc()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	told := m.faulty[reason]
+	m.faulty[reason] = true
+	return !told
+}
+
+// unlistedCode tells whether a code comes up for the first time.
+func (m *PlacerMetrics) unlistedCode(code modbase.Code) bool {
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unlisted[code] || len(m.unlisted) == maxUnlisted {
+		return false
+	}
+	m.unlisted[code] = true
+	return true
 }
 
 // Metrics counts the align stage's work. A nil *Metrics counts nothing.

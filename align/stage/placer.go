@@ -14,6 +14,7 @@ import (
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -82,6 +83,8 @@ type Part struct {
 	Outcome  Outcome // Mapped, if it is to be aligned
 	Sample   string  // empty if its barcode is none of the run's
 	Barcode  *output.Barcode
+	// Modified is what whoever called it says of modified bases; nil: nothing.
+	Modified *modbase.Tags
 }
 
 // Finish finds a part's barcode, cuts it off, and judges what is left.
@@ -94,6 +97,7 @@ func (p *Placer) Finish(read *Read, part Part) Part {
 	}
 	if p.Finisher != nil {
 		r := p.Finisher.Finish(basecall.Read{ID: read.ID}, part.Called)[0]
+		part.Modified = p.cut(read, part, r.From, r.To)
 		part.Called = r.Called
 		if r.Barcode != nil {
 			of := Recorded(read.Run)
@@ -207,6 +211,9 @@ func (p *Placer) Segments(read *Read, part Part, a Aligner) (all []*streampb.Seg
 		if err != nil {
 			return nil, 0, err
 		}
+		if part.Modified != nil && i == 0 && !alignments[i].Supplementary {
+			p.modified(read, part, &alignments[i], ref, segments)
+		}
 		bases += alignments[i].End - alignments[i].Start
 		for _, s := range segments {
 			s.Alignment, s.Model = uint32(i), model
@@ -256,7 +263,7 @@ func (p *Placer) encode(s *streampb.Segment) ([]byte, error) {
 	for _, field := range []struct {
 		name  string
 		bytes *[]byte
-	}{{"dwells", &s.Dwells}, {"qualities", &s.Qualities}} {
+	}{{"dwells", &s.Dwells}, {"modified bases", &s.Modified}, {"qualities", &s.Qualities}} {
 		if _, large := errors.AsType[*stream.RecordTooLargeError](err); !large {
 			break
 		}

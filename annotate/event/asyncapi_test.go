@@ -32,6 +32,13 @@ func TestAsyncAPI(t *testing.T) {
 	if err := json.Unmarshal(text, &alerts); err != nil {
 		t.Fatal(err)
 	}
+	if text, err = os.ReadFile(filepath.Join(dir, "methylation.schema.json")); err != nil {
+		t.Fatal(err)
+	}
+	var methylation map[string]any
+	if err := json.Unmarshal(text, &methylation); err != nil {
+		t.Fatal(err)
+	}
 	var walk func(where string, v any)
 	walk = func(where string, v any) {
 		switch v := v.(type) {
@@ -49,6 +56,8 @@ func TestAsyncAPI(t *testing.T) {
 					root = schema
 				case "alerts.schema.json":
 					root = alerts
+				case "methylation.schema.json":
+					root = methylation
 				default:
 					t.Errorf("%s refers to another file: %s", where, ref)
 				}

@@ -233,7 +233,7 @@ func (v Variant) Record(topic string) (stream.Out, error) {
 		return stream.Out{}, err
 	}
 	key := stream.AlleleKey(v.Sample, v.Allele.VRSID)
-	headers := CloudEvent(TypeVariant, v.Run, eventID(TypeVariant, v.Run, string(key)+"/"+strconv.FormatUint(v.Revision, 10)))
+	headers := CloudEvent(TypeVariant, v.Run, ID(TypeVariant, v.Run, string(key)+"/"+strconv.FormatUint(v.Revision, 10)))
 	headers = append(headers,
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d:%s:%s", v.Allele.Contig, v.Allele.Pos, v.Allele.Ref, v.Allele.Alt)},
 		stream.Header{Key: "ce_partitionkey", Value: key},
@@ -292,7 +292,7 @@ func RunEndRecords(topic string, partitions int32, mk *streampb.Marker) ([]strea
 		if status != EndNormal { // keeps the ids that normal ends have had from the first version on
 			identity += "\x00" + status
 		}
-		outs[i].Headers = CloudEvent(TypeRunEnd, run, eventID(TypeRunEnd, run, identity))
+		outs[i].Headers = CloudEvent(TypeRunEnd, run, ID(TypeRunEnd, run, identity))
 	}
 	return outs, nil
 }
@@ -308,9 +308,9 @@ func CloudEvent(typ, run, id string) []stream.Header {
 	}
 }
 
-// eventID follows from what the event says, so an event that is sent again keeps
+// ID follows from what the event says, so an event that is sent again keeps
 // its id.
-func eventID(typ, run, identity string) string {
+func ID(typ, run, identity string) string {
 	sum := sha256.Sum256([]byte(typ + "\x00" + run + "\x00" + identity))
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
@@ -318,7 +318,7 @@ func eventID(typ, run, identity string) string {
 // Decode reads a record of the variants topic: one of the results is set.
 // Records of types that this package doesn't know give none.
 func Decode(rec stream.Record) (*Variant, *RunEnd, error) {
-	switch typeOf(rec) {
+	switch TypeOf(rec) {
 	case TypeVariant:
 		v := new(Variant)
 		if err := json.Unmarshal(rec.Value, v); err != nil {

@@ -87,7 +87,7 @@ func (r Reference) Record(topic string) (stream.Out, error) {
 		return stream.Out{}, fmt.Errorf("encoding what is told of %s:%d-%d: %w", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End, err)
 	}
 	key := stream.ReferenceKey(r.Sample, r.Stretch.Contig, r.Stretch.Pos-1)
-	headers := append(CloudEvent(TypeReference, r.Run, eventID(TypeReference, r.Run, string(key)+"/"+strconv.FormatUint(r.Revision, 10))),
+	headers := append(CloudEvent(TypeReference, r.Run, ID(TypeReference, r.Run, string(key)+"/"+strconv.FormatUint(r.Revision, 10))),
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d-%d", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End)},
 		stream.Header{Key: "ce_partitionkey", Value: key})
 	return stream.Out{Topic: topic, Partition: stream.AnyPartition, Key: key, Value: value, Headers: headers}, nil
@@ -96,7 +96,7 @@ func (r Reference) Record(topic string) (stream.Out, error) {
 // DecodeReference reads a record of the variants topic; nil is an event of another
 // type.
 func DecodeReference(rec stream.Record) (*Reference, error) {
-	if typeOf(rec) != TypeReference {
+	if TypeOf(rec) != TypeReference {
 		return nil, nil
 	}
 	r := new(Reference)
@@ -110,8 +110,8 @@ func DecodeReference(rec stream.Record) (*Reference, error) {
 	return r, nil
 }
 
-// typeOf is the CloudEvents type of a record.
-func typeOf(rec stream.Record) string {
+// TypeOf is the CloudEvents type of a record.
+func TypeOf(rec stream.Record) string {
 	typ := ""
 	for _, h := range rec.Headers {
 		if h.Key == "ce_type" {

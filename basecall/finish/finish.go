@@ -102,6 +102,8 @@ type Read struct {
 	// that read at which the part begins.
 	ID, Parent string
 	Start      int
+	// From and To are the bases of the read, or of the part, that are left of it.
+	From, To int
 	// Barcode is what was found; nil if none is looked for.
 	Barcode *demux.Classification
 }
@@ -113,6 +115,7 @@ func (f *Finisher) Finish(read basecall.Read, called basecall.Called) []Read {
 		parts = f.split(read, called)
 	}
 	for i := range parts {
+		parts[i].To = len(parts[i].Called.Sequence)
 		if f.opts.RNA {
 			f.finishRNA(&parts[i], read)
 		} else {
@@ -130,7 +133,8 @@ func (f *Finisher) finishRNA(r *Read, read basecall.Read) {
 	}
 	samples := read.Samples[r.Start:][:r.Called.NumSamples]
 	adapter := r.Called.BasesBefore(demux.RNAAdapter(picoamperes(samples, read.Calibration), read.SampleRate))
-	r.Called = r.Called.Slice(0, len(r.Called.Sequence)-adapter, f.quality)
+	r.To -= adapter
+	r.Called = r.Called.Slice(0, r.To, f.quality)
 }
 
 func (f *Finisher) finish(r *Read) {
@@ -144,7 +148,8 @@ func (f *Finisher) finish(r *Read) {
 		cut = found.Uncut()
 	}
 	inside := f.trimmer.Inside(r.Called.Sequence, cut)
-	r.Called = r.Called.Slice(inside.Start, inside.End, f.quality)
+	r.From, r.To = inside.Start, inside.End
+	r.Called = r.Called.Slice(r.From, r.To, f.quality)
 }
 
 // split cuts a read where the pore was open, and before adapters amid its sequence.

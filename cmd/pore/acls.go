@@ -36,7 +36,7 @@ func aclsCommand() *cobra.Command {
 		Short: "Show or give the least rights that a part of the deployment needs at the brokers",
 		Long: `Prints the commands of kafka-acls.sh that give a user the least rights of its
 roles, or with --apply gives them. Roles: ingest, adaptive, basecall, variant,
-annotate, watch, or processor for all but the first of these, as far as there is work
+methylate, annotate, watch, or processor for all but the first of these, as far as there is work
 for them; consumer, notify, operator, admin.
 docs/operate/security.md says who needs which.`,
 		Example: `  pore acls --role ingest --principal User:lab-ingest
@@ -53,6 +53,7 @@ docs/operate/security.md says who needs which.`,
 	flags.BoolVar(&cfg.deployment.Panels, "panels", false, "samples are held against watch-lists")
 	flags.BoolVar(&cfg.deployment.Adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/attach/adaptive.md)")
 	flags.BoolVar(&cfg.deployment.Basecalls, "basecalls", false, "called reads are published (docs/consume/basecalls.md)")
+	flags.BoolVar(&cfg.deployment.Methylation, "methylation", false, "modified bases are counted (docs/consume/methylation.md)")
 	flags.BoolVar(&cfg.apply, "apply", false, "give the rights instead of printing commands")
 	return cmd
 }
@@ -102,6 +103,9 @@ func expandRoles(roles []string, d access.Deployment) []string {
 		all = append(all, access.RoleBasecall, access.RoleAlign, access.RoleVariant, access.RoleAnnotate, access.RolePage)
 		if d.Panels {
 			all = append(all, access.RoleWatch)
+		}
+		if d.Methylation {
+			all = append(all, access.RoleMethylate)
 		}
 		if d.Adaptive {
 			all = append(all, access.RoleAdaptive)

@@ -21,6 +21,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/variant"
@@ -28,28 +29,30 @@ import (
 )
 
 type consumeConfig struct {
-	kafka     cli.KafkaFlags
-	log       cli.LogFlags
-	topic     string
-	alerts    bool
-	basecalls bool
-	filter    string
-	format    string
-	reference string
-	allele    string
-	from      string
-	untilEnd  bool
-	version   vcf.Version
+	kafka       cli.KafkaFlags
+	log         cli.LogFlags
+	topic       string
+	alerts      bool
+	basecalls   bool
+	methylation bool
+	filter      string
+	format      string
+	reference   string
+	allele      string
+	from        string
+	untilEnd    bool
+	version     vcf.Version
 }
 
 func consumeCommand() *cobra.Command {
 	var cfg consumeConfig
 	cmd := &cobra.Command{
-		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls] [--filter EXPR] [--format text|json|vcf|gvcf|callable]",
-		Short: "Follow the annotated variants, the alerts of panels, or called reads on Kafka",
+		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls|--methylation] [--filter EXPR] [--format text|json|vcf|gvcf|callable|bedmethyl]",
+		Short: "Follow the annotated variants, the alerts of panels, called reads or modified bases on Kafka",
 		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
 the alerts topic (docs/consume/alerts.md), and every change of a rule's state; with
---basecalls the called reads (docs/consume/basecalls.md), as FASTQ.
+--basecalls the called reads (docs/consume/basecalls.md), as FASTQ; with --methylation the
+counts of modified bases (docs/consume/methylation.md), a line for each modification and stretch.
 
 --filter is an expression over the event's JSON members (docs/consume/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
@@ -58,10 +61,12 @@ example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact ==
 every allele and prints one VCF; it needs --ref for the contigs. --format gvcf has
 the blocks without a variant too, and --format callable is a BED of what the reads
 allow to be said of each position, of samples that have ended, if the processors were
-started with --gvcf and --callable.`,
+started with --gvcf and --callable. --methylation --format bedmethyl prints the newest
+counts as pore pileup does.`,
 		Example: `  pore consume --brokers kafka:9092
   pore consume --brokers kafka:9092 --format json --filter 'status == "FINAL" && call.qual > 30'
-  pore consume --brokers kafka:9092 --format vcf --ref ref.fa > now.vcf`,
+  pore consume --brokers kafka:9092 --format vcf --ref ref.fa > now.vcf
+  pore consume --brokers kafka:9092 --methylation --format bedmethyl --ref ref.fa > now.bed`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return consume(cmd.Context(), cfg, cmd.OutOrStdout())
@@ -72,12 +77,13 @@ started with --gvcf and --callable.`,
 	cfg.log.Register(flags, slog.LevelWarn)
 	flags.BoolVar(&cfg.alerts, "alerts", false, "follow the alerts of panels instead of the variants")
 	flags.BoolVar(&cfg.basecalls, "basecalls", false, "follow the called reads instead, and print FASTQ")
-	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts or --basecalls theirs)")
+	flags.BoolVar(&cfg.methylation, "methylation", false, "follow the counts of modified bases instead of the variants")
+	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts, --basecalls or --methylation theirs)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
-	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf or callable")
+	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable or, with --methylation, bedmethyl")
 	flags.StringVar(&cfg.allele, "gvcf-allele", "*", "symbolic allele of --format gvcf: *, or NON_REF for GATK's tools")
 	flags.Var(&cfg.version, "vcf-version", vcfVersionHelp)
-	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf and callable")
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf, callable and bedmethyl")
 	flags.StringVar(&cfg.from, "from", "start", "start, or end for what comes from now on")
 	flags.BoolVar(&cfg.untilEnd, "until-end", false, "stop at the end of what is on the topic now")
 	return cmd
@@ -86,6 +92,9 @@ started with --gvcf and --callable.`,
 func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	if cfg.basecalls && (cfg.alerts || cfg.filter != "" || cfg.format != "text") {
 		return cli.Usagef("--basecalls prints FASTQ: it goes with neither --alerts nor --filter nor --format")
+	}
+	if cfg.methylation && (cfg.alerts || cfg.basecalls) {
+		return cli.Usagef("--methylation goes with neither --alerts nor --basecalls")
 	}
 	filter, err := compileFilter(cfg.filter)
 	if err != nil {
@@ -106,12 +115,14 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	write, file := consumedFiles[cfg.format]
 	if !file && cfg.format != "text" && cfg.format != "json" {
-		return cli.Usagef("--format %q: want text, json, vcf, gvcf or callable", cfg.format)
+		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable or bedmethyl", cfg.format)
 	}
 	if file {
 		switch {
 		case cfg.alerts:
 			return cli.Usagef("--format %s is for variants, not with --alerts", cfg.format)
+		case cfg.methylation != (cfg.format == bedMethyl):
+			return cli.Usagef("--format %s: bedmethyl goes with --methylation, and with nothing else", cfg.format)
 		case cfg.reference == "":
 			return cli.Usagef("--format %s needs --ref, the reference genome", cfg.format)
 		case cfg.allele != "*" && cfg.allele != "NON_REF":
@@ -131,6 +142,8 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		topic = topics.Alerts
 	case cfg.basecalls:
 		topic = topics.Basecalls
+	case cfg.methylation:
+		topic = topics.Methylation
 	}
 	topic = cmp.Or(cfg.topic, topic)
 	partitions, err := client.Partitions(ctx, topic)
@@ -138,7 +151,7 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		return err
 	}
 	out := bufio.NewWriter(stdout)
-	show := &viewer{out: out, format: cfg.format, variants: pipeline.NewFold(int32(partitions)), alerts: pipeline.NewAlertFold(int32(partitions))}
+	show := &viewer{out: out, format: cfg.format, variants: pipeline.NewFold(int32(partitions)), alerts: pipeline.NewAlertFold(int32(partitions)), methylation: pipeline.NewMethylationFold(int32(partitions))}
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
 		if cfg.basecalls {
@@ -159,8 +172,17 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			return err
 		}
 		samples := show.variants.Samples()
+		if cfg.methylation {
+			samples = show.methylation.Samples()
+		}
 		if len(samples) != 1 {
 			return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
+		}
+		if cfg.methylation {
+			if err := show.methylation.WriteBedMethyl(out, samples[0], g.Rank); err != nil {
+				return err
+			}
+			return out.Flush()
 		}
 		settings := processor.SurveySettings{Allele: cfg.allele}
 		if err := write(out, g, samples[0], settings.Symbol(), cfg.version, show.variants); err != nil {
@@ -172,10 +194,11 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 
 // viewer prints what is new on a public topic.
 type viewer struct {
-	out      *bufio.Writer
-	format   string
-	variants *pipeline.Fold
-	alerts   *pipeline.AlertFold
+	out         *bufio.Writer
+	format      string
+	variants    *pipeline.Fold
+	alerts      *pipeline.AlertFold
+	methylation *pipeline.MethylationFold
 }
 
 // take prints what a record brings. One that can't be read is logged and left out.
@@ -188,6 +211,12 @@ func (w *viewer) take(rec stream.Record, logger *slog.Logger) error {
 		var a *watch.Alert
 		if a, err = w.alerts.Add(rec); a != nil {
 			return w.print(alert.Text(a), a.JSON)
+		}
+	}
+	if err == nil {
+		var s *methylation.Stretch
+		if s, err = w.methylation.Add(rec); s != nil {
+			return w.print(s.Text(), s.JSON)
 		}
 	}
 	if err != nil {
@@ -218,6 +247,9 @@ func printed(out *bufio.Writer, line string) error {
 	return out.Flush()
 }
 
+// bedMethyl is the format of counts of modified bases.
+const bedMethyl = "bedmethyl"
+
 // consumedFiles are the formats that show the state of a sample as a file.
 var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error{
 	"vcf": func(out io.Writer, g *genome.Genome, sample, _ string, version vcf.Version, fold *pipeline.Fold) error {
@@ -226,6 +258,7 @@ var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, any
 	"gvcf": func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteGVCF(out, variant.Config{}, version, anyAllele, fold.Told(sample, g), fold.Variants(sample, g.Rank))
 	},
+	bedMethyl: nil,
 	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, _ vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteCallable(out, fold.Told(sample, g))
 	},

@@ -101,20 +101,8 @@ func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bo
 		}
 		opts.Motifs = append(opts.Motifs, m)
 	}
-	for _, text := range cfg.thresholds {
-		of, value, ok := strings.Cut(text, ":")
-		if !ok {
-			of, value = "ACGT", text
-		}
-		p, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(p >= 0 && p <= 1) || of != "ACGT" && (len(of) != 1 || !strings.Contains("ACGT", of)) {
-			return opts, given, cli.Usagef("--filter-threshold %q: want a probability from 0 to 1, or one of a base, such as C:0.8", text)
-		}
-		for i, base := range []byte("ACGT") {
-			if strings.IndexByte(of, base) >= 0 {
-				opts.Thresholds[i], given[i] = pileup.Threshold(p), true
-			}
-		}
+	if opts.Thresholds, given, err = pileup.ParseThresholds(cfg.thresholds); err != nil {
+		return opts, given, cli.Usagef("--filter-threshold %w", err)
 	}
 	every := given == [4]bool{true, true, true, true}
 	switch {

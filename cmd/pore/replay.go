@@ -50,7 +50,7 @@ An offset counts in every partition; a time is RFC 3339.`,
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
-	flags.StringVar(&cfg.stage, "stage", "", "basecall, variant, annotate or watch (required)")
+	flags.StringVar(&cfg.stage, "stage", "", "basecall, align, variant, methylate, annotate or watch (required)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups, as the processors have it")
 	flags.StringVar(&cfg.from, "from", "", "where the stretch begins: start, an offset or a time (required)")
 	flags.StringVar(&cfg.to, "to", "", "where it ends, with --into: an offset or a time; what is there now if not given")
@@ -110,7 +110,7 @@ func replayInto(ctx context.Context, client *kafka.Client, cfg replayConfig, inp
 	if err != nil {
 		return err
 	}
-	d := access.Deployment{Prefix: cfg.into, Panels: cfg.stage == access.RoleWatch}
+	d := access.Deployment{Prefix: cfg.into, Panels: cfg.stage == access.RoleWatch, Methylation: cfg.stage == access.RoleMethylate}
 	if err := client.EnsureTopics(ctx, d.Topics(partitions), cfg.kafka.Replication); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func parsePoint(flag, s string) (operator.Point, error) {
 
 // stageInput is the topic that a stage reads.
 func stageInput(t stream.Topics, stage string) (string, error) {
-	inputs := map[string]string{access.RoleBasecall: t.Signal, access.RoleAlign: t.Called, access.RoleVariant: t.Reads, access.RoleAnnotate: t.Calls, access.RoleWatch: t.Watch}
+	inputs := map[string]string{access.RoleBasecall: t.Signal, access.RoleAlign: t.Called, access.RoleVariant: t.Reads, access.RoleMethylate: t.Reads, access.RoleAnnotate: t.Calls, access.RoleWatch: t.Watch}
 	input, known := inputs[stage]
 	if !known {
 		return "", cli.Usagef("--stage %q: want one of %s", stage, strings.Join(slices.Sorted(maps.Keys(inputs)), ", "))

@@ -43,7 +43,7 @@ afterwards because its input's log no longer reaches back far enough.`,
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
-	flags.StringVar(&cfg.stage, "stage", "", "basecall, variant, annotate or watch (required)")
+	flags.StringVar(&cfg.stage, "stage", "", "basecall, align, variant, methylate, annotate or watch (required)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups, as the processors have it")
 	flags.BoolVar(&cfg.toEarliest, "to-earliest", false, "forget the position too, and begin with the oldest records")
 	flags.BoolVar(&cfg.dry, "dry-run", false, "say what would be forgotten, and change nothing")

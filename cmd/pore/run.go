@@ -291,7 +291,7 @@ type watching struct {
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
 // embedded one that lives as long as the run.
 func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, watch watching) (*pipeline.Result, error) {
-	stages, err := processor.ParseStages("", processor.Work{Panels: len(cfg.Engines.Panels) > 0})
+	stages, err := processor.ParseStages("", processor.Work{Panels: len(cfg.Engines.Panels) > 0, Methylation: cfg.Engines.Methylation.On})
 	if err != nil {
 		return nil, err
 	}

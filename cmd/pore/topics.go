@@ -14,12 +14,13 @@ import (
 )
 
 type topicsConfig struct {
-	kafka      cli.KafkaFlags
-	log        cli.LogFlags
-	partitions int
-	panels     bool
-	adaptive   bool
-	basecalls  bool
+	kafka       cli.KafkaFlags
+	log         cli.LogFlags
+	partitions  int
+	panels      bool
+	adaptive    bool
+	basecalls   bool
+	methylation bool
 }
 
 func topicsCommand() *cobra.Command {
@@ -52,6 +53,7 @@ func topicsSubcommand(name, short, exampleFlags string, run func(context.Context
 	flags.BoolVar(&cfg.panels, "panels", false, "samples are held against watch-lists")
 	flags.BoolVar(&cfg.adaptive, "adaptive", false, "reads are decided about while they are sequenced (docs/attach/adaptive.md)")
 	flags.BoolVar(&cfg.basecalls, "basecalls", false, "called reads are published (docs/consume/basecalls.md)")
+	flags.BoolVar(&cfg.methylation, "methylation", false, "modified bases are counted (docs/consume/methylation.md)")
 	return cmd
 }
 
@@ -63,7 +65,7 @@ func checkTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error 
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls}.Topics(cfg.partitions)
+	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls, Methylation: cfg.methylation}.Topics(cfg.partitions)
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err
@@ -101,7 +103,7 @@ func createTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls}.Topics(cfg.partitions)
+	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls, Methylation: cfg.methylation}.Topics(cfg.partitions)
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err

@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/aligntest"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/haplotype"
@@ -20,6 +23,9 @@ import (
 	"github.com/porestream/porestream/annotate/watch"
 	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/pileup"
+	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/statetest"
 	"github.com/porestream/porestream/stream/streampb"
@@ -97,22 +103,29 @@ type snapshot struct {
 func newWorld(t testing.TB, l *lab, rng *rand.Rand, once bool, partitions map[string]int32) *world {
 	names := stream.NewTopics("")
 	w := &world{t: t, rng: rng, once: once, topics: make(map[string][][]stream.Record), faults: make(map[string]int)}
-	for _, topic := range []string{names.Reads, names.Calls, names.Variants, names.Watch, names.Alerts} {
+	for _, topic := range []string{names.Reads, names.Calls, names.Variants, names.Watch, names.Alerts, names.Methylation} {
 		w.topics[topic] = make([][]stream.Record, partitions[topic])
 	}
-	for input, newHandler := range map[string]stream.NewHandler{
-		names.Reads: variantstage.New(variantstage.Config{
+	for _, stage := range []struct {
+		input      string
+		newHandler stream.NewHandler
+	}{
+		{names.Reads, methylatestage.New(methylatestage.Config{
+			Topics: names, MethylationPartitions: partitions[names.Methylation], Genome: l.genome, Filter: methylatestage.Filter{Percentile: 0.1},
+		})},
+		{names.Reads, variantstage.New(variantstage.Config{
 			Topics: names, CallsPartitions: partitions[names.Calls], Genome: l.genome, Targets: l.targets, Panels: labPanels,
 			Survey: variant.SurveyConfig{Blocks: true, Callable: true},
-		}),
-		names.Calls: annotatestage.New(annotatestage.Config{
+		})},
+		{names.Calls, annotatestage.New(annotatestage.Config{
 			Topics: names, VariantsPartitions: partitions[names.Variants], Annotator: l.annotator, Haplotypes: l.haplotypes,
 			Watch: &annotatestage.Watch{Partitions: partitions[names.Watch], Panels: labPanels, Concerns: l.watch.Concerns},
-		}),
-		names.Watch: watchstage.New(watchstage.Config{
+		})},
+		{names.Watch, watchstage.New(watchstage.Config{
 			Topics: names, AlertsPartitions: partitions[names.Alerts], Watch: l.watch, Panels: labPanels,
-		}),
+		})},
 	} {
+		input, newHandler := stage.input, stage.newHandler
 		for p := range partitions[input] {
 			s := &stageWorker{input: input, partition: p, newHandler: func() stream.Handler {
 				h, err := newHandler(input, p, partitions[input])
@@ -123,7 +136,7 @@ func newWorld(t testing.TB, l *lab, rng *rand.Rand, once bool, partitions map[st
 			w.stages = append(w.stages, s)
 		}
 	}
-	slices.SortFunc(w.stages, func(a, b *stageWorker) int {
+	slices.SortStableFunc(w.stages, func(a, b *stageWorker) int {
 		return len(a.input)*100 + int(a.partition) - len(b.input)*100 - int(b.partition)
 	})
 	return w
@@ -247,6 +260,7 @@ func record(t testing.TB) recording {
 		run.SampleRate = 4000
 		r.runs = append(r.runs, run)
 		for k, s := range aligntest.Lambda(t, run.GetId(), run.GetSample()) {
+			modify(t, s, aligntest.LambdaGenome(t).Contig(s.GetContig()).Seq)
 			// Where the variants are, and some of what is elsewhere.
 			elsewhere := s.GetStart() <= 34_000
 			if elsewhere && k%25 != i {
@@ -258,6 +272,29 @@ func record(t testing.TB) recording {
 		}
 	}
 	return r
+}
+
+// modify has a segment's read say of every other C, as it was sequenced, how probably it is modified.
+func modify(t testing.TB, s *streampb.Segment, ref []byte) {
+	if s.GetAlignment() != 0 || s.GetSupplementary() {
+		return
+	}
+	a := pileup.Aligned{Start: int(s.GetStart()), Reverse: s.GetReverse(), Bases: align.Query(s, ref)}
+	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
+		kind := map[align.OpKind]sam.CigarOpType{align.Insertion: sam.CigarInsertion, align.Deletion: sam.CigarDeletion}[op.Kind]
+		a.Cigar = append(a.Cigar, sam.NewCigarOp(kind, op.Len))
+	}
+	base := byte('C')
+	if a.Reverse {
+		base = 'G'
+	}
+	list := modbase.List{Base: 'C', Codes: []modbase.Code{'m'}, Skipped: modbase.Unknown, Probabilities: []byte{}}
+	for i := range bytes.Count(a.Bases, []byte{base}) / 2 {
+		list.Skips, list.Probabilities = append(list.Skips, 1), append(list.Probabilities, byte((i*37+len(a.Bases))%256))
+	}
+	packed, _, err := new(pileup.Calls).Pack(a, &modbase.Tags{Lists: []modbase.List{list}}, []pileup.Span{{Origin: a.Start, Start: a.Start, End: len(ref)}})
+	require.NoError(t, err)
+	s.Modified = packed[0]
 }
 
 // feed writes the recording to the reads topic, as several partitions of
@@ -328,11 +365,23 @@ func (w *world) results(r recording, l *lab) map[string]string {
 			require.NoError(t, err)
 		}
 	}
+	methylated := NewMethylationFold(int32(len(w.topics[names.Methylation])))
+	for _, log := range w.topics[names.Methylation] {
+		for _, rec := range log {
+			_, err := methylated.Add(rec)
+			require.NoError(t, err)
+		}
+	}
 	files := make(map[string]string)
 	for _, run := range r.runs {
 		sample := run.GetSample()
 		require.True(t, variants.Ended(run.GetId()), "run %s has not ended on variants", run.GetId())
 		require.True(t, alerts.Ended(run.GetId()), "run %s has not ended on alerts", run.GetId())
+		require.True(t, methylated.Ended(run.GetId()), "run %s has not ended on methylation", run.GetId())
+		require.True(t, methylated.Final(sample))
+		var modified bytes.Buffer
+		require.NoError(t, methylated.WriteBedMethyl(&modified, sample, l.genome.Rank))
+		files[sample+".methylation"] = modified.String()
 		var vcf bytes.Buffer
 		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, "", variants.Variants(sample, l.genome.Rank)))
 		files[sample+".vcf"] = vcf.String()
@@ -358,7 +407,7 @@ func (w *world) results(r recording, l *lab) map[string]string {
 // fails if two of one key and revision differ.
 func (w *world) twice() int {
 	names, n := stream.NewTopics(""), 0
-	for _, topic := range []string{names.Variants, names.Alerts} {
+	for _, topic := range []string{names.Variants, names.Alerts, names.Methylation} {
 		for _, log := range w.topics[topic] {
 			seen := make(map[string]string)
 			for _, rec := range log {
@@ -392,18 +441,19 @@ func worlds(t testing.TB, n int) int {
 }
 
 // TestSameResultWhateverCrashes: stages that are killed at any moment, and go on
-// from snapshots and the log, lead to the same VCF and the same alerts as ones
-// that never stop, over any number of partitions, in any order.
+// from snapshots and the log, lead to the same VCF, the same alerts and the same
+// counts of modified bases as ones that never stop, over any number of partitions, in any order.
 func TestSameResultWhateverCrashes(t *testing.T) {
 	l, r := newLab(t), record(t)
 	names := stream.NewTopics("")
-	reference := newWorld(t, l, rand.New(rand.NewPCG(0, 0)), true, map[string]int32{names.Reads: 1, names.Calls: 1, names.Variants: 1, names.Watch: 1, names.Alerts: 1})
+	reference := newWorld(t, l, rand.New(rand.NewPCG(0, 0)), true, map[string]int32{names.Reads: 1, names.Calls: 1, names.Variants: 1, names.Watch: 1, names.Alerts: 1, names.Methylation: 1})
 	reference.feed(r, 1)
 	reference.run(false)
 	want := reference.results(r, l)
 	require.Zero(t, reference.twice())
 	require.Contains(t, want["phage.vcf"], "\t37589\t", "the VCF is empty:\n%s", want["phage.vcf"])
 	require.Contains(t, want["phage.g.vcf"], "END=48502", "blocks reach the end")
+	require.Greater(t, strings.Count(want["phage.methylation"], "\n"), 1000)
 	for _, callability := range []string{"\tCALLABLE\n", "\tLOW_DEPTH\n", "\tLOW_MAPPING_QUALITY\n"} {
 		require.Contains(t, want["phage.bed"], callability)
 	}
@@ -413,7 +463,7 @@ func TestSameResultWhateverCrashes(t *testing.T) {
 	for seed := range uint64(worlds(t, 4)) {
 		rng := rand.New(rand.NewPCG(seed, 4242))
 		partitions := make(map[string]int32)
-		for _, topic := range []string{names.Reads, names.Calls, names.Variants, names.Watch, names.Alerts} {
+		for _, topic := range []string{names.Reads, names.Calls, names.Variants, names.Watch, names.Alerts, names.Methylation} {
 			partitions[topic] = 1 + rng.Int32N(8)
 		}
 		once := seed%2 == 0

@@ -107,13 +107,15 @@ type Start struct {
 
 // Result is what a run came to.
 type Result struct {
-	Genome  *genome.Genome
-	Runs    []*streampb.Run
-	Caller  variant.Config // thresholds that the variants were called with
-	Survey  processor.Survey
-	Fold    *Fold
-	Alerts  *AlertFold // nil without panels
-	Summary Summary
+	Genome *genome.Genome
+	Runs   []*streampb.Run
+	Caller variant.Config // thresholds that the variants were called with
+	Survey processor.Survey
+	Fold   *Fold
+	Alerts *AlertFold // nil without panels
+	// Methylation is nil where modified bases aren't counted.
+	Methylation *MethylationFold
+	Summary     Summary
 	// VCFVersion is the least version of the files of variants.
 	VCFVersion vcf.Version
 }
@@ -306,7 +308,7 @@ type run struct {
 var errComplete = errors.New("all runs have ended")
 
 func (r *run) run(ctx context.Context) (*Result, error) {
-	fold, alerts, err := r.folds(ctx)
+	fold, alerts, methylated, err := r.folds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -333,7 +335,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		group.Go(func() error { return p.Run(groupCtx) })
 	}
 	group.Go(func() error { return player.Play(groupCtx) })
-	group.Go(func() error { return r.consume(groupCtx, fold, alerts, player.Runs) })
+	group.Go(func() error { return r.consume(groupCtx, fold, alerts, methylated, player.Runs) })
 	err = group.Wait()
 	wall := time.Since(start)
 	if closeErr := r.close(ctx, producer); err == nil || errors.Is(err, errComplete) {
@@ -357,7 +359,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		summary.Skipped = int64(p.Skipped())
 		summary.Rejected += summary.Skipped
 	}
-	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Methylation: methylated, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
@@ -393,25 +395,31 @@ func (r *run) announce(player player) {
 }
 
 // folds are the empty states of the public topics; there are no alerts without
-// panels.
-func (r *run) folds(ctx context.Context) (*Fold, *AlertFold, error) {
+// panels, and no counts of modified bases unless they are asked for.
+func (r *run) folds(ctx context.Context) (fold *Fold, alerts *AlertFold, methylated *MethylationFold, err error) {
 	partitions, err := r.client.Partitions(ctx, r.cfg.Topics.Variants)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	fold := NewFold(int32(partitions))
-	if r.engines.Watch == nil {
-		return fold, nil, nil
+	fold = NewFold(int32(partitions))
+	if r.engines.Watch != nil {
+		if partitions, err = r.client.Partitions(ctx, r.cfg.Topics.Alerts); err != nil {
+			return nil, nil, nil, err
+		}
+		alerts = NewAlertFold(int32(partitions))
 	}
-	if partitions, err = r.client.Partitions(ctx, r.cfg.Topics.Alerts); err != nil {
-		return nil, nil, err
+	if r.cfg.Engines.Methylation.On {
+		if partitions, err = r.client.Partitions(ctx, r.cfg.Topics.Methylation); err != nil {
+			return nil, nil, nil, err
+		}
+		methylated = NewMethylationFold(int32(partitions))
 	}
-	return fold, NewAlertFold(int32(partitions)), nil
+	return fold, alerts, methylated, nil
 }
 
 // consume follows the public topics until every run has ended on all of their
 // partitions. It returns errComplete then.
-func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, runs func() []*streampb.Run) error {
+func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, methylated *MethylationFold, runs func() []*streampb.Run) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return r.follow(ctx, r.cfg.Topics.Variants, runs, &fold.runEnds, func(rec stream.Record) error {
@@ -429,6 +437,14 @@ func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, runs f
 				if a != nil && r.cfg.OnAlert != nil {
 					r.cfg.OnAlert(a)
 				}
+				return err
+			})
+		})
+	}
+	if methylated != nil {
+		group.Go(func() error {
+			return r.follow(ctx, r.cfg.Topics.Methylation, runs, &methylated.runEnds, func(rec stream.Record) error {
+				_, err := methylated.Add(rec)
 				return err
 			})
 		})

@@ -21,7 +21,7 @@ import (
 )
 
 // Write writes variants.vcf, variants.jsonl and summary.json into dir, with panels
-// alerts.json and alerts.tsv, and if the survey asked for them variants.g.vcf and
+// alerts.json and alerts.tsv, with counts of modified bases methylation.bed and bedGraph tracks, and if the survey asked for them variants.g.vcf and
 // callable.bed. With several samples each has files of its
 // own, SAMPLE.variants.vcf and so on, which the summary names.
 func (r *Result) Write(dir string) error {
@@ -62,6 +62,11 @@ func (r *Result) Write(dir string) error {
 		if err != nil {
 			return err
 		}
+		if r.Methylation != nil {
+			if err := r.writeMethylation(func(name string) string { return filepath.Join(dir, prefix+name) }, sample); err != nil {
+				return err
+			}
+		}
 		if r.Alerts == nil {
 			continue
 		}
@@ -84,6 +89,9 @@ func (r *Result) Write(dir string) error {
 // the others.
 func (r *Result) samples() (samples []string, silent int) {
 	shown := r.Fold.Shown()
+	if r.Methylation != nil {
+		shown = slices.Concat(shown, r.Methylation.Samples())
+	}
 	if r.Survey.GVCF || r.Survey.Callable {
 		shown = slices.AppendSeq(shown, maps.Keys(r.Summary.Models)) // of models that have called reads
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/porestream/porestream/basecall/infer"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/genome"
+	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/variant"
@@ -37,12 +38,14 @@ import (
 )
 
 // allStages lists the stages in the order of the flow.
-var allStages = []string{adaptivestage.Name, basecallstage.Name, alignstage.Name, variantstage.Name, annotatestage.Name, watchstage.Name}
+var allStages = []string{adaptivestage.Name, basecallstage.Name, alignstage.Name, variantstage.Name, methylatestage.Name, annotatestage.Name, watchstage.Name}
 
 // Work says which stages have something to do that not all deployments have.
 type Work struct {
 	Panels   bool // samples are held against watch-lists
 	Adaptive bool // reads are decided about while they are sequenced
+	// Methylation: modified bases are counted.
+	Methylation bool
 }
 
 // ParseStages reads a comma-separated list of stages; empty means all that have work.
@@ -53,6 +56,9 @@ func ParseStages(list string, work Work) ([]string, error) {
 	}
 	if !work.Adaptive {
 		idle[adaptivestage.Name] = "--adaptive enrich or --adaptive deplete"
+	}
+	if !work.Methylation {
+		idle[methylatestage.Name] = "--methylation"
 	}
 	if list == "" {
 		return slices.DeleteFunc(slices.Clone(allStages), func(s string) bool { return idle[s] != "" }), nil
@@ -93,6 +99,8 @@ type Options struct {
 	Signal    Signal   // what the basecall stage may take
 	Barcoding Barcoding
 	Adaptive  Adaptive // what the adaptive stage decides
+	// Methylation says which calls of modified bases count.
+	Methylation Methylation
 	// DeviceTimeout is how long a batch may take before the device is held for hung;
 	// 0 means a minute.
 	DeviceTimeout time.Duration
@@ -125,7 +133,10 @@ type Engines struct {
 	index      *minimap.Index
 	aligners   []*minimap.Aligner // basecall and align stages
 	deciders   *deciders          // adaptive stage; nil without
-	stages     []string
+	// methylation: modified bases are counted, of calls that the filter lets through.
+	methylation bool
+	filter      methylatestage.Filter
+	stages      []string
 }
 
 // Load loads the engines that the chosen stages need, and refuses inputs that
@@ -140,6 +151,10 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	}
 	g.Hash()
 	e := &Engines{Genome: g, signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
+	e.methylation = opts.Methylation.On
+	if e.filter, err = opts.Methylation.filter(); err != nil {
+		return nil, err
+	}
 	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
 		if e.Annotator, err = opts.Genes.Annotator(ctx, g, opts.Logger); err != nil {
 			return nil, err

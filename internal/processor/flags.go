@@ -22,6 +22,7 @@ type Flags struct {
 	DeviceTimeout                                    time.Duration
 	Compute                                          infer.Compute
 	RunModels                                        RunModels
+	Methylation                                      Methylation
 }
 
 // Register adds the flags, but for those of Adaptive, which are for services only.
@@ -35,6 +36,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Barcoding.Register(flags)
 	f.Calling.Register(flags)
 	f.Survey.Register(flags)
+	f.Methylation.Register(flags)
 	f.RunModels.Register(flags)
 	f.RegisterBasecall(flags)
 }
@@ -74,6 +76,9 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if err := f.Survey.Settings.Validate(); err != nil {
 		return Options{}, cli.Usagef("%w", err)
 	}
+	if err := f.Methylation.Validate(); err != nil {
+		return Options{}, cli.Usagef("%w", err)
+	}
 	if f.DeviceTimeout < 0 {
 		return Options{}, cli.Usagef("--device-timeout %v is negative", f.DeviceTimeout)
 	}
@@ -84,10 +89,12 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
-		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
+		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
 	}
 	return opts, usageOfRunModels(opts)
 }
 
 // Work says which stages have something to do.
-func (f *Flags) Work() Work { return Work{Panels: len(f.Panels) > 0, Adaptive: f.Adaptive.On()} }
+func (f *Flags) Work() Work {
+	return Work{Panels: len(f.Panels) > 0, Adaptive: f.Adaptive.On(), Methylation: f.Methylation.On}
+}

@@ -98,6 +98,9 @@ func (e *Engines) TopicSettings(t stream.Topics, partitions int) []stream.TopicS
 	if e.deciders != nil {
 		settings = append(settings, t.DecisionSettings(partitions)...)
 	}
+	if e.methylation {
+		settings = append(settings, t.MethylationSettings(partitions)...)
+	}
 	if e.signal.Basecalls {
 		settings = append(settings, t.BasecallSettings(partitions)...)
 	}

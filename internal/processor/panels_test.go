@@ -23,11 +23,14 @@ func TestParseStages(t *testing.T) {
 		{"annotate, basecall", Work{Panels: true}, "annotate basecall"},
 		{"watch", Work{Panels: true}, "watch"},
 		{"watch", Work{}, "--panel"},
+		{"", Work{Methylation: true}, "basecall align variant methylate annotate"},
+		{"align,methylate", Work{Methylation: true}, "align methylate"},
+		{"methylate", Work{}, "--methylation"},
 		{"", Work{Adaptive: true}, "adaptive basecall align variant annotate"},
 		{"adaptive", Work{Adaptive: true}, "adaptive"},
 		{"adaptive", Work{Panels: true}, "--adaptive enrich"},
 		{"variant,variant", Work{Panels: true}, "named twice"},
-		{"call", Work{Panels: true}, "the stages are adaptive, basecall, align, variant, annotate, watch"},
+		{"call", Work{Panels: true}, "the stages are adaptive, basecall, align, variant, methylate, annotate, watch"},
 	} {
 		stages, err := ParseStages(c.list, c.work)
 		switch {

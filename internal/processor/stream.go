@@ -94,7 +94,7 @@ func (p *Processor) open(ctx context.Context) (output, error) {
 		buffered = defaultMaxBuffered
 	}
 	out := output{transactions: kafka.ProducerConfig{
-		Zstd:  []string{t.Reads, t.Calls, t.Variants, t.Watch, t.Alerts, t.Basecalls, t.State},
+		Zstd:  []string{t.Reads, t.Calls, t.Variants, t.Watch, t.Alerts, t.Basecalls, t.Methylation, t.State},
 		Space: kafka.NewSpace(buffered),
 	}}
 	var err error

@@ -15,6 +15,7 @@ import (
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	watchstage "github.com/porestream/porestream/annotate/watch/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
+	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/trace"
@@ -40,12 +41,13 @@ type Config struct {
 // Metrics are the metrics of all stages. Several processors of one process
 // share them.
 type Metrics struct {
-	adaptive *adaptivestage.Metrics
-	basecall *basecallstage.Metrics
-	align    *alignstage.Metrics
-	variant  *variantstage.Metrics
-	annotate *annotatestage.Metrics
-	watch    *watchstage.Metrics
+	adaptive  *adaptivestage.Metrics
+	basecall  *basecallstage.Metrics
+	align     *alignstage.Metrics
+	variant   *variantstage.Metrics
+	methylate *methylatestage.Metrics
+	annotate  *annotatestage.Metrics
+	watch     *watchstage.Metrics
 }
 
 // NewMetrics registers the metrics of all stages.
@@ -56,12 +58,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}, []string{"stage", "code"})
 	reg.MustRegister(deadLetters)
 	return &Metrics{
-		adaptive: adaptivestage.NewMetrics(reg),
-		basecall: basecallstage.NewMetrics(reg, deadLetters),
-		align:    alignstage.NewMetrics(reg, deadLetters),
-		variant:  variantstage.NewMetrics(reg, deadLetters),
-		annotate: annotatestage.NewMetrics(reg, deadLetters),
-		watch:    watchstage.NewMetrics(reg, deadLetters),
+		adaptive:  adaptivestage.NewMetrics(reg),
+		basecall:  basecallstage.NewMetrics(reg, deadLetters),
+		align:     alignstage.NewMetrics(reg, deadLetters),
+		variant:   variantstage.NewMetrics(reg, deadLetters),
+		methylate: methylatestage.NewMetrics(reg, deadLetters),
+		annotate:  annotatestage.NewMetrics(reg, deadLetters),
+		watch:     watchstage.NewMetrics(reg, deadLetters),
 	}
 }
 
@@ -104,6 +107,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	if p.engines.Watch != nil {
 		topics = append(topics, t.Watch, t.Alerts)
 	}
+	if p.engines.methylation {
+		topics = append(topics, t.Methylation)
+	}
 	for _, topic := range topics {
 		n, err := p.client.Partitions(ctx, topic)
 		if err != nil {
@@ -115,7 +121,8 @@ func (p *Processor) Run(ctx context.Context) error {
 
 	// signal ─▶ adaptive ─▶ decisions                                                       (with targets)
 	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
-	// called ─▶ align ───────┘                              └─▶ watch ─▶ watch ─▶ alerts   (with panels)
+	// called ─▶ align ───────┤                              └─▶ watch ─▶ watch ─▶ alerts   (with panels)
+	//                        └─▶ methylate ─▶ methylation                                  (with --methylation)
 	runs := newRunDirectory()
 	refused := make(chan error, 1)
 	flow := []struct {
@@ -148,6 +155,11 @@ func (p *Processor) Run(ctx context.Context) error {
 				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Regions: p.cfg.Regions,
 				CallerName: e.VariantModel(), Refuse: e.refuser(refused),
 				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
+			})
+		}},
+		{methylatestage.Name, t.Reads, func() stream.NewHandler {
+			return methylatestage.New(methylatestage.Config{
+				Topics: t, MethylationPartitions: partitions[t.Methylation], Genome: e.Genome, Filter: e.filter, Metrics: m.methylate, Logger: log,
 			})
 		}},
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {

@@ -47,7 +47,9 @@ const (
 // mark is a call of a read at a position of the reference.
 type mark struct {
 	at   int32
+	p    uint16 // of what is most probable, in units
 	what uint8
+	base uint8 // that is called, by number
 }
 
 // Read is what is kept of an aligned read.
@@ -94,6 +96,9 @@ func (h *Histogram) Add(other *Histogram) {
 		}
 	}
 }
+
+// Put adds calls of a base, by number, and a probability in units; those that no call can have count as the nearest.
+func (h *Histogram) Put(base, p int, calls int64) { h[base][min(p, most)] += calls }
 
 // Percentile are the thresholds below which a share q of the calls of each base is, between
 // neighbours in proportion. Of a base without a call it is 0.
@@ -163,16 +168,20 @@ func (c *Calls) Read(rec *sam.Record, group int) (read *Read, unlisted []modbase
 		return r, nil, tags.Check(modbase.Sequence{Bases: make([]byte, rec.Seq.Length)})
 	}
 	c.expand(rec)
+	return r, tags.Unlisted(), c.take(r, tags)
+}
+
+// take gives a read the calls of its tags. Its bases are the letters.
+func (c *Calls) take(r *Read, tags *modbase.Tags) error {
 	c.counted = c.counted[:0]
-	s := modbase.Sequence{Bases: c.letters, Reversed: r.reverse}
-	if err := c.add(r, tags, s); err != nil {
+	if err := c.add(r, tags, modbase.Sequence{Bases: c.letters, Reversed: r.reverse}); err != nil {
 		r.own, r.opposite, r.kinds = nil, nil, [2][]Kind{}
-		return r, nil, err
+		return err
 	}
 	for _, call := range c.counted {
 		c.Histogram[call[0]][call[1]]++
 	}
-	return r, tags.Unlisted(), nil
+	return nil
 }
 
 // pairs are the two letters of a byte of BAM, the first one the lower.
@@ -337,7 +346,7 @@ func (c *Calls) together(r *Read, tags *modbase.Tags, s modbase.Sequence, strand
 		if c.Histogram != nil {
 			c.counted = append(c.counted, [2]uint16{uint16(called), uint16(best)})
 		}
-		*marks = append(*marks, mark{ref, what})
+		*marks = append(*marks, mark{ref, uint16(best), what, called})
 	}
 	return nil
 }
@@ -490,7 +499,7 @@ func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand in
 		if c.Histogram != nil {
 			c.counted = append(c.counted, [2]uint16{uint16(called), uint16(best)})
 		}
-		*marks = append(*marks, mark{ref, what})
+		*marks = append(*marks, mark{ref, uint16(best), what, called})
 	}
 	return nil
 }

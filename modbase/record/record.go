@@ -169,6 +169,22 @@ func (f *Faults) Add(read string, err error) {
 	}
 }
 
+// reasons are words for kinds.
+var reasons = [len(kinds)]string{"syntax", "probabilities", "behind", "length", "no_probabilities", "sum", "kinds"}
+
+// Reasons are the words of [Reason].
+func Reasons() []string { return slices.Clone(reasons[:]) }
+
+// Reason is a word for one of package modbase's errors, as a metric has it.
+func Reason(err error) string {
+	for i, kind := range kinds {
+		if errors.Is(err, kind) {
+			return reasons[i]
+		}
+	}
+	return reasons[0]
+}
+
 // List are the reasons that there were.
 func (f *Faults) List() []Fault {
 	return slices.DeleteFunc(slices.Clone(f.reasons[:]), func(one Fault) bool { return one.Reads == 0 })

@@ -57,44 +57,48 @@ type Deployment struct {
 	Adaptive bool
 	// Basecalls says that called reads are published.
 	Basecalls bool
+	// Methylation says that modified bases are counted.
+	Methylation bool
 }
 
 // Roles. A processor has those of its stages.
 const (
-	RoleIngest   = "ingest"
-	RoleAdaptive = "adaptive"
-	RoleBasecall = "basecall"
-	RoleAlign    = "align"
-	RoleVariant  = "variant"
-	RoleAnnotate = "annotate"
-	RoleWatch    = "watch"
-	RolePage     = "page"
-	RoleConsumer = "consumer"
-	RoleNotify   = "notify"
-	RoleOperator = "operator"
-	RoleAdmin    = "admin"
+	RoleIngest    = "ingest"
+	RoleAdaptive  = "adaptive"
+	RoleBasecall  = "basecall"
+	RoleAlign     = "align"
+	RoleVariant   = "variant"
+	RoleMethylate = "methylate"
+	RoleAnnotate  = "annotate"
+	RoleWatch     = "watch"
+	RolePage      = "page"
+	RoleConsumer  = "consumer"
+	RoleNotify    = "notify"
+	RoleOperator  = "operator"
+	RoleAdmin     = "admin"
 )
 
 // Roles lists all roles, in the order of the flow.
 func Roles() []string {
-	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleAlign, RoleVariant, RoleAnnotate, RoleWatch, RolePage, RoleConsumer, RoleNotify, RoleOperator, RoleAdmin}
+	return []string{RoleIngest, RoleAdaptive, RoleBasecall, RoleAlign, RoleVariant, RoleMethylate, RoleAnnotate, RoleWatch, RolePage, RoleConsumer, RoleNotify, RoleOperator, RoleAdmin}
 }
 
 // About says in a few words who has a role.
 func About(role string) string {
 	return map[string]string{
-		RoleIngest:   "`ingest`",
-		RoleAdaptive: "`processor --stages adaptive`",
-		RoleBasecall: "`processor --stages basecall`",
-		RoleAlign:    "`processor --stages align`",
-		RoleVariant:  "`processor --stages variant`",
-		RoleAnnotate: "`processor --stages annotate`",
-		RoleWatch:    "`processor --stages watch`",
-		RolePage:     "`processor` with a live page: not with `--no-page`",
-		RoleConsumer: "`pore consume`, and your own programs in groups named `consumer-...`",
-		RoleNotify:   "`pore notify`, with `--panels`",
-		RoleOperator: "`pore dlq`, `pore replay`, `pore reset`, `pore topics check`",
-		RoleAdmin:    "`pore topics create`",
+		RoleIngest:    "`ingest`",
+		RoleAdaptive:  "`processor --stages adaptive`",
+		RoleBasecall:  "`processor --stages basecall`",
+		RoleAlign:     "`processor --stages align`",
+		RoleVariant:   "`processor --stages variant`",
+		RoleMethylate: "`processor --methylation --stages methylate`",
+		RoleAnnotate:  "`processor --stages annotate`",
+		RoleWatch:     "`processor --stages watch`",
+		RolePage:      "`processor` with a live page: not with `--no-page`",
+		RoleConsumer:  "`pore consume`, and your own programs in groups named `consumer-...`",
+		RoleNotify:    "`pore notify`, with `--panels`",
+		RoleOperator:  "`pore dlq`, `pore replay`, `pore reset`, `pore topics check`",
+		RoleAdmin:     "`pore topics create`",
 	}[role]
 }
 
@@ -112,11 +116,12 @@ func (d Deployment) stages() map[string]struct {
 		input   string
 		outputs []string
 	}{
-		RoleBasecall: {t.Signal, []string{t.Reads}},
-		RoleAlign:    {t.Called, []string{t.Reads}},
-		RoleVariant:  {t.Reads, []string{t.Calls}},
-		RoleAnnotate: {t.Calls, annotated},
-		RoleWatch:    {t.Watch, []string{t.Alerts}},
+		RoleBasecall:  {t.Signal, []string{t.Reads}},
+		RoleAlign:     {t.Called, []string{t.Reads}},
+		RoleVariant:   {t.Reads, []string{t.Calls}},
+		RoleMethylate: {t.Reads, []string{t.Methylation}},
+		RoleAnnotate:  {t.Calls, annotated},
+		RoleWatch:     {t.Watch, []string{t.Alerts}},
 	}
 }
 
@@ -130,6 +135,9 @@ func (d Deployment) Topics(partitions int) []stream.TopicSettings {
 	}
 	if d.Adaptive {
 		all = append(all, t.DecisionSettings(partitions)...)
+	}
+	if d.Methylation {
+		all = append(all, t.MethylationSettings(partitions)...)
 	}
 	if d.Basecalls {
 		all = append(all, t.BasecallSettings(partitions)...)
@@ -162,6 +170,9 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 			}
 			l.topic(Write, "ending runs of which nothing comes any more", s.input)
 			l.topic(Write, "how runs ended", t.Runs)
+		}
+		if role == RoleMethylate {
+			l.topic(Write, "telling all partitions how sure calls are", s.input)
 		}
 		l.topic(Write, "records it can't process", t.DeadLetters)
 		l.topic(Write, "reports for the live page", t.Status)
@@ -207,6 +218,9 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		if d.Basecalls {
 			l.topic(Read, "called reads", t.Basecalls)
 		}
+		if d.Methylation {
+			l.topic(Read, "counts of modified bases", t.Methylation)
+		}
 		l.add(Right{Resource: Group, Name: d.ConsumerGroups(), Prefixed: true, Operation: Read, For: "consumer groups of your programs"})
 	case RoleNotify:
 		if d.Panels {
@@ -225,8 +239,8 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		l.topic(Write, "redriving dead letters", inputs...)
 		l.topic(Read, "looking at states", t.State)
 		l.topic(Write, "reset of states", t.State)
-		for _, stage := range []string{RoleBasecall, RoleAlign, RoleVariant, RoleAnnotate, RoleWatch} {
-			if stage != RoleWatch || d.Panels {
+		for _, stage := range []string{RoleBasecall, RoleAlign, RoleVariant, RoleMethylate, RoleAnnotate, RoleWatch} {
+			if (stage != RoleWatch || d.Panels) && (stage != RoleMethylate || d.Methylation) {
 				l.add(Right{Resource: Group, Name: d.GroupOf(stage), Operation: Read, For: "replay and reset"})
 			}
 		}

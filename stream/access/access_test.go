@@ -37,7 +37,7 @@ func TestCommands(t *testing.T) {
 func TestRoles(t *testing.T) {
 	for _, role := range access.Roles() {
 		require.NotEmpty(t, access.About(role))
-		for _, d := range []access.Deployment{{Group: "g"}, {Group: "g", Panels: true}, {Group: "g", Adaptive: true}, {Group: "g", Basecalls: true}} {
+		for _, d := range []access.Deployment{{Group: "g"}, {Group: "g", Panels: true}, {Group: "g", Adaptive: true}, {Group: "g", Basecalls: true}, {Group: "g", Methylation: true}} {
 			rights, err := d.Rights(role)
 			require.NoError(t, err)
 			seen := make(map[access.Right]bool)
@@ -76,7 +76,7 @@ func TestRightsAreDocumented(t *testing.T) {
 // topics' settings needs on every topic.
 func table(t *testing.T) string {
 	t.Helper()
-	d := access.Deployment{Prefix: "PREFIX", Group: "porestream", Panels: true, Adaptive: true, Basecalls: true}
+	d := access.Deployment{Prefix: "PREFIX", Group: "porestream", Panels: true, Adaptive: true, Basecalls: true, Methylation: true}
 	var b strings.Builder
 	b.WriteString("| role | who | operation | resource | for |\n|---|---|---|---|---|\n")
 	for _, role := range access.Roles() {

@@ -45,7 +45,7 @@ func TestLeastRights(t *testing.T) {
 	admin, err := connect(adminUser)
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
-	d := access.Deployment{Prefix: "lab.", Group: "porestream", Panels: true, Adaptive: true, Basecalls: true}
+	d := access.Deployment{Prefix: "lab.", Group: "porestream", Panels: true, Adaptive: true, Basecalls: true, Methylation: true}
 	require.NoError(t, admin.EnsureTopics(t.Context(), d.Topics(1), 1))
 	seed(t, admin, d)
 
@@ -154,7 +154,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	case access.RolePage:
 		return firstOf(check, func() error { return read(t.Status, t.Runs, t.Variants, t.DeadLetters, t.Alerts) })
 	case access.RoleConsumer:
-		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
+		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls, t.Methylation) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
 	case access.RoleNotify:
 		return firstOf(func() error { return read(t.Alerts) }, func() error { return produceAll(ctx, c, t.DeadLetters) },
 			func() error { return rewindTo(ctx, c, d.NotifyGroups()+"x", t.Alerts) })
@@ -165,6 +165,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 			func() error { return rewindTo(ctx, c, d.GroupOf("basecall"), t.Signal) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("align"), t.Called) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("variant"), t.Reads) },
+			func() error { return rewindTo(ctx, c, d.GroupOf("methylate"), t.Reads) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("annotate"), t.Calls) },
 			func() error { return rewindTo(ctx, c, d.GroupOf("watch"), t.Watch) })
 	case access.RoleAdmin:
@@ -178,6 +179,8 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 		input, outputs = t.Called, append(outputs, t.Reads, t.Basecalls, t.Runs, t.Called)
 	case access.RoleVariant:
 		input, outputs = t.Reads, append(outputs, t.Calls)
+	case access.RoleMethylate:
+		input, outputs = t.Reads, append(outputs, t.Methylation, t.Reads)
 	case access.RoleAnnotate:
 		input, outputs = t.Calls, append(outputs, t.Variants, t.Watch)
 	case access.RoleWatch:

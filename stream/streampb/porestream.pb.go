@@ -1102,7 +1102,10 @@ type Segment struct {
 	Partial uint32 `protobuf:"varint,18,opt,name=partial,proto3" json:"partial,omitempty"`
 	// Number of the model that has called the read, which a ModelName gives a name; 0: not
 	// known. FORMAT.md tells how it follows from the name.
-	Model         uint32 `protobuf:"fixed32,19,opt,name=model,proto3" json:"model,omitempty"`
+	Model uint32 `protobuf:"fixed32,19,opt,name=model,proto3" json:"model,omitempty"`
+	// What the read's basecaller says of modified bases in the region's core, by position of the
+	// reference; FORMAT.md tells how it is packed. Empty: nothing, or the alignment is not the primary one.
+	Modified      []byte `protobuf:"bytes,20,opt,name=modified,proto3" json:"modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1270,6 +1273,13 @@ func (x *Segment) GetModel() uint32 {
 	return 0
 }
 
+func (x *Segment) GetModified() []byte {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
 // ModelName is the name of the basecalling model of a number in segments.
 type ModelName struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1323,6 +1333,190 @@ func (x *ModelName) GetName() string {
 	return ""
 }
 
+// ModifiedCalls is how sure the calls of modified bases are in what one partition holds of samples
+// whose runs have ended: a percentile over all partitions is the threshold of calls that count.
+type ModifiedCalls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        uint32                 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`   // partition that tells
+	Sources       uint32                 `protobuf:"varint,2,opt,name=sources,proto3" json:"sources,omitempty"` // number of partitions
+	Samples       []*SampleCalls         `protobuf:"bytes,3,rep,name=samples,proto3" json:"samples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModifiedCalls) Reset() {
+	*x = ModifiedCalls{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModifiedCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModifiedCalls) ProtoMessage() {}
+
+func (x *ModifiedCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModifiedCalls.ProtoReflect.Descriptor instead.
+func (*ModifiedCalls) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ModifiedCalls) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *ModifiedCalls) GetSources() uint32 {
+	if x != nil {
+		return x.Sources
+	}
+	return 0
+}
+
+func (x *ModifiedCalls) GetSamples() []*SampleCalls {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// SampleCalls is that of one sample.
+type SampleCalls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
+	Runs          []string               `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`   // of the sample, which have all ended; ascending
+	Bases         []*BaseCalls           `protobuf:"bytes,3,rep,name=bases,proto3" json:"bases,omitempty"` // in the order A, C, G, T; of those with calls
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SampleCalls) Reset() {
+	*x = SampleCalls{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SampleCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SampleCalls) ProtoMessage() {}
+
+func (x *SampleCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SampleCalls.ProtoReflect.Descriptor instead.
+func (*SampleCalls) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SampleCalls) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *SampleCalls) GetRuns() []string {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *SampleCalls) GetBases() []*BaseCalls {
+	if x != nil {
+		return x.Bases
+	}
+	return nil
+}
+
+// BaseCalls counts calls of one base by the probability of what is most probable.
+type BaseCalls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Base          uint32                 `protobuf:"varint,1,opt,name=base,proto3" json:"base,omitempty"`                          // 0 A, 1 C, 2 G, 3 T
+	Probabilities []uint32               `protobuf:"varint,2,rep,packed,name=probabilities,proto3" json:"probabilities,omitempty"` // in 512ths, ascending
+	Calls         []uint64               `protobuf:"varint,3,rep,packed,name=calls,proto3" json:"calls,omitempty"`                 // of each of them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BaseCalls) Reset() {
+	*x = BaseCalls{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BaseCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BaseCalls) ProtoMessage() {}
+
+func (x *BaseCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BaseCalls.ProtoReflect.Descriptor instead.
+func (*BaseCalls) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *BaseCalls) GetBase() uint32 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *BaseCalls) GetProbabilities() []uint32 {
+	if x != nil {
+		return x.Probabilities
+	}
+	return nil
+}
+
+func (x *BaseCalls) GetCalls() []uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
 // Withdrawal takes back the segments of a read that were handed on before its end:
 // it does not lie in this region after all.
 type Withdrawal struct {
@@ -1338,7 +1532,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1544,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1557,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Withdrawal) GetRun() string {
@@ -1411,6 +1605,7 @@ type ReadRecord struct {
 	//	*ReadRecord_Partial
 	//	*ReadRecord_Withdrawal
 	//	*ReadRecord_Model
+	//	*ReadRecord_ModifiedCalls
 	Body          isReadRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1418,7 +1613,7 @@ type ReadRecord struct {
 
 func (x *ReadRecord) Reset() {
 	*x = ReadRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1625,7 @@ func (x *ReadRecord) String() string {
 func (*ReadRecord) ProtoMessage() {}
 
 func (x *ReadRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1638,7 @@ func (x *ReadRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRecord.ProtoReflect.Descriptor instead.
 func (*ReadRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadRecord) GetBody() isReadRecord_Body {
@@ -1507,6 +1702,15 @@ func (x *ReadRecord) GetModel() *ModelName {
 	return nil
 }
 
+func (x *ReadRecord) GetModifiedCalls() *ModifiedCalls {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_ModifiedCalls); ok {
+			return x.ModifiedCalls
+		}
+	}
+	return nil
+}
+
 type isReadRecord_Body interface {
 	isReadRecord_Body()
 }
@@ -1537,6 +1741,11 @@ type ReadRecord_Model struct {
 	Model *ModelName `protobuf:"bytes,6,opt,name=model,proto3,oneof"`
 }
 
+type ReadRecord_ModifiedCalls struct {
+	// Of the stage that counts modified bases, for itself; others pass it by.
+	ModifiedCalls *ModifiedCalls `protobuf:"bytes,7,opt,name=modified_calls,json=modifiedCalls,proto3,oneof"`
+}
+
 func (*ReadRecord_RunStart) isReadRecord_Body() {}
 
 func (*ReadRecord_Segment) isReadRecord_Body() {}
@@ -1548,6 +1757,8 @@ func (*ReadRecord_Partial) isReadRecord_Body() {}
 func (*ReadRecord_Withdrawal) isReadRecord_Body() {}
 
 func (*ReadRecord_Model) isReadRecord_Body() {}
+
+func (*ReadRecord_ModifiedCalls) isReadRecord_Body() {}
 
 // Call is one revision of one allele in one sample.
 type Call struct {
@@ -1591,7 +1802,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +1814,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +1827,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Call) GetRun() string {
@@ -1824,7 +2035,7 @@ type MotifError struct {
 
 func (x *MotifError) Reset() {
 	*x = MotifError{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2047,7 @@ func (x *MotifError) String() string {
 func (*MotifError) ProtoMessage() {}
 
 func (x *MotifError) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2060,7 @@ func (x *MotifError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MotifError.ProtoReflect.Descriptor instead.
 func (*MotifError) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MotifError) GetMotif() string {
@@ -1914,7 +2125,7 @@ type OtherAllele struct {
 
 func (x *OtherAllele) Reset() {
 	*x = OtherAllele{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2137,7 @@ func (x *OtherAllele) String() string {
 func (*OtherAllele) ProtoMessage() {}
 
 func (x *OtherAllele) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2150,7 @@ func (x *OtherAllele) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherAllele.ProtoReflect.Descriptor instead.
 func (*OtherAllele) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OtherAllele) GetPos() int64 {
@@ -1986,7 +2197,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2209,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2222,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Coverage) GetRun() string {
@@ -2117,7 +2328,7 @@ type Shown struct {
 
 func (x *Shown) Reset() {
 	*x = Shown{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2340,7 @@ func (x *Shown) String() string {
 func (*Shown) ProtoMessage() {}
 
 func (x *Shown) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2353,7 @@ func (x *Shown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shown.ProtoReflect.Descriptor instead.
 func (*Shown) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Shown) GetNamed() string {
@@ -2213,7 +2424,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2436,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2449,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Reference) GetRun() string {
@@ -2314,7 +2525,7 @@ type ReferenceBlock struct {
 
 func (x *ReferenceBlock) Reset() {
 	*x = ReferenceBlock{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2537,7 @@ func (x *ReferenceBlock) String() string {
 func (*ReferenceBlock) ProtoMessage() {}
 
 func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2550,7 @@ func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
 func (*ReferenceBlock) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReferenceBlock) GetStart() int64 {
@@ -2396,7 +2607,7 @@ type CallableSpan struct {
 
 func (x *CallableSpan) Reset() {
 	*x = CallableSpan{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2619,7 @@ func (x *CallableSpan) String() string {
 func (*CallableSpan) ProtoMessage() {}
 
 func (x *CallableSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2632,7 @@ func (x *CallableSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
 func (*CallableSpan) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CallableSpan) GetStart() int64 {
@@ -2461,7 +2672,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2684,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2697,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -2592,7 +2803,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2815,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2828,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -2719,7 +2930,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2942,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2955,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Cursor) GetRun() string {
@@ -2837,7 +3048,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +3060,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +3073,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Decision) GetRun() string {
@@ -2954,7 +3165,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3177,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3190,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PushState) GetRun() string {
@@ -3057,7 +3268,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3280,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3293,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -3246,7 +3457,7 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x1a.porestream.v1.SignalChunkH\x00R\x05chunk\x120\n" +
 	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEndB\x06\n" +
-	"\x04body\"\x80\x04\n" +
+	"\x04body\"\x9c\x04\n" +
 	"\aSegment\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x17\n" +
@@ -3268,17 +3479,30 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\rlast_chunk_ms\x18\x10 \x01(\x03R\vlastChunkMs\x12\x1c\n" +
 	"\talignment\x18\x11 \x01(\rR\talignment\x12\x18\n" +
 	"\apartial\x18\x12 \x01(\rR\apartial\x12\x14\n" +
-	"\x05model\x18\x13 \x01(\aR\x05model\"7\n" +
+	"\x05model\x18\x13 \x01(\aR\x05model\x12\x1a\n" +
+	"\bmodified\x18\x14 \x01(\fR\bmodified\"7\n" +
 	"\tModelName\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\aR\x06number\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x7f\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"w\n" +
+	"\rModifiedCalls\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x18\n" +
+	"\asources\x18\x02 \x01(\rR\asources\x124\n" +
+	"\asamples\x18\x03 \x03(\v2\x1a.porestream.v1.SampleCallsR\asamples\"i\n" +
+	"\vSampleCalls\x12\x16\n" +
+	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x12\n" +
+	"\x04runs\x18\x02 \x03(\tR\x04runs\x12.\n" +
+	"\x05bases\x18\x03 \x03(\v2\x18.porestream.v1.BaseCallsR\x05bases\"[\n" +
+	"\tBaseCalls\x12\x12\n" +
+	"\x04base\x18\x01 \x01(\rR\x04base\x12$\n" +
+	"\rprobabilities\x18\x02 \x03(\rR\rprobabilities\x12\x14\n" +
+	"\x05calls\x18\x03 \x03(\x04R\x05calls\"\x7f\n" +
 	"\n" +
 	"Withdrawal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x17\n" +
 	"\aread_id\x18\x03 \x01(\tR\x06readId\x12\x16\n" +
 	"\x06contig\x18\x04 \x01(\tR\x06contig\x12\x16\n" +
-	"\x06region\x18\x05 \x01(\rR\x06region\"\xd3\x02\n" +
+	"\x06region\x18\x05 \x01(\rR\x06region\"\x9a\x03\n" +
 	"\n" +
 	"ReadRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
@@ -3288,7 +3512,8 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
 	"withdrawal\x18\x05 \x01(\v2\x19.porestream.v1.WithdrawalH\x00R\n" +
 	"withdrawal\x120\n" +
-	"\x05model\x18\x06 \x01(\v2\x18.porestream.v1.ModelNameH\x00R\x05modelB\x06\n" +
+	"\x05model\x18\x06 \x01(\v2\x18.porestream.v1.ModelNameH\x00R\x05model\x12E\n" +
+	"\x0emodified_calls\x18\a \x01(\v2\x1c.porestream.v1.ModifiedCallsH\x00R\rmodifiedCallsB\x06\n" +
 	"\x04body\"\xcf\x06\n" +
 	"\x04Call\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
@@ -3483,7 +3708,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),         // 0: porestream.v1.EndStatus
 	(CallStatus)(0),        // 1: porestream.v1.CallStatus
@@ -3497,22 +3722,25 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*SignalRecord)(nil),   // 9: porestream.v1.SignalRecord
 	(*Segment)(nil),        // 10: porestream.v1.Segment
 	(*ModelName)(nil),      // 11: porestream.v1.ModelName
-	(*Withdrawal)(nil),     // 12: porestream.v1.Withdrawal
-	(*ReadRecord)(nil),     // 13: porestream.v1.ReadRecord
-	(*Call)(nil),           // 14: porestream.v1.Call
-	(*MotifError)(nil),     // 15: porestream.v1.MotifError
-	(*OtherAllele)(nil),    // 16: porestream.v1.OtherAllele
-	(*Coverage)(nil),       // 17: porestream.v1.Coverage
-	(*Shown)(nil),          // 18: porestream.v1.Shown
-	(*Reference)(nil),      // 19: porestream.v1.Reference
-	(*ReferenceBlock)(nil), // 20: porestream.v1.ReferenceBlock
-	(*CallableSpan)(nil),   // 21: porestream.v1.CallableSpan
-	(*CallRecord)(nil),     // 22: porestream.v1.CallRecord
-	(*WatchRecord)(nil),    // 23: porestream.v1.WatchRecord
-	(*Cursor)(nil),         // 24: porestream.v1.Cursor
-	(*Decision)(nil),       // 25: porestream.v1.Decision
-	(*PushState)(nil),      // 26: porestream.v1.PushState
-	(*PushChannel)(nil),    // 27: porestream.v1.PushChannel
+	(*ModifiedCalls)(nil),  // 12: porestream.v1.ModifiedCalls
+	(*SampleCalls)(nil),    // 13: porestream.v1.SampleCalls
+	(*BaseCalls)(nil),      // 14: porestream.v1.BaseCalls
+	(*Withdrawal)(nil),     // 15: porestream.v1.Withdrawal
+	(*ReadRecord)(nil),     // 16: porestream.v1.ReadRecord
+	(*Call)(nil),           // 17: porestream.v1.Call
+	(*MotifError)(nil),     // 18: porestream.v1.MotifError
+	(*OtherAllele)(nil),    // 19: porestream.v1.OtherAllele
+	(*Coverage)(nil),       // 20: porestream.v1.Coverage
+	(*Shown)(nil),          // 21: porestream.v1.Shown
+	(*Reference)(nil),      // 22: porestream.v1.Reference
+	(*ReferenceBlock)(nil), // 23: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),   // 24: porestream.v1.CallableSpan
+	(*CallRecord)(nil),     // 25: porestream.v1.CallRecord
+	(*WatchRecord)(nil),    // 26: porestream.v1.WatchRecord
+	(*Cursor)(nil),         // 27: porestream.v1.Cursor
+	(*Decision)(nil),       // 28: porestream.v1.Decision
+	(*PushState)(nil),      // 29: porestream.v1.PushState
+	(*PushChannel)(nil),    // 30: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -3524,34 +3752,37 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	6,  // 6: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
 	5,  // 7: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
 	6,  // 8: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
-	6,  // 9: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	10, // 10: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	6,  // 11: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
-	10, // 12: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
-	12, // 13: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
-	11, // 14: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
-	1,  // 15: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	16, // 16: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	15, // 17: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
-	18, // 18: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
-	20, // 19: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
-	21, // 20: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
-	2,  // 21: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
-	6,  // 22: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	14, // 23: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	6,  // 24: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	17, // 25: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	19, // 26: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	6,  // 27: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	17, // 28: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	6,  // 29: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	3,  // 30: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	27, // 31: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	13, // 9: porestream.v1.ModifiedCalls.samples:type_name -> porestream.v1.SampleCalls
+	14, // 10: porestream.v1.SampleCalls.bases:type_name -> porestream.v1.BaseCalls
+	6,  // 11: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	10, // 12: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	6,  // 13: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	10, // 14: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
+	15, // 15: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
+	11, // 16: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
+	12, // 17: porestream.v1.ReadRecord.modified_calls:type_name -> porestream.v1.ModifiedCalls
+	1,  // 18: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
+	19, // 19: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
+	18, // 20: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
+	21, // 21: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
+	23, // 22: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	24, // 23: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 24: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	6,  // 25: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	17, // 26: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	6,  // 27: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	20, // 28: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	22, // 29: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	6,  // 30: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	20, // 31: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	6,  // 32: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	3,  // 33: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	30, // 34: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -3569,22 +3800,23 @@ func file_stream_streampb_porestream_proto_init() {
 		(*SignalRecord_Chunk)(nil),
 		(*SignalRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[9].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[12].OneofWrappers = []any{
 		(*ReadRecord_RunStart)(nil),
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
 		(*ReadRecord_Partial)(nil),
 		(*ReadRecord_Withdrawal)(nil),
 		(*ReadRecord_Model)(nil),
+		(*ReadRecord_ModifiedCalls)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[18].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[21].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
 		(*CallRecord_Coverage)(nil),
 		(*CallRecord_Reference)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[19].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[22].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -3596,7 +3828,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

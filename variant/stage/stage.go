@@ -137,6 +137,8 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return nil, nil
 	case *streampb.ReadRecord_Model:
 		return nil, h.model(body.Model)
+	case *streampb.ReadRecord_ModifiedCalls: // of the stage that counts modified bases
+		return nil, nil
 	case *streampb.ReadRecord_Partial:
 		return h.segment(body.Partial, h.spans.begin(rec, body.Partial))
 	default:

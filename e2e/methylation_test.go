@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/modbase/stage/methylation"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+)
+
+// methylated is FASTQ of reads of phage lambda, on both strands and with errors, which say of every C and A how
+// probably it is modified: mostly at CpG and GATC.
+func methylated(t *testing.T, reads int) string {
+	t.Helper()
+	g, err := genome.Load(lambda("reference.fa"))
+	require.NoError(t, err)
+	seq := g.Contigs[0].Seq
+	rng := rand.New(rand.NewPCG(44, 44))
+	var text strings.Builder
+	for n := range reads {
+		length := 800 + rng.IntN(2500)
+		at := rng.IntN(len(seq) - length)
+		template := append([]byte{}, seq[at:at+length]...)
+		if rng.IntN(2) == 0 {
+			align.ReverseComplement(template)
+		}
+		var bases, hot []byte // hot: whether it is modified
+		for i, b := range template {
+			h := byte(0)
+			if rest := string(template[i:]); strings.HasPrefix(rest, "CG") || i > 0 && b == 'A' && strings.HasPrefix(string(template[i-1:]), "GATC") {
+				h = 1
+			}
+			switch rng.IntN(40) {
+			case 0:
+			case 1:
+				bases, hot = append(bases, "ACGT"[rng.IntN(4)]), append(hot, 0)
+			default:
+				bases, hot = append(bases, b), append(hot, h)
+			}
+		}
+		mm, ml := "", ""
+		for _, list := range []struct {
+			base byte
+			code string
+		}{{'C', "m"}, {'A', "a"}} {
+			mm += string(list.base) + "+" + list.code + "?"
+			for i, b := range bases {
+				if b != list.base {
+					continue
+				}
+				p := rng.IntN(90)
+				if hot[i] == 1 && rng.IntN(8) > 0 {
+					p = 255 - p
+				}
+				mm += ",0"
+				ml += fmt.Sprintf(",%d", p)
+			}
+			mm += ";"
+		}
+		fmt.Fprintf(&text, "@%08d-0000-4000-8000-000000000000\tMM:Z:%s\tML:B:C%s\tMN:i:%d\n%s\n+\n%s\n", n, mm, ml, len(bases), bases, strings.Repeat("5", len(bases)))
+	}
+	return text.String()
+}
+
+// TestMethylation: what the stream counts of modified bases is what pore pileup counts of a file of the same
+// alignments, to the byte, for any number of partitions and processors, and when one is killed.
+func TestMethylation(t *testing.T) {
+	dir := t.TempDir()
+	reads := filepath.Join(dir, "reads.fastq")
+	require.NoError(t, os.WriteFile(reads, []byte(methylated(t, 150)), 0o600))
+	sorted := filepath.Join(dir, "sorted.bam")
+	res := pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, reads)
+	require.Zero(t, res.code, res.stderr)
+	res = pore(t, "pileup", sorted)
+	require.Zero(t, res.code, res.stderr)
+	want := res.stdout
+	require.Greater(t, strings.Count(want, "\n"), 5000)
+	brokers(t, func(t *testing.T, addr string) {
+		for _, partitions := range []string{"1", "4", "7"} {
+			out := t.TempDir()
+			res := pore(t, "run", "--brokers", addr, "--ref", lambda("reference.fa"), "--caller-model", "none", "--methylation", "--run", "r", "--sample", "s", "--partitions", partitions,
+				"--processors", "2", "--out", out, reads)
+			require.Zero(t, res.code, res.stderr)
+			same(t, want, string(readFile(t, out, "methylation.bed")), partitions+" partitions")
+			tracks, err := filepath.Glob(filepath.Join(out, "methylation.*.bedgraph"))
+			require.NoError(t, err)
+			require.Len(t, tracks, 4)
+		}
+		t.Run("killed", func(t *testing.T) { killedMethylation(t, addr, reads, want) })
+	})
+}
+
+// same tells of the first line that differs, rather than of all lines.
+func same(t *testing.T, want, got, what string) {
+	t.Helper()
+	if want == got {
+		return
+	}
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(a), len(b)) {
+		require.Equal(t, a[i], b[i], "%s, line %d", what, i+1)
+	}
+	require.Len(t, b, len(a), what)
+}
+
+// killedMethylation has one of two processors die at the first counts.
+func killedMethylation(t *testing.T, addr, reads, want string) {
+	const prefix = "killed-"
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	client := connect(ctx, t, addr)
+	topics := stream.NewTopics(prefix)
+	require.NoError(t, client.EnsureTopics(ctx, append(topics.Settings(4), topics.MethylationSettings(4)...), 1))
+	processor := func() *service {
+		return start(t, cancel, "processor", "--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--methylation", "--stages", "align,methylate",
+			"--snapshot-interval", "1s", "--session-timeout", "6s", "--drain-timeout", "1s", "--listen", "127.0.0.1:0")
+	}
+	first := processor()
+	processor()
+	start(t, cancel, "ingest", "reads", "--brokers", addr, "--topic-prefix", prefix, "--run", "r", "--sample", "s", "--once", "--journal", t.TempDir(), "--listen", "127.0.0.1:0", reads)
+	fold := pipeline.NewMethylationFold(4)
+	ended := errors.New("the run has ended")
+	killed := false
+	deadline, stop := context.WithTimeout(ctx, 5*time.Minute)
+	defer stop()
+	err := client.Consume(deadline, topics.Methylation, kafka.ConsumeOptions{From: kafka.FromStart}, func(rec stream.Record) error {
+		s, err := fold.Add(rec)
+		if err != nil {
+			return err
+		}
+		if s != nil && s.Status == methylation.Provisional && !killed {
+			killed = true
+			if err := first.cmd.Process.Kill(); err != nil {
+				return err
+			}
+		}
+		if fold.Ended("r") {
+			return ended
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, ended, context.Cause(ctx))
+	require.True(t, killed)
+	res := pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--methylation", "--format", "bedmethyl", "--ref", lambda("reference.fa"))
+	require.Zero(t, res.code, res.stderr)
+	same(t, want, res.stdout, "a processor was killed")
+}

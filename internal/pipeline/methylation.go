@@ -1,0 +1,165 @@
+package pipeline
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/modbase/stage/methylation"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/wholefile"
+)
+
+// MethylationFold is the state of a methylation topic as a consumer sees it: the newest counts of every stretch,
+// and which runs have ended. However often a record is delivered, and in whatever order the partitions come, it is
+// the same.
+type MethylationFold struct {
+	runEnds
+	latest map[string]*methylation.Stretch
+}
+
+// NewMethylationFold returns the state of an empty topic with a number of partitions.
+func NewMethylationFold(partitions int32) *MethylationFold {
+	return &MethylationFold{runEnds: newRunEnds(partitions), latest: make(map[string]*methylation.Stretch)}
+}
+
+// Add takes one record and returns the revision that it brings, or nil when it brings none: it is older than what is
+// known, a marker, or an event of a kind this program doesn't know.
+func (f *MethylationFold) Add(rec stream.Record) (*methylation.Stretch, error) {
+	s, end, err := methylation.Decode(rec)
+	switch {
+	case err != nil:
+		return nil, err
+	case end != nil:
+		f.add(rec.Partition, end)
+	case s != nil:
+		if known := f.latest[string(rec.Key)]; known == nil || s.Revision > known.Revision {
+			f.latest[string(rec.Key)] = s
+			return s, nil
+		}
+	}
+	return nil, nil
+}
+
+// Samples lists the samples with counts, sorted.
+func (f *MethylationFold) Samples() []string {
+	samples := make(map[string]bool)
+	for _, s := range f.latest {
+		samples[s.Sample] = true
+	}
+	return slices.Sorted(maps.Keys(samples))
+}
+
+// Final tells whether all counts of a sample are.
+func (f *MethylationFold) Final(sample string) bool {
+	for _, s := range f.latest {
+		if s.Sample == sample && s.Status != methylation.Final {
+			return false
+		}
+	}
+	return true
+}
+
+// Rows calls yield with the rows of a sample in the order of a pile-up's, contigs in the order that rank gives.
+func (f *MethylationFold) Rows(sample string, rank func(contig string) int, yield func(contig string, row *pileup.Row) error) error {
+	var list []*methylation.Stretch
+	for _, s := range f.latest {
+		if s.Sample == sample && len(s.Sites.Pos) > 0 {
+			list = append(list, s)
+		}
+	}
+	place := func(a, b *methylation.Stretch) int {
+		return cmp.Or(cmp.Compare(rank(a.Stretch.Contig), rank(b.Stretch.Contig)), strings.Compare(a.Stretch.Contig, b.Stretch.Contig), cmp.Compare(a.Stretch.Pos, b.Stretch.Pos))
+	}
+	slices.SortFunc(list, place)
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && place(list[0], list[n]) == 0 {
+			n++
+		}
+		var rows []pileup.Row
+		for _, s := range list[:n] {
+			code, err := modbase.ParseCode(s.Code)
+			if err != nil {
+				return err
+			}
+			for i := range s.Sites.Pos {
+				rows = append(rows, s.Sites.Row(i, code))
+			}
+		}
+		slices.SortStableFunc(rows, func(a, b pileup.Row) int {
+			return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.Strand, b.Strand), a.Code.Compare(b.Code)) // + is before - in ASCII, too
+		})
+		for i := range rows {
+			if err := yield(list[0].Stretch.Contig, &rows[i]); err != nil {
+				return err
+			}
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// WriteBedMethyl writes the counts of a sample as pore pileup does: in 18 columns as modkit has them.
+func (f *MethylationFold) WriteBedMethyl(w io.Writer, sample string, rank func(contig string) int) error {
+	var line []byte
+	return f.Rows(sample, rank, func(contig string, row *pileup.Row) error {
+		line = pileup.AppendBED(line[:0], contig, row, nil)
+		_, err := w.Write(line)
+		return err
+	})
+}
+
+// writeMethylation writes a sample's methylation.bed, and a bedGraph for each modification and strand.
+func (r *Result) writeMethylation(path func(name string) string, sample string) (err error) {
+	if err := wholefile.Write(path("methylation.bed"), func(w *bufio.Writer) error {
+		return r.Methylation.WriteBedMethyl(w, sample, r.Genome.Rank)
+	}); err != nil {
+		return err
+	}
+	type track struct {
+		*bufio.Writer
+		file *wholefile.File
+	}
+	tracks := make(map[string]track)
+	defer func() {
+		for _, t := range tracks {
+			err = errors.Join(err, t.file.Discard())
+		}
+	}()
+	var line []byte
+	err = r.Methylation.Rows(sample, r.Genome.Rank, func(contig string, row *pileup.Row) error {
+		if row.Valid() == 0 {
+			return nil
+		}
+		name := "methylation." + row.Code.String() + map[pileup.Strand]string{pileup.Plus: ".plus", pileup.Minus: ".minus"}[row.Strand] + ".bedgraph"
+		t, ok := tracks[name]
+		if !ok {
+			file, err := wholefile.Create(path(filepath.Base(name)))
+			if err != nil {
+				return err
+			}
+			t = track{bufio.NewWriter(file), file}
+			tracks[name] = t
+		}
+		line = pileup.AppendBedGraph(line[:0], contig, row)
+		_, err := t.Write(line)
+		return err
+	})
+	for _, name := range slices.Sorted(maps.Keys(tracks)) {
+		if err != nil {
+			break
+		}
+		if err = tracks[name].Flush(); err == nil {
+			err = tracks[name].file.Commit()
+		}
+	}
+	return err
+}

@@ -1,0 +1,44 @@
+package processor
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/porestream/porestream/modbase/pileup"
+	methylatestage "github.com/porestream/porestream/modbase/stage"
+)
+
+// Methylation says whether modified bases are counted, and which calls count. The zero value is: they aren't.
+type Methylation struct {
+	On         bool
+	Thresholds []string
+	Percentile float64
+}
+
+// Register adds the flags.
+func (m *Methylation) Register(flags *pflag.FlagSet) {
+	flags.BoolVar(&m.On, "methylation", false, "count the modified bases of reads that come called with them, by position, on the topic of methylation (docs/consume/methylation.md)")
+	flags.StringArrayVar(&m.Thresholds, "methylation-threshold", nil, "least probability of a call of --methylation that counts, from 0 to 1, of all bases or of one, such as C:0.8; may be repeated")
+	flags.Float64Var(&m.Percentile, "methylation-percentile", 0.1, "share of a sample's calls of a base that fail, where --methylation-threshold doesn't say")
+}
+
+// Validate says what is wrong with m, as set by flags.
+func (m *Methylation) Validate() error {
+	if !m.On && len(m.Thresholds) > 0 {
+		return fmt.Errorf("--methylation-threshold goes with --methylation")
+	}
+	_, err := m.filter()
+	return err
+}
+
+func (m *Methylation) filter() (f methylatestage.Filter, err error) {
+	f.Percentile = m.Percentile
+	if !(m.Percentile >= 0 && m.Percentile < 1) {
+		return f, fmt.Errorf("--methylation-percentile %v: want a share from 0 to less than 1", m.Percentile)
+	}
+	if f.Thresholds, f.Given, err = pileup.ParseThresholds(m.Thresholds); err != nil {
+		return f, fmt.Errorf("--methylation-threshold %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,179 @@
+// Package methylation is the public contract of the methylation topic: one JSON document per revision of what
+// the reads of a sample say of one modification in a stretch of the reference, as a CloudEvent in Kafka's binary
+// mode. docs/consume/methylation.md describes it, and docs/consume/methylation.schema.json is its JSON Schema.
+//
+// Consumers fold by record key and keep the highest revision; the topic is compacted by that key. Unknown
+// members are to be ignored: version 1 only ever gains members.
+package methylation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/stream"
+)
+
+// Type is the CloudEvents type of a document. The topic also carries [event.TypeRunEnd].
+const Type = "porestream.methylation.v1"
+
+// SchemaVersion is the version of [Stretch] that this package writes.
+const SchemaVersion = 1
+
+// What a document may be.
+const (
+	Provisional = "PROVISIONAL" // reads may follow
+	Final       = "FINAL"       // all runs of the sample have ended
+)
+
+// Stretch is one revision of one modification in one stretch of the reference.
+type Stretch struct {
+	SchemaVersion int    `json:"schema_version"`
+	Run           string `json:"run"` // run of the newest read behind the revision; of a final one the last run by name
+	Sample        string `json:"sample"`
+	Revision      uint64 `json:"revision"`
+	Status        string `json:"status"`
+
+	Stretch event.Stretch `json:"stretch"`
+	// Code is that of the modification, as in the tag MM: a letter, or a number of ChEBI.
+	Code string `json:"code"`
+	// Thresholds are the least probabilities of calls that count, by the base that is called; a base that isn't
+	// there has none.
+	Thresholds map[string]float64 `json:"thresholds,omitempty"`
+	// LeftOut is how many reads of the region there was no room for.
+	LeftOut int   `json:"left_out,omitempty"`
+	Sites   Sites `json:"sites"`
+}
+
+// Sites are the positions at which reads have calls, a column for each count of bedMethyl, ordered by position
+// and strand.
+type Sites struct {
+	Pos       []int   `json:"pos"`     // 1-based
+	Strands   Strands `json:"strands"` // one for each
+	Modified  []int   `json:"modified"`
+	Canonical []int   `json:"canonical"`
+	Other     []int   `json:"other"`
+	Deleted   []int   `json:"deleted"`
+	Failed    []int   `json:"failed"`
+	Different []int   `json:"different"`
+	Uncalled  []int   `json:"uncalled"`
+}
+
+// Strands are + and -, a character for each.
+type Strands []byte
+
+// MarshalText has them be a string.
+func (s Strands) MarshalText() ([]byte, error) { return s, nil }
+
+// UnmarshalText reads them.
+func (s *Strands) UnmarshalText(b []byte) error {
+	*s = bytes.Clone(b)
+	return nil
+}
+
+// NewSites are none, as lists rather than null.
+func NewSites() Sites {
+	return Sites{Pos: []int{}, Strands: Strands{}, Modified: []int{}, Canonical: []int{}, Other: []int{}, Deleted: []int{}, Failed: []int{}, Different: []int{}, Uncalled: []int{}}
+}
+
+// Add adds a row of a pile-up.
+func (s *Sites) Add(r *pileup.Row) {
+	s.Pos, s.Strands = append(s.Pos, r.Pos+1), append(s.Strands, byte(r.Strand))
+	s.Modified, s.Canonical, s.Other = append(s.Modified, r.Modified), append(s.Canonical, r.Canonical), append(s.Other, r.Other)
+	s.Deleted, s.Failed = append(s.Deleted, r.Deleted), append(s.Failed, r.Failed)
+	s.Different, s.Uncalled = append(s.Different, r.Different), append(s.Uncalled, r.Uncalled)
+}
+
+// Row is the row of a modification that site i was made of.
+func (s *Sites) Row(i int, code modbase.Code) pileup.Row {
+	return pileup.Row{
+		Pos: s.Pos[i] - 1, Strand: pileup.Strand(s.Strands[i]), Code: code, Motif: -1, Modified: s.Modified[i], Canonical: s.Canonical[i], Other: s.Other[i],
+		Deleted: s.Deleted[i], Failed: s.Failed[i], Different: s.Different[i], Uncalled: s.Uncalled[i],
+	}
+}
+
+// Key is that of the document's record.
+func (s *Stretch) Key() []byte {
+	return stream.MethylationKey(s.Sample, s.Stretch.Contig, s.Stretch.Pos-1, s.Code)
+}
+
+// JSON is the document, without a line end.
+func (s *Stretch) JSON() ([]byte, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s of %s:%d-%d: %w", s.Code, s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End, err)
+	}
+	return b, nil
+}
+
+// Record returns the record that carries s on topic. Sent again it is the same.
+func (s *Stretch) Record(topic string) (stream.Out, error) {
+	value, err := s.JSON()
+	if err != nil {
+		return stream.Out{}, err
+	}
+	key := s.Key()
+	headers := append(event.CloudEvent(Type, s.Run, event.ID(Type, s.Run, fmt.Sprintf("%s/%d", key, s.Revision))),
+		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d-%d", s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End)},
+		stream.Header{Key: "ce_partitionkey", Value: key},
+	)
+	return stream.Out{Topic: topic, Partition: stream.AnyPartition, Key: key, Value: value, Headers: headers}, nil
+}
+
+// Decode reads a record of the topic: one of the results is set. Records of types that this package doesn't know
+// give none.
+func Decode(rec stream.Record) (*Stretch, *event.RunEnd, error) {
+	if event.TypeOf(rec) != Type {
+		_, end, err := event.Decode(rec)
+		return nil, end, err
+	}
+	s := new(Stretch)
+	err := json.Unmarshal(rec.Value, s)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("decoding record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
+	}
+	return s, nil, nil
+}
+
+func (s *Stretch) check() error {
+	if s.Sample == "" || s.Stretch.Contig == "" || s.Revision == 0 || s.Stretch.Pos < 1 || s.Stretch.End < s.Stretch.Pos {
+		return errors.New("a stretch of modified bases needs sample, revision and stretch")
+	}
+	if _, err := modbase.ParseCode(s.Code); err != nil {
+		return fmt.Errorf("code %w", err)
+	}
+	n := len(s.Sites.Pos)
+	for _, column := range [...][]int{s.Sites.Modified, s.Sites.Canonical, s.Sites.Other, s.Sites.Deleted, s.Sites.Failed, s.Sites.Different, s.Sites.Uncalled} {
+		if len(column) != n || len(s.Sites.Strands) != n {
+			return fmt.Errorf("%s:%d-%d has %d positions, %d strands and a column of %d", s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End, n, len(s.Sites.Strands), len(column))
+		}
+	}
+	for i, pos := range s.Sites.Pos {
+		strand := s.Sites.Strands[i]
+		if int64(pos) < s.Stretch.Pos || int64(pos) > s.Stretch.End || strand != '+' && strand != '-' {
+			return fmt.Errorf("site %d on strand %q is not one of %s:%d-%d", pos, strand, s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End)
+		}
+	}
+	return nil
+}
+
+// Text is a line for people.
+func (s *Stretch) Text() string {
+	modified, valid := 0, 0
+	for i, n := range s.Sites.Modified {
+		modified += n
+		valid += n + s.Sites.Canonical[i] + s.Sites.Other[i]
+	}
+	share := 0.0
+	if valid > 0 {
+		share = 100 * float64(modified) / float64(valid)
+	}
+	return fmt.Sprintf("%-11s %s %s:%d-%d %s: %d positions, %.1f %% of %d calls", s.Status, s.Sample, s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End, s.Code, len(s.Sites.Pos), share, valid)
+}

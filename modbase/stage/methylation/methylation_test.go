@@ -1,0 +1,129 @@
+package methylation
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+var docs = filepath.Join("..", "..", "..", "docs", "consume")
+
+func sample() *Stretch {
+	s := &Stretch{
+		SchemaVersion: SchemaVersion, Run: "run/1", Sample: "s", Revision: 3, Status: Final, Stretch: event.Stretch{Contig: "chr1", Pos: 4097, End: 8192},
+		Code: "76792", Thresholds: map[string]float64{"C": 0.75}, LeftOut: 2, Sites: NewSites(),
+	}
+	s.Sites.Add(&pileup.Row{Pos: 4096, Strand: pileup.Plus, Modified: 1, Other: 2, Canonical: 3, Deleted: 4, Failed: 5, Different: 6, Uncalled: 7})
+	s.Sites.Add(&pileup.Row{Pos: 8191, Strand: pileup.Minus, Canonical: 1})
+	return s
+}
+
+func record(t *testing.T, o stream.Out) stream.Record {
+	t.Helper()
+	return stream.Record{Topic: o.Topic, Key: o.Key, Value: o.Value, Headers: o.Headers}
+}
+
+// TestContract: documents are read as they were written, fit the schema, and have the headers that AsyncAPI describes.
+func TestContract(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	for name, file := range map[string]string{"methylation.v1.json": "methylation.schema.json", "variants.v1.json": "variants.schema.json"} {
+		text, err := os.ReadFile(filepath.Join(docs, file))
+		require.NoError(t, err)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		require.NoError(t, err)
+		require.NoError(t, compiler.AddResource("https://porestream.github.io/schemas/"+name, doc))
+	}
+	schema, err := compiler.Compile("https://porestream.github.io/schemas/methylation.v1.json")
+	require.NoError(t, err)
+	validate := func(value []byte) error {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+		require.NoError(t, err)
+		return schema.Validate(doc)
+	}
+	s := sample()
+	o, err := s.Record("methylation")
+	require.NoError(t, err)
+	require.Equal(t, "s/chr1/4096/76792", string(o.Key))
+	require.NoError(t, validate(o.Value))
+	got, end, err := Decode(record(t, o))
+	require.NoError(t, err)
+	require.Nil(t, end)
+	require.Equal(t, s, got)
+	require.Equal(t, pileup.Row{Pos: 4096, Strand: pileup.Plus, Code: -76792, Motif: -1, Modified: 1, Other: 2, Canonical: 3, Deleted: 4, Failed: 5, Different: 6, Uncalled: 7}, got.Sites.Row(0, -76792))
+
+	empty := &Stretch{SchemaVersion: 1, Run: "r", Sample: "s", Revision: 1, Status: Provisional, Stretch: event.Stretch{Contig: "c", Pos: 1, End: 4}, Code: "m", Sites: NewSites()}
+	o2, err := empty.Record("methylation")
+	require.NoError(t, err)
+	require.NoError(t, validate(o2.Value))
+	ends, err := event.RunEndRecords("methylation", 1, &streampb.Marker{Run: &streampb.Run{Id: "r", Sample: "s"}, Sources: 1})
+	require.NoError(t, err)
+	require.NoError(t, validate(ends[0].Value))
+	_, end, err = Decode(record(t, ends[0]))
+	require.NoError(t, err)
+	require.Equal(t, "r", end.Run)
+
+	text, err := os.ReadFile(filepath.Join(docs, "asyncapi.yaml"))
+	require.NoError(t, err)
+	var doc struct {
+		Channels map[string]struct {
+			Address  string
+			Messages map[string]any
+		}
+		Components struct {
+			Messages map[string]struct {
+				Name    string
+				Headers struct {
+					AllOf []struct {
+						Required   []string
+						Properties map[string]any
+					} `yaml:"allOf"`
+				}
+			}
+			Schemas map[string]struct{ Properties map[string]any }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &doc))
+	require.Equal(t, "{prefix}"+stream.NewTopics("").Methylation, doc.Channels["methylation"].Address)
+	message := doc.Components.Messages["methylationRevised"]
+	require.Equal(t, Type, message.Name)
+	for _, h := range o.Headers {
+		own, common := message.Headers.AllOf[1].Properties[h.Key], doc.Components.Schemas["cloudEventHeaders"].Properties[h.Key]
+		require.True(t, own != nil || common != nil, "header %s is not described", h.Key)
+	}
+}
+
+// TestDecode: what contradicts itself is an error that tells the record.
+func TestDecode(t *testing.T) {
+	for says, spoil := range map[string]func(map[string]any){
+		"needs sample":        func(m map[string]any) { delete(m, "sample") },
+		"want a letter":       func(m map[string]any) { m["code"] = "?" },
+		"a column of 1":       func(m map[string]any) { m["sites"].(map[string]any)["failed"] = []int{1} },
+		"is not one of chr1:": func(m map[string]any) { m["sites"].(map[string]any)["pos"] = []int{1, 2} },
+		`strand '.'`:          func(m map[string]any) { m["sites"].(map[string]any)["strands"] = "+." },
+		"cannot unmarshal":    func(m map[string]any) { m["revision"] = "x" },
+	} {
+		o, err := sample().Record("methylation")
+		require.NoError(t, err)
+		var m map[string]any
+		require.NoError(t, json.Unmarshal(o.Value, &m))
+		spoil(m)
+		o.Value, err = json.Marshal(m)
+		require.NoError(t, err)
+		_, _, err = Decode(record(t, o))
+		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, "record 0 of methylation/0")
+	}
+	require.True(t, strings.HasPrefix(sample().Text(), "FINAL       s chr1:4097-8192 76792: 2 positions, 14.3 % of 7 calls"), sample().Text())
+}

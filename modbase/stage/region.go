@@ -1,0 +1,331 @@
+package stage
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/modbase/stage/methylation"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// stretchWidth is how much of a region one document tells of: so little that the largest, with a row for each
+// position and strand, of up to 60 bytes of JSON, fits a record.
+const stretchWidth = 4096
+
+// batchBytes is about how much of its reads a region writes to its snapshot at a time.
+const batchBytes = 256 << 10
+
+// overhead is what a read takes in memory besides its bytes.
+const overhead = 128
+
+type readKey [16]byte
+
+// kept is what is kept of a read: its alignment as differences from the reference, and its packed calls.
+type kept struct {
+	key         readKey
+	start       int32
+	end         int32
+	ops, bases  int32 // bytes of the data that are operations, and bases behind them; the calls come last
+	reverse     bool
+	leftOut     bool // there was no room: only the key is kept
+	data        []byte
+	batchNumber int32
+}
+
+func (k *kept) size() int { return overhead + len(k.data) }
+
+// batch is reads in the order in which they came; once it is full it stays as it is.
+type batch struct {
+	reads   []*kept
+	bytes   int
+	version uint64
+}
+
+// region is the reads of one region of a sample, and what was said of them.
+type region struct {
+	key        regionKey
+	contig     []byte
+	start, end int // of the core
+	limit      int // bytes
+	batches    []batch
+	seen       map[readKey]*kept
+	bytes      int
+	leftOut    int
+	cut        *readKey // reads from this key on are left out
+	next       int      // number of reads at which it is looked at again
+	said       map[stretchKey]said
+	version    uint64
+	complete   int // batches that a state to be restored has
+	headed     bool
+}
+
+type stretchKey struct {
+	start int
+	code  string
+}
+
+func (k stretchKey) compare(o stretchKey) int {
+	return cmp.Or(cmp.Compare(k.start, o.start), cmp.Compare(k.code, o.code))
+}
+
+// said is the newest document of a stretch.
+type said struct {
+	revision uint64
+	digest   [8]byte // of what it says
+}
+
+func newRegion(key regionKey, contig []byte, limit int) *region {
+	r := &region{key: key, contig: contig, limit: limit, seen: make(map[readKey]*kept), next: 1, said: make(map[stretchKey]said), headed: true}
+	r.start, r.end = align.RegionBounds(int(key.region), len(contig))
+	return r
+}
+
+// keyOf identifies a read by run, id and part.
+func keyOf(s *streampb.Segment) readKey {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", s.GetRun(), s.GetReadId(), s.GetPart()))
+	return readKey(sum[:16])
+}
+
+// apply takes a segment, and tells whether it is new.
+func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
+	extent, err := align.Check(s, len(r.contig))
+	if err != nil {
+		return false, err
+	}
+	k := &kept{
+		key: keyOf(s), start: int32(s.GetStart()), end: int32(s.GetStart()) + int32(extent.Reference), reverse: s.GetReverse(),
+		ops: int32(len(s.GetOps())), bases: int32(len(s.GetBases())),
+		data: slices.Concat(s.GetOps(), s.GetBases(), s.GetModified()),
+	}
+	var none pileup.Histogram
+	if err := none.Count(s.GetModified(), r.span(k)); err != nil {
+		return false, fmt.Errorf("segment of read %s: %w", s.GetReadId(), err)
+	}
+	if r.seen[k.key] != nil {
+		return false, nil
+	}
+	r.add(k)
+	r.room()
+	return true, nil
+}
+
+func (r *region) add(k *kept) {
+	n := len(r.batches)
+	if n == 0 || r.batches[n-1].bytes >= batchBytes {
+		r.batches = append(r.batches, batch{})
+		n++
+	}
+	b := &r.batches[n-1]
+	k.batchNumber = int32(n - 1)
+	b.reads = append(b.reads, k)
+	b.bytes += k.size()
+	b.version++
+	r.enter(k)
+	r.version++
+}
+
+// enter counts a read that a batch has.
+func (r *region) enter(k *kept) {
+	r.seen[k.key] = k
+	if k.leftOut || r.cut != nil && bytes.Compare(k.key[:], r.cut[:]) >= 0 {
+		r.leave(k)
+	}
+	r.bytes += k.size()
+}
+
+// leave lets go of what a read says.
+func (r *region) leave(k *kept) {
+	k.leftOut, k.data, k.ops, k.bases = true, nil, 0, 0
+	r.leftOut++
+	if r.cut == nil || bytes.Compare(k.key[:], r.cut[:]) < 0 {
+		key := k.key
+		r.cut = &key
+	}
+}
+
+// room leaves reads out until the others have room: those of the highest keys, which are hashes. So which they
+// are is a function of the set of reads.
+func (r *region) room() {
+	for r.bytes-r.leftOut*overhead > r.limit {
+		var last *kept
+		for _, k := range r.seen {
+			if !k.leftOut && (last == nil || bytes.Compare(k.key[:], last.key[:]) > 0) {
+				last = k
+			}
+		}
+		r.bytes -= len(last.data)
+		r.leave(last)
+		r.batches[last.batchNumber].version++
+		r.version++
+	}
+}
+
+// span is the positions of the core that a read's calls are of.
+func (r *region) span(k *kept) pileup.Span {
+	return pileup.Span{Origin: int(k.start), Start: max(r.start, int(k.start)), End: min(r.end, int(k.end))}
+}
+
+// due tells whether so many reads have come that the region is to be looked at: the first one, and whenever they
+// have doubled.
+func (r *region) due() bool { return len(r.seen) >= r.next }
+
+// count adds the calls of the region's reads to a histogram.
+func (r *region) count(h *pileup.Histogram) error {
+	for i := range r.batches {
+		for _, k := range r.batches[i].reads {
+			if err := h.Count(k.data[k.ops+k.bases:], r.span(k)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read makes a read of what is kept of it.
+func (r *region) read(k *kept, thresholds *pileup.Thresholds) (*pileup.Read, error) {
+	ops := align.Ops(k.data[:k.ops])
+	a := pileup.Aligned{Start: int(k.start), Reverse: k.reverse, Bases: align.Query(&streampb.Segment{Start: int64(k.start), Ops: ops, Bases: k.data[k.ops : k.ops+k.bases]}, r.contig)}
+	for op, rest, ok := ops.Next(); ok; op, rest, ok = rest.Next() {
+		a.Cigar = append(a.Cigar, sam.NewCigarOp(operations[op.Kind], op.Len))
+	}
+	return pileup.Unpack(a, k.data[k.ops+k.bases:], r.span(k), thresholds)
+}
+
+var operations = [...]sam.CigarOpType{align.Match: sam.CigarMatch, align.Mismatch: sam.CigarMatch, align.Insertion: sam.CigarInsertion, align.Deletion: sam.CigarDeletion}
+
+// look counts the region's reads, and has emit take the stretches of which something else is to be said than
+// before. They come by position and code.
+func (r *region) look(run, status string, thresholds *pileup.Thresholds, emit func(*methylation.Stretch) error) error {
+	r.next = 2 * max(1, len(r.seen))
+	r.version++
+	reads := make([]*kept, 0, len(r.seen))
+	for i := range r.batches {
+		for _, k := range r.batches[i].reads {
+			if !k.leftOut {
+				reads = append(reads, k)
+			}
+		}
+	}
+	slices.SortFunc(reads, func(a, b *kept) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), bytes.Compare(a.key[:], b.key[:]))
+	})
+	teller := &teller{r: r, run: run, status: status, thresholds: named(thresholds), emit: emit, at: r.start}
+	pile := pileup.NewPile(pileup.Config{Groups: 1, Spans: [][2]int{{r.start, r.end}}}, teller.row)
+	for _, k := range reads {
+		rd, err := r.read(k, thresholds)
+		if err != nil {
+			return err
+		}
+		if err := pile.Add(rd); err != nil && !errors.Is(err, modbase.ErrKinds) {
+			return err
+		}
+	}
+	if err := pile.Finish(); err != nil {
+		return err
+	}
+	return teller.to(r.end)
+}
+
+// named are thresholds as documents have them.
+func named(thresholds *pileup.Thresholds) map[string]float64 {
+	all := make(map[string]float64)
+	for i, t := range thresholds {
+		if t > 0 {
+			all["ACGT"[i:i+1]] = float64(t) / pileup.Units
+		}
+	}
+	return all
+}
+
+// teller makes rows documents, stretch by stretch.
+type teller struct {
+	r           *region
+	run, status string
+	thresholds  map[string]float64
+	emit        func(*methylation.Stretch) error
+	at          int // where the stretch begins
+	codes       map[string]*methylation.Stretch
+}
+
+func (t *teller) row(row *pileup.Row) error {
+	if err := t.to(row.Pos); err != nil {
+		return err
+	}
+	code := row.Code.String()
+	s := t.codes[code]
+	if s == nil {
+		s = t.stretch(code)
+		if t.codes == nil {
+			t.codes = make(map[string]*methylation.Stretch)
+		}
+		t.codes[code] = s
+	}
+	s.Sites.Add(row)
+	return nil
+}
+
+func (t *teller) stretch(code string) *methylation.Stretch {
+	return &methylation.Stretch{
+		SchemaVersion: methylation.SchemaVersion, Sample: t.r.key.sample, Status: t.status,
+		Stretch: event.Stretch{Contig: t.r.key.contig, Pos: int64(t.at) + 1, End: int64(min(t.at+stretchWidth, t.r.end))},
+		Code:    code, Thresholds: t.thresholds, LeftOut: t.r.leftOut, Sites: methylation.NewSites(),
+	}
+}
+
+// to tells of the stretches that end at or before a position.
+func (t *teller) to(pos int) error {
+	for t.at < t.r.end && min(t.at+stretchWidth, t.r.end) <= pos {
+		if err := t.finish(); err != nil {
+			return err
+		}
+		t.at += stretchWidth
+	}
+	return nil
+}
+
+// finish tells of the stretch, of codes that it no longer has, too.
+func (t *teller) finish() error {
+	for key := range t.r.said {
+		if key.start == t.at && t.codes[key.code] == nil {
+			if t.codes == nil {
+				t.codes = make(map[string]*methylation.Stretch)
+			}
+			t.codes[key.code] = t.stretch(key.code)
+		}
+	}
+	list := make([]*methylation.Stretch, 0, len(t.codes))
+	for _, s := range t.codes {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *methylation.Stretch) int { return cmp.Compare(a.Code, b.Code) })
+	clear(t.codes)
+	for _, s := range list {
+		content, err := s.JSON()
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		key := stretchKey{t.at, s.Code}
+		before := t.r.said[key]
+		digest := [8]byte(sum[:8])
+		if before.revision > 0 && before.digest == digest {
+			continue
+		}
+		t.r.said[key] = said{before.revision + 1, digest}
+		s.Run, s.Revision = t.run, before.revision+1
+		if err := t.emit(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

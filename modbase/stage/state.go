@@ -1,0 +1,311 @@
+package stage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/packed"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+const (
+	// stateVersion counts changes of what the sections are; stream/STATE.md describes them.
+	stateVersion = 1
+	// partVersion is the newest version of the sections of regions, and of shares.
+	partVersion = 1
+
+	// maxName bounds names, and maxCode texts of codes; a section's leaves room for the number of a batch.
+	maxName        = 512
+	maxCode        = 16
+	maxSectionName = 480
+	sharesSection  = "shares"
+	readsInfix     = "/reads/"
+)
+
+// fingerprint is a hash over what the state depends on besides records.
+func (c *Config) fingerprint() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "methylate %v %v %v %d\n", c.Filter.Thresholds, c.Filter.Given, c.Filter.Percentile, c.MaxRegion)
+	for _, contig := range c.Genome.Contigs {
+		fmt.Fprintf(h, "contig %q %s\n", contig.Name, contig.Digest())
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Format says what the state depends on.
+func (h *handler) Format() stream.StateFormat {
+	return stream.StateFormat{Stage: Name, Version: stateVersion, Fingerprint: h.fingerprint}
+}
+
+// Sections lists the markers, what partitions have told of their calls, and of each region what was said and the batches of reads.
+func (h *handler) Sections() []stream.Section {
+	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}, {Name: sharesSection, Version: h.sharesVersion}}
+	for name, key := range h.names {
+		r := h.regions[key]
+		list = append(list, stream.Section{Name: name, Version: r.version})
+		for i := range r.batches {
+			list = append(list, stream.Section{Name: readsSection(name, i), Version: r.batches[i].version})
+		}
+	}
+	slices.SortFunc(list, func(a, b stream.Section) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// AppendSection appends one of them.
+func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
+	switch name {
+	case stream.MarkersSection:
+		return h.markers.AppendState(b)
+	case sharesSection:
+		return h.appendShares(b)
+	}
+	key, ok := h.names[name]
+	if ok {
+		return h.regions[key].appendHead(key.append(b, 0)), nil
+	}
+	if i := strings.LastIndex(name, readsInfix); i >= 0 {
+		key, ok = h.names[name[:i]]
+		n, err := strconv.Atoi(name[i+len(readsInfix):])
+		if ok && err == nil && n >= 0 && n < len(h.regions[key].batches) {
+			return h.regions[key].batches[n].append(key.append(b, n+1)), nil
+		}
+	}
+	return nil, fmt.Errorf("section %q is not one of this state", name)
+}
+
+// RestoreSection takes one of them.
+func (h *handler) RestoreSection(name string, b []byte) error {
+	var err error
+	switch name {
+	case stream.MarkersSection:
+		return h.markers.RestoreState(b)
+	case sharesSection:
+		err = h.restoreShares(b)
+	default:
+		err = h.restorePart(b)
+	}
+	if err != nil {
+		return fmt.Errorf("restoring section %q: %w", name, err)
+	}
+	return nil
+}
+
+// appendShares writes what is known of samples beyond their regions.
+func (h *handler) appendShares(b []byte) ([]byte, error) {
+	b = packed.AppendLen(append(b, partVersion), len(h.open))
+	for _, run := range slices.Sorted(maps.Keys(h.open)) {
+		b = packed.AppendBytes(b, run)
+	}
+	b = packed.AppendLen(b, len(h.shares))
+	for _, sample := range slices.Sorted(maps.Keys(h.shares)) {
+		s := h.shares[sample]
+		b = packed.AppendBytes(b, sample)
+		b = packed.AppendBool(b, s.told != nil)
+		var err error
+		if s.told != nil {
+			if b, err = packed.AppendMessage(b, s.told); err != nil {
+				return nil, err
+			}
+		}
+		b = packed.AppendLen(b, len(s.from))
+		for _, source := range slices.Sorted(maps.Keys(s.from)) {
+			if b, err = packed.AppendMessage(packed.AppendUint(b, source), s.from[source]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b, nil
+}
+
+func (h *handler) restoreShares(b []byte) error {
+	in := packed.NewReader(b)
+	in.Version(partVersion)
+	for range in.Count(1) {
+		h.open[in.String(maxName)] = true
+	}
+	for range in.Count(1) {
+		s := h.of(in.String(maxName))
+		if in.Bool() {
+			s.told = restoreCalls(in)
+		}
+		for range in.Count(1) {
+			source := uint32(in.Uint(math.MaxUint32))
+			s.from[source] = restoreCalls(in)
+		}
+	}
+	h.sharesVersion++
+	return in.Done()
+}
+
+func restoreCalls(in *packed.Reader) *streampb.SampleCalls {
+	m := new(streampb.SampleCalls)
+	in.Message(m)
+	for _, of := range m.GetBases() {
+		if of.GetBase() > 3 || len(of.GetProbabilities()) != len(of.GetCalls()) {
+			in.Fail("calls of base %d: %d probabilities and %d counts", of.GetBase(), len(of.GetProbabilities()), len(of.GetCalls()))
+		}
+	}
+	return m
+}
+
+// append writes whose part follows, and which.
+func (k regionKey) append(b []byte, part int) []byte {
+	b = packed.AppendBytes(packed.AppendBytes(append(b, partVersion), k.sample), k.contig)
+	return packed.AppendLen(packed.AppendUint(b, k.region), part)
+}
+
+// section names the section of a region. Names serve people, and to tell sections apart; one that is too long is
+// replaced by a hash.
+func (k regionKey) section() string {
+	name := fmt.Sprintf("region/%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region)
+	if len(name) > maxSectionName {
+		sum := sha256.Sum256([]byte(name))
+		name = "region/~" + hex.EncodeToString(sum[:])
+	}
+	return name
+}
+
+func readsSection(region string, batch int) string {
+	return fmt.Sprintf("%s%s%06d", region, readsInfix, batch)
+}
+
+// appendHead writes what is known of a region besides its reads.
+func (r *region) appendHead(b []byte) []byte {
+	b = packed.AppendLen(packed.AppendLen(b, len(r.batches)), r.next)
+	b = packed.AppendLen(b, len(r.said))
+	for _, key := range slices.SortedFunc(maps.Keys(r.said), stretchKey.compare) {
+		s := r.said[key]
+		b = packed.AppendBytes(packed.AppendLen(b, key.start), key.code)
+		b = append(packed.AppendUint(b, s.revision), s.digest[:]...)
+	}
+	return b
+}
+
+// append writes a batch, read by read.
+func (b *batch) append(out []byte) []byte {
+	out = packed.AppendLen(packed.AppendLen(out, b.bytes), len(b.reads))
+	for _, k := range b.reads {
+		out = packed.AppendBool(append(out, k.key[:]...), k.leftOut)
+		out = packed.AppendBool(out, k.reverse)
+		out = packed.AppendLen(packed.AppendLen(out, int(k.start)), int(k.end-k.start))
+		out = packed.AppendLen(packed.AppendLen(out, int(k.ops)), int(k.bases))
+		out = packed.AppendBytes(out, k.data)
+	}
+	return out
+}
+
+func (h *handler) restorePart(b []byte) error {
+	in := packed.NewReader(b)
+	in.Version(partVersion)
+	key := regionKey{in.String(maxName), in.String(maxName), uint32(in.Uint(math.MaxUint32))}
+	part := in.Len(math.MaxInt32)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	r := h.regions[key]
+	if r == nil {
+		contig := h.cfg.Genome.Contig(key.contig)
+		if contig == nil || int64(key.region)*align.RegionWidth >= int64(len(contig.Seq)) {
+			return fmt.Errorf("region %d of %s is not in the reference", key.region, key.contig)
+		}
+		r = newRegion(key, contig.Seq, h.cfg.MaxRegion)
+		r.headed = false
+		h.take(r)
+	}
+	if part == 0 {
+		r.restoreHead(in)
+	} else {
+		r.restoreBatch(in, part-1)
+	}
+	return in.Done()
+}
+
+func (r *region) restoreHead(in *packed.Reader) {
+	r.headed = true
+	r.complete, r.next = in.Len(math.MaxInt32), in.Len(math.MaxInt32)
+	for range in.Count(1) {
+		key := stretchKey{in.Len(math.MaxInt32), in.String(maxCode)}
+		s := said{revision: in.Uint(math.MaxUint64)}
+		copy(s.digest[:], in.Fixed(len(s.digest)))
+		r.said[key] = s
+	}
+	r.version++
+}
+
+// maxBatches bounds those of one region.
+const maxBatches = 1 << 20
+
+func (r *region) restoreBatch(in *packed.Reader, number int) {
+	if number >= maxBatches {
+		in.Fail("batch %d", number)
+		return
+	}
+	for len(r.batches) <= number {
+		r.batches = append(r.batches, batch{})
+	}
+	b := &r.batches[number]
+	b.bytes = in.Len(math.MaxInt32)
+	b.version++
+	var none pileup.Histogram
+	for range in.Count(1) {
+		k := &kept{key: readKey(fixed(in)), leftOut: in.Bool(), reverse: in.Bool(), batchNumber: int32(number)}
+		k.start = int32(in.Len(len(r.contig)))
+		k.end = k.start + int32(in.Len(align.MaxSegmentSpan))
+		k.ops, k.bases = int32(in.Len(math.MaxInt32)), int32(in.Len(math.MaxInt32))
+		k.data = slices.Clone(in.Bytes(math.MaxInt32))
+		if in.Err() != nil {
+			return
+		}
+		if !k.leftOut {
+			s := &streampb.Segment{ReadId: "kept", Contig: r.key.contig, Region: r.key.region, Start: int64(k.start)}
+			if int(k.ops)+int(k.bases) > len(k.data) {
+				in.Fail("a read of %d bytes has %d of operations and %d of bases", len(k.data), k.ops, k.bases)
+				return
+			}
+			s.Ops, s.Bases = k.data[:k.ops], k.data[k.ops:k.ops+k.bases]
+			if _, err := align.Check(s, len(r.contig)); err != nil {
+				in.Fail("%w", err)
+				return
+			}
+			if err := none.Count(k.data[k.ops+k.bases:], r.span(k)); err != nil {
+				in.Fail("%w", err)
+				return
+			}
+		}
+		b.reads = append(b.reads, k)
+		r.enter(k)
+	}
+}
+
+func fixed(in *packed.Reader) []byte {
+	b := in.Fixed(len(readKey{}))
+	if b == nil {
+		return make([]byte, len(readKey{}))
+	}
+	return b
+}
+
+// restored refuses to go on from half a state.
+func (h *handler) restored() error {
+	if h.checked {
+		return nil
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(h.regions), regionKey.compare) {
+		r := h.regions[key]
+		if !r.headed || len(r.batches) != r.complete || slices.ContainsFunc(r.batches, func(b batch) bool { return len(b.reads) == 0 }) {
+			return fmt.Errorf("the state of region %d of %s of sample %s is not complete", key.region, key.contig, key.sample)
+		}
+	}
+	h.checked = true
+	return nil
+}
