@@ -313,7 +313,7 @@ type Alert struct {
 	Rule     string    `json:"rule"`
 	Subject  string    `json:"subject"` // allele; empty for the rule itself
 	Title    string    `json:"title"`
-	State    string    `json:"state"` // PENDING SUSPECTED DETECTED NEGATIVE NOT_CALLABLE
+	State    string    `json:"state"` // a watch.State
 	Previous string    `json:"previous"`
 	Severity string    `json:"severity"` // as the panel has it
 	Evidence string    `json:"evidence"` // in words

@@ -25,6 +25,20 @@ const (
 	NotCallable State = "NOT_CALLABLE"
 )
 
+// The answers of rules that ask a model; such a rule is PENDING before and NOT_CALLABLE without.
+const (
+	Resistant    State = "RESISTANT"
+	Intermediate State = "INTERMEDIATE"
+	Susceptible  State = "SUSCEPTIBLE"
+	// Classified is an answer in classes of the model's own, of which [ModelAnswer] tells.
+	Classified State = "CLASSIFIED"
+)
+
+// States are all states, in the order of how much they say.
+func States() []State {
+	return []State{Pending, Suspected, Detected, Negative, NotCallable, Resistant, Intermediate, Susceptible, Classified}
+}
+
 // Scope says what an alert is about.
 type Scope string
 
@@ -36,6 +50,8 @@ const (
 	ScopeAllele Scope = "allele"
 	// ScopeProtein is one change of a protein, by whatever allele.
 	ScopeProtein Scope = "protein"
+	// ScopeModel is a rule that asks a model.
+	ScopeModel Scope = "model"
 )
 
 // AlertVersion is the version of [Alert] that this package writes.
@@ -72,6 +88,8 @@ type Alert struct {
 	Carried     *Carried    `json:"carried,omitempty"`
 	Coverage    *Covered    `json:"coverage,omitempty"` // of the places that the rule looks at
 	Probability Probability `json:"probability"`
+	// Model is what a model says, of rules that ask one.
+	Model *ModelAnswer `json:"model,omitempty"`
 	// Alleles lists the alleles seen that fulfil a rule or make a protein change, by place; of more than 100 the ones
 	// that say most. AlleleCount is the number of all.
 	Alleles     []AlleleState `json:"alleles,omitempty"`

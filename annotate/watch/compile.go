@@ -42,6 +42,7 @@ type Watch struct {
 	depthAt   map[string]index // by contig, all places; ids are of chunks
 	chunks    []chunkOf
 	sorted    []*subject // by key
+	uses      []*modelUse
 }
 
 // subject is what has a state of its own.
@@ -56,6 +57,12 @@ type subject struct {
 	filter *filter       // of rules that many alleles can fulfil
 	area   *area
 	test   *test
+
+	// Of rules that ask a model, and of the model's features, which are hidden: no alert is about them.
+	use    *modelUse
+	output int // of the model
+	part   int // in Model.Codons, and behind them in Model.Alleles
+	hidden bool
 }
 
 // chunkOf is a chunk of a subject's area.
@@ -81,7 +88,7 @@ func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, err
 	paths := map[string]string{}
 	var errs []error
 	for _, p := range panels {
-		c := &compiler{faults: faults{path: p.path}, watch: w, genes: genes, panel: p, tests: tests}
+		c := &compiler{faults: faults{path: p.path}, watch: w, genes: genes, panel: p, tests: tests, uses: map[useKey]*modelUse{}}
 		if other, ok := paths[p.ID]; ok {
 			c.add(0, "the panel %q is also in %s: give one of them another id", p.ID, other)
 		}
@@ -138,7 +145,7 @@ func (w *Watch) Named() []Named {
 func (w *Watch) index() {
 	open, depth := map[string][]interval{}, map[string][]interval{}
 	for _, s := range w.subjects {
-		if s.area == nil {
+		if s.area == nil || s.scope == ScopeModel { // which goes by its features
 			continue
 		}
 		for i, c := range s.area.chunks {
@@ -165,6 +172,7 @@ type compiler struct {
 	genes *catalogue
 	panel *Panel
 	tests map[string]*test
+	uses  map[useKey]*modelUse // nil: with faults
 }
 
 // reference holds what the panel says of the reference against it.
@@ -196,6 +204,10 @@ func (c *compiler) noContig(name string) string {
 
 // rule makes the subjects of one rule.
 func (c *compiler) rule(r *ruleText) {
+	if r.model != nil {
+		c.modelRule(r)
+		return
+	}
 	before := len(c.list) + c.more
 	var made []*subject
 	if r.match.named() {
@@ -210,18 +222,13 @@ func (c *compiler) rule(r *ruleText) {
 	for _, s := range made {
 		changes += s.changes()
 	}
-	t := c.test(r.thresholds, changes)
-	if t.needed == 0 {
-		c.add(r.line, "rule %q: no depth up to the %d reads that the caller looks at makes a miss as improbable as beta %g (it is %.2g): raise alpha, beta or allele_fraction, lower error_rate or min_fraction, or let the rule match less",
-			r.id, callerDepth, r.thresholds.Beta, t.missed(callerDepth))
+	t := c.sufficient(r, changes)
+	if t == nil {
 		return
 	}
 	for _, s := range made {
-		s.number, s.panel, s.rule, s.test = len(c.watch.subjects), c.panel, r, t
-		c.watch.subjects = append(c.watch.subjects, s)
-		if s.scope == ScopeAllele {
-			c.watch.byAllele[s.name] = append(c.watch.byAllele[s.name], s)
-		}
+		s.panel, s.rule, s.test = c.panel, r, t
+		c.enter(s)
 		if s.area == nil {
 			c.watch.warnings = append(c.watch.warnings, fmt.Sprintf("%s:%d: rule %q: where %s lies is not known, so it can't be NEGATIVE: add its region, or name it by vcf or hgvs", c.path, r.line, r.id, s.name))
 		}
@@ -250,6 +257,26 @@ func (c *compiler) test(t Thresholds, changes int) *test {
 		c.tests[key] = newTest(t, changes)
 	}
 	return c.tests[key]
+}
+
+// sufficient is the test of a rule with so many changes; nil, with a fault, if no depth suffices for it.
+func (c *compiler) sufficient(r *ruleText, changes int) *test {
+	t := c.test(r.thresholds, changes)
+	if t.needed > 0 {
+		return t
+	}
+	c.add(r.line, "rule %q: no depth up to the %d reads that the caller looks at makes a miss as improbable as beta %g (it is %.2g): raise alpha, beta or allele_fraction, lower error_rate or min_fraction, or let the rule match less",
+		r.id, callerDepth, r.thresholds.Beta, t.missed(callerDepth))
+	return nil
+}
+
+// enter takes a subject in.
+func (c *compiler) enter(s *subject) {
+	s.number = len(c.watch.subjects)
+	c.watch.subjects = append(c.watch.subjects, s)
+	if s.scope == ScopeAllele {
+		c.watch.byAllele[s.name] = append(c.watch.byAllele[s.name], s)
+	}
 }
 
 // named makes the subjects of a rule that names its alleles.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/porestream/porestream/annotate/watch/biomarker"
 )
 
 // Limits of a panel.
@@ -33,6 +35,7 @@ type Panel struct {
 	path      string
 	reference []contigClaim
 	rules     []*ruleText
+	models    map[string]*biomarker.Model // by folder; nil: it has faults
 }
 
 // Rules is the number of rules.
@@ -53,6 +56,7 @@ type ruleText struct {
 	id, label, severity string
 	line                int
 	match               matchText
+	model               *modelText // nil: it has a match
 	thresholds          Thresholds
 }
 
@@ -98,8 +102,10 @@ func Load(path string) (*Panel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading watch-list: %w", err)
 	}
-	return parse(path, text, func(name string) ([]byte, error) {
-		return readLimited(filepath.Join(filepath.Dir(path), name))
+	dir := filepath.Dir(path)
+	return parse(path, text, beside{
+		file:  func(name string) ([]byte, error) { return readLimited(filepath.Join(dir, name)) },
+		model: func(name string) (*biomarker.Model, error) { return loadModel(filepath.Join(dir, name)) },
 	})
 }
 
@@ -120,8 +126,14 @@ func readLimited(path string) ([]byte, error) {
 	return text, nil
 }
 
-// parse reads a panel's text. open reads a file beside it.
-func parse(path string, text []byte, open func(name string) ([]byte, error)) (*Panel, error) {
+// beside reads what lies beside a panel.
+type beside struct {
+	file  func(name string) ([]byte, error)
+	model func(folder string) (*biomarker.Model, error)
+}
+
+// parse reads a panel's text.
+func parse(path string, text []byte, open beside) (*Panel, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err != nil {
@@ -130,7 +142,7 @@ func parse(path string, text []byte, open func(name string) ([]byte, error)) (*P
 		}
 		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
 	}
-	p := &reader{faults: faults{path: path}, panel: &Panel{path: path}, open: open}
+	p := &reader{faults: faults{path: path}, panel: &Panel{path: path}, open: open.file, openModel: open.model}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		p.add(0, "want one YAML document, have more: write one file for each panel")
 	}
@@ -149,6 +161,8 @@ type reader struct {
 	panel  *Panel
 	open   func(name string) ([]byte, error)
 	digest [sha256.Size]byte
+
+	openModel func(folder string) (*biomarker.Model, error)
 }
 
 // hash takes a further file into the panel's digest.
@@ -227,13 +241,14 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 	first := make(map[string]int, len(list))
 	for _, n := range list {
 		r := &ruleText{line: n.Line, thresholds: base}
-		var match *yaml.Node
+		var match, model *yaml.Node
 		before := len(p.list) + p.more
 		p.mapping(n, "a rule", map[string]field{
 			"id":         p.text("id", &r.id),
 			"label":      p.text("label", &r.label),
 			"severity":   p.text("severity", &r.severity),
 			"match":      func(v *yaml.Node) { match = v },
+			"model":      func(v *yaml.Node) { model = v },
 			"thresholds": func(v *yaml.Node) { p.thresholds(v, &r.thresholds) },
 		})
 		if n.Kind != yaml.MappingNode {
@@ -244,8 +259,16 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 			p.add(n.Line, "rule %q is there already, on line %d: give it another id", r.id, line)
 		}
 		first[r.id] = n.Line
-		if match == nil {
-			p.add(n.Line, "rule %q has no match: say which alleles it means", r.id)
+		switch {
+		case match != nil && model != nil:
+			p.add(n.Line, "rule %q has a match and a model: make two rules of it", r.id)
+			continue
+		case model != nil:
+			p.model(model, r)
+			p.panel.rules = append(p.panel.rules, r)
+			continue
+		case match == nil:
+			p.add(n.Line, "rule %q has no match: say which alleles it means, or which model is asked", r.id)
 			continue
 		}
 		p.match(match, &r.match)

@@ -264,6 +264,7 @@ func TestSchema(t *testing.T) {
 		"?: 1\n" + rule("{gene: cI}"):               raw.Properties,
 		rule("{gene: cI}") + "  ?: 1\n":             raw.Defs["rule"].Properties,
 		rule("{gene: cI, ?: 1}"):                    raw.Defs["match"].Properties,
+		head + "rules:\n- {id: r, model: {?: 1}}\n": raw.Defs["rule"].Properties["model"].(map[string]any)["properties"].(map[string]any),
 		rule("{gene: cI}") + "  thresholds: {?: 1}": raw.Defs["thresholds"].Properties,
 	} {
 		_, err := watch.Load(folder(t, strings.Replace(panel, "?", "unheard", 1)))

@@ -13,6 +13,7 @@ type Resolved struct {
 	Scope   Scope  `json:"scope"`
 	Subject string `json:"subject,omitempty"` // see [Alert.Subject]
 	Allele  string `json:"allele,omitempty"`  // contig:pos:ref:alt, if it is one allele whose place is known
+	Model   string `json:"model,omitempty"`   // name, version and output of the model that is asked
 	// Places are empty if it is one allele whose place is not known.
 	Places    []Target `json:"places,omitempty"`
 	Positions int      `json:"positions"`
@@ -27,12 +28,19 @@ type Resolved struct {
 
 // Resolve tells what the rules mean, in the order of the panels.
 func (w *Watch) Resolve() []Resolved {
-	out := make([]Resolved, len(w.subjects))
-	for i, s := range w.subjects {
+	var out []Resolved
+	for _, s := range w.subjects {
+		if s.hidden {
+			continue
+		}
 		r := Resolved{
 			Panel: s.panel.ID, Rule: s.rule.id, Line: s.rule.line, Scope: s.scope, Subject: s.name,
 			DepthNeeded: s.test.needed, Miss: s.test.missed(s.test.needed), ReadsNeeded: s.test.reads(s.test.needed),
 			FalseAlarm: s.test.alpha,
+		}
+		if s.scope == ScopeModel {
+			m := &s.use.model.Manifest
+			r.Model = fmt.Sprintf("%s %s %s", m.Name, m.Version, m.Outputs[s.output].Name)
 		}
 		if a := s.allele; a != nil {
 			r.Allele = fmt.Sprintf("%s:%d:%s:%s", a.Contig, a.Pos, a.Ref, a.Alt)
@@ -43,7 +51,7 @@ func (w *Watch) Resolve() []Resolved {
 				r.Places = append(r.Places, Target{p.contig, p.start, p.end})
 			}
 		}
-		out[i] = r
+		out = append(out, r)
 	}
 	return out
 }
@@ -78,6 +86,9 @@ func (r Resolved) Text() string {
 		target = "."
 	}
 	subject := r.Subject
+	if r.Model != "" {
+		subject = r.Model
+	}
 	if subject == "" {
 		subject = "."
 	}

@@ -18,6 +18,9 @@ import (
 // is not in them, and another Version made them.
 const trackerVersion = 2
 
+// modelsVersion is the encoding where panels ask models: with what was last said of each.
+const modelsVersion = 3
+
 // Version counts the changes of this package that make other alerts follow from the same evidence: state that another
 // one has made must not be gone on with.
 const Version = 3
@@ -31,7 +34,7 @@ const (
 )
 
 // stateCodes are the states as they are written; the first is for what nothing was said of.
-var stateCodes = [...]State{"", Pending, Suspected, Detected, Negative, NotCallable}
+var stateCodes = [...]State{"", Pending, Suspected, Detected, Negative, NotCallable, Resistant, Intermediate, Susceptible, Classified}
 
 // subjectKey tells subjects apart, whatever the order in which panels were given.
 type subjectKey struct{ panel, rule, name string }
@@ -50,7 +53,11 @@ func (t *Tracker) Version() uint64 { return t.version }
 
 // AppendState appends all that is known of the sample. What follows from that, like the depth of areas, is left out.
 func (t *Tracker) AppendState(b []byte) ([]byte, error) {
-	b = packed.AppendBytes(append(b, trackerVersion), t.sample)
+	version := byte(trackerVersion)
+	if len(t.uses) > 0 {
+		version = modelsVersion
+	}
+	b = packed.AppendBytes(append(b, version), t.sample)
 	b = packed.AppendLen(b, len(t.runs))
 	for _, run := range slices.Sorted(maps.Keys(t.runs)) {
 		b = packed.AppendBool(packed.AppendBytes(b, run), t.runs[run])
@@ -68,6 +75,9 @@ func (t *Tracker) AppendState(b []byte) ([]byte, error) {
 		b = append(b, 1)
 		b = packed.AppendBytes(packed.AppendBytes(packed.AppendBytes(b, key.panel), key.rule), key.name)
 		b = st.answer.append(b)
+		if version == modelsVersion {
+			b = packed.AppendBytes(b, st.said)
+		}
 		b = packed.AppendLen(b, len(st.alleles))
 		for _, a := range st.alleles {
 			var err error
@@ -135,8 +145,9 @@ func (s *seen) append(b []byte) ([]byte, error) {
 // RestoreTracker returns the tracker that wrote b, of the same panels.
 func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 	in := packed.NewReader(b)
-	if v := in.Version(trackerVersion); v > 0 && v < trackerVersion {
-		in.Fail("version %d, and this program reads version %d: start the stage anew from its topic", v, trackerVersion)
+	version := in.Version(modelsVersion)
+	if want := byte(trackerVersion); version > 0 && (version < want || (version == modelsVersion) != (len(w.uses) > 0)) {
+		in.Fail("version %d, and this program reads version %d, or %d where panels ask models: start the stage anew from its topic", version, trackerVersion, modelsVersion)
 	}
 	t := w.NewTracker(in.String(maxName))
 	for range in.Count(2) {
@@ -155,7 +166,7 @@ func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 		t.depths[contig] = d
 	}
 	for in.Bool() {
-		t.restoreSubject(in)
+		t.restoreSubject(in, version == modelsVersion)
 	}
 	if err := in.Done(); err != nil {
 		return nil, fmt.Errorf("restoring what panels know of sample %q: %w", t.sample, err)
@@ -164,6 +175,14 @@ func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 		for _, k := range d.windows {
 			t.sumUp(nil, contig, &k)
 		}
+	}
+	for _, s := range w.subjects {
+		if s.hidden {
+			t.note(s)
+		}
+	}
+	for i := range t.uses {
+		t.uses[i].dirty = false // it was answered before the state was written
 	}
 	return t, nil
 }
@@ -210,9 +229,12 @@ func within(in *packed.Reader) int {
 }
 
 // restoreSubject reads what is known of one subject.
-func (t *Tracker) restoreSubject(in *packed.Reader) {
+func (t *Tracker) restoreSubject(in *packed.Reader, models bool) {
 	key := subjectKey{in.String(maxName), in.String(maxName), in.String(maxDocument)}
-	last := restoreAnswer(in)
+	last, said := restoreAnswer(in), ""
+	if models {
+		said = in.String(maxName)
+	}
 	i, ok := slices.BinarySearchFunc(t.watch.sorted, key, func(s *subject, key subjectKey) int { return s.key().compare(key) })
 	if !ok {
 		in.Fail("no panel has rule %q of panel %q", key.rule, key.panel)
@@ -223,7 +245,7 @@ func (t *Tracker) restoreSubject(in *packed.Reader) {
 		in.Fail("rule %q comes twice", key.rule)
 		return
 	}
-	st.answer = last
+	st.answer, st.said = last, said
 	for range in.Count(4) {
 		a := restoreSeen(in)
 		if k := len(st.alleles); k > 0 && st.alleles[k-1].allele.VRSID >= a.allele.VRSID {

@@ -19,6 +19,8 @@ type Tracker struct {
 	depths map[string]*depths
 	runs   map[string]bool // known runs; true: ended
 	room   [chunkBases]int
+	uses   []useState // by Watch.uses
+	err    error
 
 	version uint64 // counts what may have changed the state
 }
@@ -30,6 +32,7 @@ type subjectState struct {
 	carried []carried // what reads show, by place
 	alleles []*seen   // by VRS id
 	answer  answer
+	said    string // of a model: what was last said, short of its content
 }
 
 // seen is the newest revision of an allele.
@@ -63,9 +66,12 @@ type answer struct {
 func (w *Watch) NewTracker(sample string) *Tracker {
 	return &Tracker{
 		watch: w, sample: sample, states: make([]subjectState, len(w.subjects)),
-		depths: map[string]*depths{}, runs: map[string]bool{},
+		depths: map[string]*depths{}, runs: map[string]bool{}, uses: newUseStates(w),
 	}
 }
+
+// Err is why a model could not answer; after that the tracker is of no use.
+func (t *Tracker) Err() error { return t.err }
 
 // Variant takes a revision of an allele and returns the alerts that follow. Revisions that are not newer than what is
 // known change nothing.
@@ -79,7 +85,7 @@ func (t *Tracker) Variant(v *event.Variant) []Alert {
 			alerts = t.decide(alerts, h.subject)
 		}
 	}
-	return alerts
+	return t.answerModels(alerts)
 }
 
 // RunStart says that reads of a run may follow, which keeps the sample undecided until [Tracker.RunEnd]. A run that is
@@ -142,7 +148,7 @@ func (t *Tracker) Coverage(c Coverage) []Alert {
 			alerts = t.decide(alerts, t.watch.subjects[at.subject])
 		}
 	}
-	return alerts
+	return t.answerModels(alerts)
 }
 
 // depthsOf is what is known of a contig's coverage.
@@ -202,7 +208,7 @@ func (t *Tracker) RunEnd(run string) []Alert {
 	for _, s := range t.watch.subjects {
 		alerts = t.decide(alerts, s)
 	}
-	return alerts
+	return t.answerModels(alerts)
 }
 
 // ended says whether all known runs have ended.
@@ -246,15 +252,17 @@ func (t *Tracker) look(s *subject, a *seen, final bool) {
 // Once the runs have ended, an allele that is no longer called is as one that never was: whether it had been called
 // while the reads came in depends on their order.
 func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
+	switch {
+	case s.hidden:
+		t.note(s)
+		return alerts
+	case s.scope == ScopeModel: // answered once its features are up to date
+		return alerts
+	}
 	st := &t.states[s.number]
 	final := t.ended()
-	best, bestFinding := -1, finding{ratio: math.Inf(-1)}
-	for i, a := range st.alleles {
-		t.look(s, a, final)
-		gone := final && a.gone()
-		if !gone && (best < 0 || a.reads.outweighs(&bestFinding)) {
-			best, bestFinding = i, a.reads
-		}
+	f, best := t.find(s, final)
+	for _, a := range st.alleles {
 		if s.scope == ScopeAllele {
 			continue
 		}
@@ -266,15 +274,6 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 			alerts = a.answer.say(alerts, next)
 		}
 	}
-	f := bestFinding
-	f.heard = st.listen(s, final)
-	byReads := weight(f.heard.state) > weight(f.state)
-	switch {
-	case byReads:
-		f.state = f.heard.state
-	case f.state == "":
-		f.settle(s, st.notCallable(s), final)
-	}
 	if !st.answer.mayBeNews(f.state, final) {
 		return alerts
 	}
@@ -284,12 +283,38 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	if s.scope != ScopeAllele {
 		next.Alleles, next.AlleleCount = st.listed(final)
 	}
-	if best >= 0 && !byReads && (bestFinding.state != "" || s.scope == ScopeAllele) {
+	if best >= 0 {
 		next.show(s, st.alleles[best], &f)
 	} else {
 		next.show(s, nil, &f)
 	}
 	return st.answer.say(alerts, next)
+}
+
+// find is what can be said about a subject now, and the allele that says it; -1: none does.
+func (t *Tracker) find(s *subject, final bool) (f finding, best int) {
+	st := &t.states[s.number]
+	best, f = -1, finding{ratio: math.Inf(-1)}
+	for i, a := range st.alleles {
+		t.look(s, a, final)
+		gone := final && a.gone()
+		if !gone && (best < 0 || a.reads.outweighs(&f)) {
+			best, f = i, a.reads
+		}
+	}
+	called := f.state != ""
+	f.heard = st.listen(s, final)
+	byReads := weight(f.heard.state) > weight(f.state)
+	switch {
+	case byReads:
+		f.state = f.heard.state
+	case f.state == "":
+		f.settle(s, st.notCallable(s), final)
+	}
+	if byReads || !called && s.scope != ScopeAllele {
+		best = -1
+	}
+	return f, best
 }
 
 // maxListed bounds the alleles that one alert lists, so that it fits into a record.

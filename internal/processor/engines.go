@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -130,6 +131,7 @@ type Engines struct {
 	haplotypes annotatestage.Haplotypes // annotate stage
 	genes      string                   // fingerprint of reference and gene model
 	panels     string                   // fingerprint
+	biomarkers []io.Closer              // watch stage: networks that panels ask
 	index      *minimap.Index
 	aligners   []*minimap.Aligner // basecall and align stages
 	deciders   *deciders          // adaptive stage; nil without
@@ -185,6 +187,11 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	if len(opts.Panels) > 0 {
 		if err := e.loadPanels(opts.Panels, opts.Logger); err != nil {
 			return nil, errors.Join(err, e.Close())
+		}
+		if slices.Contains(opts.Stages, watchstage.Name) {
+			if err := e.openModels(opts.Library, opts.Logger); err != nil {
+				return nil, errors.Join(err, e.Close())
+			}
 		}
 	}
 	if slices.Contains(opts.Stages, variantstage.Name) {
@@ -346,6 +353,9 @@ func (e *Engines) Close() error {
 	}
 	if e.models != nil {
 		errs = append(errs, e.models.pool.Close())
+	}
+	for _, n := range e.biomarkers {
+		errs = append(errs, n.Close())
 	}
 	aligners := e.aligners
 	if e.deciders != nil {

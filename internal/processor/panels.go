@@ -10,6 +10,8 @@ import (
 
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/annotate/watch/biomarker"
+	watchnetwork "github.com/porestream/porestream/annotate/watch/network"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/variant"
 )
@@ -34,6 +36,18 @@ func (e *Engines) loadPanels(paths []string, logger *slog.Logger) error {
 	}
 	e.Watch, e.panels = w, fingerprint(panels)
 	return nil
+}
+
+// openModels opens the networks of the models that panels ask. Only the watch stage needs them.
+func (e *Engines) openModels(library string, logger *slog.Logger) error {
+	return e.Watch.Attach(func(m *biomarker.Model) (biomarker.Network, error) {
+		n, err := watchnetwork.Open(m, library, logger)
+		if err != nil {
+			return nil, err
+		}
+		e.biomarkers = append(e.biomarkers, n)
+		return n, nil
+	})
 }
 
 // firstFault is the first line of an error that has one for each fault of a panel:

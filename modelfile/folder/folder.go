@@ -34,7 +34,8 @@ type Kind string
 const (
 	Basecaller Kind = "" // also of manifests that say nothing
 	Variant    Kind = "variant"
-	Sequence   Kind = "sequence" // scores of alleles by stretches of DNA
+	Sequence   Kind = "sequence"  // scores of alleles by stretches of DNA
+	Biomarker  Kind = "biomarker" // asked by panels, which name its folder
 )
 
 // String names the kind for people.
@@ -79,10 +80,10 @@ func kindOf(text []byte) (Kind, error) {
 		return "", describe(err)
 	}
 	switch head.Kind {
-	case Basecaller, Variant, Sequence:
+	case Basecaller, Variant, Sequence, Biomarker:
 		return head.Kind, nil
 	}
-	return "", fmt.Errorf("kind = %q is none that this version knows: %q, %q, or none for a basecaller", head.Kind, Variant, Sequence)
+	return "", fmt.Errorf("kind = %q is none that this version knows: %q, %q, %q, or none for a basecaller", head.Kind, Variant, Sequence, Biomarker)
 }
 
 // ReadManifest reads the manifest of the model at the root of a file system.

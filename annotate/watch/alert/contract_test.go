@@ -117,7 +117,8 @@ func TestSchemaKnowsAllMembers(t *testing.T) {
 		{defs["alert"], reflect.TypeFor[watch.Alert]()}, {defs["panel"], reflect.TypeFor[watch.Source]()},
 		{defs["evidence"], reflect.TypeFor[watch.Evidence]()}, {defs["coverage"], reflect.TypeFor[watch.Covered]()},
 		{worst, reflect.TypeFor[watch.Place]()}, {defs["probability"], reflect.TypeFor[watch.Probability]()},
-		{defs["allele_state"], reflect.TypeFor[watch.AlleleState]()},
+		{defs["allele_state"], reflect.TypeFor[watch.AlleleState]()}, {defs["model"], reflect.TypeFor[watch.ModelAnswer]()},
+		{defs["class_odd"], reflect.TypeFor[watch.ClassOdd]()}, {defs["driver"], reflect.TypeFor[watch.Driver]()},
 	} {
 		object := c.schema.(map[string]any)
 		properties := object["properties"].(map[string]any)

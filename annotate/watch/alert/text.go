@@ -32,6 +32,12 @@ func Text(a *watch.Alert) string {
 	if e := a.Evidence; e != nil {
 		fmt.Fprintf(&b, "  %d/%d reads  QUAL %.1f", e.AltForward+e.AltReverse, e.Depth, e.Qual)
 	}
+	if m := a.Model; m != nil {
+		fmt.Fprintf(&b, "  %s %s P=%.3f", m.Name, m.Output, m.Probability)
+		for i, d := range m.Drivers[:min(3, len(m.Drivers))] {
+			fmt.Fprintf(&b, "%s%s %+.2f", [...]string{"  by ", ", ", ", "}[i], d.Feature, d.Effect)
+		}
+	}
 	if p := a.Probability.FalseAlarm; p != nil {
 		fmt.Fprintf(&b, "  false alarm <= %.2g", *p)
 	}

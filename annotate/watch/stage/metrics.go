@@ -41,7 +41,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		deadLetters: deadLetters,
 	}
 	reg.MustRegister(m.alerts, m.others, m.latencies)
-	for _, s := range []watch.State{watch.Pending, watch.Suspected, watch.Detected, watch.Negative, watch.NotCallable} {
+	for _, s := range watch.States() {
 		m.alerts.WithLabelValues(string(s))
 	}
 	return m

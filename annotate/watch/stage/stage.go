@@ -94,7 +94,8 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 			h.warnUncounted()
 			return nil, nil
 		}
-		return h.publish(h.tracker(body.Coverage.GetSample()).Coverage(coverage(body.Coverage)))
+		t := h.tracker(body.Coverage.GetSample())
+		return h.publish(t, t.Coverage(coverage(body.Coverage)))
 	default:
 		if !h.ours(m.GetPanels()) {
 			return nil, nil
@@ -132,11 +133,12 @@ func (h *handler) variant(document []byte) ([]stream.Out, error) {
 	if v.Sample == "" || v.Allele.VRSID == "" || v.Revision == 0 {
 		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: "a variant needs sample, variant.vrs_id and revision"}
 	}
-	alerts := h.tracker(v.Sample).Variant(v)
+	t := h.tracker(v.Sample)
+	alerts := t.Variant(v)
 	if len(alerts) > 0 {
 		h.metrics.latency(v)
 	}
-	return h.publish(alerts)
+	return h.publish(t, alerts)
 }
 
 // coverage is what c says, without what belongs to the stream.
@@ -183,7 +185,8 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	var outs []stream.Out
 	if h.markers.Ended(run.GetId()) {
 		for _, sample := range h.concerned(run) {
-			answers, err := h.publish(h.tracker(sample).RunEnd(run.GetId()))
+			t := h.tracker(sample)
+			answers, err := h.publish(t, t.RunEnd(run.GetId()))
 			if err != nil {
 				return nil, err
 			}
@@ -233,7 +236,11 @@ func (h *handler) take(t *watch.Tracker) {
 	h.trackers[t.Sample()], h.sections[section(t.Sample())] = t, t
 }
 
-func (h *handler) publish(alerts []watch.Alert) ([]stream.Out, error) {
+// publish makes records of a tracker's alerts. A model that could not answer fails the record: whoever restores the tracker asks again.
+func (h *handler) publish(t *watch.Tracker, alerts []watch.Alert) ([]stream.Out, error) {
+	if err := t.Err(); err != nil {
+		return nil, fmt.Errorf("sample %s: %w", t.Sample(), err)
+	}
 	outs := make([]stream.Out, len(alerts))
 	for i := range alerts {
 		out, err := alert.Record(h.cfg.Topics.Alerts, &alerts[i])

@@ -53,7 +53,7 @@ export function showProblems(problems, now, reading) {
   );
 }
 
-const stateOrder = { DETECTED: 0, SUSPECTED: 1, NOT_CALLABLE: 2, PENDING: 3, NEGATIVE: 4 };
+const stateOrder = { DETECTED: 0, RESISTANT: 0, CLASSIFIED: 0, SUSPECTED: 1, INTERMEDIATE: 1, NOT_CALLABLE: 2, PENDING: 3, NEGATIVE: 4, SUSCEPTIBLE: 4 };
 
 export function showAlerts(alerts) {
   const all = [...alerts.values()].sort(
