@@ -328,6 +328,13 @@ func sampleModifiedCalls() *streampb.ModifiedCalls {
 	}}
 }
 
+// modifiedCalls is sampleModifiedCalls, changed.
+func modifiedCalls(change func(*streampb.ModifiedCalls)) sampleRecord {
+	m := sampleModifiedCalls()
+	change(m)
+	return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedCalls{ModifiedCalls: m}}}
+}
+
 func mustEncode(t testing.TB, r sampleRecord) []byte {
 	t.Helper()
 	b, err := r.codec.encode(r.msg)
@@ -508,7 +515,17 @@ func TestValidity(t *testing.T) {
 		}), ""},
 
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
-		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor a marker"},
+		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor a marker"},
+		{modifiedCalls(func(*streampb.ModifiedCalls) {}), ""},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source = 12 }), "of partition 12 of 12"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source, m.Sources = 0, 0 }), "of partition 0 of 0"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Samples[0].Sample = "" }), "sample is empty"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Samples[0].Runs = nil }), "its 0 runs"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Samples[0].Runs = []string{"b", "a"} }), "not ascending"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Samples[0].Bases[1].Base = 0 }), "base 0"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Samples[0].Bases[1].Base = 4 }), "base 4"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Samples[0].Bases[0].Calls = nil }), "1 probabilities with 0 counts"},
+		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Samples[0].Bases[1].Probabilities[2] = 1024 }), "3 probabilities"},
 		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{}}, "neither a call nor coverage nor blocks nor a marker"},
 		{reference(func(*streampb.Reference) {}), ""},
 		{reference(func(r *streampb.Reference) { r.Blocks, r.Callable = nil, nil }), ""},
