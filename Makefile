@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall checkpoints genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes eval-splice fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall checkpoints genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes eval-biomarker eval-splice fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -129,6 +129,10 @@ eval-genes: build ## find the genes of annotated genomes, beside Pyrodigal, with
 
 eval-splice: build ## score variants by OpenSpliceAI's networks and compare with its own program: DATA=folder
 	@./scripts/eval-splice.sh
+
+eval-biomarker: export DATA ?=
+eval-biomarker: ## cross-validate a biomarker model beside the rules of its tables, from DATA: RECIPE=hiv1-pol or another of train/biomarker/recipes; MODEL=FOLDER also writes it
+	@./scripts/eval-biomarker.sh
 
 genes-prior: ## make the prior of gene finding from the annotated genomes in GENES_DATA
 	$(GO) run ./train/genes prior $(GENES_DATA)/*.gz $(GENES_DATA)/phages/*.gz > genes/prior.json.new

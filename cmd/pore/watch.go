@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
@@ -27,7 +28,7 @@ func watchCommand() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(watchCheckCommand())
+	cmd.AddCommand(watchCheckCommand(), watchAnswerCommand())
 	return cmd
 }
 
@@ -78,23 +79,9 @@ func checkPanels(ctx context.Context, cfg watchCheckConfig, paths []string, stdo
 	if err != nil {
 		return err
 	}
-	var panels []*watch.Panel
-	var faults []error
-	for _, path := range paths {
-		p, err := watch.Load(path)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		panels = append(panels, p)
-	}
-	w, err := watch.New(g, annotator, panels...)
+	w, err := newWatch(g, annotator, paths, stderr)
 	if err != nil {
-		faults = append(faults, err)
-	}
-	if err := errors.Join(faults...); err != nil {
-		fmt.Fprintln(stderr, err)
-		return fmt.Errorf("the panels can't be used as they are: see the lines above")
+		return err
 	}
 	for _, warning := range w.Warnings() {
 		fmt.Fprintln(stderr, "warning:", warning)
@@ -120,4 +107,27 @@ func writeResolved(w io.Writer, rules []watch.Resolved, format string) error {
 		fmt.Fprintln(out, r.Text())
 	}
 	return out.Flush()
+}
+
+// newWatch loads panels and checks them against a reference, and tells all that is wrong.
+func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, stderr io.Writer) (*watch.Watch, error) {
+	var panels []*watch.Panel
+	var faults []error
+	for _, path := range paths {
+		p, err := watch.Load(path)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		panels = append(panels, p)
+	}
+	w, err := watch.New(g, annotator, panels...)
+	if err != nil {
+		faults = append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		fmt.Fprintln(stderr, err)
+		return nil, fmt.Errorf("the panels can't be used as they are: see the lines above")
+	}
+	return w, nil
 }

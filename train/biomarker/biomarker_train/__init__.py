@@ -1,0 +1,9 @@
+"""Trains models that Porestream's panels ask: from tables of genotypes and phenotypes to an ONNX network with its manifest.
+
+- :mod:`.recipe`: what decides a model
+- :mod:`.tables`, :mod:`.rules`: isolates, who belongs together, scores by rule
+- :mod:`.encoding`: isolates as numbers, and codons that an unfinished run leaves out
+- :mod:`.network`, :mod:`.training`, :mod:`.calibration`: the network, the loop, probabilities
+- :mod:`.metrics`, :mod:`.evaluation`, :mod:`.markers`: how good it is, and what speaks for what
+- :mod:`.export`: the folder that package annotate/watch/biomarker reads
+"""
