@@ -140,6 +140,7 @@ type Caller struct {
 	device  string
 	// leftToCPU are nodes of the network that a GPU doesn't compute.
 	leftToCPU []infer.Node
+	kernels   infer.Kernels
 	precision infer.Precision
 	batcher   *infer.Batcher
 	metrics   *metrics
@@ -207,6 +208,7 @@ func (c *Caller) open(cfg Config) error {
 	}
 	c.options.BatchCPU, c.options.BatchCUDA, c.options.Tune = runners.Batch, runners.Batch, false
 	c.device, c.leftToCPU, c.precision = runners.DeviceNames(), runners.LeftToCPU, runners.Precision
+	c.kernels = runners.Kernels
 	room := runners.Batch * len(runners.Runners)
 	c.room, c.outstanding = room, room+runners.Batch
 	err = c.start(runners, cfg, room)
@@ -216,7 +218,8 @@ func (c *Caller) open(cfg Config) error {
 	if cfg.Logger != nil {
 		cfg.Logger.Info("model is loaded",
 			slog.String("model", c.model.Manifest.Name), slog.String("device", c.device), slog.String("precision", c.precision.String()),
-			slog.Int("sessions", len(runners.Runners)), slog.Int("batch", runners.Batch), slog.Bool("padded", runners.Padded))
+			slog.Int("sessions", len(runners.Runners)), slog.Int("batch", runners.Batch), slog.Bool("padded", runners.Padded),
+			slog.Int("kernel_layers", c.kernels.Layers))
 	}
 	return nil
 }
@@ -229,6 +232,7 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	inferMetrics.LeftToCPU(len(c.leftToCPU))
+	inferMetrics.Kernels(c.kernels)
 	if c.metrics, err = newMetrics(cfg.Registerer, name); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -303,6 +307,9 @@ func (c *Caller) Precision() infer.Precision { return c.precision }
 // LeftToCPU returns the nodes of the network that a GPU leaves to the CPU; none without
 // a GPU.
 func (c *Caller) LeftToCPU() []infer.Node { return c.leftToCPU }
+
+// Kernels says what operators of Porestream's own compute of the network on a GPU.
+func (c *Caller) Kernels() infer.Kernels { return c.kernels }
 
 // Model returns the model.
 func (c *Caller) Model() *Model { return c.model }

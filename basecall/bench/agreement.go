@@ -14,8 +14,10 @@ import (
 type Agreement struct {
 	Device    string `json:"device"`
 	Precision string `json:"precision"`
-	Reads     int    `json:"reads"`
-	Identical int    `json:"identical_reads"` // with the same sequence
+	// Kernels is the number of layers that operators of our own compute.
+	Kernels   int `json:"kernel_layers,omitempty"`
+	Reads     int `json:"reads"`
+	Identical int `json:"identical_reads"` // with the same sequence
 	// Edits and columns of the alignments of all reads' sequences, end to end.
 	Edits    int64   `json:"edits"`
 	Columns  int64   `json:"columns"`
@@ -36,11 +38,11 @@ func CompareCalls(ctx context.Context, model *basecall.Model, cfg basecall.Confi
 	}
 	reference := basecall.Config{Device: infer.Device{}.String(), Library: cfg.Library, Logger: cfg.Logger}
 	reference.Precision = infer.PrecisionSingle
-	want, device, err := callSequences(ctx, model, reference, reads)
+	want, on, err := callSequences(ctx, model, reference, reads)
 	if err != nil {
 		return nil, err
 	}
-	onCPU := device
+	onCPU := on.device
 	var all []Agreement
 	for _, precision := range []infer.Precision{infer.PrecisionSingle, infer.PrecisionHalf, infer.PrecisionInt8} {
 		switch {
@@ -49,29 +51,38 @@ func CompareCalls(ctx context.Context, model *basecall.Model, cfg basecall.Confi
 			precision == infer.PrecisionInt8 && cfg.Device != onCPU:
 			continue
 		}
-		cfg.Precision = precision
-		have, device, err := callSequences(ctx, model, cfg, reads)
+		chosen := cfg
+		if chosen.Precision = precision; precision != infer.PrecisionHalf {
+			chosen.Kernels = infer.KernelsOff // they multiply half floats
+		}
+		have, on, err := callSequences(ctx, model, chosen, reads)
 		if precision == infer.PrecisionInt8 && errors.Is(err, infer.ErrNoInt8) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if cfg.Device = device; precision == infer.PrecisionSingle && device == onCPU {
+		if cfg.Device = on.device; precision == infer.PrecisionSingle && on.device == onCPU {
 			continue // it was to be chosen, and there is no GPU
 		}
 		a := compareSequences(reads, want, have)
-		a.Device, a.Precision = device, precision.String()
+		a.Device, a.Precision, a.Kernels = on.device, precision.String(), on.kernels
 		all = append(all, a)
 	}
 	return all, nil
 }
 
-// callSequences returns the reads' sequences and the device that they were called on.
-func callSequences(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read) (sequences [][]byte, device string, err error) {
+// calledOn is what reads were called on.
+type calledOn struct {
+	device  string
+	kernels int // layers that operators of our own computed
+}
+
+// callSequences returns the reads' sequences and what they were called on.
+func callSequences(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read) (sequences [][]byte, on calledOn, err error) {
 	c, err := basecall.NewCaller(model, cfg)
 	if err != nil {
-		return nil, "", err
+		return nil, calledOn{}, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	samples := 0
@@ -88,7 +99,7 @@ func callSequences(ctx context.Context, model *basecall.Model, cfg basecall.Conf
 			return err
 		})
 	}
-	return sequences, c.Device(), group.Wait()
+	return sequences, calledOn{c.Device(), c.Kernels().Layers}, group.Wait()
 }
 
 func compareSequences(reads []basecall.Read, want, have [][]byte) Agreement {

@@ -57,6 +57,8 @@ func (*Precision) Type() string { return "precision" }
 // Compute says how devices compute a network. The zero value leaves it to them.
 type Compute struct {
 	Precision Precision
+	// Kernels says whether a GPU computes layers with Porestream's own operators.
+	Kernels GPUKernels
 	// GPUMemory is how many bytes the sessions of a network may take together on each
 	// GPU for what they compute; 0 for as many as there are. CUDA's own, a few hundred
 	// megabytes, come on top.

@@ -20,6 +20,8 @@ type Metrics struct {
 	samples  prometheus.Counter
 	padding  prometheus.Counter
 	left     prometheus.Gauge
+	kernels  prometheus.Gauge
+	refused  *prometheus.GaugeVec // by why
 }
 
 // NewMetrics registers the metrics of a model on a device and returns them. With
@@ -59,6 +61,14 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		Name: "porestream_infer_cpu_nodes",
 		Help: "Nodes of the network that a GPU leaves to the CPU, which slows it down; 0 on a CPU.",
 	}, labels)
+	kernels := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "porestream_infer_kernel_layers",
+		Help: "Layers of the network that a GPU computes with Porestream's own kernels.",
+	}, labels)
+	refused := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "porestream_infer_kernels_refused",
+		Help: "1 for the reason why a GPU computes the network without Porestream's kernels: library, network, device or result; else 0.",
+	}, []string{"model", "why"})
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "porestream_infer_info",
 		Help: "Always 1; names the device that a model runs on.",
@@ -66,7 +76,8 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 
 	err := errors.Join(metric.Share(reg, &batches), metric.Share(reg, &failures), metric.Share(reg, &items),
 		metric.Share(reg, &queue), metric.Share(reg, &queued), metric.Share(reg, &computed),
-		metric.Share(reg, &samples), metric.Share(reg, &padding), metric.Share(reg, &left), metric.Share(reg, &info))
+		metric.Share(reg, &samples), metric.Share(reg, &padding), metric.Share(reg, &left),
+		metric.Share(reg, &kernels), metric.Share(reg, &refused), metric.Share(reg, &info))
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +92,8 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		samples:  samples.WithLabelValues(model),
 		padding:  padding.WithLabelValues(model),
 		left:     left.WithLabelValues(model),
+		kernels:  kernels.WithLabelValues(model),
+		refused:  refused.MustCurryWith(prometheus.Labels{"model": model}),
 	}
 	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain, DispatchRetry} {
 		m.batches.WithLabelValues(reason.String()) // so that a rate exists from the start
@@ -92,6 +105,21 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 func (m *Metrics) LeftToCPU(nodes int) {
 	if m != nil {
 		m.left.Set(float64(nodes))
+	}
+}
+
+// Kernels says what operators of our own compute.
+func (m *Metrics) Kernels(k Kernels) {
+	if m == nil {
+		return
+	}
+	m.kernels.Set(float64(k.Layers))
+	for _, why := range refusals {
+		refused := 0.
+		if why == k.Refused {
+			refused = 1
+		}
+		m.refused.WithLabelValues(string(why)).Set(refused)
 	}
 }
 

@@ -44,6 +44,8 @@ type Runners struct {
 	// Precision is what the network computes in: PrecisionSingle, PrecisionHalf or
 	// PrecisionInt8.
 	Precision Precision
+	// Kernels says what operators of our own compute.
+	Kernels Kernels
 	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
 	LeftToCPU []Node
 	name      string // of a simulated device
@@ -116,9 +118,12 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	if batch < 1 || sessions < 1 {
 		return nil, fmt.Errorf("batch size %d and %d sessions per device are not positive", batch, sessions)
 	}
+	fast, kernels, err := openWithKernels(net, devices, batch, sessions, opts, logger)
+	if fast != nil || err != nil {
+		return fast, err
+	}
 	opts.Precision = net.asked(opts.Precision)
 	var precision Precision
-	var err error
 	if net.ONNX, precision, err = net.chosen(devices[0], opts.Precision); err != nil {
 		return nil, err
 	}
@@ -129,7 +134,7 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	r.Precision = precision
+	r.Precision, r.Kernels = precision, kernels
 	return r, nil
 }
 

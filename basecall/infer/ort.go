@@ -93,7 +93,11 @@ func openSession(net Network, device Device, batch, sessions int, opts Options, 
 			return nil, oneLine(err)
 		}
 	}
-	if err := checkEnds(net); err != nil {
+	if net.operators != "" {
+		if err := options.RegisterCustomOpsLibrary(net.operators); err != nil {
+			return nil, fmt.Errorf("loading operators from %s: %w", net.operators, oneLine(err))
+		}
+	} else if err := checkEnds(net); err != nil {
 		return nil, err
 	}
 	s, err := newSession(net, batch, options)

@@ -22,6 +22,8 @@ type Network struct {
 	// than [N, 1, Samples] and [N, Frames, Classes]: what follows N. Their products are still Samples and Frames x Classes;
 	// nil for none.
 	InputShape, OutputShape []int
+
+	operators string // the library of operators of our own that ONNX needs; empty for none
 }
 
 // Runner is one copy of a network with room for one batch. It is used by one

@@ -280,6 +280,7 @@ and compares the networks with their checksums. Nothing is run: see verify.`,
 
 type verifyConfig struct {
 	device, library, source string
+	compute                 infer.Compute
 	asJSON                  bool
 }
 
@@ -290,7 +291,8 @@ func modelVerifyCommand() *cobra.Command {
 		Short: "Run a model, and compare it with what it was converted from",
 		Long: `Loads a model onto a device, which checks the network's ends and that a window's
 scores don't depend on its batch, and calls a made-up read twice: both must be
-alike. Nodes of its network that a GPU leaves to the CPU are named. A variant model judges made-up examples in two ways instead, all at once
+alike. Nodes of its network that a GPU leaves to the CPU are named, and what Porestream's
+own kernels compute there, or why they don't. A variant model judges made-up examples in two ways instead, all at once
 and one by one. With --from the model of Bonito or Dorado that a basecaller was
 converted from is converted again, and must give the same networks byte by byte.`,
 		Example: `  pore model verify --from dna_r10.4.1_e8.2_400bps_hac@v5.0.0 models/r10-hac`,
@@ -310,6 +312,9 @@ converted from is converted again, and must give the same networks byte by byte.
 	flags.StringVar(&cfg.source, "from", "", "folder of the model that it was converted from")
 	flags.StringVar(&cfg.device, "device", "auto", "auto, cpu, cuda or a list such as cuda:0,1")
 	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime's shared library; empty to search")
+	flags.Var(&cfg.compute.Precision, "precision", "numbers that a basecaller computes with: auto, fp32, fp16 or, on a CPU, int8")
+	cfg.compute.Kernels = infer.KernelsAuto
+	flags.Var(&cfg.compute.Kernels, "gpu-kernels", "Porestream's own kernels for a basecaller: auto, off, or always, which fails where they can't be used")
 	flags.BoolVar(&cfg.asJSON, "json", false, "the result as a JSON object")
 	return cmd
 }
@@ -324,6 +329,9 @@ type verified struct {
 	From             string  `json:"from,omitempty"`
 	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
 	LeftToCPU []infer.Node `json:"left_to_cpu,omitempty"`
+	// KernelLayers are computed by Porestream's own kernels on a GPU; NoKernels is why none are.
+	KernelLayers int    `json:"kernel_layers,omitempty"`
+	NoKernels    string `json:"no_kernels,omitempty"`
 }
 
 func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.Writer) (err error) {
@@ -341,7 +349,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 			return fmt.Errorf("verifying model %s: its network is not what %s gives: it was converted from another, or by another version", m.Name, cfg.source)
 		}
 	}
-	caller, err := basecall.NewCaller(model, basecall.Config{Device: cfg.device, Library: cfg.library})
+	caller, err := basecall.NewCaller(model, basecall.Config{Device: cfg.device, Library: cfg.library, Compute: cfg.compute})
 	if err != nil {
 		return err
 	}
@@ -363,7 +371,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	v := verified{
 		Model: m.Name, Device: caller.Device(), Samples: len(read.Samples), Bases: len(first.Sequence),
 		SamplesPerSecond: math.Round(2 * float64(len(read.Samples)) / took.Seconds()), From: cfg.source,
-		LeftToCPU: caller.LeftToCPU(),
+		LeftToCPU: caller.LeftToCPU(), KernelLayers: caller.Kernels().Layers, NoKernels: caller.Kernels().Why,
 	}
 	if cfg.asJSON {
 		return json.NewEncoder(stdout).Encode(v)
@@ -371,6 +379,14 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	text := fmt.Sprintf("model %s runs on %s: %d samples twice, %d bases, alike", v.Model, v.Device, v.Samples, v.Bases)
 	if v.From != "" {
 		text += fmt.Sprintf("; its network is what %s gives", v.From)
+	}
+	if v.KernelLayers > 0 {
+		text += fmt.Sprintf("\n%d layers are computed by Porestream's kernels, as ONNX Runtime's operators do", v.KernelLayers)
+		if plain := caller.Kernels().Plain; plain > 0 {
+			text += fmt.Sprintf("; %d others have none", plain)
+		}
+	} else if v.NoKernels != "" {
+		text += "\nPorestream's GPU kernels are not used: " + v.NoKernels
 	}
 	for i, node := range v.LeftToCPU {
 		if i == 0 {

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/basecall/kernels"
+	"github.com/porestream/porestream/basecall/kernels/kernelstest"
+	"github.com/porestream/porestream/signal"
+)
+
+// lambdaReads returns the shortest of the shipped recording's reads, of so many samples in all.
+func lambdaReads(t *testing.T, most int) []basecall.Read {
+	t.Helper()
+	recording, err := signal.NewIndex(t.Context(), []string{filepath.Join("..", "..", "testdata", "lambda", "reads.pod5")})
+	require.NoError(t, err)
+	defer recording.Close()
+	var reads []basecall.Read
+	for i := range recording.Len() {
+		entry := recording.Entry(i)
+		samples, err := recording.Samples(i, nil)
+		require.NoError(t, err)
+		if len(samples) > 30_000 || len(samples) > most {
+			continue
+		}
+		most -= len(samples)
+		reads = append(reads, basecall.Read{ID: entry.ID, Samples: samples, SampleRate: entry.Run.SampleRate, Calibration: entry.Calibration})
+	}
+	return reads
+}
+
+// TestKernelsCallAsThePlainGraphDoes calls real reads with the shipped models' networks
+// rewritten for operators of our own, whose kernels for the CPU compute what those for GPUs do, and with the
+// networks as they are.
+func TestKernelsCallAsThePlainGraphDoes(t *testing.T) {
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	open(t) // or skip
+	for _, tt := range []struct {
+		model     string
+		precision infer.Precision
+		samples   int
+	}{
+		{"r9.4-fast", infer.PrecisionHalf, 300_000},
+		{"r9.4-fast", infer.PrecisionAuto, 60_000},
+		{"r9.4-hac", infer.PrecisionHalf, 300_000},
+	} {
+		t.Run(tt.model+" "+tt.precision.String(), func(t *testing.T) {
+			model, err := basecall.OpenModel(filepath.Join("..", "..", "models", tt.model))
+			require.NoError(t, err)
+			reads := lambdaReads(t, tt.samples)
+			plain, kernels := basecall.Config{Device: "cpu"}, basecall.Config{Device: "cpu"}
+			plain.Precision = infer.PrecisionSingle
+			kernels.Precision, kernels.Kernels = tt.precision, infer.KernelsAlways
+			want, _, err := callSequences(t.Context(), model, plain, reads)
+			require.NoError(t, err)
+			have, on, err := callSequences(t.Context(), model, kernels, reads)
+			require.NoError(t, err)
+			a := compareSequences(reads, want, have)
+			assert.Equal(t, 5, on.kernels)
+			t.Logf("%d of %d reads alike, %d edits in %d columns, identity %.4f %%", a.Identical, a.Reads, a.Edits, a.Columns, 100*a.Identity)
+			assert.Greater(t, a.Columns, int64(tt.samples/20))
+			assert.GreaterOrEqual(t, a.Identity, 0.999)
+		})
+	}
+}

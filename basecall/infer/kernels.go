@@ -1,0 +1,204 @@
+package infer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/basecall/kernels"
+)
+
+// GPUKernels says whether a GPU computes layers with Porestream's own operators.
+type GPUKernels uint8
+
+// The choices.
+const (
+	// KernelsOff leaves all to the runtime.
+	KernelsOff GPUKernels = iota
+	// KernelsAuto takes them on a GPU where the library is found, the network has layers
+	// for them and they compute what the runtime's operators do.
+	KernelsAuto
+	// KernelsAlways takes them on a CPU, too, where they are slow, and fails where KernelsAuto would
+	// do without: for tests and measurements.
+	KernelsAlways
+)
+
+var kernelNames = [...]string{KernelsAuto: "auto", KernelsOff: "off", KernelsAlways: "always"}
+
+// String returns "off", "auto" or "always".
+func (k GPUKernels) String() string {
+	if int(k) < len(kernelNames) {
+		return kernelNames[k]
+	}
+	return fmt.Sprintf("GPUKernels(%d)", uint8(k))
+}
+
+// Set parses a flag's value.
+func (k *GPUKernels) Set(text string) error {
+	i := slices.Index(kernelNames[:], text)
+	if i < 0 {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(kernelNames[:], ", "))
+	}
+	*k = GPUKernels(i)
+	return nil
+}
+
+// Type is what help says of the flag.
+func (*GPUKernels) Type() string { return "kernels" }
+
+// Refusal is why a network is computed without kernels of our own on a GPU.
+type Refusal string
+
+// The refusals, as metrics name them.
+const (
+	RefusedLibrary Refusal = "library" // it isn't there
+	RefusedNetwork Refusal = "network" // has no layer for them
+	RefusedDevice  Refusal = "device"  // can't load or run them
+	RefusedResult  Refusal = "result"  // isn't that of the runtime's operators
+)
+
+var refusals = [...]Refusal{RefusedLibrary, RefusedNetwork, RefusedDevice, RefusedResult}
+
+// Kernels says how far operators of our own compute a network.
+type Kernels struct {
+	Layers int // that they compute
+	Plain  int // layers of the same kind that they don't
+	// Refused is why there are none where there could be; empty where none are asked for.
+	Refused Refusal
+	Why     string // Refused in a line, with what to do
+}
+
+// mostKernelError is how far a window's scores may be from those of the runtime's operators:
+// the root mean square of the difference, as a part of that of the scores. Rounding the states to
+// half floats makes some thousandths; a wrong kernel makes about 1.
+const mostKernelError = 2e-2
+
+// refusal is an error that names what it is about.
+type refusal struct {
+	kind Refusal
+	err  error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+// openWithKernels opens all sessions with operators of our own, if these are asked for and to be had.
+// Otherwise it returns no runners, and why.
+func openWithKernels(net Network, devices []Device, batch, sessions int, opts Options, logger *slog.Logger) (*Runners, Kernels, error) {
+	exact := opts.Precision == PrecisionSingle || opts.Precision == PrecisionInt8
+	switch {
+	case exact && opts.Kernels == KernelsAlways:
+		return nil, Kernels{}, fmt.Errorf("network %s: GPU kernels multiply half floats, which %v is not", net.Name, opts.Precision)
+	case exact, opts.Kernels == KernelsOff, opts.Kernels == KernelsAuto && !devices[0].CUDA:
+		return nil, Kernels{}, nil
+	}
+	r, k, err := tryKernels(net, devices, batch, sessions, opts, logger)
+	if err != nil {
+		k, err = k.refuse(net, opts.Kernels, err, logger)
+		return nil, k, err
+	}
+	r.Kernels = k
+	return r, k, nil
+}
+
+// refuse says that there are no kernels because of an error, which it returns if there have to be some.
+func (k Kernels) refuse(net Network, asked GPUKernels, err error, logger *slog.Logger) (Kernels, error) {
+	if asked == KernelsAlways {
+		return Kernels{}, fmt.Errorf("network %s: GPU kernels can't be used: %w", net.Name, oneLine(err))
+	}
+	var refused *refusal
+	if !errors.As(err, &refused) {
+		return Kernels{}, nil // the network or the device is at fault, which it shows without kernels as well
+	}
+	k.Plain, k.Layers = k.Plain+k.Layers, 0
+	k.Refused, k.Why = refused.kind, oneLine(err).Error()
+	level := slog.LevelWarn
+	if k.Refused == RefusedNetwork {
+		level = slog.LevelInfo // there is nothing that one could do
+	}
+	logger.Log(context.Background(), level, "the GPU computes the network with ONNX Runtime's operators, not with Porestream's kernels",
+		slog.String("network", net.Name), slog.String("why", k.Why))
+	return k, nil
+}
+
+// tryKernels opens all sessions with operators of our own, and compares what they compute with what the
+// runtime's do.
+func tryKernels(net Network, devices []Device, batch, sessions int, opts Options, logger *slog.Logger) (r *Runners, k Kernels, err error) {
+	plain := net
+	precision := PrecisionSingle
+	opts.Precision = net.asked(opts.Precision)
+	if opts.Precision != PrecisionSingle && net.HalfONNX != nil {
+		plain.ONNX, precision = net.HalfONNX, PrecisionHalf
+	}
+	rewritten := plain
+	if rewritten.ONNX, k.Layers, k.Plain, err = withKernels(plain.ONNX); err != nil {
+		return nil, k, fmt.Errorf("reading network %s: %w", net.Name, err)
+	}
+	if k.Layers == 0 {
+		return nil, k, &refusal{RefusedNetwork, errors.New("it has no LSTM layers that there are kernels for")}
+	}
+	if rewritten.operators, err = kernels.FindLibrary(); err != nil {
+		return nil, k, &refusal{RefusedLibrary, err}
+	}
+	if err := checkEnds(plain); err != nil {
+		return nil, k, err
+	}
+	if r, err = openBatch(rewritten, devices, batch, sessions, opts, logger); err != nil {
+		return nil, k, &refusal{RefusedDevice, err}
+	}
+	r.Precision = precision
+	if err := r.compareWith(plain, opts); err != nil {
+		return nil, k, errors.Join(err, r.Close())
+	}
+	return r, k, nil
+}
+
+// compareWith has each runner compute a window and compares the scores with those of another network.
+func (r *Runners) compareWith(plain Network, opts Options) (err error) {
+	want := make([]float32, plain.Frames*plain.Classes)
+	have := make([]float32, len(want))
+	for i, device := range r.Devices {
+		s, err := openSession(plain, device, 1, 1, opts, nil)
+		if err != nil {
+			return err
+		}
+		fillProbe(s.Input(0), 0)
+		_, err = s.Run(1)
+		if err == nil {
+			s.Output(0, want)
+		}
+		if err := errors.Join(err, s.Close()); err != nil {
+			return fmt.Errorf("trying network %s: %w", plain.Name, err)
+		}
+		for j := i; j < len(r.Runners); j += len(r.Devices) { // see openSessions
+			runner := r.Runners[j]
+			fillProbe(runner.Input(0), 0)
+			if _, err := runner.Run(1); err != nil {
+				return &refusal{RefusedDevice, err}
+			}
+			runner.Output(0, have)
+			if e := relativeError(have, want); !(e <= mostKernelError) {
+				return &refusal{RefusedResult, fmt.Errorf("on %s scores differ by %.2g of their size from those of ONNX Runtime's operators, and may by %.2g", device, e, mostKernelError)}
+			}
+		}
+	}
+	return nil
+}
+
+// relativeError returns the root mean square of the difference over that of what is wanted.
+func relativeError(have, want []float32) float64 {
+	var difference, all float64
+	for i, w := range want {
+		d := float64(have[i]) - float64(w)
+		difference += d * d
+		all += float64(w) * float64(w)
+	}
+	if difference == 0 {
+		return 0
+	}
+	return math.Sqrt(difference / all)
+}

@@ -1,0 +1,306 @@
+package infer
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/basecall/kernels"
+	"github.com/porestream/porestream/basecall/kernels/kernelstest"
+	"github.com/porestream/porestream/basecall/onnxpb"
+)
+
+// fast returns the network of the shipped model r9.4-fast: five layers of width 112, in turns backwards
+// and forwards, each added to its input.
+func fast(t testing.TB) Network {
+	t.Helper()
+	read := func(name string) []byte {
+		onnx, err := os.ReadFile(filepath.Join("..", "..", "models", "r9.4-fast", name))
+		require.NoError(t, err)
+		return onnx
+	}
+	return Network{
+		Name: "r9.4-fast", ONNX: read("model.onnx"), HalfONNX: read("model.half.onnx"), Exact: true,
+		Input: "signal", Output: "scores", Samples: 7200, Frames: 1200, Classes: 256,
+	}
+}
+
+// changed returns an ONNX file with something else in its graph.
+func changed(t testing.TB, onnx []byte, f func(*onnxpb.GraphProto)) []byte {
+	t.Helper()
+	var model onnxpb.ModelProto
+	require.NoError(t, proto.Unmarshal(onnx, &model))
+	f(model.GetGraph())
+	b, err := proto.Marshal(&model)
+	require.NoError(t, err)
+	return b
+}
+
+func nodeOf(g *onnxpb.GraphProto, name string) *onnxpb.NodeProto {
+	i := slices.IndexFunc(g.GetNode(), func(n *onnxpb.NodeProto) bool { return n.GetName() == name })
+	return g.GetNode()[i]
+}
+
+// ops counts the nodes of a file by operator.
+func ops(t testing.TB, onnx []byte) map[string]int {
+	t.Helper()
+	var model onnxpb.ModelProto
+	require.NoError(t, proto.Unmarshal(onnx, &model))
+	count := map[string]int{}
+	for _, n := range model.GetGraph().GetNode() {
+		name := n.GetOpType()
+		if n.GetDomain() != "" {
+			name = n.GetDomain() + "." + name
+		}
+		count[name]++
+	}
+	return count
+}
+
+func TestLayersBecomeOperatorsOfOurOwn(t *testing.T) {
+	net := fast(t)
+	plain := ops(t, net.ONNX)
+	assert.Equal(t, 5, plain["LSTM"])
+	assert.Equal(t, 6, plain["Add"])
+	for _, tt := range []struct {
+		name  string
+		onnx  []byte
+		casts int // of floats to half floats before the first layer, and back behind the last
+	}{{"floats", net.ONNX, 2}, {"half floats", net.HalfONNX, 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := ops(t, tt.onnx)
+			out, layers, left, err := withKernels(tt.onnx)
+			require.NoError(t, err)
+			assert.Equal(t, 5, layers)
+			assert.Zero(t, left)
+			after := ops(t, out)
+			assert.Equal(t, 5, after["porestream.LSTM"])
+			assert.Zero(t, after["LSTM"])
+			assert.Zero(t, after["Squeeze"])
+			assert.Equal(t, 1, after["Add"], "that of the head")
+			assert.Equal(t, before["Cast"]+tt.casts, after["Cast"])
+			var model onnxpb.ModelProto
+			require.NoError(t, proto.Unmarshal(out, &model))
+			for _, c := range model.GetGraph().GetInitializer() {
+				assert.NotContains(t, c.GetName(), "lstm.", "weights are kept once")
+			}
+			again, layers, _, err := withKernels(out)
+			require.NoError(t, err)
+			assert.Nil(t, again, "nothing is left to do")
+			assert.Zero(t, layers)
+		})
+	}
+}
+
+func TestLayersWithoutAKernelStayAsTheyAre(t *testing.T) {
+	onnx := fast(t).ONNX
+	layer := func(g *onnxpb.GraphProto) *onnxpb.NodeProto { return nodeOf(g, "lstm.2") }
+	attribute := func(a *onnxpb.AttributeProto) func(*onnxpb.GraphProto) {
+		return func(g *onnxpb.GraphProto) {
+			n := layer(g)
+			n.Attribute = append(slices.DeleteFunc(n.Attribute, func(b *onnxpb.AttributeProto) bool { return b.GetName() == a.GetName() }), a)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		f      func(*onnxpb.GraphProto)
+		layers int
+	}{
+		{"both directions", attribute(&onnxpb.AttributeProto{Name: "direction", Type: onnxpb.AttributeProto_STRING, S: []byte("bidirectional")}), 4},
+		{"another width", attribute(integer("hidden_size", 100)), 4},
+		{"batches first", attribute(integer("layout", 1)), 4},
+		{"a limit", attribute(integer("clip", 1)), 4},
+		{"gates are one", attribute(integer("input_forget", 1)), 4},
+		{"first states", func(g *onnxpb.GraphProto) { layer(g).Input = append(layer(g).Input, "", "frames") }, 4},
+		{"last states", func(g *onnxpb.GraphProto) {
+			layer(g).Output = append(layer(g).Output, "last")
+			nodeOf(g, "tanh").Input = append(nodeOf(g, "tanh").Input, "last")
+		}, 4},
+		{"weights are computed", func(g *onnxpb.GraphProto) { layer(g).Input[1] = "frames" }, 4},
+		{"states are taken twice", func(g *onnxpb.GraphProto) { nodeOf(g, "tanh").Input = append(nodeOf(g, "tanh").Input, "lstm.2") }, 4},
+		{"another axis", func(g *onnxpb.GraphProto) { nodeOf(g, "lstm.2.states").Input[1] = "head.bias" }, 4},
+		{"without biases", func(g *onnxpb.GraphProto) { layer(g).Input = layer(g).Input[:3] }, 5},
+		{"squeezed states are the network's output", func(g *onnxpb.GraphProto) {
+			g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: "lstm.2.states"})
+		}, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, layers, left, err := withKernels(changed(t, onnx, tt.f))
+			require.NoError(t, err)
+			assert.Equal(t, tt.layers, layers)
+			assert.Equal(t, 5-tt.layers, left)
+			assert.Equal(t, 5-tt.layers, ops(t, out)["LSTM"])
+		})
+	}
+	for _, name := range []string{"lstm", "ntc"} {
+		out, layers, _, err := withKernels(testNetwork(t, name).ONNX)
+		require.NoError(t, err)
+		assert.Zero(t, layers, name)
+		assert.Nil(t, out)
+	}
+	_, _, _, err := withKernels(changed(t, onnx, func(g *onnxpb.GraphProto) {
+		for _, c := range g.GetInitializer() {
+			c.RawData = nil
+		}
+	}))
+	require.ErrorContains(t, err, "layer lstm.0: constant lstm.0.W has 0 bytes for the dimensions [1 448 112]")
+	_, _, _, err = withKernels([]byte("hello"))
+	require.ErrorContains(t, err, "not an ONNX file")
+}
+
+// TestRewrittenNetworksComputeTheSame has ONNX Runtime compute networks with our operators' kernels for
+// the CPU.
+func TestRewrittenNetworksComputeTheSame(t *testing.T) {
+	needLibrary(t)
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	noSum := func(g *onnxpb.GraphProto) { // a layer whose states are not added to its input
+		sum := nodeOf(g, "lstm.2.sum")
+		sum.OpType, sum.Input = "Identity", []string{"lstm.2.states"}
+	}
+	for _, tt := range []struct {
+		name      string
+		precision Precision
+		computed  Precision
+		f         func(*onnxpb.GraphProto)
+		layers    int
+	}{
+		{"floats around the layers", PrecisionAuto, PrecisionSingle, func(*onnxpb.GraphProto) {}, 5},
+		{"half floats", PrecisionHalf, PrecisionHalf, func(*onnxpb.GraphProto) {}, 5},
+		{"without a sum", PrecisionHalf, PrecisionHalf, noSum, 5},
+		{"a plain layer between", PrecisionAuto, PrecisionSingle, func(g *onnxpb.GraphProto) {
+			nodeOf(g, "lstm.2").Attribute = append(nodeOf(g, "lstm.2").Attribute, &onnxpb.AttributeProto{Name: "clip", Type: onnxpb.AttributeProto_FLOAT, F: 1e6})
+		}, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			net := fast(t)
+			net.ONNX, net.HalfONNX = changed(t, net.ONNX, tt.f), changed(t, net.HalfONNX, tt.f)
+			options := cpu(3)
+			options.Precision, options.Kernels = tt.precision, KernelsAlways
+			r, err := Open(net, options)
+			require.NoError(t, err)
+			defer r.Close()
+			assert.Equal(t, Kernels{Layers: tt.layers, Plain: 5 - tt.layers}, r.Kernels)
+			assert.Equal(t, tt.computed, r.Precision)
+			assert.False(t, r.Padded, "what a window gets doesn't depend on its batch")
+		})
+	}
+}
+
+// TestWithoutKernels: where they can't be used a network is computed without, and why is told, or it is an error.
+func TestWithoutKernels(t *testing.T) {
+	needLibrary(t)
+	library := kernelstest.Library(t)
+	other := filepath.Join(t.TempDir(), "libother.so")
+	require.NoError(t, os.WriteFile(other, []byte("no library"), 0o600))
+	missing := filepath.Join(t.TempDir(), "missing.so")
+	for _, tt := range []struct {
+		name, library string
+		net           Network
+		refused       Refusal
+		why           string
+		level         slog.Level
+	}{
+		{"no library", missing, fast(t), RefusedLibrary, missing + " (from PORESTREAM_KERNELS) is not a file", slog.LevelWarn},
+		{"not a library", other, fast(t), RefusedDevice, "loading operators from " + other, slog.LevelWarn},
+		{"no layers", library, testNetwork(t, "ntc"), RefusedNetwork, "no LSTM layers that there are kernels for", slog.LevelInfo},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv(kernels.LibraryEnv, tt.library)
+			options := cpu(1)
+			options.Kernels = KernelsAlways
+			_, err := Open(tt.net, options)
+			require.ErrorContains(t, err, "network "+tt.net.Name+": GPU kernels can't be used: ")
+			require.ErrorContains(t, err, tt.why)
+
+			_, err = loadedAndTried(t, tt.net, options)
+			require.Error(t, err)
+			var log bytes.Buffer
+			k, err := Kernels{Layers: 5}.refuse(tt.net, KernelsAuto, err, slog.New(slog.NewTextHandler(&log, nil)))
+			require.NoError(t, err)
+			assert.Equal(t, tt.refused, k.Refused)
+			assert.Contains(t, k.Why, tt.why)
+			assert.Zero(t, k.Layers)
+			assert.Contains(t, log.String(), "level="+tt.level.String())
+		})
+	}
+
+	t.Setenv(kernels.LibraryEnv, library)
+	options := cpu(1)
+	options.Kernels, options.Precision = KernelsAlways, PrecisionSingle
+	_, err := Open(fast(t), options)
+	require.EqualError(t, err, "network r9.4-fast: GPU kernels multiply half floats, which fp32 is not")
+	for _, k := range []GPUKernels{KernelsAuto, KernelsOff} { // on a CPU nobody asks for them
+		options := cpu(1)
+		options.Kernels = k
+		r, err := Open(fast(t), options)
+		require.NoError(t, err)
+		assert.Equal(t, Kernels{}, r.Kernels)
+		require.NoError(t, r.Close())
+	}
+}
+
+func loadedAndTried(t *testing.T, net Network, options Options) (*Runners, error) {
+	t.Helper()
+	r, _, err := tryKernels(net, []Device{{}}, 1, 1, options, slog.New(slog.DiscardHandler))
+	return r, err
+}
+
+// TestWrongScoresAreNoticed compares with a network whose scores are others.
+func TestWrongScoresAreNoticed(t *testing.T) {
+	needLibrary(t)
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	net := fast(t)
+	options := cpu(1)
+	options.Kernels = KernelsAlways
+	r, err := Open(net, options)
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, r.compareWith(net, options))
+	net.ONNX = changed(t, net.ONNX, func(g *onnxpb.GraphProto) { nodeOf(g, "lstm.3.sum").Input[0] = "lstm.3.states" })
+	var refused *refusal
+	require.ErrorAs(t, r.compareWith(net, options), &refused)
+	assert.Equal(t, RefusedResult, refused.kind)
+	assert.ErrorContains(t, refused, "on cpu scores differ by ")
+}
+
+func TestKernelNames(t *testing.T) {
+	for _, k := range []GPUKernels{KernelsAuto, KernelsOff, KernelsAlways} {
+		var parsed GPUKernels
+		require.NoError(t, parsed.Set(k.String()))
+		assert.Equal(t, k, parsed)
+	}
+	var k GPUKernels
+	require.EqualError(t, k.Set("on"), `"on" is none of off, auto, always`)
+}
+
+func FuzzWithKernels(f *testing.F) {
+	for _, name := range []string{"lstm", "lstm_int8", "ntc"} {
+		onnx, err := os.ReadFile(filepath.Join("testdata", name+".onnx"))
+		require.NoError(f, err)
+		f.Add(onnx)
+	}
+	// The shape of a layer that is rewritten, without weights.
+	f.Add(changed(f, fast(f).ONNX, func(g *onnxpb.GraphProto) {
+		for _, c := range g.GetInitializer() {
+			if len(c.GetRawData()) > 8 {
+				c.RawData = nil
+			}
+		}
+	}))
+	f.Fuzz(func(t *testing.T, onnx []byte) {
+		out, layers, _, err := withKernels(onnx)
+		if err != nil || layers == 0 {
+			return
+		}
+		_, layers, _, err = withKernels(out)
+		require.NoError(t, err)
+		assert.Zero(t, layers)
+	})
+}
