@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall checkpoints genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes eval-biomarker eval-splice fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall checkpoints genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual nightly soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes eval-biomarker eval-splice fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -91,6 +91,12 @@ SEEDS ?= 5
 VIRTUAL_MINUTES ?= 60
 chaos: chaos-build ## run the services under faults drawn from SEED for MINUTES over BROKERS brokers, and judge the result
 	$(with_kafka) bin/chaos/chaos --bin bin/chaos --seed $(SEED) --length $(MINUTES)m --brokers $(BROKERS) $(CHAOS)
+
+nightly: ## what takes longer than a change should wait for: chaos of the day for 20 minutes, hours in virtual time, a soak, fuzzing
+	$(MAKE) --no-print-directory chaos SEED=$$(date -u +%Y%m%d) MINUTES=20
+	$(MAKE) --no-print-directory chaos-virtual SEEDS=8 VIRTUAL_MINUTES=30
+	$(MAKE) --no-print-directory soak MINUTES=20
+	$(MAKE) --no-print-directory fuzz
 
 chaos-planted: deps ## show that the chaos suite catches each planted bug
 	$(GO) test -tags planted -count 1 -v -run TestEveryPlantedBugIsCaught ./chaos/virtual

@@ -2,46 +2,13 @@ package annotate
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/testenv"
 )
-
-// sharedData is a file in the folder of real recordings beside the repository; tests that need it are skipped
-// without it.
-func sharedData(t testing.TB, parts ...string) string {
-	t.Helper()
-	path, err := findData(t, parts...)
-	if err != nil {
-		t.Skipf("real data is not here: %v", err)
-	}
-	return path
-}
-
-// findData is sharedData with an error in place of the skip.
-func findData(t testing.TB, parts ...string) (string, error) {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
-	path := filepath.Join(append([]string{dir, "..", "shared", "data"}, parts...)...)
-	_, err = os.Stat(path)
-	return path, err
-}
 
 func load(t testing.TB, fasta, gff string) *Annotator {
 	t.Helper()
@@ -62,11 +29,11 @@ func lambda(t testing.TB) *Annotator {
 }
 
 func sarscov2(t testing.TB) *Annotator {
-	return load(t, sharedData(t, "sarscov2-r9", "NC_045512.2.fa"), sharedData(t, "sarscov2-r9", "genes.gff3"))
+	return load(t, testenv.Recordings(t, "sarscov2-r9/NC_045512.2.fa"), testenv.Recordings(t, "sarscov2-r9/genes.gff3"))
 }
 
 func ecoli(t testing.TB) *Annotator {
-	return load(t, sharedData(t, "ecoli-r9", "MG1655.fa.gz"), sharedData(t, "ecoli-r9", "genes.gff3.gz"))
+	return load(t, testenv.Recordings(t, "ecoli-r9/MG1655.fa.gz"), testenv.Recordings(t, "ecoli-r9/genes.gff3.gz"))
 }
 
 // TestKnownVariants are variants whose consequence is known from elsewhere: the four of the lambda run's truth, and

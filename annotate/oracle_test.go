@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // The independent oracle of these tests is bcftools csq -l (testdata/make_golden.sh). It has fewer terms and other
@@ -130,7 +132,7 @@ func differenceClass(tx *transcript, pos int, ref, alt string, ours, theirs []st
 func TestOracle(t *testing.T) {
 	sources := map[string]string{"lambda": "", "ecoli": "ecoli-r9", "sarscov2": "sarscov2-r9", "csq": "csq"}
 	for name, dir := range sources {
-		if _, err := findData(t, dir); dir != "" && err != nil {
+		if _, err := os.Stat(filepath.Join(testenv.Root(t), "..", "shared", "data", dir)); dir != "" && err != nil {
 			t.Logf("without %s: %v", name, err)
 			delete(sources, name)
 		}
@@ -219,7 +221,7 @@ func oracleAnnotator(t *testing.T, name string) *Annotator {
 		return sarscov2(t)
 	}
 	name = strings.TrimPrefix(name, "csq/")
-	return load(t, sharedData(t, "csq", name, name+".fa"), sharedData(t, "csq", name, name+".gff"))
+	return load(t, testenv.Recordings(t, "csq"+"/"+name+"/"+name+".fa"), testenv.Recordings(t, "csq"+"/"+name+"/"+name+".gff"))
 }
 
 // otherRules says whether csq treats the transcript by rules that are not ours: gaps too short to be introns count as
@@ -266,7 +268,7 @@ func aminoChange(cs []Consequence, id string) string {
 
 // TestCsqCases are the cases of bcftools' own tests, one variant at a time.
 func TestCsqCases(t *testing.T) {
-	texts, err := filepath.Glob(filepath.Join(sharedData(t, "csq"), "*", "*.txt*"))
+	texts, err := filepath.Glob(filepath.Join(testenv.Recordings(t, "csq"), "*", "*.txt*"))
 	if err != nil {
 		t.Fatal(err)
 	}

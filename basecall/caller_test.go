@@ -25,18 +25,8 @@ import (
 
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/testenv"
 )
-
-// dataPath returns a file of the real recordings that lie beside a developer's
-// checkout, and skips the test where they don't.
-func dataPath(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join("..", "..", "shared", "data", filepath.FromSlash(name))
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("needs the recording ", path)
-	}
-	return path
-}
 
 // ownModel returns the model that the repository ships.
 func ownModel(t testing.TB) *Model {
@@ -50,7 +40,7 @@ func ownModel(t testing.TB) *Model {
 // program uses: windows of 1560 samples every 1500, cut in the middle.
 func referenceModel(t testing.TB, name string) *Model {
 	t.Helper()
-	network, err := os.ReadFile(dataPath(t, "reference-model/"+name+".onnx"))
+	network, err := os.ReadFile(testenv.Recordings(t, "reference-model/"+name+".onnx"))
 	require.NoError(t, err)
 	model, err := LoadModel(fstest.MapFS{
 		"model.onnx": {Data: network},
@@ -467,8 +457,8 @@ func TestKlebsiellaMatchesTheNetworksOwnProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	expected := readFASTQ(t, dataPath(t, "reference-model/klebsiella-48.expected.fastq.gz"))
-	reads := recorded(t, dataPath(t, "reference-model/klebsiella-48.blow5"), 5)
+	expected := readFASTQ(t, testenv.Recordings(t, "reference-model/klebsiella-48.expected.fastq.gz"))
+	reads := recorded(t, testenv.Recordings(t, "reference-model/klebsiella-48.blow5"), 5)
 	c := newCaller(t, referenceModel(t, "deepnano-rnn64"), Config{})
 	identities := make([]float64, len(reads))
 	var calls sync.WaitGroup

@@ -28,7 +28,7 @@ session.run(["logits"], {"signal": signal})[0].astype("<f4").tofile(logits)
 // reads, each computed alone, with the package onnxruntime, which has them all at once.
 func TestLogitsAreThoseOfPython(t *testing.T) {
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "onnxruntime numpy", "onnxruntime", "numpy")
-	reads := recorded(t, dataPath(t, "reference-model/klebsiella-48.blow5"), 3)
+	reads := recorded(t, testenv.Recordings(t, "reference-model/klebsiella-48.blow5"), 3)
 	c := newCaller(t, referenceModel(t, "deepnano-rnn64"), Config{Batch: 3})
 	samples, frames, classes := c.windows.samples, c.network.Frames, c.network.Classes
 
@@ -52,7 +52,7 @@ func TestLogitsAreThoseOfPython(t *testing.T) {
 
 	windows, logits := filepath.Join(t.TempDir(), "windows.f32"), filepath.Join(t.TempDir(), "logits.f32")
 	require.NoError(t, os.WriteFile(windows, input, 0o600))
-	out, err := exec.CommandContext(t.Context(), python, "-c", logitsInPython, dataPath(t, "reference-model/deepnano-rnn64.onnx"), windows, logits, strconv.Itoa(samples)).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), python, "-c", logitsInPython, testenv.Recordings(t, "reference-model/deepnano-rnn64.onnx"), windows, logits, strconv.Itoa(samples)).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	raw, err := os.ReadFile(logits)
 	require.NoError(t, err)

@@ -27,6 +27,7 @@ import (
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // sampling is adaptive sampling on a simulated sequencer.
@@ -285,10 +286,10 @@ func TestEnrichment(t *testing.T) {
 	require.NoError(t, err)
 	length, err := time.ParseDuration(long)
 	require.NoError(t, err)
-	lambdaReads, ecoliReads := shared(t, "lambda-r9/reads.pod5"), shared(t, "ecoli-r9/reads.pod5")
+	lambdaReads, ecoliReads := testenv.Recordings(t, "lambda-r9/reads.pod5"), testenv.Recordings(t, "ecoli-r9/reads.pod5")
 	reference := filepath.Join(t.TempDir(), "both.fa")
 	var both bytes.Buffer
-	for _, path := range []string{shared(t, "lambda-r9/NEB.fa"), shared(t, "ecoli-r9/MG1655.fa.gz")} {
+	for _, path := range []string{testenv.Recordings(t, "lambda-r9/NEB.fa"), testenv.Recordings(t, "ecoli-r9/MG1655.fa.gz")} {
 		g, err := genome.Load(path)
 		require.NoError(t, err)
 		for _, c := range g.Contigs {

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -60,17 +61,6 @@ func root() string {
 
 // lambda is a file of the shipped recording.
 func lambda(name string) string { return filepath.Join(root(), "testdata", "lambda", name) }
-
-// shared is a file of the larger recordings that live beside the project, or
-// skips the test where they are absent.
-func shared(t testing.TB, path string) string {
-	t.Helper()
-	full := filepath.Join(root(), "..", "shared", "data", filepath.FromSlash(path))
-	if _, err := os.Stat(full); err != nil {
-		t.Skipf("needs the recordings beside the project: %v", err)
-	}
-	return full
-}
 
 // result is what came of a command.
 type result struct {
@@ -241,15 +231,15 @@ func TestWholeLambda(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the pipeline three times")
 	}
-	gff := shared(t, "lambda-r9/genes.gff3")
-	ref := shared(t, "lambda-r9/J02459.1.fa")
-	pod5 := run(t, ref, gff, shared(t, "lambda-r9/reads.pod5"))
+	gff := testenv.Recordings(t, "lambda-r9/genes.gff3")
+	ref := testenv.Recordings(t, "lambda-r9/J02459.1.fa")
+	pod5 := run(t, ref, gff, testenv.Recordings(t, "lambda-r9/reads.pod5"))
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(pod5, "variants.vcf")))
-	blow5 := run(t, ref, gff, shared(t, "lambda-r9/reads.blow5"))
+	blow5 := run(t, ref, gff, testenv.Recordings(t, "lambda-r9/reads.blow5"))
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(blow5, "variants.vcf")))
 
 	out := t.TempDir()
-	res := pore(t, "run", "--ref", shared(t, "lambda-r9/NEB.fa"), "--out", out, shared(t, "lambda-r9/reads.pod5"))
+	res := pore(t, "run", "--ref", testenv.Recordings(t, "lambda-r9/NEB.fa"), "--out", out, testenv.Recordings(t, "lambda-r9/reads.pod5"))
 	require.Zero(t, res.code, res.stderr)
 	require.Empty(t, passed(t, filepath.Join(out, "variants.vcf")))
 }
@@ -257,7 +247,7 @@ func TestWholeLambda(t *testing.T) {
 // TestEcoli runs a recording of less than one read's depth: nothing can be
 // called from it.
 func TestEcoli(t *testing.T) {
-	out := run(t, shared(t, "ecoli-r9/MG1655.fa.gz"), shared(t, "ecoli-r9/genes.gff3.gz"), shared(t, "ecoli-r9/reads.pod5"))
+	out := run(t, testenv.Recordings(t, "ecoli-r9/MG1655.fa.gz"), testenv.Recordings(t, "ecoli-r9/genes.gff3.gz"), testenv.Recordings(t, "ecoli-r9/reads.pod5"))
 	require.Empty(t, passed(t, filepath.Join(out, "variants.vcf")))
 }
 
@@ -337,7 +327,7 @@ func TestErrors(t *testing.T) {
 // TestBrokenFiles basecalls files that can't be: each is refused in one line
 // that names the file, and nothing is written.
 func TestBrokenFiles(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(shared(t, "formats/broken-pod5"), "*.pod5"))
+	files, err := filepath.Glob(filepath.Join(testenv.Recordings(t, "formats/broken-pod5"), "*.pod5"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {

@@ -90,7 +90,7 @@ func newRecorded(t *testing.T) *recorded {
 	if os.Getenv(wholeVariable) == "" {
 		r.device, r.vcf = recordedNetwork(t, "1ms:32"), string(undisturbed(t))
 	} else {
-		r.reads, r.ref = shared(t, "lambda-r9/reads.pod5"), shared(t, "lambda-r9/J02459.1.fa")
+		r.reads, r.ref = testenv.Recordings(t, "lambda-r9/reads.pod5"), testenv.Recordings(t, "lambda-r9/J02459.1.fa")
 		scores := filepath.Join(t.TempDir(), "scores.pssc")
 		recordScores(t, scores, r.reads)
 		r.device = "sim:1ms:32:" + scores

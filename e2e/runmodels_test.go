@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/testenv"
 )
 
 // firstReads writes the ids of the first reads of a recording to a file's end.
@@ -29,7 +30,7 @@ func firstReads(t *testing.T, file *os.File, recording string, n int) {
 // TestModelsByRun runs an R9.4 recording beside an R10.4.1 one, each with the model that rules
 // give it: the variants are those of the first alone, also where the other's model is broken.
 func TestModelsByRun(t *testing.T) {
-	r10 := shared(t, "r10/hg002-5khz.pod5")
+	r10 := testenv.Recordings(t, "r10/hg002-5khz.pod5")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
 	const small = "dna_r10.4.1_small@v5.0.0"

@@ -30,6 +30,36 @@ func Python(tb testing.TB, variable, packages string, modules ...string) string 
 	return interpreter
 }
 
+// Root is the folder of the module that the test is of.
+func Root(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			tb.Fatal("no go.mod above the test")
+		}
+		dir = parent
+	}
+}
+
+// Recordings is the path, given with slashes, of something among the larger recordings that may lie beside a
+// checkout. Where it is not there the test is skipped.
+func Recordings(tb testing.TB, path string) string {
+	tb.Helper()
+	full := filepath.Join(Root(tb), "..", "shared", "data", filepath.FromSlash(path))
+	if _, err := os.Stat(full); err != nil {
+		tb.Skipf("needs the recordings beside the project: %v", err)
+	}
+	return full
+}
+
 // Path returns the file or folder that the environment's variable names, in an absolute
 // form. Where it names none the test is skipped, but fails in continuous integration,
 // which fetches it.

@@ -3,7 +3,6 @@ package variant
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 )
 
 // silent is a network that must not be asked.
@@ -30,11 +30,8 @@ func (silent) Fingerprint() string                       { return "silent" }
 // hg002 is the segments of the HG002 slice, and its reference.
 func hg002(t testing.TB) (*genome.Contig, []*streampb.Segment) {
 	t.Helper()
-	dir := filepath.Join("..", "..", "shared", "data", "hg002-r9")
+	dir := testenv.Recordings(t, "hg002-r9")
 	g, err := genome.Load(filepath.Join(dir, "hg38.chr20_59M_100k.fa"))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("needs the real recordings: %v", err)
-	}
 	require.NoError(t, err)
 	f, err := os.Open(filepath.Join(dir, "HG002.r94g360.chr20_59M_100k.bam"))
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 )
 
@@ -81,7 +82,7 @@ func TestLambda(t *testing.T) {
 			reference string
 			truth     []string
 		}{{"J02459.1.fa", lambdaTruth}, {"NEB.fa", nil}} {
-			contig, segments := aligned(t, changed(t, data(t, "lambda-r9/"+set.reference), unchanged), slices.Values(reads))
+			contig, segments := aligned(t, changed(t, testenv.Recordings(t, "lambda-r9/"+set.reference), unchanged), slices.Values(reads))
 			for _, depth := range []float64{10, 12, 15, 20, all} {
 				var sum lambdaSum
 				for seed := range uint64(seeds) {

@@ -17,6 +17,7 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 )
 
@@ -121,7 +122,7 @@ func (e *errorRates) read(rnd *rand.Rand, c *genome.Contig, id string, start, en
 
 // human is two million bases of chr11, less the unknown ones.
 func human(b testing.TB) *genome.Contig {
-	g, err := genome.Load(data(b, "human-chr11-2mb/chr11_2M.fa.gz"))
+	g, err := genome.Load(testenv.Recordings(b, "human-chr11-2mb/chr11_2M.fa.gz"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,31 +14,9 @@ import (
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 )
-
-// data is the path of a real recording, or skips the test where there is none.
-func data(t testing.TB, name string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(dir, "..", "shared", "data", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs the real recordings: %v", err)
-	}
-	return path
-}
 
 // sarscov2 aligns the SARS-CoV-2 sample: 4,000 amplicon reads of R9.4, called by
 // Guppy.
@@ -51,7 +28,7 @@ func sarscov2(t testing.TB) (*genome.Contig, []*streampb.Segment) {
 // sarscov2To aligns it to a reference that is changed first.
 func sarscov2To(t testing.TB, change func(string) string) (*genome.Contig, []*streampb.Segment) {
 	t.Helper()
-	reference, path := data(t, "sarscov2-r9/NC_045512.2.fa"), data(t, "sarscov2-r9/SP1.fastq.gz")
+	reference, path := testenv.Recordings(t, "sarscov2-r9/NC_045512.2.fa"), testenv.Recordings(t, "sarscov2-r9/SP1.fastq.gz")
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 )
@@ -65,7 +66,7 @@ func lambdaReads(t testing.TB) iter.Seq[*align.Read] {
 // lambdaReplay is lambda at 26x against a reference with some 500 SNPs.
 func lambdaReplay(t testing.TB) replayable {
 	t.Helper()
-	contig, segments := aligned(t, changed(t, data(t, "lambda-r9/NEB.fa"), plantSNPs), lambdaReads(t))
+	contig, segments := aligned(t, changed(t, testenv.Recordings(t, "lambda-r9/NEB.fa"), plantSNPs), lambdaReads(t))
 	return replayable{contig: contig, segments: segments}
 }
 

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -18,16 +17,13 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 )
 
 // folder is testdata/lambda.
 func folder(t testing.TB) string {
 	t.Helper()
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("this file's path is not known")
-	}
-	return filepath.Join(filepath.Dir(file), "..", "..", "testdata", "lambda")
+	return filepath.Join(testenv.Root(t), "testdata", "lambda")
 }
 
 // LambdaGenome is the reference of the recording in testdata/lambda.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -17,30 +16,8 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/testenv"
 )
-
-// data is the path of a real recording, or skips the test where there is none.
-func data(t testing.TB, name string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(dir, "..", "shared", "data", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("needs the real recordings: %v", err)
-	}
-	return path
-}
 
 type read struct {
 	name string
@@ -116,8 +93,8 @@ func random(t testing.TB, lengths ...int) *genome.Genome {
 }
 
 func TestMapMatchesMappy(t *testing.T) {
-	g := load(t, data(t, "sarscov2-r9/NC_045512.2.fa"))
-	reads := fastq(t, data(t, "sarscov2-r9/SP1.fastq.gz"), 41)
+	g := load(t, testenv.Recordings(t, "sarscov2-r9/NC_045512.2.fa"))
+	reads := fastq(t, testenv.Recordings(t, "sarscov2-r9/SP1.fastq.gz"), 41)
 
 	golden, err := os.ReadFile("testdata/mappy.tsv")
 	if err != nil {
@@ -278,8 +255,8 @@ func TestNewIndexRefuses(t *testing.T) {
 }
 
 func BenchmarkMap(b *testing.B) {
-	g := load(b, data(b, "sarscov2-r9/NC_045512.2.fa"))
-	reads := fastq(b, data(b, "sarscov2-r9/SP1.fastq.gz"), 1000)
+	g := load(b, testenv.Recordings(b, "sarscov2-r9/NC_045512.2.fa"))
+	reads := fastq(b, testenv.Recordings(b, "sarscov2-r9/SP1.fastq.gz"), 1000)
 	bases := 0
 	for _, r := range reads {
 		bases += len(r.seq)

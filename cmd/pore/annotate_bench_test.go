@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // BenchmarkAnnotate runs pore annotate and bcftools csq on the same variants, genes and reference, whole processes
@@ -200,10 +202,7 @@ func randomVCF(contigs []contig, n int) []byte {
 // ecoliSet is E. coli with its RefSeq genes, rewritten as Ensembl does, which is what csq reads.
 func ecoliSet(b testing.TB) annotationSet {
 	b.Helper()
-	dir := filepath.Join("..", "..", "..", "shared", "data", "ecoli-r9")
-	if _, err := os.Stat(dir); err != nil {
-		b.Skipf("there is no E. coli: %v", err)
-	}
+	dir := testenv.Recordings(b, "ecoli-r9")
 	var c contig
 	eachLine(b, filepath.Join(dir, "MG1655.fa.gz"), func(line string) {
 		if name, ok := strings.CutPrefix(line, ">"); ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
 )
@@ -66,12 +67,9 @@ func runCall(t *testing.T, stdin io.Reader, args ...string) string {
 // A slice of a human genome: a file gives the bytes that a pipe does, with any
 // number of threads, compressed or not, and targets give the records at their places.
 func TestCallHG002(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "shared", "data", "hg002-r9")
+	dir := testenv.Recordings(t, "hg002-r9")
 	file, reference := filepath.Join(dir, "HG002.r94g360.chr20_59M_100k.bam"), filepath.Join(dir, "hg38.chr20_59M_100k.fa")
 	content, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
-		t.Skipf("needs the real recordings: %v", err)
-	}
 	require.NoError(t, err)
 	temp := t.TempDir()
 	whole := runCall(t, nil, "--ref", reference, "--gvcf", "--threads", "1", file)

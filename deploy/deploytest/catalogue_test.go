@@ -41,21 +41,6 @@ type metric struct {
 	labels           []string
 }
 
-// root is the folder of the module.
-func root(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		require.NotEqual(t, dir, parent, "no go.mod above the test")
-		dir = parent
-	}
-}
-
 // catalogue is every porestream metric of every program, by name. The programs'
 // own constructors say what there is.
 func catalogue(t *testing.T) map[string]metric {

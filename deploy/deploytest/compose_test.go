@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // composeFile is what is checked of a Compose file.
@@ -42,7 +44,7 @@ type composeService struct {
 func readCompose(t *testing.T) composeFile {
 	t.Helper()
 	var file composeFile
-	readYAML(t, filepath.Join(root(t), "deploy/compose/compose.yaml"), &file)
+	readYAML(t, filepath.Join(testenv.Root(t), "deploy/compose/compose.yaml"), &file)
 	require.NotEmpty(t, file.Services)
 	return file
 }
@@ -83,7 +85,7 @@ func TestComposeServicesAreComplete(t *testing.T) {
 }
 
 func TestComposeNamesExistingFiles(t *testing.T) {
-	dir := filepath.Join(root(t), "deploy/compose")
+	dir := filepath.Join(testenv.Root(t), "deploy/compose")
 	for name, s := range readCompose(t).Services {
 		targets := make(map[string]string) // in the container: on the host
 		for _, v := range s.Volumes {
@@ -137,7 +139,7 @@ func build(t *testing.T, dir, name string) string {
 	t.Helper()
 	bin := filepath.Join(dir, name)
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/"+name)
-	cmd.Dir = root(t)
+	cmd.Dir = testenv.Root(t)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return bin
@@ -205,7 +207,7 @@ func TestPortsAgree(t *testing.T) {
 		} `yaml:"scrape_configs"`
 		RuleFiles []string `yaml:"rule_files"`
 	}
-	dir := filepath.Join(root(t), "deploy/prometheus")
+	dir := filepath.Join(testenv.Root(t), "deploy/prometheus")
 	readYAML(t, filepath.Join(dir, "prometheus.yml"), &config)
 	for _, f := range config.RuleFiles {
 		assert.FileExists(t, filepath.Join(dir, f))
@@ -233,7 +235,7 @@ func TestPortsAgree(t *testing.T) {
 }
 
 func TestGrafanaIsProvisioned(t *testing.T) {
-	dir := filepath.Join(root(t), "deploy/grafana/provisioning")
+	dir := filepath.Join(testenv.Root(t), "deploy/grafana/provisioning")
 	var dashboards struct {
 		Providers []struct {
 			Type    string
@@ -257,7 +259,7 @@ func TestGrafanaIsProvisioned(t *testing.T) {
 			ScrapeInterval string `yaml:"scrape_interval"`
 		}
 	}
-	readYAML(t, filepath.Join(root(t), "deploy/prometheus/prometheus.yml"), &config)
+	readYAML(t, filepath.Join(testenv.Root(t), "deploy/prometheus/prometheus.yml"), &config)
 	assert.Equal(t, config.Global.ScrapeInterval, sources.Datasources[0].JSONData.TimeInterval,
 		"Grafana derives $__rate_interval from the scrape interval")
 	grafana := readCompose(t).Services["grafana"]

@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/testenv"
 )
 
 func TestDockerfile(t *testing.T) {
-	dir := root(t)
+	dir := testenv.Root(t)
 	data, err := os.ReadFile(filepath.Join(dir, "deploy/docker/Dockerfile"))
 	require.NoError(t, err)
 	file := strings.ReplaceAll(string(data), "\\\n", " ")
@@ -83,7 +84,7 @@ func TestDockerfile(t *testing.T) {
 
 // An image says of which version and commit it is, in its labels and through its programs.
 func TestImagesNameTheirCommit(t *testing.T) {
-	dir := root(t)
+	dir := testenv.Root(t)
 	data, err := os.ReadFile(filepath.Join(dir, "deploy/docker/Dockerfile"))
 	require.NoError(t, err)
 	stages := make(map[string]string) // what stands below each FROM

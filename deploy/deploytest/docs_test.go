@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 var update = flag.Bool("update", false, "rewrite the tables in docs/reference/metrics.md and docs/operate/operations.md")
@@ -28,7 +30,7 @@ func documented(t *testing.T, file, test, name, want string) {
 	command := "go test ./deploy/deploytest -run " + test + " -update"
 	begin := "<!-- " + name + ": " + command + " -->\n"
 	end := "<!-- end of " + name + " -->\n"
-	path := filepath.Join(root(t), file)
+	path := filepath.Join(testenv.Root(t), file)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	before, rest, begins := strings.Cut(string(data), begin)

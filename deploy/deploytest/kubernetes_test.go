@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/testenv"
 )
 
 // What KEDA scales by is exported by the programs, or recorded by the rules.
@@ -23,7 +24,7 @@ func TestScalingQueriesNameWhatIsExported(t *testing.T) {
 			}
 		}
 	}
-	readYAML(t, filepath.Join(root(t), "deploy/kubernetes/components/autoscaling/scaledobject.yaml"), &object)
+	readYAML(t, filepath.Join(testenv.Root(t), "deploy/kubernetes/components/autoscaling/scaledobject.yaml"), &object)
 	require.Len(t, object.Spec.Triggers, 2)
 	exported := series(catalogue(t))
 	for _, r := range rules(t) {
@@ -38,7 +39,7 @@ func TestScalingQueriesNameWhatIsExported(t *testing.T) {
 
 // One release is one number: in the programs, and in the images of the manifests.
 func TestManifestsAreOfThisVersion(t *testing.T) {
-	dir := root(t)
+	dir := testenv.Root(t)
 	files, err := filepath.Glob(filepath.Join(dir, "deploy/kubernetes/*/*/kustomization.yaml"))
 	require.NoError(t, err)
 	tags := 0
@@ -55,7 +56,7 @@ func TestManifestsAreOfThisVersion(t *testing.T) {
 
 // The rules for the Prometheus operator are those of Prometheus; -update writes them.
 func TestOperatorRulesAreThoseOfPrometheus(t *testing.T) {
-	dir := root(t)
+	dir := testenv.Root(t)
 	data, err := os.ReadFile(filepath.Join(dir, "deploy/prometheus/rules.yml"))
 	require.NoError(t, err)
 	_, body, found := strings.Cut(string(data), "\ngroups:\n")

@@ -31,6 +31,7 @@ import (
 	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streamtest"
+	"github.com/porestream/porestream/testenv"
 )
 
 // lab is a laboratory in small: a device that pushes signal in real time, ingest, two
@@ -55,7 +56,7 @@ type lab struct {
 func (l *lab) Context() context.Context { return l.ctx }
 
 func newLab(ctx context.Context, t *testing.T) *lab {
-	l := &lab{TB: t, ctx: ctx, began: time.Now(), root: root(t), dir: t.TempDir(), addrs: make(map[string]string), network: new(network)}
+	l := &lab{TB: t, ctx: ctx, began: time.Now(), root: testenv.Root(t), dir: t.TempDir(), addrs: make(map[string]string), network: new(network)}
 	for _, name := range []string{"ingest", "push", "processor", "watcher", "prometheus"} {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/porestream/porestream/deploy/grafana"
+	"github.com/porestream/porestream/testenv"
 )
 
 // rule is a recording or an alerting rule.
@@ -27,7 +28,7 @@ func rules(t *testing.T) []rule {
 	var file struct {
 		Groups []struct{ Rules []rule }
 	}
-	readYAML(t, filepath.Join(root(t), "deploy/prometheus/rules.yml"), &file)
+	readYAML(t, filepath.Join(testenv.Root(t), "deploy/prometheus/rules.yml"), &file)
 	var all []rule
 	for _, g := range file.Groups {
 		all = append(all, g.Rules...)
@@ -62,7 +63,7 @@ func TestRulesNameExistingMetrics(t *testing.T) {
 }
 
 func TestAlertsHaveARunbook(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(root(t), "docs/operate/operations.md"))
+	doc, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs/operate/operations.md"))
 	require.NoError(t, err)
 	headings := regexp.MustCompile(`(?m)^#+ (Porestream\w+)$`).FindAllStringSubmatch(string(doc), -1)
 	documented := make(map[string]bool)
@@ -92,7 +93,7 @@ func TestAlertsHaveUnitTests(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	readYAML(t, filepath.Join(root(t), "deploy/prometheus/rules_test.yml"), &file)
+	readYAML(t, filepath.Join(testenv.Root(t), "deploy/prometheus/rules_test.yml"), &file)
 	fires, silent := make(map[string]bool), make(map[string]bool)
 	for _, test := range file.Tests {
 		for _, c := range test.Cases {
@@ -127,7 +128,7 @@ func TestDashboardsNameExistingMetrics(t *testing.T) {
 }
 
 func TestDashboardsAreRendered(t *testing.T) {
-	dir := filepath.Join(root(t), "deploy/grafana/dashboards")
+	dir := filepath.Join(testenv.Root(t), "deploy/grafana/dashboards")
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
 	require.Len(t, files, len(grafana.Dashboards()))

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // A fault that has to last 15 minutes until an alert tells of it can't be tried in
@@ -123,7 +125,7 @@ func TestScaleExpr(t *testing.T) {
 // Scaling by one changes nothing but how durations are spelt, and what is scaled has
 // all the rules.
 func TestScaleRules(t *testing.T) {
-	shipped, err := os.ReadFile(filepath.Join(root(t), "deploy/prometheus/rules.yml"))
+	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "deploy/prometheus/rules.yml"))
 	require.NoError(t, err)
 	scaled, err := scaleRules(shipped, rulesFactor)
 	require.NoError(t, err)

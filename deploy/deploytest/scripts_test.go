@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // The scripts that build, install and check what is deployed can be run and are shell;
@@ -19,7 +21,7 @@ func TestScriptsAreShell(t *testing.T) {
 		t.Skip("needs bash: ", err)
 	}
 	scripts := 0
-	err = filepath.WalkDir(filepath.Join(root(t), "deploy"), func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(testenv.Root(t), "deploy"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".sh") {
 			return err
 		}
