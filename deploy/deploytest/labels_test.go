@@ -13,6 +13,7 @@ import (
 	"github.com/porestream/porestream/adaptive"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/push/pushpb"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -66,7 +67,7 @@ var labels = func() map[string]label {
 		"group":     {bound: "stages and destinations of pore notify, which have a consumer group each"},
 		"partition": {bound: "partitions of the topics"},
 		"topic":     values(topics...),
-		"stage":     values("basecall", "align", "variant", "annotate", "watch"),
+		"stage":     values("basecall", "align", "variant", "methylate", "annotate", "watch"),
 		"code": values(stream.CodeForeign, stream.CodeVersion, stream.CodeTruncated, stream.CodeChecksum, stream.CodePayload,
 			stream.CodeInvalid, stream.CodeConflict, stream.CodeLate),
 		"direction":   values("in", "out"),
@@ -103,6 +104,7 @@ var labels = func() map[string]label {
 		"porestream_adaptive_decisions_total/action":                  values(actions...),
 		"porestream_adaptive_decisions_total/reason":                  values(verdicts...),
 		"porestream_adaptive_looks_total/reason":                      values(verdicts...),
+		"porestream_align_modified_base_faults_total/reason":          values(record.Reasons()...),
 		"porestream_adaptive_skipped_looks_total/reason":              values("late", "crowded", "unknown_run", "stopped"),
 		"porestream_ingest_spool_refusals_total/reason":               values("full", "disk"),
 		"porestream_basecall_model_loads_total/result":                values("loaded", "failed"),

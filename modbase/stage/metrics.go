@@ -1,6 +1,8 @@
 package stage
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/modbase/stage/methylation"
@@ -37,7 +39,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 	}
 	reg.MustRegister(m.segments, m.called, m.repeated, m.stretches)
 	for _, s := range []string{methylation.Provisional, methylation.Final} {
-		m.stretches.WithLabelValues(s)
+		m.stretches.WithLabelValues(strings.ToLower(s))
 	}
 	return m
 }
@@ -57,7 +59,7 @@ func (m *Metrics) segment(isNew, called bool) {
 
 func (m *Metrics) stretch(s *methylation.Stretch) {
 	if m != nil {
-		m.stretches.WithLabelValues(s.Status).Inc()
+		m.stretches.WithLabelValues(strings.ToLower(s.Status)).Inc()
 	}
 }
 
