@@ -28,6 +28,7 @@ type Haplotypes interface {
 // same revision numbers.
 type neighbours struct {
 	haplotypes Haplotypes // nil: alleles are never taken together
+	twice      bool       // a revision leaves the number behind its own free, for the same with scores
 	contigs    map[contigKey]*contig
 	sections   map[string]*contig // by the names of their sections
 }
@@ -107,10 +108,10 @@ func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
 	if n.haplotypes != nil && (joined || own.joins()) {
 		changed, err = n.recompute(on.alleles, own)
 	}
-	revisions := []revision{own.next()}
+	revisions := []revision{own.next(n.twice)}
 	for _, s := range changed {
 		if s != own {
-			revisions = append(revisions, s.next())
+			revisions = append(revisions, s.next(n.twice))
 		}
 	}
 	return revisions, err
@@ -130,10 +131,14 @@ func (n *neighbours) at(key contigKey) *contig {
 }
 
 // next is the next event about the allele.
-func (s *standing) next() revision {
+func (s *standing) next(twice bool) revision {
 	// A neighbour may have taken the event's number ahead of the call's.
-	s.revision = max(s.revision+1, s.call.GetRevision())
-	return revision{s.call, s.revision, s.compounds}
+	number := max(s.revision+1, s.call.GetRevision())
+	s.revision = number
+	if twice {
+		s.revision++
+	}
+	return revision{s.call, number, s.compounds}
 }
 
 // recompute brings the compounds of the locus around own up to date and returns

@@ -3,6 +3,7 @@
 package stage
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -30,6 +31,7 @@ type Config struct {
 	VariantsPartitions int32
 	Annotator          Annotator
 	Haplotypes         Haplotypes // nil: alleles are never taken together
+	Scoring            *Scoring   // nil: no networks
 	// Genes tells apart references and gene models, and so what Haplotypes say.
 	// Kept state is of use only with the same.
 	Genes   string
@@ -42,6 +44,7 @@ type Config struct {
 type Metrics struct {
 	variants    *prometheus.CounterVec
 	latency     prometheus.Histogram
+	scores      *prometheus.CounterVec
 	deadLetters *prometheus.CounterVec
 }
 
@@ -59,11 +62,33 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			prometheus.ExponentialBuckets(0.05, 2, 14))),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.variants, m.latency)
+	m.scores = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "porestream_annotate_scored_revisions_total",
+		Help: "Revisions by when their scores of sequence networks came: at_once (known), later (as a revision of their own), awaited (by a final one), not (too many waited; they come with a later one).",
+	}, []string{"when"})
+	reg.MustRegister(m.variants, m.latency, m.scores)
+	for _, when := range []string{scoredAtOnce, scoredLater, scoredAwaited, scoredNot} {
+		m.scores.WithLabelValues(when)
+	}
 	for _, impact := range []annotate.Impact{annotate.High, annotate.Moderate, annotate.Low, annotate.Modifier} {
 		m.variants.WithLabelValues(string(impact))
 	}
 	return m
+}
+
+// When the scores of a revision came.
+const (
+	scoredAtOnce  = "at_once"
+	scoredLater   = "later"
+	scoredAwaited = "awaited"
+	scoredNot     = "not"
+)
+
+// scored counts a revision whose scores, if there are any, came at some time.
+func (m *Metrics) scored(when string, scores int) {
+	if m != nil && scores > 0 {
+		m.scores.WithLabelValues(when).Inc()
+	}
 }
 
 // New returns the maker of the stage's handlers.
@@ -71,15 +96,21 @@ func New(cfg Config) stream.NewHandler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	var of *scores
+	if cfg.Scoring != nil {
+		of = newScores(*cfg.Scoring, maxScores)
+	}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		log := cfg.Logger.With("stage", Name, "partition", partition)
-		return stream.Fold{
-			Folder: &handler{
-				cfg: cfg, partition: partition, partitions: partitions,
-				neighbours: neighbours{haplotypes: cfg.Haplotypes}, fingerprint: cfg.fingerprint(), log: log,
-			},
-			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
-		}, nil
+		h := &handler{
+			cfg: cfg, partition: partition, partitions: partitions, scores: of,
+			neighbours: neighbours{haplotypes: cfg.Haplotypes, twice: of != nil}, fingerprint: cfg.fingerprint(), log: log,
+		}
+		fold := stream.Fold{Folder: h, Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter}
+		if of == nil {
+			return fold, nil
+		}
+		return newScoring(fold, h, of), nil
 	}
 }
 
@@ -93,6 +124,10 @@ type handler struct {
 	fingerprint           string
 	unwatched             bool // it was said that coverage is dropped
 	log                   *slog.Logger
+
+	scores    *scores         // nil: no networks
+	ctx       context.Context //nolint:containedctx // of the record that is handled
+	published []publication   // what followed from it
 }
 
 // Fold applies a record of the calls topic.
@@ -150,20 +185,36 @@ func (h *handler) publish(c *streampb.Call, revisions []revision) ([]stream.Out,
 			// What changed a neighbour's event is the signal behind this call.
 			v.LastChunk = latest(v.LastChunk, event.FromCall(c, annotate.Annotation{}).LastChunk)
 		}
-		out, err := v.Record(h.cfg.Topics.Variants)
+		later, err := h.addScores(&v)
 		if err != nil {
 			return nil, err
 		}
-		watch, err := h.watchVariant(&v, out.Value)
+		if len(v.Annotation.Scores) > 0 {
+			v.Revision++ // so that a number stands for one document, scores known or not when a record is handled again
+		}
+		records, err := h.records(&v)
 		if err != nil {
 			return nil, err
 		}
 		if r.call == c {
 			h.cfg.Metrics.published(&v)
 		}
-		outs = append(append(outs, out), watch...)
+		if h.scores != nil {
+			h.published = append(h.published, publication{v, later})
+		}
+		outs = append(outs, records...)
 	}
 	return outs, nil
+}
+
+// records are what is written of an event: itself, and what the watch stage is told.
+func (h *handler) records(v *event.Variant) ([]stream.Out, error) {
+	out, err := v.Record(h.cfg.Topics.Variants)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := h.watchVariant(v, out.Value)
+	return append([]stream.Out{out}, watch...), err
 }
 
 // latest is the later of two times, either of which may be unknown.

@@ -33,7 +33,11 @@ const (
 
 // fingerprint is a hash over what the state depends on besides records.
 func (c *Config) fingerprint() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "annotate %d %v %q", neighboursVersion, c.Haplotypes != nil, c.Genes))
+	text := fmt.Appendf(nil, "annotate %d %v %q", neighboursVersion, c.Haplotypes != nil, c.Genes)
+	if c.Scoring != nil { // revisions have other numbers
+		text = append(text, " scores"...)
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 

@@ -35,6 +35,7 @@ type Watch struct {
 	annotator *annotate.Annotator
 	subjects  []*subject
 	warnings  []string
+	scored    string // a rule that asks for a score; "": none does
 
 	byAllele  map[string][]*subject // VRS id
 	byProtein map[proteinKey][]*subject
@@ -74,7 +75,8 @@ type filter struct {
 	impacts                   map[annotate.Impact]bool
 	flags                     []string
 	codons                    [][2]int
-	nmd                       *bool // whether decay of the messenger has to be predicted
+	nmd                       *bool   // whether decay of the messenger has to be predicted
+	score                     float64 // the least that a sequence network has to say; 0: none has to
 }
 
 // New checks panels against a reference and its genes. An error has one line for each fault, with file and line.
@@ -107,6 +109,10 @@ func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, err
 	w.index()
 	return w, nil
 }
+
+// Scored is a rule that asks for scores of sequence networks; "" if none does. Without networks none is ever fulfilled, so its
+// NEGATIVE would mean nothing.
+func (w *Watch) Scored() string { return w.scored }
 
 // Warnings tell what the panels ask for that can't be answered in full.
 func (w *Watch) Warnings() []string { return w.warnings }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/vrs"
 )
 
@@ -100,7 +101,7 @@ func (w *Watch) openMatches(dst []hit, v *event.Variant) []hit {
 	var room [16]int32
 	for _, id := range at.overlapping(room[:0], start, end) {
 		s := w.subjects[id]
-		if c, ok := s.filter.match(v.Annotation.Consequences); ok {
+		if c, ok := s.filter.match(v.Annotation.Consequences); ok && s.filter.scored(v) {
 			dst = append(dst, hit{s, c})
 		}
 	}
@@ -115,6 +116,15 @@ func (f *filter) match(consequences []annotate.Consequence) (*annotate.Consequen
 		}
 	}
 	return nil, f.any()
+}
+
+// scored says whether a network says of v what f asks for. What is retracted has no scores, and is to be taken back whatever
+// they were.
+func (f *filter) scored(v *event.Variant) bool {
+	if f.score == 0 || v.Status == streampb.CallStatus_RETRACTED.String() {
+		return true
+	}
+	return slices.ContainsFunc(v.Annotation.Scores, func(s annotate.Score) bool { return s.Score != nil && *s.Score >= f.score })
 }
 
 // any says whether f asks for nothing.

@@ -72,6 +72,7 @@ type matchText struct {
 	flags, codons               []item
 	terms, impacts              []item
 	nmd                         []item
+	scores                      []item
 	span                        string
 	spanLine                    int
 
@@ -93,7 +94,7 @@ func (m *matchText) placed() bool {
 }
 
 // classed says whether the rule names classes of consequences.
-func (m *matchText) classed() bool { return len(m.terms)+len(m.impacts) > 0 }
+func (m *matchText) classed() bool { return len(m.terms)+len(m.impacts)+len(m.scores) > 0 }
 
 // Load reads a panel and the files it names, which are looked for beside it. Errors name file and line, one line per
 // fault.
@@ -299,6 +300,7 @@ func (p *reader) match(n *yaml.Node, m *matchText) {
 		"consequence": p.texts("consequence", &m.terms),
 		"impact":      p.texts("impact", &m.impacts),
 		"nmd":         p.texts("nmd", &m.nmd),
+		"score":       p.texts("score", &m.scores),
 		"span":        func(v *yaml.Node) { m.spanLine = v.Line; p.text("span", &m.span)(v) },
 	})
 }
@@ -331,9 +333,9 @@ func (p *reader) checkMatch(r *ruleText) {
 		len(m.genes)+len(m.transcripts) == 0
 	switch {
 	case !m.named() && !m.placed() && !m.classed():
-		p.add(m.line, "rule %q is empty: name alleles (hgvs, vrs, vcf, positions), places (gene, transcript, region, bed) or classes (consequence, impact)", r.id)
-	case m.named() && (m.classed() || len(m.codons)+len(m.flags) > 0 || m.span != ""):
-		p.add(m.line, "rule %q names alleles and also consequence, impact, codon, flag or span: make two rules of it", r.id)
+		p.add(m.line, "rule %q is empty: name alleles (hgvs, vrs, vcf, positions), places (gene, transcript, region, bed) or classes (consequence, impact, score)", r.id)
+	case m.named() && (m.classed() || len(m.codons)+len(m.flags)+len(m.scores) > 0 || m.span != ""):
+		p.add(m.line, "rule %q names alleles and also consequence, impact, codon, flag, score or span: make two rules of it", r.id)
 	case m.named() && m.placed() && !located:
 		p.add(m.line, "rule %q names alleles and also places: make two rules of it (a region goes with vrs alone, to say where the allele lies)", r.id)
 	case len(m.codons) > 0 && len(m.genes)+len(m.transcripts) == 0:

@@ -96,6 +96,7 @@ var misfits = []fault{
 	{"term", rule(`{gene: cI, consequence: missense}`), []string{`rule "r": consequence "missense" is not a Sequence Ontology term that variants are annotated with (is "missense_variant" meant?)`}, false},
 	{"impact", rule(`{gene: cI, impact: severe}`), []string{`rule "r": impact "severe": want HIGH, MODERATE, LOW or MODIFIER`}, false},
 	{"flag", rule(`{gene: cI, flag: best}`), []string{`rule "r": flag "best": want canonical`}, false},
+	{"score", rule(`{gene: cI, score: "> 0.5"}`), []string{`rule "r": score "> 0.5": want the least that a sequence network has to say, such as ">= 0.5"`}, false},
 	{"nmd", rule(`{gene: cI, nmd: maybe}`), []string{`rule "r": nmd "maybe": want predicted or escaping`}, false},
 	{"codon outside", rule(`{gene: cI, codon: 300}`), []string{`rule "r": codon 300 is outside of the coding sequence, which has 238`}, false},
 	{"codon", rule(`{gene: cI, codon: 10-3}`), []string{`rule "r": codon "10-3": the end of the range is not a number from 10`}, false},
@@ -166,7 +167,7 @@ func TestMisfits(t *testing.T) {
 			require.NoError(t, err)
 			_, err = watch.New(g, a, p)
 			requireLines(t, path, tt.want, err)
-			if tt.name != "impact" && tt.name != "flag" && tt.name != "nmd" {
+			if tt.name != "impact" && tt.name != "flag" && tt.name != "nmd" && tt.name != "score" {
 				require.NoError(t, s.Validate(document(t, tt.text)), "the schema knows no reference")
 			}
 		})

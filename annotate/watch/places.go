@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/porestream/porestream/annotate"
@@ -83,6 +85,14 @@ func (c *compiler) placed(r *ruleText) []*subject {
 			c.add(it.line, "rule %q: nmd %q: want predicted or escaping", r.id, clip(it.text))
 		}
 		f.nmd = &predicted
+	}
+	for _, it := range m.scores {
+		least, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(it.text), ">=")), 64)
+		if err != nil || !(least > 0) || math.IsInf(least, 0) || len(m.scores) > 1 {
+			c.add(it.line, "rule %q: score %q: want the least that a sequence network has to say, such as \">= 0.5\"", r.id, clip(it.text))
+		}
+		f.score = least
+		c.watch.scored = r.id
 	}
 	for _, it := range m.codons {
 		from, to, err := parseCodons(it.text)

@@ -469,6 +469,7 @@ func TestMatching(t *testing.T) {
 		{`{gene: [cI, S], impact: HIGH}`, []edit{stop, frame}, []edit{e118k, silent}},
 		{`{transcript: lambdap74, nmd: escaping}`, []edit{stop}, []edit{e118k}},
 		{`{transcript: lambdap74, nmd: predicted}`, nil, []edit{stop}},
+		{`{gene: cI, score: ">= 0.5"}`, nil, []edit{e118k}}, // which no network has scored
 		{`{impact: [moderate, high]}`, []edit{e118k, stop, frame}, []edit{silent}},
 		{`{region: "J02459.1:37580-37600"}`, []edit{e118k, silent}, []edit{stop}},
 		{`{region: "J02459.1:37580-37600", impact: LOW}`, []edit{silent}, []edit{e118k}},
@@ -486,6 +487,22 @@ func TestMatching(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestScores: a rule that asks for a score is fulfilled by one that is there and high enough, and what is retracted is taken
+// back whatever it was.
+func TestScores(t *testing.T) {
+	b := written(t, "- id: r\n  match: {gene: cI, score: \">= 0.5\"}\n")
+	require.Equal(t, "r", b.w.Scored())
+	v := b.allele(t, 37589, "C", "T", 1, 1)
+	require.False(t, b.w.Concerns(v))
+	low, high := 0.49, 0.5
+	v.Annotation.Scores = []annotate.Score{{Network: "a", Unscored: "x"}, {Network: "b", Score: &low}}
+	require.False(t, b.w.Concerns(v))
+	v.Annotation.Scores = append(v.Annotation.Scores, annotate.Score{Network: "c", Score: &high})
+	require.True(t, b.w.Concerns(v))
+	v.Annotation.Scores, v.Status = nil, "RETRACTED"
+	require.True(t, b.w.Concerns(v))
 }
 
 // TestSpellingDoesNotMatter says that an indel is found however panel and caller

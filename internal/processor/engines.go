@@ -21,6 +21,7 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/function"
 	"github.com/porestream/porestream/annotate/haplotype"
+	sequence "github.com/porestream/porestream/annotate/network"
 	"github.com/porestream/porestream/annotate/source"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/annotate/watch"
@@ -97,6 +98,7 @@ type Options struct {
 	Panels    []string // watch-lists, YAML; none: nothing is watched
 	Sources   []string // compiled sources of known variants
 	Functions []string // files of functions of genes and proteins
+	Scoring   Scoring  // sequence networks of the annotate stage
 	Signal    Signal   // what the basecall stage may take
 	Barcoding Barcoding
 	Adaptive  Adaptive // what the adaptive stage decides
@@ -129,6 +131,7 @@ type Engines struct {
 	barcoding  Barcoding
 	finisher   *finish.Finisher         // basecall and align stages; nil: reads stay as they are called
 	haplotypes annotatestage.Haplotypes // annotate stage
+	scorer     *sequence.Scorer         // annotate stage; nil: no networks
 	genes      string                   // fingerprint of reference and gene model
 	panels     string                   // fingerprint
 	biomarkers []io.Closer              // watch stage: networks that panels ask
@@ -183,9 +186,14 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 			return nil, errors.Join(err, e.Close())
 		}
 		e.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
+		if e.scorer, err = opts.Scoring.Open(g, e.Annotator.Model(), sequence.Config{
+			Device: ownDevice(opts.Device), DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+		}); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
 	}
 	if len(opts.Panels) > 0 {
-		if err := e.loadPanels(opts.Panels, opts.Logger); err != nil {
+		if err := e.loadPanels(opts.Panels, opts.Scoring.On(), opts.Logger); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 		if slices.Contains(opts.Stages, watchstage.Name) {
@@ -342,11 +350,22 @@ func (e *Engines) VariantModel() string {
 // VariantConfig is what the variant stage calls with.
 func (e *Engines) VariantConfig() variant.Config { return e.variant }
 
+// scoring is what the annotate stage scores with.
+func (e *Engines) scoring() *annotatestage.Scoring {
+	if e.scorer == nil {
+		return nil
+	}
+	return &annotatestage.Scoring{Scorer: e.scorer, Genome: e.Genome}
+}
+
 // Close releases devices and memory.
 func (e *Engines) Close() error {
 	var errs []error
 	if e.network != nil {
 		errs = append(errs, e.network.Close())
+	}
+	if e.scorer != nil {
+		errs = append(errs, e.scorer.Close())
 	}
 	if e.Caller != nil {
 		errs = append(errs, e.Caller.Close())

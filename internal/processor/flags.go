@@ -14,6 +14,7 @@ type Flags struct {
 	Reference, Model, Device, Library, Preset, Index string
 	Genes                                            Genes
 	Calling                                          Calling
+	Scoring                                          Scoring
 	Survey                                           Survey
 	Panels, Sources, Functions                       []string
 	Signal                                           Signal
@@ -37,6 +38,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Calling.Register(flags)
 	f.Survey.Register(flags)
 	f.Methylation.Register(flags)
+	f.Scoring.Register(flags)
 	f.RunModels.Register(flags)
 	f.RegisterBasecall(flags)
 }
@@ -81,6 +83,9 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if err := f.Methylation.Validate(); err != nil {
 		return Options{}, cli.Usagef("%w", err)
 	}
+	if err := f.Scoring.Validate(); err != nil {
+		return Options{}, err
+	}
 	if f.DeviceTimeout < 0 {
 		return Options{}, cli.Usagef("--device-timeout %v is negative", f.DeviceTimeout)
 	}
@@ -91,6 +96,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
+		Scoring: f.Scoring,
 		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
 	}
 	return opts, usageOfRunModels(opts)

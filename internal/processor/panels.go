@@ -12,13 +12,14 @@ import (
 	"github.com/porestream/porestream/annotate/watch"
 	"github.com/porestream/porestream/annotate/watch/biomarker"
 	watchnetwork "github.com/porestream/porestream/annotate/watch/network"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/variant"
 )
 
 // loadPanels reads watch-lists and checks them against the reference and its
 // genes. What can't be answered in full is logged.
-func (e *Engines) loadPanels(paths []string, logger *slog.Logger) error {
+func (e *Engines) loadPanels(paths []string, scored bool, logger *slog.Logger) error {
 	panels := make([]*watch.Panel, len(paths))
 	for i, path := range paths {
 		p, err := watch.Load(path)
@@ -30,6 +31,9 @@ func (e *Engines) loadPanels(paths []string, logger *slog.Logger) error {
 	w, err := watch.New(e.Genome, e.Annotator, panels...)
 	if err != nil {
 		return firstFault(err)
+	}
+	if rule := w.Scored(); rule != "" && !scored {
+		return cli.Usagef("rule %q asks for scores of a sequence network, and there is none: give --network, or leave the panel out", rule)
 	}
 	for _, warning := range w.Warnings() {
 		logger.Warn("a panel asks for what can't be answered in full", "reason", warning)

@@ -165,7 +165,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {
 			return trace.Around(p.cfg.Tracer, annotatestage.Name, annotatestage.New(annotatestage.Config{
 				Topics: t, VariantsPartitions: partitions[t.Variants],
-				Annotator: e.Annotator, Haplotypes: e.haplotypes, Genes: e.genes, Watch: e.watched(partitions[t.Watch]),
+				Annotator: e.Annotator, Haplotypes: e.haplotypes, Scoring: e.scoring(), Genes: e.genes, Watch: e.watched(partitions[t.Watch]),
 				Metrics: m.annotate, Logger: log,
 			}))
 		}},
@@ -224,6 +224,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	if e.network != nil {
 		group.Go(func() error { return e.network.Watch(ctx) })
+	}
+	if e.scorer != nil {
+		group.Go(func() error { return e.scorer.Watch(ctx) })
 	}
 	if e.Sources != nil {
 		group.Go(func() error {
