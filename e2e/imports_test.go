@@ -42,6 +42,7 @@ func TestImports(t *testing.T) {
 		{"stream/kafka", "the client knows no engine and no test broker", []string{kfake, ort, services}},
 		{"align", "segments are pure; cgo is in align/minimap", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"adaptive", "policies are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo", "net/http", "github.com/prometheus"}},
+		{"align/primer", "schemes are read and applied without transport or engines", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", module + "basecall", module + "variant"}},
 		{"align/hts", "alignments are written without an aligner", []string{kafkaGo, kfake, ort, services, cobra, module + "align/minimap", module + "basecall"}},
 		{"align/hts/cram", "CRAM becomes BAM without anything that reads BAM", []string{kafkaGo, kfake, ort, services, cobra, "github.com/biogo/hts", "net/http", module + "basecall", module + "genome", module + "stream"}},
 		{"align/hts/cram/codec", "blocks are decompressed whatever is in them", []string{kafkaGo, kfake, ort, services, cobra, "github.com/biogo/hts", "net/http", module + "basecall", module + "genome", module + "stream", module + "textfile"}},

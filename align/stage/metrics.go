@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/porestream/porestream/align/primer"
 	"github.com/porestream/porestream/basecall/output"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/metric"
@@ -23,6 +24,7 @@ type PlacerMetrics struct {
 	Aligned            prometheus.Counter
 	stripped           prometheus.Counter
 	faults             *prometheus.CounterVec // tags of modified bases that can't be used, by why
+	ends               *prometheus.CounterVec // alignments by how their ends lie in primers
 	lengths, qualities prometheus.Histogram
 
 	// Barcodes are no label: a laboratory has as many as it has samples.
@@ -45,6 +47,10 @@ func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 			Name: prefix + "stripped_segments_total",
 			Help: "Segments of ultra-long reads that went without dwells, or modified bases and qualities too, to fit a record.",
 		}),
+		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "primer_ends_total",
+			Help: "Alignments by how their ends lie in primers (--primers): both of one amplicon, mixed of two, one end, none, or nothing_left but primers.",
+		}, []string{"ends"}),
 		// From the shortest that a model can call to ultra-long reads.
 		lengths: prometheus.NewHistogram(metric.Histogram(prefix+"read_bases",
 			"Bases of a read, or of a part between signal gaps, that was called, without adapters and barcodes.",
@@ -71,9 +77,12 @@ func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 			m.faults.WithLabelValues(reason)
 		}
 	}
-	reg.MustRegister(m.Aligned, m.stripped, m.lengths, m.qualities, m.Parts, m.without)
+	reg.MustRegister(m.Aligned, m.stripped, m.lengths, m.qualities, m.Parts, m.without, m.ends)
 	for _, reason := range demux.Reasons[1:] { // the first is that there is one
 		m.without.WithLabelValues(reason)
+	}
+	for e := range primer.Kinds {
+		m.ends.WithLabelValues(e.String())
 	}
 	for o := range Outcomes {
 		m.Parts.WithLabelValues(o.String())
@@ -94,6 +103,13 @@ func (m *PlacerMetrics) Part(o Outcome, barcode *output.Barcode) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.barcodes[barcode.Name]++
+	}
+}
+
+// primed counts how the ends of an alignment lie in primers.
+func (m *PlacerMetrics) primed(e primer.Ends) {
+	if m != nil {
+		m.ends.WithLabelValues(e.String()).Inc()
 	}
 }
 

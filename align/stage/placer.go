@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/primer"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/basecall/output"
@@ -57,6 +58,8 @@ type Placer struct {
 	// Finisher takes runs apart by their reads' barcodes, and cuts off what is not of
 	// the molecule; nil does neither. It must not split reads.
 	Finisher *finish.Finisher
+	// Primers are those that the reads' amplicons were made with: bases within them are no evidence; nil: none.
+	Primers *primer.Scheme
 	// Publish has called reads published on the topic of basecalls.
 	Publish bool
 	Metrics *PlacerMetrics // nil: none
@@ -206,6 +209,13 @@ func (p *Placer) Segments(read *Read, part Part, a Aligner) (all []*streampb.Seg
 		model = stream.ModelNumber(read.Model)
 	}
 	for i := range alignments {
+		if p.Primers != nil {
+			ends := p.Primers.Trim(&alignments[i])
+			p.Metrics.primed(ends)
+			if ends == primer.Nothing {
+				continue
+			}
+		}
 		ref := p.Contig(alignments[i].Contig)
 		segments, err := align.Segments(r, &alignments[i], ref)
 		if err != nil {

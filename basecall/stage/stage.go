@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/porestream/porestream/align/primer"
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/signal/vbz"
@@ -51,6 +52,8 @@ type Config struct {
 	// Finisher says which samples a run that is taken apart has; of one model, it finishes its
 	// reads too.
 	Finisher *finish.Finisher
+	// Primers are those that the reads' amplicons were made with; nil: none.
+	Primers *primer.Scheme
 	// Partial is how much signal, by the run's clock, is called of a read when it is first
 	// handed on before its end, and then whenever it has doubled; zero: never. It takes
 	// a model that calls reads in flight.
@@ -124,7 +127,7 @@ func New(cfg Config) stream.NewHandler {
 			log: cfg.Logger.With("stage", Name, "partition", partition),
 		}
 		h.placer = &alignstage.Placer{
-			Topics: cfg.Topics, Contig: cfg.Contig, MinQuality: cfg.MinQuality, Finisher: cfg.Finisher, Publish: cfg.Publish != "",
+			Topics: cfg.Topics, Contig: cfg.Contig, MinQuality: cfg.MinQuality, Finisher: cfg.Finisher, Primers: cfg.Primers, Publish: cfg.Publish != "",
 			Metrics: cfg.Metrics.placer(), Logger: h.log,
 		}
 		h.timeouts = stream.RunTimeouts{

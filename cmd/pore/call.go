@@ -22,6 +22,7 @@ import (
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/align/minimap"
+	"github.com/porestream/porestream/align/primer"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/fastq"
@@ -41,6 +42,7 @@ import (
 )
 
 type callConfig struct {
+	primers           string
 	reference, index  string
 	sample, oneSample string
 	calling           processor.Calling
@@ -93,6 +95,7 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 	flags.StringVar(&cfg.index, "index", "", "for reads that are not aligned: minimap2 index of the reference, made by pore index; made anew if not given")
 	flags.StringVar(&cfg.sample, "sample", "", "sample to call, of those that the read groups name; where they name one or none, what it is called")
 	flags.StringVar(&cfg.oneSample, "one-sample", "", "call the reads of all samples as one of this name")
+	flags.StringVar(&cfg.primers, "primers", "", processor.PrimersHelp)
 	cfg.calling.Register(flags)
 	flags.StringVar(&cfg.calledBy, "called-by", "", "basecalling model of reads whose read group (DS: basecall_model=) and title name none")
 	flags.StringVar(&cfg.device, "device", "auto", "where the variant model runs: auto, cpu, cuda or cuda:N[,N...]")
@@ -304,6 +307,12 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if cfg.gvcf {
 		anyAllele = cfg.survey.Symbol()
 	}
+	var primers *primer.Scheme
+	if cfg.primers != "" {
+		if primers, err = processor.LoadPrimers(cfg.primers, g); err != nil {
+			return err
+		}
+	}
 	unaligned := &unalignedReads{whose: cfg.whose, tagging: cfg.haplotag != "", index: cfg.index, threads: threadsOf(cfg.threads), logger: logger}
 	alignments, name, err := openAlignments(ctx, path, stdin, g, unaligned)
 	if err != nil {
@@ -350,7 +359,7 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	var basecallers []*streampb.ModelReads
 	var motifs event.MotifCounts
 	counts, err := alignments.Call(ctx, aligned.Options{
-		Caller: caller, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
+		Caller: caller, Primers: primers, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
 		CalledBy: cfg.calledBy, CallerName: callerName, Strict: cfg.calling.Strict,
 	}, func(r *aligned.Region) error {
 		tags.Add(r)
@@ -373,6 +382,9 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	}
 	logger.Info("alignments were called", "counts", counts)
 	warnOfMotifs(logger, motifs.List())
+	if primers != nil {
+		tellPrimers(os.Stderr, logger, cfg.primers, primers, counts)
+	}
 	if counts.Segments == 0 {
 		logger.Warn("no alignment could be used, so nothing was called", "file", name, "counts", counts)
 	} else if counts.Faulty() > 0 {
@@ -395,6 +407,20 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 		return fmt.Errorf("%s: %d reads can't be used, and the calls are without them: see the log", name, n)
 	}
 	return nil
+}
+
+// tellPrimers says how alignments ended in primers, and warns if hardly any did.
+func tellPrimers(w io.Writer, logger *slog.Logger, path string, scheme *primer.Scheme, counts aligned.Counts) {
+	all := 0
+	parts := make([]string, 0, len(counts.Ends))
+	for e, n := range counts.Ends {
+		all += n
+		parts = append(parts, fmt.Sprintf("%s %d", strings.ReplaceAll(primer.Ends(e).String(), "_", " "), n))
+	}
+	fmt.Fprintf(w, "ends of %d alignments in primers of %d amplicons: %s\n", all, scheme.Amplicons(), strings.Join(parts, ", "))
+	if n := counts.Ends[primer.None]; all > 0 && n > all*9/10 {
+		logger.Warn("hardly any alignment ends in a primer: is it the scheme that the amplicons were made with, and have primers been cut off already?", "scheme", path, "without", n, "of", all)
+	}
 }
 
 // warnOfMotifs tells of motifs that reads of one strand get wrong.

@@ -87,6 +87,7 @@ var labels = func() map[string]label {
 		"why":         values("failed", "empty"),
 		"step":        values("sent", "answered"),
 		"cause":       values("skipped", "disconnected", "overrun", "stopped"),
+		"ends":        values("both", "mixed", "one", "none", "nothing_left"),
 		"destination": {bound: "destinations of pore notify's file"},
 		"channels":    {bound: "eight groups of a flow cell's channels, for each size of flow cell"},
 		"operation":   {bound: "kinds of requests to brokers, named in the code"},

@@ -17,6 +17,7 @@ import (
 
 	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	"github.com/porestream/porestream/align/minimap"
+	"github.com/porestream/porestream/align/primer"
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/function"
@@ -91,6 +92,7 @@ type Options struct {
 	Device    string
 	Library   string         // ONNX Runtime; empty means the usual places
 	Preset    string         // minimap2 preset; empty means the default
+	Primers   string         // primer scheme of the reads' amplicons, BED; empty: none
 	Index     string         // file of the minimap2 index; empty: it is made anew
 	Caller    variant.Config // thresholds; Calling completes them
 	Calling   Calling
@@ -129,6 +131,7 @@ type Engines struct {
 	survey     variant.SurveyConfig
 	signal     Signal
 	barcoding  Barcoding
+	primers    *primer.Scheme           // basecall and align stages; nil: none
 	finisher   *finish.Finisher         // basecall and align stages; nil: reads stay as they are called
 	haplotypes annotatestage.Haplotypes // annotate stage
 	scorer     *sequence.Scorer         // annotate stage; nil: no networks
@@ -159,6 +162,12 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	e.methylation = opts.Methylation.On
 	if e.filter, err = opts.Methylation.filter(); err != nil {
 		return nil, err
+	}
+	if opts.Primers != "" {
+		if e.primers, err = LoadPrimers(opts.Primers, g); err != nil {
+			return nil, err
+		}
+		opts.Logger.Info("bases within primers are no evidence", "scheme", opts.Primers, "amplicons", e.primers.Amplicons(), "primers", e.primers.Primers())
 	}
 	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
 		if e.Annotator, err = opts.Genes.Annotator(ctx, g, opts.Logger); err != nil {
@@ -442,4 +451,19 @@ func (e *Engines) refuser(refused chan<- error) func(error) {
 		default:
 		}
 	}
+}
+
+// LoadPrimers reads a primer scheme for a reference.
+func LoadPrimers(path string, g *genome.Genome) (*primer.Scheme, error) {
+	scheme, err := primer.Open(path, func(name string) (int, bool) {
+		c := g.Contig(name)
+		if c == nil {
+			return 0, false
+		}
+		return len(c.Seq), true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--primers: %w", err)
+	}
+	return scheme, nil
 }

@@ -13,6 +13,7 @@ import (
 type Flags struct {
 	Reference, Model, Device, Library, Preset, Index string
 	Genes                                            Genes
+	Primers                                          string
 	Calling                                          Calling
 	Scoring                                          Scoring
 	Survey                                           Survey
@@ -26,6 +27,9 @@ type Flags struct {
 	Methylation                                      Methylation
 }
 
+// PrimersHelp is the help of --primers.
+const PrimersHelp = "primer scheme of the reads' amplicons, BED (contig, start, end, NAME_LEFT or NAME_RIGHT, pool, strand): bases within a read's primers are no evidence"
+
 // Register adds the flags, but for those of Adaptive, which are for services only.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
@@ -33,6 +37,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/consume/watchlists.md); may be given several times")
 	flags.StringArrayVar(&f.Sources, "source", nil, "source of known variants, made by pore sources build; may be given several times, and replaced while this runs")
 	flags.StringArrayVar(&f.Functions, "functions", nil, "functions of genes and proteins: GAF, GPAD, InterProScan, GMT, OBO; may be given several times")
+	flags.StringVar(&f.Primers, "primers", "", PrimersHelp)
 	f.Signal.Register(flags)
 	f.Barcoding.Register(flags)
 	f.Calling.Register(flags)
@@ -94,7 +99,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	}
 	opts := Options{
 		Stages: stages, Reference: f.Reference, Genes: f.Genes,
-		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index,
+		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index, Primers: f.Primers,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
 		Scoring: f.Scoring,
 		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,

@@ -135,7 +135,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		}},
 		{basecallstage.Name, t.Signal, func() stream.NewHandler {
 			return basecallstage.New(e.calling(basecallstage.Config{
-				Topics: t, ReadsPartitions: partitions[t.Reads], Aligners: e.stageAligners(), Contig: e.contig, Finisher: e.finisher,
+				Topics: t, ReadsPartitions: partitions[t.Reads], Aligners: e.stageAligners(), Contig: e.contig, Finisher: e.finisher, Primers: e.primers,
 				Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
 			}))
 		}},
@@ -143,7 +143,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			return alignstage.New(alignstage.Config{
 				ReadsPartitions: partitions[t.Reads],
 				Placer: alignstage.Placer{
-					Topics: t, Contig: e.contig, MinQuality: e.signal.MinQuality, Finisher: e.finisher, Publish: e.signal.Basecalls,
+					Topics: t, Contig: e.contig, MinQuality: e.signal.MinQuality, Finisher: e.finisher, Primers: e.primers, Publish: e.signal.Basecalls,
 				},
 				Aligners: e.stageAligners(), RunTimeout: e.signal.RunTimeout, Metrics: m.align, Logger: log,
 			})

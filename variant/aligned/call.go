@@ -15,6 +15,7 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/align/hts/cram"
+	"github.com/porestream/porestream/align/primer"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/samtag"
@@ -38,6 +39,8 @@ type Options struct {
 	// reads that it was not made for, or that name no basecalling model.
 	CallerName string
 	Strict     bool
+	// Primers are those that the reads' amplicons were made with: bases within them are no evidence. nil: none.
+	Primers *primer.Scheme
 	// Threads is how many regions are called at a time; at least one.
 	Threads int
 }
@@ -71,6 +74,8 @@ type Counts struct {
 	Contradicted int // by their CIGAR, which is missing or doesn't fit the bases
 	Segments     int // applied
 	Regions      int // called
+	// Ends counts the alignments by how their ends lie in primers, if there is a scheme.
+	Ends [primer.Kinds]int
 	// FirstFault names the first alignment that is spliced, beyond or contradicted.
 	FirstFault string
 }
@@ -362,6 +367,13 @@ func (c *caller) take(rec *sam.Record) error {
 		c.agreement[rec.Ref.ID()].add(alignment)
 		if err := c.agree(false); err != nil {
 			return err
+		}
+	}
+	if c.opts.Primers != nil {
+		ends := c.opts.Primers.Trim(alignment)
+		c.n.Ends[ends]++
+		if ends == primer.Nothing {
+			return nil
 		}
 	}
 	segments, err := align.Segments(read, alignment, contig.Seq)
