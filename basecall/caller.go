@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/basecall/scores"
 	"github.com/porestream/porestream/signal"
 )
 
@@ -97,8 +98,8 @@ type Config struct {
 	// GPU, so that one computes while the other is filled.
 	Sessions int
 	// Batch is the number of windows that are computed together; 0 has it found by
-	// trying: on a GPU, where the result of a window may depend on it, 512, or half of
-	// that, and so on, until its memory has room; on the CPU the smallest up to 8 that is
+	// trying: on a GPU, where the result of a window may depend on it, 2048, or half of
+	// that, and so on, until its memory has room and the host's for 2 GiB of scores; on the CPU the smallest up to 8 that is
 	// about as fast as any. In whole numbers, [infer.PrecisionInt8], it is one.
 	Batch int
 	// Queue is the number of windows that may wait for a batch before Call
@@ -121,8 +122,9 @@ type Config struct {
 // hundreds to fill it.
 const (
 	defaultBatchCPU     = 8
-	defaultBatchCUDA    = 512
+	defaultBatchCUDA    = 2048
 	defaultSessionsCUDA = 2
+	defaultPlacesCUDA   = 2
 	defaultMaxDelay     = 5 * time.Millisecond
 	// About 40 MB of windows.
 	defaultPatientQueue = 1024
@@ -142,13 +144,15 @@ type Caller struct {
 	leftToCPU []infer.Node
 	kernels   infer.Kernels
 	precision infer.Precision
+	path      Path
 	batcher   *infer.Batcher
 	metrics   *metrics
 	room      int // windows that all sessions together compute at a time
+	places    int // for batches, of each session
 	// outstanding is how many windows of one read may be in the batcher: enough
 	// for a single read to keep all runners busy.
 	outstanding int
-	requests    sync.Pool // of *infer.Request with buffers for a window
+	requests    sync.Pool // of *request
 	decoders    sync.Pool // of decoder
 }
 
@@ -164,6 +168,7 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 			// Sequences are closer to each other in a beam than classes are in a frame:
 			// half precision on a GPU called 0.2 % of the columns otherwise.
 			Exact:     m.Decoder.Type == decoderCRF,
+			Narrow:    m.Decoder.Type == decoderCRF,
 			Input:     m.Network.Input,
 			Output:    m.Network.Output,
 			TimeMajor: m.Network.OutputLayout == "TNC",
@@ -174,10 +179,10 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap, phase: framesOfPhase},
 	}
 	c.requests.New = func() any {
-		return &infer.Request{
-			Input:  make([]float32, c.network.Samples),
-			Output: make([]float32, c.network.Frames*c.network.Classes),
-		}
+		r := &request{caller: c}
+		r.Input = make([]float32, c.network.Samples)
+		r.Decode = r.decode
+		return r
 	}
 	c.decoders.New = func() any {
 		return newDecoder(&c.model.Manifest)
@@ -200,7 +205,12 @@ func (c *Caller) open(cfg Config) error {
 		Tune:         cfg.Batch == 0,
 		SessionsCPU:  cmp.Or(cfg.Sessions, runtime.GOMAXPROCS(0)),
 		SessionsCUDA: cmp.Or(cfg.Sessions, defaultSessionsCUDA),
+		PlacesCPU:    1,
+		PlacesCUDA:   defaultPlacesCUDA,
 		Logger:       cfg.Logger,
+	}
+	if c.options.SessionsCPU < runtime.GOMAXPROCS(0) {
+		c.options.PlacesCPU = 2 // other processors decode meanwhile
 	}
 	runners, err := infer.Open(c.network, c.options)
 	if err != nil {
@@ -209,16 +219,20 @@ func (c *Caller) open(cfg Config) error {
 	c.options.BatchCPU, c.options.BatchCUDA, c.options.Tune = runners.Batch, runners.Batch, false
 	c.device, c.leftToCPU, c.precision = runners.DeviceNames(), runners.LeftToCPU, runners.Precision
 	c.kernels = runners.Kernels
-	room := runners.Batch * len(runners.Runners)
-	c.room, c.outstanding = room, room+runners.Batch
+	room := runners.Batch * len(runners.Sessions())
+	c.room, c.places, c.outstanding = room, runners.Places, runners.Places*room+runners.Batch
+	c.path = Path{
+		Precision: runners.Precision.String(), Scores: runners.Form.String(), Sessions: len(runners.Sessions()), Batch: runners.Batch,
+		Padded: runners.Padded, GPUs: runners.GPUs, Pinned: runners.Pinned,
+	}
 	err = c.start(runners, cfg, room)
 	if err != nil {
 		return errors.Join(err, runners.Close())
 	}
 	if cfg.Logger != nil {
 		cfg.Logger.Info("model is loaded",
-			slog.String("model", c.model.Manifest.Name), slog.String("device", c.device), slog.String("precision", c.precision.String()),
-			slog.Int("sessions", len(runners.Runners)), slog.Int("batch", runners.Batch), slog.Bool("padded", runners.Padded),
+			slog.String("model", c.model.Manifest.Name), slog.String("device", c.device), slog.String("precision", c.precision.String()), slog.String("scores", c.path.Scores),
+			slog.Int("sessions", c.path.Sessions), slog.Int("batch", c.path.Batch), slog.Bool("padded", c.path.Padded), slog.Bool("pinned", c.path.Pinned),
 			slog.Int("kernel_layers", c.kernels.Layers))
 	}
 	return nil
@@ -243,19 +257,31 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 		PatientQueue: cmp.Or(cfg.Queue, max(2*room, defaultPatientQueue)),
 		MaxDelay:     cmp.Or(cfg.MaxDelay, defaultMaxDelay),
 		Timeout:      cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout),
+		Places:       runners.Places,
+		Decoders:     c.decodersAtATime(runners),
 		Share:        cfg.Share,
 		Metrics:      inferMetrics,
 	})
 	return err
 }
 
+// decodersAtATime returns how many windows of a batch are decoded at the same time. On a CPU
+// sessions compute on all processors, or leave some to the decoders; a GPU leaves them all.
+func (c *Caller) decodersAtATime(runners *infer.Runners) int {
+	processors := runtime.GOMAXPROCS(0)
+	if len(runners.Devices) > 0 && !runners.Devices[0].CUDA {
+		return max(1, processors/len(runners.Sessions()))
+	}
+	return processors
+}
+
 // SideBySide returns how many reads, of so many samples on average, are to be called at
-// the same time so that their windows fill all sessions twice: while one batch is
-// computed the next one waits. A GPU takes more of them than there are processors to
+// the same time so that their windows fill all sessions and what is decoded beside them: while
+// one batch is computed the next one waits. A GPU takes more of them than there are processors to
 // decode them.
 func (c *Caller) SideBySide(samples int) int {
 	windows := max(1, c.windows.count(samples))
-	return max(8*runtime.GOMAXPROCS(0), (2*c.room+windows-1)/windows)
+	return max(8*runtime.GOMAXPROCS(0), ((1+c.places)*c.room+windows-1)/windows)
 }
 
 // Call basecalls one read that is at hand as a whole. It blocks while the queue is
@@ -270,12 +296,32 @@ func (c *Caller) Call(ctx context.Context, read Read) (Called, error) {
 	return s.Finish(ctx)
 }
 
+// request is a window on its way through the network and the decoder.
+type request struct {
+	infer.Request
+	caller *Caller
+	window window
+	bases  []base
+	took   time.Duration // decoding
+}
+
+// decode takes the scores from the batch.
+func (r *request) decode(w scores.Window) (err error) {
+	began := time.Now()
+	r.bases, err = r.caller.decode(w, r.window)
+	r.took = time.Since(began)
+	if err != nil {
+		return fmt.Errorf("decoding window %d: %w", r.window.index, err)
+	}
+	return nil
+}
+
 // decode returns the bases in the scores of a window, with frames of the read.
-func (c *Caller) decode(scores []float32, w window) ([]base, error) {
+func (c *Caller) decode(s scores.Window, w window) ([]base, error) {
 	d := c.decoders.Get().(decoder)
 	defer c.decoders.Put(d)
 	// Frames of padding belong to nobody.
-	found, err := d.decode(scores[:w.frames*c.network.Classes])
+	found, err := d.decode(s.First(w.frames))
 	if err != nil {
 		return nil, err
 	}
@@ -304,6 +350,22 @@ func (c *Caller) Device() string { return c.device }
 // but on a simulated device.
 func (c *Caller) Precision() infer.Precision { return c.precision }
 
+// Path is how windows are computed, as it was chosen when the model was loaded.
+type Path struct {
+	Precision string `json:"precision"` // fp32, fp16 or int8
+	Scores    string `json:"scores"`    // form in which they leave the network: fp32, fp16 or int8
+	Sessions  int    `json:"sessions"`
+	Batch     int    `json:"batch"`  // windows
+	Padded    bool   `json:"padded"` // whatever there is, that many are computed
+	// GPUs are those that compute, and Pinned says that they copy from and to the host's memory by
+	// themselves.
+	GPUs   []infer.GPU `json:"gpus,omitempty"`
+	Pinned bool        `json:"pinned"`
+}
+
+// Path returns how windows are computed.
+func (c *Caller) Path() Path { return c.path }
+
 // LeftToCPU returns the nodes of the network that a GPU leaves to the CPU; none without
 // a GPU.
 func (c *Caller) LeftToCPU() []infer.Node { return c.leftToCPU }
@@ -318,7 +380,7 @@ func (c *Caller) Model() *Model { return c.model }
 // and the same batch, to measure against. Who asks for them closes them.
 func (c *Caller) Copies() (*infer.Runners, error) {
 	options := c.options
-	options.Record = ""
+	options.Record, options.PlacesCPU, options.PlacesCUDA = "", 1, 1
 	runners, err := infer.Open(c.network, options)
 	if err != nil {
 		return nil, fmt.Errorf("loading model %s: %w", c.model.Manifest.Name, err)

@@ -103,8 +103,10 @@ func syntheticRead(seed uint64, samples int) Read {
 	return read
 }
 
-// inEachPrecision runs a test with a CPU's precisions that differ in how windows share batches.
+// inEachPrecision runs a test with a CPU's precisions that differ in how windows share batches, and with
+// scores in eight bits.
 func inEachPrecision(t *testing.T, test func(*testing.T, infer.Compute)) {
+	t.Run("scores in int8", func(t *testing.T) { test(t, infer.Compute{Scores: infer.ScoresBytes}) })
 	for _, precision := range []infer.Precision{infer.PrecisionSingle, infer.PrecisionInt8} {
 		t.Run(precision.String(), func(t *testing.T) { test(t, infer.Compute{Precision: precision}) })
 	}
@@ -388,7 +390,7 @@ func TestReadsSideBySideFillAllSessionsTwice(t *testing.T) {
 	model := ownModel(t)
 	window := model.Manifest.Window
 	room := 40 * runtime.GOMAXPROCS(0)
-	c := newCaller(t, model, Config{Device: "cpu", Sessions: 2, Batch: room / 2})
+	c := newCaller(t, model, Config{Device: "cpu", Sessions: runtime.GOMAXPROCS(0), Batch: 40})
 	three := window.Samples + 2*(window.Samples-window.Overlap)
 	for _, test := range []struct{ samples, want int }{
 		{0, 2 * room},

@@ -3,6 +3,8 @@ package basecall
 import (
 	"fmt"
 	"math"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // Problem: a connectionist temporal classification network (Graves et al. 2006)
@@ -389,6 +391,7 @@ type ctcCaller struct {
 	qualities QualityManifest
 	bases     []base
 	raw       []float64 // qualities of the bases
+	scores    []float32 // of a window that lies otherwise
 }
 
 var _ decoder = (*ctcCaller)(nil)
@@ -403,15 +406,18 @@ func newCTCCaller(m *Manifest) *ctcCaller {
 }
 
 // decode implements decoder.
-func (c *ctcCaller) decode(scores []float32) ([]base, error) {
-	path, err := c.search.decode(scores)
+func (c *ctcCaller) decode(w scores.Window) ([]base, error) {
+	if n := w.Frames * w.Classes; cap(c.scores) < n && (w.Floats == nil || w.Stride != w.Classes) {
+		c.scores = make([]float32, n)
+	}
+	path, err := c.search.decode(w.Contiguous(c.scores))
 	if err != nil {
 		return nil, err
 	}
 	c.bases, c.raw = c.bases[:0], c.raw[:0]
 	classes := c.search.classes
 	for k, e := range path {
-		end := int32(len(scores) / classes)
+		end := int32(w.Frames)
 		if k+1 < len(path) {
 			end = path[k+1].frame
 		}

@@ -1,17 +1,19 @@
 package basecall
 
-import "github.com/porestream/porestream/basecall/crf"
+import (
+	"github.com/porestream/porestream/basecall/crf"
+	"github.com/porestream/porestream/basecall/scores"
+)
 
 // decoder turns the scores of windows into bases, one window after the other. It
 // is the seam between a network's state space and everything else: whoever cuts
 // windows and joins what is called in them knows no more of decoding than this.
 // It isn't safe for concurrent use.
 type decoder interface {
-	// decode returns the bases in the scores of consecutive frames, frames by
-	// classes, in ascending order of frame. Frames are counted from the first
-	// one given. It may overwrite the scores; the bases are valid until the next
-	// call. Its error says what is wrong with the scores and at which frame.
-	decode(scores []float32) ([]base, error)
+	// decode returns the bases in the scores of consecutive frames, in ascending order
+	// of frame. Frames are counted from the first one given. The bases are valid until
+	// the next call. Its error says what is wrong with the scores and at which frame.
+	decode(w scores.Window) ([]base, error)
 }
 
 // newDecoder returns a decoder for a manifest that has been validated.
@@ -60,8 +62,8 @@ func newCRFCaller(m *Manifest) *crfCaller {
 }
 
 // decode implements decoder.
-func (c *crfCaller) decode(scores []float32) ([]base, error) {
-	path, err := c.search.Decode(scores)
+func (c *crfCaller) decode(w scores.Window) ([]base, error) {
+	path, err := c.search.DecodeWindow(w)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // TestDecodersFollowTheManifest decodes with what a manifest asks for.
@@ -21,20 +23,20 @@ func TestDecodersFollowTheManifest(t *testing.T) {
 	assert.IsType(t, &crfCaller{}, d)
 
 	// AAA, then C by dropping A at frame 1, which leads to AAC (1), then T to ACT (7).
-	scores := make([]float32, 4*256)
-	for i := range scores {
-		scores[i] = -5
+	x := make([]float32, 4*256)
+	for i := range x {
+		x[i] = -5
 	}
-	scores[1*256+1*4+0] = 5
-	scores[3*256+7*4+0] = 5
-	bases, err := d.decode(scores)
+	x[1*256+1*4+0] = 5
+	x[3*256+7*4+0] = 5
+	bases, err := d.decode(framesOf(&m, x))
 	require.NoError(t, err)
 	require.Len(t, bases, 3)
 	for i, want := range []base{{frame: 0, label: 'A'}, {frame: 1, label: 'C'}, {frame: 3, label: 'T'}} {
 		assert.Equal(t, want, base{frame: bases[i].frame, label: bases[i].label})
 		assert.Positive(t, bases[i].quality)
 	}
-	_, err = d.decode(make([]float32, 100))
+	_, err = d.decode(scores.OfFloats(make([]float32, 100), 100))
 	require.Error(t, err)
 }
 
@@ -49,7 +51,7 @@ func TestCRFWindowsStitchAsTheWhole(t *testing.T) {
 		scores := sparseScores(rng, m.Decoder, frames)
 		classes := m.Decoder.classes()
 		d := newDecoder(&m)
-		whole, err := d.decode(slices.Clone(scores))
+		whole, err := d.decode(framesOf(&m, scores))
 		require.NoError(t, err)
 		whole = slices.Clone(whole)
 
@@ -57,7 +59,7 @@ func TestCRFWindowsStitchAsTheWhole(t *testing.T) {
 		called := make([][]base, w.count(frames*stride))
 		for i := range called {
 			first := w.start(i, frames*stride) / stride
-			bases, err := d.decode(slices.Clone(scores[first*classes : min(frames, first+400)*classes]))
+			bases, err := d.decode(framesOf(&m, scores[first*classes:min(frames, first+400)*classes]))
 			require.NoError(t, err)
 			for _, b := range bases {
 				b.frame += int32(first)
@@ -74,6 +76,9 @@ func TestCRFWindowsStitchAsTheWhole(t *testing.T) {
 		}
 	}
 }
+
+// framesOf returns scores that lie frame behind frame.
+func framesOf(m *Manifest, x []float32) scores.Window { return scores.OfFloats(x, m.Decoder.classes()) }
 
 // sparseScores returns the scores of a network that favours the moves of a random
 // sequence, some less than others, with dwells of one to eight frames.

@@ -33,7 +33,7 @@ type Timings struct {
 	Windows      int           // that were computed
 	First, Last  time.Time     // when the first and the last of them came back
 	Joined       time.Time     // when the last of them was decoded and joined
-	Wait, Decode time.Duration // spent waiting for the network, and decoding
+	Wait, Decode time.Duration // spent waiting for windows to be computed and decoded, and decoding and joining
 }
 
 // Observe has the stream keep times from now on, at the cost of three looks at the
@@ -43,8 +43,9 @@ func (s *Stream) Observe(t *Timings) { s.timings = t }
 // pending is a window that the network has or that waits for one before it.
 type pending struct {
 	window
-	bases []base
-	done  bool
+	request *request // until it is done
+	bases   []base
+	done    bool
 }
 
 // Begin begins to basecall a read of which more samples may come. The stream must
@@ -156,17 +157,17 @@ func (s *Stream) submit(ctx context.Context) error {
 				return err
 			}
 		}
-		req := s.caller.requests.Get().(*infer.Request)
+		req := s.caller.requests.Get().(*request)
 		w, due := s.feed.next(req.Input)
 		if !due {
 			s.caller.requests.Put(req)
 			return nil
 		}
-		req.Tag = w.index
-		if err := s.producer.Submit(ctx, req); err != nil {
+		req.Tag, req.window = w.index, w
+		if err := s.producer.Submit(ctx, &req.Request); err != nil {
 			return err
 		}
-		s.windows = append(s.windows, pending{window: w})
+		s.windows = append(s.windows, pending{window: w, request: req})
 	}
 }
 
@@ -183,13 +184,12 @@ func (s *Stream) receive(ctx context.Context, n int) error {
 		}
 		came := s.timings.now()
 		p := &s.windows[req.Tag-s.joined]
-		if p.bases, err = s.caller.decode(req.Output, p.window); err != nil {
-			return fmt.Errorf("decoding window %d: %w", req.Tag, err)
-		}
-		p.done = true
-		s.caller.requests.Put(req)
+		took := p.request.took
+		p.bases, p.request.bases, p.done = p.request.bases, nil, true
+		s.caller.requests.Put(p.request)
+		p.request = nil
 		s.join()
-		s.timings.window(asked, came)
+		s.timings.window(asked, came, took)
 	}
 	return nil
 }
@@ -202,8 +202,8 @@ func (t *Timings) now() time.Time {
 	return time.Now()
 }
 
-// window notes a window that was asked for and came at a time, and has been joined.
-func (t *Timings) window(asked, came time.Time) {
+// window notes a window that was asked for and came at a time, decoded in some, and has been joined.
+func (t *Timings) window(asked, came time.Time, decoding time.Duration) {
 	if t == nil {
 		return
 	}
@@ -212,7 +212,7 @@ func (t *Timings) window(asked, came time.Time) {
 	}
 	t.Last, t.Joined = came, time.Now()
 	t.Wait += came.Sub(asked)
-	t.Decode += t.Joined.Sub(came)
+	t.Decode += decoding + t.Joined.Sub(came)
 }
 
 // join joins the windows that are called up to the first that isn't.

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // nextScores returns the next window of a read, which is due, and what the network
 // makes of it, computed alone.
 func nextScores(t *testing.T, c *Caller, p *infer.Producer, f *feed) (window, *infer.Request) {
 	t.Helper()
-	req := c.requests.Get().(*infer.Request)
+	req := &infer.Request{Input: make([]float32, c.network.Samples), Output: make([]float32, c.network.Frames*c.network.Classes)}
 	w, due := f.next(req.Input)
 	require.True(t, due)
 	require.NoError(t, p.Submit(t.Context(), req))
@@ -27,7 +28,7 @@ func nextScores(t *testing.T, c *Caller, p *infer.Producer, f *feed) (window, *i
 
 // scoresAtOnce returns what the network makes of a whole read in one window, and
 // what is called in that.
-func scoresAtOnce(t *testing.T, model Model, read Read) (scores []float32, called []base) {
+func scoresAtOnce(t *testing.T, model Model, read Read) (found []float32, called []base) {
 	t.Helper()
 	stride := model.Manifest.Network.Stride
 	whole := 6 * stride // whole steps of networks that say several frames at each
@@ -42,7 +43,7 @@ func scoresAtOnce(t *testing.T, model Model, read Read) (scores []float32, calle
 	p := c.batcher.NewProducer(1)
 	defer p.Close()
 	w, req := nextScores(t, c, p, f)
-	called, err = c.decode(append([]float32(nil), req.Output...), w)
+	called, err = c.decode(scores.OfFloats(req.Output, c.network.Classes), w)
 	require.NoError(t, err)
 	return req.Output, called
 }
@@ -76,14 +77,14 @@ func TestWindowsCallAsTheWholeRead(t *testing.T) {
 	classes, stride := c.network.Classes, c.windows.stride
 	var joining, network struct{ edits, columns int }
 	for _, read := range recorded(t, recording, reads) {
-		scores, atOnce := scoresAtOnce(t, model, read)
+		found, atOnce := scoresAtOnce(t, model, read)
 		whole := sequenceOf(atOnce)
 
 		var called [][]base
 		for i := range c.windows.count(len(read.Samples)) {
 			first := c.windows.start(i, len(read.Samples)) / stride
 			frames := min(c.network.Frames, len(read.Samples)/stride-first)
-			bases, err := c.decode(append([]float32(nil), scores[first*classes:(first+frames)*classes]...), window{i, first, frames})
+			bases, err := c.decode(scores.OfFloats(found[first*classes:(first+frames)*classes], classes), window{i, first, frames})
 			require.NoError(t, err)
 			called = append(called, bases)
 		}

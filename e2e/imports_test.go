@@ -80,6 +80,7 @@ func TestImports(t *testing.T) {
 		{"annotate/watch/biomarker", "what a model's numbers mean is pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},
 		{"annotate/watch/network", "networks of models run without a broker", []string{kafkaGo, kfake, services}},
 		{"annotate/watch/alert", "consumers decode alerts without a broker or a basecaller", []string{kafkaGo, kfake, ort, services, "github.com/prometheus"}},
+		{"basecall/scores", "scores are numbers, whoever makes and reads them", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal", module + "basecall/infer"}},
 		{"basecall/crf", "decoding is pure", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal"}},
 		{"demux", "barcodes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "signal", "net", "runtime/cgo"}},
 		{"textfile", "files are read whatever is in them", []string{module + "genome", module + "vcf", module + "annotate", module + "stream", module + "basecall", kafkaGo, ort, services, "net/http"}},

@@ -15,9 +15,10 @@ type Agreement struct {
 	Device    string `json:"device"`
 	Precision string `json:"precision"`
 	// Kernels is the number of layers that operators of our own compute.
-	Kernels   int `json:"kernel_layers,omitempty"`
-	Reads     int `json:"reads"`
-	Identical int `json:"identical_reads"` // with the same sequence
+	Kernels   int    `json:"kernel_layers,omitempty"`
+	Scores    string `json:"scores"` // form in which they leave the network
+	Reads     int    `json:"reads"`
+	Identical int    `json:"identical_reads"` // with the same sequence
 	// Edits and columns of the alignments of all reads' sequences, end to end.
 	Edits    int64   `json:"edits"`
 	Columns  int64   `json:"columns"`
@@ -29,44 +30,51 @@ type Agreement struct {
 // mostDifferent is how many reads an Agreement names.
 const mostDifferent = 10
 
-// CompareCalls calls the reads on the CPU in single precision, and as cfg says in the others:
-// on a GPU in single and, if the model has it, in half precision; on the CPU in half precision,
-// and in whole numbers if the network has layers for them.
+// CompareCalls calls the reads on the CPU in single precision with scores in fp32, and as cfg says
+// in others: on a GPU in single precision and, if the model has it, in half precision; on
+// the CPU in half precision, and in whole numbers if the network has layers for them. On
+// both with scores in eight bits, if the network bounds them.
 func CompareCalls(ctx context.Context, model *basecall.Model, cfg basecall.Config, reads []basecall.Read) ([]Agreement, error) {
 	if len(reads) == 0 {
 		return nil, errors.New("comparing calls: there is no read")
 	}
-	reference := basecall.Config{Device: infer.Device{}.String(), Library: cfg.Library, Logger: cfg.Logger}
-	reference.Precision = infer.PrecisionSingle
+	ways := []infer.Compute{
+		{Precision: infer.PrecisionSingle, Scores: infer.ScoresFloat},
+		{Precision: infer.PrecisionSingle, Scores: infer.ScoresBytes},
+		{Precision: infer.PrecisionHalf, Scores: infer.ScoresFloat},
+		{Precision: infer.PrecisionInt8, Scores: infer.ScoresFloat},
+	}
+	reference := basecall.Config{Device: infer.Device{}.String(), Library: cfg.Library, Logger: cfg.Logger, Compute: ways[0]}
 	want, on, err := callSequences(ctx, model, reference, reads)
 	if err != nil {
 		return nil, err
 	}
 	onCPU := on.device
 	var all []Agreement
-	for _, precision := range []infer.Precision{infer.PrecisionSingle, infer.PrecisionHalf, infer.PrecisionInt8} {
+	for i, way := range ways {
 		switch {
-		case precision == infer.PrecisionSingle && cfg.Device == onCPU,
-			precision == infer.PrecisionHalf && model.Half == nil,
-			precision == infer.PrecisionInt8 && cfg.Device != onCPU:
+		case i == 0 && cfg.Device == onCPU,
+			way.Precision == infer.PrecisionHalf && model.Half == nil,
+			way.Precision == infer.PrecisionInt8 && cfg.Device != onCPU:
 			continue
 		}
 		chosen := cfg
-		if chosen.Precision = precision; precision != infer.PrecisionHalf {
+		chosen.Precision, chosen.Scores = way.Precision, way.Scores
+		if way.Precision != infer.PrecisionHalf {
 			chosen.Kernels = infer.KernelsOff // they multiply half floats
 		}
 		have, on, err := callSequences(ctx, model, chosen, reads)
-		if precision == infer.PrecisionInt8 && errors.Is(err, infer.ErrNoInt8) {
+		if errors.Is(err, infer.ErrNoInt8) || errors.Is(err, infer.ErrNoBound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if cfg.Device = on.device; precision == infer.PrecisionSingle && on.device == onCPU {
+		if cfg.Device = on.device; i == 0 && on.device == onCPU {
 			continue // it was to be chosen, and there is no GPU
 		}
 		a := compareSequences(reads, want, have)
-		a.Device, a.Precision, a.Kernels = on.device, precision.String(), on.kernels
+		a.Device, a.Precision, a.Scores, a.Kernels = on.device, way.Precision.String(), way.Scores.String(), on.kernels
 		all = append(all, a)
 	}
 	return all, nil

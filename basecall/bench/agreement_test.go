@@ -100,13 +100,14 @@ func TestOtherPrecisionsCallTheSame(t *testing.T) {
 	}
 	all, err := CompareCalls(t.Context(), model, basecall.Config{Device: "cpu", Batch: 8}, reads)
 	require.NoError(t, err)
-	require.Len(t, all, 2)
+	require.Len(t, all, 3)
 	for i, want := range []struct {
-		precision string
-		least     float64
-	}{{"fp16", 0.998}, {"int8", 0.97}} {
+		precision, scores string
+		least             float64
+	}{{"fp32", "int8", 0.998}, {"fp16", "fp32", 0.998}, {"int8", "fp32", 0.97}} {
 		assert.Equal(t, "cpu", all[i].Device)
 		assert.Equal(t, want.precision, all[i].Precision)
+		assert.Equal(t, want.scores, all[i].Scores)
 		assert.Equal(t, 3, all[i].Reads)
 		assert.Greater(t, all[i].Columns, int64(1000))
 		assert.GreaterOrEqual(t, all[i].Identity, want.least, want.precision)
@@ -116,8 +117,8 @@ func TestOtherPrecisionsCallTheSame(t *testing.T) {
 	single.Half = nil
 	all, err = CompareCalls(t.Context(), &single, basecall.Config{Device: "cpu"}, someReads(100))
 	require.NoError(t, err)
-	require.Len(t, all, 1)
-	assert.Equal(t, "int8", all[0].Precision)
+	require.Len(t, all, 2)
+	assert.Equal(t, "int8", all[1].Precision)
 	_, err = CompareCalls(t.Context(), model, basecall.Config{}, nil)
 	require.Error(t, err)
 }

@@ -23,10 +23,12 @@ type Throughput struct {
 	Device string `json:"device"`
 	// Precision is what the network computes in: fp32, fp16 or int8.
 	Precision string `json:"precision"`
-	Cores     int    `json:"cores"`    // that the process may use
-	Sessions  int    `json:"sessions"` // copies of the network side by side
-	Batch     int    `json:"batch"`    // windows computed together at most
-	Rounds    int    `json:"rounds"`
+	// Scores is the form in which scores leave the network: fp32, fp16 or int8.
+	Scores   string `json:"scores"`
+	Cores    int    `json:"cores"`    // that the process may use
+	Sessions int    `json:"sessions"` // copies of the network side by side
+	Batch    int    `json:"batch"`    // windows computed together at most
+	Rounds   int    `json:"rounds"`
 
 	// Samples of reads and of the reads' windows, which overlap, in a round.
 	ReadSamples   int `json:"read_samples"`
@@ -104,7 +106,7 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	if windows == 0 {
 		return Throughput{}, errors.New("measuring throughput: the reads are too short for a window")
 	}
-	room := len(bare.Runners) * bare.Batch
+	room := len(bare.Sessions()) * bare.Batch
 	if effort.Round == 0 && strings.HasPrefix(c.Device(), "cuda") {
 		effort.Round = roundGPU
 	}
@@ -113,7 +115,7 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 		return Throughput{}, err
 	}
 	t = Throughput{
-		Model: model.Manifest.Name, Device: c.Device(), Precision: c.Precision().String(), Cores: Cores(), Sessions: len(bare.Runners), Batch: bare.Batch, Rounds: effort.Rounds,
+		Model: model.Manifest.Name, Device: c.Device(), Precision: c.Precision().String(), Scores: c.Path().Scores, Cores: Cores(), Sessions: len(bare.Sessions()), Batch: bare.Batch, Rounds: effort.Rounds,
 		ReadSamples: samples * l.times, WindowSamples: windows * l.times * model.Manifest.Window.Samples,
 	}
 	var used gpu.Usage
@@ -258,7 +260,7 @@ func RunBare(ctx context.Context, bare *infer.Runners, windows int) error {
 	}
 	close(batches)
 	group, ctx := errgroup.WithContext(ctx)
-	for _, runner := range bare.Runners {
+	for _, runner := range bare.Sessions() {
 		group.Go(func() error {
 			for rows := range batches {
 				if err := ctx.Err(); err != nil {

@@ -95,7 +95,7 @@ func BenchmarkShareOfDecoding(b *testing.B) {
 				require.NoError(b, err)
 				network += time.Since(begin)
 				for row := range runners.Batch {
-					r.Output(row, scores)
+					r.Scores(row).Copy(scores)
 					begin := time.Now()
 					_, err := decoder.Decode(scores)
 					require.NoError(b, err)

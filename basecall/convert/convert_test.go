@@ -98,6 +98,11 @@ func readFloats(t *testing.T, name string) []float32 {
 // as the precision computes together. It returns nil if the network can't be computed in it.
 func compute(t *testing.T, model *basecall.Model, onnx []byte, precision infer.Precision, windows []float32) []float32 {
 	t.Helper()
+	return computeIn(t, model, onnx, infer.Compute{Precision: precision}, windows)
+}
+
+func computeIn(t *testing.T, model *basecall.Model, onnx []byte, in infer.Compute, windows []float32) []float32 {
+	t.Helper()
 	m := model.Manifest
 	require.Zero(t, len(windows)%m.Window.Samples)
 	classes := len(m.Decoder.Labels)
@@ -112,7 +117,7 @@ func compute(t *testing.T, model *basecall.Model, onnx []byte, precision infer.P
 		Samples: m.Window.Samples, Frames: m.Window.Samples / m.Network.Stride, Classes: classes,
 	}
 	runners, err := infer.Open(net, infer.Options{
-		Device: "cpu", BatchCPU: 2, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1, Compute: infer.Compute{Precision: precision},
+		Device: "cpu", BatchCPU: 2, SessionsCPU: 1, BatchCUDA: 1, SessionsCUDA: 1, Compute: in,
 	})
 	if errors.Is(err, infer.ErrNoInt8) {
 		return nil
@@ -130,7 +135,7 @@ func compute(t *testing.T, model *basecall.Model, onnx []byte, precision infer.P
 		_, err = r.Run(runners.Batch)
 		require.NoError(t, err)
 		scores := make([]float32, net.Frames*net.Classes)
-		r.Output(last, scores)
+		r.Scores(last).Copy(scores)
 		all = append(all, scores...)
 	}
 	return all
@@ -249,4 +254,31 @@ func probabilities(logarithms []float32) []float32 {
 		p[i] = float32(math.Exp(float64(l)))
 	}
 	return p
+}
+
+// TestScoresInEightBits: networks of the shapes of Dorado's, whose scores a Clip or a Tanh bounds, are given in
+// eight bits, in both precisions, and are off by half a step at most. A transformer's are not
+// bounded.
+func TestScoresInEightBits(t *testing.T) {
+	for _, name := range []string{"dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.0.0.dorado", "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_small@v5.0.0", "dna_r10.4.1_small@v6.0.0"} {
+		t.Run(name, func(t *testing.T) {
+			model, err := Convert(filepath.Join(golden, name), Options{})
+			require.NoError(t, err)
+			m := model.Manifest
+			if name == "dna_r10.4.1_small@v5.0.0" {
+				_, err := basecall.NewCaller(model, basecall.Config{Device: "cpu", Compute: infer.Compute{Scores: infer.ScoresBytes}})
+				require.ErrorIs(t, err, infer.ErrNoBound)
+				return
+			}
+			x := realSignal(t, m.Window.Samples)
+			want := compute(t, model, model.Network, infer.PrecisionSingle, x)
+			have := computeIn(t, model, model.Network, infer.Compute{Precision: infer.PrecisionSingle, Scores: infer.ScoresBytes}, x)
+			assert.LessOrEqual(t, farthest(t, want, have), 5.0/127/2+1e-4)
+			if model.Half != nil {
+				want = compute(t, model, model.Half, infer.PrecisionSingle, x)
+				have = computeIn(t, model, model.Half, infer.Compute{Precision: infer.PrecisionSingle, Scores: infer.ScoresBytes}, x)
+				assert.LessOrEqual(t, farthest(t, want, have), 5.0/127/2+1e-4)
+			}
+		})
+	}
 }

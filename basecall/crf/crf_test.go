@@ -121,7 +121,7 @@ func TestSumsOverAllPaths(t *testing.T) {
 
 				d, err := NewDecoder(cfg)
 				require.NoError(t, err)
-				require.NoError(t, d.sums(scores))
+				require.NoError(t, d.sums(floatsOf(d, scores)))
 				assert.InDelta(t, math.Log(z), d.lattice.logZ, 1e-5)
 				have := make([]float32, 5*n)
 				for f := range frames {
@@ -309,7 +309,7 @@ func TestPosteriorsAreGradients(t *testing.T) {
 		}
 		d, err := NewDecoder(cfg)
 		require.NoError(t, err)
-		require.NoError(t, d.sums(scores))
+		require.NoError(t, d.sums(floatsOf(d, scores)))
 		assert.InDelta(t, c.LogZ, d.lattice.logZ, 1e-4)
 		row := make([]float32, 5*cfg.States())
 		require.Len(t, c.Posteriors, d.lattice.frames*len(row))
@@ -580,12 +580,12 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 func TestExponentials(t *testing.T) {
 	for x := float32(minLogWeight); x <= 0; x += 0.00173 {
 		row := []float32{x + 3}
-		exponentials(row, 3)
+		exponentials(row, row, 3)
 		want := math.Exp(float64(x+3) - 3)
 		require.InEpsilon(t, want, row[0], 3e-7, "exp(%v)", x)
 	}
 	row := []float32{-100, 0, -1e30}
-	exponentials(row, 0)
+	exponentials(row, row, 0)
 	require.InEpsilon(t, math.Exp(minLogWeight), row[0], 1e-6)
 	require.Equal(t, float32(1), row[1])
 	require.Equal(t, row[0], row[2])
@@ -714,8 +714,8 @@ func TestVectors(t *testing.T) {
 				plain.lattice.vectors = false
 				vector, err := NewDecoder(cfg)
 				require.NoError(t, err)
-				require.NoError(t, plain.sums(slices.Clone(scores)))
-				require.NoError(t, vector.sums(slices.Clone(scores)))
+				require.NoError(t, plain.sums(floatsOf(plain, scores)))
+				require.NoError(t, vector.sums(floatsOf(vector, scores)))
 				a, b := &plain.lattice, &vector.lattice
 				require.Equal(t, bits(a.moves), bits(b.moves), "k=%d", k)
 				require.Equal(t, bits(a.forward), bits(b.forward), "k=%d", k)

@@ -3,6 +3,8 @@ package crf
 import (
 	"fmt"
 	"math"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // Limits of a Config. Dorado's largest models have state length 5.
@@ -96,15 +98,22 @@ func NewDecoder(cfg Config) (*Decoder, error) {
 	return &Decoder{cfg: cfg, lattice: lattice{n: n, q: n / 4, fixed: cfg.StayScore != nil, vectors: vectors()}}, nil
 }
 
-// Decode returns the bases in the scores of a window, frames by [Config.Scores],
-// in ascending order of frames. It overwrites the scores. The bases are valid until
-// the next call.
-func (d *Decoder) Decode(scores []float32) ([]Base, error) {
+// Decode is DecodeWindow for scores that lie frame behind frame, [Config.Scores] in each.
+func (d *Decoder) Decode(x []float32) ([]Base, error) {
+	if n := d.cfg.Scores(); len(x)%n != 0 {
+		return nil, fmt.Errorf("%d scores are not frames of %d", len(x), n)
+	}
+	return d.DecodeWindow(scores.OfFloats(x, d.cfg.Scores()))
+}
+
+// DecodeWindow returns the bases in the scores of a window, in ascending order of frames.
+// The bases are valid until the next call.
+func (d *Decoder) DecodeWindow(w scores.Window) ([]Base, error) {
 	d.bases = d.bases[:0]
-	if len(scores) == 0 {
+	if w.Frames == 0 {
 		return nil, nil
 	}
-	if err := d.sums(scores); err != nil {
+	if err := d.sums(w); err != nil {
 		return nil, err
 	}
 	d.states = grow(d.states, d.lattice.frames)
@@ -120,16 +129,15 @@ func (d *Decoder) Decode(scores []float32) ([]Base, error) {
 }
 
 // sums prepares the lattice.
-func (d *Decoder) sums(scores []float32) error {
+func (d *Decoder) sums(w scores.Window) error {
 	stay := float32(0)
 	if d.cfg.StayScore != nil {
 		stay = *d.cfg.StayScore
 	}
-	if err := d.lattice.setWeights(scores, stay); err != nil {
+	if err := d.lattice.begin(&w, stay); err != nil {
 		return err
 	}
-	d.lattice.sweep()
-	return nil
+	return d.lattice.sweep(&w)
 }
 
 // power brings the posterior probabilities of states closer to how often bases are

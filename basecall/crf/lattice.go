@@ -3,6 +3,8 @@ package crf
 import (
 	"fmt"
 	"math"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // Problem: the probabilities of states and of transitions need sums over all
@@ -34,15 +36,18 @@ type lattice struct {
 	n, q   int
 	frames int
 
-	// moves holds the weights of moves, frames by states by dropped base. It lies
-	// in the scores' memory.
+	// moves holds the weights of moves, frames by states by dropped base.
 	moves []float32
 	// stays holds the weights of stays: frames by states, or one per frame if
 	// fixed says that all states share it.
 	stays []float32
 	fixed bool
-	// row holds the stays of one frame if they are fixed.
+	// stayScore is the score of staying if it is fixed.
+	stayScore float32
+	// row holds the stays of one frame if they are fixed, and otherwise one frame's scores.
 	row []float32
+	// bytes weighs scores of eight bits.
+	bytes byteWeights
 	// vectors says that frames are computed by the processor's vector instructions.
 	vectors bool
 
@@ -64,47 +69,81 @@ func grow[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// setWeights turns scores into weights in place. stay is the fixed score of
+// begin makes room for the weights of a window's scores. stay is the fixed score of
 // staying, if that is fixed.
-func (l *lattice) setWeights(scores []float32, stay float32) error {
+func (l *lattice) begin(w *scores.Window, stay float32) error {
 	perFrame := 4 * l.n
 	if !l.fixed {
 		perFrame = 5 * l.n
 	}
-	if len(scores)%perFrame != 0 {
-		return fmt.Errorf("%d scores are not frames of %d", len(scores), perFrame)
+	if w.Classes != perFrame {
+		return fmt.Errorf("%d scores a frame are not %d", w.Classes, perFrame)
 	}
-	l.frames = len(scores) / perFrame
+	l.frames = w.Frames
+	l.moves = grow(l.moves, 4*l.n*l.frames)
+	l.stayScore = stay
 	if l.fixed {
 		l.stays = grow(l.stays, l.frames)
 		l.row = grow(l.row, l.n)
 	} else {
 		l.stays = grow(l.stays, l.frames*l.n)
+		l.row = grow(l.row, perFrame)
 	}
 	l.logZ = 0
-	for t := range l.frames {
-		row := scores[t*perFrame:][:perFrame]
-		top, at := l.highest(row)
-		if at >= 0 {
-			return fmt.Errorf("score %d of frame %d is %v, not a finite number", at, t, row[at])
+	if w.Bytes != nil {
+		l.bytes.set(w.Step, stay)
+	}
+	return nil
+}
+
+// weigh turns the scores of a frame into weights.
+func (l *lattice) weigh(w *scores.Window, t int) error {
+	moves := l.moves[4*t*l.n:][:4*l.n]
+	if w.Bytes != nil {
+		if err := w.Check(t); err != nil {
+			return err
 		}
 		if l.fixed {
-			top = max(top, stay)
-			l.exponentials(row, top)
-			l.stays[t] = float32(math.Exp(max(minLogWeight, float64(stay-top))))
-		} else {
-			l.exponentials(row, top)
-			// The moves close ranks; what is written lies before what is read.
-			stays, moves := l.stays[t*l.n:][:l.n], scores[4*t*l.n:][:4*l.n]
-			for s := range stays {
-				stays[s] = row[5*s]
-				copy(moves[4*s:4*s+4], row[5*s+1:5*s+5])
-			}
+			top, weight := l.bytes.weigh(moves, w.ByteRow(t), l.vectors)
+			l.stays[t] = weight
+			l.logZ += float64(top)
+			return nil
 		}
-		l.logZ += float64(top)
 	}
-	l.moves = scores[:4*l.n*l.frames]
+	row := moves
+	if !l.fixed {
+		row = l.row
+	}
+	row = l.floats(w, t, row)
+	top, at := l.highest(row)
+	if at >= 0 {
+		return fmt.Errorf("score %d of frame %d is %v, not a finite number", at, t, row[at])
+	}
+	if l.fixed {
+		top = max(top, l.stayScore)
+		l.exponentials(moves, row, top)
+		l.stays[t] = float32(math.Exp(max(minLogWeight, float64(l.stayScore-top))))
+	} else {
+		l.exponentials(l.row, row, top)
+		stays := l.stays[t*l.n:][:l.n]
+		for s := range stays {
+			stays[s] = l.row[5*s]
+			copy(moves[4*s:4*s+4], l.row[5*s+1:5*s+5])
+		}
+	}
+	l.logZ += float64(top)
 	return nil
+}
+
+// floats returns the scores of a frame, in dst if they lie otherwise.
+func (l *lattice) floats(w *scores.Window, t int, dst []float32) []float32 {
+	if w.Halves != nil && l.vectors {
+		if n := w.Classes; n%8 == 0 {
+			halvesAVX2(&dst[0], &w.Halves[t*w.Stride], n)
+			return dst[:n]
+		}
+	}
+	return w.Row(t, dst)
 }
 
 // stay returns the weights of staying at a frame, valid until the next call.
@@ -126,8 +165,9 @@ func (l *lattice) stayOf(t, state int) float32 {
 	return l.stays[t*l.n+state]
 }
 
-// sweep computes backward and then forward sums.
-func (l *lattice) sweep() {
+// sweep turns scores into weights and computes backward and then forward sums. A frame's weights
+// are made where the backward sums need them, while they are in the processor's cache.
+func (l *lattice) sweep(w *scores.Window) error {
 	n := l.n
 	l.backward = grow(l.backward, (l.frames+1)*n)
 	l.forward = grow(l.forward, (l.frames+1)*n)
@@ -136,6 +176,9 @@ func (l *lattice) sweep() {
 	fill(l.backward[l.frames*n:], 1)
 	scale := float32(1) / float32(n)
 	for t := l.frames - 1; t >= 0; t-- {
+		if err := l.weigh(w, t); err != nil {
+			return err
+		}
 		sum := l.stepBack(l.backward[(t+1)*n:][:n], l.backward[t*n:][:n], t, scale)
 		scale, _ = reciprocal(sum)
 	}
@@ -153,6 +196,7 @@ func (l *lattice) sweep() {
 		}
 		scale, exponent = reciprocal(sum)
 	}
+	return nil
 }
 
 // q2 returns the logarithm of q to base 4.
@@ -310,23 +354,24 @@ func highest(x []float32) (top float32, notFinite int) {
 	return top, -1
 }
 
-// exponentials replaces each x by exp(x-top), with a relative error below 3e-7,
+// exponentials writes exp(x-top) for each x to dst, with a relative error below 3e-7,
 // where no x is higher than top. It doesn't go below minLogWeight.
-func (l *lattice) exponentials(x []float32, top float32) {
+func (l *lattice) exponentials(dst, x []float32, top float32) {
 	eights := 0
 	if l.vectors {
 		if eights = len(x) &^ 7; eights > 0 {
-			exponentialsAVX2(&x[0], eights, top, &exp)
+			exponentialsAVX2(&dst[0], &x[0], eights, top, &exp)
 		}
 	}
-	exponentials(x[eights:], top)
+	exponentials(dst[eights:], x[eights:], top)
 }
 
 // exponentials splits x into (8a + b) * ln2/8 + r with |r| <= ln2/16: exp(r) is a
 // polynomial of degree three, whose error there is 2e-8, 2^(b/8) comes from a table,
 // and 2^a is put together from bits. Products are rounded before they are added to,
 // also where the processor could do without.
-func exponentials(x []float32, top float32) {
+func exponentials(dst, x []float32, top float32) {
+	dst = dst[:len(x)]
 	for i, v := range x {
 		v -= top
 		if v < exp.least {
@@ -338,7 +383,7 @@ func exponentials(x []float32, top float32) {
 		whole := int32(math.Float32bits(k) - math.Float32bits(exp.round))
 		p := exp.roots[whole&(powers-1)]
 		r += float32(float32(r*r) * (exp.square + float32(r*exp.cube)))
-		x[i] = (p + float32(p*r)) * math.Float32frombits(uint32(whole>>3+exp.bias)<<23)
+		dst[i] = (p + float32(p*r)) * math.Float32frombits(uint32(whole>>3+exp.bias)<<23)
 	}
 }
 

@@ -2,11 +2,12 @@ package crf
 
 import "golang.org/x/sys/cpu"
 
-// vectors says whether the processor has the instructions of what follows.
-func vectors() bool { return cpu.X86.HasAVX2 }
+// vectors says whether the processor has the instructions of what follows. That it converts
+// binary16 (F16C) isn't asked for: all that have FMA do.
+func vectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 
 // Each of these computes, bit for bit, what the Go code of the same name in
-// lattice.go does, four or eight numbers at a time.
+// lattice.go and bytes.go does, four or eight numbers at a time.
 
 // highestAVX2 returns the highest of n numbers, a multiple of 16, if all are finite.
 //
@@ -16,7 +17,22 @@ func highestAVX2(x *float32, n int) (top float32, finite bool)
 // exponentialsAVX2 is for n numbers, a multiple of 8.
 //
 //go:noescape
-func exponentialsAVX2(x *float32, n int, top float32, c *expConstants)
+func exponentialsAVX2(dst, x *float32, n int, top float32, c *expConstants)
+
+// halvesAVX2 writes n numbers of binary16, a multiple of 8, as float32.
+//
+//go:noescape
+func halvesAVX2(dst *float32, x *uint16, n int)
+
+// highestByteAVX2 returns the highest of n numbers, a multiple of 16.
+//
+//go:noescape
+func highestByteAVX2(x *int8, n int) int8
+
+// weighBytesAVX2 is for n numbers, a multiple of 8.
+//
+//go:noescape
+func weighBytesAVX2(dst *float32, x *int8, n int, base int32, low, middle, high *[8]float32)
 
 // stepAVX2 is for 4q states, q a multiple of 4, that share the weight of staying.
 //

@@ -48,14 +48,15 @@ highest:
 	VZEROUPPER
 	RET
 
-// func exponentialsAVX2(x *float32, n int, top float32, c *expConstants)
-TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-32
-	MOVQ x+0(FP), SI
-	MOVQ n+8(FP), CX
+// func exponentialsAVX2(dst, x *float32, n int, top float32, c *expConstants)
+TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DX
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
 	LEAQ (SI)(CX*4), DI
-	MOVQ c+24(FP), R8
+	MOVQ c+32(FP), R8
 
-	VBROADCASTSS top+16(FP), Y15
+	VBROADCASTSS top+24(FP), Y15
 	VBROADCASTSS 0(R8), Y14      // the least logarithm
 	VBROADCASTSS 4(R8), Y13      // powers/ln2
 	VBROADCASTSS 8(R8), Y12      // what rounds
@@ -90,10 +91,87 @@ exponential:
 	VMULPS  Y2, Y0, Y0
 	VADDPS  Y2, Y0, Y0
 	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y0, (DX)
+	ADDQ    $32, DX
 	ADDQ    $32, SI
 	CMPQ    SI, DI
 	JLT     exponential
+	VZEROUPPER
+	RET
+
+// func halvesAVX2(dst *float32, x *uint16, n int)
+TEXT ·halvesAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	LEAQ (DI)(CX*4), DX
+
+halves:
+	VCVTPH2PS (SI), Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $16, SI
+	ADDQ      $32, DI
+	CMPQ      DI, DX
+	JLT       halves
+	VZEROUPPER
+	RET
+
+// func highestByteAVX2(x *int8, n int) int8
+TEXT ·highestByteAVX2(SB), NOSPLIT, $0-17
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), CX
+	LEAQ (SI)(CX*1), DI
+	VMOVDQU (SI), X0
+
+highestByte:
+	VPMAXSB (SI), X0, X0
+	ADDQ    $16, SI
+	CMPQ    SI, DI
+	JLT     highestByte
+
+	VPSRLDQ $8, X0, X1
+	VPMAXSB X1, X0, X0
+	VPSRLDQ $4, X0, X1
+	VPMAXSB X1, X0, X0
+	VPSRLDQ $2, X0, X1
+	VPMAXSB X1, X0, X0
+	VPSRLDQ $1, X0, X1
+	VPMAXSB X1, X0, X0
+	VPEXTRB $0, X0, AX
+	MOVB    AX, ret+16(FP)
+	RET
+
+// func weighBytesAVX2(dst *float32, x *int8, n int, base int32, low, middle, high *[8]float32)
+TEXT ·weighBytesAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVL base+24(FP), AX
+	MOVQ AX, X15
+	VPBROADCASTD X15, Y15
+	MOVQ low+32(FP), R8
+	MOVQ middle+40(FP), R9
+	MOVQ high+48(FP), R10
+	VMOVUPS (R8), Y14
+	VMOVUPS (R9), Y13
+	VMOVUPS (R10), Y12
+	LEAQ (SI)(CX*1), DX
+
+weighBytes:
+	VPMOVSXBD (SI), Y0
+	VPSUBD    Y0, Y15, Y0  // steps below
+	VPERMPS   Y14, Y0, Y1  // by the lowest three bits
+	VPSRLD    $3, Y0, Y2
+	VPERMPS   Y13, Y2, Y2
+	VPSRLD    $6, Y0, Y0
+	VPERMPS   Y12, Y0, Y0
+	VMULPS    Y2, Y0, Y0
+	VMULPS    Y1, Y0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $8, SI
+	ADDQ      $32, DI
+	CMPQ      SI, DX
+	JLT       weighBytes
 	VZEROUPPER
 	RET
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // ErrClosed is returned to producers of a batcher that has been closed.
@@ -16,8 +18,12 @@ var ErrClosed = errors.New("batcher is closed")
 // Request is one window to be computed. Between Submit and Receive it belongs to
 // the batcher.
 type Request struct {
-	Input  []float32 // samples of the window
-	Output []float32 // receives the scores, frame by frame
+	Input []float32 // samples of the window
+	// Decode, if it is set, is given the scores where they lie in the batch, on a goroutine
+	// of the batcher, and leaves them as they are. Its error says that they are wrong: the batch
+	// is then computed once more, and Decode called again.
+	Decode func(scores.Window) error
+	Output []float32 // receives the scores, frame by frame, without Decode
 	Tag    int       // the producer's own, for example the window's number
 	Err    error     // why there are no scores; nil if there are
 
@@ -48,6 +54,12 @@ type BatcherConfig struct {
 	// Timeout is how long a batch may be computed before its runner is given up;
 	// 0 is for ever. Time in which the process stood still doesn't count.
 	Timeout time.Duration
+	// Places is how many of the runners are one session, which computes one batch at a time
+	// while those in its other places are decoded; 0 means 1.
+	Places int
+	// Decoders is how many windows of a batch are decoded at the same time; 0 means 1. With
+	// one place, a session waits for that.
+	Decoders int
 	// Share, if set, has batches of this batcher and of others that share it take turns.
 	Share *Share
 	// Metrics receives counts and durations; nil for none.
@@ -68,7 +80,7 @@ func (e *HungError) Error() string {
 // Batcher forms batches from the requests of many producers and computes them on
 // its runners. It is safe for concurrent use.
 //
-// One goroutine per runner takes turns at looking at the queue: the one that
+// One goroutine per session takes turns at looking at the queue: the one that
 // holds the turn waits until a batch is due, takes it, passes the turn on and
 // computes. So exactly one goroutine waits on changed, however many runners
 // there are, and no signal is lost to one that doesn't need it.
@@ -112,6 +124,8 @@ func NewBatcher(runners []Runner, cfg BatcherConfig) (*Batcher, error) {
 		return nil, fmt.Errorf("queue of %d is smaller than a batch of %d", cfg.Queue, cfg.Batch)
 	case cfg.PatientQueue < 0:
 		return nil, fmt.Errorf("patient queue of %d is negative", cfg.PatientQueue)
+	case len(runners)%max(1, cfg.Places) != 0:
+		return nil, fmt.Errorf("%d runners are no sessions of %d places", len(runners), cfg.Places)
 	case cfg.MaxDelay < 0 || cfg.Patience < 0:
 		return nil, fmt.Errorf("maximum delay %v or patience %v is negative", cfg.MaxDelay, cfg.Patience)
 	}
@@ -125,9 +139,10 @@ func NewBatcher(runners []Runner, cfg BatcherConfig) (*Batcher, error) {
 		hung:         make(chan struct{}),
 		queue:        queue{patience: cmp.Or(cfg.Patience, time.Second)},
 	}
-	b.party = cfg.Share.join(len(runners))
-	for _, r := range runners {
-		w := &worker{b: b, runner: r}
+	places := max(1, cfg.Places)
+	b.party = cfg.Share.join(len(runners) / places)
+	for session := range slices.Chunk(runners, places) {
+		w := newWorker(b, session)
 		b.workers = append(b.workers, w)
 		b.working.Add(1)
 		go w.work()
@@ -150,7 +165,7 @@ func (b *Batcher) Close() error {
 		b.working.Wait()
 		for _, w := range b.workers {
 			if !w.abandoned {
-				err = errors.Join(err, w.runner.Close())
+				err = errors.Join(err, w.close())
 			}
 		}
 	})

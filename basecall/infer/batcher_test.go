@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // fakeRunner negates its input, one sample per window, and takes a fixed time.
@@ -52,7 +54,7 @@ func (r *fakeRunner) Run(rows int) (int, error) {
 	return rows, nil
 }
 
-func (r *fakeRunner) Output(row int, dst []float32) { dst[0] = r.out[row] }
+func (r *fakeRunner) Scores(row int) scores.Window { return scores.OfFloats(r.out[row:row+1], 1) }
 
 func (r *fakeRunner) Close() error { r.closed = true; return nil }
 
@@ -584,6 +586,8 @@ func (r *idleRunner) Input(row int) []float32 { return r.in[row*r.samples : (row
 
 func (r *idleRunner) Run(rows int) (int, error) { return rows, nil }
 
-func (r *idleRunner) Output(row int, dst []float32) { copy(dst, r.out[row*r.scores:(row+1)*r.scores]) }
+func (r *idleRunner) Scores(row int) scores.Window {
+	return scores.OfFloats(r.out[row*r.scores:(row+1)*r.scores], 1)
+}
 
 func (r *idleRunner) Close() error { return nil }

@@ -59,6 +59,8 @@ type Compute struct {
 	Precision Precision
 	// Kernels says whether a GPU computes layers with Porestream's own operators.
 	Kernels GPUKernels
+	// Scores is the form in which scores leave the network.
+	Scores ScoreForm
 	// GPUMemory is how many bytes the sessions of a network may take together on each
 	// GPU for what they compute; 0 for as many as there are. CUDA's own, a few hundred
 	// megabytes, come on top.

@@ -147,10 +147,16 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 	if err := checkEnds(plain); err != nil {
 		return nil, k, err
 	}
+	if rewritten, err = rewritten.inForm(opts.form(), devices[0]); err != nil {
+		return nil, k, err
+	}
+	if devices[0].CUDA && opts.Tune {
+		batch = rewritten.roomFor(batch)
+	}
 	if r, err = openBatch(rewritten, devices, batch, sessions, opts, logger); err != nil {
 		return nil, k, &refusal{RefusedDevice, err}
 	}
-	r.Precision = precision
+	r.Precision, r.Form = precision, rewritten.form.kind
 	if err := r.compareWith(plain, opts); err != nil {
 		return nil, k, errors.Join(err, r.Close())
 	}
@@ -162,25 +168,27 @@ func (r *Runners) compareWith(plain Network, opts Options) (err error) {
 	want := make([]float32, plain.Frames*plain.Classes)
 	have := make([]float32, len(want))
 	for i, device := range r.Devices {
-		s, err := openSession(plain, device, 1, 1, opts, nil)
+		places, err := openSession(plain, device, 1, 1, 1, opts, nil)
 		if err != nil {
 			return err
 		}
+		s := places[0]
 		fillProbe(s.Input(0), 0)
 		_, err = s.Run(1)
 		if err == nil {
-			s.Output(0, want)
+			s.Scores(0).Copy(want)
 		}
 		if err := errors.Join(err, s.Close()); err != nil {
 			return fmt.Errorf("trying network %s: %w", plain.Name, err)
 		}
-		for j := i; j < len(r.Runners); j += len(r.Devices) { // see openSessions
-			runner := r.Runners[j]
+		sessions := r.Sessions()
+		for j := i; j < len(sessions); j += len(r.Devices) { // see openSessions
+			runner := sessions[j]
 			fillProbe(runner.Input(0), 0)
 			if _, err := runner.Run(1); err != nil {
 				return &refusal{RefusedDevice, err}
 			}
-			runner.Output(0, have)
+			runner.Scores(0).Copy(have)
 			if e := relativeError(have, want); !(e <= mostKernelError) {
 				return &refusal{RefusedResult, fmt.Errorf("on %s scores differ by %.2g of their size from those of ONNX Runtime's operators, and may by %.2g", device, e, mostKernelError)}
 			}

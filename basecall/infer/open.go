@@ -1,11 +1,14 @@
 package infer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"slices"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // Options say on what a network is to run.
@@ -25,6 +28,9 @@ type Options struct {
 	// per device.
 	BatchCPU, BatchCUDA       int
 	SessionsCPU, SessionsCUDA int
+	// Places is how many batches a session has room for: while it computes one, others are
+	// decoded; 0 means 1. A simulated device has those of a GPU.
+	PlacesCPU, PlacesCUDA int
 	Compute
 	// Tune has the batch found by trying: on a CPU one that is as fast as any up to
 	// BatchCPU, and on a GPU the first of BatchCUDA, half of it, and so on, for which all
@@ -32,11 +38,27 @@ type Options struct {
 	Tune bool
 	// Logger receives what an operator should know; nil discards it.
 	Logger *slog.Logger
+
+	places int    // of a session on the devices that are opened
+	cuda   string // the driver's library, of tests; empty for CUDA's own
+}
+
+// driver returns the name of CUDA's driver library.
+func (o Options) driver() string { return cmp.Or(o.cuda, driverLibrary) }
+
+// logger returns one that is not nil.
+func (o Options) logger() *slog.Logger {
+	if o.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Logger
 }
 
 // Runners are the open copies of a network.
 type Runners struct {
+	// Runners holds the places for batches of the first session, and then those of the others.
 	Runners []Runner
+	Places  int // of each session
 	Devices []Device
 	Batch   int // rows that are to be computed together; each has room for them
 	// Padded says that partial batches are padded to Batch.
@@ -46,9 +68,24 @@ type Runners struct {
 	Precision Precision
 	// Kernels says what operators of our own compute.
 	Kernels Kernels
+	// Form is how scores leave the network: ScoresFloat, ScoresHalf or ScoresBytes.
+	Form ScoreForm
 	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
 	LeftToCPU []Node
-	name      string // of a simulated device
+	// GPUs are those of the devices, and Pinned says that their driver has pinned the memory that
+	// batches lie in.
+	GPUs   []GPU
+	Pinned bool
+	name   string // of a simulated device
+}
+
+// Sessions returns the first place of each session: what computes side by side.
+func (r *Runners) Sessions() []Runner {
+	var all []Runner
+	for i := 0; i < len(r.Runners); i += max(1, r.Places) {
+		all = append(all, r.Runners[i])
+	}
+	return all
 }
 
 // DeviceNames names the devices as logs and outputs show them; see [DeviceNames].
@@ -63,10 +100,7 @@ func (r *Runners) DeviceNames() string {
 // first GPU if CUDA can be had and otherwise the CPU, and logs why; a GPU that
 // was asked for by name and can't be had is an error.
 func Open(net Network, opts Options) (*Runners, error) {
-	logger := opts.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	logger := opts.logger()
 	r, err := open(net, opts, logger)
 	if err != nil {
 		return nil, err
@@ -94,6 +128,9 @@ func open(net Network, opts Options, logger *slog.Logger) (*Runners, error) {
 	if err := loadLibrary(library); err != nil {
 		return nil, err
 	}
+	if opts.Record != "" && opts.form() != ScoresFloat {
+		return nil, fmt.Errorf("scores are recorded as they are computed, in fp32: they can't be asked for in %v as well", opts.Scores)
+	}
 	if opts.Device != "" && opts.Device != DeviceAuto {
 		devices, err := ParseDevices(opts.Device)
 		if err != nil {
@@ -111,14 +148,29 @@ func open(net Network, opts Options, logger *slog.Logger) (*Runners, error) {
 
 // openOn opens all sessions on devices of one kind and checks them.
 func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*Runners, error) {
-	batch, sessions := opts.BatchCPU, opts.SessionsCPU
+	batch, sessions, places := opts.BatchCPU, opts.SessionsCPU, opts.PlacesCPU
 	if devices[0].CUDA {
-		batch, sessions = opts.BatchCUDA, opts.SessionsCUDA
+		batch, sessions, places = opts.BatchCUDA, opts.SessionsCUDA, opts.PlacesCUDA
 	}
+	opts.places = max(1, places)
 	if batch < 1 || sessions < 1 {
 		return nil, fmt.Errorf("batch size %d and %d sessions per device are not positive", batch, sessions)
 	}
+	var gpus []GPU
+	for _, device := range devices {
+		if !device.CUDA {
+			continue
+		}
+		gpu, err := lookAt(device, opts.driver())
+		if err != nil {
+			return nil, err
+		}
+		gpus = append(gpus, gpu)
+	}
 	fast, kernels, err := openWithKernels(net, devices, batch, sessions, opts, logger)
+	if fast != nil {
+		fast.on(gpus)
+	}
 	if fast != nil || err != nil {
 		return fast, err
 	}
@@ -130,12 +182,50 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	if precision == PrecisionInt8 {
 		batch = quantisedBatch
 	}
-	r, err := openBatch(net, devices, batch, sessions, opts, logger)
-	if err != nil {
+	if err := checkEnds(net); err != nil {
 		return nil, err
 	}
-	r.Precision, r.Kernels = precision, kernels
+	if net, err = net.inForm(opts.form(), devices[0]); err != nil {
+		return nil, err
+	}
+	if devices[0].CUDA && opts.Tune {
+		batch = net.roomFor(batch)
+	}
+	r, err := openBatch(net, devices, batch, sessions, opts, logger)
+	if err != nil {
+		if len(gpus) > 0 {
+			err = explainRun(err, devices[0], gpus[0])
+		}
+		return nil, err
+	}
+	r.Precision, r.Kernels, r.Form = precision, kernels, net.form.kind
+	r.on(gpus)
 	return r, nil
+}
+
+// on notes the GPUs.
+func (r *Runners) on(gpus []GPU) {
+	r.GPUs, r.Pinned = gpus, len(gpus) > 0 && r.Runners[0].(*session).out.pinned()
+}
+
+// mostScores is how many bytes of the host's memory the scores of a batch take at most, where its
+// size is not asked for.
+const mostScores = 2 << 30
+
+// roomFor returns a batch, or half of it and so on, whose scores the host has room for.
+func (n Network) roomFor(batch int) int {
+	for batch > 1 && batch*n.Frames*n.Classes*n.form.size() > mostScores {
+		batch /= 2
+	}
+	return batch
+}
+
+// form returns the form in which scores are asked for. What is recorded is floats.
+func (o Options) form() ScoreForm {
+	if o.Record != "" && o.Scores == ScoresAuto {
+		return ScoresFloat
+	}
+	return o.Scores
 }
 
 // openBatch opens all sessions with a batch, or a smaller one that fits.
@@ -186,7 +276,7 @@ func (r *Runners) fill() error {
 
 // openAll opens the sessions with a batch.
 func openAll(net Network, devices []Device, batch, sessions int, opts Options, logger *slog.Logger) (*Runners, error) {
-	r := &Runners{Devices: devices, Batch: batch, Padded: devices[0].CUDA}
+	r := &Runners{Devices: devices, Batch: batch, Padded: devices[0].CUDA, Places: opts.places}
 	if err := r.openSessions(net, sessions, batch, opts, logger); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -233,7 +323,7 @@ func (r *Runners) check(net Network) error {
 // runtime uses for a matrix goes by shape and not by content, so one window per
 // shape tells.
 func rowsIndependent(r Runner, net Network, batch int) (bool, error) {
-	want := make([]float32, net.Frames*net.Classes)
+	want := make([]float32, net.Frames*(net.Classes+1))
 	have := make([]float32, len(want))
 	sizes := []int{1, 3, batch}
 	slices.Sort(sizes)
@@ -249,12 +339,13 @@ func rowsIndependent(r Runner, net Network, batch int) (bool, error) {
 		if _, err := r.Run(rows); err != nil {
 			return false, err
 		}
+		w := r.Scores(place)
 		if first {
-			r.Output(place, want)
+			copyAll(want, w)
 			first = false
 			continue
 		}
-		r.Output(place, have)
+		copyAll(have, w)
 		for i := range have {
 			if math.Float32bits(have[i]) != math.Float32bits(want[i]) {
 				return false, nil
@@ -262,6 +353,17 @@ func rowsIndependent(r Runner, net Network, batch int) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// copyAll writes the scores of a window to dst, and behind them the sums of frames, if there
+// are any: in eight bits most scores are the same although they differ.
+func copyAll(dst []float32, w scores.Window) {
+	w.Copy(dst)
+	for frame := range w.Frames {
+		if w.Sums != nil {
+			dst[w.Frames*w.Classes+frame] = w.Sums[frame*w.SumStride]
+		}
+	}
 }
 
 // fillProbe fills a window with noise of the range of a normalised signal, the

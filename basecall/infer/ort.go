@@ -6,11 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // environment is ONNX Runtime itself. A process has one, because the library
@@ -63,26 +67,44 @@ func LibraryVersion(explicit string) (string, error) {
 	return ort.GetVersion() + ", " + filepath.Clean(path), nil
 }
 
-// session is a Runner on ONNX Runtime.
+// session is a Runner on ONNX Runtime: one of the places in which batches of a session of the
+// runtime lie. While one is computed, others are filled and decoded.
 type session struct {
-	net     Network
-	batch   int
-	fixed   bool // compute full batches only
-	session *ort.DynamicAdvancedSession
-	in, out []float32
-	// tensors hold the first n rows of in and out at index n; made when needed.
-	// They share memory with in and out, so that nothing is allocated per batch.
-	tensors []tensorPair
+	net    Network
+	batch  int
+	fixed  bool // compute full batches only
+	shared *sharedSession
+	in     *hostMemory // float32
+	out    *hostMemory // as the form has them
+	sums   *hostMemory // float32; nil without
+	// tensors hold the first n rows at index n; made when needed. They share memory with in, out
+	// and sums, so that nothing is allocated per batch.
+	tensors []tensors
 	rows    int // rows computed by the last Run
 }
 
-type tensorPair struct{ in, out *ort.Tensor[float32] }
+// sharedSession is the runtime's, for several places.
+type sharedSession struct {
+	inner  *ort.DynamicAdvancedSession
+	places atomic.Int32 // that have not been closed
+}
+
+// tensors are the ends of a run.
+type tensors struct{ in, out []ort.Value }
+
+func (t tensors) destroy() error {
+	var err error
+	for _, v := range slices.Concat(t.in, t.out) {
+		err = errors.Join(err, v.Destroy())
+	}
+	return err
+}
 
 var _ Runner = (*session)(nil)
 
 // openSession loads a network, the file that was chosen for the device being its ONNX, with room
-// for a batch, as one of a number of sessions there. adjust changes the session's options; nil leaves them.
-func openSession(net Network, device Device, batch, sessions int, opts Options, adjust func(*ort.SessionOptions) error) (*session, error) {
+// for so many batches at places of their own, as one of a number of sessions there. adjust changes the session's options; nil leaves them.
+func openSession(net Network, device Device, batch, places, sessions int, opts Options, adjust func(*ort.SessionOptions) error) ([]*session, error) {
 	options, err := sessionOptions(device, sessions, opts.Compute)
 	if err != nil {
 		return nil, err
@@ -97,10 +119,8 @@ func openSession(net Network, device Device, batch, sessions int, opts Options, 
 		if err := options.RegisterCustomOpsLibrary(net.operators); err != nil {
 			return nil, fmt.Errorf("loading operators from %s: %w", net.operators, oneLine(err))
 		}
-	} else if err := checkEnds(net); err != nil {
-		return nil, err
 	}
-	s, err := newSession(net, batch, options)
+	s, err := newSession(net, batch, places, options, hostMemoryFor(device, opts.driver(), opts.logger()))
 	if err != nil {
 		return nil, fmt.Errorf("loading network %s on %s: %w", net.Name, device, err)
 	}
@@ -108,23 +128,32 @@ func openSession(net Network, device Device, batch, sessions int, opts Options, 
 }
 
 // newSession opens a session on a network.
-func newSession(net Network, batch int, options *ort.SessionOptions) (*session, error) {
+func newSession(net Network, batch, places int, options *ort.SessionOptions, memory allocator) (all []*session, err error) {
+	outputs := []string{net.Output}
+	if net.form.sums != "" {
+		outputs = append(outputs, net.form.sums)
+	}
 	// Loading CUDA's provider takes over signal handlers.
 	handlers := saveSignalHandlers()
-	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.ONNX, []string{net.Input}, []string{net.Output}, options)
+	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.ONNX, []string{net.Input}, outputs, options)
 	handlers.restore()
 	if err != nil {
 		return nil, oneLine(err)
 	}
-	s := &session{
-		net:     net,
-		batch:   batch,
-		session: inner,
-		in:      make([]float32, batch*net.Samples),
-		out:     make([]float32, batch*net.Frames*net.Classes),
-		tensors: make([]tensorPair, batch+1),
+	shared := &sharedSession{inner: inner}
+	shared.places.Store(int32(places))
+	for range places {
+		s := &session{
+			net: net, batch: batch, shared: shared, tensors: make([]tensors, batch+1),
+			in:  memory(4 * batch * net.Samples),
+			out: memory(net.form.size() * batch * net.Frames * net.Classes),
+		}
+		if net.form.sums != "" {
+			s.sums = memory(4 * batch * net.Frames)
+		}
+		all = append(all, s)
 	}
-	return s, nil
+	return all, nil
 }
 
 // sessionOptions returns the options for one session on a device. On the CPU a
@@ -203,9 +232,31 @@ func cudaError(device Device, err error) error {
 	case strings.Contains(text, "not enabled in this build"):
 		advice = "this ONNX Runtime library is for the CPU only; take libonnxruntime.so from the onnxruntime-gpu package and name it with " + LibraryEnv
 	case strings.Contains(text, "cannot open shared object file"):
-		advice = "install that library (part of CUDA, cuDNN or the NVIDIA driver) or add its folder to LD_LIBRARY_PATH"
+		advice = missingLibrary(text)
+	case strings.Contains(text, "CUDA driver version is insufficient"), strings.Contains(text, "forward compatibility was attempted on non supported HW"):
+		advice = "the NVIDIA driver is too old for the CUDA libraries that ONNX Runtime was built with: install a newer driver, 580 or later for CUDA 13"
+	case strings.Contains(text, "invalid device ordinal"):
+		advice = "CUDA counts GPUs from 0, and CUDA_VISIBLE_DEVICES may hide some"
 	}
 	return fmt.Errorf("device %s can't be used: %s; %s", device, text, advice)
+}
+
+// missingLibrary says where a library that can't be opened is to be had.
+func missingLibrary(text string) string {
+	path := " and add its folder to LD_LIBRARY_PATH"
+	for _, library := range []struct{ name, advice string }{
+		{"libonnxruntime_providers_", "it is a part of the onnxruntime-gpu package, and has to lie beside libonnxruntime.so"},
+		{"libcudnn", "install cuDNN 9 (the package nvidia-cudnn-cu13, or onnxruntime-gpu[cuda,cudnn])" + path},
+		{"libcuda.so", "it is a part of the NVIDIA driver: install it, or in a container have it mounted"},
+		{"libcu", "install CUDA's libraries (onnxruntime-gpu[cuda,cudnn])" + path},
+		{"libnv", "install CUDA's libraries (onnxruntime-gpu[cuda,cudnn])" + path},
+	} {
+		missing, _, _ := strings.Cut(text, ": cannot open shared object file")
+		if fields := strings.Fields(missing); len(fields) > 0 && strings.HasPrefix(filepath.Base(fields[len(fields)-1]), library.name) {
+			return library.advice
+		}
+	}
+	return "install that library (part of CUDA, cuDNN or the NVIDIA driver) or add its folder to LD_LIBRARY_PATH"
 }
 
 // What the runtime says of itself in errors of CUDA, cuDNN and cuBLAS: the place in its source with
@@ -282,7 +333,7 @@ func checkEnd(net Network, kind, name string, tensors []ort.InputOutputInfo, wan
 
 // Input implements Runner.
 func (s *session) Input(row int) []float32 {
-	return s.in[row*s.net.Samples : (row+1)*s.net.Samples]
+	return s.in.floats()[row*s.net.Samples : (row+1)*s.net.Samples]
 }
 
 // Run implements Runner.
@@ -290,46 +341,57 @@ func (s *session) Run(rows int) (int, error) {
 	s.rows = rows
 	if s.fixed {
 		s.rows = s.batch
-		clear(s.in[rows*s.net.Samples:])
+		clear(s.in.floats()[rows*s.net.Samples:])
 	}
 	t, err := s.tensorsFor(s.rows)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.session.Run([]ort.Value{t.in}, []ort.Value{t.out}); err != nil {
+	if err := s.shared.inner.Run(t.in, t.out); err != nil {
 		return 0, oneLine(err)
 	}
 	return s.rows, nil
 }
 
 // tensorsFor returns the tensors over the first n rows of the buffers.
-func (s *session) tensorsFor(n int) (tensorPair, error) {
+func (s *session) tensorsFor(n int) (tensors, error) {
 	if t := s.tensors[n]; t.in != nil {
 		return t, nil
 	}
 	rows, samples, frames, classes := int64(n), int64(s.net.Samples), int64(s.net.Frames), int64(s.net.Classes)
-	shape := ort.NewShape(rows, 1, samples)
-	if s.net.InputShape != nil {
-		shape = batchOf(rows, s.net.InputShape)
-	}
-	in, err := ort.NewTensor(shape, s.in)
-	if err != nil {
-		return tensorPair{}, fmt.Errorf("making input tensor: %w", err)
-	}
-	shape = ort.NewShape(rows, frames, classes)
+	first, second := rows, frames
 	if s.net.TimeMajor {
-		shape = ort.NewShape(frames, rows, classes)
+		first, second = frames, rows
+	}
+	var t tensors
+	var err error
+	add := func(to *[]ort.Value, memory *hostMemory, size int, kind ort.TensorElementDataType, shape ...int64) {
+		if err != nil {
+			return
+		}
+		var v *ort.CustomDataTensor
+		v, err = ort.NewCustomDataTensor(ort.NewShape(shape...), memory.data[:int64(size)*ort.NewShape(shape...).FlattenedSize()], kind)
+		if err == nil {
+			*to = append(*to, v)
+		}
+	}
+	input, output := ort.NewShape(rows, 1, samples), ort.NewShape(first, second, classes)
+	if s.net.InputShape != nil {
+		input = batchOf(rows, s.net.InputShape)
 	}
 	if s.net.OutputShape != nil {
-		shape = batchOf(rows, s.net.OutputShape)
+		output = batchOf(rows, s.net.OutputShape)
 	}
-	out, err := ort.NewTensor(shape, s.out)
+	add(&t.in, s.in, 4, ort.TensorElementDataTypeFloat, input...)
+	add(&t.out, s.out, s.net.form.size(), s.net.form.element(), output...)
+	if s.sums != nil {
+		add(&t.out, s.sums, 4, ort.TensorElementDataTypeFloat, first, second)
+	}
 	if err != nil {
-		_ = in.Destroy()
-		return tensorPair{}, fmt.Errorf("making output tensor: %w", err)
+		return tensors{}, errors.Join(fmt.Errorf("making tensors: %w", err), t.destroy())
 	}
-	s.tensors[n] = tensorPair{in, out}
-	return s.tensors[n], nil
+	s.tensors[n] = t
+	return t, nil
 }
 
 // batchOf is the shape of rows windows.
@@ -341,27 +403,37 @@ func batchOf(rows int64, window []int) ort.Shape {
 	return shape
 }
 
-// Output implements Runner.
-func (s *session) Output(row int, dst []float32) {
-	classes := s.net.Classes
-	if !s.net.TimeMajor {
-		n := s.net.Frames * classes
-		copy(dst, s.out[row*n:(row+1)*n])
-		return
+// Scores implements Runner.
+func (s *session) Scores(row int) scores.Window {
+	frames, classes := s.net.Frames, s.net.Classes
+	w := scores.Window{Frames: frames, Classes: classes, Stride: classes, SumStride: 1, Step: s.net.form.step}
+	first := row * frames
+	if s.net.TimeMajor {
+		first, w.Stride, w.SumStride = row, s.rows*classes, s.rows
 	}
-	for frame := range s.net.Frames {
-		copy(dst[frame*classes:(frame+1)*classes], s.out[(frame*s.rows+row)*classes:])
+	switch s.net.form.kind {
+	case ScoresBytes:
+		w.Bytes, w.Sums = s.out.int8s()[first*classes:], s.sums.floats()[first:]
+	case ScoresHalf:
+		w.Halves = s.out.halves()[first*classes:]
+	default:
+		w.Floats = s.out.floats()[first*classes:]
 	}
+	return w
 }
 
 // Close implements Runner.
 func (s *session) Close() error {
 	var err error
 	for _, t := range s.tensors {
-		if t.in != nil {
-			err = errors.Join(err, t.in.Destroy(), t.out.Destroy())
-		}
+		err = errors.Join(err, t.destroy())
 	}
 	s.tensors = nil
-	return errors.Join(err, s.session.Destroy())
+	s.in.release()
+	s.out.release()
+	s.sums.release()
+	if s.shared.places.Add(-1) > 0 {
+		return err
+	}
+	return errors.Join(err, s.shared.inner.Destroy())
 }

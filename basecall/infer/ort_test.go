@@ -56,7 +56,7 @@ func TestSessionComputesRowsInBothLayouts(t *testing.T) {
 				assert.Equal(t, rows, computed)
 				for row := range rows {
 					scores := make([]float32, 8)
-					runner.Output(row, scores)
+					runner.Scores(row).Copy(scores)
 					for f := range 4 {
 						first, third := float32(100*row+9*f*f), float32(100*row+(3*f+2)*(3*f+2))
 						assert.Equal(t, []float32{first + third, first - third}, scores[2*f:2*f+2])
@@ -108,7 +108,7 @@ func TestPaddedSessionComputesFullBatches(t *testing.T) {
 	fillProbe(s.Input(0), 1)
 	_, err = s.Run(1)
 	require.NoError(t, err)
-	s.Output(0, want)
+	s.Scores(0).Copy(want)
 
 	s.fixed = true
 	fillProbe(s.Input(2), 2) // of a batch before
@@ -116,9 +116,9 @@ func TestPaddedSessionComputesFullBatches(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 3, computed)
 	have := make([]float32, 8)
-	s.Output(0, have)
+	s.Scores(0).Copy(have)
 	assert.Equal(t, want, have)
-	s.Output(2, have)
+	s.Scores(2).Copy(have)
 	assert.Equal(t, make([]float32, 8), have, "padding is silence")
 }
 
@@ -149,7 +149,7 @@ func TestRealNetworkRowsAreIndependent(t *testing.T) {
 		_, err := runner.Run(rows)
 		require.NoError(t, err)
 		out := make([]float32, net.Frames*net.Classes)
-		runner.Output(place, out)
+		runner.Scores(place).Copy(out)
 		return out
 	}
 	want := scores(1, 0, 0)
@@ -198,12 +198,31 @@ func TestCUDAErrorsSayWhatToDo(t *testing.T) {
 			"/onnxruntime_src/provider_bridge_ort.cc:2043 onnxruntime::Provider& onnxruntime::ProviderLibrary::Get()\n[ONNXRuntimeError] : 1 : FAIL : " +
 				"Failed to load library /opt/libonnxruntime_providers_cuda.so with error: libcublasLt.so.13: cannot open shared object file: No such file or directory\n",
 			"device cuda:1 can't be used: libcublasLt.so.13: cannot open shared object file: No such file or directory; " +
+				"install CUDA's libraries (onnxruntime-gpu[cuda,cudnn]) and add its folder to LD_LIBRARY_PATH",
+		},
+		{
+			"Failed to load library /opt/libonnxruntime_providers_cuda.so with error: libcudnn.so.9: cannot open shared object file: No such file or directory",
+			"device cuda:1 can't be used: libcudnn.so.9: cannot open shared object file: No such file or directory; " +
+				"install cuDNN 9 (the package nvidia-cudnn-cu13, or onnxruntime-gpu[cuda,cudnn]) and add its folder to LD_LIBRARY_PATH",
+		},
+		{
+			"Failed to load library /opt/libonnxruntime_providers_cuda.so with error: /opt/libonnxruntime_providers_cuda.so: cannot open shared object file: No such file or directory",
+			"device cuda:1 can't be used: /opt/libonnxruntime_providers_cuda.so: cannot open shared object file: No such file or directory; " +
+				"it is a part of the onnxruntime-gpu package, and has to lie beside libonnxruntime.so",
+		},
+		{
+			"Failed to load library /opt/libonnxruntime_providers_cuda.so with error: libsomething.so.1: cannot open shared object file: No such file or directory",
+			"device cuda:1 can't be used: libsomething.so.1: cannot open shared object file: No such file or directory; " +
 				"install that library (part of CUDA, cuDNN or the NVIDIA driver) or add its folder to LD_LIBRARY_PATH",
+		},
+		{
+			"CUDA failure 101: invalid device ordinal ; GPU=0 ; hostname=h",
+			"device cuda:1 can't be used: CUDA failure 101: invalid device ordinal; CUDA counts GPUs from 0, and CUDA_VISIBLE_DEVICES may hide some",
 		},
 		{
 			"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; GPU=1",
 			"device cuda:1 can't be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version; " +
-				"check that the NVIDIA driver and the CUDA libraries are installed",
+				"the NVIDIA driver is too old for the CUDA libraries that ONNX Runtime was built with: install a newer driver, 580 or later for CUDA 13",
 		},
 		// Those that follow are what version 1.31 says where there is no GPU.
 		{
@@ -211,7 +230,7 @@ func TestCUDAErrorsSayWhatToDo(t *testing.T) {
 				"provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version ; " +
 				"GPU=-1 ; hostname=secret ; file=cuda_execution_provider_info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices);",
 			"device cuda:1 can't be used: CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version; " +
-				"check that the NVIDIA driver and the CUDA libraries are installed",
+				"the NVIDIA driver is too old for the CUDA libraries that ONNX Runtime was built with: install a newer driver, 580 or later for CUDA 13",
 		},
 		{
 			"cuda_execution_provider_info.cc:63 [ONNXRuntimeError] : 1 : FAIL : provider_options_utils.h:182 Parse Unknown provider option: \"nonsense\".",

@@ -40,9 +40,9 @@ func (r *Runners) openSessions(net Network, sessions, batch int, opts Options, l
 	}
 	for range sessions {
 		for _, device := range r.Devices {
-			s, err := openSession(net, device, batch, sessions, opts, adjust)
+			places, err := openSession(net, device, batch, r.Places, sessions, opts, adjust)
 			if err != nil && adjust != nil {
-				if s, err = openSession(net, device, batch, sessions, opts, nil); err == nil {
+				if places, err = openSession(net, device, batch, r.Places, sessions, opts, nil); err == nil {
 					r.leftToCPU(net, device, sessions, opts, logger)
 				}
 			}
@@ -50,7 +50,9 @@ func (r *Runners) openSessions(net Network, sessions, batch int, opts Options, l
 				return err
 			}
 			adjust = nil
-			r.Runners = append(r.Runners, s)
+			for _, s := range places {
+				r.Runners = append(r.Runners, s)
+			}
 		}
 	}
 	return nil
@@ -90,12 +92,13 @@ func placement(net Network, device Device, sessions int, opts Options) (nodes []
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	s, err := openSession(net, device, 1, sessions, opts, func(options *ort.SessionOptions) error {
+	places, err := openSession(net, device, 1, 1, sessions, opts, func(options *ort.SessionOptions) error {
 		return options.EnableProfiling(filepath.Join(folder, "profile"))
 	})
 	if err != nil {
 		return nil, err
 	}
+	s := places[0]
 	fillProbe(s.Input(0), 0)
 	_, err = s.Run(1)
 	if err := errors.Join(err, s.Close()); err != nil { // closing writes the profile

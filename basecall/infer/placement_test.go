@@ -22,7 +22,7 @@ func TestPlacementNamesNodes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, loadLibrary(library))
 
-	_, err = openSession(net, Device{}, 2, 1, Options{}, refuseCPU)
+	_, err = openSession(net, Device{}, 2, 1, 1, Options{}, refuseCPU)
 	require.ErrorContains(t, err, "loading network r9.4-fast on cpu: ", "nodes on the CPU are refused")
 	assert.NotContains(t, err.Error(), "\n")
 

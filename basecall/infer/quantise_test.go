@@ -160,7 +160,7 @@ func TestLayersInWholeNumbers(t *testing.T) {
 			_, err = r.Runners[0].Run(1)
 			require.NoError(t, err)
 			scores := make([]float32, len(test.want))
-			r.Runners[0].Output(0, scores)
+			r.Runners[0].Scores(0).Copy(scores)
 			assert.InDeltaSlice(t, test.want, scores, 1e-5)
 		})
 	}

@@ -1,5 +1,7 @@
 package infer
 
+import "github.com/porestream/porestream/basecall/scores"
+
 // Network is an ONNX network over windows of a signal.
 type Network struct {
 	Name string // for errors and metrics
@@ -9,7 +11,9 @@ type Network struct {
 	HalfONNX []byte
 	// Exact says that what is made of the scores hangs on their last digits: PrecisionAuto
 	// is PrecisionSingle then, on GPUs too.
-	Exact  bool
+	Exact bool
+	// Narrow says that scores may be rounded: ScoresAuto is ScoresBytes on GPUs then.
+	Narrow bool
 	Input  string // name of the input, float32 [N, 1, Samples]
 	Output string // name of the output, float32
 	// TimeMajor says that the output is stored as [Frames, N, Classes] and not as
@@ -24,6 +28,7 @@ type Network struct {
 	InputShape, OutputShape []int
 
 	operators string // the library of operators of our own that ONNX needs; empty for none
+	form      form   // of the scores, once it is chosen
 }
 
 // Runner is one copy of a network with room for one batch. It is used by one
@@ -34,8 +39,8 @@ type Runner interface {
 	// Run computes the first rows rows and returns how many were computed with
 	// padding, rows at least.
 	Run(rows int) (computed int, err error)
-	// Output copies the scores of a row of the last Run, frame by frame, to dst.
-	Output(row int, dst []float32)
+	// Scores returns the scores of a row of the last Run, which are there until the next.
+	Scores(row int) scores.Window
 	// Close releases the runner.
 	Close() error
 }

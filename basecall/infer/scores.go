@@ -11,6 +11,8 @@ import (
 	"math"
 	"os"
 	"sync"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // A file of scores holds what a network made of windows, for a simulated device
@@ -58,6 +60,7 @@ type scoresWriter struct {
 	buf     *bufio.Writer
 	known   map[windowKey]bool
 	scratch []byte
+	floats  []float32
 	err     error
 	runners int // that have not been closed
 }
@@ -72,7 +75,7 @@ func createScores(path string, net Network) (*scoresWriter, error) {
 	return w, nil
 }
 
-func (w *scoresWriter) add(input, scores []float32) {
+func (w *scoresWriter) add(input []float32, window scores.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.scratch = appendFloats(w.scratch[:0], input)
@@ -82,7 +85,11 @@ func (w *scoresWriter) add(input, scores []float32) {
 		return
 	}
 	w.known[key] = true
-	w.scratch = appendFloats(append(append(w.scratch[:0], key[:]...), 0, 0, 0, 0), scores)
+	if n := window.Frames * window.Classes; len(w.floats) < n {
+		w.floats = make([]float32, n)
+	}
+	window.Copy(w.floats)
+	w.scratch = appendFloats(append(append(w.scratch[:0], key[:]...), 0, 0, 0, 0), w.floats)
 	binary.LittleEndian.PutUint32(w.scratch[windowKeyLen:], crc32.Checksum(w.scratch[scoresWindowHead:], castagnoli))
 	_, w.err = w.buf.Write(w.scratch)
 }
@@ -119,10 +126,11 @@ func record(runners []Runner, path string, net Network) error {
 	return nil
 }
 
-// Output implements Runner.
-func (r *recorder) Output(row int, dst []float32) {
-	r.Runner.Output(row, dst)
-	r.scores.add(r.Input(row), dst)
+// Scores implements Runner.
+func (r *recorder) Scores(row int) scores.Window {
+	w := r.Runner.Scores(row)
+	r.scores.add(r.Input(row), w)
+	return w
 }
 
 // Close implements Runner.

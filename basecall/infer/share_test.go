@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // TestTurnsAreFairByTime has parties whose batches take from 1 to 100 ms share slots: those that
@@ -136,6 +138,6 @@ func (r *timedRunner) Run(rows int) (int, error) {
 	return rows, nil
 }
 
-func (r *timedRunner) Output(int, []float32) {}
+func (r *timedRunner) Scores(int) scores.Window { return scores.Window{} }
 
 func (r *timedRunner) Close() error { return nil }

@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // simulation describes a device that computes nothing: it takes a fixed time for
@@ -53,23 +56,27 @@ func openSimulated(net Network, opts Options, logger *slog.Logger) (*Runners, er
 	if err != nil {
 		return nil, err
 	}
-	scores, err := openScores(sim.scores, net)
+	recorded, err := openScores(sim.scores, net)
 	if err != nil {
 		return nil, err
 	}
 	logger.Warn("the device is simulated: for load tests only", slog.String("network", net.Name), slog.Duration("latency", sim.latency),
-		slog.Int("batch", sim.batch), slog.Int("windows", len(scores.offsets)))
-	return &Runners{
-		Runners: []Runner{&simulatedRunner{
-			net: net, latency: sim.latency, scores: scores,
+		slog.Int("batch", sim.batch), slog.Int("windows", len(recorded.offsets)))
+	r := &Runners{Places: max(1, opts.PlacesCUDA), Batch: sim.batch, name: fmt.Sprintf("%s%v:%d", simulatedPrefix, sim.latency, sim.batch)}
+	open := new(atomic.Int32)
+	open.Store(int32(r.Places))
+	for range r.Places {
+		r.Runners = append(r.Runners, &simulatedRunner{
+			net: net, latency: sim.latency, scores: recorded, open: open,
 			in: make([]float32, sim.batch*net.Samples), out: make([]float32, sim.batch*net.Frames*net.Classes),
-		}},
-		Batch: sim.batch, name: fmt.Sprintf("%s%v:%d", simulatedPrefix, sim.latency, sim.batch),
-	}, nil
+		})
+	}
+	return r, nil
 }
 
-// simulatedRunner is a Runner that computes nothing.
+// simulatedRunner is a Runner that computes nothing: one of the places for batches of a device.
 type simulatedRunner struct {
+	open    *atomic.Int32 // places
 	net     Network
 	latency time.Duration
 	scores  *scoresReader
@@ -102,8 +109,15 @@ func (s *simulatedRunner) row(row int) []float32 {
 	return s.out[row*n : (row+1)*n]
 }
 
-// Output implements Runner.
-func (s *simulatedRunner) Output(row int, dst []float32) { copy(dst, s.row(row)) }
+// Scores implements Runner.
+func (s *simulatedRunner) Scores(row int) scores.Window {
+	return scores.OfFloats(s.row(row), s.net.Classes)
+}
 
 // Close implements Runner.
-func (s *simulatedRunner) Close() error { return s.scores.file.Close() }
+func (s *simulatedRunner) Close() error {
+	if s.open.Add(-1) > 0 {
+		return nil
+	}
+	return s.scores.file.Close()
+}

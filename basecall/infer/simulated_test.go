@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // recordScores makes a file of the scores of windows on a fake network.
@@ -24,7 +26,7 @@ func recordScores(t *testing.T, net Network, windows int) string {
 		fillProbe(r.Input(i%4), i%windows)
 		_, err := r.Run(4)
 		require.NoError(t, err)
-		r.Output(i%4, out)
+		r.Scores(i % 4).Copy(out)
 	}
 	for _, r := range runners {
 		require.NoError(t, r.Close())
@@ -48,10 +50,12 @@ func newNegation(net Network, batch int) *negation {
 
 func (r *negation) Input(row int) []float32   { return r.in[row] }
 func (r *negation) Run(rows int) (int, error) { return rows, nil }
-func (r *negation) Output(row int, dst []float32) {
-	for i := range dst {
-		dst[i] = -r.in[row][i]
+func (r *negation) Scores(row int) scores.Window {
+	out := make([]float32, r.net.Frames*r.net.Classes)
+	for i := range out {
+		out[i] = -r.in[row][i]
 	}
+	return scores.OfFloats(out, r.net.Classes)
 }
 func (r *negation) Close() error { return nil }
 

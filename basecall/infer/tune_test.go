@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // pricedRunner takes a time that depends on the size of the batch.
@@ -26,7 +28,7 @@ func (p *pricedRunner) Run(rows int) (int, error) {
 	return rows, p.err
 }
 
-func (p *pricedRunner) Output(int, []float32) {}
+func (p *pricedRunner) Scores(int) scores.Window { return scores.Window{} }
 
 func (p *pricedRunner) Close() error { return nil }
 

@@ -1,18 +1,27 @@
 package infer
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
-// worker computes batches on one runner.
+// worker computes batches on one session. Those that it has computed are decoded at
+// the side, if the session has several places for batches.
 type worker struct {
-	b      *Batcher
-	runner Runner
-	busy   time.Duration // that the last batch took, of a turn that has not been given back
-	turn   bool          // it is this worker's turn to use the device
+	b        *Batcher
+	places   []*place
+	free     chan *place    // those that nothing lies in
+	decoding sync.WaitGroup // batches that are decoded at the side
+	busy     time.Duration  // that the last batch took, of a turn that has not been given back
+	turn     bool           // it is this worker's turn to use the device
 
 	// Guarded by b.mu.
 	batch     []*Request    // in the runner; nil: none
@@ -20,6 +29,33 @@ type worker struct {
 	watched   uint64        // the batch that observed is about
 	observed  time.Duration // for how long the watchdog has seen it run
 	abandoned bool          // the runner hangs: nothing is heard of it any more
+}
+
+// place is where a batch lies.
+type place struct {
+	runner   Runner
+	batch    []*Request
+	reason   Dispatch
+	computed int
+	took     time.Duration
+}
+
+func newWorker(b *Batcher, runners []Runner) *worker {
+	w := &worker{b: b, free: make(chan *place, len(runners))}
+	for _, r := range runners {
+		p := &place{runner: r, batch: make([]*Request, 0, b.cfg.Batch)}
+		w.places = append(w.places, p)
+		w.free <- p
+	}
+	return w
+}
+
+func (w *worker) close() error {
+	var err error
+	for _, p := range w.places {
+		err = errors.Join(err, p.runner.Close())
+	}
+	return err
 }
 
 // retry is a batch that has failed once.
@@ -31,20 +67,38 @@ type retry struct {
 // yield is how long a worker whose batch has failed leaves it to the others.
 const yield = time.Second
 
-// work computes batches until the batcher is closed and empty, or the runner is
+// work computes batches until the batcher is closed and empty, or the session is
 // given up.
 func (w *worker) work() {
-	batch := make([]*Request, 0, w.b.cfg.Batch)
 	for {
-		var reason Dispatch
-		if batch, reason = w.take(batch[:0]); reason == DispatchNone {
+		p := w.vacant()
+		if p.batch, p.reason = w.take(p.batch[:0]); p.reason == DispatchNone {
+			w.free <- p
+			// A batch that is decoded at the side may have to be computed once more.
+			w.decoding.Wait()
+			w.b.mu.Lock()
+			over := len(w.b.again) == 0
+			w.b.mu.Unlock()
+			if !over {
+				continue
+			}
 			w.b.working.Done()
 			return
 		}
-		if !w.compute(batch, reason) {
+		if !w.compute(p) {
 			return
 		}
-		clear(batch)
+	}
+}
+
+// vacant waits for a place, and leaves the device to others meanwhile.
+func (w *worker) vacant() *place {
+	select {
+	case p := <-w.free:
+		return p
+	default:
+		w.giveBack()
+		return <-w.free
 	}
 }
 
@@ -78,26 +132,28 @@ func (w *worker) giveBack() {
 	}
 }
 
-// compute runs a batch and gives every request of it back to its producer. It
-// reports false when that took so long that the runner was given up.
-func (w *worker) compute(batch []*Request, reason Dispatch) bool {
+// compute runs a batch and has it decoded and given back. It reports false when
+// it took so long that the session was given up.
+func (w *worker) compute(p *place) bool {
 	b := w.b
 	start := time.Now()
-	for row, req := range batch {
-		if reason != DispatchRetry {
+	for row, req := range p.batch {
+		if p.reason != DispatchRetry {
 			b.cfg.Metrics.queueDuration(start.Sub(req.queued))
 		}
-		copy(w.runner.Input(row), req.Input)
+		copy(p.runner.Input(row), req.Input)
 	}
 	b.mu.Lock()
-	w.batch = batch
+	w.batch = p.batch
 	w.number++
 	b.mu.Unlock()
 
-	computed, err := w.runner.Run(len(batch))
+	var err error
+	p.computed, err = p.runner.Run(len(p.batch))
 	w.busy = time.Since(start)
-	if err == nil && computed < len(batch) {
-		err = fmt.Errorf("it computed %d", computed)
+	p.took = w.busy
+	if err == nil && p.computed < len(p.batch) {
+		err = fmt.Errorf("it computed %d", p.computed)
 	}
 
 	// From here on the requests are this worker's again, unless the watchdog has
@@ -110,45 +166,108 @@ func (w *worker) compute(batch []*Request, reason Dispatch) bool {
 		w.giveBack()
 		return false
 	}
-	if err == nil {
-		err = w.outputs(batch)
+	switch {
+	case err != nil:
+		w.failed(p, err)
+		if p.reason != DispatchRetry {
+			w.giveBack() // others need it for the second try
+		}
+		w.settle(p)
+	case len(w.places) == 1:
+		if w.decode(p) && p.reason != DispatchRetry {
+			w.giveBack()
+		}
+		w.settle(p)
+	default:
+		w.decoding.Go(func() {
+			w.decode(p)
+			w.settle(p)
+		})
 	}
-	if err != nil {
-		err = fmt.Errorf("running a batch of %d windows: %w", len(batch), err)
-	}
-	b.cfg.Metrics.batch(reason, batch, computed, time.Since(start), err)
-	if err != nil && reason != DispatchRetry {
-		w.giveBack() // others need it for the second try
-		b.retry(batch)
-		return true
-	}
-	b.mu.Lock()
-	for _, req := range batch {
-		req.Err = err
-		b.deliver(req)
-	}
-	b.mu.Unlock()
 	return true
 }
 
-// outputs takes the scores of a batch from the runner. What is no number comes
-// from a device that doesn't work, whatever it says.
-func (w *worker) outputs(batch []*Request) error {
-	for row, req := range batch {
-		w.runner.Output(row, req.Output)
-		for i, score := range req.Output {
-			if score != score || math.IsInf(float64(score), 1) {
-				return fmt.Errorf("score %d of window %d is %v", i, row, score)
+// failed gives all requests of a batch an error.
+func (w *worker) failed(p *place, err error) {
+	for _, req := range p.batch {
+		req.Err = fmt.Errorf("running a batch of %d windows: %w", len(p.batch), err)
+	}
+}
+
+// decode takes the scores of a batch from the runner, several windows at a time. What is no number comes
+// from a device that doesn't work, whatever it says. It reports whether something was wrong.
+func (w *worker) decode(p *place) (wrong bool) {
+	var next atomic.Int64
+	take := func() {
+		for row := int(next.Add(1)) - 1; row < len(p.batch); row = int(next.Add(1)) - 1 {
+			req := p.batch[row]
+			req.Err = nil
+			if err := req.decode(p.runner.Scores(row)); err != nil {
+				req.Err = fmt.Errorf("window %d of a batch of %d: %w", row, len(p.batch), err)
 			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(w.b.cfg.Decoders, len(p.batch)) - 1 {
+		others.Go(take)
+	}
+	take()
+	others.Wait()
+	return slices.ContainsFunc(p.batch, func(req *Request) bool { return req.Err != nil })
+}
+
+// decode hands the scores over.
+func (r *Request) decode(w scores.Window) error {
+	if r.Decode != nil {
+		return r.Decode(w)
+	}
+	w.Copy(r.Output)
+	for i, score := range r.Output {
+		if score != score || math.IsInf(float64(score), 1) {
+			return fmt.Errorf("score %d is %v", i, score)
 		}
 	}
 	return nil
 }
 
+// settle gives every request of a batch back to its producer, or has the batch computed once more,
+// and frees its place.
+func (w *worker) settle(p *place) {
+	b := w.b
+	var err error
+	for _, req := range p.batch {
+		err = cmp.Or(err, req.Err)
+	}
+	b.cfg.Metrics.batch(p.reason, p.batch, p.computed, p.took, err)
+	if err != nil && p.reason != DispatchRetry {
+		again := slices.Clone(p.batch)
+		if len(w.places) == 1 {
+			b.retry(again)
+			w.vacate(p)
+			return
+		}
+		w.vacate(p) // it may be wanted for the second try
+		b.retry(again)
+		return
+	}
+	b.mu.Lock()
+	for _, req := range p.batch {
+		b.deliver(req)
+	}
+	b.mu.Unlock()
+	w.vacate(p)
+}
+
+// vacate frees a place.
+func (w *worker) vacate(p *place) {
+	clear(p.batch)
+	w.free <- p
+}
+
 // retry puts a batch that has failed before everything else, and leaves it to
 // the other runners for a while.
 func (b *Batcher) retry(batch []*Request) {
-	r := &retry{batch: slices.Clone(batch), taken: make(chan struct{})}
+	r := &retry{batch: batch, taken: make(chan struct{})}
 	b.mu.Lock()
 	if b.failure != nil {
 		b.fail(r.batch)

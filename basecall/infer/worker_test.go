@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 var errBroken = errors.New("session lost")
@@ -44,6 +48,93 @@ func TestBatchIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestDecodingAtTheSide: a session with several places computes the next batch while the one before is
+// decoded, several windows at a time, and waits when no place is free. Each request comes back once,
+// with what was made of its own scores.
+func TestDecodingAtTheSide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const batch, batches, places, decoders = 4, 6, 2, 2
+		compute, decode := 10*time.Second, 6*time.Second // for a window
+		f := newFixture(t, 2*places, compute, BatcherConfig{Batch: batch, Queue: batch * batches, MaxDelay: time.Hour, Places: places, Decoders: decoders})
+		start := time.Now()
+		p := f.NewProducer(batch * batches)
+		decoded := make([]float32, batch*batches)
+		var busy, most atomic.Int32
+		for i := range batch * batches {
+			req := newRequest(float32(i))
+			req.Decode = func(w scores.Window) error {
+				now := busy.Add(1)
+				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				}
+				time.Sleep(decode)
+				busy.Add(-1)
+				decoded[i] = w.Floats[0]
+				return nil
+			}
+			require.NoError(t, p.Submit(t.Context(), req))
+		}
+		for range batch * batches {
+			req, err := p.Receive(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, req.Err)
+			require.Equal(t, -req.Input[0], decoded[req.Tag])
+		}
+		// Each of two sessions computes two batches, the second while the first is decoded, in 12 s,
+		// and the third when that has left its place.
+		assert.Equal(t, 44*time.Second, time.Since(start))
+		assert.LessOrEqual(t, most.Load(), int32(2*places*decoders))
+		p.Close()
+		require.NoError(t, f.Close())
+		for _, fake := range f.fakes {
+			assert.True(t, fake.closed)
+		}
+	})
+}
+
+// TestWrongScoresAtTheSide: the batch is computed once more, also when the batcher closes meanwhile;
+// of those whose scores are wrong again each has an error, and no other.
+func TestWrongScoresAtTheSide(t *testing.T) {
+	for _, sessions := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			const places = 2
+			f := newFixture(t, sessions*places, time.Second, BatcherConfig{Batch: 3, Queue: 3, MaxDelay: time.Hour, Places: places, Decoders: 3})
+			p := f.NewProducer(3)
+			var mu sync.Mutex
+			calls := map[int]int{}
+			for i := range 3 {
+				req := newRequest(float32(i))
+				req.Decode = func(scores.Window) error {
+					time.Sleep(time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					if calls[i]++; i == 1 || i == 2 && calls[i] == 1 {
+						return errBroken
+					}
+					return nil
+				}
+				require.NoError(t, p.Submit(t.Context(), req))
+			}
+			closed := make(chan error)
+			go func() {
+				time.Sleep(1500 * time.Millisecond) // the batch is being decoded
+				closed <- f.Close()
+			}()
+			for range 3 {
+				req, err := p.Receive(t.Context())
+				require.NoError(t, err)
+				if req.Tag == 1 {
+					require.ErrorIs(t, req.Err, errBroken)
+				} else {
+					require.NoError(t, req.Err)
+				}
+			}
+			require.NoError(t, <-closed)
+			assert.Equal(t, map[int]int{0: 2, 1: 2, 2: 2}, calls)
+			p.Close()
+		})
+	}
+}
+
 func boolToInt(b bool) int {
 	if b {
 		return 1
@@ -57,11 +148,11 @@ func TestWrongScores(t *testing.T) {
 	for _, wrong := range []struct {
 		name string
 		out  func(r *fakeRunner)
-		want string
+		want [2]string // errors of the windows; empty: none
 	}{
-		{"NaN", func(r *fakeRunner) { r.out[1] = float32(math.NaN()) }, "score 0 of window 1 is NaN"},
-		{"infinite", func(r *fakeRunner) { r.out[0] = float32(math.Inf(1)) }, "score 0 of window 0 is +Inf"},
-		{"too few", nil, "it computed 1"},
+		{"NaN", func(r *fakeRunner) { r.out[1] = float32(math.NaN()) }, [2]string{"", "window 1 of a batch of 2: score 0 is NaN"}},
+		{"infinite", func(r *fakeRunner) { r.out[0] = float32(math.Inf(1)) }, [2]string{"window 0 of a batch of 2: score 0 is +Inf", ""}},
+		{"too few", nil, [2]string{"it computed 1", "it computed 1"}},
 	} {
 		t.Run(wrong.name, func(t *testing.T) {
 			for _, always := range []bool{false, true} {
@@ -77,8 +168,8 @@ func TestWrongScores(t *testing.T) {
 					for range 2 {
 						req, err := p.Receive(t.Context())
 						require.NoError(t, err)
-						if always {
-							require.ErrorContains(t, req.Err, wrong.want)
+						if want := wrong.want[req.Tag-1]; always && want != "" {
+							require.ErrorContains(t, req.Err, want)
 						} else {
 							require.NoError(t, req.Err)
 							require.Equal(t, -req.Input[0], req.Output[0])

@@ -27,10 +27,11 @@ func benchAgreementCommand() *cobra.Command {
 		Use:   "agreement SIGNAL...",
 		Short: "Whether a device calls what the CPU calls in single precision",
 		Long: `Calls reads of POD5 and BLOW5 files on the CPU in single precision, and then on the
-device in single and in half precision, and compares the sequences: how many are
-identical, and in how many columns of their alignments they differ. It fails if in
-single precision fewer reads than --least-identical have the same sequence, or if in
-half precision the identity is below --least-identity. On the CPU half precision is
+device in single and in half precision, and in single precision with scores in eight
+bits, and compares the sequences: how many are identical, and in how many columns of their
+alignments they differ. It fails if in single precision fewer reads than
+--least-identical have the same sequence, or if in half precision or with scores in eight bits
+the identity is below --least-identity. On the CPU these are
 compared, and int8, whose identity must not be below --least-identity-int8. A model without
 a file for half precision has none to compare, one without LSTM layers no int8.`,
 		Example: `  pore bench agreement --device cuda:0 reads.pod5`,
@@ -41,8 +42,8 @@ a file for half precision has none to compare, one without LSTM layers no int8.`
 					return cli.Usagef("--%s %v is not from 0 to 1", name, share)
 				}
 			}
-			if f.engines.Compute.Precision != infer.PrecisionAuto {
-				return cli.Usagef("--precision is not to be chosen: all are compared")
+			if f.engines.Compute.Precision != infer.PrecisionAuto || f.engines.Compute.Scores != infer.ScoresAuto {
+				return cli.Usagef("--precision and --scores are not to be chosen: all are compared")
 			}
 			model, reads, logger, err := f.open(cmd.Context(), args)
 			if err != nil {
@@ -53,7 +54,7 @@ a file for half precision has none to compare, one without LSTM layers no int8.`
 	}
 	f.register(cmd.Flags(), 10_000_000)
 	cmd.Flags().Float64Var(&bounds.identical, "least-identical", 1, "share of the reads that has to be called the same in single precision")
-	cmd.Flags().Float64Var(&bounds.identity, "least-identity", 0.999, "identity over all columns that half precision has to have")
+	cmd.Flags().Float64Var(&bounds.identity, "least-identity", 0.999, "identity over all columns that half precision, and scores in eight bits, have to have")
 	cmd.Flags().Float64Var(&bounds.int8, "least-identity-int8", 0.98, "identity over all columns that int8 has to have on the CPU")
 	return cmd
 }
@@ -70,7 +71,7 @@ func benchAgreement(ctx context.Context, model *basecall.Model, reads []basecall
 		return err
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("model %s has no file for half precision and no LSTM layers for int8, and the device is the CPU: there is nothing to compare", model.Manifest.Name)
+		return fmt.Errorf("model %s has no file for half precision, no LSTM layers for int8 and no bound of its scores, and the device is the CPU: there is nothing to compare", model.Manifest.Name)
 	}
 	r := agreementReport{Model: model.Manifest.Name, Devices: all}
 	if asJSON {
@@ -91,10 +92,10 @@ func benchAgreement(ctx context.Context, model *basecall.Model, reads []basecall
 
 func (r agreementReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, compared with the CPU in fp32:\n\n", r.Model)
-	fmt.Fprintln(w, "| device | precision | reads | identical | edits | columns | identity |")
-	fmt.Fprintln(w, "|:-------|:----------|------:|----------:|------:|--------:|---------:|")
+	fmt.Fprintln(w, "| device | precision | scores | reads | identical | edits | columns | identity |")
+	fmt.Fprintln(w, "|:-------|:----------|:-------|------:|----------:|------:|--------:|---------:|")
 	for _, a := range r.Devices {
-		if _, err := fmt.Fprintf(w, "| %-6s | %-9s | %5d | %9d | %5d | %7d | %.4f %% |\n", a.Device, a.Precision, a.Reads, a.Identical, a.Edits, a.Columns, 100*a.Identity); err != nil {
+		if _, err := fmt.Fprintf(w, "| %-6s | %-9s | %-6s | %5d | %9d | %5d | %7d | %.4f %% |\n", a.Device, a.Precision, a.Scores, a.Reads, a.Identical, a.Edits, a.Columns, 100*a.Identity); err != nil {
 			return err
 		}
 	}
@@ -103,8 +104,12 @@ func (r agreementReport) print(w io.Writer) error {
 
 // check fails if calls agree less than they have to.
 func (b agreementBounds) check(a bench.Agreement) error {
-	what := fmt.Sprintf("%s in %s calls otherwise than the CPU in fp32", a.Device, a.Precision)
-	if identical := float64(a.Identical) / float64(a.Reads); a.Precision == infer.PrecisionSingle.String() {
+	in := a.Precision
+	if a.Scores == infer.ScoresBytes.String() {
+		in += " with scores in int8"
+	}
+	what := fmt.Sprintf("%s in %s calls otherwise than the CPU in fp32", a.Device, in)
+	if identical := float64(a.Identical) / float64(a.Reads); a.Precision == infer.PrecisionSingle.String() && a.Scores == infer.ScoresFloat.String() {
 		if identical < b.identical {
 			return fmt.Errorf("%s: %d of %d reads are identical, %.4f %% and not %.4f %% (%d edits in %d columns), for example not %s",
 				what, a.Identical, a.Reads, 100*identical, 100*b.identical, a.Edits, a.Columns, a.Different[0])

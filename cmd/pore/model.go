@@ -291,8 +291,8 @@ func modelVerifyCommand() *cobra.Command {
 		Short: "Run a model, and compare it with what it was converted from",
 		Long: `Loads a model onto a device, which checks the network's ends and that a window's
 scores don't depend on its batch, and calls a made-up read twice: both must be
-alike. Nodes of its network that a GPU leaves to the CPU are named, and what Porestream's
-own kernels compute there, or why they don't. A variant model judges made-up examples in two ways instead, all at once
+alike. It tells how the network is computed there, names nodes that a GPU leaves to the CPU, and
+tells what Porestream's own kernels compute, or why they don't. A variant model judges made-up examples in two ways instead, all at once
 and one by one. With --from the model of Bonito or Dorado that a basecaller was
 converted from is converted again, and must give the same networks byte by byte.`,
 		Example: `  pore model verify --from dna_r10.4.1_e8.2_400bps_hac@v5.0.0 models/r10-hac`,
@@ -327,11 +327,28 @@ type verified struct {
 	Bases            int     `json:"bases"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	From             string  `json:"from,omitempty"`
+	// Path is how the network is computed there.
+	Path basecall.Path `json:"path"`
 	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
 	LeftToCPU []infer.Node `json:"left_to_cpu,omitempty"`
 	// KernelLayers are computed by Porestream's own kernels on a GPU; NoKernels is why none are.
 	KernelLayers int    `json:"kernel_layers,omitempty"`
 	NoKernels    string `json:"no_kernels,omitempty"`
+}
+
+// pathText tells of a path in a line.
+func pathText(p basecall.Path) string {
+	text := fmt.Sprintf("computed in %s, scores in %s, %d sessions, batches of %d windows", p.Precision, p.Scores, p.Sessions, p.Batch)
+	if p.Padded {
+		text += ", padded"
+	}
+	for _, gpu := range p.GPUs {
+		text += "; " + gpu.String()
+	}
+	if len(p.GPUs) > 0 {
+		text += map[bool]string{true: "; host memory is pinned", false: "; host memory is not pinned"}[p.Pinned]
+	}
+	return text
 }
 
 func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.Writer) (err error) {
@@ -371,7 +388,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	v := verified{
 		Model: m.Name, Device: caller.Device(), Samples: len(read.Samples), Bases: len(first.Sequence),
 		SamplesPerSecond: math.Round(2 * float64(len(read.Samples)) / took.Seconds()), From: cfg.source,
-		LeftToCPU: caller.LeftToCPU(), KernelLayers: caller.Kernels().Layers, NoKernels: caller.Kernels().Why,
+		Path: caller.Path(), LeftToCPU: caller.LeftToCPU(), KernelLayers: caller.Kernels().Layers, NoKernels: caller.Kernels().Why,
 	}
 	if cfg.asJSON {
 		return json.NewEncoder(stdout).Encode(v)
@@ -380,6 +397,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	if v.From != "" {
 		text += fmt.Sprintf("; its network is what %s gives", v.From)
 	}
+	text += "\n" + pathText(v.Path)
 	if v.KernelLayers > 0 {
 		text += fmt.Sprintf("\n%d layers are computed by Porestream's kernels, as ONNX Runtime's operators do", v.KernelLayers)
 		if plain := caller.Kernels().Plain; plain > 0 {

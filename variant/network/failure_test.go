@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/basecall/scores"
 	"github.com/porestream/porestream/variant"
 )
 
@@ -49,11 +50,13 @@ func (e *echo) Run(rows int) (int, error) {
 	return rows, nil
 }
 
-func (e *echo) Output(row int, dst []float32) {
-	for i := range dst {
-		dst[i] = e.in[row][0]
+func (e *echo) Scores(row int) scores.Window {
+	out := make([]float32, variant.Scores)
+	for i := range out {
+		out[i] = e.in[row][0]
 	}
-	dst[variant.ScoreCopies] = 0
+	out[variant.ScoreCopies] = 0
+	return scores.OfFloats(out, variant.Scores)
 }
 
 func (e *echo) Close() error { return nil }

@@ -63,7 +63,7 @@ func (n *Network) Compute(rows int, inputs []float32) ([]float32, error) {
 			return nil, fmt.Errorf("network %s: %w", n.name, err)
 		}
 		for i := range k {
-			r.Output(i, out[(from+i)*n.numbers:(from+i+1)*n.numbers])
+			r.Scores(i).Copy(out[(from+i)*n.numbers : (from+i+1)*n.numbers])
 		}
 	}
 	return out, nil

@@ -1,0 +1,130 @@
+// Package scores is how the scores of a window pass from a network to a decoder: as they lie
+// in a batch's buffer, in the numbers that they were given in.
+package scores
+
+import (
+	"fmt"
+	"math"
+)
+
+// Window holds the scores of one window, frames by classes. They belong to a batch, whose
+// windows may lie side by side in each frame, and are not to be changed. Exactly one of
+// Floats, Halves and Bytes is set, and begins with the scores of the first frame.
+type Window struct {
+	Frames, Classes int
+	// Stride is the number of scores from the beginning of a frame to that of the next.
+	Stride int
+
+	Floats []float32
+	Halves []uint16 // IEEE 754 binary16
+	// Bytes are scores in units of Step, within ±[MaxByte].
+	Bytes []int8
+	Step  float32
+	// Sums tell of Bytes what these can't: the sum of each frame's scores, SumStride apart,
+	// is not a number if one of the scores wasn't. Its unit is of no account.
+	Sums      []float32
+	SumStride int
+}
+
+// MaxByte is the highest score in Bytes, and -MaxByte the lowest.
+const MaxByte = 127
+
+// StepBits is the number of binary digits that a Step has at most, so that
+// scores, and differences of scores, are exact as float32.
+const StepBits = 12
+
+// OfFloats returns scores that lie frame behind frame.
+func OfFloats(x []float32, classes int) Window {
+	return Window{Frames: len(x) / classes, Classes: classes, Stride: classes, Floats: x}
+}
+
+// Step returns the unit of scores within ±bound, which is exact in StepBits.
+func Step(bound float32) float32 {
+	fraction, exponent := math.Frexp(float64(bound) / MaxByte)
+	return float32(math.Ldexp(math.Ceil(math.Ldexp(fraction, StepBits)), exponent-StepBits))
+}
+
+// First returns the scores of the first frames.
+func (w Window) First(frames int) Window {
+	w.Frames = min(frames, w.Frames)
+	return w
+}
+
+// ByteRow returns the scores of a frame, in units of Step.
+func (w *Window) ByteRow(frame int) []int8 { return w.Bytes[frame*w.Stride:][:w.Classes] }
+
+// Row returns the scores of a frame, in dst if they lie otherwise.
+func (w *Window) Row(frame int, dst []float32) []float32 {
+	at := frame * w.Stride
+	switch {
+	case w.Floats != nil:
+		return w.Floats[at:][:w.Classes]
+	case w.Halves != nil:
+		for i, h := range w.Halves[at:][:w.Classes] {
+			dst[i] = FromHalf(h)
+		}
+	default:
+		for i, b := range w.Bytes[at:][:w.Classes] {
+			dst[i] = float32(b) * w.Step
+		}
+		if !w.numbers(frame) {
+			fill(dst, float32(math.NaN()))
+		}
+	}
+	return dst[:w.Classes]
+}
+
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+// numbers says that all scores of a frame of Bytes are.
+func (w *Window) numbers(frame int) bool {
+	sum := w.Sums[frame*w.SumStride]
+	return sum == sum
+}
+
+// Check returns an error if a score of a frame of Bytes is not a number.
+func (w *Window) Check(frame int) error {
+	if !w.numbers(frame) {
+		return fmt.Errorf("a score of frame %d is not a number", frame)
+	}
+	return nil
+}
+
+// Copy writes the scores to dst, frame by frame. Those of a frame of Bytes with a score that
+// isn't a number become not-a-number.
+func (w Window) Copy(dst []float32) {
+	for frame := range w.Frames {
+		out := dst[frame*w.Classes:][:w.Classes]
+		copy(out, w.Row(frame, out))
+	}
+}
+
+// Contiguous returns the scores frame behind frame, in buf, which may grow, if they lie otherwise.
+func (w Window) Contiguous(buf []float32) []float32 {
+	n := w.Frames * w.Classes
+	if w.Floats != nil && w.Stride == w.Classes {
+		return w.Floats[:n]
+	}
+	if cap(buf) < n {
+		buf = make([]float32, n)
+	}
+	w.Copy(buf[:n])
+	return buf[:n]
+}
+
+// FromHalf returns the number that is written as binary16.
+func FromHalf(h uint16) float32 {
+	sign, exponent, fraction := uint32(h)>>15<<31, uint32(h)>>10&31, uint32(h)&0x3ff
+	switch exponent {
+	case 0: // a multiple of 2^-24, which float32 has as a normal number
+		v := float32(fraction) * 0x1p-24
+		return math.Float32frombits(math.Float32bits(v) | sign)
+	case 31:
+		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+}
