@@ -76,7 +76,7 @@ func TestImports(t *testing.T) {
 		{"vcf/filter", "expressions are pure", []string{kafkaGo, ort, services, module + "annotate"}},
 		{"annotate/event", "consumers decode events without an engine", []string{kafkaGo, ort, services}},
 		{"annotate/watch", "panels are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},
-		{"internal/notify", "people are told without an engine", []string{kafkaGo, kfake, ort, cobra, module + "basecall/infer", module + "align/minimap"}},
+		{"internal/notify", "people are told without an engine", []string{kfake, ort, cobra, module + "basecall/infer", module + "align/minimap"}},
 		{"annotate/watch/biomarker", "what a model's numbers mean is pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},
 		{"annotate/watch/network", "networks of models run without a broker", []string{kafkaGo, kfake, services}},
 		{"annotate/watch/alert", "consumers decode alerts without a broker or a basecaller", []string{kafkaGo, kfake, ort, services, "github.com/prometheus"}},
