@@ -46,7 +46,7 @@ func TestTrim(t *testing.T) {
 	for range 5000 {
 		a := &Alignment{Start: 100, Reverse: rng.IntN(2) == 1, QueryStart: rng.IntN(20)}
 		a.End, a.QueryEnd = a.Start, a.QueryStart
-		kind := Match
+		var kind OpKind
 		for i := range 1 + 2*rng.IntN(6) {
 			if i%2 == 0 {
 				kind = OpKind(rng.IntN(2))

@@ -309,7 +309,7 @@ func (w *Webhook) check() []error {
 		}
 	}
 	if (w.URL == "") == (w.URLFile == "") {
-		add(errors.New("webhook: want either url: or url_file:"))
+		add(errors.New("webhook: want url: or url_file:, and not both"))
 	} else {
 		_, err := w.address()
 		add(err)
@@ -368,7 +368,7 @@ func (w *Webhook) address() (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%s: want an address that begins with https://", from)
 	case u.User != nil && w.URLFile == "":
-		return nil, errors.New("url: holds a user or password: put the address into a file, and its path into url_file:")
+		return nil, errors.New("url: holds a user or password: put the address into a file, whose path url_file: has")
 	case u.Scheme == "http" && w.secrets() && !w.AllowPlainHTTP && !isLoopback(u.Hostname()):
 		return nil, fmt.Errorf("%s: secrets would go over http, readable on their way: use https, or say allow_plain_http: true", from)
 	}

@@ -138,9 +138,10 @@ func (h handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emit
 
 func (h handler) deal(ctx context.Context, rec stream.Record) ([]stream.Out, error) {
 	m, err := newMessage(rec)
+	if err != nil {
+		return h.dead(rec, "", &stream.DecodeError{Code: codeUnreadable, Reason: err.Error()}), nil //nolint:nilerr // it is on the dead-letter topic
+	}
 	switch {
-	case err != nil:
-		return h.dead(rec, "", &stream.DecodeError{Code: codeUnreadable, Reason: err.Error()}), nil
 	case m == nil:
 		return nil, nil // the end of a run, or an event of a kind to come
 	case !h.wanted(m):

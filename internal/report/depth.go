@@ -77,13 +77,11 @@ func depthOf(from io.Reader) (*coverage, error) {
 		if d == nil || !ok {
 			continue
 		}
-		end := rec.Pos
+		end := rec.Pos + len(rec.Ref) - 1
 		if text, has := rec.Info.Get("END"); has {
 			if end, err = strconv.Atoi(text); err != nil {
 				return nil, fmt.Errorf("line %d: END=%q is no position", rec.Line(), text)
 			}
-		} else {
-			end = rec.Pos + len(rec.Ref) - 1
 		}
 		d.add(rec.Pos-1, min(end, d.length), depth)
 	}

@@ -217,7 +217,7 @@ func (j *Judgement) Drivers(n Network, out int, most int) ([]Driver, error) {
 		if math.Abs(effect) < leastEffect {
 			continue
 		}
-		name := ""
+		var name string
 		if c.site >= 0 {
 			name = m.residueName(c.site, c.residue)
 		} else {
