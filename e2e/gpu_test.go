@@ -40,7 +40,7 @@ func TestGPUScript(t *testing.T) {
 		require.NoError(t, err, says)
 		for _, want := range []string{
 			"# Basecalling, measured on cpu\n", "| recording | reads.pod5 |", "\n## r9.4-fast\n",
-			"model r9.4-fast runs on cpu", "\n|     1 | ", "\n|     4 | ", "| cpu    | fp16      |     1 |", "| cpu    | int8      |     1 |", "from the last chunk to the call\n",
+			"model r9.4-fast runs on cpu", "\n|     1 | ", "\n|     4 | ", "| cpu    | fp16      | fp32   |     1 |", "| cpu    | int8      | fp32   |     1 |", "from the last chunk to the call\n",
 		} {
 			require.Contains(t, report, want)
 		}

@@ -27,7 +27,7 @@ cpu)
 	read -ra models <<<"${MODELS:-r9.4-fast}"
 	out=${OUT:--} samples=${SAMPLES:-1} rounds=${ROUNDS:-1} duration=${DURATION:-2s}
 	sweep+=(--scaling=false --sweep-batches "${BATCHES:-1,4}")
-	agreement=(--least-identity 0.99 --least-identity-int8 0.9) # of a read or two, where one edit is a lot
+	agreement=(--least-identity 0.99 --least-identity-int8 0.9 --least-identity-scores 0.98) # of a read or two, where one edit is a lot
 	;;
 cuda | cuda:*)
 	read -ra models <<<"${MODELS:-r9.4-fast r9.4-hac}"

@@ -83,7 +83,7 @@ func TestCompareSequences(t *testing.T) {
 }
 
 // TestOtherPrecisionsCallTheSame compares half precision and whole numbers with single precision on
-// the beginnings of some real reads. The bounds on whole recordings, 99.9 and 98 %, are pore bench
+// the beginnings of some real reads. The bounds on whole recordings, 99.9, 99.7 and 98 %, are pore bench
 // agreement's; of so few columns an edit more is 0.02 %.
 func TestOtherPrecisionsCallTheSame(t *testing.T) {
 	model := open(t)
@@ -104,7 +104,7 @@ func TestOtherPrecisionsCallTheSame(t *testing.T) {
 	for i, want := range []struct {
 		precision, scores string
 		least             float64
-	}{{"fp32", "int8", 0.998}, {"fp16", "fp32", 0.998}, {"int8", "fp32", 0.97}} {
+	}{{"fp32", "int8", 0.996}, {"fp16", "fp32", 0.998}, {"int8", "fp32", 0.97}} {
 		assert.Equal(t, "cpu", all[i].Device)
 		assert.Equal(t, want.precision, all[i].Precision)
 		assert.Equal(t, want.scores, all[i].Scores)

@@ -18,6 +18,7 @@ type agreementBounds struct {
 	identical float64 // share of reads in single precision
 	identity  float64 // in half precision
 	int8      float64 // identity in whole numbers
+	scores    float64 // identity with scores in eight bits
 }
 
 func benchAgreementCommand() *cobra.Command {
@@ -30,14 +31,14 @@ func benchAgreementCommand() *cobra.Command {
 device in single and in half precision, and in single precision with scores in eight
 bits, and compares the sequences: how many are identical, and in how many columns of their
 alignments they differ. It fails if in single precision fewer reads than
---least-identical have the same sequence, or if in half precision or with scores in eight bits
-the identity is below --least-identity. On the CPU these are
+--least-identical have the same sequence, or if in half precision the
+identity is below --least-identity, or with scores in eight bits below --least-identity-scores. On the CPU these are
 compared, and int8, whose identity must not be below --least-identity-int8. A model without
 a file for half precision has none to compare, one without LSTM layers no int8.`,
 		Example: `  pore bench agreement --device cuda:0 reads.pod5`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for name, share := range map[string]float64{"least-identical": bounds.identical, "least-identity": bounds.identity, "least-identity-int8": bounds.int8} {
+			for name, share := range map[string]float64{"least-identical": bounds.identical, "least-identity": bounds.identity, "least-identity-int8": bounds.int8, "least-identity-scores": bounds.scores} {
 				if !(share >= 0 && share <= 1) {
 					return cli.Usagef("--%s %v is not from 0 to 1", name, share)
 				}
@@ -54,7 +55,8 @@ a file for half precision has none to compare, one without LSTM layers no int8.`
 	}
 	f.register(cmd.Flags(), 10_000_000)
 	cmd.Flags().Float64Var(&bounds.identical, "least-identical", 1, "share of the reads that has to be called the same in single precision")
-	cmd.Flags().Float64Var(&bounds.identity, "least-identity", 0.999, "identity over all columns that half precision, and scores in eight bits, have to have")
+	cmd.Flags().Float64Var(&bounds.identity, "least-identity", 0.999, "identity over all columns that half precision has to have")
+	cmd.Flags().Float64Var(&bounds.scores, "least-identity-scores", 0.997, "identity over all columns that scores in eight bits have to have")
 	cmd.Flags().Float64Var(&bounds.int8, "least-identity-int8", 0.98, "identity over all columns that int8 has to have on the CPU")
 	return cmd
 }
@@ -117,8 +119,11 @@ func (b agreementBounds) check(a bench.Agreement) error {
 		return nil
 	}
 	least := b.identity
-	if a.Precision == infer.PrecisionInt8.String() {
+	switch {
+	case a.Precision == infer.PrecisionInt8.String():
 		least = b.int8
+	case a.Scores == infer.ScoresBytes.String():
+		least = b.scores
 	}
 	if a.Identity < least {
 		return fmt.Errorf("%s: identity is %.4f %% and not %.4f %% (%d edits in %d columns)", what, 100*a.Identity, 100*least, a.Edits, a.Columns)

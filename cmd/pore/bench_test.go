@@ -61,13 +61,13 @@ func TestBenchAgreement(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	args := []string{"bench", "agreement", "--device", "cpu", "--samples", "1", lambdaReads}
-	out, err := poreModel(t, append(args, "--least-identity", "0.99", "--least-identity-int8", "0.9")...)
+	out, err := poreModel(t, append(args, "--least-identity", "0.99", "--least-identity-int8", "0.9", "--least-identity-scores", "0.98")...)
 	require.NoError(t, err)
 	assert.Regexp(t, `^r9.4-fast, compared with the CPU in fp32:\n\n\| device .*\n.*\n\| cpu    \| fp32      \| int8   \|     1 \| .* \|\n\| cpu    \| fp16      \| fp32   \|     1 \| .* \|\n\| cpu    \| int8      \| fp32   \|     1 \| .* \|\n$`, out)
 }
 
 func TestAgreementBounds(t *testing.T) {
-	bounds := agreementBounds{identical: 1, identity: 0.9995, int8: 0.98}
+	bounds := agreementBounds{identical: 1, identity: 0.9995, int8: 0.98, scores: 0.997}
 	same := bench.Agreement{Device: "cuda:0", Precision: "fp32", Scores: "fp32", Reads: 4, Identical: 4, Columns: 10_000, Identity: 1}
 	other := bench.Agreement{Device: "cuda:0", Precision: "fp32", Scores: "fp32", Reads: 4, Identical: 3, Edits: 1, Columns: 10_000, Identity: 0.9999, Different: []string{"r3"}}
 	near := bench.Agreement{Device: "cuda:0", Precision: "fp16", Reads: 4, Edits: 5, Columns: 10_000, Identity: 0.9995, Different: []string{"r0"}}
@@ -75,8 +75,8 @@ func TestAgreementBounds(t *testing.T) {
 	whole := bench.Agreement{Device: "cpu", Precision: "int8", Reads: 4, Edits: 200, Columns: 10_000, Identity: 0.98}
 	worse := bench.Agreement{Device: "cpu", Precision: "int8", Reads: 4, Edits: 201, Columns: 10_000, Identity: 0.9799}
 	rounded := far
-	rounded.Precision, rounded.Scores = "fp32", "int8"
-	require.EqualError(t, bounds.check(rounded), "cuda:0 in fp32 with scores in int8 calls otherwise than the CPU in fp32: identity is 99.9400 % and not 99.9500 % (6 edits in 10000 columns)")
+	rounded.Precision, rounded.Scores, rounded.Edits, rounded.Identity = "fp32", "int8", 31, 0.9969
+	require.EqualError(t, bounds.check(rounded), "cuda:0 in fp32 with scores in int8 calls otherwise than the CPU in fp32: identity is 99.6900 % and not 99.7000 % (31 edits in 10000 columns)")
 	require.NoError(t, bounds.check(whole))
 	require.EqualError(t, bounds.check(worse), "cpu in int8 calls otherwise than the CPU in fp32: identity is 97.9900 % and not 98.0000 % (201 edits in 10000 columns)")
 	require.NoError(t, bounds.check(same))
