@@ -176,7 +176,7 @@ func (r *results) view(options Options) *view {
 		kind kind
 		name string
 	}{{found, "with a finding"}, {other, "with other answers"}, {doubt, "not settled"}, {blind, "not callable, in part or wholly"}, {wait, "without an answer yet"}, {clear, "without a finding"}} {
-		if n := kinds[k.kind]; n > 0 {
+		if n := kinds[k.kind]; n > 0 && len(markers) > 0 {
 			v.Counts = append(v.Counts, figure{k.name, strconv.Itoa(n)})
 		}
 	}
@@ -392,8 +392,14 @@ func bars(of map[string]int64, names map[string]string) []bar {
 
 func (v *view) figures(s *pipeline.Summary) {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	name := func(n int, one, more string) figure {
+		if n == 1 {
+			return figure{one, "1"}
+		}
+		return figure{more, strconv.Itoa(n)}
+	}
 	v.Figures = []figure{
-		{"samples", strconv.Itoa(len(v.Samples))}, {"markers", strconv.Itoa(len(v.Markers))}, {"reads", number(s.Reads)}, {"bases", number(s.Bases)},
+		name(len(v.Samples), "sample", "samples"), name(len(v.Markers), "marker", "markers"), {"reads", number(s.Reads)}, {"bases", number(s.Bases)},
 		{"reads mapped", number(s.Mapped)}, {"variants that passed", number(s.Variants)},
 	}
 	left := map[string]int64{"mapped": s.Mapped}
