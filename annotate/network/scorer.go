@@ -25,8 +25,18 @@ type member struct {
 
 var _ annotate.Scorer = (*Scorer)(nil)
 
-// maxTogether bounds the windows that are computed before any of their scores is made.
-const maxTogether = 512
+// What is computed before any of its scores is made is bounded: windows, and the bytes of their inputs and outputs.
+const (
+	maxTogether      = 512
+	maxTogetherBytes = 64 << 20
+)
+
+// together is how many windows of the network are computed at once.
+func (m *member) together() int {
+	manifest := &m.network.model.Manifest
+	bytes := 4 * (4*manifest.WindowLength() + manifest.OutputLength()*len(m.network.model.Networks))
+	return max(1, min(maxTogether, maxTogetherBytes/bytes))
+}
 
 // Open opens folders of networks. genes are those that alleles are scored for by the rule splice. The caller must Close what
 // it gets.
@@ -121,7 +131,7 @@ func (m *member) score(ctx context.Context, alleles []annotate.Spelled, scores [
 		var windows score.Windows
 		jobs := make([][]score.Job, 0, len(alleles)-from)
 		to := from
-		for ; to < len(alleles) && len(windows.Bases) < maxTogether; to++ {
+		for ; to < len(alleles) && len(windows.Bases) < m.together(); to++ {
 			jobs = append(jobs, m.rule.Plan(&alleles[to], &windows))
 		}
 		var outputs [][]float32

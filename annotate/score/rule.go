@@ -127,6 +127,9 @@ func round(v float64, decimals int) annotate.Delta {
 // errNoProbability is what a network gives that a manifest lies about.
 var errNoProbability = errors.New("its outputs are no probabilities, as its manifest says: is an activation missing, or input or output another?")
 
+// errNotFinite is what a change of cannot be told.
+var errNotFinite = errors.New("there is no change of what is no finite number: does the network end in a logarithm?")
+
 func checkProbability(p float32) error {
 	if !(p >= -1e-4 && p <= 1+1e-4) {
 		return fmt.Errorf("an output is %v: %w", p, errNoProbability)

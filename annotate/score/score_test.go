@@ -1,6 +1,7 @@
 package score_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -221,6 +222,11 @@ func TestTracks(t *testing.T) {
 	// dnase: half of 1 and of 0.5, as the other strand stays. cage: half of 7-5, and half of 4-0 in its mirrored bin.
 	assert.Equal(t, []annotate.ScoreChange{{Name: "dnase", Score: 0.75}, {Name: "cage", Score: 3}}, said.Changes)
 	assert.InDelta(t, 3, *said.Score, 0)
+
+	for _, v := range []float32{float32(math.Inf(-1)), float32(math.Inf(1)), float32(math.NaN())} {
+		_, err = rule.Finish(&jobs[0], func(int) []float32 { return []float32{v, v, v, v, v, v} })
+		require.ErrorContains(t, err, "no finite number")
+	}
 
 	_, _, windows = plan(tracks, 2, "A", "ACCC")
 	assert.Equal(t, []string{"NNNAAAAC", "NNNAACCC"}, windows[:2], "an insertion pushes bases out behind it")

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -107,6 +108,9 @@ func (r *Rule) output(windows []int, bin, channel int, out func(int) []float32) 
 			at = r.m.Output.Bins - 1 - bin
 		}
 		v := r.at(out(w), at, channel)
+		if math.IsInf(float64(v), 0) || math.IsNaN(float64(v)) {
+			return 0, fmt.Errorf("an output is %v: %w", v, errNotFinite)
+		}
 		if r.m.Rule == LogitDifference {
 			if err := checkProbability(v); err != nil {
 				return 0, err

@@ -192,3 +192,11 @@ func (a *Alert) identify() {
 	sum := sha256.Sum256([]byte(a.Key() + "\x00" + a.Panel.Hash + "\x00" + strconv.FormatUint(a.Revision, 10)))
 	a.ID = base64.RawURLEncoding.EncodeToString(sum[:idBytes])
 }
+
+// Answer is what an alert says in a word or two: its state, or the class where the model has classes of its own.
+func (a *Alert) Answer() State {
+	if a.State == Classified && a.Model != nil && a.Model.Class != "" {
+		return State(a.Model.Class)
+	}
+	return a.State
+}

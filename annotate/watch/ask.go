@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"slices"
@@ -284,7 +285,8 @@ func saidOf(a *biomarker.Answer, state State) string {
 	if state == Pending {
 		return string(state)
 	}
-	return fmt.Sprintf("%s %d %v", a.Class, int(a.Probability*10), a.Missing)
+	missing := sha256.Sum256(fmt.Append(nil, a.Missing))
+	return fmt.Sprintf("%s %d %d %x", a.Class, int(a.Probability*10), len(a.Missing), missing[:8])
 }
 
 // modelAnswer is the answer as alerts tell it.

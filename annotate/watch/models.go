@@ -221,6 +221,10 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 	if len(c.list)+c.more > before {
 		return nil
 	}
+	if len(made) == 0 {
+		c.add(r.model.line, "rule %q: model %s asks for no codon and no allele: name decisive codons, or nothing tells what reads cover", r.id, model.Manifest.Name)
+		return nil
+	}
 	changes := 0
 	for _, s := range made {
 		changes += s.changes()
@@ -229,8 +233,22 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 	if t == nil {
 		return nil
 	}
-	for _, s := range made {
+	names := make(map[subjectKey]int)
+	for i, s := range made {
 		s.panel, s.rule, s.test = c.panel, part, t
+		if i < len(model.Codons) {
+			continue
+		}
+		first, twice := names[s.key()]
+		if names[s.key()] = i; twice {
+			c.add(r.model.line, "rule %q: model %s: alleles %q and %q are one allele: leave one of them out", r.id, model.Manifest.Name,
+				clip(model.Alleles[first-len(model.Codons)]), clip(model.Alleles[i-len(model.Codons)]))
+		}
+	}
+	if len(c.list)+c.more > before {
+		return nil
+	}
+	for _, s := range made {
 		c.enter(s)
 	}
 	c.watch.uses = append(c.watch.uses, use)

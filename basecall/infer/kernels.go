@@ -92,7 +92,7 @@ func openWithKernels(net Network, devices []Device, batch, sessions int, opts Op
 	exact := opts.Precision == PrecisionSingle || opts.Precision == PrecisionInt8
 	switch {
 	case exact && opts.Kernels == KernelsAlways:
-		return nil, Kernels{}, fmt.Errorf("network %s: GPU kernels multiply half floats, which %v is not", net.Name, opts.Precision)
+		return nil, Kernels{}, &NetworkError{fmt.Errorf("network %s: GPU kernels multiply half floats, which %v is not", net.Name, opts.Precision)}
 	case exact, opts.Kernels == KernelsOff, opts.Kernels == KernelsAuto && !devices[0].CUDA:
 		return nil, Kernels{}, nil
 	}

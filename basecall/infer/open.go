@@ -146,6 +146,15 @@ func open(net Network, opts Options, logger *slog.Logger) (*Runners, error) {
 	return openOn(net, []Device{{}}, opts, logger)
 }
 
+// NetworkError is an error about a network and what was asked for of it: another try, or more memory, changes nothing.
+type NetworkError struct{ Err error }
+
+// Error returns what Err says.
+func (e *NetworkError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *NetworkError) Unwrap() error { return e.Err }
+
 // openOn opens all sessions on devices of one kind and checks them.
 func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*Runners, error) {
 	batch, sessions, places := opts.BatchCPU, opts.SessionsCPU, opts.PlacesCPU
@@ -177,16 +186,16 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 	opts.Precision = net.asked(opts.Precision)
 	var precision Precision
 	if net.ONNX, precision, err = net.chosen(devices[0], opts.Precision); err != nil {
-		return nil, err
+		return nil, &NetworkError{err}
 	}
 	if precision == PrecisionInt8 {
 		batch = quantisedBatch
 	}
 	if err := checkEnds(net); err != nil {
-		return nil, err
+		return nil, &NetworkError{err}
 	}
 	if net, err = net.inForm(opts.form(), devices[0]); err != nil {
-		return nil, err
+		return nil, &NetworkError{err}
 	}
 	if devices[0].CUDA && opts.Tune {
 		batch = net.roomFor(batch)
@@ -312,7 +321,7 @@ func (r *Runners) check(net Network) error {
 			return fmt.Errorf("trying network %s: %w", net.Name, err)
 		}
 		if !independent {
-			return fmt.Errorf("network %s on %s: the result of a window depends on its place in the batch", net.Name, r.Devices[0])
+			return &NetworkError{fmt.Errorf("network %s on %s: the result of a window depends on its place in the batch", net.Name, r.Devices[0])}
 		}
 	}
 	return nil

@@ -122,7 +122,11 @@ func openSession(net Network, device Device, batch, places, sessions int, opts O
 	}
 	s, err := newSession(net, batch, places, options, hostMemoryFor(device, opts.driver(), opts.logger()))
 	if err != nil {
-		return nil, fmt.Errorf("loading network %s on %s: %w", net.Name, device, err)
+		err = fmt.Errorf("loading network %s on %s: %w", net.Name, device, err)
+		if !device.CUDA && !OutOfMemory(err) {
+			return nil, &NetworkError{err}
+		}
+		return nil, err
 	}
 	return s, nil
 }

@@ -169,6 +169,7 @@ func TestLayersInWholeNumbers(t *testing.T) {
 	options.Precision = PrecisionInt8
 	_, err = Open(testNetwork(t, "ntc"), options)
 	require.EqualError(t, err, "network ntc has no LSTM layers to compute in int8")
+	require.ErrorAs(t, err, new(*NetworkError), "no other try would do")
 }
 
 func FuzzQuantised(f *testing.F) {

@@ -117,6 +117,8 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 // called of its stretches, in order.
 func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, soFar []basecall.Called, handed *handedOn, t tools) ([]stream.Out, error) {
 	of, placer := h.placed(run, read, model), h.placerOf(model)
+	uncounted := *placer // what reads are like is counted once, when they have ended
+	uncounted.Metrics = nil
 	var parts []alignstage.Part
 	for i, called := range soFar {
 		parts = append(parts, placer.Finish(of, alignstage.Part{Number: read.firstPart + i, Called: called}))
@@ -127,7 +129,7 @@ func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, 
 		if f.Outcome != alignstage.Mapped || f.Sample == "" {
 			continue
 		}
-		more, _, err := placer.Segments(of, f, t.aligner)
+		more, _, err := uncounted.Segments(of, f, t.aligner)
 		if err != nil {
 			return nil, err
 		}

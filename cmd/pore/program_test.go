@@ -73,7 +73,7 @@ func TestMistakes(t *testing.T) {
 		{Args: `simulate reads --ref ../../testdata/lambda/reference.fa --profile r9.4-porestream --depth -1`, Code: 2, Want: `a depth of -1: want more than 0`},
 		{Args: `simulate derive nope`, Code: 2, Want: `--name is required`},
 		{Args: `state ls`, Code: 2, Want: `--brokers is required`},
-		{Args: `reset --brokers 127.0.0.1:1 --stage nope`, Code: 2, Want: `want one of align, annotate, basecall, variant, watch`},
+		{Args: `reset --brokers 127.0.0.1:1 --stage nope`, Code: 2, Want: `want one of align, annotate, basecall, methylate, variant, watch`},
 		{Args: `replay --brokers 127.0.0.1:1 --stage variant --from yesterday`, Code: 2, Want: `want start, an offset or a time such as`},
 		{Args: `topics check`, Code: 2, Want: `--brokers is required`},
 		{Args: `dlq`, Code: 2, Want: `name a command; see pore dlq --help`},

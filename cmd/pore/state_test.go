@@ -52,7 +52,7 @@ func TestStateAndResetCommands(t *testing.T) {
 		return out.String(), err
 	}
 	_, err := run("reset", "--stage", "basecal")
-	require.ErrorContains(t, err, `--stage "basecal": want one of align, annotate, basecall, variant, watch`)
+	require.ErrorContains(t, err, `--stage "basecal": want one of align, annotate, basecall, methylate, variant, watch`)
 	_, err = run("state", "ls", "--format", "xml")
 	require.ErrorContains(t, err, `--format "xml": want tsv or json`)
 	_, err = run("state", "ls")

@@ -375,7 +375,16 @@ func (w *Webhook) address() (*url.URL, error) {
 	return u, nil
 }
 
+// secrets tells whether requests carry what nobody else may read. Of headers that stand in the file itself their names tell.
 func (w *Webhook) secrets() bool {
+	for name := range w.Headers {
+		name = strings.ToLower(name)
+		for _, word := range []string{"auth", "cookie", "token", "key", "secret"} {
+			if strings.Contains(name, word) {
+				return true
+			}
+		}
+	}
 	return w.URLFile != "" || w.BearerTokenFile != "" || len(w.HeaderFiles) > 0
 }
 

@@ -63,6 +63,7 @@ func TestParseRefuses(t *testing.T) {
 		"no address":           {strings.Replace(hook, "https://example.org/x", "example.org", 1), "begins with https://"},
 		"another protocol":     {strings.Replace(hook, "https", "file", 1), "begins with https://"},
 		"a password":           {strings.Replace(hook, "https://", "https://me:s3cret@", 1), "put the address into a file"},
+		"a header in the open": {strings.Replace(hook, "https://example.org/x", "http://example.org/x, headers: {X-Api-Key: abc}", 1), "readable on their way"},
 		"a secret in the open": {strings.Replace(hook, "https://example.org/x", "http://example.org/x, bearer_token_file: token", 1), "readable on their way"},
 		"a secret address":     {strings.Replace(hook, "url: https://example.org/x", "url_file: plain-hook", 1), "readable on their way"},
 		"no file":              {strings.Replace(hook, "/x}", "/x, bearer_token_file: gone}", 1), "no such file"},

@@ -120,7 +120,7 @@ func writeAlertTable(w io.Writer, alerts []*watch.Alert) error {
 var cells = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 
 func alertRow(a *watch.Alert) []string {
-	row := []string{a.Sample, a.Panel.ID, a.Panel.Version, a.Rule, a.Subject, string(a.State)}
+	row := []string{a.Sample, a.Panel.ID, a.Panel.Version, a.Rule, a.Subject, string(a.Answer())}
 	if v := a.Allele; v != nil {
 		row = append(row, v.Contig, strconv.FormatInt(v.Pos, 10), v.Ref, v.Alt)
 	} else {

@@ -505,7 +505,7 @@ func (l *loader) load(ctx context.Context, key modelKey) (*loadedModel, error) {
 		Logger: l.opts.Logger, Registerer: l.opts.Registerer,
 	})
 	if err != nil {
-		return nil, err
+		return nil, ofEngine(err)
 	}
 	if l.opts.Signal.Partial > 0 && !caller.InFlight() {
 		l.opts.Logger.Warn("--partial doesn't hold for a model that calls reads when they have ended", "model", model.Manifest.Name)
@@ -552,6 +552,14 @@ func ofModel(err error) error {
 		return err
 	}
 	return &absence{reasonLoad, err.Error()}
+}
+
+// ofEngine sorts what the engine says of a model: what holds of the network wherever it is tried is an [*absence].
+func ofEngine(err error) error {
+	if network := (*infer.NetworkError)(nil); errors.As(err, &network) {
+		return &absence{reasonLoad, err.Error()}
+	}
+	return err
 }
 
 // runModelMetrics counts what becomes of models.

@@ -335,6 +335,19 @@ func TestReadsWaitForADeviceWithoutRoom(t *testing.T) {
 	})
 }
 
+// TestWhatIsWrongWithANetworkLeavesReadsOut: another try changes nothing about it, so nothing waits.
+func TestWhatIsWrongWithANetworkLeavesReadsOut(t *testing.T) {
+	for _, err := range []error{
+		&infer.NetworkError{Err: errors.New("it has no LSTM layers to compute in int8")},
+		fmt.Errorf("loading model x: %w", &infer.NetworkError{Err: errors.New("a fixed batch size")}),
+	} {
+		assert.False(t, passes(ofEngine(err)), "%v", err)
+	}
+	for _, text := range []string{"device cuda:0 can't be used: CUDA sees 0 here", "Failed to allocate memory for requested buffer of size 1"} {
+		assert.True(t, passes(ofEngine(errors.New(text))), text)
+	}
+}
+
 // TestHungDeviceEndsTheProcess, whichever model it computes.
 func TestHungDeviceEndsTheProcess(t *testing.T) {
 	l := newLaboratory(t, RunModels{Dir: folderOf(t, map[string]string{"dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0"})})

@@ -13,7 +13,7 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// bins is how many columns the picture of a contig's depth has.
+// bins is how many columns the picture of a contig's depth has at most.
 const bins = 240
 
 // maxContigs bounds the pictures of a sample; the longest contigs have one.
@@ -106,6 +106,9 @@ func depthIn(rec *vcf.Record) (int, bool) {
 	return 0, false
 }
 
+// bins is how many columns the picture has: none is less than a base.
+func (d *contigDepth) bins() int { return max(1, min(bins, d.length)) }
+
 func (d *contigDepth) add(start, end, depth int) {
 	if start < 0 || end <= start {
 		return
@@ -113,8 +116,8 @@ func (d *contigDepth) add(start, end, depth int) {
 	d.counts[min(depth, deepest)] += end - start
 	d.told += end - start
 	for at := start; at < end; {
-		bin := at * bins / d.length
-		stop := min(end, ((bin+1)*d.length+bins-1)/bins)
+		bin := at * d.bins() / d.length
+		stop := min(end, ((bin+1)*d.length+d.bins()-1)/d.bins())
 		d.sums[bin] += float64(depth) * float64(stop-at)
 		d.known[bin] += stop - at
 		at = stop
@@ -123,6 +126,9 @@ func (d *contigDepth) add(start, end, depth int) {
 
 // quantile is the depth that a share of the positions doesn't reach over.
 func (d *contigDepth) quantile(q float64) int {
+	if d.told == 0 {
+		return 0
+	}
 	rest := int(q * float64(d.told))
 	for depth, n := range d.counts {
 		if rest < n {
@@ -152,13 +158,13 @@ const (
 func (d *contigDepth) path(most float64) string {
 	var b strings.Builder
 	b.WriteString("M0 " + strconv.Itoa(pictureHeight))
-	for i := range bins {
+	for i := range d.bins() {
 		mean := 0.0
 		if d.known[i] > 0 {
 			mean = d.sums[i] / float64(d.known[i])
 		}
 		y := strconv.FormatFloat(pictureHeight*(1-min(1, mean/most)), 'f', 1, 64)
-		fmt.Fprintf(&b, "L%d %sL%d %s", i*pictureWidth/bins, y, (i+1)*pictureWidth/bins, y)
+		fmt.Fprintf(&b, "L%d %sL%d %s", i*pictureWidth/d.bins(), y, (i+1)*pictureWidth/d.bins(), y)
 	}
 	fmt.Fprintf(&b, "L%d %dZ", pictureWidth, pictureHeight)
 	return b.String()
@@ -167,7 +173,7 @@ func (d *contigDepth) path(most float64) string {
 // top is the depth of the deepest column.
 func (d *contigDepth) top() float64 {
 	top := 1.0
-	for i := range bins {
+	for i := range d.bins() {
 		if d.known[i] > 0 {
 			top = max(top, d.sums[i]/float64(d.known[i]))
 		}

@@ -54,7 +54,7 @@ func readFolder(dir string) (*results, error) {
 	if err := json.Unmarshal(text, &r.summary); err != nil {
 		return nil, fmt.Errorf("%s: is no summary of pore run: %w", path, err)
 	}
-	if len(r.summary.Files) == 0 {
+	if len(r.summary.Files) == 0 && r.summary.SilentBarcodes == 0 {
 		return nil, fmt.Errorf("%s: names no files of samples: the run wrote none, or another program the file", path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.summary.Files)) {

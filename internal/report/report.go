@@ -244,8 +244,9 @@ func (s *sample) view(n int, markers []*marker, mixed bool, words map[watch.Stat
 			continue
 		}
 		given = append(given, a)
-		words[a.State] = true
-		c := cell{Kind: kindOf(a.State), Code: code(a.State), Word: cmp.Or(string(a.State), "PENDING")}
+		said := a.Answer()
+		words[said] = true
+		c := cell{Kind: kindOf(a.State), Code: code(said), Word: cmp.Or(string(said), "PENDING")}
 		if c.Kind != clear {
 			f := findingOf(a, v.ID+"-"+strconv.Itoa(i+1))
 			c.Link = f.ID
@@ -271,7 +272,7 @@ func (s *sample) view(n int, markers []*marker, mixed bool, words map[watch.Stat
 }
 
 func findingOf(a *watch.Alert, id string) finding {
-	f := finding{ID: id, Rule: a.Panel.ID + "/" + a.Rule, Label: a.Label, State: string(a.State), Kind: kindOf(a.State), Reason: a.Reason, Final: "may change"}
+	f := finding{ID: id, Rule: a.Panel.ID + "/" + a.Rule, Label: a.Label, State: string(a.Answer()), Kind: kindOf(a.State), Reason: a.Reason, Final: "may change"}
 	if a.Final {
 		f.Final = "final"
 	}

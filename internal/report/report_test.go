@@ -155,6 +155,25 @@ func FuzzReportEscapes(f *testing.F) {
 	})
 }
 
+// TestReportOfNoCalls: a run whose barcodes have no calls has a report, too.
+func TestReportOfNoCalls(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "summary.json"), pipeline.Summary{Reads: 9, SilentBarcodes: 24})
+	require.Contains(t, write(t, dir), "<dt>samples</dt><dd>0</dd>")
+}
+
+// TestReportNamesClasses of models that have classes of their own, ahead of what could not be told.
+func TestReportNamesClasses(t *testing.T) {
+	text := write(t, plate(t, 2, 2, func(_ *pipeline.Summary, _ *string, a *watch.Alert) {
+		if a.State = watch.NotCallable; a.Rule == "gene00-K0N" {
+			a.State, a.Model = watch.Classified, &watch.ModelAnswer{Class: "B.1.1.7"}
+		}
+	}))
+	require.Contains(t, text, "1 answer: gene00-K0N B.1.1.7")
+	require.Contains(t, text, ">B.1.1.7<")
+	require.NotContains(t, text, "CLASSIFIED")
+}
+
 func TestReportRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		spoil func(dir string)

@@ -121,6 +121,8 @@ func judge(s *sample, answers []*watch.Alert, mixed bool) verdict {
 	case len(by[found]) > 0:
 		v = verdict{Kind: found, Title: count(len(by[found]), "finding", "findings") + ": " + names(by[found])}
 		add("Act on the findings as the panel's owner has laid down; confirm by a second method what a decision hangs on.")
+	case len(by[other]) > 0:
+		v = verdict{Kind: other, Title: count(len(by[other]), "answer", "answers") + ": " + names(by[other])}
 	case len(by[doubt]) > 0:
 		v = verdict{Kind: doubt, Title: "Not settled: " + names(by[doubt])}
 	case len(by[blind]) == len(answers):
@@ -129,8 +131,6 @@ func judge(s *sample, answers []*watch.Alert, mixed bool) verdict {
 		v = verdict{Kind: blind, Title: fmt.Sprintf("Nothing found where reads allow an answer; %d of %d markers not callable", len(by[blind]), len(answers))}
 	case len(by[wait]) > 0:
 		v = verdict{Kind: wait, Title: "Not answered yet: " + names(by[wait])}
-	case len(by[other]) > 0:
-		v = verdict{Kind: other, Title: count(len(by[other]), "answer", "answers") + ": " + names(by[other])}
 	default:
 		v = verdict{Kind: clear, Title: "None of " + count(len(answers), "marker was", "markers was") + " found"}
 	}
@@ -166,7 +166,11 @@ const mostNames = 6
 func names(alerts []*watch.Alert) string {
 	var list []string
 	for _, a := range alerts {
-		if name := cmp.Or(a.Label, a.Rule); !slices.Contains(list, name) {
+		name := cmp.Or(a.Label, a.Rule)
+		if kindOf(a.State) == other {
+			name += " " + string(a.Answer())
+		}
+		if !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}

@@ -256,15 +256,19 @@ func (h *handler) ends() ([]stream.Out, error) {
 // samplesTold is how many samples one record tells of, so that it has room for the calls of all bases.
 const samplesTold = 100
 
-// tell tells every partition how sure this one's calls of samples are, unless it has.
+// tell tells every partition how sure this one's calls of samples are, unless it has. While its own word of a sample is under
+// way it waits for that, and tells what has changed since: reads that come late by the thousand are told of together.
 func (h *handler) tell(samples []string) ([]stream.Out, error) {
 	var news []*streampb.SampleCalls
 	for _, sample := range samples {
+		s := h.of(sample)
+		if s.told != nil && !proto.Equal(s.told, s.from[uint32(h.partition)]) {
+			continue
+		}
 		calls, err := h.calls(sample)
 		if err != nil {
 			return nil, err
 		}
-		s := h.of(sample)
 		if proto.Equal(calls, s.told) {
 			continue
 		}
@@ -333,7 +337,13 @@ func (h *handler) told(m *streampb.ModifiedCalls) ([]stream.Out, error) {
 		samples = append(samples, s.GetSample())
 	}
 	h.sharesVersion++
-	return h.settle(samples)
+	outs, err := h.settle(samples)
+	if err != nil || m.GetSource() != uint32(h.partition) {
+		return outs, err
+	}
+	ended := slices.DeleteFunc(samples, func(sample string) bool { return !h.markers.SampleEnded(sample) })
+	more, err := h.tell(ended)
+	return append(outs, more...), err
 }
 
 func (h *handler) sampleRegions(sample string) []regionKey {
@@ -373,7 +383,10 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 		h.take(r)
 	}
 	switch {
-	case h.markers.SampleEnded(key.sample): // it comes late
+	case h.markers.SampleEnded(key.sample) && h.cfg.Filter.given(): // it comes late
+		runs := h.markers.RunsOf(key.sample)
+		return h.publish(r, runs[len(runs)-1], methylation.Final, &h.cfg.Filter.Thresholds)
+	case h.markers.SampleEnded(key.sample):
 		return h.sampleEnds([]string{key.sample})
 	case !r.due():
 		return nil, nil

@@ -423,43 +423,60 @@ func equalLines(t testing.TB, want, got string, what string, args ...any) {
 	require.Len(t, b, len(a), fmt.Sprintf(what, args...))
 }
 
-// TestLateRead: a read behind the ends of all runs of its sample changes the final counts, thresholds of other partitions included.
-func TestLateRead(t *testing.T) {
-	s := newScene(t, 3, 80)
-	filter := Filter{Percentile: 0.1}
-	rng := rand.New(rand.NewPCG(1, 1))
-	reads := s.topic(t, rng, 4)
-	log := -1
-	for p := range reads.logs {
-		if i := slices.IndexFunc(reads.logs[p], isSegment); i >= 0 && log < 0 {
-			log = p
-			rec := reads.logs[p][i]
-			reads.logs[p] = append(slices.DeleteFunc(slices.Clone(reads.logs[p]), func(r stream.Record) bool { return bytes.Equal(r.Value, rec.Value) }), rec)
-			for i := range reads.logs[p] {
-				reads.logs[p][i].Offset = int64(i)
+// TestLateReads: reads behind the ends of all runs of their sample change the final counts, thresholds of other partitions
+// included; they are told of together, not one by one.
+func TestLateReads(t *testing.T) {
+	cut := pileup.Threshold(0.7)
+	for _, late := range []int{1, 20} {
+		for _, filter := range []Filter{{Percentile: 0.1}, {Thresholds: pileup.Thresholds{cut, cut, cut, cut}, Given: [4]bool{true, true, true, true}}} {
+			s := newScene(t, 3, 80)
+			rng := rand.New(rand.NewPCG(1, 1))
+			reads := s.topic(t, rng, 4)
+			from := slices.IndexFunc(reads.logs, func(log []stream.Record) bool { return slices.ContainsFunc(log, isSegment) })
+			var first, last []stream.Record
+			for _, rec := range reads.logs[from] {
+				if isSegment(rec) && len(last) < late {
+					last = append(last, rec)
+				} else {
+					first = append(first, rec)
+				}
+			}
+			require.Len(t, last, late)
+			reads.logs[from] = append(first, last...)
+			for i := range reads.logs[from] {
+				reads.logs[from][i].Offset = int64(i)
+			}
+			out := run(t, rng, config(s, filter), reads)
+			told := 0
+			for _, rec := range reads.logs[0] {
+				m, err := stream.DecodeReads(rec.Value)
+				require.NoError(t, err)
+				if c := m.GetModifiedCalls(); c != nil && c.GetSource() == uint32(from) {
+					told++
+				}
+			}
+			require.LessOrEqual(t, told, 2*2+1, "%d late reads: of each sample once, and once more", late)
+			newest := make(map[string]*methylation.Stretch)
+			for _, records := range out.logs {
+				for _, rec := range records {
+					m, _, err := methylation.Decode(rec)
+					require.NoError(t, err)
+					if m != nil {
+						newest[string(rec.Key)] = m
+					}
+				}
+			}
+			for _, sample := range []string{"a", "b"} {
+				rows := 0
+				for _, m := range newest {
+					if m.Sample == sample {
+						require.Equal(t, methylation.Final, m.Status)
+						rows += len(m.Sites.Pos)
+					}
+				}
+				require.Equal(t, strings.Count(s.offline(t, sample, filter), "\n"), rows)
 			}
 		}
-	}
-	out := run(t, rng, config(s, filter), reads)
-	newest := make(map[string]*methylation.Stretch)
-	for _, records := range out.logs {
-		for _, rec := range records {
-			m, _, err := methylation.Decode(rec)
-			require.NoError(t, err)
-			if m != nil {
-				newest[string(rec.Key)] = m
-			}
-		}
-	}
-	for _, sample := range []string{"a", "b"} {
-		rows := 0
-		for _, m := range newest {
-			if m.Sample == sample {
-				require.Equal(t, methylation.Final, m.Status)
-				rows += len(m.Sites.Pos)
-			}
-		}
-		require.Equal(t, strings.Count(s.offline(t, sample, filter), "\n"), rows)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/crc32"
 	"strconv"
+	"sync"
 
 	"github.com/porestream/porestream/stream"
 )
@@ -60,25 +61,51 @@ func (h *traced) Handle(ctx context.Context, rec stream.Record, emit stream.Emit
 		return h.Handler.Handle(ctx, rec, emit)
 	}
 	e := &tracedEmitter{Emitter: emit, span: span.Context}
-	if err := h.Handler.Handle(ctx, rec, e); err != nil {
+	err := h.Handler.Handle(ctx, rec, e)
+	records := e.end()
+	if err != nil {
 		return err // it is delivered again, and its span is made then
 	}
-	span.Attributes = append(span.Attributes, Int("porestream.records", e.records))
+	span.Attributes = append(span.Attributes, Int("porestream.records", records))
 	h.tracer.End(span)
 	return nil
 }
 
-// tracedEmitter has records carry a span. It is used while one record is handled.
+// tracedEmitter has records carry a span while one record is handled. A handler may keep it: what is emitted afterwards,
+// by another goroutine too, is of no span.
 type tracedEmitter struct {
 	stream.Emitter
-	span    Context
+	span Context
+
+	mu      sync.Mutex
 	records int
+	ended   bool
 }
 
 func (e *tracedEmitter) Emit(ctx context.Context, out []stream.Out, resolved []int64) error {
-	for i := range out {
-		Inject(&out[i], e.span)
+	if e.count(len(out)) {
+		for i := range out {
+			Inject(&out[i], e.span)
+		}
 	}
-	e.records += len(out)
 	return e.Emitter.Emit(ctx, out, resolved)
+}
+
+// count tells whether records are of the span.
+func (e *tracedEmitter) count(n int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return false
+	}
+	e.records += n
+	return true
+}
+
+// end returns how many records were of the span.
+func (e *tracedEmitter) end() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+	return e.records
 }

@@ -208,6 +208,41 @@ func (e *emitted) Emit(_ context.Context, out []stream.Out, _ []int64) error {
 }
 func (e *emitted) Fail(error) {}
 
+// keeper keeps what it emits with.
+type keeper struct {
+	stream.Handler
+	emit stream.Emitter
+}
+
+func (k *keeper) Handle(ctx context.Context, _ stream.Record, emit stream.Emitter) error {
+	k.emit = emit
+	return emit.Emit(ctx, []stream.Out{{Topic: "at once"}}, nil)
+}
+
+// TestWhatIsEmittedLaterIsOfNoSpan: a handler may go on with its emitter in another goroutine.
+func TestWhatIsEmittedLaterIsOfNoSpan(t *testing.T) {
+	var kept spans
+	var out emitted
+	inner := new(keeper)
+	h, err := Around(New(1, &kept, time.Now), "annotate", func(string, int32, int32) (stream.Handler, error) { return inner, nil })("in", 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := stream.Record{Topic: "in", Time: time.Now(), Headers: []stream.Header{{Key: Header, Value: []byte(ReadPlace("run", "read").String())}}}
+	if err := h.Handle(t.Context(), rec, &out); err != nil {
+		t.Fatal(err)
+	}
+	if err := inner.emit.Emit(t.Context(), []stream.Out{{Topic: "later"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(out) != 2 || FromHeaders(out[0].Headers) != kept[0].Context || len(out[1].Headers) != 0 {
+		t.Errorf("records %+v", out)
+	}
+	if !slices.Contains(kept[0].Attributes, Int("porestream.records", 1)) {
+		t.Errorf("attributes %v", kept[0].Attributes)
+	}
+}
+
 func TestAround(t *testing.T) {
 	var kept spans
 	now := time.Unix(100, 0)

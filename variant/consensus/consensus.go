@@ -376,7 +376,10 @@ func (at *contig) sequence() ([]byte, Counts) {
 			counts.Conflicts++
 			e = edit{span: at.anchored(span{min(e.start, next.start), max(e.end, next.end)}), uncertain: true}
 		}
-		e.start = max(e.start, from) // an anchor may be written already
+		if e.uncertain && e.start < from && e.end <= from { // its anchor is written already
+			out[len(out)-1] = 'N'
+		}
+		e.start, e.end = max(e.start, from), max(e.end, from)
 		out = append(out, bases[from:e.start]...)
 		if e.uncertain {
 			for range e.end - e.start {

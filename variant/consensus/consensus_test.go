@@ -83,6 +83,7 @@ func TestConsensus(t *testing.T) {
 		"none of it":                 {lines: []string{all, "c 3 . G A 30 PASS . GT 0/0"}, want: ref},
 		"an insertion failed":        {lines: []string{all, "c 4 . T TGG 3 LowQual . GT:DP 1:30"}, want: "ACGNACGTACGTACGTACGT", n: consensus.Counts{Filtered: 1, Unknown: 1}},
 		"two insertions at one base": {lines: []string{all, "c 4 . T TGG 30 PASS . GT 1", "c 4 . T TCC 30 PASS . GT 1"}, want: "ACGNACGTACGTACGTACGT", n: consensus.Counts{Applied: 2, Conflicts: 1, Unknown: 1}},
+		"two behind a change":        {lines: []string{all, "c 4 . T A 30 PASS . GT 1", "c 4 . T TGG 30 PASS . GT 1", "c 4 . T TCC 30 PASS . GT 1"}, want: "ACGNACGTACGTACGTACGT", n: consensus.Counts{Applied: 3, Conflicts: 1, Unknown: 1}},
 		"insertions side by side":    {lines: []string{all, "c 4 . T TGG 30 PASS . GT 1", "c 5 . A ACA 30 PASS . GT 1"}, want: "ACGTGGACACGTACGTACGTACGT", n: consensus.Counts{Applied: 2}},
 		"a structural deletion":      {lines: []string{all, "c 5 . A <DEL> 50 PASS END=15;SVTYPE=DEL GT:DP 1/1:30"}, want: "ACGTNNNNNNNNNNNTACGT", n: consensus.Counts{Untold: 1, Unknown: 11}},
 		"a breakend":                 {lines: []string{all, "c 6 . C C[c:9[ 50 PASS . GT 0/1"}, want: "ACGTANGTACGTACGTACGT", n: consensus.Counts{Untold: 1, Unknown: 1}},

@@ -12,7 +12,7 @@ import (
 // for it.
 func Text(a *watch.Alert) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-12s %s  %s/%s", a.State, a.Sample, a.Panel.ID, a.Rule)
+	fmt.Fprintf(&b, "%-12s %s  %s/%s", a.Answer(), a.Sample, a.Panel.ID, a.Rule)
 	if v := a.Allele; v != nil {
 		fmt.Fprintf(&b, "  %s:%d %s>%s", v.Contig, v.Pos, v.Ref, v.Alt)
 	} else if a.Subject != "" {
