@@ -303,7 +303,7 @@ func TestErrors(t *testing.T) {
 		{"diploid without a network", []string{"run", "--ref", ref, "--caller-model", "none", "--ploidy", "2", "--out", out, reads}, 1, []string{"ploidy 2", "without a network"}},
 		{"ploidy of another reference", []string{"run", "--ref", ref, "--ploidy-bed", wrongBED, "--out", out, reads}, 1, []string{"wrong.bed:2", "chrX"}},
 		{"bad device", []string{"run", "--ref", ref, "--device", "tpu", "--out", out, reads}, 1, []string{"tpu"}},
-		{"CUDA without a GPU build", []string{"run", "--ref", ref, "--device", "cuda", "--out", out, reads}, 1, []string{"CUDA"}},
+		{"CUDA without a GPU build", []string{"run", "--ref", ref, "--device", "cuda", "--out", out, reads}, 1, []string{"device cuda:0 can't be used", "driver"}},
 		{"no Kafka", []string{"run", "--brokers", "127.0.0.1:1", "--ref", ref, "--out", out, reads}, 1, []string{"127.0.0.1:1"}},
 		{"bad broker address", []string{"run", "--brokers", "nowhere", "--ref", ref, "--out", out, reads}, 2, []string{"nowhere"}},
 		{"password without mechanism", []string{"consume", "--brokers", "127.0.0.1:1", "--sasl-user", "u"}, 2, []string{"--sasl-mechanism"}},

@@ -72,7 +72,7 @@ func TestModelsByRun(t *testing.T) {
 	both, summary, stderr := outcome("--models", rules("./broken"), lambda("reads.pod5"), r10)
 	require.True(t, alone == both, "the variants of the other run are not those that it has alone")
 	require.EqualValues(t, 1, summary["left_out"].(map[string]any)["no_model"])
-	require.Equal(t, 1, strings.Count(stderr, "a model can't be loaded"), stderr)
+	require.Equal(t, 1, strings.Count(stderr, "a model can't be used: reads of the runs that need it are left out"), stderr)
 	require.Equal(t, 1, strings.Count(stderr, "run has no model: its reads are left out"), stderr)
 
 	// A recording none of whose runs has a model is refused before anything is computed.

@@ -8,7 +8,7 @@ import pysam
 
 TYPES = {
     "RG": "Z", "qs": "f", "du": "f", "ns": "i", "ts": "i", "mx": "i", "ch": "i", "st": "Z", "rn": "i", "fn": "Z",
-    "sm": "f", "sd": "f", "sv": "Z", "mv": "B", "er": "Z", "po": "Z", "NM": "i", "AS": "i", "de": "f", "SA": "Z",
+    "sm": "f", "sd": "f", "sv": "Z", "mv": "B", "er": "Z", "po": "Z", "NM": "i", "AS": "i", "dx": "i", "de": "f", "SA": "Z",
 }
 COLUMNS = """filename read_id run_id channel mux start_time duration template_start template_duration sequence_length_template
 mean_qscore_template barcode end_reason pore_type alignment_genome alignment_genome_start alignment_genome_end alignment_strand_start

@@ -45,7 +45,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	producer, err := kafka.NewProducer(ctx, s.Client, kafka.ProducerConfig{})
 	if err != nil {
-		return err
+		return fmt.Errorf("getting ready to write to %s: %w", topics.DeadLetters, err)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, c := range couriers {

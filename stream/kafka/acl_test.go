@@ -156,7 +156,14 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	case access.RoleConsumer:
 		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls, t.Methylation) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
 	case access.RoleNotify:
-		return firstOf(func() error { return read(t.Alerts) }, func() error { return produceAll(ctx, c, t.DeadLetters) },
+		return firstOf(func() error { return read(t.Alerts) },
+			func() error {
+				// Without a topic that it may write to, a broker refuses the program's id, and names none.
+				if err := produceAll(ctx, c, t.DeadLetters); err != nil {
+					return fmt.Errorf("writing to %s: %w", t.DeadLetters, err)
+				}
+				return nil
+			},
 			func() error { return rewindTo(ctx, c, d.NotifyGroups()+"x", t.Alerts) })
 	case access.RoleOperator:
 		inputs := []string{t.Signal, t.Called, t.Reads, t.Calls, t.Watch}
