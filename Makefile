@@ -204,7 +204,7 @@ vuln: ## look for known vulnerabilities in what the programs call; needs the Go 
 
 proto: ## regenerate the protobuf code (needs protoc, protoc-gen-go and protoc-gen-go-grpc)
 	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto stream/streampb/status.proto annotate/annotatepb/annotation.proto basecall/onnxpb/onnx.proto
-	protoc --go_out=. --go_opt=module=github.com/porestream/porestream --go-grpc_out=. --go-grpc_opt=module=github.com/porestream/porestream -I . push/pushpb/push.proto internal/ingest/minknow/minknowpb/*.proto
+	protoc --go_out=. --go_opt=module=github.com/porestream/porestream --go-grpc_out=. --go-grpc_opt=module=github.com/porestream/porestream -I . push/pushpb/push.proto ingest/minknow/minknowpb/*.proto
 
 $(tools)/golangci-lint:
 	GOBIN=$(CURDIR)/$(tools) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(golangci_version)

@@ -20,7 +20,7 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/aligntest"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
+	"github.com/porestream/porestream/ingest/minknow/minknowsim"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
+	"github.com/porestream/porestream/ingest/minknow/minknowsim"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streamtest"
 	"github.com/porestream/porestream/testenv"

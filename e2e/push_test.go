@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/push"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest/sources"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streamtest"
 )

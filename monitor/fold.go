@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -232,11 +232,11 @@ func (v *View) runViews() []RunView {
 
 // heardAlert is the newest alert of a key.
 type heardAlert struct {
-	alert *watch.Alert
+	alert *watchlist.Alert
 	row   Alert
 }
 
-func (v *View) addAlert(a *watch.Alert, rec stream.Record) {
+func (v *View) addAlert(a *watchlist.Alert, rec stream.Record) {
 	key := string(rec.Key)
 	known := v.alerts[key]
 	if known == nil && len(v.alerts) >= v.limits.Alerts {
@@ -255,7 +255,7 @@ func (v *View) addAlert(a *watch.Alert, rec stream.Record) {
 }
 
 // evidence says what an alert rests on.
-func evidence(a *watch.Alert) string {
+func evidence(a *watchlist.Alert) string {
 	text := ""
 	if al := a.Allele; al != nil {
 		text = fmt.Sprintf("%s:%d %s>%s", al.Contig, al.Pos, cut(al.Ref), cut(al.Alt))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest/sources"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/attach/ingest-sources.schema.json")

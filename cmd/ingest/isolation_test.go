@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/sources"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"

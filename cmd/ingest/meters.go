@@ -5,10 +5,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/ingest/minknow"
-	"github.com/porestream/porestream/internal/ingest/push"
-	"github.com/porestream/porestream/internal/ingest/watch"
+	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/minknow"
+	"github.com/porestream/porestream/ingest/push"
+	"github.com/porestream/porestream/ingest/folder"
 )
 
 // sourceLabel tells the metrics of sources apart. Its values are the names in the
@@ -30,7 +30,7 @@ type meter struct {
 	ingest  *ingest.Metrics
 	push    *push.Metrics
 	minknow *minknow.Metrics
-	watch   *watch.Metrics
+	watch   *folder.Metrics
 
 	registered *remembering
 }
@@ -55,7 +55,7 @@ func (all *meters) of(name, kind string) *meter {
 	case kind == minknowName && m.minknow == nil:
 		m.minknow = minknow.NewMetrics(m.registered)
 	case (kind == watchName || kind == readsName) && m.watch == nil:
-		m.watch = watch.NewMetrics(m.registered)
+		m.watch = folder.NewMetrics(m.registered)
 	}
 	return m
 }

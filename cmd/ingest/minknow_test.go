@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/ingest/minknow"
+	"github.com/porestream/porestream/ingest/minknow"
 )
 
 func TestMinKNOWFlags(t *testing.T) {

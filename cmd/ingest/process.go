@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest/sources"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/ops"

@@ -11,8 +11,8 @@ import (
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest/sources"
-	"github.com/porestream/porestream/internal/ingest/watch"
+	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/ingest/folder"
 )
 
 const readsName = "reads"
@@ -37,7 +37,7 @@ func readsKind() kind {
 // reading is a source of reads that are called already.
 type reading struct {
 	watching
-	files watch.ReadFiles
+	files folder.ReadFiles
 	sheet string
 	ref   string
 	pipe  bool
@@ -100,14 +100,14 @@ func (r *reading) run(ctx context.Context, to *destination) error {
 	files := r.files
 	files.Metrics = cfg.Metrics
 	if r.pipe {
-		return watch.Pipe(ctx, cfg, &files, "standard input", os.Stdin, to.ready)
+		return folder.Pipe(ctx, cfg, &files, "standard input", os.Stdin, to.ready)
 	}
 	cfg.Files = &files
 	// Of files alone nothing more is to come.
 	if !slices.ContainsFunc(cfg.Dirs, isFolder) {
 		cfg.Once = true
 	}
-	return watch.Watch(ctx, cfg, to.ready)
+	return folder.Watch(ctx, cfg, to.ready)
 }
 
 func isFolder(path string) bool {

@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/ingest/minknow"
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/minknow"
+	"github.com/porestream/porestream/ingest/sources"
 )
 
 // runCommand runs the sources of a file.

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest/push"
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest/push"
+	"github.com/porestream/porestream/ingest/sources"
 	"github.com/porestream/porestream/stream"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/ingest/cluster"
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/cluster"
+	"github.com/porestream/porestream/ingest/sources"
 )
 
 // source is a source of signal with its settings, which flags and the file of

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/ingest/sources"
-	"github.com/porestream/porestream/internal/ingest/watch"
+	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/ingest/folder"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -37,7 +37,7 @@ func watchKind() kind {
 }
 
 // watching is a source of folders in which files are being written.
-type watching struct{ watch.Config }
+type watching struct{ folder.Config }
 
 func (w *watching) register(flags *pflag.FlagSet) { w.registerWatch(flags, watchName, time.Second) }
 
@@ -79,11 +79,11 @@ func (w *watching) claims() ([]sources.Claim, error) {
 }
 
 func (w *watching) run(ctx context.Context, to *destination) error {
-	return watch.Watch(ctx, w.configure(to, to.service.Player.Topics.Signal), to.ready)
+	return folder.Watch(ctx, w.configure(to, to.service.Player.Topics.Signal), to.ready)
 }
 
 // configure completes the settings for reads that go to a topic.
-func (w *watching) configure(to *destination, topic string) watch.Config {
+func (w *watching) configure(to *destination, topic string) folder.Config {
 	cfg := w.Config
 	cfg.Topic, cfg.Logger, cfg.Metrics = topic, to.logger, to.meter.watch
 	cfg.Sink = sink(to, cfg.Restart, to.connection.partitions[topic])
@@ -91,12 +91,12 @@ func (w *watching) configure(to *destination, topic string) watch.Config {
 }
 
 // sink writes runs to Kafka, to a topic of so many partitions.
-func sink(to *destination, restart bool, partitions int32) watch.Sink {
+func sink(to *destination, restart bool, partitions int32) folder.Sink {
 	service := to.service
 	service.Player.Partitions = partitions
 	service.Restart = restart
 	service.MaxBuffered = max(service.MaxBuffered/watchedRuns, leastBuffered)
-	return func(ctx context.Context, run *streampb.Run, fn func(context.Context, watch.Feed) error) error {
+	return func(ctx context.Context, run *streampb.Run, fn func(context.Context, folder.Feed) error) error {
 		return ingest.RunFeed(ctx, run, service, func(ctx context.Context, f *ingest.Feed) error { return fn(ctx, f) })
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/expr-lang/expr/vm"
 	"github.com/spf13/cobra"
 
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
@@ -208,7 +208,7 @@ func (w *viewer) take(rec stream.Record, logger *slog.Logger) error {
 		return w.print(v.Text(), v.JSON)
 	}
 	if err == nil {
-		var a *watch.Alert
+		var a *watchlist.Alert
 		if a, err = w.alerts.Add(rec); a != nil {
 			return w.print(alert.Text(a), a.JSON)
 		}

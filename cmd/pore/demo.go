@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
@@ -109,7 +109,7 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 				s.Reads, cli.SI(s.Samples), cfg.pace, s.Model, s.Device, s.CallerModel)
 		},
 		OnVariant: func(v *event.Variant) { show(v.Text()) },
-		OnAlert: func(a *watch.Alert) {
+		OnAlert: func(a *watchlist.Alert) {
 			if a.State != a.Previous && !a.Final { // the final states come together, at the end
 				show(alert.Text(a))
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/simulate/runfolder"

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate"
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
@@ -90,12 +90,12 @@ func checkPanels(ctx context.Context, cfg watchCheckConfig, paths []string, stdo
 }
 
 // writeResolved writes what rules mean.
-func writeResolved(w io.Writer, rules []watch.Resolved, format string) error {
+func writeResolved(w io.Writer, rules []watchlist.Resolved, format string) error {
 	out := bufio.NewWriter(w)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	if format == "tsv" {
-		fmt.Fprintln(out, watch.ResolvedColumns)
+		fmt.Fprintln(out, watchlist.ResolvedColumns)
 	}
 	for _, r := range rules {
 		if format == "json" {
@@ -110,18 +110,18 @@ func writeResolved(w io.Writer, rules []watch.Resolved, format string) error {
 }
 
 // newWatch loads panels and checks them against a reference, and tells all that is wrong.
-func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, stderr io.Writer) (*watch.Watch, error) {
-	var panels []*watch.Panel
+func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, stderr io.Writer) (*watchlist.Watch, error) {
+	var panels []*watchlist.Panel
 	var faults []error
 	for _, path := range paths {
-		p, err := watch.Load(path)
+		p, err := watchlist.Load(path)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
 		panels = append(panels, p)
 	}
-	w, err := watch.New(g, annotator, panels...)
+	w, err := watchlist.New(g, annotator, panels...)
 	if err != nil {
 		faults = append(faults, err)
 	}

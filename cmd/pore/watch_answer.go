@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/biomarker"
-	watchnetwork "github.com/porestream/porestream/annotate/watch/network"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/biomarker"
+	watchnetwork "github.com/porestream/porestream/watchlist/network"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
@@ -71,7 +71,7 @@ func answerLists(ctx context.Context, cfg watchAnswerConfig, panel, path string,
 		defer f.Close()
 		in = f
 	}
-	list, err := watch.ReadList(in)
+	list, err := watchlist.ReadList(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -124,7 +124,7 @@ func answerLists(ctx context.Context, cfg watchAnswerConfig, panel, path string,
 }
 
 // writeAnswer writes one answer on one line.
-func writeAnswer(out io.Writer, a *watch.Alert, format string) error {
+func writeAnswer(out io.Writer, a *watchlist.Alert, format string) error {
 	if format == "json" {
 		document, err := a.JSON()
 		if err != nil {
@@ -138,7 +138,7 @@ func writeAnswer(out io.Writer, a *watch.Alert, format string) error {
 		drivers = append(drivers, fmt.Sprintf("%s %+.3f", d.Feature, d.Effect))
 	}
 	state := string(a.State)
-	if a.State == watch.Classified {
+	if a.State == watchlist.Classified {
 		state = a.Model.Class
 	}
 	cells := []string{

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // checkLambda runs pore watch check on panels of phage lambda.
@@ -41,9 +41,9 @@ func TestWatchCheck(t *testing.T) {
 
 	out, _, err = checkLambda(t, "--format", "json", filepath.Join(panels, "panel.yaml"))
 	require.NoError(t, err)
-	var first watch.Resolved
+	var first watchlist.Resolved
 	require.NoError(t, json.NewDecoder(strings.NewReader(out)).Decode(&first))
-	require.Equal(t, []watch.Target{{Contig: "J02459.1", Start: 37586, End: 37589}}, first.Places)
+	require.Equal(t, []watchlist.Target{{Contig: "J02459.1", Start: 37586, End: 37589}}, first.Places)
 }
 
 // TestWatchCheckTellsAllFaults wants a line for each fault of each panel, whether the file or the reference shows it.

@@ -20,11 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/infer"
-	"github.com/porestream/porestream/internal/ingest"
-	"github.com/porestream/porestream/internal/ingest/minknow"
-	"github.com/porestream/porestream/internal/ingest/push"
-	"github.com/porestream/porestream/internal/ingest/sources"
-	"github.com/porestream/porestream/internal/ingest/watch"
+	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/minknow"
+	"github.com/porestream/porestream/ingest/push"
+	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/ingest/folder"
 	"github.com/porestream/porestream/internal/notify"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/internal/tracing"
@@ -89,7 +89,7 @@ func collect(ctx context.Context, variantModel string) error {
 	ingest.NewMetrics(ofSource)
 	push.NewMetrics(ofSource)
 	minknow.NewMetrics(ofSource)
-	watch.NewMetrics(ofSource)
+	folder.NewMetrics(ofSource)
 	if ofSource.err != nil {
 		return ofSource.err
 	}

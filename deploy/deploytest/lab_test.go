@@ -22,7 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/push"

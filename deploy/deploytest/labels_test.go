@@ -12,7 +12,7 @@ import (
 
 	"github.com/porestream/porestream/adaptive"
 	"github.com/porestream/porestream/demux"
-	"github.com/porestream/porestream/internal/ingest/sources"
+	"github.com/porestream/porestream/ingest/sources"
 	"github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/push/pushpb"
 	"github.com/porestream/porestream/stream"

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
+	"github.com/porestream/porestream/ingest/minknow/minknowsim"
 )
 
 // allele is a change of the reference, in VCF's spelling.

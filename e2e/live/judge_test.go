@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
+	"github.com/porestream/porestream/ingest/minknow/minknowsim"
 )
 
 var snp = allele{"c", 150, "A", "G"}

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowsim"
+	"github.com/porestream/porestream/ingest/minknow/minknowsim"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/embedded"

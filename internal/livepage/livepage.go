@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest"
+	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/monitor/page"

@@ -21,7 +21,7 @@ import (
 	"github.com/agnivade/levenshtein"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Config is who is told of what.
@@ -36,7 +36,7 @@ type Destination struct {
 	Webhook *Webhook `yaml:"webhook"`
 	Mail    *Mail    `yaml:"mail"`
 	// States are those that an alert has to reach, or to leave, to be sent; [AnyState] is all of them.
-	States []watch.State `yaml:"states"`
+	States []watchlist.State `yaml:"states"`
 	// When is an expression over the alert's document, as that of pore consume --filter; empty: all.
 	When string `yaml:"when"`
 	// Timeout is how long one try may take, and GiveUp how old an alert may become before it is tried no more.
@@ -86,7 +86,7 @@ type TLS struct {
 }
 
 // AnyState stands for every state, and so for every change.
-const AnyState watch.State = "ANY"
+const AnyState watchlist.State = "ANY"
 
 // Bounds and defaults.
 const (
@@ -226,7 +226,7 @@ func explain(path string, err error) error {
 func (d *Destination) withDefaults(dir string) {
 	d.Timeout, d.GiveUp = cmp.Or(d.Timeout, defaultTimeout), cmp.Or(d.GiveUp, defaultGiveUp)
 	if d.States == nil {
-		d.States = []watch.State{watch.Detected}
+		d.States = []watchlist.State{watchlist.Detected}
 	}
 	beside := func(path *string) {
 		if *path != "" && !filepath.IsAbs(*path) {
@@ -283,7 +283,7 @@ func (d *Destination) check() []error {
 			add("states: %q is no state: want a word such as DETECTED, or ANY", s)
 			continue
 		}
-		for _, known := range []watch.State{watch.Pending, watch.Suspected, watch.Detected, watch.Negative, watch.NotCallable, AnyState} {
+		for _, known := range []watchlist.State{watchlist.Pending, watchlist.Suspected, watchlist.Detected, watchlist.Negative, watchlist.NotCallable, AnyState} {
 			if n := levenshtein.ComputeDistance(string(s), string(known)); n > 0 && n <= 2 {
 				add("states: %q is no state: did you mean %s?", s, known)
 			}

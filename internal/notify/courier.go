@@ -9,7 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -26,7 +26,7 @@ const (
 // courier brings alerts to one destination, for all of its partitions.
 type courier struct {
 	name            string
-	states          []watch.State
+	states          []watchlist.State
 	when            condition
 	sender          sender
 	timeout, giveUp time.Duration

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -31,7 +31,7 @@ func (r *receiver) send(ctx context.Context, m *message) error {
 
 func courierTo(s sender, giveUp time.Duration) *courier {
 	when, _ := compileWhen("")
-	return &courier{name: "a", states: []watch.State{watch.Detected}, when: when, sender: s, timeout: defaultTimeout, giveUp: giveUp, deadLetters: "dlq",
+	return &courier{name: "a", states: []watchlist.State{watchlist.Detected}, when: when, sender: s, timeout: defaultTimeout, giveUp: giveUp, deadLetters: "dlq",
 		metrics: NewMetrics(prometheus.NewRegistry()).of("a"), log: slog.New(slog.DiscardHandler)}
 }
 
@@ -158,7 +158,7 @@ func TestWhatIsNotSent(t *testing.T) {
 	c := courierTo(r, time.Hour)
 	var emit resolved
 	unwanted := Example()
-	unwanted.State, unwanted.Previous = watch.Suspected, watch.Pending
+	unwanted.State, unwanted.Previous = watchlist.Suspected, watchlist.Pending
 	out, err := alert.Record("alerts", unwanted)
 	require.NoError(t, err)
 	broken := record(t, 3, time.Now())

@@ -16,8 +16,8 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -32,7 +32,7 @@ type message struct {
 }
 
 // View is what templates see: the alert's members under their Go names, and Text.
-type View struct{ *watch.Alert }
+type View struct{ *watchlist.Alert }
 
 // Text is the alert on one line.
 func (v View) Text() string { return alert.Text(v.Alert) }
@@ -61,8 +61,8 @@ func newMessage(rec stream.Record) (*message, error) {
 // wants tells whether a destination is to be told of an alert: when a state that it asks for is reached or left, and when
 // such a state has become final. A final alert is the newest of its key, which compaction leaves; so whoever was away
 // for long hears of it even where the change itself is gone.
-func wants(states []watch.State, a *watch.Alert) bool {
-	has := func(s watch.State) bool { return slices.Contains(states, s) || slices.Contains(states, AnyState) }
+func wants(states []watchlist.State, a *watchlist.Alert) bool {
+	has := func(s watchlist.State) bool { return slices.Contains(states, s) || slices.Contains(states, AnyState) }
 	if a.State != a.Previous {
 		return has(a.State) || has(a.Previous)
 	}
@@ -137,7 +137,7 @@ func compileTemplate(name, text string, isJSON bool) (*rendering, error) {
 		return nil, fmt.Errorf("template: %w", err)
 	}
 	r := &rendering{t}
-	for _, a := range []*watch.Alert{Example(), bare()} {
+	for _, a := range []*watchlist.Alert{Example(), bare()} {
 		out, err := r.render(View{a})
 		if err != nil {
 			return nil, fmt.Errorf("%w; members that are optional need {{with}}", err)
@@ -176,23 +176,23 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // Example is an alert that tells of nothing, to try destinations with.
-func Example() *watch.Alert {
+func Example() *watchlist.Alert {
 	p, miss := 1e-4, 0.01
-	return &watch.Alert{
-		SchemaVersion: watch.AlertVersion, ID: "test-of-pore-notify", Sample: "TEST", Run: "test",
-		Panel: watch.Source{ID: "test", Version: "1", Hash: "sha256:" + strings.Repeat("0", 64)}, Rule: "test", Label: "Test of pore notify: nothing was found",
-		Severity: "none", Scope: watch.ScopeAllele, Subject: "ga4gh:VA.test", State: watch.Detected, Previous: watch.Pending, Revision: 1, Final: true,
+	return &watchlist.Alert{
+		SchemaVersion: watchlist.AlertVersion, ID: "test-of-pore-notify", Sample: "TEST", Run: "test",
+		Panel: watchlist.Source{ID: "test", Version: "1", Hash: "sha256:" + strings.Repeat("0", 64)}, Rule: "test", Label: "Test of pore notify: nothing was found",
+		Severity: "none", Scope: watchlist.ScopeAllele, Subject: "ga4gh:VA.test", State: watchlist.Detected, Previous: watchlist.Pending, Revision: 1, Final: true,
 		Reason: "somebody tries whether alerts arrive", Allele: &event.Allele{VRSID: "ga4gh:VA.test", Contig: "test", Pos: 1, Ref: "A", Alt: "C"},
 		Consequence: &annotate.Consequence{Allele: "C", Gene: &annotate.Gene{Symbol: "test", ID: "test"}, Terms: []annotate.Term{{SO: "SO:0001583", Name: "missense_variant"}}, HGVSp: "test:p.Met1Leu"},
-		Evidence:    &watch.Evidence{Status: "FINAL", Depth: 2, AltForward: 1, AltReverse: 1, AlleleFraction: 1, Qual: 1, LogLikelihoodRatio: 1, Threshold: 1},
-		Carried:     &watch.Carried{Depth: 2, AltForward: 1, AltReverse: 1, AlleleFraction: 1},
-		Coverage:    &watch.Covered{Positions: 1, DepthNeeded: 1, Worst: &watch.Place{Contig: "test", Pos: 1, Depth: 2}},
-		Probability: watch.Probability{FalseAlarm: &p, Miss: &miss}, Alleles: []watch.AlleleState{{VRSID: "ga4gh:VA.test", State: watch.Detected}}, AlleleCount: 1,
+		Evidence:    &watchlist.Evidence{Status: "FINAL", Depth: 2, AltForward: 1, AltReverse: 1, AlleleFraction: 1, Qual: 1, LogLikelihoodRatio: 1, Threshold: 1},
+		Carried:     &watchlist.Carried{Depth: 2, AltForward: 1, AltReverse: 1, AlleleFraction: 1},
+		Coverage:    &watchlist.Covered{Positions: 1, DepthNeeded: 1, Worst: &watchlist.Place{Contig: "test", Pos: 1, Depth: 2}},
+		Probability: watchlist.Probability{FalseAlarm: &p, Miss: &miss}, Alleles: []watchlist.AlleleState{{VRSID: "ga4gh:VA.test", State: watchlist.Detected}}, AlleleCount: 1,
 	}
 }
 
 // bare is an alert of which all that is optional is missing.
-func bare() *watch.Alert {
-	return &watch.Alert{SchemaVersion: watch.AlertVersion, ID: "x", Sample: "s", Panel: watch.Source{ID: "p", Version: "1"}, Rule: "r",
-		Scope: watch.ScopeRule, State: watch.NotCallable, Previous: watch.Pending, Revision: 1}
+func bare() *watchlist.Alert {
+	return &watchlist.Alert{SchemaVersion: watchlist.AlertVersion, ID: "x", Sample: "s", Panel: watchlist.Source{ID: "p", Version: "1"}, Rule: "r",
+		Scope: watchlist.ScopeRule, State: watchlist.NotCallable, Previous: watchlist.Pending, Revision: 1}
 }

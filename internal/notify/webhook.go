@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 // sender hands a message to a destination once. Its errors tell nothing secret; one that is

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -144,22 +144,22 @@ func TestMessageRefusesIDs(t *testing.T) {
 }
 
 func TestWants(t *testing.T) {
-	only := []watch.State{watch.Detected}
+	only := []watchlist.State{watchlist.Detected}
 	for _, tt := range []struct {
-		previous, state watch.State
+		previous, state watchlist.State
 		final           bool
-		states          []watch.State
+		states          []watchlist.State
 		want            bool
 	}{
-		{watch.Pending, watch.Detected, false, only, true},
-		{watch.Detected, watch.Detected, false, only, false},
-		{watch.Detected, watch.Detected, true, only, true},
-		{watch.Detected, watch.Suspected, false, only, true},
-		{watch.Pending, watch.Suspected, false, only, false},
-		{watch.Pending, watch.Negative, true, only, false},
-		{watch.Pending, watch.Negative, true, []watch.State{AnyState}, true},
-		{watch.Pending, "RESISTANT", true, []watch.State{"RESISTANT"}, true},
+		{watchlist.Pending, watchlist.Detected, false, only, true},
+		{watchlist.Detected, watchlist.Detected, false, only, false},
+		{watchlist.Detected, watchlist.Detected, true, only, true},
+		{watchlist.Detected, watchlist.Suspected, false, only, true},
+		{watchlist.Pending, watchlist.Suspected, false, only, false},
+		{watchlist.Pending, watchlist.Negative, true, only, false},
+		{watchlist.Pending, watchlist.Negative, true, []watchlist.State{AnyState}, true},
+		{watchlist.Pending, "RESISTANT", true, []watchlist.State{"RESISTANT"}, true},
 	} {
-		require.Equal(t, tt.want, wants(tt.states, &watch.Alert{State: tt.state, Previous: tt.previous, Final: tt.final}), "%+v", tt)
+		require.Equal(t, tt.want, wants(tt.states, &watchlist.Alert{State: tt.state, Previous: tt.previous, Final: tt.final}), "%+v", tt)
 	}
 }

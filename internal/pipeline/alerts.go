@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -20,17 +20,17 @@ import (
 // record is delivered, and in whatever order the partitions come, it is the same.
 type AlertFold struct {
 	runEnds
-	latest map[string]*watch.Alert
+	latest map[string]*watchlist.Alert
 }
 
 // NewAlertFold returns the state of an empty topic with a number of partitions.
 func NewAlertFold(partitions int32) *AlertFold {
-	return &AlertFold{runEnds: newRunEnds(partitions), latest: make(map[string]*watch.Alert)}
+	return &AlertFold{runEnds: newRunEnds(partitions), latest: make(map[string]*watchlist.Alert)}
 }
 
 // Add takes one record and returns the alert that it brings, or nil when it brings
 // none: it is known, a marker, or an event of a kind this program doesn't know.
-func (f *AlertFold) Add(rec stream.Record) (*watch.Alert, error) {
+func (f *AlertFold) Add(rec stream.Record) (*watchlist.Alert, error) {
 	a, end, err := alert.Decode(rec)
 	switch {
 	case err != nil:
@@ -56,14 +56,14 @@ func (f *AlertFold) Samples() []string {
 
 // Alerts lists the newest alerts of a sample by panel, rule and subject, the rule
 // itself before its alleles.
-func (f *AlertFold) Alerts(sample string) []*watch.Alert {
-	list := []*watch.Alert{}
+func (f *AlertFold) Alerts(sample string) []*watchlist.Alert {
+	list := []*watchlist.Alert{}
 	for _, a := range f.latest {
 		if a.Sample == sample {
 			list = append(list, a)
 		}
 	}
-	slices.SortFunc(list, func(a, b *watch.Alert) int {
+	slices.SortFunc(list, func(a, b *watchlist.Alert) int {
 		return cmp.Or(
 			cmp.Compare(a.Panel.ID, b.Panel.ID), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Subject, b.Subject),
 			cmp.Compare(a.Panel.Hash, b.Panel.Hash),
@@ -74,8 +74,8 @@ func (f *AlertFold) Alerts(sample string) []*watch.Alert {
 
 // states counts the newest alerts of the runs' samples by state. The topic may hold
 // other samples.
-func (f *AlertFold) states(runs []*streampb.Run) map[watch.State]int64 {
-	counts := make(map[watch.State]int64)
+func (f *AlertFold) states(runs []*streampb.Run) map[watchlist.State]int64 {
+	counts := make(map[watchlist.State]int64)
 	for _, a := range f.latest {
 		if slices.ContainsFunc(runs, func(r *streampb.Run) bool { return slices.Contains(stream.SamplesOf(r), a.Sample) }) {
 			counts[a.State]++
@@ -85,7 +85,7 @@ func (f *AlertFold) states(runs []*streampb.Run) map[watch.State]int64 {
 }
 
 // writeAlerts writes alerts as one JSON array.
-func writeAlerts(w io.Writer, alerts []*watch.Alert) error {
+func writeAlerts(w io.Writer, alerts []*watchlist.Alert) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false) // HGVS is full of ">"
 	enc.SetIndent("", "  ")
@@ -100,7 +100,7 @@ var alertColumns = []string{
 
 // writeAlertTable writes alerts as tab-separated lines, with "." for what an alert
 // doesn't have.
-func writeAlertTable(w io.Writer, alerts []*watch.Alert) error {
+func writeAlertTable(w io.Writer, alerts []*watchlist.Alert) error {
 	if _, err := fmt.Fprintln(w, strings.Join(alertColumns, "\t")); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func writeAlertTable(w io.Writer, alerts []*watch.Alert) error {
 // cells keeps a panel's words from breaking a table.
 var cells = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 
-func alertRow(a *watch.Alert) []string {
+func alertRow(a *watchlist.Alert) []string {
 	row := []string{a.Sample, a.Panel.ID, a.Panel.Version, a.Rule, a.Subject, string(a.Answer())}
 	if v := a.Allele; v != nil {
 		row = append(row, v.Contig, strconv.FormatInt(v.Pos, 10), v.Ref, v.Alt)

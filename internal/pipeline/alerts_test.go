@@ -12,17 +12,17 @@ import (
 	"testing"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/alert"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-func alertRecord(t testing.TB, sample, rule, hash string, revision uint64, state watch.State) stream.Record {
+func alertRecord(t testing.TB, sample, rule, hash string, revision uint64, state watchlist.State) stream.Record {
 	t.Helper()
-	a := &watch.Alert{
-		SchemaVersion: 1, ID: "x", Sample: sample, Panel: watch.Source{ID: "panel", Version: "1", Hash: hash}, Rule: rule, Label: "two\twords",
-		Scope: watch.ScopeRule, State: state, Previous: watch.Pending, Revision: revision, Reason: "tested",
+	a := &watchlist.Alert{
+		SchemaVersion: 1, ID: "x", Sample: sample, Panel: watchlist.Source{ID: "panel", Version: "1", Hash: hash}, Rule: rule, Label: "two\twords",
+		Scope: watchlist.ScopeRule, State: state, Previous: watchlist.Pending, Revision: revision, Reason: "tested",
 	}
 	o, err := alert.Record("alerts", a)
 	if err != nil {
@@ -43,9 +43,9 @@ func TestAlertFold(t *testing.T) {
 	for _, sample := range []string{"a", "b"} {
 		for rule := range 5 {
 			for revision := uint64(1); revision <= 4; revision++ {
-				put(alertRecord(t, sample, fmt.Sprint("rule-", rule), "old", revision, watch.Suspected))
+				put(alertRecord(t, sample, fmt.Sprint("rule-", rule), "old", revision, watchlist.Suspected))
 			}
-			put(alertRecord(t, sample, fmt.Sprint("rule-", rule), "new", 1, watch.Detected), alertRecord(t, sample, fmt.Sprint("rule-", rule), "new", 2, watch.Negative))
+			put(alertRecord(t, sample, fmt.Sprint("rule-", rule), "new", 1, watchlist.Detected), alertRecord(t, sample, fmt.Sprint("rule-", rule), "new", 2, watchlist.Negative))
 		}
 	}
 	for source := range uint32(2) {
@@ -83,7 +83,7 @@ func TestAlertFold(t *testing.T) {
 		if got := f.Samples(); !slices.Equal(got, []string{"a", "b"}) {
 			t.Fatalf("seed %d: samples %q", seed, got)
 		}
-		if got := f.states([]*streampb.Run{{Sample: "a"}, {Sample: "a"}, {Sample: "c"}}); len(got) != 1 || got[watch.Negative] != 5 {
+		if got := f.states([]*streampb.Run{{Sample: "a"}, {Sample: "a"}, {Sample: "c"}}); len(got) != 1 || got[watchlist.Negative] != 5 {
 			t.Fatalf("seed %d: states %v", seed, got)
 		}
 		list := f.Alerts("a")
@@ -91,23 +91,23 @@ func TestAlertFold(t *testing.T) {
 			t.Fatalf("seed %d: %d alerts", seed, len(list))
 		}
 		for i, a := range list {
-			if a.Rule != fmt.Sprint("rule-", i) || a.Panel.Hash != "new" || a.Revision != 2 || a.State != watch.Negative {
+			if a.Rule != fmt.Sprint("rule-", i) || a.Panel.Hash != "new" || a.Revision != 2 || a.State != watchlist.Negative {
 				t.Errorf("seed %d: %+v", seed, a)
 			}
 		}
 	}
 
 	f := NewAlertFold(3)
-	if a, err := f.Add(alertRecord(t, "a", "r", "h", 2, watch.Detected)); err != nil || a == nil {
+	if a, err := f.Add(alertRecord(t, "a", "r", "h", 2, watchlist.Detected)); err != nil || a == nil {
 		t.Errorf("a new alert brings %v, %v", a, err)
 	}
-	if a, err := f.Add(alertRecord(t, "a", "r", "h", 2, watch.Detected)); err != nil || a != nil {
+	if a, err := f.Add(alertRecord(t, "a", "r", "h", 2, watchlist.Detected)); err != nil || a != nil {
 		t.Errorf("the same again brings %v, %v", a, err)
 	}
 	if a, err := f.Add(variantRecord(t, "a", "chr1", 5, 1, streampb.CallStatus_FINAL)); err != nil || a != nil {
 		t.Errorf("a variant brings %v, %v", a, err)
 	}
-	bad := alertRecord(t, "a", "r", "h", 3, watch.Detected)
+	bad := alertRecord(t, "a", "r", "h", 3, watchlist.Detected)
 	bad.Value = bad.Value[1:]
 	if _, err := f.Add(bad); err == nil {
 		t.Error("a damaged record was accepted")
@@ -117,7 +117,7 @@ func TestAlertFold(t *testing.T) {
 func TestWriteAlerts(t *testing.T) {
 	f := NewAlertFold(3)
 	for _, rec := range []stream.Record{
-		alertRecord(t, "a", "r2", "h", 1, watch.NotCallable), alertRecord(t, "a", "r1", "h", 1, watch.Detected), alertRecord(t, "b", "r1", "h", 1, watch.Detected),
+		alertRecord(t, "a", "r2", "h", 1, watchlist.NotCallable), alertRecord(t, "a", "r1", "h", 1, watchlist.Detected), alertRecord(t, "b", "r1", "h", 1, watchlist.Detected),
 	} {
 		if _, err := f.Add(rec); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestWriteAlerts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var list []watch.Alert
+		var list []watchlist.Alert
 		if err := json.Unmarshal(text, &list); err != nil || len(list) != want || bytes.Equal(text, []byte("null\n")) {
 			t.Errorf("%s: %d alerts, %v", name, len(list), err)
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/haplotype"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
-	"github.com/porestream/porestream/annotate/watch"
-	watchstage "github.com/porestream/porestream/annotate/watch/stage"
+	"github.com/porestream/porestream/watchlist"
+	watchstage "github.com/porestream/porestream/watchlist/stage"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
@@ -38,7 +38,7 @@ type lab struct {
 	genome     *genome.Genome
 	annotator  *annotate.Annotator
 	haplotypes annotatestage.GeneHaplotypes
-	watch      *watch.Watch
+	watch      *watchlist.Watch
 	targets    map[string]variant.Targets
 }
 
@@ -54,9 +54,9 @@ func newLab(t testing.TB) *lab {
 	genes, err := haplotype.NewGenes(l.genome, model, false)
 	require.NoError(t, err)
 	l.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
-	panel, err := watch.Load(filepath.Join(dir, "panel.yaml"))
+	panel, err := watchlist.Load(filepath.Join(dir, "panel.yaml"))
 	require.NoError(t, err)
-	l.watch, err = watch.New(l.genome, l.annotator, panel)
+	l.watch, err = watchlist.New(l.genome, l.annotator, panel)
 	require.NoError(t, err)
 	for _, target := range l.watch.Targets() {
 		on := l.targets[target.Contig]

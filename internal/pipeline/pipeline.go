@@ -19,12 +19,12 @@ import (
 
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/internal/ingest"
-	readfiles "github.com/porestream/porestream/internal/ingest/watch"
+	"github.com/porestream/porestream/ingest"
+	readfiles "github.com/porestream/porestream/ingest/folder"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/monitor/ops"
@@ -74,7 +74,7 @@ type Config struct {
 	// OnAlert is told of every alert, from a goroutine of its own.
 	OnStart   func(Start)
 	OnVariant func(*event.Variant)
-	OnAlert   func(*watch.Alert)
+	OnAlert   func(*watchlist.Alert)
 
 	// Page, if set, has the live page served; OnPage is told once it is.
 	Page   *Page

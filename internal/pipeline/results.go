@@ -11,7 +11,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -71,7 +71,7 @@ func (r *Result) Write(dir string) error {
 			continue
 		}
 		alerts := r.Alerts.Alerts(sample)
-		for name, write := range map[string]func(io.Writer, []*watch.Alert) error{"alerts.json": writeAlerts, "alerts.tsv": writeAlertTable} {
+		for name, write := range map[string]func(io.Writer, []*watchlist.Alert) error{"alerts.json": writeAlerts, "alerts.tsv": writeAlertTable} {
 			if err := wholefile.Write(filepath.Join(dir, prefix+name), func(w *bufio.Writer) error { return write(w, alerts) }); err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/stream"
@@ -66,7 +66,7 @@ type Summary struct {
 	// nothing: they have no files. [Result.Write] sets it.
 	SilentBarcodes int `json:"silent_barcodes,omitempty"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
-	Alerts map[watch.State]int64 `json:"alerts,omitempty"`
+	Alerts map[watchlist.State]int64 `json:"alerts,omitempty"`
 }
 
 // SampleModel is how many reads of a sample one basecalling model has called, of those whose

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	annotatestage "github.com/porestream/porestream/annotate/stage"
-	"github.com/porestream/porestream/annotate/watch"
-	"github.com/porestream/porestream/annotate/watch/biomarker"
-	watchnetwork "github.com/porestream/porestream/annotate/watch/network"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/biomarker"
+	watchnetwork "github.com/porestream/porestream/watchlist/network"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/variant"
@@ -20,15 +20,15 @@ import (
 // loadPanels reads watch-lists and checks them against the reference and its
 // genes. What can't be answered in full is logged.
 func (e *Engines) loadPanels(paths []string, scored bool, logger *slog.Logger) error {
-	panels := make([]*watch.Panel, len(paths))
+	panels := make([]*watchlist.Panel, len(paths))
 	for i, path := range paths {
-		p, err := watch.Load(path)
+		p, err := watchlist.Load(path)
 		if err != nil {
 			return firstFault(err)
 		}
 		panels[i] = p
 	}
-	w, err := watch.New(e.Genome, e.Annotator, panels...)
+	w, err := watchlist.New(e.Genome, e.Annotator, panels...)
 	if err != nil {
 		return firstFault(err)
 	}
@@ -65,7 +65,7 @@ func firstFault(err error) error {
 }
 
 // fingerprint tells sets of panels apart, whatever the order they were named in.
-func fingerprint(panels []*watch.Panel) string {
+func fingerprint(panels []*watchlist.Panel) string {
 	hashes := make([]string, len(panels))
 	for i, p := range panels {
 		hashes[i] = p.Hash

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -43,9 +43,9 @@ func TestParseStages(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	a, b := &watch.Panel{Hash: "sha256:a"}, &watch.Panel{Hash: "sha256:b"}
-	one, both := fingerprint([]*watch.Panel{a}), fingerprint([]*watch.Panel{a, b})
-	if one != "sha256:a" || both != fingerprint([]*watch.Panel{b, a}) || both == one || both == fingerprint([]*watch.Panel{b}) {
+	a, b := &watchlist.Panel{Hash: "sha256:a"}, &watchlist.Panel{Hash: "sha256:b"}
+	one, both := fingerprint([]*watchlist.Panel{a}), fingerprint([]*watchlist.Panel{a, b})
+	if one != "sha256:a" || both != fingerprint([]*watchlist.Panel{b, a}) || both == one || both == fingerprint([]*watchlist.Panel{b}) {
 		t.Errorf("fingerprints %s and %s", one, both)
 	}
 }

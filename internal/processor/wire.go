@@ -13,7 +13,7 @@ import (
 	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	alignstage "github.com/porestream/porestream/align/stage"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
-	watchstage "github.com/porestream/porestream/annotate/watch/stage"
+	watchstage "github.com/porestream/porestream/watchlist/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/internal/pipeline"
 )
 
@@ -35,7 +35,7 @@ type sample struct {
 	name     string
 	vcf      string // file name
 	variants []*event.Variant
-	alerts   []*watch.Alert
+	alerts   []*watchlist.Alert
 	panels   bool      // there are alerts, if only none
 	depth    *coverage // nil: there is no gVCF
 }
@@ -88,7 +88,7 @@ func readSample(dir, name, vcf string) (*sample, error) {
 		if err := json.Unmarshal(text, &s.alerts); err != nil {
 			return nil, fmt.Errorf("%s: is no list of alerts: %w", file("alerts.json"), err)
 		}
-		s.alerts = slices.DeleteFunc(s.alerts, func(a *watch.Alert) bool { return a == nil })
+		s.alerts = slices.DeleteFunc(s.alerts, func(a *watchlist.Alert) bool { return a == nil })
 	}
 	s.depth, err = readDepth(file("variants.g.vcf"))
 	if errors.Is(err, fs.ErrNotExist) {

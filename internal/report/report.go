@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/wholefile"
 )
@@ -158,7 +158,7 @@ func (r *results) view(options Options) *view {
 	markers := r.markers()
 	v.columns(markers)
 	kinds := make(map[kind]int)
-	words := make(map[watch.State]bool)
+	words := make(map[watchlist.State]bool)
 	for i, s := range r.samples {
 		sv := s.view(i, markers, slices.Contains(r.summary.MixedModels, s.name), words)
 		for _, m := range r.summary.Models[s.name] {
@@ -210,8 +210,8 @@ func (v *view) columns(markers []*marker) {
 	}
 }
 
-func (v *view) legend(words map[watch.State]bool) {
-	states := slices.SortedFunc(maps.Keys(words), func(a, b watch.State) int {
+func (v *view) legend(words map[watchlist.State]bool) {
+	states := slices.SortedFunc(maps.Keys(words), func(a, b watchlist.State) int {
 		return cmp.Or(cmp.Compare(rank[kindOf(a)], rank[kindOf(b)]), cmp.Compare(a, b))
 	})
 	for _, s := range states {
@@ -220,23 +220,23 @@ func (v *view) legend(words map[watch.State]bool) {
 }
 
 // meaning is a state for people.
-func meaning(s watch.State) string {
-	known := map[watch.State]string{
-		watch.Detected: "detected", watch.Suspected: "suspected, not settled", watch.Negative: "negative: deep enough, and not there",
-		watch.NotCallable: "not callable: too few reads to say either", watch.Pending: "no answer yet",
+func meaning(s watchlist.State) string {
+	known := map[watchlist.State]string{
+		watchlist.Detected: "detected", watchlist.Suspected: "suspected, not settled", watchlist.Negative: "negative: deep enough, and not there",
+		watchlist.NotCallable: "not callable: too few reads to say either", watchlist.Pending: "no answer yet",
 		"RESISTANT": "resistant", "SUSCEPTIBLE": "susceptible", "INTERMEDIATE": "intermediate",
 	}
 	return cmp.Or(known[s], strings.ToLower(string(s)))
 }
 
-func (s *sample) view(n int, markers []*marker, mixed bool, words map[watch.State]bool) sampleView {
+func (s *sample) view(n int, markers []*marker, mixed bool, words map[watchlist.State]bool) sampleView {
 	v := sampleView{Name: s.name, ID: "s" + strconv.Itoa(n+1), File: s.vcf}
-	answers := make(map[string]*watch.Alert)
+	answers := make(map[string]*watchlist.Alert)
 	for _, a := range s.alerts {
 		key := (&marker{panel: a.Panel.ID, rule: a.Rule}).key()
 		answers[key] = answer(answers[key], a)
 	}
-	var given []*watch.Alert
+	var given []*watchlist.Alert
 	for i, m := range markers {
 		a := answers[m.key()]
 		if a == nil {
@@ -271,7 +271,7 @@ func (s *sample) view(n int, markers []*marker, mixed bool, words map[watch.Stat
 	return v
 }
 
-func findingOf(a *watch.Alert, id string) finding {
+func findingOf(a *watchlist.Alert, id string) finding {
 	f := finding{ID: id, Rule: a.Panel.ID + "/" + a.Rule, Label: a.Label, State: string(a.Answer()), Kind: kindOf(a.State), Reason: a.Reason, Final: "may change"}
 	if a.Final {
 		f.Final = "final"
@@ -363,7 +363,7 @@ func igv(contig string, pos int64, length int) template.URL {
 	return template.URL("http://localhost:60151/goto?locus=" + url.QueryEscape(locus)) //nolint:gosec // see above
 }
 
-func (d *contigDepth) picture(answers []*watch.Alert) picture {
+func (d *contigDepth) picture(answers []*watchlist.Alert) picture {
 	top := d.top()
 	p := picture{Name: d.name, Path: d.path(top), Top: strconv.Itoa(int(top + 0.5)), Line: strconv.FormatFloat(pictureHeight*(1-min(1, shallow/top)), 'f', 1, 64)}
 	p.Says = fmt.Sprintf("%d bases; depth: median %d, least tenth up to %d; %.1f %% below %d, %.1f %% without reads", d.length, d.quantile(0.5), d.quantile(0.1),

@@ -16,29 +16,29 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/report"
 	"github.com/porestream/porestream/monitor/page/pagetest/browser"
 )
 
 // plate writes the folder of a run with so many samples and markers, whose states follow one another.
-func plate(t testing.TB, samples, markers int, change func(s *pipeline.Summary, name *string, a *watch.Alert)) string {
+func plate(t testing.TB, samples, markers int, change func(s *pipeline.Summary, name *string, a *watchlist.Alert)) string {
 	t.Helper()
 	dir := t.TempDir()
-	states := []watch.State{watch.Negative, watch.Negative, watch.Detected, watch.NotCallable, watch.Negative, watch.Suspected, watch.Pending, "RESISTANT", "SUSCEPTIBLE", "lineage B.1.1.7"}
+	states := []watchlist.State{watchlist.Negative, watchlist.Negative, watchlist.Detected, watchlist.NotCallable, watchlist.Negative, watchlist.Suspected, watchlist.Pending, "RESISTANT", "SUSCEPTIBLE", "lineage B.1.1.7"}
 	sum := pipeline.Summary{Reads: 12_345, Bases: 45_678_901, Mapped: 11_000, Variants: int64(samples), LeftOut: map[string]int64{"short": 1000, "unmapped": 345},
 		Barcodes: map[string]int64{}, WithoutBarcode: map[string]int64{"no_barcode": 17}, Files: map[string]string{}, Model: "r9.4-fast", Device: "cpu", CallerModel: "r9-r10-pileup", MixedModels: []string{"barcode02"}}
 	for i := range samples {
 		name := fmt.Sprintf("barcode%02d", i+1)
-		var alerts []*watch.Alert
+		var alerts []*watchlist.Alert
 		for j := range markers {
 			miss := 0.01
-			a := &watch.Alert{SchemaVersion: 1, ID: "x", Sample: name, Panel: watch.Source{ID: []string{"first", "second"}[2*j/markers], Version: "3", Hash: "sha256:00"}, Rule: fmt.Sprintf("gene%02d-K%dN", j, j),
-				Scope: watch.ScopeRule, State: states[(i*7+j*j)%len(states)], Previous: watch.Pending, Revision: 1, Final: true, Reason: "because", Probability: watch.Probability{Miss: &miss},
-				Coverage: &watch.Covered{Positions: 3, NotCallable: 1, DepthNeeded: 15, Worst: &watch.Place{Contig: "chr 1", Pos: 500 + j, Depth: 3}}}
+			a := &watchlist.Alert{SchemaVersion: 1, ID: "x", Sample: name, Panel: watchlist.Source{ID: []string{"first", "second"}[2*j/markers], Version: "3", Hash: "sha256:00"}, Rule: fmt.Sprintf("gene%02d-K%dN", j, j),
+				Scope: watchlist.ScopeRule, State: states[(i*7+j*j)%len(states)], Previous: watchlist.Pending, Revision: 1, Final: true, Reason: "because", Probability: watchlist.Probability{Miss: &miss},
+				Coverage: &watchlist.Covered{Positions: 3, NotCallable: 1, DepthNeeded: 15, Worst: &watchlist.Place{Contig: "chr 1", Pos: 500 + j, Depth: 3}}}
 			if i == 0 {
-				a.State = watch.Negative
+				a.State = watchlist.Negative
 			}
 			if change != nil {
 				change(&sum, &name, a)
@@ -96,15 +96,15 @@ func TestReport(t *testing.T) {
 func TestReportEscapes(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>'</style>{{.}}`
 	plain := elements(t, write(t, plate(t, 2, 3, nil)))
-	text := write(t, plate(t, 2, 3, func(s *pipeline.Summary, name *string, a *watch.Alert) {
+	text := write(t, plate(t, 2, 3, func(s *pipeline.Summary, name *string, a *watchlist.Alert) {
 		s.Model, s.SilentSamples = evil, []string{evil}
 		if !strings.Contains(*name, evil) {
 			*name += evil
 		}
 		a.Panel.ID, a.Rule, a.Label, a.Reason, a.Panel.Version = evil+a.Panel.ID, evil+a.Rule, evil, evil, evil
 		a.Coverage.Worst.Contig = evil
-		if a.State != watch.Negative {
-			a.State = watch.State(evil)
+		if a.State != watchlist.Negative {
+			a.State = watchlist.State(evil)
 		}
 	}))
 	got := elements(t, text)
@@ -135,8 +135,8 @@ func FuzzReportEscapes(f *testing.F) {
 	f.Add("a<b", "p", "DETECTED", "why")
 	f.Add("\"><script>", "'", "</td>", "javascript:x")
 	f.Fuzz(func(t *testing.T, name, rule, state, reason string) {
-		dir := plate(t, 1, 1, func(_ *pipeline.Summary, n *string, a *watch.Alert) {
-			*n, a.Rule, a.State, a.Reason, a.Coverage.Worst.Contig, a.Panel.ID = name, rule, watch.State(state), reason, name, rule
+		dir := plate(t, 1, 1, func(_ *pipeline.Summary, n *string, a *watchlist.Alert) {
+			*n, a.Rule, a.State, a.Reason, a.Coverage.Worst.Contig, a.Panel.ID = name, rule, watchlist.State(state), reason, name, rule
 		})
 		root, err := html.Parse(strings.NewReader(write(t, dir)))
 		require.NoError(t, err)
@@ -164,9 +164,9 @@ func TestReportOfNoCalls(t *testing.T) {
 
 // TestReportNamesClasses of models that have classes of their own, ahead of what could not be told.
 func TestReportNamesClasses(t *testing.T) {
-	text := write(t, plate(t, 2, 2, func(_ *pipeline.Summary, _ *string, a *watch.Alert) {
-		if a.State = watch.NotCallable; a.Rule == "gene00-K0N" {
-			a.State, a.Model = watch.Classified, &watch.ModelAnswer{Class: "B.1.1.7"}
+	text := write(t, plate(t, 2, 2, func(_ *pipeline.Summary, _ *string, a *watchlist.Alert) {
+		if a.State = watchlist.NotCallable; a.Rule == "gene00-K0N" {
+			a.State, a.Model = watchlist.Classified, &watchlist.ModelAnswer{Class: "B.1.1.7"}
 		}
 	}))
 	require.Contains(t, text, "1 answer: gene00-K0N B.1.1.7")

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/porestream/porestream/annotate/watch"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // kind is what an answer means to a reader.
@@ -25,34 +25,34 @@ const (
 var rank = map[kind]int{found: 0, other: 1, doubt: 2, blind: 3, wait: 4, clear: 5}
 
 // kindOf sorts a state. Words that this program doesn't know are shown as they are.
-func kindOf(s watch.State) kind {
+func kindOf(s watchlist.State) kind {
 	switch s {
-	case watch.Detected, "RESISTANT":
+	case watchlist.Detected, "RESISTANT":
 		return found
-	case watch.Suspected, "INTERMEDIATE":
+	case watchlist.Suspected, "INTERMEDIATE":
 		return doubt
-	case watch.NotCallable:
+	case watchlist.NotCallable:
 		return blind
-	case watch.Pending, "":
+	case watchlist.Pending, "":
 		return wait
-	case watch.Negative, "SUSCEPTIBLE":
+	case watchlist.Negative, "SUSCEPTIBLE":
 		return clear
 	}
 	return other
 }
 
 // code is what a cell has room for.
-func code(s watch.State) string {
+func code(s watchlist.State) string {
 	switch s {
-	case watch.Detected:
+	case watchlist.Detected:
 		return "D"
-	case watch.Suspected:
+	case watchlist.Suspected:
 		return "S?"
-	case watch.NotCallable:
+	case watchlist.NotCallable:
 		return "n/c"
-	case watch.Pending, "":
+	case watchlist.Pending, "":
 		return "…"
-	case watch.Negative:
+	case watchlist.Negative:
 		return "–"
 	case "RESISTANT":
 		return "R"
@@ -76,11 +76,11 @@ func (m *marker) key() string { return m.panel + "\x00" + m.rule }
 
 // answer is what a rule as a whole says of a sample: the alert about it, or else, of a rule that only alerts of
 // alleles are of, the one that says most.
-func answer(a, b *watch.Alert) *watch.Alert {
+func answer(a, b *watchlist.Alert) *watchlist.Alert {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
-	whole := func(a *watch.Alert) bool { return a.Subject == "" }
+	whole := func(a *watchlist.Alert) bool { return a.Subject == "" }
 	switch {
 	case whole(a) != whole(b):
 		if whole(a) {
@@ -101,8 +101,8 @@ type verdict struct {
 }
 
 // judge says what a sample's answers come to. answers are those of its markers.
-func judge(s *sample, answers []*watch.Alert, mixed bool) verdict {
-	by := make(map[kind][]*watch.Alert)
+func judge(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
+	by := make(map[kind][]*watchlist.Alert)
 	open := false
 	for _, a := range answers {
 		k := kindOf(a.State)
@@ -163,7 +163,7 @@ func count(n int, one, many string) string {
 const mostNames = 6
 
 // names are the rules of alerts, the first of them.
-func names(alerts []*watch.Alert) string {
+func names(alerts []*watchlist.Alert) string {
 	var list []string
 	for _, a := range alerts {
 		name := cmp.Or(a.Label, a.Rule)

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
+	"github.com/porestream/porestream/ingest/minknow/minknowpb"
 )
 
 // What the flow cell and its run are called.

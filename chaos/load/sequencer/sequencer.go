@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/porestream/porestream/chaos/load/tally"
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
+	"github.com/porestream/porestream/ingest/minknow/minknowpb"
 )
 
 const (

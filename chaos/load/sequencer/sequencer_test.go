@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/porestream/porestream/internal/ingest/minknow/minknowpb"
+	"github.com/porestream/porestream/ingest/minknow/minknowpb"
 )
 
 // sequenced is a sequencer whose run began some time ago.

@@ -5,5 +5,5 @@
 - :mod:`.encoding`: isolates as numbers, and codons that an unfinished run leaves out
 - :mod:`.network`, :mod:`.training`, :mod:`.calibration`: the network, the loop, probabilities
 - :mod:`.metrics`, :mod:`.evaluation`, :mod:`.markers`: how good it is, and what speaks for what
-- :mod:`.export`: the folder that package annotate/watch/biomarker reads
+- :mod:`.export`: the folder that package watchlist/biomarker reads
 """

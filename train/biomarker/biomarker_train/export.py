@@ -1,4 +1,4 @@
-"""Writing a model as the folder that package annotate/watch/biomarker reads; its FORMAT.md describes it."""
+"""Writing a model as the folder that package watchlist/biomarker reads; its FORMAT.md describes it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package folder
+
+import "io/fs"
+
+func fileID(fs.FileInfo) FileID { return FileID{} }

@@ -1,0 +1,152 @@
+package folder
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+)
+
+// attaching is a watch of a folder with files of called reads.
+func attaching(t *testing.T, files map[string]string) (*world, *bytes.Buffer) {
+	t.Helper()
+	v := &world{t: t, dir: t.TempDir(), journal: t.TempDir(), k: &kafka{runs: make(map[string]*sent), countdown: -1}, now: time.Unix(1e9, 0)}
+	for name, text := range files {
+		v.write(filepath.Join(v.dir, name), []byte(text))
+	}
+	said := new(bytes.Buffer)
+	v.cfg = Config{
+		Dirs: []string{v.dir}, Files: &ReadFiles{Roots: []string{v.dir}}, Journal: v.journal, Topic: "called", Poll: time.Second, Once: true, Sink: v.k.sink,
+		Logger: slog.New(slog.NewTextHandler(said, nil)),
+	}
+	return v, said
+}
+
+func (v *world) startAndLook(n int) {
+	v.t.Helper()
+	require.NoError(v.t, v.start())
+	for range n {
+		require.NoError(v.t, v.look())
+	}
+}
+
+const goodRead = " runid=r\nACGT\n+\n!!!!\n"
+
+// TestOtherBases: a read that comes again with other bases is told of once, and what was sent
+// stays.
+func TestOtherBases(t *testing.T) {
+	v, said := attaching(t, map[string]string{"x.fastq": "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n@good" + goodRead})
+	v.startAndLook(6)
+	_, err := v.w.done(v.now)
+	v.stop()
+	require.ErrorContains(t, err, "1 reads can't be used")
+	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("read twice is here with other bases than it was sent with, which stay")), said.String())
+	require.Len(t, v.k.runs["r"].events, 3)
+}
+
+// TestDamagedReadsFile: a file that can't be read is told of once.
+func TestDamagedReadsFile(t *testing.T) {
+	b, err := os.ReadFile("../../basecall/input/testdata/dorado.bam")
+	require.NoError(t, err)
+	for i := range 64 {
+		b[len(b)/2+i] ^= 0x5a
+	}
+	v, said := attaching(t, map[string]string{"x.bam": string(b)})
+	v.startAndLook(6)
+	v.stop()
+	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("a file is broken; the others go on")), said.String())
+}
+
+// TestLeftOutReads: what failed is left out unless it is asked for, and folders tell barcodes.
+func TestLeftOutReads(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		v, said := attaching(t, map[string]string{
+			"run/fastq_pass/barcode02/x.fastq":      "@a" + goodRead,
+			"run/fastq_pass/unclassified/x.fastq":   "@b" + goodRead,
+			"run/fastq_fail/barcode02/x.fastq":      "@c" + goodRead,
+			"run/bam_pass/barcode02/x.sam":          "d\t512\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tRG:Z:r\tDS:Z:runid=r\n",
+			"run/bam_pass/barcode02/x.bam.bai":      "an index",
+			"run/sequencing_summary_FAX.txt":        "read_id\n",
+			"run/fastq_pass/barcode02/final_failed": "no reads by its name",
+		})
+		v.cfg.Files.(*ReadFiles).Failed = failed
+		v.startAndLook(6)
+		_, err := v.w.done(v.now)
+		desc := v.k.runs["r"].desc
+		v.stop()
+		require.NoError(t, err, said.String())
+		want := 2
+		if failed {
+			want = 4
+		}
+		require.Len(t, v.k.runs["r"].events, want+1)
+		require.Len(t, desc.GetSamples(), 96)
+		require.Contains(t, desc.GetSamples(), "r_barcode02")
+	}
+}
+
+// TestFaultsOfCalledReadsLoseNothingElse: whatever is wrong with one file or read of a folder, it is told of in
+// one line and counted once, and every other read is sent once.
+func TestFaultsOfCalledReadsLoseNothingElse(t *testing.T) {
+	dorado, err := os.ReadFile("../../basecall/input/testdata/dorado.bam")
+	require.NoError(t, err)
+	cram, err := os.ReadFile("../../align/hts/cram/testdata/3.0.cram")
+	require.NoError(t, err)
+	const aligned = "@SQ\tSN:elsewhere\tLN:9\nforward\t0\telsewhere\t1\t60\t4M\t*\t0\t0\tACGT\t!!!!\tDS:Z:runid=r\nreverse\t16\telsewhere\t3\t60\t4M\t*\t0\t0\tAAGG\t!!!!\tDS:Z:runid=r\n" +
+		"reverse\t272\telsewhere\t5\t0\t4M\t*\t0\t0\tAAGG\t!!!!\tDS:Z:runid=r\n"
+	for name, tt := range map[string]struct {
+		file, content string
+		vanishes      bool
+		line          string // once in the log; empty: nothing is said
+		counted       string // metric
+		more          int    // reads of the file that are sent
+	}{
+		"a BAM file that never gets its end":                 {"x.bam", string(dorado[:len(dorado)-28]), false, "a file was never finished", `porestream_ingest_watch_unfinished_files_total`, 0},
+		"a quality of another length":                        {"x.fastq", "@bad runid=r\nACGT\n+\n!!\n@behind" + goodRead, false, "read bad: 2 qualities for 4 bases", `porestream_ingest_watch_faults_total{what="read"}`, 1},
+		"a read that comes again with other bases":           {"x.fastq", "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n", false, "read twice is here with other bases than it was sent with", `porestream_ingest_watch_faults_total{what="read"}`, 1},
+		"a file that vanishes":                               {"x.fastq", "@whole" + goodRead + "@half runid=r\nAC", true, "a file is gone that was not read to its end", `porestream_ingest_watch_faults_total{what="gone"}`, 1},
+		"CRAM without its reference":                         {"x.cram", string(cram), false, "are kept by their differences to c2: name the FASTA that they are aligned to (--ref)", `porestream_ingest_watch_faults_total{what="file"}`, 0},
+		"CRAM that never gets its end":                       {"x.cram", string(cram[:2000]), false, "a file was never finished", `porestream_ingest_watch_unfinished_files_total`, 0},
+		"a FASTQ file that ends within its only read":        {"x.fastq", "@half runid=r\nAC", false, "a file was never finished", `porestream_ingest_watch_unfinished_files_total`, 0},
+		"alignments to another reference, which are dropped": {"x.sam", aligned, false, "", "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, said := attaching(t, map[string]string{"a/good.fastq": "@g1" + goodRead + "@g2" + goodRead, "b/" + tt.file: tt.content, "c/good.fastq": "@g3" + goodRead + "@g1" + goodRead})
+			reg := prometheus.NewRegistry()
+			v.cfg.Metrics, v.cfg.Once = NewMetrics(reg), false
+			require.NoError(t, v.start())
+			require.NoError(t, v.look())
+			require.NoError(t, v.look())
+			if tt.vanishes {
+				require.NoError(t, os.Remove(filepath.Join(v.dir, "b", tt.file)))
+			}
+			for range 4 {
+				require.NoError(t, v.look())
+			}
+			events := len(v.k.runs["r"].events)
+			v.w.cfg.IdleEnd = time.Nanosecond // nothing more comes
+			for range 4 {
+				v.now = v.now.Add(time.Hour)
+				require.NoError(t, v.look())
+			}
+			v.w.cfg.Once = true
+			_, err := v.w.done(v.now)
+			v.stop()
+			require.Equal(t, 3+tt.more, events, said.String())
+			if tt.line == "" {
+				require.NoError(t, err)
+				require.NotContains(t, said.String(), "level=WARN")
+				require.NotContains(t, said.String(), "level=ERROR")
+				return
+			}
+			require.Equal(t, 1, strings.Count(said.String(), tt.line), said.String())
+			metric(t, reg, tt.counted, "1")
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package minknow
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/porestream/porestream/ingest/minknow/minknowpb"
+)
+
+// stateLetters are MinKNOW's names of channel states as letters of
+// stream.ChannelLetters. They are settings of MinKNOW's protocols and differ between
+// versions; what is not here is unknown, and told of.
+func stateLetters() map[string]byte {
+	return map[string]byte{
+		"strand":               's',
+		"adapter":              'a',
+		"pore":                 'p',
+		"single_pore":          'p',
+		"good_single":          'p',
+		"unblocking":           'u',
+		"multiple":             'm',
+		"saturated":            't',
+		"zero":                 'z',
+		"no_pore":              'n',
+		"unavailable":          'x',
+		"pending_mux_change":   'x', // switched off until another well is chosen
+		"pending_manual_reset": 'x',
+		"inactive":             'i',
+		"disabled":             'i',
+		"locked":               'i',
+
+		"unclassified":                 unknownState,
+		"unclassified_following_reset": unknownState,
+		"unknown_positive":             unknownState,
+		"unknown_negative":             unknownState,
+	}
+}
+
+// unknownState is the letter of all other names.
+const unknownState = '?'
+
+// channelStates are what MinKNOW says that the channels of a run do: a letter each, 0
+// where nothing was said.
+type channelStates struct {
+	names   map[string]byte
+	letters []byte
+	// strange are names without a letter that were heard, so that each is told once;
+	// their number is bounded.
+	strange map[string]bool
+}
+
+// maxStrange bounds the names that are remembered.
+const maxStrange = 64
+
+func newChannelStates(channels int) *channelStates {
+	return &channelStates{names: stateLetters(), letters: make([]byte, channels), strange: make(map[string]bool)}
+}
+
+// take takes a response, and tells whether anything has changed and which names it
+// doesn't know are new.
+func (s *channelStates) take(m *minknowpb.GetChannelStatesResponse) (changed bool, strange []string) {
+	for _, c := range m.GetChannelStates() {
+		n := c.GetChannel()
+		if n < 1 || n > uint32(len(s.letters)) {
+			continue
+		}
+		letter, known := s.names[c.GetStateName()]
+		if !known {
+			letter = unknownState
+			if name := c.GetStateName(); name != "" && len(s.strange) < maxStrange && !s.strange[name] {
+				s.strange[name] = true
+				strange = append(strange, name)
+			}
+		}
+		changed = changed || s.letters[n-1] != letter
+		s.letters[n-1] = letter
+	}
+	return changed, strange
+}
+
+// statesPause is how long after its end the stream of states is asked for again.
+const statesPause = 10 * time.Second
+
+// watchChannels passes on what MinKNOW says that the channels do, while the connection
+// lasts. Signal is taken without it: a MinKNOW that has no such call, or lets this
+// client not have it, is told of once for each position.
+func (t *taker) watchChannels(ctx context.Context, conn *grpc.ClientConn) error {
+	to := t.position.cfg.States
+	if to == nil {
+		return nil
+	}
+	run := t.run.GetId()
+	told := t.position.metrics.m.ownStates.WithLabelValues(t.position.name)
+	defer func() {
+		told.Set(0)
+		to(run, nil)
+	}()
+	for {
+		err := t.channelStates(ctx, conn, func(letters []byte) {
+			told.Set(1)
+			to(run, letters)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		told.Set(0)
+		to(run, nil)
+		if refusesStates(err) {
+			if !t.position.statesRefused {
+				t.position.statesRefused = true
+				t.log.Warn("MinKNOW doesn't tell the states of channels: the live page shows what follows from the signal", "err", err)
+			}
+			return nil
+		}
+		t.log.Debug("the states of channels have ended", "err", err)
+		select {
+		case <-time.After(statesPause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// refusesStates tells whether asking again is no use.
+func refusesStates(err error) bool {
+	return isCode(err, codes.Unimplemented) || isCode(err, codes.PermissionDenied) || isCode(err, codes.Unauthenticated) || isCode(err, codes.InvalidArgument)
+}
+
+// channelStates hands on all letters whenever some have changed, until the stream ends.
+func (t *taker) channelStates(ctx context.Context, conn *grpc.ClientConn, to func([]byte)) error {
+	channels := len(t.reads.cfg.calibrations)
+	call, err := minknowpb.NewDataServiceClient(conn).GetChannelStates(ctx, &minknowpb.GetChannelStatesRequest{
+		FirstChannel: 1, LastChannel: uint32(channels), WaitForProcessing: true,
+	})
+	if err != nil {
+		return fmt.Errorf("asking for the states of channels: %w", err)
+	}
+	states := newChannelStates(channels)
+	for {
+		m, err := call.Recv()
+		if err != nil {
+			return fmt.Errorf("receiving the states of channels: %w", err)
+		}
+		changed, strange := states.take(m)
+		for _, name := range strange {
+			t.log.Info("MinKNOW has a state of channels that is not known here; it is shown as unknown", "state", name)
+		}
+		if changed {
+			to(bytes.Clone(states.letters))
+		}
+	}
+}

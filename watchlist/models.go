@@ -1,0 +1,288 @@
+package watchlist
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/watchlist/biomarker"
+	"github.com/porestream/porestream/modelfile/folder"
+)
+
+// modelText is what a rule's model says.
+type modelText struct {
+	folder, output string
+	line           int
+}
+
+// loadModel reads a folder beside a panel.
+func loadModel(dir string) (*biomarker.Model, error) {
+	fsys, err := folder.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := biomarker.Load(fsys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return m, nil
+}
+
+// model reads which model a rule asks, and for what.
+func (p *reader) model(n *yaml.Node, r *ruleText) {
+	m := &modelText{line: n.Line}
+	p.mapping(n, "model", map[string]field{
+		"folder": p.text("folder", &m.folder),
+		"output": p.text("output", &m.output),
+	})
+	r.model = m
+	switch {
+	case n.Kind != yaml.MappingNode || m.folder == "" && len(p.list) > 0:
+		return
+	case m.folder == "" || m.output == "":
+		p.add(n.Line, "rule %q: model needs the folder of a model and one of its outputs: {folder: NAME, output: NAME}", r.id)
+		return
+	case !filepath.IsLocal(m.folder):
+		p.add(n.Line, "rule %q: model folder %q is not beside the panel: put it in the panel's folder and name it without a way up", r.id, clip(m.folder))
+		return
+	}
+	if _, ok := p.panel.models[m.folder]; ok {
+		return
+	}
+	model, err := p.openModel(m.folder)
+	if err != nil {
+		p.add(n.Line, "rule %q: model %w", r.id, err)
+	} else {
+		p.hash([]byte(model.Digest))
+	}
+	if p.panel.models == nil {
+		p.panel.models = map[string]*biomarker.Model{}
+	}
+	p.panel.models[m.folder] = model // nil: its fault has been told
+}
+
+// modelUse is a model with the thresholds of its evidence. What its codons and alleles show is kept once for all rules that ask
+// for the same.
+type modelUse struct {
+	number  int
+	model   *biomarker.Model
+	network biomarker.Network // nil: none was attached
+	codons  []codonOf         // by Model.Codons
+	answers []*subject
+}
+
+// codonOf is a codon of the reference.
+type codonOf struct {
+	view  *annotate.View
+	bases []int // positions in transcript direction
+	ref   [3]byte
+}
+
+// useKey tells uses of one panel's models apart.
+type useKey struct {
+	folder     string
+	thresholds string
+}
+
+// Models are the models that the panels ask, each once.
+func (w *Watch) Models() []*biomarker.Model {
+	var list []*biomarker.Model
+	seen := map[*biomarker.Model]bool{}
+	for _, u := range w.uses {
+		if !seen[u.model] {
+			seen[u.model] = true
+			list = append(list, u.model)
+		}
+	}
+	return list
+}
+
+// Attach gives the models their networks, which a [Tracker] needs to answer their rules. It belongs before the first tracker. A
+// network is asked by several trackers at once.
+func (w *Watch) Attach(network func(*biomarker.Model) (biomarker.Network, error)) error {
+	opened := map[*biomarker.Model]biomarker.Network{}
+	for _, u := range w.uses {
+		if opened[u.model] == nil {
+			n, err := network(u.model)
+			if err != nil {
+				return err
+			}
+			opened[u.model] = n
+		}
+		u.network = opened[u.model]
+	}
+	return nil
+}
+
+var errNoNetwork = errors.New("the panel asks a model, and its network was not opened")
+
+// modelRule makes the subject of a rule that asks a model, and those of the model's features.
+func (c *compiler) modelRule(r *ruleText) {
+	model := c.panel.models[r.model.folder]
+	if model == nil {
+		return
+	}
+	output, ok := model.Output(r.model.output)
+	if !ok {
+		var names []string
+		for i := range model.Manifest.Outputs {
+			names = append(names, model.Manifest.Outputs[i].Name)
+		}
+		c.add(r.model.line, "rule %q: model %s has no output %q%s: it has %s", r.id, model.Manifest.Name, clip(r.model.output), suggest(r.model.output, names), clip(strings.Join(names, ", ")))
+		return
+	}
+	key := useKey{r.model.folder, fmt.Sprint(r.thresholds)}
+	use, ok := c.uses[key]
+	if !ok {
+		use = c.use(r, model)
+		c.uses[key] = use
+	}
+	if use == nil {
+		return // its faults have been told
+	}
+	s := &subject{scope: ScopeModel, use: use, output: output, rule: r, panel: c.panel, test: use.test(c)}
+	var spans []span
+	for i, at := range model.Codons {
+		for _, gene := range model.Manifest.Outputs[output].Genes {
+			if gene == at.Gene {
+				spans = append(spans, c.genes.codons(use.codons[i].view, at.Number, at.Number)...)
+			}
+		}
+	}
+	s.area = newArea(spans)
+	use.answers = append(use.answers, s)
+	c.enter(s)
+}
+
+// test is the test of the model's parts, which all have the same.
+func (u *modelUse) test(c *compiler) *test {
+	for _, s := range c.watch.subjects {
+		if s.use == u {
+			return s.test
+		}
+	}
+	return nil
+}
+
+// use makes the subjects of a model's features; nil, with faults, if the reference doesn't have them.
+func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
+	before := len(c.list) + c.more
+	use := &modelUse{number: len(c.watch.uses), model: model}
+	views := map[string]*annotate.View{}
+	for i := range model.Manifest.Genes {
+		g := &model.Manifest.Genes[i]
+		view, err := c.genes.numbered(g)
+		if err != nil {
+			c.add(r.model.line, "rule %q: model %s: %w", r.id, model.Manifest.Name, err)
+			continue
+		}
+		views[g.Name] = view
+	}
+	if len(c.list)+c.more > before {
+		return nil
+	}
+	// Rules have ids without a colon.
+	part := &ruleText{id: "model:" + r.model.folder + ":" + strconv.Itoa(len(c.uses)), line: r.line, thresholds: r.thresholds}
+	var made []*subject
+	for i, at := range model.Codons {
+		view := views[at.Gene]
+		k := codonOf{view: view, bases: c.genes.codonBases(view, at.Number)}
+		if len(k.bases) != 3 {
+			c.add(r.model.line, "rule %q: model %s: codon %s is not whole in the reference", r.id, model.Manifest.Name, at)
+			return nil
+		}
+		for b := range k.bases {
+			k.bases[b] %= len(c.watch.genome.Contig(view.Contig.Name).Seq)
+		}
+		copy(k.ref[:], view.CodingSequence()[3*(at.Number-1):])
+		use.codons = append(use.codons, k)
+		made = append(made, &subject{
+			scope: ScopeRule, name: at.String(), filter: &filter{}, area: newArea(c.genes.codons(view, at.Number, at.Number)), use: use, part: i, hidden: true,
+		})
+	}
+	for i, text := range model.Alleles {
+		d, err := c.genes.describe(text)
+		if err != nil {
+			c.add(r.model.line, "rule %q: model %s: allele %w", r.id, model.Manifest.Name, err)
+			continue
+		}
+		s := d.subject
+		s.use, s.part, s.hidden = use, len(model.Codons)+i, true
+		for _, key := range d.proteins {
+			c.watch.byProtein[key] = append(c.watch.byProtein[key], s)
+		}
+		made = append(made, s)
+	}
+	if len(c.list)+c.more > before {
+		return nil
+	}
+	if len(made) == 0 {
+		c.add(r.model.line, "rule %q: model %s asks for no codon and no allele: name decisive codons, or nothing tells what reads cover", r.id, model.Manifest.Name)
+		return nil
+	}
+	changes := 0
+	for _, s := range made {
+		changes += s.changes()
+	}
+	t := c.sufficient(r, changes)
+	if t == nil {
+		return nil
+	}
+	names := make(map[subjectKey]int)
+	for i, s := range made {
+		s.panel, s.rule, s.test = c.panel, part, t
+		if i < len(model.Codons) {
+			continue
+		}
+		first, twice := names[s.key()]
+		if names[s.key()] = i; twice {
+			c.add(r.model.line, "rule %q: model %s: alleles %q and %q are one allele: leave one of them out", r.id, model.Manifest.Name,
+				clip(model.Alleles[first-len(model.Codons)]), clip(model.Alleles[i-len(model.Codons)]))
+		}
+	}
+	if len(c.list)+c.more > before {
+		return nil
+	}
+	for _, s := range made {
+		c.enter(s)
+	}
+	c.watch.uses = append(c.watch.uses, use)
+	return use
+}
+
+// Least share of the residues of a gene that have to be those of a model's numbering.
+const leastAlike = 0.9
+
+// numbered finds the transcript whose codons a model's gene numbers.
+func (c *catalogue) numbered(g *biomarker.Gene) (*annotate.View, error) {
+	views, err := c.gene(g.Name)
+	if err != nil {
+		return nil, err
+	}
+	var fault error
+	for _, v := range views {
+		if n := residues(v); n != len(g.Sequence) {
+			fault = fmt.Errorf("gene %s has %d codons in the reference, the model's numbering has %d: it was made for another reference", g.Name, n, len(g.Sequence))
+			continue
+		}
+		alike, known := 0, 0
+		for i := range len(g.Sequence) {
+			if g.Sequence[i] != 'X' {
+				known++
+				if v.Residue(i+1) == g.Sequence[i] {
+					alike++
+				}
+			}
+		}
+		if float64(alike) >= leastAlike*float64(known) {
+			return v, nil
+		}
+		fault = fmt.Errorf("gene %s has %d of %d residues of the model's numbering in the reference: it was made for another reference", g.Name, alike, known)
+	}
+	return nil, fault
+}

@@ -1,0 +1,377 @@
+package watchlist_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/biomarker"
+	"github.com/porestream/porestream/genome"
+)
+
+// linear is a network of one layer: a logit for each row of weights, over values and then what is known.
+type linear [][]float32
+
+func (l linear) Compute(rows int, inputs []float32) ([]float32, error) {
+	size := len(inputs) / rows
+	var out []float32
+	for r := range rows {
+		for _, weights := range l {
+			sum := weights[size]
+			for i, x := range inputs[r*size : (r+1)*size] {
+				sum += weights[i] * x
+			}
+			out = append(out, sum)
+		}
+	}
+	return out, nil
+}
+
+// cI is the protein of lambda's repressor.
+func cI(t testing.TB, g *genome.Genome, a *annotate.Annotator) string {
+	t.Helper()
+	for _, v := range a.Model().TranscriptsOn(g.Contigs[0].Name) {
+		if v.Gene.Symbol != "cI" {
+			continue
+		}
+		var protein []byte
+		for n := 1; v.Residue(n) != 0 && v.Residue(n) != '*'; n++ {
+			protein = append(protein, v.Residue(n))
+		}
+		return string(protein)
+	}
+	t.Fatal("no cI")
+	return ""
+}
+
+const modelFeatures = "residue\tcI\t118\tK\nresidue\tcI\t67\tT\nresidue\tcI\t67\tV\nscore\tdrug\nunseen\tdrug\ncovered\tcI\n"
+
+const modelScores = "drug\tcI:118K\t60\ndrug\tcI:67T\t10\ndrug\tcI:67V\t15\ndrug\tcI:118K+cI:67TV\t5\n"
+
+// modelNetwork has a logit for the drug, and three for classes.
+func modelNetwork() linear {
+	return linear{
+		{3, 0.5, 1, 0.05, 0.01, 0, 0, 0, 0, 0, 0, 0, -3},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, {4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+	}
+}
+
+// modelPanel writes a panel that asks a model, and the model; change changes its manifest, and so what is beside it.
+func modelPanel(t testing.TB, sequence string, change func(manifest string) string) string {
+	t.Helper()
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "model")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	sums := map[string]string{}
+	for name, text := range map[string]string{"network.onnx": "a network", "features.tsv": modelFeatures, "scores.tsv": modelScores} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+		sums[name] = fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+	}
+	manifest := `format = 1
+kind = "biomarker"
+name = "toy"
+version = "1"
+data = "nothing"
+licence = "none"
+network = {file = "network.onnx", sha256 = "` + sums["network.onnx"] + `", input = "x", output = "y"}
+features = {file = "features.tsv", sha256 = "` + sums["features.tsv"] + `"}
+scores = {file = "scores.tsv", sha256 = "` + sums["scores.tsv"] + `"}
+encoding = {present_from = 0.2}
+[[gene]]
+name = "cI"
+sequence = "` + sequence + `"
+[[output]]
+name = "drug"
+calibration = [1.0, 0.0]
+resistant = 0.6
+susceptible = 0.4
+genes = ["cI"]
+decisive = ["cI:118"]
+[[output]]
+name = "lineage"
+calibration = [1.0, 0.0]
+classes = ["wild", "one", "two"]
+least = 0.5
+genes = ["cI"]
+max_missing = 0.0
+`
+	if change != nil {
+		manifest = change(manifest)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "manifest.toml"), []byte(manifest), 0o600))
+	path := filepath.Join(dir, "panel.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(`panel: p
+version: 1
+rules:
+- {id: drug, label: a drug, model: {folder: model, output: drug}}
+- {id: lineage, model: {folder: model, output: lineage}}
+- {id: E118K, match: {hgvs: "cI:p.Glu118Lys"}}
+`), 0o600))
+	return path
+}
+
+// withModel is a bench whose panel asks a model.
+func withModel(t testing.TB) *bench {
+	t.Helper()
+	g, a := lambda(t)
+	b := newBench(t, modelPanel(t, cI(t, g, a), nil))
+	require.Len(t, b.w.Models(), 1)
+	require.NoError(t, b.w.Attach(func(*biomarker.Model) (biomarker.Network, error) { return modelNetwork(), nil }))
+	return b
+}
+
+// named are the alerts of a rule.
+func named(alerts []watchlist.Alert, rule string) []watchlist.Alert {
+	return slices.DeleteFunc(slices.Clone(alerts), func(a watchlist.Alert) bool { return a.Rule != rule })
+}
+
+func TestModelRule(t *testing.T) {
+	b := withModel(t)
+	tr := b.w.NewTracker("lambda")
+
+	// Where nothing is covered nothing is said.
+	require.Empty(t, named(tr.Variant(b.allele(t, 37589, "C", "T", 3, 4)), "drug"))
+
+	// What is detected is known at the depth of its own reads, if the codon has that depth.
+	alerts := b.coverAll(tr, 10, 1)
+	require.Empty(t, named(alerts, "drug"))
+	alerts = tr.Variant(revised(b.allele(t, 37589, "C", "T", 0, 0), "PROVISIONAL", 60, 22, 22))
+	drug := named(alerts, "drug")
+	require.Equal(t, []string{"drug model PENDING>RESISTANT"}, briefs(drug))
+	require.Equal(t, "RESISTANT", drug[0].Model.Class)
+	// 3 for the residue and 60 points at 0.05, less 3; codon 67 isn't covered and could add 15 points at 0.01.
+	require.InDelta(t, 0.9589, drug[0].Model.Probability, 1e-4)
+	require.Equal(t, []watchlist.Driver{{Feature: "cI:E118K", Effect: 0.904}}, drug[0].Model.Drivers)
+	require.Equal(t, 2, drug[0].Model.Codons)
+	require.Equal(t, 1, drug[0].Model.CodonsKnown)
+	require.InDelta(t, 1e-4, *drug[0].Probability.FalseAlarm, 0)
+	require.Empty(t, named(alerts, "lineage"))
+
+	// The run ends: the codon that isn't covered keeps the class from being told.
+	final := tr.RunEnd("run")
+	require.NoError(t, tr.Err())
+	require.Equal(t, []string{"drug model RESISTANT>RESISTANT final"}, briefs(named(final, "drug")))
+	require.Equal(t, []string{"lineage model PENDING>NOT_CALLABLE final"}, briefs(named(final, "lineage")))
+	require.Equal(t, "1 of 2 codons are not covered", named(final, "lineage")[0].Reason)
+	require.Equal(t, []string{"E118K protein DETECTED>DETECTED final"}, briefs(named(final, "E118K")))
+}
+
+func TestModelRuleWithoutTheChange(t *testing.T) {
+	b := withModel(t)
+	tr := b.w.NewTracker("lambda")
+	alerts := b.coverAll(tr, 60, 1)
+	require.Equal(t, []string{"drug model PENDING>SUSCEPTIBLE"}, briefs(named(alerts, "drug")))
+	require.Equal(t, []string{"lineage model PENDING>CLASSIFIED"}, briefs(named(alerts, "lineage")))
+	require.Equal(t, "wild", named(alerts, "lineage")[0].Model.Class)
+	require.Len(t, named(alerts, "lineage")[0].Model.Classes, 3)
+	require.Greater(t, *named(alerts, "drug")[0].Probability.Miss, 0.0)
+
+	// Without the decisive codon nothing is said, and the answer names it.
+	tr = b.w.NewTracker("lambda")
+	for _, target := range b.w.Targets() {
+		if target.Start != 37586 && target.Start != 37587 {
+			tr.Coverage(b.covered(target.Start, target.End, 60, 1))
+		}
+	}
+	drug := named(tr.RunEnd("run"), "drug")
+	require.Equal(t, []string{"drug model PENDING>NOT_CALLABLE final"}, briefs(drug))
+	require.Equal(t, []string{"cI:118"}, drug[0].Model.Missing)
+	require.Equal(t, "not covered: cI:118", drug[0].Reason)
+	require.Empty(t, drug[0].Model.Class)
+}
+
+// TestTwoChangesOfOneCodon: codon 67 of cI is GCA on the minus strand, TGC at 37740 of the contig.
+func TestTwoChangesOfOneCodon(t *testing.T) {
+	b := withModel(t)
+	seq := b.g.Contigs[0].Seq
+	require.Equal(t, "TGC", strings.ToUpper(string(seq[37739:37742])))
+	for _, tt := range []struct {
+		name    string
+		changes []string // position, REF, ALT, reads of 40
+		class   string
+		drivers []string
+	}{
+		{"one base, Ala to Thr", []string{"37742 C T 40"}, "two", []string{"cI:A67T"}},
+		{"one base, Ala to Val", []string{"37741 G A 40"}, "wild", nil},
+		{"both, Ala to Ile, which no feature is", []string{"37742 C T 40", "37741 G A 40"}, "wild", nil},
+		{"a silent one beside", []string{"37742 C T 40", "37740 T G 38"}, "two", []string{"cI:A67T"}},
+		{"a part of the molecules", []string{"37742 C T 26"}, "two", []string{"cI:A67T"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := b.w.NewTracker("s")
+			b.coverAll(tr, 60, 1)
+			for _, text := range tt.changes {
+				var pos int
+				var ref, alt string
+				var reads uint32
+				_, err := fmt.Sscan(text, &pos, &ref, &alt, &reads)
+				require.NoError(t, err)
+				tr.Variant(revised(b.allele(t, pos, ref, alt, 0, 0), "PROVISIONAL", 90, reads, 40))
+			}
+			last := named(tr.RunEnd("run"), "lineage")
+			require.Len(t, last, 1)
+			require.Equal(t, tt.class, last[0].Model.Class, last[0].Reason)
+			var drivers []string
+			for _, d := range last[0].Model.Drivers {
+				drivers = append(drivers, d.Feature)
+			}
+			require.Equal(t, tt.drivers, drivers)
+		})
+	}
+}
+
+// TestModelsEndAlike: whatever the order of the evidence, and wherever the state was kept and restored, the last answers are the same.
+func TestModelsEndAlike(t *testing.T) {
+	b := withModel(t)
+	rng := rand.New(rand.NewPCG(46, 1))
+	type observation func(*watchlist.Tracker) []watchlist.Alert
+	for range 15 {
+		var all []observation
+		reads := uint32(10 + rng.IntN(40))
+		for _, v := range [][3]any{{37589, "C", "T"}, {37742, "C", "T"}, {37741, "G", "A"}} {
+			if rng.IntN(3) == 0 {
+				continue
+			}
+			first := b.allele(t, v[0].(int), v[1].(string), v[2].(string), reads/2, reads/2)
+			last := revised(first, []string{"FINAL", "RETRACTED"}[rng.IntN(2)], 50, reads*uint32(1+rng.IntN(4))/4, reads)
+			all = append(all, func(tr *watchlist.Tracker) []watchlist.Alert { return tr.Variant(first) }, func(tr *watchlist.Tracker) []watchlist.Alert { return tr.Variant(last) })
+		}
+		for _, target := range b.w.Targets() {
+			for revision, depth := range []int{rng.IntN(40), 10 + rng.IntN(50)} {
+				c := b.covered(target.Start, target.End, depth, uint64(revision+1))
+				all = append(all, func(tr *watchlist.Tracker) []watchlist.Alert { return tr.Coverage(c) })
+			}
+		}
+		var want string
+		for range 8 {
+			rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			tr := b.w.NewTracker("s")
+			for _, o := range all {
+				o(tr)
+				if rng.IntN(4) == 0 {
+					tr = restored(t, b.w, stateOf(t, tr))
+				}
+			}
+			var got strings.Builder
+			for _, a := range tr.RunEnd("run") {
+				a.ID, a.Revision, a.Previous = "", 0, ""
+				doc, err := a.JSON()
+				require.NoError(t, err)
+				got.Write(doc)
+			}
+			require.NoError(t, tr.Err())
+			if want == "" {
+				want = got.String()
+			}
+			require.Equal(t, want, got.String())
+		}
+		require.Contains(t, want, `"rule":"drug"`)
+	}
+}
+
+// TestRestoredModelsGoOn: a tracker that was restored says what the one says that wrote the state.
+func TestRestoredModelsGoOn(t *testing.T) {
+	b := withModel(t)
+	tr := b.w.NewTracker("s")
+	b.coverAll(tr, 60, 1)
+	tr.Variant(revised(b.allele(t, 37589, "C", "T", 0, 0), "PROVISIONAL", 60, 30, 40))
+	again := restored(t, b.w, stateOf(t, tr))
+	require.Equal(t, stateOf(t, tr), stateOf(t, again))
+	next := revised(b.allele(t, 37742, "C", "T", 0, 0), "PROVISIONAL", 60, 40, 40)
+	require.Equal(t, tr.Variant(next), again.Variant(next))
+	require.Equal(t, tr.RunEnd("run"), again.RunEnd("run"))
+}
+
+func TestModelWithoutItsNetwork(t *testing.T) {
+	g, a := lambda(t)
+	b := newBench(t, modelPanel(t, cI(t, g, a), nil))
+	tr := b.w.NewTracker("s")
+	b.coverAll(tr, 60, 1)
+	require.ErrorContains(t, tr.Err(), "its network was not opened")
+}
+
+// TestModelFaults: each is one line that names the panel and the place.
+func TestModelFaults(t *testing.T) {
+	g, a := lambda(t)
+	protein := cI(t, g, a)
+	for _, tt := range []struct {
+		from, to, want string
+	}{
+		{protein, protein[:200], "gene cI has 237 codons in the reference, the model's numbering has 200: it was made for another reference"},
+		{protein, strings.Repeat("W", len(protein)), "residues of the model's numbering in the reference: it was made for another reference"},
+		{`"cI"`, `"cX"`, `scores.tsv:1: gene "cI" is not among the manifest's`},
+		{`name = "drug"`, `name = "other"`, `rule "drug": model toy has no output "drug": it has other, lineage`},
+		{`sha256 = "`, `sha256 = "00`, "is not 64 hexadecimal digits"},
+		{`kind = "biomarker"`, `kind = "variant"`, "it is the manifest of a variant model, not of a biomarker model"},
+		{`format = 1`, `format = 2`, "format = 2 is not one that this version reads"},
+		{`licence = "none"`, ``, "licence is missing"},
+		{`"cI:118"`, `"cI:999"`, `decisive codon "cI:999" is none of the model's genes`},
+		{`version = "1"`, `version = "1"` + "\nunheard = 1", `unknown key "unheard"`},
+	} {
+		path := modelPanel(t, protein, func(m string) string {
+			require.Contains(t, m, tt.from)
+			m = strings.ReplaceAll(m, tt.from, tt.to)
+			if tt.from == `"cI"` {
+				m = strings.ReplaceAll(m, "cI:118", "cX:118")
+			}
+			return m
+		})
+		p, err := watchlist.Load(path)
+		if err == nil {
+			_, err = watchlist.New(g, a, p)
+		}
+		require.ErrorContains(t, err, tt.want)
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		require.Contains(t, first, path+":4: ")
+	}
+
+	// Damage is found before anything runs.
+	path := modelPanel(t, protein, nil)
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "model", "network.onnx"), []byte("another"), 0o600))
+	_, err := watchlist.Load(path)
+	require.ErrorContains(t, err, "network.onnx: sha256 is ")
+	for rule, want := range map[string]string{
+		`{id: r, model: {folder: ../model, output: drug}}`:             `model folder "../model" is not beside the panel`,
+		`{id: r, model: {folder: none, output: drug}}`:                 "no such file",
+		`{id: r, model: {folder: model}}`:                              "model needs the folder of a model and one of its outputs",
+		`{id: r, model: {folder: m, output: drug}, match: {gene: cI}}`: `rule "r" has a match and a model: make two rules of it`,
+		`{id: r, model: [model]}`:                                      "model: want keys with values, have a list",
+		`{id: r, label: neither}`:                                      "has no match: say which alleles it means, or which model is asked",
+	} {
+		path := modelPanel(t, protein, nil)
+		require.NoError(t, os.WriteFile(path, []byte("panel: p\nversion: 1\nrules:\n- "+rule+"\n"), 0o600))
+		p, err := watchlist.Load(path)
+		if err == nil {
+			_, err = watchlist.New(g, a, p)
+		}
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestAModelIsPartOfThePanel: another model makes another panel.
+func TestAModelIsPartOfThePanel(t *testing.T) {
+	g, a := lambda(t)
+	one, err := watchlist.Load(modelPanel(t, cI(t, g, a), nil))
+	require.NoError(t, err)
+	other, err := watchlist.Load(modelPanel(t, cI(t, g, a), func(m string) string { return strings.Replace(m, "[1.0, 0.0]", "[1.1, 0.0]", 1) }))
+	require.NoError(t, err)
+	require.NotEqual(t, one.Hash, other.Hash)
+}
+
+func TestResolvedModel(t *testing.T) {
+	rules := withModel(t).w.Resolve()
+	require.Len(t, rules, 3) // none of the features
+	require.Equal(t, watchlist.ScopeModel, rules[0].Scope)
+	require.Equal(t, "toy 1 drug", rules[0].Model)
+	require.Equal(t, 6, rules[0].Positions)
+	require.Greater(t, rules[0].DepthNeeded, 15)
+}

@@ -1,0 +1,197 @@
+package watchlist
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/porestream/porestream/annotate"
+)
+
+// regions are the places that the rule names.
+func (c *compiler) regions(r *ruleText) []span {
+	var spans []span
+	take := func(line int, p place) {
+		contig := c.watch.genome.Contig(p.contig)
+		if contig == nil {
+			c.add(line, "rule %q: %s%s", r.id, origin(p), c.noContig(p.contig))
+			return
+		}
+		if p.end == 0 {
+			p.end = len(contig.Seq)
+		}
+		if p.end > len(contig.Seq) {
+			c.add(line, "rule %q: %s%s:%d-%d reaches outside of the contig, which has %d bases", r.id, origin(p), p.contig, p.start+1, p.end, len(contig.Seq))
+			return
+		}
+		spans = append(spans, span{p.contig, p.start, p.end})
+	}
+	for _, it := range r.match.regions {
+		p, err := parseRegion(it.text)
+		if err == nil && c.watch.genome.Contig(it.text) != nil {
+			p = place{contig: it.text} // a contig with a colon in its name
+		}
+		if err != nil {
+			c.add(it.line, "rule %q: %w", r.id, err)
+			continue
+		}
+		take(it.line, p)
+	}
+	for _, p := range r.match.bed {
+		take(r.match.line, p)
+	}
+	return union(spans)
+}
+
+// origin is where a place was read, for an error.
+func origin(p place) string {
+	if p.origin == "" {
+		return ""
+	}
+	return p.origin + ": "
+}
+
+// placed makes the subject of a rule that many alleles can fulfil.
+func (c *compiler) placed(r *ruleText) []*subject {
+	m := &r.match
+	before := len(c.list) + c.more
+	f := &filter{terms: map[string]bool{}, impacts: map[annotate.Impact]bool{}}
+	for _, it := range m.terms {
+		if _, ok := annotate.ImpactOf(it.text); !ok {
+			c.add(it.line, "rule %q: consequence %q is not a Sequence Ontology term that variants are annotated with%s", r.id, clip(it.text), c.genes.suggestTerm(it.text))
+		}
+		f.terms[it.text] = true
+	}
+	for _, it := range m.impacts {
+		switch i := annotate.Impact(strings.ToUpper(it.text)); i {
+		case annotate.High, annotate.Moderate, annotate.Low, annotate.Modifier:
+			f.impacts[i] = true
+		default:
+			c.add(it.line, "rule %q: impact %q: want HIGH, MODERATE, LOW or MODIFIER", r.id, clip(it.text))
+		}
+	}
+	for _, it := range m.flags {
+		switch it.text {
+		case "canonical", "mane_select", "mane_plus_clinical":
+			f.flags = append(f.flags, it.text)
+		default:
+			c.add(it.line, "rule %q: flag %q: want canonical, mane_select or mane_plus_clinical", r.id, clip(it.text))
+		}
+	}
+	for _, it := range m.nmd {
+		predicted := it.text == "predicted"
+		if !predicted && it.text != "escaping" || len(m.nmd) > 1 {
+			c.add(it.line, "rule %q: nmd %q: want predicted or escaping", r.id, clip(it.text))
+		}
+		f.nmd = &predicted
+	}
+	for _, it := range m.scores {
+		least, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(it.text), ">=")), 64)
+		if err != nil || !(least > 0) || math.IsInf(least, 0) || len(m.scores) > 1 {
+			c.add(it.line, "rule %q: score %q: want the least that a sequence network has to say, such as \">= 0.5\"", r.id, clip(it.text))
+		}
+		f.score = least
+		c.watch.scored = r.id
+	}
+	for _, it := range m.codons {
+		from, to, err := parseCodons(it.text)
+		if err != nil {
+			c.add(it.line, "rule %q: %w", r.id, err)
+			continue
+		}
+		f.codons = append(f.codons, [2]int{from, to})
+	}
+	where := c.regions(r)
+	if len(c.list)+c.more > before {
+		return nil
+	}
+	spans := where
+	if len(m.genes)+len(m.transcripts) > 0 || !m.placed() {
+		spans = c.geneSpans(r, f)
+		if len(where) > 0 {
+			spans = intersect(spans, where)
+		}
+	}
+	if len(c.list)+c.more > before {
+		return nil
+	}
+	if len(spans) == 0 {
+		c.add(m.line, "rule %q means no position: its genes, codons, flags and regions have none in common", r.id)
+		return nil
+	}
+	s := &subject{scope: ScopeRule, area: newArea(spans), filter: f}
+	return []*subject{s}
+}
+
+// geneSpans are the positions that a rule looks at in its genes and transcripts, or in all of them. It sets which
+// genes and transcripts f asks for.
+func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
+	m := &r.match
+	var views []*annotate.View
+	for _, it := range m.genes {
+		found, err := c.genes.gene(it.text)
+		if err != nil {
+			c.add(it.line, "rule %q: %w", r.id, err)
+			continue
+		}
+		if f.genes == nil {
+			f.genes = map[string]bool{}
+		}
+		f.genes[geneID(found[0].Gene)] = true
+		views = append(views, found...)
+	}
+	for _, it := range m.transcripts {
+		found, err := c.genes.transcript(it.text)
+		if err != nil {
+			c.add(it.line, "rule %q: %w", r.id, err)
+			continue
+		}
+		if f.transcripts == nil {
+			f.transcripts = map[string]bool{}
+		}
+		for _, v := range found {
+			f.transcripts[v.ID] = true
+		}
+		if len(m.genes) == 0 {
+			views = append(views, found...)
+		}
+	}
+	if len(m.genes)+len(m.transcripts) == 0 {
+		views = c.genes.all
+		if len(views) == 0 {
+			c.add(m.line, "rule %q names classes of consequences, but there are no genes: give the genes of the reference (--gff)", r.id)
+		}
+	}
+	var spans []span
+	longest := 0
+	for _, v := range views {
+		if f.transcripts != nil && !f.transcripts[v.ID] || !hasFlags(v.Flags(), f.flags) {
+			continue
+		}
+		if len(f.codons) > 0 {
+			longest = max(longest, v.CodingLength()/3)
+			for _, k := range f.codons {
+				spans = append(spans, c.genes.codons(v, k[0], k[1])...)
+			}
+			continue
+		}
+		spans = append(spans, c.genes.stretches(v, m.span)...)
+	}
+	for i, k := range f.codons {
+		if longest > 0 && k[0] > longest {
+			c.add(m.codons[i].line, "rule %q: codon %s is outside of the coding sequence, which has %d, the stop included", r.id, m.codons[i].text, longest)
+		}
+	}
+	return union(spans)
+}
+
+// hasFlags says whether all that are wanted are there.
+func hasFlags(have, want []string) bool {
+	for _, f := range want {
+		if !slices.Contains(have, f) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,254 @@
+// Package stage is the watch stage of the stream: annotated variants and coverage
+// in, what panels say of samples out.
+//
+// All of a sample is in one partition of the watch topic, so one handler holds its
+// state. Run markers come over every partition of the stage upstream; once all of
+// them have ended the runs of a sample, its rules are answered for good.
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// Name is the stage's name in dead letters, metrics and logs.
+const Name = "watch"
+
+// Config says what the stage works with.
+type Config struct {
+	Topics stream.Topics
+	// AlertsPartitions is the number of partitions of the alerts topic.
+	AlertsPartitions int32
+	// Watch is the panels, and Panels their fingerprint. Records that were chosen
+	// or measured for other panels are left out: that such a record doesn't show a
+	// variant says nothing.
+	Watch  *watchlist.Watch
+	Panels string
+	// Genes tells apart references and gene models, and so what the panels mean.
+	// Kept state is of use only with the same.
+	Genes   string
+	Metrics *Metrics     // nil: none
+	Logger  *slog.Logger // nil: none
+}
+
+// New returns the maker of the stage's handlers.
+func New(cfg Config) stream.NewHandler {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return func(_ string, partition, partitions int32) (stream.Handler, error) {
+		log := cfg.Logger.With("stage", Name, "partition", partition)
+		return stream.Fold{
+			Folder: &handler{
+				cfg: cfg, partition: partition, partitions: partitions,
+				trackers: make(map[string]*watchlist.Tracker), sections: make(map[string]*watchlist.Tracker),
+				fingerprint: cfg.fingerprint(partitions), log: log,
+			},
+			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
+		}, nil
+	}
+}
+
+// handler is the stage's worker for one partition of the watch topic.
+type handler struct {
+	cfg                   Config
+	partition, partitions int32
+	markers               stream.Markers
+	trackers              map[string]*watchlist.Tracker // by sample
+	sections              map[string]*watchlist.Tracker // by the name of their section
+	fingerprint           string
+	stranger              string   // the last fingerprint of other panels that was warned of
+	uncounted             bool     // coverage without counts was warned of
+	metrics               *Metrics // nil while replaying: that was counted before
+	log                   *slog.Logger
+}
+
+// Fold applies a record of the watch topic.
+func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
+	h.metrics = h.cfg.Metrics
+	if replayed {
+		h.metrics = nil
+	}
+	m, err := stream.DecodeWatch(rec.Value)
+	if err != nil {
+		return nil, err
+	}
+	switch body := m.GetBody().(type) {
+	case *streampb.WatchRecord_RunStart:
+		return h.runStart(body.RunStart)
+	case *streampb.WatchRecord_RunEnd:
+		return h.runEnd(body.RunEnd)
+	case *streampb.WatchRecord_Coverage:
+		if !h.ours(m.GetPanels()) || !h.ours(body.Coverage.GetPanels()) {
+			return nil, nil
+		}
+		if !body.Coverage.GetCounted() {
+			h.warnUncounted()
+			return nil, nil
+		}
+		t := h.tracker(body.Coverage.GetSample())
+		return h.publish(t, t.Coverage(coverage(body.Coverage)))
+	default:
+		if !h.ours(m.GetPanels()) {
+			return nil, nil
+		}
+		return h.variant(m.GetVariant())
+	}
+}
+
+// ours tells whether a record was made for the panels of this process.
+func (h *handler) ours(panels string) bool {
+	if panels == h.cfg.Panels {
+		return true
+	}
+	h.metrics.leftOut()
+	if h.stranger != panels {
+		h.stranger = panels
+		h.log.Warn("records made for other panels are left out: start every processor with the same --panel files", "panels", panels, "own", h.cfg.Panels)
+	}
+	return false
+}
+
+// warnUncounted tells that a depth alone is no ground to say that something is absent.
+func (h *handler) warnUncounted() {
+	if !h.uncounted {
+		h.uncounted = true
+		h.log.Warn("coverage that does not tell what reads show is left out: upgrade the processors that call variants")
+	}
+}
+
+func (h *handler) variant(document []byte) ([]stream.Out, error) {
+	v := new(event.Variant)
+	if err := json.Unmarshal(document, v); err != nil {
+		return nil, &stream.DecodeError{Code: stream.CodePayload, Reason: fmt.Sprintf("variant: %v", err)}
+	}
+	if v.Sample == "" || v.Allele.VRSID == "" || v.Revision == 0 {
+		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: "a variant needs sample, variant.vrs_id and revision"}
+	}
+	t := h.tracker(v.Sample)
+	alerts := t.Variant(v)
+	if len(alerts) > 0 {
+		h.metrics.latency(v)
+	}
+	return h.publish(t, alerts)
+}
+
+// coverage is what c says, without what belongs to the stream.
+func coverage(c *streampb.Coverage) watchlist.Coverage {
+	out := watchlist.Coverage{
+		Run: c.GetRun(), Contig: c.GetContig(), Start: int(c.GetStart()), End: int(c.GetEnd()),
+		Blocks: make([]watchlist.DepthBlock, len(c.GetLengths())), Revision: c.GetRevision(), Final: c.GetFinal(),
+	}
+	at := out.Start
+	for i, n := range c.GetLengths() {
+		out.Blocks[i] = watchlist.DepthBlock{Start: at, End: at + int(n), Depth: int(c.GetDepths()[i])}
+		at += int(n)
+	}
+	for _, k := range c.GetShown() {
+		out.Shown = append(out.Shown, watchlist.Shown{
+			Named: k.GetNamed(), Pos: int(k.GetPos()), Ref: k.GetRef(), Alt: k.GetAlt(),
+			Forward: int(k.GetForward()), Reverse: int(k.GetReverse()), Depth: int(k.GetDepth()),
+		})
+	}
+	return out
+}
+
+// runStart keeps the run's samples undecided until the run has ended.
+func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
+	isNew, err := h.markers.Start(mk)
+	if err != nil || !isNew {
+		return nil, err
+	}
+	for _, sample := range h.concerned(mk.GetRun()) {
+		h.tracker(sample).RunStart(mk.GetRun().GetId())
+	}
+	return nil, nil
+}
+
+// runEnd answers the rules of the run's samples, each once all of its runs have ended,
+// and passes the end on. A marker that comes again, because its run was sent
+// again, brings out what has changed since.
+func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
+	complete, err := h.markers.End(mk)
+	if err != nil {
+		return nil, err
+	}
+	run := mk.GetRun()
+	var outs []stream.Out
+	if h.markers.Ended(run.GetId()) {
+		for _, sample := range h.concerned(run) {
+			t := h.tracker(sample)
+			answers, err := h.publish(t, t.RunEnd(run.GetId()))
+			if err != nil {
+				return nil, err
+			}
+			outs = append(outs, answers...)
+		}
+	}
+	if !complete {
+		return outs, nil
+	}
+	own := h.markers.Forward(mk, h.partition, h.partitions)
+	end, err := event.RunEndRecords(h.cfg.Topics.Alerts, h.cfg.AlertsPartitions, own)
+	return append(outs, end...), err
+}
+
+// concerned lists the samples of the run whose records come over this partition. Its
+// markers come over all: a sample of which nothing else is heard is answered too,
+// and once; unless it is a barcode that nobody has asked for.
+func (h *handler) concerned(run *streampb.Run) []string {
+	expected := len(run.GetSamples()) == 0 || run.GetSamplesListed()
+	var samples []string
+	for _, sample := range stream.SamplesOf(run) {
+		ours := stream.PartitionFor([]byte(sample), h.partitions) == h.partition
+		if ours && (expected || h.trackers[sample] != nil) {
+			samples = append(samples, sample)
+		}
+	}
+	return samples
+}
+
+func (h *handler) tracker(sample string) *watchlist.Tracker {
+	t := h.trackers[sample]
+	if t == nil {
+		t = h.cfg.Watch.NewTracker(sample)
+		h.take(t)
+		// A barcode of which the first is heard amid several runs waits for all of them.
+		for _, run := range h.markers.Open() {
+			if slices.Contains(stream.SamplesOf(run), sample) {
+				t.RunStart(run.GetId())
+			}
+		}
+	}
+	return t
+}
+
+// take takes a tracker into the state.
+func (h *handler) take(t *watchlist.Tracker) {
+	h.trackers[t.Sample()], h.sections[section(t.Sample())] = t, t
+}
+
+// publish makes records of a tracker's alerts. A model that could not answer fails the record: whoever restores the tracker asks again.
+func (h *handler) publish(t *watchlist.Tracker, alerts []watchlist.Alert) ([]stream.Out, error) {
+	if err := t.Err(); err != nil {
+		return nil, fmt.Errorf("sample %s: %w", t.Sample(), err)
+	}
+	outs := make([]stream.Out, len(alerts))
+	for i := range alerts {
+		out, err := alert.Record(h.cfg.Topics.Alerts, &alerts[i])
+		if err != nil {
+			return nil, err
+		}
+		h.metrics.alert(&alerts[i])
+		outs[i] = out
+	}
+	return outs, nil
+}

@@ -1,0 +1,82 @@
+package stage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/stream"
+)
+
+const (
+	// stateVersion counts changes of what the sections are; stream/STATE.md
+	// describes them.
+	stateVersion = 1
+
+	maxSectionName = 512
+)
+
+// fingerprint is a hash over what the state depends on besides records. How many
+// partitions there are decides which samples are answered here.
+func (c *Config) fingerprint(partitions int32) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "watch %d %q %q %d", watchlist.Version, c.Panels, c.Genes, partitions))
+	return hex.EncodeToString(sum[:])
+}
+
+// Format says what the state depends on.
+func (h *handler) Format() stream.StateFormat {
+	return stream.StateFormat{Stage: Name, Version: stateVersion, Fingerprint: h.fingerprint}
+}
+
+// Sections lists the markers and each sample.
+func (h *handler) Sections() []stream.Section {
+	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}}
+	for name, t := range h.sections {
+		list = append(list, stream.Section{Name: name, Version: t.Version()})
+	}
+	slices.SortFunc(list, func(a, b stream.Section) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// AppendSection appends one of them.
+func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
+	if name == stream.MarkersSection {
+		return h.markers.AppendState(b)
+	}
+	t := h.sections[name]
+	if t == nil {
+		return nil, fmt.Errorf("section %q is not one of this state", name)
+	}
+	return t.AppendState(b)
+}
+
+// RestoreSection takes one of them.
+func (h *handler) RestoreSection(name string, b []byte) error {
+	if name == stream.MarkersSection {
+		return h.markers.RestoreState(b)
+	}
+	t, err := h.cfg.Watch.RestoreTracker(b)
+	if err != nil {
+		return fmt.Errorf("restoring section %q: %w", name, err)
+	}
+	if h.trackers[t.Sample()] != nil {
+		return fmt.Errorf("restoring section %q: sample %q comes twice", name, t.Sample())
+	}
+	h.take(t)
+	return nil
+}
+
+// section names the section of a sample. Names serve people, and to tell sections
+// apart; one that is too long is replaced by a hash.
+func section(sample string) string {
+	name := "sample/" + url.PathEscape(sample)
+	if len(name) > maxSectionName {
+		sum := sha256.Sum256([]byte(name))
+		name = "sample/~" + hex.EncodeToString(sum[:])
+	}
+	return name
+}

@@ -1,0 +1,214 @@
+package watchlist
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxErrors bounds how many faults of a panel are told at once.
+const maxErrors = 50
+
+// faults collects what is wrong with a panel, one line each.
+type faults struct {
+	path string
+	list []error
+	more int
+}
+
+// add notes a fault at a line; line 0 is the file as a whole.
+func (f *faults) add(line int, format string, args ...any) {
+	if len(f.list) == maxErrors {
+		f.more++
+		return
+	}
+	err := fmt.Errorf(format, args...)
+	if line > 0 {
+		err = fmt.Errorf("%s:%d: %w", f.path, line, err)
+	} else {
+		err = fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.list = append(f.list, err)
+}
+
+// err is all of it, or nil.
+func (f *faults) err() error {
+	if f.more > 0 {
+		f.list = append(f.list, fmt.Errorf("%s: and %d more", f.path, f.more))
+		f.more = 0
+	}
+	return errors.Join(f.list...)
+}
+
+// A field reads the value of one key.
+type field func(value *yaml.Node)
+
+// mapping gives each key of a mapping to its field and notes keys that are unknown or there twice.
+func (f *faults) mapping(n *yaml.Node, what string, fields map[string]field) {
+	if n.Kind != yaml.MappingNode {
+		f.add(n.Line, "%s: want keys with values, have %s", what, describe(n))
+		return
+	}
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		read := fields[key.Value]
+		switch {
+		case key.Kind != yaml.ScalarNode || key.Value == "<<":
+			f.add(key.Line, "%s: merged and composed keys are not supported: write the keys out", what)
+		case read == nil:
+			f.add(key.Line, "%s has no key %q%s: it takes %s", what, clip(key.Value), suggest(key.Value, keysOf(fields)), strings.Join(keysOf(fields), ", "))
+		case seen[key.Value]:
+			f.add(key.Line, "%s has the key %q twice: keep one", what, key.Value)
+		case value.Kind == yaml.AliasNode || value.Anchor != "":
+			f.add(value.Line, "%s: anchors and aliases are not supported: write the value out, or use thresholds of the panel", key.Value)
+		default:
+			seen[key.Value] = true
+			read(value)
+		}
+	}
+}
+
+// keysOf are the names of fields, sorted.
+func keysOf(fields map[string]field) []string {
+	keys := make([]string, 0, len(fields))
+	for k := range fields {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// maxText bounds a text of a panel.
+const maxText = 1000
+
+// text reads a string. Numbers are taken as they are written, so that a version may be 3.
+func (f *faults) text(what string, to *string) field {
+	return func(n *yaml.Node) {
+		if s, ok := f.scalar(what, n); ok {
+			*to = s
+		}
+	}
+}
+
+// scalar is the text of a scalar that is not empty.
+func (f *faults) scalar(what string, n *yaml.Node) (string, bool) {
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		f.add(n.Line, "%s: anchors and aliases are not supported: write the value out", what)
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+		f.add(n.Line, "%s: want a text, have %s", what, describe(n))
+	case n.Value == "" || len(n.Value) > maxText:
+		f.add(n.Line, "%s: want 1 to %d bytes of text, have %d", what, maxText, len(n.Value))
+	case strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		f.add(n.Line, "%s: the text has line breaks or control characters: write it on one line", what)
+	default:
+		return n.Value, true
+	}
+	return "", false
+}
+
+// item is a text with the line it is on.
+type item struct {
+	text string
+	line int
+}
+
+// maxItems bounds a list.
+const maxItems = 1_000_000
+
+// texts reads a text or a list of them.
+func (f *faults) texts(what string, to *[]item) field {
+	return func(n *yaml.Node) {
+		list := []*yaml.Node{n}
+		if n.Kind == yaml.SequenceNode {
+			list = n.Content
+		}
+		if len(list) == 0 || len(list) > maxItems {
+			f.add(n.Line, "%s: want 1 to %d entries, have %d", what, maxItems, len(list))
+			return
+		}
+		for _, e := range list {
+			if s, ok := f.scalar(what, e); ok {
+				*to = append(*to, item{s, e.Line})
+			}
+		}
+	}
+}
+
+// number reads a number within bounds.
+func (f *faults) number(what string, low, high float64, to **float64) field {
+	return func(n *yaml.Node) {
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || err != nil || math.IsNaN(v) {
+			f.add(n.Line, "%s: want a number, have %s", what, describe(n))
+			return
+		}
+		if v < low || v > high {
+			f.add(n.Line, "%s: %s is outside %v to %v", what, n.Value, low, high)
+			return
+		}
+		*to = &v
+	}
+}
+
+// whole reads a whole number within bounds.
+func (f *faults) whole(what string, low, high int, to **int) field {
+	return func(n *yaml.Node) {
+		var v *float64
+		f.number(what, float64(low), float64(high), &v)(n)
+		if v == nil {
+			return
+		}
+		if *v != math.Trunc(*v) {
+			f.add(n.Line, "%s: want a whole number, have %s", what, n.Value)
+			return
+		}
+		i := int(*v)
+		*to = &i
+	}
+}
+
+// describe names a value that is not what was wanted.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys with values"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	if n.Tag == "!!null" {
+		return "nothing"
+	}
+	return strconv.Quote(clip(n.Value))
+}
+
+// clip shortens what a file says for an error message.
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
+}
+
+// suggest is a question for the known name that was likely meant, or "".
+func suggest(have string, known []string) string {
+	best, distance := "", 3
+	for _, k := range known {
+		if d := levenshtein.ComputeDistance(strings.ToLower(have), strings.ToLower(k)); d < distance && d < len(k) {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (is %q meant?)", best)
+}
