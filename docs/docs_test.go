@@ -89,6 +89,10 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 				text, err = os.ReadFile(filepath.Join("reference", program, "README.md"))
 			}
 		}
+		if folder := "develop/decisions/"; strings.HasPrefix(page, folder) && page != folder+"README.md" {
+			link, from = strings.TrimPrefix(page, folder), "docs/"+folder+"README.md"
+			text, err = os.ReadFile(filepath.Join(folder, "README.md"))
+		}
 		if !regexp.MustCompile(`\]\(` + regexp.QuoteMeta(link) + `[)#]`).Match(text) {
 			t.Errorf("%s doesn't lead to %s", from, page)
 		}
