@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 // Limits bound what a [View] holds; what is beyond is counted in Summary.LeftOut.

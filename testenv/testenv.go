@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,4 +113,13 @@ func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// SkipUnchanged skips a test that takes minutes where CI has found that nothing of what it tests has changed since it passed:
+// PORESTREAM_UNCHANGED names such groups of tests, separated by commas (.ci/run).
+func SkipUnchanged(tb testing.TB, group string) {
+	tb.Helper()
+	if slices.Contains(strings.Split(os.Getenv("PORESTREAM_UNCHANGED"), ","), group) {
+		tb.Skipf("%s: unchanged since this passed", group)
+	}
 }

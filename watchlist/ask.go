@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/align"
-	"github.com/porestream/porestream/watchlist/biomarker"
 	"github.com/porestream/porestream/vrs"
+	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
 // ModelAnswer is what a model says of a sample.

@@ -16,7 +16,7 @@ import (
 
 // lastWord is the newest of what was told of a sample.
 type lastWord struct {
-	variants map[string]*event.Variant       // by VRS id
+	variants map[string]*event.Variant               // by VRS id
 	coverage map[watchlist.Target]watchlist.Coverage // by stretch
 	meaning  func(s watchlist.Shown) *event.Variant
 }

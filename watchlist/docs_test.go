@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/annotate"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // tableRules are the columns of the table of docs/consume/watchlists.md: how many changes each rule can match.

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/annotate"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // spliced is a genome with a gene of two transcripts and an intron on each strand, and a circular one with a gene

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/porestream/porestream/annotate"
-	"github.com/porestream/porestream/watchlist/biomarker"
 	"github.com/porestream/porestream/modelfile/folder"
+	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
 // modelText is what a rule's model says.

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/watchlist/biomarker"
-	"github.com/porestream/porestream/genome"
 )
 
 // linear is a network of one layer: a logit for each row of weights, over values and then what is known.

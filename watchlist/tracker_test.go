@@ -16,9 +16,9 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vrs"
+	"github.com/porestream/porestream/watchlist"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

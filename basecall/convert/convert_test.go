@@ -221,6 +221,7 @@ func TestNetworksOfBonito(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds large networks")
 	}
+	testenv.SkipUnchanged(t, "converters")
 	window := realSignal(t, 3000)
 	out := filepath.Join(t.TempDir(), "out")
 	bonito(t, window, out, "full")

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest/contain"
 	"github.com/porestream/porestream/ingest/minknow"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 )

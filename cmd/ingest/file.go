@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 )
 
 // maxSources bounds the sources of a file.

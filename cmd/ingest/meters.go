@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/folder"
 	"github.com/porestream/porestream/ingest/minknow"
 	"github.com/porestream/porestream/ingest/push"
-	"github.com/porestream/porestream/ingest/folder"
 )
 
 // sourceLabel tells the metrics of sources apart. Its values are the names in the

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/ingest/cluster"
 	"github.com/porestream/porestream/ingest/minknow"
 	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream/streampb"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/ops"

@@ -10,9 +10,9 @@ import (
 
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/cli"
-	"github.com/porestream/porestream/ingest/sources"
 	"github.com/porestream/porestream/ingest/folder"
+	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 )
 
 const readsName = "reads"

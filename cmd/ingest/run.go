@@ -16,10 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/ingest/minknow"
 	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 )
 
 // runCommand runs the sources of a file.

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest/push"
 	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream"
 )
 

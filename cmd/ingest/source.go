@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/ingest/cluster"
 	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 )
 
 // source is a source of signal with its settings, which flags and the file of

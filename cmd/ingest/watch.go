@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
-	"github.com/porestream/porestream/ingest/sources"
 	"github.com/porestream/porestream/ingest/folder"
+	"github.com/porestream/porestream/ingest/sources"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream/streampb"
 )
 

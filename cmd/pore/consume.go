@@ -15,8 +15,6 @@ import (
 	"github.com/expr-lang/expr/vm"
 	"github.com/spf13/cobra"
 
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
@@ -26,6 +24,8 @@ import (
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 type consumeConfig struct {

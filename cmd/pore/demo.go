@@ -17,15 +17,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/alert"
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 type demoConfig struct {

@@ -19,9 +19,9 @@ import (
 
 	alignstage "github.com/porestream/porestream/align/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
 	readfiles "github.com/porestream/porestream/ingest/folder"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"

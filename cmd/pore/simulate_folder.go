@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/simulate/runfolder"

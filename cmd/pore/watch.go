@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/watchlist"
 )
 
 func watchCommand() *cobra.Command {

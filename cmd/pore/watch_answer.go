@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/biomarker"
-	watchnetwork "github.com/porestream/porestream/watchlist/network"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/biomarker"
+	watchnetwork "github.com/porestream/porestream/watchlist/network"
 )
 
 type watchAnswerConfig struct {

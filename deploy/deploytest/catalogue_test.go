@@ -21,10 +21,10 @@ import (
 
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/ingest/folder"
 	"github.com/porestream/porestream/ingest/minknow"
 	"github.com/porestream/porestream/ingest/push"
 	"github.com/porestream/porestream/ingest/sources"
-	"github.com/porestream/porestream/ingest/folder"
 	"github.com/porestream/porestream/internal/notify"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/internal/tracing"

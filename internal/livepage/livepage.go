@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/monitor/page"

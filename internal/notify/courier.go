@@ -9,8 +9,8 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Name is the stage's name in dead letters and logs.

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/watchlist/alert"
-	"github.com/porestream/porestream/stream"
 )
 
 // receiver is a destination that does what a function says, and notes when it was tried.

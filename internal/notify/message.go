@@ -16,9 +16,9 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/watchlist/alert"
-	"github.com/porestream/porestream/stream"
 )
 
 // message is one alert on its way to a destination. Sent again, it has the same bytes.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/watchlist/alert"
-	"github.com/porestream/porestream/stream"
 )
 
 // detected is an alert of a sample, written at a time.

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 // AlertFold is the state of an alerts topic as a consumer sees it: what every

@@ -20,8 +20,6 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/haplotype"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
-	"github.com/porestream/porestream/watchlist"
-	watchstage "github.com/porestream/porestream/watchlist/stage"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
@@ -31,6 +29,8 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
+	"github.com/porestream/porestream/watchlist"
+	watchstage "github.com/porestream/porestream/watchlist/stage"
 )
 
 // lab is what the stages work with: the engines are shared by all worlds.

@@ -19,12 +19,11 @@ import (
 
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/ingest"
 	readfiles "github.com/porestream/porestream/ingest/folder"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/monitor/ops"
@@ -37,6 +36,7 @@ import (
 	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Config says what to run and on what.

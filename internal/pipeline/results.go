@@ -11,12 +11,12 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/wholefile"
 )
 

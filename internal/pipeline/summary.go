@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Summary is a run in figures; it is what summary.json holds.

@@ -25,8 +25,6 @@ import (
 	sequence "github.com/porestream/porestream/annotate/network"
 	"github.com/porestream/porestream/annotate/source"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
-	"github.com/porestream/porestream/watchlist"
-	watchstage "github.com/porestream/porestream/watchlist/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/basecall/infer"
@@ -38,6 +36,8 @@ import (
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 	variantstage "github.com/porestream/porestream/variant/stage"
+	"github.com/porestream/porestream/watchlist"
+	watchstage "github.com/porestream/porestream/watchlist/stage"
 )
 
 // allStages lists the stages in the order of the flow.
@@ -122,7 +122,7 @@ type Engines struct {
 	Genome     *genome.Genome
 	Annotator  *annotate.Annotator // annotate stage, and panels
 	Sources    *source.Set         // nil: none
-	Watch      *watchlist.Watch        // nil: no panels
+	Watch      *watchlist.Watch    // nil: no panels
 	Caller     *basecall.Caller    // basecall and adaptive stages; nil where runs have models of their own
 	models     *runModels          // basecall stage; nil: all runs have Caller
 	variant    variant.Config

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	annotatestage "github.com/porestream/porestream/annotate/stage"
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/biomarker"
-	watchnetwork "github.com/porestream/porestream/watchlist/network"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/biomarker"
+	watchnetwork "github.com/porestream/porestream/watchlist/network"
 )
 
 // loadPanels reads watch-lists and checks them against the reference and its

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/watchlist"
 )
 
 func TestParseStages(t *testing.T) {

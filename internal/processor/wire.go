@@ -13,13 +13,13 @@ import (
 	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	alignstage "github.com/porestream/porestream/align/stage"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
-	watchstage "github.com/porestream/porestream/watchlist/stage"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/trace"
 	variantstage "github.com/porestream/porestream/variant/stage"
+	watchstage "github.com/porestream/porestream/watchlist/stage"
 )
 
 // Config says how a processor takes part in the stream.

@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Bounds of what is read.

@@ -16,10 +16,10 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/report"
 	"github.com/porestream/porestream/monitor/page/pagetest/browser"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // plate writes the folder of a run with so many samples and markers, whose states follow one another.

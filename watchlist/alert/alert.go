@@ -13,8 +13,8 @@ import (
 	"fmt"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Type is the CloudEvents type of an alert. The topic also carries

@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/watchlist"
 )
 
 var docs = filepath.Join("..", "..", "docs", "consume")

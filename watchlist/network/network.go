@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"runtime"
 
-	"github.com/porestream/porestream/watchlist/biomarker"
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
 // batch is the number of rows computed at a time: an answer and what drives it are some dozens.

@@ -17,11 +17,11 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/biomarker"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/variant/network/networktest"
 	"github.com/porestream/porestream/vrs"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
 const library = "" // the usual places

@@ -6,10 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/metric"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.

@@ -13,10 +13,10 @@ import (
 	"slices"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 // Name is the stage's name in dead letters, metrics and logs.

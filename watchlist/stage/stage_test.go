@@ -16,12 +16,12 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/vrs"
+	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 // panel asks for an allele that is there, one that is not, and a place that no

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/watchlist"
 )
 
 const (

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/porestream/porestream/annotate/event"
-	"github.com/porestream/porestream/watchlist/alert"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/statetest"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/vrs"
+	"github.com/porestream/porestream/watchlist/alert"
 )
 
 // lawful makes handlers of the only partition, which owns every sample.

@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestCalculatingPackagesStartNoGoroutine: what the Makefile tests without the race detector has nothing for it to find. A parallel
+// test shares only what its package's variables hold, which are tables.
+func TestCalculatingPackagesStartNoGoroutine(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	m := regexp.MustCompile(`(?m)^calculating := (.+)$`).FindSubmatch(makefile)
+	require.NotNil(t, m)
+	for _, pkg := range strings.Fields(string(m[1])) {
+		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, "the Makefile lists %s", pkg)
+		for _, file := range files {
+			set := token.NewFileSet()
+			parsed, err := parser.ParseFile(set, file, nil, 0)
+			require.NoError(t, err)
+			for _, imported := range parsed.Imports {
+				assert.NotEqual(t, `"golang.org/x/sync/errgroup"`, imported.Path.Value, "%s", file)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if g, ok := n.(*ast.GoStmt); ok {
+					assert.Fail(t, "a goroutine starts where the race detector isn't used", "%s", set.Position(g.Pos()))
+				}
+				return true
+			})
+		}
+	}
+}
