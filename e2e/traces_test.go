@@ -66,7 +66,7 @@ func TestTraces(t *testing.T) {
 
 		const share = "0.5"
 		tracing := []string{"--brokers", addr, "--listen", "127.0.0.1:0", "--trace-endpoint", endpoint, "--trace-sample", share}
-		panel := filepath.Join(root(), "annotate", "watch", "testdata", "lambda", "panel.yaml")
+		panel := filepath.Join(root(), "watchlist", "testdata", "lambda", "panel.yaml")
 		processing := append(slices.Clone(tracing), "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--panel", panel)
 		ingest := start(t, cancel, "ingest", append(tracing, lambda("reads.pod5"))...)
 		first := start(t, cancel, "processor", append(processing, "--stages", "basecall,variant", "--device", device)...)

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	pathpkg "path"
 	"path/filepath"
 	"strconv"
 
@@ -30,7 +32,9 @@ type Panel struct {
 	Version  string
 	Title    string
 	Assembly string // the panel's words
-	Hash     string // "sha256:" and the digest of all files
+	// Source, Date and Licence say where the panel's content is from, of when it is, and its terms: the panel's words.
+	Source, Date, Licence string
+	Hash                  string // "sha256:" and the digest of all files
 
 	path      string
 	reference []contigClaim
@@ -110,6 +114,21 @@ func Load(path string) (*Panel, error) {
 	})
 }
 
+// LoadFS reads a panel of a file system, as [Load] does. Its rules can't ask models.
+func LoadFS(files fs.FS, path string) (*Panel, error) {
+	text, err := fs.ReadFile(files, path)
+	if err != nil {
+		return nil, fmt.Errorf("reading watch-list: %w", err)
+	}
+	dir, _ := pathpkg.Split(path)
+	return parse(path, text, beside{
+		file: func(name string) ([]byte, error) { return fs.ReadFile(files, pathpkg.Join(dir, name)) },
+		model: func(name string) (*biomarker.Model, error) {
+			return nil, fmt.Errorf("the model %q is not beside the panel: only panels in files can ask models", name)
+		},
+	})
+}
+
 // readLimited reads a file of at most maxPanelBytes.
 func readLimited(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -181,6 +200,9 @@ func (p *reader) document(n *yaml.Node) {
 		"version":    p.text("version", &p.panel.Version),
 		"title":      p.text("title", &p.panel.Title),
 		"assembly":   p.text("assembly", &p.panel.Assembly),
+		"source":     p.text("source", &p.panel.Source),
+		"date":       p.text("date", &p.panel.Date),
+		"licence":    p.text("licence", &p.panel.Licence),
 		"reference":  p.contigs,
 		"thresholds": func(v *yaml.Node) { p.thresholds(v, &base) },
 		"rules":      func(v *yaml.Node) { rules = v },

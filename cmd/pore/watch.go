@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/ready"
 )
 
 func watchCommand() *cobra.Command {
@@ -28,7 +30,7 @@ func watchCommand() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(watchCheckCommand(), watchAnswerCommand())
+	cmd.AddCommand(watchCheckCommand(), watchAnswerCommand(), watchMakeCommand(), watchListCommand(), watchShowCommand())
 	return cmd
 }
 
@@ -41,11 +43,12 @@ type watchCheckConfig struct {
 func watchCheckCommand() *cobra.Command {
 	var cfg watchCheckConfig
 	cmd := &cobra.Command{
-		Use:   "check --ref FASTA [--gff GFF3] PANEL.yaml...",
+		Use:   "check --ref FASTA [--gff GFF3] PANEL...",
 		Short: "Check panels against a reference and its genes",
 		Long: `Writes a line for each rule, and for each allele of rules that name several:
 what it means on the reference, and the depth that NEGATIVE needs. A panel with
-faults is refused: they are told with file and line, and the exit code is 1.`,
+faults is refused: they are told with file and line, and the exit code is 1. PANEL
+is a file, or the name of a ready panel (pore watch ls).`,
 		Example: `  pore watch check --ref ref.fa --gff genes.gff3 panel.yaml`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,7 +117,7 @@ func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, s
 	var panels []*watchlist.Panel
 	var faults []error
 	for _, path := range paths {
-		p, err := watchlist.Load(path)
+		p, err := ready.Open(path)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -130,4 +133,44 @@ func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, s
 		return nil, fmt.Errorf("the panels can't be used as they are: see the lines above")
 	}
 	return w, nil
+}
+
+func watchListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Short:   "Panels that come with Porestream",
+		Long:    "Writes a line for each panel that --panel takes by its name: rules, date, licence,\ntitle and source.",
+		Example: "  pore watch ls",
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			fmt.Fprintln(out, "#name\trules\tdate\tlicence\ttitle\tsource")
+			for _, name := range ready.Names() {
+				p, err := ready.Open(name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\t%s\n", name, p.Rules(), p.Date, p.Licence, p.Title, p.Source)
+			}
+			return out.Flush()
+		},
+	}
+}
+
+func watchShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show NAME",
+		Short:   "A panel that comes with Porestream, as YAML",
+		Long:    "Writes a ready panel, to be read or to be changed for one's own use: give it an id\nof its own then.",
+		Example: "  pore watch show malaria > my-malaria.yaml",
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := ready.Text(args[0])
+			if text == nil {
+				return cli.Usagef("no ready panel %q: there are %s", args[0], strings.Join(ready.Names(), ", "))
+			}
+			_, err := cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
 }

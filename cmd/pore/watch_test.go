@@ -17,18 +17,24 @@ import (
 func checkLambda(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "testdata", "lambda")
+	return runWatch(t, append([]string{"check", "--ref", filepath.Join(dir, "reference.fa"), "--gff", filepath.Join(dir, "genes.gff3")}, args...)...)
+}
+
+// runWatch runs pore watch.
+func runWatch(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := command()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	cmd.SetArgs(append([]string{"watch", "check", "--ref", filepath.Join(dir, "reference.fa"), "--gff", filepath.Join(dir, "genes.gff3")}, args...))
+	cmd.SetArgs(append([]string{"watch"}, args...))
 	err = cmd.ExecuteContext(t.Context())
 	return out.String(), errs.String(), err
 }
 
 func TestWatchCheck(t *testing.T) {
-	panels := filepath.Join("..", "..", "annotate", "watch", "testdata", "lambda")
+	panels := filepath.Join("..", "..", "watchlist", "testdata", "lambda")
 	out, _, err := checkLambda(t, filepath.Join(panels, "panel.yaml"), filepath.Join(panels, "files.yaml"))
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -65,4 +71,31 @@ func TestWatchCheckTellsAllFaults(t *testing.T) {
 	require.ErrorContains(t, err, "want tsv or json")
 	_, _, err = checkLambda(t, filepath.Join(dir, "none.yaml"))
 	require.Error(t, err)
+}
+
+func TestReadyPanelsAreListedAndShown(t *testing.T) {
+	out, _, err := runWatch(t, "ls")
+	require.NoError(t, err)
+	require.Contains(t, out, "\nmalaria\t60\t2025\t")
+	out, _, err = runWatch(t, "show", "malaria")
+	require.NoError(t, err)
+	require.Contains(t, out, "PF3D7_1343700:p.Cys580Tyr")
+	_, _, err = runWatch(t, "show", "none")
+	require.ErrorContains(t, err, `no ready panel "none": there are malaria`)
+	_, errs, err := checkLambda(t, "malaria")
+	require.Error(t, err)
+	require.Contains(t, errs, `panels/malaria.yaml:13: rule "kelch13_F446I": hgvs transcript "PF3D7_1343700" is not among the genes`)
+}
+
+// TestPanelOfLineagesIsTaken makes a panel of a barcode on phage lambda, and checks it.
+func TestPanelOfLineagesIsTaken(t *testing.T) {
+	dir := t.TempDir()
+	barcode, panel := filepath.Join(dir, "barcode.bed"), filepath.Join(dir, "panel.yaml")
+	require.NoError(t, os.WriteFile(barcode, []byte("x\t37588\t37589\tL1\tT\n"), 0o600))
+	out, _, err := runWatch(t, "make", "lineages", "--ref", filepath.Join("..", "..", "testdata", "lambda", "reference.fa"), "--source", "a test", barcode)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(panel, []byte(out), 0o600))
+	out, _, err = checkLambda(t, panel)
+	require.NoError(t, err)
+	require.Contains(t, out, "lineages\tL1\tallele\t")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/watchlist/biomarker"
 	watchnetwork "github.com/porestream/porestream/watchlist/network"
+	"github.com/porestream/porestream/watchlist/ready"
 )
 
 // loadPanels reads watch-lists and checks them against the reference and its
@@ -22,7 +23,7 @@ import (
 func (e *Engines) loadPanels(paths []string, scored bool, logger *slog.Logger) error {
 	panels := make([]*watchlist.Panel, len(paths))
 	for i, path := range paths {
-		p, err := watchlist.Load(path)
+		p, err := ready.Open(path)
 		if err != nil {
 			return firstFault(err)
 		}

@@ -102,7 +102,7 @@ func TestTargets(t *testing.T) {
 	if got := names(plain); strings.Contains(got, topics.Watch) || strings.Contains(got, topics.Alerts) {
 		t.Errorf("topics without panels: %s", got)
 	}
-	opts.Panels = []string{filepath.Join("..", "..", "annotate", "watch", "testdata", "lambda", "panel.yaml")}
+	opts.Panels = []string{filepath.Join("..", "..", "watchlist", "testdata", "lambda", "panel.yaml")}
 	e, err := Load(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/watchlist/catalogue"
+)
+
+type watchMakeConfig struct {
+	reference string
+	genes     processor.Genes
+	log       cli.LogFlags
+}
+
+func watchMakeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "make",
+		Short: "Make a panel of a table that others publish",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(watchMakeTBCommand(), watchMakeLineagesCommand())
+	return cmd
+}
+
+func watchMakeTBCommand() *cobra.Command {
+	var cfg watchMakeConfig
+	cmd := &cobra.Command{
+		Use:   "tb --ref FASTA --gff GFF3 TABLE.tsv",
+		Short: "Panel of the WHO's catalogue of mutations of M. tuberculosis",
+		Long: `Writes a panel of the WHO's catalogue of mutations of 2021: what is associated
+with resistance (grading 1) or so far (2). TABLE.tsv has the columns gene,
+mutation, alphabet (DNA or PROT), drug and grading; - is standard input. The
+reference is H37Rv, NC_000962.3, with its RefSeq annotation, and every row is held
+against it. The catalogue is under CC BY-NC-SA 3.0 IGO, and so is the panel.`,
+		Example: `  pore watch make tb --ref h37rv.fa --gff h37rv.gff3 who-panel.tsv > tb.yaml`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return makeTB(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
+	cfg.genes.Register(flags)
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func makeTB(ctx context.Context, cfg watchMakeConfig, table string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if cfg.reference == "" {
+		return cli.Usagef("--ref is required: H37Rv, NC_000962.3")
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return err
+	}
+	annotator, err := cfg.genes.Annotator(ctx, g, logger)
+	if err != nil {
+		return err
+	}
+	in, err := openTable(table, stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	n, err := catalogue.Tuberculosis(stdout, in, g, annotator)
+	if err != nil {
+		return fmt.Errorf("%s: %w", table, err)
+	}
+	fmt.Fprintf(stderr, "%d rules\n", n)
+	return nil
+}
+
+type watchMakeLineagesConfig struct {
+	reference string
+	head      catalogue.Head
+}
+
+func watchMakeLineagesCommand() *cobra.Command {
+	var cfg watchMakeLineagesConfig
+	cmd := &cobra.Command{
+		Use:   "lineages --ref FASTA BARCODE.bed",
+		Short: "Panel of a barcode of lineages",
+		Long: `Writes a panel with a rule for each lineage of a barcode: a BED file of single
+positions, whose fourth column is the lineage and whose fifth the base that its
+members have, such as those of TB-Profiler. Positions where the reference itself
+has that base are left out, and counted.`,
+		Example: `  pore watch make lineages --ref h37rv.fa --id tb-lineage --source tbdb barcode.bed > tb-lineage.yaml`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return makeLineages(cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome of one contig, FASTA, may be gzipped (required)")
+	flags.StringVar(&cfg.head.ID, "id", "lineages", "id of the panel")
+	flags.StringVar(&cfg.head.Version, "panel-version", "1", "version of the panel")
+	flags.StringVar(&cfg.head.Source, "source", "", "where the barcode is from, for people")
+	flags.StringVar(&cfg.head.Date, "date", "", "of when it is, for people")
+	flags.StringVar(&cfg.head.Licence, "licence", "", "its terms, for people")
+	return cmd
+}
+
+func makeLineages(cfg watchMakeLineagesConfig, barcode string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if cfg.reference == "" {
+		return cli.Usagef("--ref is required: the genome that the barcode's positions are on")
+	}
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return err
+	}
+	in, err := openTable(barcode, stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	n, leftOut, err := catalogue.Lineages(stdout, in, cfg.head, g)
+	if err != nil {
+		return fmt.Errorf("%s: %w", barcode, err)
+	}
+	fmt.Fprintf(stderr, "%d rules; at %d positions the reference itself has the lineage's base, so there is no change to watch for\n", n, leftOut)
+	return nil
+}
+
+// openTable opens a file, or standard input for "-".
+func openTable(path string, stdin io.Reader) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	return os.Open(path)
+}
