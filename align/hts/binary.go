@@ -9,18 +9,18 @@ import (
 	"math"
 	"slices"
 
-	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts/cram"
 	"github.com/porestream/porestream/align/hts/internal/bam"
+	"github.com/porestream/porestream/align/hts/internal/blocks"
 	"github.com/porestream/porestream/textfile"
 )
 
 // binaryReader reads the records of BAM (SAM specification 4.2).
 type binaryReader struct {
-	in     io.Reader    // decompressed
-	blocks *bgzf.Reader // what in is, too; nil: of CRAM
+	in     io.Reader      // decompressed
+	blocks *blocks.Reader // what in is, too; nil: of CRAM
 	header *sam.Header
 	tail   *textfile.Tail // nil: in tells of a file that is cut off
 	part   bool           // only chunks are read, so the end isn't
@@ -50,7 +50,7 @@ func readBinary(r io.Reader, decompressors int) (*binaryReader, Lines, error) {
 			io.Seeker
 		}{b.tail, s}
 	}
-	in, err := bgzf.NewReader(below, decompressors)
+	in, err := blocks.NewReader(below, decompressors)
 	if err != nil {
 		return nil, nil, err
 	}

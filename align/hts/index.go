@@ -13,6 +13,8 @@ import (
 	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/csi"
 	"github.com/biogo/hts/sam"
+
+	"github.com/porestream/porestream/align/hts/internal/blocks"
 )
 
 // Index tells where a BAM file has the alignments of a stretch.
@@ -53,7 +55,7 @@ func (x *Index) read(r io.Reader) (err error) {
 		}
 	}()
 	if strings.HasSuffix(x.Path, ".csi") {
-		z, err := bgzf.NewReader(r, 1)
+		z, err := blocks.NewReader(r, 1)
 		if err != nil {
 			return err
 		}

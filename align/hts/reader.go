@@ -123,7 +123,7 @@ func (r *Reader) Limit(chunks []bgzf.Chunk) error {
 	read := r.next
 	r.binary.part = true
 	r.next = func() (*sam.Record, error) {
-		for CompareOffsets(r.binary.blocks.LastChunk().End, end) >= 0 {
+		for CompareOffsets(r.binary.blocks.Place(), end) >= 0 {
 			if len(chunks) == 0 {
 				return nil, io.EOF
 			}
