@@ -150,9 +150,18 @@ func TestAGapBesideAChangeIsAHomopolymers(t *testing.T) {
 func TestRealignerCost(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 2))
 	var counts errorCounts
-	model := counts.model(nil)
+	usual := counts.model(nil)
+	good := UsualErrors() // as R10.4.1's: gaps cost so much that most reads have the least of them
+	good.Mismatch, good.Gaps, good.Other = 0.005, 0.005, 0.001
+	for n := range good.Deletion {
+		good.Deletion[n], good.Insertion[n] = good.Deletion[n]/20, good.Insertion[n]/20
+	}
+	sound := counts.model(&good)
+	poor := *usual // longer runs are seldom shown right, so that a gap is gained by
+	poor.openDel[2][0], poor.openIns[1][1] = -500, -300
 	g := &realigner{}
-	for range 300 {
+	for n := range 600 {
+		model := []*errorModel{usual, sound, &poor}[n%3]
 		haps := [][]byte{randomSeq(rnd, 5+rnd.IntN(15), "AACGT")}
 		for range 1 + rnd.IntN(5) {
 			alt := randomSeq(rnd, 5+rnd.IntN(15), "AACGT")
@@ -171,6 +180,21 @@ func TestRealignerCost(t *testing.T) {
 			for range 1 + rnd.IntN(20) {
 				g.query = append(g.query, byte(rnd.IntN(baseN+1)))
 				g.bins = append(g.bins, byte(rnd.IntN(binCount)))
+			}
+			if rnd.IntN(3) > 0 { // as reads are: a haplotype with an error or two
+				g.query, g.bins = g.query[:0], g.bins[:0]
+				for _, b := range haps[rnd.IntN(len(haps))] {
+					code := baseCode[b]
+					switch rnd.IntN(25) {
+					case 0:
+						continue
+					case 1:
+						code = byte(rnd.IntN(baseN + 1))
+					case 2:
+						g.query, g.bins = append(g.query, byte(rnd.IntN(baseN))), append(g.bins, byte(rnd.IntN(binCount)))
+					}
+					g.query, g.bins = append(g.query, code), append(g.bins, byte(rnd.IntN(binCount)))
+				}
 			}
 			for _, strand := range []int{0, 1, 0} {
 				for h, got := range g.align(strand == 1) {

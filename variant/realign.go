@@ -10,8 +10,9 @@ import (
 // homopolymer run and on the strand, in integers.
 //
 // Strategy: this is most of what calling costs. Reads whose bases and qualities in
-// the window are equal are aligned once; a haplotype starts from the cells that
-// the one it shares most columns with has left in the last column that they share.
+// the window are equal are aligned once, and to a haplotype that they differ little from
+// without a table; elsewhere a haplotype starts from the cells that the one it shares most
+// columns with has left in the last column that they share, if it has computed them.
 type realigner struct {
 	haps  []haplotype // the first is the reference; memory of earlier windows follows
 	count int         // haplotypes of this window
@@ -26,6 +27,8 @@ type realigner struct {
 
 	cells []cell // of a row
 	first []cell // of the first column
+	sums  []int32
+	round int // counts the reads that are aligned
 }
 
 // haplotype is one of the sequences that reads are aligned to.
@@ -42,6 +45,10 @@ type haplotype struct {
 	parent, same [2]int
 	children     [2][]int
 	shared       []cell // cells of column same under parent, of all rows
+	swept        int    // the last round in which all cells were computed
+
+	// Least prices of opening a deletion and an insertion, by strand.
+	leastDel, leastIns [2]int32
 }
 
 // cell is the least cost of a prefix of the query against a prefix of a haplotype,
@@ -95,6 +102,7 @@ func (g *realigner) add(seq []byte) {
 		for q := range h.open[strand] {
 			h.open[strand][q] = g.appendOpen(h.open[strand][q][:0], h.seq, ps, byte(q))
 		}
+		h.leastDel[strand], h.leastIns[strand] = leastPrices(ps, &h.open[strand])
 		h.children[strand] = h.children[strand][:0]
 		h.parent[strand], h.same[strand] = 0, -1
 		for p := range g.count {
@@ -138,6 +146,18 @@ func (g *realigner) appendOpen(open []int32, hap []byte, ps []prices, q byte) []
 		}
 	}
 	return open
+}
+
+// leastPrices are the least that a deletion and an insertion cost to open.
+func leastPrices(ps []prices, open *[baseN + 1][]int32) (del, ins int32) {
+	del, ins = infinite, infinite
+	for i := range ps {
+		del = min(del, ps[i].openDel)
+	}
+	for q := range open {
+		ins = min(ins, slices.Min(open[q]))
+	}
+	return del, ins
 }
 
 // setQuery takes the bases that a row has over columns [lo, hi); false when the
@@ -186,6 +206,7 @@ func (g *realigner) offset(reverse bool) int {
 	at, ok := g.known[string(g.key)]
 	if !ok {
 		at = len(g.costs)
+		g.round++
 		for h := range g.count {
 			g.costs = append(g.costs, g.cost(h, strand))
 		}
@@ -197,7 +218,11 @@ func (g *realigner) offset(reverse bool) int {
 // cost aligns the query to a haplotype, those before it having been aligned to.
 func (g *realigner) cost(h, strand int) int32 {
 	hap := &g.haps[h]
-	if hap.same[strand] >= 0 {
+	if cost, ok := g.straight(hap, strand); ok {
+		return cost
+	}
+	hap.swept = g.round
+	if hap.same[strand] >= 0 && g.haps[hap.parent[strand]].swept == g.round {
 		return g.sweep(h, strand, hap.same[strand], hap.shared)
 	}
 	g.first = slices.Grow(g.first[:0], len(g.query)+1)[:len(g.query)+1]
@@ -208,6 +233,70 @@ func (g *realigner) cost(h, strand int) int32 {
 		g.first[i+1] = above
 	}
 	return g.sweep(h, strand, 0, g.first)
+}
+
+// straight is the least cost of the query against a haplotype with one gap at most, and whether
+// no alignment with more gaps can cost less: most reads show most haplotypes so, and all the
+// cells of sweep aren't needed.
+//
+// With lengths that are equal there is one alignment without a gap, and all others have an
+// insertion and a deletion. With k bases too few or too many, others have two gaps of the
+// kind that is needed, or a gap of the other kind and another k bases at least.
+func (g *realigner) straight(hap *haplotype, strand int) (int32, bool) {
+	m, query, bins, seq := g.model, g.query, g.bins[:len(g.query)], hap.seq
+	leastDel, leastIns := hap.leastDel[strand], hap.leastIns[strand]
+	if min(leastDel, leastIns, m.extendDel, m.extIns) < 0 || len(query) == 0 || len(seq) == 0 {
+		return 0, false // more gaps may cost less
+	}
+	pairs := &m.pair[strand]
+	least := leastDel + leastIns // of what has more gaps
+	gap := len(query) - len(seq)
+	if gap == 0 {
+		cost := int32(0)
+		for i, q := range query {
+			cost += pairs[bins[i]][q][seq[i]&3]
+			if cost > least {
+				return 0, false
+			}
+		}
+		return hap.base[strand] + cost, true
+	}
+	// What the bases behind each place of the gap cost.
+	n := min(len(query), len(seq))
+	sums := slices.Grow(g.sums[:0], n+1)[:n+1]
+	g.sums = sums
+	late, lateSeq, size := query, seq, int32(gap)
+	lateBins := bins
+	if gap > 0 {
+		late, lateBins = query[gap:], bins[gap:]
+	} else {
+		lateSeq, size = seq[-gap:], int32(-gap)
+	}
+	sums[n] = 0
+	for i := n - 1; i >= 0; i-- {
+		sums[i] = sums[i+1] + pairs[lateBins[i]][late[i]][lateSeq[i]&3]
+	}
+	extend, open := m.extIns, leastIns
+	if gap < 0 {
+		extend, open = m.extendDel, leastDel
+	}
+	least += size * min(extend, open)
+	if size > 1 {
+		least = min(least, 2*open+(size-2)*extend)
+	}
+	best, before := int32(infinite), (size-1)*extend
+	for i := 0; ; i++ {
+		if gap > 0 {
+			best = min(best, before+hap.open[strand][query[i]][i]+sums[i])
+		} else {
+			best = min(best, before+hap.price[strand][i].openDel+sums[i])
+		}
+		if i == n || before > least {
+			break
+		}
+		before += pairs[bins[i]][query[i]][seq[i]&3]
+	}
+	return hap.base[strand] + best, best <= least
 }
 
 // sweep aligns the query to a haplotype from column from on, of which the cells of
