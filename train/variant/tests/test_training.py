@@ -10,7 +10,7 @@ import torch
 from variant_train import layout
 from variant_train.__main__ import main
 from variant_train.calibration import TYPES, applied, curve, line, types_of, within
-from variant_train.export import to_onnx
+from variant_train.export import read, to_onnx
 from variant_train.network import Caller, Shape, Together, operations
 from variant_train.recipe import Recipe, Training
 from variant_train.store import TRAINING, VALIDATION, Sampler, counts, held_out, parts
@@ -158,6 +158,18 @@ def test_the_exported_graph_equals_the_network(shape, members):
         assert np.array_equal(alone, together), n
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_what_was_exported_is_read_again(members, tmp_path):
+    shape = Shape(width=16, deep=8)
+    model = to_onnx(Together([Caller(shape) for _ in range(members)]).eval()).SerializeToString()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    assert to_onnx(Together(read(path, shape, members))).SerializeToString() == model
+    for other, number in ((Shape(width=8, deep=8), members), (shape, members + 1), (shape, 3 - members)):
+        with pytest.raises(ValueError, match="model.onnx"):
+            read(path, other, number)
+
+
 def test_networks_judge_together_by_the_mean_of_their_logits():
     shape = Shape(width=8, deep=8, scalars=8, joined=8)
     one, other = Caller(shape).eval(), Caller(shape).eval()
@@ -271,6 +283,12 @@ def test_members_are_trained_apart_and_exported_together(recipe_file: Path, prep
             sum(load_average(folder / "members" / name / "checkpoint.pt")(torch.from_numpy(x)) for name in ("all", "simulated")) / 2
         )
     assert np.abs(session.run(["scores"], {"examples": x})[0] - expected.numpy()).max() < 1e-4
+
+    shutil.rmtree(folder / "members")
+    exported = str(tmp_path / "toy" / "model.onnx")
+    assert main(["train", str(tmp_path / "both.toml"), "--work", str(folder), "--start", exported]) == 0
+    (curve,) = {(folder / "members" / name / "checkpoint.pt").is_file() for name in ("all", "simulated")}
+    assert curve
 
     from variant_train.card import write_card
 

@@ -60,7 +60,12 @@ def _parser() -> argparse.ArgumentParser:
 
     command("prepare", _prepare, "turn reads into labelled examples", "data", "work", "programs")
     train = command("train", _train, "train, or go on training, on prepared examples", "work")
-    train.add_argument("--start", type=Path, help="checkpoint of another recipe to start from, if there is none in the work folder")
+    train.add_argument(
+        "--start",
+        type=Path,
+        help="what to start from, if there is no checkpoint in the work folder: that of another recipe, or the model.onnx of "
+        "networks of the same number and shape",
+    )
     command("export", _export, "write the averaged network, calibrate it, write its manifest", "work", "model")
     command("evaluate", _evaluate, "judge a model on the recipe's sets and write its card", "data", "work", "model", "programs")
     command(
@@ -87,7 +92,7 @@ def _prepare(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     import torch
 
-    from . import layout
+    from . import export, layout
     from .store import Sampler, held_out
     from .training import HELD_OUT, Trainer
 
@@ -95,7 +100,12 @@ def _train(options: argparse.Namespace) -> None:
     stops: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))
-    for name, recipe, folder in Recipe.load(options.recipe).trainings(options.work):
+    whole = Recipe.load(options.recipe)
+    trainings = whole.trainings(options.work)
+    exported = []
+    if options.start and options.start.suffix == ".onnx":
+        exported = export.read(options.start, whole.shape, len(trainings))
+    for i, (name, recipe, folder) in enumerate(trainings):
         folder.mkdir(parents=True, exist_ok=True)
         sampler = Sampler(recipe, options.work)
         trainer = Trainer(recipe, sampler, held_out(recipe, options.work))
@@ -103,6 +113,8 @@ def _train(options: argparse.Namespace) -> None:
         if checkpoint.is_file():
             trainer.load(checkpoint)
             log.info("going on from step %d", trainer.step)
+        elif exported:
+            trainer.start_from(exported[i])
         elif options.start:
             trainer.load(options.start, whole_budget=True)
         log.info("%s%d examples to learn from", f"{name}: " if name else "", sampler.examples)

@@ -11,7 +11,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from . import layout
-from .network import KERNEL, Caller, Together
+from .network import KERNEL, Caller, Shape, Together
 
 OPSET = 17
 TOLERANCE = 1e-4
@@ -110,6 +110,30 @@ def _append(network: Caller, prefix: str, constant: Callable[[str, np.ndarray], 
         s = relu(convolution(f"scalars.{i}", s))
     x = node("Concat", [x, s], f"{prefix}joined", axis=1)
     return convolution("heads", relu(convolution("join", x)))
+
+
+def read(path: Path, shape: Shape, members: int) -> list[Caller]:
+    """Returns the networks of an exported graph, which :func:`to_onnx` would write again: to go on training a shipped model.
+
+    Their shape isn't told by the graph; one of another shape, or of another number of members, is an error.
+    """
+    graph = onnx.load(path).graph
+    weights = {constant.name: numpy_helper.to_array(constant) for constant in graph.initializer}
+    found = []
+    for i in range(members):
+        prefix = f"{i}." if members > 1 else ""
+        network = Caller(shape)
+        state = {}
+        for name, tensor in network.state_dict().items():
+            value = weights.get(prefix + name)
+            if value is None or value.size != tensor.numel():
+                raise ValueError(f"{path}: {prefix + name} is not of {members} networks of shape {shape}")
+            state[name] = torch.from_numpy(value.reshape(tensor.shape).copy())
+        network.load_state_dict(state)
+        found.append(network.eval())
+    if members == 1 and any(name.startswith("0.") for name in weights) or f"{members}.stem.weight" in weights:
+        raise ValueError(f"{path}: there are more than {members} networks")
+    return found
 
 
 def write(network: Together, path: Path, examples: np.ndarray) -> None:

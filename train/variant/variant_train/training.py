@@ -133,6 +133,11 @@ class Trainer:
             self._optimiser.load_state_dict(state["optimiser"])
             self.step, self.seconds = state["step"], state["seconds"]
 
+    def start_from(self, network: Caller) -> None:
+        """Begins with the weights of a network of the recipe's shape, and a whole budget."""
+        self.network.load_state_dict(network.state_dict())
+        self.average.load_state_dict(network.state_dict())
+
     def run(
         self,
         checkpoint: Path,
