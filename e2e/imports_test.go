@@ -77,6 +77,7 @@ func TestImports(t *testing.T) {
 		{"annotate/event", "consumers decode events without an engine", []string{kafkaGo, ort, services}},
 		{"watchlist", "panels are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},
 		{"internal/notify", "people are told without an engine", []string{kfake, ort, cobra, module + "basecall/infer", module + "align/minimap"}},
+		{"annotate/diplotype", "naming alleles is pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},
 		{"watchlist/ready", "panels are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},
 		{"watchlist/catalogue", "panels are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},
 		{"watchlist/biomarker", "what a model's numbers mean is pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/annotate/diplotype"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/vcf"
+)
+
+func diplotypeCommand() *cobra.Command {
+	var definitions []string
+	cmd := &cobra.Command{
+		Use:   "diplotype --definitions GENE_translation.json... CALLS.vcf",
+		Short: "Named alleles of genes (star alleles), from calls",
+		Long: `Writes a line for each sample and gene: the pairs of named alleles that explain
+the calls with the most positions that define them, with semicolons between them
+where it can't be told which; all other pairs that explain the calls; alleles all
+of whose positions are missing, so that they may be there; the positions that are
+missing, and those with bases that no allele has. Definitions are PharmCAT's JSON
+files; - is standard input. What no record speaks of is missing, not the reference:
+give a gVCF (pore call --gvcf). Phase comes from GT with | and PS. Structural
+alleles (CYP2D6) and combinations that have no name aren't called.`,
+		Example: `  pore diplotype --definitions CYP2C19_translation.json calls.g.vcf.gz`,
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return nameAlleles(definitions, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringArrayVar(&definitions, "definitions", nil, "PharmCAT's definitions of a gene, JSON (required); may be given several times")
+	return cmd
+}
+
+func nameAlleles(paths []string, calls string, stdin io.Reader, stdout io.Writer) error {
+	if len(paths) == 0 {
+		return cli.Usagef("--definitions is required: PharmCAT's definitions of a gene, such as CYP2C19_translation.json")
+	}
+	var genes []*diplotype.Definitions
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		d, err := diplotype.Read(f)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		genes = append(genes, d)
+	}
+	in, name, err := openInput(calls, stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r, err := vcf.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	names := r.Header().Samples
+	if len(names) == 0 {
+		return fmt.Errorf("%s has no sample: genotypes are needed", name)
+	}
+	samples := make([][]*diplotype.Sample, len(names))
+	for i := range names {
+		for _, d := range genes {
+			samples[i] = append(samples[i], diplotype.NewSample(d))
+		}
+	}
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for i := range names {
+			for _, s := range samples[i] {
+				if err := s.Add(rec, i); err != nil {
+					return fmt.Errorf("%s:%d: %w", name, r.Line(), err)
+				}
+			}
+		}
+	}
+	out := bufio.NewWriter(stdout)
+	fmt.Fprintln(out, "#sample\tgene\tdiplotypes\talso_possible\tnot_looked_at\tmissing\tunknown_bases\tdefinitions")
+	for i := range names {
+		for k, s := range samples[i] {
+			c, err := s.Call()
+			if err != nil {
+				return fmt.Errorf("%s: sample %s: %w", name, names[i], err)
+			}
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", names[i], c.Gene, joined(c.Pairs), joined(c.Also), cmp.Or(strings.Join(c.Lost, "; "), "."), positionsOf(c.Missing), positionsOf(c.Unknown), cmp.Or(genes[k].Version, "."))
+		}
+	}
+	return out.Flush()
+}
+
+// joined are pairs with semicolons between them, as names hold commas and blanks.
+func joined(pairs []diplotype.Pair) string {
+	var words []string
+	for _, p := range pairs {
+		words = append(words, p.String())
+	}
+	return cmp.Or(strings.Join(words, "; "), ".")
+}
+
+func positionsOf(list []diplotype.Position) string {
+	var words []string
+	for _, p := range list {
+		words = append(words, cmp.Or(p.Name, strconv.Itoa(p.Pos)))
+	}
+	return cmp.Or(strings.Join(words, ","), ".")
+}
