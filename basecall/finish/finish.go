@@ -102,6 +102,8 @@ type Read struct {
 	// that read at which the part begins.
 	ID, Parent string
 	Start      int
+	// First is the base of the read, as it was called, at which the part begins.
+	First int
 	// From and To are the bases of the read, or of the part, that are left of it.
 	From, To int
 	// Barcode is what was found; nil if none is looked for.
@@ -162,7 +164,7 @@ func (f *Finisher) split(read basecall.Read, called basecall.Called) []Read {
 	begin := 0
 	for _, gap := range append(gaps, demux.Interval{Start: len(read.Samples), End: len(read.Samples)}) {
 		parts = append(parts, Read{
-			ID: demux.ChildID(read.ID, begin), Parent: read.ID, Start: begin, Called: called.Part(begin, gap.Start, f.quality),
+			ID: demux.ChildID(read.ID, begin), Parent: read.ID, Start: begin, First: called.BasesBefore(begin), Called: called.Part(begin, gap.Start, f.quality),
 		})
 		begin = gap.End
 	}

@@ -1,5 +1,6 @@
 // The part of ONNX's messages (onnx/onnx.proto3, IR version 8) that is needed to write
-// a converted basecaller, and to make a network of whole numbers of one with LSTM layers.
+// a converted basecaller, to make a network of whole numbers of one with LSTM layers, and to
+// read what a network says of itself.
 // Names and numbers are ONNX's; what is left out is not written, and is kept where a file
 // is read and written again.
 
@@ -682,12 +683,13 @@ func (x *OperatorSetIdProto) GetVersion() int64 {
 }
 
 type ModelProto struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	IrVersion       int64                  `protobuf:"varint,1,opt,name=ir_version,json=irVersion,proto3" json:"ir_version,omitempty"`
-	ProducerName    string                 `protobuf:"bytes,2,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
-	ProducerVersion string                 `protobuf:"bytes,3,opt,name=producer_version,json=producerVersion,proto3" json:"producer_version,omitempty"`
-	Graph           *GraphProto            `protobuf:"bytes,7,opt,name=graph,proto3" json:"graph,omitempty"`
-	OpsetImport     []*OperatorSetIdProto  `protobuf:"bytes,8,rep,name=opset_import,json=opsetImport,proto3" json:"opset_import,omitempty"`
+	state           protoimpl.MessageState    `protogen:"open.v1"`
+	IrVersion       int64                     `protobuf:"varint,1,opt,name=ir_version,json=irVersion,proto3" json:"ir_version,omitempty"`
+	ProducerName    string                    `protobuf:"bytes,2,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
+	ProducerVersion string                    `protobuf:"bytes,3,opt,name=producer_version,json=producerVersion,proto3" json:"producer_version,omitempty"`
+	Graph           *GraphProto               `protobuf:"bytes,7,opt,name=graph,proto3" json:"graph,omitempty"`
+	OpsetImport     []*OperatorSetIdProto     `protobuf:"bytes,8,rep,name=opset_import,json=opsetImport,proto3" json:"opset_import,omitempty"`
+	MetadataProps   []*StringStringEntryProto `protobuf:"bytes,14,rep,name=metadata_props,json=metadataProps,proto3" json:"metadata_props,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -757,6 +759,65 @@ func (x *ModelProto) GetOpsetImport() []*OperatorSetIdProto {
 	return nil
 }
 
+func (x *ModelProto) GetMetadataProps() []*StringStringEntryProto {
+	if x != nil {
+		return x.MetadataProps
+	}
+	return nil
+}
+
+type StringStringEntryProto struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StringStringEntryProto) Reset() {
+	*x = StringStringEntryProto{}
+	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StringStringEntryProto) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StringStringEntryProto) ProtoMessage() {}
+
+func (x *StringStringEntryProto) ProtoReflect() protoreflect.Message {
+	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StringStringEntryProto.ProtoReflect.Descriptor instead.
+func (*StringStringEntryProto) Descriptor() ([]byte, []int) {
+	return file_basecall_onnxpb_onnx_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StringStringEntryProto) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *StringStringEntryProto) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type TensorShapeProto_Dimension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Value:
@@ -770,7 +831,7 @@ type TensorShapeProto_Dimension struct {
 
 func (x *TensorShapeProto_Dimension) Reset() {
 	*x = TensorShapeProto_Dimension{}
-	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[9]
+	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +843,7 @@ func (x *TensorShapeProto_Dimension) String() string {
 func (*TensorShapeProto_Dimension) ProtoMessage() {}
 
 func (x *TensorShapeProto_Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[9]
+	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +910,7 @@ type TypeProto_Tensor struct {
 
 func (x *TypeProto_Tensor) Reset() {
 	*x = TypeProto_Tensor{}
-	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[10]
+	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +922,7 @@ func (x *TypeProto_Tensor) String() string {
 func (*TypeProto_Tensor) ProtoMessage() {}
 
 func (x *TypeProto_Tensor) ProtoReflect() protoreflect.Message {
-	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[10]
+	mi := &file_basecall_onnxpb_onnx_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1019,7 @@ const file_basecall_onnxpb_onnx_proto_rawDesc = "" +
 	"\x06output\x18\f \x03(\v2\x14.onnx.ValueInfoProtoR\x06output\"F\n" +
 	"\x12OperatorSetIdProto\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\"\xe0\x01\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"\xa5\x02\n" +
 	"\n" +
 	"ModelProto\x12\x1d\n" +
 	"\n" +
@@ -966,7 +1027,11 @@ const file_basecall_onnxpb_onnx_proto_rawDesc = "" +
 	"\rproducer_name\x18\x02 \x01(\tR\fproducerName\x12)\n" +
 	"\x10producer_version\x18\x03 \x01(\tR\x0fproducerVersion\x12&\n" +
 	"\x05graph\x18\a \x01(\v2\x10.onnx.GraphProtoR\x05graph\x12;\n" +
-	"\fopset_import\x18\b \x03(\v2\x18.onnx.OperatorSetIdProtoR\vopsetImportB2Z0github.com/porestream/porestream/basecall/onnxpbb\x06proto3"
+	"\fopset_import\x18\b \x03(\v2\x18.onnx.OperatorSetIdProtoR\vopsetImport\x12C\n" +
+	"\x0emetadata_props\x18\x0e \x03(\v2\x1c.onnx.StringStringEntryProtoR\rmetadataProps\"@\n" +
+	"\x16StringStringEntryProto\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05valueB2Z0github.com/porestream/porestream/basecall/onnxpbb\x06proto3"
 
 var (
 	file_basecall_onnxpb_onnx_proto_rawDescOnce sync.Once
@@ -981,7 +1046,7 @@ func file_basecall_onnxpb_onnx_proto_rawDescGZIP() []byte {
 }
 
 var file_basecall_onnxpb_onnx_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_basecall_onnxpb_onnx_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_basecall_onnxpb_onnx_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_basecall_onnxpb_onnx_proto_goTypes = []any{
 	(AttributeProto_AttributeType)(0),  // 0: onnx.AttributeProto.AttributeType
 	(TensorProto_DataType)(0),          // 1: onnx.TensorProto.DataType
@@ -994,15 +1059,16 @@ var file_basecall_onnxpb_onnx_proto_goTypes = []any{
 	(*GraphProto)(nil),                 // 8: onnx.GraphProto
 	(*OperatorSetIdProto)(nil),         // 9: onnx.OperatorSetIdProto
 	(*ModelProto)(nil),                 // 10: onnx.ModelProto
-	(*TensorShapeProto_Dimension)(nil), // 11: onnx.TensorShapeProto.Dimension
-	(*TypeProto_Tensor)(nil),           // 12: onnx.TypeProto.Tensor
+	(*StringStringEntryProto)(nil),     // 11: onnx.StringStringEntryProto
+	(*TensorShapeProto_Dimension)(nil), // 12: onnx.TensorShapeProto.Dimension
+	(*TypeProto_Tensor)(nil),           // 13: onnx.TypeProto.Tensor
 }
 var file_basecall_onnxpb_onnx_proto_depIdxs = []int32{
 	8,  // 0: onnx.AttributeProto.g:type_name -> onnx.GraphProto
 	0,  // 1: onnx.AttributeProto.type:type_name -> onnx.AttributeProto.AttributeType
 	2,  // 2: onnx.NodeProto.attribute:type_name -> onnx.AttributeProto
-	11, // 3: onnx.TensorShapeProto.dim:type_name -> onnx.TensorShapeProto.Dimension
-	12, // 4: onnx.TypeProto.tensor_type:type_name -> onnx.TypeProto.Tensor
+	12, // 3: onnx.TensorShapeProto.dim:type_name -> onnx.TensorShapeProto.Dimension
+	13, // 4: onnx.TypeProto.tensor_type:type_name -> onnx.TypeProto.Tensor
 	6,  // 5: onnx.ValueInfoProto.type:type_name -> onnx.TypeProto
 	3,  // 6: onnx.GraphProto.node:type_name -> onnx.NodeProto
 	4,  // 7: onnx.GraphProto.initializer:type_name -> onnx.TensorProto
@@ -1010,12 +1076,13 @@ var file_basecall_onnxpb_onnx_proto_depIdxs = []int32{
 	7,  // 9: onnx.GraphProto.output:type_name -> onnx.ValueInfoProto
 	8,  // 10: onnx.ModelProto.graph:type_name -> onnx.GraphProto
 	9,  // 11: onnx.ModelProto.opset_import:type_name -> onnx.OperatorSetIdProto
-	5,  // 12: onnx.TypeProto.Tensor.shape:type_name -> onnx.TensorShapeProto
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	11, // 12: onnx.ModelProto.metadata_props:type_name -> onnx.StringStringEntryProto
+	5,  // 13: onnx.TypeProto.Tensor.shape:type_name -> onnx.TensorShapeProto
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_basecall_onnxpb_onnx_proto_init() }
@@ -1026,7 +1093,7 @@ func file_basecall_onnxpb_onnx_proto_init() {
 	file_basecall_onnxpb_onnx_proto_msgTypes[4].OneofWrappers = []any{
 		(*TypeProto_TensorType)(nil),
 	}
-	file_basecall_onnxpb_onnx_proto_msgTypes[9].OneofWrappers = []any{
+	file_basecall_onnxpb_onnx_proto_msgTypes[10].OneofWrappers = []any{
 		(*TensorShapeProto_Dimension_DimValue)(nil),
 		(*TensorShapeProto_Dimension_DimParam)(nil),
 	}
@@ -1036,7 +1103,7 @@ func file_basecall_onnxpb_onnx_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_basecall_onnxpb_onnx_proto_rawDesc), len(file_basecall_onnxpb_onnx_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

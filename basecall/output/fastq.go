@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // fastqWriter writes FASTQ. After the read's name, a tab and tags in the SAM
@@ -42,6 +43,14 @@ func AppendFASTQ(b []byte, r Record, model string) []byte {
 	}
 	if r.Barcode != nil {
 		b = fmt.Appendf(b, "\tBC:Z:%s", clean(r.Barcode.Name))
+	}
+	if m := r.Modified; m != nil {
+		b = append(append(b, "\tMM:Z:"...), m.MM()...)
+		b = append(b, "\tML:B:C"...)
+		for _, p := range m.ML() {
+			b = strconv.AppendInt(append(b, ','), int64(p), 10)
+		}
+		b = fmt.Appendf(b, "\tMN:i:%d", m.Length)
 	}
 	b = append(append(append(b, '\n'), r.Called.Sequence...), "\n+\n"...)
 	for _, q := range r.Called.Qualities {

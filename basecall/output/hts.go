@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/biogo/hts/sam"
@@ -95,6 +96,9 @@ func (h *htsWriter) samHeader() (*sam.Header, error) {
 // group returns the read group of a run's reads with a barcode.
 func (h *htsWriter) group(run *signal.Run, name string, barcode *Barcode) (*sam.ReadGroup, error) {
 	description := "basecall_model=" + clean(h.header.Model.Manifest.Name) + " runid=" + clean(run.ID)
+	if len(h.header.ModifiedModels) > 0 {
+		description += " modbase_models=" + clean(strings.Join(h.header.ModifiedModels, ","))
+	}
 	library := clean(run.SampleID)
 	sample := library
 	if barcode != nil && barcode.Sample != "" {

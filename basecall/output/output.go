@@ -9,6 +9,7 @@ import (
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/signal"
 )
 
@@ -42,6 +43,8 @@ type Header struct {
 	References []Reference   // sequences they were aligned to
 	// Barcodes lists the barcodes that reads of a run may have; nil if reads have none.
 	Barcodes func(*signal.Run) []Barcode
+	// ModifiedModels are the models that called modified bases; none: nobody has.
+	ModifiedModels []string
 	// NoMoves leaves out the tag mv, which says where in the signal each base is.
 	NoMoves bool
 }
@@ -70,6 +73,8 @@ type Record struct {
 	// and ParentStart the sample of that read at which it begins.
 	Parent      string
 	ParentStart int
+	// Modified is what is said of modified bases; nil: nothing.
+	Modified *modbase.Tags
 }
 
 // Writer writes records. It is not safe for concurrent use.

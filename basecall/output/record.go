@@ -9,6 +9,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
+	modrecord "github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/signal"
 )
 
@@ -52,10 +53,11 @@ func (h *htsWriter) convert(r Record) ([]*sam.Record, error) {
 	return records, nil
 }
 
-// identity returns the tags that say what a record is of: run, sample and read.
+// identity returns the tags that say what a record is of: run, sample and read, and what is said of its bases,
+// which supplementary records have too.
 func identity(tags sam.AuxFields) []sam.Aux {
 	var kept []sam.Aux
-	for _, tag := range [...]string{"RG", "pi", "BC"} {
+	for _, tag := range [...]string{"RG", "pi", "BC", "MM", "ML", "MN"} {
 		if aux := tags.Get(sam.NewTag(tag)); aux != nil {
 			kept = append(kept, aux)
 		}
@@ -140,6 +142,9 @@ func (h *htsWriter) readTags(r Record, group string) (sam.AuxFields, error) {
 		if len(b.Info) > 0 {
 			t.add("bi", b.Info)
 		}
+	}
+	if r.Modified != nil && t.err == nil {
+		t.fields, t.err = modrecord.Set(t.fields, r.Modified)
 	}
 	if h.header.NoMoves {
 		return t.fields, t.err

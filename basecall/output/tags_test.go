@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/testenv"
 )
@@ -38,6 +39,7 @@ func TestTagsAreAsDocumented(t *testing.T) {
 	whole.Read.PoreType, whole.Read.MinKNOWEvents = "r10.4.1", 1<<40
 	whole.Parent, whole.ParentStart = "0005c3b5-4d4c-4f5e-a9a0-000000000009", 700
 	whole.Barcode = &Barcode{Name: Unclassified, Info: []float32{1, 2, 3, 4, 5, 6, 7}}
+	whole.Modified = &modbase.Tags{Length: len(whole.Called.Sequence), Lists: []modbase.List{{Base: 'C', Codes: []modbase.Code{'m'}, Skipped: modbase.Unknown, Probabilities: []byte{}}}}
 	bare := testRecord()
 	bare.Read.EndReason = signal.EndUnknown
 

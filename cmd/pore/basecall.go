@@ -26,24 +26,27 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/modbase"
+	modnetwork "github.com/porestream/porestream/modbase/network"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
 )
 
 type basecallConfig struct {
-	engines processor.Flags
-	filter  cli.FilterFlags
-	log     cli.LogFlags
-	format  string
-	batch   int
-	scores  string
-	resume  string
-	minimum float64
-	failed  string
-	models  string
-	ends    processor.Barcoding
-	split   bool
-	noMoves bool
+	engines  processor.Flags
+	filter   cli.FilterFlags
+	log      cli.LogFlags
+	format   string
+	batch    int
+	scores   string
+	resume   string
+	minimum  float64
+	failed   string
+	models   string
+	ends     processor.Barcoding
+	split    bool
+	noMoves  bool
+	modified []string
 }
 
 func basecallCommand() *cobra.Command {
@@ -58,10 +61,14 @@ too; FASTQ has no place for that.
 With --kit-name each read is given its barcode, and adapters, primers and barcodes are
 cut off; --split-reads makes two reads of those that are two molecules: docs/files/demux.md.
 
+With --modified-bases networks of Remora say which bases are modified, in the tags MM, ML
+and MN: docs/files/modified-bases.md.
+
 Output that was broken off goes on with --resume-from, to the bytes that it would have
 had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 		Example: `  pore basecall reads.pod5 > reads.fastq
   pore basecall --ref ref.fa --format bam --device cuda:0 run1/ > run1.bam
+  pore basecall --modified-bases dna_r9.4.1_e8_hac_5mc_CG_v0.onnx --ref ref.fa --format bam run1/ > run1.bam
   pore basecall --kit-name SQK-RBK114-24 --format bam reads.pod5 > reads.bam`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,6 +87,7 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 	cfg.ends.Register(flags)
 	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
 	flags.BoolVar(&cfg.noMoves, "no-moves", false, "leave out the tag mv, which says where in the signal each base is and takes a quarter to a third of a BAM file")
+	flags.StringSliceVar(&cfg.modified, "modified-bases", nil, modifiedBasesHelp)
 	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
@@ -88,6 +96,9 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 
 // modelsDirHelp is what --models-dir is for.
 const modelsDirHelp = "folder of models, of Dorado, Bonito or converted, of which the one for the run's flow cell, kit and sample rate is taken; --model fast, hac or sup then tells the size (default hac, where there is one)"
+
+// modifiedBasesHelp is what --modified-bases is for.
+const modifiedBasesHelp = "models that say which bases are modified, ONNX files of Remora, comma-separated; they must be for the basecalling model's pore (docs/files/modified-bases.md)"
 
 func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdout io.Writer) (err error) {
 	format, err := output.ParseFormat(cfg.format)
@@ -144,6 +155,10 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
 		return err
 	}
+	modified, err := openModified(cfg.modified, &model.Manifest)
+	if err != nil {
+		return err
+	}
 	ends.RNA = model.Manifest.RNA()
 	finisher, err := finish.New(ends, model.Manifest.Qualities)
 	if err != nil {
@@ -160,16 +175,28 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		return err
 	}
 	defer func() { err = errors.Join(err, caller.Close()) }()
+	var modifier *modnetwork.Caller
+	if len(modified) > 0 {
+		if modifier, err = modnetwork.New(modified, modnetwork.Config{
+			Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, Library: cfg.engines.Library, Logger: logger,
+		}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, modifier.Close()) }()
+	}
 
 	header := output.Header{
 		Model: model, Runs: recording.Runs(), Device: caller.Device(),
 		Program: output.Program{Name: "pore", Version: cli.Version, CommandLine: "pore basecall"},
 	}
 	header.NoMoves = cfg.noMoves
+	for _, m := range modified {
+		header.ModifiedModels = append(header.ModifiedModels, m.Name)
+	}
 	if finisher.Classifies() {
 		header.Barcodes = finisher.Barcodes
 	}
-	b := &basecaller{recording: recording, caller: caller, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int64), without: make(map[string]int64)}
+	b := &basecaller{recording: recording, caller: caller, modifier: modifier, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int64), without: make(map[string]int64)}
 	if cfg.engines.Reference != "" {
 		g, err := genome.Load(cfg.engines.Reference)
 		if err != nil {
@@ -231,11 +258,28 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	return out.Flush()
 }
 
+// openModified opens models of modified bases, which must be for what the basecalling model calls.
+func openModified(paths []string, m *basecall.Manifest) ([]*modnetwork.Model, error) {
+	var all []*modnetwork.Model
+	for _, path := range paths {
+		model, err := modnetwork.OpenModel(path)
+		if err == nil {
+			err = model.Fits(m)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--modified-bases: %w", err)
+		}
+		all = append(all, model)
+	}
+	return all, nil
+}
+
 // basecaller calls the reads of a recording side by side and writes them in
 // order.
 type basecaller struct {
 	recording *signal.Index
 	caller    *basecall.Caller
+	modifier  *modnetwork.Caller // nil: nothing is said of modified bases
 	finisher  *finish.Finisher
 	aligners  chan *minimap.Aligner // nil: the reads are not aligned
 	writer    output.Writer
@@ -385,11 +429,22 @@ func (b *basecaller) call(ctx context.Context, i int) ([]output.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.recording.Path(i), err)
 	}
+	var tags *modbase.Tags
+	if b.modifier != nil {
+		if tags, err = b.modifier.Call(ctx, samples, &called); err != nil {
+			return nil, fmt.Errorf("%s: read %s: %w", b.recording.Path(i), entry.ID, err)
+		}
+	}
 	var records []output.Record
 	for _, part := range b.finisher.Finish(read, called) {
 		rec := output.Record{
 			Called: part.Called, File: filepath.Base(b.recording.Path(i)),
 			Barcode: b.finisher.Barcode(entry.Run, part.Barcode), Parent: part.Parent, ParentStart: part.Start,
+		}
+		if tags != nil {
+			if rec.Modified, err = tags.Slice(modbase.Sequence{Bases: called.Sequence}, part.First+part.From, part.First+part.To); err != nil {
+				return nil, fmt.Errorf("%s: read %s: %w", b.recording.Path(i), entry.ID, err)
+			}
 		}
 		own := entry
 		own.ID = part.ID

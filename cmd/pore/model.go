@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"github.com/porestream/porestream/basecall/convert"
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/internal/cli"
+	modnetwork "github.com/porestream/porestream/modbase/network"
 	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
@@ -57,7 +59,57 @@ type modelRow struct {
 	Megabytes   float64 `json:"megabytes"`
 	Place       string  `json:"place"` // folder, or "shipped"
 
+	// Codes and Motifs are what a modified-base model calls, and where.
+	Codes  string   `json:"codes,omitempty"`
+	Motifs []string `json:"motifs,omitempty"`
+
 	listed models.Listed // of a basecalling model
+}
+
+// modifiedKind is the kind of models that call modified bases: files of Remora, not folders.
+const modifiedKind = "modified-base"
+
+// isModified tells whether a name is that of a modified-base model.
+func isModified(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular() && filepath.Ext(name) == ".onnx"
+}
+
+func newModifiedRow(m *modnetwork.Model, place string) modelRow {
+	row := modelRow{
+		Name: m.Name, Kind: modifiedKind, Chemistry: m.Chemistry, SampleRates: []int{m.SampleRate},
+		Megabytes: math.Round(float64(m.Size)/1e4) / 100, Place: place,
+	}
+	for _, code := range m.Codes {
+		row.Codes += code.String()
+	}
+	for _, motif := range m.Motifs {
+		row.Motifs = append(row.Motifs, motif.String())
+	}
+	return row
+}
+
+// listModified lists the modified-base models in a folder and those below, as Remora's package has them.
+func listModified(dir string) ([]modelRow, error) {
+	var rows []modelRow
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("listing models: %w", err)
+		}
+		if entry.IsDir() || filepath.Ext(path) != ".onnx" {
+			return nil
+		}
+		model, err := modnetwork.OpenModel(path)
+		if errors.Is(err, modnetwork.ErrNotRemora) {
+			return nil // a network of a model's folder
+		}
+		if err != nil {
+			return err
+		}
+		rows = append(rows, newModifiedRow(model, path))
+		return nil
+	})
+	return rows, err
 }
 
 func newModelRow(model *basecall.Model, place string) modelRow {
@@ -100,6 +152,13 @@ func megabytes(b []byte) float64 { return math.Round(float64(len(b))/1e4) / 100 
 
 // openRow opens a model of any kind, by name or folder.
 func openRow(name, place string) (modelRow, error) {
+	if isModified(name) {
+		model, err := modnetwork.OpenModel(name)
+		if err != nil {
+			return modelRow{}, err
+		}
+		return newModifiedRow(model, place), nil
+	}
 	kind, err := models.Kind(name)
 	if err != nil {
 		return modelRow{}, err
@@ -124,7 +183,8 @@ func modelListCommand() *cobra.Command {
 		Use:   "ls [--for SIGNAL] [FOLDER...]",
 		Short: "List the shipped models, and those in folders",
 		Long: `Lists the models that come with pore, and each model in the given folders, which
-are models themselves or hold some. Folders may be of Dorado or Bonito. With --for the
+are models themselves or hold some. Folders may be of Dorado or Bonito, or hold
+networks of Remora for modified bases, however deep. With --for the
 basecalling models that fit a recording's flow cell, kit and sample rate are left.`,
 		Example: `  pore model ls
   pore model ls models/mine
@@ -205,14 +265,19 @@ func listFolder(dir string) ([]modelRow, error) {
 	for _, l := range originals {
 		rows = append(rows, newOriginalRow(l))
 	}
+	modified, err := listModified(dir)
+	if err != nil {
+		return nil, err
+	}
+	rows = append(rows, modified...)
 	places := []string{dir}
 	if _, err := os.Stat(filepath.Join(dir, folder.Manifest)); err != nil {
 		manifests, err := filepath.Glob(filepath.Join(dir, "*", folder.Manifest))
 		if err != nil {
 			return nil, fmt.Errorf("listing models in %s: %w", dir, err)
 		}
-		if len(manifests)+len(originals) == 0 {
-			return nil, fmt.Errorf("listing models: %s neither is a model nor holds one: no %s in it, and no model of Dorado or Bonito", dir, folder.Manifest)
+		if len(manifests)+len(rows) == 0 {
+			return nil, fmt.Errorf("listing models: %s neither is a model nor holds one: no %s in it, and no model of Dorado, Bonito or Remora", dir, folder.Manifest)
 		}
 		places = places[:0]
 		for _, manifest := range manifests {
@@ -246,6 +311,11 @@ func writeModels(w io.Writer, rows []modelRow, asJSON bool) error {
 				fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-\t%.2f\t%s\n", r.Name, r.Kind, r.Megabytes, r.Place)
 				continue
 			}
+			if r.Kind == modifiedKind {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t-\t-\t-\t%.2f\t%s\n", r.Name, r.Kind+" "+r.Codes+" at "+strings.Join(r.Motifs, " "), r.Chemistry,
+					strings.Trim(fmt.Sprint(r.SampleRates), "[]"), r.Megabytes, r.Place)
+				continue
+			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f\t%s\n", r.Name, r.Kind, r.Chemistry,
 				strings.Trim(fmt.Sprint(r.SampleRates), "[]"), r.Decoder, r.Stride, r.Window, r.Megabytes, r.Place)
 		}
@@ -260,7 +330,8 @@ func modelCheckCommand() *cobra.Command {
 		Use:   "check MODEL...",
 		Short: "Check manifests and checksums",
 		Long: `Reads the manifest of each model, a shipped one by its name or any by its folder,
-and compares the networks with their checksums. Nothing is run: see verify.`,
+and compares the networks with their checksums; of a modified-base model, a file of
+Remora, the metadata are read. Nothing is run: see verify.`,
 		Example: `  pore model check models/mine`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -293,11 +364,14 @@ func modelVerifyCommand() *cobra.Command {
 scores don't depend on its batch, and calls a made-up read twice: both must be
 alike. It tells how the network is computed there, names nodes that a GPU leaves to the CPU, and
 tells what Porestream's own kernels compute, or why they don't. A variant model judges made-up examples in two ways instead, all at once
-and one by one. With --from the model of Bonito or Dorado that a basecaller was
+and one by one, and a modified-base model a made-up read twice. With --from the model of Bonito or Dorado that a basecaller was
 converted from is converted again, and must give the same networks byte by byte.`,
 		Example: `  pore model verify --from dna_r10.4.1_e8.2_400bps_hac@v5.0.0 models/r10-hac`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if isModified(args[0]) {
+				return verifyModifiedModel(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
+			}
 			kind, err := models.Kind(args[0])
 			if err != nil {
 				return err
@@ -413,6 +487,57 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 		text += "\n  " + node.String()
 	}
 	_, err = fmt.Fprintln(stdout, text)
+	return err
+}
+
+// verifiedModified is what verifying a modified-base model gives.
+type verifiedModified struct {
+	Model  string `json:"model"`
+	Device string `json:"device"`
+	Codes  string `json:"codes"`
+	SHA256 string `json:"sha256"`
+	Bases  int    `json:"bases"` // that were judged
+}
+
+func verifyModifiedModel(ctx context.Context, cfg verifyConfig, path string, stdout io.Writer) (err error) {
+	if cfg.source != "" {
+		return cli.Usagef("--from %s: %s is a modified-base model, which is used as it is", cfg.source, path)
+	}
+	model, err := modnetwork.OpenModel(path)
+	if err != nil {
+		return err
+	}
+	caller, err := modnetwork.New([]*modnetwork.Model{model}, modnetwork.Config{Device: cfg.device, Library: cfg.library})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, caller.Close()) }()
+	const bases, stride, frames = 4000, 5, 2
+	read := madeUpRead(bases*frames*stride, model.SampleRate)
+	called := basecall.Called{Stride: stride, NumSamples: len(read.Samples), Shift: 450, Scale: 75}
+	rng := rand.New(rand.NewPCG(1, 3)) // the same for everybody
+	for range bases {
+		called.Sequence = append(called.Sequence, "ACGT"[rng.IntN(4)])
+		called.Moves = append(called.Moves, 1, 0)
+	}
+	first, err := caller.Call(ctx, read.Samples, &called)
+	if err != nil {
+		return fmt.Errorf("verifying %w", err)
+	}
+	second, err := caller.Call(ctx, read.Samples, &called)
+	if err != nil {
+		return fmt.Errorf("verifying %w", err)
+	}
+	if first.MM() != second.MM() || !bytes.Equal(first.ML(), second.ML()) {
+		return fmt.Errorf("verifying model %s: the same read was judged in two ways on %s", model.Name, caller.Device())
+	}
+	row := newModifiedRow(model, path)
+	v := verifiedModified{Model: model.Name, Device: caller.Device(), Codes: row.Codes, SHA256: model.SHA256, Bases: len(first.Lists[0].Skips)}
+	if cfg.asJSON {
+		return json.NewEncoder(stdout).Encode(v)
+	}
+	_, err = fmt.Fprintf(stdout, "model %s runs on %s: %d bases twice, alike; it calls %s at %s, current scaled by %s\nsha256 %s\n",
+		v.Model, v.Device, v.Bases, v.Codes, strings.Join(row.Motifs, " "), model.Scaling(), v.SHA256)
 	return err
 }
 

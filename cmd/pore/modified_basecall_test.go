@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/biogo/hts/sam"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/modbase/record"
+)
+
+// TestBasecallModifiedBases: reads have tags that are true of them, in BAM, aligned or cut, and in FASTQ the same ones.
+func TestBasecallModifiedBases(t *testing.T) {
+	const model = "../../modbase/network/testdata/dna_r9.4.1_made.onnx"
+	common := []string{"basecall", "--device", "cpu", "--model", "r9.4-fast", "--to", "12s", "--modified-bases", model}
+	call := func(args ...string) []byte {
+		t.Helper()
+		out, err := poreModel(t, append(append(common, args...), "../../testdata/lambda/reads.pod5")...)
+		require.NoError(t, err)
+		return []byte(out)
+	}
+	told := make(map[string]string)
+	reader, err := hts.NewReader(bytes.NewReader(call("--format", "bam", "--ref", "../../testdata/lambda/reference.fa")), 1)
+	require.NoError(t, err)
+	for {
+		rec, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		tags, err := record.Tags(rec.AuxFields)
+		require.NoError(t, err)
+		require.NotNil(t, tags, rec.Name)
+		require.NoError(t, tags.Check(record.Sequence(rec)))
+		require.NotEmpty(t, tags.ML())
+		if rec.Flags&(sam.Secondary|sam.Supplementary) == 0 {
+			told[rec.Name] = tags.MM()
+		}
+	}
+	require.NotEmpty(t, told)
+	titles := 0
+	for line := range strings.Lines(string(call())) {
+		if name, rest, ok := strings.Cut(strings.TrimPrefix(line, "@"), "\t"); ok && strings.HasPrefix(line, "@") {
+			titles++
+			assert.Contains(t, rest, "\tMM:Z:"+told[name]+"\tML:B:C,")
+		}
+	}
+	assert.Equal(t, len(told), titles)
+
+	other := filepath.Join(t.TempDir(), "dna_r10.4.1_made.onnx")
+	data, err := os.ReadFile(model)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(other, data, 0o600))
+	for _, tt := range []struct{ models, want string }{
+		{other, "is for r10.4.1, and basecalling model r9.4-fast for r9.4"},
+		{model + "," + model, "both call m"},
+		{"../../models/r9.4-fast/model.onnx", "no ONNX network of Remora's"},
+		{"nowhere.onnx", "no such file"},
+	} {
+		_, err := poreModel(t, "basecall", "--device", "cpu", "--model", "r9.4-fast", "--to", "0s", "--modified-bases", tt.models, "../../testdata/lambda/reads.pod5")
+		require.ErrorContains(t, err, tt.want)
+	}
+}
+
+// TestModelKnowsModifiedBases: models of modified bases are listed, checked and tried.
+func TestModelKnowsModifiedBases(t *testing.T) {
+	const folder = "../../modbase/network/testdata"
+	out, err := poreModel(t, "model", "ls", folder)
+	require.NoError(t, err)
+	assert.Contains(t, out, "modified-base m at CG,0")
+	out, err = poreModel(t, "model", "check", folder+"/dna_r9.4.1_made.onnx")
+	require.NoError(t, err)
+	assert.Contains(t, out, "modified-base model dna_r9.4.1_made is whole")
+	out, err = poreModel(t, "model", "verify", "--device", "cpu", folder+"/dna_r9.4.1_made.onnx")
+	require.NoError(t, err)
+	assert.Contains(t, out, "bases twice, alike; it calls m at CG,0")
+}

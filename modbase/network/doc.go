@@ -1,0 +1,13 @@
+// Package network calls modified bases: it runs networks of Remora, which judge one base by the current around it and the
+// bases that were called there, on the device scheduler of package infer.
+//
+// A model is one ONNX file. What it needs to be told, which motif it judges, how much of the current and how
+// many bases around it, and how the current is to be scaled, Remora has put into the file's metadata.
+//
+// # What a network is asked
+//
+// Once a read is called as a whole, its moves say which samples are of which base. For each place of the
+// motif the samples around the base's middle, and for each of these samples the bases around the one that it is of, become one
+// row of a batch; rows of many reads share batches. No row's scores depend on the others, see package infer, so what a
+// read is said to have is a function of the read, of what it was called, and of the kind of device.
+package network

@@ -1,0 +1,406 @@
+package network
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/encoding/charmap"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/onnxpb"
+	"github.com/porestream/porestream/modbase"
+)
+
+// Model is a network of Remora and what its metadata say of its use.
+type Model struct {
+	// Name is what the model is called in outputs.
+	Name string
+	// Chemistry is the pore that it is for, as [signal.Run.Chemistry] has it, and SampleRate in Hz.
+	Chemistry  string
+	SampleRate int
+	// Base is the base that it judges, and Codes the modifications that it tells apart, in the order of its scores
+	// behind that of the plain base. Names are Codes in words.
+	Base  byte
+	Codes []modbase.Code
+	Names []string
+	// Motifs are where that base is judged.
+	Motifs []Motif
+	// Size is that of the file, and SHA256 its checksum.
+	Size   int
+	SHA256 string
+
+	chunking
+	levels *levels // nil: the current is scaled as the basecaller had it
+	onnx   []byte  // with one input
+}
+
+// Motif is a sequence of IUPAC letters and the place in it of the base that is judged.
+type Motif struct {
+	Letters string
+	Place   int
+
+	sets []uint8 // of bases as bits
+}
+
+// String is the motif as people write it.
+func (m Motif) String() string { return m.Letters + "," + strconv.Itoa(m.Place) }
+
+// Limits on what metadata may make us hold, far above any real model.
+const (
+	maxFile    = 256 << 20
+	maxContext = 10_000 // samples
+	maxBases   = 32     // on either side of a base
+	maxKmer    = 10
+	maxOffset  = 1000
+)
+
+// remoraRate is the sample rate of all reads that Remora's ONNX networks were trained with: later ones, for
+// 5 kHz, are of another format.
+const remoraRate = 4000
+
+// ErrNotRemora says that a file is no network of Remora's at all.
+var ErrNotRemora = errors.New("it is no ONNX network of Remora's")
+
+// OpenModel reads a model's file.
+func OpenModel(path string) (*Model, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening modified-base model: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("opening modified-base model %s: it is no file of at most %d MB: name the .onnx file", path, maxFile>>20)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening modified-base model: %w", err)
+	}
+	m, err := ParseModel(data, path)
+	if err != nil {
+		return nil, fmt.Errorf("opening modified-base model %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// ParseModel reads a model from the bytes of its file. What it is called, and which pore it is for, is only in its path.
+func ParseModel(data []byte, path string) (*Model, error) {
+	var file onnxpb.ModelProto
+	if err := proto.Unmarshal(data, &file); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotRemora, err)
+	}
+	meta := make(metadata)
+	for _, p := range file.GetMetadataProps() {
+		meta[p.GetKey()] = p.GetValue()
+	}
+	if _, ok := meta["mod_bases"]; !ok || file.GetGraph() == nil {
+		return nil, fmt.Errorf("%w: its metadata have no mod_bases", ErrNotRemora)
+	}
+	sum := sha256.Sum256(data)
+	m := &Model{SampleRate: remoraRate, Size: len(data), SHA256: hex.EncodeToString(sum[:])}
+	var err error
+	if m.Name, m.Chemistry, err = named(path); err != nil {
+		return nil, err
+	}
+	if err := m.read(meta); err != nil {
+		return nil, err
+	}
+	if m.onnx, err = oneInput(&file, m.chunking); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+var poreName = regexp.MustCompile(`(?:^|[^a-z0-9])dna_(r9\.4\.1|r9\.4|r10\.4\.1|r10\.4|r10\.3)_`)
+
+// named is what a model's path says of it. In Remora's package all files are called alike, and folders have the words; who
+// takes a file from there gives it a name with them.
+func named(path string) (name, chemistry string, err error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", "", err
+	}
+	parts := strings.Split(filepath.ToSlash(strings.TrimSuffix(abs, ".onnx")), "/")
+	for i, part := range slices.Backward(parts) {
+		found := poreName.FindStringSubmatchIndex(part + "_")
+		if found == nil {
+			continue
+		}
+		chemistry = part[found[2]:found[3]]
+		if chemistry == "r9.4.1" {
+			chemistry = "r9.4"
+		}
+		if last := len(parts) - 1; i < last {
+			part = strings.Join(slices.DeleteFunc(slices.Clone(parts[i:]), func(p string) bool { return p == "modbase_model" }), "_")
+		}
+		return part, chemistry, nil
+	}
+	return "", "", errors.New("neither its name nor a folder's above it says which pore it is for: give it the name of its folders in Remora's package, such as dna_r9.4.1_e8_hac_5mc_CG_v0.onnx")
+}
+
+// metadata are those of an ONNX file.
+type metadata map[string]string
+
+func (m metadata) number(key string, least, most int) (int, error) {
+	text, ok := m[key]
+	if !ok {
+		return 0, fmt.Errorf("its metadata have no %s", key)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s = %q in its metadata is no number from %d to %d", key, clip(text), least, most)
+	}
+	return n, nil
+}
+
+// flag reads a truth as Python or as numbers have it; one that isn't there is false.
+func (m metadata) flag(key string) (bool, error) {
+	switch text := m[key]; text {
+	case "True", "1":
+		return true, nil
+	case "False", "0", "":
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s = %q in its metadata is neither True nor False", key, clip(text))
+	}
+}
+
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}
+
+// read takes over what the metadata say.
+func (m *Model) read(meta metadata) error {
+	if of, err := meta.flag("base_pred"); err != nil || of {
+		return orElse(err, "it was trained to call bases, not modifications (base_pred)")
+	}
+	for i, c := range []byte(meta["mod_bases"]) {
+		code, err := modbase.ParseCode(string(c))
+		if err != nil {
+			return fmt.Errorf("mod_bases = %q in its metadata: %w", clip(meta["mod_bases"]), err)
+		}
+		if slices.Contains(m.Codes, code) {
+			return fmt.Errorf("mod_bases = %q in its metadata has a code twice", clip(meta["mod_bases"]))
+		}
+		m.Codes = append(m.Codes, code)
+		m.Names = append(m.Names, meta["mod_long_names_"+strconv.Itoa(i)])
+	}
+	if len(m.Codes) == 0 {
+		return errors.New("its metadata name no modification (mod_bases)")
+	}
+	if err := m.readMotifs(meta); err != nil {
+		return err
+	}
+	for _, field := range []struct {
+		key  string
+		into *int
+		most int
+	}{
+		{"chunk_context_0", &m.before, maxContext},
+		{"chunk_context_1", &m.after, maxContext},
+		{"kmer_context_bases_0", &m.basesBefore, maxBases},
+		{"kmer_context_bases_1", &m.basesAfter, maxBases},
+	} {
+		var err error
+		if *field.into, err = meta.number(field.key, 0, field.most); err != nil {
+			return err
+		}
+	}
+	if m.before+m.after == 0 {
+		return errors.New("its metadata give it no samples (chunk_context_0, chunk_context_1)")
+	}
+	if _, refined := meta["refine_kmer_levels"]; !refined {
+		return nil // the first models had neither these settings nor what follows
+	}
+	var err error
+	if m.fromStart, err = meta.flag("base_start_justify"); err != nil {
+		return err
+	}
+	if m.offset, err = meta.number("offset", -maxOffset, maxOffset); err != nil {
+		return err
+	}
+	return m.readLevels(meta)
+}
+
+// orElse is an error, or if there is none another one.
+func orElse(err error, otherwise string) error {
+	if err != nil {
+		return err
+	}
+	return errors.New(otherwise)
+}
+
+// iupac are the bases of a letter as bits, in the order ACGT.
+var iupac = map[byte]uint8{
+	'A': 1, 'C': 2, 'G': 4, 'T': 8, 'R': 5, 'Y': 10, 'S': 6, 'W': 9, 'K': 12, 'M': 3, 'B': 14, 'D': 13, 'H': 11, 'V': 7, 'N': 15,
+}
+
+func (m *Model) readMotifs(meta metadata) error {
+	keys := [][2]string{{"motif", "motif_offset"}}
+	if _, several := meta["num_motifs"]; several {
+		n, err := meta.number("num_motifs", 1, 64)
+		if err != nil {
+			return err
+		}
+		keys = nil
+		for i := range n {
+			keys = append(keys, [2]string{fmt.Sprintf("motif_%d", i), fmt.Sprintf("motif_offset_%d", i)})
+		}
+	}
+	for _, key := range keys {
+		motif := Motif{Letters: meta[key[0]]}
+		for i := range len(motif.Letters) {
+			motif.sets = append(motif.sets, iupac[motif.Letters[i]])
+		}
+		if len(motif.sets) == 0 || len(motif.sets) > maxBases || slices.Contains(motif.sets, 0) {
+			return fmt.Errorf("%s = %q in its metadata is no motif", key[0], clip(motif.Letters))
+		}
+		var err error
+		if motif.Place, err = meta.number(key[1], 0, len(motif.sets)-1); err != nil {
+			return err
+		}
+		base := motif.Letters[motif.Place]
+		if strings.IndexByte("ACGT", base) < 0 || m.Base != 0 && m.Base != base {
+			return fmt.Errorf("motif %s in its metadata: models judge one base, the same in all of their motifs", motif)
+		}
+		m.Base = base
+		m.Motifs = append(m.Motifs, motif)
+	}
+	return nil
+}
+
+// readLevels takes over the levels by which the current is scaled.
+func (m *Model) readLevels(meta metadata) error {
+	iterations, err := meta.number("refine_scale_iters", -1, math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	if iterations >= 0 {
+		return fmt.Errorf("its metadata ask for the moves to be refined (refine_scale_iters = %d), which isn't done here", iterations)
+	}
+	rescale, err := meta.flag("refine_do_rough_rescale")
+	if err != nil || !rescale {
+		return err
+	}
+	// Python keeps the table's bytes as letters of an old code page.
+	raw, err := charmap.CodePage437.NewEncoder().String(meta["refine_kmer_levels"])
+	if err != nil {
+		return fmt.Errorf("refine_kmer_levels in its metadata: %w", err)
+	}
+	l := &levels{}
+	for l.k = 1; l.k <= maxKmer && 4<<(2*l.k) != len(raw); l.k++ {
+	}
+	if l.k > maxKmer {
+		return fmt.Errorf("refine_kmer_levels in its metadata has %d bytes, which is no table of levels", len(raw))
+	}
+	if l.centre, err = meta.number("refine_kmer_center_idx", 0, l.k-1); err != nil {
+		return err
+	}
+	l.table = make([]float32, len(raw)/4)
+	for i := range l.table {
+		if l.table[i] = math.Float32frombits(binary.LittleEndian.Uint32([]byte(raw[4*i:]))); l.table[i] != l.table[i] || math.IsInf(float64(l.table[i]), 0) {
+			return fmt.Errorf("refine_kmer_levels in its metadata: level %d is no number", i)
+		}
+	}
+	m.levels = l
+	return nil
+}
+
+// Fits tells, with an error of one line, if the model isn't for what a basecalling model calls.
+func (m *Model) Fits(b *basecall.Manifest) error {
+	switch {
+	case b.RNA():
+		return fmt.Errorf("modified-base model %s is for DNA, and basecalling model %s for RNA", m.Name, b.Name)
+	case b.Chemistry != m.Chemistry:
+		return fmt.Errorf("modified-base model %s is for %s, and basecalling model %s for %s: choose two for one pore", m.Name, m.Chemistry, b.Name, b.Chemistry)
+	case !slices.Contains(b.SampleRates, m.SampleRate):
+		return fmt.Errorf("modified-base model %s is for %d Hz, and basecalling model %s for %v Hz", m.Name, m.SampleRate, b.Name, b.SampleRates)
+	}
+	return nil
+}
+
+// Scaling says how the current is scaled, for people.
+func (m *Model) Scaling() string {
+	if m.levels == nil {
+		return "the basecaller's shift and scale"
+	}
+	return fmt.Sprintf("levels of %d-mers", m.levels.k)
+}
+
+// Names of a network's ends as Remora exports them, and of the one input that takes the place of two.
+const (
+	signalInput   = "sig"
+	sequenceInput = "seq"
+	input         = "porestream_rows"
+)
+
+// leastOpset is the first version of ONNX's operators in which Slice has its bounds as inputs.
+const leastOpset = 10
+
+// oneInput puts the current and the bases into one tensor, which is taken apart again within the network: rows of a
+// batch are then of one piece, as package infer has them. What the metadata hold is left out.
+func oneInput(file *onnxpb.ModelProto, c chunking) ([]byte, error) {
+	for _, set := range file.GetOpsetImport() {
+		if set.GetDomain() == "" && set.GetVersion() < leastOpset {
+			return nil, fmt.Errorf("its operators are of version %d of ONNX's, before %d", set.GetVersion(), leastOpset)
+		}
+	}
+	graph := file.GetGraph()
+	isEnd := func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == signalInput || v.GetName() == sequenceInput }
+	ends := 0
+	for _, v := range graph.GetInput() {
+		if isEnd(v) {
+			ends++
+		}
+	}
+	if ends != 2 || len(graph.GetOutput()) != 1 {
+		return nil, fmt.Errorf("%w: want the inputs %s and %s, and one output", ErrNotRemora, signalInput, sequenceInput)
+	}
+	graph.Input = slices.DeleteFunc(graph.Input, isEnd)
+	dim := func(n int) *onnxpb.TensorShapeProto_Dimension {
+		return &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(n)}}
+	}
+	shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
+		{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "porestream_n"}}, dim(c.channels()), dim(c.samples()),
+	}}
+	graph.Input = append(graph.Input, &onnxpb.ValueInfoProto{Name: input, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+		TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape},
+	}}})
+	bound := func(name string, value int) string {
+		name = "porestream_" + name
+		graph.Initializer = append(graph.Initializer, &onnxpb.TensorProto{Name: name, DataType: int32(onnxpb.TensorProto_INT64), Dims: []int64{1}, RawData: binary.LittleEndian.AppendUint64(nil, uint64(value))})
+		return name
+	}
+	axis, zero, one, all := bound("axis", 1), bound("zero", 0), bound("one", 1), bound("all", c.channels())
+	slice := func(out, from, to string) *onnxpb.NodeProto {
+		return &onnxpb.NodeProto{OpType: "Slice", Name: "porestream_" + out, Input: []string{input, from, to, axis}, Output: []string{out}}
+	}
+	graph.Node = append([]*onnxpb.NodeProto{slice(signalInput, zero, one), slice(sequenceInput, one, all)}, graph.Node...)
+	file.MetadataProps = nil
+	onnx, err := proto.MarshalOptions{Deterministic: true}.Marshal(file)
+	if err != nil {
+		return nil, fmt.Errorf("writing its network anew: %w", err)
+	}
+	return onnx, nil
+}
+
+// output is the name of the network's scores.
+func (m *Model) output() (string, error) {
+	var file onnxpb.ModelProto
+	if err := proto.Unmarshal(m.onnx, &file); err != nil {
+		return "", fmt.Errorf("reading its network: %w", err)
+	}
+	return file.GetGraph().GetOutput()[0].GetName(), nil
+}

@@ -1,0 +1,285 @@
+package network
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/modbase"
+)
+
+// Config says where and how networks run. The zero value is a good default for one process per machine.
+type Config struct {
+	// Device is "cpu", "cuda", a list such as "cuda:0,1", or "auto" (also ""); see [infer.Options].
+	Device string
+	// DeviceTimeout is how long a batch may take before its device is held for hung; 0 means 60 s.
+	DeviceTimeout time.Duration
+	// Library is the path of the ONNX Runtime shared library; empty to search.
+	Library string
+	// Sessions is the number of copies of each network per device that run at the same time; 0 means one per processor
+	// (GOMAXPROCS) on the CPU and one on a GPU.
+	Sessions int
+	// Share, if set, has batches take turns on the devices with those of others.
+	Share *infer.Share
+	// Logger receives what an operator should know; nil discards it.
+	Logger *slog.Logger
+	// Registerer receives the metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+const (
+	// A row is a hundred samples: some dozen of them keep a processor busy without leaving its cache.
+	batchCPU  = 16
+	batchCUDA = 1024
+
+	defaultMaxDelay      = 2 * time.Millisecond
+	defaultDeviceTimeout = time.Minute
+)
+
+// Caller calls modified bases with some models. It is safe for concurrent use and meant to be shared by everything in a process.
+type Caller struct {
+	networks []*network
+	reads    sync.Pool // of *read
+}
+
+// network is one model on its devices.
+type network struct {
+	model       *Model
+	device      string
+	batcher     *infer.Batcher
+	outstanding int       // rows of a read that may be in the batcher
+	requests    sync.Pool // of *infer.Request
+}
+
+// New loads models onto their devices. Two that call the same modification are refused. The caller must Close it.
+func New(models []*Model, cfg Config) (*Caller, error) {
+	c := &Caller{}
+	c.reads.New = func() any { return new(read) }
+	called := make(map[modbase.Code]string)
+	for _, m := range models {
+		for _, code := range m.Codes {
+			if other, twice := called[code]; twice {
+				return nil, fmt.Errorf("modified-base models %s and %s both call %s: choose one of them", other, m.Name, code)
+			}
+			called[code] = m.Name
+		}
+	}
+	for _, m := range models {
+		n, err := open(m, cfg)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("loading modified-base model %s: %w", m.Name, err), c.Close())
+		}
+		c.networks = append(c.networks, n)
+	}
+	return c, nil
+}
+
+func open(m *Model, cfg Config) (*network, error) {
+	output, err := m.output()
+	if err != nil {
+		return nil, err
+	}
+	runners, err := infer.Open(infer.Network{
+		Name: m.Name, ONNX: m.onnx, Exact: true, Input: input, Output: output,
+		Samples: m.channels() * m.samples(), Frames: 1, Classes: 1 + len(m.Codes),
+		InputShape: []int{m.channels(), m.samples()}, OutputShape: []int{1 + len(m.Codes)},
+	}, infer.Options{
+		Device: cfg.Device, Library: cfg.Library, Logger: cfg.Logger, BatchCPU: batchCPU, BatchCUDA: batchCUDA,
+		SessionsCPU: cmp.Or(cfg.Sessions, runtime.GOMAXPROCS(0)), SessionsCUDA: cmp.Or(cfg.Sessions, 1),
+	})
+	if err != nil {
+		return nil, err
+	}
+	n := &network{model: m, device: runners.DeviceNames()}
+	n.requests.New = func() any {
+		return &infer.Request{Input: make([]float32, m.channels()*m.samples()), Output: make([]float32, 1+len(m.Codes))}
+	}
+	metrics, err := infer.NewMetrics(cfg.Registerer, m.Name, n.device)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("registering metrics: %w", err), runners.Close())
+	}
+	room := runners.Batch * len(runners.Runners)
+	n.outstanding = 2 * room
+	n.batcher, err = infer.NewBatcher(runners.Runners, infer.BatcherConfig{
+		Batch: runners.Batch, Queue: 4 * room, MaxDelay: defaultMaxDelay, Share: cfg.Share,
+		Timeout: cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout), Metrics: metrics,
+	})
+	if err != nil {
+		return nil, errors.Join(err, runners.Close())
+	}
+	if cfg.Logger != nil {
+		cfg.Logger.Info("modified-base model is loaded", slog.String("model", m.Name), slog.String("device", n.device),
+			slog.Int("sessions", len(runners.Runners)), slog.Int("batch", runners.Batch))
+	}
+	return n, nil
+}
+
+// Call says which bases of a called read are modified, by the samples that it was called from. The read is as it was called: what is to be cut
+// off is cut off the tags afterwards, so that bases near a cut have the current around them too. Tags have a list for each model,
+// also where nothing was judged.
+func (c *Caller) Call(ctx context.Context, samples []int16, called *basecall.Called) (*modbase.Tags, error) {
+	r := c.reads.Get().(*read)
+	defer c.reads.Put(r)
+	tags := &modbase.Tags{Length: len(called.Sequence)}
+	some := r.set(samples, called)
+	for _, n := range c.networks {
+		m := n.model
+		list := modbase.List{Base: m.Base, Codes: m.Codes, Skipped: modbase.Unknown, Probabilities: []byte{}}
+		if some && r.normalise(m.levels, called) {
+			places := r.places(nil, m.Motifs)
+			list.Skips = r.skips(places, baseNumber[m.Base])
+			list.Probabilities = make([]byte, len(places)*len(m.Codes))
+			if err := n.call(ctx, r, places, list.Probabilities); err != nil {
+				return nil, fmt.Errorf("modified-base model %s on %s: %w", m.Name, n.device, err)
+			}
+		}
+		tags.Lists = append(tags.Lists, list)
+	}
+	r.samples = nil // they are the read's
+	return tags, nil
+}
+
+// skips says how many of the bases of a kind stand between those at places.
+func (r *read) skips(places []int32, base byte) []int32 {
+	skips := make([]int32, 0, len(places))
+	from := int32(0)
+	for _, place := range places {
+		n := int32(0)
+		for _, b := range r.bases[from:place] {
+			if b == base {
+				n++
+			}
+		}
+		skips = append(skips, n)
+		from = place + 1
+	}
+	return skips
+}
+
+// call writes the probabilities of all modifications at places, in 256ths. Whatever happens, nothing of them
+// is in the batcher when it returns.
+func (n *network) call(ctx context.Context, r *read, places []int32, probabilities []byte) error {
+	codes := len(n.model.Codes)
+	producer := n.batcher.NewProducer(n.outstanding)
+	defer producer.Close()
+	receive := func() error {
+		req, err := producer.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		defer n.requests.Put(req)
+		if req.Err != nil {
+			return req.Err
+		}
+		return quantise(probabilities[req.Tag*codes:][:codes], req.Output)
+	}
+	for i, place := range places {
+		if producer.Full() {
+			if err := receive(); err != nil {
+				return err
+			}
+		}
+		req := n.requests.Get().(*infer.Request)
+		r.fill(req.Input, int(place), &n.model.chunking)
+		req.Tag = i
+		if err := producer.Submit(ctx, req); err != nil {
+			return err
+		}
+	}
+	for producer.Outstanding() > 0 {
+		if err := receive(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quantise makes of the scores of a row, of which the first is that of the plain base, probabilities in 256ths.
+func quantise(probabilities []byte, scores []float32) error {
+	p, err := softmax(make([]float64, 0, 8), scores)
+	if err != nil {
+		return err
+	}
+	for i := range probabilities {
+		probabilities[i] = byte(min(255, math.Floor(256*p[1+i])))
+	}
+	return nil
+}
+
+// softmax appends the probabilities of scores.
+func softmax(p []float64, scores []float32) ([]float64, error) {
+	largest := float64(slices.Max(scores))
+	sum := 0.0
+	for _, s := range scores {
+		e := math.Exp(float64(s) - largest)
+		p = append(p, e)
+		sum += e
+	}
+	if math.IsNaN(sum) {
+		return nil, errors.New("its scores are no numbers")
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p, nil
+}
+
+// Device names the device that networks run on, as in "cpu" or "cuda:0"; empty without any.
+func (c *Caller) Device() string {
+	if len(c.networks) == 0 {
+		return ""
+	}
+	return c.networks[0].device
+}
+
+// Models are those that are called with.
+func (c *Caller) Models() []*Model {
+	var all []*Model
+	for _, n := range c.networks {
+		all = append(all, n.model)
+	}
+	return all
+}
+
+// Watch returns when a device hangs, with an error that says so, or when ctx ends, with nil. A hung device can't
+// be had back in this process.
+func (c *Caller) Watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hung := make(chan error, len(c.networks))
+	for _, n := range c.networks {
+		go func() {
+			err := n.batcher.Watch(ctx)
+			if err != nil {
+				err = fmt.Errorf("device %s: %w", n.device, err)
+			}
+			hung <- err
+		}()
+	}
+	for range c.networks {
+		if err := <-hung; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close computes what is queued and releases the devices. Later calls fail.
+func (c *Caller) Close() error {
+	var err error
+	for _, n := range c.networks {
+		err = errors.Join(err, n.batcher.Close())
+	}
+	return err
+}
