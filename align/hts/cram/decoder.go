@@ -50,6 +50,7 @@ type Decoder struct {
 	ended   bool
 	read    int64 // bytes
 	number  int   // of containers
+	piece   int   // bases that end a piece of a slice, where it isn't the usual
 }
 
 // NewDecoder decodes a file from its beginning.
@@ -101,11 +102,24 @@ func (d *Decoder) Unwritten(part []byte) bool {
 // Append appends to dst what a part, of the size that [Decoder.Size] tells, is in BAM: the header, or
 // the records of a container.
 func (d *Decoder) Append(dst, part []byte) ([]byte, error) {
+	out, rest, err := d.begin(dst, part)
+	for more := rest != nil; more && err == nil; {
+		out, more, err = rest.append(out)
+	}
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// begin is Append of a part's beginning: the header is appended whole, the records of a container are
+// those that follow, nil if there are none.
+func (d *Decoder) begin(dst, part []byte) ([]byte, *records, error) {
 	body, read := part, version.readContainer
 	if d.header == nil {
 		var err error
 		if d.version, err = readVersion(part); err != nil {
-			return dst, err
+			return dst, nil, d.wrong(err)
 		}
 		body, read = part[definitionSize:], version.readFirst
 	}
@@ -113,23 +127,32 @@ func (d *Decoder) Append(dst, part []byte) ([]byte, error) {
 	if err == nil && (c == nil || len(body) != c.head+c.size) {
 		err = errEnds
 	}
-	var out []byte
+	var rest *records
 	switch {
 	case err != nil:
 	case d.header == nil:
-		out, err = d.appendHeader(dst, body[c.head:])
+		dst, err = d.appendHeader(dst, body[c.head:])
 	case c.ends():
 		_, err = d.version.kindOf(newStream(body[c.head:]), blockCompression, "its end")
-		d.ended, out = err == nil, dst
-	default:
-		out, err = d.appendRecords(dst, c, body[c.head:])
+		d.ended = err == nil
+	case c.records > 0:
+		rest, err = d.records(c, body[c.head:])
 	}
 	if err != nil {
-		return dst, d.wrong(err)
+		return dst, nil, d.wrong(err)
 	}
-	d.read += int64(len(part))
+	if rest == nil {
+		d.done(len(part))
+		return dst, nil, nil
+	}
+	rest.size = len(part)
+	return dst, rest, nil
+}
+
+// done counts a part.
+func (d *Decoder) done(size int) {
+	d.read += int64(size)
 	d.number++
-	return out, nil
 }
 
 // Ended tells whether the file has come to its end.
@@ -161,11 +184,21 @@ func (d *Decoder) appendHeader(dst, blocks []byte) ([]byte, error) {
 	return dst, err
 }
 
-// appendRecords appends the records of a container.
-func (d *Decoder) appendRecords(dst []byte, c *container, blocks []byte) ([]byte, error) {
-	if c.records == 0 {
-		return dst, nil
-	}
+// records are those of a container, decoded piece by piece: a container of an archive has hundreds of
+// megabytes of them.
+type records struct {
+	decoder *Decoder
+	size    int // of the part
+	count   int32
+	scheme  *compression
+	in      *stream // blocks of the slices to come
+	slice   *slice  // that is being decoded; nil: the next one comes
+	number  int     // of slices
+	told    int32   // records of the slices so far
+}
+
+// records opens the records of a container.
+func (d *Decoder) records(c *container, blocks []byte) (*records, error) {
 	in := newStream(blocks)
 	data, err := d.version.kindOf(in, blockCompression, "compression header")
 	if err != nil {
@@ -175,29 +208,52 @@ func (d *Decoder) appendRecords(dst []byte, c *container, blocks []byte) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("compression header: %w", err)
 	}
-	records := int32(0)
-	for number := 1; records < c.records; number++ {
-		s, err := d.slice(scheme, in)
-		if err != nil {
-			return nil, fmt.Errorf("slice %d: %w", number, err)
-		}
-		for i := range s.records {
-			dst = s.appendBAM(dst, &s.records[i])
-		}
-		if records += s.head.records; s.head.records == 0 {
-			break
-		}
-	}
-	if records != c.records {
-		return nil, fmt.Errorf("it has %d records, and says %d", records, c.records)
-	}
-	if rest := bytes.Trim(in.data, "\x00"); len(rest) > 0 {
-		return nil, fmt.Errorf("%d bytes behind its last record", len(rest))
-	}
-	return dst, nil
+	return &records{decoder: d, count: c.records, scheme: scheme, in: in}, nil
 }
 
-// slice decodes the slice at the start of in.
+// append appends a piece of the records. It is false with the last.
+func (r *records) append(dst []byte) (out []byte, more bool, err error) {
+	if out, more, err = r.next(dst); err != nil {
+		return dst, false, r.decoder.wrong(err)
+	}
+	if !more {
+		r.decoder.done(r.size)
+	}
+	return out, more, nil
+}
+
+func (r *records) next(dst []byte) (out []byte, more bool, err error) {
+	if r.slice == nil {
+		r.number++
+		if r.slice, err = r.decoder.slice(r.scheme, r.in); err != nil {
+			return nil, false, fmt.Errorf("slice %d: %w", r.number, err)
+		}
+	}
+	s := r.slice
+	more, err = s.decode()
+	if err != nil {
+		return nil, false, fmt.Errorf("slice %d: %w", r.number, err)
+	}
+	for i := range s.records {
+		dst = s.appendBAM(dst, &s.records[i])
+	}
+	if more {
+		return dst, true, nil
+	}
+	r.slice = nil
+	if r.told += s.head.records; r.told < r.count && s.head.records > 0 {
+		return dst, true, nil
+	}
+	if r.told != r.count {
+		return nil, false, fmt.Errorf("it has %d records, and says %d", r.told, r.count)
+	}
+	if rest := bytes.Trim(r.in.data, "\x00"); len(rest) > 0 {
+		return nil, false, fmt.Errorf("%d bytes behind its last record", len(rest))
+	}
+	return dst, false, nil
+}
+
+// slice opens the slice at the start of in.
 func (d *Decoder) slice(scheme *compression, in *stream) (*slice, error) {
 	data, err := d.version.kindOf(in, blockSlice, "header")
 	if err != nil {
@@ -208,8 +264,8 @@ func (d *Decoder) slice(scheme *compression, in *stream) (*slice, error) {
 		return nil, fmt.Errorf("header: %w", err)
 	}
 	s := newSlice(head, d.header, scheme, &d.options, d.source)
-	if err := s.readBlocks(d.version, in); err != nil {
-		return nil, err
+	if d.piece > 0 {
+		s.piece = d.piece
 	}
-	return s, s.decode()
+	return s, s.readBlocks(d.version, in)
 }

@@ -250,14 +250,18 @@ func (s *slice) arraysOf(name string, e *encoding) arrays {
 	}
 }
 
-// arena is room for what lives as long as a slice.
-type arena struct{ free []byte }
+// arena is room for what lives as long as a piece of a slice.
+type arena struct{ all, free []byte }
 
 func (a *arena) take(n int) []byte {
 	if n > len(a.free) {
-		a.free = make([]byte, max(n, 1<<20))
+		a.all = make([]byte, max(n, pieceBases))
+		a.free = a.all
 	}
 	out := a.free[:n:n]
 	a.free = a.free[n:]
 	return out
 }
+
+// reset takes back all that was given, as far as it is at hand.
+func (a *arena) reset() { a.free = a.all }

@@ -40,3 +40,9 @@ func FixSums(data []byte) {
 		}
 	}
 }
+
+// SetPiece ends pieces of slices after so many bases.
+func (r *Reader) SetPiece(bases int) { r.decoder.piece = bases }
+
+// Room is how much of what is decoded is held at once.
+func (r *Reader) Room() int { return cap(r.out) }

@@ -8,10 +8,10 @@ func (s *slice) mates() error {
 	follows := make([]bool, len(s.records)) // one before
 	for i := range s.records {
 		if next := s.records[i].next; next > 0 {
-			if follows[next] {
+			if follows[next-s.from] {
 				return fmt.Errorf("record %d: two records have it as their next", next+1)
 			}
-			follows[next] = true
+			follows[next-s.from] = true
 		}
 	}
 	var template []*record
@@ -24,8 +24,10 @@ func (s *slice) mates() error {
 			continue
 		}
 		template = append(template[:0], r)
-		for next := r.next; next > 0; next = s.records[next].next {
-			template = append(template, &s.records[next])
+		for next := r.next; next > 0; {
+			r := &s.records[next-s.from]
+			template = append(template, r)
+			next = r.next
 		}
 		pair(template)
 	}

@@ -7,12 +7,14 @@ import (
 )
 
 // Reader reads a CRAM file as the decompressed bytes of the BAM file with the same header and records,
-// a container at a time. It is for one goroutine.
+// a piece of a container at a time. It is for one goroutine.
 type Reader struct {
 	in      io.Reader
 	decoder *Decoder
-	part    []byte // what was read of the file and isn't decoded
-	out     []byte // decoded, and read up to at
+	part    []byte   // what was read of the file and isn't decoded
+	size    int      // of the container at its beginning whose records are being decoded
+	records *records // of that one; nil: the next one comes
+	out     []byte   // decoded, and read up to at
 	at      int
 	err     error
 }
@@ -36,8 +38,11 @@ func (r *Reader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// next decodes the next part of the file.
+// next decodes what comes next.
 func (r *Reader) next() error {
+	if r.records != nil {
+		return r.nextRecords()
+	}
 	for {
 		size := 0
 		if !r.decoder.ended || len(r.part) > 0 {
@@ -47,11 +52,7 @@ func (r *Reader) next() error {
 			}
 		}
 		if size > 0 && size <= len(r.part) {
-			var err error
-			if r.out, err = r.decoder.Append(r.out, r.part[:size]); err == nil {
-				r.part = r.part[:copy(r.part, r.part[size:])]
-			}
-			return err
+			return r.open(size)
 		}
 		switch err := r.more(size - len(r.part)); {
 		case errors.Is(err, io.EOF) && len(r.part) == 0 && r.decoder.Ended():
@@ -62,6 +63,29 @@ func (r *Reader) next() error {
 			return err
 		}
 	}
+}
+
+// open decodes the beginning of the part of that size.
+func (r *Reader) open(size int) (err error) {
+	r.size = size
+	if r.out, r.records, err = r.decoder.begin(r.out, r.part[:size]); err == nil && r.records == nil {
+		r.close()
+	}
+	return err
+}
+
+// nextRecords decodes the next piece of a container.
+func (r *Reader) nextRecords() error {
+	out, more, err := r.records.append(r.out)
+	if r.out = out; err == nil && !more {
+		r.close()
+	}
+	return err
+}
+
+// close drops a part that is decoded.
+func (r *Reader) close() {
+	r.part, r.size, r.records = r.part[:copy(r.part, r.part[r.size:])], 0, nil
 }
 
 // more reads n bytes, or if that isn't known a few.

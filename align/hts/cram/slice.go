@@ -49,10 +49,16 @@ type slice struct {
 	room    arena
 	left    int // bytes that may still be decoded
 
-	series  *series
-	records []record
-	tags    []byte   // of all records
-	cigars  []uint32 // of all records
+	series *series
+	// What is decoded goes in pieces: the records of one, whose bytes are overwritten by the next.
+	records  []record
+	tags     []byte   // of all of them
+	cigars   []uint32 // of all of them
+	from     int      // number of the first of them
+	awaited  int      // greatest number of a record that one so far names as its next
+	bases    int      // of all records so far
+	piece    int      // bases that end a piece
+	position int32    // of the last record
 
 	contig contig // that the last record was aligned to
 }
@@ -61,7 +67,7 @@ func newSlice(head *sliceHeader, file *header, scheme *compression, o *Options, 
 	fail := new(failure)
 	return &slice{
 		head: head, file: file, scheme: scheme, source: source, names: o.Names, core: bits{fail: fail}, fail: fail,
-		blocks: make(map[int32]*block), streams: make(map[int32]*stream), left: maxSlice, contig: contig{id: -2},
+		blocks: make(map[int32]*block), streams: make(map[int32]*stream), left: maxSlice, piece: pieceBases, contig: contig{id: -2},
 	}
 }
 
@@ -144,23 +150,37 @@ func (s *slice) spend(n int) bool {
 	return true
 }
 
-// decode decodes the slice's records.
-func (s *slice) decode() error {
-	s.open()
-	position, bases := s.head.start, 0
-	for i := range int(s.head.records) {
-		r := record{number: i}
-		err := s.read(&r, &position)
+// pieceBases ends a piece of a slice. A template is never divided, for its records tell of each other.
+const pieceBases = 1 << 20
+
+// decode decodes the next piece of the slice's records. It is false with the last.
+func (s *slice) decode() (more bool, err error) {
+	if s.series == nil {
+		s.open()
+		s.position = s.head.start
+	}
+	count := int(s.head.records)
+	s.from += len(s.records)
+	s.records, s.tags, s.cigars = s.records[:0], s.tags[:0], s.cigars[:0]
+	s.room.reset()
+	for piece := 0; ; {
+		number := s.from + len(s.records)
+		if number == count || piece >= s.piece && number > s.awaited {
+			return number < count, s.mates()
+		}
+		r := record{number: number}
+		err := s.read(&r, &s.position)
 		if s.fail.err != nil { // which is why, if there is another
 			err = s.fail.err
 		}
 		if err != nil {
-			return fmt.Errorf("record %d: %w", i+1, err)
+			return false, fmt.Errorf("record %d: %w", number+1, err)
 		}
-		if bases += int(r.length); bases > maxBases {
-			return fmt.Errorf("a slice of more than %d bases: write the file again with samtools view -O cram", maxBases)
+		piece += int(r.length)
+		if s.bases += int(r.length); s.bases > maxBases {
+			return false, fmt.Errorf("a slice of more than %d bases: write the file again with samtools view -O cram", maxBases)
 		}
+		s.awaited = max(s.awaited, r.next)
 		s.records = append(s.records, r)
 	}
-	return s.mates()
 }
