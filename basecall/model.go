@@ -1,20 +1,15 @@
 package basecall
 
 import (
-	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/porestream/porestream/modelfile/calibration"
 	"github.com/porestream/porestream/modelfile/folder"
-	"github.com/porestream/porestream/wholefile"
 )
 
 // ManifestFile is the name of the manifest in a model's folder.
@@ -250,7 +245,7 @@ func LoadModel(fsys fs.FS) (*Model, error) {
 
 // Save writes a model to a folder, which it makes. It refuses one that is there
 // already, and leaves none behind that is incomplete, even if the machine stops.
-func (m *Model) Save(dir string) (err error) {
+func (m *Model) Save(dir string) error {
 	if err := m.Manifest.validate(); err != nil {
 		return fmt.Errorf("saving model %s: %w", m.Manifest.Name, err)
 	}
@@ -258,38 +253,11 @@ func (m *Model) Save(dir string) (err error) {
 	if err != nil {
 		return fmt.Errorf("saving model %s: %w", m.Manifest.Name, err)
 	}
-	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("saving model: %s exists already", dir)
-	}
-	parent := filepath.Dir(filepath.Clean(dir))
-	if err := os.MkdirAll(parent, 0o777); err != nil {
-		return fmt.Errorf("saving model: %w", err)
-	}
-	work, err := os.MkdirTemp(parent, ".model-")
-	if err != nil {
-		return fmt.Errorf("saving model: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("saving model: %w", err), os.RemoveAll(work))
-		}
-	}()
 	files := map[string][]byte{ManifestFile: text, m.Manifest.Network.File: m.Network}
 	if m.Half != nil {
 		files[m.Manifest.Network.HalfFile] = m.Half
 	}
-	for name, data := range files {
-		if err := wholefile.Write(filepath.Join(work, name), func(w *bufio.Writer) error {
-			_, err := w.Write(data)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	if err := os.Chmod(work, 0o755); err != nil {
-		return err
-	}
-	return wholefile.CommitFolder(work, dir)
+	return folder.Save(dir, files)
 }
 
 // ParseManifest parses and validates a manifest. The error of an invalid one

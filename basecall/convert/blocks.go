@@ -1,6 +1,9 @@
 package convert
 
-import "github.com/porestream/porestream/basecall/onnxpb"
+import (
+	"github.com/porestream/porestream/basecall/onnxgraph"
+	"github.com/porestream/porestream/basecall/onnxpb"
+)
 
 // Convolutions of blocks have an axis of rows, of length 1, which changes nothing that
 // they compute: ONNX Runtime has faster kernels on a CPU for pictures than for rows. With
@@ -27,7 +30,7 @@ func (c *blockConv) build(b *builder, x string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		x = b.g.node("Conv", []string{x, b.g.weights(weight, c.in, 1, 1, c.width)}, c.attributes(c.width, c.in)...)
+		x = b.g.Node("Conv", []string{x, b.g.Weights(weight, c.in, 1, 1, c.width)}, c.attributes(c.width, c.in)...)
 		name, width = "pointwise.weight", 1
 	}
 	weight, err := b.parameters.get(c.at, name, c.out, c.in, width)
@@ -35,22 +38,22 @@ func (c *blockConv) build(b *builder, x string) (string, error) {
 		return "", err
 	}
 	weight, bias := fold(weight, nil, norm, blockNormEpsilon)
-	return b.g.node("Conv", []string{x, b.g.weights(weight, c.out, c.in, 1, width), b.g.weights(bias, c.out)}, c.attributes(width, 1)...), nil
+	return b.g.Node("Conv", []string{x, b.g.Weights(weight, c.out, c.in, 1, width), b.g.Weights(bias, c.out)}, c.attributes(width, 1)...), nil
 }
 
 // attributes returns those of a convolution of so many frames by so many groups of channels.
 func (c *blockConv) attributes(width, groups int) []*onnxpb.AttributeProto {
 	pad := int64(width / 2 * c.dilation)
 	return []*onnxpb.AttributeProto{
-		integers("kernel_shape", 1, int64(width)), integers("strides", 1, int64(c.stride)), integers("dilations", 1, int64(c.dilation)),
-		integers("pads", 0, pad, 0, pad), integer("group", int64(groups)),
+		onnxgraph.Integers("kernel_shape", 1, int64(width)), onnxgraph.Integers("strides", 1, int64(c.stride)), onnxgraph.Integers("dilations", 1, int64(c.dilation)),
+		onnxgraph.Integers("pads", 0, pad, 0, pad), onnxgraph.Integer("group", int64(groups)),
 	}
 }
 
 func (l blockLayer) build(b *builder) (err error) {
 	switch b.layout {
 	case layoutNCT:
-		b.apply("Unsqueeze", []string{b.g.integers(2)})
+		b.apply("Unsqueeze", []string{b.g.Integers(2)})
 		b.layout = layoutNC1T
 	case layoutNC1T:
 	default:
@@ -96,10 +99,10 @@ func (l *ctcLayer) build(b *builder) error {
 	if err != nil {
 		return err
 	}
-	b.apply("Conv", []string{b.g.weights(weight, l.classes, l.in, 1, 1), b.g.weights(bias, l.classes)}, integers("kernel_shape", 1, 1))
-	b.apply("Squeeze", []string{b.g.integers(2)})
-	b.apply("Transpose", nil, integers("perm", 0, 2, 1))
+	b.apply("Conv", []string{b.g.Weights(weight, l.classes, l.in, 1, 1), b.g.Weights(bias, l.classes)}, onnxgraph.Integers("kernel_shape", 1, 1))
+	b.apply("Squeeze", []string{b.g.Integers(2)})
+	b.apply("Transpose", nil, onnxgraph.Integers("perm", 0, 2, 1))
 	b.layout, b.channels = layoutNTC, l.classes
-	b.apply("LogSoftmax", nil, integer("axis", -1))
+	b.apply("LogSoftmax", nil, onnxgraph.Integer("axis", -1))
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
@@ -131,10 +132,10 @@ func checksum(data []byte) string {
 // buildNetwork returns the ONNX file of an encoder, and sets the layout of its output in
 // the manifest.
 func buildNetwork(e encoder, p *parameters, m *basecall.Manifest, half bool) ([]byte, error) {
-	g := newGraph(m.Name, half)
+	g := onnxgraph.New(m.Name, half)
 	b := &builder{g: g, parameters: p, x: inputName, layout: layoutNCT, channels: 1, frames: m.Window.Samples}
 	if half {
-		b.x = g.cast(b.x, onnxpb.TensorProto_FLOAT16)
+		b.x = g.Cast(b.x, onnxpb.TensorProto_FLOAT16)
 	}
 	for i, l := range e.layers {
 		if err := l.build(b); err != nil {
@@ -150,22 +151,22 @@ func buildNetwork(e encoder, p *parameters, m *basecall.Manifest, half bool) ([]
 	// A cast to what it is already costs nothing, and names the output.
 	last := &onnxpb.NodeProto{
 		Name: outputName, OpType: "Cast", Input: []string{b.x}, Output: []string{outputName},
-		Attribute: []*onnxpb.AttributeProto{integer("to", int64(onnxpb.TensorProto_FLOAT))},
+		Attribute: []*onnxpb.AttributeProto{onnxgraph.Integer("to", int64(onnxpb.TensorProto_FLOAT))},
 	}
-	g.pb.Node = append(g.pb.Node, last)
+	g.PB.Node = append(g.PB.Node, last)
 	// Attention has the window's length in its constants; all others leave it open.
 	var samples, frames any = "samples", "frames"
 	if b.mask != "" {
 		samples, frames = m.Window.Samples, b.frames
 	}
-	g.pb.Input = []*onnxpb.ValueInfoProto{end(inputName, onnxpb.TensorProto_FLOAT, "batch", 1, samples)}
+	g.PB.Input = []*onnxpb.ValueInfoProto{onnxgraph.End(inputName, onnxpb.TensorProto_FLOAT, "batch", 1, samples)}
 	m.Network.OutputLayout = b.layout
 	if b.layout == layoutNTC {
-		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, onnxpb.TensorProto_FLOAT, "batch", frames, b.channels)}
+		g.PB.Output = []*onnxpb.ValueInfoProto{onnxgraph.End(outputName, onnxpb.TensorProto_FLOAT, "batch", frames, b.channels)}
 	} else {
-		g.pb.Output = []*onnxpb.ValueInfoProto{end(outputName, onnxpb.TensorProto_FLOAT, frames, "batch", b.channels)}
+		g.PB.Output = []*onnxpb.ValueInfoProto{onnxgraph.End(outputName, onnxpb.TensorProto_FLOAT, frames, "batch", b.channels)}
 	}
-	return g.marshal()
+	return g.Marshal()
 }
 
 // layerName names a layer as configurations do.

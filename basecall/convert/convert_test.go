@@ -20,6 +20,7 @@ import (
 
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/testenv"
 )
@@ -73,7 +74,7 @@ func bonito(t *testing.T, signal []float32, out string, kind ...string) {
 	t.Helper()
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "torch ont-bonito", "torch", "numpy")
 	file := filepath.Join(t.TempDir(), "signal.f32")
-	require.NoError(t, os.WriteFile(file, floatBytes(signal), 0o600))
+	require.NoError(t, os.WriteFile(file, onnxgraph.FloatBytes(signal), 0o600))
 	cmd := exec.CommandContext(t.Context(), python, append([]string{"-W", "ignore", "testdata/networks.py", file, out}, kind...)...)
 	text, err := cmd.CombinedOutput()
 	if bytes.Contains(text, []byte("ont-bonito is not installed")) && os.Getenv("CI") != "true" {
@@ -201,7 +202,7 @@ func TestGoldenNetworks(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
 		window := realSignal(t, 120)
 		bonito(t, window, out, "small")
-		require.NoError(t, os.WriteFile(filepath.Join(out, "signal.f32"), floatBytes(window), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(out, "signal.f32"), onnxgraph.FloatBytes(window), 0o600))
 		require.NoError(t, os.RemoveAll(golden))
 		require.NoError(t, os.CopyFS(golden, os.DirFS(out)))
 		// One of Dorado's form is enough, the one whose layers are renumbered.

@@ -1,6 +1,9 @@
 package convert
 
-import "github.com/porestream/porestream/basecall/onnxpb"
+import (
+	"github.com/porestream/porestream/basecall/onnxgraph"
+	"github.com/porestream/porestream/basecall/onnxpb"
+)
 
 // flstmGates are the places of PyTorch's gates, input, forget, cell, output, in the
 // order in which a step computes them: those of one activation are neighbours.
@@ -30,43 +33,43 @@ func (l flstmLayer) build(b *builder) error {
 		return err
 	}
 	g := b.g
-	entered := g.node("MatMul", []string{b.x, g.weights(transpose(w.downInput, l.inner, l.in), l.in, l.inner)})
-	down := g.weights(transpose(w.downState, l.inner, l.out), l.out, l.inner)
-	up := g.weights(transpose(w.up, 4*l.out, 2*l.inner), 2*l.inner, 4*l.out)
-	bias := g.weights(w.bias, 4*l.out)
-	low, high := g.weights([]float32{-1}), g.weights([]float32{1})
-	lines, halves := g.integers(int64(3*l.out), int64(l.out)), g.integers(int64(l.out), int64(l.out), int64(l.out))
+	entered := g.Node("MatMul", []string{b.x, g.Weights(transpose(w.downInput, l.inner, l.in), l.in, l.inner)})
+	down := g.Weights(transpose(w.downState, l.inner, l.out), l.out, l.inner)
+	up := g.Weights(transpose(w.up, 4*l.out, 2*l.inner), 2*l.inner, 4*l.out)
+	bias := g.Weights(w.bias, 4*l.out)
+	low, high := g.Weights([]float32{-1}), g.Weights([]float32{1})
+	lines, halves := g.Integers(int64(3*l.out), int64(l.out)), g.Integers(int64(l.out), int64(l.out), int64(l.out))
 
-	step := g.within(func(s *graph) {
-		kind := s.floatType()
-		hidden, cell, now := s.name("hidden"), s.name("cell"), s.name("now")
-		narrow := s.node("MatMul", []string{hidden, down})
-		both := s.node("Concat", []string{now, narrow}, integer("axis", 1))
-		gates := s.nodes("Split", []string{s.node("Gemm", []string{both, up, bias}), lines}, 2, integer("axis", 1))
+	step := g.Within(func(s *onnxgraph.Graph) {
+		kind := s.FloatType()
+		hidden, cell, now := s.Name("hidden"), s.Name("cell"), s.Name("now")
+		narrow := s.Node("MatMul", []string{hidden, down})
+		both := s.Node("Concat", []string{now, narrow}, onnxgraph.Integer("axis", 1))
+		gates := s.Nodes("Split", []string{s.Node("Gemm", []string{both, up, bias}), lines}, 2, onnxgraph.Integer("axis", 1))
 		// ONNX's HardSigmoid is 0.2 x + 0.5 where nothing else is said.
-		opened := s.nodes("Split", []string{s.node("HardSigmoid", gates[:1]), halves}, 3, integer("axis", 1))
-		candidate := s.node("Clip", []string{gates[1], low, high})
-		kept := s.node("Mul", []string{opened[1], cell})
-		next := s.node("Add", []string{kept, s.node("Mul", []string{opened[0], candidate})})
-		out := s.node("Mul", []string{opened[2], s.node("Tanh", []string{next})})
-		each := s.node("Identity", []string{out})
-		s.pb.Input = []*onnxpb.ValueInfoProto{
-			end(hidden, kind, "batch", l.out), end(cell, kind, "batch", l.out), end(now, kind, "batch", l.inner),
+		opened := s.Nodes("Split", []string{s.Node("HardSigmoid", gates[:1]), halves}, 3, onnxgraph.Integer("axis", 1))
+		candidate := s.Node("Clip", []string{gates[1], low, high})
+		kept := s.Node("Mul", []string{opened[1], cell})
+		next := s.Node("Add", []string{kept, s.Node("Mul", []string{opened[0], candidate})})
+		out := s.Node("Mul", []string{opened[2], s.Node("Tanh", []string{next})})
+		each := s.Node("Identity", []string{out})
+		s.PB.Input = []*onnxpb.ValueInfoProto{
+			onnxgraph.End(hidden, kind, "batch", l.out), onnxgraph.End(cell, kind, "batch", l.out), onnxgraph.End(now, kind, "batch", l.inner),
 		}
-		s.pb.Output = []*onnxpb.ValueInfoProto{
-			end(out, kind, "batch", l.out), end(next, kind, "batch", l.out), end(each, kind, "batch", l.out),
+		s.PB.Output = []*onnxpb.ValueInfoProto{
+			onnxgraph.End(out, kind, "batch", l.out), onnxgraph.End(next, kind, "batch", l.out), onnxgraph.End(each, kind, "batch", l.out),
 		}
 	})
 
-	batch := g.node("Gather", []string{g.node("Shape", []string{b.x}), g.integers(1)})
-	shape := g.node("Concat", []string{batch, g.integers(int64(l.out))}, integer("axis", 0))
-	zeros := g.node("Expand", []string{g.weights([]float32{0}, 1, 1), shape})
+	batch := g.Node("Gather", []string{g.Node("Shape", []string{b.x}), g.Integers(1)})
+	shape := g.Node("Concat", []string{batch, g.Integers(int64(l.out))}, onnxgraph.Integer("axis", 0))
+	zeros := g.Node("Expand", []string{g.Weights([]float32{0}, 1, 1), shape})
 	direction := int64(0)
 	if l.backwards {
 		direction = 1
 	}
-	b.x = g.nodes("Scan", []string{zeros, zeros, entered}, 3, body("body", step), integer("num_scan_inputs", 1),
-		integers("scan_input_directions", direction), integers("scan_output_directions", direction))[2]
+	b.x = g.Nodes("Scan", []string{zeros, zeros, entered}, 3, onnxgraph.Body("body", step), onnxgraph.Integer("num_scan_inputs", 1),
+		onnxgraph.Integers("scan_input_directions", direction), onnxgraph.Integers("scan_output_directions", direction))[2]
 	b.channels = l.out
 	return nil
 }

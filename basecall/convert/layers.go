@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // builder turns layers into a graph, one after the other.
 type builder struct {
-	g          *graph
+	g          *onnxgraph.Graph
 	parameters *parameters
 
 	x        string // what the last layer gave
@@ -41,7 +42,7 @@ func (b *builder) expect(channels int) error {
 
 // apply makes an operator's output the current value.
 func (b *builder) apply(op string, others []string, attributes ...*onnxpb.AttributeProto) {
-	b.x = b.g.node(op, append([]string{b.x}, others...), attributes...)
+	b.x = b.g.Node(op, append([]string{b.x}, others...), attributes...)
 }
 
 func (l convLayer) build(b *builder) error {
@@ -55,12 +56,12 @@ func (l convLayer) build(b *builder) error {
 	if err != nil {
 		return err
 	}
-	inputs := []string{b.g.weights(weight, l.out, l.in, l.width)}
+	inputs := []string{b.g.Weights(weight, l.out, l.in, l.width)}
 	if bias != nil {
-		inputs = append(inputs, b.g.weights(bias, l.out))
+		inputs = append(inputs, b.g.Weights(bias, l.out))
 	}
-	b.apply("Conv", inputs, integers("kernel_shape", int64(l.width)), integers("strides", int64(l.stride)),
-		integers("pads", int64(l.width/2), int64(l.width/2)))
+	b.apply("Conv", inputs, onnxgraph.Integers("kernel_shape", int64(l.width)), onnxgraph.Integers("strides", int64(l.stride)),
+		onnxgraph.Integers("pads", int64(l.width/2), int64(l.width/2)))
 	b.channels = l.out
 	b.frames = (b.frames-1)/l.stride + 1
 	b.activate(l.activation)
@@ -115,7 +116,7 @@ func fold(weight, bias []float32, norm [4][]float32, epsilon float64) (folded, o
 func (b *builder) activate(kind string) {
 	switch kind {
 	case "swish":
-		b.apply("Mul", []string{b.g.node("Sigmoid", []string{b.x})})
+		b.apply("Mul", []string{b.g.Node("Sigmoid", []string{b.x})})
 	case "tanh":
 		b.apply("Tanh", nil)
 	case "relu":
@@ -129,7 +130,7 @@ func (l activationLayer) build(b *builder) error {
 }
 
 func (l clampLayer) build(b *builder) error {
-	b.apply("Clip", []string{b.g.weights([]float32{float32(l.low)}), b.g.weights([]float32{float32(l.high)})})
+	b.apply("Clip", []string{b.g.Weights([]float32{float32(l.low)}), b.g.Weights([]float32{float32(l.high)})})
 	return nil
 }
 
@@ -146,7 +147,7 @@ func (l permuteLayer) build(b *builder) error {
 		perm[i] = int64(d)
 		layout += b.layout[d : d+1]
 	}
-	b.apply("Transpose", nil, integers("perm", perm...))
+	b.apply("Transpose", nil, onnxgraph.Integers("perm", perm...))
 	b.layout = layout
 	return nil
 }
@@ -181,7 +182,7 @@ func (l lstmLayer) build(b *builder) error {
 	if err != nil {
 		return err
 	}
-	inputs := []string{b.g.weights(w, 1, 4*l.out, l.in), b.g.weights(r, 1, 4*l.out, l.out)}
+	inputs := []string{b.g.Weights(w, 1, 4*l.out, l.in), b.g.Weights(r, 1, 4*l.out, l.out)}
 	if l.bias {
 		bias, err := load("rnn.bias_ih_l0", 1, 4*l.out)
 		if err != nil {
@@ -191,14 +192,14 @@ func (l lstmLayer) build(b *builder) error {
 		if err != nil {
 			return err
 		}
-		inputs = append(inputs, b.g.weights(append(bias, recurrent...), 1, 8*l.out))
+		inputs = append(inputs, b.g.Weights(append(bias, recurrent...), 1, 8*l.out))
 	}
 	direction := "forward"
 	if l.backwards {
 		direction = "reverse"
 	}
-	b.apply("LSTM", inputs, text("direction", direction), integer("hidden_size", int64(l.out)))
-	b.apply("Squeeze", []string{b.g.integers(1)}) // the axis of directions
+	b.apply("LSTM", inputs, onnxgraph.Text("direction", direction), onnxgraph.Integer("hidden_size", int64(l.out)))
+	b.apply("Squeeze", []string{b.g.Integers(1)}) // the axis of directions
 	b.channels = l.out
 	return nil
 }
@@ -220,7 +221,7 @@ func (b *builder) linear(x, at, name string, in, out int, bias bool) (string, er
 	if err != nil {
 		return "", err
 	}
-	x = b.g.node("MatMul", []string{x, b.g.weights(transpose(weight, out, in), in, out)})
+	x = b.g.Node("MatMul", []string{x, b.g.Weights(transpose(weight, out, in), in, out)})
 	if !bias {
 		return x, nil
 	}
@@ -228,7 +229,7 @@ func (b *builder) linear(x, at, name string, in, out int, bias bool) (string, er
 	if err != nil {
 		return "", err
 	}
-	return b.g.node("Add", []string{x, b.g.weights(offset, out)}), nil
+	return b.g.Node("Add", []string{x, b.g.Weights(offset, out)}), nil
 }
 
 func (l linearLayer) build(b *builder) (err error) {
@@ -254,7 +255,7 @@ func (l upsampleLayer) build(b *builder) (err error) {
 		return err
 	}
 	b.frames *= l.factor
-	b.apply("Reshape", []string{b.g.integers(0, int64(b.frames), int64(l.width))})
+	b.apply("Reshape", []string{b.g.Integers(0, int64(b.frames), int64(l.width))})
 	return nil
 }
 
@@ -271,7 +272,7 @@ func (l *crfLayer) build(b *builder) (err error) {
 	}
 	b.activate(l.activation)
 	if l.scale != 1 {
-		b.apply("Mul", []string{b.g.weights([]float32{float32(l.scale)})})
+		b.apply("Mul", []string{b.g.Weights([]float32{float32(l.scale)})})
 	}
 	b.channels = l.classes()
 	return nil

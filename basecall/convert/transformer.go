@@ -3,6 +3,7 @@ package convert
 import (
 	"math"
 
+	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
@@ -51,20 +52,20 @@ func (l transformerLayer) attention(b *builder) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	qkv = g.node("Reshape", []string{qkv, g.integers(0, int64(b.frames), 3, int64(l.heads), int64(width))})
-	qkv = g.node("Transpose", []string{qkv}, integers("perm", 2, 0, 3, 1, 4)) // [3,N,H,T,D]
+	qkv = g.Node("Reshape", []string{qkv, g.Integers(0, int64(b.frames), 3, int64(l.heads), int64(width))})
+	qkv = g.Node("Transpose", []string{qkv}, onnxgraph.Integers("perm", 2, 0, 3, 1, 4)) // [3,N,H,T,D]
 	var each [3]string
-	for i, part := range g.nodes("Split", []string{qkv}, 3, integer("axis", 0)) {
-		each[i] = g.node("Squeeze", []string{part, g.integers(0)})
+	for i, part := range g.Nodes("Split", []string{qkv}, 3, onnxgraph.Integer("axis", 0)) {
+		each[i] = g.Node("Squeeze", []string{part, g.Integers(0)})
 	}
 	q, k, v := l.rotate(b, each[0]), l.rotate(b, each[1]), each[2]
 
-	q = g.node("Mul", []string{q, g.weights([]float32{float32(1 / math.Sqrt(float64(width)))})})
-	k = g.node("Transpose", []string{k}, integers("perm", 0, 1, 3, 2))
-	scores := g.node("Add", []string{g.node("MatMul", []string{q, k}), b.mask})
-	x := g.node("MatMul", []string{g.node("Softmax", []string{scores}, integer("axis", -1)), v})
-	x = g.node("Transpose", []string{x}, integers("perm", 0, 2, 1, 3))
-	x = g.node("Reshape", []string{x, g.integers(0, int64(b.frames), int64(l.width))})
+	q = g.Node("Mul", []string{q, g.Weights([]float32{float32(1 / math.Sqrt(float64(width)))})})
+	k = g.Node("Transpose", []string{k}, onnxgraph.Integers("perm", 0, 1, 3, 2))
+	scores := g.Node("Add", []string{g.Node("MatMul", []string{q, k}), b.mask})
+	x := g.Node("MatMul", []string{g.Node("Softmax", []string{scores}, onnxgraph.Integer("axis", -1)), v})
+	x = g.Node("Transpose", []string{x}, onnxgraph.Integers("perm", 0, 2, 1, 3))
+	x = g.Node("Reshape", []string{x, g.Integers(0, int64(b.frames), int64(l.width))})
 	return b.linear(x, l.at, "self_attn.out_proj", l.width, l.width, true)
 }
 
@@ -87,18 +88,18 @@ func (l transformerLayer) constants(b *builder) {
 			cos[t*half+i], sin[t*half+i] = float32(math.Cos(angle)), float32(math.Sin(angle))
 		}
 	}
-	b.mask = b.g.weights(mask, frames, frames)
-	b.cos, b.sin = b.g.weights(cos, frames, half), b.g.weights(sin, frames, half)
+	b.mask = b.g.Weights(mask, frames, frames)
+	b.cos, b.sin = b.g.Weights(cos, frames, half), b.g.Weights(sin, frames, half)
 }
 
 // rotate turns each pair of channels, one from either half, by its frame's angle.
 func (l transformerLayer) rotate(b *builder, x string) string {
 	g := b.g
-	halves := g.nodes("Split", []string{x}, 2, integer("axis", -1))
-	mul := func(x, y string) string { return g.node("Mul", []string{x, y}) }
-	first := g.node("Sub", []string{mul(halves[0], b.cos), mul(halves[1], b.sin)})
-	second := g.node("Add", []string{mul(halves[1], b.cos), mul(halves[0], b.sin)})
-	return g.node("Concat", []string{first, second}, integer("axis", -1))
+	halves := g.Nodes("Split", []string{x}, 2, onnxgraph.Integer("axis", -1))
+	mul := func(x, y string) string { return g.Node("Mul", []string{x, y}) }
+	first := g.Node("Sub", []string{mul(halves[0], b.cos), mul(halves[1], b.sin)})
+	second := g.Node("Add", []string{mul(halves[1], b.cos), mul(halves[0], b.sin)})
+	return g.Node("Concat", []string{first, second}, onnxgraph.Integer("axis", -1))
 }
 
 func (l transformerLayer) feedForward(b *builder) (string, error) {
@@ -107,10 +108,10 @@ func (l transformerLayer) feedForward(b *builder) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	parts := g.nodes("Split", []string{both}, 2, integer("axis", -1))
+	parts := g.Nodes("Split", []string{both}, 2, onnxgraph.Integer("axis", -1))
 	data, gate := parts[0], parts[1]
-	gate = g.node("Mul", []string{gate, g.node("Sigmoid", []string{gate})})
-	return b.linear(g.node("Mul", []string{gate, data}), l.at, "ff.fc2", l.hidden, l.width, false)
+	gate = g.Node("Mul", []string{gate, g.Node("Sigmoid", []string{gate})})
+	return b.linear(g.Node("Mul", []string{gate, data}), l.at, "ff.fc2", l.hidden, l.width, false)
 }
 
 // addAndNormalise adds a value to alpha times the current one and normalises the
@@ -121,16 +122,16 @@ func (l transformerLayer) addAndNormalise(b *builder, y, norm string) error {
 		return err
 	}
 	g := b.g
-	x := g.node("Add", []string{y, g.node("Mul", []string{b.x, g.weights([]float32{float32(l.alpha)})})})
-	if g.half {
-		x = g.cast(x, onnxpb.TensorProto_FLOAT)
+	x := g.Node("Add", []string{y, g.Node("Mul", []string{b.x, g.Weights([]float32{float32(l.alpha)})})})
+	if g.Half {
+		x = g.Cast(x, onnxpb.TensorProto_FLOAT)
 	}
-	mean := g.node("ReduceMean", []string{g.node("Mul", []string{x, x})}, integers("axes", -1), integer("keepdims", 1))
-	root := g.node("Sqrt", []string{g.node("Add", []string{mean, g.float32s([]float32{rmsNormEpsilon})})})
-	x = g.node("Div", []string{x, root})
-	if g.half {
-		x = g.cast(x, onnxpb.TensorProto_FLOAT16)
+	mean := g.Node("ReduceMean", []string{g.Node("Mul", []string{x, x})}, onnxgraph.Integers("axes", -1), onnxgraph.Integer("keepdims", 1))
+	root := g.Node("Sqrt", []string{g.Node("Add", []string{mean, g.Float32s([]float32{rmsNormEpsilon})})})
+	x = g.Node("Div", []string{x, root})
+	if g.Half {
+		x = g.Cast(x, onnxpb.TensorProto_FLOAT16)
 	}
-	b.x = g.node("Mul", []string{x, g.weights(weight, l.width)})
+	b.x = g.Node("Mul", []string{x, g.Weights(weight, l.width)})
 	return nil
 }

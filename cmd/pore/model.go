@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	splice "github.com/porestream/porestream/annotate/network/convert"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/convert"
 	"github.com/porestream/porestream/basecall/infer"
@@ -607,16 +608,21 @@ func madeUpRead(n, rate int) basecall.Read {
 
 func modelConvertCommand() *cobra.Command {
 	var opts convert.Options
+	var splicing splice.Options
 	out := ""
 	cmd := &cobra.Command{
-		Use:   "convert --out FOLDER DIR",
-		Short: "Convert a model of Dorado or Bonito",
+		Use:   "convert --out FOLDER DIR|FILE...",
+		Short: "Convert a model of Dorado or Bonito, or a splicing network of OpenSpliceAI",
 		Long: `Reads the folder of a model as Dorado downloads it or Bonito trains it, and writes
 a folder with the network as ONNX, in single and in half precision, and a
 manifest. Layers that are not known are refused by name. The model is used by
---model FOLDER.`,
-		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0`,
-		Args:    cli.Args(cobra.ExactArgs(1)),
+--model FOLDER.
+
+Of OpenSpliceAI it reads state dicts, of which several are averaged, and writes a
+folder for --network FOLDER. What its licence is has to be told.`,
+		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0
+  pore model convert --out splicing --licence GPL-3.0 model_10000nt_rs1*.pt`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return cli.Usagef("name the folder to write with --out")
@@ -626,6 +632,13 @@ manifest. Layers that are not known are refused by name. The model is used by
 			}
 			if opts.Name == "" {
 				opts.Name = filepath.Base(filepath.Clean(out))
+			}
+			if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
+				splicing.Name = opts.Name
+				return convertSplicing(cmd, args, out, splicing)
+			}
+			if len(args) > 1 {
+				return cli.Usagef("%s: one folder is converted at a time", args[1])
 			}
 			model, err := convert.Convert(args[0], opts)
 			if err != nil {
@@ -649,5 +662,25 @@ manifest. Layers that are not known are refused by name. The model is used by
 	flags.StringVar(&opts.Name, "name", "", "name of the model; that of the folder if empty")
 	flags.StringVar(&opts.Chemistry, "chemistry", "", "chemistry that it is for, such as r10.4.1, where the folder's name doesn't say")
 	flags.IntVar(&opts.SampleRate, "sample-rate", 0, "sample rate that it is for in Hz, where neither configuration nor name say")
+	flags.StringVar(&splicing.Licence, "licence", "", "licence of a splicing network, such as GPL-3.0: it is shown and recorded")
+	flags.StringVar(&splicing.Info, "info", "OpenSpliceAI", "key of a splicing network's scores in INFO")
+	flags.IntVar(&splicing.Distance, "splice-distance", 50, "bases on both sides of a variant that a splicing network looks at, up to 4999")
+	flags.BoolVar(&splicing.Mask, "splice-mask", false, "take gains at annotated splice sites, and losses elsewhere, for nothing")
 	return cmd
+}
+
+// convertSplicing converts the state dicts of a splicing network, or of several that are averaged.
+func convertSplicing(cmd *cobra.Command, files []string, out string, opts splice.Options) error {
+	if opts.Licence == "" {
+		return cli.Usagef("name the licence of the network with --licence, such as GPL-3.0")
+	}
+	m, contents, err := splice.Convert(files, opts)
+	if err != nil {
+		return err
+	}
+	if err := folder.Save(out, contents); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d networks of splicing, %d bases of context, %s; use it by --network %s\n", m.Name, len(m.Networks), m.Input.Context, m.Licence, out)
+	return err
 }

@@ -193,3 +193,17 @@ func TestModelsOfDoradoAsTheyLie(t *testing.T) {
 	_, err = poreModel(t, "model", "verify", "--device", "cpu", filepath.Join(dir, "dna_r9.4.1_e8_hac@v3.3"))
 	require.NoError(t, err)
 }
+
+// TestModelConvertOfSplicingNetworks: a file is read as a network of splicing, whose licence must be told.
+func TestModelConvertOfSplicingNetworks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weights.pt")
+	require.NoError(t, os.WriteFile(file, []byte("no weights"), 0o600))
+	out := filepath.Join(t.TempDir(), "out")
+	_, err := poreWith(t, nil, "model", "convert", "--out", out, file)
+	require.ErrorContains(t, err, "--licence")
+	_, err = poreWith(t, nil, "model", "convert", "--out", out, "--licence", "GPL-3.0", file)
+	require.ErrorContains(t, err, file)
+	require.NoDirExists(t, out)
+	_, err = poreWith(t, nil, "model", "convert", "--out", out, t.TempDir(), file)
+	require.ErrorContains(t, err, "one folder is converted at a time")
+}

@@ -1,0 +1,287 @@
+package convert
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/porestream/porestream/annotate/score"
+	"github.com/porestream/porestream/basecall/convert/torch"
+	"github.com/porestream/porestream/basecall/onnxgraph"
+	"github.com/porestream/porestream/basecall/onnxpb"
+	"github.com/porestream/porestream/modelfile/folder"
+)
+
+const (
+	inputName  = "x"
+	outputName = "y"
+	// slope is that of the leaky ReLUs, and epsilon what PyTorch adds to variances; neither is in a state dict.
+	slope   = 0.1
+	epsilon = 1e-5
+	// unitsPerSkip is how many residual units stand between two skips.
+	unitsPerSkip = 4
+)
+
+// dilations of the units of each group of four.
+var dilations = []int{1, 4, 10, 25}
+
+// Options are what a state dict doesn't tell.
+type Options struct {
+	Name        string // of the model
+	Info        string // key in INFO
+	Licence     string
+	LicenceText string
+	Distance    int // bases on both sides of a variant that are looked at; 0: 50
+	Mask        bool
+}
+
+// Is reports whether the tensors of a file are those of a splicing network.
+func Is(tensors map[string]torch.Tensor) bool {
+	_, first := tensors["initial_skip.conv.weight"]
+	_, last := tensors["final_conv.weight"]
+	return first && last
+}
+
+// Convert reads state dicts of networks whose probabilities are averaged, and returns the manifest and files of their model.
+func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, error) {
+	m := &score.Manifest{
+		Format: score.FormatVersion, Kind: "sequence", Name: opts.Name, Version: "1", Rule: score.Splice, Info: opts.Info,
+		Licence: opts.Licence, LicenceText: opts.LicenceText,
+		Input: score.InputManifest{
+			Name: inputName, Layout: score.ChannelsFirst, Channels: "ACGT", Unknown: score.UnknownZero, Strand: score.GeneStrand,
+		},
+		Output: score.OutputManifest{Name: outputName, Layout: score.ChannelsFirst, Channels: []string{"neither", "acceptor", "donor"}},
+		Splice: score.SpliceManifest{Distance: opts.Distance, Mask: opts.Mask},
+	}
+	contents := make(map[string][]byte)
+	for i, file := range files {
+		tensors, err := torch.ReadFile(file)
+		if err != nil {
+			return nil, nil, fmt.Errorf("converting a network: %w", err)
+		}
+		onnx, context, err := build(tensors)
+		if err != nil {
+			return nil, nil, fmt.Errorf("converting %s: %w", file, err)
+		}
+		if i > 0 && context != m.Input.Context {
+			return nil, nil, fmt.Errorf("converting %s: it has %d bases of context, %s has %d: such networks aren't averaged", file, context, files[0], m.Input.Context)
+		}
+		m.Input.Context = context
+		name := fmt.Sprintf("network-%d.onnx", i+1)
+		sum := sha256.Sum256(onnx)
+		contents[name] = onnx
+		m.Networks = append(m.Networks, score.NetworkFile{File: name, SHA256: hex.EncodeToString(sum[:])})
+	}
+	text, err := toml.Marshal(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := score.ParseManifest(text); err != nil {
+		return nil, nil, fmt.Errorf("converting %s: %w", filepath.Base(files[0]), err)
+	}
+	contents[folder.Manifest] = text
+	return m, contents, nil
+}
+
+// network is a state dict on its way into a graph. Values have the shape [batch, channels, 1, bases]: ONNX Runtime has faster
+// convolutions for two axes than for one.
+type network struct {
+	tensors  map[string]torch.Tensor
+	used     map[string]bool
+	g        *onnxgraph.Graph
+	channels int
+	cut      int // bases that x is shorter than the input
+}
+
+// build returns the ONNX file of a state dict, and the bases of context.
+func build(tensors map[string]torch.Tensor) (onnx []byte, context int, err error) {
+	if !Is(tensors) {
+		return nil, 0, fmt.Errorf("it is no network of splicing: there is no initial_skip.conv.weight or no final_conv.weight")
+	}
+	n := &network{tensors: tensors, used: make(map[string]bool), g: onnxgraph.New("splicing", false)}
+	g := n.g
+	first, err := n.tensor("initial_conv.weight", 0, 4, 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	n.channels = first.Shape[0]
+	x := g.Node("Unsqueeze", []string{inputName, g.Integers(2)})
+	if x, err = n.conv(x, "initial_conv", n.channels, 4, 1, 1, nil); err != nil {
+		return nil, 0, err
+	}
+	// Each skip is cut to the last one's length in the end, when that is known.
+	type skip struct {
+		value string
+		cut   int
+	}
+	var skips []skip
+	addSkip := func(x, name string) error {
+		value, err := n.conv(x, name, n.channels, n.channels, 1, 1, nil)
+		skips = append(skips, skip{value, n.cut})
+		return err
+	}
+	if err := addSkip(x, "initial_skip.conv"); err != nil {
+		return nil, 0, err
+	}
+	units := 0
+	for i := 0; ; i++ {
+		at := fmt.Sprintf("residual_units.%d.", i)
+		if _, ok := tensors[at+"conv.weight"]; ok {
+			if units == 0 || units%unitsPerSkip != 0 {
+				return nil, 0, fmt.Errorf("%sconv is a skip behind %d units, not behind four or a multiple", at, units)
+			}
+			if err := addSkip(x, at+"conv"); err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		if _, ok := tensors[at+"conv1.weight"]; !ok {
+			break
+		}
+		if units/unitsPerSkip >= len(dilations) {
+			return nil, 0, fmt.Errorf("it has more than %d residual units: which dilations they have is not known", unitsPerSkip*len(dilations))
+		}
+		if x, err = n.unit(x, at, dilations[units/unitsPerSkip]); err != nil {
+			return nil, 0, err
+		}
+		units++
+	}
+	if units == 0 || units%unitsPerSkip != 0 || len(skips) != 1+units/unitsPerSkip {
+		return nil, 0, fmt.Errorf("it has %d residual units and %d skips, not four units to each skip but the first", units, len(skips))
+	}
+	sum := ""
+	for _, s := range skips {
+		value := n.crop(s.value, n.cut-s.cut)
+		if sum == "" {
+			sum = value
+		} else {
+			sum = g.Node("Add", []string{sum, value})
+		}
+	}
+	if x, err = n.conv(sum, "final_conv", 3, n.channels, 1, 1, nil); err != nil {
+		return nil, 0, err
+	}
+	if unused := slices.DeleteFunc(slices.Sorted(maps.Keys(tensors)), func(name string) bool { return n.used[name] }); len(unused) > 0 {
+		return nil, 0, fmt.Errorf("it has tensors that such a network doesn't have: %s", unused[0])
+	}
+	x = g.Node("Softmax", []string{g.Node("Squeeze", []string{x, g.Integers(2)})}, onnxgraph.Integer("axis", 1))
+	g.PB.Node = append(g.PB.Node, &onnxpb.NodeProto{Name: outputName, OpType: "Identity", Input: []string{x}, Output: []string{outputName}})
+	g.PB.Input = []*onnxpb.ValueInfoProto{onnxgraph.End(inputName, onnxpb.TensorProto_FLOAT, "batch", 4, "bases")}
+	g.PB.Output = []*onnxpb.ValueInfoProto{onnxgraph.End(outputName, onnxpb.TensorProto_FLOAT, "batch", 3, "positions")}
+	onnx, err = g.Marshal()
+	return onnx, n.cut, err
+}
+
+// unit adds a residual unit.
+func (n *network) unit(x, at string, dilation int) (string, error) {
+	weight, ok := n.tensors[at+"conv1.weight"]
+	if !ok || len(weight.Shape) != 3 || weight.Shape[2]%2 == 0 {
+		return "", fmt.Errorf("%sconv1.weight has the shape %v, not %d channels twice and an odd width", at, weight.Shape, n.channels)
+	}
+	width := weight.Shape[2]
+	one, err := n.normalisation(at + "batchnorm1")
+	if err != nil {
+		return "", err
+	}
+	two, err := n.normalisation(at + "batchnorm2")
+	if err != nil {
+		return "", err
+	}
+	g := n.g
+	ones, zeros := make([]float32, n.channels), make([]float32, n.channels)
+	for i := range ones {
+		ones[i] = 1
+	}
+	// As one operator: the sum's scale and shift are all that is left of it.
+	y := g.Node("BatchNormalization", []string{
+		x, g.Weights(one.scale, n.channels), g.Weights(one.shift, n.channels), g.Weights(zeros, n.channels), g.Weights(ones, n.channels),
+	}, onnxgraph.Float("epsilon", 0))
+	y = g.Node("LeakyRelu", []string{y}, onnxgraph.Float("alpha", slope))
+	if y, err = n.conv(y, at+"conv1", n.channels, n.channels, width, dilation, two); err != nil {
+		return "", err
+	}
+	y = g.Node("LeakyRelu", []string{y}, onnxgraph.Float("alpha", slope))
+	if y, err = n.conv(y, at+"conv2", n.channels, n.channels, width, dilation, nil); err != nil {
+		return "", err
+	}
+	cut := 2 * (width - 1) * dilation
+	n.cut += cut
+	return g.Node("Add", []string{y, n.crop(x, cut)}), nil
+}
+
+// crop cuts half of a number of bases off both ends of a value.
+func (n *network) crop(x string, bases int) string {
+	if bases == 0 {
+		return x
+	}
+	half := int64(bases / 2)
+	return n.g.Node("Slice", []string{x, n.g.Integers(half), n.g.Integers(-half), n.g.Integers(3)})
+}
+
+// affine is a normalisation as what it does: a scale and a shift for each channel.
+type affine struct{ scale, shift []float32 }
+
+func (n *network) normalisation(at string) (*affine, error) {
+	var parts [4][]float32
+	for i, name := range []string{"weight", "bias", "running_mean", "running_var"} {
+		t, err := n.tensor(at+"."+name, n.channels)
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = t.Data
+	}
+	n.used[at+".num_batches_tracked"] = true // counts training's batches
+	a := &affine{make([]float32, n.channels), make([]float32, n.channels)}
+	for c := range n.channels {
+		scale := float64(parts[0][c]) / math.Sqrt(float64(parts[3][c])+epsilon)
+		a.scale[c] = float32(scale)
+		a.shift[c] = float32(float64(parts[1][c]) - float64(parts[2][c])*scale)
+	}
+	return a, nil
+}
+
+// conv adds a convolution without padding, with a normalisation behind it if there is one.
+func (n *network) conv(x, at string, out, in, width, dilation int, then *affine) (string, error) {
+	weight, err := n.tensor(at+".weight", out, in, width)
+	if err != nil {
+		return "", err
+	}
+	bias, err := n.tensor(at+".bias", out)
+	if err != nil {
+		return "", err
+	}
+	w, b := slices.Clone(weight.Data), slices.Clone(bias.Data)
+	if then != nil {
+		for c := range out {
+			for i := range in * width {
+				w[c*in*width+i] *= then.scale[c]
+			}
+			b[c] = b[c]*then.scale[c] + then.shift[c]
+		}
+	}
+	return n.g.Node("Conv", []string{x, n.g.Weights(w, out, in, 1, width), n.g.Weights(b, out)},
+		onnxgraph.Integers("kernel_shape", 1, int64(width)), onnxgraph.Integers("dilations", 1, int64(dilation))), nil
+}
+
+// tensor returns a tensor of the given shape, in which 0 stands for any size.
+func (n *network) tensor(name string, shape ...int) (torch.Tensor, error) {
+	t, ok := n.tensors[name]
+	if !ok {
+		return torch.Tensor{}, fmt.Errorf("%s is missing", name)
+	}
+	fits := len(t.Shape) == len(shape)
+	for i := range min(len(shape), len(t.Shape)) {
+		fits = fits && (shape[i] == t.Shape[i] || shape[i] == 0 && t.Shape[i] > 0)
+	}
+	if !fits {
+		return torch.Tensor{}, fmt.Errorf("%s has the shape %v, not %v", name, t.Shape, shape)
+	}
+	n.used[name] = true
+	return t, nil
+}

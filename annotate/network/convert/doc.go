@@ -1,0 +1,22 @@
+// Package convert makes models of splicing networks that were trained with PyTorch, without PyTorch.
+//
+// # Form
+//
+// OpenSpliceAI saves a state dict of the network that SpliceAI describes (Jaganathan et al., Cell 2019), 32 channels wide:
+//
+//	initial_conv.{weight,bias}           [32,4,1]
+//	initial_skip.conv.{weight,bias}      [32,32,1], the first of the skips, which are summed
+//	residual_units.N.batchnorm{1,2}.…    and residual_units.N.conv{1,2}.{weight,bias} [32,32,width]: two dilated convolutions,
+//	                                     each behind a batch normalisation and a leaky ReLU of slope 0.1, beside the identity
+//	residual_units.N.conv.{weight,bias}  a skip, after every four of these
+//	final_conv.{weight,bias}             [3,32,1]: neither, acceptor, donor, behind which is a softmax
+//
+// Dilations are not in the file: they follow from the number of units, as the published networks of 80, 400, 2,000 and 10,000
+// bases of context have them.
+//
+// # Graph
+//
+// PyTorch pads each convolution and cuts the context off at the end. The graph that is written doesn't pad: a convolution's
+// output is shorter than its input, and what goes around it is cut to that, so only what the outputs need is computed.
+// Second normalisations are folded into the convolutions before them.
+package convert
