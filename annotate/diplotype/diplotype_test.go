@@ -105,7 +105,7 @@ func TestDefinitionsThatDontFitAreRefused(t *testing.T) {
 		broken := strings.ReplaceAll(string(text), c.old, c.new)
 		if c.old == `"TA(8)"` {
 			i := strings.Index(string(text), `"namedAlleles"`)
-			broken = string(text[:i]) + strings.Replace(string(text[i:]), c.old, c.new, -1)
+			broken = string(text[:i]) + strings.ReplaceAll(string(text[i:]), c.old, c.new)
 		}
 		_, err := diplotype.Read(strings.NewReader(broken))
 		require.ErrorContains(t, err, c.want)
