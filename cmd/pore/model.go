@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	sequence "github.com/porestream/porestream/annotate/network"
 	splice "github.com/porestream/porestream/annotate/network/convert"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/convert"
@@ -30,6 +31,7 @@ import (
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
+	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
 func modelCommand() *cobra.Command {
@@ -48,7 +50,7 @@ func modelCommand() *cobra.Command {
 // modelRow is what is listed of a model. What its kind doesn't have is missing.
 type modelRow struct {
 	Name        string  `json:"name"`
-	Kind        string  `json:"kind"` // "basecalling" or "variant"
+	Kind        string  `json:"kind"` // "basecalling", "variant", "sequence", "biomarker" or "modified-base"
 	Version     string  `json:"version,omitempty"`
 	Chemistry   string  `json:"chemistry,omitempty"`
 	SampleRates []int   `json:"sample_rates,omitempty"`
@@ -164,12 +166,31 @@ func openRow(name, place string) (modelRow, error) {
 	if err != nil {
 		return modelRow{}, err
 	}
-	if kind == folder.Variant {
+	switch kind {
+	case folder.Variant:
 		model, err := models.OpenVariant(name)
 		if err != nil {
 			return modelRow{}, err
 		}
 		return newVariantRow(model, place), nil
+	case folder.Sequence:
+		model, err := sequence.OpenModel(name)
+		if err != nil {
+			return modelRow{}, err
+		}
+		m := model.Manifest
+		return modelRow{Name: m.Name, Kind: kind.String(), Version: m.Version, Megabytes: megabytes(bytes.Join(model.Networks, nil)), Place: place}, nil
+	case folder.Biomarker:
+		fsys, err := folder.Open(name)
+		if err != nil {
+			return modelRow{}, err
+		}
+		model, err := biomarker.Load(fsys)
+		if err != nil {
+			return modelRow{}, fmt.Errorf("opening model %s: %w", name, err)
+		}
+		m := model.Manifest
+		return modelRow{Name: m.Name, Kind: kind.String(), Version: m.Version, Megabytes: megabytes(model.Network), Place: place}, nil
 	}
 	model, err := models.Open(name)
 	if err != nil {
@@ -183,8 +204,8 @@ func modelListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [--for SIGNAL] [FOLDER...]",
 		Short: "List the shipped models, and those in folders",
-		Long: `Lists the models that come with pore, and each model in the given folders, which
-are models themselves or hold some. Folders may be of Dorado or Bonito, or hold
+		Long: `Lists the models that come with pore, and each model of any kind in the given
+folders, which are models themselves or hold some. Folders may be of Dorado or Bonito, or hold
 networks of Remora for modified bases, however deep. With --for the
 basecalling models that fit a recording's flow cell, kit and sample rate are left.`,
 		Example: `  pore model ls
@@ -308,7 +329,7 @@ func writeModels(w io.Writer, rows []modelRow, asJSON bool) error {
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "NAME\tKIND\tCHEMISTRY\tHZ\tDECODER\tSTRIDE\tWINDOW\tMB\tPLACE")
 		for _, r := range rows {
-			if r.Kind == folder.Variant.String() {
+			if r.Chemistry == "" && r.Kind != folder.Basecaller.String() {
 				fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-\t%.2f\t%s\n", r.Name, r.Kind, r.Megabytes, r.Place)
 				continue
 			}
@@ -365,7 +386,7 @@ func modelVerifyCommand() *cobra.Command {
 scores don't depend on its batch, and calls a made-up read twice: both must be
 alike. It tells how the network is computed there, names nodes that a GPU leaves to the CPU, and
 tells what Porestream's own kernels compute, or why they don't. A variant model judges made-up examples in two ways instead, all at once
-and one by one, and a modified-base model a made-up read twice. With --from the model of Bonito or Dorado that a basecaller was
+and one by one, a sequence model made-up windows likewise, and a modified-base model a made-up read twice. With --from the model of Bonito or Dorado that a basecaller was
 converted from is converted again, and must give the same networks byte by byte.`,
 		Example: `  pore model verify --from dna_r10.4.1_e8.2_400bps_hac@v5.0.0 models/r10-hac`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
@@ -377,8 +398,13 @@ converted from is converted again, and must give the same networks byte by byte.
 			if err != nil {
 				return err
 			}
-			if kind == folder.Variant {
+			switch kind {
+			case folder.Variant:
 				return verifyVariantModel(cfg, args[0], cmd.OutOrStdout())
+			case folder.Sequence:
+				return verifySequenceModel(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
+			case folder.Biomarker:
+				return cli.Usagef("%s is a biomarker model: pore watch check PANEL loads the models that a panel asks", args[0])
 			}
 			return verifyModel(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
 		},
@@ -588,6 +614,69 @@ func verifyVariantModel(cfg verifyConfig, name string, stdout io.Writer) (err er
 		return json.NewEncoder(stdout).Encode(v)
 	}
 	_, err = fmt.Fprintf(stdout, "model %s runs on %s: %d examples at once and one by one, alike\n", v.Model, v.Device, v.Examples)
+	return err
+}
+
+// verifiedSequence is what came of verifying a sequence network.
+type verifiedSequence struct {
+	Model      string  `json:"model"`
+	Device     string  `json:"device"`
+	Networks   int     `json:"networks"`
+	Windows    int     `json:"windows"`
+	PerSecond  float64 `json:"windows_per_second"`
+	Difference float64 `json:"difference"` // the largest between windows together and alone
+}
+
+// verifySequenceModel loads a sequence network, which tries it on windows, and computes made-up windows together and one by one.
+func verifySequenceModel(ctx context.Context, cfg verifyConfig, name string, stdout io.Writer) (err error) {
+	if cfg.source != "" {
+		return cli.Usagef("--from %s: %s is a sequence model; pore model convert gives the same bytes each time", cfg.source, name)
+	}
+	model, err := sequence.OpenModel(name)
+	if err != nil {
+		return err
+	}
+	n, err := sequence.New(model, sequence.Config{Device: cfg.device, Library: cfg.library})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	rng := rand.New(rand.NewPCG(1, 2)) // the same for everybody
+	windows := make([]string, 4)
+	for i := range windows {
+		bases := make([]byte, model.Manifest.WindowLength())
+		for j := range bases {
+			bases[j] = "ACGT"[rng.IntN(4)]
+		}
+		windows[i] = string(bases)
+	}
+	begin := time.Now()
+	together, err := n.Predict(ctx, windows)
+	if err != nil {
+		return fmt.Errorf("verifying model %s: %w", name, err)
+	}
+	v := verifiedSequence{
+		Model: model.Manifest.Name, Device: n.Device(), Networks: len(model.Networks), Windows: len(windows),
+		PerSecond: math.Round(100*float64(len(windows))/time.Since(begin).Seconds()) / 100,
+	}
+	for i, window := range windows {
+		alone, err := n.Predict(ctx, []string{window})
+		if err != nil {
+			return fmt.Errorf("verifying model %s: %w", name, err)
+		}
+		for j, value := range alone[0] {
+			v.Difference = max(v.Difference, math.Abs(float64(value-together[i][j])))
+		}
+	}
+	// Scores have two decimals or four.
+	const most = 1e-5
+	if !(v.Difference <= most) {
+		return fmt.Errorf("verifying model %s: windows together and alone differ by %g on %s, more than %g", name, v.Difference, n.Device(), most)
+	}
+	if cfg.asJSON {
+		return json.NewEncoder(stdout).Encode(v)
+	}
+	_, err = fmt.Fprintf(stdout, "model %s runs on %s: %d windows together and one by one differ by at most %.1g\n", v.Model, v.Device, v.Windows, v.Difference)
 	return err
 }
 

@@ -207,3 +207,20 @@ func TestModelConvertOfSplicingNetworks(t *testing.T) {
 	_, err = poreWith(t, nil, "model", "convert", "--out", out, t.TempDir(), file)
 	require.ErrorContains(t, err, "one folder is converted at a time")
 }
+
+// TestModelCommandsKnowSequenceNetworks: a folder for --network is listed beside other models, checked and run.
+func TestModelCommandsKnowSequenceNetworks(t *testing.T) {
+	dir := filepath.Join("..", "..", "annotate", "network", "testdata", "splice")
+	out, err := poreWith(t, nil, "model", "ls", dir)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^\S+ +sequence +- `, out)
+	out, err = poreWith(t, nil, "model", "check", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, "is whole")
+	out, err = poreWith(t, nil, "model", "verify", "--device", "cpu", "--json", dir)
+	require.NoError(t, err)
+	var v struct{ Networks, Windows int }
+	require.NoError(t, json.Unmarshal([]byte(out), &v))
+	require.Equal(t, 2, v.Networks)
+	require.Positive(t, v.Windows)
+}
