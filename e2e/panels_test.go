@@ -120,16 +120,16 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	}
 	require.Equal(t, want, answers(t, documents))
 
-	handedOn := 0
+	partials := 0
 	for _, rec := range records(t, client, topics.Reads) {
 		m, err := stream.DecodeReads(rec.Value)
 		require.NoError(t, err)
 		if m.GetPartial() != nil {
-			handedOn++
+			partials++
 		}
 	}
 	// How many depends on how far this machine is behind the sequencer.
-	require.Greater(t, handedOn, 50, "segments of reads before their end")
+	require.Greater(t, partials, 50, "segments of reads before their end")
 
 	// Every read once, although the first processor was killed, and as in a file.
 	fastq := pore(t, "consume", "--brokers", addr, "--basecalls", "--until-end")

@@ -34,27 +34,27 @@ const rateSeconds = 10
 type tally struct {
 	mu     sync.Mutex
 	sums   Figures
-	active map[*session]map[uint32]*heard // by channel
+	active map[*session]map[uint32]*newest // by channel
 	rate   [rateSeconds + 1]struct{ second, samples int64 }
 	cells  map[string]*cell // by run
 	order  []string         // runs of cells, oldest first
 }
 
-// heard is where a channel's newest read has come to.
-type heard struct {
+// newest is where a channel's newest read has come to.
+type newest struct {
 	read string
 	next uint64 // the read's first sample behind its last chunk
 }
 
 func newTally() *tally {
-	return &tally{active: make(map[*session]map[uint32]*heard), cells: make(map[string]*cell)}
+	return &tally{active: make(map[*session]map[uint32]*newest), cells: make(map[string]*cell)}
 }
 
 func (t *tally) begin(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sums.RunsStarted++
-	t.active[s] = make(map[uint32]*heard)
+	t.active[s] = make(map[uint32]*newest)
 }
 
 func (t *tally) finish(s *session) {
@@ -93,10 +93,10 @@ func (t *tally) called(r *streampb.CalledRead) {
 }
 
 // hear follows a channel, whose first chunk is believed. mu is held.
-func (t *tally) hear(channels map[uint32]*heard, c *streampb.SignalChunk) {
+func (t *tally) hear(channels map[uint32]*newest, c *streampb.SignalChunk) {
 	h := channels[c.GetChannel()]
 	if h == nil {
-		h = &heard{read: c.GetReadId(), next: c.GetFirstSample()}
+		h = &newest{read: c.GetReadId(), next: c.GetFirstSample()}
 		channels[c.GetChannel()] = h
 	}
 	if h.read != c.GetReadId() {

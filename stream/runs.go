@@ -32,8 +32,8 @@ type runActivity struct {
 	active bool
 }
 
-// Heard notes that a record spoke of a run.
-func (r *Runs) Heard(run string, rec Record) {
+// Touch notes that a record names a run.
+func (r *Runs) Touch(run string, rec Record) {
 	a := r.activity[run]
 	if a == nil {
 		if r.activity == nil {
@@ -58,7 +58,7 @@ func (r *Runs) Begin(mk *streampb.Marker, rec Record) error {
 	if _, err := r.Start(mk); err != nil {
 		return err
 	}
-	r.Heard(mk.GetRun().GetId(), rec)
+	r.Touch(mk.GetRun().GetId(), rec)
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (r *Runs) Finish(mk *streampb.Marker, rec Record) (ended bool, err error) {
 		return false, err
 	}
 	if !timeout { // several sources may time out with one last record
-		r.Heard(id, rec)
+		r.Touch(id, rec)
 	}
 	if !r.Ended(id) {
 		return false, nil

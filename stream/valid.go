@@ -90,13 +90,13 @@ func validModelName(m *streampb.ModelName) error {
 	return nil
 }
 
-// maxPartial bounds how often a read is handed on: each time it is twice as long.
+// maxPartial bounds how often a read is published: each time it is twice as long.
 const maxPartial = 64
 
 // validSegment leaves what is inside the segment to those who have the reference at hand.
 func validSegment(s *streampb.Segment, least, most uint32) error {
 	if n := s.GetPartial(); n < least || n > most {
-		return decodeErrorf(CodeInvalid, "segment of read %s was handed on %d times before its end, and %d to %d are possible", s.GetReadId(), n, least, most)
+		return decodeErrorf(CodeInvalid, "segment of read %s was published %d times before its end, and %d to %d are possible", s.GetReadId(), n, least, most)
 	}
 	return firstError(
 		validName("run", s.GetRun()), validName("sample", s.GetSample()),

@@ -29,7 +29,7 @@ type readKey [16]byte
 // keyOf is a segment's identity. A read part has one primary alignment, so its
 // place doesn't count: a part that was called twice, and came out a little
 // differently, is still applied once. Supplementary alignments are told apart
-// by their place, and what was handed on of a read before its end by how often that
+// by their place, and what was published of a read before its end by how often that
 // was done.
 func keyOf(s *streampb.Segment) (key readKey) {
 	b := make([]byte, 0, 128)
@@ -64,7 +64,7 @@ type read struct {
 	at             uint32 // where its bytes begin in its batch
 	flags          uint8
 	mappingQuality uint8
-	partial        uint8 // how often its read had been handed on before its end; 0: it has ended
+	partial        uint8 // how often its read had been published before its end; 0: it has ended
 }
 
 // Flags of a read.

@@ -107,7 +107,7 @@ func TestFinalizeIsAFunctionOfTheSet(t *testing.T) {
 	}
 }
 
-// What was handed on of reads before their end, of whatever part of them, however often,
+// What was published of reads before their end, of whatever part of them, however often,
 // and of reads that turn out to lie elsewhere, is evidence as long as it is there, and
 // leaves no trace in what is final.
 func TestReadsThatGoOnLeaveNoTrace(t *testing.T) {
@@ -150,15 +150,15 @@ func TestReadsThatGoOnLeaveNoTrace(t *testing.T) {
 		others := s.segments(t, len(segments), 1500, 0, 6000) // of which no final one comes
 		for i, seg := range segments {
 			for n := range rnd.IntN(4) {
-				part := handedOn(others[(i+n)%len(others)], n+1)
+				part := partialOf(others[(i+n)%len(others)], n+1)
 				part.ReadId = seg.GetReadId()
 				apply(t, r, part)
 				if n > 0 {
-					apply(t, r, handedOn(seg, n+1))
+					apply(t, r, partialOf(seg, n+1))
 				}
 				evaluate(t, r)
 			}
-			apply(t, r, handedOn(elsewhere[i%len(elsewhere)], 1+i/len(elsewhere)))
+			apply(t, r, partialOf(elsewhere[i%len(elsewhere)], 1+i/len(elsewhere)))
 			if e := elsewhere[rnd.IntN(len(elsewhere))]; rnd.IntN(3) == 0 && !r.Withdraw(e.GetRun(), e.GetReadId()) && i == len(segments)-1 {
 				t.Errorf("seed %d: nothing to withdraw", seed)
 			}
@@ -169,7 +169,7 @@ func TestReadsThatGoOnLeaveNoTrace(t *testing.T) {
 			t.Errorf("seed %d: with reads that go on it ends with\n%s\nwant\n%s", seed, got, want)
 		}
 		// What comes behind the end is no evidence.
-		apply(t, r, handedOn(elsewhere[0], 40))
+		apply(t, r, partialOf(elsewhere[0], 40))
 		if late, _ := r.Evaluate(); len(late) > 0 {
 			t.Errorf("seed %d: a read that goes on amends what is final: %v", seed, late)
 		}
@@ -188,27 +188,27 @@ func TestAReadThatGoesOnCountsOnce(t *testing.T) {
 		}
 		return sum
 	}
-	apply(t, r, handedOn(seg, 1))
+	apply(t, r, partialOf(seg, 1))
 	once := depth()
 	if once == 0 {
 		t.Fatal("a read that goes on is no evidence")
 	}
-	second := handedOn(seg, 2)
-	supplementary := handedOn(seg, 2)
+	second := partialOf(seg, 2)
+	supplementary := partialOf(seg, 2)
 	supplementary.Supplementary = true
 	apply(t, r, second, supplementary, second)
 	if got := depth(); got != 2*once {
 		t.Errorf("depth %d of a read's two segments, %d of one", got, once)
 	}
-	if changed, err := r.Apply(handedOn(seg, 1)); err != nil || changed {
+	if changed, err := r.Apply(partialOf(seg, 1)); err != nil || changed {
 		t.Errorf("what was replaced comes again: changed %v, %v", changed, err)
 	}
-	low := handedOn(seg, 3)
+	low := partialOf(seg, 3)
 	low.MappingQuality = 1
 	if changed, err := r.Apply(low); err != nil || !changed || depth() != 0 {
 		t.Errorf("a read that has become ambiguous: changed %v, %v, depth %d", changed, err, depth())
 	}
-	apply(t, r, handedOn(seg, 4), seg)
+	apply(t, r, partialOf(seg, 4), seg)
 	if got := depth(); got != once || r.Segments() != 1 {
 		t.Errorf("depth %d, %d segments of a read that has ended; depth %d before", got, r.Segments(), once)
 	}

@@ -210,7 +210,7 @@ func (r *Region) restoreRead(in *packed.Reader) read {
 	case rd.is(readKept) || uncertain:
 		if rd.is(readPartial) {
 			if rd.partial = in.Byte(); rd.partial == 0 {
-				in.Fail("a read that goes on was never handed on")
+				in.Fail("a read that goes on was never published")
 			}
 		}
 		rd.start = int32(in.Len(math.MaxInt32))

@@ -138,20 +138,20 @@ func steps(t testing.TB, s *sample, rnd *rand.Rand, n, length int) []step {
 	return append(list, step{})
 }
 
-// handedOn is a segment of a read that goes on.
-func handedOn(s *streampb.Segment, times int) *streampb.Segment {
+// partialOf is a segment of a read that goes on.
+func partialOf(s *streampb.Segment, times int) *streampb.Segment {
 	s = proto.CloneOf(s)
 	s.Partial = uint32(times)
 	return s
 }
 
-// withHandedOn is steps between which reads are handed on before their end, and withdrawn.
-func withHandedOn(steps []step, rnd *rand.Rand) []step {
+// withPartials is steps between which reads are published before their end, and withdrawn.
+func withPartials(steps []step, rnd *rand.Rand) []step {
 	var list []step
 	for i, st := range steps {
 		for n := range max(0, rnd.IntN(6)-2) {
 			if s := steps[i+rnd.IntN(min(12, len(steps)-i))].segment; s != nil {
-				list = append(list, step{segment: handedOn(s, 1+n)})
+				list = append(list, step{segment: partialOf(s, 1+n)})
 			}
 		}
 		if s := steps[rnd.IntN(len(steps))].segment; s != nil && rnd.IntN(6) == 0 {
@@ -181,7 +181,7 @@ func TestRestoredRegionGoesOn(t *testing.T) {
 		restored.Watch(variant.Targets{Spans: spans})
 		restored.SetLimits(batchBytes, 10)
 		known := make(map[string]string) // content by name and version
-		for i, st := range withHandedOn(steps(t, s, rnd, 60, 1500), rnd) {
+		for i, st := range withPartials(steps(t, s, rnd, 60, 1500), rnd) {
 			if got, want := take(t, restored, st), take(t, whole, st); got != want {
 				t.Fatalf("seed %d, step %d: a restored region says\n%s\nwant\n%s", seed, i, got, want)
 			}
@@ -309,7 +309,7 @@ func TestGoldenRegion(t *testing.T) {
 	s := newSample(t, 5, 3000)
 	open, segments := region(t, s.contig, 0, cfg), s.segments(t, 3, 400, 900, 2000)
 	for i, seg := range segments {
-		apply(t, open, handedOn(seg, 1+i))
+		apply(t, open, partialOf(seg, 1+i))
 	}
 	apply(t, open, segments[0])
 	open.Withdraw(segments[1].GetRun(), segments[1].GetReadId())
@@ -410,7 +410,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(state, []byte(p.reads[0]))
 	f.Add([]byte(p.state), []byte(p.reads[0]))
 	for i, seg := range s.segments(f, 6, 400, 100, 3000) {
-		take(f, r, step{segment: handedOn(seg, 1+i%2)})
+		take(f, r, step{segment: partialOf(seg, 1+i%2)})
 		take(f, r, step{segment: seg, withdrawn: i == 3})
 	}
 	p = partsOf(f, r)

@@ -15,7 +15,7 @@ type finding struct {
 	ratio   float64 // of what is called; -Inf: nothing is
 	byDepth bool    // settle has set the state
 	covered coverage
-	heard   heard
+	byReads readEvidence
 }
 
 // coverage is Covered with the least depth that is enough for NEGATIVE.
@@ -123,9 +123,9 @@ func (f *finding) outweighs(g *finding) bool {
 // reads show something else that is not called are as good as not covered.
 func (f *finding) settle(s *subject, notCallable int, final bool) {
 	f.byDepth = true
-	notCallable += f.heard.doubtful
+	notCallable += f.byReads.doubtful
 	switch {
-	case f.heard.unknown || f.heard.shallow != nil || f.heard.undecided != nil:
+	case f.byReads.unknown || f.byReads.shallow != nil || f.byReads.undecided != nil:
 		f.state = Pending
 		if final {
 			f.state = NotCallable

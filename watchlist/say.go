@@ -102,7 +102,7 @@ func (a *Alert) showEvidence(s *subject, from *seen, f *finding) {
 // against is the log ratio of what speaks least against what is NEGATIVE: the reads of what is called, of what reads show
 // without a call, and where that is not counted of what they may show unheard.
 func (f *finding) against(s *subject) float64 {
-	least := max(f.ratio, f.heard.ratio)
+	least := max(f.ratio, f.byReads.ratio)
 	if len(s.named) == 0 && f.covered.least < math.MaxInt {
 		least = max(least, s.test.unlisted(f.covered.least))
 	}
@@ -111,7 +111,7 @@ func (f *finding) against(s *subject) float64 {
 
 // showCarried makes the alert tell of the reads that show what it is about, called or not.
 func (a *Alert) showCarried(s *subject, from *seen, f *finding) {
-	c := f.heard.worst
+	c := f.byReads.worst
 	if c == nil {
 		return
 	}
@@ -152,7 +152,7 @@ func (f *finding) reason(s *subject, from *seen) string {
 	if from != nil {
 		shown = showIt(from.counts())
 	}
-	c, h := &f.covered, &f.heard
+	c, h := &f.covered, &f.byReads
 	switch {
 	case f.state == Detected:
 		return shown

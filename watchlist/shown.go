@@ -122,8 +122,8 @@ func (st *subjectState) hear(s *subject, contig string, w *window, others []unna
 	slices.SortFunc(st.carried, func(a, b carried) int { return a.compare(&b) })
 }
 
-// heard is what the reads at the places of a subject say, whatever is called.
-type heard struct {
+// readEvidence is what the reads at the places of a subject say, whatever is called.
+type readEvidence struct {
 	// worst is what fulfils the subject and speaks most for it; nil: nothing is known of.
 	worst *carried
 	state State   // of it: SUSPECTED or ""
@@ -137,8 +137,8 @@ type heard struct {
 }
 
 // listen sums up what was told of the reads.
-func (st *subjectState) listen(s *subject, final bool) heard {
-	h := heard{ratio: math.Inf(-1)}
+func (st *subjectState) listen(s *subject, final bool) readEvidence {
+	h := readEvidence{ratio: math.Inf(-1)}
 	known := 0
 	for i := range st.carried {
 		c := &st.carried[i]

@@ -240,7 +240,7 @@ func (t *Tracker) look(s *subject, a *seen, final bool) {
 	}
 	a.reads = s.test.judge(a, final)
 	a.looked, a.lookedFinal, a.lookedDepth, a.settled = true, final, depth, a.reads
-	a.settled.heard.ratio = math.Inf(-1)
+	a.settled.byReads.ratio = math.Inf(-1)
 	if a.settled.state == "" && s.scope != ScopeAllele {
 		a.settled.covered = t.atAllele(s, a)
 		a.settled.settle(s, a.settled.covered.NotCallable, final)
@@ -278,7 +278,7 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 		return alerts
 	}
 	f.covered = st.sum(s)
-	f.covered.Doubtful = f.heard.doubtful
+	f.covered.Doubtful = f.byReads.doubtful
 	next := t.alert(s, final)
 	if s.scope != ScopeAllele {
 		next.Alleles, next.AlleleCount = st.listed(final)
@@ -303,11 +303,11 @@ func (t *Tracker) find(s *subject, final bool) (f finding, best int) {
 		}
 	}
 	called := f.state != ""
-	f.heard = st.listen(s, final)
-	byReads := weight(f.heard.state) > weight(f.state)
+	f.byReads = st.listen(s, final)
+	byReads := weight(f.byReads.state) > weight(f.state)
 	switch {
 	case byReads:
-		f.state = f.heard.state
+		f.state = f.byReads.state
 	case f.state == "":
 		f.settle(s, st.notCallable(s), final)
 	}

@@ -118,7 +118,7 @@ func (h *handler) apply(rec stream.Record) (effects, error) {
 	if err != nil {
 		return effects{}, err
 	}
-	h.runs.Heard(r.GetRun(), rec)
+	h.runs.Touch(r.GetRun(), rec)
 	return effects{read: r, called: called}, nil
 }
 

@@ -507,7 +507,7 @@ func (s *inflater) next(at int64) {
 	s.limit.mu.Unlock()
 }
 
-// put hands on what was decompressed, and waits while that is enough.
+// put passes on what was decompressed, and waits while that is enough.
 func (s *inflater) put(b []byte) error {
 	s.limit.mu.Lock()
 	defer s.limit.mu.Unlock()

@@ -57,9 +57,9 @@ const catchUp = 1 << 16
 // read has ended: by then late chunks may have joined it to the one before, and
 // its call is dropped for that one's. No base is called across a gap.
 type calls struct {
-	unpack unpacker
-	open   map[readKey][]*call
-	handed map[readKey]*handedOn // those that have been handed on
+	unpack   unpacker
+	open     map[readKey][]*call
+	partials map[readKey]*partialResult // those that have been published
 }
 
 // call is a gapless stretch of a read that is being called.
@@ -83,7 +83,7 @@ type unpacker struct {
 }
 
 func newCalls() *calls {
-	return &calls{unpack: unpacker{codec: vbz.NewCodec()}, open: make(map[readKey][]*call), handed: make(map[readKey]*handedOn)}
+	return &calls{unpack: unpacker{codec: vbz.NewCodec()}, open: make(map[readKey][]*call), partials: make(map[readKey]*partialResult)}
 }
 
 // begin begins to call a stretch that begins at a sample of the read. done is called when the
@@ -138,12 +138,12 @@ func (c *calls) feed(ctx context.Context, run *streampb.Run, read *assembledRead
 }
 
 // take hands over what is being called of a read that is finished or cut, and where it has
-// been handed on to; nil: nowhere.
-func (c *calls) take(read *assembledRead) ([]*call, *handedOn) {
+// been published to; nil: nowhere.
+func (c *calls) take(read *assembledRead) ([]*call, *partialResult) {
 	key := readKey{read.run, read.id}
-	taken, handed := c.open[key], c.handed[key]
+	taken, handed := c.open[key], c.partials[key]
 	delete(c.open, key)
-	delete(c.handed, key)
+	delete(c.partials, key)
 	return taken, handed
 }
 
@@ -153,7 +153,7 @@ func (c *calls) close() {
 		closeCalls(list)
 	}
 	clear(c.open)
-	clear(c.handed)
+	clear(c.partials)
 }
 
 func closeCalls(list []*call) {

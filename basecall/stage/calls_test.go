@@ -241,16 +241,16 @@ type listener struct {
 
 func (l *listener) Begin(read basecall.Read) (Stream, error) {
 	s, err := l.Caller.Begin(read)
-	return &heard{s, l, read.ID}, err
+	return &observed{s, l, read.ID}, err
 }
 
-type heard struct {
+type observed struct {
 	Stream
 	l  *listener
 	id string
 }
 
-func (h *heard) Finish(ctx context.Context) (basecall.Called, error) {
+func (h *observed) Finish(ctx context.Context) (basecall.Called, error) {
 	c, err := h.Stream.Finish(ctx)
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()

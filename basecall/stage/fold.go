@@ -67,7 +67,7 @@ func (f *fold) addChunk(c *streampb.SignalChunk, rec stream.Record) (effects, er
 	if f.choices != nil {
 		f.choices.begin(run)
 	}
-	f.runs.Heard(c.GetRun(), rec)
+	f.runs.Touch(c.GetRun(), rec)
 	return effects{reads: res.finished, chunk: c, added: res}, nil
 }
 

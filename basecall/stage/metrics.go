@@ -37,7 +37,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		cuts:          counter("cuts_total", "Times that a read was cut to bound memory."),
 		timeouts:      counter("run_timeouts_total", "Runs that a partition ended because nothing of them had come for too long."),
 		earlySamples:  counter("early_samples_total", "Signal samples that were handed to the network's queue before their read had ended."),
-		partial:       counter("partial_calls_total", "Times that what was called of a read was handed on before the read's end (--partial)."),
+		partial:       counter("partial_calls_total", "Times that what was called of a read was published before the read's end (--partial)."),
 		callDelay: prometheus.NewHistogram(metric.Histogram("porestream_basecall_finish_duration_seconds",
 			"Time from a read's last chunk, or from what else ended or cut it, to its finished call.",
 			prometheus.ExponentialBuckets(0.005, 2, 14))),
@@ -88,8 +88,8 @@ func (m *Metrics) early(samples int) {
 	}
 }
 
-// handedOn counts that a read was handed on before its end.
-func (m *Metrics) handedOn() {
+// partialPublished counts that a read was published before its end.
+func (m *Metrics) partialPublished() {
 	if m != nil {
 		m.partial.Inc()
 	}

@@ -13,36 +13,36 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// handedOn is what the stages behind have been given of a read that goes on.
+// partialResult is what the stages behind have been given of a read that goes on.
 //
 // Problem: an ultra-long read takes the better part of an hour to pass the pore, and
 // all the while what it shows is known here and nowhere else.
 //
-// Strategy: what has been called of it is aligned and handed on when it is long
+// Strategy: what has been called of it is aligned and published when it is long
 // enough, and whenever it is twice as long as the last time. Segments say how often that
 // was, and take the place of those before; those of the finished read take the place
 // of all. Where a read turns out not to lie, its segments are withdrawn.
 //
 // Consequences: a read is aligned at most twice more, whatever its length, and what is
 // final does not know of any of this. None of it is state: a new owner of the partition
-// begins anew, and what its predecessor handed on to places that the read has left since
+// begins anew, and what its predecessor published to places that the read has left since
 // stays there until the run ends.
-type handedOn struct {
-	times  int                        // it was handed on
+type partialResult struct {
+	times  int                        // it was published
 	places map[alignstage.Region]bool // regions that hold segments of it
 	done   chan struct{}              // closed when the last time is emitted, or has failed
 }
 
-// wait waits until the read is not being handed on any more. It holds the tools that it
+// wait waits until the read is not being published any more. It holds the tools that it
 // takes, so that is soon.
-func (o *handedOn) wait() {
+func (o *partialResult) wait() {
 	if o != nil {
 		<-o.done
 	}
 }
 
-// busy says whether the read is being handed on.
-func (o *handedOn) busy() bool {
+// busy says whether the read is being published.
+func (o *partialResult) busy() bool {
 	if o.done == nil {
 		return false
 	}
@@ -54,14 +54,14 @@ func (o *handedOn) busy() bool {
 	}
 }
 
-// times is how often a read is handed on of which so many samples are called: once
+// times is how often a read is published of which so many samples are called: once
 // from the least on, and once more whenever there are twice as many.
 func times(samples, least uint64) int { return bits.Len64(samples / max(1, least)) }
 
-// handOn gives what has been called of an open read to the stages behind if that is due.
+// publishPartial gives what has been called of an open read to the stages behind if that is due.
 // Finished reads come first: without tools that none of them waits for, it is left to a
 // later chunk.
-func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
+func (h *handler) publishPartial(read *assembledRead, emit stream.Emitter) {
 	if h.cfg.Partial == 0 || read == nil {
 		return
 	}
@@ -71,7 +71,7 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 	}
 	model := h.calls.open[key][0].model
 	least := uint64(h.cfg.Partial.Seconds() * float64(run.GetSampleRate()))
-	handed := cmp.Or(h.calls.handed[key], &handedOn{})
+	handed := cmp.Or(h.calls.partials[key], &partialResult{})
 	var written, called uint64
 	for _, k := range h.calls.open[key] {
 		written += k.to - k.from
@@ -97,7 +97,7 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 		return
 	}
 	handed.times, handed.done = n, make(chan struct{})
-	h.calls.handed[key] = handed
+	h.calls.partials[key] = handed
 	h.background.Go(func() {
 		defer close(handed.done)
 		outs, err := h.partial(run, read, model, soFar, handed, t)
@@ -106,16 +106,16 @@ func (h *handler) handOn(read *assembledRead, emit stream.Emitter) {
 			err = emit.Emit(h.background.Context(), outs, nil)
 		}
 		if err != nil {
-			h.background.Fail(fmt.Errorf("handing on read %s of run %s: %w", read.id, read.run, err), emit)
+			h.background.Fail(fmt.Errorf("publishing read %s of run %s: %w", read.id, read.run, err), emit)
 			return
 		}
-		h.cfg.Metrics.handedOn()
+		h.cfg.Metrics.partialPublished()
 	})
 }
 
-// partial returns the records by which an open read is handed on. soFar is what the model has
+// partial returns the records by which an open read is published. soFar is what the model has
 // called of its stretches, in order.
-func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, soFar []basecall.Called, handed *handedOn, t tools) ([]stream.Out, error) {
+func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, soFar []basecall.Called, handed *partialResult, t tools) ([]stream.Out, error) {
 	of, placer := h.placed(run, read, model), h.placerOf(model)
 	uncounted := *placer // what reads are like is counted once, when they have ended
 	uncounted.Metrics = nil
@@ -152,9 +152,9 @@ func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, 
 	return h.named(outs, of, segments)
 }
 
-// withdrawn returns the records that take a read back from where it was handed on to and has
+// withdrawn returns the records that take a read back from where it was published to and has
 // no segments now, which are noted.
-func (h *handler) withdrawn(read *assembledRead, handed *handedOn, now []*streampb.Segment) ([]stream.Out, error) {
+func (h *handler) withdrawn(read *assembledRead, handed *partialResult, now []*streampb.Segment) ([]stream.Out, error) {
 	if handed == nil {
 		return nil, nil
 	}

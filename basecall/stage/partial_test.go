@@ -64,9 +64,9 @@ func handled(t *testing.T, cfg Config, recs []stream.Record) (*fakeEmitter, []st
 	return emit, list
 }
 
-// TestReadsAreHandedOn: a read that goes on is handed on when it is long enough and
+// TestPartialReadsArePublished: a read that goes on is published when it is long enough and
 // whenever it is twice as long, and taken back from where it turns out not to lie.
-func TestReadsAreHandedOn(t *testing.T) {
+func TestPartialReadsArePublished(t *testing.T) {
 	p := &partition{t: t}
 	p.start("run-1").read(1, "a", 100, 500).read(2, "b", 5000, 5030).end("run-1")
 	cfg := testConfig()
@@ -91,7 +91,7 @@ func TestReadsAreHandedOn(t *testing.T) {
 		t.Errorf("resolved %v, want each of %v once", got, want)
 	}
 	if n := testutil.ToFloat64(cfg.Metrics.partial); n != 3 {
-		t.Errorf("%v reads were counted as handed on", n)
+		t.Errorf("%v reads were counted as published", n)
 	}
 	for o, n := range map[alignstage.Outcome]float64{alignstage.Mapped: 2, alignstage.Unmapped: 0} {
 		if got := testutil.ToFloat64(cfg.Metrics.Parts.WithLabelValues(o.String())); got != n {
@@ -166,14 +166,14 @@ func TestHandingOnChangesNoFinishedRead(t *testing.T) {
 	want, none := finals(0)
 	got, others := finals(50 * time.Millisecond)
 	if !slices.Equal(got, want) {
-		t.Errorf("%d records with reads handed on, %d without", len(got), len(want))
+		t.Errorf("%d records with reads published, %d without", len(got), len(want))
 	}
 	if none != 0 || others < 8 {
 		t.Errorf("%d records are of open reads, %d without --partial", others, none)
 	}
 }
 
-// TestFinishedReadsComeFirst: without tools to spare a read is not handed on, but with the
+// TestFinishedReadsComeFirst: without tools to spare a read is not published, but with the
 // next chunk for which there are.
 func TestFinishedReadsComeFirst(t *testing.T) {
 	p := &partition{t: t}
@@ -217,7 +217,7 @@ func TestHandingOnThatFails(t *testing.T) {
 	if err := h.Drain(t.Context()); err == nil {
 		t.Error("the handler goes on")
 	}
-	if emit.failed == nil || emit.failed.Error() != "handing on read a of run run-1: no room" {
+	if emit.failed == nil || emit.failed.Error() != "publishing read a of run run-1: no room" {
 		t.Errorf("failed with %v", emit.failed)
 	}
 }

@@ -30,9 +30,9 @@ type openSpan struct {
 
 func newSpans(t *trace.Tracer) spans { return spans{tracer: t, open: make(map[readKey]*openSpan)} }
 
-// heard notes a live chunk that was added. A read is traced if its chunks say so, or if
+// touch notes a live chunk that was added. A read is traced if its chunks say so, or if
 // it is one of the share of this process: then its trace begins here.
-func (s *spans) heard(rec stream.Record, c *streampb.SignalChunk) {
+func (s *spans) touch(rec stream.Record, c *streampb.SignalChunk) {
 	if s.tracer == nil {
 		return
 	}

@@ -180,8 +180,8 @@ func TestOpenSpansAreBounded(t *testing.T) {
 	s := newSpans(trace.New(1, new(recordedSpans), time.Now))
 	for i := range maxTraced + 10 {
 		c := chunkOf(1, fmt.Sprint(i), 0, 0, 0, false)
-		s.heard(stream.Record{}, c)
-		s.heard(stream.Record{}, c)
+		s.touch(stream.Record{}, c)
+		s.touch(stream.Record{}, c)
 	}
 	if len(s.open) != maxTraced {
 		t.Errorf("%d reads", len(s.open))

@@ -55,7 +55,7 @@ type Config struct {
 	// Primers are those that the reads' amplicons were made with; nil: none.
 	Primers *primer.Scheme
 	// Partial is how much signal, by the run's clock, is called of a read when it is first
-	// handed on before its end, and then whenever it has doubled; zero: never. It takes
+	// published before its end, and then whenever it has doubled; zero: never. It takes
 	// a model that calls reads in flight.
 	Partial time.Duration
 	// Publish has called reads published on the topic of basecalls, as those of their model
@@ -236,7 +236,7 @@ func (h *handler) deadLetter(ctx context.Context, rec stream.Record, cause error
 func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit stream.Emitter) error {
 	h.cfg.Metrics.followed(e)
 	if e.chunk != nil && !e.added.duplicate {
-		h.spans.heard(rec, e.chunk)
+		h.spans.touch(rec, e.chunk)
 	}
 	switch {
 	case e.end:
@@ -247,7 +247,7 @@ func (h *handler) follow(ctx context.Context, rec stream.Record, e effects, emit
 	if err := h.feed(ctx, e.added.grown); err != nil {
 		return err
 	}
-	h.handOn(e.added.grown, emit)
+	h.publishPartial(e.added.grown, emit)
 	if len(e.reads) == 0 {
 		return emit.Emit(ctx, nil, []int64{rec.Offset})
 	}
@@ -448,7 +448,7 @@ type work struct {
 	model  *Model // nil: the run has none
 	done   func() // gives the model back; nil without one
 	began  []*call
-	handed *handedOn
+	handed *partialResult
 	since  time.Time // when the read was finished
 	span   *readSpan
 	tools  tools

@@ -119,7 +119,7 @@ func judgeReads(r *report, run, reference *Contents) {
 	compare(r, Reads, digests, want)
 }
 
-// segmentOf returns the segment in a record, or nil. What is handed on of reads before
+// segmentOf returns the segment in a record, or nil. What is published of reads before
 // their end depends on when chunks came.
 func segmentOf(rec stream.Record) (*streampb.Segment, error) {
 	m, err := stream.DecodeReads(rec.Value)

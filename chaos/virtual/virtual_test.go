@@ -448,15 +448,15 @@ func (w *world) judge(log *history.Log) {
 	})
 	events, err := log.Events()
 	require.NoError(t, err)
-	handedOn := 0
+	partials := 0
 	for _, rec := range contents.Records[topics.Reads] {
 		if m, err := stream.DecodeReads(rec.Value); err == nil && m.GetPartial() != nil {
-			handedOn++
+			partials++
 		}
 	}
-	require.NotZero(t, handedOn, "reads before their end")
+	require.NotZero(t, partials, "reads before their end")
 	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts, %d evicted; %d transactions committed, %d aborted; %d segments, %d of them of open reads, %d variants", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts, w.evicted,
-		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), handedOn, len(contents.Records[topics.Variants]))
+		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), partials, len(contents.Records[topics.Variants]))
 	for _, v := range check.Judge(check.Evidence{Run: contents, Reference: reference, History: events, Recomputed: recomputed},
 		check.Limits{Stall: 5 * time.Minute, FirstOutput: 5 * time.Minute}) {
 		t.Error(v)

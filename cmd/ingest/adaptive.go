@@ -69,7 +69,7 @@ func followDeciding(ctx context.Context, to *destination, source minknow.Config)
 	return group.Wait()
 }
 
-// readDecisions hands on the decisions that are written from now on, until ctx ends.
+// readDecisions passes on the decisions that are written from now on, until ctx ends.
 // What is wrong with them does not keep signal from being taken.
 func readDecisions(ctx context.Context, to *destination, source minknow.Config) {
 	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))

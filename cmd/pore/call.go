@@ -526,7 +526,7 @@ type unalignedReads struct {
 	skipped atomic.Int64 // that can't be used
 }
 
-// align aligns the reads of a file that begins with head, and hands on their alignments in the
+// align aligns the reads of a file that begins with head, and passes on their alignments in the
 // order of the reference, as those of one sample.
 func (u *unalignedReads) align(ctx context.Context, path string, head []byte, stdin io.Reader, g *genome.Genome) (*aligned.Alignments, error) {
 	if u.tagging {

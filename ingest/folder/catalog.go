@@ -209,7 +209,7 @@ func (c *catalog) due() (files []*tracked) {
 	return files
 }
 
-// Bounds of how many files are read by turns. What has been read of a file and not handed on waits in memory until
+// Bounds of how many files are read by turns. What has been read of a file and not passed on waits in memory until
 // its next turn, so a folder of thousands of files, found all at once, is read a few at a time.
 const (
 	maxUnderWay = 32

@@ -63,7 +63,7 @@ func NewDecisions(a Adaptive) (*Decisions, error) {
 	return &Decisions{adaptive: a.withDefaults(), runs: make(map[string]*mailbox)}, nil
 }
 
-// Deliver hands on a decision, without ever waiting. One about a run that is not
+// Deliver passes on a decision, without ever waiting. One about a run that is not
 // being taken here is somebody else's.
 func (d *Decisions) Deliver(m *streampb.Decision) {
 	d.mu.Lock()

@@ -99,7 +99,7 @@ type observer interface {
 // of a read would be refused downstream.
 //
 // Consequence: every sample of a channel, from the run's start or else from when
-// the channel was first heard of, has come or is counted as missing; with
+// data first came from the channel, has come or is counted as missing; with
 // filtered, only within reads.
 type reads struct {
 	cfg      readsConfig
@@ -108,7 +108,7 @@ type reads struct {
 	losses   []loss    // likewise
 	clock    uint64    // the newest sample of the run that is known to have been taken
 	chunk    uint64    // the longest chunk
-	heard    bool      // something has come
+	started  bool      // something has come
 	// fromStart says that what came first begins with the run: then all channels
 	// are known from there on.
 	fromStart bool
@@ -163,8 +163,8 @@ func (r *reads) reconfigure(cfg readsConfig) error {
 // take takes a response and emits what follows from it. What contradicts itself
 // or what came before is refused and counted; an error is emit's.
 func (r *reads) take(m *minknowpb.GetLiveReadsResponse, to emit) error {
-	if !r.heard && len(m.GetChannels()) > 0 {
-		r.heard, r.fromStart = true, !r.cfg.filtered && beginsRun(m)
+	if !r.started && len(m.GetChannels()) > 0 {
+		r.started, r.fromStart = true, !r.cfg.filtered && beginsRun(m)
 	}
 	r.order = r.order[:0]
 	for number := range m.GetChannels() {

@@ -131,7 +131,7 @@ func refusesStates(err error) bool {
 	return isCode(err, codes.Unimplemented) || isCode(err, codes.PermissionDenied) || isCode(err, codes.Unauthenticated) || isCode(err, codes.InvalidArgument)
 }
 
-// channelStates hands on all letters whenever some have changed, until the stream ends.
+// channelStates passes on all letters whenever some have changed, until the stream ends.
 func (t *taker) channelStates(ctx context.Context, conn *grpc.ClientConn, to func([]byte)) error {
 	channels := len(t.reads.cfg.calibrations)
 	call, err := minknowpb.NewDataServiceClient(conn).GetChannelStates(ctx, &minknowpb.GetChannelStatesRequest{

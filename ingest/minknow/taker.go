@@ -148,16 +148,16 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 	look, report := time.NewTicker(lookInterval), time.NewTicker(reportInterval)
 	defer look.Stop()
 	defer report.Stop()
-	heard := time.Now()  // when something came
-	probed := heard      // when it was certain that the connection is there
-	var ending time.Time // since when the run or its signal is known to be over
-	var ended error      // why no more signal comes
+	received := time.Now() // when something came
+	probed := received     // when it was certain that the connection is there
+	var ending time.Time   // since when the run or its signal is known to be over
+	var ended error        // why no more signal comes
 	over := false
 	for {
 		n, err := t.drain(in, to)
 		if n > 0 {
 			t.position.sound()
-			heard, probed = time.Now(), time.Now()
+			received, probed = time.Now(), time.Now()
 		}
 		if err != nil && isKafka(err) {
 			return err
@@ -202,7 +202,7 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 				t.log.Info("MinKNOW has ended the run", "reason", strings.ToLower(info.GetStopReason().String()))
 			}
 		case <-look.C:
-			if quiet := time.Since(heard); quiet > silence {
+			if quiet := time.Since(received); quiet > silence {
 				if err := t.reads.quiet(uint64((quiet-silence).Seconds()*float64(t.run.GetSampleRate())), to.Chunk); err != nil {
 					return kafkaError{err}
 				}

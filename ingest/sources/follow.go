@@ -78,7 +78,7 @@ func (f *File) Status() FileStatus {
 	return f.status
 }
 
-// Follow hands on what the file lists whenever that changes, until ctx ends. What
+// Follow passes on what the file lists whenever that changes, until ctx ends. What
 // can't be used leaves everything as it is. A value of changes says that the file
 // may have changed; one of orders that it is to be used now, changed or not.
 func (f *File) Follow(ctx context.Context, changes <-chan struct{}, orders <-chan os.Signal, lists chan<- []Spec) {

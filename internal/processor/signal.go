@@ -25,7 +25,7 @@ type Signal struct {
 	// says that called reads are published.
 	MinQuality float64
 	Basecalls  bool
-	// Partial is when reads are handed on before their end; zero: never.
+	// Partial is when reads are published before their end; zero: never.
 	Partial time.Duration
 }
 
@@ -42,7 +42,7 @@ func (s *Signal) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.RunTimeout, "run-timeout", 6*time.Hour, "end a run of which a partition has had nothing for so long")
 	flags.Float64Var(&s.MinQuality, "min-qscore", 0, "reads of a lower mean quality are counted and not aligned")
 	flags.BoolVar(&s.Basecalls, "basecalls", false, "publish called reads, also those below --min-qscore, on the topic of basecalls (docs/consume/basecalls.md)")
-	flags.DurationVar(&s.Partial, "partial", 0, "hand on what is called of reads that are still in the pore: when so much of their signal has come, and whenever it has doubled, for example 10s (docs/files/basecalling.md)")
+	flags.DurationVar(&s.Partial, "partial", 0, "publish what is called of reads that are still in the pore: when so much of their signal has come, and whenever it has doubled, for example 10s (docs/files/basecalling.md)")
 }
 
 // Validate says what is wrong with the bounds. Zero means the default.

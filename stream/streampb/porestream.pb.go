@@ -1097,7 +1097,7 @@ type Segment struct {
 	ReadLength  uint32 `protobuf:"varint,15,opt,name=read_length,json=readLength,proto3" json:"read_length,omitempty"`      // bases of the whole read
 	LastChunkMs int64  `protobuf:"varint,16,opt,name=last_chunk_ms,json=lastChunkMs,proto3" json:"last_chunk_ms,omitempty"` // record time of the read's last signal chunk
 	Alignment   uint32 `protobuf:"varint,17,opt,name=alignment,proto3" json:"alignment,omitempty"`                          // 0 the primary alignment, 1, 2 ... supplementary ones
-	// Of a read that goes on: how often it has been handed on, this time included. It
+	// Of a read that goes on: how often it has been published, this time included. It
 	// replaces those of the read with a lower number, and a segment all of them.
 	Partial uint32 `protobuf:"varint,18,opt,name=partial,proto3" json:"partial,omitempty"`
 	// Number of the model that has called the read, which a ModelName gives a name; 0: not
@@ -1517,7 +1517,7 @@ func (x *BaseCalls) GetCalls() []uint64 {
 	return nil
 }
 
-// Withdrawal takes back the segments of a read that were handed on before its end:
+// Withdrawal takes back the segments of a read that were published before its end:
 // it does not lie in this region after all.
 type Withdrawal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`

@@ -348,7 +348,7 @@ func TestRepetitionsAndOrder(t *testing.T) {
 	}
 }
 
-// TestReadsThatGoOn: what is handed on of reads before their end, and withdrawn, is heard
+// TestReadsThatGoOn: what is published of reads before their end, and withdrawn, is heard
 // while the run goes on, and changes nothing that is final.
 func TestReadsThatGoOn(t *testing.T) {
 	g := lambda(t)

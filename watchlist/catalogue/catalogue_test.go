@@ -48,7 +48,7 @@ func made(t testing.TB, table string) (string, error) {
 	return out.String(), err
 }
 
-// TestTuberculosisPlacesMutations is worked out by hand on the small genome.
+// TestTuberculosisPlacesMutations is worked out by pass on the small genome.
 func TestTuberculosisPlacesMutations(t *testing.T) {
 	for _, c := range []struct{ row, want string }{
 		{"fwd K2R PROT x 1", `hgvs: ["fwd:p.K2R"]`},
