@@ -57,9 +57,9 @@ race := $(if $(RACE),-race)
 # With RACE, packages that calculate and start no goroutine are tested without the race detector, which would find nothing there
 # and make them ten times slower. e2e/calculating_test.go holds the list to that.
 calculating := align annotate/haplotype annotate/hgvs basecall/convert basecall/kernels e2e/events internal/porefit modbase/stage variant vcf watchlist
-tested := $(if $(RACE),$(shell $(GO) list $(PACKAGES)),$(PACKAGES))
-calculate := $(filter $(addprefix github.com/porestream/porestream/,$(calculating)),$(tested))
-others := $(filter-out $(calculate),$(tested))
+tested = $(if $(RACE),$(or $(shell $(GO) list $(PACKAGES)),$(error go list $(PACKAGES) finds no package)),$(PACKAGES))
+calculate = $(filter $(addprefix github.com/porestream/porestream/,$(calculating)),$(tested))
+others = $(filter-out $(calculate),$(tested))
 # $(call gotest,PACKAGES,FLAGS,NAME)
 ifdef RERUN
 gotest = $(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 --jsonfile .cache/tests-$3.json \

@@ -36,7 +36,7 @@ func TestVEP116(t *testing.T) {
 	gz, err := gzip.NewReader(f)
 	require.NoError(t, err)
 
-	inside, ends, differ := 0, 0, 0
+	inside, ends, differ, stops := 0, 0, 0, 0
 	sc := bufio.NewScanner(gz)
 	for sc.Scan() {
 		row := strings.Split(sc.Text(), "\t")
@@ -73,13 +73,18 @@ func TestVEP116(t *testing.T) {
 			if got := said[id]; got != want {
 				require.Contains(t, got, "stop_gained", "%s:%d %s>%s %s: VEP has %s", name, pos, row[1], row[2], id, want)
 				require.Greater(t, len(row[2]), len(row[1]))
+				stops++
 			}
+		}
+		for id := range said {
+			require.Contains(t, ","+row[3], ","+id+"=", "%s:%d %s>%s: VEP has no such transcript", name, pos, row[1], row[2])
 		}
 	}
 	require.NoError(t, sc.Err())
 	require.Greater(t, inside, 2400)
 	require.Greater(t, ends, 700)
 	require.LessOrEqual(t, differ, 202)
+	require.LessOrEqual(t, stops, 5)
 }
 
 // atEnd says whether a change of the bases [from,to) lies within nine bases of an end of a coding sequence.

@@ -132,7 +132,7 @@ func (r *Reader) Limit(chunks []bgzf.Chunk) error {
 			}
 		}
 		rec, err := read()
-		if errors.Is(err, io.EOF) && len(chunks) > 0 {
+		if errors.Is(err, io.EOF) && (len(chunks) > 0 || CompareOffsets(r.binary.blocks.Place(), end) < 0) {
 			return nil, io.ErrUnexpectedEOF // an index of another file
 		}
 		return rec, err

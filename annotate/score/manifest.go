@@ -203,8 +203,14 @@ func ParseManifest(text []byte) (Manifest, error) {
 }
 
 var (
-	infoKey    = regexp.MustCompile(`^[A-Za-z_][0-9A-Za-z_.]*$`)
-	plainName  = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.+-]*$`)
+	infoKey   = regexp.MustCompile(`^[A-Za-z_][0-9A-Za-z_.]*$`)
+	plainName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.+-]*$`)
+	// takenKeys are those of INFO that the VCF specification reserves for other types, and that annotations are written under.
+	takenKeys = []string{
+		"AA", "AC", "AD", "ADF", "ADR", "AF", "AN", "BQ", "CIGAR", "DB", "DP", "END", "H2", "H3", "MQ", "MQ0", "NS", "SB", "SOMATIC", "VALIDATED", "1000G",
+		"IMPRECISE", "NOVEL", "SVTYPE", "SVLEN", "CIPOS", "CIEND", "HOMLEN", "HOMSEQ", "BKPTID", "MEINFO", "METRANS", "DGVID", "DBVARID", "DBRIPID", "MATEID",
+		"PARID", "EVENT", "CILEN", "DPADJ", "CN", "CNADJ", "CICN", "CICNADJ", "CSQ", "ANN", "BCSQ",
+	}
 	spliceKeys = []string{"neither", "acceptor", "donor"}
 )
 
@@ -215,6 +221,7 @@ func (m *Manifest) validate() error {
 	var faults folder.Faults
 	faults.Check(plainName.MatchString(m.Name) && len(m.Name) <= 128, "name = %q is no word of letters, digits, dots and dashes", m.Name)
 	faults.Check(infoKey.MatchString(m.Info) && len(m.Info) <= 128, "info = %q is no key of INFO, such as SpliceAI", m.Info)
+	faults.Check(!slices.Contains(takenKeys, m.Info), "info = %q is a key that VCF or annotations have: take another, such as SpliceAI", m.Info)
 	faults.Check(m.Licence != "", "licence is missing: what may others do with the network?")
 	faults.Check(len(m.LicenceText) <= maxText, "licence_text has %d bytes, more than %d", len(m.LicenceText), maxText)
 	faults.Check(m.Input.Name != "", "input.name is missing")

@@ -28,8 +28,11 @@ const (
 	unitsPerSkip = 4
 )
 
-// dilations of the units of each group of four.
-var dilations = []int{1, 4, 10, 25}
+// dilations and widths of the convolutions of each group of four units.
+var (
+	dilations = []int{1, 4, 10, 25}
+	widths    = []int{11, 11, 21, 41}
+)
 
 // Options are what a state dict doesn't tell.
 type Options struct {
@@ -147,7 +150,7 @@ func build(tensors map[string]torch.Tensor) (onnx []byte, context int, err error
 		if units/unitsPerSkip >= len(dilations) {
 			return nil, 0, fmt.Errorf("it has more than %d residual units: which dilations they have is not known", unitsPerSkip*len(dilations))
 		}
-		if x, err = n.unit(x, at, dilations[units/unitsPerSkip]); err != nil {
+		if x, err = n.unit(x, at, widths[units/unitsPerSkip], dilations[units/unitsPerSkip]); err != nil {
 			return nil, 0, err
 		}
 		units++
@@ -179,12 +182,7 @@ func build(tensors map[string]torch.Tensor) (onnx []byte, context int, err error
 }
 
 // unit adds a residual unit.
-func (n *network) unit(x, at string, dilation int) (string, error) {
-	weight, ok := n.tensors[at+"conv1.weight"]
-	if !ok || len(weight.Shape) != 3 || weight.Shape[2]%2 == 0 {
-		return "", fmt.Errorf("%sconv1.weight has the shape %v, not %d channels twice and an odd width", at, weight.Shape, n.channels)
-	}
-	width := weight.Shape[2]
+func (n *network) unit(x, at string, width, dilation int) (string, error) {
 	one, err := n.normalisation(at + "batchnorm1")
 	if err != nil {
 		return "", err
@@ -239,11 +237,21 @@ func (n *network) normalisation(at string) (*affine, error) {
 	n.used[at+".num_batches_tracked"] = true // counts training's batches
 	a := &affine{make([]float32, n.channels), make([]float32, n.channels)}
 	for c := range n.channels {
+		if parts[3][c] < 0 {
+			return nil, fmt.Errorf("%s.running_var has the variance %g", at, parts[3][c])
+		}
 		scale := float64(parts[0][c]) / math.Sqrt(float64(parts[3][c])+epsilon)
 		a.scale[c] = float32(scale)
 		a.shift[c] = float32(float64(parts[1][c]) - float64(parts[2][c])*scale)
 	}
+	if !finite(a.scale) || !finite(a.shift) {
+		return nil, fmt.Errorf("%s makes values that are no numbers", at)
+	}
 	return a, nil
+}
+
+func finite(values []float32) bool {
+	return !slices.ContainsFunc(values, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
 }
 
 // conv adds a convolution without padding, with a normalisation behind it if there is one.
@@ -264,6 +272,9 @@ func (n *network) conv(x, at string, out, in, width, dilation int, then *affine)
 			}
 			b[c] = b[c]*then.scale[c] + then.shift[c]
 		}
+		if !finite(w) || !finite(b) {
+			return "", fmt.Errorf("%s makes values that are no numbers with the normalisation behind it", at)
+		}
 	}
 	return n.g.Node("Conv", []string{x, n.g.Weights(w, out, in, 1, width), n.g.Weights(b, out)},
 		onnxgraph.Integers("kernel_shape", 1, int64(width)), onnxgraph.Integers("dilations", 1, int64(dilation))), nil
@@ -277,10 +288,13 @@ func (n *network) tensor(name string, shape ...int) (torch.Tensor, error) {
 	}
 	fits := len(t.Shape) == len(shape)
 	for i := range min(len(shape), len(t.Shape)) {
-		fits = fits && (shape[i] == t.Shape[i] || shape[i] == 0 && t.Shape[i] > 0)
+		fits = fits && t.Shape[i] > 0 && (shape[i] == 0 || shape[i] == t.Shape[i])
 	}
 	if !fits {
 		return torch.Tensor{}, fmt.Errorf("%s has the shape %v, not %v", name, t.Shape, shape)
+	}
+	if !finite(t.Data) {
+		return torch.Tensor{}, fmt.Errorf("%s has values that are no numbers", name)
 	}
 	n.used[name] = true
 	return t, nil

@@ -174,6 +174,13 @@ func refused(t *testing.T, dir string) {
 			require.NotContains(t, err.Error(), "\n")
 		})
 	}
+	for name, want := range map[string]string{
+		"nan.pt": "residual_units.1.conv2.weight has values that are no numbers", "variance.pt": "residual_units.1.batchnorm1.running_var has the variance -1",
+		"scale.pt": "residual_units.1.batchnorm1.weight has values that are no numbers", "width.pt": "residual_units.0.conv1.weight has the shape [8 8 9], not [8 8 11]",
+	} {
+		_, _, err := convert.Convert([]string{filepath.Join(dir, name)}, options())
+		require.ErrorContains(t, err, want)
+	}
 	empty := filepath.Join(t.TempDir(), "empty.pt")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	_, _, err = convert.Convert([]string{empty}, options())

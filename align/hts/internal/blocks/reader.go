@@ -160,12 +160,16 @@ func (z *Reader) Seek(to bgzf.Offset) error {
 			return errors.New("what is read can't seek")
 		}
 		z.halt()
+		z.current.data, z.at = nil, 0 // so that a place in this block is looked for anew if this fails
 		if _, z.err = seeker.Seek(to.File, io.SeekStart); z.err != nil {
 			return z.err
 		}
 		z.in.Reset(z.source)
 		z.begin(to.File)
-		if z.next(); z.err != nil {
+		if z.next(); errors.Is(z.err, io.EOF) {
+			z.err = fmt.Errorf("no block begins at byte %d: the index is of another file: %w", to.File, io.ErrUnexpectedEOF)
+		}
+		if z.err != nil {
 			return z.err
 		}
 	}
@@ -180,6 +184,7 @@ func (z *Reader) Seek(to bgzf.Offset) error {
 // Close ends reading ahead; what is read stays open.
 func (z *Reader) Close() error {
 	z.halt()
+	z.current.data, z.at = nil, 0
 	z.err = errors.New("reading what is closed")
 	return nil
 }

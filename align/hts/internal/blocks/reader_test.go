@@ -198,3 +198,46 @@ func BenchmarkReader(b *testing.B) {
 		}
 	})
 }
+
+// failingSeeker fails the first time that somebody seeks in it after it is told to.
+type failingSeeker struct {
+	*bytes.Reader
+	fail bool
+}
+
+func (s *failingSeeker) Seek(offset int64, whence int) (int64, error) {
+	if s.fail {
+		s.fail = false
+		return 0, errors.New("the disk is gone")
+	}
+	return s.Reader.Seek(offset, whence)
+}
+
+// TestSeekFails: a place behind the file is that of another file's index, and after a failure a place in the block that was read
+// before is found again.
+func TestSeekFails(t *testing.T) {
+	whole := text(300_000)
+	file := compressed(t, whole)
+	for _, workers := range []int{1, 3} {
+		in := &failingSeeker{Reader: bytes.NewReader(file)}
+		z, err := blocks.NewReader(in, workers)
+		require.NoError(t, err)
+		_, err = io.ReadFull(z, make([]byte, 100))
+		require.NoError(t, err)
+		here := z.Place()
+		_, err = io.ReadFull(z, make([]byte, 200_000))
+		require.NoError(t, err)
+		far := z.Place()
+		err = z.Seek(bgzf.Offset{File: int64(len(file)) + 5000})
+		require.ErrorContains(t, err, "the index is of another file")
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.NotErrorIs(t, err, io.EOF)
+		require.NoError(t, z.Seek(here))
+		in.fail = true
+		require.ErrorContains(t, z.Seek(far), "the disk is gone")
+		require.NoError(t, z.Seek(here))
+		rest, err := io.ReadAll(z)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(whole[100:], rest), "%d workers", workers)
+	}
+}

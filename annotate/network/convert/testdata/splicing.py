@@ -74,6 +74,16 @@ def main(folder):
         with torch.no_grad():
             out = network.double()(bases)
         (folder / f"{units}.f32").write_bytes(out.float().numpy().astype("<f4").tobytes())
+    # What a conversion refuses.
+    for name, tensor, value in (
+        ("nan", "conv2.weight", float("nan")), ("variance", "batchnorm1.running_var", -1.0), ("scale", "batchnorm1.weight", float("inf")),
+    ):
+        state = torch.load(folder / "4.pt")
+        state["residual_units.1." + tensor].view(-1)[0] = value
+        torch.save(state, folder / f"{name}.pt")
+    state = torch.load(folder / "4.pt")
+    state["residual_units.0.conv1.weight"] = state["residual_units.0.conv1.weight"][:, :, :9].clone()
+    torch.save(state, folder / "width.pt")
 
 
 main(pathlib.Path(sys.argv[1]))
