@@ -36,7 +36,7 @@ func TestVEP116(t *testing.T) {
 	gz, err := gzip.NewReader(f)
 	require.NoError(t, err)
 
-	inside, ends, differ, stops := 0, 0, 0, 0
+	inside, ends, differ, stops, more := 0, 0, 0, 0, 0
 	sc := bufio.NewScanner(gz)
 	for sc.Scan() {
 		row := strings.Split(sc.Text(), "\t")
@@ -77,7 +77,11 @@ func TestVEP116(t *testing.T) {
 			}
 		}
 		for id := range said {
-			require.Contains(t, ","+row[3], ","+id+"=", "%s:%d %s>%s: VEP has no such transcript", name, pos, row[1], row[2])
+			if !strings.Contains(","+row[3], ","+id+"=") {
+				// A deletion behind a gene that can also be written into its last codon: VEP goes by how it is written.
+				require.Equal(t, coding[id].cdsEnd, pos, "%s:%d %s>%s %s", name, pos, row[1], row[2], id)
+				more++
+			}
 		}
 	}
 	require.NoError(t, sc.Err())
@@ -85,6 +89,7 @@ func TestVEP116(t *testing.T) {
 	require.Greater(t, ends, 700)
 	require.LessOrEqual(t, differ, 202)
 	require.LessOrEqual(t, stops, 5)
+	require.LessOrEqual(t, more, 4)
 }
 
 // atEnd says whether a change of the bases [from,to) lies within nine bases of an end of a coding sequence.
