@@ -93,11 +93,14 @@ func (h *htsWriter) samHeader() (*sam.Header, error) {
 	return out, h.addPrograms(out)
 }
 
+// modifiedKey stands before the models for modified bases in a read group's description, which ends with them.
+const modifiedKey = " modbase_models="
+
 // group returns the read group of a run's reads with a barcode.
 func (h *htsWriter) group(run *signal.Run, name string, barcode *Barcode) (*sam.ReadGroup, error) {
 	description := "basecall_model=" + clean(h.header.Model.Manifest.Name) + " runid=" + clean(run.ID)
 	if len(h.header.ModifiedModels) > 0 {
-		description += " modbase_models=" + clean(strings.Join(h.header.ModifiedModels, ","))
+		description += modifiedKey + clean(strings.Join(h.header.ModifiedModels, ","))
 	}
 	library := clean(run.SampleID)
 	sample := library

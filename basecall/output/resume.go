@@ -3,6 +3,7 @@ package output
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,6 +90,10 @@ func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err 
 		if group, _ := tagOf(title, "RG:Z:"); !tagged || !groups[group] {
 			return nil, fmt.Errorf("read %s is of another model, run or kit than those that are called now", name)
 		}
+		if _, judged := tagOf(title, "MM:Z:"); judged != (len(f.header.ModifiedModels) > 0) {
+			had := map[bool]string{true: "modified bases", false: "no modified bases"}
+			return nil, fmt.Errorf("read %s was called with %s (tag MM), now reads are called with %s: %s", name, had[judged], had[!judged], otherModels)
+		}
 		of, part := tagOf(title, "pi:Z:")
 		if parent != "" && of != parent {
 			reads[parent] = true
@@ -106,6 +111,9 @@ func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err 
 		}
 	}
 }
+
+// otherModels is what to do where the models for modified bases are not those of before.
+const otherModels = "give --modified-bases as it was, or call all reads anew"
 
 // tagOf returns the value of a tag in a title line.
 func tagOf(title, tag string) (value string, ok bool) {
@@ -183,14 +191,25 @@ func (h *htsWriter) sameHeader(old *sam.Header) error {
 	if len(old.RGs()) != len(now.RGs()) {
 		return fmt.Errorf("it has %d read groups, there are %d now: it is of other runs or another kit", len(old.RGs()), len(now.RGs()))
 	}
-	groups := make(map[string]bool)
+	groups := make(map[string]*sam.ReadGroup)
 	for _, g := range now.RGs() {
-		groups[g.Name()] = true
+		groups[g.Name()] = g
 	}
 	for _, g := range old.RGs() {
-		if !groups[g.Name()] {
+		same := groups[g.Name()]
+		if same == nil {
 			return fmt.Errorf("its read group %s is of another model, run or kit than those that are called now", g.Name())
+		}
+		if was, is := modifiedModels(g), modifiedModels(same); was != is {
+			return fmt.Errorf("its modified bases are called by %s, now they are by %s: %s", cmp.Or(was, "no model"), cmp.Or(is, "no model"), otherModels)
 		}
 	}
 	return nil
+}
+
+// modifiedModels are the models for modified bases that a read group names, as they are written: to the end of its
+// description, as names may have blanks.
+func modifiedModels(g *sam.ReadGroup) string {
+	_, models, _ := strings.Cut(g.Get(sam.NewTag("DS")), modifiedKey)
+	return models
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/modbase"
 )
 
 // manyRecords are reads enough for several blocks of BAM, each fifth with two alignments.
@@ -73,6 +75,9 @@ func TestResumeRefuses(t *testing.T) {
 		{"another model", BAM, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model, run or kit"},
 		{"another reference", SAM, func(h *Header) { h.References[0].Length++ }, "reference 1 is J02459.1 of 48502 bases, now it is J02459.1 of 48503"},
 		{"no reference", BAM, func(h *Header) { h.References = nil }, "it has 2 references, the reads are aligned to 0 now"},
+		{"modified bases", SAM, func(h *Header) { h.ModifiedModels = []string{"5mC"} }, "called by no model, now they are by 5mC: give --modified-bases as it was"},
+		{"modified bases", BAM, func(h *Header) { h.ModifiedModels = []string{"5mC"} }, "called by no model, now they are by 5mC"},
+		{"modified bases", FASTQ, func(h *Header) { h.ModifiedModels = []string{"5mC"} }, "called with no modified bases (tag MM), now reads are called with modified bases: give"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			header := testHeader()
@@ -81,12 +86,53 @@ func TestResumeRefuses(t *testing.T) {
 			require.NoError(t, err)
 			_, err = Resume(w, bytes.NewReader(write(t, tt.format, testRecord(), alignedRecord())))
 			require.ErrorContains(t, err, tt.says)
+			require.NotContains(t, err.Error(), "\n")
 		})
 	}
 	w, err := NewWriter(new(bytes.Buffer), BAM, testHeader())
 	require.NoError(t, err)
 	_, err = Resume(w, bytes.NewReader([]byte("@read\nACGT\n")))
 	require.ErrorContains(t, err, "reading its header")
+}
+
+// TestResumeComparesModifiedBases: a broken output with modified bases goes on with the models that it had, and with no others.
+func TestResumeComparesModifiedBases(t *testing.T) {
+	records := manyRecords(2) // the last one is called again
+	for i := range records {
+		records[i].Modified = &modbase.Tags{Length: len(records[i].Called.Sequence)}
+	}
+	for _, tt := range []struct {
+		format   Format
+		had, has []string
+		says     string
+	}{
+		{BAM, []string{"a model", "b"}, []string{"a model", "b"}, ""},
+		{FASTQ, []string{"a"}, []string{"a"}, ""},
+		{BAM, []string{"a", "b"}, []string{"a"}, "called by a,b, now they are by a:"},
+		{BAM, []string{"a"}, []string{"a", "b"}, "called by a, now they are by a,b:"},
+		{SAM, []string{"a"}, nil, "called by a, now they are by no model:"},
+		{FASTQ, []string{"a"}, nil, "called with modified bases (tag MM), now reads are called with no modified bases:"},
+	} {
+		header := testHeader()
+		header.ModifiedModels = tt.had
+		var old bytes.Buffer
+		w, err := NewWriter(&old, tt.format, header)
+		require.NoError(t, err)
+		for _, r := range records {
+			require.NoError(t, w.Write(r))
+		}
+		require.NoError(t, w.Close())
+		header.ModifiedModels = tt.has
+		w, err = NewWriter(new(bytes.Buffer), tt.format, header)
+		require.NoError(t, err)
+		taken, err := Resume(w, &old)
+		if tt.says != "" {
+			require.ErrorContains(t, err, tt.says)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Contains(t, taken.Reads, records[0].Read.ID)
+	}
 }
 
 // TestResumeParts: the parts of a split read are taken over together or called again

@@ -178,7 +178,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	var modifier *modnetwork.Caller
 	if len(modified) > 0 {
 		if modifier, err = modnetwork.New(modified, modnetwork.Config{
-			Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, Library: cfg.engines.Library, Logger: logger,
+			Device: processor.OwnDevice(cfg.engines.Device), DeviceTimeout: cfg.engines.DeviceTimeout, Library: cfg.engines.Library, Logger: logger,
 		}); err != nil {
 			return err
 		}

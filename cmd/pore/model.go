@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,7 +93,8 @@ func newModifiedRow(m *modnetwork.Model, place string) modelRow {
 	return row
 }
 
-// listModified lists the modified-base models in a folder and those below, as Remora's package has them.
+// listModified lists the modified-base models in a folder and those below, as Remora's package has them, and with the
+// reason those of Remora's networks that can't be used.
 func listModified(dir string) ([]modelRow, error) {
 	var rows []modelRow
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -107,7 +109,8 @@ func listModified(dir string) ([]modelRow, error) {
 			return nil // a network of a model's folder
 		}
 		if err != nil {
-			return err
+			rows = append(rows, modelRow{Place: path, listed: models.Listed{Err: cmp.Or(errors.Unwrap(err), err)}})
+			return nil
 		}
 		rows = append(rows, newModifiedRow(model, path))
 		return nil

@@ -55,6 +55,19 @@ func TestBasecallModifiedBases(t *testing.T) {
 	}
 	assert.Equal(t, len(told), titles)
 
+	// What a simulated device recorded is the basecaller's: the model for modified bases runs on the CPU.
+	scores := filepath.Join(t.TempDir(), "scores")
+	want := call("--record-scores", scores)
+	again, err := poreModel(t, "basecall", "--device", "sim:1ms:16:"+scores, "--model", "r9.4-fast", "--to", "12s", "--modified-bases", model, "../../testdata/lambda/reads.pod5")
+	require.NoError(t, err)
+	assert.Equal(t, string(want), again)
+
+	// Reads with and without modified bases are not mixed.
+	broken := filepath.Join(t.TempDir(), "broken.sam")
+	require.NoError(t, os.WriteFile(broken, call("--format", "sam"), 0o600))
+	_, err = poreModel(t, "basecall", "--device", "cpu", "--model", "r9.4-fast", "--to", "12s", "--format", "sam", "--resume-from", broken, "../../testdata/lambda/reads.pod5")
+	require.ErrorContains(t, err, "called by dna_r9.4.1_made, now they are by no model: give --modified-bases as it was")
+
 	other := filepath.Join(t.TempDir(), "dna_r10.4.1_made.onnx")
 	data, err := os.ReadFile(model)
 	require.NoError(t, err)
@@ -76,6 +89,15 @@ func TestModelKnowsModifiedBases(t *testing.T) {
 	out, err := poreModel(t, "model", "ls", folder)
 	require.NoError(t, err)
 	assert.Contains(t, out, "modified-base m at CG,0")
+	unusable := filepath.Join(t.TempDir(), "x.onnx")
+	data, err := os.ReadFile(folder + "/dna_r9.4.1_made.onnx")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(unusable, data, 0o600))
+	out, err = poreModel(t, "model", "ls", filepath.Dir(unusable), folder)
+	require.NoError(t, err)
+	assert.Contains(t, out, "modified-base m at CG,0")
+	assert.Contains(t, out, unusable+" can't be used: its name doesn't say which pore")
+	assert.Equal(t, 1, strings.Count(out, unusable))
 	out, err = poreModel(t, "model", "check", folder+"/dna_r9.4.1_made.onnx")
 	require.NoError(t, err)
 	assert.Contains(t, out, "modified-base model dna_r9.4.1_made is whole")

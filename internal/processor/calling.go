@@ -101,7 +101,7 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 	if c.Strict && len(model.Manifest.Reads) == 0 {
 		return caller, nil, fmt.Errorf("--strict-models: the manifest of variant model %s doesn't say which basecalling models it is for ([[reads]], docs/attach/models.md): choose another, or leave --strict-models out", model.Manifest.Name)
 	}
-	device.Device = ownDevice(device.Device)
+	device.Device = OwnDevice(device.Device)
 	judge, err := network.New(model, device)
 	if err != nil {
 		return caller, nil, err
@@ -122,8 +122,8 @@ func readPloidies(path string, g *genome.Genome) (variant.Ploidies, error) {
 	return variant.ReadPloidies(f, path, g)
 }
 
-// ownDevice is where a network besides the basecaller's runs: what a simulated device recorded is the basecaller's.
-func ownDevice(device string) string {
+// OwnDevice is where a network besides the basecaller's runs: what a simulated device recorded is the basecaller's.
+func OwnDevice(device string) string {
 	if infer.Simulated(device) {
 		return infer.Device{}.String()
 	}

@@ -196,7 +196,7 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 		}
 		e.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
 		if e.scorer, err = opts.Scoring.Open(g, e.Annotator.Model(), sequence.Config{
-			Device: ownDevice(opts.Device), DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+			Device: OwnDevice(opts.Device), DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
 		}); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}

@@ -56,6 +56,17 @@ type Motif struct {
 // String is the motif as people write it.
 func (m Motif) String() string { return m.Letters + "," + strconv.Itoa(m.Place) }
 
+// meets tells whether there are reads of which both motifs judge the same base.
+func (m *Motif) meets(other *Motif) bool {
+	for i, set := range m.sets {
+		k := i - m.Place + other.Place
+		if k >= 0 && k < len(other.sets) && set&other.sets[k] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Limits on what metadata may make us hold, far above any real model.
 const (
 	maxFile    = 256 << 20
@@ -65,8 +76,8 @@ const (
 	maxOffset  = 1000
 )
 
-// remoraRate is the sample rate of all reads that Remora's ONNX networks were trained with: later ones, for
-// 5 kHz, are of another format.
+// remoraRate is the sample rate that a network was trained with whose name has none: that of all ONNX networks in
+// Remora's package.
 const remoraRate = 4000
 
 // ErrNotRemora says that a file is no network of Remora's at all.
@@ -79,7 +90,7 @@ func OpenModel(path string) (*Model, error) {
 		return nil, fmt.Errorf("opening modified-base model: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("opening modified-base model %s: it is no file of at most %d MB: name the .onnx file", path, maxFile>>20)
+		return nil, fmt.Errorf("opening modified-base model %s: %w: name the .onnx file, which has at most %d MB", path, ErrNotRemora, maxFile>>20)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -106,9 +117,9 @@ func ParseModel(data []byte, path string) (*Model, error) {
 		return nil, fmt.Errorf("%w: its metadata have no mod_bases", ErrNotRemora)
 	}
 	sum := sha256.Sum256(data)
-	m := &Model{SampleRate: remoraRate, Size: len(data), SHA256: hex.EncodeToString(sum[:])}
+	m := &Model{Size: len(data), SHA256: hex.EncodeToString(sum[:])}
 	var err error
-	if m.Name, m.Chemistry, err = named(path); err != nil {
+	if m.Name, m.Chemistry, m.SampleRate, err = named(path); err != nil {
 		return nil, err
 	}
 	if err := m.read(meta); err != nil {
@@ -120,31 +131,44 @@ func ParseModel(data []byte, path string) (*Model, error) {
 	return m, nil
 }
 
-var poreName = regexp.MustCompile(`(?:^|[^a-z0-9])dna_(r9\.4\.1|r9\.4|r10\.4\.1|r10\.4|r10\.3)_`)
+var (
+	poreName = regexp.MustCompile(`(?:^|[^a-z0-9])dna_(r9\.4\.1|r9\.4|r10\.4\.1|r10\.4|r10\.3)_`)
+	rateName = regexp.MustCompile(`_([1-9])khz_`)
+)
 
-// named is what a model's path says of it. In Remora's package all files are called alike, and folders have the words; who
-// takes a file from there gives it a name with them.
-func named(path string) (name, chemistry string, err error) {
+// packaged is what all networks in Remora's package are called, and packageDepth how many folders are between one and the
+// folder that has the pore's name: size, version of the basecalling model, modifications, motif and version.
+const (
+	packaged     = "modbase_model.onnx"
+	packageDepth = 5
+)
+
+// named is what a model's path says of it: its file's name, or for a file as it lies in Remora's package the names of its
+// folders.
+func named(path string) (name, chemistry string, rate int, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", "", err
+		return "", "", 0, err
 	}
-	parts := strings.Split(filepath.ToSlash(strings.TrimSuffix(abs, ".onnx")), "/")
-	for i, part := range slices.Backward(parts) {
-		found := poreName.FindStringSubmatchIndex(part + "_")
-		if found == nil {
-			continue
-		}
-		chemistry = part[found[2]:found[3]]
-		if chemistry == "r9.4.1" {
-			chemistry = "r9.4"
-		}
-		if last := len(parts) - 1; i < last {
-			part = strings.Join(slices.DeleteFunc(slices.Clone(parts[i:]), func(p string) bool { return p == "modbase_model" }), "_")
-		}
-		return part, chemistry, nil
+	parts := strings.Split(filepath.ToSlash(abs), "/")
+	file := parts[len(parts)-1]
+	name = strings.TrimSuffix(file, ".onnx")
+	says := name
+	if first := len(parts) - 1 - packageDepth - 1; file == packaged && first >= 0 {
+		name, says = strings.Join(parts[first:len(parts)-1], "_"), parts[first]
 	}
-	return "", "", errors.New("neither its name nor a folder's above it says which pore it is for: give it the name of its folders in Remora's package, such as dna_r9.4.1_e8_hac_5mc_CG_v0.onnx")
+	pore := poreName.FindStringSubmatch(says + "_")
+	if pore == nil {
+		return "", "", 0, fmt.Errorf("its name doesn't say which pore it is for: rename it as the folders of Remora's package, such as dna_r9.4.1_e8_hac_5mc_CG_v0.onnx, or leave %s in them", packaged)
+	}
+	if chemistry = pore[1]; chemistry == "r9.4.1" {
+		chemistry = "r9.4"
+	}
+	rate = remoraRate
+	if khz := rateName.FindStringSubmatch(says + "_"); khz != nil {
+		rate = 1000 * int(khz[1][0]-'0')
+	}
+	return name, chemistry, rate, nil
 }
 
 // metadata are those of an ONNX file.

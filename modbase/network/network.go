@@ -62,17 +62,16 @@ type network struct {
 	requests    sync.Pool // of *infer.Request
 }
 
-// New loads models onto their devices. Two that call the same modification are refused. The caller must Close it.
+// New loads models onto their devices. Two that call the same modification are refused, and so are two that can judge the
+// same base of a read: their probabilities are each a whole, and don't add up. The caller must Close it.
 func New(models []*Model, cfg Config) (*Caller, error) {
 	c := &Caller{}
 	c.reads.New = func() any { return new(read) }
-	called := make(map[modbase.Code]string)
-	for _, m := range models {
-		for _, code := range m.Codes {
-			if other, twice := called[code]; twice {
-				return nil, fmt.Errorf("modified-base models %s and %s both call %s: choose one of them", other, m.Name, code)
+	for i, m := range models {
+		for _, other := range models[:i] {
+			if err := apart(other, m); err != nil {
+				return nil, err
 			}
-			called[code] = m.Name
 		}
 	}
 	for _, m := range models {
@@ -83,6 +82,24 @@ func New(models []*Model, cfg Config) (*Caller, error) {
 		c.networks = append(c.networks, n)
 	}
 	return c, nil
+}
+
+// apart refuses two models that can't be used together.
+func apart(a, b *Model) error {
+	for _, code := range b.Codes {
+		if slices.Contains(a.Codes, code) {
+			return fmt.Errorf("modified-base models %s and %s both call %s: choose one of them", a.Name, b.Name, code)
+		}
+	}
+	for i := range a.Motifs {
+		for k := range b.Motifs {
+			if a.Motifs[i].meets(&b.Motifs[k]) {
+				return fmt.Errorf("modified-base models %s and %s both judge the %c of %s and %s: choose one of them, or a model that calls what both do",
+					a.Name, b.Name, a.Base, a.Motifs[i], b.Motifs[k])
+			}
+		}
+	}
+	return nil
 }
 
 func open(m *Model, cfg Config) (*network, error) {

@@ -381,8 +381,40 @@ func TestTogether(t *testing.T) {
 			})
 		}
 	})
-	_, err = New([]*Model{models[0], golden()[2].parsed(t)}, Config{Device: "cpu"})
-	require.ErrorContains(t, err, "both call m: choose one of them")
+}
+
+// TestModelsThatJudgeTheSameBase: two models are refused where a base of some read would get probabilities of both.
+func TestModelsThatJudgeTheSameBase(t *testing.T) {
+	model := func(name, code, motif, place string) *Model {
+		return with("dna_r9.4.1_"+name, "mod_bases", code, "motif", motif, "motif_offset", place).parsed(t)
+	}
+	for _, tt := range []struct {
+		a, b *Model
+		want string
+	}{
+		{model("a", "m", "CG", "0"), model("b", "m", "CHH", "0"), "dna_r9.4.1_a and dna_r9.4.1_b both call m"},
+		{model("a", "m", "CG", "0"), model("b", "h", "CG", "0"), "dna_r9.4.1_a and dna_r9.4.1_b both judge the C of CG,0 and CG,0: choose one"},
+		{model("a", "m", "CG", "0"), model("b", "h", "C", "0"), "both judge the C of CG,0 and C,0"},
+		{model("a", "m", "CG", "0"), model("b", "h", "GCN", "1"), "both judge"},
+		{model("a", "m", "CCWGG", "1"), model("b", "h", "CG", "0"), ""}, // W is no G
+		{model("a", "m", "CG", "0"), model("b", "h", "CH", "0"), ""},
+		{model("a", "m", "GC", "1"), model("b", "h", "HC", "1"), ""},
+		{model("a", "m", "CG", "0"), model("b", "a", "A", "0"), ""},
+	} {
+		for _, pair := range [][]*Model{{tt.a, tt.b}, {tt.b, tt.a}} {
+			err := apart(pair[0], pair[1])
+			if tt.want == "" {
+				require.NoError(t, err)
+				continue
+			}
+			require.Error(t, err)
+		}
+		if tt.want != "" {
+			_, err := New([]*Model{tt.a, tt.b}, Config{Device: "cpu"})
+			require.ErrorContains(t, err, tt.want)
+			assert.NotContains(t, err.Error(), "\n")
+		}
+	}
 }
 
 func TestParseModelRefuses(t *testing.T) {
@@ -416,15 +448,31 @@ func TestParseModelRefuses(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, tt := range []struct{ path, name, chemistry string }{
-		{"dna_r9.4.1_e8_hac_0.0.0_5mc_CG_v0.onnx", "dna_r9.4.1_e8_hac_0.0.0_5mc_CG_v0", "r9.4"},
-		{"x/dna_r10.4.1_e8.2/sup/v3.5.1/5mc/CG/v1/modbase_model.onnx", "dna_r10.4.1_e8.2_sup_v3.5.1_5mc_CG_v1", "r10.4.1"},
-		{"dna_r10.4_e8.1/mine.onnx", "dna_r10.4_e8.1_mine", "r10.4"},
-		{"dna_r9.4.1/dna_r10.4.1_mine.onnx", "dna_r10.4.1_mine", "r10.4.1"},
+	for _, tt := range []struct {
+		path, name, chemistry string
+		rate                  int
+	}{
+		{"dna_r9.4.1_e8_hac_0.0.0_5mc_CG_v0.onnx", "dna_r9.4.1_e8_hac_0.0.0_5mc_CG_v0", "r9.4", 4000},
+		{"x/dna_r10.4.1_e8.2/sup/v3.5.1/5mc/CG/v1/modbase_model.onnx", "dna_r10.4.1_e8.2_sup_v3.5.1_5mc_CG_v1", "r10.4.1", 4000},
+		{"dna_r9.4.1/dna_r10.4.1_mine.onnx", "dna_r10.4.1_mine", "r10.4.1", 4000},
+		{"mine-dna_r10.4_x.onnx", "mine-dna_r10.4_x", "r10.4", 4000},
+		{"dna_r10.4.1_e8.2_5khz_400bps_hac_5mc_CG.onnx", "dna_r10.4.1_e8.2_5khz_400bps_hac_5mc_CG", "r10.4.1", 5000},
+		{"dna_r10.4.1_e8.2_5khz/sup/v4/5mc/CG/v1/modbase_model.onnx", "dna_r10.4.1_e8.2_5khz_sup_v4_5mc_CG_v1", "r10.4.1", 5000},
+		{"x.onnx", "", "", 0},
+		// Folders that aren't of Remora's package say nothing.
+		{"dna_r10.4.1_project/mymodel.onnx", "", "", 0},
+		{"dna_r10.4.1_project/modbase_model.onnx", "", "", 0},
+		{"dna_r10.4.1_project/my/data/sup/v3.5.1/5mc/CG/v1/modbase_model.onnx", "", "", 0},
 	} {
-		name, chemistry, err := named(tt.path)
+		name, chemistry, rate, err := named(tt.path)
+		assert.Equal(t, tt.name, name, tt.path)
+		assert.Equal(t, tt.chemistry, chemistry, tt.path)
+		assert.Equal(t, tt.rate, rate, tt.path)
+		if tt.name == "" {
+			require.ErrorContains(t, err, "which pore", tt.path)
+			continue
+		}
 		require.NoError(t, err)
-		assert.Equal(t, [2]string{tt.name, tt.chemistry}, [2]string{name, chemistry})
 	}
 }
 
@@ -443,6 +491,9 @@ func TestFits(t *testing.T) {
 	} {
 		require.ErrorContains(t, m.Fits(&basecall.Manifest{Name: "b", Chemistry: tt.chemistry, SampleRates: []int{tt.rate}}), tt.want)
 	}
+	fast := with("dna_r10.4.1_e8.2_5khz_x").parsed(t)
+	require.ErrorContains(t, fast.Fits(&basecall.Manifest{Name: "b", Chemistry: "r10.4.1", SampleRates: []int{4000}}), "is for 5000 Hz, and basecalling model b for [4000] Hz")
+	require.NoError(t, fast.Fits(&basecall.Manifest{Name: "b", Chemistry: "r10.4.1", SampleRates: []int{5000}}))
 }
 
 func FuzzParseModel(f *testing.F) {
