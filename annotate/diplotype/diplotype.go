@@ -20,6 +20,7 @@ type Definitions struct {
 	Gene, Contig, Version string
 	Positions             []Position
 	alleles               []allele
+	genome, accession     string // of the contig; may be empty
 }
 
 // Position is a place where alleles of a gene differ, spelled as in a VCF.
@@ -40,7 +41,7 @@ type allele struct {
 
 // Genotype is what a sample has at a position.
 type Genotype struct {
-	Bases []string // of each copy, in the spelling of the position; nil: not known
+	Bases []string // of each copy, in the spelling of the position, "" where not known; nil: nothing is known
 	// Phase names the positions whose copies are told in one order; "": the order means nothing.
 	Phase string
 }
@@ -58,11 +59,30 @@ type Call struct {
 	// Also are all other pairs that explain what was seen, with fewer positions that define them: in another order of what isn't in phase, or because
 	// positions are missing.
 	Also []Pair
-	// Missing are positions that weren't known; Lost are the alleles whose defining positions are all missing, which may be there.
+	// Missing are positions of which nothing or one copy was known; Lost are the alleles whose defining positions are all missing, which may be there.
 	Missing []Position
 	Lost    []string
 	// Unknown are positions with bases that no allele has.
 	Unknown []Position
+	// Refused is why the calls can't be looked at and what to do about it; empty if they can.
+	Refused string
+
+	nothing bool // no position is known
+}
+
+// Reason is why there is no pair; empty if there is one.
+func (c Call) Reason() string {
+	switch {
+	case c.Refused != "":
+		return c.Refused
+	case len(c.Pairs) > 0:
+		return ""
+	case len(c.Unknown) > 0:
+		return "bases that no allele has"
+	case c.nothing:
+		return "nothing is known of any position"
+	}
+	return "no pair of alleles has these bases"
 }
 
 // The limits of a file and of a question.
@@ -74,6 +94,7 @@ const (
 // file is PharmCAT's format 2.
 type file struct {
 	FormatVersion, Version, Gene, Chromosome string
+	GenomeBuild, RefSeqChromosomeID          string
 	Variants                                 []struct {
 		Position           int
 		RSID               string
@@ -106,7 +127,7 @@ func Read(r io.Reader) (*Definitions, error) {
 	if f.FormatVersion != "2" || f.Gene == "" || f.Chromosome == "" || len(f.Variants) == 0 || len(f.NamedAlleles) == 0 {
 		return nil, errors.New("want PharmCAT's definitions of a gene in format 2, with gene, chromosome, variants and namedAlleles")
 	}
-	d := &Definitions{Gene: f.Gene, Contig: f.Chromosome, Version: f.Version}
+	d := &Definitions{Gene: f.Gene, Contig: f.Chromosome, Version: f.Version, genome: f.GenomeBuild, accession: f.RefSeqChromosomeID}
 	for i, v := range f.Variants {
 		if v.Position < 1 || v.Ref == "" {
 			return nil, fmt.Errorf("variant %d has no position or no reference", i+1)
@@ -160,35 +181,39 @@ func meaning(word string, spelling map[string]string) ([]string, error) {
 }
 
 // Call names the alleles of a sample with two copies. genotypes are those at d.Positions.
-func (d *Definitions) Call(genotypes []Genotype) (Call, error) {
+func (d *Definitions) Call(genotypes []Genotype) Call {
 	c := Call{Gene: d.Gene}
 	var known []int
 	for i, g := range genotypes {
+		if g.Bases == nil || slices.Contains(g.Bases, "") {
+			c.Missing = append(c.Missing, d.Positions[i])
+		}
 		switch {
 		case g.Bases == nil:
-			c.Missing = append(c.Missing, d.Positions[i])
 		case len(g.Bases) != 2:
-			return c, fmt.Errorf("%d copies at %s:%d: diplotypes are named of two", len(g.Bases), d.Contig, d.Positions[i].Pos)
+			c.Refused = cmp.Or(c.Refused, fmt.Sprintf("ploidy %d at %s:%d, and diplotypes are of two copies: call with pore call --ploidy 2", len(g.Bases), d.Contig, d.Positions[i].Pos))
 		default:
 			known = append(known, i)
 			for _, b := range g.Bases {
-				if b != d.Positions[i].Ref && !slices.Contains(d.Positions[i].Alts, b) {
+				if b != "" && b != d.Positions[i].Ref && !slices.Contains(d.Positions[i].Alts, b) {
 					c.Unknown = append(c.Unknown, d.Positions[i])
 					break
 				}
 			}
 		}
 	}
-	if len(known) == 0 || len(c.Unknown) > 0 {
-		return c, nil
+	c.nothing = len(known) == 0
+	if c.nothing || len(c.Unknown) > 0 || c.Refused != "" {
+		return c
 	}
 	candidates := d.candidates(known, &c)
 	groups := d.groups(known, genotypes)
 	if len(groups) > maxGroups {
-		return c, fmt.Errorf("%d groups of heterozygous positions without common phase: at most %d can be looked at", len(groups), maxGroups)
+		c.Refused = fmt.Sprintf("%d groups of heterozygous positions without common phase, at most %d can be looked at: phase the calls", len(groups), maxGroups)
+		return c
 	}
 	c.Pairs, c.Also = d.pairs(known, genotypes, groups, candidates)
-	return c, nil
+	return c
 }
 
 // candidate is an allele with how many of its defining positions are known.
@@ -280,6 +305,9 @@ next:
 		for _, i := range known {
 			bases := genotypes[i].Bases
 			has := bases[(copied+btoi(turned[i]))%2]
+			if has == "" {
+				continue // it may have these or others
+			}
 			if a.bases[i] == nil && has != d.Positions[i].Ref || a.bases[i] != nil && !slices.Contains(a.bases[i], has) {
 				continue next
 			}

@@ -9,121 +9,174 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// Sample collects what a VCF says of one sample at a gene's positions. Positions of which no record speaks, or only one that has failed a filter, aren't known.
+// Least is the evidence below which a record of a sample counts as if it had failed a filter. What a record doesn't tell isn't asked for.
+type Least struct {
+	Depth   int // of MIN_DP, else of DP
+	Quality int // of GQ, else of RGQ
+}
+
+// Sample collects what a VCF says of one sample at a gene's positions, in any order. Positions of which no record speaks, or only one that has failed a filter
+// or has too little evidence, aren't known.
 type Sample struct {
 	definitions *Definitions
-	genotypes   []Genotype
-	torn        []bool // two records say that there is something else
+	least       Least
+	said        [][]Genotype // of each position what records say, each once
+	doubted     []bool       // a record without sufficient evidence speaks of the position: another's block doesn't make it the reference
 }
 
 // NewSample is a sample of which nothing is known.
-func NewSample(d *Definitions) *Sample {
-	return &Sample{d, make([]Genotype, len(d.Positions)), make([]bool, len(d.Positions))}
+func NewSample(d *Definitions, least Least) *Sample {
+	return &Sample{d, least, make([][]Genotype, len(d.Positions)), make([]bool, len(d.Positions))}
 }
 
-// Add takes a record in, also one of a gVCF that says that a stretch is as the reference. column is the sample's, from 0. An error is one of the record.
+// Add takes a record in, also one of a gVCF that says that a stretch is as the reference. column is the sample's, from 0. An error is one of the record, or says
+// that it is of another genome than the definitions.
 func (s *Sample) Add(r *vcf.Record, column int) error {
-	if r.Chrom != s.definitions.Contig || len(r.Filter) > 0 && !slices.Equal(r.Filter, []string{"PASS"}) || column >= len(r.Samples) {
+	if r.Chrom != s.definitions.Contig || column >= len(r.Samples) {
 		return nil
 	}
+	var told *statement
+	for i, p := range s.definitions.Positions {
+		if err := s.definitions.sameReference(r, p); err != nil {
+			return err
+		}
+		if p.Pos < r.Pos || told != nil && p.Pos > told.end || told == nil && p.Pos > endOf(r) {
+			continue
+		}
+		if told == nil {
+			t, err := s.read(r, column)
+			if err != nil {
+				return fmt.Errorf("%s:%d: %w", r.Chrom, r.Pos, err)
+			}
+			if told = &t; p.Pos > t.end {
+				continue
+			}
+		}
+		switch g := told.at(r, p); {
+		case told.weak:
+			s.doubted[i] = true
+		case g.Bases != nil && !slices.ContainsFunc(s.said[i], g.same):
+			s.said[i] = append(s.said[i], g)
+		}
+	}
+	return nil
+}
+
+// sameReference says where a record's REF isn't what the definitions have.
+func (d *Definitions) sameReference(r *vcf.Record, p Position) error {
+	for at := max(p.Pos, r.Pos); at < min(p.Pos+len(p.Ref), r.Pos+len(r.Ref)); at++ {
+		has, want := strings.ToUpper(r.Ref[at-r.Pos:][:1]), p.Ref[at-p.Pos:][:1]
+		if has != want && has != "N" {
+			return fmt.Errorf("%s:%d: REF has %s, and the definitions of %s have %s: calls on another genome? Call against %s", r.Chrom, at, has, d.Gene, want, d.build())
+		}
+	}
+	return nil
+}
+
+// statement is what a record says of a sample.
+type statement struct {
+	genotype vcf.Genotype
+	phase    string // as Genotype's
+	end      int    // the last position that it speaks of
+	weak     bool   // failed a filter, has too little evidence or no allele
+	changed  bool   // an allele isn't the reference's
+}
+
+// read is what a record says of a sample.
+func (s *Sample) read(r *vcf.Record, column int) (statement, error) {
+	value := func(keys ...string) string {
+		for _, key := range keys {
+			if k := slices.Index(r.Format, key); k >= 0 && k < len(r.Samples[column]) && r.Samples[column][k] != "." {
+				return r.Samples[column][k]
+			}
+		}
+		return ""
+	}
+	below := func(least int, keys ...string) bool {
+		n, err := strconv.ParseFloat(value(keys...), 64)
+		return err == nil && n < float64(least)
+	}
+	t := statement{end: r.Pos + len(r.Ref) - 1}
+	text := value("GT")
+	if text == "" {
+		text = "."
+	}
+	var err error
+	if t.genotype, err = vcf.ParseGenotype(text, len(r.Alt)); err != nil {
+		return t, err
+	}
+	if t.genotype.Ordered() && len(t.genotype) > 1 {
+		t.phase = "|" + value("PS")
+	}
+	structural := false
+	for _, a := range t.genotype {
+		t.changed = t.changed || a.Number > 0
+		structural = structural || a.Number > 0 && isSymbolic(r.Alt[a.Number-1])
+	}
+	t.weak = t.genotype.Missing() || !passed(r.Filter) || !passed(strings.Split(value("FT"), ";")) ||
+		below(s.least.Depth, "MIN_DP", "DP") || below(s.least.Quality, "GQ", "RGQ")
+	switch {
+	case isBlock(r) || structural && !t.weak:
+		t.end = endOf(r)
+	case !t.changed && !slices.ContainsFunc(r.Alt, isBases):
+		t.end = r.Pos - 1 // that there is no structural variant says nothing of the bases
+	}
+	return t, nil
+}
+
+// passed says whether filters are none that failed.
+func passed(filters []string) bool {
+	return !slices.ContainsFunc(filters, func(f string) bool { return f != "" && f != "." && f != "PASS" })
+}
+
+// isBlock says whether a record is one of a gVCF for a stretch without a variant.
+func isBlock(r *vcf.Record) bool {
+	return !slices.ContainsFunc(r.Alt, func(alt string) bool { return alt != "<*>" && alt != "<NON_REF>" })
+}
+
+// isSymbolic says whether an allele is named or a breakend, so that its bases aren't told.
+func isSymbolic(alt string) bool { return strings.ContainsAny(alt, "<[]") }
+
+func isBases(alt string) bool { return !isSymbolic(alt) }
+
+// endOf is the last position of a record, with END if there is one.
+func endOf(r *vcf.Record) int {
 	end := r.Pos + len(r.Ref) - 1
 	if text, ok := r.Info.Get("END"); ok {
 		if n, err := strconv.Atoi(text); err == nil {
 			end = max(end, n)
 		}
 	}
-	for i, p := range s.definitions.Positions {
-		if p.Pos < r.Pos || p.Pos > end {
-			continue
-		}
-		g, err := genotypeOf(r, column, p, end)
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", r.Chrom, r.Pos, err)
-		}
-		if g.Bases != nil {
-			s.enter(i, g)
-		}
-	}
-	return nil
+	return end
 }
 
-// enter takes what a record says of a position in. What differs from the reference says more than that there is no difference.
-func (s *Sample) enter(i int, g Genotype) {
-	plain := func(g Genotype) bool {
-		return !slices.ContainsFunc(g.Bases, func(b string) bool { return b != s.definitions.Positions[i].Ref })
+// at is what the statement says of a position; without bases if it says nothing of it.
+func (t *statement) at(r *vcf.Record, p Position) Genotype {
+	if !t.changed && t.end < p.Pos+len(p.Ref)-1 || t.genotype.Missing() {
+		return Genotype{} // it doesn't reach to the end of what the position is about
 	}
-	old := s.genotypes[i]
-	switch {
-	case old.Bases == nil || plain(old):
-		s.genotypes[i] = g
-	case !plain(g):
-		s.torn[i] = true
-	}
-}
-
-// Call names the alleles.
-func (s *Sample) Call() (Call, error) {
-	known := slices.Clone(s.genotypes)
-	for i, torn := range s.torn {
-		if torn {
-			known[i] = Genotype{}
-		}
-	}
-	return s.definitions.Call(known)
-}
-
-// genotypeOf is what a record that reaches to end says of a position; without bases if it says nothing of it.
-func genotypeOf(r *vcf.Record, column int, p Position, end int) (Genotype, error) {
-	value := func(key string) string {
-		if k := slices.Index(r.Format, key); k >= 0 && k < len(r.Samples[column]) {
-			return r.Samples[column][k]
-		}
-		return ""
-	}
-	text := value("GT")
-	words := strings.FieldsFunc(text, func(c rune) bool { return c == '/' || c == '|' })
-	g := Genotype{}
-	if strings.Contains(text, "|") {
-		g.Phase = "|" + strings.Trim(value("PS"), ".")
-	}
-	changed := false
-	var numbers []int
-	for _, w := range words {
-		if w == "." {
-			return Genotype{}, nil
-		}
-		n, err := strconv.Atoi(w)
-		if err != nil || n < 0 || n > len(r.Alt) {
-			return Genotype{}, fmt.Errorf("the genotype %q names an allele that the record doesn't have", text)
-		}
-		numbers = append(numbers, n)
-		changed = changed || n > 0
-	}
-	switch {
-	case len(numbers) == 0:
-		return Genotype{}, nil
-	case !changed:
-		if end < p.Pos+len(p.Ref)-1 {
-			return Genotype{}, nil // it doesn't reach to the end of what the position is about
-		}
-		for range numbers {
+	g := Genotype{Phase: t.phase}
+	for _, a := range t.genotype {
+		switch {
+		case a.Number == vcf.MissingAllele:
+			g.Bases = append(g.Bases, "")
+		case !t.changed:
 			g.Bases = append(g.Bases, p.Ref)
+		case a.Number == 0:
+			g.Bases = append(g.Bases, respell(r, r.Ref, p))
+		default:
+			g.Bases = append(g.Bases, respell(r, r.Alt[a.Number-1], p))
 		}
-		return g, nil
 	}
-	for _, n := range numbers {
-		bases := r.Ref
-		if n > 0 {
-			bases = r.Alt[n-1]
-		}
-		g.Bases = append(g.Bases, respell(r, bases, p))
-	}
-	return g, nil
+	return g
 }
 
 // respell is an allele of a record in a position's spelling; in a form that no definition has, if there is none.
 func respell(r *vcf.Record, bases string, p Position) string {
 	ref := strings.ToUpper(r.Ref)
+	if isSymbolic(bases) {
+		return bases + " at " + strconv.Itoa(r.Pos)
+	}
 	bases = strings.ToUpper(bases)
 	// A record of replaced bases: what it makes of those of the position.
 	if skip := p.Pos - r.Pos; len(ref) == len(bases) && skip+len(p.Ref) <= len(ref) {
@@ -139,4 +192,27 @@ func respell(r *vcf.Record, bases string, p Position) string {
 		return bases[:len(bases)-len(ref)+len(p.Ref)]
 	}
 	return bases + " for " + ref
+}
+
+// Call names the alleles.
+func (s *Sample) Call() Call {
+	known := make([]Genotype, len(s.said))
+	var contradicted []Position
+	for i, p := range s.definitions.Positions {
+		g, ok := agreed(s.said[i], p.Ref)
+		switch {
+		case !ok:
+			contradicted = append(contradicted, p)
+		case s.doubted[i] && g.isOnly(p.Ref):
+		default:
+			known[i] = g
+		}
+	}
+	c := s.definitions.Call(known)
+	if len(contradicted) > 0 {
+		p := contradicted[0]
+		c.Pairs, c.Also = nil, nil
+		c.Refused = fmt.Sprintf("records contradict each other at %s:%d: leave one of them out", s.definitions.Contig, p.Pos)
+	}
+	return c
 }

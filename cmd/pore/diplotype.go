@@ -19,6 +19,7 @@ import (
 
 func diplotypeCommand() *cobra.Command {
 	var definitions []string
+	var least diplotype.Least
 	cmd := &cobra.Command{
 		Use:   "diplotype --definitions GENE_translation.json... CALLS.vcf",
 		Short: "Named alleles of genes (star alleles), from calls",
@@ -26,21 +27,28 @@ func diplotypeCommand() *cobra.Command {
 the calls with the most positions that define them, with semicolons between them
 where it can't be told which; all other pairs that explain the calls; alleles all
 of whose positions are missing, so that they may be there; the positions that are
-missing, and those with bases that no allele has. Definitions are PharmCAT's JSON
-files; - is standard input. What no record speaks of is missing, not the reference:
-give a gVCF (pore call --gvcf). Phase comes from GT with | and PS. Structural
-alleles (CYP2D6) and combinations that have no name aren't called.`,
+missing, those with bases that no allele has, and why there is no pair. Definitions
+are PharmCAT's JSON files; - is standard input. What no record speaks of is missing,
+not the reference: give a gVCF (pore call --gvcf --ploidy 2). What has failed a
+filter, or has fewer reads or a lower GQ than asked for, is missing, too. Phase
+comes from GT with | and PS. Structural alleles (CYP2D6) and combinations that
+have no name aren't called.`,
 		Example: `  pore diplotype --definitions CYP2C19_translation.json calls.g.vcf.gz`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return nameAlleles(definitions, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+			if least.Depth < 0 || least.Quality < 0 {
+				return cli.Usagef("--min-depth and --min-gq must not be negative")
+			}
+			return nameAlleles(definitions, least, args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringArrayVar(&definitions, "definitions", nil, "PharmCAT's definitions of a gene, JSON (required); may be given several times")
+	cmd.Flags().IntVar(&least.Depth, "min-depth", 10, "least reads (MIN_DP, else DP) for a position to count, where the calls tell them")
+	cmd.Flags().IntVar(&least.Quality, "min-gq", 10, "least quality of the genotype (GQ, else RGQ) for a position to count, where the calls tell it")
 	return cmd
 }
 
-func nameAlleles(paths []string, calls string, stdin io.Reader, stdout io.Writer) error {
+func nameAlleles(paths []string, least diplotype.Least, calls string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(paths) == 0 {
 		return cli.Usagef("--definitions is required: PharmCAT's definitions of a gene, such as CYP2C19_translation.json")
 	}
@@ -71,9 +79,15 @@ func nameAlleles(paths []string, calls string, stdin io.Reader, stdout io.Writer
 		return fmt.Errorf("%s has no sample: genotypes are needed", name)
 	}
 	samples := make([][]*diplotype.Sample, len(names))
-	for i := range names {
-		for _, d := range genes {
-			samples[i] = append(samples[i], diplotype.NewSample(d))
+	var contigs []*diplotype.Contigs
+	for _, d := range genes {
+		c, err := diplotype.NewContigs(d, r.Header())
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		contigs = append(contigs, c)
+		for i := range names {
+			samples[i] = append(samples[i], diplotype.NewSample(d, least))
 		}
 	}
 	for {
@@ -84,6 +98,9 @@ func nameAlleles(paths []string, calls string, stdin io.Reader, stdout io.Writer
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		for _, c := range contigs {
+			c.Add(rec.Chrom)
+		}
 		for i := range names {
 			for _, s := range samples[i] {
 				if err := s.Add(rec, i); err != nil {
@@ -92,15 +109,20 @@ func nameAlleles(paths []string, calls string, stdin io.Reader, stdout io.Writer
 			}
 		}
 	}
+	for _, c := range contigs {
+		if err := c.Err(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	out := bufio.NewWriter(stdout)
-	fmt.Fprintln(out, "#sample\tgene\tdiplotypes\talso_possible\tnot_looked_at\tmissing\tunknown_bases\tdefinitions")
+	fmt.Fprintln(out, "#sample\tgene\tdiplotypes\talso_possible\tnot_looked_at\tmissing\tunknown_bases\tdefinitions\treason")
 	for i := range names {
 		for k, s := range samples[i] {
-			c, err := s.Call()
-			if err != nil {
-				return fmt.Errorf("%s: sample %s: %w", name, names[i], err)
+			c := s.Call()
+			if c.Refused != "" {
+				fmt.Fprintf(stderr, "%s: sample %s, %s: %s\n", name, names[i], c.Gene, c.Refused)
 			}
-			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", names[i], c.Gene, joined(c.Pairs), joined(c.Also), cmp.Or(strings.Join(c.Lost, "; "), "."), positionsOf(c.Missing), positionsOf(c.Unknown), cmp.Or(genes[k].Version, "."))
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", names[i], c.Gene, joined(c.Pairs), joined(c.Also), cmp.Or(strings.Join(c.Lost, "; "), "."), positionsOf(c.Missing), positionsOf(c.Unknown), cmp.Or(genes[k].Version, "."), cmp.Or(c.Reason(), "."))
 		}
 	}
 	return out.Flush()
