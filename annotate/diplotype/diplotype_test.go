@@ -105,6 +105,33 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// TestOrderOfRecords has any three records of one position in any order, with the same call, and no pair without a base that all three have.
+func TestOrderOfRecords(t *testing.T) {
+	d := definitions(t, filepath.Join("testdata", "UGT1A1_translation.json"))
+	genotypes := []string{"0/0:.", "0/1:.", "1/0:.", "1/1:.", "./1:.", "./0:.", "0|1:7", "1|0:7", "1|0:9", "0/2:.", "2/2:.", "1/2:.", "./.:.", "1:."}
+	call := func(list ...int) diplotype.Call {
+		text := head + "chr2\t233760000\t.\tN\t<*>\t.\tPASS\tEND=233761000\tGT\t0/0\n"
+		for _, i := range list {
+			text += "chr2\t233759924\t.\tC\tT,G\t.\tPASS\t.\tGT:PS\t" + genotypes[i] + "\n"
+		}
+		return called(t, d, strings.NewReader(text))
+	}
+	for i := range genotypes {
+		for k := range i + 1 {
+			for m := range k + 1 {
+				want := call(i, k, m)
+				for _, order := range [][]int{{i, m, k}, {k, i, m}, {k, m, i}, {m, i, k}, {m, k, i}} {
+					require.Equal(t, want, call(order...), "%s %s %s", genotypes[i], genotypes[k], genotypes[m])
+				}
+				for _, p := range append(want.Pairs, want.Also...) {
+					one := func(n int) bool { return strings.Contains(strings.Split(genotypes[n], ":")[0], "1") }
+					require.True(t, !one(i) || !one(k) || !one(m) || strings.Contains(p.String(), "*80"), "%s of %s %s %s", p, genotypes[i], genotypes[k], genotypes[m])
+				}
+			}
+		}
+	}
+}
+
 // TestManyOpenPhases has more heterozygous positions than orders can be tried of.
 func TestManyOpenPhases(t *testing.T) {
 	var variants, wild, words []string
