@@ -90,7 +90,7 @@ func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, err
 	paths := map[string]string{}
 	var errs []error
 	for _, p := range panels {
-		c := &compiler{faults: faults{path: p.path}, watch: w, genes: genes, panel: p, tests: tests, uses: map[useKey]*modelUse{}}
+		c := &compiler{faults: faults{path: p.path, advice: p.advice}, watch: w, genes: genes, panel: p, tests: tests, uses: map[useKey]*modelUse{}}
 		if other, ok := paths[p.ID]; ok {
 			c.add(0, "the panel %q is also in %s: give one of them another id", p.ID, other)
 		}

@@ -36,7 +36,8 @@ type Panel struct {
 	Source, Date, Licence string
 	Hash                  string // "sha256:" and the digest of all files
 
-	path      string
+	path      string // or what else errors call it
+	advice    string // what errors say to do
 	reference []contigClaim
 	rules     []*ruleText
 	models    map[string]*biomarker.Model // by folder; nil: it has faults
@@ -108,20 +109,21 @@ func Load(path string) (*Panel, error) {
 		return nil, fmt.Errorf("reading watch-list: %w", err)
 	}
 	dir := filepath.Dir(path)
-	return parse(path, text, beside{
+	return parse(path, "", text, beside{
 		file:  func(name string) ([]byte, error) { return readLimited(filepath.Join(dir, name)) },
 		model: func(name string) (*biomarker.Model, error) { return loadModel(filepath.Join(dir, name)) },
 	})
 }
 
-// LoadFS reads a panel of a file system, as [Load] does. Its rules can't ask models.
-func LoadFS(files fs.FS, path string) (*Panel, error) {
+// LoadFS reads a panel of a file system, as [Load] does. Its rules can't ask models. Errors call it name, as nobody has
+// its file, and the first gives the advice.
+func LoadFS(files fs.FS, path, name, advice string) (*Panel, error) {
 	text, err := fs.ReadFile(files, path)
 	if err != nil {
 		return nil, fmt.Errorf("reading watch-list: %w", err)
 	}
 	dir, _ := pathpkg.Split(path)
-	return parse(path, text, beside{
+	return parse(name, advice, text, beside{
 		file: func(name string) ([]byte, error) { return fs.ReadFile(files, pathpkg.Join(dir, name)) },
 		model: func(name string) (*biomarker.Model, error) {
 			return nil, fmt.Errorf("the model %q is not beside the panel: only panels in files can ask models", name)
@@ -153,7 +155,7 @@ type beside struct {
 }
 
 // parse reads a panel's text.
-func parse(path string, text []byte, open beside) (*Panel, error) {
+func parse(path, advice string, text []byte, open beside) (*Panel, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err != nil {
@@ -162,7 +164,7 @@ func parse(path string, text []byte, open beside) (*Panel, error) {
 		}
 		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
 	}
-	p := &reader{faults: faults{path: path}, panel: &Panel{path: path}, open: open.file, openModel: open.model}
+	p := &reader{faults: faults{path: path, advice: advice}, panel: &Panel{path: path, advice: advice}, open: open.file, openModel: open.model}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		p.add(0, "want one YAML document, have more: write one file for each panel")
 	}

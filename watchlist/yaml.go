@@ -17,9 +17,10 @@ const maxErrors = 50
 
 // faults collects what is wrong with a panel, one line each.
 type faults struct {
-	path string
-	list []error
-	more int
+	path   string
+	advice string // what to do about any of them, for the first to tell; "" for nothing
+	list   []error
+	more   int
 }
 
 // add notes a fault at a line; line 0 is the file as a whole.
@@ -33,6 +34,9 @@ func (f *faults) add(line int, format string, args ...any) {
 		err = fmt.Errorf("%s:%d: %w", f.path, line, err)
 	} else {
 		err = fmt.Errorf("%s: %w", f.path, err)
+	}
+	if len(f.list) == 0 && f.advice != "" {
+		err = fmt.Errorf("%w: %s", err, f.advice)
 	}
 	f.list = append(f.list, err)
 }

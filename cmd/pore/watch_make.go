@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
@@ -17,8 +19,26 @@ import (
 
 type watchMakeConfig struct {
 	reference string
+	head      catalogue.Head
 	genes     processor.Genes
 	log       cli.LogFlags
+}
+
+// registerHead registers flags for what a panel says of itself; of what nobody gives h is kept.
+func registerHead(flags *pflag.FlagSet, h *catalogue.Head) {
+	flags.StringVar(&h.ID, "id", h.ID, "id of the panel")
+	flags.StringVar(&h.Version, "panel-version", h.Version, "version of the panel")
+	flags.StringVar(&h.Source, "source", h.Source, "where the table is from, for people")
+	flags.StringVar(&h.Date, "date", h.Date, "of when it is, for people")
+	flags.StringVar(&h.Licence, "licence", h.Licence, "its terms, for people")
+}
+
+// checkHead refuses what no panel can say of itself.
+func checkHead(h catalogue.Head) error {
+	if err := h.Check(); err != nil {
+		return cli.Usagef("--id, --panel-version, --source, --date and --licence: %w", err)
+	}
+	return nil
 }
 
 func watchMakeCommand() *cobra.Command {
@@ -35,13 +55,15 @@ func watchMakeCommand() *cobra.Command {
 }
 
 func watchMakeTBCommand() *cobra.Command {
-	var cfg watchMakeConfig
+	cfg := watchMakeConfig{head: catalogue.WHO2021()}
 	cmd := &cobra.Command{
 		Use:   "tb --ref FASTA --gff GFF3 TABLE.tsv",
 		Short: "Panel of the WHO's catalogue of mutations of M. tuberculosis",
 		Long: `Writes a panel of the WHO's catalogue of mutations of 2021: what is associated
 with resistance (grading 1) or so far (2). TABLE.tsv has the columns gene,
-mutation, alphabet (DNA or PROT), drug and grading; - is standard input. The
+mutation, alphabet (DNA or PROT), drug and grading, and may be gzipped; - is
+standard input. A mutation that is graded twice for a drug has the better grade. Of
+another edition say so with --id, --panel-version, --source and --date. The
 reference is H37Rv, NC_000962.3, with its RefSeq annotation, and every row is held
 against it. The catalogue is under CC BY-NC-SA 3.0 IGO, and so is the panel.`,
 		Example: `  pore watch make tb --ref h37rv.fa --gff h37rv.gff3 who-panel.tsv > tb.yaml`,
@@ -53,6 +75,7 @@ against it. The catalogue is under CC BY-NC-SA 3.0 IGO, and so is the panel.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	cfg.genes.Register(flags)
+	registerHead(flags, &cfg.head)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
@@ -60,6 +83,9 @@ against it. The catalogue is under CC BY-NC-SA 3.0 IGO, and so is the panel.`,
 func makeTB(ctx context.Context, cfg watchMakeConfig, table string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: H37Rv, NC_000962.3")
+	}
+	if err := checkHead(cfg.head); err != nil {
+		return err
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
@@ -78,7 +104,7 @@ func makeTB(ctx context.Context, cfg watchMakeConfig, table string, stdin io.Rea
 		return err
 	}
 	defer in.Close()
-	n, err := catalogue.Tuberculosis(stdout, in, g, annotator)
+	n, err := catalogue.Tuberculosis(stdout, in, cfg.head, g, annotator)
 	if err != nil {
 		return fmt.Errorf("%s: %w", table, err)
 	}
@@ -92,14 +118,15 @@ type watchMakeLineagesConfig struct {
 }
 
 func watchMakeLineagesCommand() *cobra.Command {
-	var cfg watchMakeLineagesConfig
+	cfg := watchMakeLineagesConfig{head: catalogue.Head{ID: "lineages", Version: "1"}}
 	cmd := &cobra.Command{
 		Use:   "lineages --ref FASTA BARCODE.bed",
 		Short: "Panel of a barcode of lineages",
 		Long: `Writes a panel with a rule for each lineage of a barcode: a BED file of single
 positions, whose fourth column is the lineage and whose fifth the base that its
-members have, such as those of TB-Profiler. Positions where the reference itself
-has that base are left out, and counted.`,
+members have, such as those of TB-Profiler; it may be gzipped, and - is standard
+input. Positions where the reference itself has that base are left out, and counted.
+Lineages without any other, to which the reference belongs, have no rule, and are named.`,
 		Example: `  pore watch make lineages --ref h37rv.fa --id tb-lineage --source tbdb barcode.bed > tb-lineage.yaml`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -108,17 +135,16 @@ has that base are left out, and counted.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome of one contig, FASTA, may be gzipped (required)")
-	flags.StringVar(&cfg.head.ID, "id", "lineages", "id of the panel")
-	flags.StringVar(&cfg.head.Version, "panel-version", "1", "version of the panel")
-	flags.StringVar(&cfg.head.Source, "source", "", "where the barcode is from, for people")
-	flags.StringVar(&cfg.head.Date, "date", "", "of when it is, for people")
-	flags.StringVar(&cfg.head.Licence, "licence", "", "its terms, for people")
+	registerHead(flags, &cfg.head)
 	return cmd
 }
 
 func makeLineages(cfg watchMakeLineagesConfig, barcode string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the genome that the barcode's positions are on")
+	}
+	if err := checkHead(cfg.head); err != nil {
+		return err
 	}
 	g, err := genome.Load(cfg.reference)
 	if err != nil {
@@ -129,11 +155,14 @@ func makeLineages(cfg watchMakeLineagesConfig, barcode string, stdin io.Reader, 
 		return err
 	}
 	defer in.Close()
-	n, leftOut, err := catalogue.Lineages(stdout, in, cfg.head, g)
+	made, err := catalogue.Lineages(stdout, in, cfg.head, g)
 	if err != nil {
 		return fmt.Errorf("%s: %w", barcode, err)
 	}
-	fmt.Fprintf(stderr, "%d rules; at %d positions the reference itself has the lineage's base, so there is no change to watch for\n", n, leftOut)
+	fmt.Fprintf(stderr, "%d rules; at %d positions the reference itself has the lineage's base, so there is no change to watch for\n", made.Rules, made.LeftOut)
+	if len(made.Without) > 0 {
+		fmt.Fprintf(stderr, "no rule for %s: the reference itself has their bases at all of their positions\n", strings.Join(made.Without, ", "))
+	}
 	return nil
 }
 

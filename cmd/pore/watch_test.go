@@ -84,7 +84,7 @@ func TestReadyPanelsAreListedAndShown(t *testing.T) {
 	require.ErrorContains(t, err, `no ready panel "none": there are malaria`)
 	_, errs, err := checkLambda(t, "malaria")
 	require.Error(t, err)
-	require.Contains(t, errs, `panels/malaria.yaml:13: rule "kelch13_F446I": hgvs transcript "PF3D7_1343700" is not among the genes`)
+	require.Contains(t, errs, `ready panel malaria:13: rule "kelch13_F446I": hgvs transcript "PF3D7_1343700" is not among the genes`)
 }
 
 // TestPanelOfLineagesIsTaken makes a panel of a barcode on phage lambda, and checks it.
@@ -98,4 +98,28 @@ func TestPanelOfLineagesIsTaken(t *testing.T) {
 	out, _, err = checkLambda(t, panel)
 	require.NoError(t, err)
 	require.Contains(t, out, "lineages\tL1\tallele\t")
+}
+
+// TestWatchMakeTellsWhatItLeavesOut: whoever makes a panel is told of lineages without a rule, and of flags that no panel takes.
+func TestWatchMakeTellsWhatItLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	barcode := filepath.Join(dir, "barcode.bed")
+	require.NoError(t, os.WriteFile(barcode, []byte("x\t37588\t37589\tL1\tT\nx\t37588\t37589\tL4\tC\nx\t37588\t37589\tL4.9\tC\n"), 0o600))
+	lambda := filepath.Join("..", "..", "testdata", "lambda", "reference.fa")
+	_, errs, err := runWatch(t, "make", "lineages", "--ref", lambda, barcode)
+	require.NoError(t, err)
+	require.Equal(t, "1 rules; at 2 positions the reference itself has the lineage's base, so there is no change to watch for\n"+
+		"no rule for L4, L4.9: the reference itself has their bases at all of their positions\n", errs)
+	for _, kind := range []string{"lineages", "tb"} {
+		for _, tt := range []struct{ flag, value, want string }{
+			{"--id", "x y", `--id, --panel-version, --source, --date and --licence: the panel's id "x y" is not made of`},
+			{"--id", "", `the panel's id "" is not made of`},
+			{"--panel-version", "", "the panel's version is empty"},
+			{"--source", "a\nb", "the panel's source"},
+		} {
+			out, _, err := runWatch(t, "make", kind, "--ref", "none.fa", tt.flag, tt.value, barcode) // nothing is read before
+			require.ErrorContains(t, err, tt.want)
+			require.Empty(t, out)
+		}
+	}
 }

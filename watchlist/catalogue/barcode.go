@@ -10,17 +10,28 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
+// Barcode says what became of a barcode of lineages.
+type Barcode struct {
+	Rules   int      // lineages with a rule
+	LeftOut int      // positions where the reference itself has the lineage's base
+	Without []string // lineages that have no other positions, so no rule, in the table's order: the reference is of them
+}
+
 // Lineages writes a panel of a barcode of lineages: a BED file of single positions, whose fourth column is the lineage and whose fifth the base that
 // its members have. The first column isn't looked at, as the reference has one contig. There is one rule for each lineage, with all of its positions. Where
-// the reference itself has the lineage's base there is no change to watch for: it gives how many positions were left out for that.
-func Lineages(w io.Writer, barcode io.Reader, h Head, g *genome.Genome) (lineages, leftOut int, err error) {
+// the reference itself has the lineage's base there is no change to watch for.
+func Lineages(w io.Writer, barcode io.Reader, h Head, g *genome.Genome) (Barcode, error) {
 	contig, err := only(g)
+	if err == nil {
+		err = h.Check()
+	}
 	if err != nil {
-		return 0, 0, err
+		return Barcode{}, err
 	}
 	var rules []rule
+	var made Barcode
 	byName := map[string]int{}
-	err = rows(barcode, func(_ int, cells []string) error {
+	err = rows(barcode, func(_ bool, cells []string) error {
 		if len(cells) < 5 {
 			return fmt.Errorf("want 5 cells, contig, start, end, lineage and base, with tabs between them, have %d", len(cells))
 		}
@@ -36,7 +47,10 @@ func Lineages(w io.Writer, barcode io.Reader, h Head, g *genome.Genome) (lineage
 			return fmt.Errorf("the lineage %q is not made of letters, digits, dots, hyphens and underscores", clip(name))
 		}
 		if contig.Seq[start] == base[0] {
-			leftOut++
+			made.LeftOut++
+			if !slices.Contains(made.Without, name) {
+				made.Without = append(made.Without, name)
+			}
 			return nil
 		}
 		i, there := byName[name]
@@ -52,12 +66,14 @@ func Lineages(w io.Writer, barcode io.Reader, h Head, g *genome.Genome) (lineage
 		return nil
 	})
 	if err != nil {
-		return 0, 0, err
+		return Barcode{}, err
 	}
 	if len(rules) == 0 {
-		return 0, 0, errors.New("no position where a lineage differs from the reference")
+		return Barcode{}, errors.New("no position where a lineage differs from the reference")
 	}
-	return len(rules), leftOut, writePanel(w, h, contig, rules)
+	made.Rules = len(rules)
+	made.Without = slices.DeleteFunc(made.Without, func(name string) bool { _, there := byName[name]; return there })
+	return made, writePanel(w, h, contig, rules)
 }
 
 // isID says whether a panel takes s as an id.
@@ -69,5 +85,5 @@ func isID(s string) bool {
 		}
 		return false
 	}
-	return s != "" && len(s) <= 200
+	return s != "" && len(s) <= maxID
 }

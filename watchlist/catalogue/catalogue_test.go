@@ -2,6 +2,7 @@ package catalogue_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -24,28 +25,60 @@ import (
 	"github.com/porestream/porestream/watchlist/catalogue"
 )
 
+// graded are the genes of the rules for a gene as a whole: symbol and locus tag.
+func graded() [][2]string {
+	return [][2]string{{"rpoB", "Rv0667"}, {"katG", "Rv1908c"}, {"pncA", "Rv2043c"}, {"gid", "Rv3919c"}, {"ethA", "Rv3854c"}}
+}
+
 // small is a genome with a gene on each strand, each 21 bases: at 11 to 31 (M K P L S E stop), and at 52 to 72 in reverse, the same sequence.
-func small(t testing.TB) (*genome.Genome, *annotate.Annotator) {
+// Behind are genes of 460 residues with the given symbols and locus tags.
+func small(t testing.TB, more ...[2]string) (*genome.Genome, *annotate.Annotator) {
 	t.Helper()
 	const gene, turned = "ATGAAACCCTTAAGCGAGTAA", "TTACTCGCTTAAGGGTTTCAT"
-	g, err := genome.Read(strings.NewReader(">c\nGATTACAGCA" + gene + "GCATCAGTCCATTGCAGACT" + turned + "CCATGGTCAA\n"))
-	require.NoError(t, err)
-	m, err := annotate.ReadModel(strings.NewReader(strings.ReplaceAll(`##gff-version 3
+	seq := "GATTACAGCA" + gene + "GCATCAGTCCATTGCAGACT" + turned + "CCATGGTCAA"
+	rows := `##gff-version 3
 c . gene 11 31 . + . ID=gene-F1;Name=fwd;gene_biotype=protein_coding
 c . CDS 11 31 . + 0 ID=cds-F;Parent=gene-F1;protein_id=PF
 c . gene 52 72 . - . ID=gene-R1;Name=rev;gene_biotype=protein_coding
 c . CDS 52 72 . - 0 ID=cds-R;Parent=gene-R1;protein_id=PR
-`, " ", "\t")), g)
+`
+	for _, g := range more {
+		start := len(seq) + 1
+		seq += "ATG" + strings.Repeat("GCA", 459) + "TAA"
+		rows += fmt.Sprintf("c . gene %d %d . + . ID=gene-%s;Name=%s;gene_biotype=protein_coding\nc . CDS %d %d . + 0 ID=cds-%[3]s;Parent=gene-%[3]s;protein_id=P%[3]s\n",
+			start, len(seq), g[1], g[0], start, len(seq))
+	}
+	g, err := genome.Read(strings.NewReader(">c\n" + seq + "\n"))
+	require.NoError(t, err)
+	m, err := annotate.ReadModel(strings.NewReader(strings.ReplaceAll(rows, " ", "\t")), g)
 	require.NoError(t, err)
 	return g, annotate.New(g, m)
 }
 
+// made is the panel of a table with blanks for tabs.
 func made(t testing.TB, table string) (string, error) {
 	t.Helper()
-	g, a := small(t)
+	return madeOf(t, strings.ReplaceAll(table, " ", "\t"), graded()...)
+}
+
+func madeOf(t testing.TB, table string, genes ...[2]string) (string, error) {
+	t.Helper()
+	g, a := small(t, genes...)
 	var out bytes.Buffer
-	_, err := catalogue.Tuberculosis(&out, strings.NewReader(strings.ReplaceAll(table, " ", "\t")), g, a)
+	_, err := catalogue.Tuberculosis(&out, strings.NewReader(table), catalogue.WHO2021(), g, a)
 	return out.String(), err
+}
+
+// taken holds a panel to its reader.
+func taken(t testing.TB, panel string, g *genome.Genome, a *annotate.Annotator) *watchlist.Panel {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(panel), 0o600))
+	p, err := watchlist.Load(path)
+	require.NoError(t, err)
+	_, err = watchlist.New(g, a, p)
+	require.NoError(t, err)
+	return p
 }
 
 // TestTuberculosisPlacesMutations is worked out by pass on the small genome.
@@ -70,10 +103,105 @@ func TestTuberculosisPlacesMutations(t *testing.T) {
 }
 
 func TestTuberculosisJoinsDrugs(t *testing.T) {
-	got, err := made(t, "gene mutation alphabet drug grading\nfwd K2R PROT x 2\nfwd K2R PROT y 1\nfwd K2R PROT y 1\nfwd P3L PROT z 3\n")
+	for _, tt := range []struct{ rows, label string }{
+		{"fwd K2R PROT x 2\nfwd K2R PROT y 1\nfwd K2R PROT y 1\nfwd P3L PROT z 3\n", "x (group 2), y (group 1)\"\n  severity: group-1\n"},
+		{"fwd K2R PROT x 2\nfwd K2R PROT x 1\n", "x (group 1)\"\n  severity: group-1\n"},
+		{"fwd K2R PROT x 1\nfwd K2R PROT y 2\nfwd K2R PROT x 2\n", "x (group 1), y (group 2)\"\n  severity: group-1\n"},
+	} {
+		got, err := made(t, "gene mutation alphabet drug grading\n"+tt.rows)
+		require.NoError(t, err)
+		require.Contains(t, got, "- id: \"fwd_K2R\"\n  label: \"resistance to "+tt.label)
+		require.Equal(t, 1+len(graded()), strings.Count(got, "- id:"))
+	}
+}
+
+// TestTablesComeInManyForms: the same panel is made of a table however editors and archives left it.
+func TestTablesComeInManyForms(t *testing.T) {
+	const rows = "fwd\tK2R\tPROT\tx y\t1\nrev\tA4G\tDNA\tx\t2\n"
+	want, err := madeOf(t, rows, graded()...)
 	require.NoError(t, err)
-	require.Contains(t, got, "- id: \"fwd_K2R\"\n  label: \"resistance to x (group 2), y (group 1)\"\n  severity: group-1\n")
-	require.Equal(t, 1, strings.Count(got, "- id:"))
+	var zip bytes.Buffer
+	z := gzip.NewWriter(&zip)
+	_, err = z.Write([]byte("gene\tmutation\talphabet\tdrug\tgrading\n" + rows))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	for name, table := range map[string]string{
+		"header":               "gene\tmutation\talphabet\tdrug\tgrading\n" + rows,
+		"capitals":             "Gene\tMutation\tAlphabet\tDrug\tGrading\n" + rows,
+		"byte-order mark":      "\xef\xbb\xbfgene\tmutation\talphabet\tdrug\tgrading\n" + rows,
+		"no header, mark":      "\xef\xbb\xbf" + rows,
+		"behind a comment":     "# of 2021\n\n  \nGENE\tmutation\talphabet\tdrug\tgrading\n" + rows,
+		"carriage returns":     strings.ReplaceAll(rows, "\n", "\r\n"),
+		"blanks":               strings.ReplaceAll(strings.ReplaceAll(rows, "\t", " \t"), "\n", " \t\n"),
+		"compressed":           zip.String(),
+		"no line feed, at end": strings.TrimSpace(rows),
+	} {
+		got, err := madeOf(t, table, graded()...)
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+	}
+	_, err = madeOf(t, rows+"gene\tmutation\talphabet\tdrug\tgrading\n", graded()...)
+	require.ErrorContains(t, err, `line 3: the grading "grading"`)
+	_, err = madeOf(t, zip.String()[:zip.Len()-9], graded()...)
+	require.ErrorContains(t, err, "cut short")
+}
+
+// TestGenesAsAWhole: what is graded of a gene as a whole is there for each gene, whatever the annotation calls it.
+func TestGenesAsAWhole(t *testing.T) {
+	const table = "fwd\tK2R\tPROT\tx\t1\n"
+	for i, g := range graded() {
+		rule := map[bool]string{true: g[0] + "_RRDR", false: g[0] + "_loss"}[g[0] == "rpoB"]
+		for _, tt := range []struct{ symbol, tag, want string }{
+			{g[0], g[1], g[0]},
+			{"x_" + g[0], g[1], g[1]},
+			{g[0], "other", g[0]},
+			{"x_" + g[0], "other", ""},
+		} {
+			genes := graded()
+			genes[i] = [2]string{tt.symbol, tt.tag}
+			got, err := madeOf(t, table, genes...)
+			if tt.want == "" {
+				require.EqualError(t, err, fmt.Sprintf("rule %s, of %s as a whole: neither %s nor %s is among the genes: give the annotation of H37Rv, NC_000962.3", rule, g[0], g[0], g[1]))
+				continue
+			}
+			require.NoError(t, err)
+			require.Contains(t, got, fmt.Sprintf("- id: %q\n", rule))
+			require.Contains(t, got, fmt.Sprintf("match: {gene: %q, ", tt.want))
+			ref, a := small(t, genes...)
+			require.Equal(t, 1+len(graded()), taken(t, got, ref, a).Rules())
+		}
+	}
+}
+
+// TestHeads: what a panel is to say of itself is refused first, or taken by whoever reads the panel.
+func TestHeads(t *testing.T) {
+	g, a := small(t)
+	for _, tt := range []struct {
+		head catalogue.Head
+		want string
+	}{
+		{catalogue.Head{ID: "x", Version: "1"}, ""},
+		{catalogue.Head{ID: "null", Version: "~", Source: "a: \"b\" # ü", Date: " ", Licence: "{"}, ""},
+		{catalogue.Head{ID: "1.0", Version: " "}, ""},
+		{catalogue.Head{ID: "x y", Version: "1"}, `id "x y" is not made of`},
+		{catalogue.Head{ID: "", Version: "1"}, `id "" is not made of`},
+		{catalogue.Head{ID: strings.Repeat("x", 201), Version: "1"}, "is not made of 1 to 200"},
+		{catalogue.Head{ID: "x"}, "version is empty"},
+		{catalogue.Head{ID: "x", Version: "1\n2"}, `version "1\n2" is longer`},
+		{catalogue.Head{ID: "x", Version: "1", Source: strings.Repeat("x", 1001)}, "source"},
+		{catalogue.Head{ID: "x", Version: "1", Licence: "a\tb"}, `licence "a\tb"`},
+	} {
+		var out bytes.Buffer
+		_, err := catalogue.Lineages(&out, strings.NewReader("c\t0\t1\tL1\tA\n"), tt.head, g)
+		if tt.want != "" {
+			require.ErrorContains(t, err, tt.want)
+			require.Empty(t, out.Bytes())
+			continue
+		}
+		require.NoError(t, err)
+		p := taken(t, out.String(), g, a)
+		require.Equal(t, []string{tt.head.ID, tt.head.Version, tt.head.Source}, []string{p.ID, p.Version, p.Source})
+	}
 }
 
 func TestTablesThatDontFitAreRefused(t *testing.T) {
@@ -100,14 +228,14 @@ func TestTablesThatDontFitAreRefused(t *testing.T) {
 
 func TestLineages(t *testing.T) {
 	g, _ := small(t)
-	lines := func(table string) (string, int, int, error) {
+	lines := func(table string) (string, catalogue.Barcode, error) {
 		var out bytes.Buffer
-		n, left, err := catalogue.Lineages(&out, strings.NewReader(strings.ReplaceAll(table, " ", "\t")), catalogue.Head{ID: "l", Version: "1"}, g)
-		return out.String(), n, left, err
+		made, err := catalogue.Lineages(&out, strings.NewReader(strings.ReplaceAll(table, " ", "\t")), catalogue.Head{ID: "l", Version: "1"}, g)
+		return out.String(), made, err
 	}
-	got, n, left, err := lines("Chromosome 0 1 L1 A x\nChromosome 1 2 L1.1 C\nChromosome 2 3 L1 G\nChromosome 0 1 L4 G\n")
+	got, n, err := lines("Chromosome 0 1 L1 A x\nChromosome 0 1 L4 G\nChromosome 1 2 L1.1 C\nChromosome 2 3 L1 G\nChromosome 1 2 L1 A\nChromosome 0 1 L4.9 G\nChromosome 1 2 L4 A\n")
 	require.NoError(t, err)
-	require.Equal(t, []int{2, 1}, []int{n, left})
+	require.Equal(t, catalogue.Barcode{Rules: 2, LeftOut: 4, Without: []string{"L4", "L4.9"}}, n)
 	require.Contains(t, got, "- id: \"L1\"\n  label: \"lineage L1\"\n  severity: info\n  match: {vcf: [\"c:1:G:A\", \"c:3:T:G\"]}\n")
 	for table, want := range map[string]string{
 		"c 0 1 L1\n":        "line 1: want 5 cells",
@@ -117,7 +245,7 @@ func TestLineages(t *testing.T) {
 		"c 0 1 L(1) A\n":    `the lineage "L(1)" is not made of`,
 		"c 0 1 L1 G\n":      "no position where a lineage differs",
 	} {
-		_, _, _, err := lines(table)
+		_, _, err := lines(table)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -127,18 +255,13 @@ func FuzzTuberculosis(f *testing.F) {
 	for _, s := range []string{"fwd\tK2R\tPROT\tx\t1\n", "rev\tGC15G\tDNA\t\"x\\\t2\n", "fwd\tM1T\tPROT\t\x00\t1\n"} {
 		f.Add(s)
 	}
-	g, a := small(f)
+	g, a := small(f, graded()...)
 	f.Fuzz(func(t *testing.T, table string) {
 		var out bytes.Buffer
-		if _, err := catalogue.Tuberculosis(&out, strings.NewReader(table), g, a); err != nil {
+		if _, err := catalogue.Tuberculosis(&out, strings.NewReader(table), catalogue.WHO2021(), g, a); err != nil {
 			return
 		}
-		path := filepath.Join(t.TempDir(), "p.yaml")
-		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
-		p, err := watchlist.Load(path)
-		require.NoError(t, err)
-		_, err = watchlist.New(g, a, p)
-		require.NoError(t, err)
+		taken(t, out.String(), g, a)
 	})
 }
 
@@ -163,7 +286,7 @@ func TestEachGradedMutationIsDetected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tb.yaml")
 	out, err := os.Create(path)
 	require.NoError(t, err)
-	n, err := catalogue.Tuberculosis(out, bytes.NewReader(table), g, a)
+	n, err := catalogue.Tuberculosis(out, bytes.NewReader(table), catalogue.WHO2021(), g, a)
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
 	require.Greater(t, n, 1000)

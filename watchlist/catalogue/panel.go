@@ -7,14 +7,38 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/textfile"
 )
 
 // Head is what a panel says of itself.
 type Head struct {
 	ID, Version, Title, Assembly string
 	Source, Date, Licence        string
+}
+
+// Limits of a panel's texts, as whoever reads panels has them.
+const (
+	maxID   = 200
+	maxText = 1000
+)
+
+// Check refuses what no panel can say of itself.
+func (h Head) Check() error {
+	if !isID(h.ID) {
+		return fmt.Errorf("the panel's id %q is not made of 1 to %d letters, digits, dots, hyphens and underscores", clip(h.ID), maxID)
+	}
+	if h.Version == "" {
+		return errors.New("the panel's version is empty: want a text or a number, to be raised with every change")
+	}
+	for _, text := range [][2]string{{"version", h.Version}, {"title", h.Title}, {"assembly", h.Assembly}, {"source", h.Source}, {"date", h.Date}, {"licence", h.Licence}} {
+		if len(text[1]) > maxText || strings.ContainsFunc(text[1], func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("the panel's %s %q is longer than %d bytes, or has line breaks or control characters", text[0], clip(text[1]), maxText)
+		}
+	}
+	return nil
 }
 
 // rule is one rule of a panel.
@@ -33,7 +57,7 @@ func writePanel(w io.Writer, h Head, contig *genome.Contig, rules []rule) error 
 			fmt.Fprintf(out, "%s: %s\n", key, strconv.Quote(value))
 		}
 	}
-	fmt.Fprintf(out, "panel: %s\n", h.ID)
+	line("panel", h.ID)
 	line("version", h.Version)
 	line("title", h.Title)
 	line("assembly", h.Assembly)
@@ -90,23 +114,33 @@ const (
 	maxRows = 1_000_000
 )
 
-// rows gives the cells of each line of a table with tabs, whose lines may begin with # to say nothing.
-func rows(r io.Reader, take func(line int, cells []string) error) error {
-	lines := bufio.NewScanner(r)
+// rows gives the cells of each line of a table with tabs, without blanks around them, and says which line is the first that has
+// any. Lines may begin with # to say nothing, and the table may be compressed.
+func rows(r io.Reader, take func(first bool, cells []string) error) error {
+	text, err := textfile.NewReader(r, maxLine)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, maxLine)
 	var all faults
-	n := 0
+	n, first := 0, true
 	for lines.Scan() {
 		if n++; n > maxRows {
 			return fmt.Errorf("more than %d lines", maxRows)
 		}
-		text := strings.TrimRight(lines.Text(), "\r")
-		if strings.TrimSpace(text) == "" || text[0] == '#' {
+		row := strings.TrimRightFunc(lines.Text(), unicode.IsSpace)
+		if row == "" || row[0] == '#' {
 			continue
 		}
-		if err := take(n, strings.Split(text, "\t")); err != nil {
+		cells := strings.Split(row, "\t")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if err := take(first, cells); err != nil {
 			all.add(n, err)
 		}
+		first = false
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("line %d: %w", n+1, err)

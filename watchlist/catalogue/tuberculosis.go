@@ -22,8 +22,8 @@ const (
 	lastGrading       = 5 // not associated with resistance
 )
 
-// tbHead is what the panel of graded mutations says of itself.
-func tbHead() Head {
+// WHO2021 is what a panel of the catalogue's first edition says of itself.
+func WHO2021() Head {
 	return Head{
 		ID: "tb-who-2021", Version: "2021.1", Title: "Resistance of M. tuberculosis by the WHO's catalogue of mutations, groups 1 and 2", Assembly: "NC_000962.3",
 		Source: "WHO, Catalogue of mutations in Mycobacterium tuberculosis complex and their association with drug resistance, 2021", Date: "2021-06-25",
@@ -54,11 +54,14 @@ type gene struct {
 }
 
 // Tuberculosis writes a panel of the WHO's catalogue of mutations of 2021, on the reference H37Rv. The table has five columns: gene, mutation, alphabet (DNA or
-// PROT), drug and grading; a first line with these names may be there. A mutation is S450L, or C-15T or CAG117C in the gene's direction, counted
-// from its first base. Gradings 1 and 2 become rules, and what the catalogue grades as a whole: changes of rpoB's codons 426 to 452, and losses of
+// PROT), drug and grading; a first row with these names may be there. A mutation is S450L, or C-15T or CAG117C in the gene's direction, counted
+// from its first base. Gradings 1 and 2 become rules, where a mutation is graded twice for a drug by the lower one, and what the catalogue grades as a whole: changes of rpoB's codons 426 to 452, and losses of
 // function of katG, pncA, gid and ethA. It gives the number of rules.
-func Tuberculosis(w io.Writer, table io.Reader, g *genome.Genome, a *annotate.Annotator) (int, error) {
+func Tuberculosis(w io.Writer, table io.Reader, h Head, g *genome.Genome, a *annotate.Annotator) (int, error) {
 	contig, err := only(g)
+	if err == nil {
+		err = h.Check()
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +78,7 @@ func Tuberculosis(w io.Writer, table io.Reader, g *genome.Genome, a *annotate.An
 	for i := range t.rules {
 		t.rules[i].label, t.rules[i].severity = say(t.drugs[t.rules[i].id])
 	}
-	return len(t.rules), writePanel(w, tbHead(), contig, t.rules)
+	return len(t.rules), writePanel(w, h, contig, t.rules)
 }
 
 // only is the contig of a genome that has one.
@@ -110,8 +113,8 @@ func genesOn(a *annotate.Annotator, contig *genome.Contig) map[string]*gene {
 }
 
 // row takes a row of the table.
-func (t *tuberculosis) row(line int, cells []string) error {
-	if line == 1 && cells[0] == "gene" {
+func (t *tuberculosis) row(first bool, cells []string) error {
+	if first && strings.EqualFold(cells[0], "gene") {
 		return nil
 	}
 	if len(cells) != 5 {
@@ -169,7 +172,9 @@ func (t *tuberculosis) enter(r rule, g graded) error {
 		t.rules = append(t.rules, r)
 	}
 	id := t.rules[i].id
-	if !slices.Contains(t.drugs[id], g) {
+	if k := slices.IndexFunc(t.drugs[id], func(have graded) bool { return have.drug == g.drug }); k >= 0 {
+		t.drugs[id][k].group = min(t.drugs[id][k].group, g.group)
+	} else {
 		t.drugs[id] = append(t.drugs[id], g)
 	}
 	if len(t.drugs[id]) > maxDrugs {
@@ -309,17 +314,22 @@ func (t *tuberculosis) vcf(e vrs.Edit) string {
 
 // asWhole adds what the catalogue grades without naming each mutation (chapter "additional grading criteria").
 func (t *tuberculosis) asWhole() error {
-	for _, w := range []struct{ id, gene, drug, classes string }{
-		{"rpoB_RRDR", "rpoB", "rifampicin", "codon: 426-452, consequence: [missense_variant, stop_gained, frameshift_variant, inframe_insertion, inframe_deletion, protein_altering_variant]"},
-		{"katG_loss", "katG", "isoniazid", "consequence: [stop_gained, frameshift_variant, start_lost]"},
-		{"pncA_loss", "pncA", "pyrazinamide", "consequence: [stop_gained, frameshift_variant, start_lost]"},
-		{"gid_loss", "gid", "streptomycin", "consequence: [stop_gained, frameshift_variant, start_lost]"},
-		{"ethA_loss", "ethA", "ethionamide", "consequence: [stop_gained, frameshift_variant, start_lost]"},
+	for _, w := range []struct{ id, gene, tag, drug, classes string }{
+		{"rpoB_RRDR", "rpoB", "Rv0667", "rifampicin", "codon: 426-452, consequence: [missense_variant, stop_gained, frameshift_variant, inframe_insertion, inframe_deletion, protein_altering_variant]"},
+		{"katG_loss", "katG", "Rv1908c", "isoniazid", "consequence: [stop_gained, frameshift_variant, start_lost]"},
+		{"pncA_loss", "pncA", "Rv2043c", "pyrazinamide", "consequence: [stop_gained, frameshift_variant, start_lost]"},
+		{"gid_loss", "gid", "Rv3919c", "streptomycin", "consequence: [stop_gained, frameshift_variant, start_lost]"},
+		{"ethA_loss", "ethA", "Rv3854c", "ethionamide", "consequence: [stop_gained, frameshift_variant, start_lost]"},
 	} {
-		if t.genes[w.gene] == nil {
-			continue
+		name := w.gene
+		if t.genes[name] == nil {
+			on := t.genes[w.tag]
+			if on == nil {
+				return fmt.Errorf("rule %s, of %s as a whole: neither %s nor %s is among the genes: give the annotation of H37Rv, NC_000962.3", w.id, w.gene, w.gene, w.tag)
+			}
+			name = on.view.Gene.ID
 		}
-		if err := t.enter(rule{id: w.id, match: fmt.Sprintf("{gene: %s, %s}", w.gene, w.classes)}, graded{w.drug, associatedInterim}); err != nil {
+		if err := t.enter(rule{id: w.id, match: fmt.Sprintf("{gene: %q, %s}", name, w.classes)}, graded{w.drug, associatedInterim}); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,10 @@ package ready
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/porestream/porestream/watchlist"
@@ -38,13 +40,16 @@ func Text(name string) []byte {
 // Open reads the panel of that name, or else the one of that file. A file that has the name of a panel is meant by ./name.
 func Open(nameOrPath string) (*watchlist.Panel, error) {
 	if Text(nameOrPath) != nil {
-		p, err := watchlist.LoadFS(panels, "panels/"+nameOrPath+".yaml")
-		if err != nil {
-			return nil, fmt.Errorf("the ready panel %s: %w", nameOrPath, err)
-		}
-		return p, nil
+		return watchlist.LoadFS(panels, "panels/"+nameOrPath+".yaml", "ready panel "+nameOrPath,
+			fmt.Sprintf("if the panel is to change, pore watch show %s > mine.yaml and change that", nameOrPath))
 	}
 	p, err := watchlist.Load(nameOrPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		name, _, _ := strings.Cut(filepath.Base(nameOrPath), ".")
+		if Text(name) != nil {
+			return nil, fmt.Errorf("%w (the ready panel is called %s, without an ending)", err, name)
+		}
+	}
 	if err != nil && !strings.ContainsAny(nameOrPath, "/.") {
 		return nil, fmt.Errorf("%w (ready panels are %s)", err, strings.Join(Names(), ", "))
 	}

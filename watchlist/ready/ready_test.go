@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -50,9 +51,41 @@ func TestEveryPanelSaysWhereItIsFrom(t *testing.T) {
 }
 
 func TestOpenTellsOfNamesWhatThereIs(t *testing.T) {
-	_, err := ready.Open("malarya")
-	require.ErrorContains(t, err, "ready panels are malaria, sarscov2-spike")
+	for _, tt := range []struct{ name, want string }{
+		{"malarya", "ready panels are malaria, sarscov2-spike"},
+		{"malaria.yaml", "the ready panel is called malaria, without an ending"},
+		{"panels/sarscov2-spike.yml", "the ready panel is called sarscov2-spike"},
+		{"mine.yaml", "mine.yaml: no such file"},
+	} {
+		_, err := ready.Open(tt.name)
+		require.ErrorContains(t, err, tt.want)
+		require.NotContains(t, err.Error(), "\n")
+	}
 	require.Nil(t, ready.Text("../panels/malaria"))
+	mine := filepath.Join(t.TempDir(), "malaria.yaml")
+	require.NoError(t, os.WriteFile(mine, ready.Text("malaria"), 0o600))
+	_, err := ready.Open(mine)
+	require.NoError(t, err)
+}
+
+// TestFaultsNameThePanel: nobody has the file of a ready panel, so errors name the panel, and say how to have it.
+func TestFaultsNameThePanel(t *testing.T) {
+	g, err := genome.Read(strings.NewReader(">c\nACGT\n"))
+	require.NoError(t, err)
+	m, err := annotate.ReadModel(strings.NewReader("##gff-version 3\nc\t.\tgene\t1\t4\t.\t+\t.\tID=other\n"), g)
+	require.NoError(t, err)
+	p, err := ready.Open("malaria")
+	require.NoError(t, err)
+	_, err = watchlist.New(g, annotate.New(g, m), p)
+	require.Error(t, err)
+	first := ""
+	for line := range strings.Lines(err.Error()) {
+		if first == "" {
+			first = line
+		}
+		require.Regexp(t, `^ready panel malaria:( |\d+: )`, line)
+	}
+	require.Contains(t, first, "pore watch show malaria > mine.yaml and change that")
 }
 
 func TestSpikePanelFitsItsReference(t *testing.T) {
