@@ -80,7 +80,7 @@ const (
 // Remora's package.
 const remoraRate = 4000
 
-// ErrNotRemora says that a file is no network of Remora's at all.
+// ErrNotRemora says that a file is another network than one of Remora's, or too large for one.
 var ErrNotRemora = errors.New("it is no ONNX network of Remora's")
 
 // OpenModel reads a model's file.
@@ -107,7 +107,7 @@ func OpenModel(path string) (*Model, error) {
 func ParseModel(data []byte, path string) (*Model, error) {
 	var file onnxpb.ModelProto
 	if err := proto.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotRemora, err)
+		return nil, fmt.Errorf("it is no ONNX file, or a part of one: get it again: %w", err)
 	}
 	meta := make(metadata)
 	for _, p := range file.GetMetadataProps() {
