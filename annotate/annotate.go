@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/vrs"
 )
 
@@ -175,12 +176,7 @@ func (a *Annotator) Annotate(contig string, pos1 int, ref, alt string) (Annotati
 }
 
 // clip shortens an allele for an error message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 40) }
 
 // AlleleName is VEP's name of an alternate allele: without the first base if an indel shares it with the reference.
 func AlleleName(ref, alt string) string {

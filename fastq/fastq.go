@@ -152,9 +152,4 @@ func (r *Reader) fault(format string, args ...any) error {
 }
 
 // clip shortens text for an error message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 60) }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 // What can be wrong with the tags of a read. Each is of its read alone: the read is still a read.
@@ -158,12 +160,7 @@ func (l *List) parse(entry string) error {
 }
 
 // clip shortens a text for an error.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 40) }
 
 // head appends what an entry begins with.
 func (l *List) head(b []byte) []byte {

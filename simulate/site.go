@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -217,12 +218,7 @@ func (s *Site) fits(c *genome.Contig, ploidy int) error {
 }
 
 // clip shortens text for an error message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 40) }
 
 // Reverse returns the reference that sites of a contig, of one haplotype, make of it, and
 // what a sample of the contig itself then has: the changes back, as sites of the new

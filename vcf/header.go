@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 // fixedColumns are the columns of every data line.
@@ -194,9 +196,4 @@ func (h *Header) append(b []byte) []byte {
 }
 
 // clip shortens text for an error message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 60) }

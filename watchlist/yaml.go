@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+	"github.com/porestream/porestream/textfile"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -196,12 +197,7 @@ func describe(n *yaml.Node) string {
 }
 
 // clip shortens what a file says for an error message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 60) }
 
 // suggest is a question for the known name that was likely meant, or "".
 func suggest(have string, known []string) string {

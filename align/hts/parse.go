@@ -9,6 +9,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/textfile"
 )
 
 // What is wrong with an alignment that can't be used. Each is of its record alone: the
@@ -162,9 +163,4 @@ func matches(seq, ref []byte) int {
 var known = [256]bool{'A': true, 'C': true, 'G': true, 'T': true}
 
 // clip shortens a CIGAR for an error message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 60) }

@@ -36,11 +36,12 @@ func (s *Sample) Add(r *vcf.Record, column int) error {
 		return nil
 	}
 	var told *statement
+	reach := endOf(r)
 	for i, p := range s.definitions.Positions {
 		if err := s.definitions.sameReference(r, p); err != nil {
 			return err
 		}
-		if p.Pos < r.Pos || told != nil && p.Pos > told.end || told == nil && p.Pos > endOf(r) {
+		if p.Pos < r.Pos || told != nil && p.Pos > told.end || told == nil && p.Pos > reach {
 			continue
 		}
 		if told == nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 // MaxLength bounds a description, in bytes.
@@ -93,12 +95,7 @@ func typeColon(s string) int {
 	return -1
 }
 
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 60) }
 
 // parser reads the part behind the coordinate type.
 type parser struct {

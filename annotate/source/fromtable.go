@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/textfile"
 )
 
 // maxLine bounds a line of a BED or TSV.
@@ -388,9 +389,4 @@ func dashed(s string) string {
 }
 
 // clip shortens text for an error message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 40) }

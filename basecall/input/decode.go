@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 // RecordError says of one record that it can't be used; those behind it can.
@@ -516,9 +518,4 @@ func binaryTag(b []byte) (t tag, size int, err error) {
 }
 
 // clip shortens text for an error message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 60) }

@@ -99,14 +99,14 @@ func makeTB(ctx context.Context, cfg watchMakeConfig, table string, stdin io.Rea
 	if err != nil {
 		return err
 	}
-	in, err := openTable(table, stdin)
+	in, name, err := openInput(table, stdin)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	n, err := catalogue.Tuberculosis(stdout, in, cfg.head, g, annotator)
 	if err != nil {
-		return fmt.Errorf("%s: %w", table, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	fmt.Fprintf(stderr, "%d rules\n", n)
 	return nil
@@ -150,26 +150,18 @@ func makeLineages(cfg watchMakeLineagesConfig, barcode string, stdin io.Reader, 
 	if err != nil {
 		return err
 	}
-	in, err := openTable(barcode, stdin)
+	in, name, err := openInput(barcode, stdin)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	made, err := catalogue.Lineages(stdout, in, cfg.head, g)
 	if err != nil {
-		return fmt.Errorf("%s: %w", barcode, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	fmt.Fprintf(stderr, "%d rules; at %d positions the reference itself has the lineage's base, so there is no change to watch for\n", made.Rules, made.LeftOut)
 	if len(made.Without) > 0 {
 		fmt.Fprintf(stderr, "no rule for %s: the reference itself has their bases at all of their positions\n", strings.Join(made.Without, ", "))
 	}
 	return nil
-}
-
-// openTable opens a file, or standard input for "-".
-func openTable(path string, stdin io.Reader) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	return os.Open(path)
 }

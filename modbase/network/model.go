@@ -18,8 +18,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/basecall/onnxpb"
 	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/textfile"
 )
 
 // Model is a network of Remora and what its metadata say of its use.
@@ -43,6 +45,7 @@ type Model struct {
 	chunking
 	levels *levels // nil: the current is scaled as the basecaller had it
 	onnx   []byte  // with one input
+	output string  // of the network, its scores
 }
 
 // Motif is a sequence of IUPAC letters and the place in it of the base that is judged.
@@ -128,6 +131,7 @@ func ParseModel(data []byte, path string) (*Model, error) {
 	if m.onnx, err = oneInput(&file, m.chunking); err != nil {
 		return nil, err
 	}
+	m.output = file.GetGraph().GetOutput()[0].GetName()
 	return m, nil
 }
 
@@ -198,12 +202,7 @@ func (m metadata) flag(key string) (bool, error) {
 	}
 }
 
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 40) }
 
 // read takes over what the metadata say.
 func (m *Model) read(meta metadata) error {
@@ -266,11 +265,6 @@ func orElse(err error, otherwise string) error {
 	return errors.New(otherwise)
 }
 
-// iupac are the bases of a letter as bits, in the order ACGT.
-var iupac = map[byte]uint8{
-	'A': 1, 'C': 2, 'G': 4, 'T': 8, 'R': 5, 'Y': 10, 'S': 6, 'W': 9, 'K': 12, 'M': 3, 'B': 14, 'D': 13, 'H': 11, 'V': 7, 'N': 15,
-}
-
 func (m *Model) readMotifs(meta metadata) error {
 	keys := [][2]string{{"motif", "motif_offset"}}
 	if _, several := meta["num_motifs"]; several {
@@ -286,7 +280,7 @@ func (m *Model) readMotifs(meta metadata) error {
 	for _, key := range keys {
 		motif := Motif{Letters: meta[key[0]]}
 		for i := range len(motif.Letters) {
-			motif.sets = append(motif.sets, iupac[motif.Letters[i]])
+			motif.sets = append(motif.sets, modbase.BaseSet(motif.Letters[i]))
 		}
 		if len(motif.sets) == 0 || len(motif.sets) > maxBases || slices.Contains(motif.sets, 0) {
 			return fmt.Errorf("%s = %q in its metadata is no motif", key[0], clip(motif.Letters))
@@ -393,15 +387,7 @@ func oneInput(file *onnxpb.ModelProto, c chunking) ([]byte, error) {
 		return nil, fmt.Errorf("%w: want the inputs %s and %s, and one output", ErrNotRemora, signalInput, sequenceInput)
 	}
 	graph.Input = slices.DeleteFunc(graph.Input, isEnd)
-	dim := func(n int) *onnxpb.TensorShapeProto_Dimension {
-		return &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(n)}}
-	}
-	shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
-		{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "porestream_n"}}, dim(c.channels()), dim(c.samples()),
-	}}
-	graph.Input = append(graph.Input, &onnxpb.ValueInfoProto{Name: input, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
-		TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape},
-	}}})
+	graph.Input = append(graph.Input, onnxgraph.End(input, onnxpb.TensorProto_FLOAT, "porestream_n", c.channels(), c.samples()))
 	bound := func(name string, value int) string {
 		name = "porestream_" + name
 		graph.Initializer = append(graph.Initializer, &onnxpb.TensorProto{Name: name, DataType: int32(onnxpb.TensorProto_INT64), Dims: []int64{1}, RawData: binary.LittleEndian.AppendUint64(nil, uint64(value))})
@@ -418,13 +404,4 @@ func oneInput(file *onnxpb.ModelProto, c chunking) ([]byte, error) {
 		return nil, fmt.Errorf("writing its network anew: %w", err)
 	}
 	return onnx, nil
-}
-
-// output is the name of the network's scores.
-func (m *Model) output() (string, error) {
-	var file onnxpb.ModelProto
-	if err := proto.Unmarshal(m.onnx, &file); err != nil {
-		return "", fmt.Errorf("reading its network: %w", err)
-	}
-	return file.GetGraph().GetOutput()[0].GetName(), nil
 }

@@ -103,12 +103,8 @@ func apart(a, b *Model) error {
 }
 
 func open(m *Model, cfg Config) (*network, error) {
-	output, err := m.output()
-	if err != nil {
-		return nil, err
-	}
 	runners, err := infer.Open(infer.Network{
-		Name: m.Name, ONNX: m.onnx, Exact: true, Input: input, Output: output,
+		Name: m.Name, ONNX: m.onnx, Exact: true, Input: input, Output: m.output,
 		Samples: m.channels() * m.samples(), Frames: 1, Classes: 1 + len(m.Codes),
 		InputShape: []int{m.channels(), m.samples()}, OutputShape: []int{1 + len(m.Codes)},
 	}, infer.Options{
@@ -258,38 +254,6 @@ func (c *Caller) Device() string {
 		return ""
 	}
 	return c.networks[0].device
-}
-
-// Models are those that are called with.
-func (c *Caller) Models() []*Model {
-	var all []*Model
-	for _, n := range c.networks {
-		all = append(all, n.model)
-	}
-	return all
-}
-
-// Watch returns when a device hangs, with an error that says so, or when ctx ends, with nil. A hung device can't
-// be had back in this process.
-func (c *Caller) Watch(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	hung := make(chan error, len(c.networks))
-	for _, n := range c.networks {
-		go func() {
-			err := n.batcher.Watch(ctx)
-			if err != nil {
-				err = fmt.Errorf("device %s: %w", n.device, err)
-			}
-			hung <- err
-		}()
-	}
-	for range c.networks {
-		if err := <-hung; err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Close computes what is queued and releases the devices. Later calls fail.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/modbase"
 )
 
 // Motif is a sequence and the place in it of the base that is modified.
@@ -17,11 +19,6 @@ type Motif struct {
 	reverse int     // on the minus strand, from the motif's beginning
 }
 
-// iupac are the bases of a letter, as bits by number.
-var iupac = map[byte]uint8{
-	'A': 1, 'C': 2, 'G': 4, 'T': 8, 'R': 5, 'Y': 10, 'S': 6, 'W': 9, 'K': 12, 'M': 3, 'B': 14, 'D': 13, 'H': 11, 'V': 7, 'N': 15,
-}
-
 // ParseMotif reads a motif of IUPAC letters and the place of the modified base in it, from 0 on: CG,0.
 func ParseMotif(text string) (Motif, error) {
 	letters, place, ok := strings.Cut(text, ",")
@@ -31,8 +28,8 @@ func ParseMotif(text string) (Motif, error) {
 	letters = strings.ToUpper(letters)
 	m := Motif{text: letters + "," + place}
 	for i := range len(letters) {
-		set, ok := iupac[letters[i]]
-		if !ok {
+		set := modbase.BaseSet(letters[i])
+		if set == 0 {
 			return Motif{}, fmt.Errorf("%q: %q is no letter of IUPAC's for bases", text, letters[i])
 		}
 		m.sets = append(m.sets, set)

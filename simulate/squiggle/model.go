@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/porestream/porestream/textfile"
 )
 
 // Model says what current a pore shows of k-mers. Levels are in units of the reads'
@@ -540,9 +542,4 @@ func spell(code, k int) string {
 }
 
 // clip shortens text for an error message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 40) }

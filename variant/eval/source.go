@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/vcf"
 	"github.com/porestream/porestream/vrs"
 )
@@ -150,12 +151,7 @@ func upper(b byte) byte {
 func isBase(b byte) bool { return b == 'A' || b == 'C' || b == 'G' || b == 'T' }
 
 // clip shortens what goes into an error.
-func clip(s string) string {
-	if len(s) > 24 {
-		return s[:24] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 24) }
 
 // begin begins a contig.
 func (s *source) begin() { s.groups, s.stretch = make(map[string]int), 0 }

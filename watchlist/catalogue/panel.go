@@ -149,9 +149,4 @@ func rows(r io.Reader, take func(first bool, cells []string) error) error {
 }
 
 // clip shortens what a table says for an error.
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return textfile.Clip(s, 60) }
