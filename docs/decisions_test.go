@@ -28,10 +28,10 @@ func TestDecisionsHaveDateContextAndAlternatives(t *testing.T) {
 		}
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		_, row, found := strings.Cut(string(index), "]("+filepath.Base(page)+") | ")
-		require.True(t, found, "the index has no row for %s", page)
-		row, _, _ = strings.Cut(row, " |\n")
-		named := strings.Split(row, "; ")
+		_, list, found := strings.Cut(string(index), "]("+filepath.Base(page)+")**\n\n- ")
+		require.True(t, found, "the index has no list for %s", page)
+		list, _, _ = strings.Cut(list, "\n\n")
+		named := strings.Split(list, "\n- ")
 		var titles []string
 		for _, entry := range strings.Split(string(text), "\n## ")[1:] {
 			title, body, _ := strings.Cut(entry, "\n")
@@ -44,6 +44,6 @@ func TestDecisionsHaveDateContextAndAlternatives(t *testing.T) {
 			assert.NoError(t, err, "%s: %q", page, title)
 		}
 		assert.NotEmpty(t, titles, page)
-		assert.Equal(t, titles, named, "the index's row for %s", page)
+		assert.Equal(t, titles, named, "the index's list for %s", page)
 	}
 }
