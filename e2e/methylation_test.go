@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,49 @@ func TestMethylation(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, tracks, 4)
 		}
-		t.Run("killed", func(t *testing.T) { killedMethylation(t, addr, reads, want) })
+		t.Run("killed", func(t *testing.T) {
+			killedMethylation(t, addr, "killed-", want, played{run: "r", command: []string{"reads"}, args: []string{"--run", "r", "--sample", "s", "--once", "--journal", t.TempDir(), reads}},
+				"--stages", "align,methylate")
+		})
+	})
+}
+
+// TestModifiedBasesOfSignal: networks that judge reads as the stream calls them say what they do in pore basecall, to the byte:
+// in the called reads that are published, and in what is counted by position; for any number of partitions and processors, and when
+// one is killed.
+func TestModifiedBasesOfSignal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("basecalls a recording several times")
+	}
+	common := []string{"--device", recordedNetwork(t, "1ms:32"), "--modified-bases", filepath.Join(root(), "modbase/network/testdata/dna_r9.4.1_made.onnx")}
+	dir := t.TempDir()
+	file, sorted := filepath.Join(dir, "calls.fastq"), filepath.Join(dir, "sorted.bam")
+	res := pore(t, slices.Concat([]string{"basecall"}, common, []string{lambda("reads.pod5")})...)
+	require.Zero(t, res.code, res.stderr)
+	fastq := reads(res.stdout)
+	require.NoError(t, os.WriteFile(file, []byte(res.stdout), 0o600))
+	res = pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, file)
+	require.Zero(t, res.code, res.stderr)
+	res = pore(t, "pileup", sorted)
+	require.Zero(t, res.code, res.stderr)
+	want := res.stdout
+	require.Greater(t, strings.Count(want, "\n"), 1000)
+	brokers(t, func(t *testing.T, addr string) {
+		for _, partitions := range []string{"1", "4", "7"} {
+			out, prefix := t.TempDir(), "modified-"+partitions+"-"
+			res := pore(t, slices.Concat([]string{"run"}, common, []string{
+				"--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--caller-model", "none", "--basecalls",
+				"--partitions", partitions, "--processors", "2", "--out", out, lambda("reads.pod5"),
+			})...)
+			require.Zero(t, res.code, res.stderr)
+			same(t, want, string(readFile(t, out, "methylation.bed")), partitions+" partitions")
+			published := pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--basecalls", "--until-end")
+			require.Zero(t, published.code, published.stderr)
+			same(t, strings.Join(fastq, ""), strings.Join(reads(published.stdout), ""), partitions+" partitions, called reads")
+		}
+		t.Run("killed", func(t *testing.T) {
+			killedMethylation(t, addr, "modified-killed-", want, played{run: lambdaRun, args: []string{"--pace", "max", lambda("reads.pod5")}}, append(common, "--stages", "basecall,methylate")...)
+		})
 	})
 }
 
@@ -116,21 +159,28 @@ func same(t *testing.T, want, got, what string) {
 	require.Len(t, b, len(a), what)
 }
 
+// played is what ingest sends: one run.
+type played struct {
+	run           string
+	command, args []string
+}
+
 // killedMethylation has one of two processors die at the first counts.
-func killedMethylation(t *testing.T, addr, reads, want string) {
-	const prefix = "killed-"
+func killedMethylation(t *testing.T, addr, prefix, want string, from played, flags ...string) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	client := connect(ctx, t, addr)
 	topics := stream.NewTopics(prefix)
 	require.NoError(t, client.EnsureTopics(ctx, append(topics.Settings(4), topics.MethylationSettings(4)...), 1))
 	processor := func() *service {
-		return start(t, cancel, "processor", "--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--methylation", "--stages", "align,methylate",
-			"--snapshot-interval", "1s", "--session-timeout", "6s", "--drain-timeout", "1s", "--listen", "127.0.0.1:0")
+		return start(t, cancel, "processor", append([]string{
+			"--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--methylation",
+			"--snapshot-interval", "1s", "--session-timeout", "6s", "--drain-timeout", "1s", "--listen", "127.0.0.1:0",
+		}, flags...)...)
 	}
 	first := processor()
 	processor()
-	start(t, cancel, "ingest", "reads", "--brokers", addr, "--topic-prefix", prefix, "--run", "r", "--sample", "s", "--once", "--journal", t.TempDir(), "--listen", "127.0.0.1:0", reads)
+	start(t, cancel, "ingest", slices.Concat(from.command, []string{"--brokers", addr, "--topic-prefix", prefix, "--listen", "127.0.0.1:0"}, from.args)...)
 	fold := pipeline.NewMethylationFold(4)
 	ended := errors.New("the run has ended")
 	killed := false
@@ -147,7 +197,7 @@ func killedMethylation(t *testing.T, addr, reads, want string) {
 				return err
 			}
 		}
-		if fold.Ended("r") {
+		if fold.Ended(from.run) {
 			return ended
 		}
 		return nil

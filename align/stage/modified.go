@@ -13,11 +13,14 @@ import (
 )
 
 // modifiedOf are the tags of a called read; nil: it has none, or none that can be used.
-func (p *Placer) modifiedOf(r *streampb.CalledRead) *modbase.Tags {
+func (p *Placer) modifiedOf(r *streampb.CalledRead, bases []byte) *modbase.Tags {
 	if r.GetModified() == "" {
 		return nil
 	}
 	tags, err := modbase.Parse(r.GetModified(), r.GetModifiedProbabilities(), int(r.GetModifiedLength()))
+	if err == nil {
+		err = tags.Check(modbase.Sequence{Bases: bases})
+	}
 	if err != nil {
 		p.faulty(r.GetReadId(), err)
 		return nil

@@ -332,9 +332,16 @@ func (p *Placer) published(read *Read, part Part) []stream.Out {
 			}
 			r.Read.ID = demux.ChildID(read.ID, r.ParentStart)
 		}
+		r.Modified = p.cut(read, part, from, to)
+		value := output.AppendFASTQ(nil, r, read.Model)
+		if len(value) > stream.MaxRecord && r.Modified != nil {
+			p.Logger.Warn("a called read doesn't fit a record", "read", r.Read.ID, "bases", to-from, "without", "modified bases")
+			r.Modified = nil
+			value = output.AppendFASTQ(value[:0], r, read.Model)
+		}
 		outs = append(outs, stream.Out{
 			Topic: p.Topics.Basecalls, Partition: stream.AnyPartition,
-			Key: stream.SignalKey(read.Run.GetId(), read.Channel), Value: output.AppendFASTQ(nil, r, read.Model), Headers: headers,
+			Key: stream.SignalKey(read.Run.GetId(), read.Channel), Value: value, Headers: headers,
 		})
 	}
 	return outs

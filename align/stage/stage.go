@@ -226,7 +226,7 @@ func (h *handler) place(run *streampb.Run, r *streampb.CalledRead, called baseca
 		Run: run, ID: r.GetReadId(), Model: r.GetModel(), Channel: r.GetChannel(), Number: r.GetReadNumber(),
 		Total: uint64(called.NumSamples), LastChunkMs: cameMS,
 	}
-	part := Part{To: read.Total, Called: called, Modified: h.cfg.Placer.modifiedOf(r)}
+	part := Part{To: read.Total, Called: called, Modified: h.cfg.Placer.modifiedOf(r, called.Sequence)}
 	if TakenApart(run) {
 		// Whoever called the read has looked for barcodes.
 		part.Sample = r.GetSample()

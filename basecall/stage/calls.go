@@ -173,18 +173,39 @@ func callFrom(list []*call, from uint64) *call {
 
 // write writes the samples of a read up to one, all of which are there.
 func (k *call) write(ctx context.Context, read *assembledRead, to uint64, u *unpacker) error {
-	i := sort.Search(len(read.chunks), func(i int) bool { return read.chunks[i].end() > k.to })
-	for ; k.to < to; i++ {
+	return u.each(read, k.to, to, func(samples []int16) error {
+		if err := k.stream.Write(ctx, samples); err != nil {
+			return err
+		}
+		k.to += uint64(len(samples))
+		return nil
+	})
+}
+
+// each unpacks the samples [from, to) of a read, all of which are there, piece by piece.
+func (u *unpacker) each(read *assembledRead, from, to uint64, take func(samples []int16) error) error {
+	i := sort.Search(len(read.chunks), func(i int) bool { return read.chunks[i].end() > from })
+	for ; from < to; i++ {
 		c := &read.chunks[i]
 		var err error
 		if u.samples, err = u.codec.Decode(u.samples[:0], c.vbz, int(c.count)); err != nil {
 			return fmt.Errorf("unpacking samples from %d of read %s: %w", c.first, read.id, err)
 		}
 		end := min(to, c.end())
-		if err := k.stream.Write(ctx, u.samples[k.to-c.first:end-c.first]); err != nil {
+		if err := take(u.samples[from-c.first : end-c.first]); err != nil {
 			return err
 		}
-		k.to = end
+		from = end
 	}
 	return nil
+}
+
+// all unpacks the samples [from, to) of a read, all of which are there.
+func (u *unpacker) all(read *assembledRead, from, to uint64) ([]int16, error) {
+	samples := make([]int16, 0, to-from)
+	err := u.each(read, from, to, func(more []int16) error {
+		samples = append(samples, more...)
+		return nil
+	})
+	return samples, err
 }

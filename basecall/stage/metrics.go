@@ -14,7 +14,8 @@ import (
 type Metrics struct {
 	*alignstage.PlacerMetrics
 	chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, timeouts prometheus.Counter
-	earlySamples, partial                                                   prometheus.Counter
+	earlySamples, partial, judged                                           prometheus.Counter
+	modifiedParts                                                           *prometheus.CounterVec
 	callDelay                                                               prometheus.Histogram
 	held, waiting                                                           prometheus.Gauge
 	deadLetters                                                             *prometheus.CounterVec
@@ -49,8 +50,17 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_basecall_waiting_reads",
 			Help: "Reads that have ended and wait for their model, which is being loaded.",
 		}),
+		judged: counter("modified_bases_judged_total", "Bases of reads that models of --modified-bases have judged."),
+		modifiedParts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_basecall_modified_parts_total",
+			Help: "Called reads, or parts of them between signal gaps, by what --modified-bases came to: called; no_model (none is for the run); no_numbers (its scores were none).",
+		}, []string{"result"}),
 		deadLetters: deadLetters,
 	}
+	for _, result := range []string{modifiedCalled, modifiedNoModel, modifiedNoNumbers} {
+		m.modifiedParts.WithLabelValues(result)
+	}
+	reg.MustRegister(m.judged, m.modifiedParts)
 	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.timeouts, m.earlySamples, m.partial, m.callDelay, m.held, m.waiting)
 	return m
 }
@@ -99,6 +109,21 @@ func (m *Metrics) partialPublished() {
 func (m *Metrics) called(after time.Duration) {
 	if m != nil {
 		m.callDelay.Observe(after.Seconds())
+	}
+}
+
+// What calling the modified bases of a part came to.
+const (
+	modifiedCalled    = "called"
+	modifiedNoModel   = "no_model"
+	modifiedNoNumbers = "no_numbers"
+)
+
+// modified counts a part whose modified bases were to be called, and the bases that were judged.
+func (m *Metrics) modified(result string, bases int) {
+	if m != nil {
+		m.modifiedParts.WithLabelValues(result).Inc()
+		m.judged.Add(float64(bases))
 	}
 }
 

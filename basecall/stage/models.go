@@ -7,7 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
+	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/stream/packed"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -56,6 +58,17 @@ type Model struct {
 	// Finisher takes runs apart by their reads' barcodes, and cuts off what is not of
 	// the molecule; nil does neither. It must not split reads.
 	Finisher *finish.Finisher
+	// ModifierOf gives a run who says which bases of its reads are modified, nil if nobody can; nil:
+	// nobody is asked.
+	ModifierOf func(run *streampb.Run) Modifier
+}
+
+// Modifier says which bases of a called read are modified; network.Caller of package modbase is one. It is safe for
+// concurrent use.
+type Modifier interface {
+	// Call judges a read by the samples that it was called from. Its error is [network.ErrScores] if
+	// nothing can be said of the read.
+	Call(ctx context.Context, samples []int16, called *basecall.Called) (*modbase.Tags, error)
 }
 
 func (m *Model) supports(run *streampb.Run) bool {

@@ -2,10 +2,14 @@ package stage
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"time"
 
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/network"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/trace"
@@ -27,7 +31,11 @@ func (h *handler) process(w *work) ([]stream.Out, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := placer.Finish(of, alignstage.Part{Number: p.number, From: p.from, To: p.to, Called: called, Outcome: outcome})
+		whole := alignstage.Part{Number: p.number, From: p.from, To: p.to, Called: called, Outcome: outcome}
+		if whole.Modified, err = h.modified(w, &whole); err != nil {
+			return nil, err
+		}
+		f := placer.Finish(of, whole)
 		h.placer.Metrics.Finished(f)
 		parts = append(parts, f)
 	}
@@ -128,4 +136,38 @@ func (h *handler) called(w *work, p part) (basecall.Called, alignstage.Outcome, 
 		return called, alignstage.Short, nil
 	}
 	return called, alignstage.Mapped, nil
+}
+
+// modified says which bases of a called part are modified, before anything is cut off it; nil: nothing is said of them. That
+// its network finds no numbers for a read is no reason to go without the read.
+func (h *handler) modified(w *work, part *alignstage.Part) (*modbase.Tags, error) {
+	if part.Outcome != alignstage.Mapped || w.model.ModifierOf == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	modifier := w.model.ModifierOf(w.run)
+	if modifier == nil {
+		h.cfg.Metrics.modified(modifiedNoModel, 0)
+		return nil, nil //nolint:nilnil // see above
+	}
+	samples, err := w.tools.unpack.all(w.read, part.From, part.To)
+	if err != nil {
+		return nil, err
+	}
+	from := w.span.now()
+	tags, err := modifier.Call(h.background.Context(), samples, &part.Called)
+	switch {
+	case errors.Is(err, network.ErrScores):
+		h.cfg.Metrics.modified(modifiedNoNumbers, 0)
+		h.log.Warn("modified bases of a read can't be called: it goes on without them", "run", w.read.run, "read", w.read.id, "err", err)
+		return nil, nil //nolint:nilnil // see above
+	case err != nil:
+		return nil, fmt.Errorf("calling modified bases: %w", err)
+	}
+	judged := 0
+	for i := range tags.Lists {
+		judged += len(tags.Lists[i].Skips)
+	}
+	w.span.part("modified", part.Number, from, w.span.now(), trace.Int("porestream.bases", judged))
+	h.cfg.Metrics.modified(modifiedCalled, judged)
+	return tags, nil
 }

@@ -30,11 +30,12 @@ type Config struct {
 	// ReadsPartitions is the number of partitions of the reads topic.
 	ReadsPartitions int32
 	// Models gives each run its model. Without it all runs have one, which Caller, InFlight,
-	// SampleRates, Name and Finisher say: see [Model].
+	// SampleRates, ModifierOf, Name and Finisher say: see [Model].
 	Models      Models
 	Caller      Caller
 	InFlight    bool
 	SampleRates []int
+	ModifierOf  func(run *streampb.Run) Modifier
 	// Aligners are the aligners that all partitions of the process share; as
 	// many reads are in the works at a time as there are of them.
 	Aligners []alignstage.Aligner
@@ -105,7 +106,7 @@ func New(cfg Config) stream.NewHandler {
 	if cfg.Models != nil {
 		choose = cfg.Models.Choose
 	} else {
-		cfg.Models = one{&Model{Name: cfg.Name, Caller: cfg.Caller, InFlight: cfg.InFlight, SampleRates: cfg.SampleRates, Finisher: cfg.Finisher}}
+		cfg.Models = one{&Model{Name: cfg.Name, Caller: cfg.Caller, InFlight: cfg.InFlight, SampleRates: cfg.SampleRates, Finisher: cfg.Finisher, ModifierOf: cfg.ModifierOf}}
 	}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		if len(cfg.Aligners) == 0 {

@@ -87,7 +87,7 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 	cfg.ends.Register(flags)
 	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
 	flags.BoolVar(&cfg.noMoves, "no-moves", false, "leave out the tag mv, which says where in the signal each base is and takes a quarter to a third of a BAM file")
-	flags.StringSliceVar(&cfg.modified, "modified-bases", nil, modifiedBasesHelp)
+	flags.StringSliceVar(&cfg.modified, "modified-bases", nil, processor.ModifiedBasesHelp)
 	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
 	flags.StringVar(&cfg.scores, "record-scores", "", "file to record the network's scores in, for a simulated device in load tests")
 	cfg.log.Register(flags, slog.LevelWarn)
@@ -96,9 +96,6 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 
 // modelsDirHelp is what --models-dir is for.
 const modelsDirHelp = "folder of models, of Dorado, Bonito or converted, of which the one for the run's flow cell, kit and sample rate is taken; --model fast, hac or sup then tells the size (default hac, where there is one)"
-
-// modifiedBasesHelp is what --modified-bases is for.
-const modifiedBasesHelp = "models that say which bases are modified, ONNX files of Remora, comma-separated; they must be for the basecalling model's pore (docs/files/modified-bases.md)"
 
 func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdout io.Writer) (err error) {
 	format, err := output.ParseFormat(cfg.format)
@@ -155,8 +152,14 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
 		return err
 	}
-	modified, err := openModified(cfg.modified, &model.Manifest)
+	modified, err := processor.OpenModified(cfg.modified)
 	if err != nil {
+		return err
+	}
+	if err := processor.FitModified(modified, &model.Manifest); err != nil {
+		return err
+	}
+	if err := processor.CheckModified(modified, recording.Runs()); err != nil {
 		return err
 	}
 	ends.RNA = model.Manifest.RNA()
@@ -256,22 +259,6 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 		return err
 	}
 	return out.Flush()
-}
-
-// openModified opens models of modified bases, which must be for what the basecalling model calls.
-func openModified(paths []string, m *basecall.Manifest) ([]*modnetwork.Model, error) {
-	var all []*modnetwork.Model
-	for _, path := range paths {
-		model, err := modnetwork.OpenModel(path)
-		if err == nil {
-			err = model.Fits(m)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--modified-bases: %w", err)
-		}
-		all = append(all, model)
-	}
-	return all, nil
 }
 
 // basecaller calls the reads of a recording side by side and writes them in

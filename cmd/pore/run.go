@@ -74,6 +74,10 @@ other programs can follow the topics meanwhile.
 What is in the files when it starts is the run. Folders that go on growing are followed by
 ingest watch or ingest reads, with pore broker or any Kafka and a processor.
 
+With --modified-bases networks of Remora say which bases of each read are modified, and with that or
+--methylation they are counted by position: DIR/methylation.bed and a bedGraph for each
+modification and strand (docs/consume/methylation.md).
+
 Reads that are called already are taken as well: FASTQ, SAM, BAM or CRAM files, folders of
 them as MinKNOW lays them out, or - for a pipe. What a file holds tells its content; of a
 folder with both, signal is taken, or what --input says. Alignments are dropped.`,
@@ -151,6 +155,12 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 			flag = "--models"
 		}
 		return cli.Usagef("%s is for signal, and %s holds reads that are called already", flag, strings.Join(paths, ", "))
+	}
+	if len(cfg.engines.ModifiedBases) > 0 {
+		if reads != nil {
+			return cli.Usagef("--modified-bases is for signal, and %s holds reads that are called already: --methylation counts what they say themselves", strings.Join(paths, ", "))
+		}
+		cfg.engines.Methylation.On = true
 	}
 	duplicates, err := cfg.filter.Duplicates()
 	if err != nil {

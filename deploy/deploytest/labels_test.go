@@ -111,6 +111,7 @@ var labels = func() map[string]label {
 		"porestream_adaptive_skipped_looks_total/reason":              values("late", "crowded", "unknown_run", "stopped"),
 		"porestream_ingest_spool_refusals_total/reason":               values("full", "disk"),
 		"porestream_basecall_model_loads_total/result":                values("loaded", "failed"),
+		"porestream_basecall_modified_parts_total/result":             values("called", "no_model", "no_numbers"),
 		"porestream_basecall_runs_without_model_total/reason":         values("no_rule", "left_out", "none_fits", "load_failed"),
 		"porestream_basecall_read_parts_without_barcode_total/reason": values(demux.Reasons[1:]...),
 		"porestream_align_read_parts_without_barcode_total/reason":    values(demux.Reasons[1:]...),

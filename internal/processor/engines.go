@@ -106,6 +106,8 @@ type Options struct {
 	Adaptive  Adaptive // what the adaptive stage decides
 	// Methylation says which calls of modified bases count.
 	Methylation Methylation
+	// ModifiedBases are models, files, by which the basecall stage says which bases are modified.
+	ModifiedBases []string
 	// DeviceTimeout is how long a batch may take before the device is held for hung;
 	// 0 means a minute.
 	DeviceTimeout time.Duration
@@ -125,6 +127,7 @@ type Engines struct {
 	Watch      *watchlist.Watch    // nil: no panels
 	Caller     *basecall.Caller    // basecall and adaptive stages; nil where runs have models of their own
 	models     *runModels          // basecall stage; nil: all runs have Caller
+	modified   *modifiers          // basecall stage; nil: nothing is said of modified bases
 	variant    variant.Config
 	network    *network.Network // variant stage; nil: the analytic model
 	strict     bool             // variant stage: reads that the network wasn't made for are refused
@@ -228,6 +231,11 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 		}
 	case deciding || calling:
 		if err := e.loadBasecaller(opts); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	if calling {
+		if err := e.loadModified(opts); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -381,6 +389,9 @@ func (e *Engines) Close() error {
 	}
 	if e.models != nil {
 		errs = append(errs, e.models.pool.Close())
+	}
+	if e.modified != nil {
+		errs = append(errs, e.modified.close())
 	}
 	for _, n := range e.biomarkers {
 		errs = append(errs, n.Close())

@@ -25,6 +25,7 @@ type Flags struct {
 	Compute                                          infer.Compute
 	RunModels                                        RunModels
 	Methylation                                      Methylation
+	ModifiedBases                                    []string
 }
 
 // PrimersHelp is the help of --primers.
@@ -43,6 +44,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Calling.Register(flags)
 	f.Survey.Register(flags)
 	f.Methylation.Register(flags)
+	flags.StringSliceVar(&f.ModifiedBases, "modified-bases", nil, ModifiedBasesHelp)
 	f.Scoring.Register(flags)
 	f.RunModels.Register(flags)
 	f.RegisterBasecall(flags)
@@ -103,7 +105,7 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index, Primers: f.Primers,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
 		Scoring: f.Scoring,
-		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
+		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, ModifiedBases: f.ModifiedBases, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
 	}
 	return opts, usageOfRunModels(opts)
 }

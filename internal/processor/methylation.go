@@ -18,7 +18,7 @@ type Methylation struct {
 
 // Register adds the flags.
 func (m *Methylation) Register(flags *pflag.FlagSet) {
-	flags.BoolVar(&m.On, "methylation", false, "count the modified bases of reads that come called with them, by position, on the topic of methylation (docs/consume/methylation.md)")
+	flags.BoolVar(&m.On, "methylation", false, "count modified bases by position, of --modified-bases or of reads that come called with them, on the topic of methylation (docs/consume/methylation.md)")
 	flags.StringArrayVar(&m.Thresholds, "methylation-threshold", nil, "least probability of a call of --methylation that counts, from 0 to 1, of all bases or of one, such as C:0.8; may be repeated")
 	flags.Float64Var(&m.Percentile, "methylation-percentile", 0.1, "share of a sample's calls of a base that fail, where --methylation-threshold doesn't say")
 }

@@ -520,9 +520,13 @@ func (l *loader) load(ctx context.Context, key modelKey) (*loadedModel, error) {
 			}
 		}
 	}()
-	return &loadedModel{caller: caller, unwatch: unwatch, stage: &basecallstage.Model{
+	loaded := &basecallstage.Model{
 		Name: model.Manifest.Name, Caller: basecallstage.FromEngine(caller), InFlight: caller.InFlight(), SampleRates: model.Manifest.SampleRates, Finisher: finisher,
-	}}, nil
+	}
+	if l.engines.modified != nil {
+		loaded.ModifierOf = l.engines.modified.of(&model.Manifest)
+	}
+	return &loadedModel{caller: caller, unwatch: unwatch, stage: loaded}, nil
 }
 
 // find returns where the model is that a run began with: at the place that was chosen, or where else

@@ -23,6 +23,7 @@ import (
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/infer"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
+	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streampb"
@@ -367,4 +368,66 @@ func TestOnceForgets(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(r.told), 1<<14)
 	assert.False(t, r.once("run", fmt.Sprint(3<<14-1)))
+}
+
+// TestModifiedBasesByRun: each run's reads are judged by the models for its pore; of a run that none is for nothing is said, which
+// is told in one line.
+func TestModifiedBasesByRun(t *testing.T) {
+	const made = "../../modbase/network/testdata/dna_r9.4.1_made.onnx"
+	data, err := os.ReadFile(made)
+	require.NoError(t, err)
+	other := filepath.Join(t.TempDir(), "dna_r10.4.1_5khz_made.onnx")
+	require.NoError(t, os.WriteFile(other, data, 0o600))
+	dir := folderOf(t, map[string]string{"dna_r10.4.1_e8.2_400bps_hac@v5.0.0": "dna_r10.4.1_small@v5.0.0", "dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0"})
+	log := new(testenv.Log)
+	opts := Options{RunModels: RunModels{Dir: dir}, Device: "cpu", Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(log, nil))}
+	load := func(t *testing.T, paths ...string) (*Engines, error) {
+		e := &Engines{}
+		require.NoError(t, e.loadRunModels(opts))
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		opts := opts
+		opts.ModifiedBases = paths
+		return e, e.loadModified(opts)
+	}
+	runs := []*streampb.Run{runOf("old", "FLO-MIN106", "SQK-LSK109", 4000), runOf("new", "FLO-PRO114M", "SQK-LSK114", 5000)}
+	judges := func(t *testing.T, e *Engines) []bool {
+		var is []bool
+		for _, run := range runs {
+			m, done, err := e.models.Use(t.Context(), run, e.models.Choose(run))
+			require.NoError(t, err)
+			defer done()
+			for range 2 {
+				if modifier := m.ModifierOf(run); modifier != nil {
+					read := realRead(t, int(run.GetSampleRate()))
+					s, err := m.Caller.Begin(read)
+					require.NoError(t, err)
+					require.NoError(t, s.Write(t.Context(), read.Samples))
+					called, err := s.Finish(t.Context())
+					s.Close()
+					require.NoError(t, err)
+					tags, err := modifier.Call(t.Context(), read.Samples, &called)
+					require.NoError(t, err)
+					require.NoError(t, tags.Check(modbase.Sequence{Bases: called.Sequence}))
+				}
+			}
+			is = append(is, m.ModifierOf(run) != nil)
+		}
+		return is
+	}
+
+	both, err := load(t, made, other)
+	require.NoError(t, err, "two that call the same are for two pores")
+	assert.Equal(t, []bool{true, true}, judges(t, both))
+	one, err := load(t, made)
+	require.NoError(t, err)
+	assert.Equal(t, []bool{true, false}, judges(t, one))
+	assert.Equal(t, 1, strings.Count(log.String(), "no model of --modified-bases is for a run"), "%s", log)
+	assert.NotEqual(t, both.calling(basecallstage.Config{}).Model, one.calling(basecallstage.Config{}).Model, "states of one are no states of the other")
+
+	_, err = load(t, made, made)
+	require.ErrorContains(t, err, "both call m")
+	nobodys := filepath.Join(t.TempDir(), "dna_r10.3_made.onnx")
+	require.NoError(t, os.WriteFile(nobodys, data, 0o600))
+	_, err = load(t, made, nobodys)
+	require.ErrorContains(t, err, "--modified-bases: modified-base model dna_r10.3_made is for r10.3 at 4000 Hz, and no basecalling model that runs may get is")
 }

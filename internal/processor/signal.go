@@ -75,13 +75,21 @@ func (s Signal) bound(cfg basecallstage.Config, model string) basecallstage.Conf
 // calling completes the basecall stage's configuration with the model of all runs, or with those
 // that they have of their own, and with the bounds.
 func (e *Engines) calling(cfg basecallstage.Config) basecallstage.Config {
+	name := ""
 	if e.models != nil {
 		cfg.Models, cfg.Model = e.models, "by run"
-		return e.signal.bound(cfg, "")
+	} else {
+		m := e.Caller.Model()
+		cfg.Caller, cfg.InFlight, cfg.SampleRates, cfg.Model = basecallstage.FromEngine(e.Caller), e.Caller.InFlight(), m.Manifest.SampleRates, modelFingerprint(m)
+		name = m.Manifest.Name
+		if e.modified != nil {
+			cfg.ModifierOf = e.modified.of(&m.Manifest)
+		}
 	}
-	m := e.Caller.Model()
-	cfg.Caller, cfg.InFlight, cfg.SampleRates, cfg.Model = basecallstage.FromEngine(e.Caller), e.Caller.InFlight(), m.Manifest.SampleRates, modelFingerprint(m)
-	return e.signal.bound(cfg, m.Manifest.Name)
+	if e.modified != nil {
+		cfg.Model += " " + e.modified.fingerprint()
+	}
+	return e.signal.bound(cfg, name)
 }
 
 // modelFingerprint is a model's name and a hash over all that makes its results.

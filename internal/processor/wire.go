@@ -222,6 +222,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	if e.models != nil {
 		group.Go(func() error { return e.models.watch(ctx) })
 	}
+	if e.modified != nil {
+		group.Go(func() error { return e.modified.watch(ctx) })
+	}
 	if e.network != nil {
 		group.Go(func() error { return e.network.Watch(ctx) })
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/infer"
@@ -46,6 +47,9 @@ const (
 	defaultMaxDelay      = 2 * time.Millisecond
 	defaultDeviceTimeout = time.Minute
 )
+
+// ErrScores says that a network gave a base scores that are no numbers. That is of the read, not of the device: others can be called.
+var ErrScores = errors.New("its scores are no numbers")
 
 // Caller calls modified bases with some models. It is safe for concurrent use and meant to be shared by everything in a process.
 type Caller struct {
@@ -240,7 +244,7 @@ func softmax(p []float64, scores []float32) ([]float64, error) {
 		sum += e
 	}
 	if math.IsNaN(sum) {
-		return nil, errors.New("its scores are no numbers")
+		return nil, ErrScores
 	}
 	for i := range p {
 		p[i] /= sum
@@ -254,6 +258,21 @@ func (c *Caller) Device() string {
 		return ""
 	}
 	return c.networks[0].device
+}
+
+// Watch returns when a device hangs, with an error that says so, or when ctx ends, with nil. A hung device can't be had
+// back in this process.
+func (c *Caller) Watch(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range c.networks {
+		group.Go(func() error {
+			if err := n.batcher.Watch(ctx); err != nil {
+				return fmt.Errorf("modified-base model %s on device %s: %w", n.model.Name, n.device, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // Close computes what is queued and releases the devices. Later calls fail.
