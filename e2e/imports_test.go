@@ -74,6 +74,7 @@ func TestImports(t *testing.T) {
 		{"annotate/function", "terms know nothing of transport", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"genes", "genes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "stream", module + "variant"}},
 		{"genes/genbank", "files are read without anything of ours", []string{services, module + "genome", module + "annotate", module + "textfile", kafkaGo, kfake, ort, cobra, "net/http"}},
+		{"genes/homology", "proteins are compared without transport", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "stream", module + "variant"}},
 		{"vcf/filter", "expressions are pure", []string{kafkaGo, ort, services, module + "annotate"}},
 		{"annotate/event", "consumers decode events without an engine", []string{kafkaGo, ort, services}},
 		{"watchlist", "panels are pure", []string{kafkaGo, kfake, ort, services, "runtime/cgo"}},

@@ -41,6 +41,8 @@ type Gene struct {
 	Score          float64 // log odds of all that is known of it
 	Posterior      float64 // probability of a gene with this stop
 	StartPosterior float64 // probability of its start, if it is a gene
+	// Similar is the known protein that the gene's is most like, where names are carried over and one is like enough; else nil.
+	Similar *Similar
 }
 
 // Site is a binding site of the ribosome.
@@ -57,6 +59,7 @@ type Result struct {
 	Bases     int // known ones
 	GC        float64
 	Coding    float64 // share of the known bases that are in genes
+	Named     int     // genes whose proteins are like a known one
 }
 
 // MostBases is how long a genome may be. The longest of bacteria that are known have 16 million bases; a eukaryote's genes have introns, which

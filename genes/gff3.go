@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/porestream/porestream/genes/homology"
 )
 
 // source is the second column of what is written.
@@ -38,7 +41,7 @@ func (g *Gene) write(w io.Writer, c *Contig, number, code int) {
 	if g.Reverse {
 		strand = "-"
 	}
-	id := fmt.Sprintf("PORE_%05d", number)
+	id := identifier(number)
 	partial := ""
 	if g.OpenLow || g.OpenHigh {
 		partial = ";partial=true"
@@ -53,8 +56,18 @@ func (g *Gene) write(w io.Writer, c *Contig, number, code int) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\n", escape(c.Name), source, kind, start+1, end, score, strand, phase, attributes, partial)
 	}
 	row := func(kind, score, phase, attributes string) { part(g.Start, g.End, kind, score, phase, attributes) }
-	row("gene", ".", ".", fmt.Sprintf("ID=gene:%s;Name=%s;biotype=protein_coding;gene_id=%s;locus_tag=%s", id, id, id, id))
-	row("mRNA", ".", ".", fmt.Sprintf("ID=transcript:%s;Parent=gene:%s;biotype=protein_coding;transcript_id=%s", id, id, id))
+	name, product, similar := id, "", ""
+	if s := g.Similar; s != nil {
+		if s.Symbol != "" {
+			name = value(s.Symbol)
+		}
+		if s.Protein.Product != "" {
+			product = ";product=" + value(s.Protein.Product)
+		}
+		similar = s.attributes()
+	}
+	row("gene", ".", ".", fmt.Sprintf("ID=gene:%s;Name=%s;biotype=protein_coding;gene_id=%s;locus_tag=%s", id, name, id, id))
+	row("mRNA", ".", ".", fmt.Sprintf("ID=transcript:%s;Parent=gene:%s;biotype=protein_coding;transcript_id=%s%s", id, id, id, product))
 	site := "none"
 	if g.Site.Motif != "" {
 		site = fmt.Sprintf("%s:%d", g.Site.Motif, g.Site.Spacer)
@@ -62,7 +75,7 @@ func (g *Gene) write(w io.Writer, c *Contig, number, code int) {
 	score := fmt.Sprintf("%.2f", g.Score)
 	coding := fmt.Sprintf(
 		"ID=CDS:%s;Parent=transcript:%s;protein_id=%s;transl_table=%d;start_type=%s;rbs=%s;coding_score=%.2f;posterior=%.4f;start_posterior=%.4f",
-		id, id, id, code, g.StartCodon, site, g.Coding, g.Posterior, g.StartPosterior)
+		id, id, id, code, g.StartCodon, site, g.Coding, g.Posterior, g.StartPosterior) + product + similar
 	if !g.Slips {
 		row("CDS", score, "0", coding)
 		return
@@ -71,6 +84,52 @@ func (g *Gene) write(w io.Writer, c *Contig, number, code int) {
 	part(g.Start, g.Joint+1, "CDS", score, "0", coding)
 	part(g.Joint, g.End, "CDS", score, "0", coding)
 }
+
+// attributes tell what a gene is similar to, for column 9. The inference is written as INSDC has it.
+func (s *Similar) attributes() string {
+	out := fmt.Sprintf(";inference=ab initio prediction:%s,similar to AA sequence:%s:%s;similar_to=%s;identity=%.1f;query_coverage=%.1f;subject_coverage=%.1f;expect=%.1e",
+		source, value(s.Protein.Source), value(s.Protein.ID), value(s.Protein.ID), 100*s.Identity, 100*s.QueryCoverage, 100*s.Coverage, s.Expect)
+	if len(s.Terms) > 0 {
+		out += ";Ontology_term=" + strings.Join(s.Terms, ",")
+	}
+	return out
+}
+
+// value replaces what has a meaning in column 9.
+func value(s string) string {
+	return strings.NewReplacer("%", "%25", ";", "%3B", "=", "%3D", "&", "%26", ",", "%2C", "\t", "%09", "\n", "%0A", "\r", "%0D").Replace(s)
+}
+
+// WriteProteins writes what the genes are translated to as FASTA, under the IDs that the GFF3 has.
+func WriteProteins(w io.Writer, contigs []Contig, r *Result) error {
+	code, err := homology.NewCode(r.Code)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, 1<<16)
+	for i := range r.Genes {
+		g := &r.Genes[i]
+		strand := "+"
+		if g.Reverse {
+			strand = "-"
+		}
+		fmt.Fprintf(out, ">%s", identifier(i+1))
+		if s := g.Similar; s != nil && s.Protein.Product != "" {
+			fmt.Fprintf(out, " %s", s.Protein.Product)
+		}
+		fmt.Fprintf(out, " [%s:%d-%d(%s)]\n", contigs[g.Contig].Name, g.Start+1, g.End, strand)
+		for line := range slices.Chunk(g.protein(contigs, code), 60) {
+			fmt.Fprintf(out, "%s\n", line)
+		}
+	}
+	return out.Flush()
+}
+
+// identifier is that of a gene, numbered from 1.
+func identifier(number int) string { return fmt.Sprintf("PORE_%05d", number) }
+
+// Identifier is what the GFF3 calls a gene of the result, by its index.
+func (r *Result) Identifier(gene int) string { return identifier(gene + 1) }
 
 // escape replaces what has a meaning in GFF3's columns.
 func escape(s string) string {

@@ -55,3 +55,10 @@ awk -F'\t' '{ n[$2]++; s[$2] += $6; p[$2] += $7; t[$2] += $8 } END { for (by in 
 judge lambda phages testdata/lambda/reference.fa testdata/lambda/genes.gff3 meta 11
 gzip -dc testdata/sarscov2/reference.fa.gz >"$out/sarscov2.fa"
 judge SARS-CoV-2 phages "$out/sarscov2.fa" testdata/sarscov2/genes.gff3 meta 11
+
+printf '\nMG1655 named after the proteins of\tgenes found\tlike a known protein\twith a symbol where the annotation has one\tthe same\ta synonym\n'
+for known in NC_002695 NC_000962.3; do
+	bin/pore genes --ref "$out/MG1655.fa" --prior "$out/escherichia.json" --proteins "$data/$known.gbk.gz" -o "$out/MG1655.$known.gff3" 2>>"$out/MG1655.log"
+	printf '%s\t' "$known"
+	"$out/genes" names "$ecoli/genes.gff3.gz" "$out/MG1655.$known.gff3"
+done

@@ -167,7 +167,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		defer func() { err = closeOutput(f, err) }()
 		out = f
 	}
-	if annotator, err = withFunctions(annotator, cfg.functions); err != nil {
+	if annotator, err = cfg.genes.WithFunctions(annotator, cfg.functions); err != nil {
 		return err
 	}
 	annotator, closeSources, err := withSources(annotator, g, cfg.sources)

@@ -18,6 +18,7 @@ import (
 
 type genesConfig struct {
 	reference, output string
+	translated        string
 	finding           processor.Finding
 	codes             annotate.GeneticCodes
 	log               cli.LogFlags
@@ -26,21 +27,28 @@ type genesConfig struct {
 func genesCommand() *cobra.Command {
 	var cfg genesConfig
 	cmd := &cobra.Command{
-		Use:   "genes --ref FASTA [-o OUT.gff3]",
+		Use:   "genes --ref FASTA [--proteins KNOWN] [-o OUT.gff3]",
 		Short: "Find the genes of a bacterium, archaeon, virus or plasmid in its sequence alone",
 		Long: `Writes the protein-coding genes of a genome as GFF3, for genomes that come as FASTA
 without annotation. What genes look like is learnt from the genome itself, and from a
 prior where the genome is short. The genetic code is found if it isn't given. Genes
 that the end of a contig cuts are told as partial.
 
+With --proteins, a gene whose protein is like one of those gets its name, product and
+terms, and the identity and coverage of the two. Others stay without a name.
+
 It finds no introns: for a eukaryote, give the GFF3 of AUGUSTUS, Helixer or Tiberius to
 pore annotate and the others. Counts come last, on standard error.`,
 		Example: `  pore genes --ref assembly.fa --circular chromosome,plasmid1 > genes.gff3
-  pore annotate --ref assembly.fa --gff genes.gff3 calls.vcf > annotated.vcf`,
+  pore annotate --ref assembly.fa --gff genes.gff3 calls.vcf > annotated.vcf
+  pore genes --ref assembly.fa --proteins related.gbff.gz -o named.gff3 --faa proteins.faa`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cfg.reference == "" {
 				return cli.Usagef("--ref is required: the genome to find genes in")
+			}
+			if len(cfg.finding.Naming.Functions) > 0 && len(cfg.finding.Naming.Proteins) == 0 {
+				return cli.Usagef("--functions are those of known proteins: give them with --proteins")
 			}
 			if len(cfg.codes.Contig) > 0 {
 				return cli.Usagef("--genetic-code %s: want one number, all contigs have the same code", cfg.codes.String())
@@ -56,6 +64,9 @@ pore annotate and the others. Counts come last, on standard error.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "genome, FASTA, may be gzipped (required)")
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file, GFF3")
+	flags.StringVar(&cfg.translated, "faa", "", "file for the proteins of the genes found, FASTA")
+	cfg.finding.Naming.Register(flags)
+	flags.StringArrayVar(&cfg.finding.Naming.Functions, "functions", nil, "terms of the Gene Ontology that the known proteins have: GAF, GPAD or InterProScan; may be given several times")
 	flags.StringSliceVar(&cfg.finding.Circular, "circular", nil, "circular contigs, several with commas; all for every one")
 	flags.Var(&cfg.codes, "genetic-code", "NCBI's genetic code of the genome, a number; found among 11, 4, 25 and 1 if not given")
 	flags.StringVar(&cfg.finding.Prior, "prior", "", "what is known of genes before the genome is looked at, made by train/genes; that of the release if not given")
@@ -77,6 +88,9 @@ func findGenes(ctx context.Context, cfg genesConfig, stdout io.Writer, logger *s
 		err = found.Write(stdout)
 	} else {
 		err = wholefile.Write(cfg.output, func(w *bufio.Writer) error { return found.Write(w) })
+	}
+	if err == nil && cfg.translated != "" {
+		err = wholefile.Write(cfg.translated, func(w *bufio.Writer) error { return found.WriteProteins(w) })
 	}
 	if err != nil {
 		return err

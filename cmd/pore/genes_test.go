@@ -31,6 +31,7 @@ func TestGenes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, printed.String(), string(written), "the same bytes, wherever to")
 
+	known := filepath.Join("..", "..", "testdata", "lambda", "genes.gff3") + "," + lambda
 	short := filepath.Join(dir, "short.fa")
 	require.NoError(t, os.WriteFile(short, []byte(">a\nACGTACGTAC\n"), 0o600))
 	for _, tt := range []struct {
@@ -42,6 +43,11 @@ func TestGenes(t *testing.T) {
 		{[]string{"--ref", lambda, "--circular", "x"}, `circular contig "x" is not in the genome`},
 		{[]string{"--ref", lambda, "--genetic-code", "7"}, "not the number of one of NCBI's genetic codes"},
 		{[]string{"--ref", lambda, "--genetic-code", "J02459.1=11"}, "want one number"},
+		{[]string{"--ref", lambda, "--proteins", lambda}, "reference.fa: its letters are bases"},
+		{[]string{"--ref", lambda, "--proteins", filepath.Join(dir, "none.faa")}, "no such file"},
+		{[]string{"--ref", lambda, "--functions", lambda}, "give them with --proteins"},
+		{[]string{"--ref", lambda, "--proteins", known, "--functions", lambda}, "reading functions"},
+		{[]string{"--ref", lambda, "--proteins", known, "--protein-identity", "101"}, "--protein-identity 101 is no percentage"},
 		{[]string{"--ref", lambda, "--prior", lambda}, "decoding a prior of gene models"},
 		{[]string{"--ref", lambda, "--prior", filepath.Join(dir, "none")}, "no such file"},
 	} {
@@ -79,6 +85,42 @@ func TestGenesAreReadByBcftools(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"missense 118E>118K", "missense 67A>67T", "missense 15A>15T", "stop_gained 56W>56*"}, consequences)
+}
+
+// TestGenesAreNamed gives genes the names of known proteins, with terms of a GAF by the known proteins' symbols and identifiers.
+func TestGenesAreNamed(t *testing.T) {
+	t.Parallel()
+	lambda := filepath.Join("..", "..", "testdata", "lambda")
+	reference, dir := filepath.Join(lambda, "reference.fa"), t.TempDir()
+	known := filepath.Join(lambda, "genes.gff3") + "," + reference
+	gaf := filepath.Join(dir, "terms.gaf")
+	row := func(id, symbol, term string) string {
+		return strings.Join([]string{"X", id, symbol, "enables", term, "PMID:1", "IDA", "", "F", "", "", "protein", "taxon:1", "20260101", "X", "", ""}, "\t") + "\n"
+	}
+	require.NoError(t, os.WriteFile(gaf, []byte("!gaf-version: 2.2\n"+row("other", "nu1", "GO:0003677")+row("lambdap02", "none", "GO:0005524")), 0o600))
+	gff, faa := filepath.Join(dir, "named.gff3"), filepath.Join(dir, "named.faa")
+	require.NoError(t, failure(t, "genes", "--ref", reference, "--proteins", known, "--functions", gaf, "-o", gff, "--faa", faa))
+	text, err := os.ReadFile(gff)
+	require.NoError(t, err)
+	for _, part := range []string{"Name=nu1;", "Name=cro;", "Ontology_term=GO:0003677\n", "Ontology_term=GO:0005524\n"} {
+		require.Equal(t, 1, strings.Count(string(text), part), part)
+	}
+	proteins, err := os.ReadFile(faa)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(proteins), ">PORE_00001 [J02459.1:191-736(+)]\nMEVNKKQLADIFGASIRTIQNWQEQGMPVLRGGGKGNEVLYDSAAVIKWYAERDAEIENE\n"))
+
+	variants := filepath.Join(dir, "in.vcf")
+	require.NoError(t, os.WriteFile(variants, []byte("##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n"+
+		"J02459.1\t200\t.\tA\tC\t.\t.\t.\nJ02459.1\t1000\t.\tA\tT\t.\t.\t.\n"), 0o600))
+	annotated := filepath.Join(dir, "out.vcf")
+	require.NoError(t, failure(t, "annotate", "--ref", reference, "--gff", "auto", "--proteins", known, "--functions", gaf, variants, "-o", annotated))
+	text, err = os.ReadFile(annotated)
+	require.NoError(t, err)
+	for _, part := range []string{"|nu1|PORE_00001|", "|A|PORE_00002|", "|term|GO|GO:0003677||enables|IEA|", "|term|GO|GO:0005524||enables|IEA|", "named after 73 known proteins"} {
+		require.Contains(t, string(text), part)
+	}
+	require.ErrorContains(t, failure(t, "annotate", "--ref", reference, "--gff", filepath.Join(lambda, "genes.gff3"), "--proteins", known, variants),
+		"--proteins names genes that are found: it goes with --gff auto")
 }
 
 func TestAnnotateWithoutAnnotation(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate"
-	"github.com/porestream/porestream/annotate/function"
 	"github.com/porestream/porestream/annotate/source"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
@@ -312,18 +311,6 @@ func withSources(a *annotate.Annotator, g *genome.Genome, paths []string) (*anno
 		return nil, nil, err
 	}
 	return a.WithSources(set), set.Close, nil
-}
-
-// withFunctions gives an annotator files of functions, which may be none.
-func withFunctions(a *annotate.Annotator, paths []string) (*annotate.Annotator, error) {
-	if len(paths) == 0 {
-		return a, nil
-	}
-	functions, err := function.LoadSet(paths...)
-	if err != nil {
-		return nil, err
-	}
-	return a.WithFunctions(functions), nil
 }
 
 // lookup prints what is known of each variant.

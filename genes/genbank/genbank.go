@@ -1,5 +1,5 @@
-// Package genbank reads what gene finding is trained on and judged by: the sequence and the coding sequences of GenBank's flat files
-// (The DDBJ/ENA/GenBank Feature Table, version 11). Everything else in them is passed over.
+// Package genbank reads what gene finding is trained on and judged by, and what genes are named by: the sequence and the coding sequences of GenBank's
+// flat files (The DDBJ/ENA/GenBank Feature Table, version 11). Everything else in them is passed over.
 package genbank
 
 import (
@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // maxLine bounds one line; the format has 80 columns.
 const maxLine = 1 << 20
+
+// maxQualifier bounds what goes on over lines: the longest known proteins have 36,000 residues.
+const maxQualifier = 1 << 17
 
 // Record is one sequence with its coding sequences.
 type Record struct {
@@ -30,6 +34,11 @@ type Coding struct {
 	CutLow, CutHigh bool
 	Pseudo          bool // marked pseudo or pseudogene: no protein comes of it
 	Code            int  // transl_table, 1 where it isn't said
+	Skip            int  // bases before the first whole codon: codon_start less one
+
+	Gene, Locus, Product, Protein string // gene, locus_tag, product and protein_id
+	Translation                   string
+	Terms                         []string // of the Gene Ontology
 }
 
 // Span is a stretch of bases, 1-based, both ends included.
@@ -133,16 +142,28 @@ func (p *parser) feature(line string) error {
 		p.notes = append(p.notes, text[1:])
 	case len(p.notes) == 0:
 		p.location.WriteString(text)
+	case p.kind == coding:
+		last := &p.notes[len(p.notes)-1]
+		if !strings.HasPrefix(*last, "translation=") {
+			*last += " "
+		}
+		if len(*last)+len(text) > maxQualifier {
+			return fmt.Errorf("a qualifier is longer than %d bytes", maxQualifier)
+		}
+		*last += text
 	}
 	return nil
 }
+
+// coding is the key of the features that are read.
+const coding = "CDS"
 
 // finish ends the feature at hand.
 func (p *parser) finish() error {
 	kind, location, notes := p.kind, p.location.String(), p.notes
 	p.kind, p.notes = "", nil
 	p.location.Reset()
-	if kind != "CDS" {
+	if kind != coding {
 		return nil
 	}
 	c := Coding{Code: 1}
@@ -151,19 +172,46 @@ func (p *parser) finish() error {
 	}
 	for _, q := range notes {
 		name, value, _ := strings.Cut(q, "=")
+		text := strings.ReplaceAll(strings.Trim(value, `"`), `""`, `"`)
 		switch name {
 		case "pseudo", "pseudogene":
 			c.Pseudo = true
 		case "transl_table":
-			n, err := strconv.Atoi(strings.Trim(value, `"`))
+			n, err := strconv.Atoi(text)
 			if err != nil {
 				return fmt.Errorf("transl_table %q is no number", value)
 			}
 			c.Code = n
+		case "codon_start":
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > 3 {
+				return fmt.Errorf("codon_start %q is not 1, 2 or 3", value)
+			}
+			c.Skip = n - 1
+		case "gene":
+			c.Gene = text
+		case "locus_tag":
+			c.Locus = text
+		case "product":
+			c.Product = text
+		case "protein_id":
+			c.Protein = text
+		case "translation":
+			c.Translation = text
+		case "GO_function", "GO_process", "GO_component", "db_xref":
+			if term, _, _ := strings.Cut(text, " "); isTerm(term) && !slices.Contains(c.Terms, term) {
+				c.Terms = append(c.Terms, term)
+			}
 		}
 	}
 	p.record.Coding = append(p.record.Coding, c)
 	return nil
+}
+
+// isTerm says whether s is a term of the Gene Ontology, such as GO:0003677.
+func isTerm(s string) bool {
+	digits, found := strings.CutPrefix(s, "GO:")
+	return found && len(digits) == 7 && strings.Trim(digits, "0123456789") == ""
 }
 
 // locate reads a location: spans in join, order and complement, in any nesting that has one strand.

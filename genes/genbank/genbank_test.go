@@ -18,6 +18,18 @@ FEATURES             Location/Qualifiers
                      /transl_table=4
                      /note="a line that
                      CDS goes on"
+                     /gene="abcD"
+                     /locus_tag="X_01"
+                     /product="a ""long"" name of
+                     something"
+                     /protein_id="XP_1.1"
+                     /codon_start=2
+                     /db_xref="GeneID:1"
+                     /GO_function="GO:0003677 - DNA binding [Evidence
+                     IEA]"
+                     /GO_process="0003677 - DNA binding [Evidence IEA]"
+                     /translation="MA
+                     CD"
      gene            1..10
      CDS             <12..20
                      /pseudo
@@ -39,8 +51,9 @@ func TestRead(t *testing.T) {
 		{name: "fasta", text: ">a\nACGT\n", want: "line 1: text before LOCUS"},
 		{name: "cut", text: record[:len(record)-3], want: "the file is cut"},
 		{name: "twice", text: record[:strings.Index(record, "FEATURES")] + record, want: "LOCUS where no record can begin"},
-		{name: "location", text: strings.Replace(record, "<12..20", "<12..x", 1), want: `line 15: CDS before this line: location "<12..x"`},
+		{name: "location", text: strings.Replace(record, "<12..20", "<12..x", 1), want: `line 27: CDS before this line: location "<12..x"`},
 		{name: "turned", text: strings.Replace(record, "<12..20", "20..12", 1), want: `location "20..12"`},
+		{name: "codon start", text: strings.Replace(record, "codon_start=2", "codon_start=4", 1), want: `codon_start "4" is not 1, 2 or 3`},
 		{name: "code", text: strings.Replace(record, "transl_table=4", "transl_table=x", 1), want: `transl_table "x" is no number`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,7 +73,10 @@ func wanted() *Record {
 	return &Record{
 		Name: "AB000001.2", Circular: true, Seq: []byte("ACGTACGTACGTACGTACGTNNNNNNNNNN"),
 		Coding: []Coding{
-			{Parts: []Span{{1, 4}, {6, 10}}, Reverse: true, CutHigh: true, Code: 4},
+			{
+				Parts: []Span{{1, 4}, {6, 10}}, Reverse: true, CutHigh: true, Code: 4, Skip: 1,
+				Gene: "abcD", Locus: "X_01", Product: `a "long" name of something`, Protein: "XP_1.1", Translation: "MACD", Terms: []string{"GO:0003677"},
+			},
 			{Parts: []Span{{12, 20}}, CutLow: true, Pseudo: true, Code: 1},
 		},
 	}

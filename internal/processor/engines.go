@@ -20,7 +20,6 @@ import (
 	"github.com/porestream/porestream/align/primer"
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate"
-	"github.com/porestream/porestream/annotate/function"
 	"github.com/porestream/porestream/annotate/haplotype"
 	sequence "github.com/porestream/porestream/annotate/network"
 	"github.com/porestream/porestream/annotate/source"
@@ -180,12 +179,10 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 			return nil, err
 		}
 	}
-	if len(opts.Functions) > 0 && e.Annotator != nil {
-		functions, err := function.LoadSet(opts.Functions...)
-		if err != nil {
+	if e.Annotator != nil {
+		if e.Annotator, err = opts.Genes.WithFunctions(e.Annotator, opts.Functions); err != nil {
 			return nil, err
 		}
-		e.Annotator = e.Annotator.WithFunctions(functions)
 	}
 	if len(opts.Sources) > 0 && e.Annotator != nil {
 		if err := e.loadSources(opts.Sources); err != nil {

@@ -18,12 +18,15 @@ type Finding struct {
 	Circular []string // contigs; "all" for every one
 	Prior    string   // file; empty for the one that is built in
 	AnySize  bool     // don't refuse what is longer than a bacterium's genome
+	Naming   Naming
 }
 
 // Found are genes that were found, with the genome that they are of.
 type Found struct {
 	*genes.Result
 	contigs []genes.Contig
+	known   int // proteins that genes could be named after
+	naming  string
 }
 
 // Find finds the genes of a genome.
@@ -50,8 +53,14 @@ func (f *Finding) Find(ctx context.Context, g *genome.Genome) (*Found, error) {
 		out.contigs = append(out.contigs, genes.Contig{Name: c.Name, Seq: c.Seq, Circular: all || f.circular(g, c)})
 	}
 	var err error
-	out.Result, err = genes.Find(ctx, out.contigs, opts)
-	return out, err
+	if out.Result, err = genes.Find(ctx, out.contigs, opts); err != nil {
+		return nil, err
+	}
+	if err := f.Naming.name(ctx, out); err != nil {
+		return nil, err
+	}
+	out.naming = out.told(&f.Naming)
+	return out, nil
 }
 
 func (f *Finding) circular(g *genome.Genome, c *genome.Contig) bool {
@@ -61,14 +70,17 @@ func (f *Finding) circular(g *genome.Genome, c *genome.Contig) bool {
 // Write writes them as GFF3.
 func (f *Found) Write(w io.Writer) error { return genes.WriteGFF3(w, f.contigs, f.Result) }
 
+// WriteProteins writes what they are translated to as FASTA.
+func (f *Found) WriteProteins(w io.Writer) error { return genes.WriteProteins(w, f.contigs, f.Result) }
+
 // Summary tells in a line what was found.
 func (f *Found) Summary() string {
 	how := "as given"
 	if f.CodeFound {
 		how = "found"
 	}
-	return fmt.Sprintf("%d genes in %d contigs with %d bases, %.1f %% of them coding, GC %.1f %%; genetic code %d (%s)",
-		len(f.Genes), len(f.contigs), f.Bases, 100*f.Coding, 100*f.GC, f.Code, how)
+	return fmt.Sprintf("%d genes in %d contigs with %d bases, %.1f %% of them coding, GC %.1f %%; genetic code %d (%s)%s",
+		len(f.Genes), len(f.contigs), f.Bases, 100*f.Coding, 100*f.GC, f.Code, how, f.naming)
 }
 
 // gff3 is what is written, in memory.

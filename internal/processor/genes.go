@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genes"
 	"github.com/porestream/porestream/genome"
 )
 
@@ -24,6 +25,10 @@ type Genes struct {
 	Reader annotate.ModelReader
 	// Synonyms is a table of further names of contigs, see [genome.Genome.AddSynonyms]; empty for none.
 	Synonyms string
+	// Naming is how genes that are found get names.
+	Naming Naming
+
+	similar map[string]*genes.Similar // known proteins that genes which were found are like, by the genes' IDs
 }
 
 // SynonymsFlag and SynonymsUsage are the flag of a table of contig names, and what it says of itself.
@@ -39,6 +44,7 @@ const AutoGenes = "auto"
 func (f *Genes) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.Paths, "gff", nil, "genes of the reference, or regulatory regions: GFF3 or GTF, may be gzipped, may be given several times; auto finds the genes of a bacterium or virus in the reference")
 	flags.StringVar(&f.Synonyms, SynonymsFlag, "", SynonymsUsage)
+	f.Naming.Register(flags)
 	flags.Var(&f.Reader.Codes, "genetic-code", "NCBI's genetic codes of genes without transl_table: a number, or CONTIG=NUMBER, several with commas")
 	flags.StringSliceVar(&f.Reader.Circular, "circular", nil, "circular contigs, several with commas, where the gene model does not say so")
 }
@@ -55,6 +61,9 @@ func (f *Genes) Genome(reference string) (*genome.Genome, error) {
 // Annotator reads the genes and checks them against the reference. What is left
 // out of them or repaired is logged, in a few lines for each kind of fault.
 func (f *Genes) Annotator(ctx context.Context, g *genome.Genome, logger *slog.Logger) (*annotate.Annotator, error) {
+	if len(f.Naming.Proteins) > 0 && !f.auto() {
+		return nil, fmt.Errorf("--%s names genes that are found: it goes with --gff %s", ProteinsFlag, AutoGenes)
+	}
 	if len(f.Paths) == 0 {
 		return annotate.New(g, nil), nil
 	}
@@ -86,7 +95,7 @@ func (f *Genes) predict(ctx context.Context, g *genome.Genome, logger *slog.Logg
 	case len(f.Reader.Codes.Contig) > 0:
 		return nil, errors.New("genes are found with one genetic code for all contigs: give --genetic-code one number, or leave it out")
 	}
-	finding := Finding{Code: f.Reader.Codes.Default, Circular: f.Reader.Circular}
+	finding := Finding{Code: f.Reader.Codes.Default, Circular: f.Reader.Circular, Naming: f.Naming}
 	found, err := finding.Find(ctx, g)
 	if err != nil {
 		return nil, err
@@ -94,6 +103,12 @@ func (f *Genes) predict(ctx context.Context, g *genome.Genome, logger *slog.Logg
 	text, err := found.gff3()
 	if err != nil {
 		return nil, err
+	}
+	f.similar = make(map[string]*genes.Similar, found.Named)
+	for i := range found.Genes {
+		if s := found.Genes[i].Similar; s != nil {
+			f.similar[found.Identifier(i)] = s
+		}
 	}
 	sum := sha256.Sum256(text.Bytes())
 	model := new(annotate.Model) // nothing but intergenic where no gene was found

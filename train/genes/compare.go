@@ -25,6 +25,9 @@ type coding struct {
 	low    int
 	high   int
 	pseudo bool
+	// symbols are the names of its gene, the first of which is that which is in use.
+	symbols []string
+	similar bool // named after a known protein, or its product is
 }
 
 // load reads the coding sequences of GFF3. Rows of one sequence have one ID, or one Parent.
@@ -39,12 +42,27 @@ func load(path string) ([]*coding, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	byID := map[string]*coding{}
+	symbols := map[string][]string{} // of genes and transcripts, by ID
 	var list []*coding
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		column := strings.Split(lines.Text(), "\t")
-		if len(column) != 9 || column[2] != "CDS" && column[2] != "pseudogene" {
+		if len(column) != 9 {
+			continue
+		}
+		attributes := map[string]string{}
+		for _, a := range strings.Split(column[8], ";") {
+			key, v, _ := strings.Cut(a, "=")
+			attributes[key] = v
+		}
+		id := attributes["ID"]
+		if names := symbolsOf(attributes); column[2] == "gene" || column[2] == "pseudogene" {
+			symbols[id] = names
+		} else if column[2] == "mRNA" {
+			symbols[id] = symbols[attributes["Parent"]]
+		}
+		if column[2] != "CDS" && column[2] != "pseudogene" {
 			continue
 		}
 		low, err := strconv.Atoi(column[3])
@@ -55,16 +73,11 @@ func load(path string) ([]*coding, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		id := ""
-		for _, a := range strings.Split(column[8], ";") {
-			if v, ok := strings.CutPrefix(a, "ID="); ok {
-				id = v
-			}
-		}
 		c := byID[id]
 		if c == nil || id == "" {
 			c = &coding{low: low, high: high, pseudo: column[2] == "pseudogene" || strings.Contains(column[8], "pseudo=true")}
 			c.contig, c.reverse = column[0], column[6] == "-"
+			c.symbols, c.similar = symbols[attributes["Parent"]], attributes["similar_to"] != ""
 			byID[id] = c
 			list = append(list, c)
 		}
@@ -77,6 +90,60 @@ func load(path string) ([]*coding, error) {
 		}
 	}
 	return list, lines.Err()
+}
+
+// symbolsOf are the names of a gene; none if its name is but its number.
+func symbolsOf(attributes map[string]string) []string {
+	name := attributes["gene"]
+	if name == "" {
+		name = attributes["Name"]
+	}
+	if name == "" || name == attributes["locus_tag"] {
+		return nil
+	}
+	return append([]string{name}, strings.Split(attributes["gene_synonym"], ",")...)
+}
+
+// names counts of the genes that were found where the truth has one: those that a known protein is similar to, those that got a symbol, and of these those
+// that have it in the truth, and those that have it there among their synonyms.
+func names(truthPath, foundPath string, out io.Writer) error {
+	truth, err := load(truthPath)
+	if err != nil {
+		return err
+	}
+	found, err := load(foundPath)
+	if err != nil {
+		return err
+	}
+	known := map[place]*coding{}
+	for _, c := range truth {
+		if !c.pseudo {
+			known[c.place] = c
+		}
+	}
+	var hits, similar, symbols, right, synonyms int
+	for _, c := range found {
+		t := known[c.place]
+		if t == nil || c.pseudo {
+			continue
+		}
+		hits++
+		if c.similar {
+			similar++
+		}
+		if len(c.symbols) == 0 || len(t.symbols) == 0 {
+			continue
+		}
+		symbols++
+		switch {
+		case c.symbols[0] == t.symbols[0]:
+			right++
+		case slices.ContainsFunc(t.symbols[1:], func(s string) bool { return strings.EqualFold(s, c.symbols[0]) }):
+			synonyms++
+		}
+	}
+	_, err = fmt.Fprintf(out, "%d\t%d\t%d\t%d\t%d\n", hits, similar, symbols, right, synonyms)
+	return err
 }
 
 // counts are what a comparison comes to.

@@ -3,6 +3,7 @@
 //	go run ./train/genes prior --without NC_002695 GENOME.gbk.gz... > prior.json
 //	go run ./train/genes convert GENOME.gbk.gz OUT            # OUT.fa and OUT.gff3
 //	go run ./train/genes compare TRUTH.gff3 FOUND.gff3
+//	go run ./train/genes names TRUTH.gff3 FOUND.gff3          # after pore genes --proteins
 package main
 
 import (
@@ -34,7 +35,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("want prior, convert or compare")
+		return errors.New("want prior, convert, compare or names")
 	}
 	switch args[0] {
 	case "prior":
@@ -49,8 +50,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return errors.New("want compare TRUTH.gff3 FOUND.gff3")
 		}
 		return compare(args[1], args[2], out)
+	case "names":
+		if len(args) != 3 {
+			return errors.New("want names TRUTH.gff3 FOUND.gff3")
+		}
+		return names(args[1], args[2], out)
 	}
-	return fmt.Errorf("%q: want prior, convert or compare", args[0])
+	return fmt.Errorf("%q: want prior, convert, compare or names", args[0])
 }
 
 func read(path string) ([]*genbank.Record, error) {

@@ -56,6 +56,29 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string, genes ...string) string {
+		var rows strings.Builder
+		for i, g := range genes {
+			fmt.Fprintf(&rows, "c\tx\tgene\t%d\t%d\t.\t+\t.\tID=g%d;locus_tag=L%d;%s\nc\tx\tCDS\t%d\t%d\t.\t+\t0\tID=c%d;Parent=g%d;similar_to=%s\n",
+				100*i+1, 100*i+60, i, i, g, 100*i+1, 100*i+60, i, i, strings.Repeat("p", i%2))
+		}
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(rows.String()), 0o600))
+		return path
+	}
+	truth := file("truth", "gene=a", "gene=b;gene_synonym=x,y", "gene=c", "Name=L3", "gene=e")
+	found := file("found", "Name=a", "Name=Y", "Name=z", "Name=d", "Name=L4", "Name=none")
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"names", truth, found}, &out))
+	require.Equal(t, "5\t2\t3\t1\t1\n", out.String())
+	require.Error(t, run(t.Context(), []string{"names", truth}, &out))
+	require.Error(t, run(t.Context(), []string{"names", truth, "none"}, &out))
+	require.Error(t, run(t.Context(), []string{"names", "none", found}, &out))
+}
+
 func TestCount(t *testing.T) {
 	t.Parallel()
 	gene := func(low, high int, reverse, pseudo bool) *coding {
