@@ -53,12 +53,16 @@ $(axe)/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(axe) axe-core@4.14.1
 
 PACKAGES ?= ./...
-race := $(if $(RACE),-race)
-# With RACE, packages that calculate and start no goroutine are tested without the race detector, which would find nothing there
-# and make them ten times slower. e2e/calculating_test.go holds the list to that.
-calculating := align annotate/haplotype annotate/hgvs basecall/convert basecall/kernels e2e/events internal/porefit modbase/stage variant vcf watchlist
+# Packages that calculate and start no goroutine: the race detector would find nothing in them and make them ten times slower. With RACE they
+# are tested without it, and what the other packages use of them is compiled without it; with PORESTREAM_TEST_ALL, as every night, it looks at all.
+# e2e/calculating_test.go holds the list to that.
+calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/score basecall/convert basecall/crf basecall/kernels e2e/events internal/porefit \
+	modbase/pileup modbase/stage signal/internal/hdf5 simulate/eventalign simulate/squiggle variant variant/eval variant/phase vcf vcf/filter vrs watchlist
+uninstrumented := $(if $(PORESTREAM_TEST_ALL),,$(calculating:%=-gcflags=github.com/porestream/porestream/%=-race=false))
+# More tests at once than cores, as many wait for a broker.
+race := $(if $(RACE),-race -parallel 4 $(uninstrumented))
 tested = $(if $(RACE),$(or $(shell $(GO) list $(PACKAGES)),$(error go list $(PACKAGES) finds no package)),$(PACKAGES))
-calculate = $(filter $(addprefix github.com/porestream/porestream/,$(calculating)),$(tested))
+calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix github.com/porestream/porestream/,$(calculating)),$(tested)))
 others = $(filter-out $(calculate),$(tested))
 # $(call gotest,PACKAGES,FLAGS,NAME)
 ifdef RERUN

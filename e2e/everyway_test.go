@@ -156,8 +156,9 @@ func TestEveryWayIn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the services")
 	}
+	t.Parallel()
 	rec := newRecorded(t)
-	brokers(t, func(t *testing.T, addr string) {
+	onBroker(t, func(t *testing.T, addr string) {
 		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}})
 		require.NoError(t, err)
 		t.Cleanup(client.Close)

@@ -53,7 +53,7 @@ func TestGPUScript(t *testing.T) {
 	t.Run("a GPU that fails", func(t *testing.T) {
 		fake := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(fake, "nvidia-smi"), []byte("#!/bin/sh\necho '0, Some GPU, 999.1, 16 MiB, 70 W'\n"), 0o700))
-		report, says, err := measureGPU(t, "DEVICE=cuda:7", "MODELS=r9.4-fast", runtime, "PATH="+fake+":"+os.Getenv("PATH"))
+		report, says, err := measureGPU(t, "DEVICE=cuda:7", "MODELS=r9.4-fast", "SAMPLES=1", runtime, "PATH="+fake+":"+os.Getenv("PATH"))
 		require.Error(t, err)
 		require.Contains(t, says, "gpu: 4 of the measurements failed, which the report tells: pore model verify --device cuda:7 r9.4-fast\n")
 		require.Contains(t, report, "| GPU, driver, memory, power limit | 0, Some GPU, 999.1, 16 MiB, 70 W |\n")

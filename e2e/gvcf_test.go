@@ -12,6 +12,7 @@ import (
 // the byte, what pore call tells of the same reads, whatever the partitions and the
 // processors.
 func TestGVCFOfStreamAndFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	bam := filepath.Join(dir, "reads.bam")
 	const channels = "1-128" // a quarter of the reads
@@ -33,7 +34,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 	}
 
 	// Whoever consumes the topic gets the same files from it.
-	brokers(t, func(t *testing.T, addr string) {
+	onBroker(t, func(t *testing.T, addr string) {
 		run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--brokers", addr, "--topic-prefix", "kept.", "--partitions", "3",
 			"--device", device, "--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")
 		for format, want := range map[string]string{"gvcf": "calls.g.vcf", "callable": "callable.bed"} {

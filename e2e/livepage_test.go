@@ -158,7 +158,7 @@ func TestPageOfARun(t *testing.T) {
 	want := undisturbed(t)
 	addr, out := freeAddress(t), t.TempDir()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "pore"), "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out,
-		"--listen", addr, "--page-token-file", pageTokenFile(t), lambda("reads.pod5"))
+		"--device", recordedNetwork(t, "100ms:32"), "--listen", addr, "--page-token-file", pageTokenFile(t), lambda("reads.pod5"))
 	log := new(testenv.Log)
 	cmd.Stderr = log
 	require.NoError(t, cmd.Start())
@@ -178,8 +178,9 @@ func TestPageOfARun(t *testing.T) {
 // whole picture, tells of the loss, and shows the end of the run and the reads at
 // a variant, whoever holds them.
 func TestPageOfServices(t *testing.T) {
+	t.Parallel()
 	device := recordedNetwork(t, "1ms:32")
-	brokers(t, func(t *testing.T, addr string) {
+	onBroker(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		client := connect(ctx, t, addr)

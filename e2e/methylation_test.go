@@ -79,6 +79,7 @@ func methylated(t *testing.T, reads int) string {
 // TestMethylation: what the stream counts of modified bases is what pore pileup counts of a file of the same
 // alignments, to the byte, for any number of partitions and processors, and when one is killed.
 func TestMethylation(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	reads := filepath.Join(dir, "reads.fastq")
 	require.NoError(t, os.WriteFile(reads, []byte(methylated(t, 150)), 0o600))
@@ -89,7 +90,7 @@ func TestMethylation(t *testing.T) {
 	require.Zero(t, res.code, res.stderr)
 	want := res.stdout
 	require.Greater(t, strings.Count(want, "\n"), 5000)
-	brokers(t, func(t *testing.T, addr string) {
+	onBrokers(t, func(t *testing.T, addr string) {
 		for _, partitions := range []string{"1", "4", "7"} {
 			out := t.TempDir()
 			res := pore(t, "run", "--brokers", addr, "--ref", lambda("reference.fa"), "--caller-model", "none", "--methylation", "--run", "r", "--sample", "s", "--partitions", partitions,

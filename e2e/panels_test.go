@@ -55,6 +55,7 @@ var lambdaAnswers = map[string][]string{
 // with several processors, and by services of which one is killed, the answers are
 // the same, and the variants are those of a run without a panel.
 func TestPanels(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs the pipeline several times")
 	}
@@ -78,7 +79,7 @@ func TestPanels(t *testing.T) {
 	require.Equal(t, want, written(t, several))
 	require.Equal(t, string(readFile(t, one, "variants.vcf")), string(readFile(t, several, "variants.vcf")))
 
-	brokers(t, func(t *testing.T, addr string) { panelsOfServices(t, addr, want) })
+	onBroker(t, func(t *testing.T, addr string) { panelsOfServices(t, addr, want) })
 }
 
 // panelsOfServices kills the only processor after its first alerts, and starts

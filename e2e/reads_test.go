@@ -180,6 +180,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the services")
 	}
+	t.Parallel()
 	rec := newRecorded(t)
 	called := func(format string) []byte {
 		res := pore(t, "basecall", "--device", rec.device, "--format", format, rec.reads)
@@ -265,7 +266,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		require.Contains(t, got.stderr, "1 reads can't be used")
 		require.Equal(t, want.stdout, got.stdout)
 	})
-	brokers(t, func(t *testing.T, addr string) {
+	onBrokers(t, func(t *testing.T, addr string) {
 		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}})
 		require.NoError(t, err)
 		t.Cleanup(client.Close)

@@ -28,27 +28,54 @@ import (
 // lambdaRun is the run in the shipped recording.
 const lambdaRun = "f7c95112c35c42bc2983752717adc93133266cdf"
 
-// brokers runs a test over an embedded broker and, where its jars are, over an
-// Apache Kafka.
-func brokers(t *testing.T, test func(t *testing.T, addr string)) {
+// everything says that what changes seldom break is tested, too, as every night.
+func everything() bool { return os.Getenv("PORESTREAM_TEST_ALL") != "" }
+
+// onBroker runs a test over an Apache Kafka where its jars are, and otherwise over an
+// embedded broker. It is for what the services do; what the two brokers do is tested
+// beside them, and by the tests that call onBrokers.
+func onBroker(t *testing.T, test func(t *testing.T, addr string)) {
+	if everything() {
+		onBrokers(t, test)
+		return
+	}
 	if testing.Short() {
 		t.Skip("runs the services")
 	}
-	t.Run("embedded", func(t *testing.T) {
-		broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(t.TempDir(), "broker")})
-		require.NoError(t, err)
-		t.Cleanup(func() { broker.Close() })
-		test(t, broker.Addr())
-	})
+	if os.Getenv(streamtest.LibVariable) == "" {
+		t.Run("embedded", func(t *testing.T) { overEmbedded(t, test) })
+		return
+	}
+	t.Run("apache", func(t *testing.T) { overApache(t, test) })
+}
+
+// onBrokers runs a test over an embedded broker and, where its jars are, over an
+// Apache Kafka: for what must come out the same over both.
+func onBrokers(t *testing.T, test func(t *testing.T, addr string)) {
+	if testing.Short() {
+		t.Skip("runs the services")
+	}
+	t.Run("embedded", func(t *testing.T) { overEmbedded(t, test) })
 	t.Run("apache", func(t *testing.T) {
 		if os.Getenv(streamtest.LibVariable) == "" {
 			t.Skipf("needs the jars of Apache Kafka: set %s (stream/streamtest/kafka/fetch.sh)", streamtest.LibVariable)
 		}
-		broker, err := streamtest.StartApache(t.Context(), streamtest.ApacheConfig{Lib: os.Getenv(streamtest.LibVariable), Dir: t.TempDir()})
-		require.NoError(t, err)
-		t.Cleanup(func() { broker.Stop() })
-		test(t, broker.Addr)
+		overApache(t, test)
 	})
+}
+
+func overEmbedded(t *testing.T, test func(t *testing.T, addr string)) {
+	broker, err := embedded.Start(embedded.Config{DataDir: filepath.Join(t.TempDir(), "broker")})
+	require.NoError(t, err)
+	t.Cleanup(func() { broker.Close() })
+	test(t, broker.Addr())
+}
+
+func overApache(t *testing.T, test func(t *testing.T, addr string)) {
+	broker, err := streamtest.StartApache(t.Context(), streamtest.ApacheConfig{Lib: os.Getenv(streamtest.LibVariable), Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { broker.Stop() })
+	test(t, broker.Addr)
 }
 
 // service is a running ingest or processor.
@@ -102,7 +129,7 @@ func connect(ctx context.Context, t testing.TB, addr string) *kafka.Client {
 
 func startProcessor(t *testing.T, cancel context.CancelCauseFunc, addr, stages string) *service {
 	return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
-		"--stages", stages, "--listen", "127.0.0.1:0")
+		"--device", recordedNetwork(t, "20ms:32"), "--stages", stages, "--listen", "127.0.0.1:0")
 }
 
 // follow reads the variants topic until the shipped recording's run has ended or
@@ -168,7 +195,8 @@ func followAlerts(ctx context.Context, t *testing.T, client *kafka.Client) {
 // among the signal, stages in processes of their own, one of them killed. The
 // result must be that of an undisturbed run in one process.
 func TestServices(t *testing.T) {
-	brokers(t, func(t *testing.T, addr string) {
+	t.Parallel()
+	onBroker(t, func(t *testing.T, addr string) {
 		want := undisturbed(t)
 
 		ctx, cancel := context.WithCancelCause(t.Context())

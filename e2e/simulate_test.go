@@ -18,6 +18,7 @@ func TestVirtualSequencer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the services")
 	}
+	t.Parallel()
 	settings := []string{
 		"--ref", lambda("reference.fa"), "--variants", "snp=12,indel=3", "--depth", "8", "--seed", "5", "--channels", "24", "--length", "4000",
 	}
@@ -35,7 +36,7 @@ func TestVirtualSequencer(t *testing.T) {
 	defer index.Close()
 	require.Len(t, index.Runs(), 1)
 
-	brokers(t, func(t *testing.T, addr string) {
+	onBroker(t, func(t *testing.T, addr string) {
 		client := connect(t.Context(), t, addr)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)

@@ -65,7 +65,8 @@ func awaitStatus(ctx context.Context, t *testing.T, address, what string, ok fun
 // TestManySources runs a recording, a folder, a push server and a source that
 // can't work in one process, and changes their list while they run.
 func TestManySources(t *testing.T) {
-	brokers(t, func(t *testing.T, addr string) {
+	t.Parallel()
+	onBroker(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		client := connect(ctx, t, addr)

@@ -54,8 +54,9 @@ func records(t *testing.T, client *kafka.Client, topic string) []stream.Record {
 // place in a trace leads back, span by span, to the first chunk of its read; other
 // reads leave no trace, and the result is the same to the byte.
 func TestTraces(t *testing.T) {
+	t.Parallel()
 	device := recordedNetwork(t, "1ms:32")
-	brokers(t, func(t *testing.T, addr string) {
+	onBroker(t, func(t *testing.T, addr string) {
 		want := undisturbed(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -108,7 +109,7 @@ func TestTracesWithoutAReceiver(t *testing.T) {
 	nobody := "http://" + listener.Addr().String()
 	require.NoError(t, listener.Close())
 	out := t.TempDir()
-	res := pore(t, "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out, "--trace-endpoint", nobody, "--trace-sample", "1", lambda("reads.pod5"))
+	res := pore(t, "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out, "--device", recordedNetwork(t, "1ms:32"), "--trace-endpoint", nobody, "--trace-sample", "1", lambda("reads.pod5"))
 	require.Zero(t, res.code, res.stderr)
 	require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")))
 	// It is said once a minute. What waits to be sent is bounded: see package tracing.

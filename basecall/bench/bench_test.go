@@ -83,14 +83,6 @@ func TestMeasureLatency(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestQuantile(t *testing.T) {
-	assert.Zero(t, quantile(nil, 0.5))
-	assert.InDelta(t, 7, quantile([]float64{7}, 0.99), 0)
-	assert.InDelta(t, 2.5, quantile([]float64{4, 1, 3, 2}, 0.5), 1e-12)
-	assert.InDelta(t, 4, quantile([]float64{4, 1, 3, 2}, 1), 0)
-	assert.InDelta(t, 3.97, quantile([]float64{4, 1, 3, 2}, 0.99), 1e-12)
-}
-
 func TestOnCores(t *testing.T) {
 	had := Cores()
 	err := OnCores(1, func() error {

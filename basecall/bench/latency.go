@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/stat"
 )
 
 // LatencyConfig says how signal comes.
@@ -54,11 +56,13 @@ func MeasureLatency(ctx context.Context, c *basecall.Caller, reads []basecall.Re
 		return Latency{}, err
 	}
 	elapsed := min(time.Since(start), cfg.Duration)
+	slices.Sort(m.delays)
+	slices.Sort(m.late)
 	l := Latency{
 		Model: c.Model().Manifest.Name, Device: c.Device(), Cores: Cores(), Channels: cfg.Channels,
 		ChunkSeconds: cfg.Chunk.Seconds(), SamplesPerS: float64(m.samples) / elapsed.Seconds(), Reads: len(m.delays),
-		P50: quantile(m.delays, 0.5), P90: quantile(m.delays, 0.9), P99: quantile(m.delays, 0.99), Max: quantile(m.delays, 1),
-		LateChunksP99: quantile(m.late, 0.99),
+		P50: stat.Quantile(m.delays, 0.5), P90: stat.Quantile(m.delays, 0.9), P99: stat.Quantile(m.delays, 0.99), Max: stat.Quantile(m.delays, 1),
+		LateChunksP99: stat.Quantile(m.late, 0.99),
 	}
 	if m.ended > 0 {
 		l.CalledEarly = float64(m.early) / float64(m.ended)

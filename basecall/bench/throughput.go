@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/bench/gpu"
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/stat"
 )
 
 // Throughput is how fast reads are called.
@@ -221,9 +223,12 @@ func Compare(rounds int, engine, bare func() error) (Durations, error) {
 		ratios = append(ratios, b.clock.Seconds()/e.clock.Seconds())
 		ratiosCPU = append(ratiosCPU, b.cpu.Seconds()/e.cpu.Seconds())
 	}
+	for _, values := range [][]float64{engineTimes, bareTimes, ratios, ratiosCPU} {
+		slices.Sort(values)
+	}
 	return Durations{
-		Engine: quantile(engineTimes, 0.5), Bare: quantile(bareTimes, 0.5),
-		EngineOverBare: quantile(ratios, 0.5), EngineOverBareCPU: quantile(ratiosCPU, 0.5),
+		Engine: stat.Quantile(engineTimes, 0.5), Bare: stat.Quantile(bareTimes, 0.5),
+		EngineOverBare: stat.Quantile(ratios, 0.5), EngineOverBareCPU: stat.Quantile(ratiosCPU, 0.5),
 	}, nil
 }
 

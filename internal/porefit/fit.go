@@ -11,6 +11,7 @@ import (
 
 	"github.com/porestream/porestream/simulate/eventalign"
 	"github.com/porestream/porestream/simulate/squiggle"
+	"github.com/porestream/porestream/stat"
 )
 
 // Judge measures reads by a table of levels.
@@ -109,7 +110,7 @@ func (m *Measured) seen(fit eventalign.Fit, samples []float32, codes []uint32, b
 		sum += d
 	}
 	m.Speeds = append(m.Speeds, sum/float64(len(m.Dwells)-bases))
-	m.Scatter = append(m.Scatter, quantile(slices.Sorted(slices.Values(m.Spreads[spreads:])), 0.5))
+	m.Scatter = append(m.Scatter, stat.Quantile(slices.Sorted(slices.Values(m.Spreads[spreads:])), 0.5))
 	for i, c := range codes {
 		end := len(samples)
 		if i+1 < len(begins) {
@@ -267,17 +268,6 @@ func Compare(a, b *Measured) Distances {
 	}
 }
 
-// quantile returns the value below which a share of sorted values is.
-func quantile(sorted []float64, share float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	x := share * float64(len(sorted)-1)
-	i := min(int(x), len(sorted)-1)
-	j := min(i+1, len(sorted)-1)
-	return sorted[i] + (x-float64(i))*(sorted[j]-sorted[i])
-}
-
 // Quantiles returns a profile's quantiles of values. Whole numbers are taken for what is
 // rounded to them if spread is true.
 func Quantiles(values []float64, spread bool) []float64 {
@@ -291,7 +281,7 @@ func Quantiles(values []float64, spread bool) []float64 {
 	slices.Sort(sorted)
 	out := make([]float64, squiggle.Quantiles)
 	for i := range out {
-		out[i] = quantile(sorted, squiggle.QuantileAt(i))
+		out[i] = stat.Quantile(sorted, squiggle.QuantileAt(i))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/stat"
 )
 
 // chunking says what a network sees of a read around a base.
@@ -180,7 +181,7 @@ func (r *read) fit(l *levels) bool {
 	var x, y, xx, xy float64
 	for i := 1; i <= quantiles; i++ {
 		q := float64(i) * quantileStep
-		a, b := quantile(centres, q), quantile(expected, q)
+		a, b := stat.Quantile(centres, q), stat.Quantile(expected, q)
 		x += a
 		y += b
 		xx += a * a
@@ -195,14 +196,4 @@ func (r *read) fit(l *levels) bool {
 	r.scale = 1 / slope
 	r.shift = x/n - y/n/slope
 	return true
-}
-
-// quantile is that of sorted numbers, between two of them if need be.
-func quantile[T int16 | float32](sorted []T, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return float64(sorted[len(sorted)-1])
-	}
-	return float64(sorted[i]) + (at-float64(i))*(float64(sorted[i+1])-float64(sorted[i]))
 }
