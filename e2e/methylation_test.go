@@ -128,7 +128,7 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 	require.Zero(t, res.code, res.stderr)
 	want := res.stdout
 	require.Greater(t, strings.Count(want, "\n"), 1000)
-	brokers(t, func(t *testing.T, addr string) {
+	onBrokers(t, func(t *testing.T, addr string) {
 		for _, partitions := range []string{"1", "4", "7"} {
 			out, prefix := t.TempDir(), "modified-"+partitions+"-"
 			res := pore(t, slices.Concat([]string{"run"}, common, []string{
