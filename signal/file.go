@@ -50,12 +50,12 @@ type source interface {
 	// samples appends the n samples at a location that next gave; it may be
 	// called from several goroutines at once, also while next runs.
 	samples(at location, n int, dst []int16) ([]int16, error)
-	// about says what the file tells of itself.
+	// about returns what the file says of itself.
 	about() (version, software, compression string)
 	close() error
 }
 
-// location tells a source where the samples of a read are.
+// location is where the samples of a read are in its source.
 type location struct {
 	id     [16]byte // POD5
 	rows   []uint64 // POD5: rows of the signal table
@@ -101,7 +101,7 @@ func openSource(path string) (source, error) {
 
 // readHead returns the first bytes of a file, enough to know its format.
 func readHead(path string) ([]byte, error) {
-	// Opening a named pipe would wait for its writer, so look first.
+	// Opening a named pipe would wait for its writer, so check first.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

@@ -205,7 +205,7 @@ type idColumns struct {
 	read      int // column of the read, or else -1
 }
 
-// idColumnsOf looks for the names of columns in a line.
+// idColumnsOf searches a line for the names of columns.
 func idColumnsOf(line string) idColumns {
 	c := idColumns{separator: ",", parent: -1, read: -1}
 	if strings.Contains(line, "\t") {
@@ -300,7 +300,7 @@ func (x *Index) Select(f Filter) (Selection, error) {
 	return s, nil
 }
 
-// hasChannel looks a channel up in ranges that are in order.
+// hasChannel searches for a channel in ranges that are in order.
 func hasChannel(ranges []ChannelRange, channel uint32) bool {
 	i, found := slices.BinarySearchFunc(ranges, channel, func(r ChannelRange, c uint32) int { return cmp.Compare(r.First, c) })
 	return found || i > 0 && channel <= ranges[i-1].Last

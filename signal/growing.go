@@ -27,8 +27,8 @@ type Place struct {
 	Batch int
 	// Offset is where the next record begins (BLOW5); 0 is the first.
 	Offset int64
-	// Check tells the file from another: a checksum of its identifier (POD5), of
-	// what lies before Offset (BLOW5) or of the names of its reads (FAST5).
+	// Check distinguishes the file from another: a checksum of its identifier (POD5), of
+	// the bytes before Offset (BLOW5) or of the names of its reads (FAST5).
 	Check uint32
 }
 

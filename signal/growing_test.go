@@ -29,8 +29,7 @@ func fileSize(path string) (int64, bool) {
 	return info.Size(), true
 }
 
-// look reads what is new; a read that is given twice is an error of the caller's
-// place.
+// look reads what is new. If a read is returned twice, the caller's place was wrong.
 func (g *growth) look() error {
 	g.t.Helper()
 	size, ok := fileSize(g.path)
@@ -215,7 +214,7 @@ func TestGrowingRefuses(t *testing.T) {
 	}
 }
 
-// TestGrowingReplaced looks again at a path where another file lies by then.
+// TestGrowingReplaced reads a path again after another file has replaced the first.
 func TestGrowingReplaced(t *testing.T) {
 	for _, names := range [][2]string{
 		{"testdata/three_zlib_svb.blow5", "testdata/three_none_none.blow5"},

@@ -212,11 +212,11 @@ func consecutive(rows []uint64) bool {
 	return true
 }
 
-// finish puts the reads in order and looks for repeated ones.
+// finish puts the reads in order and searches for repeated ones.
 func (b *indexBuilder) finish() error {
 	x := b.x
 	// Instants are compared as nanoseconds since 1970; a run whose file doesn't
-	// tell its start begins there.
+	// state its start begins there.
 	base := make([]int64, len(x.runs))
 	for i, r := range x.runs {
 		if !r.StartTime.IsZero() {
@@ -259,8 +259,8 @@ func (b *indexBuilder) finish() error {
 	return b.unique()
 }
 
-// unique looks for reads that occur more than once: those with one UUID, and those of one run
-// with one name that is none.
+// unique searches for reads that occur more than once: reads with the same UUID, and reads of one
+// run with the same name, where names aren't UUIDs.
 func (b *indexBuilder) unique() error {
 	x := b.x
 	order := make([]uint32, len(x.entries))

@@ -16,7 +16,7 @@ type Info struct {
 	Format      string    `json:"format"`
 	Bytes       int64     `json:"bytes"`
 	Version     string    `json:"version"`
-	Software    string    `json:"software,omitempty"` // that wrote the file; BLOW5 doesn't tell
+	Software    string    `json:"software,omitempty"` // that wrote the file; BLOW5 doesn't name it
 	Compression string    `json:"compression"`
 	Reads       int       `json:"reads"`
 	Samples     int64     `json:"samples"`

@@ -14,7 +14,7 @@ type Run struct {
 	// SampleRate is the number of samples that each channel records a second.
 	SampleRate int
 	// StartTime is the instant of sample 0 of every channel, in UTC; the zero
-	// time when the file doesn't tell.
+	// time when the file doesn't state it.
 	StartTime time.Time
 
 	SampleID          string
@@ -30,7 +30,7 @@ type Run struct {
 	Software          string // acquisition software and its version
 
 	// ADCMin and ADCMax bound the levels of the converter; both are zero when
-	// the format doesn't tell (BLOW5, FAST5).
+	// the format doesn't state them (BLOW5, FAST5).
 	ADCMin, ADCMax int
 
 	// Context and Tracking are the recorder's own key-value notes, as written:
@@ -55,24 +55,24 @@ type Read struct {
 	ID  string // UUID in its usual lower-case text form; BLOW5 allows other names
 	Run *Run
 
-	Channel  uint32 // from 1; 0 when the file doesn't tell
+	Channel  uint32 // from 1; 0 when the file doesn't state it
 	Well     uint8  // multiplexer position within the channel, from 1; 0 likewise
 	PoreType string // empty or "not_set" when unknown
 	Number   uint32 // counts the reads of a channel
 
-	StartSample uint64 // samples after Run.StartTime; 0 when the file doesn't tell
+	StartSample uint64 // samples after Run.StartTime; 0 when the file doesn't state it
 	NumSamples  int
 
 	// MedianBefore is the current in picoamperes just before the read; NaN when
-	// the file doesn't tell.
+	// the file doesn't state it.
 	MedianBefore float32
 	// OpenPoreLevel is the open-pore current in picoamperes; NaN when the file
-	// doesn't tell.
+	// doesn't state it.
 	OpenPoreLevel float32
 	Calibration   Calibration
 
 	EndReason       EndReason
-	EndReasonForced bool   // the sequencer was told to end the read
+	EndReasonForced bool   // the sequencer was instructed to end the read
 	MinKNOWEvents   uint64 // events the acquisition software counted; 0 when unknown
 
 	// Samples are the ADC levels, NumSamples of them, or nil where only

@@ -15,7 +15,7 @@ func decodeFours(dst []int16, keys, data []byte) (fours, used int, fits bool) {
 }
 
 // decodeFoursSSSE3 is decodeFours for keys of nk bytes and data of nd bytes; neither is
-// empty, and there is room for 4*nk samples at dst. The processor must have SSSE3.
+// empty, and dst has space for 4*nk samples. The processor must have SSSE3.
 //
 // It has no branch that depends on data: a table of shuffles brings each of four
 // values into a lane of its own, and two shifted additions sum the differences.

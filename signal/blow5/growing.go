@@ -89,9 +89,9 @@ func (r *Reader) growingFrame(at int) (packed []byte, next int, err error) {
 	return rest[8:end], at + end, nil
 }
 
-// settled tells whether what ends at a place is written for certain: the file
-// ends there, or something follows. Zeros that follow may be space that was
-// reserved for what is being written.
+// settled reports whether the data that end at a place are written for certain: the file
+// ends there, or something follows. Zeros that follow may be space that the writer
+// reserved for data that it has not written yet.
 func (r *Reader) settled(end int) bool {
 	if end >= len(r.file) {
 		return end == len(r.file)

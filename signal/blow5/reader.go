@@ -214,7 +214,7 @@ func (u *unpacker) inflate(packed []byte) (_ []byte, err error) {
 	if u.zlib == nil {
 		u.zlib = new(inflate.Decoder)
 	}
-	// Signal shrinks to less than half, so room for three times seldom has to grow.
+	// Compression shrinks signal to less than half, so a capacity of three times seldom has to grow.
 	u.buf = slices.Grow(u.buf[:0], 3*len(packed))
 	switch u.buf, err = u.zlib.Zlib(u.buf, packed, maxRecord); {
 	case errors.Is(err, inflate.ErrLimit):

@@ -112,7 +112,7 @@ func (c *checker) check(ctx context.Context, path string) error {
 	return nil
 }
 
-// advice tells what to do about an error of a reader of POD5.
+// advice returns what to do about an error of a reader of POD5.
 func advice(err error) string {
 	what := err.Error()
 	switch {
@@ -205,7 +205,7 @@ func (c *checker) unusedRows(ctx context.Context, r *pod5.Reader, used []bool) e
 	return nil
 }
 
-// value looks at a calibration that can be written but not used.
+// value checks for a calibration that a file can hold but that can't be used.
 func (c *checker) value(name string, scale float64) {
 	if scale == 0 {
 		c.found("ask who recorded it for its calibration", "read %s: the scale of its calibration is 0", name)
@@ -220,8 +220,8 @@ func (c *checker) twice(name string, other int32) {
 	c.shared[other].reads++
 }
 
-// reportShared has a line for each file that this one shares reads with: whoever
-// names a folder of copies has them by the thousand.
+// reportShared reports one line for each file that shares reads with this one, not one
+// for each read: a user who names a folder of copies has thousands of shared reads.
 func (c *checker) reportShared() {
 	for _, other := range slices.Sorted(maps.Keys(c.shared)) {
 		s := c.shared[other]
@@ -331,7 +331,7 @@ func (c *checker) fast5(ctx context.Context, path string) error {
 	return nil
 }
 
-// fast5Advice tells what to do about an error of a reader of FAST5.
+// fast5Advice returns what to do about an error of a reader of FAST5.
 func fast5Advice(err error) string {
 	what := err.Error()
 	switch {

@@ -204,7 +204,7 @@ func TestEveryFlippedByte(t *testing.T) {
 	}
 }
 
-// TestOneRunTwice: rows of run infos that have one id and differ are told of.
+// TestOneRunTwice: rows of run infos that have one id and differ are reported.
 func TestOneRunTwice(t *testing.T) {
 	_, lines := check(t, fixtures+"two_rates.pod5")
 	const want = fixtures + `two_rates.pod5: run info table: rows 0 and 1 are both run "0000000000000000000000000000000000000001", but differ in field "sample_rate": two recordings have one id: keep them in files of their own`

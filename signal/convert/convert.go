@@ -38,7 +38,7 @@ type Options struct {
 	Force bool
 	// Software is the program's name and version, which POD5 keeps.
 	Software string
-	// Progress, if set, is told after each read how many of all are written.
+	// Progress, if set, is called after each read with how many of all are written.
 	Progress func(done, total int64)
 }
 

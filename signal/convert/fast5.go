@@ -84,8 +84,8 @@ func (h fast5Fields) field(name string) bool {
 	return h.later
 }
 
-// fast5RunInfo describes the run of a read. FAST5 doesn't tell the range of the
-// converter; it is taken as ONT's own conversion does.
+// fast5RunInfo describes the run of a read. FAST5 doesn't state the range of the
+// converter; fast5RunInfo assumes the range that ONT's own conversion assumes.
 func fast5RunInfo(f found, to Format) (*pod5.RunInfo, error) {
 	info := runinfo.FromFAST5(f.fast5.Tracking, f.fast5.Context)
 	info.AcquisitionID = f.fast5.ID

@@ -85,7 +85,7 @@ func TestFAST5Merge(t *testing.T) {
 	if report.Reads != 15 {
 		t.Errorf("%+v", report)
 	}
-	// The second file has fewer tags: those of the first are kept, which is told.
+	// The second file has fewer tags: those of the first are kept, and the report says so.
 	i := slices.IndexFunc(report.Losses, func(l Loss) bool { return l.Field == "tracking_id" })
 	if i < 0 || report.Losses[i].Reads != 12 {
 		t.Errorf("losses %+v", report.Losses)

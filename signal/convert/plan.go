@@ -51,7 +51,7 @@ type runPlan struct {
 	rate  float64           // samples a second
 }
 
-// scan looks at every read of the inputs for a target format.
+// scan inspects every read of the inputs for a target format.
 func scan(ctx context.Context, paths []string, to Format) (p *plan, err error) {
 	p = &plan{known: make(map[any]int), otherTags: make(map[*fast5.Run]bool), ids: make(map[[16]byte]struct{}), names: make(map[string]struct{})}
 	defer func() {

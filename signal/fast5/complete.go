@@ -14,10 +14,10 @@ var ErrUnfinished = errors.New("not written yet")
 // HeadLen is how much of a file's beginning Complete needs.
 const HeadLen = 256
 
-// Complete tells by a file's first HeadLen bytes, all if there are fewer, and by its
-// size whether it can be read: it returns nil, ErrUnfinished, or what is wrong with
-// the head. The groups of an HDF5 file are found by way of tables that its writer
-// keeps in memory, so that one in the middle of being written can't be followed.
+// Complete decides whether a file can be read, by its first HeadLen bytes (all of them if
+// there are fewer) and by its size. It returns nil, ErrUnfinished, or what is wrong with
+// the head. A reader finds the groups of an HDF5 file through tables that the writer
+// keeps in memory, so a reader can't follow a file that is still being written.
 func Complete(head []byte, size int64) error {
 	if int64(len(head)) == size && size < HeadLen {
 		return ErrUnfinished // a superblock and a group alone are longer

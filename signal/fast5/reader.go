@@ -95,7 +95,7 @@ func (r *Reader) init(data []byte) (err error) {
 	return r.findReads(top, attribute(attrs, "file_type").String())
 }
 
-// findReads tells multi-read files from single-read ones.
+// findReads distinguishes multi-read files from single-read ones.
 func (r *Reader) findReads(top []hdf5.Link, fileType string) error {
 	has := func(name string) bool {
 		return slices.ContainsFunc(top, func(l hdf5.Link) bool { return l.Name == name })

@@ -126,7 +126,7 @@ func openTable(what contentType, file []byte, s section, mapped bool) (*table, e
 	return t, checkNames(t)
 }
 
-// checkNames refuses field names that can't be told apart or quoted.
+// checkNames refuses field names that occur twice or can't be quoted.
 func checkNames(t *table) error {
 	seen := make(map[string]bool)
 	for _, f := range t.schema.Fields() {
@@ -195,8 +195,8 @@ func (t *table) required(name string, ok func(arrow.DataType) bool, want string)
 	return i, err
 }
 
-// storageType looks through extension types, so that it doesn't matter whether
-// some other part of the program has registered minknow.uuid or minknow.vbz.
+// storageType unwraps extension types, so that it doesn't matter whether some
+// other part of the program has registered minknow.uuid or minknow.vbz.
 func storageType(t arrow.DataType) arrow.DataType {
 	if ext, ok := t.(arrow.ExtensionType); ok {
 		return ext.StorageType()

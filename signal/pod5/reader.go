@@ -28,8 +28,8 @@ type Read struct {
 	Start     uint64 // samples after the start of the acquisition
 	Samples   uint64 // number of samples
 	EndReason string // as written; empty when not recorded
-	// EndReasonForced tells a read that the sequencer ended from one that ended
-	// by itself.
+	// EndReasonForced reports whether the sequencer ended the read, rather than the
+	// read by itself.
 	EndReasonForced   bool
 	CalibrationOffset float32 // ADC levels
 	CalibrationScale  float32 // picoamperes per level
@@ -143,7 +143,7 @@ func (r *Reader) Version() string { return r.footer.version }
 // Software returns the name of the program that wrote the file.
 func (r *Reader) Software() string { return r.footer.software }
 
-// Identifier returns what tells the file from all others, a UUID.
+// Identifier returns the UUID that distinguishes the file from all others.
 func (r *Reader) Identifier() string { return r.footer.fileIdentifier }
 
 // Batches returns the number of record batches of the reads table.

@@ -224,10 +224,10 @@ type runTable struct {
 	first map[string]int // row by id
 }
 
-// of is the run that entry k of the reads table's dictionary names, which has that many
-// entries. Where several rows have its id and they differ, the row with the entry's number is
-// meant, as writers fill both in step; if the dictionary isn't like the table, there is no
-// telling, which matters if the rates differ. nil: there is no such row.
+// of returns the run that entry k of the reads table's dictionary names; the dictionary has that
+// many entries. Where several rows have its id and they differ, the row with the entry's number is
+// meant, as writers fill both in step. If the dictionary isn't like the table, of can't know which
+// row is meant, which matters if the rates differ. nil: there is no such row.
 func (t *runTable) of(id string, k, entries int) (*RunInfo, error) {
 	first, ok := t.first[id]
 	if !ok {

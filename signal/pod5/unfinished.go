@@ -211,9 +211,9 @@ func scanMessages(data []byte) (*messages, error) {
 
 func (b block) end() int { return b.offset + b.meta + b.body }
 
-// settled tells whether a message that ends at a place is written for certain:
+// settled reports whether a message that ends at a place is written for certain:
 // the file ends there, or something follows. Zeros that follow may be space that
-// was reserved for what is being written, this message included.
+// the writer reserved for data that it has not written yet, this message included.
 func settled(data []byte, end int) bool {
 	return end == len(data) || len(zeroless(data[end:min(len(data), end+prefixLen)])) > 0
 }

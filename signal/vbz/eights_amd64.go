@@ -14,8 +14,8 @@ func decodeEights(dst []int16, keys, data []byte) (eights, used int) {
 }
 
 // decodeEightsSSSE3 is decodeEights for keys of nk bytes and data of nd bytes; neither
-// is empty, and there is room for 8*nk samples at dst. The processor must have SSSE3
-// and POPCNT.
+// is empty, and dst has space for 8*nk samples. The processor must have SSSE3 and
+// POPCNT.
 //
 // It has no branch that depends on data: a table of shuffles brings each of eight
 // samples into a lane of its own, and three shifted additions sum the differences.

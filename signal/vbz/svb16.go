@@ -26,11 +26,11 @@ func appendSVB16(dst []byte, samples []int16) []byte {
 	p := keyBytes(n)
 	var prev uint16
 	i := 0
-	// Widths look random, and a branch on them guesses wrong. Four samples are at
-	// most eight bytes, so they are put together in a word, a narrow one taking one
-	// byte because its upper one is zero, and stored with what is left of the word
-	// behind them: the next four overwrite that, and there is room for it while
-	// eight samples are left.
+	// Widths are nearly random, so the processor mispredicts a branch on them. Four
+	// samples are at most eight bytes, so they are put together in a word, a narrow one
+	// taking one byte because its upper one is zero. The whole word is stored: the next
+	// four samples overwrite the unused bytes at its end, and out has space for those
+	// bytes while eight samples are left.
 	for ; i+8 <= n; i += 8 {
 		s := samples[i : i+8 : i+8]
 		z0, z1, z2, z3 := zigzag(s[0], prev), zigzag(s[1], uint16(s[0])), zigzag(s[2], uint16(s[1])), zigzag(s[3], uint16(s[2]))

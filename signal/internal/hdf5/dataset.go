@@ -234,9 +234,9 @@ func (d *Dataset) layout3(c *cursor, version int) error {
 	return d.elementSize(c.uint(4), c)
 }
 
-// layout4 reads chunks as libraries since 1.10 write them when they need not be
-// read by older ones. Version 5, of library 2.0, differs in the width of chunks' sizes
-// in the index, which tells it itself.
+// layout4 reads chunks as libraries since 1.10 write them when older libraries need not
+// read them. Version 5, of library 2.0, differs in the width of chunks' sizes in the
+// index; the index itself states the width.
 func (d *Dataset) layout4(c *cursor) error {
 	flags := c.uint(1)
 	d.unpart = flags&1 != 0
@@ -373,5 +373,5 @@ func (d *Dataset) convert(dst []int16, b []byte) ([]int16, error) {
 	return dst, nil
 }
 
-// isInt16 tells the type in which signal is stored.
+// isInt16 reports whether the values have the type in which signal is stored.
 func (d *Dataset) isInt16() bool { return d.typ.size == 2 && d.typ.signed && !d.typ.bigEndian }

@@ -28,7 +28,7 @@ type datatype struct {
 	names     []string
 	values    []uint64 // of an enumeration
 	base      *datatype
-	// unread tells why values of the type can't be read, if they can't: an attribute
+	// unread says why values of the type can't be read; it is empty if they can. An attribute
 	// that nobody asks for is no reason to refuse an object.
 	unread string
 }

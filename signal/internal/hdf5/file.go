@@ -271,9 +271,9 @@ func (c *cursor) failed(what string) error {
 	return fmt.Errorf("%s: %w", what, c.err)
 }
 
-// budget bounds how many nodes of some least size a walk may visit: as many as the
-// file has room for. Chains and trees that lead back to themselves, or that have
-// one branch many times, run out of it.
+// budget bounds how many nodes of some least size a walk may visit: as many as fit
+// in the file. Chains and trees that lead back to themselves, or that have one
+// branch many times, exhaust it.
 type budget struct{ left uint64 }
 
 func (f *File) budget(least uint64) *budget { return &budget{uint64(len(f.data))/least + 1} }

@@ -298,8 +298,8 @@ func (o *Object) follow(link Link, soft *int) (*Object, error) {
 	return from.open(link.soft, soft)
 }
 
-// Open returns the object at a path below the group. An error tells NotThere of a
-// name that isn't there.
+// Open returns the object at a path below the group. If a name isn't there, NotThere
+// reports true of the error.
 func (o *Object) Open(path string) (*Object, error) {
 	soft := maxSoft
 	return o.open(path, &soft)

@@ -49,7 +49,7 @@ func (f *File) Object(address uint64) (*Object, error) {
 	return o, nil
 }
 
-// Address tells the object from all others in the file.
+// Address distinguishes the object from all others in the file.
 func (o *Object) Address() uint64 { return o.address }
 
 // parse lists the header's messages (sections IV.A.1.a and b).

@@ -112,7 +112,7 @@ func (w *Workspace) delta16(dst []int16, b []byte, o vbzOptions, n int) ([]int16
 	if size != 2*n {
 		return nil, fmt.Errorf("unpacks to %d bytes, not %d", size, 2*n)
 	}
-	if len(data) < svb32.KeyBytes(n)+n { // said again below, but before there is room for n
+	if len(data) < svb32.KeyBytes(n)+n { // checked again below, but here before memory for n is allocated
 		return nil, fmt.Errorf("%d bytes can't hold %d samples", len(data), n)
 	}
 	start := len(dst)

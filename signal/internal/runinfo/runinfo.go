@@ -71,8 +71,8 @@ func Attributes(r *pod5.RunInfo) (map[string]string, error) {
 }
 
 // FromAttributes returns what the attributes of a read group say of a run. BLOW5
-// keeps the sample rate with each read: it is zero here. exact tells that a POD5
-// file said it so, word for word.
+// keeps the sample rate with each read: it is zero here. exact reports whether the
+// attributes hold the run info of a POD5 file word for word.
 func FromAttributes(attr map[string]string) (r *pod5.RunInfo, exact bool) {
 	if text, ok := attr[Exact]; ok {
 		var whole runJSON

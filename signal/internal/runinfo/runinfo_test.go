@@ -31,8 +31,8 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// TestRoundTrip turns invented descriptions of runs into attributes and back. Tags
-// clash with fields and with each other, are empty, or look like missing ones.
+// TestRoundTrip converts invented descriptions of runs to attributes and back. Tags
+// clash with fields and with each other, are empty, or have the form of missing ones.
 func TestRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 2))
 	values := []string{"", ".", "a", "run", "1", "2020-01-02T03:04:05.678901Z", "x y", "\"q\" <&>", "ü"}
@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// BLOW5 doesn't tell an empty value from a missing one.
+		// BLOW5 doesn't distinguish an empty value from a missing one.
 		written := filled(attr)
 		for k, v := range written {
 			if err := text.Check(v); err != nil {
