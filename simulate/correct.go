@@ -28,8 +28,8 @@ func (p *Profile) Correct(target, measured *Profile) *Profile {
 		*r.to = min(*r.to*ratio(r.want, r.got, 1e-5), 0.02)
 	}
 	if target.Bursts.Share > 0 && measured.Bursts.Share > 0 {
-		// What is over a rate of 1 is what makes bursts; their share and length are kept,
-		// for the three can't be told apart well.
+		// The part of the rate above 1 makes bursts. Their share and length are kept, for
+		// a measurement can't separate the three well.
 		over := (out.Bursts.Factor - 1) * ratio(target.Bursts.strength(), measured.Bursts.strength(), 0.01)
 		out.Bursts.Factor = min(1+over, 30)
 	}

@@ -2,7 +2,7 @@
 // reference, and reads the resulting haplotypes with the errors of a basecaller,
 // as a [Profile] describes them.
 //
-// Problem: a caller that is judged on random errors is flattered. What makes real
+// Problem: a caller that is evaluated on random errors is flattered. What makes real
 // nanopore reads hard is that they err alike: by the length of a homopolymer, by the
 // bases around, by strand, and at some sites most of them in the same way.
 //

@@ -2,7 +2,7 @@ package simulate
 
 import "math"
 
-// binBases is how many bases of the template are looked at together for bursts.
+// binBases is how many bases of the template are examined together for bursts.
 const binBases = 20
 
 // bin is a stretch of a read.

@@ -29,11 +29,11 @@ type MeasureOptions struct {
 // some 100,000 bases of them; systematic errors show only where a strand is read 12
 // times and more.
 //
-// Strategy: a first pass counts errors by site and strand, by which variants and
-// systematic errors are told from others; the second counts by context, run and
-// quality without those; the third compares each read, bin by bin, with what the
-// counts would have it err, for the spread between reads and the bursts within.
-// Contexts and runs that are seldom seen are drawn towards what is more general.
+// Strategy: a first pass counts errors by site and strand, which distinguishes variants
+// and systematic errors from others. The second counts by context, run and quality
+// without those. The third compares the errors of each read, bin by bin, with those that
+// the counts predict, for the spread between reads and the bursts within. Rates of rare
+// contexts and runs are drawn towards those of more general classes.
 func Measure(observations []Observation, opts MeasureOptions) (*Profile, error) {
 	m := &meter{sites: make(map[*genome.Contig][]*page), known: make(map[string]map[int]bool)}
 	for _, s := range opts.Known {
@@ -214,7 +214,7 @@ func up(n uint16) uint16 {
 	return n + 1
 }
 
-// judgeSites finds variants and systematic errors.
+// judgeSites finds the variants and the systematic errors.
 func (m *meter) judgeSites(observations []Observation, sameGenome bool) {
 	var contigs []*genome.Contig // in a fixed order
 	for i := range observations {
@@ -252,7 +252,7 @@ func (m *meter) judgeSites(observations []Observation, sameGenome bool) {
 }
 
 // isVariant says whether reads of both strands differ alike from the reference, or most
-// of few reads. What happens to a run of 4 and more is told from errors only by a VCF.
+// of few reads. Only a VCF distinguishes variants of a run of 4 and more from errors.
 func isVariant(strands *[2]siteCount) bool {
 	forward, reverse := &strands[0], &strands[1]
 	both := func(a, b uint16, least float64) bool {

@@ -59,7 +59,7 @@ const (
 	classes
 )
 
-// Normal scores from -levelRange to levelRange are told apart in levelBins bins.
+// Normal scores from -levelRange to levelRange fall into levelBins bins.
 const (
 	levelBins  = 512
 	levelRange = 4.0

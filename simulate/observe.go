@@ -196,7 +196,7 @@ func (w *walk) findRuns() {
 					w.runs[of[i+k]].other = true
 				}
 			}
-			// What is inserted after the last one is looked at below.
+			// Bases that are inserted after the last one are handled below.
 			i += n - 1
 		}
 		if w.extra[i] == 0 {

@@ -58,7 +58,7 @@ func Plant(g *genome.Genome, spec Spec, ploidy int, seed uint64) ([]Site, error)
 	if bases == 0 {
 		return nil, errors.New("planting variants: the reference has no base A, C, G or T")
 	}
-	// What needs more room comes first.
+	// Variants that need more space come first.
 	indels := spec.Indels.of(bases)
 	sites := make([]Site, 0, indels+spec.SNPs.of(bases))
 	for range indels {
@@ -141,7 +141,7 @@ func (p *planter) first(wanted, otherwise drawing) ([]Site, bool) {
 	return p.try(otherwise)
 }
 
-// try draws until there are variants where there is room.
+// try draws until there are variants at free places.
 func (p *planter) try(draw drawing) ([]Site, bool) {
 	// Most draws of rare kinds are in vain: one of 10,000 bases is enough of a long
 	// repeat.

@@ -38,7 +38,7 @@ type Profile struct {
 	Format      int    `toml:"format"`
 	Name        string `toml:"name"`
 	Description string `toml:"description"`
-	// Source tells what the profile was measured on.
+	// Source names the data that the profile was measured on.
 	Source string `toml:"source"`
 	// ErrorRate is substituted, inserted and deleted bases per base of the template,
 	// as measured. It is for information.

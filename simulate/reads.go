@@ -104,7 +104,7 @@ type Library struct {
 	cfg       ReadsConfig
 	sigma     float64 // of the logarithm of lengths
 	stretches []stretch
-	ends      []int // of the stretches, each with room for starts before it
+	ends      []int // of the stretches, each with space for starts before it
 	room      int
 	bases     int
 }

@@ -20,8 +20,8 @@ type Config struct {
 // Default is what the shipped profiles were measured with.
 func Default() Config { return Config{Deviation: 0.25, Most: 8, Move: 0.1, Band: 60} }
 
-// Decoding is what sequences are looked for with: samples of one base are off together, so
-// each tells less than it would by itself.
+// Decoding returns the configuration for a search for sequences. The samples of one base deviate
+// together, so each carries less information than an independent sample would.
 func Decoding() Config {
 	c := Default()
 	c.Deviation = 0.3
@@ -57,7 +57,7 @@ func Align(samples, levels []float32, begins []int, cfg Config) ([]int, error) {
 	return a.trace(low, len(levels))
 }
 
-// margin is how much room a trellis has before and behind its band.
+// margin is how many free cells a trellis has before and behind its band.
 const margin = 2
 
 func padded(width int) []float32 {

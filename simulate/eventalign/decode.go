@@ -68,8 +68,8 @@ type run struct {
 	mean           float32
 }
 
-// runSamples is the most of a run: neighbouring bases may have levels that can't be told
-// apart, so one can begin where nothing is to be seen.
+// runSamples is the most samples of a run: neighbouring bases may have levels that can't be
+// distinguished, so a base can begin where the samples show no change.
 const runSamples = 4
 
 // runs cuts samples where one is further than half a deviation from the mean of those
@@ -91,8 +91,8 @@ func (d *Decoder) runs(samples []float32) []run {
 	return out
 }
 
-// Decode finds the k-mers of samples, which are in the unit of the levels. In the first dozen bases nothing tells
-// what was before, and they are often wrong.
+// Decode finds the k-mers of samples, which are in the unit of the levels. The first dozen bases are often wrong,
+// because nothing shows which bases were before them.
 func (d *Decoder) Decode(samples []float32) (Path, error) {
 	if len(samples) == 0 {
 		return Path{}, errors.New("decoding current: no samples")

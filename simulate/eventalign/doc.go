@@ -1,9 +1,9 @@
 // Package eventalign finds which samples of a read's current belong to which base, by a
 // table of k-mer levels, and measures what a pore does with them.
 //
-// Problem: whether simulated current is like real current can't be told from samples.
-// It can be told from bases: how far a base's mean is from its k-mer's level, how its
-// samples scatter, and how many they are.
+// Problem: samples don't show whether simulated current is like real current. Bases do:
+// how far a base's mean is from its k-mer's level, how its samples scatter, and how many
+// they are.
 //
 // Assumptions: the level depends on the k bases in the pore. Each base has one sample
 // at least, and no base passes twice. The read's picoamperes are its levels times one

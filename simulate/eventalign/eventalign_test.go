@@ -181,8 +181,8 @@ func TestStatistics(t *testing.T) {
 	mean, _ = moments(float32s(stats.Spreads))
 	require.InDelta(t, 0.1, mean, 0.01)
 	for _, r := range stats.Autocorrelation() {
-		// The mean of a base is its own samples', which makes white noise look a little
-		// opposed to itself.
+		// The mean of a base comes from its own samples, which makes white noise slightly
+		// anticorrelated.
 		require.InDelta(t, -0.05, r, 0.06)
 	}
 	flat := make([]float32, len(pa))

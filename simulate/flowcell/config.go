@@ -77,7 +77,7 @@ const (
 	poreLifeShape = 1.5             // of Weibull's distribution
 	scanTime      = 2 * time.Minute // that a scan takes
 	changeTime    = 5 * time.Second // until the next well of a channel is used
-	unblockTime   = 2 * time.Second // from the turned voltage to the open pore
+	unblockTime   = 2 * time.Second // from the reversed voltage to the open pore
 	stuckMean     = 3 * time.Second // that a strand sticks until it is noticed
 	minRecorded   = 100             // samples of a read; shorter ones are not kept
 	maxChannels   = 1_000_000

@@ -27,7 +27,7 @@ const (
 	BAM   Format = "bam"
 )
 
-// unclassified is what MinKNOW calls reads without a barcode, where it looks for some.
+// unclassified is what MinKNOW calls reads without a barcode, where it searches for barcodes.
 const unclassified = "unclassified"
 
 // Folder is the folder of a run, as MinKNOW lays it out: a folder for each format, for reads
@@ -48,7 +48,7 @@ type Folder struct {
 type fileKey struct {
 	format  Format
 	failed  bool
-	barcode string // empty: none is looked for
+	barcode string // empty: none is searched for
 }
 
 func (k fileKey) compare(o fileKey) int {
@@ -142,7 +142,7 @@ func (f *Folder) Close() error {
 	return errors.Join(errs...)
 }
 
-// Finish completes all files and writes the final summary, which tells that there is no more.
+// Finish completes all files and writes the final summary, by which readers know that there is no more.
 func (f *Folder) Finish() error {
 	if err := f.Close(); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (f *Folder) appendFASTQ(b []byte, r *Read) []byte {
 	return append(b, '\n')
 }
 
-// sampleRate is how often R10.4.1 is measured in a second; reads tell how many samples they have.
+// sampleRate is how often R10.4.1 is measured in a second; each read states how many samples it has.
 const sampleRate = 5000
 
 // bam has a file written as BAM without alignments.

@@ -13,8 +13,8 @@ type Player struct {
 	Folder *Folder
 	// Pace is how many times as fast as the sequencer; 0: as fast as can be.
 	Pace float64
-	// Written is told of each read when its bytes are in the files that it names, and when
-	// their writing began; nil: nobody is.
+	// Written, if set, is called for each read when its bytes are in the named files, with
+	// the time at which their writing began.
 	Written func(r *Read, files []string, at time.Time) error
 }
 
@@ -42,7 +42,7 @@ func (p *Player) Play(ctx context.Context) error {
 	})
 	group.Go(func() error { return p.write(ctx, made) })
 	if err := group.Wait(); err != nil {
-		_ = p.Folder.Close() // what went wrong before is told
+		_ = p.Folder.Close() // the earlier error is the one to report
 		return err
 	}
 	return p.Folder.Finish()

@@ -132,7 +132,7 @@ type Read struct {
 // Sum is a checksum of the read's bases.
 func (r *Read) Sum() uint32 { return crc32.ChecksumIEEE(r.Sequence) }
 
-// meanQuality is the mean probability of an error as a Phred score, as basecallers tell it.
+// meanQuality is the mean probability of an error as a Phred score, as basecallers report it.
 func (r *Read) meanQuality() float64 {
 	sum := 0.0
 	for _, q := range r.Qualities {
@@ -263,8 +263,8 @@ func (r *Run) at(t time.Duration) string {
 // suffix is how the names of the run's files end, before their numbers.
 func (r *Run) suffix() string { return r.protocolID()[:8] + "_" + r.ID()[:8] }
 
-// Barcoded tells whether any sample has a barcode: then each read is said to have one, or
-// none that was found.
+// Barcoded reports whether any sample has a barcode. If one has, each read is labelled with
+// its barcode, or as one whose barcode was not found.
 func (r *Run) Barcoded() bool {
 	for _, s := range r.cfg.Samples {
 		if s.Barcode != "" {

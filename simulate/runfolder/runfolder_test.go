@@ -60,7 +60,7 @@ func newRun(t testing.TB, cfg runfolder.Config) *runfolder.Run {
 	return run
 }
 
-// play writes a run and returns the reads as they were told of.
+// play writes a run and returns the reads in the order in which Written was called for them.
 func play(t testing.TB, cfg runfolder.Config, dir string, pace float64) (reads []*runfolder.Read, files map[string][]string) {
 	t.Helper()
 	run := newRun(t, cfg)

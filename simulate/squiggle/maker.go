@@ -210,9 +210,9 @@ type Strand struct {
 	Seed, Number uint64
 	// Bases are codes, 0 to 3 for A, C, G and T, in the order in which they pass.
 	Bases []byte
-	// Stick is the base at which the strand sticks for good, if it is less than there
-	// are, and Stuck the number of samples for which it does, until the voltage is
-	// turned round.
+	// Stick is the base at which the strand sticks for good, if it is less than the number
+	// of bases, and Stuck the number of samples for which it sticks, until the voltage is
+	// reversed.
 	Stick, Stuck int
 }
 

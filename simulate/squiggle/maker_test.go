@@ -199,7 +199,7 @@ func TestStuckStrand(t *testing.T) {
 	require.Less(t, 3*deviation(out[free:]), deviation(out[:free]))
 }
 
-// What a converter can't tell is its limit.
+// A current outside a converter's range is recorded as the limit of the range.
 func TestLimits(t *testing.T) {
 	p := pore(t, "", Typical())
 	out, _ := p.NewMaker().Append(nil, randomStrand(500, 5), Converter{Scale: 0.1, Min: 700, Max: 800}, math.MaxInt)

@@ -6,8 +6,8 @@ import "container/heap"
 // Queue holds items, the first of which is at hand. It isn't safe for concurrent use.
 type Queue[T any] struct{ items items[T] }
 
-// New returns an empty queue. compare tells which of two items comes first, as slices.SortFunc wants it; what is taken out of the queue
-// depends on the items alone if no two are equal.
+// New returns an empty queue. compare decides which of two items comes first, as slices.SortFunc wants it. If no two items are equal,
+// their order of leaving the queue depends on the items alone.
 func New[T any](compare func(a, b T) int) *Queue[T] {
 	return &Queue[T]{items[T]{compare: compare}}
 }

@@ -1,6 +1,6 @@
 // Package seeded gives every purpose and every item its own random numbers, so that
-// what is drawn depends on a seed and the item's number alone, whoever draws it and in
-// what order.
+// what is drawn depends on a seed and the item's number alone, not on which goroutine
+// draws it or in what order.
 package seeded
 
 import "math/rand/v2"
