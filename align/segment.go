@@ -10,8 +10,8 @@ import (
 )
 
 // Regions of a contig are windows of RegionWidth bases; a segment reaches up to
-// RegionHalo bases beyond its region, more than any allele and window that a
-// caller looks at.
+// RegionHalo bases beyond its region, further than any allele and window that a
+// caller evaluates.
 const (
 	RegionWidth = 1_000_000
 	RegionHalo  = 1_000

@@ -22,12 +22,12 @@ type binaryReader struct {
 	in     io.Reader      // decompressed
 	blocks *blocks.Reader // what in is, too; nil: of CRAM
 	header *sam.Header
-	tail   *textfile.Tail // nil: in tells of a file that is cut off
+	tail   *textfile.Tail // nil: in itself reports a file that is cut off
 	part   bool           // only chunks are read, so the end isn't
 }
 
-// ErrCut says that a BAM file ends without the block that ends one: it may end between two
-// records, which nothing else tells. It is an [io.ErrUnexpectedEOF].
+// ErrCut says that a BAM file ends without the block that marks its end. Such a file may end between
+// two records, which nothing else shows. It is an [io.ErrUnexpectedEOF].
 var ErrCut error = cutError{}
 
 type cutError struct{}

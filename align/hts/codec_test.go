@@ -229,7 +229,7 @@ func TestProgramLine(t *testing.T) {
 	require.Len(t, lines, 3)
 }
 
-// TestParseLeavesRecords: a record is the same after it was looked at, whatever its strand.
+// TestParseLeavesRecords: parsing doesn't change a record, whatever its strand.
 func TestParseLeavesRecords(t *testing.T) {
 	ref := bytes.Repeat([]byte("ACGTTGCA"), 10_000)
 	r, err := hts.NewSAMReader(strings.NewReader(header + strings.Join(anyLines(rand.New(rand.NewPCG(1, 1)), 3000), "\n") + "\n"))
@@ -267,7 +267,7 @@ func binaryOf(rec *sam.Record) []byte {
 	return append(b, rec.Qual...)
 }
 
-// TestParseFaults: what can't be used is told apart, and = is the reference's base.
+// TestParseFaults: each kind of unusable record has its own error, and = is the reference's base.
 func TestParseFaults(t *testing.T) {
 	ref := []byte("ACGTACGTAC")
 	contig, err := sam.NewReference("c1", "", "", len(ref), nil, nil)

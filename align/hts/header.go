@@ -33,7 +33,7 @@ func splitLines(text string) Lines {
 	return lines
 }
 
-// Is tells whether a line is of a kind, such as @RG.
+// Is reports whether a line is of a kind, such as @RG.
 func Is(line, kind string) bool {
 	return strings.HasPrefix(line, kind) && (len(line) == len(kind) || line[len(kind)] == '\t')
 }
@@ -86,9 +86,10 @@ func (l Lines) WithProgram(id string, program [3]string) Lines {
 	return slices.Insert(slices.Clone(l), at, line)
 }
 
-// parse is what there is to look at in a header: its order, its references, read groups
-// and programs. Lines that the library doesn't take, or not as other programs write
-// them, are left out of it. Without references those of the lines @SQ are taken.
+// parse returns the parts of a header that callers use: its order, its references, read
+// groups and programs. Lines that the library doesn't accept, or not in the form in which
+// other programs write them, are left out. Without refs, the references are those of the
+// lines @SQ.
 func (l Lines) parse(refs []*sam.Reference) (*sam.Header, error) {
 	var kept strings.Builder
 	seen := make(map[string]bool)

@@ -172,7 +172,7 @@ func TestSorter(t *testing.T) {
 	require.Len(t, seen, len(all))
 }
 
-// A disk that is full is told of.
+// A full disk is reported as an error.
 func TestSorterReportsErrors(t *testing.T) {
 	_, header, records := setup(t)
 	s := hts.NewSorter(io.Discard, header, hts.SorterConfig{Memory: 1, Folder: filepath.Join(t.TempDir(), "missing")})

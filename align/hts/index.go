@@ -17,7 +17,7 @@ import (
 	"github.com/porestream/porestream/align/hts/internal/blocks"
 )
 
-// Index tells where a BAM file has the alignments of a stretch.
+// Index says where a BAM file has the alignments of a stretch.
 type Index struct {
 	Path   string
 	Older  bool // than the file

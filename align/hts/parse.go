@@ -159,7 +159,7 @@ func matches(seq, ref []byte) int {
 	return len(seq)
 }
 
-// known tells which letters are one of the four bases.
+// known holds which letters are one of the four bases.
 var known = [256]bool{'A': true, 'C': true, 'G': true, 'T': true}
 
 // clip shortens a CIGAR for an error message.

@@ -80,7 +80,7 @@ func NewSAMReader(r io.Reader) (*Reader, error) {
 	return &Reader{header: t.header, lines: lines, next: t.read, text: t}, nil
 }
 
-// Header is what there is to look at in the file's header.
+// Header returns the parsed parts of the file's header.
 func (r *Reader) Header() *sam.Header { return r.header }
 
 // Lines are the lines of the file's header, to be written again.
@@ -103,11 +103,11 @@ func (r *Reader) Read() (*sam.Record, error) {
 	return rec, nil
 }
 
-// Unended tells whether the last record was a line of SAM without an end: where a file may
-// have been cut off, it can be half a line.
+// Unended reports whether the last record was a line of SAM without a line end: where a file
+// may have been cut off, it can be half a line.
 func (r *Reader) Unended() bool { return r.text != nil && r.text.unended }
 
-// Binary tells whether the file is BAM.
+// Binary reports whether the file is BAM.
 func (r *Reader) Binary() bool { return r.binary != nil && r.binary.blocks != nil }
 
 // Limit makes Read read only chunks of a BAM file that can seek, which are ascending and

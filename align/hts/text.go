@@ -249,7 +249,7 @@ func parseCigar(text []byte) (sam.Cigar, error) {
 }
 
 // parseAux reads a tag. Texts and arrays may be empty, as they are in files of
-// basecallers that look for modified bases.
+// basecallers that call modified bases.
 func parseAux(text []byte) (sam.Aux, error) {
 	wrong := func() (sam.Aux, error) { return nil, fmt.Errorf("%q is no tag", clip(string(text))) }
 	if len(text) < 5 || text[2] != ':' || text[4] != ':' {

@@ -29,16 +29,16 @@ import (
 //	positions begin among those of the bucket <<32 | how many there are;
 //	the bases of all sequences, one behind the other, 8 to a uint32, of 4 bits each.
 //
-// A position is sequence<<32 | last base<<1 | strand. minimap2 reads it without a look at what it
-// reads: a file that ends early, or whose numbers point anywhere, would be mapped to all the
-// same, or end the process. So a file is gone through before it is handed to minimap2.
+// A position is sequence<<32 | last base<<1 | strand. minimap2 reads an index without checking
+// it: minimap2 would map to a file that ends early or whose numbers point anywhere all the
+// same, or end the process. So this package checks a file before it gives it to minimap2.
 const (
 	indexMagic   = "MMI\x02"
 	indexHPC     = 1
 	indexNoBases = 2
 	// maxBuckets is the greatest b; minimap2 makes 14.
 	maxBuckets = 24
-	// maxIndexName is the longest name that the file has room for.
+	// maxIndexName is the longest name that the file can hold.
 	maxIndexName = 255
 )
 

@@ -1,8 +1,8 @@
 // Package primer reads primer schemes of tiled amplicons and says which bases of a read are a primer's.
 //
-// The bases of a primer come from whoever made it, not from the sample: where a variant lies under a primer, reads that begin
-// with it show the reference. So they are no evidence, and the neighbouring amplicon's reads, which pass through the
-// place, are.
+// The bases of a primer were synthesized and don't come from the sample: where a variant lies under a primer, reads that begin
+// with the primer show the reference. So they are no evidence there; the neighbouring amplicon's reads, which pass through
+// the place, are.
 package primer
 
 import (
@@ -182,9 +182,9 @@ func (s *Scheme) Trim(a *align.Alignment) Ends {
 	return ends
 }
 
-// Inside says which part of an alignment on [start, end) of a contig is not of primers, and how it was told: the ends
-// lie in primers, if any, of one amplicon where there is one that has both. Of several primers that an end
-// lies in, as alternatives, the innermost counts. With [Nothing], hi is not above lo.
+// Inside returns the part of an alignment on [start, end) of a contig that is outside primers, and which ends lie in
+// primers. Where one amplicon has a primer at either end, its primers count. Of several alternative primers that an end
+// lies in, the innermost counts. With [Nothing], hi is not above lo.
 func (s *Scheme) Inside(contig string, start, end int) (lo, hi int, ends Ends) {
 	lo, hi = start, end
 	c := s.contigs[contig]

@@ -30,8 +30,8 @@ type PlacerMetrics struct {
 	// Barcodes are no label: a laboratory has as many as it has samples.
 	mu       sync.Mutex
 	barcodes map[string]int64
-	faulty   map[string]bool       // reasons that were told of
-	unlisted map[modbase.Code]bool // codes that were told of
+	faulty   map[string]bool       // reasons that were logged
+	unlisted map[modbase.Code]bool // codes that were logged
 }
 
 // NewPlacerMetrics registers the metrics of a stage's placer with reg.
@@ -90,7 +90,7 @@ func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 	return m
 }
 
-// Part counts what became of a read or a part of one; barcode is nil if none was looked for.
+// Part counts what became of a read or a part of one; barcode is nil if none was searched for.
 func (m *PlacerMetrics) Part(o Outcome, barcode *output.Barcode) {
 	if m == nil {
 		return
@@ -114,7 +114,7 @@ func (m *PlacerMetrics) primed(e primer.Ends) {
 }
 
 // Barcodes are the numbers of reads, or parts of reads, by the names of their barcodes, since the
-// process began; empty if none are looked for.
+// process began; empty if none are searched for.
 func (m *PlacerMetrics) Barcodes() map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,10 +142,10 @@ func (m *PlacerMetrics) strippedSegment() {
 	}
 }
 
-// maxUnlisted bounds the codes that are told of.
+// maxUnlisted bounds the codes that are logged.
 const maxUnlisted = 100
 
-// modifiedFault counts tags that can't be used, and tells whether they are the first for this reason.
+// modifiedFault counts tags that can't be used, and reports whether they are the first for this reason.
 func (m *PlacerMetrics) modifiedFault(reason string) bool {
 	if m == nil {
 		return false
@@ -160,7 +160,7 @@ func (m *PlacerMetrics) modifiedFault(reason string) bool {
 	return !told
 }
 
-// unlistedCode tells whether a code comes up for the first time.
+// unlistedCode reports whether a code comes up for the first time.
 func (m *PlacerMetrics) unlistedCode(code modbase.Code) bool {
 	if m == nil {
 		return false

@@ -6,13 +6,13 @@ import (
 	"github.com/porestream/porestream/stream"
 )
 
-// ModelNames are the basecalling models whose names a worker has told downstream, run by run, as
-// what was told with an earlier run may be gone from the topic. It is no
-// state: a worker that begins tells them again, which changes nothing. The zero value has told
-// none. Safe for concurrent use.
+// ModelNames are the basecalling models whose names a worker has published downstream. A worker
+// publishes them anew for each run, as the names published with an earlier run may be gone from
+// the topic. They are no state: a worker that starts publishes them again, which changes nothing.
+// The zero value has published none. Safe for concurrent use.
 //
-// Reads are placed side by side, so the records with a name may follow segments of another
-// read with its number. Whoever counts segments by number knows all names when the run ends.
+// Reads are placed concurrently, so the records with a name may follow segments of another read
+// that carry its number. A consumer that counts segments by number knows all names when the run ends.
 type ModelNames struct {
 	mu   sync.Mutex
 	told map[runModel]bool
@@ -23,8 +23,8 @@ type runModel struct{ run, model string }
 // maxToldModels bounds what is remembered, whatever reads call their models.
 const maxToldModels = 1024
 
-// Ahead puts the records that tell every partition of the topic of reads the name of a read's
-// model ahead of the read's own, unless this was done before.
+// Ahead puts records with the name of a read's model ahead of the read's own, one for each
+// partition of the topic of reads, unless this was done before.
 func (n *ModelNames) Ahead(outs []stream.Out, of *Read, topic string, partitions int32) ([]stream.Out, error) {
 	if !stream.ModelNameable(of.Model) || !n.first(runModel{of.Run.GetId(), of.Model}) {
 		return outs, nil

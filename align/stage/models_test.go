@@ -13,7 +13,7 @@ import (
 )
 
 // TestModelsAreToldOnceToEveryPartition: segments carry the number of their read's model, each partition
-// is told its name once in a run, and what no record can name has no number.
+// is sent its name once in a run, and a model that no record can name has no number.
 func TestModelsAreToldOnceToEveryPartition(t *testing.T) {
 	cfg, g := lambda(t)
 	seq := g.Contigs[0].Seq[1000:2000]
@@ -43,7 +43,7 @@ func TestModelsAreToldOnceToEveryPartition(t *testing.T) {
 		require.Len(t, segments[fmt.Sprint(i)], 1)
 		require.Equal(t, stream.ModelNumber(want), segments[fmt.Sprint(i)][0].GetModel(), "read %d", i)
 	}
-	// A worker that begins tells them again.
+	// A worker that starts publishes them again.
 	again := 0
 	for _, o := range handle(t, newHandler(t, cfg), l.recs[:3]).outs {
 		if m, err := stream.DecodeReads(o.Value); err == nil && m.GetModel() != nil {

@@ -86,11 +86,11 @@ type Part struct {
 	Outcome  Outcome // Mapped, if it is to be aligned
 	Sample   string  // empty if its barcode is none of the run's
 	Barcode  *output.Barcode
-	// Modified is what whoever called it says of modified bases; nil: nothing.
+	// Modified is what the read's basecaller says of modified bases; nil: nothing.
 	Modified *modbase.Tags
 }
 
-// Finish finds a part's barcode, cuts it off, and judges what is left.
+// Finish finds a part's barcode, cuts it off, and filters the rest as [Placer.Judge] does.
 func (p *Placer) Finish(read *Read, part Part) Part {
 	if p.Finisher == nil || !p.Finisher.Classifies() {
 		part.Sample = read.Run.GetSample() // of a run that is taken apart only a barcode says whose a part is
@@ -110,7 +110,7 @@ func (p *Placer) Finish(read *Read, part Part) Part {
 	return p.Judge(part)
 }
 
-// Judge tells a finished part that is not to be aligned.
+// Judge sets the outcome of a finished part that is not to be aligned.
 func (p *Placer) Judge(part Part) Part {
 	switch {
 	case len(part.Called.Sequence) == 0:
@@ -135,7 +135,7 @@ func Inherit(parts []Part) {
 	}
 }
 
-// TakenApart tells whether somebody has looked for barcodes on a run's reads already.
+// TakenApart reports whether another program has already searched a run's reads for barcodes.
 func TakenApart(run *streampb.Run) bool { return len(run.GetSamples()) > 0 || run.GetSamplesListed() }
 
 // Demultiplexed is a run with the samples that its reads may be of by their barcodes.
@@ -152,7 +152,7 @@ func TellUnlisted(run *streampb.Run, f *finish.Finisher, log *slog.Logger) {
 	}
 }
 
-// Recorded is what is known of a run as a recording tells it.
+// Recorded describes a run as a recording describes it.
 func Recorded(run *streampb.Run) *signal.Run {
 	r := &signal.Run{
 		ID: run.GetId(), SampleRate: int(run.GetSampleRate()),
@@ -294,8 +294,8 @@ const (
 	headerFilter = "filter"
 )
 
-// MaxPublishedBases is how many bases a record on the topic of basecalls has room for,
-// with their qualities and what stands before them.
+// MaxPublishedBases is how many bases fit in a record on the topic of basecalls,
+// with their qualities and the fields before them.
 const MaxPublishedBases = (stream.MaxRecord - 1<<14) / 2
 
 // published returns the records of a called part of a read: FASTQ, as files have it. What

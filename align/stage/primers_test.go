@@ -15,7 +15,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// placed is an aligner that says what it was told.
+// placed is an aligner that always returns these alignments.
 type placed []align.Alignment
 
 func (p placed) Map(string, []byte) ([]align.Alignment, error) { return append(placed(nil), p...), nil }

@@ -122,8 +122,8 @@ func (h *handler) apply(rec stream.Record) (effects, error) {
 	return effects{read: r, called: called}, nil
 }
 
-// unpack is a called read as the basecaller of this program would have returned it. Of
-// frames there is what dwells tell.
+// unpack returns a called read as the basecaller of this program would have returned it. Its
+// frames are those that follow from the dwells.
 func unpack(r *streampb.CalledRead) (basecall.Called, error) {
 	seq, qualities, dwells, err := stream.UnpackCalled(r)
 	if err != nil {
@@ -228,7 +228,7 @@ func (h *handler) place(run *streampb.Run, r *streampb.CalledRead, called baseca
 	}
 	part := Part{To: read.Total, Called: called, Modified: h.cfg.Placer.modifiedOf(r, called.Sequence)}
 	if TakenApart(run) {
-		// Whoever called the read has looked for barcodes.
+		// The program that called the read has searched it for barcodes.
 		part.Sample = r.GetSample()
 		if b := r.GetBarcode(); b != "" {
 			part.Barcode = &output.Barcode{Name: b, Sample: b}

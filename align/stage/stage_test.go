@@ -125,8 +125,8 @@ func handle(t *testing.T, h stream.Handler, recs []stream.Record) *emitted {
 
 func repeated(b byte, n int) []byte { return slices.Repeat([]byte{b}, n) }
 
-// TestCalledReadsBecomeSegments: a read comes to where it is from, with its qualities and
-// dwells turned to the reference's strand, once per record.
+// TestCalledReadsBecomeSegments: a read is placed where it is from, with its qualities and
+// dwells reversed to the reference's strand, once per record.
 func TestCalledReadsBecomeSegments(t *testing.T) {
 	cfg, g := lambda(t)
 	contig := g.Contigs[0]
@@ -219,8 +219,8 @@ func TestAliasesOfCalledReads(t *testing.T) {
 	assert.Equal(t, map[string]int64{"patient-1": 1, "barcode02": 1}, cfg.Metrics.Barcodes())
 }
 
-// TestLowQualityOfCalledReads: a read is judged by what its basecaller says of it, and
-// else by its bases.
+// TestLowQualityOfCalledReads: a read is filtered by the quality that its basecaller states,
+// or else by that of its bases.
 func TestLowQualityOfCalledReads(t *testing.T) {
 	cfg, g := lambda(t)
 	cfg.Placer.MinQuality = 10
@@ -261,8 +261,8 @@ func TestDeadLettersOfCalledReads(t *testing.T) {
 	assert.Equal(t, []int64{0, 1, 2, 3, 4}, e.offsets())
 }
 
-// TestStateOfTheAlignStage: a handler that was given the state of another can't be told
-// from it, and what it replays has no effect.
+// TestStateOfTheAlignStage: a handler that replays the records of another, or is given its
+// state, has the same state, and records that are replayed have no effect.
 func TestStateOfTheAlignStage(t *testing.T) {
 	cfg, g := lambda(t)
 	seq := g.Contigs[0].Seq[100:900]

@@ -29,7 +29,7 @@ func readVersion(definition []byte) (version, error) {
 // sumSize is the size of a checksum.
 const sumSize = 4
 
-// summed tells whether what is read has checksums.
+// summed reports whether files of this version have checksums.
 func (v version) summed() bool { return v.major >= 3 }
 
 // container is what stands before the blocks of one (section 7).
@@ -80,7 +80,7 @@ func (v version) readContainer(b []byte) (*container, error) {
 
 // readFirst reads as readContainer does, at the start of b, where the container is that holds a file's header. In
 // CRAM 2 its blocks may take more bytes than it says: htslib 1.16 counts the numbers in its block as those
-// of a header without the room that it leaves behind it. So its block tells how long it is.
+// of a header without the space that it reserves behind the header. So readFirst takes the length from the block.
 func (v version) readFirst(b []byte) (*container, error) {
 	c, err := v.readContainer(b)
 	if c == nil || err != nil || v.major != 2 {
@@ -97,7 +97,7 @@ func (v version) readFirst(b []byte) (*container, error) {
 	return c, nil
 }
 
-// ends tells whether a container is the one that ends a file (section 9).
+// ends reports whether a container is the one that ends a file (section 9).
 func (c *container) ends() bool {
 	const place = 0x454f46 // EOF
 	return c.reference == -1 && c.start == place && c.records == 0

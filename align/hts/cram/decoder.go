@@ -18,8 +18,8 @@ type Options struct {
 	Names string
 }
 
-// ErrCut says that a file ends without the container that ends one: it may end between two containers,
-// which nothing else tells. It is an [io.ErrUnexpectedEOF].
+// ErrCut says that a file ends without the container that marks its end. Such a file may end between two
+// containers, which nothing else shows. It is an [io.ErrUnexpectedEOF].
 var ErrCut error = cutError{}
 
 type cutError struct{}
@@ -58,8 +58,8 @@ func NewDecoder(o Options) *Decoder {
 	return &Decoder{options: o, source: &sequences{bases: o.Reference}}
 }
 
-// Size returns the size of the part that begins with b, of which b may be less; 0 if too little of it is
-// there to tell.
+// Size returns the size of the part that begins with b; b may end before the part does. It returns 0 if b
+// is too short to know the size.
 func (d *Decoder) Size(b []byte) (int, error) {
 	if d.ended {
 		return 0, d.wrong(errors.New("bytes behind the container that ends a CRAM file"))
@@ -88,9 +88,9 @@ func (d *Decoder) Size(b []byte) (int, error) {
 	return before + c.head + c.size, nil
 }
 
-// Unwritten tells whether a part, of the size that [Decoder.Size] tells, has zeros in place of its last bytes,
-// as it has where a program reserved room for the file and has not written all of it. A part that is
-// there may have them, too: one of CRAM 2, which has no checksums, and a header without text.
+// Unwritten reports whether a part, of the size that [Decoder.Size] returns, has zeros in place of its last
+// bytes, as it has where a program reserved space for the file and has not written all of it. A part that is
+// completely written may have them, too: one of CRAM 2, which has no checksums, and a header without text.
 func (d *Decoder) Unwritten(part []byte) bool {
 	last := part[max(0, len(part)-sumSize):]
 	if d.header == nil {
@@ -99,8 +99,8 @@ func (d *Decoder) Unwritten(part []byte) bool {
 	return len(bytes.TrimRight(last, "\x00")) == 0
 }
 
-// Append appends to dst what a part, of the size that [Decoder.Size] tells, is in BAM: the header, or
-// the records of a container.
+// Append appends to dst a part, of the size that [Decoder.Size] returns, as BAM: the header, or the
+// records of a container.
 func (d *Decoder) Append(dst, part []byte) ([]byte, error) {
 	out, rest, err := d.begin(dst, part)
 	for more := rest != nil; more && err == nil; {
@@ -155,7 +155,7 @@ func (d *Decoder) done(size int) {
 	d.number++
 }
 
-// Ended tells whether the file has come to its end.
+// Ended reports whether the file has come to its end.
 func (d *Decoder) Ended() bool { return d.ended || d.header != nil && d.version == version{2, 0} }
 
 // wrong says where something is wrong, if that is somewhere.

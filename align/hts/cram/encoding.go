@@ -250,7 +250,7 @@ func (s *slice) arraysOf(name string, e *encoding) arrays {
 	}
 }
 
-// arena is room for what lives as long as a piece of a slice.
+// arena is memory for data that live as long as a piece of a slice.
 type arena struct{ all, free []byte }
 
 func (a *arena) take(n int) []byte {

@@ -145,7 +145,7 @@ func TestDamage(t *testing.T) {
 			changed[at] ^= 1 << random.IntN(8)
 			got, err := io.ReadAll(cram.NewReader(bytes.NewReader(changed), o))
 			if err == nil && at < 26+headerSize(t, data) {
-				continue // the minor version, the file's id, and room for a longer header
+				continue // the minor version, the file's id, and space for a longer header
 			}
 			require.Error(t, err, "%s with byte %d changed", name, at)
 			require.True(t, bytes.HasPrefix(want, got), "%s with byte %d changed", name, at)

@@ -65,9 +65,9 @@ func readHeader(block []byte) (*header, error) {
 	return h, nil
 }
 
-// endOfHeader returns the last bytes of what a file begins with that tell of its header: writers leave zeros
-// behind them, as room for a longer one. Where something is wrong these are all bytes, and decoding
-// tells what it is.
+// endOfHeader returns the last bytes at the start of a file that belong to its header: writers leave zeros
+// behind them, as space for a longer header. If the header is faulty, it returns all bytes, and decoding
+// reports the fault.
 func endOfHeader(part []byte) []byte {
 	v, err := readVersion(part)
 	if err != nil {

@@ -272,8 +272,8 @@ func TestSamtools(t *testing.T) {
 	}
 }
 
-// TestSamtoolsHeaders: a header of any length is read as samtools reads it, with the room behind it that
-// samtools leaves in CRAM 2: the numbers that tell of it have one byte to 127, two to 16383, then three.
+// TestSamtoolsHeaders: a header of any length is read as samtools reads it, with the space behind it that
+// samtools leaves in CRAM 2: the lengths of both have one byte to 127, two to 16383, then three.
 func TestSamtoolsHeaders(t *testing.T) {
 	for _, version := range []string{"2.0", "2.1", "3.0", "3.1"} {
 		for _, length := range []int{0, 100, 130, 4000, 5000, 16_300, 20_000} {

@@ -15,7 +15,7 @@ const (
 	noBases       = 8
 )
 
-// Flags of SAM that are looked at here.
+// Flags of SAM that the decoder uses.
 const (
 	flagPaired       = 0x1
 	flagUnmapped     = 0x4
@@ -152,8 +152,8 @@ const (
 	ownNoNM = 2
 )
 
-// readTags appends a record's tags, as BAM has them, to the slice's, and tells of the two that are
-// made where they are missing.
+// readTags appends a record's tags, as BAM has them, to the slice's. It reports whether MD and NM are
+// among them: the decoder makes these two where they are missing.
 func (s *slice) readTags() (hasMD, hasNM bool, err error) {
 	list := s.series.tagList()
 	if list < 0 || int(list) >= len(s.scheme.tagLists) {

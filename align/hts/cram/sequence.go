@@ -133,7 +133,7 @@ type aligned struct {
 	covered  int   // bases of the read so far
 	position int32 // of the reference that comes next
 	sequence []byte
-	scores   []byte // qualities that are told one by one; nil: none
+	scores   []byte // qualities that the record gives one by one; nil: none
 }
 
 // readMapped reads the features of an aligned record: where it isn't its reference (section 10.6).
@@ -174,7 +174,7 @@ func (s *slice) readMapped(r *record) error {
 	return s.fail.err
 }
 
-// reach makes the bases before a place the reference's, as far as they are not told of.
+// reach fills the bases before a place from the reference, where the record gives none.
 func (a *aligned) reach(place int) {
 	n := place - 1 - a.covered
 	if n <= 0 {
@@ -203,7 +203,7 @@ func (a *aligned) move(op uint32, n int) {
 	}
 }
 
-// put writes bases of the read that the record tells.
+// put writes bases of the read that the record gives.
 func (a *aligned) put(op uint32, text ...byte) error {
 	if len(text) > len(a.sequence)-a.covered {
 		return fmt.Errorf("%d bases at base %d of %d", len(text), a.covered+1, len(a.sequence))
@@ -213,7 +213,7 @@ func (a *aligned) put(op uint32, text ...byte) error {
 	return nil
 }
 
-// score writes qualities that are told at a place.
+// score writes qualities that the record gives at a place.
 func (a *aligned) score(place int, values ...byte) error {
 	if place-1+len(values) > len(a.sequence) {
 		return fmt.Errorf("%d qualities at base %d of %d", len(values), place, len(a.sequence))
@@ -225,8 +225,8 @@ func (a *aligned) score(place int, values ...byte) error {
 	return nil
 }
 
-// told are the qualities of a record whose qualities are told one by one, nil if none is. What isn't
-// told is 30, as other readers have it.
+// told returns the qualities of a record that gives qualities one by one, nil if it gives none. A quality
+// that the record doesn't give is 30, as in other readers.
 func (a *aligned) told() []byte {
 	const untold = 30
 	if !slices.ContainsFunc(a.scores, func(q byte) bool { return q != 0xff }) {
@@ -302,7 +302,7 @@ func (s *slice) addDifferences(r *record, hasMD, hasNM bool) error {
 			for range n {
 				other := s.contig.at(position)
 				switch {
-				case !s.contig.has(position): // behind its end nothing is told
+				case !s.contig.has(position): // behind the contig's end there is no base to compare with
 				case other == r.bases[base] && other != 'N': // to the specification of tags, N matches nothing
 					same++
 				default:

@@ -150,7 +150,7 @@ func (s *slice) spend(n int) bool {
 	return true
 }
 
-// pieceBases ends a piece of a slice. A template is never divided, for its records tell of each other.
+// pieceBases ends a piece of a slice. A template is never divided, for its records refer to each other.
 const pieceBases = 1 << 20
 
 // decode decodes the next piece of the slice's records. It is false with the last.

@@ -63,7 +63,7 @@ func (s *stream) int32() int32 {
 	return 0
 }
 
-// itf8 reads an integer of one to five bytes, whose first bits tell how many (section 2.3).
+// itf8 reads an integer of one to five bytes, whose first bits state how many (section 2.3).
 func (s *stream) itf8() int32 {
 	if d := s.data; len(d) >= 5 { // nearly always
 		switch b := uint32(d[0]); {

@@ -83,7 +83,7 @@ func Decompress(m Method, data []byte, size int) ([]byte, error) {
 	return out, nil
 }
 
-// readAll reads what a stream holds, which is at most size bytes and one that tells of more.
+// readAll reads a stream: at most size bytes, and one byte further, which shows that there are more.
 func readAll(r io.Reader, size int) ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(min(size, 1<<20) + bytes.MinRead)

@@ -1,4 +1,4 @@
-// Package blocks reads BGZF (SAM specification, section 4.1): gzip in blocks that each tell
+// Package blocks reads BGZF (SAM specification, section 4.1): gzip in blocks that each state
 // their size, so that several can be decompressed at a time and a place in the file be found.
 package blocks
 
@@ -83,7 +83,7 @@ func (z *Reader) find(base int64) {
 		}
 		b.err = b.read(z.in, base)
 		base = b.end
-		z.found <- b // has room for all
+		z.found <- b // has capacity for all blocks
 		if b.err != nil {
 			b.ready <- struct{}{}
 			return
@@ -160,7 +160,7 @@ func (z *Reader) Seek(to bgzf.Offset) error {
 			return errors.New("what is read can't seek")
 		}
 		z.halt()
-		z.current.data, z.at = nil, 0 // so that a place in this block is looked for anew if this fails
+		z.current.data, z.at = nil, 0 // so that a place in this block is sought anew if this fails
 		if _, z.err = seeker.Seek(to.File, io.SeekStart); z.err != nil {
 			return z.err
 		}
@@ -272,7 +272,7 @@ func (b *block) read(in io.Reader, base int64) error {
 	return nil
 }
 
-// sizeIn is the size that a block's extra field tells; -1: none.
+// sizeIn is the size that a block's extra field states; -1: none.
 func sizeIn(field []byte) int {
 	const head = 4 // two letters and a length
 	for len(field) >= head {

@@ -59,7 +59,7 @@ func TestReadsWhatOthersRead(t *testing.T) {
 	}
 }
 
-// TestPlaces: at any place that another reader told, what follows is read.
+// TestPlaces: from any place that another reader returned, the bytes that follow are read.
 func TestPlaces(t *testing.T) {
 	whole := text(500_000)
 	file := compressed(t, whole)
@@ -199,7 +199,7 @@ func BenchmarkReader(b *testing.B) {
 	})
 }
 
-// failingSeeker fails the first time that somebody seeks in it after it is told to.
+// failingSeeker fails the first time that somebody seeks in it after fail was set.
 type failingSeeker struct {
 	*bytes.Reader
 	fail bool
