@@ -12,11 +12,12 @@ import (
 // qualities in as many bits as the highest needs, dwells in half a byte where they are
 // short. So a read with qualities up to 63 takes a byte per base and some 150 bytes.
 
-// MaxCalledBases bounds the bases of a called read: as many as a record has room for
-// without qualities, with all that is told of the read.
+// MaxCalledBases bounds the bases of a called read: as many as fit into a record
+// without qualities, beside the read's other fields.
 const MaxCalledBases = 4 * (MaxRecord - 1<<14)
 
-// maxQualityBits are enough for the qualities that SAM and FASTQ can tell, 0 to 93.
+// maxQualityBits are enough for the qualities that SAM and FASTQ can express, 0 to
+// 93.
 const maxQualityBits = 7
 
 // EncodeCalled returns the value of a record on the topic of called reads. A read that
@@ -44,8 +45,9 @@ func CalledMarker(mk *streampb.Marker, end bool) ([]byte, error) {
 	return EncodeCalled(rec)
 }
 
-// FitCalled encodes a read. What is least needed of one that is too long is left out, in
-// this order, until it fits: modified bases, dwells, qualities; left tells what.
+// FitCalled encodes a read. If the read is too long, FitCalled omits what is least
+// needed, in this order, until it fits: modified bases, dwells, qualities. left lists
+// what it omitted.
 func FitCalled(r *streampb.CalledRead) (value []byte, left []string, err error) {
 	rec := &streampb.CalledRecord{Body: &streampb.CalledRecord_Read{Read: r}}
 	value, err = EncodeCalled(rec)
@@ -155,9 +157,9 @@ var baseCode = func() (t [256]byte) {
 
 const unknownBase = 0xff
 
-// packBases packs four bases into a byte, the first in its lowest bits. What is none of A,
-// C, G and T is an A there, and told as a stretch: of how many bases behind the stretch
-// before, and of how many.
+// packBases packs four bases into a byte, the first in its lowest bits. A base other than
+// A, C, G and T is stored as A and listed in unknown, as part of a stretch: the number of
+// bases since the end of the stretch before, and the stretch's length.
 func packBases(seq []byte) (packed, unknown []byte) {
 	packed = make([]byte, (len(seq)+3)/4)
 	end := 0 // of the last stretch

@@ -17,8 +17,9 @@ const (
 	envelopeMagic   = "PS"
 	envelopeVersion = 1
 
-	// MaxRecord bounds a payload. It leaves room for key, headers and batch
-	// within the 1 MiB that brokers take by default, compressed or not.
+	// MaxRecord bounds a payload. It leaves space for the key, the headers and
+	// the batch within the 1 MiB that brokers accept by default, compressed or
+	// not.
 	MaxRecord = 1_000_000
 	// maxName bounds identifiers and names inside records.
 	maxName = 512
@@ -144,7 +145,7 @@ func decode(kind Kind, b []byte, m proto.Message) error {
 	case len(b)-envelopeLen > MaxRecord:
 		return decodeErrorf(CodeInvalid, "%d bytes exceed the limit of %d", len(b), MaxRecord)
 	}
-	// The checksum covers kind and version, so it is judged first: a damaged
+	// The checksum covers kind and version, so it is checked first: a damaged
 	// version byte is damage, not a newer writer.
 	if got, want := envelopeChecksum(b), binary.LittleEndian.Uint32(b[4:]); got != want {
 		return decodeErrorf(CodeChecksum, "checksum is %08x, record says %08x: truncated or damaged", got, want)
@@ -244,8 +245,9 @@ func DecodeDecision(b []byte) (*streampb.Decision, error) {
 	return m, nil
 }
 
-// IsBadRecord tells whether err says that a record can't be processed by anyone,
-// so that it belongs to the dead letters, rather than that processing failed.
+// IsBadRecord reports whether err says that a record can't be processed by
+// anyone, so that it belongs to the dead letters, rather than that processing
+// failed.
 func IsBadRecord(err error) bool {
 	_, ok := errors.AsType[*DecodeError](err)
 	return ok

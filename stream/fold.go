@@ -9,10 +9,11 @@ import (
 // seen it: what follows from a record is a function of the records before it, so
 // folding them in again restores it, revision numbers included.
 type Folder interface {
-	// Fold applies a record and returns what follows from it. replayed tells that
-	// the record lies before the committed offset: what follows is downstream
-	// already and is thrown away, so it need not be made, and must not be counted.
-	// A bad record (see IsBadRecord) must leave no trace but its error.
+	// Fold applies a record and returns the records that follow from it. replayed
+	// states that the record lies before the committed offset: what follows is
+	// downstream already and is thrown away, so Fold need not make it, and must
+	// not count it. A bad record (see IsBadRecord) must leave no trace but its
+	// error.
 	Fold(rec Record, replayed bool) ([]Out, error)
 }
 
@@ -23,7 +24,7 @@ type Fold struct {
 	// Stage names the stage in dead letters, which go to the topic DeadLetters.
 	Stage, DeadLetters string
 	Logger             *slog.Logger
-	// OnDeadLetter is told of every bad record.
+	// OnDeadLetter is called with the error of every bad record.
 	OnDeadLetter func(err error)
 }
 

@@ -35,9 +35,9 @@ func CoverageKey(sample, contig string, start int64) []byte {
 	return []byte(sample + "/" + contig + "/" + strconv.FormatInt(start, 10))
 }
 
-// ReferenceKey keys what is told of the places without a variant that begin in a
-// stretch of a contig, which begins at a 0-based position, in a sample. Zero bytes,
-// which no name holds, keep it apart from all other keys.
+// ReferenceKey is the key of the record about the places without a variant in a
+// stretch of a contig of a sample; the stretch begins at a 0-based position. Zero
+// bytes, which no name holds, keep it apart from all other keys.
 func ReferenceKey(sample, contig string, start int64) []byte {
 	return []byte("reference\x00" + sample + "\x00" + contig + "\x00" + strconv.FormatInt(start, 10))
 }
@@ -55,8 +55,8 @@ func MethylationKey(sample, contig string, start int64, code string) []byte {
 	return []byte(sample + "/" + contig + "/" + strconv.FormatInt(start, 10) + "/" + code)
 }
 
-// ModifiedCallsKey keys what a partition tells all others of its calls of modified bases, on the reads topic. A zero
-// byte, which no name holds, keeps it apart from all other keys.
+// ModifiedCallsKey is the key of the record in which a partition reports its calls of modified bases to all others,
+// on the reads topic. A zero byte, which no name holds, keeps it apart from all other keys.
 func ModifiedCallsKey(source uint32) []byte {
 	return []byte("modified\x00" + strconv.FormatUint(uint64(source), 10))
 }
@@ -64,7 +64,7 @@ func ModifiedCallsKey(source uint32) []byte {
 const markerKeyPrefix = "run\x00"
 
 // MarkerKey keys a run marker of one source, so that compaction keeps each
-// source's newest. No allele key can look like one.
+// source's newest. No allele key can equal one.
 func MarkerKey(m *streampb.Marker, end bool) []byte {
 	which := "start"
 	if end {
@@ -73,7 +73,7 @@ func MarkerKey(m *streampb.Marker, end bool) []byte {
 	return []byte(markerKeyPrefix + m.GetRun().GetId() + "/" + which + "/" + strconv.FormatUint(uint64(m.GetSource()), 10))
 }
 
-// IsMarkerKey tells whether key was made by [MarkerKey].
+// IsMarkerKey reports whether key was made by [MarkerKey].
 func IsMarkerKey(key []byte) bool { return strings.HasPrefix(string(key), markerKeyPrefix) }
 
 // PartitionFor is the partition of key among n, as Kafka's Java client chooses

@@ -27,10 +27,10 @@ type Span struct{ Start, End int64 }
 
 // Position says which records of an input partition are dealt with: all before
 // Offset, and those before Next that are in no open span. Records may be dealt
-// with out of order, and a single offset could not tell that.
+// with out of order, and a single offset could not express that.
 //
-// Its text form travels in the metadata of the commit of Offset, so that whoever
-// takes the partition over neither leaves out a record nor deals with one twice.
+// Its text form travels in the metadata of the commit of Offset, so that the
+// partition's next owner neither leaves out a record nor deals with one twice.
 type Position struct {
 	// Origin is the offset that the handler's state began with: it is a fold of
 	// the records from Origin on. A log that begins later can't restore it
@@ -54,7 +54,7 @@ func PositionAt(origin, offset int64) Position {
 	return Position{Origin: origin, Offset: offset, Next: offset}
 }
 
-// Done tells whether the record at offset is dealt with.
+// Done reports whether the record at offset is dealt with.
 func (p Position) Done(offset int64) bool {
 	switch {
 	case offset < p.Offset:
@@ -71,8 +71,8 @@ func (p Position) Done(offset int64) bool {
 	return i == len(p.Open) || offset < p.Open[i].Start
 }
 
-// Trim returns the position with the first n open spans: what is dealt with
-// behind them is told of no more.
+// Trim returns the position with the first n open spans: it no longer lists the
+// records behind them that are dealt with.
 func (p Position) Trim(n int) Position {
 	if n >= len(p.Open) {
 		return p
@@ -85,7 +85,7 @@ func (p Position) Trim(n int) Position {
 	return p
 }
 
-// Equal tells whether p and q say the same.
+// Equal reports whether p and q are the same.
 func (p Position) Equal(q Position) bool {
 	return p.Origin == q.Origin && p.Offset == q.Offset && p.Next == q.Next && slices.Equal(p.Open, q.Open)
 }

@@ -125,8 +125,8 @@ func FuzzPosition(f *testing.F) {
 	})
 }
 
-// A tracker's position tells exactly what was resolved, survives the text form,
-// and leaves a new tracker where the old one was.
+// A tracker's position lists exactly the records that were resolved, survives
+// the text form, and leaves a new tracker where the old one was.
 func TestTrackerPositionIsExact(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 5))

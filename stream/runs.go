@@ -16,19 +16,19 @@ import (
 )
 
 // Runs follows the runs of a partition that ingest writes to: their markers, and when
-// something was last heard of each, so that one of which nothing comes any more can be
-// ended. It is a fold of the partition's records. The zero value is ready to use.
+// the last record of each was seen, so that a run from which no more records come can
+// be ended. It is a fold of the partition's records. The zero value is ready to use.
 type Runs struct {
 	Markers
 	activity map[string]*runActivity
 	version  uint64 // of activity
 }
 
-// runActivity is when something was last heard of a run.
+// runActivity is when the last record of a run was seen.
 type runActivity struct {
 	lastOffset, lastMS int64 // of its newest record
-	// active tells that something came after the run's end, or that it has not
-	// ended: it has to end some day.
+	// active states that a record came after the run's end, or that the run has
+	// not ended: it has to end some day.
 	active bool
 }
 
@@ -46,8 +46,8 @@ func (r *Runs) Touch(run string, rec Record) {
 	r.version++
 }
 
-// Active tells whether a run has to end some day: it has not ended, or something came
-// after its end.
+// Active reports whether a run has to end some day: it has not ended, or a record
+// came after its end.
 func (r *Runs) Active(run string) bool {
 	a := r.activity[run]
 	return a != nil && a.active
@@ -87,9 +87,9 @@ func (r *Runs) Finish(mk *streampb.Marker, rec Record) (ended bool, err error) {
 	return true, nil
 }
 
-// idle lists the end markers that are due, because nothing was heard of a run for
-// so long: in order of the runs' ids, one for each source that has not ended its
-// run. A run that came back after its end has one.
+// idle lists the end markers that are due, because no record of a run was seen
+// for so long: in order of the runs' ids, one for each source that has not ended
+// its run. A run that came back after its end has one.
 func (r *Runs) idle(nowMS, timeoutMS int64) []*streampb.Marker {
 	var ids []string
 	for id, a := range r.activity {
@@ -114,8 +114,8 @@ func (r *Runs) idle(nowMS, timeoutMS int64) []*streampb.Marker {
 	return due
 }
 
-// EndingOut tells the topic of runs how a run ended. All partitions end it; of n, one has
-// the say, and the others get nothing.
+// EndingOut is the record that reports to the topic of runs how a run ended. All
+// partitions end the run; one of the n writes the record, and the others get nothing.
 func (r *Runs) EndingOut(topic string, run *streampb.Run, partition, n int32) ([]Out, error) {
 	key := []byte(run.GetId())
 	if PartitionFor(key, n) != partition {
@@ -130,8 +130,8 @@ func (r *Runs) EndingOut(topic string, run *streampb.Run, partition, n int32) ([
 	return []Out{{Topic: topic, Partition: AnyPartition, Key: key, Value: value}}, nil
 }
 
-// RunsSection is the name of the section of a state that holds when something was last
-// heard of runs.
+// RunsSection is the name of a state's section that holds when the last record of each
+// run was seen.
 const RunsSection = "runs"
 
 const (
@@ -143,7 +143,7 @@ const (
 // ActivityVersion changes whenever what AppendActivity appends may have.
 func (r *Runs) ActivityVersion() uint64 { return r.version }
 
-// AppendActivity appends when something was last heard of each run, in the form of
+// AppendActivity appends when the last record of each run was seen, in the form of
 // snapshots.
 func (r *Runs) AppendActivity(b []byte) []byte {
 	b = packed.AppendLen(append(b, runsVersion), len(r.activity))
@@ -191,7 +191,7 @@ type RunTimeouts struct {
 	Partition int32
 	Encode    func(mk *streampb.Marker, end bool) ([]byte, error) // of a marker of the topic
 	Timeout   time.Duration
-	OnTimeout func() // told of each
+	OnTimeout func() // called for each run that timed out
 	Logger    *slog.Logger
 
 	ended map[string]int64 // runs that were ended, by the offset that it was done behind
@@ -230,5 +230,5 @@ func (t *RunTimeouts) Tick(ctx context.Context, now time.Time, emit Emitter) err
 	return nil
 }
 
-// Forget is told that a run has ended, however that came.
+// Forget removes a run that has ended, for whatever reason.
 func (t *RunTimeouts) Forget(run string) { delete(t.ended, run) }

@@ -12,7 +12,7 @@ import (
 // The state is divided into sections, so that only what has changed is written
 // anew. Taken together, the sections written after a record are a function of
 // the records up to it: a handler that was given them, and then the records
-// behind, can't be told from one that has seen all records.
+// behind, can't be distinguished from one that has seen all records.
 type State interface {
 	// Format says how sections are to be read and what they depend on.
 	Format() StateFormat

@@ -19,7 +19,8 @@ type Topics struct {
 	Basecalls string
 	// Methylation exists only where modified bases are counted.
 	Methylation string
-	// Status holds what the processes tell of themselves for the live page.
+	// Status holds what the processes report about themselves for the live
+	// page.
 	Status string
 }
 

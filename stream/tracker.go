@@ -11,7 +11,7 @@ import "slices"
 //
 // Strategy: remember the tracked records in offset order and commit only up to
 // the first that is not resolved. A resolved record behind a hole waits, and is
-// told of in the [Position] that goes with the commit.
+// listed in the [Position] that goes with the commit.
 //
 // Consequence: after a crash the records from the hole on are read again; the
 // position says which of them are resolved. None is lost, none is doubled.
@@ -121,8 +121,8 @@ func (t *Tracker) OpenSpans() int {
 	return t.spans
 }
 
-// Position tells which records are resolved. origin is the position's; it is
-// not the tracker's business.
+// Position returns which records are resolved. origin is the position's; the
+// tracker does not use it.
 func (t *Tracker) Position(origin int64) Position {
 	p := PositionAt(origin, t.Committable())
 	live := t.entries[t.head:]

@@ -129,7 +129,7 @@ func validWatch(m *streampb.WatchRecord) error {
 	case *streampb.WatchRecord_RunEnd:
 		return validMarker(body.RunEnd)
 	case *streampb.WatchRecord_Variant:
-		// The document is judged by who knows its members.
+		// The package that knows the document's members validates it.
 		if len(body.Variant) == 0 {
 			return decodeErrorf(CodeInvalid, "variant is empty")
 		}

@@ -81,8 +81,8 @@ func (j *joiner) lead() int {
 	return len(joined.Members)
 }
 
-// beat tells the coordinator that the member lives, and asks whether there is
-// to be another generation.
+// beat sends the coordinator the member's heartbeat, and reports whether
+// another generation is due.
 func (j *joiner) beat() (rebalance bool) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.MemberID, req.Generation = j.group, j.id, j.generation

@@ -245,7 +245,7 @@ func writeAll(ctx context.Context, c *Client, id string, offsets *GroupOffsets, 
 	}
 	defer func() {
 		if err != nil {
-			_ = tx.Abort(ctx) // the reason is told
+			_ = tx.Abort(ctx) // err, the reason, is returned
 		}
 		err = errors.Join(err, tx.Close(ctx))
 	}()

@@ -13,24 +13,25 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// StickyBalancer assigns partitions such that as few as possible change hands:
-// whoever takes over a partition has to restore its state first.
+// StickyBalancer assigns partitions such that as few as possible change hands: a
+// partition's new owner has to restore its state first.
 //
 // Problem: groups are eager, so every join and leave stops all members and deals
 // out all partitions anew. Range and round robin deal by the order of member
 // ids, which are random.
 //
-// Strategy: every member tells what it had. The leader takes away only what a
-// member has above its share, and gives what nobody has to members below theirs.
-// Shares of a topic differ by one at most. Where there is a choice of who gets
-// the larger share, it is who keeps more by it, then who keeps more state in
-// memory for each partition it had, then who has less of other topics.
+// Strategy: every member states the partitions that it had. The leader takes
+// away only what a member has above its share, and gives partitions without an
+// owner to members below theirs. Shares of a topic differ by one at most. Where
+// several members could get the larger share, it goes to the one that keeps more
+// partitions by it, then to the one with more state in memory for each partition
+// it had, then to the one with fewer partitions of other topics.
 //
 // Consequences: the number of partitions that change hands is the least that
-// balanced shares allow. The result depends on what the members tell, not on
-// their order. A member that tells nothing, or nothing that can be read, as an
-// older or newer program may, is one that had nothing. Members that don't know
-// this protocol agree on another one with us if both offer one; see
+// balanced shares allow. The result depends on what the members state, not on
+// their order. A member that states nothing, or nothing that can be read, as an
+// older or newer program may, counts as one that had nothing. Members that don't
+// know this protocol agree on another one with us if both offer one; see
 // [NewStickyBalancer].
 //
 // It is safe for concurrent use.
@@ -196,7 +197,7 @@ func claimant(p int32, topic string, sharers []*sharer) *sharer {
 	return found
 }
 
-// claim is what a member tells of itself when it joins.
+// claim is what a member states about itself when it joins.
 type claim struct {
 	// instance is the same for as long as the process is a member, while member
 	// ids change.
@@ -209,7 +210,7 @@ type claim struct {
 
 const (
 	claimVersion = 1
-	// Bounds of what a member may tell.
+	// Bounds of what a member may state.
 	maxClaimName       = 512
 	maxClaimTopics     = 1000
 	maxClaimPartitions = 1 << 20

@@ -210,8 +210,9 @@ func (c *crew) shuffled(rnd *rand.Rand) *crew {
 	return s
 }
 
-// TestStickyBalancerOverALife: members of several topics come and go; nothing
-// moves when nobody does, and whoever joins takes its share and no more.
+// TestStickyBalancerOverALife: members of several topics come and go; no
+// partition moves while the members stay the same, and a member that joins
+// takes its share and no more.
 func TestStickyBalancerOverALife(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 5))

@@ -384,7 +384,7 @@ func (c *Client) retry(ctx context.Context, what string, do func(context.Context
 	return err
 }
 
-// isMissing tells a topic that is not there from one that moves.
+// isMissing distinguishes a topic that does not exist from one that moves.
 func isMissing(err error) bool { return errors.Is(err, kafka.UnknownTopicOrPartition) }
 
 // newBackoff waits 10 ms at first, then up to a second: long enough for an

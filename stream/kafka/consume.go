@@ -44,7 +44,7 @@ func (c *Client) Consume(ctx context.Context, topic string, opts ConsumeOptions,
 	offsets, err := c.Offsets(ctx, topic)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // being told to stop is no failure
+			return nil //nolint:nilerr // being asked to stop is no failure
 		}
 		return fmt.Errorf("consuming topic %s: %w", topic, err)
 	}
@@ -67,8 +67,8 @@ func (c *Client) Consume(ctx context.Context, topic string, opts ConsumeOptions,
 	group.Go(func() error {
 		for batch := range batches {
 			for _, rec := range batch {
-				// What has been fetched when ctx ends is not worth a race:
-				// whoever ends ctx wants no further call.
+				// What has been fetched when ctx ends is not worth a race: the
+				// caller that ends ctx wants no further call.
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}

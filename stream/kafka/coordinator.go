@@ -89,7 +89,7 @@ func (c *Client) atCoordinator(ctx context.Context, of coordinated, what string,
 	return err
 }
 
-// hasMoved tells whether another broker may be the coordinator now. One that
+// hasMoved reports whether another broker may be the coordinator now. One that
 // does not answer may have gone.
 func hasMoved(err error) bool {
 	var code kafka.Error
@@ -100,8 +100,8 @@ func hasMoved(err error) bool {
 }
 
 // newCoordinatorBackoff begins with 2 ms: the broker answers
-// CONCURRENT_TRANSACTIONS to whoever comes while the markers of the transaction
-// before are being written, which takes a few.
+// CONCURRENT_TRANSACTIONS while it writes the markers of the transaction
+// before, which takes a few milliseconds.
 func newCoordinatorBackoff(limit time.Duration) *backoff.ExponentialBackOff {
 	b := newBackoff(limit)
 	b.InitialInterval = 2 * time.Millisecond

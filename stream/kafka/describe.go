@@ -7,7 +7,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describegroups"
 )
 
-// GroupMember is a member of a consumer group, as the broker tells of it.
+// GroupMember is a member of a consumer group, as the broker describes it.
 type GroupMember struct {
 	// Client is the id that it gave itself and Host where it is.
 	Client, Host string

@@ -18,9 +18,9 @@ import (
 )
 
 // probe goes through the first steps of a connection one by one, until one
-// broker has passed. Brokers mostly just hang up on what they don't expect: it
-// is the step that fails that tells what is wrong. It also keeps the library
-// from taking whatever listens there for a broker, and its first bytes for the
+// broker has passed. Brokers mostly just hang up on what they don't expect, so
+// the step that fails shows what is wrong. It also keeps the library from
+// taking whatever listens there for a broker, and its first bytes for the
 // number of elements to allocate.
 func probe(ctx context.Context, cfg Config, tlsConf *tls.Config) error {
 	var failed error
@@ -55,7 +55,7 @@ func probeBroker(ctx context.Context, cfg Config, tlsConf *tls.Config, addr stri
 		}
 	}
 	if err := askVersions(conn, cfg.ClientID); err != nil {
-		// With TLS 1.3 a broker judges our certificate after the handshake.
+		// With TLS 1.3 a broker checks our certificate after the handshake.
 		alert, alerted := remoteAlert(err)
 		switch {
 		case alerted:
@@ -171,7 +171,7 @@ func alertReason(alert tls.AlertError, conf *tls.Config) string {
 }
 
 // remoteAlert is the alert that the other side has sent. Package crypto/tls
-// tells it by its text alone.
+// reports it in the error's text alone.
 func remoteAlert(err error) (tls.AlertError, bool) {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" {

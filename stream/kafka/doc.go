@@ -39,15 +39,15 @@
 //
 // # Transactions
 //
-// A [Transactor] has a transactional id. Taking it fences whoever had it: the
-// coordinator aborts what they left open and completes what they had decided.
-// Each transaction goes the same way. The first batch of a partition makes the
-// partition part of it (AddPartitionsToTxn, one request for all partitions that
-// have records by then); Hold keeps what is sent later in the buffer and waits
-// until the brokers have all that was sent before; Commit adds the group's
-// offsets with generation and member (AddOffsetsToTxn, TxnOffsetCommit: the
-// coordinator refuses those of a generation that has ended) and ends the
-// transaction (EndTxn).
+// A [Transactor] has a transactional id. Taking it fences the holder before: the
+// coordinator aborts what that holder left open and completes what it had
+// decided. Each transaction goes the same way. The first batch of a partition
+// makes the partition part of it (AddPartitionsToTxn, one request for all
+// partitions that have records by then); Hold keeps what is sent later in the
+// buffer and waits until the brokers have all that was sent before; Commit adds
+// the group's offsets with generation and member (AddOffsetsToTxn,
+// TxnOffsetCommit: the coordinator refuses those of a generation that has ended)
+// and ends the transaction (EndTxn).
 //
 // Every request is repeated with the same content, at the coordinator's new
 // place if it has moved, and repeating is harmless: the coordinator keeps the
@@ -56,7 +56,7 @@
 // time, or another has the id by then, the commit is in doubt, and only there:
 // the next holder of the id settles it, and the group's committed offset, which
 // [Client.CommittedOffset] fetches once no transaction can change it any more,
-// tells what became of it.
+// shows what became of it.
 //
 // An abort takes a new epoch. A batch that was given up may still be on its way;
 // in a next transaction under the old epoch it would be taken for a part of it.
@@ -72,8 +72,8 @@
 //   - Offsets that a handler resolves count only when everything it emitted
 //     before is durable or in the same transaction, not just that emission's own
 //     records.
-//   - The position that is committed tells what is dealt with behind the offset.
-//     A new owner commits nothing until it has read that far again, or that
+//   - The committed position records which records behind the offset are dealt
+//     with. A new owner commits nothing until it has read that far again, or that
 //     would be forgotten.
 //   - A broker lets every member commit every partition. Commits are made from
 //     a generation's own workers alone, and a generation that has ended can't

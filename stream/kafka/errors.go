@@ -72,7 +72,7 @@ func (v verdict) String() string {
 	}
 }
 
-// classify is the one place that tells errors apart.
+// classify is the one place that distinguishes errors.
 //
 // The sequence and epoch errors are matched as a set: brokers differ in which
 // of them they answer to the same fault.

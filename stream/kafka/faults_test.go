@@ -177,8 +177,9 @@ func joinGroup(t *testing.T, c *Client) error {
 		NewHandler: func(string, int32, int32) (stream.Handler, error) { return nil, errors.New("there is a generation") }}))
 }
 
-// TestBrokersWithoutClassicGroups: a broker that refuses groups of the classic protocol, by an answer or because it doesn't
-// list the request, is told in one line that says what to do; one that is too old for transactions is told as that.
+// TestBrokersWithoutClassicGroups: where a broker refuses groups of the classic protocol, by an answer or because it
+// doesn't list the request, one line reports that and what to do. A broker that is too old for transactions is reported
+// as that.
 func TestBrokersWithoutClassicGroups(t *testing.T) {
 	t.Parallel()
 	withoutJoin := kversion.V4_0_0()
@@ -329,13 +330,13 @@ func fenced(t *testing.T, c *Client) error {
 	require.NoError(t, err)
 	require.NoError(t, first.Send(t.Context(), []stream.Out{{Topic: "present", Value: []byte("v")}}, nil))
 	err = first.Commit(t.Context(), nil)
-	_ = first.Close(t.Context()) // its error is the one that is looked at
+	_ = first.Close(t.Context()) // Commit's error is the one under test
 	require.NoError(t, second.Close(t.Context()))
 	return err
 }
 
 // fullDisk has a broker run out of space in one of its two folders. The limit
-// leaves room for the indexes, which have their full size from the start.
+// leaves space for the indexes, which have their full size from the start.
 func fullDisk(t *testing.T, _ *faultBrokers) error {
 	dir := t.TempDir()
 	b, err := streamtest.StartApache(t.Context(), streamtest.ApacheConfig{

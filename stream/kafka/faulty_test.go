@@ -144,7 +144,7 @@ func (c *faultyConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// dialFaulty connects through a network that can be told to lose things.
+// dialFaulty connects through a network that can be made to lose things.
 func dialFaulty(t testing.TB, addr string) (*Client, *faultyNetwork) {
 	t.Helper()
 	f := new(faultyNetwork)

@@ -71,8 +71,8 @@ type GroupConfig struct {
 	MaxFailures int
 	// Fetch bounds the reading of each partition.
 	Fetch FetchConfig
-	// OnAssigned, if set, is told how many partitions are assigned and how
-	// many of them are live, whenever that changes. Between generations
+	// OnAssigned, if set, is called with the number of assigned partitions and
+	// how many of them are live, whenever that changes. Between generations
 	// assigned is -1. It must not block.
 	OnAssigned func(assigned, live int)
 
@@ -167,7 +167,7 @@ func (c *GroupConfig) machine() partition.Config {
 // coordinator answers so for a second or two.
 const joinBackoff = 500 * time.Millisecond
 
-// partitionWatch is how often the number of partitions is looked at.
+// partitionWatch is how often the number of partitions is checked.
 const partitionWatch = 30 * time.Second
 
 // member is this process's membership in a group.
@@ -322,8 +322,9 @@ func (e *classicRefusedError) Error() string {
 
 func (e *classicRefusedError) Unwrap() error { return e.err }
 
-// explainJoin is a join's error, which tells a broker without classic groups from one that is too old for
-// something else. The library has no error of its own for a request that a broker doesn't list.
+// explainJoin explains a join's error: it distinguishes a broker without classic groups from one that is
+// too old for something else. The library has no error of its own for a request that a broker doesn't
+// list.
 func explainJoin(err error) error {
 	missing := fmt.Sprintf("no matching versions were found between the client and the broker for API key %d", protocol.JoinGroup)
 	if errors.Is(err, kafka.UnsupportedVersion) || strings.Contains(err.Error(), missing) {
@@ -351,8 +352,9 @@ func newGeneration(m *member, gen *kafka.Generation) *generation {
 }
 
 // run works on the assigned partitions until the generation ends, ctx ends or
-// a worker fails, then drains and commits. settle is told whether there was
-// progress and how it ended, and says for how long to wait before rejoining.
+// a worker fails, then drains and commits. settle is given whether there was
+// progress and the error that ended it, and returns how long to wait before
+// rejoining.
 func (g *generation) run(ctx context.Context, settle func(progress bool, err error) time.Duration) error {
 	var err error
 	ended := make(chan struct{})

@@ -17,8 +17,8 @@ import (
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
-// A partition whose handler takes no more, or whose fetches fail, has the lag that it has; where the
-// end of its log can't be had either, the lag's age tells that it is old.
+// A partition whose handler takes no more, or whose fetches fail, keeps the lag that it has. Where
+// the end of its log can't be had either, the lag's age shows that it is old.
 func TestLagIsKeptWithoutFetches(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]func(*kfake.Cluster, *GroupConfig){

@@ -93,7 +93,7 @@ type committedOffset struct {
 }
 
 // fetchOffset asks a broker on one connection first which versions it knows:
-// the library tells only of those that it knows itself.
+// the library lists only those that it knows itself.
 func (c *Client) fetchOffset(ctx context.Context, broker int32, group string, tp topicPartition) (committedOffset, error) {
 	return exchange(ctx, c, broker, protocol.OffsetFetch, func(rw io.ReadWriter, _ int16) (committedOffset, error) {
 		newest, err := newestVersion(rw, c.cfg.ClientID, protocol.OffsetFetch)

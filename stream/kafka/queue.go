@@ -43,7 +43,7 @@ type queue struct {
 	writer *writer
 	topicPartition
 	compress bool
-	wake     chan struct{} // holds a token when there is something to look at
+	wake     chan struct{} // holds a token when the queue has changed
 
 	// Guarded by the writer's mu.
 	recs    []queued
@@ -58,7 +58,7 @@ type queue struct {
 	maxBytes int // of a batch; lower than configured once the broker refused
 }
 
-// push appends a record and sees to it that somebody looks after it. The
+// push appends a record and makes sure that a goroutine processes it. The
 // writer's mu is held.
 func (q *queue) push(r queued) {
 	q.recs = append(q.recs, r)
@@ -172,8 +172,8 @@ func (q *queue) deliver(ctx context.Context, recs []queued) bool {
 		w.client.metrics.moved(q.topic, directionOut, len(recs), bytes)
 		w.settle(recs, nil)
 	case tooLarge(err) && len(recs) > 1:
-		// The topic allows less than we were told. Nothing was written, so the
-		// halves go out under the same sequence numbers.
+		// The topic allows less than we are configured for. Nothing was
+		// written, so the halves go out under the same sequence numbers.
 		half := len(recs) / 2
 		size := batchHeaderBytes
 		for i := range recs {

@@ -41,7 +41,7 @@ type snapshotter struct {
 	unsaved   unsaved
 }
 
-// covers tells whether all of the snapshot has been written.
+// covers reports whether all of the snapshot has been written.
 func (s *snapshotter) covers() bool {
 	return s.sent && !s.broken && s.unwritten == 0
 }
@@ -148,7 +148,7 @@ func (w *worker) snapshotWhenDue(ctx context.Context, handler stream.Handler, no
 	return w.takeSnapshot(ctx, handler)
 }
 
-// noteSnapshot tells the writer what has become of its last snapshot.
+// noteSnapshot reports to the writer what has become of its last snapshot.
 func (w *worker) noteSnapshot() {
 	s := w.snapshots
 	w.mu.Lock()

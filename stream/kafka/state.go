@@ -24,8 +24,8 @@ func (c *Client) StatePartition(ctx context.Context, topic string, source snapsh
 }
 
 // ReadState reads what the state topic holds of a source: everything that was
-// written before the call. Whoever may have written before must be fenced by
-// then, or confined to its own epoch as package snapshot tells.
+// written before the call. Every earlier writer must be fenced by then, or
+// confined to its own epoch as package snapshot describes.
 //
 // It waits for transactions of others that were open at the call: what is behind
 // them can't be read before, and a writer that does not know all that is there
@@ -62,8 +62,9 @@ func (c *Client) ReadStates(ctx context.Context, topic string, cfg FetchConfig, 
 	return nil
 }
 
-// openTransactionAfter is how long a scan may wait for others before an operator
-// is told. Transactions of processes that live last for a fraction of it.
+// openTransactionAfter is how long a scan may wait for others before a line is
+// logged for the operator. Transactions of processes that live last for a
+// fraction of it.
 const openTransactionAfter = 10 * time.Second
 
 // scan reads a partition from its start to what is its end at the call, as far as

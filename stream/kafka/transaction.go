@@ -37,9 +37,9 @@ func (l *transactionLog) self() coordinated {
 	return coordinated{transactionCoordinator, l.id}
 }
 
-// begin takes a session. Without one to go on from it fences whoever had the id
-// and completes or aborts their transaction; with one it succeeds only while
-// nobody else has the id.
+// begin takes a session. Without one to go on from, it fences the holder of the
+// id and completes or aborts that holder's transaction. With one, it succeeds
+// only while nobody else has the id.
 func (l *transactionLog) begin(ctx context.Context, from *session) (*session, error) {
 	req := &initproducerid.Request{
 		TransactionalID: l.id, TransactionTimeoutMs: int32(min(l.timeout.Milliseconds(), 1<<31-1)),
@@ -163,7 +163,7 @@ func (l *transactionLog) commitOffsets(ctx context.Context, s *session, o *Group
 // end commits or aborts. Repeated with the same session it has one outcome,
 // which the broker keeps until the next transaction begins. doubt says, beside
 // an error, that the end may have been carried out: a try went unanswered, or
-// its answer does not tell.
+// its answer leaves that open.
 func (l *transactionLog) end(ctx context.Context, s *session, commit bool) (doubt bool, err error) {
 	req := &endtxn.Request{TransactionalID: l.id, ProducerID: s.id, ProducerEpoch: s.epoch, Committed: commit}
 	err = l.client.atCoordinator(ctx, l.self(), "ending a transaction", l.limit, func(ctx context.Context, broker int32) error {

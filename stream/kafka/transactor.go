@@ -26,7 +26,7 @@ import (
 //
 // A transactor is over, and has to be made anew, when its id has been taken by
 // another or a Commit is in doubt. NewTransactor settles what the one before
-// has left open, so that [Client.CommittedOffset] tells the truth after it.
+// has left open, so that [Client.CommittedOffset] is right after it.
 //
 // Send is safe for concurrent use, also with the other methods, which wait for
 // each other. A transactor that rests has no goroutines and no timers.
@@ -41,12 +41,12 @@ type Transactor struct {
 	phase   phase
 	reason  error         // why the phase is failed or over
 	broken  chan struct{} // closed when the phase becomes failed or over
-	aborts  int           // tells Sends from before an Abort from those after it
+	aborts  int           // distinguishes Sends from before an Abort from those after it
 	waiting []*delivery   // sent while held
 	held    bool
 	added   map[topicPartition]bool // partitions in the transaction
 	adding  chan struct{}           // closed when a request to add has ended; nil if there is none
-	began   time.Time               // when the coordinator was first told of the transaction; zero: it was not
+	began   time.Time               // when a request first named the transaction to the coordinator; zero: none has
 }
 
 // phase is what a transactor can do.
@@ -69,7 +69,7 @@ var (
 	ErrFenced = errors.New("fenced")
 	// ErrInDoubt is what Commit answers, to be found by [errors.Is], when it
 	// could not learn the outcome. NewTransactor for the same id settles it,
-	// and [Client.CommittedOffset] then tells.
+	// and [Client.CommittedOffset] then shows it.
 	ErrInDoubt = errors.New("it is not known whether the transaction is committed")
 	// ErrAborted is what Send answers and records fail with, to be found by
 	// [errors.Is], whose transaction has been aborted or can only be.
@@ -326,10 +326,10 @@ func (t *Transactor) breakOff(to phase, reason error) {
 
 // Abort drops everything sent since the last Commit: what has been written is
 // never shown, what has not been fails with an error. It returns once the
-// broker has been told and the transactor has gone on to a new epoch, under
-// which nothing that may still be on its way from before can be written. After
-// an error, or when the transactor is over already, it is over: then the
-// transaction ends with the next NewTransactor, or with its timeout.
+// broker has ended the transaction and the transactor has gone on to a new
+// epoch, under which nothing that may still be on its way from before can be
+// written. After an error, or when the transactor is over already, it is over:
+// then the transaction ends with the next NewTransactor, or with its timeout.
 func (t *Transactor) Abort(ctx context.Context) error {
 	if err := t.take(ctx); err != nil {
 		return fmt.Errorf("aborting: %w", err)
@@ -360,7 +360,7 @@ func (t *Transactor) abort(ctx context.Context) error {
 	return nil
 }
 
-// end drops the open transaction and tells the broker.
+// end drops the open transaction and has the broker abort it.
 func (t *Transactor) end(ctx context.Context) error {
 	t.breakOff(phaseFailed, ErrAborted)
 	// Requests are not cut off: a batch that arrives after the abort would, at
@@ -378,7 +378,8 @@ func (t *Transactor) end(ctx context.Context) error {
 	case began.IsZero():
 		return nil
 	}
-	// INVALID_TXN_STATE: the coordinator never heard of the transaction.
+	// INVALID_TXN_STATE: the coordinator never received a request of the
+	// transaction.
 	if _, err := t.wire.end(ctx, s, false); err != nil && !errors.Is(err, kafka.InvalidTransactionState) {
 		return t.finish(fencing(err), abortResult(err))
 	}
@@ -540,7 +541,7 @@ func fencing(err error) error {
 	}
 }
 
-// isFenced tells whether the transactional id is no longer ours; the end of a
+// isFenced reports whether the transactional id is no longer ours; the end of a
 // generation does not take it away.
 func isFenced(err error) bool {
 	var f *fencedError

@@ -53,8 +53,9 @@ func TestTransactionsOutlastPassingErrors(t *testing.T) {
 	}
 }
 
-// Codes that don't pass make the transaction fail. What has been sent, before
-// and since, is told so; nothing of it is seen; after an abort it goes on.
+// Error codes that don't pass make the transaction fail. Every record sent
+// before and since gets that error, and none becomes visible. After an abort
+// the transactor goes on.
 func TestTransactionsFailForGood(t *testing.T) {
 	t.Parallel()
 	lasting := map[kmsg.Key][]*kerr.Error{

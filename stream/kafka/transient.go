@@ -7,7 +7,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// IsTransient tells whether what has failed with err may succeed when it is
+// IsTransient reports whether what has failed with err may succeed when it is
 // begun anew: the cluster or the connection was at fault for the moment, or a
 // transaction's outcome is not known. It is false for what somebody has to mend
 // first, for [ErrFenced], and for a context that was cancelled.
@@ -18,10 +18,11 @@ func IsTransient(err error) bool {
 	return IsClock(err) || errors.Is(err, ErrInDoubt) || errors.Is(err, ErrAborted) || classify(err) == retriable
 }
 
-// IsClock tells whether err says that the brokers refuse the time of records: since Kafka 4 one
-// that is more than an hour ahead of theirs (message.timestamp.after.max.ms). Records that are
-// sent again have the time of the clock as it is then.
+// IsClock reports whether err says that the brokers refuse the time of records: since Kafka 4
+// they refuse a time that is more than an hour ahead of theirs
+// (message.timestamp.after.max.ms). Records that are sent again have the time of the clock as
+// it is then.
 func IsClock(err error) bool { return errors.Is(err, kafka.InvalidTimestamp) }
 
-// IsMissingTopic tells whether err says that a topic does not exist.
+// IsMissingTopic reports whether err says that a topic does not exist.
 func IsMissingTopic(err error) bool { return errors.Is(err, kafka.UnknownTopicOrPartition) }

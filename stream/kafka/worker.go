@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// stalledAfter is how long fetching may pause for unresolved records before an
-	// operator is told.
+	// stalledAfter is how long fetching may pause for unresolved records before a
+	// line is logged for the operator.
 	stalledAfter = 30 * time.Second
 	// tickInterval is how often a [stream.Ticker] is called.
 	tickInterval = 10 * time.Second
-	// beat is how often a worker without records looks at the time.
+	// beat is how often a worker without records reads the clock.
 	beat = time.Second
 	// graceTimeout bounds what is done for a partition once its drain is over:
 	// a last commit, the end of the transaction.
@@ -32,8 +32,8 @@ const (
 // errWorkerClosed is what Emit answers once the partition is lost.
 var errWorkerClosed = errors.New("the partition is no longer ours")
 
-// worker owns an assigned partition for one generation. What is to be done it
-// asks its machine; it does it, and tells the machine what came of it.
+// worker owns an assigned partition for one generation. It asks its machine
+// what to do, does it, and reports the result to the machine.
 //
 // Three goroutines of its own work on the partition: one fetches, one calls the
 // handler, one commits. A handler that takes long keeps neither commits nor the
@@ -59,7 +59,7 @@ type worker struct {
 
 	mu      sync.Mutex
 	machine *partition.Machine
-	state   partition.State // the last that was told
+	state   partition.State // the state after the last update
 	failed  bool            // what was emitted must not be committed
 
 	position int64     // everything before this offset was handed over
@@ -169,7 +169,8 @@ func (w *worker) report(ctx context.Context, doing string, err error) {
 	}
 }
 
-// update tells the machine something, and others what has come of it.
+// update reports an event to the machine, and the machine's change to the
+// others.
 func (w *worker) update(tell func(m *partition.Machine, now time.Time)) {
 	now := time.Now()
 	w.mu.Lock()

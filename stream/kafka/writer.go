@@ -21,7 +21,7 @@ type discipline interface {
 	// admit returns the session to write the queue's next batch under. If that
 	// is another than the queue's last, sequence numbers begin at 0.
 	admit(ctx context.Context, q *queue) (*session, error)
-	// lost is told that records have failed.
+	// lost is called when records have failed.
 	lost(err error)
 	// halted is closed once repeating a request is of no use; nil is never.
 	halted() <-chan struct{}

@@ -47,8 +47,8 @@ func AppendMessage(b []byte, m proto.Message) ([]byte, error) {
 	return opts.MarshalAppend(b, m)
 }
 
-// Reader reads what the Append functions wrote. The first thing that is wrong
-// sticks: every later read gives zero, and [Reader.Done] tells what it was.
+// Reader reads what the Append functions wrote. The first error sticks: every
+// later read gives zero, and [Reader.Done] returns the error.
 type Reader struct {
 	b   []byte
 	err error

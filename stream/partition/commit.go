@@ -47,7 +47,7 @@ func (m *Machine) Position() (p stream.Position, ok bool) {
 	return m.tracker.Position(m.committed.Origin), true
 }
 
-// Dirty tells whether there is a position to commit that is not committed.
+// Dirty reports whether there is a position to commit that is not committed.
 func (m *Machine) Dirty() bool {
 	p, ok := m.Position()
 	return ok && (m.fresh || !p.Equal(m.committed))
@@ -67,8 +67,8 @@ func (m *Machine) CommitFailed(now time.Time) {
 	m.moved(now)
 }
 
-// Progress tells whether records have been dealt with, and committed, since the
-// partition was assigned.
+// Progress reports whether records have been dealt with, and committed, since
+// the partition was assigned.
 func (m *Machine) Progress() bool { return m.committed.Offset > m.restored.Offset }
 
 // LastCommitted is the position that is durable, as far as is known.

@@ -3,9 +3,9 @@
 // committed and when, when a snapshot is due and when fetching has to pause.
 //
 // It is a state machine without goroutines, clock or I/O. A shell (see
-// stream/kafka) tells it what has happened and does what it decides; time comes
-// in as values. That makes every interleaving of records, emissions, commits and
-// crashes a test that runs in microseconds.
+// stream/kafka) reports to it what has happened and does what it decides; time comes in as
+// values. That makes every interleaving of records, emissions, commits and crashes a test
+// that runs in microseconds.
 //
 //	            Restore                 the restored           Drain          Close
 //	                                 position is reached

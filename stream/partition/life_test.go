@@ -350,7 +350,7 @@ func TestEveryEffectOnce(t *testing.T) {
 			for seed := range uint64(600) {
 				w := newWorld(t, seed, transaction)
 				w.run()
-				// Once more, to look at what can be restored.
+				// Once more, to check what can be restored.
 				w.begin()
 				for w.owner.Next() < w.broker.end {
 					w.read()

@@ -12,11 +12,11 @@ import (
 type State int
 
 const (
-	// Restoring: what is durable is being looked at.
+	// Restoring: what is durable is being read.
 	Restoring State = iota
 	// Replaying folds records that are dealt with into the handler's state,
 	// muted, and hands it those that were open between them. Nothing is committed
-	// until the restored position is reached, or what it tells would be lost.
+	// until the restored position is reached, or what it records would be lost.
 	Replaying
 	// Live hands records to the handler, which may emit.
 	Live
@@ -167,10 +167,11 @@ func (m *Machine) reach(offset int64, now time.Time) {
 	}
 }
 
-// reached tells whether the position covers the one that was restored.
+// reached reports whether the position covers the one that was restored.
 func (m *Machine) reached() bool { return m.tracker != nil && m.at >= m.restored.Next }
 
-// Full tells whether reading has to pause: the handler holds as much as it may.
+// Full reports whether reading has to pause: the handler holds as much as it
+// may.
 func (m *Machine) Full() bool {
 	if m.tracker == nil {
 		return false
@@ -272,9 +273,9 @@ func (m *Machine) Drain() {
 // Close ends the life. It changes nothing any more.
 func (m *Machine) Close() { m.state = Closed }
 
-// Clean tells whether nothing is left to do for the records that were read, and
-// all of it is committed: a handler that has been drained is then just the fold
-// of the records before the committed offset.
+// Clean reports whether nothing is left to do for the records that were read,
+// and all of it is committed: a handler that has been drained is then just the
+// fold of the records before the committed offset.
 func (m *Machine) Clean() bool {
 	return m.reached() && m.Emissions() == 0 && len(m.committed.Open) == 0 && m.committed.Offset == m.at
 }

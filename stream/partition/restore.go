@@ -48,7 +48,7 @@ func (e *LostPlaceError) Error() string {
 
 // CutError says that the log begins too late to restore the state.
 type CutError struct {
-	// Origin is where the state began; negative if the commit does not tell.
+	// Origin is where the state began; negative if the commit does not hold it.
 	Origin, LogStart, Committed int64
 }
 
@@ -85,8 +85,8 @@ func committed(s Start) (p stream.Position, originKnown bool, err error) {
 	return p, true, nil
 }
 
-// CommittedPosition is the position that is committed, for whoever has to choose
-// a snapshot before Restore.
+// CommittedPosition is the committed position, for a caller that has to choose a
+// snapshot before Restore.
 func CommittedPosition(s Start) (stream.Position, error) {
 	p, _, err := committed(s)
 	if err != nil {
@@ -98,8 +98,8 @@ func CommittedPosition(s Start) (stream.Position, error) {
 	return p, nil
 }
 
-// Usable tells whether a snapshot of the records before offset can restore a
-// position: it has folded in nothing that is not dealt with, and the records
+// Usable reports whether a snapshot of the records before offset can restore a
+// position: every record that it has folded in is dealt with, and the records
 // behind it are in the log.
 func Usable(snapshot int64, p stream.Position, logStart int64) bool {
 	return snapshot >= p.Origin && snapshot >= logStart && snapshot <= p.Offset

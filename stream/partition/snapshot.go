@@ -17,7 +17,7 @@ func (s *snapshots) begin(plan Plan, now time.Time) {
 	}
 }
 
-// KeepSnapshot tells a machine that goes on with a kept handler the offset of
+// KeepSnapshot gives a machine that goes on with a kept handler the offset of
 // the newest whole snapshot.
 func (m *Machine) KeepSnapshot(offset int64) { m.snapshots.newest = offset }
 
@@ -30,9 +30,9 @@ func (m *Machine) SnapshotDue() (at time.Time, ok bool) {
 	return m.snapshots.last.Add(m.cfg.SnapshotInterval), true
 }
 
-// SnapshotAllowed tells whether a snapshot may be taken and would be of use. It
-// overwrites the one before the newest, and that may be only once the newest is
-// usable.
+// SnapshotAllowed reports whether a snapshot may be taken and would be of use.
+// It overwrites the one before the newest, and that may be only once the newest
+// is usable.
 func (m *Machine) SnapshotAllowed() bool {
 	s := &m.snapshots
 	return m.reached() && !s.writing && m.at > s.newest && s.newest <= m.committed.Offset

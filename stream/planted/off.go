@@ -2,7 +2,7 @@
 
 package planted
 
-// Enabled tells whether this build can plant bugs.
+// Enabled reports whether this build can plant bugs.
 const Enabled = false
 
 // Is reports whether the bug is planted: never, in a normal build.

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// Enabled tells whether this build can plant bugs.
+// Enabled reports whether this build can plant bugs.
 const Enabled = true
 
 // environment lists the bugs to plant, separated by commas.
@@ -39,7 +39,8 @@ var asleep atomic.Int32
 // Is reports whether the bug is planted.
 func Is(bug Bug) bool { return asleep.Load() == 0 && slices.Contains(chosen(), bug) }
 
-// Without runs do without any bug: what a process with bugs is judged by must have none.
+// Without runs do without any bug: the check of a process with bugs must have none
+// itself.
 func Without(do func()) {
 	asleep.Add(1)
 	defer asleep.Add(-1)

@@ -1,5 +1,5 @@
-// Package snapshot keeps a handler's state on a compacted topic, such that
-// whoever takes over the handler's partition finds it again after a crash at any
+// Package snapshot keeps a handler's state on a compacted topic, such that the
+// next owner of the handler's partition finds it again after a crash at any
 // moment.
 //
 // Problem: a state of many megabytes has to be written as records of less than

@@ -71,7 +71,7 @@ func (x *Index) Add(rec stream.Record) {
 	}
 	k, err := parseKey(rec.Key[len(x.prefix):])
 	if err != nil {
-		return // no key of this version of the format: not ours to judge or remove
+		return // no key of this version of the format: not ours to read or remove
 	}
 	switch k.kind {
 	case kindSection:
@@ -326,7 +326,7 @@ func (x *Index) Refuse(s *Snapshot, why error) {
 	}
 }
 
-// Summary is a manifest that was found, for a person to look at.
+// Summary is a manifest that was found, for a person to read.
 type Summary struct {
 	// Format, Origin, Offset, Sections and Bytes are what the manifest says; Offset is -1
 	// if it can't be read.
@@ -340,8 +340,8 @@ type Summary struct {
 	Fault error
 }
 
-// List tells of all manifests, newest first. Whether a stage can use them
-// depends on its own format besides.
+// List returns a summary of every manifest, newest first. Whether a stage can
+// use them depends on its own format besides.
 func (x *Index) List() []Summary {
 	var out []Summary
 	for _, s := range x.newestFirst() {
@@ -358,7 +358,7 @@ func (x *Index) List() []Summary {
 	return out
 }
 
-// Empty tells whether nothing was found of the source, not even remains.
+// Empty reports whether nothing of the source was found, not even remains.
 func (x *Index) Empty() bool {
 	return len(x.sections) == 0 && len(x.tables) == 0 && len(x.manifests) == 0
 }

@@ -21,7 +21,7 @@ func (s Source) String() string {
 	return fmt.Sprintf("group %s topic %s partition %d", s.Group, s.Topic, s.Partition)
 }
 
-// Validate tells whether s can be part of a key.
+// Validate returns an error if s can't be part of a key.
 func (s Source) Validate() error {
 	switch {
 	case s.Group == "" || len(s.Group) > maxName || strings.ContainsRune(s.Group, 0):

@@ -269,7 +269,7 @@ func (w *world) step() {
 	}
 }
 
-// check looks at what a new owner would find now.
+// check verifies what a new owner would find now.
 func (w *world) check() {
 	chosen, refused := w.topic.index().Choose(toyFormat, stream.PositionAt(0, w.committed), 0)
 	if chosen == nil {

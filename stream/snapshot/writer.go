@@ -111,7 +111,7 @@ func (w *Writer) Offset() (offset int64, ok bool) {
 	return w.base.offset, true
 }
 
-// Ready tells whether the next snapshot may begin: the one before has become
+// Ready reports whether the next snapshot may begin: the one before has become
 // the one to fall back on.
 func (w *Writer) Ready() bool { return w.pending == nil }
 
@@ -346,8 +346,8 @@ func (w *Writer) section(name string, offset int64, content []byte, yield func(s
 	return at, err
 }
 
-// parts writes content under a key, and removes what is left there of before
-// parts that were more. note is told how many there may be now.
+// parts writes content under a key. If there were more parts before, it removes
+// those that remain of them. note is called with how many there may be now.
 func (w *Writer) parts(k key, offset int64, content []byte, before int, note func(int), yield func(stream.Out) bool) ([]partSum, error) {
 	var sums []partSum
 	for {

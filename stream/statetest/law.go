@@ -1,6 +1,6 @@
 // Package statetest holds handlers to the law of [stream.State]: a handler that
-// was given a state, and then the records behind it, can't be told from one that
-// has seen all records.
+// was given a state, and then the records behind it, can't be distinguished from
+// one that has seen all records.
 package statetest
 
 import (

@@ -28,8 +28,8 @@ const (
 	// startTimeout is for machines that have other things to do; a start takes
 	// 2 to 6 s on an idle one.
 	startTimeout = 3 * time.Minute
-	// stopTimeout is what a broker that is told to stop gets: one that can't
-	// reach its controllers would try for minutes.
+	// stopTimeout is how long a broker may take to stop: one that can't reach
+	// its controllers would try for minutes.
 	stopTimeout = 15 * time.Second
 )
 
@@ -137,7 +137,7 @@ exec java "$@"`
 	go func() {
 		defer close(done)
 		_ = cmd.Wait() // being ended by a signal is no fault
-		// The guard must not kill whoever gets the number next.
+		// The guard must not kill the process that gets the number next.
 		_, _ = io.WriteString(hold, "\n")
 		hold.Close()
 	}()

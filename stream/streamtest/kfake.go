@@ -1,5 +1,5 @@
 // Package streamtest provides brokers to test against: kfake, which speaks the
-// whole protocol in this process and can be told to fail, and a real Apache
+// whole protocol in this process and can be made to fail, and a real Apache
 // Kafka where its jars are at hand.
 package streamtest
 

@@ -1,10 +1,11 @@
-// Package trace says which reads are followed on their way from current to
-// variants, and what is told of them: identifiers, the header that carries them in
-// Kafka, and spans. docs/operate/traces.md is the model.
+// Package trace decides which reads are followed on their way from current to
+// variants, and defines what is recorded about them: identifiers, the header that
+// carries them in Kafka, and spans. docs/operate/traces.md is the model.
 //
-// Nothing here does I/O or starts a goroutine; who makes a [Tracer] gives it a clock
-// and somewhere to put spans. Identifiers follow from content, so all processes agree
-// on which reads are traced, and what is done twice has the same identifiers twice.
+// Nothing here does I/O or starts a goroutine; the caller of [New] gives the [Tracer]
+// a clock and a sink for its spans. Identifiers follow from content, so all processes
+// agree on which reads are traced, and work that is done twice has the same
+// identifiers both times.
 package trace
 
 import (
@@ -40,7 +41,7 @@ type Context struct {
 	Span  SpanID
 }
 
-// IsZero tells whether c is outside of any trace.
+// IsZero reports whether c is outside of any trace.
 func (c Context) IsZero() bool { return c.Trace == TraceID{} }
 
 // ReadTrace is the trace of a read.
@@ -100,7 +101,7 @@ func (c Context) String() string {
 var errParent = errors.New("want 00-, 32 and 16 hexadecimal digits in lower case, and two of flags")
 
 // Parse reads a header's value. Of a later version it takes what version 0 has.
-// sampled tells whether the trace is recorded.
+// sampled states whether the trace is recorded.
 func Parse(value []byte) (c Context, sampled bool, err error) {
 	fail := func() (Context, bool, error) {
 		return Context{}, false, fmt.Errorf("%s of %d bytes: %w", Header, len(value), errParent)

@@ -91,7 +91,8 @@ func (e *tracedEmitter) Emit(ctx context.Context, out []stream.Out, resolved []i
 	return e.Emitter.Emit(ctx, out, resolved)
 }
 
-// count tells whether records are of the span.
+// count adds n records to the span, and reports whether the span was still
+// open.
 func (e *tracedEmitter) count(n int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -63,7 +63,7 @@ type Span struct {
 	Attributes []Attribute
 	Events     []Event
 	Links      []Context
-	// DroppedEvents and DroppedLinks count what there was no room for.
+	// DroppedEvents and DroppedLinks count what exceeded the span's limits.
 	DroppedEvents, DroppedLinks int
 }
 
@@ -102,7 +102,7 @@ func New(ratio float64, sink Sink, now func() time.Time) *Tracer {
 	return &Tracer{sampler: newSampler(ratio), sink: sink, now: now}
 }
 
-// Takes tells whether a read is one of the tracer's share.
+// Takes reports whether a read is in the tracer's share.
 func (t *Tracer) Takes(run, read string) bool {
 	return t != nil && t.sampler != 0 && t.sampler.takes(ReadTrace(run, read))
 }
@@ -115,8 +115,8 @@ func (t *Tracer) Now() time.Time {
 	return t.now()
 }
 
-// Begin begins a span below a place in a trace. what tells apart spans of one name
-// there. It returns nil without a tracer or a trace.
+// Begin begins a span below a place in a trace. what distinguishes spans of one
+// name there. It returns nil without a tracer or a trace.
 func (t *Tracer) Begin(below Context, name string, kind Kind, what ...string) *Span {
 	if t == nil || below.IsZero() {
 		return nil

@@ -28,7 +28,7 @@ func TestIdentifiers(t *testing.T) {
 	if place != ReadPlace(run, read) || place == ReadPlace(run+"0", read) || place.Trace != ReadTrace(run, read) {
 		t.Error("places of reads")
 	}
-	// What tells apart must not run together.
+	// Names that distinguish must not run together.
 	if ReadTrace("a", "b\x00c") == ReadTrace("a\x00b", "d") || place.Child("a", "bc") == place.Child("ab", "c") || place.Child("a") == place.Child("a", "") {
 		t.Error("names run together")
 	}
