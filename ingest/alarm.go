@@ -12,7 +12,7 @@ import (
 // voice.
 var alarmLevels = [...]int64{50, 80, 95}
 
-// spoolAlarm tells how full the spool is that several runs share.
+// spoolAlarm logs how full the spool is that several runs share.
 type spoolAlarm struct {
 	quota   *spool.Quota
 	log     *slog.Logger
@@ -23,7 +23,7 @@ type spoolAlarm struct {
 	refused error // why the last write was; nil if it wasn't
 }
 
-// update looks at how full the spool is, and says so once for each level that is
+// update checks how full the spool is, and logs it once for each level that is
 // passed on the way up.
 func (a *spoolAlarm) update() {
 	used, limit := a.quota.Used(), a.quota.Limit()

@@ -23,8 +23,8 @@ type Naming struct {
 	Sample string
 	// Model is the basecalling model of reads that name none.
 	Model string
-	// Demultiplexed says that somebody has looked for barcodes on all reads, so one that
-	// tells of none has none. A sheet says so, too.
+	// Demultiplexed states that barcodes were searched for on all reads, so a read that
+	// names none has none. A sheet states so, too.
 	Demultiplexed bool
 	// Sheet says which barcodes there are and what their samples are called; nil: as many
 	// as ONT's kits have, called by the run's sample and their number.
@@ -34,11 +34,11 @@ type Naming struct {
 // kitBarcodes is the most barcodes that a kit of ONT's has.
 const kitBarcodes = 96
 
-// RunOf is the run of a read; empty if nothing tells.
+// RunOf is the run of a read; empty if neither names one.
 func (n *Naming) RunOf(r *input.Read) string { return cmp.Or(r.Run, n.Run) }
 
-// Describe is the stream's description of a read's run. A run of which a read tells of
-// barcodes, even that it has none, has a sample for each.
+// Describe is the stream's description of a read's run. If a read of the run states a
+// barcode, or that it has none, the run has a sample for each barcode.
 func (n *Naming) Describe(r *input.Read) (*streampb.Run, error) {
 	run := &streampb.Run{Id: n.RunOf(r), Sample: cmp.Or(n.Sample, r.Sample), Called: true, Experiment: r.Experiment, FlowCell: r.FlowCell, Position: r.Position}
 	switch {
@@ -162,7 +162,7 @@ func (c *Called) out(topics stream.Topics) stream.Out {
 	return stream.Out{Topic: topics.Called, Partition: stream.AnyPartition, Key: stream.CalledKey(c.read.GetRun(), c.read.GetReadId()), Value: c.value}
 }
 
-// sent counts the read, and tells of what didn't fit its record.
+// sent counts the read, and logs what didn't fit its record.
 func (c *Called) sent(cfg *Config) {
 	cfg.Metrics.called(c.read)
 	if len(c.left) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// What a channel does, as [Channels] tells it: the letters of stream.ChannelLetters.
+// What a channel does, as [Channels] holds it: the letters of stream.ChannelLetters.
 const (
 	channelStrand     = 's'
 	channelPore       = 'p'
@@ -15,10 +15,9 @@ const (
 	channelInactive   = 'i'
 )
 
-// Channels is what the channels of a run do, by the sequencer's own account where it
-// gives one, and otherwise as the chunks tell that were taken of them: a chunk is a strand
-// in the pore, the end of a read an open pore, and of a channel without any nothing is
-// known.
+// Channels is what the channels of a run do. Where the sequencer reports it, that counts.
+// Otherwise it follows from the chunks that were taken: a chunk is a strand in the pore,
+// the end of a read an open pore, and of a channel without any nothing is known.
 type Channels struct {
 	Run    string
 	States []byte // a letter per channel, that of channel 1 first
@@ -44,7 +43,7 @@ type cell struct {
 	own []byte
 }
 
-// channels are the channels as they are to be told.
+// channels are the channels as they are reported.
 func (c *cell) channels() Channels {
 	out := c.Channels
 	out.States = slices.Clone(c.States)

@@ -9,8 +9,8 @@ import (
 	"github.com/porestream/porestream/ingest/spool"
 )
 
-// smallDisk opens files on a disk with room for so many bytes, which a removed
-// file does not give back, and whose next sync fails with an error.
+// smallDisk opens files on a disk with space for so many bytes. A removed file
+// does not give its space back, and the next sync fails with an error.
 func smallDisk(room *int, syncErr *error) func(string) (spool.File, error) {
 	mu := new(sync.Mutex) // several logs share the disk
 	return func(path string) (spool.File, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // event is one step of a run on its way to Kafka: its announcement, a chunk, or
-// its end. stream/FORMAT.md tells how events are counted and named.
+// its end. stream/FORMAT.md describes how events are counted and named.
 type event struct {
 	// after is the run's progress with this event, so its number is
 	// after.next-1.

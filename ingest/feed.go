@@ -24,7 +24,7 @@ type Position struct{ p progress }
 // and its end.
 func (p Position) Next() uint64 { return p.p.next }
 
-// Ended tells whether the run's end is among them.
+// Ended reports whether the run's end is among them.
 func (p Position) Ended() bool { return p.p.ended }
 
 // Begin goes over the run's beginning.

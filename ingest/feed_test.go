@@ -122,8 +122,8 @@ func feedPositions(t *testing.T, run *streampb.Run) []Position {
 		}
 	}
 	p.End()
-	// The announcement is the first event: before it the position is the zero one,
-	// and a feed is told of it when it is under way.
+	// The announcement is the first event: before it the position is the zero one.
+	// A feed that is under way is given that position.
 	return append(list, p)
 }
 

@@ -9,12 +9,12 @@ import (
 
 // Ledger is what the source of a live run keeps in Kafka beside the run's cursor:
 // records that are committed in one transaction with the chunks that they follow
-// from, so that they tell of exactly the chunks that the cursor counts.
+// from, so that they describe exactly the chunks that the cursor counts.
 //
 // Recall is called first, and then nothing at the same time as anything else.
 type Ledger interface {
-	// Recall is told that so many of the run's chunks are in Kafka, and of the
-	// records of each event behind them that an earlier process left in the spool.
+	// Recall is given how many of the run's chunks are in Kafka, and the records
+	// of each event behind them that an earlier process left in the spool.
 	Recall(ctx context.Context, chunks uint64, spooled func(each func([]stream.Out) error) error) error
 	// Opening are records that go with the run's beginning, to the spool as well.
 	Opening() ([]stream.Out, error)

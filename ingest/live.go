@@ -13,7 +13,7 @@ import (
 )
 
 // Live feeds a run from a source that can't be made to wait, such as a
-// sequencer. A chunk that neither memory nor spool has room for is lost: it is
+// sequencer. A chunk that fits into neither memory nor spool is lost: it is
 // counted and gets no place in the run, so the next chunk of its read shows the
 // gap by its first sample, and no base is called across it. The source may
 // forget what [Live.Durable] covers; what was taken later is lost with the
@@ -134,7 +134,7 @@ func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
 	return true, nil
 }
 
-// Put takes a chunk of the run, and waits while there is no room for it: for
+// Put takes a chunk of the run, and waits while there is no space for it: for
 // sources that can be made to wait. If it returns an error, the chunk is not
 // taken.
 func (l *Live) Put(ctx context.Context, c *streampb.SignalChunk) error {
@@ -215,7 +215,7 @@ func (l *Live) Taken() uint64 { return l.progress.next }
 
 // Durable is the number of the run's events, from the first on, that neither the
 // end of the process nor a power cut can undo: they are in Kafka or synced to the
-// spool. Any goroutine may ask, as for what Committed and Obstacle tell.
+// spool. Any goroutine may call it, and Committed and Obstacle as well.
 func (l *Live) Durable() uint64 { return l.queue.durable() }
 
 // Committed is the number of the run's events, from the first on, that are

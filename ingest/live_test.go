@@ -17,9 +17,9 @@ import (
 )
 
 // TestLive: Kafka goes away for long under a source that can't wait, and the
-// process dies meanwhile. What there is no room for is lost, counted, and shows
-// as a gap; what was durable when the process died arrives, as does everything
-// that was taken later: once and in order.
+// process dies meanwhile. What finds no space is lost, counted, and shows as a
+// gap; what was durable when the process died arrives, as does everything that
+// was taken later: once and in order.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kafka := newFakeKafka()

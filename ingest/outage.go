@@ -10,7 +10,7 @@ import (
 // takes nothing: its client goes on trying for much longer.
 const silentFor = 5 * time.Second
 
-// outage is a time in which Kafka takes nothing. It is told of once.
+// outage is a time in which Kafka takes nothing. It is logged once.
 type outage struct {
 	mu    sync.Mutex
 	since time.Time // zero: there is none

@@ -218,7 +218,7 @@ func (t *track) rewind(rec Recording, chunk time.Duration) {
 	t.advance()
 }
 
-// advance looks at the track's next chunk.
+// advance reads the track's next chunk.
 func (t *track) advance() {
 	for {
 		if t.plan, t.left = t.schedule.Next(); !t.left {

@@ -85,7 +85,7 @@ func newQueue(cfg queueConfig, first uint64) (*queue, error) {
 	return q, nil
 }
 
-// put takes an event, and waits while there is no room for it.
+// put takes an event, and waits while there is no space for it.
 func (q *queue) put(ctx context.Context, e event) error {
 	for {
 		wait, err := q.tryPut(e)
@@ -100,7 +100,7 @@ func (q *queue) put(ctx context.Context, e event) error {
 	}
 }
 
-// offer takes an event if there is room for it at once, or answers errFull. It
+// offer takes an event if there is space for it at once, or answers errFull. It
 // is for sources that can't be made to wait; see [Live].
 func (q *queue) offer(e event) error {
 	wait, err := q.tryPut(e)
@@ -133,7 +133,8 @@ func (q *queue) tryPut(e event) (<-chan struct{}, error) {
 	q.bytes += size
 	q.cfg.metrics.buffer(size)
 	q.wake()
-	// The spool's writer is left alone otherwise: it looks by itself now and then.
+	// The spool's writer is left alone otherwise: it checks the queue by itself
+	// now and then.
 	if q.spilling || q.pressed() {
 		select {
 		case q.nudge <- struct{}{}:
@@ -143,7 +144,8 @@ func (q *queue) tryPut(e event) (<-chan struct{}, error) {
 	return nil, nil
 }
 
-// pressed tells whether a source that can't wait may have to soon. mu is held.
+// pressed reports whether a source that can't wait may have to soon. mu is
+// held.
 func (q *queue) pressed() bool { return q.cfg.eager && q.bytes >= q.cfg.memory/4 }
 
 func (q *queue) headEnd() uint64   { return q.first + uint64(len(q.head)) }
@@ -157,7 +159,7 @@ func (q *queue) wait() <-chan struct{} {
 	return q.changed
 }
 
-// wake tells those who wait of a change. mu is held.
+// wake notifies the waiters of a change. mu is held.
 func (q *queue) wake() {
 	if q.changed != nil {
 		close(q.changed)

@@ -340,7 +340,7 @@ func TestResumeProperty(t *testing.T) {
 					t.Fatalf("seed %d, try %d: %v", seed, tries, err)
 				}
 				restarts++
-				time.Sleep(time.Second) // as whoever starts it again does
+				time.Sleep(time.Second) // as the supervisor that starts it again does
 			}
 			kafka.same(t, want, fmt.Sprint("seed ", seed))
 		})
@@ -352,7 +352,7 @@ func TestResumeProperty(t *testing.T) {
 }
 
 // TestHiddenCursor: while a transaction of another run hides this one's cursors, a
-// fault that passes does not look like a takeover.
+// fault that passes is not taken for a takeover.
 func TestHiddenCursor(t *testing.T) {
 	rec := manyReads(4)
 	for _, resumed := range []bool{false, true} {
@@ -425,8 +425,8 @@ func TestDamagedSpool(t *testing.T) {
 		if err := os.WriteFile(segments[0], b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// Damage in the last segment looks like a torn tail: it is cut, and the
-		// recording has what was there.
+		// Damage in the last segment is taken for a torn tail: it is cut, and
+		// the recording has what was there.
 		if _, err := live(t.Context(), kafka, rec, cfg); err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ const (
 	// commitInterval is how long a transaction gathers signal.
 	commitInterval = 100 * time.Millisecond
 	// closeTimeout bounds what is done for the last transaction of a process that
-	// has been told to stop.
+	// has been asked to stop.
 	closeTimeout = 5 * time.Second
 	// reopenInterval is how often, at most, a cluster that is away is tried.
 	reopenInterval = 2 * time.Second
@@ -82,9 +82,9 @@ type session struct {
 	spans *spans
 }
 
-// claim opens a run: whoever wrote it before is fenced, and the cursor is in our
-// name from then on. With restart the run begins again. It returns the cursor
-// that it found, or nil.
+// claim opens a run: the writer before is fenced, and the cursor is in our name
+// from then on. With restart the run begins again. It returns the cursor that it
+// found, or nil.
 func (s *session) claim(ctx context.Context, restart bool) (Writer, *streampb.Cursor, error) {
 	w, err := s.cfg.Cluster.Open(ctx, s.run.GetId())
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *session) write(ctx context.Context, w Writer) error {
 	return nil
 }
 
-// transaction gathers events for a while and commits them. Being told to stop
+// transaction gathers events for a while and commits them. A request to stop
 // ends the gathering.
 func (s *session) transaction(ctx context.Context, w Writer) error {
 	p := s.written
@@ -264,8 +264,8 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 	return nil
 }
 
-// finishing is a context to end a transaction with, after being told to stop,
-// too.
+// finishing is a context to end a transaction with, also after a request to
+// stop.
 func (s *session) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}
@@ -279,7 +279,7 @@ type expiredError struct{ error }
 
 func (e expiredError) Unwrap() error { return e.error }
 
-// failed looks at why a transaction has failed that was begun at a time.
+// failed explains why a transaction has failed that was begun at a time.
 func (s *session) failed(begun time.Time, err error) error {
 	s.cfg.Player.Metrics.transaction(err)
 	if errors.Is(err, ErrFenced) && time.Since(begun) >= s.cfg.TransactionTimeout {
@@ -288,7 +288,7 @@ func (s *session) failed(begun time.Time, err error) error {
 	return err
 }
 
-// passes tells whether trying again may help after an error.
+// passes reports whether trying again may help after an error.
 func passes(err error) bool {
 	var expired expiredError
 	var permanent *PermanentError
@@ -344,7 +344,7 @@ func (s *session) retake(ctx context.Context) (Writer, error) {
 	return w, nil
 }
 
-// mine tells whether a cursor is in this process' name.
+// mine returns an error if a cursor is not in this process' name.
 func (s *session) mine(c *streampb.Cursor) error {
 	switch {
 	case c == nil:

@@ -77,7 +77,7 @@ func TestPlayedReadsAreTraced(t *testing.T) {
 	}
 }
 
-// TestOnlyCommittedChunksAreToldOf: a chunk whose transaction fails is told of once, when it
+// TestOnlyCommittedChunksAreToldOf: a chunk whose transaction fails is traced once, when it
 // is in Kafka; a read that never ends has its span at the end of its run.
 func TestOnlyCommittedChunksAreToldOf(t *testing.T) {
 	sink := new(recorded)

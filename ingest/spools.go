@@ -15,8 +15,8 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// runFile tells which run a folder of the spool is of: a cursor record at its
-// beginning.
+// runFile identifies the run that a folder of the spool is of: it holds the
+// cursor record of the run's beginning.
 const runFile = "run"
 
 // spools is the spool's folder: one log for each run that has signal in it, under

@@ -26,11 +26,11 @@ type Figures struct {
 	Oldest         time.Duration
 }
 
-// rateSeconds is over how many whole seconds a rate is told.
+// rateSeconds is over how many whole seconds a rate is averaged.
 const rateSeconds = 10
 
-// tally counts what [Figures] tells. Gaps are seen here as whoever reads the topic
-// sees them: by the first samples of the chunks that were taken.
+// tally counts what [Figures] holds. Gaps are found here as a reader of the topic
+// finds them: by the first samples of the chunks that were taken.
 type tally struct {
 	mu     sync.Mutex
 	sums   Figures

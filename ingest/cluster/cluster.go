@@ -22,8 +22,8 @@ const idPrefix = "ingest/"
 // Config says how runs are written.
 type Config struct {
 	Topics stream.Topics
-	// Prefix is that of the topics; it also tells the transactional ids of
-	// deployments apart.
+	// Prefix is that of the topics; it also distinguishes the transactional ids
+	// of deployments.
 	Prefix string
 	// TransactionTimeout is for how long the broker waits for a transaction's
 	// end: a process that has died keeps readers from going on for so long.
@@ -237,7 +237,7 @@ type writer struct {
 }
 
 func (w *writer) Send(ctx context.Context, outs []stream.Out) error {
-	// A record that can't be written fails the transaction: Commit tells.
+	// A record that can't be written fails the transaction: Commit reports it.
 	return explain(w.transactor.Send(ctx, outs, nil))
 }
 

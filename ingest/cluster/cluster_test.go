@@ -257,8 +257,7 @@ func TestGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-// TestTwoIngests: the one that was there first is told off, and the run is in
-// Kafka once.
+// TestTwoIngests: the first one is fenced, and the run is in Kafka once.
 func TestTwoIngests(t *testing.T) {
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		rec := lambda(t, 60)

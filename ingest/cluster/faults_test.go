@@ -121,7 +121,7 @@ func TestPassingFaults(t *testing.T) {
 	})
 }
 
-// TestClockAhead: while the brokers refuse the records' time, one line says to look at the clock, and
+// TestClockAhead: while the brokers refuse the records' time, one line says to check the clock, and
 // once it is right the run is in Kafka, whole and once.
 func TestClockAhead(t *testing.T) {
 	broker := streamtest.Kfake(t)

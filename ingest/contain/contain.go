@@ -1,9 +1,9 @@
 // Package contain keeps a panic within the source of signal that it came from, so
 // that a bug met by one source doesn't end the others in its process.
 //
-// A panic can be caught only in the goroutine that it is in. So whoever starts a
-// goroutine for a source starts it with a function of this package, and hands the
-// error on as any other.
+// A panic can be caught only in the goroutine that it is in. So code that starts
+// a goroutine for a source starts it with a function of this package, and returns
+// the error as any other.
 package contain
 
 import (

@@ -13,8 +13,8 @@ import (
 // Entry is a file as a listing of a folder shows it.
 type Entry struct {
 	Path string
-	// ID tells the file from others while it lives, by device and inode; a zero one
-	// says that the file system can't.
+	// ID distinguishes the file from others while it exists, by device and inode; a
+	// zero ID says that the file system can't.
 	ID   FileID
 	Size int64
 	Mod  time.Time
@@ -38,7 +38,7 @@ const (
 // x.pod5.tmp, x.blow5.part.
 func baseName(path string) string { return strings.ToLower(filepath.Base(path)) }
 
-// classify tells what a file is.
+// classify returns what a file is.
 func classify(path string, files Files) kind {
 	name := baseName(path)
 	switch {
@@ -72,18 +72,18 @@ type tracked struct {
 	runs    map[string]bool // they are of
 	err     error           // that reading ended with the last time, if it did
 	more    bool            // reading stopped before there was nothing left
-	// reported says that it was told of the file that it is broken or not finished.
+	// reported says that it was logged that the file is broken or not finished.
 	reported bool
 	// trusted is the size that the file had some time ago: what a network file
 	// system shows of the newest bytes may be zeros for a moment. next is what will
 	// be trusted when it has lasted.
 	trusted, next int64
 	nextAt        time.Time
-	stamp         stamp // when it was last looked into
+	stamp         stamp // when it was last read
 	looked        bool
 }
 
-// stamp is what has to change for a file to be looked into again.
+// stamp is what has to change for a file to be read again.
 type stamp struct {
 	size  int64
 	mod   time.Time
@@ -175,7 +175,7 @@ func (c *catalog) sumParts() {
 	}
 }
 
-// beside returns a function that tells the trusted sizes of the files in a file's
+// beside returns a function that gives the trusted sizes of the files in a file's
 // folder.
 func (c *catalog) beside(f *tracked) func(name string) (int64, bool) {
 	return func(name string) (int64, bool) {
@@ -195,8 +195,8 @@ func (c *catalog) stampOf(f *tracked) stamp {
 	return s
 }
 
-// due returns the files of reads to look into, oldest first: those with something
-// new since they were looked into.
+// due returns the files of reads to read, oldest first: those with something new
+// since they were read last.
 func (c *catalog) due() (files []*tracked) {
 	for _, f := range c.files {
 		if f.kind == readFile && f.trusted > 0 && (!f.looked || f.more || f.retry() || c.stampOf(f) != f.stamp) {
@@ -219,7 +219,7 @@ const (
 )
 
 // turns returns those of the files that are due, oldest first, that are read now: those of which a part was read, the
-// newest, and as many of the oldest as there is room for. later says that others have to wait.
+// newest, and as many of the oldest as there are free slots. later says that others have to wait.
 func turns(due []*tracked) (now []*tracked, later bool) {
 	room := maxUnderWay
 	for _, f := range due {
@@ -241,11 +241,11 @@ func turns(due []*tracked) (now []*tracked, later bool) {
 	return now, later
 }
 
-// retry tells whether an error is worth a second look: what was read may have been
-// in the middle of being written.
+// retry reports whether reading is worth another try after an error: what was read
+// may have been in the middle of being written.
 func (f *tracked) retry() bool { return f.err != nil && f.state == growing }
 
-// looking notes that a file is looked into as it is.
+// looking notes that a file is read as it is.
 func (c *catalog) looking(f *tracked) {
 	again := f.looked && f.err != nil && c.stampOf(f) == f.stamp
 	f.looked, f.more, f.stamp = true, false, c.stampOf(f)

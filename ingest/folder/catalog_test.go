@@ -26,14 +26,14 @@ func shown(path string, inode uint64, size int64) Entry {
 }
 
 // TestCatalog goes through listings, each of which says which files are to be
-// looked into then, and which are lost.
+// read then, and which are lost.
 func TestCatalog(t *testing.T) {
 	type listing struct {
 		entries []Entry
 		due     []string
 		lost    []string
-		outcome error // of what is looked into; nil is that more may come
-		end     bool  // of what is looked into
+		outcome error // of what is read; nil is that more may come
+		end     bool  // of what is read
 	}
 	errBad := errors.New("bad")
 	for _, tt := range []struct {

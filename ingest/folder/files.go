@@ -12,13 +12,13 @@ import (
 
 // Files says which files hold reads, and opens them.
 type Files interface {
-	// Holds tells by a file's path whether there may be reads in it.
+	// Holds reports, by a file's path, whether there may be reads in it.
 	Holds(path string) bool
 	// Open opens a file of which size bytes can be trusted, to be read from a place on.
 	// beside gives the trusted sizes of other files in its folder. It returns
 	// signal.ErrUnfinished when too little is there to begin with.
 	Open(path string, size int64, beside func(name string) (int64, bool), from signal.Place) (File, error)
-	// Close lets go of what is kept between two looks.
+	// Close lets go of what is kept between two passes over the folders.
 	Close() error
 }
 
@@ -44,7 +44,8 @@ type Found interface {
 	Agrees(run *streampb.Run) error
 	// Fits refuses a read that can't be sent.
 	Fits(run *streampb.Run) error
-	// Sum tells the read from another of the same id; 0 if that isn't to be told.
+	// Sum distinguishes the read from another of the same id; 0 if it is not
+	// known.
 	Sum() uint32
 	// Chunks is the number of events that the read is sent as.
 	Chunks(chunkSamples int) int

@@ -15,7 +15,7 @@ const maxFiles = 1 << 20
 type listing struct {
 	entries []Entry
 	dirs    []string
-	// faults tells of folders that can't be listed, by path.
+	// faults are the errors of folders that can't be listed, by path.
 	faults map[string]error
 }
 

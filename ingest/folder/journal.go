@@ -35,7 +35,7 @@ type journal struct {
 	torn bool  // bytes behind them have to be cut off first
 }
 
-// known is what a journal tells of the past.
+// known receives what a journal holds of the past.
 type known struct {
 	// read is called for each read, or part of one, whose first chunks, next of
 	// total, are in Kafka.
@@ -169,7 +169,7 @@ func (j *journal) scan(fn func(r record, end int64) (bool, error)) (head record,
 	}
 }
 
-// ended tells whether the journal says that its run has ended.
+// ended reports whether the journal says that its run has ended.
 func (j *journal) ended() (bool, error) {
 	end, err := appendRecord(nil, &record{kind: kindEnd})
 	if err != nil {
@@ -187,7 +187,7 @@ func (j *journal) ended() (bool, error) {
 }
 
 // rewind brings the journal to a position of its run, that of Kafka's cursor: what
-// lies beyond is forgotten, and what lies before is told to past.
+// lies beyond is forgotten, and what lies before is passed to past.
 func (j *journal) rewind(to ingest.Position, past known) error {
 	r := rewinder{until: to.Next(), past: past, good: j.size}
 	if to.Ended() {

@@ -58,7 +58,7 @@ func positions(t *testing.T, sent []record) (list []ingest.Position) {
 	return list
 }
 
-// recalled is what a journal tells.
+// recalled is what a journal holds.
 func recalled(t *testing.T, j *journal, to ingest.Position) (list []string) {
 	t.Helper()
 	require.NoError(t, j.rewind(to, known{

@@ -22,7 +22,7 @@ import (
 // Player sends the called reads of files that are there to their ends, each read once by its
 // id. All runs are ended at the end, so who sees one end knows all.
 type Player struct {
-	// Check, if set, looks at the runs when all reads are sent and no run has ended: its error
+	// Check, if set, checks the runs when all reads are sent and no run has ended: its error
 	// ends Play.
 	Check func(runs []*streampb.Run) error
 
@@ -221,8 +221,8 @@ func (p *Player) send(ctx context.Context, r *calledRead) error {
 	return p.to.Put(ctx, r.packed)
 }
 
-// HoldReads tells whether what a path leads to holds called reads, and not signal: a file by
-// its content, a folder by its files. - is a pipe of reads.
+// HoldReads reports whether the file or folder at a path holds called reads, and not signal:
+// it classifies a file by its content, a folder by its files. - is a pipe of reads.
 func HoldReads(path string) (bool, error) {
 	if path == "-" {
 		return true, nil

@@ -31,12 +31,13 @@ type ReadFiles struct {
 	// needs none is read.
 	Reference func(name string) []byte
 
-	// parked are files between two looks, the newest last: what comes goes on where they are.
+	// parked are files between two passes over the folders, the newest last: reading goes on
+	// where they are.
 	parked []*openReads
 }
 
-// maxParked bounds the files that stay open between two looks: those that grow, of all
-// barcodes of several runs.
+// maxParked bounds the files that stay open between two passes: those that grow, of
+// all barcodes of several runs.
 const maxParked = 256
 
 // namedReads is how files of reads are called, with whatever writers and copying programs
@@ -46,8 +47,8 @@ var namedReads = regexp.MustCompile(`\.(fastq|fq|bam|sam|cram)(\.|$)`)
 // namedFailed is how MinKNOW and Guppy call folders of reads that failed.
 var namedFailed = regexp.MustCompile(`^(.*_)?fail$`)
 
-// Holds tells files of reads by their names. Indexes aren't, nor what lies in folders of
-// reads that failed.
+// Holds recognizes files of reads by their names. Indexes are no such files, nor are
+// files in folders of reads that failed.
 func (f *ReadFiles) Holds(path string) bool {
 	if slices.Contains(f.Roots, path) || slices.ContainsFunc(f.Roots, func(root string) bool { return filepath.Clean(root) == path }) {
 		return true
@@ -61,7 +62,8 @@ func (f *ReadFiles) Holds(path string) bool {
 	return namedReads.MatchString(name) && (f.Failed || !f.failed(path))
 }
 
-// failed tells whether a file lies in a folder of reads that failed, below what is watched.
+// failed reports whether a file lies in a folder of reads that failed, below what is
+// watched.
 func (f *ReadFiles) failed(path string) bool {
 	for _, root := range f.Roots {
 		below, err := filepath.Rel(root, path)
@@ -101,7 +103,7 @@ func (f *ReadFiles) Open(path string, size int64, _ func(string) (int64, bool), 
 	return &openReads{Growing: g, files: f, path: path, dir: filepath.Base(filepath.Dir(path))}, nil
 }
 
-// Close closes what is open between two looks.
+// Close closes what is open between two passes.
 func (f *ReadFiles) Close() error {
 	var errs []error
 	for _, p := range f.parked {
@@ -141,11 +143,11 @@ func (f *openReads) Next() (Found, error) {
 	}
 }
 
-// Place is how many reads were told of: a file that isn't open any more is read from its
-// beginning.
+// Place is how many reads were returned: a file that isn't open any more is read from
+// its beginning.
 func (f *openReads) Place() (signal.Place, error) { return signal.Place{Offset: f.Reads()}, nil }
 
-// Close keeps the file for the next look.
+// Close keeps the file for the next pass.
 func (f *openReads) Close() error {
 	if f.failed != nil {
 		return f.Growing.Close()
@@ -160,8 +162,8 @@ func (f *openReads) Close() error {
 	return oldest.Growing.Close()
 }
 
-// take makes a read of a file one that was found; nil for one that isn't taken. dir is the
-// name of the folder, which tells the barcode where the read doesn't.
+// take makes a read of a file a found one; it returns nil for a read that isn't taken. dir
+// is the name of the folder, which gives the barcode where the read doesn't.
 func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
 	switch {
 	case len(r.Sequence) == 0:

@@ -38,8 +38,8 @@ func (v *world) startAndLook(n int) {
 
 const goodRead = " runid=r\nACGT\n+\n!!!!\n"
 
-// TestOtherBases: a read that comes again with other bases is told of once, and what was sent
-// stays.
+// TestOtherBases: a read that comes again with other bases is reported once, and what was
+// sent stays.
 func TestOtherBases(t *testing.T) {
 	v, said := attaching(t, map[string]string{"x.fastq": "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n@good" + goodRead})
 	v.startAndLook(6)
@@ -50,7 +50,7 @@ func TestOtherBases(t *testing.T) {
 	require.Len(t, v.k.runs["r"].events, 3)
 }
 
-// TestDamagedReadsFile: a file that can't be read is told of once.
+// TestDamagedReadsFile: a file that can't be read is reported once.
 func TestDamagedReadsFile(t *testing.T) {
 	b, err := os.ReadFile("../../basecall/input/testdata/dorado.bam")
 	require.NoError(t, err)
@@ -63,7 +63,8 @@ func TestDamagedReadsFile(t *testing.T) {
 	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("a file is broken; the others go on")), said.String())
 }
 
-// TestLeftOutReads: what failed is left out unless it is asked for, and folders tell barcodes.
+// TestLeftOutReads: reads that failed are left out unless they are asked for, and folders'
+// names give barcodes.
 func TestLeftOutReads(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		v, said := attaching(t, map[string]string{
@@ -91,8 +92,8 @@ func TestLeftOutReads(t *testing.T) {
 	}
 }
 
-// TestFaultsOfCalledReadsLoseNothingElse: whatever is wrong with one file or read of a folder, it is told of in
-// one line and counted once, and every other read is sent once.
+// TestFaultsOfCalledReadsLoseNothingElse: whatever is wrong with one file or read of a folder, one line reports
+// it, it is counted once, and every other read is sent once.
 func TestFaultsOfCalledReadsLoseNothingElse(t *testing.T) {
 	dorado, err := os.ReadFile("../../basecall/input/testdata/dorado.bam")
 	require.NoError(t, err)

@@ -111,7 +111,7 @@ func (s *seen) spill() error {
 	return nil
 }
 
-// has tells whether a read is known, and the sum of what it holds.
+// has reports whether a read is known, and returns the sum of what it holds.
 func (s *seen) has(id string) (known bool, sum uint32, err error) {
 	k := keyOf(id, 0)
 	if sum, ok := s.fresh[k]; ok {

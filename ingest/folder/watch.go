@@ -90,7 +90,7 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// watch looks again and again.
+// watch lists the folders and reads what is new, again and again.
 func (w *watcher) watch(ctx context.Context, ready func()) error {
 	n := newNotifier(w.log)
 	defer n.close()
@@ -143,7 +143,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// notifier tells of changes sooner than the next listing would, where the file
+// notifier reports changes sooner than the next listing would, where the file
 // system does. It may miss any: folders are listed all the same.
 type notifier struct {
 	log     *slog.Logger
@@ -161,7 +161,7 @@ func newNotifier(log *slog.Logger) *notifier {
 	return n
 }
 
-// follow asks to be told of changes in folders.
+// follow asks the system to report changes in folders.
 func (n *notifier) follow(dirs []string) {
 	if n.watcher == nil {
 		return

@@ -33,7 +33,7 @@ type Config struct {
 	Topic string
 	// Sample, if set, replaces the sample name of every run.
 	Sample string
-	// Poll is how often the folders are listed, whether the file system tells of
+	// Poll is how often the folders are listed, whether the file system reports
 	// changes or not.
 	Poll time.Duration
 	// Settle is for how long bytes have to be there before they are read; see
@@ -76,8 +76,7 @@ type watcher struct {
 	unfinished int // files, when their run ended
 }
 
-// naming tells in which runs' journals a file is named, and in how many it has to
-// be.
+// naming lists the runs whose journals name a file, and how many have to name it.
 type naming struct {
 	runs   []string
 	needed int
@@ -289,7 +288,7 @@ func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 	return nil
 }
 
-// judge looks at why a file can't be read further, if it can't.
+// judge checks why a file can't be read further, if it can't.
 func (w *watcher) judge(f *tracked, err error) error {
 	if err == nil || errors.Is(err, signal.ErrUnfinished) || errors.Is(err, os.ErrNotExist) {
 		return nil // not now
@@ -371,7 +370,7 @@ func (w *watcher) gather(ctx context.Context, f *tracked, g File, now time.Time)
 // toldSkipped bounds the reads of a file of which each has a line in the log.
 const toldSkipped = 5
 
-// skip tells of a read that can't be used.
+// skip logs and counts a read that can't be used.
 func (w *watcher) skip(f *tracked, err *SkippedError) {
 	w.skipped++
 	f.skipped++
@@ -417,7 +416,7 @@ func (w *watcher) finish(ctx context.Context, f *tracked) error {
 	return nil
 }
 
-// isWhole tells whether a file was read to its end by an earlier process.
+// isWhole reports whether a file was read to its end by an earlier process.
 func (w *watcher) isWhole(f *tracked) (bool, error) {
 	if len(w.whole) == 0 || f.trusted != f.entry.Size {
 		return false, nil
@@ -440,8 +439,8 @@ func (w *watcher) isWhole(f *tracked) (bool, error) {
 // fingerprinted is how much of a file's beginning and end its fingerprint covers.
 const fingerprinted = 64 << 10
 
-// fingerprintOf tells a file from others by its length, its beginning, which has
-// the file's identifier or its first reads, and its end.
+// fingerprintOf distinguishes a file from others by its length, its beginning,
+// which has the file's identifier or its first reads, and its end.
 func fingerprintOf(path string) (fp fingerprint, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -486,7 +485,7 @@ func (w *watcher) endRuns(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// reportUnfinished tells of files that are not finished though nothing is waited
+// reportUnfinished logs the files that are not finished though nothing is waited
 // for any more, and how far they were read.
 func (w *watcher) reportUnfinished(files []*tracked) {
 	for _, f := range files {
@@ -504,8 +503,8 @@ func (w *watcher) reportUnfinished(files []*tracked) {
 // pause is how long nothing has to change for there to be nothing more for now.
 func (w *watcher) pause() time.Duration { return w.cfg.Settle + 2*w.cfg.Poll }
 
-// isOver tells whether a run is to be ended. One of which there is no file in the
-// folders is left as it is: it may be of other folders.
+// isOver reports whether a run is to be ended. A run without files in the folders
+// is left as it is: it may be of other folders.
 func (w *watcher) isOver(r *run, now time.Time) bool {
 	if len(r.dirs) == 0 {
 		return false
@@ -524,7 +523,8 @@ func (w *watcher) isOver(r *run, now time.Time) bool {
 	return w.cfg.Once && quiet >= w.pause()
 }
 
-// done tells whether a watch that is to end has ended, and whether all is well.
+// done reports whether a watch that is to end has ended. Its error says that
+// not all is well.
 func (w *watcher) done(now time.Time) (bool, error) {
 	patience := max(w.cfg.IdleEnd, w.pause())
 	if !w.cfg.Once || now.Sub(w.began) < patience || now.Sub(w.catalog.lastChange(nil)) < patience {

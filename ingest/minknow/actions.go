@@ -57,16 +57,16 @@ func answerOf(r minknowpb.GetLiveReadsResponse_ActionResponse_Response) answer {
 	return "unknown"
 }
 
-// actionObserver is told what becomes of decisions and actions, and how long after the
-// last chunk that the decision rests on came from MinKNOW; no time is known where that
-// is negative.
+// actionObserver is called with the outcomes of decisions and actions, and how long
+// each came after MinKNOW had sent the last chunk that the decision rests on. A
+// negative time is not known.
 type actionObserver interface {
 	decided(kind streampb.DecisionAction, o outcome, after time.Duration)
 	answered(kind streampb.DecisionAction, a answer, after time.Duration)
 }
 
-// inPore tells which read of MinKNOW's a read of the stream is, if that is the one that
-// its channel sequences now.
+// inPore returns MinKNOW's id of a read of the stream, if that is the read that its
+// channel sequences now.
 type inPore func(channel uint32, read string) (id string, is bool)
 
 // actions turns decisions about reads into actions: the first decision of a read
@@ -78,7 +78,7 @@ type actions struct {
 	decided  map[uint32]string  // by channel: the newest read that a decision was about
 	pending  []*action          // to be sent, the oldest first; one per channel
 	sent     map[string]*action // by id: not answered yet
-	swept    time.Time          // when unanswered ones were last looked for
+	swept    time.Time          // when unanswered ones were last searched for
 	number   uint64             // of the next action
 }
 
@@ -203,8 +203,8 @@ func (a *actions) handed(m *minknowpb.GetLiveReadsRequest_Actions, now time.Time
 	})
 }
 
-// answers takes what MinKNOW says of actions, and tells of each read that it sends no
-// more of.
+// answers takes what MinKNOW says of actions, and calls stopped for each read that it
+// sends no more of.
 func (a *actions) answers(all []*minknowpb.GetLiveReadsResponse_ActionResponse, now time.Time, stopped func(channel uint32, read string)) {
 	for _, r := range all {
 		x := a.sent[r.GetActionId()]
@@ -233,7 +233,7 @@ func (a *actions) sweep(now time.Time) {
 	}
 }
 
-// lost is told that the connection is gone: nothing that was to be sent over it is of
+// lost notes that the connection is gone: nothing that was to be sent over it is of
 // use any more.
 func (a *actions) lost(now time.Time) {
 	for _, x := range a.pending {

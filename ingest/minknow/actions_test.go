@@ -41,7 +41,7 @@ func decision(channel uint32, read string, kind streampb.DecisionAction) *stream
 	return &streampb.Decision{Run: "run", Channel: channel, ReadId: read, Action: kind, LastChunkMs: noon.UnixMilli()}
 }
 
-// pores tells which reads are in them, by channel.
+// pores holds which reads are in them, by channel.
 type pores map[uint32]string
 
 func (p pores) in(channel uint32, read string) (string, bool) {

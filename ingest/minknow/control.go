@@ -40,7 +40,7 @@ func (c *control) open(run string) (closeAll func()) {
 	if c == nil {
 		return func() {}
 	}
-	// Nobody but the metric, which may be told by any goroutine, hears of overruns.
+	// Overruns are reported in the metric alone, which any goroutine may change.
 	c.box = c.decisions.open(run, func(d *streampb.Decision) {
 		c.metrics.m.decisions.WithLabelValues(c.metrics.position, actionName(d.GetAction()), outcomeOverrun.String()).Inc()
 	})
@@ -52,7 +52,7 @@ func (c *control) open(run string) (closeAll func()) {
 	}
 }
 
-// mail tells when decisions have come.
+// mail returns a channel that reports when decisions have come.
 func (c *control) mail() <-chan struct{} {
 	if c == nil || c.box == nil {
 		return nil
@@ -61,7 +61,7 @@ func (c *control) mail() <-chan struct{} {
 }
 
 // next takes the decisions that have come, and returns the actions that are to be sent,
-// or a channel that tells when there may be some.
+// or a channel that reports when there may be some.
 func (c *control) next(r *reads) (message *minknowpb.GetLiveReadsRequest_Actions, later <-chan time.Time) {
 	if c == nil || c.box == nil {
 		return nil, nil

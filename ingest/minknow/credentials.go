@@ -35,7 +35,7 @@ func transport(cfg *Config) (credentials.TransportCredentials, error) {
 	}
 	t := &tls.Config{RootCAs: roots, ServerName: serverName, MinVersion: tls.VersionTLS12}
 	if cfg.Cert != "" {
-		// Looked at once now, for a wrong file to be told of at the start.
+		// Read once now, so that a wrong file is reported at the start.
 		if _, err := clientCertificate(cfg); err != nil {
 			return nil, &PermanentError{"certificate", err}
 		}
@@ -150,7 +150,7 @@ func parseLocalToken(b []byte) (value string, expires time.Time, err error) {
 	return value, file.Expires, err
 }
 
-// isLocal tells whether a host is this one, which may use its local token.
+// isLocal reports whether a host is this one, which may use its local token.
 func isLocal(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()

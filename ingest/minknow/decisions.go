@@ -43,7 +43,7 @@ func (a Adaptive) withDefaults() Adaptive {
 	return a
 }
 
-// maxMail bounds the decisions about one run that wait to be looked at: more than a
+// maxMail bounds the decisions about one run that wait to be processed: more than a
 // flow cell has channels.
 const maxMail = 1 << 14
 
@@ -74,8 +74,8 @@ func (d *Decisions) Deliver(m *streampb.Decision) {
 	}
 }
 
-// open makes the mailbox of a run. full is told of each decision that it has no room
-// for.
+// open makes the mailbox of a run. full is called with each decision that doesn't
+// fit.
 func (d *Decisions) open(run string, full func(*streampb.Decision)) *mailbox {
 	box := &mailbox{full: full, wake: make(chan struct{}, 1)}
 	d.mu.Lock()
@@ -91,7 +91,7 @@ func (d *Decisions) close(run string) {
 	delete(d.runs, run)
 }
 
-// mailbox holds the decisions about a run until the run's taker looks at them.
+// mailbox holds the decisions about a run until the run's taker takes them.
 type mailbox struct {
 	full func(*streampb.Decision)
 	wake chan struct{} // holds a token when something has come

@@ -20,7 +20,7 @@ import (
 const AllPositions = "all"
 
 // DefaultClasses are the read classes that are taken if no others are given:
-// strands, and what MinKNOW can't tell from them yet when a read begins.
+// strands, and what MinKNOW can't distinguish from them yet when a read begins.
 func DefaultClasses() []string {
 	return []string{"strand", "strand1", "strand2", "short_strand", "adapter", "unknown_positive"}
 }
@@ -74,10 +74,10 @@ type Config struct {
 	Runs        Runs
 	// Decisions says what is to become of reads; nil: nothing is done with them.
 	Decisions *Decisions
-	// States is told what the channels of a run do, by MinKNOW's own account: a letter of
-	// stream.ChannelLetters for each from channel 1 on, 0 where nothing was said; nil
-	// when MinKNOW tells nothing, or no more. Calls for a position come one after the
-	// other, for several positions at the same time. nil: nobody wants to know.
+	// States is given what the channels of a run do, by MinKNOW's own account: a letter
+	// of stream.ChannelLetters for each from channel 1 on, 0 where MinKNOW reported
+	// nothing; nil when it reports nothing, or no more. Calls for a position come one
+	// after the other, for several positions at the same time. States may be nil.
 	States func(run string, letters []byte)
 	// Left are runs that an earlier process has begun and not ended.
 	Left    []*streampb.Run
@@ -197,7 +197,7 @@ func (f *follower) add(ctx context.Context, group *errgroup.Group, all []*minkno
 	}
 }
 
-// unclaimed tells of runs that were left and that no position can go on with.
+// unclaimed logs runs that were left and that no position can go on with.
 func (f *follower) unclaimed() {
 	for _, run := range f.cfg.Left {
 		if !f.followed[run.GetPosition()] {

@@ -35,7 +35,7 @@ type host struct {
 	address string
 }
 
-// connect looks for the manager and its token.
+// connect prepares the connection to the manager, with its token.
 func connect(ctx context.Context, cfg *Config) (*host, error) {
 	tls, err := transport(cfg)
 	if err != nil {
@@ -147,5 +147,5 @@ func (h *host) unknown(name string, all []*minknowpb.FlowCellPosition) error {
 	return &PermanentError{"position", fmt.Errorf("MinKNOW at %s has no position %q; it has %s", h.address, name, has)}
 }
 
-// isCode tells whether a call has failed with a code.
+// isCode reports whether a call has failed with a code.
 func isCode(err error, code codes.Code) bool { return status.Code(err) == code }

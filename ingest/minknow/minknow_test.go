@@ -104,7 +104,7 @@ func checkLosses(t *testing.T, counted *reads, lost []minknowsim.Dropped) {
 }
 
 // TestFiltered: MinKNOW sends reads of the classes that are taken only; their
-// ends are told by silence.
+// ends are detected by silence.
 func TestFiltered(t *testing.T) {
 	t.Parallel()
 	want, file := recording(t, 40)

@@ -32,7 +32,7 @@ type position struct {
 	left []*streampb.Run
 	// told is the error that was logged last, so that it is logged once.
 	told string
-	// statesRefused says that it is in the log that MinKNOW tells no states of channels.
+	// statesRefused says that it was logged that MinKNOW reports no states of channels.
 	statesRefused bool
 }
 
@@ -91,7 +91,7 @@ func (p *position) fault(what string, err error) {
 	}
 }
 
-// sound is told that nothing is wrong any more: the next fault is news.
+// sound notes that nothing is wrong any more: the next fault is news.
 func (p *position) sound() { p.told = "" }
 
 func (p *position) connected(yes bool) {
@@ -174,13 +174,13 @@ func current(ctx context.Context, client minknowpb.AcquisitionServiceClient) (*m
 	return now, err
 }
 
-// under tells whether signal may come of a run.
+// under reports whether signal may come of a run.
 func under(a *minknowpb.AcquisitionRunInfo) bool {
 	s := a.GetState()
 	return a.GetRunId() != "" && (s == minknowpb.AcquisitionState_ACQUISITION_RUNNING || s == minknowpb.AcquisitionState_ACQUISITION_PAUSED)
 }
 
-// wants tells whether a run is to be taken.
+// wants reports whether a run is to be taken.
 func (p *position) wants(a *minknowpb.AcquisitionRunInfo) bool {
 	if a == nil || !under(a) || a.GetRunId() == p.done {
 		return false
@@ -211,7 +211,7 @@ func (p *position) endLeft(ctx context.Context, now string) error {
 	return nil
 }
 
-// hasEnded tells whether an error says that a run has ended in Kafka.
+// hasEnded reports whether an error says that a run has ended in Kafka.
 func hasEnded(err error) bool {
 	var ended *ingest.EndedError
 	return errors.As(err, &ended)

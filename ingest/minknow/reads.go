@@ -20,18 +20,19 @@ const (
 	// maxSample bounds the sample number at which a chunk ends: seven years at
 	// 5 kHz.
 	maxSample = 1 << 40
-	// maxReadID leaves room for the number of a piece. MinKNOW's have 36 bytes.
+	// maxReadID leaves space for the number of a piece. MinKNOW's have 36
+	// bytes.
 	maxReadID = 256
 )
 
 // How long a channel has to be silent for its read to be over, in halves of the
 // longest chunk. A read in progress gives a chunk each time it has grown by one.
 const (
-	// patienceAll is for when the next stretch of the channel tells, usually: only
-	// losing several chunks in a row hides it.
+	// patienceAll is for when the next stretch of the channel usually shows the
+	// end: only losing several chunks in a row hides it.
 	patienceAll = 8
-	// patienceTaken is for when silence alone tells. A lost chunk then ends the
-	// read, too, but there it would have been split anyway.
+	// patienceTaken is for when silence alone shows the end. A lost chunk then
+	// ends the read, too, but there it would have been split anyway.
 	patienceTaken = 3
 )
 
@@ -76,7 +77,7 @@ type loss struct {
 	Samples, OtherSamples [causes]uint64
 }
 
-// observer is told of what is missing as soon as it is known.
+// observer is called with what is missing as soon as that is known.
 type observer interface {
 	missing(channel uint32, why cause, m missing)
 	refused(reason string)
@@ -140,8 +141,8 @@ type channel struct {
 	stop  bool   // MinKNOW sends no more of the stretch, as it was asked
 }
 
-// emit takes a chunk of the stream, valid until it returns, and tells whether
-// there was room for it.
+// emit takes a chunk of the stream, valid until it returns, and reports whether
+// there was space for it.
 type emit func(*streampb.SignalChunk) (bool, error)
 
 func newReads(cfg readsConfig, o observer) *reads {
@@ -190,7 +191,7 @@ func (r *reads) take(m *minknowpb.GetLiveReadsResponse, to emit) error {
 	return r.expire(r.clock, to)
 }
 
-// beginsRun tells whether a response has the first sample of a run.
+// beginsRun reports whether a response has the first sample of a run.
 func beginsRun(m *minknowpb.GetLiveReadsResponse) bool {
 	for _, c := range m.GetChannels() {
 		if c.GetChunkStartSample() == 0 {
@@ -200,11 +201,11 @@ func beginsRun(m *minknowpb.GetLiveReadsResponse) bool {
 	return false
 }
 
-// quiet is told that nothing has come of any channel for a number of samples,
+// quiet notes that nothing has come of any channel for a number of samples,
 // though the connection is there.
 func (r *reads) quiet(samples uint64, to emit) error { return r.expire(r.clock+samples, to) }
 
-// reconnected is told that there was no connection. Reads that were open have
+// reconnected notes that there was no connection. Reads that were open have
 // time again, from the first response on, to show that they go on.
 func (r *reads) reconnected() {
 	r.resuming = true
@@ -229,7 +230,7 @@ func (r *reads) refuse(reason string, err error) {
 	r.observer.refused(reason)
 }
 
-// check tells what is wrong with a chunk.
+// check returns what is wrong with a chunk.
 func (r *reads) check(number uint32, c *minknowpb.GetLiveReadsResponse_ReadData) (reason string, err error) {
 	start, end := c.GetChunkStartSample(), c.GetChunkStartSample()+c.GetChunkLength()
 	switch {
@@ -342,7 +343,7 @@ func (r *reads) inPore(number uint32, read string) (id string, is bool) {
 	return ch.id, ch.open && ch.name == read
 }
 
-// stopped is told that MinKNOW sends no more of a read.
+// stopped notes that MinKNOW sends no more of a read.
 func (r *reads) stopped(number uint32, read string) {
 	if _, is := r.inPore(number, read); is {
 		r.channels[number].stop = true
@@ -375,7 +376,7 @@ func (r *reads) count(number uint32, why cause, m missing) {
 	r.observer.missing(number, why, m)
 }
 
-// taken tells whether a chunk is of a read that is taken.
+// taken reports whether a chunk is of a read that is taken.
 func (r *reads) taken(c *minknowpb.GetLiveReadsResponse_ReadData) bool {
 	if r.cfg.filtered {
 		return true

@@ -257,7 +257,7 @@ func TestReads(t *testing.T) {
 			for _, m := range c.samples {
 				in, out = in+m.in, out+m.other
 			}
-			// Channel 2 only tells the time, and its stretches don't follow each other.
+			// Channel 2 only gives the time, and its stretches don't follow each other.
 			out -= min(out, r.losses[2].OtherSamples[skipped])
 			in -= r.losses[2].Samples[skipped]
 			if in != tt.in || out != tt.out {

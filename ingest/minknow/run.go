@@ -143,8 +143,8 @@ func (s *source) reads(position string, cfg *Config) (readsConfig, error) {
 	return out, nil
 }
 
-// conflict tells what differs in what MinKNOW says of a run now from what it said
-// when the run was begun, where that can't be.
+// conflict returns how MinKNOW's description of a run now differs from that at
+// the run's begin, where it must not.
 func conflict(was, is *streampb.Run) error {
 	type field struct{ name, was, is string }
 	for _, f := range []field{

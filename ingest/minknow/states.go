@@ -14,7 +14,7 @@ import (
 
 // stateLetters are MinKNOW's names of channel states as letters of
 // stream.ChannelLetters. They are settings of MinKNOW's protocols and differ between
-// versions; what is not here is unknown, and told of.
+// versions; a name that is not here is unknown, and is logged.
 func stateLetters() map[string]byte {
 	return map[string]byte{
 		"strand":               's',
@@ -49,8 +49,8 @@ const unknownState = '?'
 type channelStates struct {
 	names   map[string]byte
 	letters []byte
-	// strange are names without a letter that were heard, so that each is told once;
-	// their number is bounded.
+	// strange are names without a letter that were received, so that each is logged
+	// once; their number is bounded.
 	strange map[string]bool
 }
 
@@ -61,8 +61,8 @@ func newChannelStates(channels int) *channelStates {
 	return &channelStates{names: stateLetters(), letters: make([]byte, channels), strange: make(map[string]bool)}
 }
 
-// take takes a response, and tells whether anything has changed and which names it
-// doesn't know are new.
+// take takes a response. It reports whether anything has changed, and returns
+// those unknown names that are new.
 func (s *channelStates) take(m *minknowpb.GetChannelStatesResponse) (changed bool, strange []string) {
 	for _, c := range m.GetChannelStates() {
 		n := c.GetChannel()
@@ -87,8 +87,8 @@ func (s *channelStates) take(m *minknowpb.GetChannelStatesResponse) (changed boo
 const statesPause = 10 * time.Second
 
 // watchChannels passes on what MinKNOW says that the channels do, while the connection
-// lasts. Signal is taken without it: a MinKNOW that has no such call, or lets this
-// client not have it, is told of once for each position.
+// lasts. Signal is taken without it: a MinKNOW that has no such call, or denies it to
+// this client, is logged once for each position.
 func (t *taker) watchChannels(ctx context.Context, conn *grpc.ClientConn) error {
 	to := t.position.cfg.States
 	if to == nil {
@@ -126,7 +126,7 @@ func (t *taker) watchChannels(ctx context.Context, conn *grpc.ClientConn) error 
 	}
 }
 
-// refusesStates tells whether asking again is no use.
+// refusesStates reports whether asking again is of no use.
 func refusesStates(err error) bool {
 	return isCode(err, codes.Unimplemented) || isCode(err, codes.PermissionDenied) || isCode(err, codes.Unauthenticated) || isCode(err, codes.InvalidArgument)
 }

@@ -71,7 +71,7 @@ func TestChannelStates(t *testing.T) {
 	}
 }
 
-// keptStates keeps what is told of channels.
+// keptStates keeps what is reported of channels.
 type keptStates struct {
 	mu   sync.Mutex
 	seen map[string][]string // by run, without repetitions
@@ -123,8 +123,8 @@ func TestChannelStatesOfMinKNOW(t *testing.T) {
 	}
 }
 
-// TestWithoutChannelStates: a MinKNOW that tells no states, or not to this client, gives its
-// signal all the same, and that is in the log once, however often the connection is lost.
+// TestWithoutChannelStates: a MinKNOW that reports no states, or not to this client, gives
+// its signal all the same. That is logged once, however often the connection is lost.
 func TestWithoutChannelStates(t *testing.T) {
 	for _, states := range []string{"none", "refused"} {
 		t.Run(states, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 // Timing of a run's signal.
 const (
-	// lookInterval is how often a silent connection is looked at.
+	// lookInterval is how often a silent connection is checked.
 	lookInterval = 250 * time.Millisecond
 	// silence is for how long nothing has to come before the clock of this machine
 	// stands in for the device's.
@@ -193,7 +193,7 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 		case info, alive := <-states:
 			switch {
 			case !alive:
-				states = nil // the signal's own connection tells whether MinKNOW is there
+				states = nil // the signal's own connection shows whether MinKNOW is there
 			case (info.GetRunId() != t.run.GetId() || !under(info)) && !over:
 				over = true
 				if ending.IsZero() {
@@ -217,8 +217,8 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 	}
 }
 
-// mayBeOver tells whether the signal may have ended with the run, which MinKNOW
-// says elsewhere.
+// mayBeOver reports whether the signal may have ended with the run, which
+// MinKNOW says elsewhere.
 func mayBeOver(err error) bool {
 	return errors.Is(err, io.EOF) || isCode(err, codes.Aborted) || isCode(err, codes.FailedPrecondition)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// waitFor waits until something is so that tells nobody.
+// waitFor waits for a condition that signals no change.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	deadline, tick := time.After(time.Minute), time.NewTicker(20*time.Millisecond)

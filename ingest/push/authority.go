@@ -18,13 +18,14 @@ import (
 	"github.com/porestream/porestream/push/pushpb"
 )
 
-// reloadInterval is how often the file of devices is looked at.
+// reloadInterval is how often the file of devices is checked.
 const reloadInterval = 2 * time.Second
 
 // AuthorityConfig says who may push.
 type AuthorityConfig struct {
-	// DevicesPath is a file of devices; see [ParseDevices]. Without one, whoever
-	// has a certificate is a device, and without ClientCAs everybody is.
+	// DevicesPath is a file of devices; see [ParseDevices]. Without one, every
+	// caller with a certificate is a device, and without ClientCAs every caller
+	// is.
 	DevicesPath string
 	// ClientCAs sign the certificates of devices; nil: they need none. The common
 	// name of a certificate is the name of its device.
@@ -40,7 +41,7 @@ type AuthorityConfig struct {
 // Authority knows devices by their tokens and certificates.
 type Authority struct {
 	cfg     AuthorityConfig
-	content [sha256.Size]byte // of the file that was looked at last
+	content [sha256.Size]byte // of the file that was read last
 	devices atomic.Pointer[Devices]
 }
 
@@ -98,11 +99,12 @@ func (a *Authority) follow() {
 	}
 }
 
-// reload reads the file, and tells whether it has another content than before.
+// reload reads the file, and reports whether it has another content than
+// before.
 func (a *Authority) reload() (changed bool, err error) {
 	b, err := os.ReadFile(a.cfg.DevicesPath)
 	if err != nil {
-		b = []byte(err.Error()) // so that the same error is told once
+		b = []byte(err.Error()) // so that the same error is reported once
 	}
 	content := sha256.Sum256(b)
 	if changed = content != a.content; !changed {
@@ -171,7 +173,8 @@ func (d *Devices) authorized(ctx context.Context, name string, now time.Time) (*
 
 // certified is the name in the call's certificate; empty if none is asked for. The
 // TLS layer has seen that the device has the certificate's key; whether it may be
-// trusted is decided here, so that the device is told what is wrong.
+// trusted is decided here, so that the device gets an answer that says what is
+// wrong.
 func (a *Authority) certified(ctx context.Context, now time.Time) (string, *refusal) {
 	if a.cfg.ClientCAs == nil {
 		return "", nil

@@ -20,8 +20,9 @@ import (
 // chunk of each channel would have to be believed. Strategy: the order of chunks
 // is folded a second time, behind those of the open transaction, and what has
 // changed is written with them; now and then the whole state is. Consequences: it
-// costs about a hundredth of the signal, and whoever takes the run over knows
-// exactly what was known behind the same chunk; what the spool has is folded again.
+// costs about a hundredth of the signal, and the server that takes the run over
+// knows exactly what was known behind the same chunk; what the spool has is folded
+// again.
 type ledger struct {
 	run    *run
 	topics stream.Topics
@@ -92,8 +93,8 @@ func (l *ledger) Recall(ctx context.Context, chunks uint64, spooled func(func([]
 	return nil
 }
 
-// recalled is the order behind some chunks as the newest whole state and the
-// changes to it tell it; nil if they don't lead there.
+// recalled is the order behind some chunks, made of the newest whole state and
+// the changes to it; nil if they don't lead there.
 func recalled(states []*streampb.PushState, chunks uint64) *order {
 	if len(states) == 0 {
 		return nil
@@ -122,7 +123,7 @@ func recalled(states []*streampb.PushState, chunks uint64) *order {
 }
 
 // fold takes the chunk among an event's records, if there is one, into an order.
-// before, if not nil, is told of the channel first.
+// before, if not nil, is called with the channel first.
 func fold(o *order, topics stream.Topics, outs []stream.Out, before func(channel uint32)) error {
 	for i := range outs {
 		if outs[i].Topic != topics.Signal {

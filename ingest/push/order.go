@@ -93,11 +93,11 @@ func (o *order) reopen() {
 	}
 }
 
-// repeated tells whether a chunk has been taken before.
+// repeated reports whether a chunk has been taken before.
 func (o *order) repeated(c *pushpb.Chunk) bool { return c.GetSequence() < o.next }
 
-// check tells whether a chunk may be taken next, and what is lost before it. It
-// changes nothing.
+// check reports whether a chunk may be taken next, and what is lost before it.
+// It changes nothing.
 func (o *order) check(c *pushpb.Chunk) (loss, *refusal) {
 	if c.GetSequence() != o.next {
 		return loss{}, refuse(pushpb.Reason_REASON_OUT_OF_SEQUENCE, "chunk %d where %d is next: chunks are numbered in steps of one", c.GetSequence(), o.next).
@@ -113,7 +113,7 @@ func (o *order) check(c *pushpb.Chunk) (loss, *refusal) {
 	return o.begins(ch, c)
 }
 
-// sound looks at what a chunk says without what came before it.
+// sound checks a chunk by itself, without what came before it.
 func (o *order) sound(c *pushpb.Chunk) *refusal {
 	id := c.GetReadId()
 	switch {
@@ -193,7 +193,8 @@ func (o *order) tooManyReads(id string) *refusal {
 	return refuse(pushpb.Reason_REASON_OVER_QUOTA, "read %q would be one more than the %d that the device may have open", id, o.limits.OpenReads)
 }
 
-// whole tells whether a read begins with its first chunk, or says what is lost.
+// whole refuses a chunk that begins a read, but neither is its first nor says
+// what is lost.
 func whole(c *pushpb.Chunk) *refusal {
 	switch {
 	case c.GetFirstSample() != c.GetSkipped():
@@ -235,7 +236,7 @@ func (o *order) take(c *pushpb.Chunk) {
 	}
 }
 
-// end tells whether the run may end, and how many reads lose their ends then.
+// end reports whether the run may end, and how many reads lose their ends then.
 func (o *order) end(e *pushpb.End) (loss, *refusal) {
 	if e.GetChunks() != o.next {
 		return loss{}, refuse(pushpb.Reason_REASON_OUT_OF_SEQUENCE, "the run ends behind %d chunks, and %d have come", e.GetChunks(), o.next).

@@ -81,9 +81,9 @@ func code(r pushpb.Reason) codes.Code {
 	return codes.Internal
 }
 
-// refusalOf says what a device is told of an error: a refusal as it is, and what
-// happened to a run in the contract's terms. It is nil for the end of the
-// connection, of which nobody can be told.
+// refusalOf returns what a device gets as the answer to an error: a refusal as
+// it is, and what happened to a run in the contract's terms. It is nil for the
+// end of the connection, after which no answer reaches the device.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	var invalid *stream.DecodeError
@@ -118,20 +118,20 @@ const (
 	refusalInterval = 5 * time.Second
 )
 
-// refusalLog decides which refusals are logged, so that whoever asks again and
-// again doesn't fill the disk. Callers that are not known share one allowance,
-// and those that are another, so that strangers don't hide what is wrong with a
-// device.
+// refusalLog decides which refusals are logged, so that a caller that asks
+// again and again doesn't fill the disk. Callers that are not known share one
+// allowance, and those that are another, so that strangers don't hide what is
+// wrong with a device.
 type refusalLog struct {
 	mu      sync.Mutex
 	classes [2]struct {
 		limit  *rate.Limiter
-		hidden int // refusals since the last one that was told
+		hidden int // refusals since the last one that was logged
 	}
 }
 
-// tell tells whether a refusal is to be logged, and how many before it were not.
-// An empty device is a stranger.
+// tell reports whether a refusal is to be logged, and how many before it were
+// not. An empty device is a stranger.
 func (l *refusalLog) tell(device string, now time.Time) (hidden int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

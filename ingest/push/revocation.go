@@ -23,7 +23,7 @@ const maxRevocations = 32 << 20
 type Revocations struct {
 	path      string
 	authority []*x509.Certificate
-	content   [sha256.Size]byte // that was looked at last
+	content   [sha256.Size]byte // that was read last
 	lists     atomic.Pointer[[]revocationList]
 }
 
@@ -57,12 +57,12 @@ func LoadRevocations(path, authorityPath string) (*Revocations, error) {
 	return r, nil
 }
 
-// reload reads the file, and tells whether it has another content than before. One
-// that can't be used leaves the lists as they were.
+// reload reads the file, and reports whether it has another content than before. A
+// file that can't be used leaves the lists as they were.
 func (r *Revocations) reload() (changed bool, err error) {
 	b, err := os.ReadFile(r.path)
 	if err != nil {
-		b = []byte(err.Error()) // so that the same error is told once
+		b = []byte(err.Error()) // so that the same error is reported once
 	}
 	content := sha256.Sum256(b)
 	if changed = content != r.content; !changed {

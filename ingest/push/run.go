@@ -70,7 +70,7 @@ func (r *run) feed(ctx context.Context, l *ingest.Live) error {
 	}
 }
 
-// isOver tells whether nothing is written any more.
+// isOver reports whether nothing is written any more.
 func (r *run) isOver() bool {
 	select {
 	case <-r.over:
@@ -80,7 +80,7 @@ func (r *run) isOver() bool {
 	}
 }
 
-// isReady tells whether the run can be held.
+// isReady reports whether the run can be held.
 func (r *run) isReady() bool {
 	select {
 	case <-r.ready:
@@ -109,8 +109,8 @@ func (r *run) owner() string {
 	return r.device
 }
 
-// attach makes a stream the run's holder, once the one before has let go: it is
-// told to stop. stop tells the new one.
+// attach makes a stream the run's holder. The holder before is stopped first,
+// and attach waits until it has let go. stop stops the new one.
 func (r *run) attach(ctx context.Context, session []byte, stop context.CancelCauseFunc) error {
 	if refused := r.succeed(session, stop); refused != nil {
 		return refused
@@ -158,8 +158,8 @@ func (r *run) detach() {
 	r.turn <- struct{}{}
 }
 
-// idle tells whether no stream has held the run for a while, and nothing of it is
-// under way. No stream can hold the run any more then: it is to be let go.
+// idle reports whether no stream has held the run for a while, and nothing of it
+// is under way. If so, no stream can hold the run any more: it is to be let go.
 func (r *run) idle(now time.Time, patience time.Duration) bool {
 	select {
 	case <-r.turn:
@@ -177,7 +177,7 @@ func (r *run) idle(now time.Time, patience time.Duration) bool {
 }
 
 // take puts the holder's next chunk behind the others, and waits while there is no
-// room for it.
+// space for it.
 func (r *run) take(ctx context.Context, c *pushpb.Chunk, vbz []byte) error {
 	err := r.live.Put(ctx, &streampb.SignalChunk{
 		Run: r.description.GetId(), Channel: c.GetChannel(), ReadId: c.GetReadId(), Number: c.GetNumber(),

@@ -67,11 +67,11 @@ const (
 // Timing of the server.
 const (
 	ackInterval = 50 * time.Millisecond
-	// checkInterval is how often a stream is looked at: is its device still allowed,
-	// is it made to wait.
+	// checkInterval is how often a stream is checked: whether its device is still
+	// allowed, and whether it is made to wait.
 	checkInterval = time.Second
-	// stallNotice is for how long a device waits before it is told why, and
-	// throttleNotice how often it is told that it is over its quota.
+	// stallNotice is how long a device waits before a notice gives the reason,
+	// and throttleNotice how often a notice says that it is over its quota.
 	stallNotice    = 5 * time.Second
 	throttleNotice = time.Minute
 	// claimTimeout bounds the wait for Kafka when a run is registered.
@@ -327,7 +327,7 @@ func (s *Server) forget(r *run) {
 	}
 }
 
-// agree tells whether a run was announced with this description, if it was.
+// agree returns an error if a run was announced with another description.
 func (s *Server) agree(ctx context.Context, description *streampb.Run) error {
 	was, err := s.announced(ctx, description.GetId())
 	if err != nil || was == nil {
@@ -537,7 +537,7 @@ func (s *Server) limiter(dev *device) *rate.Limiter {
 }
 
 // refuse counts and logs why a device doesn't get what it asks for, and returns
-// what it is told.
+// what the device gets as the answer.
 func (s *Server) refuse(device, run string, err error) error {
 	refused := refusalOf(err)
 	if refused == nil {

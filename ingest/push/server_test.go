@@ -58,7 +58,7 @@ func (d *rawDevice) begin(run, session string) error {
 func (d *rawDevice) send(chunks ...*pushpb.Chunk) {
 	for _, c := range chunks {
 		if err := d.stream.Send(&pushpb.PushRequest{Body: &pushpb.PushRequest_Chunk{Chunk: c}}); err != nil {
-			return // Recv tells why
+			return // Recv returns why
 		}
 	}
 }
@@ -296,7 +296,8 @@ func TestGaps(t *testing.T) {
 		if got := len(b.kafka.chunks("run")); got != 6 || !b.kafka.ended("run") {
 			t.Errorf("%d chunks", got)
 		}
-		// Who asks again is told that all is well, also a server that was not there.
+		// A device that asks again gets the answer that all is well, also from a
+		// server that was not there.
 		for range 2 {
 			err := d.open(testRun, "s")
 			if err != nil || d.opened.GetNext() != 6 || !d.opened.GetAck().GetEnded() {
@@ -316,8 +317,9 @@ func TestGaps(t *testing.T) {
 	})
 }
 
-// TestWaiting: while Kafka and the spool take nothing the device waits, is told
-// why, and loses nothing; who is too fast is made to wait as well.
+// TestWaiting: while Kafka and the spool take nothing the device waits, is
+// notified why, and loses nothing; a device that is too fast is made to wait as
+// well.
 func TestWaiting(t *testing.T) {
 	const memory = 4 << 20
 	for _, tt := range []struct {
@@ -431,7 +433,7 @@ func TestLeftAlone(t *testing.T) {
 	})
 }
 
-// TestStop: a server that is told to stop says so, and what it has taken is in
+// TestStop: a server that is asked to stop says so, and what it has taken is in
 // Kafka.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -48,13 +48,13 @@ type pushing struct {
 	samples []int16
 	packed  []byte
 	rate    *rate.Limiter
-	told    time.Time // when the device was last told of its rate
+	told    time.Time // when the device was last notified of its rate
 
 	received error // why it has ended, once it has
 
 	acked *pushpb.Ack // sent last
 	moved time.Time   // when an ack last said something new, or all was durable
-	stall bool        // the device was told that nothing moves
+	stall bool        // the device was notified that nothing moves
 }
 
 func (p *pushing) serve() error {
@@ -115,7 +115,7 @@ func (p *pushing) opening() (*pushpb.Open, error) {
 	return open, nil
 }
 
-// opened tells where the run goes on.
+// opened sends the device the place where the run goes on.
 func (p *pushing) opened() error {
 	p.acked, p.moved = p.run.ack(), time.Now()
 	if p.run.taken.Load() > 0 {
@@ -144,7 +144,7 @@ func (p *pushing) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// One that was told to stop takes nothing any more.
+		// A stream that was asked to stop takes nothing any more.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -251,7 +251,7 @@ func (p *pushing) end(e *pushpb.End) error {
 	return nil
 }
 
-// notify has the device told of something, if there is nothing else to tell.
+// notify sends the device a notice, unless another waits to be sent.
 func (p *pushing) notify(reason pushpb.Reason, message string) {
 	select {
 	case p.notices <- &pushpb.Notice{Reason: reason, Message: message}:
@@ -299,12 +299,12 @@ func (p *pushing) answer(ctx context.Context, received <-chan struct{}) error {
 	}
 }
 
-// done tells whether the device has closed its side without an end, and has been
-// told of all that it has sent.
+// done reports whether the device has closed its side without an end, and has
+// got an answer to all that it has sent.
 func (p *pushing) done(received <-chan struct{}) bool {
 	select {
 	case <-received:
-		// What was refused is told by another way than that all is well.
+		// Refusals are answered in another way than success.
 		return p.received == nil && !p.run.ending && p.acked.GetDurable() == p.run.taken.Load()
 	default:
 		return false
@@ -327,7 +327,8 @@ func (p *pushing) tell(n *pushpb.Notice) error {
 	return p.stream.Send(&pushpb.PushResponse{Body: &pushpb.PushResponse_Notice{Notice: n}})
 }
 
-// check sees whether the device may still push, and tells it if nothing moves.
+// check checks whether the device may still push, and notifies it if nothing
+// moves.
 func (p *pushing) check() error {
 	if _, refused := p.server.cfg.Authority.device(p.stream.Context()); refused != nil {
 		return refused

@@ -17,7 +17,8 @@ import (
 
 // Timing of the file of sources.
 const (
-	// pollInterval is how often the file is read where nobody tells of changes.
+	// pollInterval is how often the file is read where the system reports no
+	// changes.
 	pollInterval = 2 * time.Second
 	// settleInterval is how long a new content has to stay: an editor may write a
 	// file in pieces, of which the first may be a valid list without the rest.
@@ -32,7 +33,7 @@ type File struct {
 	path    string
 	parse   func([]byte) ([]Spec, error)
 	log     *slog.Logger
-	content []byte // that was looked at last
+	content []byte // that was read last
 
 	mu     sync.Mutex
 	status FileStatus
@@ -71,7 +72,7 @@ func readFile(path string) ([]byte, error) {
 	return b, nil
 }
 
-// Status tells what has become of the file. Any goroutine may ask.
+// Status returns what has become of the file. Any goroutine may call it.
 func (f *File) Status() FileStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +98,7 @@ func (f *File) Follow(ctx context.Context, changes <-chan struct{}, orders <-cha
 		}
 		content, err := readFile(f.path)
 		if err != nil {
-			content = []byte(err.Error()) // so that the same error is told once
+			content = []byte(err.Error()) // so that the same error is reported once
 		}
 		timer.Reset(pollInterval)
 		switch {
@@ -141,8 +142,8 @@ func (f *File) note(err error) {
 	f.log.Info("list of sources read again", "file", f.path)
 }
 
-// Notify tells of changes to the file where the system does, until ctx ends. It
-// may miss any: the file is read now and then all the same.
+// Notify reports changes to the file, where the system reports them, until ctx
+// ends. It may miss any: the file is read now and then all the same.
 func (f *File) Notify(ctx context.Context) <-chan struct{} {
 	changes := make(chan struct{}, 1)
 	watcher, err := fsnotify.NewWatcher()

@@ -13,10 +13,10 @@ import (
 
 // Spec is one source of a list.
 type Spec struct {
-	// Name tells the source from the others of the list.
+	// Name distinguishes the source from the others of the list.
 	Name string
 	Kind string
-	// Settings is what the source was told, written so that sources of the same name
+	// Settings are the source's settings, written so that sources of the same name
 	// are the same exactly if their settings are.
 	Settings string
 	// Claims are what no other source may have at the same time.
@@ -25,12 +25,12 @@ type Spec struct {
 	// is no more. It calls ready, once or more, when it has got everything that it
 	// needs to begin with.
 	Run func(ctx context.Context, ready func()) error
-	// Figures tells what has come of the source, any number of times it was started;
-	// nil: it doesn't.
+	// Figures returns the source's figures, over all of its starts; nil: it has
+	// none.
 	Figures func() ingest.Figures
 }
 
-// same tells whether a source need not be stopped for another of its name.
+// same reports whether a source need not be stopped for another of its name.
 func (s *Spec) same(other *Spec) bool { return s.Kind == other.Kind && s.Settings == other.Settings }
 
 // Claim is something that one source at a time may have.
@@ -69,7 +69,7 @@ func FolderClaim(path string) (Claim, error) {
 	}
 }
 
-// conflicts tells whether two claims can't be met at the same time.
+// conflicts reports whether two claims can't be met at the same time.
 func (c Claim) conflicts(other Claim) bool {
 	if c.What != other.What {
 		return false
@@ -83,13 +83,13 @@ func (c Claim) conflicts(other Claim) bool {
 	return c.Value == other.Value
 }
 
-// within tells whether a path is another or lies below it.
+// within reports whether a path is another or lies below it.
 func within(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// sameAddress tells whether two listeners would meet. Port 0 is any free one.
+// sameAddress reports whether two listeners would meet. Port 0 is any free one.
 func sameAddress(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -148,7 +148,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("source %q claims %s, which meets %s of source %q", e.Second, e.With, e.Of, e.First)
 }
 
-// Check tells whether the sources of a list can be run together; its error is a
+// Check checks that the sources of a list can be run together; its error is a
 // [*ConflictError] of the first two that can't.
 func Check(list []Spec) error {
 	for i := range list {
@@ -164,7 +164,7 @@ func Check(list []Spec) error {
 	return nil
 }
 
-// Runs tells which source of a process writes a run, which is known only once the
+// Runs holds which source of a process writes a run, which is known only once the
 // source has found it.
 type Runs struct {
 	mu      sync.Mutex

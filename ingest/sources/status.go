@@ -16,13 +16,14 @@ import (
 // State is what a source is doing.
 type State string
 
-// The states. docs/attach/ingest-sources.md tells what they mean to an operator.
+// The states. docs/attach/ingest-sources.md describes what they mean to an
+// operator.
 const (
 	Starting   State = "starting"    // begun, and not ready
 	Running    State = "running"     // takes a run
 	Waiting    State = "waiting"     // ready, and there is no run; or not begun, as another has to stop first
 	BackingOff State = "backing-off" // has failed, and is started again soon
-	Stopping   State = "stopping"    // was told to stop, and finishes what it has
+	Stopping   State = "stopping"    // was asked to stop, and finishes what it has
 	Stopped    State = "stopped"     // has come to its end, and all is well
 	Failed     State = "failed"      // can't go on until somebody mends it
 )
@@ -88,8 +89,8 @@ func (s *Status) put(f ingest.Figures) {
 	s.Unacknowledged, s.OldestSeconds = f.Unacknowledged, f.Oldest.Seconds()
 }
 
-// NewReport tells of a supervisor's sources, and of the file that lists them; nil:
-// none does.
+// NewReport reports on a supervisor's sources, and on the file that lists them; f
+// is nil if no file does.
 func NewReport(s *Supervisor, f *File) Report {
 	r := Report{Version: 1, Time: time.Now(), Sources: s.Status()}
 	if f != nil {

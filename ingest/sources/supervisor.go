@@ -19,13 +19,13 @@ type Config struct {
 	Once bool
 	// Restarts starts sources again that have failed, after a pause that grows.
 	Restarts bool
-	// Permanent tells whether starting a source again does not mend an error; nil: it
-	// always may.
+	// Permanent reports whether an error will not be mended by starting a source
+	// again; nil: it always may be.
 	Permanent func(error) bool
 	// StopTimeout is for how long sources are waited for when all are to stop.
 	StopTimeout time.Duration
-	// Gone is told of the sources that the list has no more, once they have stopped;
-	// nil: nobody is.
+	// Gone, if not nil, is called with the name of each source that the list has no
+	// more, once the source has stopped.
 	Gone   func(name string)
 	Logger *slog.Logger // nil: none
 }
@@ -66,7 +66,7 @@ func New(cfg Config) *Supervisor {
 // ctx ends; they must have passed [Check]. Then it stops all sources and returns
 // when they have ended, or with an error when they don't. It is called once.
 func (s *Supervisor) Run(ctx context.Context, list []Spec, lists <-chan []Spec) error {
-	// Sources are told one by one to stop.
+	// Sources are stopped one by one.
 	base, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	s.note(func(t *table, now time.Time) { t.list(list, now) })
@@ -211,7 +211,7 @@ func (s *Supervisor) verdict() error {
 	return errors.New(strings.Join(failed, "; "))
 }
 
-// Status tells of all sources. Any goroutine may ask.
+// Status returns the status of all sources. Any goroutine may call it.
 func (s *Supervisor) Status() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,7 +103,7 @@ func (s *Supervisor) of(t *testing.T, name string) Status {
 }
 
 // TestFaultsAreTheSourcesOwn: sources that panic, fail, hang or end leave the
-// others alone, and are told of.
+// others alone, and are reported.
 func TestFaultsAreTheSourcesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()

@@ -22,29 +22,29 @@ const (
 // being stopped.
 //
 // Problem: lists come at any time, sources end at any time, and some don't end when
-// they are told to. Strategy: every change is noted in the table, and then next
+// they are asked to. Strategy: every change is noted in the table, and then next
 // compares what is with what is wanted: a source is stopped if the list has it no
 // more or with other settings, and started once nothing is under way that has its
 // name or what it claims. So a successor waits for the one before it, and nobody
-// else waits. Consequences: what happens is a function of what was noted, and
-// there is no order of events in which a source of the list is forgotten.
+// else waits. Consequences: what happens is a function of what was noted, and there
+// is no order of events in which a source of the list is forgotten.
 type table struct {
-	// restarts tells whether a source is started again after an error that passes,
-	// and permanent whether one doesn't.
+	// restarts states whether a source is started again after an error that
+	// passes, and permanent reports whether an error doesn't pass.
 	restarts  bool
 	permanent func(error) bool
 
 	order   []string          // of the list
 	entries map[string]*entry // those of the list, by name
 	lives   []*life           // in the order in which they began
-	known   map[string]bool   // names that gone hasn't told of
+	known   map[string]bool   // names that gone hasn't returned
 }
 
 // entry is a source of the list.
 type entry struct {
 	spec   Spec
 	life   *life // nil: not under way
-	parked bool  // is not started again for now: state tells why
+	parked bool  // is not started again for now: state says why
 	due    time.Time
 	pause  *backoff.ExponentialBackOff
 
@@ -167,7 +167,7 @@ func (t *table) ended(l *life, err error, now time.Time) {
 	t.lives = slices.DeleteFunc(t.lives, func(other *life) bool { return other == l })
 	e := t.entries[l.spec.Name]
 	if e == nil || e.life != l {
-		return // it was told to stop
+		return // it was asked to stop
 	}
 	e.life = nil
 	if l.state == Stopping {
@@ -196,7 +196,7 @@ func (t *table) ended(l *life, err error, now time.Time) {
 }
 
 // stopAll notes that all that is under way is to be stopped and nothing started
-// any more, and returns what is to be told so.
+// any more, and returns the sources that are to be stopped.
 func (t *table) stopAll(now time.Time) (stop []*life) {
 	for _, l := range t.lives {
 		if l.state == Stopping {
@@ -214,7 +214,7 @@ func (t *table) stopAll(now time.Time) (stop []*life) {
 	return stop
 }
 
-// over tells whether all sources of the list have come to an end.
+// over reports whether all sources of the list have come to an end.
 func (t *table) over() bool {
 	for _, e := range t.entries {
 		if !e.parked {
@@ -230,8 +230,8 @@ func (e *entry) enter(s State, now time.Time) {
 	}
 }
 
-// status tells of all sources: those of the list in its order, and then those that
-// are being stopped and are not in it, or not so any more.
+// status returns the status of all sources: those of the list in its order, and
+// then those that are being stopped and are not in it, or not so any more.
 func (t *table) status() []Status {
 	all := make([]Status, 0, len(t.order))
 	for _, name := range t.order {

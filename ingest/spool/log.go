@@ -176,7 +176,7 @@ func (l *Log) load() (*Cut, error) {
 }
 
 // check reads a segment through. A record that doesn't check ends it: torn then
-// tells what follows.
+// describes what follows.
 func (l *Log) check(first uint64) (s segment, torn *Cut, err error) {
 	f, err := os.Open(l.path(first))
 	if err != nil {

@@ -221,7 +221,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// failing is a file on a disk with room for so many bytes, or one that can't
+// failing is a file on a disk with space for so many bytes, or one that can't
 // sync.
 type failing struct {
 	File

@@ -1,6 +1,6 @@
 // Package minknowsim starts the simulated MinKNOW, which is a program in Python so
-// that it speaks through the official stubs, and talks to it. README.md tells what
-// the simulator does.
+// that it speaks through the official stubs, and talks to it. README.md describes
+// what the simulator does.
 package minknowsim
 
 import (
