@@ -30,7 +30,7 @@ type RunKey struct{ ID, FlowCell, Position string }
 type sheetRow struct {
 	line                                         int
 	kit, flowCell, position, experiment, barcode string
-	alias                                        string
+	alias, kind                                  string
 }
 
 // sheetColumns are those that a sample sheet may have.
@@ -38,6 +38,17 @@ var sheetColumns = []string{
 	"experiment_id", "kit", "flow_cell_id", "position_id", "protocol_run_id", "sample_id", "flow_cell_product_code",
 	"alias", "type", "barcode", "external_barcode", "internal_barcode",
 }
+
+// The values of column type. An empty one is a sample.
+const (
+	sheetSample     = "test_sample"
+	sheetPositive   = "positive_control"
+	sheetNegative   = "negative_control"
+	sheetNoTemplate = "no_template_control"
+	sheetControl    = "control" // in short for a negative one
+)
+
+var sheetTypes = []string{sheetSample, sheetPositive, sheetNegative, sheetNoTemplate}
 
 var (
 	sheetName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
@@ -119,7 +130,7 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 		}
 		row := sheetRow{
 			line: line, kit: get("kit"), flowCell: get("flow_cell_id"), position: get("position_id"),
-			experiment: get("experiment_id"), alias: get("alias"),
+			experiment: get("experiment_id"), alias: get("alias"), kind: strings.ToLower(get("type")),
 		}
 		row.barcode, err = barcodeOf(get)
 		if err == nil {
@@ -262,6 +273,48 @@ func (s *Sheet) Aliases(flowCell, position string) []string {
 	return slices.Compact(names)
 }
 
+// Control is a negative control of a sample sheet.
+type Control struct {
+	Name       string // alias, or else the barcode
+	NoTemplate bool   // it has no nucleic acid of its own
+}
+
+// Controls lists the negative controls of a run, in the order of the rows; nil: of all runs.
+func (s *Sheet) Controls(run *RunKey) []Control {
+	var list []Control
+	for i := range s.rows {
+		row := &s.rows[i]
+		control := Control{Name: cmp.Or(row.alias, row.barcode), NoTemplate: row.kind == sheetNoTemplate}
+		if slices.Contains([]string{sheetNegative, sheetNoTemplate, sheetControl}, row.kind) && control.Name != "" && (run == nil || s.is(row, run.FlowCell, run.Position)) && !slices.Contains(list, control) {
+			list = append(list, control)
+		}
+	}
+	return list
+}
+
+// Names lists what samples of any run are called, in order: aliases, and barcodes that have none.
+func (s *Sheet) Names() []string {
+	var names []string
+	for i := range s.rows {
+		if name := cmp.Or(s.rows[i].alias, s.rows[i].barcode); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// unknownTypes are the values of column type that no sheet should have, with their lines.
+func (s *Sheet) unknownTypes() []string {
+	var list []string
+	for _, row := range s.rows {
+		if row.kind != "" && row.kind != sheetControl && !slices.Contains(sheetTypes, row.kind) {
+			list = append(list, fmt.Sprintf("%s in line %d", row.kind, row.line))
+		}
+	}
+	return list
+}
+
 // Silent lists, ascending, the aliases of runs that no read is of; reads are the numbers of reads
 // by alias.
 func (s *Sheet) Silent(runs []RunKey, reads map[string]int64) []string {
@@ -302,6 +355,9 @@ func (s *Sheet) Check(runs []RunKey) (warnings []string, err error) {
 	}
 	if len(others) > 0 {
 		warnings = append(warnings, "aliases are of no run here: "+some(others))
+	}
+	if unknown := s.unknownTypes(); len(unknown) > 0 {
+		warnings = append(warnings, "column type has "+some(unknown)+", which is taken for a sample: there are "+strings.Join(sheetTypes, ", "))
 	}
 	if len(s.ignored) > 0 {
 		warnings = append(warnings, "columns are ignored: "+some(s.ignored))

@@ -151,3 +151,18 @@ func FuzzParseSheet(f *testing.F) {
 		}
 	})
 }
+
+// TestSheetControls: column type names controls of the runs that the rows are of, and what is none of its values is told.
+func TestSheetControls(t *testing.T) {
+	sheet, err := ParseSheet(strings.NewReader("kit,experiment_id,flow_cell_id,barcode,alias,type\n" +
+		"K,e,F1,barcode01,a,test_sample\nK,e,F1,barcode02,,Negative_Control\nK,e,F1,barcode03,water,no_template_control\nK,e,F2,barcode01,wild,control\nK,e,F2,barcode02,x,blank\nK,e,F2,barcode03,y,\n"))
+	require.NoError(t, err)
+	require.Equal(t, []Control{{Name: "barcode02"}, {Name: "water", NoTemplate: true}}, sheet.Controls(&RunKey{FlowCell: "F1"}))
+	require.Equal(t, []Control{{Name: "wild"}}, sheet.Controls(&RunKey{FlowCell: "F2"}))
+	require.Empty(t, sheet.Controls(&RunKey{}), "of which run isn't known")
+	require.Len(t, sheet.Controls(nil), 3)
+	require.Equal(t, []string{"a", "barcode02", "water", "wild", "x", "y"}, sheet.Names())
+	warnings, err := sheet.Check([]RunKey{{ID: "r1", FlowCell: "F1"}, {ID: "r2", FlowCell: "F2"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"column type has blank in line 6, which is taken for a sample: there are test_sample, positive_control, negative_control, no_template_control"}, warnings)
+}

@@ -59,6 +59,7 @@ func TestImports(t *testing.T) {
 		{"variant/phase", "phasing knows nothing but alleles", []string{kafkaGo, kfake, ort, services, "runtime/cgo", module + "stream", module + "align"}},
 		{"variant/network", "networks judge without transport", []string{kafkaGo, kfake, services, cobra}},
 		{"modelfile/folder", "folders are read without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant"}},
+		{"variant/carryover", "what explains an allele follows from counts of reads", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", module + "stream", module + "align", module + "annotate", module + "basecall"}},
 		{"modelfile/calibration", "a curve is a curve", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "modelfile/folder"}},
 		{"models/rules", "rules name models, and open none", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "variant", module + "stream", "net/http"}},
 		{"models/pool", "a pool knows nothing of what it keeps", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "stream", module + "signal", module + "models/rules"}},

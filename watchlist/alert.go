@@ -85,9 +85,11 @@ type Alert struct {
 	Consequence *annotate.Consequence `json:"consequence,omitempty"`
 	Evidence    *Evidence             `json:"evidence,omitempty"` // of the reads that show the allele
 	// Carried is the reads that show what the alert is about by their bases, called or not; of several the most.
-	Carried     *Carried    `json:"carried,omitempty"`
-	Coverage    *Covered    `json:"coverage,omitempty"` // of the places that the rule looks at
-	Probability Probability `json:"probability"`
+	Carried  *Carried `json:"carried,omitempty"`
+	Coverage *Covered `json:"coverage,omitempty"` // of the places that the rule looks at
+	// CarryOver is what makes the answer doubtful, once all samples of the run are known: of several alleles that the rule goes by the most of it.
+	CarryOver   *event.CarryOver `json:"carry_over,omitempty"`
+	Probability Probability      `json:"probability"`
 	// Model is what a model says, of rules that ask one.
 	Model *ModelAnswer `json:"model,omitempty"`
 	// Alleles lists the alleles seen that fulfil a rule or make a protein change, by place; of more than 100 the ones

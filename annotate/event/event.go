@@ -93,18 +93,31 @@ type Call struct {
 	PhredLikelihoods []uint32 `json:"pl,omitempty"`
 	Filters          []string `json:"filters,omitempty"` // none: PASS
 	// Motif is what the filter MotifArtifact goes by.
-	Motif      *Motif `json:"motif,omitempty"`
-	Depth      uint32 `json:"depth"`
-	RefForward uint32 `json:"ref_forward"`
-	RefReverse uint32 `json:"ref_reverse"`
-	AltForward uint32 `json:"alt_forward"`
-	AltReverse uint32 `json:"alt_reverse"`
+	Motif *Motif `json:"motif,omitempty"`
+	// CarryOver is what the filter CarryOver goes by; absent: the run has no control, or its end is still to come.
+	CarryOver  *CarryOver `json:"carry_over,omitempty"`
+	Depth      uint32     `json:"depth"`
+	RefForward uint32     `json:"ref_forward"`
+	RefReverse uint32     `json:"ref_reverse"`
+	AltForward uint32     `json:"alt_forward"`
+	AltReverse uint32     `json:"alt_reverse"`
 	// ModelMismatch are basecalling models of the reads around that the variant model was not
 	// made for, the most frequent first; none: there are none, or nobody knows.
 	ModelMismatch []string `json:"model_mismatch,omitempty"`
 	// Reads that show neither this allele nor the reference.
 	OtherForward uint32 `json:"other_forward,omitempty"`
 	OtherReverse uint32 `json:"other_reverse,omitempty"`
+}
+
+// CarryOver is how much of an allele's reads got in from other samples of the run, or from what its controls show.
+type CarryOver struct {
+	Explained bool     `json:"explained"`       // the allele can't be told from carry-over
+	Share     *float64 `json:"share,omitempty"` // of its reads that are carried over at most; absent: no control bounds it
+	Basis     string   `json:"basis"`           // what Share goes by, or why there is none
+	// Control is the control that shows the allele most, with its reads that do and that tell whether they do.
+	Control      string `json:"control"`
+	ControlAlt   uint32 `json:"control_alt"`
+	ControlDepth uint32 `json:"control_depth"`
 }
 
 // Motif is a motif that reads of one strand get wrong, as the region of a million positions shows it

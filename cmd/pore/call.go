@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -56,6 +57,8 @@ type callConfig struct {
 	haplotag          string
 	calledBy          string
 	threads           int
+	controls          processor.Controls
+	sheet             string
 	log               cli.LogFlags
 }
 
@@ -79,11 +82,15 @@ A file whose read groups (SM) name several samples is called sample by sample: -
 names one, and {sample} in the names of the output files stands for each of them.
 --one-sample says that they are one.
 
+--control names a negative control of them, or --sample-sheet does by its column type:
+alleles that carry-over from other samples explains get the filter CarryOver.
+
 docs/files/variant-calling.md describes every field and filter of the output.`,
 		Example: `  pore call --ref ref.fa reads.sorted.bam > calls.vcf
   pore call --ref ref.fa --ploidy 2 --gvcf --callable callable.bed -o calls.g.vcf.gz reads.sorted.bam
   pore call --ref ref.fa --ploidy 2 --haplotag tagged.bam -o calls.vcf.gz reads.sorted.bam
   pore call --ref ref.fa -o calls.{sample}.vcf.gz barcodes.sorted.bam
+  pore call --ref ref.fa --no-template-control water -o calls.{sample}.vcf.gz barcodes.sorted.bam
   pore call --ref ref.fa --region chr17:43044295-43125364 reads.cram`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,6 +114,8 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 	cfg.targets.register(cmd)
 	flags.StringVar(&cfg.callable, "callable", "", "BED file for what the reads allow to be said of each position: CALLABLE, LOW_DEPTH, LOW_MAPPING_QUALITY, NO_COVERAGE or N")
 	cfg.survey.Register(flags)
+	cfg.controls.Register(flags)
+	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type tells negative_control and no_template_control")
 	flags.StringVar(&cfg.haplotag, "haplotag", "", "BAM file for the alignments with the haplotypes of their reads (tags HP, PS and PC), in the order of the input")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -222,6 +231,9 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	case path == "-":
 		return cli.Usagef("%s: the alignments are read for each sample: give a file, not standard input", samplePlace)
 	}
+	if marks := cfg.controls.Named() || cfg.sheet != ""; marks && (!eachSample || cfg.sample != "" || cfg.oneSample != "") {
+		return cli.Usagef("controls bound what the other samples of a file show: call all of them, with -o '%s.vcf.gz' and without --sample and --one-sample", samplePlace)
+	}
 	if cfg.threads < 0 {
 		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
 	}
@@ -253,6 +265,25 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if len(samples) == 0 {
 		return fmt.Errorf("%s: its read groups name no sample that %s could stand for: give --one-sample", path, samplePlace)
 	}
+	var marks *marking
+	if cfg.controls.Named() || cfg.sheet != "" {
+		m := marking{genome: g, reads: []string{path}, output: cfg.output, calls: make(map[string]string), logger: logger, index: cfg.index, options: aligned.Options{Threads: threadsOf(cfg.threads)}}
+		if err := m.find(cfg.controls, cfg.sheet); err != nil {
+			return err
+		}
+		if cfg.primers != "" {
+			if m.options.Primers, err = processor.LoadPrimers(cfg.primers, g); err != nil {
+				return err
+			}
+		}
+		unmarked, err := os.MkdirTemp("", "pore-call-")
+		if err != nil {
+			return fmt.Errorf("making a folder for calls: %w", err)
+		}
+		defer os.RemoveAll(unmarked)
+		cfg.output = filepath.Join(unmarked, samplePlace+".vcf")
+		marks = &m
+	}
 	for _, sample := range samples {
 		if strings.ContainsAny(sample, `/\`) {
 			return fmt.Errorf("%s: no file can be called after sample %q: call it with --sample and -o", path, sample)
@@ -267,6 +298,12 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		if err := callSample(ctx, of, path, stdin, stdout, g, targets, logger); err != nil {
 			return err
 		}
+		if marks != nil {
+			marks.calls[sample] = of.output
+		}
+	}
+	if marks != nil {
+		return marks.run(ctx)
 	}
 	return nil
 }

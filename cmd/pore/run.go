@@ -50,6 +50,7 @@ type runConfig struct {
 	vcfVersion vcf.Version
 	listen     string
 	page       livepage.Flags
+	controls   processor.Controls
 	trace      tracing.Flags
 	// brokerListen is where the embedded broker listens.
 	brokerListen string
@@ -78,6 +79,10 @@ With --modified-bases networks of Remora say which bases of each read are modifi
 --methylation they are counted by position: DIR/methylation.bed and a bedGraph for each
 modification and strand (docs/consume/methylation.md).
 
+A sample sheet whose column type names negative_control and no_template_control, or
+--control and --no-template-control, have alleles of the other samples marked CarryOver
+that reads of each other, or what the controls show, explain.
+
 Reads that are called already are taken as well: FASTQ, SAM, BAM or CRAM files, folders of
 them as MinKNOW lays them out, or - for a pipe. What a file holds tells its content; of a
 folder with both, signal is taken, or what --input says. Alignments are dropped.`,
@@ -100,6 +105,7 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	flags.StringVar(&cfg.reads.Naming.Model, "called-by", "", "basecalling model of called reads that name none")
 	flags.BoolVar(&cfg.reads.Naming.Demultiplexed, "demultiplexed", false, "called reads that tell of no barcode have none")
 	flags.BoolVar(&cfg.reads.Failed, "include-fail", false, "take called reads, too, that fell through the basecaller's quality control")
+	cfg.controls.Register(flags)
 	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)
 	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of the topics that are created")
 	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
@@ -185,7 +191,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	defer stopProgress()
 	result, err := runPipeline(ctx, pipeline.Config{
 		Signal: paths, Reads: reads, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
-		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion,
+		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion, Controls: cfg.controls,
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
@@ -213,6 +219,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		logger.Warn(warning)
 	}
 	for _, warning := range s.ModelWarnings() {
+		logger.Warn(warning)
+	}
+	for _, warning := range s.CarryOver.Warnings() {
 		logger.Warn(warning)
 	}
 	warnOfMotifs(logger, s.Motifs)

@@ -63,6 +63,8 @@ type Config struct {
 	Stream     processor.Stream
 	// VCFVersion is the least version of the files of variants that Result writes.
 	VCFVersion vcf.Version
+	// Controls are the negative controls among the samples, besides those of the sample sheet.
+	Controls processor.Controls
 	// Registry takes the metrics of everything.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
@@ -140,6 +142,10 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			cfg.Logger.Warn("closing the engines", "err", err)
 		}
 	}()
+	sheet, path := sheetOf(cfg, engines)
+	if _, err := cfg.Controls.Of(sheet, path, nil); err != nil {
+		return nil, err
+	}
 	if recording != nil {
 		if err := engines.CheckModels(recording, cfg.Engines.Model != ""); err != nil {
 			return nil, err
@@ -239,15 +245,24 @@ func (r *run) newPlayer(ctx context.Context, producer *kafka.Producer) (player, 
 
 // sheet is the sample sheet, of barcodes that are looked for or that called reads have; nil: none.
 func (r *run) sheet() *demux.Sheet {
-	if r.cfg.Reads != nil && r.cfg.Reads.Files.Naming.Sheet != nil {
-		return r.cfg.Reads.Files.Naming.Sheet
+	sheet, _ := sheetOf(r.cfg, r.engines)
+	return sheet
+}
+
+// sheetOf is the sample sheet and its file.
+func sheetOf(cfg Config, engines *processor.Engines) (sheet *demux.Sheet, path string) {
+	if cfg.Reads != nil && cfg.Reads.Files.Naming.Sheet != nil {
+		return cfg.Reads.Files.Naming.Sheet, cfg.Reads.Sheet
 	}
-	return r.engines.Sheet()
+	return engines.Sheet(), engines.SheetPath()
 }
 
 // checkSheet compares the sample sheet, if there is one, with all runs of called reads. What runs
 // there are is known only when all reads have been seen.
 func (r *run) checkSheet(runs []*streampb.Run) error {
+	if _, err := r.controls(r.demultiplexed(runs)); err != nil {
+		return err
+	}
 	if sheet := r.cfg.Reads.Files.Naming.Sheet; sheet != nil {
 		return processor.CheckSheet(sheet, r.cfg.Reads.Sheet, recorded(runs), r.cfg.Logger)
 	}
@@ -301,6 +316,7 @@ type run struct {
 	ingested    *ingest.Metrics
 	regions     *variantstage.Regions
 	models      map[string][]*streampb.ModelReads // by sample, when all runs had ended
+	carried     *Carried                          // likewise; nil: no run has controls
 	latencies   []time.Duration
 }
 
@@ -323,6 +339,11 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	player, err := r.newPlayer(ctx, producer)
 	if err != nil {
 		return nil, errors.Join(err, r.close(ctx, producer))
+	}
+	if r.recording != nil { // which runs there are is known before anything is called
+		if _, err := r.controls(r.runs(player)); err != nil {
+			return nil, errors.Join(err, r.close(ctx, producer))
+		}
 	}
 	r.announce(player)
 
@@ -372,8 +393,10 @@ func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
 }
 
 // runs are the runs of a player with the samples that their reads may be of.
-func (r *run) runs(player player) []*streampb.Run {
-	runs := slices.Clone(player.Runs())
+func (r *run) runs(player player) []*streampb.Run { return r.demultiplexed(player.Runs()) }
+
+func (r *run) demultiplexed(runs []*streampb.Run) []*streampb.Run {
+	runs = slices.Clone(runs)
 	for i := range runs {
 		runs[i] = r.engines.Demultiplexed(runs[i])
 	}
@@ -453,6 +476,10 @@ func (r *run) consume(ctx context.Context, fold *Fold, alerts *AlertFold, methyl
 		return err
 	}
 	r.models = r.regions.Models() // while the regions are still held
+	var err error
+	if r.carried, err = r.carryOver(fold, alerts, r.demultiplexed(runs())); err != nil {
+		return err
+	}
 	return errComplete
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/carryover"
 	"github.com/porestream/porestream/vcf"
 	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/wholefile"
@@ -146,6 +147,9 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 		}
 	})
 	scores.Declare(header)
+	if slices.ContainsFunc(variants, func(v *event.Variant) bool { return v.Call.CarryOver != nil }) {
+		carryover.Declare(header)
+	}
 	out, err := vcf.NewWriter(w, header)
 	if err != nil {
 		return err
@@ -182,6 +186,12 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 		scores.Set(rec, func(alt int) []annotate.Score {
 			if c := site.Calls[alt]; c != nil {
 				return events[c].Annotation.Scores
+			}
+			return nil
+		})
+		carryover.Mark(rec, func(alt int) *carryover.Judgement {
+			if c := site.Calls[alt]; c != nil {
+				return judgementOf(events[c])
 			}
 			return nil
 		})

@@ -65,6 +65,8 @@ type Summary struct {
 	// SilentBarcodes counts the samples that the barcodes of a kit can give, that no sample sheet names and of which there is
 	// nothing: they have no files. [Result.Write] sets it.
 	SilentBarcodes int `json:"silent_barcodes,omitempty"`
+	// CarryOver is what the controls of the runs bound; absent: there are none.
+	CarryOver *Carried `json:"carry_over,omitempty"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watchlist.State]int64 `json:"alerts,omitempty"`
 }
@@ -188,6 +190,7 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		Model:       r.engines.Model(),
 		CallerModel: r.engines.VariantModel(),
 		Latency:     quantiles(r.latencies),
+		CarryOver:   r.carried,
 	}
 	for outcome := range leftOut {
 		s.LeftOut[outcome] = parts(outcome)

@@ -164,6 +164,9 @@ func (e *Engines) Sheet() *demux.Sheet {
 	return e.finisher.Sheet()
 }
 
+// SheetPath is the file of the sample sheet; empty: there is none.
+func (e *Engines) SheetPath() string { return e.barcoding.sheet }
+
 // Demultiplexed is a run with the samples that its reads may be of.
 func (e *Engines) Demultiplexed(run *streampb.Run) *streampb.Run {
 	if e.finisher == nil || alignstage.TakenApart(run) {

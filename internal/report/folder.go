@@ -37,6 +37,7 @@ type sample struct {
 	variants []*event.Variant
 	alerts   []*watchlist.Alert
 	panels   bool      // there are alerts, if only none
+	control  string    // what kind of a control it is; empty: none
 	depth    *coverage // nil: there is no gVCF
 }
 
@@ -61,6 +62,9 @@ func readFolder(dir string) (*results, error) {
 		s, err := readSample(dir, name, r.summary.Files[name])
 		if err != nil {
 			return nil, err
+		}
+		if c := r.summary.CarryOver; c != nil {
+			s.control = strings.ReplaceAll(string(c.Controls[name]), "_", " ")
 		}
 		r.samples = append(r.samples, s)
 	}

@@ -130,6 +130,8 @@ type sampleView struct {
 	Contigs  int // that have no picture
 	Models   []string
 	File     string
+	Control  string // what kind of a control it is; empty: none
+	Carried  []variantRow
 	Measured bool
 }
 
@@ -144,6 +146,7 @@ type finding struct {
 type variantRow struct {
 	Place, Change, Gene, Effect, Protein, Impact string
 	Reads, Fraction, Qual, Filters, Genotype     string
+	Why                                          string
 	IGV                                          template.URL
 }
 
@@ -230,7 +233,7 @@ func meaning(s watchlist.State) string {
 }
 
 func (s *sample) view(n int, markers []*marker, mixed bool, words map[watchlist.State]bool) sampleView {
-	v := sampleView{Name: s.name, ID: "s" + strconv.Itoa(n+1), File: s.vcf}
+	v := sampleView{Name: s.name, ID: "s" + strconv.Itoa(n+1), File: s.vcf, Control: s.control}
 	answers := make(map[string]*watchlist.Alert)
 	for _, a := range s.alerts {
 		key := (&marker{panel: a.Panel.ID, rule: a.Rule}).key()
@@ -329,21 +332,37 @@ func (s *sample) listVariants(v *sampleView) {
 	}
 	v.More = v.Passed - len(list)
 	for _, e := range list {
-		worst := e.Annotation.MostSevere
-		row := variantRow{
-			Place: fmt.Sprintf("%s:%d", e.Allele.Contig, e.Allele.Pos), Change: clip(e.Allele.Ref) + ">" + clip(e.Allele.Alt),
-			Gene: worst.Gene, Effect: strings.ReplaceAll(worst.Term, "_", " "), Impact: string(worst.Impact),
-			Reads: fmt.Sprintf("%d of %d", e.Call.AltForward+e.Call.AltReverse, e.Call.Depth), Qual: strconv.FormatFloat(e.Call.Qual, 'f', 0, 64),
-			Genotype: e.Call.Zygosity, Filters: strings.Join(e.Call.Filters, ", "), IGV: igv(e.Allele.Contig, e.Allele.Pos, len(e.Allele.Ref)),
-		}
-		if e.Call.Depth > 0 {
-			row.Fraction = fmt.Sprintf("%.0f %%", 100*float64(e.Call.AltForward+e.Call.AltReverse)/float64(e.Call.Depth))
-		}
-		if c := e.Annotation.Consequences; len(c) > 0 {
-			_, row.Protein, _ = strings.Cut(c[0].HGVSp, ":")
-		}
-		v.Variants = append(v.Variants, row)
+		v.Variants = append(v.Variants, rowOf(e))
 	}
+	for _, e := range s.variants {
+		if c := e.Call.CarryOver; c != nil && c.Explained && len(v.Carried) < mostVariants {
+			row := rowOf(e)
+			share := "not bounded"
+			if c.Share != nil {
+				share = fmt.Sprintf("%.0f %%", 100*(*c.Share))
+			}
+			row.Fraction = share
+			row.Why = fmt.Sprintf("%s; control %s shows it in %d of %d reads", strings.ReplaceAll(c.Basis, "_", " "), c.Control, c.ControlAlt, c.ControlDepth)
+			v.Carried = append(v.Carried, row)
+		}
+	}
+}
+
+func rowOf(e *event.Variant) variantRow {
+	worst := e.Annotation.MostSevere
+	row := variantRow{
+		Place: fmt.Sprintf("%s:%d", e.Allele.Contig, e.Allele.Pos), Change: clip(e.Allele.Ref) + ">" + clip(e.Allele.Alt),
+		Gene: worst.Gene, Effect: strings.ReplaceAll(worst.Term, "_", " "), Impact: string(worst.Impact),
+		Reads: fmt.Sprintf("%d of %d", e.Call.AltForward+e.Call.AltReverse, e.Call.Depth), Qual: strconv.FormatFloat(e.Call.Qual, 'f', 0, 64),
+		Genotype: e.Call.Zygosity, Filters: strings.Join(e.Call.Filters, ", "), IGV: igv(e.Allele.Contig, e.Allele.Pos, len(e.Allele.Ref)),
+	}
+	if e.Call.Depth > 0 {
+		row.Fraction = fmt.Sprintf("%.0f %%", 100*float64(e.Call.AltForward+e.Call.AltReverse)/float64(e.Call.Depth))
+	}
+	if c := e.Annotation.Consequences; len(c) > 0 {
+		_, row.Protein, _ = strings.Cut(c[0].HGVSp, ":")
+	}
+	return row
 }
 
 // clip shortens an allele that is longer than a cell.
@@ -425,6 +444,7 @@ func (v *view) figures(s *pipeline.Summary) {
 		v.Warnings = append(v.Warnings, text)
 	}
 	v.Warnings = append(v.Warnings, s.ModelWarnings()...)
+	v.Warnings = append(v.Warnings, s.CarryOver.Warnings()...)
 	for _, m := range s.Motifs {
 		v.Warnings = append(v.Warnings, fmt.Sprintf("reads of one strand get the motif %s wrong; calls that show it are marked MotifArtifact", m.Motif))
 	}
@@ -464,6 +484,9 @@ func (v *view) unseen(r *results) {
 	}
 	if !panels {
 		add("No panel was given (--panel): variants are listed, and nothing is said to be absent.")
+	}
+	if r.summary.CarryOver == nil && len(r.samples) > 1 {
+		add("No sample is named as a negative control (column type of the sample sheet, --control): what of an allele is carry-over from other samples is not said.")
 	}
 	if !measured {
 		add("Depth over the reference was not recorded: pore run --gvcf writes it, and pictures of it appear here.")

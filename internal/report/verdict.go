@@ -112,6 +112,14 @@ func judge(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
 	v := verdict{Kind: clear}
 	add := func(format string, args ...any) { v.Do = append(v.Do, fmt.Sprintf(format, args...)) }
 	switch {
+	case s.control != "" && len(by[found]) > 0:
+		v = verdict{Kind: doubt, Title: "Control (" + s.control + ") with " + count(len(by[found]), "finding", "findings") + ": " + names(by[found])}
+		add("Find out where it comes from. What it explains of other samples is marked CarryOver there; repeat those that a decision hangs on.")
+		return v
+	case s.control != "":
+		v = verdict{Kind: clear, Title: "Control (" + s.control + ") without a finding"}
+		add("Nothing: what it shows bounds the other samples.")
+		return v
 	case len(answers) == 0 && s.panels:
 		v = verdict{Kind: wait, Title: "No answer of a panel"}
 		add("See whether the sample has reads, and whether processors had the panel.")
@@ -139,6 +147,15 @@ func judge(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
 	}
 	if len(by[blind]) > 0 {
 		add("%s not callable, which is not negative: repeat the amplification or sequence deeper (%s).", count(len(by[blind]), "marker is", "markers are"), names(by[blind]))
+	}
+	var carried []*watchlist.Alert
+	for _, a := range answers {
+		if a.CarryOver != nil {
+			carried = append(carried, a)
+		}
+	}
+	if len(carried) > 0 {
+		add("Carry-over from other samples explains %s: repeat from the sample before acting on it (%s).", count(len(carried), "answer", "answers"), names(carried))
 	}
 	if open && len(answers) > 0 {
 		add("The run had not ended for all answers: they may change.")

@@ -22,6 +22,7 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vrs"
 )
 
 // Options say what is called, and how.
@@ -56,7 +57,9 @@ type Region struct {
 	// Models are the basecalling models of the reads that begin in the region.
 	Models []variant.ModelReads
 
-	state *variant.Region // nil: no read lies there
+	state   *variant.Region // nil: no read lies there
+	support []variant.Support
+	first   int // of the alleles that support is about
 }
 
 // Counts is what became of the records of a file.
@@ -128,6 +131,41 @@ func (a *Alignments) Examples(ctx context.Context, cfg variant.Config, emit func
 			return nil
 		}
 		return r.state.Examples(emit)
+	})
+}
+
+// Support counts the reads that show alleles, by contig and by the 0-based position of their first base, ascending, called or not; see [variant.Region.Support].
+// Of opts it goes by Caller, Sample, Primers and Threads. emit is given the counts of the alleles of a contig from one on.
+func (a *Alignments) Support(ctx context.Context, opts Options, alleles map[string][]vrs.Edit, emit func(contig string, first int, counts []variant.Support)) (Counts, error) {
+	if err := opts.Caller.Validate(); err != nil {
+		return Counts{}, fmt.Errorf("counting reads: %w", err)
+	}
+	opts.Targets = make(Targets)
+	for contig, list := range alleles {
+		for _, e := range list {
+			opts.Targets[contig] = append(opts.Targets[contig], variant.Span{Start: e.Start, End: e.Start + 1})
+		}
+		opts.Targets[contig] = variant.Union(opts.Targets[contig])
+	}
+	count := func(j *job, work *variant.Workspace) (*Region, error) {
+		p := j.place
+		list := alleles[p.contig.Name]
+		at := func(pos int) int {
+			i, _ := slices.BinarySearchFunc(list, pos, func(e vrs.Edit, pos int) int { return cmp.Compare(e.Start, pos) })
+			return i
+		}
+		out := &Region{Contig: p.contig, End: p.end, first: at(p.start)}
+		if list = list[out.first:at(p.end)]; j.state == nil {
+			out.support = make([]variant.Support, len(list))
+			return out, nil
+		}
+		j.state.Use(work)
+		out.support = j.state.Support(list)
+		return out, nil
+	}
+	return a.run(ctx, opts, count, func(r *Region) error {
+		emit(r.Contig.Name, r.first, r.support)
+		return nil
 	})
 }
 

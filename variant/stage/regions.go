@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vrs"
 )
 
 // Regions are the regions that a process holds, for those who look at them: how
@@ -130,6 +132,34 @@ func (rs *Regions) Pileup(sample, contig string, pos, flank, rows int) (variant.
 		h.mu.Unlock()
 	}
 	return variant.Pileup{}, false
+}
+
+// Support counts, of each sample, the reads that show alleles of a contig, by the 0-based position of their first base, ascending, called or not; see
+// [variant.Region.Support]. Alleles where this process holds no region of a sample have no reads.
+func (rs *Regions) Support(contig string, alleles []vrs.Edit) map[string][]variant.Support {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	out := make(map[string][]variant.Support)
+	at := func(pos int) int {
+		i, _ := slices.BinarySearchFunc(alleles, pos, func(e vrs.Edit, pos int) int { return cmp.Compare(e.Start, pos) })
+		return i
+	}
+	for h := range rs.handlers {
+		h.mu.Lock()
+		for key, r := range h.regions {
+			if key.contig != contig {
+				continue
+			}
+			if out[key.sample] == nil {
+				out[key.sample] = make([]variant.Support, len(alleles))
+			}
+			start, end := r.Bounds()
+			first := at(start)
+			copy(out[key.sample][first:], r.Support(alleles[first:at(end)]))
+		}
+		h.mu.Unlock()
+	}
+	return out
 }
 
 func (rs *Regions) add(h *handler) {

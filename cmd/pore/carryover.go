@@ -1,0 +1,346 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/aligned"
+	"github.com/porestream/porestream/variant/carryover"
+	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/vrs"
+)
+
+type carryOverConfig struct {
+	reference, output, sheet, primers string
+	reads                             []string
+	controls                          processor.Controls
+	threads                           int
+	log                               cli.LogFlags
+}
+
+func carryOverCommand() *cobra.Command {
+	var cfg carryOverConfig
+	cmd := &cobra.Command{
+		Use:   "carryover --ref FASTA --control NAME --alignments BAM... -o {sample}.vcf.gz CALLS.vcf...",
+		Short: "Mark alleles that carry-over from other samples, or from what a control shows, explains",
+		Long: `Reads the calls of a run's samples, one sample in each file, counts in the run's
+alignments which reads of which sample show each allele, called or not, and writes the
+calls with how much of an allele is carry-over at most: reads of other samples that
+got the wrong barcode, or what a negative control shows. What can't be told from it has the filter
+CarryOver. A control has no file of calls, or one that is passed on as it is.
+
+pore call --control does both at once, pore run --control for a whole run. Reads count
+that pore call would look at; docs/files/carryover.md tells the rule.`,
+		Example: `  pore carryover --ref ref.fa --no-template-control water --alignments plate.bam -o 'marked/{sample}.vcf.gz' calls.*.vcf.gz
+  pore carryover --ref ref.fa --sample-sheet sheet.csv --alignments barcode01.bam --alignments barcode02.bam -o '{sample}.vcf' *.calls.vcf`,
+		Args: cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return markFiles(cmd.Context(), cfg, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
+	flags.StringArrayVar(&cfg.reads, "alignments", nil, "BAM, CRAM or SAM file of the run, whose read groups (SM) name the samples; may be repeated (required)")
+	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type tells negative_control and no_template_control")
+	flags.StringVar(&cfg.primers, "primers", "", processor.PrimersHelp)
+	flags.StringVarP(&cfg.output, "output", "o", "", "name of the files for the calls, with {sample} in it; compressed by BGZF and indexed if it ends in .gz (required)")
+	flags.IntVar(&cfg.threads, "threads", 0, "regions that are looked at at a time; 0: one for each CPU")
+	cfg.controls.Register(flags)
+	cfg.log.Register(flags, slog.LevelWarn)
+	return cmd
+}
+
+func markFiles(ctx context.Context, cfg carryOverConfig, paths []string) error {
+	switch {
+	case cfg.reference == "":
+		return cli.Usagef("--ref is required: the reference genome that the reads are aligned to")
+	case len(cfg.reads) == 0:
+		return cli.Usagef("--alignments is required: the alignments of the run, in which reads are counted")
+	case !isPattern(cfg.output):
+		return cli.Usagef("-o with %s in it is required: the names of the files for the calls", samplePlace)
+	case !cfg.controls.Named() && cfg.sheet == "":
+		return cli.Usagef("--control, --no-template-control or --sample-sheet is required: nothing else tells what carry-over there is")
+	case cfg.threads < 0:
+		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
+	}
+	logger, err := cfg.log.Logger(os.Stderr)
+	if err != nil {
+		return err
+	}
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return err
+	}
+	m := marking{genome: g, reads: cfg.reads, output: cfg.output, calls: make(map[string]string), logger: logger, options: aligned.Options{Threads: threadsOf(cfg.threads)}}
+	if cfg.primers != "" {
+		if m.options.Primers, err = processor.LoadPrimers(cfg.primers, g); err != nil {
+			return err
+		}
+	}
+	if err := m.find(cfg.controls, cfg.sheet); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		sample, err := sampleOfCalls(path)
+		if err != nil {
+			return err
+		}
+		if m.calls[sample] != "" {
+			return fmt.Errorf("%s: sample %s is in %s already: give each sample's calls once", path, sample, m.calls[sample])
+		}
+		if !slices.Contains(m.samples, sample) {
+			return fmt.Errorf("%s: no read group of the reads names its sample %s: they name %s", path, sample, few(m.samples))
+		}
+		m.calls[sample] = path
+	}
+	return m.run(ctx)
+}
+
+// sampleOfCalls is the sample of a VCF of one.
+func sampleOfCalls(path string) (sample string, err error) {
+	err = withText(path, os.Stdin, func(r io.Reader, file string) error {
+		in, err := vcf.NewReader(r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		names := in.Header().Samples
+		if len(names) != 1 {
+			return fmt.Errorf("%s: it has %d samples: want a file for each (bcftools +split)", file, len(names))
+		}
+		sample = names[0]
+		return fileable(path, sample)
+	})
+	return sample, err
+}
+
+// fileable returns an error if no file can be called after a sample.
+func fileable(path, sample string) error {
+	if strings.ContainsAny(sample, `/\`) {
+		return fmt.Errorf("%s: no file can be called after sample %q", path, sample)
+	}
+	return nil
+}
+
+// marking marks the calls of a run's samples.
+type marking struct {
+	genome   *genome.Genome
+	reads    []string // files
+	of       map[string][]string
+	samples  []string // all that the reads have
+	controls carryover.Controls
+	calls    map[string]string // files, by sample
+	output   string            // pattern
+	options  aligned.Options
+	logger   *slog.Logger
+	index    string // of minimap2, for reads that aren't aligned; empty: it is made anew
+}
+
+// find finds samples and controls of the reads.
+func (m *marking) find(controls processor.Controls, sheetPath string) error {
+	m.of = make(map[string][]string)
+	for _, path := range m.reads {
+		if path == "-" {
+			return cli.Usagef("reads are counted after the calls are known: give a file, not standard input")
+		}
+		samples, err := samplesOf(path, m.genome)
+		if err != nil {
+			return err
+		}
+		if len(samples) == 0 {
+			return fmt.Errorf("%s: its read groups name no sample (SM), so nothing tells whose reads they are", path)
+		}
+		for _, sample := range samples {
+			m.of[sample] = append(m.of[sample], path)
+			m.samples = append(m.samples, sample)
+		}
+	}
+	slices.Sort(m.samples)
+	m.samples = slices.Compact(m.samples)
+	var sheet *demux.Sheet
+	if sheetPath != "" {
+		var err error
+		if sheet, err = processor.ReadSheet(sheetPath); err != nil {
+			return err
+		}
+	}
+	named, err := controls.Of(sheet, sheetPath, nil)
+	if err != nil {
+		return err
+	}
+	if len(named) == 0 {
+		return fmt.Errorf("%s: column type of no row is negative_control or no_template_control, and no --control is given", cmp.Or(sheetPath, "the command line"))
+	}
+	m.controls, err = named.Among(m.samples, strings.Join(m.reads, ", "))
+	return err
+}
+
+// run counts and writes.
+func (m *marking) run(ctx context.Context) error {
+	table := carryover.NewTable(m.controls, m.samples)
+	order := make([]string, 0, len(m.calls))
+	for _, sample := range m.samples {
+		if path := m.calls[sample]; path != "" {
+			order = append(order, sample)
+			if !table.Judges(sample) {
+				continue
+			}
+			if err := eachRecord(path, nil, func(r *vcf.Record) error {
+				for _, alt := range r.Alt {
+					if e, ok := m.edit(r, alt); ok {
+						table.Add(r.Chrom, e)
+					}
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, sample := range m.samples {
+		if err := m.count(ctx, table, sample); err != nil {
+			return err
+		}
+	}
+	for _, sample := range order {
+		if err := m.write(table, sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// edit is an allele of a record; false if it is none of bases within the reference.
+func (m *marking) edit(r *vcf.Record, alt string) (vrs.Edit, bool) {
+	contig := m.genome.Contig(r.Chrom)
+	if contig == nil || r.Pos < 1 || r.Pos-1+len(r.Ref) > len(contig.Seq) || !isDNA(alt) || !isDNA(r.Ref) {
+		return vrs.Edit{}, false
+	}
+	return vrs.Edit{Start: r.Pos - 1, Ref: r.Ref, Alt: alt}, true
+}
+
+func isDNA(bases string) bool { return bases != "" && strings.Trim(bases, "ACGT") == "" }
+
+// count counts the reads of a sample.
+func (m *marking) count(ctx context.Context, table *carryover.Table, sample string) (err error) {
+	total := make(map[string][]carryover.Reads)
+	for contig, list := range table.Alleles() {
+		total[contig] = make([]carryover.Reads, len(list))
+	}
+	for _, path := range m.of[sample] {
+		if err := m.countFile(ctx, table, sample, path, total); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	for contig, reads := range total {
+		table.Count(sample, contig, 0, reads)
+	}
+	return nil
+}
+
+func (m *marking) countFile(ctx context.Context, table *carryover.Table, sample, path string, total map[string][]carryover.Reads) (err error) {
+	unaligned := &unalignedReads{
+		whose: func([]string) (of, name string, err error) { return sample, sample, nil }, index: m.index, threads: m.options.Threads, logger: m.logger,
+	}
+	in, _, err := openAlignments(ctx, path, nil, m.genome, unaligned)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, in.Close()) }()
+	options := m.options
+	options.Sample, options.Caller = sample, variant.Config{Sample: sample}
+	_, err = in.Support(ctx, options, table.Alleles(), func(contig string, first int, counts []variant.Support) {
+		for i, n := range counts {
+			t := &total[contig][first+i]
+			t.Alt, t.Depth = t.Alt+n.Shows, t.Depth+n.Depth
+		}
+	})
+	return err
+}
+
+// write writes the calls of a sample with what they are judged to be.
+func (m *marking) write(table *carryover.Table, sample string) (err error) {
+	path := strings.ReplaceAll(m.output, samplePlace, sample)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making the folder of %s: %w", path, err)
+	}
+	var out *vcf.File
+	defer func() {
+		if out != nil {
+			err = errors.Join(err, out.Discard())
+		}
+	}()
+	judged := table.Judges(sample)
+	var sum carryover.Summary
+	err = eachRecord(m.calls[sample], func(h *vcf.Header) error {
+		if judged {
+			carryover.Declare(h)
+		}
+		var err error
+		out, err = vcf.Create(path, h)
+		return err
+	}, func(r *vcf.Record) error {
+		if judged {
+			carryover.Mark(r, func(alt int) *carryover.Judgement {
+				e, ok := m.edit(r, r.Alt[alt])
+				if !ok {
+					return nil
+				}
+				j := table.Judge(sample, r.Chrom, e)
+				sum.Add(*j)
+				return j
+			})
+		}
+		return out.Write(r)
+	})
+	if err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil {
+		return err
+	}
+	if judged {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", sample, sum)
+	}
+	return nil
+}
+
+// eachRecord reads a VCF.
+func eachRecord(path string, header func(*vcf.Header) error, record func(*vcf.Record) error) error {
+	return withText(path, os.Stdin, func(in io.Reader, file string) error {
+		r, err := vcf.NewReader(bufio.NewReader(in))
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if header != nil {
+			if err := header(r.Header()); err != nil {
+				return err
+			}
+		}
+		for {
+			rec, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			if err := record(rec); err != nil {
+				return err
+			}
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/vcf"
+)
+
+// plate is the alignments of a plate of barcodes to a reference of 3,000 bases.
+type plate struct {
+	rnd       *rand.Rand
+	reference []byte
+	reads     []string
+	count     int
+}
+
+func newPlate() *plate {
+	p := &plate{rnd: rand.New(rand.NewPCG(11, 5)), reference: make([]byte, 3000)}
+	for i := range p.reference {
+		p.reference[i] = "ACGT"[p.rnd.IntN(4)]
+	}
+	return p
+}
+
+// add adds reads of a sample, with 1 % of the bases wrong but at each thousandth, that have the complement at a 0-based position; -1: none.
+func (p *plate) add(sample string, reads, changed int) {
+	for range reads {
+		seq := bytes.Clone(p.reference)
+		for i := range seq {
+			if i%1000 != 999 && p.rnd.IntN(100) == 0 {
+				seq[i] = "ACGT"[p.rnd.IntN(4)]
+			}
+		}
+		if changed >= 0 {
+			seq[changed] = p.complement(changed)
+		}
+		p.count++
+		p.reads = append(p.reads, fmt.Sprintf("r%d\t%d\tref\t1\t60\t%dM\t*\t0\t0\t%s\t%s\tRG:Z:%s\n", p.count, 16*(p.count%2), len(seq), seq, strings.Repeat("5", len(seq)), sample))
+	}
+}
+
+func (p *plate) complement(at int) byte { return "TGCA"[strings.IndexByte("ACGT", p.reference[at])] }
+
+// files writes reference and alignments, in an order.
+func (p *plate) files(t *testing.T, samples []string, order *rand.Rand) (reference, reads string) {
+	t.Helper()
+	dir := t.TempDir()
+	reference, reads = filepath.Join(dir, "ref.fa"), filepath.Join(dir, "plate.sam")
+	require.NoError(t, os.WriteFile(reference, fmt.Appendf(nil, ">ref\n%s\n", p.reference), 0o600))
+	text := "@HD\tVN:1.6\tSO:unsorted\n@SQ\tSN:ref\tLN:3000\n"
+	for _, s := range samples {
+		text += fmt.Sprintf("@RG\tID:%s\tSM:%s\n", s, s)
+	}
+	list := append([]string{}, p.reads...)
+	order.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	require.NoError(t, os.WriteFile(reads, []byte(text+strings.Join(list, "")), 0o600))
+	return reference, reads
+}
+
+// marked are the filters and the fields of carry-over of a VCF's records by position.
+func marked(t *testing.T, path string) map[int]string {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := vcf.NewReader(f)
+	require.NoError(t, err)
+	out := make(map[int]string)
+	for {
+		rec, err := r.Next()
+		if err == io.EOF { //nolint:errorlint // as documented
+			return out
+		}
+		require.NoError(t, err)
+		text := strings.Join(rec.Filter, ";")
+		for _, key := range []string{"CO_BASIS", "CO_CONTROL", "CO_AD", "CO_DP"} {
+			if value, ok := rec.Info.Get(key); ok {
+				text += " " + value
+			}
+		}
+		out[rec.Pos] = text
+	}
+}
+
+// runPore runs a command of pore in this process.
+func runPore(t *testing.T, args ...string) error {
+	t.Helper()
+	cmd := command()
+	cmd.SetArgs(args)
+	cmd.SetOut(io.Discard)
+	return cmd.ExecuteContext(t.Context())
+}
+
+// TestCarryOver: on a plate, a minority allele that a neighbour has in all its reads, and the water in some, is marked, and one that only
+// its sample has isn't, nor the neighbour's own. That is so in any order of the reads, of pore call at once and of pore carryover over its files.
+func TestCarryOver(t *testing.T) {
+	p := newPlate()
+	p.add("a", 80, 999)
+	p.add("b", 50, -1)
+	p.add("b", 20, 999) // from a
+	p.add("b", 30, 1999)
+	p.add("water", 10, 999)
+	p.add("wild", 60, -1)
+	p.add("wild", 15, 999) // from a
+	samples := []string{"a", "b", "water", "wild"}
+	want := map[string]map[int]string{
+		"a": {1000: "PASS contamination wild 15 75"},
+		"b": {1000: "CarryOver contamination wild 15 75", 2000: "PASS no_source wild 0 75"},
+	}
+	var first []byte
+	for order := range uint64(3) {
+		reference, reads := p.files(t, samples, rand.New(rand.NewPCG(order, 1)))
+		dir := t.TempDir()
+		require.NoError(t, runPore(t, "call", "--ploidy", "mixture", "--ref", reference, "--control", "wild", "--no-template-control", "water", "-o", filepath.Join(dir, "{sample}.vcf"), reads))
+		var all []byte
+		for sample, sites := range want {
+			require.Equal(t, sites, marked(t, filepath.Join(dir, sample+".vcf")), sample)
+		}
+		for _, sample := range samples {
+			text, err := os.ReadFile(filepath.Join(dir, sample+".vcf"))
+			require.NoError(t, err)
+			all = append(all, text...)
+		}
+		if first == nil {
+			first = all
+		}
+		require.Equal(t, string(first), string(all), "order %d", order)
+
+		plain, again := t.TempDir(), t.TempDir()
+		require.NoError(t, runPore(t, "call", "--ploidy", "mixture", "--ref", reference, "-o", filepath.Join(plain, "{sample}.vcf"), reads))
+		sheet := filepath.Join(plain, "sheet.csv")
+		require.NoError(t, os.WriteFile(sheet, []byte("kit,experiment_id,flow_cell_id,barcode,alias,type\nK,e,F,barcode01,a,test_sample\nK,e,F,barcode02,b,\nK,e,F,barcode03,water,no_template_control\nK,e,F,barcode04,wild,negative_control\n"), 0o600))
+		require.NoError(t, runPore(t, "carryover", "--ref", reference, "--sample-sheet", sheet, "--alignments", reads, "-o", filepath.Join(again, "{sample}.vcf"), filepath.Join(plain, "b.vcf"), filepath.Join(plain, "a.vcf")))
+		for _, sample := range []string{"a", "b"} {
+			text, err := os.ReadFile(filepath.Join(dir, sample+".vcf"))
+			require.NoError(t, err)
+			of, err := os.ReadFile(filepath.Join(again, sample+".vcf"))
+			require.NoError(t, err)
+			require.Equal(t, string(text), string(of))
+		}
+	}
+}
+
+// TestCarryOverRefuses: what can't be bounded is refused in one line that says what to do.
+func TestCarryOverRefuses(t *testing.T) {
+	p := newPlate()
+	p.add("a", 1, -1)
+	p.add("water", 1, -1)
+	reference, reads := p.files(t, []string{"a", "water"}, p.rnd)
+	sheet := filepath.Join(t.TempDir(), "sheet.csv")
+	require.NoError(t, os.WriteFile(sheet, []byte("kit,experiment_id,flow_cell_id,barcode,alias,type\nK,e,F,barcode01,a,test_sample\nK,e,F,barcode02,b,\n"), 0o600))
+	out := filepath.Join(t.TempDir(), "{sample}.vcf")
+	calls := filepath.Join(t.TempDir(), "a.vcf")
+	require.NoError(t, os.WriteFile(calls, []byte("##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tnobody\n"), 0o600))
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"call", "--control", "water"}, "controls bound what the other samples of a file show: call all of them, with -o '{sample}.vcf.gz'"},
+		{[]string{"call", "--control", "watr", "-o", out}, "control watr is not among the samples of " + reads + ", which are a, water"},
+		{[]string{"call", "--control", "water", "--sample-sheet", sheet, "-o", out}, "--control water: the sample sheet " + sheet + " has no such alias or barcode: it has a, b"},
+		{[]string{"call", "--sample-sheet", sheet, "-o", out}, sheet + ": column type of no row is negative_control or no_template_control, and no --control is given"},
+		{[]string{"call", "--control", "water", "--control", "a", "-o", out}, "all samples of " + reads + " are controls: there is nothing that they could bound"},
+		{[]string{"call", "--control", "water", "--no-template-control", "water", "-o", out}, "water is named by --control and by --no-template-control: it is one of them"},
+		{[]string{"carryover", "--control", "water", "-o", out, calls}, "--alignments is required"},
+		{[]string{"carryover", "--alignments", reads, "-o", out, calls}, "--control, --no-template-control or --sample-sheet is required"},
+		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", "x.vcf", calls}, "-o with {sample} in it is required"},
+		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", out, calls}, calls + ": no read group of the reads names its sample nobody: they name a, water"},
+	} {
+		args := append(append([]string{}, tt.args...), "--ref", reference)
+		if tt.args[0] == "call" {
+			args = append(args, reads)
+		}
+		err := runPore(t, args...)
+		require.ErrorContains(t, err, tt.want)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// plateOf is reads of four barcodes to a reference of 3,000 bases, and a sheet: sample a has a change in all of its reads, sample b has it in some that
+// are a's, and one of its own; a control of water and one of the wild type have some of a's, too.
+func plateOf(t *testing.T) (dir string, reads []string) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(3, 9))
+	ref := make([]byte, 3000)
+	for i := range ref {
+		ref[i] = "ACGT"[rnd.IntN(4)]
+	}
+	complement := func(b byte) byte { return "TGCA"[strings.IndexByte("ACGT", b)] }
+	add := func(barcode string, n, changed int) {
+		for range n {
+			seq := bytes.Clone(ref)
+			for i := range seq {
+				if i%1000 != 999 && rnd.IntN(100) == 0 {
+					seq[i] = "ACGT"[rnd.IntN(4)]
+				}
+			}
+			if changed >= 0 {
+				seq[changed] = complement(seq[changed])
+			}
+			if len(reads)%2 == 1 {
+				slices.Reverse(seq)
+				for i := range seq {
+					seq[i] = complement(seq[i])
+				}
+			}
+			reads = append(reads, fmt.Sprintf("@r%d runid=run1 flow_cell_id=F ch=1 start_time=2026-01-01T00:00:00Z barcode=%s sample_id=plate\n%s\n+\n%s\n",
+				len(reads), barcode, seq, strings.Repeat("5", len(seq))))
+		}
+	}
+	add("barcode01", 80, 999)
+	add("barcode02", 50, -1)
+	add("barcode02", 20, 999)
+	add("barcode02", 30, 1999)
+	add("barcode03", 10, 999)
+	add("barcode04", 60, -1)
+	add("barcode04", 15, 999)
+	dir = t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("ref.fa", fmt.Sprintf(">ref\n%s\n", ref))
+	write("sheet.csv", "kit,experiment_id,flow_cell_id,barcode,alias,type\nK,e,F,barcode01,a,test_sample\nK,e,F,barcode02,b,\nK,e,F,barcode03,water,no_template_control\nK,e,F,barcode04,wild,negative_control\n")
+	rule := func(id string, at int) string {
+		return fmt.Sprintf("- id: %s\n  thresholds: {allele_fraction: 0.4, error_rate: 0.01, min_fraction: 0.1}\n  match: {vcf: \"ref:%d:%c:%c\"}\n", id, at+1, ref[at], complement(ref[at]))
+	}
+	write("panel.yaml", "panel: plate\nversion: 1\nassembly: ref\nreference:\n  ref: {length: 3000}\nrules:\n"+rule("neighbours", 999)+rule("own", 1999))
+	return dir, reads
+}
+
+// TestCarryOver: a run whose sheet names controls marks in its files what reads of other samples explain, and the panel's answer that goes by it is doubtful;
+// in any order of the reads, with any partitions and processors, the same bytes.
+func TestCarryOver(t *testing.T) {
+	t.Parallel()
+	dir, reads := plateOf(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	names := []string{"a.variants.vcf", "b.variants.vcf", "b.variants.jsonl", "water.variants.vcf"}
+	var first string
+	for n, flags := range [][]string{{"--partitions", "1"}, {"--partitions", "3", "--processors", "2"}, {"--partitions", "4"}} {
+		rand.New(rand.NewPCG(uint64(n), 1)).Shuffle(len(reads), func(i, j int) { reads[i], reads[j] = reads[j], reads[i] })
+		require.NoError(t, os.WriteFile(at("reads.fastq"), []byte(strings.Join(reads, "")), 0o600))
+		out := at(fmt.Sprintf("out%d", n))
+		args := append([]string{"run", "--ref", at("ref.fa"), "--panel", at("panel.yaml"), "--sample-sheet", at("sheet.csv"), "--ploidy", "mixture", "--out", out}, flags...)
+		res := pore(t, append(args, at("reads.fastq"))...)
+		require.Zero(t, res.code, res.stderr)
+		require.Contains(t, res.stderr, "1 alleles of samples are explained by carry-over and marked CarryOver")
+		var all strings.Builder
+		for _, name := range names {
+			text := string(readFile(t, filepath.Join(out, name)))
+			if strings.HasSuffix(name, ".jsonl") {
+				text = withoutTimes(t, text)
+			}
+			all.WriteString(text)
+		}
+		if first == "" {
+			first = all.String()
+		}
+		require.Equal(t, first, all.String(), "%v", flags)
+
+		sites := make(map[string]string)
+		for line := range strings.Lines(string(readFile(t, filepath.Join(out, "b.variants.vcf")))) {
+			if f := strings.Split(line, "\t"); !strings.HasPrefix(line, "#") {
+				_, fields, _ := strings.Cut(f[7], ";CO_")
+				sites[f[1]] = f[6] + " " + fields
+			}
+		}
+		require.Equal(t, map[string]string{
+			"1000": "CarryOver SHARE=1.000;CO_BASIS=contamination;CO_CONTROL=wild;CO_AD=15;CO_DP=75",
+			"2000": "PASS SHARE=0.000;CO_BASIS=no_source;CO_CONTROL=wild;CO_AD=0;CO_DP=75",
+		}, sites)
+		answers := make(map[string]string)
+		for _, sample := range []string{"a", "b"} {
+			var alerts []struct {
+				Rule, State, Reason string
+				CarryOver           *struct {
+					Explained bool
+					Control   string
+				} `json:"carry_over"`
+			}
+			require.NoError(t, json.Unmarshal(readFile(t, filepath.Join(out, sample+".alerts.json")), &alerts))
+			for _, a := range alerts {
+				answers[sample+" "+a.Rule] = a.State
+				if a.CarryOver != nil {
+					require.True(t, a.CarryOver.Explained)
+					require.Regexp(t, `^carry-over explains ref:1000 .>.: at most 100 % of its reads are carry-over, by what the controls show \(control wild: 15 of 75 reads\)$`, a.Reason)
+					answers[sample+" "+a.Rule] += " carried over"
+				}
+			}
+		}
+		require.Equal(t, map[string]string{"a neighbours": "DETECTED", "a own": "NEGATIVE", "b neighbours": "SUSPECTED carried over", "b own": "DETECTED"}, answers)
+		report := string(readFile(t, filepath.Join(out, "report.html")))
+		for _, want := range []string{"Carry-over from other samples explains 1 answer", "Alleles that carry-over explains", "Control (no template control) with 1 finding", "Control (negative control)"} {
+			require.Contains(t, report, want)
+		}
+	}
+	for control, want := range map[string]string{
+		"blank": "--control blank: the sample sheet " + at("sheet.csv") + " has no such alias or barcode: it has a, b, water, wild",
+		"water": at("sheet.csv") + ": it has water as no_template_control, and a flag as negative_control",
+	} {
+		res := pore(t, "run", "--ref", at("ref.fa"), "--sample-sheet", at("sheet.csv"), "--control", control, "--out", at("none"), at("reads.fastq"))
+		require.NotZero(t, res.code)
+		require.Contains(t, res.stderr, want)
+		require.Len(t, strings.Split(strings.TrimSpace(res.stderr), "\n"), 1, res.stderr)
+	}
+	res := pore(t, "run", "--ref", at("ref.fa"), "--control", "blank", "--out", at("none"), at("reads.fastq"))
+	require.NotZero(t, res.code)
+	require.Contains(t, res.stderr, "control blank is not among the samples of run run1, which are ")
+}
+
+// withoutTimes is events without what differs between two runs: when a read came, and the number of the revision.
+func withoutTimes(t *testing.T, lines string) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		var v map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		delete(v, "last_chunk_time")
+		delete(v, "revision")
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		out.Write(text)
+	}
+	return out.String()
+}

@@ -1,0 +1,162 @@
+package carryover
+
+import "fmt"
+
+// Kind is what a control was made of.
+type Kind string
+
+// The kinds, as MinKNOW's sample sheets name them.
+const (
+	// Negative is a control with nucleic acid of its own that lacks what samples are asked for.
+	Negative Kind = "negative_control"
+	// NoTemplate is a control without any: each of its reads came from elsewhere.
+	NoTemplate Kind = "no_template_control"
+)
+
+// Reads are the reads of a sample at an allele's place.
+type Reads struct {
+	Alt   int // that show the allele
+	Depth int // that tell whether they do
+}
+
+// Control is a control of the run.
+type Control struct {
+	Name string
+	Kind Kind
+	Reads
+}
+
+// Basis says what a judgement goes by.
+type Basis string
+
+// The bases.
+const (
+	// NoSource: neither another sample nor a control shows the allele.
+	NoSource Basis = "no_source"
+	// Hopping: reads of other samples with the allele, at the rate at which they got into the controls.
+	Hopping Basis = "hopping"
+	// Contamination: reads of a control with the allele.
+	Contamination Basis = "contamination"
+	// NotCovered: no read of a control lies there, and none of the controls is one without template, so nothing is bounded.
+	NotCovered Basis = "not_covered"
+	// NotCounted: the sample's own reads don't show the allele by their bases, so there is nothing to compare.
+	NotCounted Basis = "not_counted"
+	// OwnAllele: the negative controls have the allele themselves, so nothing is bounded.
+	OwnAllele Basis = "own_allele"
+)
+
+// Judgement is what carry-over explains of an allele in a sample.
+type Judgement struct {
+	// Explained says that the reads can't be told from carry-over.
+	Explained bool
+	// Share is the share of the sample's reads with the allele that carry-over gives at most.
+	Share float64
+	// Expected is the number of reads that it gives at most, on average.
+	Expected float64
+	Basis    Basis
+	// Control is the control that shows the allele in the most reads, and Reads its reads.
+	Control string
+	Reads
+}
+
+// Alpha is the greatest probability that an allele, all of whose reads are carried over from a source that was seen, isn't marked. Half
+// of it is spent on the bound and half on the sample's own reads.
+const Alpha = 0.01
+
+// ownShare is the share of a negative control's reads from which on, by the lower bound, an allele is its own: no carry-over makes
+// up so much of a sample that has nucleic acid of its own.
+const ownShare = 0.2
+
+// Judge says what carry-over explains of own.Alt reads of a sample. others is how many reads of the run's other samples, controls aside,
+// show the allele.
+//
+// Hopping: each of a run's reads with the allele, own and others, could have got into each control; k of them did. The Clopper–Pearson
+// bound of k among them is the greatest rate h at which a read gets into one wrong barcode, and the sample gets a binomial number of the
+// others' reads at that rate. A control that stays empty so still lets 5.3 reads of others into each sample.
+//
+// Contamination, where a control shows the allele: of a negative control, the bound of the share of its reads that show it holds
+// for the sample's depth; of one without template, the bound of a Poisson number of reads holds as it is, for nothing of its own competed with
+// it.
+//
+// The allele is explained if either source gives as many reads with a probability above Alpha/2. The larger of the two is told.
+func Judge(own Reads, others int, controls []Control) Judgement {
+	j := Judgement{Basis: NoSource}
+	var usable []Control
+	unusable := NotCovered
+	for _, c := range controls {
+		switch {
+		case c.Kind == Negative && c.Depth == 0:
+		case c.Kind == Negative && c.Alt > 0 && lower(c.Alt, c.Depth, Alpha/2) >= ownShare:
+			unusable = OwnAllele
+		default:
+			usable = append(usable, c)
+		}
+		if j.Control == "" || c.Alt > j.Alt || c.Alt == j.Alt && c.Depth > j.Depth {
+			j.Control, j.Reads = c.Name, c.Reads
+		}
+	}
+	switch {
+	case own.Alt == 0:
+		j.Basis = NotCounted
+		return j
+	case len(usable) == 0:
+		j.Basis = unusable
+		return j
+	}
+	if others > 0 {
+		hopped, trials := 0, 0
+		for _, c := range usable {
+			hopped += c.Alt
+			trials += own.Alt + others + c.Alt
+		}
+		rate := upper(hopped, trials, Alpha/2)
+		j.source(Hopping, rate*float64(others), tail(own.Alt, others, rate), own)
+	}
+	for _, c := range usable {
+		switch {
+		case c.Alt == 0:
+		case c.Kind == NoTemplate:
+			most := upperPoisson(c.Alt, Alpha/2)
+			j.source(Contamination, most, tailPoisson(own.Alt, most), own)
+		default:
+			share := upper(c.Alt, c.Depth, Alpha/2)
+			j.source(Contamination, share*float64(own.Depth), tail(own.Alt, own.Depth, share), own)
+		}
+	}
+	return j
+}
+
+// source takes a source in that gives a number of reads at most, and as many as the sample has with a probability.
+func (j *Judgement) source(basis Basis, expected, probability float64, own Reads) {
+	j.Explained = j.Explained || probability > Alpha/2
+	if expected > j.Expected {
+		j.Basis, j.Expected = basis, expected
+	}
+	j.Share = min(1, j.Expected/float64(own.Alt))
+}
+
+// Bounded says whether controls bound anything of the allele.
+func (j *Judgement) Bounded() bool {
+	return j.Basis != NotCovered && j.Basis != NotCounted && j.Basis != OwnAllele
+}
+
+// String is a judgement for people.
+func (j *Judgement) String() string {
+	control := fmt.Sprintf("control %s: %d of %d reads", j.Control, j.Alt, j.Depth)
+	switch j.Basis {
+	case NotCovered:
+		return "no control has reads here, so carry-over is not bounded"
+	case NotCounted:
+		return "its reads can't be counted by their bases, so carry-over is not bounded"
+	case OwnAllele:
+		return "has the allele itself, so carry-over is not bounded (" + control + ")"
+	case NoSource:
+		return "no other sample and no control shows it (" + control + ")"
+	case Hopping, Contamination:
+	}
+	source := "reads of other samples"
+	if j.Basis == Contamination {
+		source = "what the controls show"
+	}
+	return fmt.Sprintf("at most %.0f %% of its reads are carry-over, by %s (%s)", 100*j.Share, source, control)
+}

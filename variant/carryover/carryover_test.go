@@ -1,0 +1,231 @@
+package carryover
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/vrs"
+)
+
+// exactTail sums the binomial's terms in numbers of any length.
+func exactTail(k, n int, p float64) float64 {
+	q := new(big.Float).SetPrec(400).SetFloat64(p)
+	r := new(big.Float).SetPrec(400).Sub(big.NewFloat(1), q)
+	power := func(x *big.Float, n int) *big.Float {
+		y := big.NewFloat(1).SetPrec(400)
+		for range n {
+			y.Mul(y, x)
+		}
+		return y
+	}
+	sum := new(big.Float).SetPrec(400)
+	for i := max(0, k); i <= n; i++ {
+		term := new(big.Float).SetPrec(400).SetInt(new(big.Int).Binomial(int64(n), int64(i)))
+		term.Mul(term, power(q, i)).Mul(term, power(r, n-i))
+		sum.Add(sum, term)
+	}
+	f, _ := sum.Float64()
+	return f
+}
+
+// TestTails holds tails to sums of exact terms.
+func TestTails(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 40, 300} {
+		for _, k := range []int{0, 1, 2, n / 3, n / 2, n - 1, n, n + 1} {
+			for _, p := range []float64{0, 1e-6, 0.001, 0.03, 0.4, 0.5, 0.97, 1} {
+				require.InDelta(t, exactTail(k, n, p), tail(k, n, p), 1e-11, "%d of %d at %g", k, n, p)
+			}
+		}
+	}
+	for _, mean := range []float64{0.1, 1, 5.3, 40, 2000} {
+		for _, k := range []int{0, 1, 3, 5, 30, 50, 1900, 2100} {
+			// A Poisson number is a binomial one of very many trials.
+			require.InDelta(t, tail(k, 1e9, mean/1e9), tailPoisson(k, mean), 1e-6, "%d at %g", k, mean)
+		}
+	}
+}
+
+// TestBounds: at the bound, what was seen or less has the probability that was asked for; where nothing was seen of n, the bound has a
+// closed form, and a few are Clopper and Pearson's, by R's binom.test and poisson.test.
+func TestBounds(t *testing.T) {
+	for _, n := range []int{1, 20, 1000, 1_000_000} {
+		require.InEpsilon(t, 1-math.Pow(0.005, 1/float64(n)), upper(0, n, 0.005), 1e-9)
+		for _, k := range []int{1, 5, n / 2} {
+			if k > 0 && k < n {
+				require.InDelta(t, 0.005, 1-tail(k+1, n, upper(k, n, 0.005)), 1e-9, "%d of %d", k, n)
+				require.InDelta(t, 0.005, tail(k, n, lower(k, n, 0.005)), 1e-9)
+			}
+		}
+		require.Equal(t, 1.0, upper(n, n, 0.005))
+	}
+	require.InDelta(t, 0.1128, upper(5, 100, 0.025), 5e-5)
+	require.InDelta(t, 0.0164, lower(5, 100, 0.025), 5e-5)
+	require.InDelta(t, 11.668, upperPoisson(5, 0.025), 5e-4)
+	require.InDelta(t, 3.689, upperPoisson(0, 0.025), 5e-4)
+	for _, k := range []int{0, 4, 1000} {
+		require.InDelta(t, 0.005, 1-tailPoisson(k+1, upperPoisson(k, 0.005)), 1e-9)
+	}
+}
+
+// TestJudge: who can't be told from carry-over, and by what.
+func TestJudge(t *testing.T) {
+	water := func(alt, depth int) Control { return Control{"water", NoTemplate, Reads{alt, depth}} }
+	wild := func(alt, depth int) Control { return Control{"wild", Negative, Reads{alt, depth}} }
+	for _, tt := range []struct {
+		name     string
+		own      Reads
+		others   int
+		controls []Control
+		want     bool
+		basis    Basis
+	}{
+		{"its own, and nobody else's", Reads{30, 100}, 0, []Control{water(0, 0)}, false, NoSource},
+		{"a few reads beside a neighbour full of them, the water empty", Reads{3, 400}, 4000, []Control{water(0, 0)}, true, Hopping},
+		{"more than an empty control lets in", Reads{40, 400}, 4000, []Control{water(0, 0)}, false, Hopping},
+		{"the same beside a control that is full of it", Reads{40, 400}, 4000, []Control{water(40, 40)}, true, Contamination},
+		{"two empty controls bound more narrowly", Reads{9, 400}, 4000, []Control{water(0, 0), water(0, 0)}, false, Hopping},
+		{"one doesn't", Reads{9, 400}, 4000, []Control{water(0, 0)}, true, Hopping},
+		{"in the water alone", Reads{8, 500}, 0, []Control{water(4, 4)}, true, Contamination},
+		{"far more than in the water", Reads{400, 500}, 0, []Control{water(4, 4)}, false, Contamination},
+		{"as large a share as in the wild type", Reads{20, 400}, 0, []Control{wild(10, 200)}, true, Contamination},
+		{"a larger one", Reads{80, 400}, 0, []Control{wild(10, 200)}, false, Contamination},
+		{"no read of the wild type", Reads{3, 400}, 4000, []Control{wild(0, 0)}, false, NotCovered},
+		{"the wild type has it", Reads{3, 400}, 4000, []Control{wild(90, 200)}, false, OwnAllele},
+		{"no read of the wild type, but there is water", Reads{3, 400}, 4000, []Control{wild(0, 0), water(0, 0)}, true, Hopping},
+		{"called, but not by its bases", Reads{0, 400}, 4000, []Control{water(1, 1)}, false, NotCounted},
+		{"all have it", Reads{100, 100}, 9400, []Control{water(2, 3)}, false, Contamination},
+		{"a few reads in all, all with a neighbour's allele", Reads{5, 5}, 9400, []Control{water(2, 3)}, true, Contamination},
+	} {
+		j := Judge(tt.own, tt.others, tt.controls)
+		require.Equal(t, tt.want, j.Explained, tt.name)
+		require.Equal(t, tt.basis, j.Basis, tt.name)
+		require.True(t, j.Share >= 0 && j.Share <= 1, tt.name)
+		require.NotEmpty(t, j.String())
+	}
+}
+
+// TestCarriedOverAllelesAreMarked: of alleles all of whose reads are carried over, at most one in a hundred isn't marked, whatever the
+// rate; and an allele with reads of its own beyond them is marked the less the more these are.
+func TestCarriedOverAllelesAreMarked(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(4, 8))
+	binomial := func(n int, p float64) (k int) {
+		for range n {
+			if rnd.Float64() < p {
+				k++
+			}
+		}
+		return k
+	}
+	const trials = 4000
+	for _, tt := range []struct {
+		name string
+		draw func() (own Reads, others int, controls []Control)
+	}{
+		{"hopping at 1 in 1,000", func() (Reads, int, []Control) {
+			k, x := binomial(2000, 1e-3), binomial(2000, 1e-3)
+			return Reads{x, 300}, 2000, []Control{{"c", NoTemplate, Reads{k, k}}}
+		}},
+		{"hopping at 2 %", func() (Reads, int, []Control) {
+			k, x := binomial(500, 0.02), binomial(500, 0.02)
+			return Reads{x, 300}, 500, []Control{{"c", Negative, Reads{k, 200}}}
+		}},
+		{"a share of 3 % of a negative control", func() (Reads, int, []Control) {
+			return Reads{binomial(400, 0.03), 400}, 0, []Control{{"c", Negative, Reads{binomial(100, 0.03), 100}}}
+		}},
+		{"ten reads in each well", func() (Reads, int, []Control) {
+			k := binomial(1000, 0.01)
+			return Reads{binomial(1000, 0.01), 500}, 0, []Control{{"c", NoTemplate, Reads{k, k}}}
+		}},
+	} {
+		escaped, seen := 0, 0
+		for range trials {
+			own, others, controls := tt.draw()
+			if own.Alt == 0 || others == 0 && controls[0].Alt == 0 {
+				continue // nothing to mark, or nobody shows where it comes from
+			}
+			seen++
+			if j := Judge(own, others, controls); !j.Explained {
+				escaped++
+			}
+			more := own
+			more.Alt, more.Depth = own.Alt+200, own.Depth+200
+			require.False(t, Judge(more, others, controls).Explained, "%s: %v", tt.name, more)
+		}
+		require.Greater(t, seen, trials/2, tt.name)
+		require.LessOrEqual(t, float64(escaped), Alpha*float64(seen), tt.name)
+	}
+}
+
+// TestJudgeIsMonotone: more reads of others or of a control never make less of carry-over, and more of its own never more.
+func TestJudgeIsMonotone(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		own := Reads{Alt: 1 + rnd.IntN(60), Depth: 100 + rnd.IntN(500)}
+		others, k := rnd.IntN(3000), rnd.IntN(20)
+		at := func(own Reads, others, k int) Judgement {
+			return Judge(own, others, []Control{{"c", NoTemplate, Reads{k, k}}})
+		}
+		j := at(own, others, k)
+		require.GreaterOrEqual(t, at(own, others, k+1).Expected, j.Expected)
+		fewer := own
+		fewer.Alt--
+		if own.Alt > 1 && j.Explained {
+			require.True(t, at(fewer, others, k).Explained, "%v %d %d", own, others, k)
+		}
+	}
+}
+
+// TestTable: an allele is judged by all samples' reads at it, however it is spelled, in any order of what is taken in.
+func TestTable(t *testing.T) {
+	snv, spelled, gap := vrs.Edit{Start: 10, Ref: "A", Alt: "G"}, vrs.Edit{Start: 9, Ref: "CA", Alt: "CG"}, vrs.Edit{Start: 3, Ref: "AC", Alt: "A"}
+	controls, err := Controls{"barcode03": NoTemplate}.Among([]string{"run_barcode01", "run_barcode02", "run_barcode03"}, "the run")
+	require.NoError(t, err)
+	require.Equal(t, Controls{"run_barcode03": NoTemplate}, controls)
+	fill := func(order []int) *Table {
+		table := NewTable(controls, []string{"run_barcode03", "run_barcode02", "run_barcode01"})
+		for _, i := range order {
+			table.Add("c", []vrs.Edit{snv, gap, spelled}[i])
+		}
+		require.Len(t, table.Alleles()["c"], 2)
+		table.Count("run_barcode01", "c", 0, []Reads{{0, 90}, {90, 90}})
+		table.Count("run_barcode02", "c", 0, []Reads{{0, 90}})
+		table.Count("run_barcode02", "c", 1, []Reads{{2, 90}})
+		return table
+	}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
+		table := fill(order)
+		require.True(t, table.Judge("run_barcode02", "c", snv).Explained)
+		require.Equal(t, table.Judge("run_barcode02", "c", snv), table.Judge("run_barcode02", "c", spelled))
+		require.False(t, table.Judge("run_barcode01", "c", spelled).Explained)
+		require.Equal(t, NotCounted, table.Judge("run_barcode01", "c", gap).Basis)
+		require.Nil(t, table.Judge("run_barcode01", "c", vrs.Edit{Start: 10, Ref: "A", Alt: "T"}))
+		require.False(t, table.Judges("run_barcode03"))
+	}
+	_, err = Controls{"x": Negative}.Among([]string{"a", "b"}, "run 7")
+	require.EqualError(t, err, "control x is not among the samples of run 7, which are a, b")
+	_, err = Controls{"a": Negative}.Among([]string{"a"}, "run 7")
+	require.EqualError(t, err, "all samples of run 7 are controls: there is nothing that they could bound")
+}
+
+// TestMark: a record has the filter if one of its alleles is explained, and a field's value for each.
+func TestMark(t *testing.T) {
+	rec := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C", "<*>", "G"}, Filter: []string{"PASS"}}
+	judgements := map[int]*Judgement{
+		0: {Explained: true, Share: 0.81234, Basis: Hopping, Control: "a,b", Reads: Reads{3, 7}},
+		2: {Basis: NotCovered, Control: "a,b", Reads: Reads{0, 0}},
+	}
+	Mark(rec, func(alt int) *Judgement { return judgements[alt] })
+	require.Equal(t, "c\t4\t.\tA\tC,<*>,G\t0\tCarryOver\tCO_SHARE=0.812,.,.;CO_BASIS=hopping,.,not_covered;CO_CONTROL=a%2Cb,.,a%2Cb;CO_AD=3,.,0;CO_DP=7,.,0\n", string(rec.AppendLine(nil)))
+	plain := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"<*>"}, Filter: []string{"LowQual"}}
+	Mark(plain, func(int) *Judgement { return nil })
+	require.False(t, strings.Contains(string(plain.AppendLine(nil)), "CO_"))
+	failed := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C"}, Filter: []string{"LowQual"}}
+	Mark(failed, func(int) *Judgement { return judgements[0] })
+	require.Equal(t, []string{"LowQual", "CarryOver"}, failed.Filter)
+}

@@ -1,0 +1,170 @@
+package carryover
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/vrs"
+)
+
+// Controls are the controls of a run by name.
+type Controls map[string]Kind
+
+// Among returns the controls by the names that a run's samples have. A barcode stands for the sample of it: barcode12 for run7_barcode12. An error names a
+// control that isn't among the samples; where is what they are those of, for people.
+func (c Controls) Among(samples []string, where string) (Controls, error) {
+	among := make(Controls)
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		i := slices.Index(samples, name)
+		if i < 0 && strings.HasPrefix(name, "barcode") {
+			i = slices.IndexFunc(samples, func(s string) bool { return strings.HasSuffix(s, "_"+name) })
+		}
+		if i < 0 {
+			return nil, fmt.Errorf("control %s is not among the samples of %s, which are %s", name, where, few(samples))
+		}
+		among[samples[i]] = c[name]
+	}
+	if len(c) > 0 && len(among) == len(samples) {
+		return nil, errors.New("all samples of " + where + " are controls: there is nothing that they could bound")
+	}
+	return among, nil
+}
+
+// few is a short list of names.
+func few(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	if n := len(names); n > 6 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), n-5)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Table is the reads that all samples of a run show at the alleles that any of them is called with.
+type Table struct {
+	controls Controls
+	samples  []string
+	alleles  map[string][]vrs.Edit         // by contig
+	counts   map[string]map[string][]Reads // by sample and contig, in the order of alleles
+	sorted   bool
+}
+
+// NewTable is a table of a run's samples without an allele. Controls are among the samples.
+func NewTable(controls Controls, samples []string) *Table {
+	return &Table{controls: controls, samples: slices.Sorted(slices.Values(samples)), alleles: make(map[string][]vrs.Edit), counts: make(map[string]map[string][]Reads)}
+}
+
+// Judges says whether a sample's alleles are judged: it is one of the run and no control.
+func (t *Table) Judges(sample string) bool {
+	_, is := t.controls[sample]
+	return !is && slices.Contains(t.samples, sample)
+}
+
+// Silent lists the controls of which no read lies at any of the alleles, if there are some.
+func (t *Table) Silent() []string {
+	var silent []string
+	for _, name := range t.samples {
+		seen := len(t.alleles) == 0
+		for _, reads := range t.counts[name] {
+			seen = seen || slices.ContainsFunc(reads, func(r Reads) bool { return r.Depth > 0 })
+		}
+		if _, is := t.controls[name]; is && !seen {
+			silent = append(silent, name)
+		}
+	}
+	return silent
+}
+
+// Add has reads counted at an allele.
+func (t *Table) Add(contig string, e vrs.Edit) {
+	t.alleles[contig] = append(t.alleles[contig], e.Trim())
+	t.sorted = false
+}
+
+// Alleles are those whose reads are to be counted, by contig, each once, by position.
+func (t *Table) Alleles() map[string][]vrs.Edit {
+	if !t.sorted {
+		for contig, list := range t.alleles {
+			slices.SortFunc(list, compare)
+			t.alleles[contig] = slices.Compact(list)
+		}
+		t.sorted = true
+	}
+	return t.alleles
+}
+
+func compare(a, b vrs.Edit) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Alt, b.Alt))
+}
+
+// Count takes in what reads a sample has at alleles of a contig from one on, in the order of [Table.Alleles].
+func (t *Table) Count(sample, contig string, first int, reads []Reads) {
+	if t.counts[sample] == nil {
+		t.counts[sample] = make(map[string][]Reads)
+	}
+	if t.counts[sample][contig] == nil {
+		t.counts[sample][contig] = make([]Reads, len(t.Alleles()[contig]))
+	}
+	copy(t.counts[sample][contig][first:], reads)
+}
+
+// Judge says what carry-over explains of an allele that a sample is called with; nil if the allele wasn't added.
+func (t *Table) Judge(sample, contig string, e vrs.Edit) *Judgement {
+	n, known := slices.BinarySearchFunc(t.Alleles()[contig], e.Trim(), compare)
+	if !known {
+		return nil
+	}
+	reads := func(sample string) Reads {
+		if counts := t.counts[sample][contig]; counts != nil {
+			return counts[n]
+		}
+		return Reads{}
+	}
+	var controls []Control
+	others := 0
+	for _, name := range t.samples {
+		kind, is := t.controls[name]
+		switch {
+		case name == sample:
+		case is:
+			controls = append(controls, Control{Name: name, Kind: kind, Reads: reads(name)})
+		default:
+			others += reads(name).Alt
+		}
+	}
+	j := Judge(reads(sample), others, controls)
+	return &j
+}
+
+// Summary is what carry-over came to in a sample's calls.
+type Summary struct {
+	Judged    int `json:"judged"`    // alleles that were called
+	Marked    int `json:"marked"`    // that can't be told from carry-over
+	Unbounded int `json:"unbounded"` // at which no control bounds anything
+}
+
+// Add takes a judgement in.
+func (s *Summary) Add(j Judgement) {
+	s.Judged++
+	if j.Explained {
+		s.Marked++
+	}
+	if !j.Bounded() {
+		s.Unbounded++
+	}
+}
+
+// String is a summary for people.
+func (s Summary) String() string {
+	text := fmt.Sprintf("%d of %d alleles are explained by carry-over", s.Marked, s.Judged)
+	if s.Unbounded > 0 {
+		text += fmt.Sprintf("; %d are not bounded, since no control covers them or controls have them", s.Unbounded)
+	}
+	return text
+}
