@@ -2,18 +2,18 @@
 // pores: adaptive sampling.
 //
 // Problem: a sequencer can eject a molecule and go on with another. Whether that is
-// worth while has to be known within a second or two of a read's beginning, from a
-// few hundred bases of ten percent error.
+// worthwhile has to be known within a second or two of a read's beginning, from a few
+// hundred bases of ten percent error.
 //
-// Strategy: the current of a read's beginning is collected ([Read]) and looked at
+// Strategy: the current of a read's beginning is collected ([Read]). It is evaluated
 // when there is enough of it, and again whenever there is twice as much, up to a limit
-// ([Schedule]). A look is basecalled and aligned by the caller; a [Policy] says from
-// the alignments whether the read lies on the [Targets], or that it can't tell yet. A
-// read is ejected only if everything that is known of it speaks for that: what is
-// doubtful at the last look is kept.
+// ([Schedule]). For an evaluation ([Look]) the caller basecalls and aligns the read. A
+// [Policy] decides from the alignments whether the read lies on the [Targets], or that
+// it can't be decided yet. A read is ejected only if everything that is known of it
+// speaks for that: a read that is doubtful at the last evaluation is kept.
 //
-// Consequence: a read gets one decision at most, after a bounded number of looks, whose
-// work is bounded by twice that of the last one.
+// Consequence: a read gets one decision at most, after a bounded number of evaluations,
+// whose work together is less than twice that of the last one.
 //
 // The package is pure: no goroutine, no clock, no I/O.
 package adaptive

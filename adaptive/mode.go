@@ -34,7 +34,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 type Action int
 
 const (
-	// Wait says that the read is to be looked at again when there is more of it.
+	// Wait says that the read is to be evaluated again when there is more of it.
 	Wait Action = iota
 	// Continue sequences the read to its end.
 	Continue

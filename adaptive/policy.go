@@ -16,15 +16,15 @@ const (
 	defaultMinMappingQuality = 10
 )
 
-// Config says how reads are judged.
+// Config says how decisions about reads are made.
 type Config struct {
 	Mode    Mode
 	Targets *Targets
 	// Unaligned is what becomes of a read that lies nowhere on the reference at its last
-	// look: Continue (also the zero value) or Unblock.
+	// evaluation: Continue (also the zero value) or Unblock.
 	Unaligned Action
-	// MinBases is how many bases must have been called of a read for it to be judged;
-	// 0 means 100.
+	// MinBases is how many bases must have been called of a read for a decision about
+	// it; 0 means 100.
 	MinBases int
 	// MinMappingQuality is that of an alignment that counts as certain, 0 to 60. Nil
 	// means 10.
@@ -38,17 +38,17 @@ type Look struct {
 	// Alignments are those of the bases, the primary one first; none if they lie
 	// nowhere.
 	Alignments []align.Alignment
-	// Last says that the read will not be looked at again.
+	// Last says that the read will not be evaluated again.
 	Last bool
 }
 
-// Verdict is what a policy says of a look.
+// Verdict is a policy's decision on an evaluation.
 type Verdict struct {
 	Action Action
 	Reason Reason
 }
 
-// Policy judges reads.
+// Policy decides about reads.
 type Policy struct {
 	reject     bool // what overlaps a target is to be ejected
 	targets    *Targets
@@ -82,13 +82,13 @@ func NewPolicy(cfg Config) (*Policy, error) {
 	return p, errors.Join(errs...)
 }
 
-// Judge says what is to become of a read. It never waits after the last look.
+// Judge decides what is to become of a read. It never waits after the last evaluation.
 //
 // An alignment that is certain and speaks for keeping the read keeps it, whatever
 // others say. The read is ejected if all alignments speak for that and one of them is
-// certain. Everything else is a doubt, and the last look gives the read the benefit of
-// it. A read with several equally good places is one whose primary alignment has a
-// low mapping quality.
+// certain. Everything else is a doubt, and at the last evaluation a doubtful read is
+// kept. A read with several equally good places has a primary alignment of low mapping
+// quality.
 func (p *Policy) Judge(l Look) Verdict {
 	switch {
 	case l.Bases < p.minBases:
@@ -121,7 +121,7 @@ func (p *Policy) Judge(l Look) Verdict {
 	return doubt(Ambiguous, l.Last, Continue)
 }
 
-// doubt waits for more of a read, or at the last look takes an action.
+// doubt waits for more of a read, or takes an action at the last evaluation.
 func doubt(why Reason, last bool, action Action) Verdict {
 	if !last {
 		action = Wait

@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		name       string
 		bases      int
 		alignments []align.Alignment
-		// What is said before the last look and at it, by each mode.
+		// The verdicts before and at the last evaluation, by mode.
 		enrich, lastEnrich, deplete, lastDeplete string
 	}{
 		{"on target", 300, []align.Alignment{on}, "continue on_target", "continue on_target", "unblock on_target", "unblock on_target"},
@@ -110,7 +110,7 @@ func TestSettings(t *testing.T) {
 }
 
 // TestNobodyIsEjectedInDoubt: whatever the alignments, a read is ejected only if every
-// one of them speaks for it and one is certain, and the last look never waits.
+// one of them speaks for it and one is certain, and the last evaluation never waits.
 func TestNobodyIsEjectedInDoubt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	targets := twoContigs(t, 100)

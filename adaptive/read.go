@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// Schedule says when a read is looked at: when First samples of it are there, and
-// again whenever there are twice as many, up to Limit. All looks together take less
-// than twice the samples of the last one.
+// Schedule says when a read is evaluated: when First samples of it are there, and
+// again whenever there are twice as many, up to Limit. All evaluations together
+// take less than twice the samples of the last one.
 type Schedule struct{ First, Limit int }
 
-// DefaultSchedule looks after 0.4, 0.8, 1.6 and 3.2 s at 4 kHz.
+// DefaultSchedule evaluates after 0.4, 0.8, 1.6 and 3.2 s at 4 kHz.
 func DefaultSchedule() Schedule { return Schedule{First: 1600, Limit: 12800} }
 
 // maxLimit bounds what may be held of a read, in samples: a minute at 5 kHz.
@@ -29,7 +29,7 @@ func (s Schedule) Validate() error {
 	return nil
 }
 
-// Looks is the number of looks that a read gets at most.
+// Looks is the number of evaluations that a read gets at most.
 func (s Schedule) Looks() int {
 	n := 1
 	for at := s.First; at <= s.Limit/2; at *= 2 {
@@ -38,7 +38,8 @@ func (s Schedule) Looks() int {
 	return n
 }
 
-// after is when the next look is due, once there was one at a number of samples.
+// after is when the next evaluation is due, once there was one at a number of
+// samples.
 func (s Schedule) after(samples int) int {
 	at := s.First
 	for at <= samples {
@@ -52,12 +53,12 @@ func (s Schedule) after(samples int) int {
 type Read struct {
 	schedule Schedule
 	start    int     // of samples, within the read
-	samples  []int16 // without a gap; never changed where a look has seen them
-	looks    int     // that were judged
+	samples  []int16 // without a gap; never changed where an evaluation has seen them
+	looks    int     // evaluations with a verdict
 	looked   int     // samples at the last of them
-	looking  int     // samples of the look that is under way; 0: none
+	looking  int     // samples of the evaluation that is under way; 0: none
 	from     int     // where these begin within the read
-	over     bool    // nothing is to be looked at any more
+	over     bool    // nothing is to be evaluated any more
 	decided  bool
 }
 
@@ -80,7 +81,7 @@ func (r *Read) Add(first uint64, samples []int16) {
 		}
 		return
 	case first > end:
-		// Not in place: a look may be under way with what is here.
+		// Not in place: an evaluation may be under way with what is here.
 		r.start, r.samples, r.looked = int(first), nil, 0
 	case first < end:
 		samples = samples[min(end-first, uint64(len(samples))):]
@@ -92,9 +93,9 @@ func (r *Read) Add(first uint64, samples []int16) {
 // Held is the number of samples that are held.
 func (r *Read) Held() int { return len(r.samples) }
 
-// Begin begins a look, if one is due: with the samples from the read's beginning on, or
-// from the last gap on, which are not to be changed. It has to be ended by Judged or
-// Done before the next one.
+// Begin begins an evaluation, if one is due: with the samples from the read's beginning
+// on, or from the last gap on, which are not to be changed. It has to be ended by
+// Judged or Done before the next one.
 func (r *Read) Begin() (samples []int16, last, due bool) {
 	have := len(r.samples)
 	if r.over || r.looking > 0 || have < r.schedule.after(r.looked) {
@@ -105,11 +106,12 @@ func (r *Read) Begin() (samples []int16, last, due bool) {
 	return r.samples[:have:have], last, true
 }
 
-// Done gives back a look that nothing came of: it does not count, and is due again.
+// Done gives back an evaluation without a verdict: it does not count, and is due
+// again.
 func (r *Read) Done() { r.looking = 0 }
 
-// Judged ends a look with what the policy says of it, and tells whether that is the
-// read's decision.
+// Judged ends an evaluation with the policy's verdict, and reports whether that is
+// the read's decision.
 func (r *Read) Judged(v Verdict) bool {
 	if r.looking == 0 {
 		return false
@@ -127,8 +129,8 @@ func (r *Read) Judged(v Verdict) bool {
 	return r.decided
 }
 
-// End ends the read: it is not looked at any more, and a look that is under way decides
-// nothing.
+// End ends the read: it is not evaluated any more, and an evaluation that is under way
+// decides nothing.
 func (r *Read) End() {
 	r.looking = 0
 	r.finish()
@@ -136,8 +138,8 @@ func (r *Read) End() {
 
 func (r *Read) finish() { r.over, r.samples = true, nil }
 
-// Decided tells whether the read has its decision.
+// Decided reports whether the read has its decision.
 func (r *Read) Decided() bool { return r.decided }
 
-// Over tells whether the read is not going to be looked at any more.
+// Over reports whether the read is not going to be evaluated any more.
 func (r *Read) Over() bool { return r.over }

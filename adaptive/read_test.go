@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ramp are samples that tell where in their read they are.
+// ramp are samples whose values show where in their read they are.
 func ramp(first, n int) []int16 {
 	out := make([]int16, n)
 	for i := range out {
@@ -18,7 +18,7 @@ func ramp(first, n int) []int16 {
 }
 
 // TestRead plays scripts: "+N" adds the next N samples, "@P+N" N samples from P on,
-// "look" looks, with "wait", "done" or "decide" as its end.
+// "look" evaluates, with "wait", "done" or "decide" as its end.
 func TestRead(t *testing.T) {
 	s := Schedule{First: 100, Limit: 800}
 	for _, tt := range []struct{ name, script, want string }{
@@ -83,9 +83,9 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadKeepsItsPromises: whatever comes of a read, looks are of its own samples
-// without a gap, at most as many as the schedule says are judged, there is one
-// decision at most, and no more is held than the limit.
+// TestReadKeepsItsPromises: whatever comes of a read, evaluations are of its own
+// samples without a gap, at most as many as the schedule says get a verdict, there
+// is one decision at most, and no more is held than the limit.
 func TestReadKeepsItsPromises(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {

@@ -33,7 +33,7 @@ type interval struct{ start, end int }
 // ReadTargets reads the first three columns of a BED file and widens each interval by
 // a margin on both sides: a read that begins there may reach the target in either
 // direction, so columns behind the third, and the strand among them, have no say.
-// length tells how long a contig of the reference is. Errors begin with the file's
+// length returns how long a contig of the reference is. Errors begin with the file's
 // name and the line.
 func ReadTargets(r io.Reader, name string, margin int, length func(contig string) (int, bool)) (*Targets, error) {
 	if margin < 0 {
@@ -123,8 +123,8 @@ func joined(all []interval) []interval {
 	return slices.Clip(out)
 }
 
-// Overlaps tells whether a stretch of a contig, 0-based and half open, has a base in
-// common with a target or its margin.
+// Overlaps reports whether a stretch of a contig, 0-based and half open, has a base
+// in common with a target or its margin.
 func (t *Targets) Overlaps(contig string, start, end int) bool {
 	all := t.contigs[contig]
 	i, _ := slices.BinarySearchFunc(all, start, func(i interval, start int) int { return cmp.Compare(i.end, start+1) })

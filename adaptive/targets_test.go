@@ -56,7 +56,7 @@ func (t *Targets) text() string {
 	return strings.Join(all, " ")
 }
 
-// TestOverlaps compares the search with a look at every base.
+// TestOverlaps compares the search with a check of every base.
 func TestOverlaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

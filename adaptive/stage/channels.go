@@ -43,7 +43,7 @@ const (
 	fateMissed                  // too much of its beginning is missing
 	fateControl                 // its channel is left alone
 	fateUnsupported             // the model was made for another sample rate
-	fateMemory                  // there was no room for it
+	fateMemory                  // there was no memory left for it
 	fates
 )
 
@@ -55,8 +55,8 @@ func newChannels(s adaptive.Schedule) *channels {
 	return &channels{schedule: s, all: make(map[channelKey]*channel)}
 }
 
-// of finds the channel of a chunk, and tells whether the chunk begins a read there. A
-// chunk of a read that is past has no channel, nor has one too many.
+// of finds the channel of a chunk, and reports whether the chunk begins a read there.
+// A chunk of a read that is past has no channel, nor has one of a channel too many.
 func (c *channels) of(chunk *streampb.SignalChunk) (ch *channel, begins bool) {
 	key := channelKey{chunk.GetRun(), chunk.GetChannel()}
 	ch = c.all[key]

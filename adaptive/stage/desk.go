@@ -10,7 +10,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// look is a look at the beginning of a read.
+// look is an evaluation of the beginning of a read.
 type look struct {
 	handler *handler
 	emit    stream.Emitter
@@ -26,15 +26,15 @@ type look struct {
 	at      time.Time // record time of the newest chunk
 }
 
-// waiting are looks that wait for a worker, of which the youngest comes first. It is
-// pure.
+// waiting are evaluations that wait for a worker; the one with the youngest signal
+// comes first. It is pure.
 type waiting struct {
 	limit int
 	looks []*look
 }
 
-// add takes a look. If there are too many then, the one with the oldest signal is put
-// out.
+// add takes an evaluation. If there are too many then, it removes the one with the
+// oldest signal.
 func (w *waiting) add(l *look) (out *look) {
 	w.looks = append(w.looks, l)
 	if len(w.looks) <= w.limit {
@@ -51,8 +51,8 @@ func (w *waiting) add(l *look) (out *look) {
 	return out
 }
 
-// next takes out the look with the youngest signal, of several the one that came
-// first, and all whose signal is from before a time.
+// next removes the evaluation with the youngest signal, of several the one that
+// came first, and all whose signal is from before a time.
 func (w *waiting) next(before time.Time) (l *look, late []*look) {
 	youngest := -1
 	kept := w.looks[:0]
@@ -76,7 +76,7 @@ func (w *waiting) next(before time.Time) (l *look, late []*look) {
 	return l, late
 }
 
-// withdraw takes out the looks of a handler.
+// withdraw removes the evaluations of a handler.
 func (w *waiting) withdraw(h *handler) (out []*look) {
 	w.looks = slices.DeleteFunc(w.looks, func(l *look) bool {
 		if l.handler == h {
@@ -87,8 +87,8 @@ func (w *waiting) withdraw(h *handler) (out []*look) {
 	return out
 }
 
-// desk is where the handlers of a process have looks worked on. A worker has a
-// goroutine while there is something to do.
+// desk is where the handlers of a process have evaluations worked on. A worker
+// has a goroutine while there is something to do.
 type desk struct {
 	maxAge  time.Duration
 	metrics *Metrics
@@ -100,7 +100,7 @@ type desk struct {
 	limit   int64     // of held
 }
 
-// admit has a look worked on when there is a worker.
+// admit has an evaluation worked on when there is a worker.
 func (d *desk) admit(l *look) {
 	d.mu.Lock()
 	out := d.waiting.add(l)
@@ -119,7 +119,7 @@ func (d *desk) admit(l *look) {
 	}
 }
 
-// work works on looks while there are any.
+// work works on evaluations while there are any.
 func (d *desk) work(aligner Aligner) {
 	for {
 		d.mu.Lock()
@@ -139,7 +139,7 @@ func (d *desk) work(aligner Aligner) {
 	}
 }
 
-// withdraw gives back the looks of a handler that nobody works on.
+// withdraw gives back the evaluations of a handler that no worker has taken.
 func (d *desk) withdraw(h *handler) {
 	d.mu.Lock()
 	out := d.waiting.withdraw(h)
@@ -150,7 +150,7 @@ func (d *desk) withdraw(h *handler) {
 	}
 }
 
-// room tells whether another read may be held.
+// room reports whether another read may be held.
 func (d *desk) room() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -50,7 +50,7 @@ func TestWaiting(t *testing.T) {
 				if got == nil || !got.at.Equal(model[len(model)-1].at) {
 					t.Fatalf("next is %v, want signal of %v", got, model[len(model)-1].at)
 				}
-				// Of looks of one time the one that came first.
+				// Of evaluations of one time the one that came first.
 				if want := slices.IndexFunc(model, func(l *look) bool { return l == got }); want != len(model)-1 {
 					t.Fatal("one that came later is next")
 				}

@@ -10,12 +10,12 @@ import (
 	"github.com/porestream/porestream/stream"
 )
 
-// skipped is why a look was given back.
+// skipped is why an evaluation was given back.
 type skipped int
 
 const (
 	skippedLate       skipped = iota // the signal is too old
-	skippedCrowded                   // too many looks wait, and all are of younger signal
+	skippedCrowded                   // too many evaluations wait, and all are of younger signal
 	skippedUnknownRun                // nothing is known of the run yet
 	skippedStopped                   // the partition is given up
 	skips

@@ -46,16 +46,17 @@ type Config struct {
 	Caller                    Caller
 	// SampleRates are those that the caller's model was made for, in Hz.
 	SampleRates []int
-	// Aligners are what all partitions of the process share; as many looks are worked on
-	// at a time as there are of them.
+	// Aligners are what all partitions of the process share; there are as many
+	// evaluations at a time as there are of them.
 	Aligners []Aligner
 	// Run is what a run was announced as, or nil while that is not known. It may be
 	// called by any goroutine and must not wait.
 	Run func(id string) *streampb.Run
-	// MaxAge is how old a chunk may be, by its record's time, for its read to be looked
-	// at. Zero means 2 s.
+	// MaxAge is how old a chunk may be, by its record's time, for its read to be
+	// evaluated. Zero means 2 s.
 	MaxAge time.Duration
-	// MaxWaiting bounds the looks that wait for a worker. Zero means 1024.
+	// MaxWaiting bounds the evaluations that wait for a worker. Zero means
+	// 1024.
 	MaxWaiting int
 	// MaxMemory bounds the bytes of the beginnings of reads that the process holds.
 	// Zero means 256 MiB.
@@ -111,8 +112,8 @@ type handler struct {
 	mu       sync.Mutex
 	channels *channels
 
-	// ctx is the life of the looks in the works, which outlive the Handle call that began
-	// them; Close ends it.
+	// ctx is the life of the evaluations in the works, which outlive the Handle call that
+	// began them; Close ends it.
 	ctx     context.Context //nolint:containedctx // see above
 	cancel  context.CancelFunc
 	working sync.WaitGroup
@@ -121,8 +122,8 @@ type handler struct {
 // Replay has nothing to fold in.
 func (h *handler) Replay(context.Context, stream.Record) error { return nil }
 
-// Handle takes in one signal record, which is dealt with then: looks are not waited
-// for. Bad records are the basecall stage's to keep.
+// Handle takes in one signal record, which is dealt with then: it does not wait for
+// evaluations. Bad records are the basecall stage's to keep.
 func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
 	if l, err := h.take(rec); err != nil {
 		if !stream.IsBadRecord(err) {
@@ -137,7 +138,8 @@ func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emi
 	return emit.Emit(ctx, nil, []int64{rec.Offset})
 }
 
-// take folds in a record and returns the look that is due with it, if one is.
+// take folds in a record and returns the evaluation that is due with it, if one
+// is.
 func (h *handler) take(rec stream.Record) (*look, error) {
 	m, err := stream.DecodeSignal(rec.Value)
 	if err != nil {
@@ -203,8 +205,8 @@ func (h *handler) conclude(ch *channel, f fate) {
 	}
 }
 
-// begin returns the look that is due at a channel's read, if one is. What can't be
-// looked at now is given back.
+// begin returns the evaluation that is due at a channel's read, if one is. One
+// that is not possible now is given back.
 func (h *handler) begin(ch *channel, at time.Time) *look {
 	samples, last, due := ch.read.Begin()
 	if !due {
@@ -231,7 +233,8 @@ func (h *handler) begin(ch *channel, at time.Time) *look {
 	}
 }
 
-// giveBack gives a look back to its read: it was skipped, and is due again.
+// giveBack gives an evaluation back to its read: it was skipped, and is due
+// again.
 func (h *handler) giveBack(l *look, why skipped) {
 	defer h.working.Done()
 	h.mu.Lock()
@@ -240,7 +243,8 @@ func (h *handler) giveBack(l *look, why skipped) {
 	h.cfg.Metrics.skip(why)
 }
 
-// work basecalls, aligns and judges a look, and publishes what is decided.
+// work basecalls and aligns the signal of an evaluation, asks the policy, and
+// publishes what is decided.
 func (h *handler) work(l *look, aligner Aligner) {
 	began := time.Now()
 	v, err := h.judge(l, aligner)
@@ -279,8 +283,8 @@ func (h *handler) judge(l *look, aligner Aligner) (adaptive.Verdict, error) {
 	return h.cfg.Policy.Judge(adaptive.Look{Bases: len(called.Sequence), Alignments: alignments, Last: l.last}), nil
 }
 
-// decide ends a look with its verdict, and tells whether that is the decision about a
-// read in progress.
+// decide ends an evaluation with its verdict, and reports whether that is the
+// decision about a read in progress.
 func (h *handler) decide(l *look, v adaptive.Verdict) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -315,7 +319,7 @@ func (h *handler) publish(l *look, v adaptive.Verdict) error {
 	return nil
 }
 
-// Drain gives up the looks that wait, and waits for those in the works.
+// Drain gives up the evaluations that wait, and waits for those in the works.
 func (h *handler) Drain(ctx context.Context) error {
 	h.desk.withdraw(h)
 	done := make(chan struct{})
@@ -328,7 +332,7 @@ func (h *handler) Drain(ctx context.Context) error {
 	}
 }
 
-// Close drops all looks and reads.
+// Close drops all evaluations and reads.
 func (h *handler) Close() error {
 	h.cancel()
 	h.desk.withdraw(h)

@@ -24,7 +24,7 @@ import (
 )
 
 // fakeCaller calls a base every ten samples. gate, if set, is received from before each
-// call, and asked is told of it.
+// call, and each call is sent to asked.
 type fakeCaller struct {
 	gate  chan error
 	asked chan string
@@ -340,7 +340,8 @@ func TestReadsThatAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestSkippedLooksComeBack: a look that can't be taken is not lost to its read.
+// TestSkippedLooksComeBack: an evaluation that can't be taken is not lost to
+// its read.
 func TestSkippedLooksComeBack(t *testing.T) {
 	synced(t, "late", func(t *testing.T) {
 		b := newBench(t, func(c *Config) { c.MaxAge = time.Second })
@@ -401,7 +402,8 @@ func TestSkippedLooksComeBack(t *testing.T) {
 	})
 }
 
-// TestEnds: whatever ends while a look is under way, no decision comes of it.
+// TestEnds: whatever ends while an evaluation is under way, no decision comes
+// of it.
 func TestEnds(t *testing.T) {
 	gated := func(t *testing.T) (*bench, fakeCaller) {
 		caller := fakeCaller{gate: make(chan error), asked: make(chan string, 10)}
