@@ -18,7 +18,7 @@ func adviceOn(name string) advice { return adviceTable()[name] }
 
 // adviceTable has an entry for every reason code of dead letters ("dead letter: " and
 // the code), for every alert of deploy/prometheus/rules.yml, and for what else the
-// page tells of. docs/operate/operations.md says more on each.
+// page shows. docs/operate/operations.md describes each in more detail.
 func adviceTable() map[string]advice {
 	return map[string]advice{
 		"dead letter: " + stream.CodeForeign: {"what somebody else has written is on the topic",

@@ -27,7 +27,7 @@ const (
 	problemsEvery = time.Second
 )
 
-// told is what has changed since it was told.
+// told is what has changed since it was last sent.
 type told struct {
 	channels bool
 	depth    map[contigKey]bool
@@ -41,7 +41,7 @@ func newTold() told {
 	return told{depth: make(map[contigKey]bool), alerts: make(map[string]bool)}
 }
 
-// Changes are the events that are due now: what has changed since it was last told, no
+// Changes are the events that are due now: what has changed since it was last sent, no
 // more often than API.md says. now must not go back.
 func (v *View) Changes(now time.Time) []Event {
 	var out []Event
@@ -86,8 +86,8 @@ func (v *View) Changes(now time.Time) []Event {
 	return out
 }
 
-// Whole are the events that tell everything to somebody who knows nothing. Changes go
-// on from there for all.
+// Whole are the events with the whole state, for a page that has nothing yet. Changes
+// go on from there for all pages.
 func (v *View) Whole(now time.Time) []Event {
 	s := v.Summary(now)
 	s.History = v.history.last(historyPoints)

@@ -139,7 +139,7 @@ type Owner struct {
 	Instance string
 	Address  string
 	Host     string
-	// Silent is how long nothing has been heard of it.
+	// Silent is the time since the last report of the process.
 	Silent time.Duration
 }
 

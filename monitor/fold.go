@@ -50,7 +50,7 @@ type View struct {
 	order     []position             // oldest first
 	leftOut   map[string]int
 
-	problems   map[string]*Problem // as last told
+	problems   map[string]*Problem // as last sent
 	since      map[string]time.Time
 	unreadable map[string]string // topic: why
 
@@ -284,7 +284,7 @@ func evidence(a *watchlist.Alert) string {
 	return text
 }
 
-// letterKey is what dead letters are told by.
+// letterKey is what dead letters are grouped by.
 type letterKey struct{ stage, code string }
 
 // letters are the dead letters of a stage and code.

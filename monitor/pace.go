@@ -12,10 +12,10 @@ const (
 	PaceIdle      = "idle"      // nothing comes in
 	PaceKept      = "kept"      // what comes in is basecalled
 	PaceUnsettled = "unsettled" // less is basecalled, and it is too early to say why: long reads have begun, or it has just become so
-	PaceBehind    = "behind"    // signal comes in faster than it is basecalled: told as the problem PorestreamNotKeepingUp
+	PaceBehind    = "behind"    // signal comes in faster than it is basecalled: shown as the problem PorestreamNotKeepingUp
 )
 
-// The thresholds of the alert PorestreamNotKeepingUp. The page looks at a fifth of its
+// The thresholds of the alert PorestreamNotKeepingUp. The page uses a fifth of its
 // time: a minute instead of five, for as long as a minute.
 const (
 	leastKept   = 0.95 // of the signal that comes in
@@ -30,16 +30,16 @@ const keepUpProblem = "keep-up"
 type pace struct {
 	kept *float64 // basecalled over what comes in, over the long window; nil: nothing comes in
 	// takenIn is what the basecall stage has read over what comes in, which does not wait
-	// for reads to end; NaN: no stage tells.
+	// for reads to end; NaN: no stage reports it.
 	takenIn float64
 	// waits are seconds of work: what waits in each topic or in the stage that has read
 	// it, and the ended reads that wait for their basecall. Inf: none of it is done.
 	waits []float64
 }
 
-// behind tells what the alert's expression does: less than what comes in is basecalled,
-// and signal is left behind or what waits grows older. A ratio below 1 alone is
-// also what the start of long reads looks like.
+// behind reports the same as the alert's expression: less than what comes in is
+// basecalled, and signal is left behind or what waits grows older. A ratio below 1
+// alone is not enough: the start of long reads has one, too.
 func (p pace) behind() bool {
 	if p.kept == nil || *p.kept >= leastKept {
 		return false
@@ -65,7 +65,7 @@ func (v *View) pace(list []*process) pace {
 	return p
 }
 
-// exported tells whether any process has the metric.
+// exported reports whether any process has the metric.
 func exported(list []*process, name string, want ...string) (found bool) {
 	for _, p := range list {
 		p.each(name, plain, want, func(int, *series) { found = true })

@@ -23,13 +23,14 @@ type finding struct {
 	count    int64
 	first    time.Time     // zero: when it was found first
 	last     time.Time     // zero: now
-	wait     time.Duration // for how long it has to be found before it is told
+	wait     time.Duration // for how long it has to be found before it is shown
 }
 
-// lastingHold is for how long what has happened is told; counters tell of a moment.
+// lastingHold is for how long an event of the past is shown; counters show only its
+// moment.
 const lastingHold = 15 * time.Minute
 
-// updateProblems compares what is wrong now with what was told.
+// updateProblems compares what is wrong now with what was sent.
 func (v *View) updateProblems(now time.Time) Problems {
 	out := Problems{Upsert: []Problem{}, Remove: []string{}}
 	found := make(map[string]bool)
@@ -71,7 +72,7 @@ func (v *View) updateProblems(now time.Time) Problems {
 	return out
 }
 
-// heldFor is for how long a problem is told after it was found last.
+// heldFor is for how long a problem is shown after it was found last.
 func heldFor(id string) time.Duration {
 	if strings.HasPrefix(id, "event/") {
 		return lastingHold
@@ -89,7 +90,7 @@ func (f *finding) problem(since, now time.Time) Problem {
 		p.First = since.UTC()
 	}
 	if f.last.IsZero() {
-		// What goes on is told again when its words change, not with every second.
+		// What goes on is sent again when its words change, not with every second.
 		p.Last = now.UTC().Truncate(10 * time.Second)
 	}
 	return p

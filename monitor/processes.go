@@ -24,10 +24,10 @@ const (
 	historyPoint = 2 * time.Second
 )
 
-// process is what a process has told.
+// process is what a process has reported.
 //
 // Problem: rates and quantiles over the last minute are wanted from counters that are
-// told once a second, in reports that may be lost, late or repeated.
+// reported once a second, in reports that may be lost, late or repeated.
 //
 // Strategy: the newest reports are kept, ordered by their number; a rate is the
 // difference of two of them. All series of a process, buckets of histograms included,
@@ -96,8 +96,8 @@ func (v *View) addProcess(m *streampb.Status, report *streampb.ProcessReport) {
 	}
 }
 
-// forgetOldest makes room for a process by forgetting one that has been silent longer
-// than the report to come is old.
+// forgetOldest frees a slot for a process by forgetting one that has been silent
+// longer than the report to come is old.
 func (v *View) forgetOldest(ms int64) bool {
 	var oldest *process
 	for _, p := range v.processes {
@@ -161,12 +161,12 @@ func (p *process) last() time.Time { return p.rows[len(p.rows)-1].at }
 
 func (p *process) started() time.Time { return time.UnixMilli(p.report.GetStartedMs()) }
 
-// stopped tells whether the process has said goodbye.
+// stopped reports whether the process has sent its last report.
 func (p *process) stopped() bool { return p.report.GetStopping() }
 
 func (p *process) silent(now time.Time) bool { return !p.stopped() && now.Sub(p.last()) > silentAfter }
 
-// alive tells whether what the process says is about now.
+// alive reports whether the process's report is about now.
 func (p *process) alive(now time.Time) bool { return !p.stopped() && !p.silent(now) }
 
 // labels is what a series has to have: name, value, name, value.
@@ -297,7 +297,8 @@ func (v *View) sorted() []*process {
 	return list
 }
 
-// succeeded tells whether another process has been started in a process's place.
+// succeeded reports whether another process has been started in a process's
+// place.
 func (v *View) succeeded(p *process) bool {
 	for _, o := range v.processes {
 		if o != p && o.report.GetKind() == p.report.GetKind() && o.report.GetHost() == p.report.GetHost() &&
@@ -308,7 +309,7 @@ func (v *View) succeeded(p *process) bool {
 	return false
 }
 
-// shown tells whether a process is still worth showing.
+// shown reports whether a process is still worth showing.
 func (v *View) shown(p *process, now time.Time) bool {
 	age := now.Sub(p.last())
 	switch {

@@ -53,8 +53,8 @@ const (
 	mThreads         = "go_sched_gomaxprocs_threads"
 )
 
-// ReportedMetrics are the metrics that reports have to tell, each with the labels by
-// which it is told apart; it is summed over the others.
+// ReportedMetrics are the metrics that reports have to hold, each with the labels by
+// which it is split; it is summed over the others.
 func ReportedMetrics() map[string][]string {
 	return map[string][]string{
 		mBasecallSamples: {"model"}, mBasecallBases: nil, mBasecallReads: nil, mChunkSamples: nil, mGaps: nil, mGapSamples: nil,

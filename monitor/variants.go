@@ -38,12 +38,12 @@ const (
 //
 // Problem: a human genome has five million variants, and a page shows some thousand.
 //
-// Strategy: there is room for a number of them. When it is used up, the one goes that
-// is least important, and of these the one that has not changed for the longest
+// Strategy: the table has a fixed number of slots. When they are used up, the least
+// important variant goes, and of several the one that has not changed for the longest
 // time.
 //
 // Consequences: whatever comes, retracted and filtered calls go first and those that
-// change a protein stay; how many are not shown is told.
+// change a protein stay; the number of those that are not shown is given.
 type variantTable struct {
 	limit   int
 	rows    map[string]*heardVariant

@@ -6,7 +6,7 @@ import (
 )
 
 // The events of GET /api/events, by the name that the stream gives them. API.md
-// tells when each is sent.
+// describes when each is sent.
 const (
 	EventHello    = "hello"    // Hello
 	EventSummary  = "summary"  // Summary
@@ -51,7 +51,7 @@ const (
 	HealthWaiting = "waiting" // nothing is under way
 	HealthGood    = "good"    // a run is under way and everything keeps up
 	HealthDone    = "done"    // all runs have ended, and everything of them is processed
-	HealthWarning = "warning" // works, but somebody should look
+	HealthWarning = "warning" // works, but somebody should check
 	HealthError   = "error"   // results are late, missing or wrong until somebody acts
 )
 
@@ -320,7 +320,7 @@ type Alert struct {
 	Updated  time.Time `json:"updated"`
 }
 
-// Problems are changes of what somebody should look at.
+// Problems are changes of the list of problems, which somebody should check.
 type Problems struct {
 	Upsert []Problem `json:"upsert"`
 	Remove []string  `json:"remove"` // ids of what is over
@@ -375,7 +375,7 @@ type Pileup struct {
 	From      int64       `json:"from"`      // 1-based position of Reference's first base
 	Reference string      `json:"reference"` // bases, upper case
 	Rows      []PileupRow `json:"rows"`      // in a fixed order: by strand, then by start
-	LeftOut   int         `json:"left_out"`  // reads that there was no room for
+	LeftOut   int         `json:"left_out"`  // reads that exceeded the limit
 }
 
 // PileupRow is one read within the stretch.

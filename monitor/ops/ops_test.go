@@ -91,8 +91,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// TestRunFinishesAnswers: an answer in progress when the service is told to stop
-// is still given, before Run returns.
+// TestRunFinishesAnswers: an answer in progress when the service is asked to
+// stop is still given, before Run returns.
 func TestRunFinishesAnswers(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
 	base, stop := serve(t, func() error {

@@ -82,7 +82,7 @@ func profiles() http.Handler {
 }
 
 // unhurried lets a handler take longer than the server's time for a request, which
-// would end its context. Package pprof looks after the time for the answer.
+// would end its context. Package pprof handles the time for the answer.
 func unhurried(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not possible: it has the server's time
@@ -102,7 +102,7 @@ func onlyLocal(next http.Handler) http.Handler {
 	})
 }
 
-// isLoopback tells whether a host, maybe with a port, is this machine's own.
+// isLoopback reports whether a host, maybe with a port, is this machine's own.
 func isLoopback(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

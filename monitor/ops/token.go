@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Token is a secret that lets whoever has it see what a service shows. The zero
-// value is no token: nothing equals it. It never shows up in logs or in text; only
-// [Token.Secret] tells it.
+// Token is a secret: who presents it may see what a service shows. The zero value
+// is no token: nothing equals it. It never shows up in logs or in text; only
+// [Token.Secret] returns it.
 type Token struct {
 	secret string
 	origin string
@@ -62,7 +62,7 @@ func parseToken(text, origin string) (Token, error) {
 	return Token{secret: secret, origin: origin}, nil
 }
 
-// IsZero tells whether there is no token.
+// IsZero reports whether there is no token.
 func (t Token) IsZero() bool { return t.secret == "" }
 
 // Origin is where the token is from: a file's path, a variable, or "generated".
@@ -80,8 +80,8 @@ func (t Token) GoString() string { return t.String() }
 // LogValue hides the token.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// Equal tells whether what somebody gave is the token, in a time that does not
-// depend on either.
+// Equal reports whether given is the token, in a time that does not depend on
+// either.
 func (t Token) Equal(given string) bool {
 	a, b := sha256.Sum256([]byte(t.secret)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && !t.IsZero()
@@ -97,7 +97,7 @@ func (t Token) cookie() (name, value string) {
 	return "porestream_" + of("cookie name")[:8], of("cookie")
 }
 
-// Authorized tells whether a request's Authorization header has the token, as
+// Authorized reports whether a request's Authorization header has the token, as
 // Bearer or as the password of Basic, with any user.
 func (t Token) Authorized(r *http.Request) bool {
 	if _, password, ok := r.BasicAuth(); ok {
@@ -107,7 +107,7 @@ func (t Token) Authorized(r *http.Request) bool {
 	return ok && strings.EqualFold(scheme, "Bearer") && t.Equal(given)
 }
 
-// remembered tells whether a browser was let in before.
+// remembered reports whether a browser was let in before.
 func (t Token) remembered(r *http.Request) bool {
 	name, want := t.cookie()
 	for _, c := range r.CookiesNamed(name) {
@@ -133,11 +133,11 @@ func (t Token) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// GuardBrowser is [Token.Guard] for what people look at. A GET or HEAD with the query
-// parameter token is answered with a cookie, valid until the browser is closed, and
-// sent to the same address without the parameter; the cookie lets through as the
-// header does. refused answers everything else, with a status set already; nil
-// means one line of text.
+// GuardBrowser is [Token.Guard] for pages that people open. A GET or HEAD with the
+// query parameter token is answered with a cookie, valid until the browser is closed,
+// and sent to the same address without the parameter; the cookie lets through as the
+// header does. refused answers everything else, with a status set already; nil means
+// one line of text.
 func (t Token) GuardBrowser(next, refused http.Handler) http.Handler {
 	if refused == nil {
 		refused = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -238,7 +238,7 @@ func TestPageFollowsChanges(t *testing.T) {
 	assert.Equal(t, []string{"lambda/ga4gh:VA.02", "lambda/new"}, ask[[]string](t, tab, changed))
 	assert.Equal(t, "55/60", ask[string](t, tab, `document.querySelector('[data-id="lambda/ga4gh:VA.02"] .c-depth').textContent`))
 	assert.Equal(t, "Final", ask[string](t, tab, `document.querySelector('[data-id="lambda/ga4gh:VA.02"] .c-status').textContent`))
-	// What comes from outside is text, whatever it looks like.
+	// What comes from outside is shown as text, whatever it contains.
 	assert.Equal(t, "<img src=x onerror=alert(1)>", ask[string](t, tab, `document.querySelector('[data-id="lambda/new"] .c-gene').textContent`))
 
 	s.feed.Summary(func(m *monitor.Summary) {
@@ -287,8 +287,8 @@ func TestPageSurvivesARestart(t *testing.T) {
 	assert.Zero(t, ask[int](t, tab, `document.querySelectorAll(".grid-row.fresh").length`), "what was there before is no news")
 }
 
-// Each state is told apart without its colour, and in colour is seen against the panel in both
-// themes.
+// Each state is distinguishable without its colour, and its colour is seen against the panel
+// in both themes.
 func TestChannelStatesAreSeen(t *testing.T) {
 	assets := page.Assets()
 	css, err := fs.ReadFile(assets, "page.css")
@@ -429,7 +429,8 @@ func TestVariantHasADialogWithItsReads(t *testing.T) {
 	wait(t, tab, `!document.getElementById("detail").open && document.getElementById("depth-range").textContent.startsWith("37,339–37,838")`)
 }
 
-// A browser tells that a dialog has closed a while after it did, longer on a busy machine.
+// A browser reports that a dialog has closed a while after it did, longer on a busy
+// machine.
 func TestVariantThatIsOpenedAgainAtOnce(t *testing.T) {
 	tab := visit(t, serve(t, pagetest.Lambda()), desk)
 	wait(t, tab, rows+`.length === 11`)
@@ -607,7 +608,8 @@ func TestDepthIsZoomedWithTheMouse(t *testing.T) {
 	for range 4 {
 		require.NoError(t, tab.Click("#depth-in"))
 	}
-	// The finer bins are asked for once the view stands still, and what is under the pointer is told.
+	// The finer bins are asked for once the view stands still, and what is under the pointer is
+	// shown.
 	wait(t, tab, `performance.getEntriesByType("resource").some((r) => r.name.includes("/api/depth?sample=lambda"))`)
 	require.NoError(t, tab.Click("#depth-whole"))
 	wait(t, tab, `document.getElementById("depth-range").textContent === "all 48,502 bases"`)

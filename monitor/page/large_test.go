@@ -16,7 +16,7 @@ import (
 // 200 variants and all channels again and again while the table is scrolled, and bounds
 // what that costs: the elements in the document, those that are touched, and the CPU
 // time of the page's thread. CPU time, as on a loaded machine the wall clock measures
-// the others; how many frames were long is only told.
+// the others; how many frames were long is only logged.
 func TestLargeRunIsShownWithoutStutter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")

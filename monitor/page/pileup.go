@@ -46,8 +46,8 @@ func (s *Server) readsOf(ctx context.Context, owner monitor.Owner, known bool, a
 	return s.cfg.Peer(ctx, owner, at)
 }
 
-// pileup answers other processes, and whoever has the token, from the reads that this
-// process holds.
+// pileup answers other processes, and every client with the token, from the reads
+// that this process holds.
 func (s *Server) pileup(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	pos, err := strconv.ParseInt(q.Get("pos"), 10, 64)

@@ -32,7 +32,7 @@ const (
 	writeTimeout = 10 * time.Second
 	// keepAlive is how often something is said, at least.
 	keepAlive = 15 * time.Second
-	// tick is how often changes are looked for.
+	// tick is how often the view is checked for changes.
 	tick = 250 * time.Millisecond
 	// idle is how long the topics are followed after the last page was closed.
 	idle = 10 * time.Minute
@@ -49,7 +49,7 @@ type Config struct {
 	// NewView makes the view, empty.
 	NewView func() *monitor.View
 	// Follow keeps the view, through [Server.Update], until ctx ends. It runs while
-	// somebody looks, and with Eager always.
+	// the page is in use, and with Eager always.
 	Follow func(ctx context.Context, s *Server) error
 	Eager  bool
 	// Local answers for the regions that this process holds; nil: it holds none.
@@ -78,7 +78,7 @@ var ErrNotHere = errors.New("this process does not hold the reads of that place"
 type Server struct {
 	cfg     Config
 	handler http.Handler
-	wanted  chan struct{} // somebody looks
+	wanted  chan struct{} // a page was opened or asked for something
 
 	mu      sync.Mutex
 	view    *monitor.View
@@ -110,7 +110,7 @@ func (s *Server) Update(fn func(v *monitor.View)) {
 	fn(s.view)
 }
 
-// Run tells the pages what changes, and follows the topics while there are any, until
+// Run sends the pages what changes, and follows the topics while there are any, until
 // ctx ends. Pages are disconnected then.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.disconnect()
@@ -132,7 +132,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// watch follows the topics until nobody has looked for a while.
+// watch follows the topics until no page was in use for a while.
 func (s *Server) watch(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var followed sync.WaitGroup
@@ -170,7 +170,7 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// tell sends what has changed; false if nobody has looked for a while.
+// tell sends what has changed; false if no page was in use for a while.
 func (s *Server) tell(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Server) disconnect() {
 	}
 }
 
-// look notes that somebody looks.
+// look notes that a page is in use.
 func (s *Server) look() {
 	s.looked = time.Now()
 	select {

@@ -341,7 +341,7 @@ func TestPileupOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// Topics are followed while somebody looks, and not before.
+// Topics are followed while a page is open, and not before.
 func TestFollowsOnDemand(t *testing.T) {
 	begun := make(chan struct{})
 	s := serve(t, func(c *Config) {

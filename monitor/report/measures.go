@@ -10,8 +10,8 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// Measures are the metrics of families that are wanted, each by the labels that it is
-// told apart by and summed over the others; of moments in time the oldest counts. Histograms have to have classic buckets.
+// Measures are the metrics of families that are wanted, each split by its distinguishing labels and summed over the
+// others; of moments in time the oldest counts. Histograms have to have classic buckets.
 func Measures(families []*dto.MetricFamily, wanted map[string][]string) ([]*streampb.Measure, []*streampb.Distribution) {
 	var measures []*streampb.Measure
 	var distributions []*streampb.Distribution
@@ -82,7 +82,7 @@ func distributionsOf(f *dto.MetricFamily, by []string) []*streampb.Distribution 
 	return out
 }
 
-// labelsOf are names and values of the labels to tell apart by, in the order of names.
+// labelsOf are names and values of the distinguishing labels, in the order of names.
 func labelsOf(m *dto.Metric, by []string) []string {
 	var out []string
 	for _, l := range m.GetLabel() { // sorted by name

@@ -1,5 +1,5 @@
-// Package report tells what a process does on the topic of status, for the live page:
-// its metrics, the channels of its sources, and the depth of its regions.
+// Package report reports what a process does on the topic of status, for the live page: its
+// metrics, the channels of its sources, and the depth of its regions.
 //
 // Reports are best-effort. They are made and sent beside the pipeline, which never waits for
 // them; one that can't be sent is counted and forgotten, and the next one says all
@@ -26,8 +26,8 @@ import (
 const DefaultInterval = time.Second
 
 const (
-	// maxRegions bounds the regions whose depth is told at a time. A thousand bins are two
-	// kilobytes, so a process writes 130 kB a second at most.
+	// maxRegions bounds the regions whose depth is reported at a time. A thousand bins are
+	// two kilobytes, so a process writes 130 kB a second at most.
 	maxRegions = 64
 	// sendTimeout is how long a report may wait for room to be sent.
 	sendTimeout = 5 * time.Second
@@ -72,12 +72,13 @@ type Config struct {
 	Interval time.Duration // zero: [DefaultInterval]
 	Process  Process
 	Gatherer prometheus.Gatherer
-	// Metrics are the metrics to tell, by name, with the labels to tell them apart by;
+	// Metrics are the metrics to report, by name, with the labels to split them by;
 	// see monitor.ReportedMetrics.
 	Metrics map[string][]string
 	// Channels are what the channels of the runs under way do.
 	Channels func() []*streampb.ChannelReport
-	// Depths are the regions whose depth is to be told, a number of them at most.
+	// Depths are the regions whose depth is to be reported, a number of them at
+	// most.
 	Depths     func(now time.Time, limit int) []*streampb.DepthReport
 	Registerer prometheus.Registerer // nil: nothing is counted
 	Logger     *slog.Logger          // nil: none
@@ -91,7 +92,7 @@ type Reporter struct {
 	sent     prometheus.Counter
 	lost     prometheus.Counter
 	failing  atomic.Bool
-	told     map[string]string // channels, as they were told
+	told     map[string]string // channels, as they were last reported
 }
 
 // New returns a reporter that has said nothing yet.
@@ -174,7 +175,7 @@ func (r *Reporter) process(ctx context.Context, to Sender, now time.Time, stoppi
 	if r.cfg.Gatherer != nil {
 		families, err := r.cfg.Gatherer.Gather()
 		if err != nil {
-			r.failed(ctx, fmt.Errorf("gathering metrics: %w", err)) // what there is is told
+			r.failed(ctx, fmt.Errorf("gathering metrics: %w", err)) // what there is is reported
 		}
 		report.Measures, report.Distributions = Measures(families, r.cfg.Metrics)
 	}
@@ -197,7 +198,7 @@ func (r *Reporter) send(ctx context.Context, to Sender, now time.Time, m *stream
 	}
 }
 
-// done is told what became of a report that was sent under ctx.
+// done notes what became of a report that was sent under ctx.
 func (r *Reporter) done(ctx context.Context, err error) {
 	if err != nil {
 		r.failed(ctx, err)
@@ -210,7 +211,7 @@ func (r *Reporter) done(ctx context.Context, err error) {
 }
 
 // failed counts a lost report, and says so once for as long as they are lost. One that
-// was under way when the process was told to stop is no news.
+// was under way when the process was asked to stop is no news.
 func (r *Reporter) failed(ctx context.Context, err error) {
 	r.lost.Inc()
 	if ctx.Err() != nil {

@@ -76,7 +76,7 @@ func TestMeasures(t *testing.T) {
 	assert.Equal(t, []uint64{1, 2, 3}, distributions[0].GetCounts())
 }
 
-// Once a second a process tells what it does, and goodbye at the end.
+// Once a second a process reports what it does, and at the end that it stops.
 func TestReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := registry()
@@ -142,8 +142,8 @@ func TestLostReports(t *testing.T) {
 	})
 }
 
-// A report that is under way when the process is told to stop is counted, and no
-// matter for a warning. One that is lost before is.
+// A report that is under way when the process is asked to stop is counted, but
+// no warning is logged. One that is lost before is logged.
 func TestReportsOfAStop(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -49,7 +49,8 @@ type message struct {
 	data  []byte
 }
 
-// NewFeed serves assets (page.Assets()) and a scene to whoever has the token.
+// NewFeed serves assets (page.Assets()) and a scene to every client with the
+// token.
 func NewFeed(assets fs.FS, token string, scene Scene) *Feed {
 	return &Feed{assets: assets, token: token, scene: scene, pages: make(map[chan message]struct{})}
 }
@@ -172,7 +173,7 @@ func (f *Feed) send(event string, data any) {
 	for page := range f.pages {
 		select {
 		case page <- m:
-		default: // a page that reads nothing; the tests' pages have room for all
+		default: // a page that reads nothing; the tests' pages have space for all
 			close(page)
 			delete(f.pages, page)
 		}
@@ -250,7 +251,7 @@ func (f *Feed) refuse(w http.ResponseWriter, r *http.Request) {
 func refuse(w http.ResponseWriter, status int, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // nobody is left to be told
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // no client is left to report it to
 }
 
 func (f *Feed) events(w http.ResponseWriter, r *http.Request) {
@@ -279,7 +280,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter tells a page all that there is and registers it for what follows, in one step.
+// enter sends a page all that there is and registers it for what follows, in one step.
 func (f *Feed) enter(page chan message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -346,5 +347,5 @@ func (f *Feed) variant(w http.ResponseWriter, r *http.Request) {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // nobody is left to be told
+	_ = json.NewEncoder(w).Encode(v) // no client is left to report it to
 }
