@@ -220,11 +220,11 @@ func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt stri
 		}
 	}
 	pos := pos1 - 1
-	if pos < 0 || pos > len(c.Seq) || len(ref) > len(c.Seq)-pos {
-		return nil, fmt.Errorf("reaches outside the contig of %d bases", len(c.Seq))
+	if pos < 0 || pos > c.Len() || len(ref) > c.Len()-pos {
+		return nil, fmt.Errorf("reaches outside the contig of %d bases", c.Len())
 	}
-	if got := c.Seq[pos : pos+len(ref)]; string(got) != ref {
-		return nil, fmt.Errorf("REF is %s, but the reference has %s there", clip(ref), clip(string(got)))
+	if !c.Has(pos, ref) {
+		return nil, fmt.Errorf("REF is %s, but the reference has %s there", clip(ref), clip(c.Text(pos, pos+len(ref))))
 	}
 	if ref == alt {
 		return nil, errors.New("REF and ALT are equal")
@@ -235,10 +235,10 @@ func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt stri
 		v.start, v.end, v.ref, v.alt = pos, pos+1, ref, alt
 		return v, nil
 	}
-	left := vrs.Edit{Start: pos, Ref: ref, Alt: alt}.Left(c.Seq)
+	left, right := c.Places(vrs.Edit{Start: pos, Ref: ref, Alt: alt})
 	v.start, v.end, v.ref, v.alt = left.Start, left.End(), left.Ref, left.Alt
 	if v.ref == "" || v.alt == "" {
-		v.roll = left.Right(c.Seq).Start - left.Start
+		v.roll = right.Start - left.Start
 	}
 	if v.insertion() && v.start == 0 && v.roll > 0 {
 		// Before the first base there is no base to anchor on. VCF anchors on the one after, so that the insertion
@@ -287,7 +287,7 @@ func (v *variant) atoms() []string {
 	if v.ref == "" || v.alt == "" {
 		return nil
 	}
-	ids, err := vrs.AtomIDs(v.contig.Digest(), v.contig.Seq, v.start, v.ref, v.alt)
+	ids, err := v.contig.AtomIDs(v.start, v.ref, v.alt)
 	if err != nil {
 		return nil // an ambiguous base, which has no identifier of its own
 	}

@@ -27,7 +27,7 @@ func (n *Normalizer) edit(on *numbering, c hgvs.Change) (vrs.Edit, error) {
 	if err := on.check(c, start, end); err != nil {
 		return vrs.Edit{}, err
 	}
-	ref := string(on.contig.Seq[start:end])
+	ref := on.contig.Text(start, end)
 	switch c.Kind {
 	case hgvs.Deletion:
 		return vrs.Edit{Start: start, Ref: ref}, nil
@@ -150,7 +150,7 @@ func (n *numbering) repeat(c hgvs.Change) (vrs.Edit, error) {
 		}
 		b.WriteString(strings.Repeat(bases, u.Copies))
 	}
-	return vrs.Edit{Start: start, Ref: string(n.contig.Seq[start:end]), Alt: n.oriented(b.String())}, nil
+	return vrs.Edit{Start: start, Ref: n.contig.Text(start, end), Alt: n.oriented(b.String())}, nil
 }
 
 // run is the interval of the copies of unit that the reference has at [start,end), if the description names both the
@@ -171,13 +171,13 @@ func (n *numbering) run(c hgvs.Change, unit string, start, end int) (int, int, e
 		first = end
 	}
 	copies := 0
-	at := func(i int) (int, int) {
+	next := func() int {
 		if n.forward() {
-			return first + i*len(on), first + (i+1)*len(on)
+			return first + copies*len(on)
 		}
-		return first - (i+1)*len(on), first - i*len(on)
+		return first - (copies+1)*len(on)
 	}
-	for s, e := at(0); s >= 0 && e <= len(n.contig.Seq) && string(n.contig.Seq[s:e]) == on; s, e = at(copies) {
+	for n.contig.Has(next(), on) {
 		copies++
 	}
 	if copies == 0 {

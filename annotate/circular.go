@@ -115,7 +115,7 @@ func (t *transcript) turn(start, end int) int {
 	if t == nil {
 		return 0
 	}
-	length := len(t.contig.Seq) / 2
+	length := t.contig.Len() / 2
 	if t.end <= length || t.track.circle == 0 || start >= t.start || end+length > t.end {
 		return 0
 	}
@@ -149,10 +149,9 @@ func (k *track) turned(v *variant, by int) variant {
 
 // rolledOut is v, as far left as it can stand on its contig, with the number of bases that it can move right.
 func (v *variant) rolledOut() variant {
-	seq := v.contig.Seq
-	left := vrs.Edit{Start: v.start, Ref: v.ref, Alt: v.alt}.Left(seq)
+	left, right := v.contig.Places(vrs.Edit{Start: v.start, Ref: v.ref, Alt: v.alt})
 	w := *v
 	w.start, w.end, w.ref, w.alt = left.Start, left.End(), left.Ref, left.Alt
-	w.roll = left.Right(seq).Start - left.Start
+	w.roll = right.Start - left.Start
 	return w
 }

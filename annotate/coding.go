@@ -167,11 +167,11 @@ func (t *transcript) upTo(v *variant, n int) []byte {
 	if !t.forward {
 		p = v.end
 	}
-	for ; len(b) < n && p >= 0 && p < len(t.contig.Seq); p = t.before(p) {
+	for ; len(b) < n && p >= 0 && p < t.contig.Len(); p = t.before(p) {
 		if p = t.exonicBefore(p); t.forward {
-			b = append(b, t.contig.Seq[p])
+			b = append(b, t.contig.At(p))
 		} else {
-			b = append(b, complement[t.contig.Seq[p]])
+			b = append(b, complement[t.contig.At(p)])
 		}
 	}
 	slices.Reverse(b)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate/hgvs"
+	"github.com/porestream/porestream/genome"
 )
 
 // longCopy is the number of bases from which on a copy that a description gives as a range of the reference stays a range: the
@@ -50,9 +51,9 @@ type copied struct {
 // findCopy is the longest of the pieces of alt by which it can be a copy of a span, perhaps without some bases at its ends
 // that belong elsewhere in normal form. It depends on alt and on the bases of the contig alone, so that a span which comes
 // of it gives the same. ok is false if no piece is long.
-func findCopy(seq []byte, alt string, spans []Span) (best copied, ok bool) {
+func findCopy(of *genome.Contig, alt string, spans []Span) (best copied, ok bool) {
 	for _, span := range spans {
-		c, found := findSpan(seq, alt, span)
+		c, found := findSpan(of, alt, span)
 		if found && (!ok || c.end-c.start > best.end-best.start) {
 			best, ok = c, true
 		}
@@ -62,17 +63,17 @@ func findCopy(seq []byte, alt string, spans []Span) (best copied, ok bool) {
 
 // findSpan is what findCopy finds for one span: the longest piece that has all of it, and if there is none the longest that
 // has its middle.
-func findSpan(seq []byte, alt string, span Span) (best copied, ok bool) {
+func findSpan(of *genome.Contig, alt string, span Span) (best copied, ok bool) {
 	middle := (span.Start + span.End - seedLength) / 2
-	seed := seq[middle : middle+seedLength]
+	seed := of.Text(middle, middle+seedLength)
 	whole := false
 	for _, inverted := range []bool{false, true} {
-		want, before := string(seed), middle-span.Start
+		want, before := seed, middle-span.Start
 		if inverted {
 			want, before = reverseComplement(want), span.End-middle-seedLength
 		}
 		if before+seedLength <= len(alt) && alt[before:before+seedLength] == want {
-			c := extend(seq, alt, copied{before, middle, middle + seedLength, inverted})
+			c := extend(of, alt, copied{before, middle, middle + seedLength, inverted})
 			if c.end-c.start == len(alt) {
 				return c, true // nothing else is put in
 			}
@@ -86,7 +87,7 @@ func findSpan(seq []byte, alt string, span Span) (best copied, ok bool) {
 				return copied{}, false
 			}
 			from += i
-			c := extend(seq, alt, copied{from, middle, middle + seedLength, inverted})
+			c := extend(of, alt, copied{from, middle, middle + seedLength, inverted})
 			all := c.start <= span.Start && c.end >= span.End
 			if !ok || all && !whole || all == whole && c.end-c.start > best.end-best.start {
 				best, ok, whole = c, true, all
@@ -97,17 +98,17 @@ func findSpan(seq []byte, alt string, span Span) (best copied, ok bool) {
 }
 
 // extend makes c as long as alt and the contig agree.
-func extend(seq []byte, alt string, c copied) copied {
+func extend(of *genome.Contig, alt string, c copied) copied {
 	last := c.at + c.end - c.start // behind c in alt
 	// pair says whether base i of alt is what the copy has where the contig has base j.
 	pair := func(i, j int) bool {
-		if i < 0 || i >= len(alt) || j < 0 || j >= len(seq) {
+		if i < 0 || i >= len(alt) || j < 0 || j >= of.Len() {
 			return false
 		}
 		if c.inverted {
-			return alt[i] == complement[seq[j]]
+			return alt[i] == complement[of.At(j)]
 		}
-		return alt[i] == seq[j]
+		return alt[i] == of.At(j)
 	}
 	if c.inverted {
 		for pair(c.at-1, c.end) {
@@ -132,7 +133,7 @@ func (n *numbering) copyIn(d *described, spans []Span) (c copied, ok bool) {
 	if d.kind != hgvsInsertion && d.kind != hgvsDelins || len(d.alt) < longCopy || len(spans) == 0 {
 		return copied{}, false
 	}
-	c, ok = findCopy(n.contig.Seq, d.alt, spans)
+	c, ok = findCopy(n.contig, d.alt, spans)
 	return c, ok && n.nameable(c.start, c.end)
 }
 

@@ -24,8 +24,8 @@ func TestCSQIsWrittenTheSameTwice(t *testing.T) {
 		}
 		c := a.genome.Contigs[0]
 		for range 3000 {
-			pos := rng.IntN(min(len(c.Seq), 3000) - 20)
-			ref := string(c.Seq[pos : pos+1+rng.IntN(6)])
+			pos := rng.IntN(min(c.Len(), 3000) - 20)
+			ref := c.Text(pos, pos+1+rng.IntN(6))
 			var alts []string
 			for range 1 + rng.IntN(2) {
 				alt := make([]byte, 1+rng.IntN(5))

@@ -150,7 +150,7 @@ func FuzzReadGFF3(f *testing.F) {
 		}
 		// Whatever was read, every variant of it can be annotated.
 		a := New(g, m)
-		seq := string(g.Contigs[0].Seq)
+		seq := string(g.Contigs[0].Flat())
 		for i := range seq {
 			for _, e := range [][2]string{{seq[i : i+1], "N"}, {seq[i:min(i+4, len(seq))], seq[i : i+1]}, {seq[i : i+1], seq[i:i+1] + "TG"}, {seq[i:], "A"}} {
 				if e[0] == e[1] {

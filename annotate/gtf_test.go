@@ -230,7 +230,7 @@ func FuzzReadGTF(f *testing.F) {
 			return
 		}
 		a := New(g, m)
-		seq := string(g.Contigs[0].Seq)
+		seq := string(g.Contigs[0].Flat())
 		for i := range seq {
 			for _, e := range [][2]string{{seq[i : i+1], "N"}, {seq[i:min(i+4, len(seq))], seq[i : i+1]}, {seq[i : i+1], seq[i:i+1] + "TG"}, {seq[i:], "A"}} {
 				if e[0] == e[1] {

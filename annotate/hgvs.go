@@ -53,9 +53,9 @@ func (v *variant) describe(forward bool, first, last int) described {
 	case len(d.ref) == 0:
 		d.kind = hgvsInsertion
 		n := len(d.alt)
-		if from := d.start - n; forward && from >= first && string(v.contig.Seq[from:d.start]) == d.alt {
+		if from := d.start - n; forward && from >= first && v.contig.Has(from, d.alt) {
 			d.kind, d.start = hgvsDuplication, from
-		} else if to := d.start + n; !forward && to <= last && string(v.contig.Seq[d.start:to]) == d.alt {
+		} else if to := d.start + n; !forward && to <= last && v.contig.Has(d.start, d.alt) {
 			d.kind, d.end = hgvsDuplication, to
 		}
 	case len(d.ref) == len(d.alt) && reverseComplement(d.ref) == d.alt:
@@ -88,17 +88,15 @@ func (v *variant) multiplied(d described, forward bool, first, last int) describ
 	unit := d.alt[:p]
 	first, last = v.within(first, last)
 	// Where another change of the molecule is in the way, copies that follow would be taken to be part of the repeat.
-	seq := v.contig.Seq
-	if from, to := d.start-p, d.start+p; v.fence != nil && (forward && to <= len(seq) && string(seq[d.start:to]) == unit ||
-		!forward && from >= 0 && string(seq[from:d.start]) == unit) {
+	if v.fence != nil && (forward && v.contig.Has(d.start, unit) || !forward && v.contig.Has(d.start-p, unit)) {
 		return d
 	}
 	if forward {
-		for start-p >= first && string(v.contig.Seq[start-p:start]) == unit {
+		for start-p >= first && v.contig.Has(start-p, unit) {
 			start -= p
 		}
 	} else {
-		for end+p <= last && string(v.contig.Seq[end:end+p]) == unit {
+		for end+p <= last && v.contig.Has(end, unit) {
 			end += p
 		}
 	}
@@ -204,12 +202,12 @@ func (v *variant) appendHGVSG(b []byte) []byte {
 	if v.substitution() {
 		return append(appendBase(v.appendContig(b), v.start), v.ref[0], '>', v.alt[0])
 	}
-	d := v.describe(true, 0, len(v.contig.Seq))
-	if d.kind == hgvsInsertion && (d.start == 0 || d.start == len(v.contig.Seq)) {
+	d := v.describe(true, 0, v.contig.Len())
+	if d.kind == hgvsInsertion && (d.start == 0 || d.start == v.contig.Len()) {
 		return b // there is no base on one side of it to name
 	}
 	if d.kind == hgvsInsertion {
-		d = v.multiplied(d, true, 0, len(v.contig.Seq))
+		d = v.multiplied(d, true, 0, v.contig.Len())
 	}
 	return appendDescribed(v.appendContig(b), d, true, contigPositions{})
 }

@@ -69,7 +69,7 @@ func TestNMD(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, contig := range []string{c.contig, map[string]string{"+": "-", "s": "s"}[c.contig]} {
 				pos := c.pos
-				seq := g.Contig(contig).Seq
+				seq := g.Contig(contig).Flat()
 				if contig == "-" {
 					pos = n + 1 - pos
 				}

@@ -198,8 +198,8 @@ func (n *numbering) atOrigin(e vrs.Edit) vrs.Edit {
 	if !n.circular() {
 		return e
 	}
-	if t := e.Trim(); t.Ref == "" && t.Alt != "" && t.RightTo(n.contig.Seq, len(n.contig.Seq)).Start == 0 {
-		t.Start = len(n.contig.Seq)
+	if t := e.Trim(); t.Ref == "" && t.Alt != "" && n.contig.Right(t).Start == 0 {
+		t.Start = n.contig.Len()
 		return t
 	}
 	return e
@@ -220,7 +220,6 @@ func telling(edits []vrs.Edit) []vrs.Edit {
 // reference as it is stay where they are.
 func (n *numbering) settled(edits []vrs.Edit, right bool) []vrs.Edit {
 	edits = slices.Clone(edits)
-	seq := n.contig.Seq
 	for {
 		if len(edits) == 1 {
 			return edits // nothing is beside it
@@ -238,13 +237,13 @@ func (n *numbering) settled(edits []vrs.Edit, right bool) []vrs.Edit {
 				if i+1 < len(edits) {
 					last = min(last, edits[i+1].Start)
 				}
-				*e = e.RightTo(seq, last)
+				*e = n.contig.RightTo(*e, last)
 			default:
 				first := 0
 				if i > 0 {
 					first = edits[i-1].End()
 				}
-				*e = e.LeftTo(seq, first)
+				*e = n.contig.LeftTo(*e, first)
 			}
 		}
 		before := len(edits)
@@ -263,7 +262,7 @@ func (n *numbering) joined(edits []vrs.Edit) []vrs.Edit {
 			joined = append(joined, e)
 			continue
 		}
-		between := string(n.contig.Seq[last.End():e.Start])
+		between := n.contig.Text(last.End(), e.Start)
 		last.Ref += between + e.Ref
 		last.Alt += between + e.Alt
 	}
@@ -275,7 +274,7 @@ func (n *numbering) turnEnd(pos int) int {
 	if n.t != nil && n.t.track.circle > 0 && pos <= n.t.track.circle {
 		return n.t.track.circle
 	}
-	return len(n.contig.Seq)
+	return n.contig.Len()
 }
 
 // changes makes changes of settled edits.
@@ -294,7 +293,7 @@ func (n *Normalizer) changes(on *numbering, edits []vrs.Edit) ([]resolvedChange,
 		}
 		if c.v != nil && len(edits) > 1 {
 			turn := e.Start - settled.Start
-			fence := Span{0, len(c.v.contig.Seq)}
+			fence := Span{0, c.v.contig.Len()}
 			if i > 0 {
 				fence.Start = max(0, edits[i-1].End()+turn)
 			}
@@ -323,7 +322,7 @@ func (v *variant) enclose(fence Span) {
 
 // rows are settled edits as VCF has them: rows that can be applied together.
 func (n *Normalizer) rows(on *numbering, edits []vrs.Edit) ([]vrs.Edit, error) {
-	seq := n.a.genome.Contig(on.contig.Name).Seq
+	contig := n.a.genome.Contig(on.contig.Name)
 	var out []vrs.Edit
 	for _, e := range edits {
 		e, err := n.onContig(on, e)
@@ -333,9 +332,9 @@ func (n *Normalizer) rows(on *numbering, edits []vrs.Edit) ([]vrs.Edit, error) {
 		case e.Ref == e.Alt:
 			continue
 		case len(edits) == 1:
-			e = e.Normal(seq)
+			e = contig.Normal(e)
 		default:
-			e = e.Trim().Anchored(seq)
+			e = contig.Anchored(e.Trim())
 		}
 		if i := len(out) - 1; i >= 0 && e.Start == out[i].End()-1 {
 			// At the beginning of the contig a row is anchored on the base behind it, and on that the next one, too.
@@ -349,7 +348,7 @@ func (n *Normalizer) rows(on *numbering, edits []vrs.Edit) ([]vrs.Edit, error) {
 
 // onContig is an edit of the contig that on counts along, which is unrolled if it is circular, on the contig itself.
 func (n *Normalizer) onContig(on *numbering, e vrs.Edit) (vrs.Edit, error) {
-	length := len(n.a.genome.Contig(on.contig.Name).Seq)
+	length := n.a.genome.Contig(on.contig.Name).Len()
 	switch {
 	case e.Start >= length && e.End() > length:
 		e.Start -= length
@@ -466,7 +465,7 @@ func (n *numbering) describeChange(c resolvedChange, copies []Span) (string, err
 		first, last = first+turn, last+turn
 	}
 	if last < first { // an insertion of nothing: the bases on its two sides are as they were
-		first, last = max(0, last), min(first, len(n.contig.Seq)-1)
+		first, last = max(0, last), min(first, n.contig.Len()-1)
 	}
 	if !n.forward() {
 		first, last = last, first

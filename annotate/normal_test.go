@@ -25,6 +25,7 @@ func readNormalizer(tb testing.TB, fasta, gff string) *Normalizer {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	g = g.Packed()
 	f, err := os.Open(gff)
 	if err != nil {
 		tb.Fatal(err)

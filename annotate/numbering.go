@@ -41,8 +41,8 @@ func (n *numbering) base(p hgvs.Position) (int, error) {
 		return n.terminal(p)
 	}
 	if n.t == nil {
-		if p.Base > len(n.contig.Seq) {
-			return 0, fmt.Errorf("position %s lies outside %s, which has %d bases", p, n.contig.Name, len(n.contig.Seq))
+		if p.Base > n.contig.Len() {
+			return 0, fmt.Errorf("position %s lies outside %s, which has %d bases", p, n.contig.Name, n.contig.Len())
 		}
 		return p.Base - 1, nil
 	}
@@ -67,7 +67,7 @@ func (n *numbering) terminal(p hgvs.Position) (int, error) {
 	case first:
 		return 0, nil
 	}
-	return len(n.contig.Seq) - 1, nil
+	return n.contig.Len() - 1, nil
 }
 
 // exonic is the base of the contig that p numbers but for its offset.
@@ -117,8 +117,8 @@ func (n *numbering) outside(p hgvs.Position, by int) (int, error) {
 
 // inContig is base, which p numbers, if the contig has it.
 func (n *numbering) inContig(p hgvs.Position, base int) (int, error) {
-	if base < 0 || base >= len(n.contig.Seq) {
-		return 0, fmt.Errorf("position %s lies outside %s, which has %d bases", p, n.contig.Name, len(n.contig.Seq))
+	if base < 0 || base >= n.contig.Len() {
+		return 0, fmt.Errorf("position %s lies outside %s, which has %d bases", p, n.contig.Name, n.contig.Len())
 	}
 	return base, nil
 }
@@ -248,8 +248,8 @@ func (n *numbering) point(l hgvs.Location) (int, error) {
 	case -1:
 		return 0, fmt.Errorf("range %s is inverted: its first position is behind its last", l)
 	}
-	if n.circular() && first == len(n.contig.Seq)-1 && last == 0 {
-		return len(n.contig.Seq), nil
+	if n.circular() && first == n.contig.Len()-1 && last == 0 {
+		return n.contig.Len(), nil
 	}
 	if n.t != nil && l.Start.Offset == 0 && l.End.Offset == 0 &&
 		n.t.locate(n.t.exons, first) >= 0 && n.t.locate(n.t.exons, first)+1 == n.t.locate(n.t.exons, last) {
@@ -259,7 +259,7 @@ func (n *numbering) point(l hgvs.Location) (int, error) {
 }
 
 // bases are the bases [start,end) of the contig as the description reads them, introns included.
-func (n *numbering) bases(start, end int) string { return n.oriented(string(n.contig.Seq[start:end])) }
+func (n *numbering) bases(start, end int) string { return n.oriented(n.contig.Text(start, end)) }
 
 // oriented turns a sequence from the contig's strand to the description's, or back.
 func (n *numbering) oriented(s string) string {
@@ -345,7 +345,7 @@ var errNoDescription = errors.New("the change reaches outside the reference sequ
 func (n *numbering) describe(v *variant, copies []Span) (string, error) {
 	d, err := n.place(v)
 	if errors.Is(err, errAtOrigin) {
-		return fmt.Sprintf("%d_1ins%s", len(n.contig.Seq), d.alt), nil
+		return fmt.Sprintf("%d_1ins%s", n.contig.Len(), d.alt), nil
 	}
 	if err != nil {
 		return "", err
@@ -381,7 +381,7 @@ func (v *variant) stepInside(d described, first, last int) described {
 
 // place is v where n has it.
 func (n *numbering) place(v *variant) (described, error) {
-	first, last := 0, len(n.contig.Seq)
+	first, last := 0, n.contig.Len()
 	if n.t != nil {
 		first, last = n.t.start, n.t.end
 	}
@@ -390,7 +390,7 @@ func (n *numbering) place(v *variant) (described, error) {
 		return d.start < first || d.end > last || d.kind == hgvsInsertion && (d.start == first || d.start == last)
 	}
 	if outside() && n.goesOn() {
-		first, last = 0, len(n.contig.Seq)
+		first, last = 0, n.contig.Len()
 		d = v.describe(n.forward(), first, last)
 	}
 	if outside() && n.t == nil && n.circular() {

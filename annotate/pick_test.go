@@ -47,7 +47,7 @@ c	x	exon	201	450	.	+	.	Parent=transcript:B1
 // sequence, B1 an exon.
 func TestPick(t *testing.T) {
 	base := pickModel(t)
-	ref := string(base.genome.Contigs[0].Seq[249])
+	ref := string(base.genome.Contigs[0].At(249))
 	alts := []string{complementOf(ref), ref + "AC"} // a substitution and a frameshift
 	for _, c := range []struct {
 		name   string

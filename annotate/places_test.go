@@ -75,11 +75,11 @@ func TestVariantsInIntrons(t *testing.T) {
 	seen := 0
 	for range 20_000 {
 		c := a.genome.Contigs[rng.IntN(len(a.genome.Contigs))]
-		at := rng.IntN(len(c.Seq) - 40)
-		ref := string(c.Seq[at : at+1+rng.IntN(6)*rng.IntN(2)])
+		at := rng.IntN(c.Len() - 40)
+		ref := c.Text(at, at+1+rng.IntN(6)*rng.IntN(2))
 		alt := "ACGT"[rng.IntN(4):][:1]
 		if rng.IntN(3) == 0 {
-			alt = ref[:1] + strings.Repeat(string(c.Seq[at+1:at+2]), 1+rng.IntN(3))
+			alt = ref[:1] + strings.Repeat(c.Text(at+1, at+2), 1+rng.IntN(3))
 		}
 		if ref == alt {
 			continue

@@ -77,6 +77,7 @@ func (t toy) annotator(tb testing.TB, strand string) *Annotator {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	g = g.Packed()
 	var b strings.Builder
 	row := func(kind string, start, end int, phase, attributes string) {
 		fmt.Fprintf(&b, "c\tx\t%s\t%d\t%d\t.\t%s\t%s\t%s\n", kind, start, end, strand, phase, attributes)

@@ -105,7 +105,7 @@ type laidOut struct {
 func layOut(a *Annotator) []*laidOut {
 	var all []*laidOut
 	for _, c := range a.genome.Contigs {
-		x := &laidOut{name: c.Name, seq: string(c.Seq)}
+		x := &laidOut{name: c.Name, seq: string(c.Flat())}
 		other := reversedStrand(x.seq)
 		for _, v := range a.model.TranscriptsOn(c.Name) {
 			m := newMessage(&v, x.seq, other)

@@ -387,7 +387,7 @@ func (p *parser) newRegion(name string) *region {
 	}
 	k := &region{name: name, contig: contig, features: map[string]*feature{}, transcript: transcriptAccession.MatchString(name)}
 	if contig != nil {
-		k.length = len(contig.Seq)
+		k.length = contig.Len()
 		p.contigs[contig] = k
 	}
 	return k
@@ -534,8 +534,8 @@ func (p *parser) sequenceRegion(f []string) error {
 	if err != nil {
 		return fmt.Errorf("##sequence-region: end %q is not a number", f[3])
 	}
-	if end != len(c.Seq) {
-		return fmt.Errorf("##sequence-region: contig %q ends at %d, but the reference has %d bases: they do not belong together", c.Name, end, len(c.Seq))
+	if end != c.Len() {
+		return fmt.Errorf("##sequence-region: contig %q ends at %d, but the reference has %d bases: they do not belong together", c.Name, end, c.Len())
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/vcf"
-	"github.com/porestream/porestream/vrs"
 )
 
 // Field is an INFO field that tells consequences, in the form of the program that introduced it.
@@ -181,10 +180,10 @@ func (r *Rows) readAhead(rows []vcf.Row) {
 	if r.w.at == nil {
 		return // the first line tells which contig it is
 	}
-	seq := r.w.at.contig.Seq
+	contig := r.w.at.contig
 	for i := range rows {
-		if at := rows[i].Pos - 1; at >= 0 && at < len(seq) {
-			r.seen += seq[at]
+		if at := rows[i].Pos - 1; at >= 0 && at < contig.Len() {
+			r.seen += contig.At(at)
 		}
 	}
 }
@@ -227,7 +226,7 @@ func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
 		}
 		if v := j.v; v != nil && v.kind == svNone {
 			var err error
-			if line.Variant.VRSID, err = vrs.AlleleID(v.contig.Digest(), v.contig.Seq, v.start, v.ref, v.alt); err != nil {
+			if line.Variant.VRSID, err = v.contig.AlleleID(v.start, v.ref, v.alt); err != nil {
 				return err
 			}
 		}

@@ -183,7 +183,7 @@ func TestEachAllele(t *testing.T) {
 		t.Fatalf("%d lines, want one for each sequence; %+v", len(lines), stats)
 	}
 	c := a.genome.Contig("c")
-	id, err := vrs.AlleleID(c.Digest(), c.Seq, 19, "A", "T")
+	id, err := vrs.AlleleID(c.Digest(), c.Flat(), 19, "A", "T")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,8 +258,8 @@ func BenchmarkRows(b *testing.B) {
 	header := vcf.NewHeader("VCFv4.2")
 	var lines [records][]byte
 	for i := range records {
-		pos := i * (len(contig.Seq) / records)
-		ref := contig.Seq[pos]
+		pos := i * (contig.Len() / records)
+		ref := contig.At(pos)
 		lines[i] = fmt.Appendf(nil, "%s\t%d\t.\t%c\t%c\t.\t.\t.", contig.Name, pos+1, ref, complement[ref])
 	}
 	b.ReportAllocs()

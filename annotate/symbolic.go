@@ -283,8 +283,8 @@ func (a *Annotator) alternate(w *workspace, s *Site, i int) (*variant, error) {
 			return unsupported(NoExtent, "%s has neither END nor SVLEN", alt)
 		case v.end <= v.start:
 			return unsupported(BadExtent, "%s ends at %d, before it begins", alt, v.end)
-		case v.end > len(c.Seq):
-			return unsupported(BadExtent, "%s ends at %d, outside the contig of %d bases", alt, v.end, len(c.Seq))
+		case v.end > c.Len():
+			return unsupported(BadExtent, "%s ends at %d, outside the contig of %d bases", alt, v.end, c.Len())
 		case v.end-v.start > maxStructural:
 			return unsupported(TooLong, "%s spans %d bases, more than %d", alt, v.end-v.start, maxStructural)
 		}
@@ -301,17 +301,17 @@ func (a *Annotator) checkSite(s *Site) (*place, error) {
 	}
 	c := at.contig
 	// A structural variant before the first base stands at 0.
-	if s.Pos < 0 || s.Pos > len(c.Seq) {
-		return nil, fmt.Errorf("reaches outside the contig of %d bases", len(c.Seq))
+	if s.Pos < 0 || s.Pos > c.Len() {
+		return nil, fmt.Errorf("reaches outside the contig of %d bases", c.Len())
 	}
 	ref := strings.ToUpper(s.Ref)
 	if s.Pos == 0 || strings.Trim(ref, "N") == "" {
 		return at, nil
 	}
-	if len(ref) > len(c.Seq)-(s.Pos-1) {
-		return nil, fmt.Errorf("reaches outside the contig of %d bases", len(c.Seq))
+	if len(ref) > c.Len()-(s.Pos-1) {
+		return nil, fmt.Errorf("reaches outside the contig of %d bases", c.Len())
 	}
-	if got := string(c.Seq[s.Pos-1 : s.Pos-1+len(ref)]); got != ref {
+	if got := c.Text(s.Pos-1, s.Pos-1+len(ref)); got != ref {
 		return nil, fmt.Errorf("REF is %s, but the reference has %s there", clip(ref), clip(got))
 	}
 	return at, nil
@@ -356,7 +356,7 @@ func (v *variant) describeOnContig() string {
 	}
 	first, last, change := v.start, v.end-1, "inv"
 	if v.kind != svInversion {
-		for last+1 < len(v.contig.Seq) && v.contig.Seq[first] == v.contig.Seq[last+1] {
+		for last+1 < v.contig.Len() && v.contig.At(first) == v.contig.At(last+1) {
 			first, last = first+1, last+1
 		}
 		change = "del"

@@ -143,7 +143,7 @@ func annotateSite(t *testing.T, a *Annotator, s Site) []Allele {
 // TestMixedAlleles has one record with alleles of all sorts: each is judged on its own, in their order.
 func TestMixedAlleles(t *testing.T) {
 	a := structuralModel(t)
-	ref := string(a.genome.Contig("c").Seq[519])
+	ref := string(a.genome.Contig("c").At(519))
 	alts := []string{complementOf(ref), "*", "<DEL>", "<*>", "<FOO>", ref + "A", "<NON_REF>"}
 	got := annotateSite(t, a, Site{Contig: "c", Pos: 520, Ref: ref, Alts: alts, End: 531, Lengths: []int{0, 0, -11}})
 	var names, unsupported []string

@@ -255,6 +255,7 @@ func (s geneSet) annotator(t testing.TB) *Annotator {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g = g.Packed()
 	m, err := ReadModel(strings.NewReader(s.gff), g)
 	if err != nil {
 		t.Fatal(err)

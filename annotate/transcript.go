@@ -207,9 +207,9 @@ func (t *transcript) codingSegment(i int) int {
 // baseAt is the base of a segment of t with the given offset.
 func (t *transcript) baseAt(s *segment, offset int) byte {
 	if t.forward {
-		return t.contig.Seq[s.start+offset-s.offset]
+		return t.contig.At(s.start + offset - s.offset)
 	}
-	return complement[t.contig.Seq[s.end-1-offset+s.offset]]
+	return complement[t.contig.At(s.end-1-offset+s.offset)]
 }
 
 // codingBase is base i of the coding sequence.
@@ -244,10 +244,13 @@ func (t *transcript) appendCodingPart(dst []byte, from, to int) []byte {
 // appendStrand appends the bases [start,end) of the contig in transcript direction.
 func (t *transcript) appendStrand(dst []byte, start, end int) []byte {
 	if t.forward {
-		return append(dst, t.contig.Seq[start:end]...)
+		return t.contig.Append(dst, start, end)
 	}
-	for i := end - 1; i >= start; i-- {
-		dst = append(dst, complement[t.contig.Seq[i]])
+	from := len(dst)
+	dst = t.contig.Append(dst, start, end)
+	slices.Reverse(dst[from:])
+	for i, b := range dst[from:] {
+		dst[from+i] = complement[b]
 	}
 	return dst
 }
@@ -266,13 +269,13 @@ func (t *transcript) after(i int) byte {
 		return t.baseAt(&t.exons[k], offset)
 	}
 	if t.forward {
-		if p := t.cdsEnd + i; p < len(t.contig.Seq) {
-			return t.contig.Seq[p]
+		if p := t.cdsEnd + i; p < t.contig.Len() {
+			return t.contig.At(p)
 		}
 		return 0
 	}
 	if p := t.cdsStart - 1 - i; p >= 0 {
-		return complement[t.contig.Seq[p]]
+		return complement[t.contig.At(p)]
 	}
 	return 0
 }

@@ -254,7 +254,7 @@ func (t *transcript) except(item string) bool {
 // exceptAt makes the codon that begins at base first of the contig read as amino.
 func (t *transcript) exceptAt(first int, amino byte) {
 	offset := t.locate(t.cds, first)
-	if length := len(t.contig.Seq) / 2; offset < 0 && t.end > length {
+	if length := t.contig.Len() / 2; offset < 0 && t.end > length {
 		offset = t.locate(t.cds, first+length)
 	}
 	if offset >= 0 {

@@ -8,7 +8,7 @@ import (
 // TestKnownTraps are cases that other annotators are known to have got wrong, on the gene of structuralModel.
 func TestKnownTraps(t *testing.T) {
 	a := structuralModel(t)
-	seq := string(a.genome.Contig("c").Seq)
+	seq := string(a.genome.Contig("c").Flat())
 	changed := func(from, to int, places ...int) (ref, alt string) { // 1-based bases from to to, those at places exchanged
 		b := []byte(seq[from-1 : to])
 		for _, p := range places {

@@ -25,7 +25,7 @@ type Written struct {
 // written notes what f's rows say, after t's own coordinates are known.
 func (f *feature) written(t *transcript) Written {
 	w := Written{Span: Span{f.start, f.end}, Line: f.line, Exons: len(f.exons) > 0}
-	if t.implicit || w.End > len(t.contig.Seq) || w.Start < 0 {
+	if t.implicit || w.End > t.contig.Len() || w.Start < 0 {
 		w.Span = Span{t.start, t.end}
 	}
 	w.Start, w.End = min(w.Start, t.start), max(w.End, t.end)

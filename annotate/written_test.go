@@ -14,7 +14,7 @@ import (
 func TestDescriptionsAsPeopleWriteThem(t *testing.T) {
 	dir := filepath.Join("testdata", "hgvs")
 	n := readNormalizer(t, filepath.Join(dir, "genes.fa.gz"), filepath.Join(dir, "genes.gff3.gz"))
-	seq := string(n.a.genome.Contigs[0].Seq)
+	seq := string(n.a.genome.Contigs[0].Flat())
 	text, err := os.ReadFile(filepath.Join(dir, "written.tsv"))
 	require.NoError(t, err)
 	denotes := func(g string) string {

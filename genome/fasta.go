@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/porestream/porestream/textfile"
 )
@@ -19,6 +20,9 @@ const (
 	// maxRoom bounds what is set aside for a file by its size: more than the largest genomes of interest need, and what
 	// is larger may be something else.
 	maxRoom = 8 << 30
+	// worthPacking is the size of a file, compressed or not, from which on packing saves what counts beside the rest of a
+	// process. Bacteria are smaller.
+	worthPacking = 16 << 20
 	// maxHeader bounds a header line; real ones are a few hundred bytes.
 	maxHeader = 64 << 10
 )
@@ -35,10 +39,35 @@ var letter = func() (t [256]byte) {
 // file and the line. An index beside it (.fai) must fit it. A large file that has one and each sequence on one line, as
 // samtools faidx -n 0 writes it, is not read but mapped into memory, and must not change while the process runs; other
 // large files with an index are read on all cores.
-func Load(path string) (*Genome, error) { return load(path, largeGenome) }
+func Load(path string) (*Genome, error) { return load(path, largeGenome, nil) }
 
-// load is Load that maps files of at least the given size.
-func load(path string, large int64) (*Genome, error) {
+// LoadPacked is Load for those that look at few places and use no [Contig.Seq]: the bases of a large genome take a quarter
+// of the memory. A file that would be mapped is mapped.
+func LoadPacked(path string) (*Genome, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() < worthPacking {
+		return Load(path)
+	}
+	return load(path, largeGenome, new(arena))
+}
+
+// Packed is the genome with all its contigs packed, however small. It has no synonyms.
+func (g *Genome) Packed() *Genome {
+	p := &Genome{byName: make(map[string]*Contig, len(g.Contigs))}
+	room := new(arena)
+	for _, c := range g.Contigs {
+		small := &Contig{Name: c.Name, packed: newPacked(room)}
+		for piece := range c.pieces() {
+			small.packed.add(piece)
+		}
+		small.closePacked()
+		p.Contigs = append(p.Contigs, small)
+		p.byName[c.Name] = small
+	}
+	return p
+}
+
+// load is Load that maps files of at least the given size, and packs bases if there is an arena for them.
+func load(path string, large int64, pack *arena) (*Genome, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading reference: %w", err)
@@ -56,7 +85,7 @@ func load(path string, large int64) (*Genome, error) {
 		return g, err
 	}
 	if size >= large && list != nil {
-		if g := readIndexed(f, size, list); g != nil {
+		if g := readIndexed(f, size, list, pack); g != nil {
 			return g, nil
 		}
 	}
@@ -66,7 +95,7 @@ func load(path string, large int64) (*Genome, error) {
 	if size > maxRoom {
 		size = 0
 	}
-	g, err := read(f, int(size), list != nil)
+	g, err := read(f, int(size), list != nil, pack)
 	if err != nil {
 		return nil, fmt.Errorf("reading reference %s: %w", path, err)
 	}
@@ -92,11 +121,11 @@ func mapped(f *os.File, size int64, list []indexed, large int64) (*Genome, error
 }
 
 // Read is Load for a stream.
-func Read(r io.Reader) (*Genome, error) { return read(r, 0, false) }
+func Read(r io.Reader) (*Genome, error) { return read(r, 0, false, nil) }
 
-// read is Read. size is the number of bytes to come, or 0 if it is not known: what is known to fit is not copied as
+// read is Read; with an arena the contigs are packed. size is the number of bytes to come, or 0 if it is not known: what is known to fit is not copied as
 // it grows, which takes most of the time. indexed says that it is the number of bases after decompression.
-func read(r io.Reader, size int, indexed bool) (*Genome, error) {
+func read(r io.Reader, size int, indexed bool, pack *arena) (*Genome, error) {
 	br, err := textfile.NewReader(r, 256<<10)
 	if err != nil {
 		return nil, err
@@ -104,7 +133,10 @@ func read(r io.Reader, size int, indexed bool) (*Genome, error) {
 	if br.Compressed && !indexed {
 		size = 0
 	}
-	p := parser{room: roomFor(size), g: &Genome{byName: map[string]*Contig{}}, line: 1}
+	p := parser{pack: pack, g: &Genome{byName: map[string]*Contig{}}, line: 1}
+	if pack == nil {
+		p.room = roomFor(size)
+	}
 	for {
 		chunk, err := br.ReadSlice('\n')
 		if len(chunk) > 0 {
@@ -135,6 +167,7 @@ type parser struct {
 	blank    byte    // what the line so far ended with and was left out: a carriage return or a blank; 0 if nothing was
 	header   []byte
 	room     []byte // for sequences to come
+	pack     *arena // for packed ones; nil if they are to be flat
 }
 
 // add takes the next chunk.
@@ -199,7 +232,12 @@ func (p *parser) open() error {
 	if p.g.byName[string(name)] != nil {
 		return fmt.Errorf("contig %q appears twice", name)
 	}
-	p.contig = &Contig{Name: string(name), Seq: p.room[len(p.room):]}
+	p.contig = &Contig{Name: string(name)}
+	if p.pack != nil {
+		p.contig.packed = newPacked(p.pack)
+	} else {
+		p.contig.Seq = p.room[len(p.room):]
+	}
 	p.g.byName[p.contig.Name] = p.contig
 	p.g.Contigs = append(p.g.Contigs, p.contig)
 	return nil
@@ -213,16 +251,21 @@ func (p *parser) residues(body []byte) error {
 	if p.contig == nil {
 		return errors.New("sequence before the first '>' header: not FASTA")
 	}
-	if len(p.contig.Seq)+len(body) > maxContig {
+	if p.contig.Len()+len(body) > maxContig {
 		return fmt.Errorf("contig %q is longer than %d", p.contig.Name, maxContig)
 	}
-	start := len(p.contig.Seq)
-	p.contig.Seq = append(p.contig.Seq, body...)
-	seq := p.contig.Seq[start:]
-	if upperInto(seq, body) {
-		return nil
+	if p.pack != nil {
+		if p.contig.packed.add(body) {
+			return nil
+		}
+	} else {
+		start := len(p.contig.Seq)
+		p.contig.Seq = append(p.contig.Seq, body...)
+		if upperInto(p.contig.Seq[start:], body) {
+			return nil
+		}
 	}
-	c := body[bytes.IndexByte(seq, 0)]
+	c := body[slices.IndexFunc(body, func(c byte) bool { return letter[c] == 0 })]
 	return fmt.Errorf("%q is not a nucleotide letter (contig %q)", c, p.contig.Name)
 }
 
@@ -292,11 +335,13 @@ func (p *parser) close() error {
 	if p.contig == nil {
 		return nil
 	}
-	if len(p.contig.Seq) == 0 {
+	if p.contig.Len() == 0 {
 		return fmt.Errorf("contig %q has no sequence", p.contig.Name)
 	}
 	c := p.contig
-	if n := len(p.room) + len(c.Seq); n <= cap(p.room) {
+	if c.packed != nil {
+		c.closePacked()
+	} else if n := len(p.room) + len(c.Seq); n <= cap(p.room) {
 		p.room = p.room[:n]
 		c.Seq = c.Seq[:len(c.Seq):len(c.Seq)]
 	} else {

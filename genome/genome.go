@@ -10,8 +10,11 @@ import (
 // Contig is one reference sequence.
 type Contig struct {
 	Name string // the header's first word
-	Seq  []byte // upper-case IUPAC nucleotide letters; must not be changed
+	// Seq are upper-case IUPAC nucleotide letters, which must not be changed. A contig that was read by [LoadPacked] has
+	// none: those who take both kinds use the methods.
+	Seq []byte
 
+	packed  *packed
 	repeats *Contig // nil for a contig that is itself
 	hash    sync.Once
 	digest  string
@@ -23,14 +26,24 @@ func (c *Contig) Digest() string {
 	if c.repeats != nil {
 		return c.repeats.Digest()
 	}
-	c.hash.Do(func() { c.digest = vrs.SequenceDigest(c.Seq) })
+	c.hash.Do(func() { c.digest = vrs.DigestPieces(c.pieces()) })
 	return c.digest
 }
 
 // Twice is a circular contig with its sequence twice, so that what crosses the origin is contiguous on it. Its name and
 // digest are those of c.
 func (c *Contig) Twice() *Contig {
-	return &Contig{Name: c.Name, Seq: slices.Concat(c.Seq, c.Seq), repeats: c}
+	if c.packed == nil {
+		return &Contig{Name: c.Name, Seq: slices.Concat(c.Seq, c.Seq), repeats: c}
+	}
+	twice := &Contig{Name: c.Name, packed: newPacked(new(arena)), repeats: c}
+	for range 2 {
+		for piece := range c.pieces() {
+			twice.packed.add(piece)
+		}
+	}
+	twice.closePacked()
+	return twice
 }
 
 // Genome is a set of contigs. It must not be changed after it was made, and may then be shared.
@@ -51,7 +64,7 @@ func (g *Genome) Contig(name string) *Contig {
 // Bases are the bases of the contig of that name or synonym, which must not be changed, or nil.
 func (g *Genome) Bases(name string) []byte {
 	if c := g.Contig(name); c != nil {
-		return c.Seq
+		return c.Flat()
 	}
 	return nil
 }

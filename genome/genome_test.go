@@ -3,6 +3,7 @@ package genome
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -135,10 +136,17 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		g, err := Read(bytes.NewReader(in))
+		packed, packedErr := read(bytes.NewReader(in), 0, false, new(arena))
+		if fmt.Sprint(packedErr) != fmt.Sprint(err) {
+			t.Fatalf("packed: %v, else %v", packedErr, err)
+		}
 		if err != nil {
 			return
 		}
-		for _, c := range g.Contigs {
+		for i, c := range g.Contigs {
+			if !bytes.Equal(packed.Contigs[i].Flat(), c.Seq) {
+				t.Fatalf("packed: %s is %s", c.Name, packed.Contigs[i].Flat())
+			}
 			if g.Contig(c.Name) != c || len(c.Seq) == 0 || !strings.HasPrefix(c.Digest(), "SQ.") {
 				t.Fatalf("inconsistent contig %+v", c)
 			}

@@ -96,8 +96,8 @@ func (g *Genome) checkIndex(path string, list []indexed) error {
 		if i == len(list) || list[i].name != c.Name {
 			return errStale(path, "it has not contig %q as number %d", c.Name, i+1)
 		}
-		if n := list[i].length; n != int64(len(c.Seq)) {
-			return errStale(path, "contig %q has %d bases, not %d", c.Name, len(c.Seq), n)
+		if n := list[i].length; n != int64(c.Len()) {
+			return errStale(path, "contig %q has %d bases, not %d", c.Name, c.Len(), n)
 		}
 	}
 	if len(list) > len(g.Contigs) {

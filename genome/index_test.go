@@ -54,7 +54,7 @@ func TestMappedEqualsRead(t *testing.T) {
 			path := save(t, fasta, faidx(fasta))
 			want, err := Read(strings.NewReader(fasta))
 			require.NoError(t, err)
-			got, err := load(path, 1)
+			got, err := load(path, 1, nil)
 			require.NoError(t, err)
 			require.Equal(t, want.Names(), got.Names())
 			for i, c := range got.Contigs {
@@ -85,13 +85,13 @@ func TestIndexRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := save(t, c.fasta, c.index)
-			_, err := load(path, 1)
+			_, err := load(path, 1, nil)
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, path)
 			if c.name == "longer header" { // is no fault of an index that is only compared
 				return
 			}
-			_, err = load(path, 1<<30)
+			_, err = load(path, 1<<30, nil)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -158,14 +158,16 @@ func BenchmarkLoad(b *testing.B) {
 		}
 		path := save(b, fasta.String(), faidx(fasta.String()))
 		fasta.Reset()
-		b.Run(fmt.Sprintf("width=%d", width), func(b *testing.B) {
-			b.SetBytes(4 * int64(len(seq)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := Load(path); err != nil {
-					b.Fatal(err)
+		for kind, load := range map[string]func(string) (*Genome, error){"flat": Load, "packed": LoadPacked} {
+			b.Run(fmt.Sprintf("width=%d/%s", width, kind), func(b *testing.B) {
+				b.SetBytes(4 * int64(len(seq)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := load(path); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"unsafe"
 )
 
 // roomFor is empty room for n bytes, outside the heap if that is much; nil if there is none.
@@ -18,6 +19,15 @@ func roomFor(n int) []byte {
 		return nil
 	}
 	return b[:0]
+}
+
+// systemWords is memory for n words, outside the heap where that can be had.
+func systemWords(n int) []uint64 {
+	b, err := syscall.Mmap(-1, 0, 8*n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return make([]uint64, n)
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), n) // pages begin at multiples of a word
 }
 
 // mapFile is a file in memory; what is written to it stays in this process. It is false if the file can't be mapped.

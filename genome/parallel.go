@@ -20,27 +20,34 @@ const (
 var errNotIndexed = errors.New("not as the index has it")
 
 // readIndexed reads a plain FASTA file of the given size by its index, contigs side by side on all cores. It is nil if
-// anything is not as the index has it: read from its beginning, the file then tells what is wrong, and in which line.
-func readIndexed(r io.ReaderAt, size int64, list []indexed) *Genome {
+// anything is not as the index has it: read from its beginning, the file then tells what is wrong, and in which line. With
+// an arena the contigs are packed.
+func readIndexed(r io.ReaderAt, size int64, list []indexed, pack *arena) *Genome {
 	total := basesOf(list)
 	if total > min(size, maxRoom) || !headersFit(r, size, list) {
 		return nil
 	}
-	room := roomFor(int(total))
-	if int64(cap(room)) < total {
-		return nil
+	var room []byte
+	if pack == nil {
+		if room = roomFor(int(total)); int64(cap(room)) < total {
+			return nil
+		}
+		room = room[:total]
 	}
-	room = room[:total]
 	g := &Genome{byName: make(map[string]*Contig, len(list))}
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range list {
 		x := &list[i]
-		c := &Contig{Name: x.name, Seq: room[:x.length:x.length]}
-		room = room[x.length:]
+		c := &Contig{Name: x.name}
+		if pack != nil {
+			c.packed = newPacked(pack)
+		} else {
+			c.Seq, room = room[:x.length:x.length], room[x.length:]
+		}
 		g.Contigs = append(g.Contigs, c)
 		g.byName[c.Name] = c
-		workers.Go(func() error { return x.fill(r, c.Seq) })
+		workers.Go(func() error { return x.fill(r, c) })
 	}
 	if workers.Wait() != nil {
 		return nil
@@ -71,18 +78,29 @@ func headersFit(r io.ReaderAt, size int64, list []indexed) bool {
 	return (err == nil || size == end) && size-end <= 2 && len(bytes.TrimSpace(rest)) == 0
 }
 
-// fill reads the contig's sequence into seq, which is as long.
-func (x *indexed) fill(r io.ReaderAt, seq []byte) error {
+// fill reads the sequence into c, whose Seq is as long if c isn't packed.
+func (x *indexed) fill(r io.ReaderAt, c *Contig) error {
 	buf := make([]byte, max(1, chunk/x.width)*x.width) // whole lines
+	seq := c.Seq
+	var piece []byte // to be packed
+	if c.packed != nil {
+		piece = make([]byte, len(buf))
+		defer c.closePacked()
+	}
 	for at, last := x.offset, x.lastByte(); at < last; {
 		lines := buf[:min(int64(len(buf)), last-at)]
 		if _, err := r.ReadAt(lines, at); err != nil {
 			return err
 		}
 		at += int64(len(lines))
+		if c.packed != nil {
+			seq = piece
+		}
 		for len(lines) > 0 {
 			n := min(int(x.bases), len(lines), len(seq))
-			if !upperInto(seq[:n], lines[:n]) {
+			if c.packed != nil {
+				copy(seq, lines[:n])
+			} else if !upperInto(seq[:n], lines[:n]) {
 				return errNotIndexed
 			}
 			seq, lines = seq[n:], lines[n:]
@@ -94,6 +112,11 @@ func (x *indexed) fill(r io.ReaderAt, seq []byte) error {
 				return errNotIndexed
 			}
 			lines = lines[len(newline):]
+		}
+		if c.packed != nil {
+			if !c.packed.add(piece[:len(piece)-len(seq)]) {
+				return errNotIndexed
+			}
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestReadIndexed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			list, err := readIndex(strings.NewReader(c.index))
 			require.NoError(t, err)
-			got := readIndexed(strings.NewReader(c.fasta), int64(len(c.fasta)), list)
+			got := readIndexed(strings.NewReader(c.fasta), int64(len(c.fasta)), list, nil)
 			require.Equal(t, c.want, got != nil)
 			if !c.want {
 				return

@@ -3,6 +3,7 @@ package vrs
 import (
 	"crypto/sha512"
 	"encoding/base64"
+	"iter"
 )
 
 // digestBytes is how much of a SHA-512 sum GA4GH identifiers keep.
@@ -24,3 +25,12 @@ func appendDigest(dst, b []byte) []byte {
 // SequenceDigest is the refget accession of a sequence, "SQ." and the digest of its upper-case residues. seq must
 // be upper-case already.
 func SequenceDigest(seq []byte) string { return "SQ." + Digest(seq) }
+
+// DigestPieces is SequenceDigest of a sequence that comes in pieces.
+func DigestPieces(pieces iter.Seq[[]byte]) string {
+	h := sha512.New()
+	for p := range pieces {
+		h.Write(p)
+	}
+	return "SQ." + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:digestBytes])
+}

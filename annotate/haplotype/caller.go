@@ -286,10 +286,10 @@ func (c *Caller) codingSite(s *site) (bool, error) {
 func (s *site) check(t *transcript) error {
 	for i, b := range s.alleles[0] {
 		p := s.pos + i
-		if p < t.beg-pad || p > t.end+pad || p < 0 || p >= len(t.seq) {
+		if p < t.beg-pad || p > t.end+pad || p < 0 || p >= t.contig.Len() {
 			continue
 		}
-		if r := t.seq[p]; r != b {
+		if r := t.contig.At(p); r != b {
 			return fmt.Errorf("REF has %c at position %d, the reference has %c: they do not belong together", b, p+1, r)
 		}
 	}

@@ -22,6 +22,7 @@ func load(t testing.TB, fasta, gff []byte, table int) *Genes {
 	t.Helper()
 	g, err := genome.Read(bytes.NewReader(fasta))
 	require.NoError(t, err)
+	g = g.Packed()
 	var reader annotate.ModelReader
 	if table != DefaultCode {
 		require.NoError(t, reader.Codes.Set(strconv.Itoa(table)))

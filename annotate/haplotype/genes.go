@@ -34,7 +34,7 @@ type Genes struct {
 
 // contig holds what lies on one contig.
 type contig struct {
-	seq         []byte
+	room        []exon // of all exons; as long as it has to be
 	coding      index[*exon]
 	untranslate index[*utr]
 	exons       index[*exon]
@@ -50,7 +50,7 @@ type transcript struct {
 	geneID   *annotate.Gene
 	biotype  *biotype
 	code     *code
-	seq      []byte // of its contig
+	contig   *genome.Contig
 	beg, end int
 	forward  bool
 	cds      []*exon
@@ -84,9 +84,15 @@ var nameText = vcf.NewEscaper("%;=,| ")
 func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, error) {
 	all := &Genes{genome: g, contigs: map[string]*contig{}, unknown: map[string]int{}}
 	codes := map[int]*code{}
-	views := slices.Collect(m.All())
+	n := 0
+	if m != nil {
+		n = m.Transcripts()
+	}
+	views := slices.AppendSeq(make([]annotate.View, 0, n), m.All())
 	slices.SortFunc(views, func(v, w annotate.View) int { return cmp.Compare(v.Written().Line, w.Written().Line) })
-	for _, v := range views {
+	all.makeRoom(views)
+	for i := range views {
+		v := &views[i]
 		kind := biotypeOf(v.Biotype)
 		if kind == nil {
 			all.unknown[v.Biotype]++
@@ -103,12 +109,7 @@ func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, erro
 			}
 			codes[number] = c
 		}
-		c := all.contigs[v.Contig.Name]
-		if c == nil {
-			c = &contig{seq: v.Contig.Seq}
-			all.contigs[v.Contig.Name] = c
-		}
-		all.add(c, &v, kind, codes[number])
+		all.add(all.contigs[v.Contig.Name], v, kind, codes[number])
 	}
 	for _, c := range all.contigs {
 		c.coding.build()
@@ -118,6 +119,45 @@ func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, erro
 	}
 	all.warn()
 	return all, nil
+}
+
+// makeRoom makes the contigs, with room for the transcripts that are laid out: lists that grew would leave several times as
+// much behind.
+func (all *Genes) makeRoom(views []annotate.View) {
+	type count struct{ transcripts, utrs, exons, coding int }
+	counts := map[string]*count{}
+	for i := range views {
+		v := &views[i]
+		if biotypeOf(v.Biotype) == nil {
+			continue
+		}
+		n := counts[v.Contig.Name]
+		if n == nil {
+			n = new(count)
+			counts[v.Contig.Name] = n
+		}
+		w := v.Written()
+		n.transcripts++
+		n.utrs += len(w.UTRs)
+		n.coding += len(v.CDS)
+		if w.Exons {
+			n.exons += len(v.Exons)
+		}
+	}
+	for name, n := range counts {
+		c := &contig{room: make([]exon, 0, n.exons+n.coding)}
+		c.transcripts.spans = make([]span[*transcript], 0, n.transcripts)
+		c.untranslate.spans = make([]span[*utr], 0, n.utrs)
+		c.exons.spans = make([]span[*exon], 0, n.exons)
+		c.coding.spans = make([]span[*exon], 0, n.coding)
+		all.contigs[name] = c
+	}
+}
+
+// newExon is an exon in the contig's room.
+func (c *contig) newExon(t *transcript, s annotate.Span) *exon {
+	c.room = append(c.room, exon{transcript: t, beg: s.Start, end: s.End - 1})
+	return &c.room[len(c.room)-1]
 }
 
 // warn tells of transcripts that are not what their class says.
@@ -144,7 +184,7 @@ func (all *Genes) warn() {
 func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 	w := v.Written()
 	t := &transcript{
-		id: v.ID, gene: cmp.Or(v.Gene.Symbol, v.Gene.ID), geneID: v.Gene, biotype: kind, code: code, seq: v.Contig.Seq,
+		id: v.ID, gene: cmp.Or(v.Gene.Symbol, v.Gene.ID), geneID: v.Gene, biotype: kind, code: code, contig: v.Contig,
 		beg: w.Start, end: w.End - 1, forward: v.Forward,
 	}
 	t.idText, t.geneText = nameText.Escape(t.id), nameText.Escape(t.gene)
@@ -156,11 +196,12 @@ func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 	}
 	if w.Exons {
 		for _, s := range v.Exons {
-			c.exons.add(s.Start-spliceRegion, s.End-1+spliceRegion, &exon{transcript: t, beg: s.Start, end: s.End - 1})
+			c.exons.add(s.Start-spliceRegion, s.End-1+spliceRegion, c.newExon(t, s))
 		}
 	}
+	t.cds = make([]*exon, 0, len(v.CDS))
 	for _, s := range v.CDS {
-		t.cds = append(t.cds, &exon{transcript: t, beg: s.Start, end: s.End - 1})
+		t.cds = append(t.cds, c.newExon(t, s.Span))
 	}
 	if len(t.cds) == 0 || !kind.coding {
 		if kind.coding {
@@ -214,16 +255,16 @@ func take(exons []*exon, n int, atBeginning bool) {
 
 // base is the base at a position of the contig; 'N' where there is none.
 func (t *transcript) base(pos int) byte {
-	if pos < 0 || pos >= len(t.seq) {
+	if pos < 0 || pos >= t.contig.Len() {
 		return 'N'
 	}
-	return t.seq[pos]
+	return t.contig.At(pos)
 }
 
 // appendBases appends n bases from pos on.
 func (t *transcript) appendBases(dst []byte, pos, n int) []byte {
-	if pos >= 0 && pos+n <= len(t.seq) {
-		return append(dst, t.seq[pos:max(pos, pos+n)]...)
+	if pos >= 0 && pos+n <= t.contig.Len() {
+		return t.contig.Append(dst, pos, max(pos, pos+n))
 	}
 	for i := range n {
 		dst = append(dst, t.base(pos+i))

@@ -182,7 +182,7 @@ func FuzzEffects(f *testing.F) {
 	f.Add(uint8(3), []byte{1, 1, 1, 1, 1, 1, 1, 20, 0, 1, 30, 5})
 	f.Fuzz(func(t *testing.T, which uint8, steps []byte) {
 		genes := all[int(which)%len(all)]
-		seq := genes.genome.Contig("c1").Seq
+		seq := genes.genome.Contig("c1").Flat()
 		var variants []Variant
 		for pos := 1; len(steps) >= 3; steps = steps[3:] {
 			pos += int(steps[0])

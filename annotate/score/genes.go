@@ -158,8 +158,8 @@ func ReadTable(r io.Reader, g *genome.Genome) (genes *Genes, leftOut int, err er
 			leftOut++
 			continue
 		}
-		if gene.End > len(c.Seq) {
-			return nil, 0, fmt.Errorf("line %d: %s ends at %d, behind the %d bases of contig %s: is the table of another reference?", n, gene.Name, gene.End, len(c.Seq), c.Name)
+		if gene.End > c.Len() {
+			return nil, 0, fmt.Errorf("line %d: %s ends at %d, behind the %d bases of contig %s: is the table of another reference?", n, gene.Name, gene.End, c.Len(), c.Name)
 		}
 		of[c] = append(of[c], gene)
 	}

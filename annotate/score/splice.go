@@ -27,11 +27,10 @@ func (r *Rule) planSplice(a *annotate.Spelled, w *Windows) []Job {
 	half := length / 2
 	from := a.Pos - 1 - half
 	ref, alt := strings.ToUpper(a.Ref), strings.ToUpper(a.Alt)
-	seq := a.Contig.Seq
 	switch {
-	case len(genes) == 0, from < 0, from+length > len(seq), len(ref) > 2*distance,
+	case len(genes) == 0, from < 0, from+length > a.Contig.Len(), len(ref) > 2*distance,
 		// A window that ends within REF can't say whether REF fits; with a distance that allows REF it never does.
-		half+len(ref) > length, string(seq[a.Pos-1:a.Pos-1+len(ref)]) != ref:
+		half+len(ref) > length, !a.Contig.Has(a.Pos-1, ref):
 		return nil
 	}
 	jobs := make([]Job, 0, len(genes))
@@ -48,7 +47,7 @@ func (r *Rule) planSplice(a *annotate.Spelled, w *Windows) []Job {
 			jobs = append(jobs, j)
 			continue
 		}
-		window := append([]byte(nil), seq[from:from+length]...)
+		window := a.Contig.Append(nil, from, from+length)
 		mask(window[:clamp(gene.Start-from, length)])
 		mask(window[clamp(gene.End-from, length):])
 		changed := make([]byte, 0, length+len(alt))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genome"
 )
 
 // trackDecimals is how many decimals changes of tracks have.
@@ -36,8 +37,8 @@ func newTrack(t *Track, m *Manifest) track {
 // in more or fewer bases behind it. There is N outside of the contig.
 func (r *Rule) planTracks(a *annotate.Spelled, w *Windows) []Job {
 	ref, alt := strings.ToUpper(a.Ref), strings.ToUpper(a.Alt)
-	at, length, seq := a.Pos-1, r.m.Input.Length, a.Contig.Seq
-	if at < 0 || at+len(ref) > len(seq) || string(seq[at:at+len(ref)]) != ref {
+	at, length := a.Pos-1, r.m.Input.Length
+	if !a.Contig.Has(at, ref) {
 		return nil
 	}
 	j := Job{score: r.label, finish: r.finishTracks}
@@ -47,9 +48,9 @@ func (r *Rule) planTracks(a *annotate.Spelled, w *Windows) []Job {
 	}
 	from := at + len(ref)/2 - length/2
 	window, changed := make([]byte, 0, length), make([]byte, 0, length)
-	window = appendBases(window, seq, from, length)
+	window = appendBases(window, a.Contig, from, length)
 	changed = append(append(changed, window[:at-from]...), alt...)
-	changed = appendBases(changed, seq, at+len(ref), length-len(changed))
+	changed = appendBases(changed, a.Contig, at+len(ref), length-len(changed))
 	j.ref, j.alt = []int{w.add(window)}, []int{w.add(changed)}
 	if r.m.Input.Strand == BothStrands {
 		reverseComplement(window)
@@ -60,13 +61,14 @@ func (r *Rule) planTracks(a *annotate.Spelled, w *Windows) []Job {
 }
 
 // appendBases appends n bases of a contig, N where it has none.
-func appendBases(dst, seq []byte, from, n int) []byte {
-	for i := from; i < from+n; i++ {
-		if i < 0 || i >= len(seq) {
-			dst = append(dst, 'N')
-		} else {
-			dst = append(dst, seq[i])
-		}
+func appendBases(dst []byte, contig *genome.Contig, from, n int) []byte {
+	begun := len(dst)
+	for i := from; i < min(from+n, 0); i++ {
+		dst = append(dst, 'N')
+	}
+	dst = contig.Append(dst, clamp(from, contig.Len()), clamp(from+n, contig.Len()))
+	for len(dst) < begun+n {
+		dst = append(dst, 'N')
 	}
 	return dst
 }

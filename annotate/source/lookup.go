@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vrs"
 )
 
@@ -34,14 +35,14 @@ func (s *Store) Find(dst []Entry, c annotate.Change) ([]Entry, error) {
 	if c.Symbolic() {
 		return s.intervals(dst, m, c.Start, c.End, "", c.Alt, nil)
 	}
-	e := vrs.Edit{Start: c.Start, Ref: c.Ref, Alt: c.Alt}.Left(c.Contig.Seq)
+	e := c.Contig.Left(vrs.Edit{Start: c.Start, Ref: c.Ref, Alt: c.Alt})
 	dst, err := s.alleles(dst, m, e, annotate.MatchExact)
 	if err != nil {
 		return dst, err
 	}
 	var atoms []vrs.Edit
 	if s.exact {
-		atoms = atomsOf(e, c.Contig.Seq)
+		atoms = atomsOf(e, c.Contig)
 	}
 	for _, a := range atoms {
 		if dst, err = s.alleles(dst, m, a, annotate.MatchAtom); err != nil {
@@ -60,7 +61,7 @@ func (s *Store) Find(dst []Entry, c annotate.Change) ([]Entry, error) {
 }
 
 // atomsOf are the changes that a trimmed one is made of, left-aligned, by place; nil for one that is its own only atom.
-func atomsOf(e vrs.Edit, seq []byte) []vrs.Edit {
+func atomsOf(e vrs.Edit, contig *genome.Contig) []vrs.Edit {
 	if e.Ref == "" || e.Alt == "" || len(e.Ref)+len(e.Alt) == 2 {
 		return nil
 	}
@@ -69,7 +70,7 @@ func atomsOf(e vrs.Edit, seq []byte) []vrs.Edit {
 		return nil
 	}
 	for i := range atoms {
-		atoms[i] = atoms[i].Left(seq)
+		atoms[i] = contig.Left(atoms[i])
 	}
 	slices.SortStableFunc(atoms, func(a, b vrs.Edit) int { return cmp.Compare(a.Start, b.Start) })
 	return atoms

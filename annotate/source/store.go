@@ -157,7 +157,7 @@ func (s *Store) attach(g *genome.Genome) error {
 	for i := range s.Meta.Contigs {
 		m := &s.Meta.Contigs[i]
 		c := byDigest[m.Digest]
-		if c == nil || len(c.Seq) != m.Length {
+		if c == nil || c.Len() != m.Length {
 			return fmt.Errorf("it was compiled for another reference: contig %s of %d bases (%s) is not in this one; compile it again with this reference",
 				m.Name, m.Length, m.Digest)
 		}

@@ -224,7 +224,7 @@ func (l *layout) tables() error {
 			continue
 		}
 		m := contigMeta{
-			Name: c.Name, Length: len(c.Seq), Digest: c.Digest(),
+			Name: c.Name, Length: c.Len(), Digest: c.Digest(),
 			Rows: l.alleles[i], Spans: l.intervals[i], Shift: ix.shift,
 		}
 		if err := l.contig(&m, ix, rows, spans); err != nil {

@@ -74,7 +74,7 @@ func normalizeHGVS(ctx context.Context, cfg hgvsConfig, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	g, err := cfg.genes.Genome(cfg.reference)
+	g, err := cfg.genes.PackedGenome(cfg.reference)
 	if err != nil {
 		return err
 	}

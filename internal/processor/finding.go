@@ -50,7 +50,7 @@ func (f *Finding) Find(ctx context.Context, g *genome.Genome) (*Found, error) {
 	}
 	out := new(Found)
 	for _, c := range g.Contigs {
-		out.contigs = append(out.contigs, genes.Contig{Name: c.Name, Seq: c.Seq, Circular: all || f.circular(g, c)})
+		out.contigs = append(out.contigs, genes.Contig{Name: c.Name, Seq: c.Flat(), Circular: all || f.circular(g, c)})
 	}
 	var err error
 	if out.Result, err = genes.Find(ctx, out.contigs, opts); err != nil {

@@ -51,7 +51,16 @@ func (f *Genes) Register(flags *pflag.FlagSet) {
 
 // Genome reads the reference, with the synonyms of its contigs.
 func (f *Genes) Genome(reference string) (*genome.Genome, error) {
-	g, err := genome.Load(reference)
+	return f.genome(reference, genome.Load)
+}
+
+// PackedGenome is Genome for annotation alone, by [genome.LoadPacked].
+func (f *Genes) PackedGenome(reference string) (*genome.Genome, error) {
+	return f.genome(reference, genome.LoadPacked)
+}
+
+func (f *Genes) genome(reference string, load func(string) (*genome.Genome, error)) (*genome.Genome, error) {
+	g, err := load(reference)
 	if err == nil && f.Synonyms != "" {
 		err = g.LoadSynonyms(f.Synonyms)
 	}
