@@ -189,7 +189,7 @@ func (h *harness) breakDevice(s *service, kind schedule.Kind) (undo, error) {
 	}, says(what)
 }
 
-// deviceFile is where a processor's device is told what to do wrong.
+// deviceFile is the file from which a processor's device reads what to do wrong.
 func (h *harness) deviceFile(name string) string { return filepath.Join(h.work, name+".device") }
 
 // join starts one more processor, which leaves again in order.
@@ -283,7 +283,7 @@ func (h *harness) cutAll() (undo, error) {
 	}, nil
 }
 
-// fillSpool takes Kafka away and leaves the ingests no room for what they keep meanwhile.
+// fillSpool takes Kafka away and leaves the ingests no space for what they keep meanwhile.
 func (h *harness) fillSpool(context.Context) (undo, error) {
 	if h.spool == nil {
 		return nil, errNoTarget

@@ -1,5 +1,5 @@
-// Command chaos runs the services against real brokers while it kills, pauses, cuts off and deceives them, and judges by the history and
-// by what is on the topics afterwards whether every promise was kept. docs/develop/chaos.md tells what it does and how to read what it leaves.
+// Command chaos runs the services against real brokers while it kills, pauses, cuts off and deceives them. Afterwards it checks by the history and by
+// what is on the topics whether every promise was kept. docs/develop/chaos.md describes what it does and how to read what it leaves.
 package main
 
 import (

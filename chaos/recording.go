@@ -136,7 +136,7 @@ func stretch(ctx context.Context, source, dir string, channels int, length time.
 				return r, err
 			}
 			rate := float64(entry.Run.SampleRate)
-			// A UUID has 36 characters; the last 12 tell the copies of a strand apart.
+			// A UUID has 36 characters; the last 12 distinguish the copies of a strand.
 			entry.ID = fmt.Sprintf("%.24s%012x", entry.ID, r.reads)
 			entry.Channel, entry.Number, entry.StartSample = uint32(channel+1), uint32(r.reads), uint64(at.Seconds()*rate)
 			w.Write(framed(blow5Record(&entry, samples)))

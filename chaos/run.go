@@ -51,7 +51,7 @@ type reference struct {
 	contents   check.Contents
 }
 
-// runOnce runs one schedule and judges it. ref spares it the run without faults; env is for the services. History and logs go to dir.
+// runOnce runs one schedule and checks it. ref spares it the run without faults; env is for the services. History and logs go to dir.
 func runOnce(ctx context.Context, cfg config, drawn schedule.Schedule, dir string, ref *reference, env []string, logger *slog.Logger) (_ *verdict, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for the history: %w", err)
@@ -254,7 +254,7 @@ func (h *harness) newIngest(name string, r recording) *service {
 	return s
 }
 
-// stopServices tells all services to stop, at the same time.
+// stopServices asks all services to stop, at the same time.
 func (h *harness) stopServices() {
 	var stopping sync.WaitGroup
 	h.mu.Lock()
@@ -270,7 +270,7 @@ func (h *harness) stopServices() {
 	stopping.Wait()
 }
 
-// judge reads what the run has left and holds it against the promises.
+// judge reads what the run has left and checks it against the promises.
 func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger) (_ *verdict, err error) {
 	topics := stream.NewTopics("")
 	// An id that is stolen after its holder has done all its work is left to the brokers.

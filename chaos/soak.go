@@ -169,7 +169,7 @@ func (s *soaking) run(ctx context.Context, r recording, logger *slog.Logger) (so
 		}
 		sample, err := s.look(ctx, time.Since(began))
 		if err != nil {
-			if ingest.finished() { // it ended between two looks
+			if ingest.finished() { // it ended between two samples
 				break
 			}
 			return series, err
@@ -252,7 +252,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// look looks at all services once.
+// look samples all services once.
 func (s *soaking) look(ctx context.Context, at time.Duration) (soak.Sample, error) {
 	sample := soak.Sample{At: at, Lag: s.observer.Lag()}
 	for _, service := range s.services {

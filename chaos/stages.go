@@ -22,8 +22,8 @@ var stages = []stage{{"basecall", "signal", "reads"}, {"variant", "reads", "call
 // group is the stage's consumer group.
 func (s stage) group() string { return "porestream-" + s.name }
 
-// folding are the makers of the stages whose output is a function of the sequence of records, by input topic. Variants are judged as the
-// services judge them that are told nothing else. stop ends that judge, after the last handler.
+// folding are the makers of the stages whose output is a function of the sequence of records, by input topic. Variants are scored by the
+// default model, as in services without other settings. stop closes that model's network, after the last handler.
 func folding(ctx context.Context, cfg *config, g *genome.Genome, partitions map[string]int32, logger *slog.Logger) (_ map[string]stream.NewHandler, stop func() error, err error) {
 	genes := processor.Genes{Paths: []string{cfg.genes}}
 	annotator, err := genes.Annotator(ctx, g, logger)

@@ -17,7 +17,7 @@ import (
 // restartAfter is how long a supervisor waits before it starts a process again that has ended by itself.
 const restartAfter = time.Second
 
-// service is a process that is started again whenever it ends, until it has ended in order or is told to stay down.
+// service is a process that is started again whenever it ends, until it has ended in order or is ordered to stay down.
 type service struct {
 	name string
 	log  *history.Log
@@ -125,7 +125,7 @@ func (s *service) signal(sig syscall.Signal) error {
 		return nil
 	}
 	if sig == syscall.SIGTERM {
-		// A service that is told to stop and does so at once has not done its work.
+		// A service that is asked to stop and does so at once has not done its work.
 		s.meant = true
 	}
 	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -175,7 +175,7 @@ func (s *service) setEnv(env ...string) {
 	s.env = env
 }
 
-// finished tells whether the process has ended in order by itself.
+// finished reports whether the process has ended in order by itself.
 func (s *service) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

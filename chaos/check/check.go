@@ -1,4 +1,4 @@
-// Package check judges a chaos run by what it has left behind: the history that the harness kept, and what an independent reader
+// Package check checks a chaos run by what it has left behind: the history that the harness kept, and what an independent reader
 // found on the topics. It knows nothing of how the programs work, only what they promise; it does no I/O and starts nothing.
 package check
 
@@ -55,7 +55,7 @@ type Section struct {
 	Restored, Replayed []byte
 }
 
-// Evidence is everything there is to judge by.
+// Evidence is everything that the checks use.
 type Evidence struct {
 	// Run is the run under faults, Reference one of the same recordings without.
 	Run, Reference Contents
@@ -111,7 +111,7 @@ const (
 	DeadLetters = "no dead letters"
 	// Processes: none breaks down by itself.
 	Processes = "no process breaks down"
-	// Content: there is something to judge.
+	// Content: there is something to check.
 	Content = "there is something to judge"
 )
 

@@ -85,7 +85,7 @@ func (l *log) variant(c *streampb.Call) {
 	l.all([]stream.Out{out}, err)
 }
 
-// contents makes up what a run in good order leaves. Revisions, which depend on the order of reads, are told from which on.
+// contents makes up what a run in good order leaves. Revisions, which depend on the order of reads, begin with a given one.
 func contents(t *testing.T, revision uint64, lastChunk int64) check.Contents {
 	l := &log{t: t, records: make(map[string][]stream.Record), ends: make(map[string]int64)}
 	l.marker("signal", 1, false, stream.SignalMarker)

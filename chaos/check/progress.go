@@ -22,7 +22,7 @@ func (i input) String() string { return fmt.Sprintf("group %s, %s/%d", i.group, 
 
 func inputOf(e history.Event) input { return input{e.Group, e.Topic, e.Partition} }
 
-// judgeOffsets looks at every commit that took effect, and at what was seen from outside meanwhile.
+// judgeOffsets checks every commit that took effect, and at what was seen from outside meanwhile.
 func judgeOffsets(r *report, run *Contents, events []history.Event) {
 	last := make(map[input]int64)
 	for i, c := range run.Commits {
@@ -141,7 +141,7 @@ type Stall struct {
 	Interval
 }
 
-// leastStall is the shortest one worth telling of.
+// leastStall is the shortest stall worth reporting.
 const leastStall = time.Second
 
 // Stalls returns when partitions stood still, the longest first.

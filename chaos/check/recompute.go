@@ -59,7 +59,7 @@ func (c *Contents) Recompute(ctx context.Context, handlers map[string]stream.New
 			}
 		}
 	}
-	// Dead letters are judged by themselves.
+	// Dead letters have a check of their own.
 	delete(recomputed, c.Topics.DeadLetters)
 	return recomputed, nil
 }

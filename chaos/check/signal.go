@@ -25,7 +25,7 @@ func (k chunkKey) String() string {
 // digest stands for a record's content.
 type digest [sha256.Size]byte
 
-// judgeSignal looks at the chunks of every read in the order of the topic.
+// judgeSignal checks the chunks of every read in the order of the topic.
 func judgeSignal(r *report, run, reference *Contents) {
 	type readKey struct{ run, read string }
 	type place struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// mark is a run's begin or end as one source tells one partition.
+// mark is a run's begin or end as one source reports it to one partition.
 type mark struct {
 	run       string
 	source    uint32
@@ -44,7 +44,7 @@ func markOf(topics stream.Topics, rec stream.Record) (mk *streampb.Marker, end b
 		}
 	case topics.Calls:
 		if m, err := stream.DecodeCalls(rec.Value); err == nil {
-			// Calls of a sample follow from the ends of all of its runs: their place is not judged.
+			// Calls of a sample follow from the ends of all of its runs: their place is not checked.
 			return eitherMarker(m.GetRunStart(), m.GetRunEnd(), "")
 		}
 	case topics.Variants:
@@ -62,7 +62,7 @@ func eitherMarker(start, end *streampb.Marker, run string) (*streampb.Marker, bo
 	return end, end != nil, run
 }
 
-// judgeMarkers looks for each run's begin and end by every source in every partition of the topics that pass them on.
+// judgeMarkers checks that there is each run's begin and end by every source in every partition of the topics that pass them on.
 func judgeMarkers(r *report, run *Contents) {
 	t := run.Topics
 	runs := make(map[string]bool)
@@ -79,7 +79,7 @@ func judgeMarkers(r *report, run *Contents) {
 		{t.Signal, 1, true},
 		{t.Reads, run.partitions(t.Signal), true},
 		{t.Calls, run.partitions(t.Reads), true},
-		{t.Variants, run.partitions(t.Calls), false}, // a public topic tells ends alone
+		{t.Variants, run.partitions(t.Calls), false}, // a public topic has ends alone
 	} {
 		seen := make(map[mark]stream.Record)
 		for _, rec := range run.Records[flow.topic] {
@@ -130,7 +130,7 @@ func judgeMissing(r *report, topic, run string, sources, partitions int32, begin
 	}
 }
 
-// judgeRevisions looks at each key of the topics that hold revisions.
+// judgeRevisions checks each key of the topics that hold revisions.
 func judgeRevisions(r *report, run *Contents) {
 	for _, topic := range []string{run.Topics.Calls, run.Topics.Variants} {
 		last := make(map[string]uint64)

@@ -25,16 +25,16 @@ const (
 	// kill is, has an end too: when the harness has put things right again.
 	FaultBegins Kind = "fault-begins"
 	FaultEnds   Kind = "fault-ends"
-	// ProcessStarts and ProcessExits tell of Name with PID; an exit carries Code, negative for a signal, and Expected if the harness
-	// wanted it.
+	// ProcessStarts and ProcessExits are the start and the end of Name with PID; an exit carries Code, negative for a signal, and
+	// Expected if the harness wanted it.
 	ProcessStarts Kind = "process-starts"
 	ProcessExits  Kind = "process-exits"
-	// StopsLate is a process that had to be killed because it did not stop in time when it was told to.
+	// StopsLate is a process that had to be killed because it did not stop in time when it was asked to.
 	StopsLate Kind = "stops-late"
-	// Sample is what a group has committed of a partition of its input, and where the last committed record of that ends. It is told
+	// Sample is what a group has committed of a partition of its input, and where the last committed record of that ends. It is noted
 	// whenever either changes.
 	Sample Kind = "sample"
-	// Output is where the last committed record of a topic's partition ends, told whenever that changes.
+	// Output is where the last committed record of a topic's partition ends, noted whenever that changes.
 	Output Kind = "output"
 	// Healed is when the last fault was over, SignalEnds when every recording had been played, and RunEnds when every run had come to
 	// its end downstream and all of it was committed.

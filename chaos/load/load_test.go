@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestFaults: what isn't held is told.
+// TestFaults: a promise that isn't held is reported.
 func TestFaults(t *testing.T) {
 	cell := func() tally.Cell {
 		c := make(tally.Cell, 2)

@@ -2,8 +2,8 @@
 // has give recorded signal at the sequencer's pace through MinKNOW's interface, the
 // real ingest publishes it to an embedded broker, and a stage that does nothing else
 // unpacks it. Each of them is a process. At the end every channel's samples must be
-// those that were given, and ingest's memory flat. docs/attach/minknow.md tells how to read
-// what it prints.
+// those that were given, and ingest's memory flat. docs/attach/minknow.md describes how to
+// read what it prints.
 package main
 
 import (

@@ -31,7 +31,7 @@ type process struct {
 // looks is what was seen of a process while signal flowed.
 type looks struct {
 	first, last usage
-	resident    []int64 // bytes, at each look
+	resident    []int64 // bytes, at each sample
 	peak        int64   // bytes
 }
 
@@ -106,7 +106,7 @@ func (p *process) wait(ctx context.Context) error {
 	}
 }
 
-// look notes what the process uses. One that has ended is not looked at any more.
+// look notes what the process uses. A process that has ended is not sampled any more.
 func (p *process) look() error {
 	proc, err := procfs.NewProc(p.pid)
 	if err != nil {
@@ -150,7 +150,7 @@ func (l *looks) cores() float64 {
 }
 
 // slope is by how much memory grew, in bytes a minute: a least-squares line through the
-// looks of the last two thirds, as the first third is for warming up.
+// samples of the last two thirds, as the first third is for warming up.
 func (l *looks) slope(every time.Duration) float64 {
 	held := l.resident[len(l.resident)/3:]
 	n := float64(len(held))

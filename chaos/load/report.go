@@ -37,7 +37,7 @@ func (r *report) faults() []string {
 	for _, held := range r.ingest.resident {
 		series.Samples = append(series.Samples, soak.Sample{Processes: []soak.Process{{Resident: held}}})
 	}
-	// What is too short to be judged has no slope either.
+	// A series that is too short to be assessed has no slope either.
 	if grew, err := series.Judge(flat); err == nil {
 		faults = append(faults, grew...)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// lookEvery is how often the processes are looked at.
+	// lookEvery is how often the processes' usage is sampled.
 	lookEvery = time.Second
 	// startWithin is how long ingest may take to ask for signal, endWithin how long
 	// the others may take behind the last signal.
@@ -118,7 +118,7 @@ type load struct {
 	own, ingest, broker, stage *process
 }
 
-// await looks at the processes while signal flows, and waits for their ends.
+// await samples the processes' usage while signal flows, and waits for their ends.
 func (l *load) await(ctx context.Context) (*report, error) {
 	if err := l.until(ctx, l.seq.Began(), startWithin, "ingest to ask for signal"); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (l *load) await(ctx context.Context) (*report, error) {
 	return r, l.stage.wait(ctx)
 }
 
-// watch looks at the processes until all signal is given.
+// watch samples the processes' usage until all signal is given.
 func (l *load) watch(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

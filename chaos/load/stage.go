@@ -64,7 +64,7 @@ func stageCommand() *cobra.Command {
 	return cmd
 }
 
-// Ages of chunks are told apart by a step up to a longest one.
+// Ages of chunks are counted in steps, up to a longest one.
 const (
 	ageStep    = 10 * time.Millisecond
 	longestAge = time.Minute

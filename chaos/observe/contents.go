@@ -57,7 +57,7 @@ func (cluster Cluster) Contents(ctx context.Context, names stream.Topics, topics
 	return c, nil
 }
 
-// AwaitTransactions waits until no transaction is open on topics, but no longer than within: whether one still is, is for the judge to say.
+// AwaitTransactions waits until no transaction is open on topics, but no longer than within: whether one still is, the checker decides.
 func (cluster Cluster) AwaitTransactions(ctx context.Context, topics []string, within time.Duration) error {
 	client, err := cluster.Client(kgo.ClientID("reader"))
 	if err != nil {
@@ -121,7 +121,7 @@ func (cluster Cluster) Commits(ctx context.Context) ([]check.Commit, error) {
 	return commits, nil
 }
 
-// controlsCommit tells whether a control record ends a transaction by committing it.
+// controlsCommit reports whether a control record ends a transaction by committing it.
 func controlsCommit(key []byte) bool {
 	var k kmsg.ControlRecordKey
 	return k.ReadFrom(key) == nil && k.Type == kmsg.ControlRecordKeyTypeCommit

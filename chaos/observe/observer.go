@@ -139,7 +139,7 @@ func (o *Observer) sample(ctx context.Context) {
 	}
 }
 
-// tell notes an event unless it says what the last of its kind and place has said.
+// tell notes an event unless it is the same as the last of its kind and place.
 func (o *Observer) tell(e history.Event) {
 	place := fmt.Sprint(e.Kind, e.Group, e.Topic, e.Partition)
 	if o.told[place] == e {
@@ -149,7 +149,7 @@ func (o *Observer) tell(e history.Event) {
 	o.log.Add(e)
 }
 
-// CaughtUp tells whether the groups have committed everything that is on their topics.
+// CaughtUp reports whether the groups have committed everything that is on their topics.
 func (o *Observer) CaughtUp() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

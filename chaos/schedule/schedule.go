@@ -96,7 +96,7 @@ const settle = 8 * time.Second
 
 // Draw makes the schedule of a plan.
 func Draw(p Plan) Schedule {
-	r := rand.New(rand.NewPCG(p.Seed, 0x706f7265)) // the second word tells our sequence from others with the seed
+	r := rand.New(rand.NewPCG(p.Seed, 0x706f7265)) // the second word keeps our sequence apart from others with the seed
 	between := func(low, high int) int { return low + r.IntN(high-low+1) }
 	s := Schedule{Shape: Shape{
 		Signal: between(1, 8), Reads: between(1, 8), Calls: between(1, 8), Variants: between(1, 8),
@@ -154,7 +154,7 @@ func (k Kind) lasts(seconds func(low, high float64) time.Duration, session time.
 	}
 }
 
-// NeedsCluster tells whether a fault needs more than one broker, or one that can be reached through a network that can be made worse.
+// NeedsCluster reports whether a fault needs more than one broker, or one that can be reached through a network that can be made worse.
 func (k Kind) NeedsCluster() bool {
 	return slices.Contains([]Kind{KillBroker, PauseBroker, SlowBroker, CutBroker, CutAllBrokers}, k)
 }

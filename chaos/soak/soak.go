@@ -1,5 +1,5 @@
-// Package soak judges and draws what was seen of the services over a long time: whether they need more and more of anything, and whether
-// they keep up. It is pure: who looks, and how, is the harness's business.
+// Package soak assesses and draws what was seen of the services over a long time: whether they need more and more of anything, and
+// whether they keep up. It is pure: the harness takes the samples.
 package soak
 
 import (
@@ -15,7 +15,7 @@ type Series struct {
 	Samples   []Sample
 }
 
-// Sample is one look at the services.
+// Sample is one measurement of the services.
 type Sample struct {
 	At        time.Duration // since signal flows
 	Processes []Process
@@ -31,7 +31,7 @@ type Process struct {
 	Descriptors int
 }
 
-// Limits is what counts as flat. Each look compares the last third of a series with the middle one; the first third is for warming up.
+// Limits is what counts as flat. Each of them compares the last third of a series with the middle one; the first third is for warming up.
 type Limits struct {
 	// Growth is the share by which the median of what a process holds may grow, Slack the bytes that are nothing in any case.
 	Growth float64
@@ -47,10 +47,10 @@ func DefaultLimits() Limits {
 	return Limits{Growth: 0.05, Slack: 8 << 20, Descriptors: 8, Lag: 20}
 }
 
-// minSamples is how many looks a third must have for a judgement.
+// minSamples is how many samples a third must have for an assessment.
 const minSamples = 5
 
-// Judge says what grew, one line each; nothing if all is flat. A series that is too short to judge is an error.
+// Judge says what grew, one line each; nothing if all is flat. A series that is too short to assess is an error.
 func (s Series) Judge(l Limits) ([]string, error) {
 	n := len(s.Samples)
 	if n < 3*minSamples {

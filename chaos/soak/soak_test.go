@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hour is an hour of looks, 10 s apart, of a processor and an ingest that are well.
+// hour is an hour of samples, 10 s apart, of a processor and an ingest that are well.
 func hour() Series {
 	s := Series{Processes: []string{"processor-1", "ingest"}}
 	for i := range 360 {
@@ -64,7 +64,7 @@ func TestJudgeNeedsEnough(t *testing.T) {
 	require.ErrorContains(t, err, "14 looks are too few, want 15")
 }
 
-// TestDraw looks whether the picture is XML and has a line for everything in it.
+// TestDraw checks that the picture is XML and has a line for everything in it.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

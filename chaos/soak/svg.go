@@ -60,7 +60,7 @@ const (
 	foot          = 40
 )
 
-// colours tell lines apart, also for the colour-blind (Okabe and Ito, 2008).
+// colours distinguish the lines, also for the colour-blind (Okabe and Ito, 2008).
 var colours = [...]string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"}
 
 // Draw writes the series as a picture in SVG 1.1.

@@ -70,7 +70,7 @@ func (s *slowable) Close() error {
 	return s.Conn.Close()
 }
 
-// mayTakeLong tells whether a request may be slow. Those of kafka-go's group membership may not: it waits for answers under a mutex, too.
+// mayTakeLong reports whether a request may be slow. Those of kafka-go's group membership may not: it waits for answers under a mutex, too.
 func mayTakeLong(request []byte) bool {
 	if len(request) < 6 {
 		return false
@@ -356,8 +356,8 @@ func setting(t *testing.T, variable string, otherwise int) int {
 	return n
 }
 
-// TestProcessorsComeAndGo lets members of all groups crash, hang, stop and come back while brokers err, and judges what is left on the
-// topics as a run of the real processes is judged. PORESTREAM_VIRTUAL_SEEDS and PORESTREAM_VIRTUAL_MINUTES make it longer.
+// TestProcessorsComeAndGo lets members of all groups crash, hang, stop and come back while brokers err, and checks what is left on the
+// topics as a run of the real processes is checked. PORESTREAM_VIRTUAL_SEEDS and PORESTREAM_VIRTUAL_MINUTES make it longer.
 func TestProcessorsComeAndGo(t *testing.T) {
 	seeds, minutes := setting(t, "PORESTREAM_VIRTUAL_SEEDS", 1), setting(t, "PORESTREAM_VIRTUAL_MINUTES", 3)
 	for seed := range uint64(seeds) {

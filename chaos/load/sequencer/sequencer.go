@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// interval is how often chunks are looked for that are complete.
+	// interval is how often the sequencer checks for complete chunks.
 	interval = 50 * time.Millisecond
 	// maxMessage is about how much signal one message has, in bytes. MinKNOW's own
 	// limit is 16 MiB.
