@@ -114,8 +114,8 @@ func Exit(cmd *cobra.Command, why string) {
 	os.Exit(exitFailed)
 }
 
-// isUsage tells whether the command was called wrongly. Cobra has no types for
-// its own complaints.
+// isUsage reports whether the command was called wrongly. Cobra has no types for its
+// own complaints.
 func isUsage(err error) bool {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return true

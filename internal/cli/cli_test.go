@@ -169,7 +169,7 @@ func TestNoProgressWithoutTerminal(t *testing.T) {
 func TestLogFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
-		want string // what a debug, an info and a warning look like
+		want string // the lines of a debug, an info and a warning
 		err  string
 	}{
 		{nil, "level=WARN msg=c", ""},

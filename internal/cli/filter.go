@@ -76,8 +76,7 @@ func LogRepeated(logger *slog.Logger, x *signal.Index) {
 	}
 }
 
-// LogSelection tells what a filter has chosen of a recording, and which listed
-// reads were not there.
+// LogSelection logs what a filter has chosen of a recording, and which listed reads were not there.
 func LogSelection(logger *slog.Logger, filter signal.Filter, s signal.Selection, chosen int) {
 	if filter.IsZero() {
 		return

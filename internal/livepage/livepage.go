@@ -85,15 +85,15 @@ type Config struct {
 	Registry *prometheus.Registry
 	// Channels are what the sources' channels do, by source; nil: there are none.
 	Channels func() map[string][]ingest.Channels
-	// Depths are the regions whose depth is to be told, a number of them at most, and
-	// Reads those of the regions that this process holds; nil: it holds none.
+	// Depths are the regions whose depth is to be reported, a number of them at most,
+	// and Reads those of the regions that this process holds; nil: it holds none.
 	Depths func(now time.Time, limit int) []*streampb.DepthReport
 	Reads  page.Reads
 	// Server shows the page; nil: it is not served.
 	Server    *ops.Server
 	Token     ops.Token
 	Advertise string
-	// Eager follows the topics always, not only while somebody looks.
+	// Eager follows the topics always, not only while the page is in use.
 	Eager  bool
 	Logger *slog.Logger
 }
@@ -138,7 +138,7 @@ func New(cfg Config) *Page {
 	return p
 }
 
-// Generated tells whether the page's token was made for this start.
+// Generated reports whether the page's token was made for this start.
 func (p *Page) Generated() bool { return p.cfg.Token.Origin() == ops.NewToken().Origin() }
 
 // Address is where the page is, without the token.
@@ -159,7 +159,7 @@ func (p *Page) address(withToken bool) string {
 	return at.String()
 }
 
-// Announce tells on out where the page is. A token that was made for this start
+// Announce writes to out where the page is. A token that was made for this start
 // stands in the address, and nowhere else.
 func (p *Page) Announce(out io.Writer) {
 	if p.server == nil {

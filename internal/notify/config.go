@@ -24,14 +24,14 @@ import (
 	"github.com/porestream/porestream/watchlist"
 )
 
-// Config is who is told of what.
+// Config says which destination gets which alerts.
 type Config struct {
 	Destinations []Destination `yaml:"destinations"`
 }
 
 // Destination is one receiver: a webhook or a mail address.
 type Destination struct {
-	// Name tells it apart in metrics, logs and the name of its consumer group.
+	// Name identifies it in metrics, in logs and in the name of its consumer group.
 	Name    string   `yaml:"name"`
 	Webhook *Webhook `yaml:"webhook"`
 	Mail    *Mail    `yaml:"mail"`
@@ -107,7 +107,7 @@ const (
 	securityNone     = "none"
 )
 
-// Load reads a file of destinations. Everything that is wrong with it is told at once, a line each.
+// Load reads a file of destinations. Everything that is wrong with it is reported at once, a line each.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -194,7 +194,7 @@ var keys = map[string][]string{
 	"TLS":         {"ca_file", "cert_file", "key_file", "server_name"},
 }
 
-// explain words what the YAML library says for whoever has written the file.
+// explain words what the YAML library says for the author of the file.
 func explain(path string, err error) error {
 	said := []string{err.Error()}
 	if typed, is := errors.AsType[*yaml.TypeError](err); is {
@@ -353,7 +353,7 @@ func (w *Webhook) check() []error {
 	return errs
 }
 
-// address is where requests go. What is wrong with one that a file holds is told without it.
+// address is where requests go. An error about an address that a file holds does not show the address.
 func (w *Webhook) address() (*url.URL, error) {
 	text, from := w.URL, "url"
 	if w.URLFile != "" {
@@ -375,7 +375,7 @@ func (w *Webhook) address() (*url.URL, error) {
 	return u, nil
 }
 
-// secrets tells whether requests carry what nobody else may read. Of headers that stand in the file itself their names tell.
+// secrets reports whether requests carry something confidential. Headers that stand in the file itself are classified by their names.
 func (w *Webhook) secrets() bool {
 	for name := range w.Headers {
 		name = strings.ToLower(name)
@@ -462,7 +462,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// validHeader tells whether a user may set a header.
+// validHeader reports whether a user may set a header.
 func validHeader(name string) bool {
 	bad := func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)

@@ -159,8 +159,8 @@ func (h handler) deal(ctx context.Context, rec stream.Record) ([]stream.Out, err
 	return nil, nil
 }
 
-// wanted tells whether the destination is to have an alert. One of which its expression can't say is sent: too much is
-// better than silence.
+// wanted reports whether the destination is to have an alert. An alert for which its expression fails is sent: too much
+// is better than silence.
 func (h handler) wanted(m *message) bool {
 	if !wants(h.states, m.Alert) {
 		return false

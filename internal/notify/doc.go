@@ -1,4 +1,4 @@
-// Package notify tells people and other programs of alerts: by webhook and by mail.
+// Package notify sends alerts to people and other programs: by webhook and by mail.
 //
 // Each destination is a consumer group of its own on the alerts topic. So one that fails,
 // hangs or answers late holds up nobody else, its place is kept by Kafka over restarts, and

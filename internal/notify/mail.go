@@ -134,7 +134,7 @@ func (p *post) deliver(conn net.Conn, text []byte) error {
 	return nil
 }
 
-// refusal tells a server's last word (5yz) from one for now.
+// refusal distinguishes a server's final answer (5yz) from a temporary one.
 func refusal(what string, err error) error {
 	wrapped := fmt.Errorf("%s: %w", what, err)
 	if said, is := errors.AsType[*textproto.Error](err); is && said.Code >= 500 {

@@ -58,9 +58,9 @@ func newMessage(rec stream.Record) (*message, error) {
 	return m, nil
 }
 
-// wants tells whether a destination is to be told of an alert: when a state that it asks for is reached or left, and when
-// such a state has become final. A final alert is the newest of its key, which compaction leaves; so whoever was away
-// for long hears of it even where the change itself is gone.
+// wants reports whether a destination is to be notified of an alert: when a state that it asks for is reached or left,
+// and when such a state has become final. A final alert is the newest of its key, which compaction leaves; so a receiver
+// that was away for long gets it even where the change itself is gone.
 func wants(states []watchlist.State, a *watchlist.Alert) bool {
 	has := func(s watchlist.State) bool { return slices.Contains(states, s) || slices.Contains(states, AnyState) }
 	if a.State != a.Previous {
@@ -175,7 +175,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// Example is an alert that tells of nothing, to try destinations with.
+// Example is an alert without a real event, to try destinations with.
 func Example() *watchlist.Alert {
 	p, miss := 1e-4, 0.01
 	return &watchlist.Alert{

@@ -15,7 +15,7 @@ import (
 	"github.com/porestream/porestream/stream/kafka"
 )
 
-// Service is what tells the destinations of a deployment.
+// Service notifies the destinations of a deployment.
 type Service struct {
 	Client     *kafka.Client
 	Config     *Config
@@ -26,7 +26,7 @@ type Service struct {
 	Group kafka.GroupConfig
 }
 
-// Run tells all destinations until ctx ends, then lets requests that are under way end, and commits.
+// Run notifies all destinations until ctx ends, then lets requests that are under way end, and commits.
 func (s *Service) Run(ctx context.Context) error {
 	topics := stream.NewTopics(s.Deployment.Prefix)
 	partitions, err := s.Client.Partitions(ctx, topics.Alerts)
@@ -67,7 +67,7 @@ func (s *Service) destination(ctx context.Context, c *courier, topic string, par
 	cfg.Group, cfg.Topics = GroupOf(s.Deployment, c.name), []string{topic}
 	if err := s.begin(ctx, c, cfg.Group, topic, partitions); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // being told to stop is no failure
+			return nil //nolint:nilerr // being asked to stop is no failure
 		}
 		return fmt.Errorf("destination %s: %w", c.name, err)
 	}
@@ -100,7 +100,7 @@ func (s *Service) begin(ctx context.Context, c *courier, group, topic string, pa
 		}
 		err = s.Client.CommitOffsets(ctx, kafka.GroupOffsets{Group: group, Generation: -1, Topic: topic, Partition: p, Offset: first[p]})
 		if errors.Is(err, kafka.ErrFenced) {
-			return nil // another process tells this destination already
+			return nil // another process notifies this destination already
 		}
 		if err != nil {
 			return err
@@ -109,7 +109,8 @@ func (s *Service) begin(ctx context.Context, c *courier, group, topic string, pa
 	return nil
 }
 
-// Try sends an example to every destination, once, and tells each how it went.
+// Try sends an example to every destination, once, and calls tell with the
+// outcome of each.
 func Try(ctx context.Context, cfg *Config, log *slog.Logger, tell func(destination string, err error)) error {
 	a := Example()
 	document, err := a.JSON()

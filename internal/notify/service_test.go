@@ -25,7 +25,7 @@ import (
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
-// hook is a webhook's receiver: it notes what it is sent, in order, and answers as it is told.
+// hook is a webhook's receiver: it notes what it is sent, in order, and answers as it is configured.
 type hook struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -225,7 +225,7 @@ func TestRefusedAlertIsADeadLetter(t *testing.T) {
 	require.Equal(t, "refused: destination lims: the receiver answers 422 Unprocessable Entity", letters[0].Reason)
 }
 
-// A destination that is new isn't told of what is older than give_up.
+// A destination that is new gets no alerts that are older than give_up.
 func TestNewDestinationBeginsWithWhatIsNew(t *testing.T) {
 	s := newSite(t)
 	p, err := kafka.NewProducer(t.Context(), s.client, kafka.ProducerConfig{})

@@ -22,8 +22,8 @@ import (
 	"github.com/porestream/porestream/watchlist/alert"
 )
 
-// sender hands a message to a destination once. Its errors tell nothing secret; one that is
-// a [refusedError] says that trying again is of no use.
+// sender hands a message to a destination once. Its errors show nothing secret; one that is a [refusedError] says that
+// trying again is of no use.
 type sender interface {
 	send(ctx context.Context, m *message) error
 }
@@ -50,7 +50,7 @@ type webhook struct {
 	client *http.Client
 }
 
-// maxAnswer bounds what is read of an answer, which nobody looks at: enough for the connection to be used again.
+// maxAnswer bounds what is read of an answer, whose content is not used: enough for the connection to be used again.
 const maxAnswer = 64 << 10
 
 func newWebhook(cfg *Webhook) (*webhook, error) {

@@ -114,7 +114,7 @@ func TestVerdict(t *testing.T) {
 	require.Equal(t, 2*time.Minute, later.after)
 }
 
-// A redirect takes no secret anywhere, and no error tells one.
+// A redirect takes no secret anywhere, and no error shows one.
 func TestWebhookKeepsSecrets(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()

@@ -119,8 +119,8 @@ func Redrive(ctx context.Context, client *kafka.Client, id, deadLetters string, 
 		r.partitions[topic] = n
 	}
 	if !dry {
-		// Before reading: it waits for the transaction of whoever did it before,
-		// so that the marks tell the truth.
+		// Before reading: it waits for the transaction of an earlier run, so
+		// that the marks are right.
 		if r.tx, err = kafka.NewTransactor(ctx, client, id, kafka.ProducerConfig{}); err != nil {
 			return r.counts, err
 		}

@@ -32,7 +32,7 @@ type KeptSnapshot struct {
 	Unusable string
 }
 
-// States tells of all snapshots on a state topic, ordered by group, topic and
+// States lists all snapshots on a state topic, ordered by group, topic and
 // partition, newest first.
 func States(ctx context.Context, client *kafka.Client, topic string) ([]KeptState, error) {
 	indexes := make(map[snapshot.Source]*snapshot.Index)

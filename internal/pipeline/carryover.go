@@ -147,7 +147,7 @@ func readsOf(counts []variant.Support) []carryover.Reads {
 	return reads
 }
 
-// withCarryOver is a copy of an event that says what it is judged to be.
+// withCarryOver is a copy of an event that holds its carry-over judgement.
 func withCarryOver(v *event.Variant, j *carryover.Judgement) *event.Variant {
 	marked := *v
 	marked.Call.CarryOver = &event.CarryOver{

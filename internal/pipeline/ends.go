@@ -27,7 +27,7 @@ func (r *runEnds) add(partition int32, end *event.RunEnd) {
 	r.sources[end.Run] = max(r.sources[end.Run], end.Sources)
 }
 
-// Ended tells whether nothing more of a run can come.
+// Ended reports whether nothing more of a run can come.
 func (r *runEnds) Ended(run string) bool {
 	sources := r.sources[run]
 	return sources > 0 && len(r.ends[run]) == int(r.partitions)*int(sources)

@@ -47,8 +47,7 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 	return nil, nil
 }
 
-// Samples lists the samples that have a call, or of which was told what they have
-// where nothing was called, sorted.
+// Samples lists the samples that have a call, or a record about places without a call, sorted.
 func (f *Fold) Samples() []string {
 	var samples []string
 	for _, v := range f.latest {
@@ -61,8 +60,8 @@ func (f *Fold) Samples() []string {
 	return slices.Compact(samples)
 }
 
-// Shown lists the samples of which reads were seen, sorted: they have a call, or what was told of places
-// without one says so. Where nothing but reads that cover little was seen, it may not.
+// Shown lists the samples of which reads were seen, sorted: they have a call, or a record about places
+// without one shows reads. A sample with nothing but reads that cover little may be missing.
 func (f *Fold) Shown() []string {
 	shown := make(map[string]bool)
 	for _, v := range f.latest {

@@ -308,7 +308,7 @@ func TestWriteResults(t *testing.T) {
 	}
 }
 
-// referenceRecord tells of a contig without a variant.
+// referenceRecord is the record of a contig without a variant.
 func referenceRecord(t testing.TB, sample string, block event.ReferenceBlock, callable string) stream.Record {
 	t.Helper()
 	block.Pos, block.End, block.PhredLikelihoods = 1, 10, []uint32{0, 0}
@@ -322,8 +322,8 @@ func referenceRecord(t testing.TB, sample string, block event.ReferenceBlock, ca
 	return stream.Record{Topic: "variants", Partition: stream.PartitionFor(o.Key, 3), Key: o.Key, Value: o.Value, Headers: o.Headers}
 }
 
-// TestSilentBarcodes: of the barcodes that a kit has, those without reads have no files, whatever was told of their places, unless
-// a sample sheet names them.
+// TestSilentBarcodes: of the barcodes that a kit has, those without reads have no files, whatever records their places have,
+// unless a sample sheet names them.
 func TestSilentBarcodes(t *testing.T) {
 	f := NewFold(3)
 	for _, rec := range []stream.Record{

@@ -57,7 +57,7 @@ func (f *MethylationFold) Samples() []string {
 	return slices.Sorted(maps.Keys(samples))
 }
 
-// Final tells whether all counts of a sample are.
+// Final reports whether all counts of a sample are final.
 func (f *MethylationFold) Final(sample string) bool {
 	for _, s := range f.latest {
 		if s.Sample == sample && s.Status != methylation.Final {

@@ -71,14 +71,14 @@ type Config struct {
 	// Tracer takes the spans of traced reads; nil: none are.
 	Tracer *trace.Tracer
 
-	// OnStart, if set, is told what is about to run. OnVariant, if set, is told
-	// of every revision as it appears on the variants topic; one at a time.
-	// OnAlert is told of every alert, from a goroutine of its own.
+	// OnStart, if set, is called with what is about to run. OnVariant, if set, is called with
+	// every revision as it appears on the variants topic; one at a time. OnAlert is called with
+	// every alert, from a goroutine of its own.
 	OnStart   func(Start)
 	OnVariant func(*event.Variant)
 	OnAlert   func(*watchlist.Alert)
 
-	// Page, if set, has the live page served; OnPage is told once it is.
+	// Page, if set, has the live page served; OnPage is called once it is.
 	Page   *Page
 	OnPage func(*livepage.Page)
 	// OnResult, if set, is handed the result while everything still stands, the live page
@@ -243,7 +243,7 @@ func (r *run) newPlayer(ctx context.Context, producer *kafka.Producer) (player, 
 	return recordingPlayer{p}, nil
 }
 
-// sheet is the sample sheet, of barcodes that are looked for or that called reads have; nil: none.
+// sheet is the sample sheet, of barcodes that are searched for or that called reads have; nil: none.
 func (r *run) sheet() *demux.Sheet {
 	sheet, _ := sheetOf(r.cfg, r.engines)
 	return sheet
@@ -269,7 +269,7 @@ func (r *run) checkSheet(runs []*streampb.Run) error {
 	return r.engines.CheckSheet(recorded(runs), r.cfg.Logger)
 }
 
-// recorded are runs as a recording tells of them.
+// recorded are runs as a recording describes them.
 func recorded(runs []*streampb.Run) []*signal.Run {
 	var list []*signal.Run
 	for _, run := range runs {

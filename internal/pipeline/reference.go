@@ -29,7 +29,7 @@ type referencePlace struct {
 type reference struct {
 	revision uint64
 	record   stream.Record
-	read     bool // it tells of reads
+	read     bool // it was made of reads
 }
 
 func (r references) add(rec stream.Record) error {
@@ -44,13 +44,13 @@ func (r references) add(rec stream.Record) error {
 	return nil
 }
 
-// tellsOfReads reports whether what was told of a stretch is not what is told where there are no reads.
+// tellsOfReads reports whether the record of a stretch differs from that of a stretch without reads.
 func tellsOfReads(told *event.Reference) bool {
 	return slices.ContainsFunc(told.Blocks, func(b event.ReferenceBlock) bool { return b.Depth > 0 || b.Quality > 0 }) ||
 		slices.ContainsFunc(told.Callable, func(s event.CallableSpan) bool { return s.Callability != "N" && s.Callability != "NO_COVERAGE" })
 }
 
-// Told is what was told of a sample's places without a variant, region by region.
+// Told holds the records of a sample's places without a variant, region by region.
 type Told struct {
 	sample  string
 	genome  *genome.Genome
@@ -62,7 +62,7 @@ type regionPlace struct {
 	index  int
 }
 
-// Told is what was told of a sample's places without a variant.
+// Told returns the records of a sample's places without a variant.
 func (f *Fold) Told(sample string, g *genome.Genome) Told {
 	places := make([]referencePlace, 0, len(f.references))
 	for p := range f.references {
@@ -81,8 +81,8 @@ func (f *Fold) Told(sample string, g *genome.Genome) Told {
 	return t
 }
 
-// region passes the regions of the genome to emit, in order. It is an error if nothing
-// was told of one.
+// each passes the regions of the genome to emit, in order. It is an error if a region
+// has no records.
 func (t Told) each(emit func(contig *genome.Contig, start, end int, events []*event.Reference) error) error {
 	for _, c := range t.genome.Contigs {
 		for i := 0; i*align.RegionWidth < len(c.Seq); i++ {

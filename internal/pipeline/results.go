@@ -86,8 +86,7 @@ func (r *Result) Write(dir string) error {
 }
 
 // samples lists the samples of the runs, those without a call included, but of the
-// barcodes that no sheet lists only those with one, or with reads if the survey tells of places without a call; silent counts
-// the others.
+// barcodes that no sheet lists only those with one, or with reads if the survey reports places without a call; silent counts the others.
 func (r *Result) samples() (samples []string, silent int) {
 	shown := r.Fold.Shown()
 	if r.Methylation != nil {

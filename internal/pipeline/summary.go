@@ -37,7 +37,7 @@ type Summary struct {
 	// run's samples) and unmapped.
 	LeftOut map[string]int64 `json:"left_out"`
 	// Barcodes counts reads, or parts of them, by barcode, or the alias that a sample sheet has for it; absent
-	// if none are looked for.
+	// if none are searched for.
 	Barcodes map[string]int64 `json:"barcodes,omitempty"`
 	// WithoutBarcode counts reads, or parts of them, on which none was found, by why: no_barcode, ambiguous,
 	// far_from_end, ends_disagree, one_end, midstrand, second_barcode, no_inner_barcode, unlisted_pair.

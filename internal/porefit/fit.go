@@ -46,7 +46,7 @@ type Visit struct {
 	Samples int
 }
 
-// Measured is what a judge finds in reads.
+// Measured is what a [Judge] measures in reads.
 type Measured struct {
 	eventalign.Statistics
 	Fits   []eventalign.Fit

@@ -18,7 +18,7 @@ import (
 
 const shared = "../../../shared/data"
 
-// published is the judge of all: the published levels.
+// published is the [Judge] of all tests: that of the published levels.
 func published(t testing.TB) (*Judge, *squiggle.Model) {
 	t.Helper()
 	m, err := OpenTable(filepath.Join(shared, "pore-models/dna_r10.4.1_400bps_9mer.npz"))
@@ -80,8 +80,8 @@ func TestSimulated4kHzIsLikeReal(t *testing.T) {
 			}
 		})
 	}
-	// What the bases of the reads are can be told from simulated current as badly as from
-	// real current, by levels alone.
+	// By levels alone, the bases of the reads can be decoded from simulated current as
+	// badly as from real current.
 	few := Shorten(stretches[:5], 2500)
 	real, err = judge.Decoded(few)
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestSimulated5kHzIsLikeReal(t *testing.T) {
 	}
 }
 
-// Reads of another pore's levels are told from real ones by the same distances.
+// Reads of another pore's levels are distinguished from real ones by the same distances.
 func TestDistancesTellOtherPores(t *testing.T) {
 	t.Parallel()
 	judge, table := published(t)
@@ -188,7 +188,7 @@ func TestLevels(t *testing.T) {
 	require.ErrorContains(t, err, "no visits")
 }
 
-// Rounds of a calibration bring simulated reads to those that it is told are real.
+// Rounds of a calibration bring simulated reads to those that it is given as real.
 func TestCalibration(t *testing.T) {
 	parts := &squiggle.Parts{K: 3, Parts: []squiggle.Part{{Offset: 0, Width: 3}}}
 	rnd := rand.New(rand.NewPCG(2, 2))

@@ -34,7 +34,7 @@ type Adaptive struct {
 	DryRun    bool
 	// FirstChannel and LastChannel are those whose reads are decided about; 0: no bound.
 	FirstChannel, LastChannel uint32
-	// MaxAge is how old signal may be to be looked at; 0 means 2 s.
+	// MaxAge is how old signal may be to be evaluated; 0 means 2 s.
 	MaxAge time.Duration
 }
 
@@ -53,7 +53,7 @@ func (a *Adaptive) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&a.MaxAge, "adaptive-max-age", 2*time.Second, "don't look at signal that is older; the clocks of ingest and processor must agree within it")
 }
 
-// On tells whether anything is to be decided.
+// On reports whether anything is to be decided.
 func (a Adaptive) On() bool { return a.Mode != adaptive.Off }
 
 // Validate says what is wrong with the settings.
@@ -132,7 +132,7 @@ func readTargets(a Adaptive, g *genome.Genome) (*adaptive.Targets, error) {
 	})
 }
 
-// lookers is how many looks are worked on at a time. On the CPU a look waits for the
+// lookers is how many evaluations are worked on at a time. On the CPU an evaluation waits for the
 // batch that it is in, so few share one; a GPU takes many in the time of one.
 func (e *Engines) lookers() int {
 	if e.Caller.Device() == "cpu" {

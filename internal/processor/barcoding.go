@@ -80,8 +80,8 @@ func (f *Barcoding) Options() (opts finish.Options, err error) {
 	return opts, nil
 }
 
-// TakeSheet returns the sample sheet if it is not about barcodes that are looked for here:
-// whoever called the reads has found them.
+// TakeSheet returns the sample sheet if it is not about barcodes that are searched for
+// here: the basecaller of the reads has found them.
 func (f *Barcoding) TakeSheet() (path string) {
 	if f.kit == "" && f.barcodes == "" {
 		path, f.sheet = f.sheet, ""
@@ -156,7 +156,7 @@ func (e *Engines) CheckSheet(runs []*signal.Run, logger *slog.Logger) error {
 	return e.barcoding.CheckSheet(e.finisher, runs, logger)
 }
 
-// Sheet is the sample sheet of the barcodes that are looked for; nil: none.
+// Sheet is the sample sheet of the barcodes that are searched for; nil: none.
 func (e *Engines) Sheet() *demux.Sheet {
 	if e.finisher == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/porestream/porestream/variant/network"
 )
 
-// Calling says what judges variants, and of how many copies of each contig. The
+// Calling says which model scores variants, and how many copies of each contig there are. The
 // zero value is models.DefaultVariant and haploid contigs.
 type Calling struct {
 	// Model is a variant model, by name or folder, or models.None; empty means
@@ -25,7 +25,7 @@ type Calling struct {
 	// with another; empty for none.
 	Ploidy, PloidyBED string
 	// MinAlleleFraction is the share of the reads from which on an allele of a
-	// mixture is looked at; 0 means the caller's default.
+	// mixture is examined; 0 means the caller's default.
 	MinAlleleFraction float64
 	// MNPDistance is how many bases apart changes of one haplotype may be that are one call; nil
 	// means the caller's default. With Atomize each change is a call of its own.
@@ -69,7 +69,7 @@ func (c *Calling) ploidy() (variant.Ploidy, error) {
 }
 
 // Load opens the model on a device and completes the caller's configuration. The
-// network is nil with models.None; whoever gets one closes it.
+// network is nil with models.None; the caller closes it.
 func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.Config) (variant.Config, *network.Network, error) {
 	var err error
 	if caller.Ploidy, err = c.ploidy(); err != nil {

@@ -89,7 +89,7 @@ func TestCalling(t *testing.T) {
 	}
 }
 
-// TestEnginesNameTheVariantModel: whoever reads a summary knows what has judged.
+// TestEnginesNameTheVariantModel: a summary names the model that has scored the variants.
 func TestEnginesNameTheVariantModel(t *testing.T) {
 	if _, err := infer.FindLibrary(""); err != nil {
 		t.Skip("needs ONNX Runtime: ", err)

@@ -95,7 +95,7 @@ type Options struct {
 	Index     string         // file of the minimap2 index; empty: it is made anew
 	Caller    variant.Config // thresholds; Calling completes them
 	Calling   Calling
-	Survey    Survey   // what is told of places without a variant
+	Survey    Survey   // what is reported of places without a variant
 	Panels    []string // watch-lists, YAML; none: nothing is watched
 	Sources   []string // compiled sources of known variants
 	Functions []string // files of functions of genes and proteins
@@ -280,7 +280,7 @@ func (e *Engines) loadBasecaller(opts Options) error {
 	return nil
 }
 
-// loadAligner loads what places called reads, whoever has called them.
+// loadAligner loads what places called reads, called here or elsewhere.
 func (e *Engines) loadAligner(opts Options) error {
 	var model *basecall.Model
 	if e.Caller != nil {
@@ -349,8 +349,7 @@ func (e *Engines) Model() string {
 	return e.Caller.Model().Manifest.Name
 }
 
-// VariantModel names the model that judges variants, or models.None; empty without
-// that stage.
+// VariantModel names the model that scores variants, or models.None; empty without that stage.
 func (e *Engines) VariantModel() string {
 	switch {
 	case !slices.Contains(e.stages, variantstage.Name):
@@ -410,7 +409,7 @@ func (e *Engines) Close() error {
 }
 
 // CheckModels refuses a recording of which no run can be called, before anything is computed; see
-// [CheckModel]. named tells whether the user chose the model.
+// [CheckModel]. named states whether the user chose the model.
 func (e *Engines) CheckModels(recording *signal.Index, named bool) error {
 	if e.models != nil {
 		return e.models.check(recording.Runs())
@@ -419,9 +418,8 @@ func (e *Engines) CheckModels(recording *signal.Index, named bool) error {
 }
 
 // CheckModel refuses a recording that the model was not made for, before anything
-// is computed. named tells whether the user chose the model; if not, a run that
-// doesn't say what it was sequenced with is refused too, rather than called with
-// whatever is the default.
+// is computed. named states whether the user chose the model; if not, a run that doesn't say what it
+// was sequenced with is refused too, rather than called with whatever is the default.
 func CheckModel(recording *signal.Index, model *basecall.Model, named bool) error {
 	m := model.Manifest
 	checked := make(map[*signal.Run]bool)

@@ -73,7 +73,7 @@ func (f *Found) Write(w io.Writer) error { return genes.WriteGFF3(w, f.contigs, 
 // WriteProteins writes what they are translated to as FASTA.
 func (f *Found) WriteProteins(w io.Writer) error { return genes.WriteProteins(w, f.contigs, f.Result) }
 
-// Summary tells in a line what was found.
+// Summary is a line that says what was found.
 func (f *Found) Summary() string {
 	how := "as given"
 	if f.CodeFound {

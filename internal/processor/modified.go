@@ -75,11 +75,11 @@ type modifiers struct {
 	told map[string]bool // runs of which it was logged that no model is for them
 }
 
-// maxToldRuns bounds the runs that are remembered for having been told of.
+// maxToldRuns bounds the runs that are remembered as logged.
 const maxToldRuns = 1 << 12
 
 // newModifiers loads models onto the devices. Models for different pores are never asked about one read, so only those
-// for one are refused for judging the same bases.
+// for one are refused for calling the same bases.
 func newModifiers(all []*modnetwork.Model, cfg modnetwork.Config) (*modifiers, error) {
 	m := &modifiers{models: all, callers: make(map[pore]*modnetwork.Caller), log: cfg.Logger, told: make(map[string]bool)}
 	of := make(map[pore][]*modnetwork.Model)
@@ -97,7 +97,7 @@ func newModifiers(all []*modnetwork.Model, cfg modnetwork.Config) (*modifiers, e
 	return m, nil
 }
 
-// of says who judges the reads of runs that a basecalling model calls.
+// of returns which caller of modified bases gets the reads of a run that a basecalling model calls.
 func (m *modifiers) of(manifest *basecall.Manifest) func(*streampb.Run) basecallstage.Modifier {
 	return func(run *streampb.Run) basecallstage.Modifier {
 		caller := m.callers[pore{manifest.Chemistry, int(run.GetSampleRate())}]

@@ -85,7 +85,7 @@ func knownProduct(p *homology.Protein) annotate.Product {
 	return annotate.Product{Gene: &annotate.Gene{ID: p.ID, Symbol: p.Gene}, Protein: p.ID}
 }
 
-// evidenceBySimilarity is the Gene Ontology's code of what nobody has looked at.
+// evidenceBySimilarity is the Gene Ontology's code of what no curator has reviewed.
 const evidenceBySimilarity = "IEA"
 
 // carried are functions of genes that were found, by the known proteins that theirs are like.
@@ -131,7 +131,7 @@ func (f *Genes) WithFunctions(a *annotate.Annotator, paths []string) (*annotate.
 	return a.WithFunctions(&carried{set: set, similar: f.similar}), nil
 }
 
-// told says in a few words how many genes got names; empty if none were asked for.
+// told states in a few words how many genes got names; empty if none were asked for.
 func (f *Found) told(naming *Naming) string {
 	if len(naming.Proteins) == 0 {
 		return ""

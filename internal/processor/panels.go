@@ -65,7 +65,7 @@ func firstFault(err error) error {
 	return fmt.Errorf("%s (and %d more lines: pore watch check shows all)", first, 1+strings.Count(rest, "\n"))
 }
 
-// fingerprint tells sets of panels apart, whatever the order they were named in.
+// fingerprint distinguishes sets of panels, whatever the order they were named in.
 func fingerprint(panels []*watchlist.Panel) string {
 	hashes := make([]string, len(panels))
 	for i, p := range panels {

@@ -56,7 +56,7 @@ func (m *RunModels) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&m.Idle, "models-idle", defaultIdle, "time that no run must have needed a basecalling model before it makes room for another")
 }
 
-// On tells whether runs have models of their own.
+// On reports whether runs have models of their own.
 func (m RunModels) On() bool { return m.Rules != "" || m.Dir != "" }
 
 // validate says what is wrong with the settings, beside the model that was named.
@@ -183,7 +183,7 @@ func (c *catalogue) place(rule int) string {
 	return fmt.Sprintf("%s:%d", c.path, c.rules.List[rule].Line)
 }
 
-// described is a run as a recording tells of it, with all that rules go by.
+// described is a run as a recording describes it, with all that rules go by.
 func described(run *streampb.Run) *signal.Run {
 	return &signal.Run{
 		ID: run.GetId(), SampleRate: int(run.GetSampleRate()), SampleID: run.GetSample(), ExperimentID: run.GetExperiment(),
@@ -243,8 +243,7 @@ func newRunModels(m RunModels, c *catalogue, reg prometheus.Registerer, log *slo
 	return r, nil
 }
 
-// once tells whether something is said for the first time. What has been said is forgotten when
-// it is much.
+// once reports whether a message comes for the first time. The messages that came are forgotten when they are many.
 func (r *runModels) once(parts ...string) bool {
 	key := strings.Join(parts, "\x00")
 	r.mu.Lock()
@@ -273,10 +272,10 @@ func (r *runModels) Choose(run *streampb.Run) basecallstage.Choice {
 	return basecallstage.Choice{Model: listed.Path, Precision: precision, Identity: r.identity(listed.Path)}
 }
 
-// warn tells of what a rule gives a run that the model was not made for.
+// warn logs how a run differs from what its model, given by a rule, was made for.
 func (r *runModels) warn(run *streampb.Run, l models.Listed) {
 	if l.Err != nil {
-		return // it is told when the model is loaded
+		return // it is reported when the model is loaded
 	}
 	m := l.Manifest
 	if !slices.Contains(m.SampleRates, int(run.GetSampleRate())) {
@@ -288,7 +287,7 @@ func (r *runModels) warn(run *streampb.Run, l models.Listed) {
 	}
 }
 
-// identity is what a model computes; empty if that can't be told, which loading it will say.
+// identity is what a model computes; empty if that can't be determined, which loading the model will report.
 func (r *runModels) identity(model string) string {
 	r.mu.Lock()
 	id, known := r.identities[model]
@@ -339,8 +338,8 @@ func (r *runModels) Ready(run *streampb.Run, choice basecallstage.Choice) (*base
 	return r.hand(run, choice, m), done, true, nil
 }
 
-// passes tells whether a failure to load may be gone when it is tried again, as that of a device
-// without room for one more model: then reads wait for it, and are not left out. What is wrong with
+// passes reports whether a failure to load may be gone when it is tried again, as that of a device
+// without memory for one more model: then reads wait for it, and are not left out. What is wrong with
 // a model itself is an [*absence].
 func passes(err error) bool {
 	var a *absence
@@ -374,7 +373,7 @@ func (r *runModels) Use(ctx context.Context, run *streampb.Run, choice basecalls
 
 func keyOf(c basecallstage.Choice) modelKey { return modelKey{c.Model, c.Precision, c.Identity} }
 
-// hand returns a loaded model for a run, and tells once if the rules would choose another by now.
+// hand returns a loaded model for a run, and logs once if the rules would choose another by now.
 func (r *runModels) hand(run *streampb.Run, choice basecallstage.Choice, m *loadedModel) *basecallstage.Model {
 	if r.once("handed", run.GetId(), choice.Model) {
 		now, precision, err := r.catalogue.choose(described(run))
@@ -395,7 +394,7 @@ func (r *runModels) refused(run *streampb.Run, err error) error {
 	return fmt.Errorf("%w: %w", basecallstage.ErrNoModel, err)
 }
 
-// loaded is told of each attempt to load a model.
+// loaded logs and counts each attempt to load a model.
 func (r *runModels) loaded(key modelKey, took time.Duration, err error) {
 	name, result := nameOf(key.model), "loaded"
 	switch {
@@ -429,7 +428,7 @@ func nameOf(model string) string {
 	return filepath.Base(model)
 }
 
-// note keeps what is told of the models that were used.
+// note keeps what is reported of the models that were used.
 func (r *runModels) note(c *basecall.Caller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -454,7 +453,7 @@ func (r *runModels) watch(ctx context.Context) error {
 	}
 }
 
-// check tells whether any of a recording's runs has a model; its error says why the first hasn't.
+// check checks whether any of a recording's runs has a model; its error says why the first hasn't.
 func (r *runModels) check(runs []*signal.Run) error {
 	var first error
 	for _, run := range runs {
@@ -597,8 +596,7 @@ func newRunModelMetrics(reg prometheus.Registerer) (*runModelMetrics, error) {
 	return &runModelMetrics{loaded, loads, took, without}, nil
 }
 
-// loadRunModels prepares to load the models of runs, and tells of those that rules name and that
-// can't be used.
+// loadRunModels prepares to load the models of runs, and logs those that rules name and that can't be used.
 func (e *Engines) loadRunModels(opts Options) error {
 	c, err := newCatalogue(opts.RunModels, opts.Model)
 	if err != nil {

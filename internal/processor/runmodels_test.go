@@ -47,7 +47,7 @@ func runOf(id, cell, kit string, rate int) *streampb.Run {
 	return &streampb.Run{Id: id, Sample: "s-" + id, FlowCellProduct: cell, Kit: kit, SampleRate: uint32(rate)}
 }
 
-// TestChoiceOfModels holds runs' models to rules and folder, by what each run tells of itself.
+// TestChoiceOfModels holds runs' models to rules and folder, by what each run's description says.
 func TestChoiceOfModels(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"dna_r10.4.1_e8.2_400bps_hac@v4.0.0": "dna_r10.4.1_small@v4.0.0.dorado",
@@ -221,7 +221,7 @@ func TestRunsOfTwoChemistriesAreCalledAsAlone(t *testing.T) {
 	assert.Equal(t, 2, testutil.CollectAndCount(l.metrics.loads), "a series for each model")
 }
 
-// TestRunsWithoutAModel are told in a line each, and counted by why; others are not touched.
+// TestRunsWithoutAModel are logged in a line each, and counted by why; others are not touched.
 func TestRunsWithoutAModel(t *testing.T) {
 	dir := folderOf(t, map[string]string{"dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0", "broken": "dna_r10.4.1_small@v5.0.0"})
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken", "config.toml"), []byte("x"), 0o600))
@@ -370,8 +370,8 @@ func TestOnceForgets(t *testing.T) {
 	assert.False(t, r.once("run", fmt.Sprint(3<<14-1)))
 }
 
-// TestModifiedBasesByRun: each run's reads are judged by the models for its pore; of a run that none is for nothing is said, which
-// is told in one line.
+// TestModifiedBasesByRun: each run's reads get their modified bases called by the models for its pore. Of a run without such a
+// model no modified bases are called, which one line logs.
 func TestModifiedBasesByRun(t *testing.T) {
 	const made = "../../modbase/network/testdata/dna_r9.4.1_made.onnx"
 	data, err := os.ReadFile(made)

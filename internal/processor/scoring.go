@@ -37,7 +37,7 @@ func (f *Scoring) Validate() error {
 // On says whether there is anything to score with.
 func (f *Scoring) On() bool { return len(f.Networks) > 0 }
 
-// Open loads the networks; whoever asks closes them. It is nil without any.
+// Open loads the networks; the caller closes them. It is nil without any.
 func (f *Scoring) Open(g *genome.Genome, model *annotate.Model, cfg network.Config) (*network.Scorer, error) {
 	if !f.On() {
 		return nil, nil

@@ -6,8 +6,7 @@ import (
 	"github.com/porestream/porestream/annotate/source"
 )
 
-// sourcesInterval is how often the files of sources are looked at. A release comes once a week; seconds make a swap by
-// hand pleasant.
+// sourcesInterval is how often the files of sources are checked. A release comes once a week; seconds make a swap by hand pleasant.
 const sourcesInterval = 2 * time.Second
 
 // loadSources opens sources of known variants and gives them to the annotator.

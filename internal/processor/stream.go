@@ -35,7 +35,7 @@ type Stream struct {
 	// DrainTimeout bounds finishing what is in the works when partitions are
 	// taken away or the processor stops. Zero means 15 s.
 	DrainTimeout time.Duration
-	// SessionTimeout is how long a processor that can't be heard keeps its
+	// SessionTimeout is how long a processor that sends no heartbeats keeps its
 	// partitions. Zero means 30 s.
 	SessionTimeout time.Duration
 	// MaxBuffered bounds what all stages together have emitted and Kafka has not

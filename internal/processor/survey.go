@@ -8,14 +8,14 @@ import (
 	"github.com/porestream/porestream/variant"
 )
 
-// Survey says what is told, at the end of a sample, of places without a variant. The
-// zero value is: nothing.
+// Survey says what is reported, at the end of a sample, of places without a variant.
+// The zero value is: nothing.
 type Survey struct {
 	GVCF, Callable bool
 	Settings       SurveySettings
 }
 
-// SurveySettings say how it is told.
+// SurveySettings say how it is reported.
 type SurveySettings struct {
 	Allele string // symbolic allele of blocks: *, or NON_REF
 	Band   int    // of genotype qualities that a block stays within
@@ -25,7 +25,7 @@ type SurveySettings struct {
 	LowMapping float64
 }
 
-// Register adds the flags of what is told by the stream.
+// Register adds the flags of what the stream reports.
 func (s *Survey) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.GVCF, "gvcf", false, "tell too, at the end of a sample, of the places without a variant: blocks of reference (docs/consume/variants.md)")
 	flags.BoolVar(&s.Callable, "callable", false, "tell too, at the end of a sample, what the reads allow to be said of each position")

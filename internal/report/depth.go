@@ -30,7 +30,7 @@ type contigDepth struct {
 	name   string
 	length int
 	sums   [bins]float64 // of depths
-	known  [bins]int     // positions that something is told of
+	known  [bins]int     // positions with a record
 	counts []int         // positions by depth; the last counts what is deeper
 	told   int
 }
@@ -89,7 +89,7 @@ func depthOf(from io.Reader) (*coverage, error) {
 	return c, nil
 }
 
-// depthIn is the least depth that a record tells of.
+// depthIn is the least depth that a record states.
 func depthIn(rec *vcf.Record) (int, bool) {
 	if len(rec.Samples) == 0 {
 		return 0, false
@@ -139,7 +139,7 @@ func (d *contigDepth) quantile(q float64) int {
 	return deepest
 }
 
-// below is how many positions are less deep; positions that nothing is told of have no depth.
+// below is how many positions are less deep; positions without a record have no depth.
 func (d *contigDepth) below(depth int) int {
 	n := max(0, d.length-d.told)
 	for _, c := range d.counts[:depth] {

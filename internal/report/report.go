@@ -456,7 +456,7 @@ func (v *view) figures(s *pipeline.Summary) {
 	}
 }
 
-// unseen lists what was not looked at.
+// unseen lists what was not examined.
 func (v *view) unseen(r *results) {
 	s := &r.summary
 	add := func(format string, args ...any) { v.Unseen = append(v.Unseen, fmt.Sprintf(format, args...)) }

@@ -162,7 +162,8 @@ func TestReportOfNoCalls(t *testing.T) {
 	require.Contains(t, write(t, dir), "<dt>samples</dt><dd>0</dd>")
 }
 
-// TestReportNamesClasses of models that have classes of their own, ahead of what could not be told.
+// TestReportNamesClasses: the report names the classes of models that have classes of their own,
+// ahead of the markers that could not be called.
 func TestReportNamesClasses(t *testing.T) {
 	text := write(t, plate(t, 2, 2, func(_ *pipeline.Summary, _ *string, a *watchlist.Alert) {
 		if a.State = watchlist.NotCallable; a.Rule == "gene00-K0N" {

@@ -21,7 +21,7 @@ const (
 	clear kind = "clear"
 )
 
-// kinds are in the order of what a reader looks for first.
+// rank orders kinds by what a reader wants to see first.
 var rank = map[kind]int{found: 0, other: 1, doubt: 2, blind: 3, wait: 4, clear: 5}
 
 // kindOf sorts a state. Words that this program doesn't know are shown as they are.
@@ -41,7 +41,7 @@ func kindOf(s watchlist.State) kind {
 	return other
 }
 
-// code is what a cell has room for.
+// code is a state's abbreviation, short enough for a cell.
 func code(s watchlist.State) string {
 	switch s {
 	case watchlist.Detected:
@@ -71,7 +71,7 @@ func code(s watchlist.State) string {
 // marker is a rule of a panel: a column of the table.
 type marker struct{ panel, rule, label, severity string }
 
-// key tells markers apart.
+// key identifies a marker.
 func (m *marker) key() string { return m.panel + "\x00" + m.rule }
 
 // answer is what a rule as a whole says of a sample: the alert about it, or else, of a rule that only alerts of
@@ -100,7 +100,7 @@ type verdict struct {
 	Do    []string
 }
 
-// judge says what a sample's answers come to. answers are those of its markers.
+// judge returns what a sample's answers come to. answers are those of its markers.
 func judge(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
 	by := make(map[kind][]*watchlist.Alert)
 	open := false

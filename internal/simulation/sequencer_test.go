@@ -300,7 +300,7 @@ func TestChemistries(t *testing.T) {
 		require.Equal(t, "SQK-LSK114", about.Kit)
 		require.Equal(t, "sqk-lsk114", about.Context["sequencing_kit"])
 		require.InDelta(t, c.scale, run.Entry(0).Calibration.Scale, 1e-6)
-		// The current is within what the converter can tell, and of the right size.
+		// The current is within the converter's range, and of the right size.
 		samples, err := run.Samples(0, nil)
 		require.NoError(t, err)
 		within, sum := 0, 0.0

@@ -1,6 +1,6 @@
 // Package tracing sends the spans of a process to a receiver of OpenTelemetry's
-// protocol (OTLP). It never holds up the pipeline: what there is no room for, or no
-// receiver, is dropped and counted. docs/operate/traces.md tells how to use it.
+// protocol (OTLP). It never holds up the pipeline: spans without space in the queue, or without a
+// receiver, are dropped and counted. docs/operate/traces.md describes how to use it.
 package tracing
 
 import (
@@ -77,7 +77,7 @@ func newExporter(upload uploader, of resource, reg prometheus.Registerer, log *s
 
 var _ trace.Sink = (*Exporter)(nil)
 
-// Record takes a span if there is room for it, and never waits.
+// Record takes a span if there is space for it, and never waits.
 func (e *Exporter) Record(span *trace.Span) {
 	size := sizeOf(span)
 	if e.bytes.Add(size) > queueBytes {

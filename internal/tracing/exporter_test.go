@@ -19,7 +19,7 @@ import (
 	"github.com/porestream/porestream/testenv"
 )
 
-// fakeReceiver takes what it is told to.
+// fakeReceiver takes the spans that upload accepts.
 type fakeReceiver struct {
 	upload func(ctx context.Context, n int) error
 	mu     sync.Mutex

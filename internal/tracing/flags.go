@@ -42,7 +42,7 @@ type Flags struct {
 	flags *pflag.FlagSet
 }
 
-// defaultSample is the share of reads that are traced. One in a hundred tells how long
+// defaultSample is the share of reads that are traced. One in a hundred shows how long
 // reads take, and costs nothing that can be measured.
 const defaultSample = 0.01
 
@@ -64,7 +64,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.HeadersFile, "trace-headers-file", "", "file with headers for the receiver of traces, a line each, NAME: VALUE; else the environment variable OTEL_EXPORTER_OTLP_HEADERS")
 }
 
-// On tells whether anything is traced.
+// On reports whether anything is traced.
 func (f *Flags) On() bool { return f.endpoint() != "" }
 
 // Files are the names of the flags that name files.
@@ -89,7 +89,7 @@ type target struct {
 	headers  map[string]string
 }
 
-// target checks the settings. Its errors tell nothing of headers' values.
+// target checks the settings. Its errors show nothing of headers' values.
 func (f *Flags) target() (target, error) {
 	u, err := url.Parse(f.endpoint())
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -204,7 +204,7 @@ func parseHeaderLines(text, path string) (map[string]string, error) {
 	return headers, nil
 }
 
-// isToken tells whether a text can be a header's name.
+// isToken reports whether a text can be a header's name.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))

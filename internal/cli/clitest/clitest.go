@@ -41,7 +41,7 @@ func Program(t *testing.T, root string, make func() *cobra.Command) {
 // manyMeanings are flags that mean something else in different commands, by what these
 // work on: times of a run, offsets, formats; channels to take or to simulate; copies of a
 // contig or the number of haplotypes; a compiled source or where a profile is from;
-// contigs by name or all of them; a file, or that something be told.
+// contigs by name or all of them; a file, or a switch for more output.
 var manyMeanings = []string{"from", "to", "channels", "ploidy", "source", "circular", "callable", "version"}
 
 // help checks that every command and every flag says what it is for, and that a flag

@@ -103,8 +103,8 @@ func options(cmd *cobra.Command) []option {
 	return all
 }
 
-// defaultOf is a flag's default, empty where it says nothing: a zero, or what the
-// flag's description has already told.
+// defaultOf is a flag's default, empty where it adds nothing: a zero, or a default that the flag's
+// description already states.
 func defaultOf(f *pflag.Flag) string {
 	if strings.Contains(f.Usage, "(default") || slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
 		return ""
@@ -133,8 +133,7 @@ func Pages(root *cobra.Command) map[string]string {
 	return pages
 }
 
-// page is a document about commands, of which the first gives it its title. link tells where a reader finds a
-// subcommand.
+// page is a document about commands; the title is that of the first. link returns where a reader finds a subcommand.
 func page(commands []*cobra.Command, link func(*cobra.Command) string) string {
 	var b strings.Builder
 	for i, cmd := range commands {

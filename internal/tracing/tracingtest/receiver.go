@@ -30,7 +30,7 @@ func (s Span) Parent() string {
 	return hex.EncodeToString(s.TraceId) + "/" + hex.EncodeToString(s.ParentSpanId)
 }
 
-// Root tells whether the span has no parent.
+// Root reports whether the span has no parent.
 func (s Span) Root() bool { return len(s.ParentSpanId) == 0 }
 
 // Receiver keeps spans. Register it at a gRPC server, or serve it over HTTP.
