@@ -39,7 +39,7 @@ type Classification struct {
 	Score       float64
 	Front, Rear End
 	// Inner is what was found behind the outer barcode, with places in the whole read: of
-	// kits with two barcodes, whose other fields tell of the outer one; nil without one.
+	// kits with two barcodes, whose other fields describe the outer one; nil without one.
 	Inner *Classification
 }
 
@@ -51,7 +51,7 @@ func (c Classification) Uncut() Classification {
 
 // End is what was found at one end of a read.
 type End struct {
-	// Barcode is the index of the best barcode there, -1 if that end isn't looked at.
+	// Barcode is the index of the best barcode there, -1 if that end isn't searched.
 	Barcode    int
 	Penalty    int
 	Score      float64 // of the barcode
@@ -78,7 +78,7 @@ type Classifier struct {
 	names []string
 }
 
-// construct is one end's flanks and barcodes, ready to be looked for.
+// construct is one end's flanks and barcodes, ready for the search.
 type construct struct {
 	mask     probe // flanks with N in the barcode's place
 	flanks   int   // bases that are not N
@@ -146,8 +146,8 @@ func newConstruct(flanks Flanks, barcodes []string, s Scoring) construct {
 	return k
 }
 
-// slack is by how many bases more to both sides a barcode is looked for than where the
-// flanks have it, because of insertions and deletions between.
+// slack is by how many bases to both sides the search for a barcode extends the place that
+// the flanks give, because of insertions and deletions between.
 const slack = 8
 
 // place is where a construct's flanks lie in a window.
@@ -164,12 +164,12 @@ func (k *construct) locate(window []byte) place {
 }
 
 // secondFlankScore is the score of flanks from which a second barcode beside the first is
-// looked at: flanks that were ligated to others lack what the sequencing adapter brings.
+// examined: flanks that were ligated to others lack the bases of the sequencing adapter.
 const secondFlankScore = 0.6
 
-// beside looks for a further barcode right before and right behind a place in a text, which
-// runs from the read's end inwards. It tells whether there is another than the given one, and
-// where the last ends that is the same.
+// beside searches for a further barcode right before and right behind a place in a text, which
+// runs from the read's end inwards. It reports whether there is another than the given one, and
+// where the last one ends that is the same.
 func (p *place) beside(text []byte, barcode int, s Scoring, room []int) (other bool, end int) {
 	reach := p.mask.forward.length + 2*slack
 	end = p.match.end
@@ -260,11 +260,11 @@ func (c *Classifier) Classify(sequence []byte) Classification {
 
 // classify finds one barcode.
 //
-// The flanks tell where in a window at each end of the read the barcode is, and, for a
-// kit with different flanks, which strand it is of: that on which the better of both
-// ends is best. There each barcode is compared. What is best must be near (or far nearer
-// than the second best), and near the end of the read; the other end must not say
-// otherwise.
+// The flanks show where in a window at each end of the read the barcode is. For a kit with
+// different flanks they also show the read's strand: that on which the better of both ends
+// is best. Each barcode is compared at that place. The best one must be near (or far nearer
+// than the second best), and near the end of the read; the other end must not have a
+// different barcode.
 func (c *Classifier) classify(sequence []byte) Classification {
 	s := c.kit.Scoring
 	var front, rear place
@@ -335,7 +335,7 @@ func (c *Classifier) classify(sequence []byte) Classification {
 	return result
 }
 
-// betterEnds tells whether the ends a, b fit better than c, d: by the better of both,
+// betterEnds reports whether the ends a, b fit better than c, d: by the better of both,
 // and if these are alike by the other.
 func betterEnds(a, b, c, d place) bool {
 	ab, cd := max(a.score, b.score), max(c.score, d.score)
@@ -426,7 +426,7 @@ func (p *place) end(penalties []int) End {
 	return e
 }
 
-// midstrand tells whether there are a barcode's flanks between the windows.
+// midstrand reports whether there are a barcode's flanks between the windows.
 func (c *Classifier) midstrand(sequence []byte) bool {
 	s := c.kit.Scoring
 	from, to := s.FrontBarcodeWindow, len(sequence)-s.RearBarcodeWindow
@@ -447,7 +447,7 @@ func (c *Classifier) midstrand(sequence []byte) bool {
 
 // Info returns what the tag bi holds: the barcode's score, then for front and rear of the
 // read where flanks and barcode begin and end there, in bases of the whole read, and the
-// score of the best barcode there; -1 for an end that wasn't looked at. Of an outer and an
+// score of the best barcode there; -1 for an end that wasn't searched. For an outer and an
 // inner barcode these are seven numbers each, the outer one's first.
 func Info(c *Classification) []float32 {
 	info := []float32{float32(c.Score)}

@@ -98,9 +98,9 @@ func TestGoldenIsRight(t *testing.T) {
 	require.Greater(t, float64(found)/float64(of), 0.9, "%d of %d", found, of)
 }
 
-// TestBarcodesBehindEachOther: of a read with two barcodes one behind the other, as when
-// barcodes are ligated to each other, no sample is told but where it is one barcode twice,
-// which is cut off whole.
+// TestBarcodesBehindEachOther: a read with two barcodes one behind the other, as when barcodes
+// are ligated to each other, is assigned to no sample, except where it is one barcode twice;
+// then both copies are cut off.
 func TestBarcodesBehindEachOther(t *testing.T) {
 	classifier := classifiers(t)
 	counts := make(map[string]int)

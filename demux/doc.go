@@ -5,6 +5,6 @@
 // It works on sequences and currents alone and changes nothing: a [Classification] says
 // where things are, and the caller cuts. All of it is pure and safe for concurrent
 // use. Rules, thresholds and file formats are those that Dorado documents
-// (documentation/CustomBarcodes.md, SampleSheets.md); docs/files/demux.md tells them, and
-// testdata/oracle.py is a second implementation of them.
+// (documentation/CustomBarcodes.md, SampleSheets.md); docs/files/demux.md describes them,
+// and testdata/oracle.py is a second implementation of them.
 package demux

@@ -27,7 +27,7 @@ type Kit struct {
 	// Front and Rear are the flanks at both ends of a molecule, each read from its
 	// end inwards.
 	Front, Rear Flanks
-	// AtFront and AtRear say at which ends of a read a barcode is looked for.
+	// AtFront and AtRear say at which ends of a read a barcode is searched for.
 	AtFront, AtRear bool
 	Barcodes        []Barcode
 	Scoring         Scoring
@@ -63,7 +63,7 @@ type Scoring struct {
 	FrontBarcodeWindow    int     `toml:"front_barcode_window"`     // bases that are searched at the front
 	RearBarcodeWindow     int     `toml:"rear_barcode_window"`      // and at the rear
 	MinFlankScore         float64 `toml:"min_flank_score"`
-	MidstrandFlankScore   float64 `toml:"midstrand_flank_score"` // from which flanks amid a read tell that it is two
+	MidstrandFlankScore   float64 `toml:"midstrand_flank_score"` // from which flanks amid a read show that it is two
 }
 
 // DefaultScoring returns the scoring of kits that don't say otherwise.

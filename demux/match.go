@@ -3,7 +3,7 @@ package demux
 // Problem: a kit's 24 to 96 barcodes have to be found near both ends of each read, with
 // one base in ten wrong, at a cost that doesn't show beside basecalling.
 //
-// Assumptions: what is looked for is short, under 256 bases, and known beforehand.
+// Assumptions: the patterns are short, under 256 bases, and known beforehand.
 //
 // Strategy: semi-global edit distance by Myers' bit-vectors (Myers 1999, in blocks of 64
 // rows by Hyyrö 2003): the whole pattern against any stretch of the text, one column
@@ -20,7 +20,7 @@ const maxPattern = 64 * maxWords
 
 const maxWords = 4
 
-// pattern is a sequence of A, C, G, T and N that is ready to be looked for.
+// pattern is a sequence of A, C, G, T and N that is ready for the search.
 type pattern struct {
 	length int
 	words  int

@@ -21,13 +21,13 @@ const (
 	rnaStay         = 10   // windows that must stay above
 	rnaStep         = 15   // pA
 	rnaDark         = 0.92 // of the read's median current, what an adapter's is below
-	// rnaLeastMillis is the shortest adapter, and rnaMostMillis how far is looked.
+	// rnaLeastMillis is the shortest adapter, and rnaMostMillis how far the search goes.
 	rnaLeastMillis = 200
 	rnaMostMillis  = 5000
 )
 
 // RNAAdapter returns the sample at which the adapter of a direct RNA read ends, and its
-// poly(A) tail begins; 0 if it can't be told. The samples are picoamperes at a rate in Hz.
+// poly(A) tail begins; 0 if it can't be found. The samples are picoamperes at a rate in Hz.
 func RNAAdapter(picoamperes []float32, rate int) int {
 	window, hop := rate*rnaWindowMillis/1000, rate*rnaHopMillis/1000
 	if window < 3 || hop < 1 || len(picoamperes) < window {

@@ -61,8 +61,8 @@ const maxSheet = 16 << 20
 
 // ParseSheet reads a sample sheet: CSV with a line of column names; separated by semicolons
 // or tabs, as spreadsheets write it, too. kit, experiment_id and one of flow_cell_id and
-// position_id are required; experiment_id is the same in all rows; alias must not look like
-// a barcode. external_barcode and internal_barcode, instead of barcode, are for kits with two
+// position_id are required; experiment_id is the same in all rows; alias must not have the form
+// of a barcode. external_barcode and internal_barcode, instead of barcode, are for kits with two
 // barcodes one behind the other. Columns and rules are MinKNOW's. Other columns are ignored, and rows
 // without anything but separators.
 func ParseSheet(r io.Reader) (*Sheet, error) {
@@ -244,19 +244,19 @@ func (s *Sheet) Barcodes() []string {
 	return slices.Compact(names)
 }
 
-// Lists tells whether a run that is known by its flow cell and position has a barcode.
+// Lists reports whether a run that is known by its flow cell and position has a barcode.
 func (s *Sheet) Lists(flowCell, position, barcode string) bool {
 	return slices.ContainsFunc(s.rows, func(row sheetRow) bool { return row.barcode == barcode && s.is(&row, flowCell, position) })
 }
 
-// is tells whether a row is of a run. What isn't known of a run is no contradiction if
-// the sheet names one of its kind only.
+// is reports whether a row belongs to a run. If the flow cell or the position of a run isn't
+// known, this is no contradiction as long as the sheet names only one.
 func (s *Sheet) is(row *sheetRow, flowCell, position string) bool {
 	fits := func(own, of string, one bool) bool { return own == "" || own == of || of == "" && one }
 	return fits(row.flowCell, flowCell, s.oneFlowCell) && fits(row.position, position, s.onePosition)
 }
 
-// Of tells whether a row is of a run that is known by its flow cell and position.
+// Of reports whether a row belongs to a run that is known by its flow cell and position.
 func (s *Sheet) Of(flowCell, position string) bool {
 	return slices.ContainsFunc(s.rows, func(row sheetRow) bool { return s.is(&row, flowCell, position) })
 }
@@ -393,7 +393,7 @@ func some(list []string) string {
 }
 
 // Alias returns what the sample with a barcode is called in a run that is known by its
-// flow cell and position. It is empty if the sheet doesn't tell.
+// flow cell and position. It is empty if the sheet doesn't name it.
 func (s *Sheet) Alias(flowCell, position, barcode string) string {
 	for _, row := range s.rows {
 		if row.barcode == barcode && s.is(&row, flowCell, position) {

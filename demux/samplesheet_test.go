@@ -115,7 +115,7 @@ func TestSheetsOfSpreadsheets(t *testing.T) {
 	require.Equal(t, "patient-1", more.Alias("FAX001", "", "barcode01"))
 }
 
-// TestSheetCheck: a sheet of other runs is an error, and what it has besides the runs is told.
+// TestSheetCheck: a sheet of other runs is an error, and rows of further runs are reported.
 func TestSheetCheck(t *testing.T) {
 	s, err := ParseSheet(strings.NewReader(sheetText))
 	require.NoError(t, err)

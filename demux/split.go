@@ -29,7 +29,7 @@ const (
 	openPoreShare  = 0.9 // of the samples of a stretch that are above
 	// minSplitMillis is the least that a part of a read lasts: about 100 bases.
 	minSplitMillis = 250
-	// minMiddleAdapter is the score of an adapter amid a read, which is looked for at
+	// minMiddleAdapter is the score of an adapter amid a read, which is searched for at
 	// thousands of places instead of a few.
 	minMiddleAdapter = 0.85
 )
@@ -124,7 +124,8 @@ var childNamespace = uuid5([16]byte{0x6b, 0xa7, 0xb8, 0x11, 0x9d, 0xad, 0x11, 0x
 	"https://github.com/porestream/porestream/split")
 
 // ChildID returns the id of the part of a read that begins at a sample of it: a UUID of
-// version 5 (RFC 9562), so that whoever splits a read the same way names the same parts.
+// version 5 (RFC 9562), so that every program that splits a read in the same way gives its
+// parts the same ids.
 func ChildID(parent string, sample int) string {
 	id := uuid5(childNamespace, parent+":"+strconv.Itoa(sample))
 	text := hex.EncodeToString(id[:])

@@ -89,7 +89,7 @@ func TestMiddleAdapters(t *testing.T) {
 	require.Equal(t, []int{len(adapter) + 800, len(adapter) + 800 + len(adapter) - 1 + 300}, got)
 }
 
-// TestMiddleAdaptersAmidReal: what looks like an adapter is rare amid real calls.
+// TestMiddleAdaptersAmidReal: false matches of an adapter are rare amid real calls.
 func TestMiddleAdaptersAmidReal(t *testing.T) {
 	for _, g := range readGolden(t) {
 		if g.truth == "two" {

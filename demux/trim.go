@@ -38,8 +38,8 @@ func Primers() []Adapter {
 
 // Windows at a read's ends in which adapters and primers lie, and the least score, 1
 // less the edit distance by the length, of those that are found: at the rear adapters
-// are short, and chance finds them more easily. docs/files/demux.md tells what the scores find
-// at the ends of real reads, and amid them.
+// are short, and match by chance more easily. docs/files/demux.md shows what the scores
+// find at the ends of real reads, and amid them.
 const (
 	adapterWindow = 75
 	primerWindow  = 150

@@ -23,7 +23,7 @@ type Options struct {
 	// Classifier finds the barcodes; nil to go by the tag BC, which leaves records as
 	// they are.
 	Classifier *demux.Classifier
-	// Sheet tells what samples are called; nil for none. It needs no classifier.
+	// Sheet says what samples are called; nil for none. It needs no classifier.
 	Sheet *demux.Sheet
 	// Trimmer finds adapters and primers to cut off; nil for none. TrimBarcodes cuts
 	// off barcodes too.
@@ -39,11 +39,11 @@ type Count struct {
 	Reads, Bases   int64
 }
 
-// Counts tell where the records of a file went.
+// Counts say where the records of a file went.
 type Counts struct {
 	Barcodes []Count // by name
-	// Silent lists what the sheet calls samples of which there is no read, and Warnings
-	// tells what else it and the read groups lack, a line each.
+	// Silent lists the sheet's names of samples that have no read. Warnings says what
+	// else the sheet and the read groups lack, a line each.
 	Silent, Warnings []string
 	// Reasons counts the reads without a barcode by why they have none.
 	Reasons map[demux.Reason]int64
@@ -114,8 +114,8 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 	return counts, err
 }
 
-// runs are those that the read groups tell of, each once; of a file without read groups one of
-// which nothing is known.
+// runs returns the runs that the read groups name, each once; for a file without read groups,
+// one run of which nothing is known.
 func (s *sorter) runs() []demux.RunKey {
 	var list []demux.RunKey
 	for _, line := range s.lines {

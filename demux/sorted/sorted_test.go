@@ -225,7 +225,7 @@ func TestSortDual(t *testing.T) {
 	require.Equal(t, int64(2), counts.Barcodes[2].Reads)
 	require.Equal(t, map[demux.Reason]int64{demux.UnlistedPair: 1, demux.NoBarcode: 1}, counts.Reasons)
 
-	// Without a sheet all pairs are looked for, and each is named by both kits.
+	// Without a sheet all pairs are searched for, and each is named by both kits.
 	every := make(memory)
 	counts, err = Sort(strings.NewReader(text), every.create, Options{Classifier: demux.NewClassifier(kit, false)})
 	require.NoError(t, err)
@@ -394,7 +394,7 @@ func TestHeaderLines(t *testing.T) {
 }
 
 // TestSheetByTag: without a kit a sheet names the samples of barcodes that reads have already, in file names,
-// tags and read groups; names that no read is of are told, and a sheet of another flow cell is refused.
+// tags and read groups; names without a read are reported, and a sheet of another flow cell is refused.
 func TestSheetByTag(t *testing.T) {
 	const groups = "@HD\tVN:1.6\n@RG\tID:r_m\tPU:FAX1\tSM:s\tDS:basecall_model=m runid=r\n" +
 		"@RG\tID:r_m_SQK-RBK004_barcode01\tPU:FAX1\tSM:barcode01\tDS:basecall_model=m runid=r\n@RG\tID:r_m_SQK-RBK004_barcode02\tPU:FAX1\tSM:barcode02\tDS:basecall_model=m runid=r\n"
