@@ -322,7 +322,7 @@ func upperLetters(dst, piece []byte) (wrong byte) {
 const eachByte = 0x0101010101010101
 
 // upperBases is eight letters in upper case, if all of them are A, C, G or T, as nearly all are. Bits 1 and 2 of a
-// letter tell these four apart, so that the letter made of them must be the one that is there.
+// letter distinguish these four. So the letter that belongs to these bits must equal the letter in the file.
 func upperBases(w uint64) (uint64, bool) {
 	w &^= 0x20 * eachByte
 	low, high := w>>1&eachByte, w>>2&eachByte

@@ -13,7 +13,7 @@ import (
 // itself is mapped into memory: its pages are the kernel's to drop and to read again, and are shared by all processes.
 // Otherwise the bases are read into memory taken from the system, one byte each.
 //
-// Consequences: that memory is kept for the life of the process, since nobody can tell which slices of it are in use. A
+// Consequences: that memory is kept for the life of the process, since nothing records which slices of it are in use. A
 // mapped file must not be shortened meanwhile.
 
 // largeGenome is the size of a file from which on its bases lie outside the heap.

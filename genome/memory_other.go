@@ -4,7 +4,7 @@ package genome
 
 import "os"
 
-// roomFor is empty room for n bytes.
+// roomFor returns an empty slice with capacity for n bytes.
 func roomFor(n int) []byte { return make([]byte, 0, n) }
 
 // systemWords is memory for n words.

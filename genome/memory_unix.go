@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// roomFor is empty room for n bytes, outside the heap if that is much; nil if there is none.
+// roomFor returns an empty slice with capacity for n bytes, outside the heap if n is large; nil if there is no memory.
 func roomFor(n int) []byte {
 	if n < largeGenome {
 		return make([]byte, 0, n)

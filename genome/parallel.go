@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// chunk is about how many bytes a worker reads at once: they are still in the cache when they are looked at.
+	// chunk is about how many bytes a worker reads at once: they are still in the cache when they are parsed.
 	chunk = 1 << 17
 	// longestLine is the longest line that is read so.
 	longestLine = 1 << 20
@@ -20,8 +20,8 @@ const (
 var errNotIndexed = errors.New("not as the index has it")
 
 // readIndexed reads a plain FASTA file of the given size by its index, contigs side by side on all cores. It is nil if
-// anything is not as the index has it: read from its beginning, the file then tells what is wrong, and in which line. With
-// an arena the contigs are packed.
+// anything is not as the index has it. The caller then reads the file from its beginning, which reports the fault and its line.
+// With an arena the contigs are packed.
 func readIndexed(r io.ReaderAt, size int64, list []indexed, pack *arena) *Genome {
 	total := basesOf(list)
 	if total > min(size, maxRoom) || !headersFit(r, size, list) {

@@ -76,8 +76,8 @@ func (g *Genome) AddSynonyms(r io.Reader) error {
 	return table.enter()
 }
 
-// nameColumns tells which columns of a row are names, by the names of the columns; nil if it is
-// no line of column names.
+// nameColumns returns a function that picks the names from a row, by the names of the columns;
+// nil if header is no line of column names.
 func nameColumns(header []string) func(row []string) []string {
 	for i := range header {
 		header[i] = strings.ToLower(strings.TrimSpace(header[i]))
@@ -159,7 +159,7 @@ func (s *synonyms) add(row []string) error {
 	return nil
 }
 
-// isName tells whether a cell is a name rather than a sign that there is none.
+// isName reports whether a cell is a name rather than a sign that there is none.
 func isName(cell string) bool {
 	switch strings.ToLower(cell) {
 	case "", "na", "n/a", ".":
