@@ -25,9 +25,9 @@ type CalledAllele struct {
 type Genotype []CalledAllele
 
 // ParseGenotype parses a value of GT of a record with so many alternate alleles, as VCF 4.4 and 4.5 define it in
-// section 1.6.2: allele numbers or "." separated by "|" (phased) and "/" (not), each of which tells of the allele
-// behind it, and perhaps one more of them in front of the first allele. Without that one the first allele is phased
-// unless a "/" says otherwise of another. Values of earlier versions mean the same. An error wraps ErrGenotype.
+// section 1.6.2: allele numbers or "." separated by "|" (phased) and "/" (not). Each separator applies to the allele
+// behind it; there may be one more in front of the first allele. Without that one the first allele is phased unless
+// another allele has a "/". Values of earlier versions mean the same. An error wraps ErrGenotype.
 func ParseGenotype(text string, alternates int) (Genotype, error) {
 	return AppendGenotype(nil, text, alternates)
 }

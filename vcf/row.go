@@ -81,7 +81,7 @@ type Row struct {
 
 // On is the row with its text in the memory of text, which holds the same bytes.
 func (row *Row) On(text []byte) Row {
-	// All parts are of one array, so that their capacities tell where they begin.
+	// All parts share one array, so their capacities show where they begin.
 	part := func(b []byte) []byte {
 		from := cap(row.Text) - cap(b)
 		return text[from : from+len(b)]

@@ -1,4 +1,4 @@
-// Package filter judges VCF records by expressions in the language of bcftools' -i and -e.
+// Package filter evaluates expressions in the language of bcftools' -i and -e on VCF records.
 //
 // Of that language it knows:
 //

@@ -222,7 +222,7 @@ func (c *comparison) numbers(a, b float64) bool {
 	return a >= b
 }
 
-// maxExact is the greatest integer up to which single precision tells all apart.
+// maxExact is the greatest integer up to which single precision represents all integers exactly.
 const maxExact = 1 << 24
 
 // logic joins two conditions. within asks for the same sample, where both are about samples.

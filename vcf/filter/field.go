@@ -156,7 +156,7 @@ func (f *field) values(rec *vcf.Record, sample int) []string {
 		return v
 	}
 	if len(v) == 1 && !f.samples && !f.isText {
-		return v // as in bcftools, which does not look at the subscript of a number that is alone
+		return v // as in bcftools, which ignores the subscript of a number that is alone
 	}
 	if f.value >= len(v) {
 		return nil
