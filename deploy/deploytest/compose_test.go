@@ -145,8 +145,8 @@ func build(t *testing.T, dir, name string) string {
 	return bin
 }
 
-// The programs themselves judge their command lines: a flag is read before
-// --help is answered.
+// The programs themselves check their command lines: they read a flag before
+// they answer --help.
 func TestComposeCommandsAreUnderstood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the programs")

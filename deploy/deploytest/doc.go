@@ -6,5 +6,5 @@
 // It holds tests only. Run with -update, they rewrite the tables in docs/reference/metrics.md
 // and docs/operate/operations.md. Two need running programs, which deploy/check.sh starts: one
 // asks a Prometheus that has watched a run for everything that dashboards show, and one
-// makes faults, of each of which the shipped alerts must tell.
+// makes faults, each of which the shipped alerts must report.
 package deploytest

@@ -20,7 +20,7 @@ import (
 )
 
 // fault is something that goes wrong with running programs, and the alerts that must
-// tell of it.
+// report it.
 type fault struct {
 	name   string
 	alerts []string
@@ -151,8 +151,8 @@ func TestEveryAlertHasAFault(t *testing.T) {
 const faultsVariable = "PORESTREAM_TEST_FAULTS"
 
 // TestAlertsTellOfFaults makes every fault on running programs. A real Prometheus with
-// the shipped rules, in scaled time, must be silent before any, tell of each, and be
-// silent again when it is put right.
+// the shipped rules, in scaled time, must be silent before the first fault, report each
+// fault, and be silent again when it is repaired.
 func TestAlertsTellOfFaults(t *testing.T) {
 	if os.Getenv(faultsVariable) == "" {
 		t.Skip("takes minutes and needs Prometheus: deploy/check.sh sets ", faultsVariable)

@@ -86,7 +86,7 @@ func (l *lab) begin() {
 	l.device = newDevice(l)
 }
 
-// panel writes a panel that all variants are looked at for, in a version.
+// panel writes a version of a panel whose rule covers all variants.
 func (l *lab) panel(version int) string {
 	return l.write(fmt.Sprintf("panel%d.yaml", version), fmt.Sprintf(`panel: lab
 version: %d
@@ -126,7 +126,7 @@ func (l *lab) strangeModel() string {
 
 func (l *lab) write(name, content string) string {
 	path := filepath.Join(l.dir, name)
-	// At once, as whoever watches the file reads it at any time.
+	// By a rename, as the program that watches the file reads it at any time.
 	require.NoError(l, os.WriteFile(path+".new", []byte(content), 0o600))
 	require.NoError(l, os.Rename(path+".new", path))
 	return path

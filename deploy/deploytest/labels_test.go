@@ -27,8 +27,8 @@ type label struct {
 }
 
 // labels are those of all metrics, by name, or by metric and name where a name has
-// other values for one metric than for another. Whoever adds a label says here what
-// bounds it: reads, runs, samples, channels and what users write are no labels.
+// other values for one metric than for another. Add a new label here with what bounds
+// its values: reads, runs, samples, channels and text that users write are no labels.
 var labels = func() map[string]label {
 	values := func(v ...string) label { return label{values: v} }
 	var topics []string

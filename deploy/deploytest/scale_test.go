@@ -17,11 +17,11 @@ import (
 	"github.com/porestream/porestream/testenv"
 )
 
-// A fault that has to last 15 minutes until an alert tells of it can't be tried in
-// minutes. So the live test runs the rules that are shipped with all their durations
-// divided by one number, rulesFactor: for, the ranges of expressions, their offsets,
-// and ages, which are what time() is compared with. Thresholds stay as they are, in
-// seconds as in shares: a latency of 30 s is one of 30 s.
+// A fault that has to last 15 minutes until an alert reports it can't be tried in
+// minutes. So the live test runs the shipped rules with all their durations divided
+// by one number, rulesFactor: for, the ranges of expressions, their offsets, and
+// ages, with which time() is compared. Thresholds stay as they are, in seconds as in
+// shares: a latency of 30 s is one of 30 s.
 const rulesFactor = 60
 
 // scaleRules divides the durations of a file of rules.

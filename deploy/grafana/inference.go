@@ -148,8 +148,8 @@ func times() []Panel {
 	}
 }
 
-// judging is about the network that judges alleles, and shares devices with the
-// basecaller's; its batches are among those above.
+// judging is about the network that scores alleles, which shares devices with the
+// basecaller's network; its batches are among those above.
 func judging() []Panel {
 	return []Panel{
 		{

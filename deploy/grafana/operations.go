@@ -1,7 +1,7 @@
 package grafana
 
-// Dashboards are all of Porestream's: one for whoever keeps it running, one for
-// whoever sequences, and one for whoever looks after the devices.
+// Dashboards are all of Porestream's: one for operators, one for those who run the
+// sequencers, and one for those who maintain the devices.
 func Dashboards() []Dashboard { return []Dashboard{operations(), run(), inference()} }
 
 var (

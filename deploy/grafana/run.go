@@ -2,8 +2,8 @@ package grafana
 
 import "fmt"
 
-// run is for whoever sequences: what has come, how good it is, what was found in it
-// and how soon. Runs are no labels, as there is no end of them: a run is the time
+// run is for those who run a sequencer: what has come, how good it is, what was found in
+// it and how soon. Runs are no labels, as their number has no bound: a run is the time
 // shown, on the sources that are chosen.
 func run() Dashboard {
 	return Dashboard{

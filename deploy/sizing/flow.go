@@ -59,7 +59,7 @@ type Scaler struct {
 	LoadEach float64
 	// Lag is the number of seconds that may wait.
 	Lag float64
-	// Up and Down are how far back it looks, for the least and the most that was wanted.
+	// Up and Down are how far back it considers decisions, for the least and the most that was wanted.
 	Up, Down time.Duration
 	// UpEvery and DownEvery are the periods of the policies: at most twice as many (or two
 	// more) in the one, one less in the other.
@@ -273,11 +273,11 @@ func Simulate(f Flow) Outcome {
 // scaling is what a scaler remembers.
 type scaling struct {
 	sent, took []float64 // by second
-	wanted     []int     // at each look, every 15 s
+	wanted     []int     // at each evaluation, every 15 s
 	ups, downs []int     // when it has scaled
 }
 
-const look = 15 // seconds between two looks of Kubernetes
+const look = 15 // seconds between two evaluations by Kubernetes
 
 func (s *scaling) decide(c Scaler, now, have int, sent, took, backlog float64) int {
 	s.sent, s.took = append(s.sent, sent), append(s.took, took)
@@ -327,7 +327,7 @@ func (s *scaling) decide(c Scaler, now, have int, sent, took, backlog float64) i
 	return have
 }
 
-// since tells whether the last of times is at least d ago.
+// since reports whether the last of times is at least d ago.
 func since(times []int, now int, d time.Duration) bool {
 	return len(times) == 0 || now-times[len(times)-1] >= int(d/time.Second)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // timeout is shorter than that of the container's health check, so that the
-// reason is told.
+// reason is printed.
 const timeout = 2 * time.Second
 
 func main() {
