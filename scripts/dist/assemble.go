@@ -15,8 +15,8 @@ var programs = []string{"ingest", "pore", "processor"}
 // sbomName is the file of a tarball with its bill of materials.
 const sbomName = "sbom.cdx.json"
 
-// shipped tells whether a file of the repository is in the tarball, at the same place:
-// what is read, what the demo plays, what is deployed and the models.
+// shipped reports whether a file of the repository is in the tarball, at the same place:
+// documents, the data of the demo, files for deployment and the models.
 func shipped(path string) bool {
 	top, rest, inside := strings.Cut(path, "/")
 	if !inside {

@@ -63,7 +63,7 @@ func checkNeeds(path, glibc string) error {
 	return nil
 }
 
-// later tells whether version a, of numbers with dots, comes after b. What is no number counts as 0.
+// later reports whether version a, of numbers with dots, comes after b. A part that is no number counts as 0.
 func later(a, b string) bool {
 	parse := func(s string) (out []int) {
 		for part := range strings.SplitSeq(s, ".") {
