@@ -115,9 +115,9 @@ func Reason(err error) pushpb.Reason {
 	return pushpb.Reason_REASON_UNSPECIFIED
 }
 
-// passes tells whether trying again may help after an error, without anything
-// being changed. A server that has no room for a message that is on its way, or is
-// in the middle of being replaced, is as one that can't be reached.
+// passes reports whether trying again may help after an error, without anything
+// being changed. A server that has no memory for a message that is on its way, or
+// that is just being replaced, is treated as one that can't be reached.
 func passes(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
@@ -129,8 +129,8 @@ func passes(err error) bool {
 	}
 }
 
-// mends tells whether an operator may mend what an error is about while a device
-// waits: the signal that it keeps is not given up for an expired token.
+// mends reports whether an operator may repair the cause of an error while a device
+// waits: the device doesn't discard the signal that it keeps because a token expired.
 func mends(err error) bool {
 	switch status.Code(err) {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.Internal:

@@ -154,7 +154,7 @@ func (r *Run) open(ctx context.Context) (pushpb.Push_PushClient, *pushpb.Opened,
 		return nil, nil, err
 	}
 	open := &pushpb.PushRequest{Body: &pushpb.PushRequest_Open{Open: &pushpb.Open{Run: r.info.GetId(), Session: r.client.session}}}
-	if err := stream.Send(open); err != nil && !errors.Is(err, io.EOF) { // at EOF Recv tells why
+	if err := stream.Send(open); err != nil && !errors.Is(err, io.EOF) { // at EOF Recv returns why
 		return nil, nil, err
 	}
 	res, err := stream.Recv()
@@ -197,7 +197,7 @@ func (r *Run) acknowledge(ack *pushpb.Ack) error {
 	return r.window.ack(number)
 }
 
-// wake tells those who wait of a change. mu is held.
+// wake notifies those who wait of a change. mu is held.
 func (r *Run) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -243,7 +243,7 @@ func (r *Run) keepSending(ctx context.Context, conn *connection) error {
 		}
 		var err error
 		if conn, err = r.connect(ctx, ctx); err != nil {
-			// A server that is full when it has been started again will have room.
+			// A server that is full just after a restart will have space later.
 			if !passes(err) && !mends(err) && status.Code(err) != codes.ResourceExhausted {
 				return err
 			}
@@ -258,7 +258,7 @@ func (r *Run) isDone() bool {
 	return r.done
 }
 
-// exchange sends chunks and takes acks until the stream ends. progress tells
+// exchange sends chunks and takes acks until the stream ends. progress reports
 // whether the server has acknowledged anything.
 func (r *Run) exchange(ctx context.Context, conn *connection) (progress bool, err error) {
 	if r.isDone() {
@@ -303,7 +303,7 @@ func (r *Run) take(ack *pushpb.Ack) error {
 }
 
 // send sends what is pending, and the end behind it, until ctx ends or the stream
-// has: Recv tells why.
+// has: Recv returns why.
 func (r *Run) send(ctx context.Context, conn *connection) {
 	ended := false
 	for {
@@ -347,7 +347,7 @@ func (r *Run) Acknowledged() uint64 {
 	return r.window.first
 }
 
-// Ended tells whether the run has ended in Kafka.
+// Ended reports whether the run has ended in Kafka.
 func (r *Run) Ended() bool { return r.isDone() }
 
 // Limits are what the server allows.
@@ -359,8 +359,8 @@ func (r *Run) Limits() *pushpb.Limits {
 
 // Send takes the run's next chunk, and waits while memory is full of chunks that
 // are not acknowledged. A chunk that is taken arrives once and in order, unless
-// this process ends or a later call tells of an error: after one, the run is of no
-// use any more. Errors of the server are gRPC statuses; see [Reason].
+// this process ends or a later call returns an error: after an error the run can't be
+// used any more. Errors of the server are gRPC statuses; see [Reason].
 func (r *Run) Send(ctx context.Context, c Chunk) error {
 	packed := r.pack(c.Samples)
 	chunk := &pushpb.Chunk{

@@ -26,8 +26,8 @@ func newWindow[T any](first uint64, limit int64) *window[T] {
 // next is the number of the chunk that is added next.
 func (w *window[T]) next() uint64 { return w.first + uint64(len(w.entries)) }
 
-// fits tells whether there is room for a chunk of a size. A window that is empty
-// takes any.
+// fits reports whether the window has space for a chunk of a size. A window that is
+// empty takes any.
 func (w *window[T]) fits(size int64) bool { return w.size == 0 || w.size+size <= w.limit }
 
 // add puts a chunk behind the others.
