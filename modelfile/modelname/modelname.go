@@ -1,6 +1,6 @@
-// Package modelname reads what the name of a basecalling model tells: for which chemistry
-// it is, of which tier, and which version; and the patterns by which a variant model says
-// whose reads it was made for.
+// Package modelname parses the name of a basecalling model, which states its chemistry,
+// tier and version. It also matches the patterns by which a variant model says for which
+// basecallers' reads it was made.
 package modelname
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Name is what the name of a basecalling model tells. What it doesn't is empty.
+// Name holds the parts of the name of a basecalling model. Parts that it doesn't state are empty.
 type Name struct {
 	Chemistry string // as in manifests of basecalling models: r9.4, r10.4.1, rna004
 	Tier      string // fast, hac or sup
@@ -67,9 +67,9 @@ func Parse(name string) Name {
 	return n
 }
 
-// Pattern is whose names a variant model knows: either CHEMISTRY/TIER/VERSION, of which each
-// may have * for any text and is matched against what a name tells, or a name, in which *
-// stands for any text too.
+// Pattern matches the names of basecalling models that a variant model knows. It is either
+// CHEMISTRY/TIER/VERSION, whose parts are matched against those of a name, or a name. In both
+// * stands for any text.
 type Pattern struct{ text string }
 
 // ParsePattern reads a pattern.
@@ -89,18 +89,18 @@ func ParsePattern(text string) (Pattern, error) {
 // String is the pattern as it was written, in lower case.
 func (p Pattern) String() string { return p.text }
 
-// Matches tells whether a name is one of the pattern's.
+// Matches reports whether a name is one of the pattern's.
 func (p Pattern) Matches(name string) bool {
 	parts := strings.Split(p.text, "/")
 	if len(parts) == 1 {
 		return like(p.text, strings.ToLower(name))
 	}
 	n := Parse(name)
-	// What a name doesn't tell is no chemistry or tier, whatever is asked for.
+	// A chemistry or tier that a name doesn't state matches nothing, whatever the pattern.
 	return n.Chemistry != "" && n.Tier != "" && like(parts[0], n.Chemistry) && like(parts[1], n.Tier) && like(parts[2], n.Version)
 }
 
-// like tells whether text is what a pattern with * says.
+// like reports whether text matches a pattern with *.
 func like(pattern, text string) bool {
 	first, rest, many := strings.Cut(pattern, "*")
 	if !many {
