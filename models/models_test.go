@@ -41,7 +41,7 @@ func TestShippedModels(t *testing.T) {
 	}
 }
 
-// TestShippedVariantModelsKnowShippedBasecallers: whoever runs this program's own models is told of no mismatch.
+// TestShippedVariantModelsKnowShippedBasecallers: a user of this program's own models gets no warning of a mismatch.
 func TestShippedVariantModelsKnowShippedBasecallers(t *testing.T) {
 	model, err := OpenVariant(DefaultVariant)
 	if err != nil {

@@ -145,7 +145,7 @@ func listed(dir string) (one Listed, ok bool) {
 var speed = regexp.MustCompile(`_(\d+)bps`)
 
 // Fits reports whether the model is for a run: its chemistry, its sample rate and, where the
-// model's name tells it, the speed that the run's kit gives the strand.
+// model's name states it, the speed that the run's kit gives the strand.
 func (l Listed) Fits(run *signal.Run) bool {
 	m := l.Manifest
 	if l.Err != nil || m.Chemistry != run.Chemistry() || !slices.Contains(m.SampleRates, run.SampleRate) {

@@ -17,27 +17,27 @@ type Config[K comparable, V any] struct {
 	Unload func(K, V) error
 	// Keep is how many stay loaded that nobody uses, at least 1.
 	Keep int
-	// Idle is for how long nobody must have used one before it makes room for another. So
-	// those that take turns aren't loaded over and over, and more than Keep may be loaded
-	// meanwhile.
+	// Idle is for how long nobody must have used one before it may be unloaded for another.
+	// So those that take turns aren't loaded over and over, and more than Keep may be
+	// loaded meanwhile.
 	Idle time.Duration
-	// Retry is for how long a failure to load stands: who asks meanwhile is told of it.
+	// Retry is for how long a failure to load stands: callers who ask meanwhile get its error.
 	Retry time.Duration
-	// Loaded, if set, is told of each attempt, with how long it took.
+	// Loaded, if set, is called after each attempt, with how long it took.
 	Loaded func(key K, took time.Duration, err error)
-	// Failed, if set, is told that one could not be unloaded.
+	// Failed, if set, is called when one could not be unloaded.
 	Failed func(key K, err error)
 }
 
-// ErrClosed is what those are told who ask a pool that is closed.
+// ErrClosed is the error of a call to a pool that is closed.
 var ErrClosed = errors.New("pool is closed")
 
 // Pool keeps things loaded. It is safe for concurrent use.
 //
-// Problem: a device has room for a few models, loading one takes seconds, and runs come and go.
+// Problem: a device has memory for a few models, loading one takes seconds, and runs come and go.
 //
-// Strategy: what is in use stays, whatever its number, as taking it away would stop a run. Of
-// what is not, Keep stay, those used last; the others go once nobody has used them for Idle.
+// Strategy: things in use stay, whatever their number, as taking one away would stop a run. Of
+// the others, the Keep used last stay; the rest are unloaded once nobody has used them for Idle.
 type Pool[K comparable, V any] struct {
 	cfg    Config[K, V]
 	ctx    context.Context //nolint:containedctx // it is the life of what is loading
@@ -46,7 +46,7 @@ type Pool[K comparable, V any] struct {
 
 	mu      sync.Mutex
 	entries map[K]*entry[V]
-	sweeper *time.Timer // of the next look at what is idle; nil: none is due
+	sweeper *time.Timer // of the next check for idle things; nil: none is due
 	closed  bool
 }
 
@@ -59,7 +59,7 @@ type entry[V any] struct {
 	used   time.Time // when the last user left
 }
 
-// loading tells whether neither value nor error is there yet.
+// loading reports whether neither value nor error is there yet.
 func (e *entry[V]) loading() bool {
 	select {
 	case <-e.ready:

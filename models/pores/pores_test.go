@@ -28,7 +28,7 @@ func TestOpen(t *testing.T) {
 }
 
 // Files of R10.4.1 are what their codec writes, byte for byte, and what they were: a
-// profile that changes is another simulated run, which the changelog should tell of.
+// profile that changes is another simulated run, which the changelog should mention.
 func TestGoldenFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"r10.4.1-9mer.levels":  "d08c9d9b76ed46fa",

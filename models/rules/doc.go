@@ -1,4 +1,4 @@
-// Package rules says by rules in a file which basecalling model a run is called with: the
-// first rule that a run's description matches has the say. It opens no model and knows none:
-// what a rule names is looked up by whoever loads it. docs/attach/run-models.md describes the file.
+// Package rules decides by rules in a file which basecalling model a run is called with: the
+// first rule that matches a run's description decides. It opens no model and knows none: the
+// caller looks up and loads the model that a rule names. docs/attach/run-models.md describes the file.
 package rules

@@ -35,7 +35,7 @@ type Use struct {
 	Folder bool
 	// Size is that of the model to take from a folder of models, one of [Sizes]; empty: any.
 	Size string
-	// Precision is what the network computes in; empty: what the process was told.
+	// Precision is what the network computes in; empty: the precision that the process was given.
 	Precision string
 	// None says that the run is left out on purpose.
 	None bool
@@ -108,14 +108,14 @@ func (r *Rules) Match(run *signal.Run) (use Use, rule int, ok bool) {
 	return *r.Default, -1, true
 }
 
-// Matches tells whether a rule is for a run.
+// Matches reports whether a rule is for a run.
 func (r *Rule) Matches(run *signal.Run) bool {
 	return (r.SampleRates == nil || slices.Contains(r.SampleRates, run.SampleRate)) &&
 		anyLike(r.FlowCell, run.FlowCellProduct) && anyLike(r.Kit, run.Kit) && anyLike(r.Chemistry, run.Chemistry()) &&
 		anyLike(r.Run, run.ID) && anyLike(r.Sample, run.SampleID) && anyLike(r.Experiment, run.ExperimentID)
 }
 
-// matchesAll tells whether a rule names nothing, and so is for any run.
+// matchesAll reports whether a rule names nothing, and so is for any run.
 func (r *Rule) matchesAll() bool {
 	return r.SampleRates == nil && r.FlowCell == nil && r.Kit == nil && r.Chemistry == nil && r.Run == nil && r.Sample == nil && r.Experiment == nil
 }
@@ -148,13 +148,13 @@ func (u Use) String() string {
 	return u.Model
 }
 
-// anyLike tells whether one of the patterns is text, or there is none.
+// anyLike reports whether text matches one of the patterns, or there are no patterns.
 func anyLike(patterns []string, text string) bool {
 	return patterns == nil || slices.ContainsFunc(patterns, func(p string) bool { return like(strings.ToLower(p), strings.ToLower(text)) })
 }
 
-// like tells whether text is what a pattern with * and ? says. It takes time in proportion to
-// the product of their lengths at most: at a mismatch the last * takes one sign more.
+// like reports whether text matches a pattern with * and ?. It takes time in proportion to the
+// product of their lengths at most: at a mismatch the last * takes one character more.
 func like(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	i, star, from := 0, -1, 0
