@@ -12,7 +12,7 @@ import (
 	"github.com/porestream/porestream/textfile"
 )
 
-// place is what a gene is told by: its contig, strand and stop.
+// place identifies a gene: its contig, strand and stop.
 type place struct {
 	contig  string
 	reverse bool
@@ -194,7 +194,7 @@ func count(truth, found []*coding) (n counts) {
 	seen := map[place]bool{}
 	for _, c := range found {
 		if c.pseudo {
-			continue // told as broken, and so not as a gene
+			continue // reported as broken, and so not as a gene
 		}
 		n.found++
 		if t := known[c.place]; t != nil && !seen[c.place] {

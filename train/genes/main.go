@@ -1,4 +1,4 @@
-// Command genes makes the prior of gene finding of annotated genomes, and judges genes that were found.
+// Command genes makes the prior of gene finding from annotated genomes, and evaluates genes that were found.
 //
 //	go run ./train/genes prior --without NC_002695 GENOME.gbk.gz... > prior.json
 //	go run ./train/genes convert GENOME.gbk.gz OUT            # OUT.fa and OUT.gff3

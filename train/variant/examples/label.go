@@ -36,7 +36,7 @@ const reach = 12
 // whether it is part of another way to write them isn't worked out.
 const maxNear = 6
 
-// labeller judges alleles of one contig.
+// labeller labels alleles of one contig.
 type labeller struct {
 	ref    []byte
 	truth  []*known // by position
@@ -64,7 +64,7 @@ func modeOf(p variant.Ploidy) uint8 {
 	return 0
 }
 
-// label judges the allele. An event of several bases is true if truth that is written apart is the same. It reports false where more than one answer is right:
+// label labels the allele. An event of several bases is true if the truth has the same event, even in several records. It reports false where more than one answer is right:
 // where the allele, with others or without, is another way to write what the
 // sample has; or where it is near an allele of the truth that isn't an example,
 // and could stand for it.

@@ -4,7 +4,7 @@
 //
 // It writes three files into a folder. examples.npy has a row of
 // variant.ExampleSize values in half precision for each allele, labels.npy a record
-// each; both are NumPy arrays. counts.json tells how many there are, and how many
+// each; both are NumPy arrays. counts.json holds how many there are, and how many
 // alleles were left out because more than one answer is right.
 package main
 
@@ -116,10 +116,10 @@ func extract(ctx context.Context, in *aligned.Alignments, cfg variant.Config, pa
 
 // counts is what became of the alleles.
 type counts struct {
-	Examples  int `json:"examples"`  // alleles that the caller looks at
+	Examples  int `json:"examples"`  // alleles that the caller evaluates
 	True      int `json:"true"`      // of these, alleles that the sample has
 	Ambiguous int `json:"ambiguous"` // examples that more than one label is right for
-	Missed    int `json:"missed"`    // alleles of the sample that the caller doesn't look at
+	Missed    int `json:"missed"`    // alleles of the sample that the caller doesn't evaluate
 }
 
 // writeLabels writes a label for each proposal; those that more than one is right

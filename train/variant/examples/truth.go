@@ -23,7 +23,7 @@ func (a allele) compare(b allele) int {
 	return cmp.Or(cmp.Compare(a.pos, b.pos), strings.Compare(a.ref, b.ref), strings.Compare(a.alt, b.alt))
 }
 
-// growth is the change of length.
+// growth is the length change.
 func (a allele) growth() int { return len(a.alt) - len(a.ref) }
 
 // indel says whether the allele is a pure insertion or deletion, behind its anchor.
