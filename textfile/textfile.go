@@ -17,7 +17,7 @@ import (
 const BGZFEnd = "\x1f\x8b\x08\x04\x00\x00\x00\x00\x00\xff\x06\x00BC\x02\x00\x1b\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // ErrCut is what errors of reading wrap when a compressed file is not whole: it ends within a block, or, if it is BGZF,
-// between two, which only the missing end marker tells.
+// between two, which only the missing end marker shows.
 var ErrCut = errors.New("it is cut short; get it again")
 
 // marks that some programs put in front of text.
@@ -35,7 +35,7 @@ type Reader struct {
 }
 
 // NewReader returns the text of r, decompressed and without a byte-order mark, with a buffer of the given size. A BGZF
-// file is looked at for its end marker at once, another stream when it ends: the error then comes in place of io.EOF.
+// file is checked for its end marker at once, another stream when it ends: the error then comes in place of io.EOF.
 func NewReader(r io.Reader, size int) (*Reader, error) {
 	t := NewTail(r)
 	br, compressed := bufio.NewReaderSize(t, size), false
@@ -91,7 +91,7 @@ func cut(err error) error {
 	return err
 }
 
-// isBGZF looks for BGZF's field in the extra fields of a gzip header: two letters, a length and as many bytes each.
+// isBGZF searches for BGZF's field in the extra fields of a gzip header: two letters, a length and as many bytes each.
 func isBGZF(extra []byte) bool {
 	for len(extra) >= 4 {
 		n := int(extra[2]) | int(extra[3])<<8
@@ -106,12 +106,12 @@ func isBGZF(extra []byte) bool {
 	return false
 }
 
-// CheckEnd looks for the end marker of a BGZF file on a disk, so that a long reading need not come to its end to tell.
-// Other files pass. NewReader does it itself for a file that it is given.
+// CheckEnd checks for the end marker of a BGZF file on a disk, so that a file that is cut short is reported before a long
+// reading. Other files pass. NewReader does it itself for a file that it is given.
 func CheckEnd(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil //nolint:nilerr // the end of the stream tells
+		return nil //nolint:nilerr // the end of the stream shows it
 	}
 	head, end := make([]byte, 18), make([]byte, len(BGZFEnd))
 	if _, err := f.ReadAt(head, 0); err != nil || string(head[:4]) != BGZFEnd[:4] || !isBGZF(head[12:]) {
@@ -149,5 +149,5 @@ func (t *Tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Ends tells whether the last bytes that were read are the end marker of a BGZF file.
+// Ends reports whether the last bytes that were read are the end marker of a BGZF file.
 func (t *Tail) Ends() bool { return string(t.last) == BGZFEnd }
