@@ -192,7 +192,7 @@ func TestAdaptiveSampling(t *testing.T) {
 					n++
 				}
 			}
-			return n > treated // so from one channel twice, and of the first time all has been told
+			return n > treated // so one channel acted twice, and everything about its first time was published
 		},
 	}
 	got := s.sample(t)
@@ -241,13 +241,13 @@ func TestAdaptiveSampling(t *testing.T) {
 	t.Logf("%d decisions, %d of them certain; %d actions, %d reads ejected, %d of them told of", len(got.decisions), certain, len(got.actions), ejected, told)
 }
 
-// inDoubt tells whether a decision keeps a read for want of knowledge.
+// inDoubt reports whether a decision keeps a read for want of knowledge.
 func inDoubt(d *streampb.Decision) bool {
 	return slices.Contains([]string{"unaligned", "ambiguous", "too_short", "mixed"}, d.GetReason())
 }
 
-// wholeReads tells where the reads of the shipped recording begin, by the alignments of
-// whole reads, but for chimeras, and how long the genome is.
+// wholeReads returns where the reads of the shipped recording begin, by the alignments of
+// whole reads, except chimeras, and how long the genome is.
 func wholeReads(t *testing.T) (begins map[string]int, length int) {
 	t.Helper()
 	length = len(aligntest.LambdaGenome(t).Contigs[0].Seq)

@@ -31,8 +31,8 @@ func someReads(t *testing.T, n int) string {
 	return path
 }
 
-// TestBasecallGoesOn: output that was broken off goes on to the bytes of the whole,
-// reads of low quality are told apart, and what another reference made is refused.
+// TestBasecallGoesOn: an interrupted output is continued to the same bytes as a whole one,
+// reads of low quality are marked, and an output made with another reference is refused.
 func TestBasecallGoesOn(t *testing.T) {
 	t.Parallel()
 	reads := someReads(t, 24)

@@ -10,7 +10,7 @@ import (
 	"github.com/porestream/porestream/variant/network/networktest"
 )
 
-// TestCallerModel: a variant model from a folder judges the variants of a run, and
+// TestCallerModel: a variant model from a folder scores the variants of a run, and
 // the result doesn't depend on how many partitions share its batches.
 func TestCallerModel(t *testing.T) {
 	model := networktest.Folder(t, networktest.Odds())

@@ -44,7 +44,7 @@ func TestBasecallTrims(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, parts, filepath.Join(sorted, "unclassified.bam"))
 	check(parts...)
-	// lengths tells where each read begins, how long it is and what barcode it has.
+	// lengths lists where each read begins, how long it is and what barcode it has.
 	lengths := func(paths ...string) []string {
 		var list []string
 		for _, path := range paths {

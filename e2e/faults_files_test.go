@@ -34,7 +34,7 @@ func (f *fault) unprivileged(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// watches runs a watch that looks often and ends runs soon.
+// watches runs a watch that polls often and ends runs soon.
 func (f *fault) watches(dir string, args ...string) {
 	f.Helper()
 	f.runs(append([]string{"watch", "--journal", f.TempDir(), "--poll", "50ms", "--settle", "50ms", dir}, args...)...)
@@ -182,7 +182,7 @@ var fileFaults = map[string]func(*fault){
 	},
 }
 
-// fill leaves no room on a small disk, but for a few names.
+// fill leaves no space on a small disk, except for a few names.
 func (f *fault) fill(disk string) {
 	f.Helper()
 	ballast, err := os.Create(filepath.Join(disk, "ballast"))

@@ -185,7 +185,7 @@ func (d *device) notified() string {
 	}
 }
 
-// refused notes what a device was told.
+// refused records the answer to a device.
 func (f *fault) refused(err error) {
 	f.Helper()
 	require.Error(f, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attaches runs an ingest of called reads that looks often and is not to end.
+// attaches runs an ingest of called reads that polls often and is not to end.
 func (f *fault) attaches(dir string, args ...string) {
 	f.Helper()
 	f.runs(append([]string{"reads", "--journal", f.TempDir(), "--poll", "50ms", dir}, args...)...)

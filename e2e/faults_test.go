@@ -100,7 +100,7 @@ type fault struct {
 	// ended is closed when an ingest that is to go on has ended all the same.
 	ended <-chan struct{}
 	code  int      // its exit code, if it has
-	told  []string // what a device was told
+	told  []string // what the server answered a device
 	env   []string
 }
 

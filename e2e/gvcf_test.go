@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGVCFOfStreamAndFile: what the stream tells of places without a variant is, to
-// the byte, what pore call tells of the same reads, whatever the partitions and the
+// TestGVCFOfStreamAndFile: what the stream reports of places without a variant is, to
+// the byte, what pore call reports of the same reads, whatever the partitions and the
 // processors.
 func TestGVCFOfStreamAndFile(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 		require.Equal(t, string(readFile(t, dir, "callable.bed")), string(readFile(t, out, "callable.bed")), "%v", flags)
 	}
 
-	// Whoever consumes the topic gets the same files from it.
+	// A consumer of the topic gets the same files from it.
 	onBroker(t, func(t *testing.T, addr string) {
 		run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--brokers", addr, "--topic-prefix", "kept.", "--partitions", "3",
 			"--device", device, "--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLayers holds imports to the drawing in DESIGN.md: a package imports only its own room and rooms in the lines below.
+// TestLayers holds imports to the drawing in DESIGN.md: a package imports only its own group and groups in the lines below.
 func TestLayers(t *testing.T) {
 	design, err := os.ReadFile("../DESIGN.md")
 	require.NoError(t, err)
 	_, drawing, found := strings.Cut(string(design), "```layers\n")
 	require.True(t, found)
 	drawing, _, _ = strings.Cut(drawing, "```")
-	below := make(map[string]int) // lines below a room's
+	below := make(map[string]int) // lines below a group's
 	lines := strings.Split(strings.TrimSpace(drawing), "\n")
 	for i, line := range lines {
 		for _, room := range strings.Fields(line) {

@@ -25,7 +25,7 @@ import (
 
 const pageToken = "marked-page-token-51c0"
 
-// picture is what a page has been told.
+// picture is what a page has been sent.
 type picture struct {
 	summary  monitor.Summary
 	cells    []monitor.FlowCell
@@ -34,7 +34,7 @@ type picture struct {
 	problems map[string]monitor.Problem
 }
 
-// strands tells whether the channels of a flow cell have shown a strand.
+// strands reports whether the channels of a flow cell have shown a strand.
 func (p *picture) strands() bool {
 	return slices.ContainsFunc(p.cells, func(c monitor.FlowCell) bool { return strings.ContainsRune(c.States, monitor.ChannelStrand) })
 }
@@ -118,7 +118,7 @@ func askPage(ctx context.Context, t *testing.T, addr, path string) *http.Respons
 	}
 }
 
-// watchPage opens a page and looks at it until fn is content.
+// watchPage opens a page and reads it until fn is content.
 func watchPage(ctx context.Context, t *testing.T, addr, what string, fn func(p *picture) bool) *picture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
@@ -149,8 +149,8 @@ func pageTokenFile(t *testing.T) string {
 	return path
 }
 
-// TestPageOfARun looks at the page of pore run while it runs: it shows the flow cell,
-// depth and variants, and the results are those of a run that nobody looked at.
+// TestPageOfARun reads the page of pore run while it runs: the page shows the flow cell,
+// depth and variants, and the results are those of a run whose page nobody opened.
 func TestPageOfARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the pipeline")
@@ -175,8 +175,8 @@ func TestPageOfARun(t *testing.T) {
 }
 
 // TestPageOfServices has two processors and kills one: the page of the other keeps the
-// whole picture, tells of the loss, and shows the end of the run and the reads at
-// a variant, whoever holds them.
+// whole picture, reports the loss, and shows the end of the run and the reads at a
+// variant, whichever processor holds them.
 func TestPageOfServices(t *testing.T) {
 	t.Parallel()
 	device := recordedNetwork(t, "1ms:32")

@@ -108,7 +108,7 @@ func TestMethylation(t *testing.T) {
 	})
 }
 
-// TestModifiedBasesOfSignal: networks that judge reads as the stream calls them say what they do in pore basecall, to the byte:
+// TestModifiedBasesOfSignal: networks that classify bases as the stream calls reads give the same results as in pore basecall, to the byte:
 // in the called reads that are published, and in what is counted by position; for any number of partitions and processors, and when
 // one is killed.
 func TestModifiedBasesOfSignal(t *testing.T) {
@@ -147,7 +147,7 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 	})
 }
 
-// same tells of the first line that differs, rather than of all lines.
+// same reports the first line that differs, rather than all lines.
 func same(t *testing.T, want, got, what string) {
 	t.Helper()
 	if want == got {

@@ -14,8 +14,8 @@ import (
 	"github.com/porestream/porestream/stream"
 )
 
-// answers are the alerts of a sample without what tells of the way to them, one
-// JSON document for each rule.
+// answers are the alerts of a sample without the members that depend on its history,
+// one JSON document for each rule.
 func answers(t *testing.T, documents []map[string]any) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -183,8 +183,8 @@ func TestPanelsLookAtReads(t *testing.T) {
 			"third-base": "DETECTED", "all-three": "DETECTED", "residue": "DETECTED", "deletion": deletion, "frame": deletion,
 			"other-base": "NEGATIVE", "other-residue": "NEGATIVE",
 		}
-		// The rule for a class told of each allele that was called while reads came. What the caller has taken back
-		// since is NEGATIVE; which alleles that are depends on how far it was then.
+		// The rule for a class reported each allele that was called while reads came. Alleles that the caller has taken
+		// back since are NEGATIVE; which alleles these are depends on how far the caller was then.
 		taken := func(d map[string]any) bool {
 			return d["rule"] == "frame" && d["scope"] == "allele" && d["subject"] != adjacentDeletion
 		}

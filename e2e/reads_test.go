@@ -258,7 +258,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 			require.Zero(t, got.code, got.stderr)
 			require.Equal(t, want.stdout, got.stdout, format)
 		}
-		// A read that can't be used is told of, and the others are called from.
+		// A read that can't be used is reported, and variants are called from the others.
 		require.NoError(t, os.WriteFile(reads, append([]byte("@bad\nACGT\n+\n!!\n"), fastq...), 0o600))
 		got = pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
 		require.Equal(t, 1, got.code)

@@ -291,7 +291,7 @@ func TestReportedReads(t *testing.T) {
 		res = pore(t, "basecall", "--format", "sam", reads)
 		require.Zero(t, res.code, res.stderr)
 		called := filepath.Join(dir, "called.sam")
-		// As a basecaller writes reads in which it looked for modified bases, and found none.
+		// As a basecaller writes reads in which it searched for modified bases, and found none.
 		require.NoError(t, os.WriteFile(called, []byte(strings.ReplaceAll(res.stdout, "\tmv:B:c", "\tMM:Z:\tML:B:C\tmv:B:c")), 0o600))
 		table := pore(t, "summary", called)
 		require.Zero(t, table.code, table.stderr)

@@ -93,10 +93,10 @@ func scale(t *testing.T, n int, device string) (rate, takes float64, vcf string)
 	return rate, takes, res.stdout
 }
 
-// busyRate looks at the processors' metrics until ended is closed, and returns
-// the samples per second of all devices from the moment when every one has begun
-// until the first has no more to do: in the longest stretch in which each went on
-// from one look to the next.
+// busyRate polls the processors' metrics until ended is closed. It returns the
+// samples per second of all devices from the moment when every one has begun until
+// the first has no more to do: in the longest stretch in which each went on from one
+// poll to the next.
 func busyRate(urls []string, ended <-chan struct{}) float64 {
 	type look struct {
 		at      time.Time
@@ -160,7 +160,7 @@ func metric(url, name string) float64 {
 
 // freeAddress is an address that nobody listens on, and that no other call returns: a
 // program takes a while until it listens. Its port is below those that systems give to
-// whoever asks for any: a broker of another test would else take it meanwhile.
+// a program that asks for any: a broker of another test would else take it meanwhile.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	const first, last = 20_000, 32_000

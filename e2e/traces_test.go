@@ -131,7 +131,7 @@ func carried(t *testing.T, rec stream.Record) (trace.Context, bool) {
 }
 
 // checkSignalTraces: all chunks of the share's reads carry the read's place, no others do,
-// and the read's first span tells of each of them.
+// and the read's first span names each of them.
 func checkSignalTraces(t *testing.T, recs []stream.Record, taken *trace.Tracer, spans map[string]tracingtest.Span) map[trace.Context]int {
 	t.Helper()
 	chunks := make(map[trace.Context]int)

@@ -216,7 +216,7 @@ func genotypeOf(c *streampb.Call) string {
 	return strings.Join(alleles, "/")
 }
 
-// shipped is the network that the caller judges with by default.
+// shipped is the network with which the caller scores by default.
 func shipped(t *testing.T) variant.Network {
 	t.Helper()
 	if _, err := infer.FindLibrary(""); err != nil {

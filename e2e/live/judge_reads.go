@@ -135,7 +135,7 @@ func judgeReads(seen *readsSeen) *readsReport {
 	for id, pieces := range seen.pieces {
 		written, known := at[id]
 		if !known {
-			continue // told above
+			continue // reported above
 		}
 		r.Mapped++
 		var readable, applied time.Time

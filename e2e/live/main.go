@@ -41,7 +41,7 @@ type config struct {
 	json     bool
 }
 
-// recordings are where a recording is looked for, from the project's folder: the
+// recordings are where a recording is searched for, from the project's folder: the
 // whole one that may be beside it, and the part that is shipped.
 var recordings = [...]string{filepath.Join("..", "shared", "data", "lambda-r9"), filepath.Join("testdata", "lambda")}
 

@@ -468,7 +468,7 @@ func (r *readsRun) compare(ctx context.Context) error {
 	return nil
 }
 
-// keepBoth keeps what differs, for whoever wants to know why.
+// keepBoth keeps both versions of output that differs, for a person to find out why.
 func (r *readsRun) keepBoth(name string, file, stream []byte, reads string) error {
 	in, err := os.ReadFile(reads)
 	if err != nil {

@@ -86,8 +86,8 @@ func (o *observation) follow(ctx context.Context, client *kafka.Client, topics s
 	return revisions, nil
 }
 
-// strandOf is the sequencer's name of a read: one that goes on after its end was
-// told is continued under the same name with a number.
+// strandOf is the sequencer's name of a read: a read that goes on after its end was
+// reported is continued under the same name with a number.
 func strandOf(read string) string {
 	id, _, _ := strings.Cut(read, "_")
 	return id
