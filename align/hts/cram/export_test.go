@@ -44,5 +44,5 @@ func FixSums(data []byte) {
 // SetPiece ends pieces of slices after so many bases.
 func (r *Reader) SetPiece(bases int) { r.decoder.piece = bases }
 
-// Room is how much of what is decoded is held at once.
+// Room is how much decoded data is held at once.
 func (r *Reader) Room() int { return cap(r.out) }

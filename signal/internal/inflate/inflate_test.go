@@ -92,7 +92,7 @@ func TestZlib(t *testing.T) {
 				t.Fatalf("%d bytes at level %d: %v", len(data), level, err)
 			}
 			check(t, &d, src)
-			// Room that is there is used.
+			// Capacity of dst is used.
 			room := make([]byte, 0, len(data)+1)
 			if got, err := d.Zlib(room, src, limit); err != nil || len(got) > 0 && &got[0] != &room[:1][0] {
 				t.Errorf("%d bytes at level %d: %v, and what was there is not used", len(data), level, err)
