@@ -60,6 +60,8 @@ type Result struct {
 	GC        float64
 	Coding    float64 // share of the known bases that are in genes
 	Named     int     // genes whose proteins are like a known one
+	// Pseudogenes are broken genes, where names were looked for.
+	Pseudogenes []Pseudogene
 }
 
 // MostBases is how long a genome may be. The longest of bacteria that are known have 16 million bases; a eukaryote's genes have introns, which

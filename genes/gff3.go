@@ -24,13 +24,23 @@ func WriteGFF3(w io.Writer, contigs []Contig, r *Result, comments ...string) err
 	for _, c := range comments {
 		fmt.Fprintf(out, "# %s\n", strings.ReplaceAll(c, "\n", " "))
 	}
-	at := 0
+	at, broken := 0, 0
 	for i, c := range contigs {
 		if c.Circular {
 			fmt.Fprintf(out, "%s\t%s\tregion\t1\t%d\t.\t+\t.\tID=region:%s;Is_circular=true\n", escape(c.Name), source, len(c.Seq), escape(c.Name))
 		}
-		for ; at < len(r.Genes) && r.Genes[at].Contig == i; at++ {
+		for {
+			gene, pseudo := at < len(r.Genes) && r.Genes[at].Contig == i, broken < len(r.Pseudogenes) && r.Pseudogenes[broken].Contig == i
+			if !gene && !pseudo {
+				break
+			}
+			if !gene || pseudo && r.Pseudogenes[broken].Start < r.Genes[at].Start {
+				r.Pseudogenes[broken].write(out, &c, broken+1)
+				broken++
+				continue
+			}
 			r.Genes[at].write(out, &c, at+1, r.Code)
+			at++
 		}
 	}
 	return out.Flush()
@@ -83,6 +93,30 @@ func (g *Gene) write(w io.Writer, c *Contig, number, code int) {
 	coding += ";exception=ribosomal slippage"
 	part(g.Start, g.Joint+1, "CDS", score, "0", coding)
 	part(g.Joint, g.End, "CDS", score, "0", coding)
+}
+
+func (p *Pseudogene) write(w io.Writer, c *Contig, number int) {
+	strand := "+"
+	if p.Reverse {
+		strand = "-"
+	}
+	id := fmt.Sprintf("PORE_P%04d", number)
+	name := id
+	if p.Known.Gene != "" {
+		name = value(p.Known.Gene)
+	}
+	notes := make([]string, len(p.Faults))
+	for i, f := range p.Faults {
+		notes[i] = string(f)
+	}
+	product := ""
+	if p.Known.Product != "" {
+		product = ";product=" + value(p.Known.Product)
+	}
+	fmt.Fprintf(w, "%s\t%s\tpseudogene\t%d\t%d\t.\t%s\t.\tID=gene:%s;Name=%s;biotype=pseudogene;gene_id=%s;locus_tag=%s;pseudo=true;Note=%s;fragments=%d%s;"+
+		"inference=similar to AA sequence:%s:%s;similar_to=%s;identity=%.1f;subject_coverage=%.1f\n",
+		escape(c.Name), source, p.Start+1, p.End, strand, id, name, id, id, strings.Join(notes, ","), p.Fragments, product,
+		value(p.Known.Source), value(p.Known.ID), value(p.Known.ID), 100*p.Identity, 100*p.Coverage)
 }
 
 // attributes tell what a gene is similar to, for column 9. The inference is written as INSDC has it.

@@ -29,13 +29,16 @@ type Similar struct {
 	Terms  []string // of the Gene Ontology
 }
 
-// Name finds the known protein that each gene's is most like. What isn't like enough any one stays without.
+// Name finds the known protein that each gene's is most like. What isn't like enough any one stays without. Genes that are parts of a known protein, the
+// rest of which is there out of frame, behind a stop, apart, or not at all, are taken out and told as pseudogenes.
 func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 	code, err := homology.NewCode(r.Code)
 	if err != nil {
 		return err
 	}
 	r.Named = 0
+	breaker := newBreaker(contigs, code)
+	broken := make([]*remains, len(r.Genes))
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -47,11 +50,23 @@ func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 					return
 				}
 				g := &r.Genes[i]
-				g.Similar = n.nearest(g.protein(contigs, code), g, &w)
+				hits := n.Known.Search(g.protein(contigs, code), expected, &w)
+				if g.Similar = n.nearest(hits, g); g.Similar == nil && len(hits) > 0 && hits[0].Coverage < n.Coverage {
+					if left, found := breaker.examine(i, g, &hits[0], &w); found {
+						broken[i] = &left
+					}
+				}
 			}
 		})
 	}
 	wait.Wait()
+	var list []remains
+	for _, left := range broken {
+		if left != nil {
+			list = append(list, *left)
+		}
+	}
+	r.takeBroken(contigs, list)
 	// A symbol is for the gene that corresponds. Of several that are like one known protein that is the most similar one.
 	best := map[*homology.Protein]int{}
 	for i := range r.Genes {
@@ -68,9 +83,9 @@ func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 	return ctx.Err()
 }
 
-// nearest is the known protein that a gene's is most like.
-func (n *Naming) nearest(protein []byte, g *Gene, w *homology.Workspace) *Similar {
-	for _, hit := range n.Known.Search(protein, expected, w) {
+// nearest is the known protein that a gene's is most like; nil if none is like enough.
+func (n *Naming) nearest(hits []homology.Hit, g *Gene) *Similar {
+	for _, hit := range hits {
 		if hit.Identity < n.Identity || hit.QueryCoverage < n.Coverage {
 			continue
 		}

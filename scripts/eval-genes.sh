@@ -62,3 +62,10 @@ for known in NC_002695 NC_000962.3; do
 	printf '%s\t' "$known"
 	"$out/genes" names "$ecoli/genes.gff3.gz" "$out/MG1655.$known.gff3"
 done
+
+# Broken genes are told by proteins of the other strain: the counts of compare, as above.
+printf 'MG1655 by Sakai\tpore\t'
+"$out/genes" compare "$ecoli/genes.gff3.gz" "$out/MG1655.NC_002695.gff3"
+bin/pore genes --ref "$out/Sakai.fa" --prior "$out/escherichia.json" --proteins "$ecoli/genes.gff3.gz,$out/MG1655.fa" -o "$out/Sakai.MG1655.gff3" 2>>"$out/Sakai.log"
+printf 'Sakai by MG1655\tpore\t'
+"$out/genes" compare "$out/Sakai.gff3" "$out/Sakai.MG1655.gff3"

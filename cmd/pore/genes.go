@@ -35,7 +35,8 @@ prior where the genome is short. The genetic code is found if it isn't given. Ge
 that the end of a contig cuts are told as partial.
 
 With --proteins, a gene whose protein is like one of those gets its name, product and
-terms, and the identity and coverage of the two. Others stay without a name.
+terms, and the identity and coverage of the two. Others stay without a name. What is
+left of a broken gene is told as a pseudogene.
 
 It finds no introns: for a eukaryote, give the GFF3 of AUGUSTUS, Helixer or Tiberius to
 pore annotate and the others. Counts come last, on standard error.`,

@@ -136,5 +136,5 @@ func (f *Found) told(naming *Naming) string {
 	if len(naming.Proteins) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of them named after %d known proteins", f.Named, f.known)
+	return fmt.Sprintf("; %d of them named after %d known proteins, %d pseudogenes by them", f.Named, f.known, len(f.Pseudogenes))
 }

@@ -1,0 +1,316 @@
+package genes
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/porestream/porestream/genes/homology"
+)
+
+// Pseudogene is what is left of a gene, as a known protein shows.
+type Pseudogene struct {
+	Contig     int
+	Start, End int // 0-based, half open; End is beyond the contig's length where it crosses the origin
+	Reverse    bool
+	Faults     []Fault // without repetition, in the order below
+	Fragments  int     // genes that were found in it, and aren't told as such
+	Known      *homology.Protein
+	Identity   float64 // of the fragment that is most like it
+	Coverage   float64 // share of the known protein that the fragments have
+}
+
+// Fault is what is wrong with a gene, in the words of NCBI's annotation.
+type Fault string
+
+// What may be wrong with a gene.
+const (
+	Frameshift   Fault = "frameshifted"
+	InternalStop Fault = "internal stop"
+	Interrupted  Fault = "interrupted" // its parts are apart, such as by an insertion sequence
+	Incomplete   Fault = "incomplete"  // a part is missing
+)
+
+var faults = []Fault{Frameshift, InternalStop, Interrupted, Incomplete}
+
+// Bounds for a gene to be part of a broken one.
+const (
+	// brokenIdentity and brokenCoverage are least shares of the alignment and of the gene's protein.
+	brokenIdentity, brokenCoverage = .6, .7
+	// missingPart is the fewest residues of the known protein whose lack is looked into.
+	missingPart = 15
+	// flank is how far beyond the missing part's length its remains may be: insertion sequences are shorter.
+	flank = 2500
+	// apart is the distance in bases from which parts are interrupted.
+	apart = 300
+	// partExpect is the most places by chance that a missing part is found at.
+	partExpect = 1e-3
+	// incompleteCoverage is the share of the known protein below which a gene is incomplete though nothing else of it is left, if its protein is as
+	// like as incompleteIdentity.
+	incompleteCoverage, incompleteIdentity = .7, .9
+)
+
+// remains are what was found of a broken gene from one of its fragments.
+type remains struct {
+	gene       int // index
+	start, end int // on the strand of the gene
+	faults     []Fault
+	hit        homology.Hit
+	from, to   int      // of the known protein
+	pieces     [][2]int // what was found of it beyond the fragment, on the strand
+}
+
+// strand is one strand of a contig.
+type strand struct {
+	seq      []byte
+	circular bool
+}
+
+// cut is a stretch of a strand. What is beyond its ends is left out, and from is where it begins then: by whole codons later.
+func (s *strand) cut(from, to int) (seq []byte, begin int) {
+	n := len(s.seq)
+	if !s.circular {
+		for from < 0 {
+			from += 3
+		}
+		to = min(to, n)
+		if from >= to {
+			return nil, from
+		}
+		return s.seq[from:to], from
+	}
+	to = min(to, from+n)
+	out := make([]byte, 0, max(0, to-from))
+	for at := from; at < to; {
+		k := ((at % n) + n) % n
+		m := min(to-at, n-k)
+		out = append(out, s.seq[k:k+m]...)
+		at += m
+	}
+	return out, from
+}
+
+// breaker looks for broken genes.
+type breaker struct {
+	contigs []Contig
+	code    *homology.Code
+	strands [][2]*strand
+}
+
+func newBreaker(contigs []Contig, code *homology.Code) *breaker {
+	b := &breaker{contigs: contigs, code: code}
+	for _, c := range contigs {
+		b.strands = append(b.strands, [2]*strand{{c.Seq, c.Circular}, {homology.Complemented(c.Seq), c.Circular}})
+	}
+	return b
+}
+
+// examine tells what is left of the known protein that a gene is most like, if the gene is only a part of it; false if the gene isn't broken.
+func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Workspace) (remains, bool) {
+	r := remains{gene: index, hit: *hit, from: hit.Start, to: hit.End}
+	if hit.Identity < brokenIdentity || hit.QueryCoverage < brokenCoverage || g.OpenLow || g.OpenHigh || g.Slips {
+		return r, false
+	}
+	s := b.strands[g.Contig][strandIndex(g.Reverse)]
+	r.start, r.end = g.on(b.contigs)
+	begin := r.start
+	known := hit.Protein.Seq
+	whole := true
+	if missing := hit.Start; missing >= missingPart {
+		at := begin + 3*hit.QueryStart
+		switch place, from, frame := b.locate(s, known[:missing], at-3*(missing+flank/3), at+3*missingPart, w); {
+		case place == nil:
+			whole = false
+		case frame == 0 && !b.stops(s, from+3*place.From, at):
+			// It is there: the gene begins elsewhere.
+		default:
+			if frame == 0 && selenoprotein(known) {
+				return r, false
+			}
+			low, high := from+frame+3*place.From, from+frame+3*place.To
+			r.faults = append(r.faults, kindOf(frame, at-high))
+			r.pieces = append(r.pieces, [2]int{low, high})
+			r.start, r.from = min(r.start, low), place.Start
+		}
+	}
+	if missing := len(known) - hit.End; missing >= missingPart {
+		at := begin + 3*hit.QueryEnd
+		switch place, from, frame := b.locate(s, known[hit.End:], at-3*missingPart, at+3*(missing+flank/3), w); {
+		case place == nil:
+			whole = false
+		case frame == 0 && !b.stops(s, at, from+3*place.To):
+		default:
+			if frame == 0 && selenoprotein(known) {
+				return r, false
+			}
+			low, high := from+frame+3*place.From, from+frame+3*place.To
+			r.faults = append(r.faults, kindOf(frame, low-at))
+			r.pieces = append(r.pieces, [2]int{low, high})
+			r.end, r.to = max(r.end, high), hit.End+place.End
+		}
+	}
+	if s.circular && r.start < 0 {
+		n := len(s.seq)
+		r.start, r.end = r.start+n, r.end+n
+		for i := range r.pieces {
+			r.pieces[i][0], r.pieces[i][1] = r.pieces[i][0]+n, r.pieces[i][1]+n
+		}
+	}
+	if len(r.faults) > 0 {
+		return r, true
+	}
+	r.faults = append(r.faults, Incomplete)
+	return r, !whole && hit.Coverage < incompleteCoverage && min(hit.Identity, hit.QueryCoverage) >= incompleteIdentity
+}
+
+// selenoprotein says whether a stop codon in a protein's gene may be read as selenocysteine.
+func selenoprotein(known []byte) bool { return bytes.IndexByte(known, 'U') >= 0 }
+
+// kindOf is the fault between two parts that are in frames so far apart, with so many bases between them.
+func kindOf(frame, distance int) Fault {
+	switch {
+	case distance >= apart:
+		return Interrupted
+	case frame != 0:
+		return Frameshift
+	}
+	return InternalStop
+}
+
+// locate finds the best place of a part of a known protein in the three frames of a stretch of a strand; nil if there is none. The stretch begins at from in the
+// gene's frame, which is 0.
+func (b *breaker) locate(s *strand, part []byte, from, to int, w *homology.Workspace) (best *homology.Place, begin, frame int) {
+	seq, begin := s.cut(from, to)
+	for f := range 3 {
+		if len(seq) < f+3 {
+			break
+		}
+		place, found := homology.Locate(part, b.code.Translate(seq[f:], false), partExpect, w)
+		if found && place.Identity >= brokenIdentity && (best == nil || place.End-place.Start > best.End-best.Start) {
+			best, frame = &place, f
+		}
+	}
+	return best, begin, frame
+}
+
+// stops says whether there is a stop codon between two places of a frame.
+func (b *breaker) stops(s *strand, from, to int) bool {
+	seq, _ := s.cut(from, to)
+	return bytes.IndexByte(b.code.Translate(append(bytes.Clone(seq[:len(seq)/3*3]), "AAA"...), false), '*') >= 0
+}
+
+// on is where a gene is on its strand.
+func (g *Gene) on(contigs []Contig) (start, end int) {
+	if g.Reverse {
+		n := len(contigs[g.Contig].Seq)
+		return n - g.End, n - g.Start
+	}
+	return g.Start, g.End
+}
+
+// near is where a gene is on its strand, counted in the turn of a circular contig that is nearest to a place.
+func (g *Gene) near(contigs []Contig, place int) (start, end int) {
+	start, end = g.on(contigs)
+	if c := &contigs[g.Contig]; c.Circular {
+		n := len(c.Seq)
+		turns := int(math.Round(float64(place-start) / float64(n)))
+		start, end = start+turns*n, end+turns*n
+	}
+	return start, end
+}
+
+// ofOthers says whether what was found beyond a fragment is a part of genes that are whole themselves: then it isn't what the fragment lacks.
+func (r *Result) ofOthers(contigs []Contig, x *remains) bool {
+	const nearlyAll = .85
+	mine := &r.Genes[x.gene]
+	for _, piece := range x.pieces {
+		if !slices.ContainsFunc(r.Genes, func(g Gene) bool {
+			if g.Contig != mine.Contig || g.Reverse != mine.Reverse || g.Similar == nil || g.Similar.Coverage < nearlyAll || g.Similar.QueryCoverage < nearlyAll {
+				return false
+			}
+			if g.Similar.complements(&x.hit) {
+				return false // the other part of the same gene
+			}
+			low, high := g.near(contigs, piece[0])
+			return 2*(min(high, piece[1])-max(low, piece[0])) >= piece[1]-piece[0] && high-low > 2*(mine.End-mine.Start)
+		}) {
+			return false
+		}
+	}
+	return len(x.pieces) > 0
+}
+
+// complements says whether two hits are of different parts of one known protein.
+func (s *Similar) complements(hit *homology.Hit) bool {
+	return s.Protein == hit.Protein && min(s.End, hit.End)-max(s.Start, hit.Start) < missingPart
+}
+
+// takeBroken takes the genes that are remains out of the list, and tells each broken gene once.
+func (r *Result) takeBroken(contigs []Contig, list []remains) {
+	slices.SortFunc(list, func(a, b remains) int {
+		x, y := &r.Genes[a.gene], &r.Genes[b.gene]
+		return cmp.Or(x.Contig-y.Contig, strandIndex(x.Reverse)-strandIndex(y.Reverse), a.start-b.start, a.end-b.end, a.gene-b.gene)
+	})
+	r.Pseudogenes = nil
+	list = slices.DeleteFunc(list, func(x remains) bool { return r.ofOthers(contigs, &x) })
+	out := make([]bool, len(r.Genes))
+	for i := 0; i < len(list); {
+		first := &list[i]
+		g := &r.Genes[first.gene]
+		p := Pseudogene{Contig: g.Contig, Reverse: g.Reverse, Known: first.hit.Protein, Identity: first.hit.Identity}
+		start, end, from, to := first.start, first.end, first.from, first.to
+		score, whole := 0, &first.hit
+		found := map[Fault]bool{}
+		// What overlaps is one broken gene, named after the fragment that is most like a known protein.
+		for ; i < len(list) && list[i].start < end && r.Genes[list[i].gene].Contig == g.Contig && r.Genes[list[i].gene].Reverse == g.Reverse; i++ {
+			x := &list[i]
+			out[x.gene] = true
+			p.Fragments++
+			end = max(end, x.end)
+			for _, f := range x.faults {
+				found[f] = true
+			}
+			if x.hit.Score > score {
+				score, from, to = x.hit.Score, x.from, x.to
+				p.Known, p.Identity, whole = x.hit.Protein, x.hit.Identity, &x.hit
+			}
+		}
+		for _, f := range faults {
+			if found[f] {
+				p.Faults = append(p.Faults, f)
+			}
+		}
+		// A fragment that is like enough the known protein by itself.
+		for k := range r.Genes {
+			if g := &r.Genes[k]; !out[k] && g.Contig == p.Contig && g.Reverse == p.Reverse && g.Similar != nil && g.Similar.complements(whole) {
+				low, high := g.near(contigs, start)
+				if 5*(min(high, end)-max(low, start)) >= 4*(high-low) {
+					out[k] = true
+					p.Fragments++
+					start, end = min(start, low), max(end, high)
+				}
+			}
+		}
+		p.Coverage = float64(to-from) / float64(len(p.Known.Seq))
+		n := len(contigs[p.Contig].Seq)
+		p.Start, p.End = start, end
+		if p.Reverse {
+			p.Start, p.End = n-end, n-start
+		}
+		if p.Start < 0 {
+			p.Start, p.End = p.Start+n, p.End+n
+		}
+		r.Pseudogenes = append(r.Pseudogenes, p)
+	}
+	kept := r.Genes[:0]
+	for i := range r.Genes {
+		if !out[i] {
+			kept = append(kept, r.Genes[i])
+		}
+	}
+	r.Genes = kept
+	slices.SortFunc(r.Pseudogenes, func(a, b Pseudogene) int {
+		return cmp.Or(a.Contig-b.Contig, a.Start-b.Start, a.End-b.End, strandIndex(a.Reverse)-strandIndex(b.Reverse))
+	})
+}

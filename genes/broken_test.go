@@ -1,0 +1,115 @@
+package genes
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genes/homology"
+	"github.com/porestream/porestream/genome"
+)
+
+// TestBrokenGenes breaks lambda's gene H, and finds it told as a pseudogene on both strands and wherever the circle is cut.
+func TestBrokenGenes(t *testing.T) {
+	t.Parallel()
+	contigs, _, known := lambdaGenes(t)
+	index, err := homology.NewIndex(known)
+	require.NoError(t, err)
+	whole := contigs[0].Seq
+	const begin, end, middle = 10542 - 1, 13103, 10542 - 1 + 3*400
+	rng := rand.New(rand.NewPCG(9, 9))
+	insert := []byte("TAATTAACTAA")
+	for range 900 {
+		insert = append(insert, "ACGT"[rng.IntN(4)])
+	}
+	for _, tt := range []struct {
+		name   string
+		seq    []byte
+		faults []Fault
+		end    int // of the pseudogene
+	}{
+		{"whole", whole, nil, 0},
+		{"frameshift", slices.Concat(whole[:middle], whole[middle+1:]), []Fault{Frameshift}, end - 1},
+		{"stop", slices.Concat(whole[:middle], []byte("TAA"), whole[middle+3:]), []Fault{InternalStop}, end},
+		{"insertion", slices.Concat(whole[:middle], insert, whole[middle:]), []Fault{Interrupted}, end + len(insert)},
+		{"deletion", slices.Concat(whole[:middle], []byte("TAA"), whole[end:]), []Fault{Incomplete}, middle + 3},
+		{"other start", slices.Concat(whole[:begin], []byte("ATC"), whole[begin+3:]), nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			n := len(tt.seq)
+			cut := begin + 700
+			for _, c := range []Contig{
+				{Name: "c", Seq: tt.seq},
+				{Name: "c", Seq: turned(tt.seq)},
+				{Name: "c", Seq: slices.Concat(tt.seq[cut:], tt.seq[:cut]), Circular: true},
+			} {
+				r, err := Find(t.Context(), []Contig{c}, Options{Code: 11})
+				require.NoError(t, err)
+				require.NoError(t, r.Name(t.Context(), []Contig{c}, &Naming{Known: index, Identity: .5, Coverage: .8}))
+				named := slices.ContainsFunc(r.Genes, func(g Gene) bool { return g.Similar != nil && g.Similar.Symbol == "H" })
+				if tt.faults == nil {
+					require.Empty(t, r.Pseudogenes)
+					require.True(t, named)
+					continue
+				}
+				require.False(t, named)
+				require.Len(t, r.Pseudogenes, 1)
+				p := r.Pseudogenes[0]
+				require.Equal(t, "H", p.Known.Gene)
+				require.Equal(t, tt.faults, p.Faults)
+				low, high := p.Start, p.End
+				switch {
+				case p.Reverse:
+					low, high = n-p.End, n-p.Start
+				case c.Circular:
+					low, high = low+cut-n, high+cut-n
+				}
+				require.InDelta(t, begin, low, 60)
+				require.InDelta(t, tt.end, high, 60)
+				require.GreaterOrEqual(t, p.Fragments, 1)
+				require.False(t, slices.ContainsFunc(r.Genes, func(g Gene) bool {
+					return g.Reverse == p.Reverse && g.Start >= p.Start && g.End <= p.End && g.Similar != nil
+				}))
+				var out bytes.Buffer
+				require.NoError(t, WriteGFF3(&out, []Contig{c}, r))
+				require.Equal(t, 1, strings.Count(out.String(), "\tpseudogene\t"))
+				require.Contains(t, out.String(), "ID=gene:PORE_P0001;Name=H;biotype=pseudogene;gene_id=PORE_P0001;locus_tag=PORE_P0001;pseudo=true;Note="+string(tt.faults[0])+";fragments=")
+				if c.Circular || p.Reverse {
+					continue
+				}
+				g, err := genome.Read(strings.NewReader(">c\n" + string(c.Seq) + "\n"))
+				require.NoError(t, err)
+				model, err := new(annotate.ModelReader).Read(&out, g)
+				require.NoError(t, err)
+				require.Empty(t, model.Faults)
+				got, err := annotate.New(g, model).Annotate("c", begin+500, string(c.Seq[begin+499]), string("CATG"[strings.IndexByte("ACGT", c.Seq[begin+499])]))
+				require.NoError(t, err)
+				require.True(t, slices.ContainsFunc(got.Consequences, func(x annotate.Consequence) bool { return x.Gene.Symbol == "H" && x.Impact == annotate.Modifier }), got.Consequences)
+			}
+		})
+	}
+}
+
+// TestSelenocysteineIsNoFault: the rest of a selenoprotein lies behind a stop codon that is read as an amino acid.
+func TestSelenocysteineIsNoFault(t *testing.T) {
+	t.Parallel()
+	contigs, _, known := lambdaGenes(t)
+	i := slices.IndexFunc(known, func(p homology.Protein) bool { return p.Gene == "H" })
+	h := known[i]
+	h.Seq = bytes.Clone(h.Seq)
+	h.Seq[400] = 'U'
+	const middle = 10542 - 1 + 3*400
+	c := []Contig{{Name: "c", Seq: slices.Concat(contigs[0].Seq[:middle], []byte("TGA"), contigs[0].Seq[middle+3:])}}
+	index, err := homology.NewIndex([]homology.Protein{h})
+	require.NoError(t, err)
+	r, err := Find(t.Context(), c, Options{Code: 11})
+	require.NoError(t, err)
+	require.NoError(t, r.Name(t.Context(), c, &Naming{Known: index, Identity: .5, Coverage: .8}))
+	require.Empty(t, r.Pseudogenes)
+}
