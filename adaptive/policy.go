@@ -86,9 +86,8 @@ func NewPolicy(cfg Config) (*Policy, error) {
 //
 // An alignment that is certain and speaks for keeping the read keeps it, whatever
 // others say. The read is ejected if all alignments speak for that and one of them is
-// certain. Everything else is a doubt, and at the last evaluation a doubtful read is
-// kept. A read with several equally good places has a primary alignment of low mapping
-// quality.
+// certain. Everything else is a doubt, and at the last evaluation a doubtful read is kept. A
+// read with several equally good places has a primary alignment of low mapping quality.
 func (p *Policy) Judge(l Look) Verdict {
 	switch {
 	case l.Bases < p.minBases:

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Schedule says when a read is evaluated: when First samples of it are there, and
-// again whenever there are twice as many, up to Limit. All evaluations together
-// take less than twice the samples of the last one.
+// Schedule says when a read is evaluated: when First samples of it are there, and again
+// whenever there are twice as many, up to Limit. All evaluations together take less
+// than twice the samples of the last one.
 type Schedule struct{ First, Limit int }
 
 // DefaultSchedule evaluates after 0.4, 0.8, 1.6 and 3.2 s at 4 kHz.
@@ -38,8 +38,7 @@ func (s Schedule) Looks() int {
 	return n
 }
 
-// after is when the next evaluation is due, once there was one at a number of
-// samples.
+// after is when the next evaluation is due, once there was one at a number of samples.
 func (s Schedule) after(samples int) int {
 	at := s.First
 	for at <= samples {
@@ -106,12 +105,11 @@ func (r *Read) Begin() (samples []int16, last, due bool) {
 	return r.samples[:have:have], last, true
 }
 
-// Done gives back an evaluation without a verdict: it does not count, and is due
-// again.
+// Done gives back an evaluation without a verdict: it does not count, and is due again.
 func (r *Read) Done() { r.looking = 0 }
 
-// Judged ends an evaluation with the policy's verdict, and reports whether that is
-// the read's decision.
+// Judged ends an evaluation with the policy's verdict, and reports whether that is the
+// read's decision.
 func (r *Read) Judged(v Verdict) bool {
 	if r.looking == 0 {
 		return false

@@ -43,7 +43,7 @@ func (d *spoolDisk) fill() error {
 	return nil
 }
 
-// free gives the room back.
+// free gives the space back.
 func (d *spoolDisk) free() error {
 	if err := os.Remove(d.ballast()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("freeing the spool's disk: %w", err)

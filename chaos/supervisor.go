@@ -134,8 +134,7 @@ func (s *service) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// end ends the process with a signal and keeps it down. It waits for the end for at most a time, then kills it; late says whether it had
-// to.
+// end ends the process with a signal and keeps it down. It waits for the end for at most a time, then kills it; late reports whether it had to.
 func (s *service) end(sig syscall.Signal, within time.Duration) (late bool, err error) {
 	s.mu.Lock()
 	s.down, s.meant = true, true

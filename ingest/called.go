@@ -140,7 +140,7 @@ func (n *Naming) Pack(run *streampb.Run, r *input.Read) (*Called, error) {
 	return &Called{c, value, left}, nil
 }
 
-// PutCalled sends a called read, and waits while there is no room.
+// PutCalled sends a called read, and waits while there is no space for it.
 func (f *Feed) PutCalled(ctx context.Context, c *Called) error {
 	at := f.at
 	at.Chunk(c.read.GetReadId(), 0)

@@ -173,7 +173,7 @@ func Chunks(samples, chunkSamples int) int {
 	return max(1, (samples+chunkSamples-1)/chunkSamples)
 }
 
-// Put sends a read from one of its chunks on, and waits while there is no room.
+// Put sends a read from one of its chunks on, and waits while there is no space for it.
 func (f *Feed) Put(ctx context.Context, rd *signal.Read, samples []int16, from int) error {
 	if len(samples) != rd.NumSamples {
 		return fmt.Errorf("read %s: %d samples where %d are announced", rd.ID, len(samples), rd.NumSamples)

@@ -13,8 +13,8 @@ import (
 //
 // Recall is called first, and then nothing at the same time as anything else.
 type Ledger interface {
-	// Recall is given how many of the run's chunks are in Kafka, and the records
-	// of each event behind them that an earlier process left in the spool.
+	// Recall is given how many of the run's chunks are in Kafka, and the records of
+	// each event behind them that an earlier process left in the spool.
 	Recall(ctx context.Context, chunks uint64, spooled func(each func([]stream.Out) error) error) error
 	// Opening are records that go with the run's beginning, to the spool as well.
 	Opening() ([]stream.Out, error)

@@ -15,9 +15,8 @@ import (
 // Live feeds a run from a source that can't be made to wait, such as a
 // sequencer. A chunk that fits into neither memory nor spool is lost: it is
 // counted and gets no place in the run, so the next chunk of its read shows the
-// gap by its first sample, and no base is called across it. The source may
-// forget what [Live.Durable] covers; what was taken later is lost with the
-// process.
+// gap by its first sample, and no base is called across it. The source may forget
+// what [Live.Durable] covers; what was taken later is lost with the process.
 //
 // A Live belongs to one goroutine.
 type Live struct {
@@ -26,7 +25,7 @@ type Live struct {
 	cfg      *Config
 	run      *streampb.Run
 	progress progress
-	lost     int // samples since there was room; 0 while there is
+	lost     int // samples since there was space; 0 while there is
 }
 
 // RunLive writes a run to Kafka while feed hands its signal to a [Live], until
@@ -134,9 +133,8 @@ func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
 	return true, nil
 }
 
-// Put takes a chunk of the run, and waits while there is no space for it: for
-// sources that can be made to wait. If it returns an error, the chunk is not
-// taken.
+// Put takes a chunk of the run, and waits while there is no space for it: for sources
+// that can be made to wait. If it returns an error, the chunk is not taken.
 func (l *Live) Put(ctx context.Context, c *streampb.SignalChunk) error {
 	e, err := l.event(c)
 	if err != nil {
@@ -172,7 +170,7 @@ func (l *Live) took(e event, c *streampb.SignalChunk) {
 }
 
 // announce takes the run's beginning, unless that was taken before; it may not
-// be lost, so it waits for room.
+// be lost, so it waits for space.
 func (l *Live) announce(ctx context.Context) error {
 	if l.progress.next > 0 {
 		return nil

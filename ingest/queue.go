@@ -18,7 +18,7 @@ var errFull = errors.New("memory and spool are full")
 // spoolBatch bounds what is written to the spool at once, in bytes of memory.
 const spoolBatch = 4 << 20
 
-// spoolRetry is how often a spool without room is tried.
+// spoolRetry is how often a spool without space is tried again.
 const spoolRetry = time.Second
 
 // queueConfig bounds a queue.
@@ -133,8 +133,7 @@ func (q *queue) tryPut(e event) (<-chan struct{}, error) {
 	q.bytes += size
 	q.cfg.metrics.buffer(size)
 	q.wake()
-	// The spool's writer is left alone otherwise: it checks the queue by itself
-	// now and then.
+	// The spool's writer is left alone otherwise: it checks the queue by itself now and then.
 	if q.spilling || q.pressed() {
 		select {
 		case q.nudge <- struct{}{}:
@@ -144,8 +143,7 @@ func (q *queue) tryPut(e event) (<-chan struct{}, error) {
 	return nil, nil
 }
 
-// pressed reports whether a source that can't wait may have to soon. mu is
-// held.
+// pressed reports whether a source that can't wait may have to soon. mu is held.
 func (q *queue) pressed() bool { return q.cfg.eager && q.bytes >= q.cfg.memory/4 }
 
 func (q *queue) headEnd() uint64   { return q.first + uint64(len(q.head)) }

@@ -425,8 +425,8 @@ func TestDamagedSpool(t *testing.T) {
 		if err := os.WriteFile(segments[0], b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// Damage in the last segment is taken for a torn tail: it is cut, and
-		// the recording has what was there.
+		// Damage in the last segment is taken for a torn tail: it is cut, and the
+		// recording has what was there.
 		if _, err := live(t.Context(), kafka, rec, cfg); err != nil {
 			t.Fatal(err)
 		}

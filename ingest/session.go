@@ -82,9 +82,8 @@ type session struct {
 	spans *spans
 }
 
-// claim opens a run: the writer before is fenced, and the cursor is in our name
-// from then on. With restart the run begins again. It returns the cursor that it
-// found, or nil.
+// claim opens a run: the writer before is fenced, and the cursor is in our name from then
+// on. With restart the run begins again. It returns the cursor that it found, or nil.
 func (s *session) claim(ctx context.Context, restart bool) (Writer, *streampb.Cursor, error) {
 	w, err := s.cfg.Cluster.Open(ctx, s.run.GetId())
 	if err != nil {
@@ -189,8 +188,7 @@ func (s *session) write(ctx context.Context, w Writer) error {
 	return nil
 }
 
-// transaction gathers events for a while and commits them. A request to stop
-// ends the gathering.
+// transaction gathers events for a while and commits them. A request to stop ends the gathering.
 func (s *session) transaction(ctx context.Context, w Writer) error {
 	p := s.written
 	var size int64
@@ -264,8 +262,7 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 	return nil
 }
 
-// finishing is a context to end a transaction with, also after a request to
-// stop.
+// finishing is a context to end a transaction with, also after a request to stop.
 func (s *session) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}
@@ -315,8 +312,8 @@ func (s *session) reopen(ctx context.Context) (Writer, error) {
 
 // retake opens the run again, if nobody else has done so meanwhile.
 func (s *session) retake(ctx context.Context) (Writer, error) {
-	// Looked at before the others are fenced: one that has the run keeps it. Our
-	// own cursors may be hidden for now, so the one before them says nothing.
+	// Read before the others are fenced: a process that has the run keeps it. Our own
+	// cursors may be hidden for now, so the one before them says nothing.
 	cursor, err := s.cfg.Cluster.Cursor(ctx, s.run.GetId(), false)
 	if err == nil && cursor != nil && !bytes.Equal(cursor.GetOwner(), s.before) {
 		err = s.mine(cursor)

@@ -18,7 +18,7 @@ type Figures struct {
 	// Gaps counts the places within reads where samples are missing, GapSamples
 	// these.
 	Gaps, GapSamples int64
-	// LostSamples had no room in memory and spool.
+	// LostSamples found no space in memory and spool.
 	LostSamples int64
 	// Unacknowledged counts the events of the runs under way that are not committed
 	// in Kafka, and Oldest is the age of the oldest of those in memory.

@@ -100,8 +100,7 @@ func TestSummaryOfReports(t *testing.T) {
 		}
 	}
 
-	// A process without new reports says nothing of now, and is shown as
-	// silent.
+	// A process without new reports says nothing of now, and is shown as silent.
 	for n := 121; n < 140; n++ {
 		add(t, v, processReport(t, "a", n))
 	}
@@ -165,8 +164,7 @@ func variantRecord(t testing.TB, n int, revision uint64, st, impact string, filt
 	return stream.Record{Topic: out.Topic, Key: out.Key, Value: out.Value, Headers: out.Headers, Time: start.Add(time.Duration(n) * time.Millisecond), Offset: int64(n)}
 }
 
-// Of many variants those stay that matter most, and the page is given the number of
-// the others.
+// Of many variants those stay that matter most, and the page is given the number of the others.
 func TestManyVariants(t *testing.T) {
 	limit, all := 500, 100_000
 	if testing.Short() {

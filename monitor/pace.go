@@ -15,8 +15,8 @@ const (
 	PaceBehind    = "behind"    // signal comes in faster than it is basecalled: shown as the problem PorestreamNotKeepingUp
 )
 
-// The thresholds of the alert PorestreamNotKeepingUp. The page uses a fifth of its
-// time: a minute instead of five, for as long as a minute.
+// The thresholds of the alert PorestreamNotKeepingUp. The page uses a fifth of its time: a
+// minute instead of five, for as long as a minute.
 const (
 	leastKept   = 0.95 // of the signal that comes in
 	longestWait = 10.0 // seconds of work
@@ -37,9 +37,9 @@ type pace struct {
 	waits []float64
 }
 
-// behind reports the same as the alert's expression: less than what comes in is
-// basecalled, and signal is left behind or what waits grows older. A ratio below 1
-// alone is not enough: the start of long reads has one, too.
+// behind reports the same as the alert's expression: less than what comes in is basecalled,
+// and signal is left behind or what waits grows older. A ratio below 1 alone is not enough:
+// the start of long reads has one, too.
 func (p pace) behind() bool {
 	if p.kept == nil || *p.kept >= leastKept {
 		return false

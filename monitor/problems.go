@@ -26,8 +26,7 @@ type finding struct {
 	wait     time.Duration // for how long it has to be found before it is shown
 }
 
-// lastingHold is for how long an event of the past is shown; counters show only its
-// moment.
+// lastingHold is for how long an event of the past is shown; counters show only its moment.
 const lastingHold = 15 * time.Minute
 
 // updateProblems compares what is wrong now with what was sent.

@@ -49,8 +49,7 @@ func letter(offset int64, code string) stream.Record {
 	return stream.Record{Topic: out.Topic, Offset: offset, Key: out.Key, Value: out.Value, Headers: out.Headers, Time: start.Add(time.Duration(offset) * time.Second)}
 }
 
-// Dead letters are shown by stage and code, and no more once all were sent
-// back.
+// Dead letters are shown by stage and code, and no more once all were sent back.
 func TestDeadLettersAreTold(t *testing.T) {
 	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
 	add(t, v, letter(1, "checksum"), letter(2, "checksum"), letter(2, "checksum"), letter(3, "of tomorrow"))
@@ -83,8 +82,8 @@ func measure(name string, value float64, labels ...string) *streampb.Measure {
 	return &streampb.Measure{Name: name, Value: value, Labels: labels}
 }
 
-// A lasting problem is shown once it has lasted for a while, and as long as it
-// lasts. An event of the past is shown for some time after it.
+// A lasting problem is shown once it has lasted for a while, and as long as it lasts. An event of the past is shown
+// for some time after it.
 func TestProblemsComeAndGo(t *testing.T) {
 	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
 	source := []string{"source", "minknow"}

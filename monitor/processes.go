@@ -297,8 +297,7 @@ func (v *View) sorted() []*process {
 	return list
 }
 
-// succeeded reports whether another process has been started in a process's
-// place.
+// succeeded reports whether another process has been started in a process's place.
 func (v *View) succeeded(p *process) bool {
 	for _, o := range v.processes {
 		if o != p && o.report.GetKind() == p.report.GetKind() && o.report.GetHost() == p.report.GetHost() &&

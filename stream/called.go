@@ -12,12 +12,11 @@ import (
 // qualities in as many bits as the highest needs, dwells in half a byte where they are
 // short. So a read with qualities up to 63 takes a byte per base and some 150 bytes.
 
-// MaxCalledBases bounds the bases of a called read: as many as fit into a record
-// without qualities, beside the read's other fields.
+// MaxCalledBases bounds the bases of a called read: as many as fit into a record without
+// qualities, beside the read's other fields.
 const MaxCalledBases = 4 * (MaxRecord - 1<<14)
 
-// maxQualityBits are enough for the qualities that SAM and FASTQ can express, 0 to
-// 93.
+// maxQualityBits are enough for the qualities that SAM and FASTQ can express, 0 to 93.
 const maxQualityBits = 7
 
 // EncodeCalled returns the value of a record on the topic of called reads. A read that
@@ -45,9 +44,8 @@ func CalledMarker(mk *streampb.Marker, end bool) ([]byte, error) {
 	return EncodeCalled(rec)
 }
 
-// FitCalled encodes a read. If the read is too long, FitCalled omits what is least
-// needed, in this order, until it fits: modified bases, dwells, qualities. left lists
-// what it omitted.
+// FitCalled encodes a read. If the read is too long, FitCalled omits what is least needed, in
+// this order, until it fits: modified bases, dwells, qualities. left lists what it omitted.
 func FitCalled(r *streampb.CalledRead) (value []byte, left []string, err error) {
 	rec := &streampb.CalledRecord{Body: &streampb.CalledRecord_Read{Read: r}}
 	value, err = EncodeCalled(rec)

@@ -17,9 +17,8 @@ const (
 	envelopeMagic   = "PS"
 	envelopeVersion = 1
 
-	// MaxRecord bounds a payload. It leaves space for the key, the headers and
-	// the batch within the 1 MiB that brokers accept by default, compressed or
-	// not.
+	// MaxRecord bounds a payload. It leaves space for the key, the headers and the
+	// batch within the 1 MiB that brokers accept by default, compressed or not.
 	MaxRecord = 1_000_000
 	// maxName bounds identifiers and names inside records.
 	maxName = 512
@@ -245,9 +244,8 @@ func DecodeDecision(b []byte) (*streampb.Decision, error) {
 	return m, nil
 }
 
-// IsBadRecord reports whether err says that a record can't be processed by
-// anyone, so that it belongs to the dead letters, rather than that processing
-// failed.
+// IsBadRecord reports whether err says that a record can't be processed by anyone, so
+// that it belongs to the dead letters, rather than that processing failed.
 func IsBadRecord(err error) bool {
 	_, ok := errors.AsType[*DecodeError](err)
 	return ok

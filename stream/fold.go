@@ -11,9 +11,8 @@ import (
 type Folder interface {
 	// Fold applies a record and returns the records that follow from it. replayed
 	// states that the record lies before the committed offset: what follows is
-	// downstream already and is thrown away, so Fold need not make it, and must
-	// not count it. A bad record (see IsBadRecord) must leave no trace but its
-	// error.
+	// downstream already and is thrown away, so Fold need not make it, and must not
+	// count it. A bad record (see IsBadRecord) must leave no trace but its error.
 	Fold(rec Record, replayed bool) ([]Out, error)
 }
 

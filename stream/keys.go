@@ -35,9 +35,8 @@ func CoverageKey(sample, contig string, start int64) []byte {
 	return []byte(sample + "/" + contig + "/" + strconv.FormatInt(start, 10))
 }
 
-// ReferenceKey is the key of the record about the places without a variant in a
-// stretch of a contig of a sample; the stretch begins at a 0-based position. Zero
-// bytes, which no name holds, keep it apart from all other keys.
+// ReferenceKey is the key of the record about the places without a variant in a stretch of a contig of a sample; the
+// stretch begins at a 0-based position. Zero bytes, which no name holds, keep it apart from all other keys.
 func ReferenceKey(sample, contig string, start int64) []byte {
 	return []byte("reference\x00" + sample + "\x00" + contig + "\x00" + strconv.FormatInt(start, 10))
 }

@@ -204,8 +204,8 @@ func SignalMarker(mk *streampb.Marker, end bool) ([]byte, error) {
 	return EncodeSignal(rec)
 }
 
-// Forward is the marker that partition of partitions sends on for mk's run.
-// Once the run has ended, the marker holds how it ended.
+// Forward is the marker that partition of partitions sends on for mk's run. Once
+// the run has ended, the marker holds how it ended.
 func (m *Markers) Forward(mk *streampb.Marker, partition, partitions int32) *streampb.Marker {
 	if partition < 0 || partition >= partitions {
 		panic(fmt.Sprintf("stream: partition %d of %d", partition, partitions))
@@ -213,8 +213,8 @@ func (m *Markers) Forward(mk *streampb.Marker, partition, partitions int32) *str
 	return &streampb.Marker{Run: mk.GetRun(), Source: uint32(partition), Sources: uint32(partitions), EndStatus: m.EndStatus(mk.GetRun().GetId())}
 }
 
-// Missing returns how many sources a run has and lists those that have not
-// ended it, ascending.
+// Missing returns how many sources a run has and lists those that have not ended
+// it, ascending.
 func (m *Markers) Missing(id string) (sources uint32, missing []uint32) {
 	r := m.runs[id]
 	if r == nil {

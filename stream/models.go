@@ -24,13 +24,13 @@ func ModelNumber(name string) uint32 {
 	return max(1, binary.LittleEndian.Uint32(sum[:]))
 }
 
-// ModelNameable reports whether a name can be given a number: it is not empty, and no
-// longer than names in records are.
+// ModelNameable reports whether a name can be given a number: it is not empty, and no longer than
+// names in records are.
 func ModelNameable(name string) bool { return validName("basecalling model", name) == nil }
 
 // ModelRecords are the records that give every partition of the topic of reads the name of a
-// basecalling model. The writer of segments writes them before the first segment that has
-// the number, or at the latest before the end of the run.
+// basecalling model. The writer of segments writes them before the first segment that has the
+// number, or at the latest before the end of the run.
 func ModelRecords(topic string, partitions int32, name string) ([]Out, error) {
 	number := ModelNumber(name)
 	value, err := EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Model{Model: &streampb.ModelName{Number: number, Name: name}}})
@@ -53,8 +53,8 @@ const mixedShare = 0.01
 // use it.
 const MismatchShare = 0.01
 
-// MixedModels reports whether several basecalling models, or versions of one, have called
-// the reads of a sample. Reads that name none don't count.
+// MixedModels reports whether several basecalling models, or versions of one, have called the
+// reads of a sample. Reads that name none don't count.
 func MixedModels(list []*streampb.ModelReads) bool {
 	named, most, second := uint64(0), uint64(0), uint64(0)
 	for _, m := range list {

@@ -15,9 +15,9 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// Runs follows the runs of a partition that ingest writes to: their markers, and when
-// the last record of each was seen, so that a run from which no more records come can
-// be ended. It is a fold of the partition's records. The zero value is ready to use.
+// Runs follows the runs of a partition that ingest writes to: their markers, and when the
+// last record of each was seen, so that a run from which no more records come can be
+// ended. It is a fold of the partition's records. The zero value is ready to use.
 type Runs struct {
 	Markers
 	activity map[string]*runActivity
@@ -27,8 +27,8 @@ type Runs struct {
 // runActivity is when the last record of a run was seen.
 type runActivity struct {
 	lastOffset, lastMS int64 // of its newest record
-	// active states that a record came after the run's end, or that the run has
-	// not ended: it has to end some day.
+	// active states that a record came after the run's end, or that the run has not
+	// ended: it has to end some day.
 	active bool
 }
 
@@ -46,8 +46,7 @@ func (r *Runs) Touch(run string, rec Record) {
 	r.version++
 }
 
-// Active reports whether a run has to end some day: it has not ended, or a record
-// came after its end.
+// Active reports whether a run has to end some day: it has not ended, or a record came after its end.
 func (r *Runs) Active(run string) bool {
 	a := r.activity[run]
 	return a != nil && a.active
@@ -87,9 +86,9 @@ func (r *Runs) Finish(mk *streampb.Marker, rec Record) (ended bool, err error) {
 	return true, nil
 }
 
-// idle lists the end markers that are due, because no record of a run was seen
-// for so long: in order of the runs' ids, one for each source that has not ended
-// its run. A run that came back after its end has one.
+// idle lists the end markers that are due, because no record of a run was seen for so
+// long: in order of the runs' ids, one for each source that has not ended its run. A run
+// that came back after its end has one.
 func (r *Runs) idle(nowMS, timeoutMS int64) []*streampb.Marker {
 	var ids []string
 	for id, a := range r.activity {
@@ -130,8 +129,7 @@ func (r *Runs) EndingOut(topic string, run *streampb.Run, partition, n int32) ([
 	return []Out{{Topic: topic, Partition: AnyPartition, Key: key, Value: value}}, nil
 }
 
-// RunsSection is the name of a state's section that holds when the last record of each
-// run was seen.
+// RunsSection is the name of a state's section that holds when the last record of each run was seen.
 const RunsSection = "runs"
 
 const (
@@ -143,8 +141,7 @@ const (
 // ActivityVersion changes whenever what AppendActivity appends may have.
 func (r *Runs) ActivityVersion() uint64 { return r.version }
 
-// AppendActivity appends when the last record of each run was seen, in the form of
-// snapshots.
+// AppendActivity appends when the last record of each run was seen, in the form of snapshots.
 func (r *Runs) AppendActivity(b []byte) []byte {
 	b = packed.AppendLen(append(b, runsVersion), len(r.activity))
 	for _, id := range slices.Sorted(maps.Keys(r.activity)) {

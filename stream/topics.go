@@ -19,8 +19,7 @@ type Topics struct {
 	Basecalls string
 	// Methylation exists only where modified bases are counted.
 	Methylation string
-	// Status holds what the processes report about themselves for the live
-	// page.
+	// Status holds what the processes report about themselves for the live page.
 	Status string
 }
 

@@ -33,8 +33,7 @@ type waiting struct {
 	looks []*look
 }
 
-// add takes an evaluation. If there are too many then, it removes the one with the
-// oldest signal.
+// add takes an evaluation. If there are too many then, it removes the one with the oldest signal.
 func (w *waiting) add(l *look) (out *look) {
 	w.looks = append(w.looks, l)
 	if len(w.looks) <= w.limit {
@@ -51,8 +50,8 @@ func (w *waiting) add(l *look) (out *look) {
 	return out
 }
 
-// next removes the evaluation with the youngest signal, of several the one that
-// came first, and all whose signal is from before a time.
+// next removes the evaluation with the youngest signal, of several the one that came
+// first, and all whose signal is from before a time.
 func (w *waiting) next(before time.Time) (l *look, late []*look) {
 	youngest := -1
 	kept := w.looks[:0]
@@ -87,8 +86,8 @@ func (w *waiting) withdraw(h *handler) (out []*look) {
 	return out
 }
 
-// desk is where the handlers of a process have evaluations worked on. A worker
-// has a goroutine while there is something to do.
+// desk is where the handlers of a process have evaluations worked on. A worker has a
+// goroutine while there is something to do.
 type desk struct {
 	maxAge  time.Duration
 	metrics *Metrics

@@ -55,8 +55,7 @@ type Config struct {
 	// MaxAge is how old a chunk may be, by its record's time, for its read to be
 	// evaluated. Zero means 2 s.
 	MaxAge time.Duration
-	// MaxWaiting bounds the evaluations that wait for a worker. Zero means
-	// 1024.
+	// MaxWaiting bounds the evaluations that wait for a worker. Zero means 1024.
 	MaxWaiting int
 	// MaxMemory bounds the bytes of the beginnings of reads that the process holds.
 	// Zero means 256 MiB.
@@ -138,8 +137,7 @@ func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emi
 	return emit.Emit(ctx, nil, []int64{rec.Offset})
 }
 
-// take folds in a record and returns the evaluation that is due with it, if one
-// is.
+// take folds in a record and returns the evaluation that is due with it, if one is.
 func (h *handler) take(rec stream.Record) (*look, error) {
 	m, err := stream.DecodeSignal(rec.Value)
 	if err != nil {
@@ -205,8 +203,8 @@ func (h *handler) conclude(ch *channel, f fate) {
 	}
 }
 
-// begin returns the evaluation that is due at a channel's read, if one is. One
-// that is not possible now is given back.
+// begin returns the evaluation that is due at a channel's read, if one is. One that is
+// not possible now is given back.
 func (h *handler) begin(ch *channel, at time.Time) *look {
 	samples, last, due := ch.read.Begin()
 	if !due {
@@ -233,8 +231,7 @@ func (h *handler) begin(ch *channel, at time.Time) *look {
 	}
 }
 
-// giveBack gives an evaluation back to its read: it was skipped, and is due
-// again.
+// giveBack gives an evaluation back to its read: it was skipped, and is due again.
 func (h *handler) giveBack(l *look, why skipped) {
 	defer h.working.Done()
 	h.mu.Lock()
@@ -243,8 +240,8 @@ func (h *handler) giveBack(l *look, why skipped) {
 	h.cfg.Metrics.skip(why)
 }
 
-// work basecalls and aligns the signal of an evaluation, asks the policy, and
-// publishes what is decided.
+// work basecalls and aligns the signal of an evaluation, asks the policy, and publishes
+// what is decided.
 func (h *handler) work(l *look, aligner Aligner) {
 	began := time.Now()
 	v, err := h.judge(l, aligner)
@@ -283,8 +280,8 @@ func (h *handler) judge(l *look, aligner Aligner) (adaptive.Verdict, error) {
 	return h.cfg.Policy.Judge(adaptive.Look{Bases: len(called.Sequence), Alignments: alignments, Last: l.last}), nil
 }
 
-// decide ends an evaluation with its verdict, and reports whether that is the
-// decision about a read in progress.
+// decide ends an evaluation with its verdict, and reports whether that is the decision
+// about a read in progress.
 func (h *handler) decide(l *look, v adaptive.Verdict) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -340,8 +340,7 @@ func TestReadsThatAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestSkippedLooksComeBack: an evaluation that can't be taken is not lost to
-// its read.
+// TestSkippedLooksComeBack: an evaluation that can't be taken is not lost to its read.
 func TestSkippedLooksComeBack(t *testing.T) {
 	synced(t, "late", func(t *testing.T) {
 		b := newBench(t, func(c *Config) { c.MaxAge = time.Second })
@@ -402,8 +401,7 @@ func TestSkippedLooksComeBack(t *testing.T) {
 	})
 }
 
-// TestEnds: whatever ends while an evaluation is under way, no decision comes
-// of it.
+// TestEnds: whatever ends while an evaluation is under way, no decision comes of it.
 func TestEnds(t *testing.T) {
 	gated := func(t *testing.T) (*bench, fakeCaller) {
 		caller := fakeCaller{gate: make(chan error), asked: make(chan string, 10)}

@@ -22,8 +22,8 @@ type report struct {
 	after     time.Duration // from the last signal to the end of the run at the stage
 }
 
-// flat is what counts as memory that doesn't grow. Looks fall anywhere between two
-// collections of garbage, and a load is shorter than a soak.
+// flat is what counts as memory that doesn't grow. Samples fall anywhere between
+// two collections of garbage, and a load is shorter than a soak.
 var flat = soak.Limits{Growth: 0.1, Slack: 16 << 20}
 
 // faults says what was not held, nothing if all was.

@@ -11,7 +11,7 @@ import (
 	"github.com/porestream/porestream/chaos/observe"
 )
 
-// Forged is what a thief writes into the transaction that it never commits. Whoever reads it reads what was never committed.
+// Forged is what a thief writes into the transaction that it never commits. A reader that gets it reads what was never committed.
 const Forged = "written by a thief in a transaction that was not committed"
 
 // ThiefTimeout is when brokers abort what a thief has left open, if the id's holder does not come back to do it.

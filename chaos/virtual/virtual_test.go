@@ -168,8 +168,8 @@ var groups = map[string]string{"porestream-basecall": "signal", "porestream-vari
 // rebalanceTimeout is how long the coordinator waits for a member to join. A member gives a join up 10 s later, and joins again: with three
 // members, some pause between two joins must be longer than this. For kfake miscounts when a member goes while it waits for its assignment
 // (TestKfakeWaitsForMemberThatLeftSyncing in stream/embedded), waits in vain, and begins to wait anew with every join. Joins that are given
-// up in turn would keep the group without a generation for ever. Apache Kafka does not wait for who has left. It is also less than
-// SessionTimeout, because kfake lets sessions end while members wait for others.
+// up in turn would keep the group without a generation for ever. Apache Kafka does not wait for a member that has left. It is also less
+// than SessionTimeout, because kfake lets sessions end while members wait for others.
 const rebalanceTimeout = 5 * time.Second
 
 // live is the life of one member: it takes part with all stages until it ends in one of several ways.

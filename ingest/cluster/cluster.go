@@ -22,8 +22,7 @@ const idPrefix = "ingest/"
 // Config says how runs are written.
 type Config struct {
 	Topics stream.Topics
-	// Prefix is that of the topics; it also distinguishes the transactional ids
-	// of deployments.
+	// Prefix is that of the topics; it also distinguishes the transactional ids of deployments.
 	Prefix string
 	// TransactionTimeout is for how long the broker waits for a transaction's
 	// end: a process that has died keeps readers from going on for so long.

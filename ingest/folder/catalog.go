@@ -13,8 +13,7 @@ import (
 // Entry is a file as a listing of a folder shows it.
 type Entry struct {
 	Path string
-	// ID distinguishes the file from others while it exists, by device and inode; a
-	// zero ID says that the file system can't.
+	// ID distinguishes the file from others while it exists, by device and inode; a zero ID says that the file system can't.
 	ID   FileID
 	Size int64
 	Mod  time.Time
@@ -175,8 +174,7 @@ func (c *catalog) sumParts() {
 	}
 }
 
-// beside returns a function that gives the trusted sizes of the files in a file's
-// folder.
+// beside returns a function that gives the trusted sizes of the files in a file's folder.
 func (c *catalog) beside(f *tracked) func(name string) (int64, bool) {
 	return func(name string) (int64, bool) {
 		part := c.files[filepath.Join(filepath.Dir(f.entry.Path), name)]
@@ -195,8 +193,7 @@ func (c *catalog) stampOf(f *tracked) stamp {
 	return s
 }
 
-// due returns the files of reads to read, oldest first: those with something new
-// since they were read last.
+// due returns the files of reads to read, oldest first: those with something new since they were read last.
 func (c *catalog) due() (files []*tracked) {
 	for _, f := range c.files {
 		if f.kind == readFile && f.trusted > 0 && (!f.looked || f.more || f.retry() || c.stampOf(f) != f.stamp) {
@@ -241,8 +238,7 @@ func turns(due []*tracked) (now []*tracked, later bool) {
 	return now, later
 }
 
-// retry reports whether reading is worth another try after an error: what was read
-// may have been in the middle of being written.
+// retry reports whether reading is worth another try after an error: what was read may have been in the middle of being written.
 func (f *tracked) retry() bool { return f.err != nil && f.state == growing }
 
 // looking notes that a file is read as it is.

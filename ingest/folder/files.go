@@ -44,8 +44,7 @@ type Found interface {
 	Agrees(run *streampb.Run) error
 	// Fits refuses a read that can't be sent.
 	Fits(run *streampb.Run) error
-	// Sum distinguishes the read from another of the same id; 0 if it is not
-	// known.
+	// Sum distinguishes the read from another of the same id; 0 if it is not known.
 	Sum() uint32
 	// Chunks is the number of events that the read is sent as.
 	Chunks(chunkSamples int) int

@@ -180,7 +180,7 @@ func TestJournalEnded(t *testing.T) {
 	require.Equal(t, []string{"read-0 2/2"}, recalled(t, j, to))
 }
 
-// full is a disk without room, which keeps a part of what is written.
+// full is a disk without space, which keeps a part of what is written.
 type full struct {
 	file
 	room bool
@@ -198,7 +198,7 @@ func (f *full) WriteAt(b []byte, at int64) (int, error) {
 }
 
 // TestJournalDiskFull writes to a full disk: nothing of it counts, and it goes on
-// when there is room.
+// when there is space.
 func TestJournalDiskFull(t *testing.T) {
 	j := begin(t)
 	disk := &full{file: j.f}

@@ -103,8 +103,7 @@ func TestMoreReadsTakeNoMoreMemory(t *testing.T) {
 	require.Less(t, many[1]-few[1], int64(more), "afterwards")
 }
 
-// readFolder returns how much memory is taken while the files are read, at most,
-// and afterwards.
+// readFolder returns how much memory is taken while the files are read, at most, and afterwards.
 func readFolder(t *testing.T, files, reads int) (most, after int64) {
 	t.Helper()
 	v := &world{t: t, dir: t.TempDir(), journal: t.TempDir(), now: time.Unix(1e9, 0)}

@@ -22,8 +22,7 @@ import (
 // Player sends the called reads of files that are there to their ends, each read once by its
 // id. All runs are ended at the end, so who sees one end knows all.
 type Player struct {
-	// Check, if set, checks the runs when all reads are sent and no run has ended: its error
-	// ends Play.
+	// Check, if set, checks the runs when all reads are sent and no run has ended: its error ends Play.
 	Check func(runs []*streampb.Run) error
 
 	files *ReadFiles

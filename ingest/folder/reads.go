@@ -36,8 +36,8 @@ type ReadFiles struct {
 	parked []*openReads
 }
 
-// maxParked bounds the files that stay open between two passes: those that grow, of
-// all barcodes of several runs.
+// maxParked bounds the files that stay open between two passes: those that grow, of all
+// barcodes of several runs.
 const maxParked = 256
 
 // namedReads is how files of reads are called, with whatever writers and copying programs
@@ -47,8 +47,8 @@ var namedReads = regexp.MustCompile(`\.(fastq|fq|bam|sam|cram)(\.|$)`)
 // namedFailed is how MinKNOW and Guppy call folders of reads that failed.
 var namedFailed = regexp.MustCompile(`^(.*_)?fail$`)
 
-// Holds recognizes files of reads by their names. Indexes are no such files, nor are
-// files in folders of reads that failed.
+// Holds recognizes files of reads by their names. Indexes are no such files, nor are files in
+// folders of reads that failed.
 func (f *ReadFiles) Holds(path string) bool {
 	if slices.Contains(f.Roots, path) || slices.ContainsFunc(f.Roots, func(root string) bool { return filepath.Clean(root) == path }) {
 		return true
@@ -62,8 +62,7 @@ func (f *ReadFiles) Holds(path string) bool {
 	return namedReads.MatchString(name) && (f.Failed || !f.failed(path))
 }
 
-// failed reports whether a file lies in a folder of reads that failed, below what is
-// watched.
+// failed reports whether a file lies in a folder of reads that failed, below what is watched.
 func (f *ReadFiles) failed(path string) bool {
 	for _, root := range f.Roots {
 		below, err := filepath.Rel(root, path)
@@ -143,8 +142,7 @@ func (f *openReads) Next() (Found, error) {
 	}
 }
 
-// Place is how many reads were returned: a file that isn't open any more is read from
-// its beginning.
+// Place is how many reads were returned: a file that isn't open any more is read from its beginning.
 func (f *openReads) Place() (signal.Place, error) { return signal.Place{Offset: f.Reads()}, nil }
 
 // Close keeps the file for the next pass.
@@ -162,8 +160,8 @@ func (f *openReads) Close() error {
 	return oldest.Growing.Close()
 }
 
-// take makes a read of a file a found one; it returns nil for a read that isn't taken. dir
-// is the name of the folder, which gives the barcode where the read doesn't.
+// take makes a read of a file a found one; it returns nil for a read that isn't taken. dir is
+// the name of the folder, which gives the barcode where the read doesn't.
 func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
 	switch {
 	case len(r.Sequence) == 0:

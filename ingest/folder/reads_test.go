@@ -38,8 +38,7 @@ func (v *world) startAndLook(n int) {
 
 const goodRead = " runid=r\nACGT\n+\n!!!!\n"
 
-// TestOtherBases: a read that comes again with other bases is reported once, and what was
-// sent stays.
+// TestOtherBases: a read that comes again with other bases is reported once, and what was sent stays.
 func TestOtherBases(t *testing.T) {
 	v, said := attaching(t, map[string]string{"x.fastq": "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n@good" + goodRead})
 	v.startAndLook(6)
@@ -63,8 +62,7 @@ func TestDamagedReadsFile(t *testing.T) {
 	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("a file is broken; the others go on")), said.String())
 }
 
-// TestLeftOutReads: reads that failed are left out unless they are asked for, and folders'
-// names give barcodes.
+// TestLeftOutReads: reads that failed are left out unless they are asked for, and folders' names give barcodes.
 func TestLeftOutReads(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		v, said := attaching(t, map[string]string{

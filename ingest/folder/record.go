@@ -69,8 +69,7 @@ type record struct {
 	runs int
 }
 
-// fingerprint distinguishes a file from others by its content, whatever its
-// name.
+// fingerprint distinguishes a file from others by its content, whatever its name.
 type fingerprint [16]byte
 
 func appendRecord(dst []byte, r *record) ([]byte, error) {

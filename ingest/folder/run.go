@@ -131,8 +131,7 @@ func (r *run) remember(restart bool, file func(fingerprint, int)) error {
 	return r.journal.append(record{kind: kindEnd})
 }
 
-// has reports whether a read was sent whole, and returns the sum of what was
-// sent.
+// has reports whether a read was sent whole, and returns the sum of what was sent.
 func (r *run) has(id string) (known bool, sum uint32, err error) {
 	if r.seen == nil {
 		return false, 0, nil

@@ -523,8 +523,7 @@ func (w *watcher) isOver(r *run, now time.Time) bool {
 	return w.cfg.Once && quiet >= w.pause()
 }
 
-// done reports whether a watch that is to end has ended. Its error says that
-// not all is well.
+// done reports whether a watch that is to end has ended. Its error says that not all is well.
 func (w *watcher) done(now time.Time) (bool, error) {
 	patience := max(w.cfg.IdleEnd, w.pause())
 	if !w.cfg.Once || now.Sub(w.began) < patience || now.Sub(w.catalog.lastChange(nil)) < patience {

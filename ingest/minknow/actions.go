@@ -233,8 +233,7 @@ func (a *actions) sweep(now time.Time) {
 	}
 }
 
-// lost notes that the connection is gone: nothing that was to be sent over it is of
-// use any more.
+// lost notes that the connection is gone: nothing that was to be sent over it is of use any more.
 func (a *actions) lost(now time.Time) {
 	for _, x := range a.pending {
 		a.tell(x, outcomeDisconnected, now)

@@ -21,8 +21,8 @@ type control struct {
 	actions   *actions
 	metrics   *actionMetrics
 	log       *slog.Logger
-	// out is where the sender of the connection takes messages from. Whoever gives waits
-	// until the one before has been written.
+	// out is where the sender of the connection takes messages from. A sender of
+	// messages waits until the one before has been written.
 	out chan *minknowpb.GetLiveReadsRequest_Actions
 }
 

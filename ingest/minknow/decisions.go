@@ -74,8 +74,7 @@ func (d *Decisions) Deliver(m *streampb.Decision) {
 	}
 }
 
-// open makes the mailbox of a run. full is called with each decision that doesn't
-// fit.
+// open makes the mailbox of a run. full is called with each decision that doesn't fit.
 func (d *Decisions) open(run string, full func(*streampb.Decision)) *mailbox {
 	box := &mailbox{full: full, wake: make(chan struct{}, 1)}
 	d.mu.Lock()

@@ -9,10 +9,9 @@ import (
 // What a chunk takes in memory besides its signal.
 const chunkOverhead = 256
 
-// inbox holds what has come of live reads until it is taken. Whoever puts never
-// waits, so MinKNOW has nobody to wait for: when the inbox is full, chunks lose
-// their signal and keep the rest, so that what is missing is known, and at last
-// they are dropped.
+// inbox holds what has come of live reads until it is taken. put never waits, so
+// MinKNOW is never made to wait: when the inbox is full, chunks lose their signal
+// and keep the rest, so that what is missing is known, and at last they are dropped.
 type inbox struct {
 	limit int // bytes
 

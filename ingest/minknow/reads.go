@@ -20,8 +20,7 @@ const (
 	// maxSample bounds the sample number at which a chunk ends: seven years at
 	// 5 kHz.
 	maxSample = 1 << 40
-	// maxReadID leaves space for the number of a piece. MinKNOW's have 36
-	// bytes.
+	// maxReadID leaves space for the number of a piece. MinKNOW's have 36 bytes.
 	maxReadID = 256
 )
 
@@ -201,12 +200,12 @@ func beginsRun(m *minknowpb.GetLiveReadsResponse) bool {
 	return false
 }
 
-// quiet notes that nothing has come of any channel for a number of samples,
-// though the connection is there.
+// quiet notes that nothing has come of any channel for a number of samples, though
+// the connection is there.
 func (r *reads) quiet(samples uint64, to emit) error { return r.expire(r.clock+samples, to) }
 
-// reconnected notes that there was no connection. Reads that were open have
-// time again, from the first response on, to show that they go on.
+// reconnected notes that there was no connection. Reads that were open have time
+// again, from the first response on, to show that they go on.
 func (r *reads) reconnected() {
 	r.resuming = true
 	for i := range r.channels {

@@ -61,8 +61,8 @@ func newChannelStates(channels int) *channelStates {
 	return &channelStates{names: stateLetters(), letters: make([]byte, channels), strange: make(map[string]bool)}
 }
 
-// take takes a response. It reports whether anything has changed, and returns
-// those unknown names that are new.
+// take takes a response. It reports whether anything has changed, and returns those
+// unknown names that are new.
 func (s *channelStates) take(m *minknowpb.GetChannelStatesResponse) (changed bool, strange []string) {
 	for _, c := range m.GetChannelStates() {
 		n := c.GetChannel()

@@ -217,8 +217,8 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 	}
 }
 
-// mayBeOver reports whether the signal may have ended with the run, which
-// MinKNOW says elsewhere.
+// mayBeOver reports whether the signal may have ended with the run, which MinKNOW
+// says elsewhere.
 func mayBeOver(err error) bool {
 	return errors.Is(err, io.EOF) || isCode(err, codes.Aborted) || isCode(err, codes.FailedPrecondition)
 }

@@ -23,9 +23,8 @@ const reloadInterval = 2 * time.Second
 
 // AuthorityConfig says who may push.
 type AuthorityConfig struct {
-	// DevicesPath is a file of devices; see [ParseDevices]. Without one, every
-	// caller with a certificate is a device, and without ClientCAs every caller
-	// is.
+	// DevicesPath is a file of devices; see [ParseDevices]. Without one, every caller
+	// with a certificate is a device, and without ClientCAs every caller is.
 	DevicesPath string
 	// ClientCAs sign the certificates of devices; nil: they need none. The common
 	// name of a certificate is the name of its device.
@@ -99,8 +98,7 @@ func (a *Authority) follow() {
 	}
 }
 
-// reload reads the file, and reports whether it has another content than
-// before.
+// reload reads the file, and reports whether it has another content than before.
 func (a *Authority) reload() (changed bool, err error) {
 	b, err := os.ReadFile(a.cfg.DevicesPath)
 	if err != nil {
@@ -173,8 +171,7 @@ func (d *Devices) authorized(ctx context.Context, name string, now time.Time) (*
 
 // certified is the name in the call's certificate; empty if none is asked for. The
 // TLS layer has seen that the device has the certificate's key; whether it may be
-// trusted is decided here, so that the device gets an answer that says what is
-// wrong.
+// trusted is decided here, so that the device gets an answer that says what is wrong.
 func (a *Authority) certified(ctx context.Context, now time.Time) (string, *refusal) {
 	if a.cfg.ClientCAs == nil {
 		return "", nil

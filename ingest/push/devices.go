@@ -156,8 +156,7 @@ func (e limitsEntry) apply(l *Limits) error {
 	return nil
 }
 
-// tokenPrefix distinguishes a token from other secrets, for people and for
-// scanners.
+// tokenPrefix distinguishes a token from other secrets, for people and for scanners.
 const tokenPrefix = "pspush_"
 
 // NewToken draws a token of 256 random bits, and returns it with the SHA-256 by

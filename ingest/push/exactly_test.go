@@ -110,8 +110,7 @@ func exactlyOnce(t *testing.T, seed uint64) (kills, cuts int, repeated float64) 
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithStreamInterceptor(stutter(rng.Uint64())))
 	})
 	defer c.Close()
-	// The kernel of a fault injector: servers that are dead are replaced, and
-	// connections are cut now and then.
+	// The kernel of a fault injector: servers that are dead are replaced, and connections are cut now and then.
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {

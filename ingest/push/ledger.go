@@ -20,9 +20,8 @@ import (
 // chunk of each channel would have to be believed. Strategy: the order of chunks
 // is folded a second time, behind those of the open transaction, and what has
 // changed is written with them; now and then the whole state is. Consequences: it
-// costs about a hundredth of the signal, and the server that takes the run over
-// knows exactly what was known behind the same chunk; what the spool has is folded
-// again.
+// costs about a hundredth of the signal, and the server that takes the run over knows
+// exactly what was known behind the same chunk; what the spool has is folded again.
 type ledger struct {
 	run    *run
 	topics stream.Topics
@@ -93,8 +92,8 @@ func (l *ledger) Recall(ctx context.Context, chunks uint64, spooled func(func([]
 	return nil
 }
 
-// recalled is the order behind some chunks, made of the newest whole state and
-// the changes to it; nil if they don't lead there.
+// recalled is the order behind some chunks, made of the newest whole state and the
+// changes to it; nil if they don't lead there.
 func recalled(states []*streampb.PushState, chunks uint64) *order {
 	if len(states) == 0 {
 		return nil

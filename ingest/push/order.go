@@ -96,8 +96,8 @@ func (o *order) reopen() {
 // repeated reports whether a chunk has been taken before.
 func (o *order) repeated(c *pushpb.Chunk) bool { return c.GetSequence() < o.next }
 
-// check reports whether a chunk may be taken next, and what is lost before it.
-// It changes nothing.
+// check reports whether a chunk may be taken next, and what is lost before it. It
+// changes nothing.
 func (o *order) check(c *pushpb.Chunk) (loss, *refusal) {
 	if c.GetSequence() != o.next {
 		return loss{}, refuse(pushpb.Reason_REASON_OUT_OF_SEQUENCE, "chunk %d where %d is next: chunks are numbered in steps of one", c.GetSequence(), o.next).
@@ -193,8 +193,7 @@ func (o *order) tooManyReads(id string) *refusal {
 	return refuse(pushpb.Reason_REASON_OVER_QUOTA, "read %q would be one more than the %d that the device may have open", id, o.limits.OpenReads)
 }
 
-// whole refuses a chunk that begins a read, but neither is its first nor says
-// what is lost.
+// whole refuses a chunk that begins a read, but neither is its first nor says what is lost.
 func whole(c *pushpb.Chunk) *refusal {
 	switch {
 	case c.GetFirstSample() != c.GetSkipped():

@@ -118,8 +118,8 @@ const (
 	refusalInterval = 5 * time.Second
 )
 
-// refusalLog decides which refusals are logged, so that a caller that asks
-// again and again doesn't fill the disk. Callers that are not known share one
+// refusalLog decides which refusals are logged, so that a caller that asks again
+// and again doesn't fill the disk. Callers that are not known share one
 // allowance, and those that are another, so that strangers don't hide what is
 // wrong with a device.
 type refusalLog struct {

@@ -74,8 +74,7 @@ func TestRevocations(t *testing.T) {
 	require.Contains(t, r.check([]*x509.Certificate{good}, time.Now().Add(2*time.Hour)).message, "out of date")
 	require.Nil(t, (*Revocations)(nil).check([]*x509.Certificate{stolen}, time.Now()))
 
-	// A file that can't be used leaves the lists as they were, and is reported
-	// once.
+	// A file that can't be used leaves the lists as they were, and is reported once.
 	for name, b := range map[string][]byte{
 		"neither PEM nor a list in DER":            []byte("garbage"),
 		"there is no X509 CRL in the PEM":          pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certs.root.Raw}),

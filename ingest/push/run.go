@@ -109,8 +109,8 @@ func (r *run) owner() string {
 	return r.device
 }
 
-// attach makes a stream the run's holder. The holder before is stopped first,
-// and attach waits until it has let go. stop stops the new one.
+// attach makes a stream the run's holder. The holder before is stopped first, and
+// attach waits until it has let go. stop stops the new one.
 func (r *run) attach(ctx context.Context, session []byte, stop context.CancelCauseFunc) error {
 	if refused := r.succeed(session, stop); refused != nil {
 		return refused

@@ -70,8 +70,8 @@ const (
 	// checkInterval is how often a stream is checked: whether its device is still
 	// allowed, and whether it is made to wait.
 	checkInterval = time.Second
-	// stallNotice is how long a device waits before a notice gives the reason,
-	// and throttleNotice how often a notice says that it is over its quota.
+	// stallNotice is how long a device waits before a notice gives the reason, and
+	// throttleNotice how often a notice says that it is over its quota.
 	stallNotice    = 5 * time.Second
 	throttleNotice = time.Minute
 	// claimTimeout bounds the wait for Kafka when a run is registered.

@@ -317,9 +317,8 @@ func TestGaps(t *testing.T) {
 	})
 }
 
-// TestWaiting: while Kafka and the spool take nothing the device waits, is
-// notified why, and loses nothing; a device that is too fast is made to wait as
-// well.
+// TestWaiting: while Kafka and the spool take nothing the device waits, is notified
+// why, and loses nothing; a device that is too fast is made to wait as well.
 func TestWaiting(t *testing.T) {
 	const memory = 4 << 20
 	for _, tt := range []struct {
@@ -433,8 +432,7 @@ func TestLeftAlone(t *testing.T) {
 	})
 }
 
-// TestStop: a server that is asked to stop says so, and what it has taken is in
-// Kafka.
+// TestStop: a server that is asked to stop says so, and what it has taken is in Kafka.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)

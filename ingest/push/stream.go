@@ -299,8 +299,8 @@ func (p *pushing) answer(ctx context.Context, received <-chan struct{}) error {
 	}
 }
 
-// done reports whether the device has closed its side without an end, and has
-// got an answer to all that it has sent.
+// done reports whether the device has closed its side without an end, and has got an
+// answer to all that it has sent.
 func (p *pushing) done(received <-chan struct{}) bool {
 	select {
 	case <-received:
@@ -327,8 +327,7 @@ func (p *pushing) tell(n *pushpb.Notice) error {
 	return p.stream.Send(&pushpb.PushResponse{Body: &pushpb.PushResponse_Notice{Notice: n}})
 }
 
-// check checks whether the device may still push, and notifies it if nothing
-// moves.
+// check checks whether the device may still push, and notifies it if nothing moves.
 func (p *pushing) check() error {
 	if _, refused := p.server.cfg.Authority.device(p.stream.Context()); refused != nil {
 		return refused

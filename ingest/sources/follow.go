@@ -17,8 +17,7 @@ import (
 
 // Timing of the file of sources.
 const (
-	// pollInterval is how often the file is read where the system reports no
-	// changes.
+	// pollInterval is how often the file is read where the system reports no changes.
 	pollInterval = 2 * time.Second
 	// settleInterval is how long a new content has to stay: an editor may write a
 	// file in pieces, of which the first may be a valid list without the rest.

@@ -25,8 +25,7 @@ type Spec struct {
 	// is no more. It calls ready, once or more, when it has got everything that it
 	// needs to begin with.
 	Run func(ctx context.Context, ready func()) error
-	// Figures returns the source's figures, over all of its starts; nil: it has
-	// none.
+	// Figures returns the source's figures, over all of its starts; nil: it has none.
 	Figures func() ingest.Figures
 }
 

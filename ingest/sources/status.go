@@ -16,8 +16,7 @@ import (
 // State is what a source is doing.
 type State string
 
-// The states. docs/attach/ingest-sources.md describes what they mean to an
-// operator.
+// The states. docs/attach/ingest-sources.md describes what they mean to an operator.
 const (
 	Starting   State = "starting"    // begun, and not ready
 	Running    State = "running"     // takes a run

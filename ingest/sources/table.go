@@ -29,8 +29,8 @@ const (
 // else waits. Consequences: what happens is a function of what was noted, and there
 // is no order of events in which a source of the list is forgotten.
 type table struct {
-	// restarts states whether a source is started again after an error that
-	// passes, and permanent reports whether an error doesn't pass.
+	// restarts states whether a source is started again after an error that passes,
+	// and permanent reports whether an error doesn't pass.
 	restarts  bool
 	permanent func(error) bool
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// noSpace marks errors of a disk or a quota without room.
+// noSpace marks errors of a disk or a quota without space.
 func noSpace(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("%w: %w", ErrFull, err)

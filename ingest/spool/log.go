@@ -21,7 +21,7 @@ const (
 )
 
 // ErrFull is wrapped by what Append returns when the quota or the disk has no
-// room; nothing was taken then, and an append may succeed later.
+// space; nothing was taken then, and an append may succeed later.
 var ErrFull = errors.New("the spool is full")
 
 // Quota is a number of bytes that several logs share.
@@ -91,8 +91,7 @@ type Cut struct {
 }
 
 // Open opens the log in a folder, which is made if need be, and cuts what a
-// crash has left half written. The caller sees to it that nobody else has the
-// folder open.
+// crash has left half written. The caller makes sure that nobody else has the folder open.
 func Open(dir string, opts Options) (*Log, *Cut, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = defaultSegmentBytes
@@ -234,7 +233,7 @@ func (l *Log) Bounds() (first, next uint64) {
 
 // Append takes payloads under the numbers from first on, which continue the
 // log's, and returns once they are on disk: all of them, or none with an error.
-// Without room the error wraps [ErrFull].
+// Without space the error wraps [ErrFull].
 func (l *Log) Append(first uint64, payloads [][]byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

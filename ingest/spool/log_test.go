@@ -221,8 +221,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// failing is a file on a disk with space for so many bytes, or one that can't
-// sync.
+// failing is a file on a disk with space for so many bytes, or one that can't sync.
 type failing struct {
 	File
 	room *int

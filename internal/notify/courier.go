@@ -106,8 +106,8 @@ func (c *courier) rest(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// try sends once. Whoever stops the program lets a request that is under way end, within its time: cut off, it would be
-// sent again although the destination may have it.
+// try sends once. When the program is stopped, a request that is under way may end, within its time: if it were cut off,
+// it would be sent again although the destination may have it.
 func (c *courier) try(ctx context.Context, m *message) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -68,7 +68,7 @@ func newWebhook(cfg *Webhook) (*webhook, error) {
 	}
 	return &webhook{cfg: cfg, body: body, client: &http.Client{
 		Transport: transport,
-		// Whoever redirects a request with a secret may be anybody.
+		// The target of a redirect may be anybody, and must not get the secret.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }

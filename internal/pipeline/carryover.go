@@ -259,7 +259,7 @@ var (
 	proteinCodon = regexp.MustCompile(`p\.\(?[A-Za-z*]+([0-9]+)(?:_[A-Za-z*]+([0-9]+))?`)
 )
 
-// drives says whether an allele is what makes a model's feature present: GENE:M184V, by gene and codon, or an allele by its place.
+// drives reports whether an allele is what makes a model's feature present: GENE:M184V, by gene and codon, or an allele by its place.
 func drives(feature string, v *event.Variant) bool {
 	if feature == fmt.Sprintf("%s:%d:%s:%s", v.Allele.Contig, v.Allele.Pos, v.Allele.Ref, v.Allele.Alt) || feature == v.Allele.VRSID {
 		return true

@@ -106,7 +106,7 @@ func (f *Fold) passed(runs []*streampb.Run) int64 {
 	return n
 }
 
-// ofRuns says whether a variant is of a sample of the runs.
+// ofRuns reports whether a variant is of a sample of the runs.
 func ofRuns(v *event.Variant, runs []*streampb.Run) bool {
 	return slices.ContainsFunc(runs, func(r *streampb.Run) bool { return slices.Contains(stream.SamplesOf(r), v.Sample) })
 }

@@ -22,7 +22,7 @@ func (f *Controls) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.noTemplate, "no-template-control", nil, "sample or barcode that is a control without template (water); may be repeated")
 }
 
-// Named says whether flags name controls.
+// Named reports whether flags name controls.
 func (f *Controls) Named() bool { return len(f.negative)+len(f.noTemplate) > 0 }
 
 // Of are the controls that the flags name and, of a run, the sample sheet of a file; a run that is nil stands for all of the sheet, a sheet that is nil for none.

@@ -93,7 +93,7 @@ func (f *Genes) Annotator(ctx context.Context, g *genome.Genome, logger *slog.Lo
 	return annotate.New(g, model), nil
 }
 
-// auto says whether genes are to be found.
+// auto reports whether genes are to be found.
 func (f *Genes) auto() bool { return slices.Contains(f.Paths, AutoGenes) }
 
 // predict finds the genes of the genome.

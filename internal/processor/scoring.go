@@ -34,7 +34,7 @@ func (f *Scoring) Validate() error {
 	return nil
 }
 
-// On says whether there is anything to score with.
+// On reports whether there is anything to score with.
 func (f *Scoring) On() bool { return len(f.Networks) > 0 }
 
 // Open loads the networks; the caller closes them. It is nil without any.

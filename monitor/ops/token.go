@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Token is a secret: who presents it may see what a service shows. The zero value
-// is no token: nothing equals it. It never shows up in logs or in text; only
+// Token is a secret: who presents it may see what a service shows. The zero value is
+// no token: nothing equals it. It never shows up in logs or in text; only
 // [Token.Secret] returns it.
 type Token struct {
 	secret string
@@ -80,8 +80,7 @@ func (t Token) GoString() string { return t.String() }
 // LogValue hides the token.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// Equal reports whether given is the token, in a time that does not depend on
-// either.
+// Equal reports whether given is the token, in a time that does not depend on either.
 func (t Token) Equal(given string) bool {
 	a, b := sha256.Sum256([]byte(t.secret)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && !t.IsZero()
@@ -97,8 +96,8 @@ func (t Token) cookie() (name, value string) {
 	return "porestream_" + of("cookie name")[:8], of("cookie")
 }
 
-// Authorized reports whether a request's Authorization header has the token, as
-// Bearer or as the password of Basic, with any user.
+// Authorized reports whether a request's Authorization header has the token, as Bearer
+// or as the password of Basic, with any user.
 func (t Token) Authorized(r *http.Request) bool {
 	if _, password, ok := r.BasicAuth(); ok {
 		return t.Equal(password)

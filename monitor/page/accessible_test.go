@@ -11,8 +11,7 @@ import (
 	"github.com/porestream/porestream/monitor/page/pagetest/browser"
 )
 
-// TestPageIsAccessible lets axe-core check the page in all its states: it must find
-// no violation.
+// TestPageIsAccessible lets axe-core check the page in all its states: it must find no violation.
 func TestPageIsAccessible(t *testing.T) {
 	path := os.Getenv("PORESTREAM_AXE")
 	if path == "" {

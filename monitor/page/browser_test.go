@@ -429,8 +429,7 @@ func TestVariantHasADialogWithItsReads(t *testing.T) {
 	wait(t, tab, `!document.getElementById("detail").open && document.getElementById("depth-range").textContent.startsWith("37,339–37,838")`)
 }
 
-// A browser reports that a dialog has closed a while after it did, longer on a busy
-// machine.
+// A browser reports that a dialog has closed a while after it did, longer on a busy machine.
 func TestVariantThatIsOpenedAgainAtOnce(t *testing.T) {
 	tab := visit(t, serve(t, pagetest.Lambda()), desk)
 	wait(t, tab, rows+`.length === 11`)
@@ -608,8 +607,7 @@ func TestDepthIsZoomedWithTheMouse(t *testing.T) {
 	for range 4 {
 		require.NoError(t, tab.Click("#depth-in"))
 	}
-	// The finer bins are asked for once the view stands still, and what is under the pointer is
-	// shown.
+	// The finer bins are asked for once the view stands still, and what is under the pointer is shown.
 	wait(t, tab, `performance.getEntriesByType("resource").some((r) => r.name.includes("/api/depth?sample=lambda"))`)
 	require.NoError(t, tab.Click("#depth-whole"))
 	wait(t, tab, `document.getElementById("depth-range").textContent === "all 48,502 bases"`)

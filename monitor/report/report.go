@@ -29,7 +29,7 @@ const (
 	// maxRegions bounds the regions whose depth is reported at a time. A thousand bins are
 	// two kilobytes, so a process writes 130 kB a second at most.
 	maxRegions = 64
-	// sendTimeout is how long a report may wait for room to be sent.
+	// sendTimeout is how long a report may wait for space in the send buffer.
 	sendTimeout = 5 * time.Second
 )
 
@@ -72,13 +72,12 @@ type Config struct {
 	Interval time.Duration // zero: [DefaultInterval]
 	Process  Process
 	Gatherer prometheus.Gatherer
-	// Metrics are the metrics to report, by name, with the labels to split them by;
-	// see monitor.ReportedMetrics.
+	// Metrics are the metrics to report, by name, with the labels to split them by; see
+	// monitor.ReportedMetrics.
 	Metrics map[string][]string
 	// Channels are what the channels of the runs under way do.
 	Channels func() []*streampb.ChannelReport
-	// Depths are the regions whose depth is to be reported, a number of them at
-	// most.
+	// Depths are the regions whose depth is to be reported, a number of them at most.
 	Depths     func(now time.Time, limit int) []*streampb.DepthReport
 	Registerer prometheus.Registerer // nil: nothing is counted
 	Logger     *slog.Logger          // nil: none

@@ -142,8 +142,8 @@ func TestLostReports(t *testing.T) {
 	})
 }
 
-// A report that is under way when the process is asked to stop is counted, but
-// no warning is logged. One that is lost before is logged.
+// A report that is under way when the process is asked to stop is counted, but no
+// warning is logged. One that is lost before is logged.
 func TestReportsOfAStop(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

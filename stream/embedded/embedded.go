@@ -28,9 +28,8 @@ import (
 const (
 	defaultListen = "127.0.0.1:0"
 
-	// markerFile distinguishes our data folder from any other, so that a
-	// mistyped path is not filled with a log; lockFile keeps a second broker
-	// out.
+	// markerFile distinguishes our data folder from any other, so that a mistyped
+	// path is not filled with a log; lockFile keeps a second broker out.
 	markerFile = "porestream-broker"
 	lockFile   = "lock"
 

@@ -211,8 +211,8 @@ func (c *crew) shuffled(rnd *rand.Rand) *crew {
 }
 
 // TestStickyBalancerOverALife: members of several topics come and go; no
-// partition moves while the members stay the same, and a member that joins
-// takes its share and no more.
+// partition moves while the members stay the same, and a member that joins takes
+// its share and no more.
 func TestStickyBalancerOverALife(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 5))

@@ -177,9 +177,8 @@ func joinGroup(t *testing.T, c *Client) error {
 		NewHandler: func(string, int32, int32) (stream.Handler, error) { return nil, errors.New("there is a generation") }}))
 }
 
-// TestBrokersWithoutClassicGroups: where a broker refuses groups of the classic protocol, by an answer or because it
-// doesn't list the request, one line reports that and what to do. A broker that is too old for transactions is reported
-// as that.
+// TestBrokersWithoutClassicGroups: where a broker refuses groups of the classic protocol, by an answer or because it doesn't
+// list the request, one line reports that and what to do. A broker that is too old for transactions is reported as that.
 func TestBrokersWithoutClassicGroups(t *testing.T) {
 	t.Parallel()
 	withoutJoin := kversion.V4_0_0()

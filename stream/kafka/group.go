@@ -322,9 +322,8 @@ func (e *classicRefusedError) Error() string {
 
 func (e *classicRefusedError) Unwrap() error { return e.err }
 
-// explainJoin explains a join's error: it distinguishes a broker without classic groups from one that is
-// too old for something else. The library has no error of its own for a request that a broker doesn't
-// list.
+// explainJoin explains a join's error: it distinguishes a broker without classic groups from one that is too
+// old for something else. The library has no error of its own for a request that a broker doesn't list.
 func explainJoin(err error) error {
 	missing := fmt.Sprintf("no matching versions were found between the client and the broker for API key %d", protocol.JoinGroup)
 	if errors.Is(err, kafka.UnsupportedVersion) || strings.Contains(err.Error(), missing) {
@@ -352,9 +351,8 @@ func newGeneration(m *member, gen *kafka.Generation) *generation {
 }
 
 // run works on the assigned partitions until the generation ends, ctx ends or
-// a worker fails, then drains and commits. settle is given whether there was
-// progress and the error that ended it, and returns how long to wait before
-// rejoining.
+// a worker fails, then drains and commits. settle is given whether there was progress
+// and the error that ended it, and returns how long to wait before rejoining.
 func (g *generation) run(ctx context.Context, settle func(progress bool, err error) time.Duration) error {
 	var err error
 	ended := make(chan struct{})

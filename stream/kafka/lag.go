@@ -35,8 +35,8 @@ func (w *worker) lagKnown(now time.Time) {
 	w.client.metrics.lagAt.WithLabelValues(w.place.Topic, strconv.Itoa(int(w.place.Partition))).Set(float64(now.UnixMilli()) / 1000)
 }
 
-// reached notes the offset up to which the worker has come. From the first call on the
-// age of its lag is known and reported.
+// reached notes the offset up to which the worker has come. From the first call on the age
+// of its lag is known and reported.
 func (w *worker) reached(position int64, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,16 +46,16 @@ func (w *worker) reached(position int64, now time.Time) {
 	}
 }
 
-// lagOlder reports whether the lag was last known before a time. While a partition is
-// being restored no lag is known yet.
+// lagOlder reports whether the lag was last known before a time. While a partition is being
+// restored no lag is known yet.
 func (w *worker) lagOlder(than time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.lagAt.IsZero() && w.lagAt.Before(than)
 }
 
-// keepLag asks for the ends of logs whose fetches have not reported them for a while,
-// until ctx ends. Where the brokers don't answer in time, the lag's age shows it.
+// keepLag asks for the ends of logs whose fetches have not reported them for a while, until
+// ctx ends. Where the brokers don't answer in time, the lag's age shows it.
 func (g *generation) keepLag(ctx context.Context, workers map[topicPartition]*worker) {
 	interval := g.cfg.lagInterval
 	if interval == 0 {

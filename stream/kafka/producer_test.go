@@ -71,8 +71,7 @@ func TestNoRecordIsOfTheFuture(t *testing.T) {
 	})
 }
 
-// A broker refuses records whose time is too far from its clock (error 32), and that is reported as a problem of
-// clocks.
+// A broker refuses records whose time is too far from its clock (error 32), and that is reported as a problem of clocks.
 func TestTimesFarFromTheBrokersClockAreRefused(t *testing.T) {
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		if strings.HasSuffix(t.Name(), "/kfake") {

@@ -76,9 +76,9 @@ var (
 	ErrAborted = errors.New("the transaction is aborted")
 )
 
-// NewTransactor takes a transactional id. Whoever had it is fenced, their open
-// transaction is aborted, and one whose commit had been decided is completed
-// before NewTransactor returns. Close must be called.
+// NewTransactor takes a transactional id. The holder before is fenced, its open
+// transaction is aborted, and a transaction whose commit had been decided is
+// completed before NewTransactor returns. Close must be called.
 func NewTransactor(ctx context.Context, client *Client, id string, cfg ProducerConfig) (*Transactor, error) {
 	if id == "" {
 		return nil, errors.New("taking a transactional id: it is empty")
@@ -378,8 +378,7 @@ func (t *Transactor) end(ctx context.Context) error {
 	case began.IsZero():
 		return nil
 	}
-	// INVALID_TXN_STATE: the coordinator never received a request of the
-	// transaction.
+	// INVALID_TXN_STATE: the coordinator never received a request of the transaction.
 	if _, err := t.wire.end(ctx, s, false); err != nil && !errors.Is(err, kafka.InvalidTransactionState) {
 		return t.finish(fencing(err), abortResult(err))
 	}
@@ -441,9 +440,8 @@ func (t *Transactor) take(ctx context.Context) error {
 
 func (t *Transactor) yield() { <-t.turn }
 
-// admit implements discipline: it sees to it that the partition is part of the
-// transaction. One request at a time is made, for all partitions that have
-// records by then.
+// admit implements discipline: it makes the partition part of the transaction.
+// It makes one request at a time, for all partitions that have records by then.
 func (t *Transactor) admit(ctx context.Context, q *queue) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

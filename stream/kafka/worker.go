@@ -32,8 +32,8 @@ const (
 // errWorkerClosed is what Emit answers once the partition is lost.
 var errWorkerClosed = errors.New("the partition is no longer ours")
 
-// worker owns an assigned partition for one generation. It asks its machine
-// what to do, does it, and reports the result to the machine.
+// worker owns an assigned partition for one generation. It asks its machine what to
+// do, does it, and reports the result to the machine.
 //
 // Three goroutines of its own work on the partition: one fetches, one calls the
 // handler, one commits. A handler that takes long keeps neither commits nor the
@@ -169,8 +169,7 @@ func (w *worker) report(ctx context.Context, doing string, err error) {
 	}
 }
 
-// update reports an event to the machine, and the machine's change to the
-// others.
+// update reports an event to the machine, and the machine's change to the others.
 func (w *worker) update(tell func(m *partition.Machine, now time.Time)) {
 	now := time.Now()
 	w.mu.Lock()

@@ -28,7 +28,7 @@ func sample(t testing.TB) []byte {
 	return b
 }
 
-// read reads what sample wrote, and says whether it is that.
+// read reads what sample wrote, and reports whether it is that.
 func read(r *packed.Reader) bool {
 	run := new(streampb.Run)
 	ok := r.Version(3) == 3 && r.Uint(math.MaxUint64) == math.MaxUint64 && r.Int() == math.MinInt64 && r.Len(300) == 300 &&

@@ -170,8 +170,7 @@ func (m *Machine) reach(offset int64, now time.Time) {
 // reached reports whether the position covers the one that was restored.
 func (m *Machine) reached() bool { return m.tracker != nil && m.at >= m.restored.Next }
 
-// Full reports whether reading has to pause: the handler holds as much as it
-// may.
+// Full reports whether reading has to pause: the handler holds as much as it may.
 func (m *Machine) Full() bool {
 	if m.tracker == nil {
 		return false
@@ -273,9 +272,9 @@ func (m *Machine) Drain() {
 // Close ends the life. It changes nothing any more.
 func (m *Machine) Close() { m.state = Closed }
 
-// Clean reports whether nothing is left to do for the records that were read,
-// and all of it is committed: a handler that has been drained is then just the
-// fold of the records before the committed offset.
+// Clean reports whether nothing is left to do for the records that were read, and
+// all of it is committed: a handler that has been drained is then just the fold
+// of the records before the committed offset.
 func (m *Machine) Clean() bool {
 	return m.reached() && m.Emissions() == 0 && len(m.committed.Open) == 0 && m.committed.Offset == m.at
 }

@@ -99,8 +99,8 @@ func CommittedPosition(s Start) (stream.Position, error) {
 }
 
 // Usable reports whether a snapshot of the records before offset can restore a
-// position: every record that it has folded in is dealt with, and the records
-// behind it are in the log.
+// position: every record that it has folded in is dealt with, and the records behind
+// it are in the log.
 func Usable(snapshot int64, p stream.Position, logStart int64) bool {
 	return snapshot >= p.Origin && snapshot >= logStart && snapshot <= p.Offset
 }

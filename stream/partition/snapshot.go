@@ -17,8 +17,8 @@ func (s *snapshots) begin(plan Plan, now time.Time) {
 	}
 }
 
-// KeepSnapshot gives a machine that goes on with a kept handler the offset of
-// the newest whole snapshot.
+// KeepSnapshot gives a machine that goes on with a kept handler the offset of the
+// newest whole snapshot.
 func (m *Machine) KeepSnapshot(offset int64) { m.snapshots.newest = offset }
 
 // SnapshotDue says when a snapshot is to be taken; ok is false as long as none
@@ -30,9 +30,8 @@ func (m *Machine) SnapshotDue() (at time.Time, ok bool) {
 	return m.snapshots.last.Add(m.cfg.SnapshotInterval), true
 }
 
-// SnapshotAllowed reports whether a snapshot may be taken and would be of use.
-// It overwrites the one before the newest, and that may be only once the newest
-// is usable.
+// SnapshotAllowed reports whether a snapshot may be taken and would be of use. It
+// overwrites the one before the newest, and that may be only once the newest is usable.
 func (m *Machine) SnapshotAllowed() bool {
 	s := &m.snapshots
 	return m.reached() && !s.writing && m.at > s.newest && s.newest <= m.committed.Offset

@@ -39,8 +39,7 @@ var asleep atomic.Int32
 // Is reports whether the bug is planted.
 func Is(bug Bug) bool { return asleep.Load() == 0 && slices.Contains(chosen(), bug) }
 
-// Without runs do without any bug: the check of a process with bugs must have none
-// itself.
+// Without runs do without any bug: the check of a process with bugs must have none itself.
 func Without(do func()) {
 	asleep.Add(1)
 	defer asleep.Add(-1)

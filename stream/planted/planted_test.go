@@ -10,8 +10,7 @@ import (
 	"github.com/porestream/porestream/stream/planted"
 )
 
-// TestNormalBuildsHaveNoBugs builds a program with every hook, with and without the tag, and searches for the bugs'
-// names in it.
+// TestNormalBuildsHaveNoBugs builds a program with every hook, with and without the tag, and searches for the bugs' names in it.
 func TestNormalBuildsHaveNoBugs(t *testing.T) {
 	for _, tagged := range []bool{false, true} {
 		program := build(t, tagged)

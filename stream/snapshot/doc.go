@@ -1,6 +1,5 @@
-// Package snapshot keeps a handler's state on a compacted topic, such that the
-// next owner of the handler's partition finds it again after a crash at any
-// moment.
+// Package snapshot keeps a handler's state on a compacted topic, such that the next
+// owner of the handler's partition finds it again after a crash at any moment.
 //
 // Problem: a state of many megabytes has to be written as records of less than
 // one, while the broker compacts the topic, owners crash in the middle of it, and

@@ -340,8 +340,8 @@ type Summary struct {
 	Fault error
 }
 
-// List returns a summary of every manifest, newest first. Whether a stage can
-// use them depends on its own format besides.
+// List returns a summary of every manifest, newest first. Whether a stage can use them
+// depends on its own format besides.
 func (x *Index) List() []Summary {
 	var out []Summary
 	for _, s := range x.newestFirst() {

@@ -237,7 +237,7 @@ func (a *Apache) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Running says whether the broker's process lives, paused or not.
+// Running reports whether the broker's process lives, paused or not.
 func (a *Apache) Running() bool {
 	ended := a.ended()
 	if ended == nil {

@@ -91,8 +91,7 @@ func (e *tracedEmitter) Emit(ctx context.Context, out []stream.Out, resolved []i
 	return e.Emitter.Emit(ctx, out, resolved)
 }
 
-// count adds n records to the span, and reports whether the span was still
-// open.
+// count adds n records to the span, and reports whether the span was still open.
 func (e *tracedEmitter) count(n int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -115,8 +115,8 @@ func (t *Tracer) Now() time.Time {
 	return t.now()
 }
 
-// Begin begins a span below a place in a trace. what distinguishes spans of one
-// name there. It returns nil without a tracer or a trace.
+// Begin begins a span below a place in a trace. what distinguishes spans of one name
+// there. It returns nil without a tracer or a trace.
 func (t *Tracer) Begin(below Context, name string, kind Kind, what ...string) *Span {
 	if t == nil || below.IsZero() {
 		return nil

@@ -189,7 +189,7 @@ func (d *data) GetLiveReads(call grpc.BidiStreamingServer[minknowpb.GetLiveReads
 	}
 }
 
-// give sends all chunks that are complete, and says whether there are no more.
+// give sends all chunks that are complete, and reports whether there are no more.
 func (s *Sequencer) give(send func(*minknowpb.GetLiveReadsResponse) error) (over bool, err error) {
 	now := time.Now()
 	clock := s.clock(now)

@@ -1,6 +1,6 @@
-// Package pagetest plays scenes to the live page, for tests and for looking at it:
-// a run like the demo's, a flow cell of 3,000 channels with 5,000 variants, and one in
-// which things go wrong. Scenes are the same every time.
+// Package pagetest plays scenes to the live page, for tests and for viewing it: a run
+// like the demo's, a flow cell of 3,000 channels with 5,000 variants, and one in which
+// things go wrong. Scenes are the same every time.
 package pagetest
 
 import (
@@ -49,8 +49,7 @@ type message struct {
 	data  []byte
 }
 
-// NewFeed serves assets (page.Assets()) and a scene to every client with the
-// token.
+// NewFeed serves assets (page.Assets()) and a scene to every client with the token.
 func NewFeed(assets fs.FS, token string, scene Scene) *Feed {
 	return &Feed{assets: assets, token: token, scene: scene, pages: make(map[chan message]struct{})}
 }

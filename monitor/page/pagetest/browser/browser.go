@@ -185,8 +185,7 @@ func (t *Tab) Wait(ctx context.Context, expression string) error {
 	}
 }
 
-// navigated reports whether an expression was lost because the tab went to another
-// page.
+// navigated reports whether an expression was lost because the tab went to another page.
 func navigated(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "context was destroyed") || strings.Contains(text, "navigated") || strings.Contains(text, "Cannot find context") || strings.Contains(text, "Inspected target")
