@@ -64,6 +64,8 @@ type Call struct {
 	Lost    []string
 	// Unknown are positions with bases that no allele has.
 	Unknown []Position
+	// Combined says that no pair of alleles explains what was seen, and that Pairs are of combinations of alleles, of alleles with changes besides, or of changes alone.
+	Combined bool
 	// Refused is why the calls can't be looked at and what to do about it; empty if they can.
 	Refused string
 
@@ -143,7 +145,7 @@ func Read(r io.Reader) (*Definitions, error) {
 		}
 		a := allele{name: n.Name, reference: n.Reference, bases: make([][]string, len(d.Positions)), core: make([]bool, len(d.Positions))}
 		for i, p := range d.Positions {
-			a.core[i] = n.Reference || slices.Contains(n.CorePositions, p.Pos)
+			a.core[i] = n.Reference || slices.Contains(n.CorePositions, p.Pos) || n.CorePositions == nil && n.CPICAlleles[i] != nil // as of earlier years
 		}
 		for i, c := range n.CPICAlleles {
 			if c == nil {

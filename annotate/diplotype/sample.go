@@ -18,6 +18,9 @@ type Least struct {
 // Sample collects what a VCF says of one sample at a gene's positions, in any order. Positions of which no record speaks, or only one that has failed a filter
 // or has too little evidence, aren't known.
 type Sample struct {
+	// Combinations has copies named by combinations of alleles where no pair of alleles explains the calls.
+	Combinations bool
+
 	definitions *Definitions
 	least       Least
 	said        [][]Genotype // of each position what records say, each once
@@ -26,7 +29,7 @@ type Sample struct {
 
 // NewSample is a sample of which nothing is known.
 func NewSample(d *Definitions, least Least) *Sample {
-	return &Sample{d, least, make([][]Genotype, len(d.Positions)), make([]bool, len(d.Positions))}
+	return &Sample{definitions: d, least: least, said: make([][]Genotype, len(d.Positions)), doubted: make([]bool, len(d.Positions))}
 }
 
 // Add takes a record in, also one of a gVCF that says that a stretch is as the reference. column is the sample's, from 0. An error is one of the record, or says
@@ -210,6 +213,9 @@ func (s *Sample) Call() Call {
 		}
 	}
 	c := s.definitions.Call(known)
+	if s.Combinations && len(contradicted) == 0 && c.Refused == "" && len(c.Pairs) == 0 && !c.nothing {
+		s.definitions.combine(known, &c)
+	}
 	if len(contradicted) > 0 {
 		p := contradicted[0]
 		c.Pairs, c.Also = nil, nil

@@ -20,6 +20,7 @@ import (
 func diplotypeCommand() *cobra.Command {
 	var definitions []string
 	var least diplotype.Least
+	var combinations bool
 	cmd := &cobra.Command{
 		Use:   "diplotype --definitions GENE_translation.json... CALLS.vcf",
 		Short: "Named alleles of genes (star alleles), from calls",
@@ -31,24 +32,25 @@ missing, those with bases that no allele has, and why there is no pair. Definiti
 are PharmCAT's JSON files; - is standard input. What no record speaks of is missing,
 not the reference: give a gVCF (pore call --gvcf --ploidy 2). What has failed a
 filter, or has fewer reads or a lower GQ than asked for, is missing, too. Phase
-comes from GT with | and PS. Structural alleles (CYP2D6) and combinations that
-have no name aren't called.`,
+comes from GT with | and PS. Structural alleles (CYP2D6) aren't called, combinations
+that have no name with --combinations only.`,
 		Example: `  pore diplotype --definitions CYP2C19_translation.json calls.g.vcf.gz`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if least.Depth < 0 || least.Quality < 0 {
 				return cli.Usagef("--min-depth and --min-gq must not be negative")
 			}
-			return nameAlleles(definitions, least, args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return nameAlleles(definitions, least, combinations, args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringArrayVar(&definitions, "definitions", nil, "PharmCAT's definitions of a gene, JSON (required); may be given several times")
+	cmd.Flags().BoolVar(&combinations, "combinations", false, "where no pair of alleles explains the calls, name copies by combinations of alleles and changes besides, as [*6 + *14]; for research")
 	cmd.Flags().IntVar(&least.Depth, "min-depth", 10, "least reads (MIN_DP, else DP) for a position to count, where the calls tell them")
 	cmd.Flags().IntVar(&least.Quality, "min-gq", 10, "least quality of the genotype (GQ, else RGQ) for a position to count, where the calls tell it")
 	return cmd
 }
 
-func nameAlleles(paths []string, least diplotype.Least, calls string, stdin io.Reader, stdout, stderr io.Writer) error {
+func nameAlleles(paths []string, least diplotype.Least, combinations bool, calls string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(paths) == 0 {
 		return cli.Usagef("--definitions is required: PharmCAT's definitions of a gene, such as CYP2C19_translation.json")
 	}
@@ -87,7 +89,9 @@ func nameAlleles(paths []string, least diplotype.Least, calls string, stdin io.R
 		}
 		contigs = append(contigs, c)
 		for i := range names {
-			samples[i] = append(samples[i], diplotype.NewSample(d, least))
+			s := diplotype.NewSample(d, least)
+			s.Combinations = combinations
+			samples[i] = append(samples[i], s)
 		}
 	}
 	for {
@@ -122,10 +126,18 @@ func nameAlleles(paths []string, least diplotype.Least, calls string, stdin io.R
 			if c.Refused != "" {
 				fmt.Fprintf(stderr, "%s: sample %s, %s: %s\n", name, names[i], c.Gene, c.Refused)
 			}
-			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", names[i], c.Gene, joined(c.Pairs), joined(c.Also), cmp.Or(strings.Join(c.Lost, "; "), "."), positionsOf(c.Missing), positionsOf(c.Unknown), cmp.Or(genes[k].Version, "."), cmp.Or(c.Reason(), "."))
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", names[i], c.Gene, joined(c.Pairs), joined(c.Also), cmp.Or(strings.Join(c.Lost, "; "), "."), positionsOf(c.Missing), positionsOf(c.Unknown), cmp.Or(genes[k].Version, "."), cmp.Or(c.Reason(), combined(c), "."))
 		}
 	}
 	return out.Flush()
+}
+
+// combined says that pairs are of combinations of alleles.
+func combined(c diplotype.Call) string {
+	if c.Combined {
+		return "combinations: no pair of alleles has these bases"
+	}
+	return ""
 }
 
 // joined are pairs with semicolons between them, as names hold commas and blanks.

@@ -36,6 +36,11 @@ chr2 233760498 . G A . PASS . GT 0/1 1/1
 	require.True(t, strings.HasPrefix(lines[1], "a\tUGT1A1\t*1/*6\t.\t*27\trs35350960\t.\t"), lines[1])
 	require.True(t, strings.HasPrefix(lines[2], "b\tUGT1A1\t*6/*6\t.\t*27\trs35350960\t.\t"), lines[2])
 	require.True(t, strings.HasSuffix(lines[1], "\t."), lines[1])
+	calls = strings.Replace(calls, "GT\t0/1\t1/1", "GT\t1/1\t1/1", 1) + "chr2\t233760973\t.\tC\tA\t.\tPASS\t.\tGT\t0/1\t0/0\n"
+	out, err = run("--combinations", "--definitions", definitions, "-")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^a\tUGT1A1\t\*6/\[\*6 \+ \*27\]\t.*\tcombinations: no pair of alleles has these bases$`, out)
+	require.Regexp(t, `(?m)^b\tUGT1A1\t\*6/\*6\t.*\t\.$`, out)
 	_, err = run("--min-gq", "-1", "--definitions", definitions, "-")
 	require.ErrorContains(t, err, "must not be negative")
 	_, err = run("-")
