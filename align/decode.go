@@ -21,6 +21,9 @@ type Ops []byte
 
 // Next is the next operation and what follows it; ok is false at the end.
 func (o Ops) Next() (op Op, rest Ops, ok bool) {
+	if len(o) > 0 && o[0] < 0x80 { // as most are
+		return Op{OpKind(o[0] & 7), int(o[0] >> 3)}, o[1:], true
+	}
 	v, n := binary.Uvarint(o)
 	if n <= 0 {
 		return Op{}, nil, false

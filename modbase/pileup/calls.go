@@ -7,6 +7,7 @@ import (
 
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/record"
 )
@@ -59,11 +60,15 @@ type Read struct {
 	group      int
 	cigar      sam.Cigar
 	seq        []sam.Doublet
-	own        []mark    // of the strand that was sequenced
-	opposite   []mark    // of the other strand
-	kinds      [2][]Kind // own and opposite, that the lists of the read looked for
-	global     [2][]uint8
-	observed   [2]uint64
+	// Instead of these a segment has operations that are ahead, their bases, and the contig.
+	ops            align.Ops
+	differ, contig []byte
+
+	own      []mark    // of the strand that was sequenced
+	opposite []mark    // of the other strand
+	kinds    [2][]Kind // own and opposite, that the lists of the read looked for
+	global   [2][]uint8
+	observed [2]uint64
 
 	// The cursor: the operation behind that at which counting is, where that ends in the reference, from there to
 	// the read, where it ends in the read, whether it is a deletion or a skip, and marks that are behind.
@@ -71,6 +76,7 @@ type Read struct {
 	ref           int32
 	shift, query  int32
 	gone, skipped bool
+	same          bool // the bases of the operation are the contig's
 	behind        [2]int
 }
 

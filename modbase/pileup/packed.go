@@ -3,12 +3,13 @@ package pileup
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 )
 
@@ -100,6 +101,11 @@ type unpacker struct {
 }
 
 func (u *unpacker) uint(limit uint64) int {
+	if len(u.b) > 0 && u.b[0] < 0x80 && limit >= 0x80 { // as most are
+		v := u.b[0]
+		u.b = u.b[1:]
+		return int(v)
+	}
 	v, n := binary.Uvarint(u.b)
 	if n <= 0 || v > limit {
 		u.bad, u.b = true, nil
@@ -129,72 +135,92 @@ func (u *unpacker) code() modbase.Code {
 	return modbase.Code(v)
 }
 
-// strand reads what is said of a strand: kinds, and each call in turn.
-func (u *unpacker) strand(kinds *[]Kind, s Span, call func(mark)) {
+// strand appends what is said of a strand: its kinds and calls.
+func (u *unpacker) strand(kinds []Kind, marks []mark, s Span) ([]Kind, []mark) {
 	for range u.uint(maxKinds) {
 		k := Kind{u.byte(), u.code()}
 		if number[k.Base] > 3 {
 			u.bad = true
-			return
+			return kinds, marks
 		}
-		*kinds = append(*kinds, k)
+		kinds = append(kinds, k)
 	}
 	shown := u.byte()
 	n := u.uint(uint64(s.End - s.Start))
-	outcomes, first := uint(outcomesOf(shown, len(*kinds))), bits.OnesCount8(shown)
-	if shown > 15 || n > 0 && outcomes == 0 {
+	outcomes, first := uint(outcomesOf(shown, len(kinds))), bits.OnesCount8(shown)
+	if shown > 15 || n > 0 && outcomes == 0 || n > len(u.b)/2 { // a call takes two bytes at least
 		u.bad = true
-		return
+		return kinds, marks
 	}
-	var bare [len(bases)]uint8 // bases of canonical outcomes
+	// What a call is by the number of its outcome.
+	var what [len(bases) + maxKinds]mark
 	k := 0
 	for b := range uint8(len(bases)) {
 		if shown>>b&1 == 1 {
-			bare[k] = b
+			what[k] = mark{what: canonical, base: b}
 			k++
 		}
 	}
-	at := s.Origin
-	for i := range n {
-		step := u.uint(math.MaxInt32)
-		v := uint(u.uint(uint64(most+1) * uint64(outcomes)))
-		at += step
-		if u.bad || i > 0 && step == 0 || at < s.Start || at >= s.End || v/outcomes > most {
-			u.bad = true
-			return
-		}
-		m := mark{at: int32(at), p: uint16(most - v/outcomes)}
-		if what := int(v % outcomes); what < first {
-			m.what, m.base = canonical, bare[what]
-		} else {
-			m.what = uint8(what-first) + modified
-			m.base = number[(*kinds)[what-first].Base]
-		}
-		call(m)
+	for i, kind := range kinds {
+		what[first+i] = mark{what: uint8(i) + modified, base: number[kind.Base]}
 	}
+	before := len(marks)
+	marks = slices.Grow(marks, n)[:before+n]
+	at, b := s.Origin, u.b
+	for i := range n {
+		step, width := binary.Uvarint(b)
+		if width <= 0 || step > math.MaxInt32 || i > 0 && step == 0 {
+			u.bad = true
+			return kinds, marks[:before]
+		}
+		b = b[width:]
+		// Most take two bytes.
+		var v uint64
+		if len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80 {
+			v, width = uint64(b[0]&0x7f)|uint64(b[1])<<7, 2
+		} else {
+			v, width = binary.Uvarint(b)
+		}
+		at += int(step)
+		p := uint(v) / outcomes
+		if width <= 0 || v > math.MaxInt32 || at < s.Start || at >= s.End || p > most {
+			u.bad = true
+			return kinds, marks[:before]
+		}
+		b = b[width:]
+		m := &marks[before+i]
+		*m = what[uint(v)-p*outcomes]
+		m.at, m.p = int32(at), uint16(most-p)
+	}
+	u.b = b
+	return kinds, marks
 }
 
-// Unpack makes a read of its packed calls, of which those below the thresholds fail. Bases may be of the span alone.
-func Unpack(a Aligned, packed []byte, s Span, thresholds *Thresholds) (*Read, error) {
-	span, query := a.Cigar.Lengths()
-	if query != len(a.Bases) {
-		return nil, fmt.Errorf("an alignment of %d bases has %d", query, len(a.Bases))
-	}
-	r := &Read{
-		start: int32(a.Start), end: int32(a.Start + span), ref: int32(a.Start), reverse: a.Reverse, cigar: a.Cigar, seq: sam.NewSeq(a.Bases).Seq,
-	}
+// Segment is a read on a stretch of the reference, as differences from it.
+type Segment struct {
+	Start, End int
+	Reverse    bool
+	Ops        align.Ops
+	Bases      []byte // of mismatches and insertions, on the reference's strand
+	Contig     []byte // all of it
+}
+
+// Unpack makes a read of its packed calls, of which those below the thresholds fail. The segment must have been
+// checked; see [align.Check].
+func Unpack(of Segment, packed []byte, s Span, thresholds *Thresholds) (*Read, error) {
+	r := &Read{start: int32(of.Start), end: int32(of.End), ref: int32(of.Start), reverse: of.Reverse, ops: of.Ops, differ: of.Bases, contig: of.Contig}
 	if len(packed) == 0 {
 		return r, nil
 	}
 	u := unpacker{b: packed}
 	for strand := range r.kinds {
 		marks := r.marks(strand)
-		u.strand(&r.kinds[strand], s, func(m mark) {
-			if int(m.p) < thresholds[m.base] {
+		r.kinds[strand], *marks = u.strand(nil, nil, s)
+		for i := range *marks {
+			if m := &(*marks)[i]; int(m.p) < thresholds[m.base] {
 				m.what = failed
 			}
-			*marks = append(*marks, m)
-		})
+		}
 	}
 	if u.bad || len(u.b) > 0 {
 		return nil, errPacked
@@ -202,18 +228,37 @@ func Unpack(a Aligned, packed []byte, s Span, thresholds *Thresholds) (*Read, er
 	return r, nil
 }
 
-// Count adds packed calls to a histogram.
-func (h *Histogram) Count(packed []byte, s Span) error {
-	if len(packed) == 0 {
-		return nil
-	}
+// Counter counts packed calls. It keeps room for its work, and is not safe for concurrent use.
+type Counter struct {
+	Histogram
+	kinds []Kind
+	marks [2][]mark
+}
+
+// Check tells if packed calls are damaged.
+func (c *Counter) Check(packed []byte, s Span) error {
 	u := unpacker{b: packed}
-	for range 2 {
-		var kinds []Kind
-		u.strand(&kinds, s, func(m mark) { h[m.base][m.p]++ })
+	for strand := range c.marks {
+		c.marks[strand] = c.marks[strand][:0]
+		if len(packed) > 0 {
+			c.kinds, c.marks[strand] = u.strand(c.kinds[:0], c.marks[strand], s)
+		}
 	}
 	if u.bad || len(u.b) > 0 {
 		return errPacked
+	}
+	return nil
+}
+
+// Count adds packed calls, or takes them away again, by a number of times. If they are damaged it adds nothing.
+func (c *Counter) Count(packed []byte, s Span, times int64) error {
+	if err := c.Check(packed, s); err != nil {
+		return err
+	}
+	for _, marks := range c.marks {
+		for _, m := range marks {
+			c.Histogram[m.base][m.p] += times
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 )
 
@@ -17,6 +18,12 @@ func alignedRead(t testing.TB) (Aligned, *modbase.Tags) {
 	return Aligned{Start: 100, Cigar: sam.Cigar{
 		sam.NewCigarOp(sam.CigarSoftClipped, 1), sam.NewCigarOp(sam.CigarMatch, 4), sam.NewCigarOp(sam.CigarDeletion, 2), sam.NewCigarOp(sam.CigarMatch, 5),
 	}, Bases: []byte("TACGTAGCAT")}, tags
+}
+
+// alignedSegment is where that read lies, on a reference that differs in one base.
+var alignedSegment = Segment{
+	Start: 100, End: 111, Contig: append(bytes.Repeat([]byte("N"), 100), "ATGTCCAGCAT"...), Bases: []byte("C"),
+	Ops: align.Ops{1<<3 | byte(align.Match), 1<<3 | byte(align.Mismatch), 2<<3 | byte(align.Match), 2<<3 | byte(align.Deletion), 5<<3 | byte(align.Match)},
 }
 
 // TestPack: the bytes are as stream/FORMAT.md has them, and the stretches of a read have together what the whole has.
@@ -31,23 +38,37 @@ func TestPack(t *testing.T) {
 		1, 0xde, 0x02, // at 101: (517-401)*3+2, m
 	}
 	require.Equal(t, head, packed[0][:len(head)])
-	var whole, parts Histogram
-	require.NoError(t, whole.Count(packed[0], Span{100, 100, 111}))
-	require.NoError(t, parts.Count(packed[1], Span{100, 100, 104}))
-	require.NoError(t, parts.Count(packed[2], Span{104, 104, 111}))
-	require.Equal(t, whole, parts)
-	require.Equal(t, int64(1), whole[1][401])
+	var whole, parts Counter
+	require.NoError(t, whole.Count(packed[0], Span{100, 100, 111}, 1))
+	require.NoError(t, parts.Count(packed[1], Span{100, 100, 104}, 1))
+	require.NoError(t, parts.Count(packed[2], Span{104, 104, 111}, 1))
+	require.Equal(t, whole.Histogram, parts.Histogram)
+	require.Equal(t, int64(1), whole.Histogram[1][401])
 	var calls int64
-	for _, n := range whole[1] {
+	for _, n := range whole.Histogram[1] {
 		calls += n
 	}
-	r, err := Unpack(Aligned{Start: 100, Cigar: a.Cigar[1:], Bases: a.Bases[1:]}, packed[0], Span{100, 100, 111}, &Thresholds{0, 400, 0, 0})
+	require.ErrorIs(t, parts.Count(packed[2][1:], Span{104, 104, 111}, 1), errPacked)
+	require.Equal(t, whole.Histogram, parts.Histogram, "nothing of what is damaged counts")
+	require.NoError(t, parts.Count(packed[0], Span{100, 100, 111}, -1))
+	require.Zero(t, parts.Histogram)
+	r, err := Unpack(alignedSegment, packed[0], Span{100, 100, 111}, &Thresholds{0, 400, 0, 0})
 	require.NoError(t, err)
 	require.Equal(t, calls, int64(len(r.own)+len(r.opposite)))
 	require.Equal(t, mark{at: 101, p: 401, what: modified + 1, base: 1}, r.own[0])
 	require.Equal(t, uint8(failed), r.own[1].what)
-	_, err = Unpack(Aligned{Cigar: a.Cigar, Bases: a.Bases[1:]}, nil, Span{}, &Thresholds{})
-	require.ErrorContains(t, err, "an alignment of 10 bases has 9")
+	var shown []byte
+	for at := range int32(11) {
+		if 100+at >= r.ref {
+			r.walk(100 + at)
+		}
+		if r.gone {
+			shown = append(shown, '-')
+		} else {
+			shown = append(shown, bases[r.base(100+at)])
+		}
+	}
+	require.Equal(t, "ACGT--AGCAT", string(shown))
 
 	tags.Length = 9
 	_, _, err = new(Calls).Pack(a, tags, nil)
@@ -69,9 +90,9 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{255}, 20))
 	f.Fuzz(func(t *testing.T, packed []byte) {
 		span := Span{100, 100, 111}
-		r, err := Unpack(a, packed, span, &Thresholds{})
-		var h Histogram
-		require.Equal(t, err != nil, h.Count(packed, span) != nil)
+		r, err := Unpack(alignedSegment, packed, span, &Thresholds{})
+		var h Counter
+		require.Equal(t, err != nil, h.Count(packed, span, 1) != nil)
 		if err != nil {
 			return
 		}

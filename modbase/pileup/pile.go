@@ -1,11 +1,13 @@
 package pileup
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"slices"
 
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 )
 
@@ -277,8 +279,12 @@ func (p *Pile) site(at, strand int) error {
 	return nil
 }
 
-// walk has the cursor be at a position of the reference.
+// walk has the cursor be at a position of the reference, at which or behind which the next operation begins.
 func (r *Read) walk(at int32) {
+	if r.contig != nil {
+		r.walkOps(at)
+		return
+	}
 	for at >= r.ref {
 		op := r.cigar[r.op]
 		n, takes := int32(op.Len()), consumes[op.Type()&15]
@@ -290,8 +296,70 @@ func (r *Read) walk(at int32) {
 	}
 }
 
+// What operations of segments take of the reference, and of the bases that differ, as masks.
+var (
+	onReference = [8]int32{align.Match: -1, align.Mismatch: -1, align.Deletion: -1}
+	onDiffering = [8]int32{align.Mismatch: -1, align.Insertion: -1}
+)
+
+// walkOps is walk for segments, of which what is in the read is counted in the bases that differ. Which operation comes next can't be
+// foretold, so nothing hangs on it but numbers.
+func (r *Read) walkOps(at int32) {
+	ops, ref, query := r.ops, r.ref, r.query
+	i, v := 0, uint32(0)
+	for at >= ref {
+		switch {
+		case i+1 < len(ops) && ops[i]&ops[i+1] < 0x80: // one byte, or two
+			two := ops[i] >> 7
+			v = uint32(ops[i]&0x7f) | uint32(ops[i+1]&-two)<<7
+			i += 1 + int(two)
+		default:
+			long, n := binary.Uvarint(ops[i:])
+			v = uint32(long)
+			i += n
+		}
+		n := int32(v >> 3)
+		ref += n & onReference[v&7]
+		query += n & onDiffering[v&7]
+	}
+	kind := align.OpKind(v & 7)
+	r.gone, r.same = kind == align.Deletion, kind == align.Match
+	r.shift = query - ref
+	r.ops, r.ref, r.query = ops[i:], ref, query
+}
+
+// base is the number of the read's base at a position at which the cursor is, on the reference's strand.
+func (r *Read) base(at int32) uint8 {
+	switch {
+	case r.contig == nil:
+		place := at + r.shift
+		return number[letters[r.seq[place/2]>>(4*(1-place&1))&15]]
+	case r.same:
+		return number[r.contig[at]]
+	default:
+		return number[r.differ[at+r.shift]]
+	}
+}
+
 // look adds what a read says of a position, of the strand that it is aligned to or of the other one.
 func (r *Read) look(at int32, t *tally, other bool) {
+	strand := 0
+	if other {
+		strand = 1
+	}
+	if m := r.call(at, strand); m != nil {
+		t.used = true
+		t.observed |= r.observed[strand]
+		switch m.what {
+		case failed:
+			t.failed++
+		case canonical:
+			t.canonical[m.base]++
+		default:
+			t.modified[r.global[strand][m.what-modified]]++
+		}
+		return
+	}
 	if at >= r.ref {
 		r.walk(at)
 	}
@@ -299,55 +367,29 @@ func (r *Read) look(at int32, t *tally, other bool) {
 		return
 	}
 	t.used = true
-	strand := 0
-	if other {
-		strand = 1
-	}
 	t.observed |= r.observed[strand]
+	if other {
+		return // a read has nothing to say of the other strand where it doesn't speak of it
+	}
 	if r.gone {
-		if !other {
-			t.deleted++
-		}
+		t.deleted++
 		return
 	}
-	own, opposite := r.call(at, 0), none
-	if r.opposite != nil {
-		opposite = r.call(at, 1)
-	}
-	place := at + r.shift
-	base := number[letters[r.seq[place/2]>>(4*(1-place&1))&15]]
-	if base > 3 {
-		return
+	base := r.base(at)
+	if base > 3 || r.opposite != nil && r.call(at, 1) != nil {
+		return // nor one that speaks of the other strand alone of its own
 	}
 	if r.reverse {
 		base = 3 - base
 	}
-	what := own
-	if other {
-		what, base = opposite, 3-base
-	}
-	switch {
-	case what == none && (other || opposite != none):
-		// A read that speaks of the other strand alone has nothing to say here.
-	case what == none:
-		t.uncalled[base]++
-	case what == failed:
-		t.failed++
-	case what == canonical:
-		t.canonical[base]++
-	default:
-		t.modified[r.global[strand][what-modified]]++
-	}
+	t.uncalled[base]++
 }
 
 // letters are those of BAM.
 const letters = "=ACMGRSVTWYHKDBN"
 
-// none says that a read has no call.
-const none = -1
-
-// call is the outcome of a read's call at a position.
-func (r *Read) call(at int32, strand int) int {
+// call is a read's call at a position; nil: none.
+func (r *Read) call(at int32, strand int) *mark {
 	marks := *r.marks(strand)
 	k := r.behind[strand]
 	for k < len(marks) && marks[k].at < at {
@@ -355,9 +397,9 @@ func (r *Read) call(at int32, strand int) int {
 	}
 	r.behind[strand] = k
 	if k < len(marks) && marks[k].at == at {
-		return int(marks[k].what)
+		return &marks[k]
 	}
-	return none
+	return nil
 }
 
 // rowsOf adds the rows of a tally, by code.

@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/biogo/hts/sam"
-
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/stage/methylation"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -44,6 +43,9 @@ type kept struct {
 
 func (k *kept) size() int { return overhead + len(k.data) }
 
+// calls are its packed calls.
+func (k *kept) calls() []byte { return k.data[k.ops+k.bases:] }
+
 // batch is reads in the order in which they came; once it is full it stays as it is.
 type batch struct {
 	reads   []*kept
@@ -59,6 +61,7 @@ type region struct {
 	limit      int // bytes
 	batches    []batch
 	seen       map[readKey]*kept
+	calls      pileup.Counter // of the reads that aren't left out
 	bytes      int
 	leftOut    int
 	cut        *readKey // reads from this key on are left out
@@ -107,8 +110,7 @@ func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
 		ops: int32(len(s.GetOps())), bases: int32(len(s.GetBases())),
 		data: slices.Concat(s.GetOps(), s.GetBases(), s.GetModified()),
 	}
-	var none pileup.Histogram
-	if err := none.Count(s.GetModified(), r.span(k)); err != nil {
+	if err := r.calls.Check(s.GetModified(), r.span(k)); err != nil {
 		return false, fmt.Errorf("segment of read %s: %w", s.GetReadId(), err)
 	}
 	if r.seen[k.key] != nil {
@@ -134,14 +136,19 @@ func (r *region) add(k *kept) {
 	r.version++
 }
 
-// enter counts a read that a batch has.
+// enter counts a read that a batch has, whose calls have been checked.
 func (r *region) enter(k *kept) {
 	r.seen[k.key] = k
 	if k.leftOut || r.cut != nil && bytes.Compare(k.key[:], r.cut[:]) >= 0 {
 		r.leave(k)
+	} else {
+		r.count(k, 1)
 	}
 	r.bytes += k.size()
 }
+
+// count counts the calls of a read, or takes them away again; that they are whole has been checked.
+func (r *region) count(k *kept, times int64) { _ = r.calls.Count(k.calls(), r.span(k), times) }
 
 // leave lets go of what a read says.
 func (r *region) leave(k *kept) {
@@ -164,6 +171,7 @@ func (r *region) room() {
 			}
 		}
 		r.bytes -= len(last.data)
+		r.count(last, -1)
 		r.leave(last)
 		r.batches[last.batchNumber].version++
 		r.version++
@@ -179,33 +187,16 @@ func (r *region) span(k *kept) pileup.Span {
 // have doubled.
 func (r *region) due() bool { return len(r.seen) >= r.next }
 
-// count adds the calls of the region's reads to a histogram.
-func (r *region) count(h *pileup.Histogram) error {
-	for i := range r.batches {
-		for _, k := range r.batches[i].reads {
-			if err := h.Count(k.data[k.ops+k.bases:], r.span(k)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // read makes a read of what is kept of it.
 func (r *region) read(k *kept, thresholds *pileup.Thresholds) (*pileup.Read, error) {
-	ops := align.Ops(k.data[:k.ops])
-	a := pileup.Aligned{Start: int(k.start), Reverse: k.reverse, Bases: align.Query(&streampb.Segment{Start: int64(k.start), Ops: ops, Bases: k.data[k.ops : k.ops+k.bases]}, r.contig)}
-	for op, rest, ok := ops.Next(); ok; op, rest, ok = rest.Next() {
-		a.Cigar = append(a.Cigar, sam.NewCigarOp(operations[op.Kind], op.Len))
-	}
-	return pileup.Unpack(a, k.data[k.ops+k.bases:], r.span(k), thresholds)
+	return pileup.Unpack(pileup.Segment{
+		Start: int(k.start), End: int(k.end), Reverse: k.reverse, Ops: k.data[:k.ops], Bases: k.data[k.ops : k.ops+k.bases], Contig: r.contig,
+	}, k.calls(), r.span(k), thresholds)
 }
 
-var operations = [...]sam.CigarOpType{align.Match: sam.CigarMatch, align.Mismatch: sam.CigarMatch, align.Insertion: sam.CigarInsertion, align.Deletion: sam.CigarDeletion}
-
 // look counts the region's reads, and has emit take the stretches of which something else is to be said than
-// before. They come by position and code.
-func (r *region) look(run, status string, thresholds *pileup.Thresholds, emit func(*methylation.Stretch) error) error {
+// before, and the records that say it. They come by position and code.
+func (r *region) look(run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) error {
 	r.next = 2 * max(1, len(r.seen))
 	r.version++
 	reads := make([]*kept, 0, len(r.seen))
@@ -219,7 +210,7 @@ func (r *region) look(run, status string, thresholds *pileup.Thresholds, emit fu
 	slices.SortFunc(reads, func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), bytes.Compare(a.key[:], b.key[:]))
 	})
-	teller := &teller{r: r, run: run, status: status, thresholds: named(thresholds), emit: emit, at: r.start}
+	teller := newTeller(r, run, status, thresholds, topic, emit)
 	pile := pileup.NewPile(pileup.Config{Groups: 1, Spans: [][2]int{{r.start, r.end}}}, teller.row)
 	for _, k := range reads {
 		rd, err := r.read(k, thresholds)
@@ -249,37 +240,60 @@ func named(thresholds *pileup.Thresholds) map[string]float64 {
 
 // teller makes rows documents, stretch by stretch.
 type teller struct {
-	r           *region
-	run, status string
-	thresholds  map[string]float64
-	emit        func(*methylation.Stretch) error
-	at          int // where the stretch begins
-	codes       map[string]*methylation.Stretch
+	r        *region
+	topic    string
+	emit     func(*methylation.Stretch, stream.Out) error
+	at       int // where the stretch begins
+	document methylation.Stretch
+	encoder  methylation.Encoder
+	said     map[int][]string // codes of which something was said, by where stretches begin
+	sites    []*sites         // of the stretch, by code
+	free     []*sites
+}
+
+// sites are those of one code in a stretch.
+type sites struct {
+	of   modbase.Code
+	code string
+	methylation.Sites
+}
+
+func newTeller(r *region, run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) *teller {
+	t := &teller{r: r, topic: topic, emit: emit, at: r.start, said: make(map[int][]string), document: methylation.Stretch{
+		SchemaVersion: methylation.SchemaVersion, Run: run, Sample: r.key.sample, Status: status, Thresholds: named(thresholds), LeftOut: r.leftOut,
+	}}
+	for key := range r.said {
+		t.said[key.start] = append(t.said[key.start], key.code)
+	}
+	return t
 }
 
 func (t *teller) row(row *pileup.Row) error {
 	if err := t.to(row.Pos); err != nil {
 		return err
 	}
-	code := row.Code.String()
-	s := t.codes[code]
-	if s == nil {
-		s = t.stretch(code)
-		if t.codes == nil {
-			t.codes = make(map[string]*methylation.Stretch)
+	for _, s := range t.sites {
+		if s.of == row.Code {
+			s.Add(row)
+			return nil
 		}
-		t.codes[code] = s
 	}
-	s.Sites.Add(row)
+	t.of(row.Code, row.Code.String()).Add(row)
 	return nil
 }
 
-func (t *teller) stretch(code string) *methylation.Stretch {
-	return &methylation.Stretch{
-		SchemaVersion: methylation.SchemaVersion, Sample: t.r.key.sample, Status: t.status,
-		Stretch: event.Stretch{Contig: t.r.key.contig, Pos: int64(t.at) + 1, End: int64(min(t.at+stretchWidth, t.r.end))},
-		Code:    code, Thresholds: t.thresholds, LeftOut: t.r.leftOut, Sites: methylation.NewSites(),
+// of are new sites of the stretch.
+func (t *teller) of(of modbase.Code, code string) *sites {
+	var s *sites
+	if n := len(t.free); n > 0 {
+		s, t.free = t.free[n-1], t.free[:n-1]
+		s.Reset()
+	} else {
+		s = &sites{Sites: methylation.NewSites()}
 	}
+	s.of, s.code = of, code
+	t.sites = append(t.sites, s)
+	return s
 }
 
 // to tells of the stretches that end at or before a position.
@@ -295,37 +309,38 @@ func (t *teller) to(pos int) error {
 
 // finish tells of the stretch, of codes that it no longer has, too.
 func (t *teller) finish() error {
-	for key := range t.r.said {
-		if key.start == t.at && t.codes[key.code] == nil {
-			if t.codes == nil {
-				t.codes = make(map[string]*methylation.Stretch)
-			}
-			t.codes[key.code] = t.stretch(key.code)
+	for _, code := range t.said[t.at] {
+		if !slices.ContainsFunc(t.sites, func(s *sites) bool { return s.code == code }) {
+			t.of(0, code)
 		}
 	}
-	list := make([]*methylation.Stretch, 0, len(t.codes))
-	for _, s := range t.codes {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b *methylation.Stretch) int { return cmp.Compare(a.Code, b.Code) })
-	clear(t.codes)
-	for _, s := range list {
-		content, err := s.JSON()
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(content)
-		key := stretchKey{t.at, s.Code}
-		before := t.r.said[key]
-		digest := [8]byte(sum[:8])
-		if before.revision > 0 && before.digest == digest {
-			continue
-		}
-		t.r.said[key] = said{before.revision + 1, digest}
-		s.Run, s.Revision = t.run, before.revision+1
-		if err := t.emit(s); err != nil {
+	slices.SortFunc(t.sites, func(a, b *sites) int { return cmp.Compare(a.code, b.code) })
+	for _, s := range t.sites {
+		if err := t.tell(s); err != nil {
 			return err
 		}
 	}
+	t.free, t.sites = append(t.free, t.sites...), t.sites[:0]
 	return nil
+}
+
+// tell tells of the sites of a code, if something else is to be said of them than before: whose
+// run they are and how often they were told of is nothing else.
+func (t *teller) tell(s *sites) error {
+	doc := &t.document
+	doc.Stretch = event.Stretch{Contig: t.r.key.contig, Pos: int64(t.at) + 1, End: int64(min(t.at+stretchWidth, t.r.end))}
+	doc.Code, doc.Sites = s.code, s.Sites
+	sum, err := t.encoder.Digest(doc)
+	if err != nil {
+		return err
+	}
+	key := stretchKey{t.at, s.code}
+	before := t.r.said[key]
+	digest := [8]byte(sum[:8])
+	if before.revision > 0 && before.digest == digest {
+		return nil
+	}
+	doc.Revision = before.revision + 1
+	t.r.said[key] = said{doc.Revision, digest}
+	return t.emit(doc, t.encoder.Record(doc, t.topic))
 }

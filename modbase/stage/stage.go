@@ -265,10 +265,7 @@ func (h *handler) tell(samples []string) ([]stream.Out, error) {
 		if s.told != nil && !proto.Equal(s.told, s.from[uint32(h.partition)]) {
 			continue
 		}
-		calls, err := h.calls(sample)
-		if err != nil {
-			return nil, err
-		}
+		calls := h.calls(sample)
 		if proto.Equal(calls, s.told) {
 			continue
 		}
@@ -301,12 +298,10 @@ func (h *handler) of(sample string) *shares {
 }
 
 // calls counts those of a sample in this partition.
-func (h *handler) calls(sample string) (*streampb.SampleCalls, error) {
+func (h *handler) calls(sample string) *streampb.SampleCalls {
 	var all pileup.Histogram
 	for _, key := range h.sampleRegions(sample) {
-		if err := h.regions[key].count(&all); err != nil {
-			return nil, err
-		}
+		all.Add(&h.regions[key].calls.Histogram)
 	}
 	m := &streampb.SampleCalls{Sample: sample, Runs: h.markers.RunsOf(sample)}
 	for base := range all {
@@ -320,7 +315,7 @@ func (h *handler) calls(sample string) (*streampb.SampleCalls, error) {
 			m.Bases = append(m.Bases, b)
 		}
 	}
-	return m, nil
+	return m
 }
 
 // told takes what a partition tells of its calls.
@@ -391,11 +386,7 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	case !r.due():
 		return nil, nil
 	}
-	var own pileup.Histogram
-	if err := r.count(&own); err != nil {
-		return nil, err
-	}
-	thresholds := h.cfg.Filter.thresholds(&own)
+	thresholds := h.cfg.Filter.thresholds(&r.calls.Histogram)
 	return h.publish(r, s.GetRun(), methylation.Provisional, &thresholds)
 }
 
@@ -408,11 +399,7 @@ func (h *handler) take(r *region) {
 // publish returns the records of what is new of a region.
 func (h *handler) publish(r *region, run, status string, thresholds *pileup.Thresholds) ([]stream.Out, error) {
 	var outs []stream.Out
-	err := r.look(run, status, thresholds, func(s *methylation.Stretch) error {
-		out, err := s.Record(h.cfg.Topics.Methylation)
-		if err != nil {
-			return err
-		}
+	err := r.look(run, status, thresholds, h.cfg.Topics.Methylation, func(s *methylation.Stretch, out stream.Out) error {
 		if len(out.Value) > stream.MaxRecord {
 			return errors.New("a stretch doesn't fit a record") // widths are chosen so that it does
 		}

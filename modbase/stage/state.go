@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/align"
-	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/packed"
 	"github.com/porestream/porestream/stream/streampb"
@@ -256,7 +255,6 @@ func (r *region) restoreBatch(in *packed.Reader, number int) {
 	b := &r.batches[number]
 	b.bytes = in.Len(math.MaxInt32)
 	b.version++
-	var none pileup.Histogram
 	for range in.Count(1) {
 		k := &kept{key: readKey(fixed(in)), leftOut: in.Bool(), reverse: in.Bool(), batchNumber: int32(number)}
 		k.start = int32(in.Len(len(r.contig)))
@@ -277,7 +275,7 @@ func (r *region) restoreBatch(in *packed.Reader, number int) {
 				in.Fail("%w", err)
 				return
 			}
-			if err := none.Count(k.data[k.ops+k.bases:], r.span(k)); err != nil {
+			if err := r.calls.Check(k.calls(), r.span(k)); err != nil {
 				in.Fail("%w", err)
 				return
 			}

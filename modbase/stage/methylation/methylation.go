@@ -8,9 +8,13 @@ package methylation
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/modbase"
@@ -80,6 +84,14 @@ func NewSites() Sites {
 	return Sites{Pos: []int{}, Strands: Strands{}, Modified: []int{}, Canonical: []int{}, Other: []int{}, Deleted: []int{}, Failed: []int{}, Different: []int{}, Uncalled: []int{}}
 }
 
+// Reset leaves none, and keeps their room.
+func (s *Sites) Reset() {
+	s.Strands = s.Strands[:0]
+	for _, column := range [...]*[]int{&s.Pos, &s.Modified, &s.Canonical, &s.Other, &s.Deleted, &s.Failed, &s.Different, &s.Uncalled} {
+		*column = (*column)[:0]
+	}
+}
+
 // Add adds a row of a pile-up.
 func (s *Sites) Add(r *pileup.Row) {
 	s.Pos, s.Strands = append(s.Pos, r.Pos+1), append(s.Strands, byte(r.Strand))
@@ -101,13 +113,111 @@ func (s *Stretch) Key() []byte {
 	return stream.MethylationKey(s.Sample, s.Stretch.Contig, s.Stretch.Pos-1, s.Code)
 }
 
+// AppendJSON appends the document, without a line end: the bytes of [json.Marshal], in a tenth of its time.
+func (s *Stretch) AppendJSON(b []byte) ([]byte, error) { return s.appendContent(s.appendHead(b)) }
+
 // JSON is the document, without a line end.
-func (s *Stretch) JSON() ([]byte, error) {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s of %s:%d-%d: %w", s.Code, s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End, err)
+func (s *Stretch) JSON() ([]byte, error) { return s.AppendJSON(nil) }
+
+// appendHead appends what a document has before its content.
+func (s *Stretch) appendHead(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"schema_version":`...), int64(s.SchemaVersion), 10)
+	b = appendString(append(b, `,"run":`...), s.Run)
+	b = appendString(append(b, `,"sample":`...), s.Sample)
+	return strconv.AppendUint(append(b, `,"revision":`...), s.Revision, 10)
+}
+
+// appendContent appends what a document says whoever's read is behind the revision, and how many there were before.
+func (s *Stretch) appendContent(b []byte) ([]byte, error) {
+	b = appendString(append(b, `,"status":`...), s.Status)
+	b = appendString(append(b, `,"stretch":{"contig":`...), s.Stretch.Contig)
+	b = strconv.AppendInt(append(b, `,"pos":`...), s.Stretch.Pos, 10)
+	b = strconv.AppendInt(append(b, `,"end":`...), s.Stretch.End, 10)
+	b = appendString(append(b, `},"code":`...), s.Code)
+	before := `,"thresholds":{`
+	for _, base := range slices.Sorted(maps.Keys(s.Thresholds)) {
+		b = append(appendString(append(b, before...), base), ':')
+		if t := s.Thresholds[base]; t >= 1e-6 && t <= 1 {
+			b = strconv.AppendFloat(b, t, 'f', -1, 64)
+		} else {
+			number, err := json.Marshal(t)
+			if err != nil {
+				return nil, fmt.Errorf("encoding the threshold of %s: %w", base, err)
+			}
+			b = append(b, number...)
+		}
+		before = ","
 	}
-	return b, nil
+	if len(s.Thresholds) > 0 {
+		b = append(b, '}')
+	}
+	if s.LeftOut != 0 {
+		b = strconv.AppendInt(append(b, `,"left_out":`...), int64(s.LeftOut), 10)
+	}
+	b = appendInts(append(b, `,"sites":{"pos":`...), s.Sites.Pos)
+	b = appendString(append(b, `,"strands":`...), string(s.Sites.Strands))
+	b = appendInts(append(b, `,"modified":`...), s.Sites.Modified)
+	b = appendInts(append(b, `,"canonical":`...), s.Sites.Canonical)
+	b = appendInts(append(b, `,"other":`...), s.Sites.Other)
+	b = appendInts(append(b, `,"deleted":`...), s.Sites.Deleted)
+	b = appendInts(append(b, `,"failed":`...), s.Sites.Failed)
+	b = appendInts(append(b, `,"different":`...), s.Sites.Different)
+	b = appendInts(append(b, `,"uncalled":`...), s.Sites.Uncalled)
+	return append(b, "}}"...), nil
+}
+
+// appendInts appends a list of numbers.
+func appendInts(b []byte, list []int) []byte {
+	if list == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '[')
+	for i, n := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if n >= 0 && n < 10 {
+			b = append(b, '0'+byte(n))
+		} else {
+			b = strconv.AppendInt(b, int64(n), 10)
+		}
+	}
+	return append(b, ']')
+}
+
+// appendString appends a text as encoding/json does.
+func appendString(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(text) // a text never fails
+			return append(b, quoted...)
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
+}
+
+// Encoder makes documents records. It keeps room for its work, and is not safe for concurrent use.
+type Encoder struct {
+	content []byte // of a document, behind a head of
+	head    int    // so many bytes
+}
+
+// Digest is a checksum of what a document says apart from its run and revision. The document must be the next one of [Encoder.Record].
+func (e *Encoder) Digest(s *Stretch) ([sha256.Size]byte, error) {
+	bare := Stretch{SchemaVersion: s.SchemaVersion, Sample: s.Sample}
+	b := bare.appendHead(e.content[:0])
+	e.head = len(b)
+	var err error
+	if e.content, err = s.appendContent(b); err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	return sha256.Sum256(e.content), nil
+}
+
+// Record returns the record that carries on topic the document that there was a digest of.
+func (e *Encoder) Record(s *Stretch, topic string) stream.Out {
+	content := e.content[e.head:]
+	return s.record(topic, append(s.appendHead(make([]byte, 0, e.head+len(s.Run)+32+len(content))), content...))
 }
 
 // Record returns the record that carries s on topic. Sent again it is the same.
@@ -116,12 +226,17 @@ func (s *Stretch) Record(topic string) (stream.Out, error) {
 	if err != nil {
 		return stream.Out{}, err
 	}
+	return s.record(topic, value), nil
+}
+
+// record carries a document.
+func (s *Stretch) record(topic string, value []byte) stream.Out {
 	key := s.Key()
 	headers := append(event.CloudEvent(Type, s.Run, event.ID(Type, s.Run, fmt.Sprintf("%s/%d", key, s.Revision))),
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d-%d", s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End)},
 		stream.Header{Key: "ce_partitionkey", Value: key},
 	)
-	return stream.Out{Topic: topic, Partition: stream.AnyPartition, Key: key, Value: value, Headers: headers}, nil
+	return stream.Out{Topic: topic, Partition: stream.AnyPartition, Key: key, Value: value, Headers: headers}
 }
 
 // Decode reads a record of the topic: one of the results is set. Records of types that this package doesn't know

@@ -2,7 +2,10 @@ package methylation
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,4 +129,49 @@ func TestDecode(t *testing.T) {
 		require.ErrorContains(t, err, "record 0 of methylation/0")
 	}
 	require.True(t, strings.HasPrefix(sample().Text(), "FINAL       s chr1:4097-8192 76792: 2 positions, 14.3 % of 7 calls"), sample().Text())
+}
+
+// TestEncoding: documents are the bytes that encoding/json makes of them, whatever is in them.
+func TestEncoding(t *testing.T) {
+	rng := rand.New(rand.NewPCG(44, 2))
+	texts := []string{"", "s", "a b/c", `quote " and \`, "<&>", "\x01\x7f", "µ\u2028", "bad \xff"}
+	numbers := []int{0, 1, 9, 10, 99, 1234567890, -1, math.MaxInt}
+	text := func() string { return texts[rng.IntN(len(texts))] }
+	var encoder Encoder
+	for range 2000 {
+		s := &Stretch{
+			SchemaVersion: rng.IntN(3), Run: text(), Sample: text(), Revision: rng.Uint64() >> rng.IntN(64), Status: text(), Code: text(), LeftOut: numbers[rng.IntN(len(numbers))],
+			Stretch: event.Stretch{Contig: text(), Pos: rng.Int64(), End: -rng.Int64()},
+		}
+		if rng.IntN(3) > 0 {
+			s.Sites = NewSites()
+		}
+		for range rng.IntN(4) {
+			n := func() int { return numbers[rng.IntN(len(numbers))] }
+			s.Sites.Add(&pileup.Row{Pos: rng.IntN(1 << 30), Strand: []pileup.Strand{pileup.Plus, pileup.Minus}[rng.IntN(2)], Modified: n(), Canonical: n(), Other: n(), Deleted: n(), Failed: n(), Different: n(), Uncalled: n()})
+		}
+		if rng.IntN(2) == 0 {
+			s.Thresholds = make(map[string]float64)
+			for _, base := range []string{"A", "C", "G", "T", text()}[rng.IntN(6):] {
+				s.Thresholds[base] = []float64{0, 1, 0.5, 401.0 / 512, 1e-7, 1e22, rng.Float64()}[rng.IntN(7)]
+			}
+		}
+		want, err := json.Marshal(s)
+		require.NoError(t, err)
+		got, err := s.AppendJSON([]byte("before"))
+		require.NoError(t, err)
+		require.Equal(t, "before"+string(want), string(got))
+		bare := *s
+		bare.Run, bare.Revision = "", 0
+		content, err := json.Marshal(bare)
+		require.NoError(t, err)
+		digest, err := encoder.Digest(s)
+		require.NoError(t, err)
+		require.Equal(t, sha256.Sum256(content), digest)
+		o, err := s.Record("topic")
+		require.NoError(t, err)
+		require.Equal(t, o, encoder.Record(s, "topic"))
+	}
+	_, err := (&Stretch{Thresholds: map[string]float64{"C": math.NaN()}}).AppendJSON(nil)
+	require.ErrorContains(t, err, "encoding the threshold of C")
 }
