@@ -34,9 +34,9 @@ import (
 // all of them.
 type RunModels struct {
 	Rules string // file of rules; empty: none
-	Dir   string // Keep is how many models stay loaded that no run needs. Idle is how long a model must have been unneeded before it is unloaded for another. 0 means 4 and 5 min.
-	// Keep is how many models stay loaded that no run needs, and Idle for how long none must
-	// have needed one before it makes room. 0 means 4 and 5 min.
+	Dir   string // folder of models, of which the one for a run is taken; empty: none
+	// Keep is how many models stay loaded that no run needs, and Idle for how long no run must
+	// have needed a model before it is unloaded for another. 0 means 4 and 5 min.
 	Keep int
 	Idle time.Duration
 }
