@@ -273,7 +273,7 @@ type fitting struct {
 
 // fit says what judges the region as it is.
 func (r *Region) fit() fitting {
-	f := fitting{network: r.cfg.Network}
+	f := fitting{network: r.cfg.Network, errors: r.cfg.Errors}
 	b := r.cfg.Basecallers
 	if !b.Tells() {
 		return f

@@ -20,6 +20,9 @@ type Config struct {
 	// Basecallers are the basecalling models that segments name by numbers; nil: calls don't
 	// tell of them. It doesn't count in Fingerprint, as it follows from Network and the reads.
 	Basecallers *Basecallers
+	// Errors are expected of reads before their region's own are counted, unless Basecallers know better; nil: UsualErrors.
+	// It doesn't count in Fingerprint: who sets it is who makes examples.
+	Errors *ErrorRates
 	// MinAlleleFraction is the share of the reads from which on an allele of a
 	// Mixture is looked at. Default 0.05.
 	MinAlleleFraction float64

@@ -266,6 +266,54 @@ func UsualErrors() ErrorRates {
 	}
 }
 
+// ErrorTally sums how often the reads of regions without variants err: what a set's rates are counted with.
+type ErrorTally struct {
+	bases, errors             uint64
+	columns, others           uint64
+	gaps, gapBases            uint64 // of deletions and insertions, and the bases that they take and bring
+	runs, deletions, inserted [maxRun + 1]uint64
+}
+
+// Add adds what a region's segments show.
+func (t *ErrorTally) Add(r *Region) {
+	c := &r.errors
+	for bin := range firstClass {
+		t.bases += c.bases[bin]
+		t.errors += c.errors[bin]
+	}
+	t.columns += c.positions
+	t.others += c.others
+	t.gaps += c.others
+	t.gapBases += c.deletedBases + c.insertedBases
+	for n := range c.runs {
+		for b := range c.runs[n] {
+			t.runs[n] += c.runs[n][b]
+			t.deletions[n] += c.deletions[n][b]
+			t.inserted[n] += c.insertions[n][b]
+			t.gaps += c.deletions[n][b] + c.insertions[n][b]
+		}
+	}
+}
+
+// Rates are the shares that were counted. What was never seen is one event in the observations that there were, and homopolymers
+// of lengths that were seldom passed err as those a base shorter.
+func (t *ErrorTally) Rates() ErrorRates {
+	share := func(events, of uint64) float64 { return float64(max(events, 1)) / float64(max(of, events+1, 2)) }
+	rates := ErrorRates{
+		Mismatch: share(t.errors, t.bases), Gaps: share(t.gaps, t.columns), Other: share(t.others, t.columns),
+		Extension: share(t.gapBases-min(t.gapBases, t.gaps), t.gapBases),
+	}
+	const least = priorWeight
+	for n := 1; n <= maxRun; n++ {
+		if n > 1 && t.runs[n] < least {
+			rates.Deletion[n], rates.Insertion[n] = rates.Deletion[n-1], rates.Insertion[n-1]
+			continue
+		}
+		rates.Deletion[n], rates.Insertion[n] = share(t.deletions[n], t.runs[n]), share(t.inserted[n], t.runs[n])
+	}
+	return rates
+}
+
 // priorWeight is how many observations the rates count for.
 const priorWeight = 200
 

@@ -169,6 +169,19 @@ func (a *Alignments) Support(ctx context.Context, opts Options, alleles map[stri
 	})
 }
 
+// Errors counts how often the reads of a file err against a reference that has no variants to them.
+func (a *Alignments) Errors(ctx context.Context, cfg variant.Config) (variant.ErrorRates, error) {
+	var tally variant.ErrorTally
+	whole := func(j *job, _ *variant.Workspace) (*Region, error) { return &Region{state: j.state}, nil }
+	_, err := a.run(ctx, Options{Caller: cfg}, whole, func(r *Region) error {
+		if r.state != nil {
+			tally.Add(r.state)
+		}
+		return nil
+	})
+	return tally.Rates(), err
+}
+
 // run passes what work makes of every region to emit.
 func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *variant.Workspace) (*Region, error), emit func(*Region) error) (Counts, error) {
 	c := caller{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/modelfile/modelname"
 	"github.com/porestream/porestream/variant"
 )
@@ -46,7 +47,8 @@ const maxLengthErrors = 0.95
 // maxReadSets bounds the sets of a manifest.
 const maxReadSets = 64
 
-func (e *ReadErrors) rates() *variant.ErrorRates {
+// Rates returns what e says; nil of nil.
+func (e *ReadErrors) Rates() *variant.ErrorRates {
 	if e == nil {
 		return nil
 	}
@@ -54,6 +56,13 @@ func (e *ReadErrors) rates() *variant.ErrorRates {
 	copy(rates.Deletion[1:], e.Deletion)
 	copy(rates.Insertion[1:], e.Insertion)
 	return &rates
+}
+
+// Validate says what is wrong with e.
+func (e *ReadErrors) Validate() error {
+	var faults folder.Faults
+	e.validate("", faults.Check)
+	return faults.Err()
 }
 
 func (e *ReadErrors) validate(key string, check func(ok bool, format string, args ...any)) {
@@ -146,7 +155,7 @@ func (n *Network) newSuits(m *Manifest) []variant.Suit {
 	var suits []variant.Suit
 	for i := range m.Reads {
 		s := &m.Reads[i]
-		suit := variant.Suit{Name: s.Name, Matches: s.matcher(), Network: n, Errors: s.Errors.rates()}
+		suit := variant.Suit{Name: s.Name, Matches: s.matcher(), Network: n, Errors: s.Errors.Rates()}
 		if !s.Shared {
 			suit.Network = suited{n, newCalibrations(s.over(m.Calibration))}
 		}

@@ -28,8 +28,8 @@ import (
 func main() { os.Exit(cli.Main(command())) }
 
 type config struct {
-	reference, truth, ploidy, out string
-	minFraction                   float64
+	reference, truth, ploidy, out, errors string
+	minFraction                           float64
 }
 
 func command() *cobra.Command {
@@ -46,6 +46,8 @@ func command() *cobra.Command {
 	flags.StringVar(&cfg.out, "out", "", "folder to write to (required)")
 	flags.StringVar(&cfg.ploidy, "ploidy", "1", "1, 2 or mixture; a mixture's truth has the genotypes of the two genomes that are mixed")
 	flags.Float64Var(&cfg.minFraction, "min-af", 0, "least share of reads at which a mixture's alleles are looked at; 0: the caller's default")
+	flags.StringVar(&cfg.errors, "errors", "", "what is expected of the reads before they are counted, as `examples errors` writes it; none: the usual")
+	cmd.AddCommand(errorsCommand())
 	return cmd
 }
 
@@ -58,6 +60,10 @@ func run(ctx context.Context, cfg config, path string) error {
 	ploidy, err := variant.ParsePloidy(cfg.ploidy)
 	if err != nil {
 		return cli.Usagef("--ploidy: %w", err)
+	}
+	expected, err := expectedErrors(cfg.errors)
+	if err != nil {
+		return err
 	}
 	g, err := genome.Load(cfg.reference)
 	if err != nil {
@@ -77,7 +83,7 @@ func run(ctx context.Context, cfg config, path string) error {
 		return fmt.Errorf("making %s: %w", cfg.out, err)
 	}
 	seen := filepath.Join(cfg.out, "examples.npy")
-	proposed, err := extract(ctx, alignments, variant.Config{Ploidy: ploidy, MinAlleleFraction: cfg.minFraction}, seen)
+	proposed, err := extract(ctx, alignments, variant.Config{Ploidy: ploidy, MinAlleleFraction: cfg.minFraction, Errors: expected}, seen)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -11,7 +11,21 @@ import pytest
 
 from variant_train.calibration import GRID, Curve, Judged, fit
 from variant_train.recipe import RealSource
-from variant_train.sets import HEADING, Plan, calibration_error, compare, log_loss, rewritten, section, shared_curves, with_section
+from variant_train.sets import (
+    HEADING,
+    Plan,
+    Rates,
+    calibration_error,
+    compare,
+    log_loss,
+    mean_rates,
+    outcome,
+    rates_table,
+    rewritten,
+    section,
+    shared_curves,
+    with_section,
+)
 from variant_train.store import LABEL
 from variant_train.worlds import _known, _placed
 
@@ -130,6 +144,35 @@ def test_a_manifest_gets_curves_and_keeps_the_rest(plan):
     assert shared_curves(manifest)["haploid", "snp"].qual == ((1.0, 1.0), (90.0, 90.0))
 
 
+RATES = {"mismatch": 0.01, "gaps": 0.02, "other": 0.003, "extension": 0.2, "deletion": [0.1] * 8, "insertion": [0.05] * 8}
+
+
+def test_a_manifest_gets_rates_and_loses_them_again(plan):
+    manifest = tomllib.loads(MANIFEST)
+    text = rewritten(MANIFEST, manifest, plan, {"one": []}, {"one": RATES})
+    one, other = tomllib.loads(text)["reads"]
+    assert one["errors"] == RATES and one["shared"]
+    assert other == manifest["reads"][1]
+    assert "errors" not in tomllib.loads(rewritten(text, tomllib.loads(text), plan, {"one": []}))["reads"][0]
+
+
+def test_rates_of_profiles_are_averaged():
+    other = {key: (np.array(value) * 3).tolist() for key, value in RATES.items()}
+    mean = mean_rates([RATES, other])
+    assert mean["mismatch"] == pytest.approx(0.02) and mean["deletion"] == pytest.approx([0.2] * 8)
+    assert tomllib.loads(rates_table(mean)) == mean
+
+
+def test_rates_are_taken_where_more_is_found_for_fewer_nats():
+    shared = {("haploid", "snp"): Curve("snp", "haploid", IDENTITY, (), 0)}
+    timid = [Curve("snp", "haploid", tuple((x, x / 4) for x, _ in IDENTITY), (), 0)]
+    worlds = [judged(seed, 1.0) for seed in range(10)]
+    own, less = outcome(shared, [], worlds), outcome(shared, timid, worlds)
+    assert less.found < own.found and less.nats > own.nats
+    assert Rates(less, own).own and not Rates(own, less).own
+    assert not Rates(own, own).own, "what is worth nothing isn't in the manifest"
+
+
 def test_a_card_gets_a_section(plan):
     text = section(tomllib.loads(MANIFEST), plan, {})
     card = f"# toy\n\n{HEADING}\nold\n\n## Limits\n\nmany\n"
@@ -148,6 +191,7 @@ def test_a_card_gets_a_section(plan):
         ('judge = ["b"]', 'judge = ["a"]', "none twice"),
         ('data = "a', 'dat = "a', "dat"),
         ('name = "b"', 'name = "a"', "no source b"),
+        ('data = "a', 'errors = true\ndata = "a', "set one: errors are counted on simulated reads"),
     ],
 )
 def test_a_wrong_plan_is_named(tmp_path, old, new, message):

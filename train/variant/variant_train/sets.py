@@ -8,6 +8,11 @@ positions nor genomes. Curves are fitted on the one part as :mod:`.calibration` 
 these. A set has a curve of its own for a type and ploidy only if that is better on what it was not fitted on: by log loss in nearly
 all resamples of worlds, and none the worse by Brier score, by expected calibration error and by false calls. What remains is
 shared. How sure the number of copies is (gq) stays as the shared curve has it.
+
+A plan may also ask for rates of errors that are expected of a set's reads before a region's own are counted (`errors = true`).
+They are counted on simulated reads of the profiles of the sources that fit, over pieces without variants. Worlds are then made
+with them, and the set's curves fitted and evaluated on these. The set gets the rates only if alleles of the samples that
+evaluate cost fewer nats with rates and curves than without, and as many are found.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import json
 import logging
 import re
 import tomllib
+import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -27,6 +33,7 @@ from .calibration import EDGES, PLOIDIES, TYPES, Curve, Judged, applied, fit, ju
 from .manifest import MANIFEST, NETWORK, curve_table
 from .recipe import Basecaller, Nature, RealSource, SimulatedSource, frozen
 from .store import AMBIGUOUS, Part, Programs, prepare, world_folder
+from .worlds import without_variants
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +61,8 @@ class SetPlan:
     """All of that is simulated."""
     guessed: bool = False
     """No such reads were ever measured: what stands in for them tells figures, and changes no curve."""
+    errors: bool = False
+    """Rates of errors of its own are tried."""
 
     def __post_init__(self) -> None:
         if not self.fit or not self.judge or set(self.fit) & set(self.judge):
@@ -93,7 +102,10 @@ class Plan:
         except (TypeError, ValueError) as fault:
             raise ValueError(f"{path}: {fault}") from fault
         names = [source.name for source in plan.sources]
+        simulated = {source.name for source in plan.simulated}
         for one in plan.sets:
+            if one.errors and not {*one.fit, *one.judge} <= simulated:
+                raise ValueError(f"{path}: set {one.name}: errors are counted on simulated reads, and some of its sources are real")
             if unknown := {*one.fit, *one.judge} - set(names):
                 raise ValueError(f"{path}: set {one.name}: no source {', '.join(sorted(unknown))}")
         if len(set(names)) < len(names):
@@ -158,19 +170,124 @@ def calibrate(plan: Plan, data: Path, work: Path, folder: Path, programs: Progra
         raise ValueError(f"{folder / MANIFEST}: no set {', '.join(sorted(unknown))}; it has {', '.join(known)}")
     shared = shared_curves(manifest)
     worlds = {source.name: _judged(network, plan, source, work) for source in plan.sources}
-    figures, curves = {}, {}
+    figures, curves, errors, tried = {}, {}, {}, {}
     for one in plan.sets:
-        own = fit(joined([world for name in one.fit for world in worlds[name]]))
-        figures[one.name] = compare(own, shared, [world for name in one.judge for world in worlds[name]])
-        for f in figures[one.name]:
-            log.info("%s, %s %s: log loss %.5f shared, %.5f own: %s", one.name, f.mode, f.type, *f.log_loss, _verdict(f))
-        chosen = {(f.mode, f.type) for f in figures[one.name] if f.own and not one.guessed}
-        curves[one.name] = [replace(c, gq=shared[c.mode, c.type].gq) for c in own if (c.mode, c.type) in chosen]
-    (work / FIGURES).write_text(json.dumps({name: [asdict(f) for f in some] for name, some in figures.items()}, indent=1) + "\n")
-    (folder / MANIFEST).write_text(rewritten(text, manifest, plan, curves))
+        figures[one.name], curves[one.name] = _fitted(one, shared, worlds)
+        if one.errors:
+            rates = measured(one, plan, data, work, programs)
+            with_rates = _with(rates, one, plan, data, work, programs, network, workers)
+            figures_with, curves_with = _fitted(one, shared, with_rates)
+            tried[one.name] = Rates(
+                *(outcome(shared, some, [w for name in one.judge for w in of[name]])
+                  for some, of in ((curves[one.name], worlds), (curves_with, with_rates)))
+            )  # fmt: skip
+            log.info("%s: %s", one.name, tried[one.name])
+            if tried[one.name].own and not one.guessed:
+                figures[one.name], curves[one.name], errors[one.name] = figures_with, curves_with, tomllib.loads(rates)
+    table = {name: [asdict(f) for f in some] for name, some in figures.items()} | {
+        "errors": {n: asdict(t) for n, t in tried.items()}
+    }
+    (work / FIGURES).write_text(json.dumps(table, indent=1) + "\n")
+    (folder / MANIFEST).write_text(rewritten(text, manifest, plan, curves, errors))
     card = folder / "README.md"
-    card.write_text(with_section(card.read_text(), section(manifest, plan, figures)))
+    card.write_text(with_section(card.read_text(), section(manifest, plan, figures, tried)))
     return figures
+
+
+def _fitted(
+    one: SetPlan, shared: dict[tuple[str, str], Curve], worlds: dict[str, list[Judged]]
+) -> tuple[list[Figures], list[Curve]]:
+    """Fits a set's curves and returns what they are worth, and those that are its own."""
+    own = fit(joined([world for name in one.fit for world in worlds[name]]))
+    figures = compare(own, shared, [world for name in one.judge for world in worlds[name]])
+    for f in figures:
+        log.info("%s, %s %s: log loss %.5f shared, %.5f own: %s", one.name, f.mode, f.type, *f.log_loss, _verdict(f))
+    chosen = {(f.mode, f.type) for f in figures if f.own and not one.guessed}
+    return figures, [replace(c, gq=shared[c.mode, c.type].gq) for c in own if (c.mode, c.type) in chosen]
+
+
+COUNTED = 300_000
+"""Bases of a genome that a profile's rates are counted on."""
+COUNTED_DEPTH = 15
+
+
+def measured(one: SetPlan, plan: Plan, data: Path, work: Path, programs: Programs) -> str:
+    """Returns the rates of errors of a set's reads, as `examples errors` writes them: the mean of the profiles of its sources."""
+    rates = []
+    for source in (s for s in plan.simulated if s.name in one.fit):
+        for profile in source.profiles:
+            folder = work / "rates" / f"{source.name}, {profile}"
+            out = folder / "errors.toml"
+            if not out.is_file():
+                log.info("counting errors of %s", profile)
+                out.write_text(without_variants(source, profile, data / source.genome, programs, COUNTED, COUNTED_DEPTH, folder))
+            rates.append(tomllib.loads(out.read_text()))
+    return rates_table(mean_rates(rates))
+
+
+def mean_rates(rates: list[dict]) -> dict:
+    """Returns the mean of tables of rates."""
+    return {key: np.mean([one[key] for one in rates], axis=0).round(6).tolist() for key in rates[0]}
+
+
+def rates_table(rates: dict) -> str:
+    """Returns rates as TOML."""
+    return "".join(f"{key} = {value}\n" for key, value in rates.items())
+
+
+def _with(
+    rates: str, one: SetPlan, plan: Plan, data: Path, work: Path, programs: Programs, network: Exported, workers: int
+) -> dict[str, list[Judged]]:
+    """Makes the worlds of a set once more, with rates that are expected of its reads, and returns what the network says of them."""
+    apart = work / "with-errors" / f"{one.name}-{zlib.crc32(rates.encode()):08x}"
+    apart.mkdir(parents=True, exist_ok=True)
+    path = apart / "errors.toml"
+    path.write_text(rates)
+    own = replace(plan, real=(), simulated=tuple(s for s in plan.simulated if s.name in {*one.fit, *one.judge}), sets=(one,))
+    prepare(own, data, apart, programs, workers=workers, errors=path)
+    return {source.name: _judged(network, own, source, apart) for source in own.sources}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What curves are worth on the samples that evaluate a set."""
+
+    nats: float
+    """Log loss over all alleles of a natural sample, those that the caller doesn't put to the network left out."""
+    found: int
+    """True alleles of CALLED and more."""
+    false: int
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What rates of errors of its own are worth to a set."""
+
+    without: Outcome
+    own_rates: Outcome
+
+    @property
+    def own(self) -> bool:
+        """Says whether the set has rates of its own."""
+        return self.own_rates.nats < self.without.nats and self.own_rates.found >= self.without.found
+
+
+def outcome(shared: dict[tuple[str, str], Curve], own: list[Curve], worlds: list[Judged]) -> Outcome:
+    """Evaluates a set's curves, and shared ones where it has none, on worlds. Mixtures are left out, as in compare."""
+    chosen = shared | {(c.mode, c.type): c for c in own}
+    nats, found, false = 0.0, 0, 0
+    every = joined(worlds)
+    for (mode, kind), curve in chosen.items():
+        if mode == "mixture":
+            continue
+        some = every.chosen((every.labels["mode"] == layout.MODES.index(mode)) & (every.type == TYPES.index(kind)))
+        if not len(some.labels):
+            continue
+        present, qual = some.labels["copies"] > 0, applied(curve.qual, some.qual)
+        nats += float((some.weight * log_loss(qual, present)).sum())
+        found += int((qual[present] >= CALLED).sum())
+        false += int((qual[~present] >= CALLED).sum())
+    return Outcome(nats, found, false)
 
 
 def _judged(network: Exported, plan: Plan, source: RealSource | SimulatedSource, work: Path) -> list[Judged]:
@@ -268,14 +385,17 @@ def calibration_error(qual: np.ndarray, present: np.ndarray, weight: np.ndarray)
 READS = "\n[[reads]]\n"
 
 
-def rewritten(text: str, manifest: dict, plan: Plan, curves: dict[str, list[Curve]]) -> str:
-    """Returns a manifest with the curves of sets; what stands ahead of the sets stays to the letter."""
+def rewritten(text: str, manifest: dict, plan: Plan, curves: dict[str, list[Curve]], errors: dict[str, dict] | None = None) -> str:
+    """Returns a manifest with the curves and rates of sets; what stands ahead of the sets stays to the letter."""
     plans = {one.name: one for one in plan.sets}
     parts = [text[: text.index(READS)].rstrip("\n") + "\n"]
     for one in manifest["reads"]:
         if planned := plans.get(one["name"]):
             one = {**one, "data": planned.data, "simulated": planned.simulated}
             one.pop("calibration", None)
+            one.pop("errors", None)
+            if rates := (errors or {}).get(one["name"]):
+                one["errors"] = rates
             own = curves[one["name"]]
             tables = "".join("\n" + curve_table(curve, "reads.calibration") for curve in own)
         else:
@@ -287,6 +407,8 @@ def rewritten(text: str, manifest: dict, plan: Plan, curves: dict[str, list[Curv
         lines = [f"{key} = {json.dumps(one[key])}" for key in ("name", "chemistry", "tier")]
         lines += [f"models = [{models}]", f"data = {json.dumps(one['data'], ensure_ascii=False)}"]
         lines += ["simulated = true"] * bool(one.get("simulated")) + ["shared = true"] * (not own)
+        if rates := one.get("errors"):
+            tables += "\n[reads.errors]\n" + rates_table(rates)
         parts.append(READS + "\n".join(lines) + "\n" + tables)
     return "".join(parts)
 
@@ -307,7 +429,7 @@ def _verdict(f: Figures) -> str:
     return "own" if f.own else "shared"
 
 
-def section(manifest: dict, plan: Plan, figures: dict[str, list[Figures]]) -> str:
+def section(manifest: dict, plan: Plan, figures: dict[str, list[Figures]], tried: dict[str, Rates] | None = None) -> str:
     """Returns the card's section on whose reads the model is for."""
     plans = {one.name: one for one in plan.sets}
     sets = ["| set | basecalling models | rests on | curves of its own |", "|---|---|---|---|"]
@@ -336,6 +458,20 @@ def section(manifest: dict, plan: Plan, figures: dict[str, list[Figures]]) -> st
         texts = [", ".join(f"{name} ({by_name[name].worlds} samples)" for name in names) for names in (one.fit, one.judge)]
         parts.append(f"| {one.name} | {texts[0]} | {texts[1]} |")
     tables = ["\n".join(some) for some in (sets, parts, rows)]
+    rated = ""
+    if tried:
+        lines = ["| set | nats per 1,000 | found | false | rates |", "|---|---|---|---|---|"]
+        for name, t in tried.items():
+            a, b = t.without, t.own_rates
+            verdict = "own" if t.own and not plans[name].guessed else "the usual"
+            lines.append(f"| {name} | {a.nats:.4g}, {b.nats:.4g} | {a.found}, {b.found} | {a.false}, {b.false} | {verdict} |")
+        rated = f"""
+Rates of errors that are expected of a set's reads before a region's own are counted (`[reads.errors]`), counted on simulated
+reads of the profiles that fit the set. Pairs are samples that evaluate the set with the usual rates and with the set's own,
+each with its curves: log loss of all alleles as a natural sample has them, and alleles of `QUAL` {CALLED:g} and more.
+
+{chr(10).join(lines)}
+"""
     return f"""{HEADING}
 Patterns are CHEMISTRY/TIER/VERSION, or a name; the first that matches counts. Calls from other reads say `ModelMismatch`.
 
@@ -353,4 +489,4 @@ Each pair is the shared curve and the set's own; losses and errors are thousandt
 the share of resamples in which the own curve has the lower log loss.
 
 {tables[2]}
-"""
+{rated}"""

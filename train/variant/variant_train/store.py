@@ -67,6 +67,8 @@ class Task:
     seed: int
     folder: Path
     keep: bool
+    errors: Path | None = None
+    """What is expected of the reads, as `examples errors` writes it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,9 @@ class Reads:
     """FASTA of one sequence."""
 
 
-def prepare(recipe: Recipe, data: Path, work: Path, programs: Programs, *, keep: bool = False, workers: int = 2) -> None:
+def prepare(
+    recipe: Recipe, data: Path, work: Path, programs: Programs, *, keep: bool = False, workers: int = 2, errors: Path | None = None
+) -> None:
     """Calls recordings, makes every world of the recipe, and extracts its examples. What is there already stays."""
     tasks = []
     for source in recipe.sources:
@@ -88,7 +92,7 @@ def prepare(recipe: Recipe, data: Path, work: Path, programs: Programs, *, keep:
             seed = source.seed + n
             folder = world_folder(work, source, seed)
             if not (folder / "labels.npy").is_file():
-                tasks.append(Task(source, reads(n), data, programs, seed, folder, keep))
+                tasks.append(Task(source, reads(n), data, programs, seed, folder, keep, errors))
     # A worker keeps what it has aligned last, so worlds of the same reads follow each other.
     tasks.sort(key=lambda task: str(task.reads.calls) if task.reads else "")
     _spread(_make, tasks, workers)
@@ -155,21 +159,21 @@ def _make(task: Task) -> str:
     else:
         genome, programs = task.data / task.source.genome, task.programs
         world = simulated(task.source, genome, programs.pore, programs.scale, task.seed, task.folder)
-    said = extracted(world, task.programs.extract)
+    said = extracted(world, task.programs.extract, task.errors)
     if not task.keep:
         for path in (world.reference, world.alignments):
             path.unlink()
     return f"{task.source.name} {task.seed}, {world.mode} {world.depth:.0f}x: {said}"
 
 
-def extracted(world: World, extract: Path) -> str:
+def extracted(world: World, extract: Path, errors: Path | None = None) -> str:
     """Writes the examples of a world beside it and returns what the program said of them."""
     partial = world.folder / "partial"
     ploidy = {"haploid": "1", "diploid": "2"}.get(world.mode, world.mode)
     run(
         [
             str(extract), "--ref", str(world.reference), "--truth", str(world.truth), "--ploidy", ploidy,
-            "--out", str(partial), str(world.alignments),
+            "--out", str(partial), *(["--errors", str(errors)] if errors else []), str(world.alignments),
         ]
     )  # fmt: skip
     counts = json.loads((partial / "counts.json").read_text())

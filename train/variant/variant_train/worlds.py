@@ -13,6 +13,7 @@ import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from .reads import (
     written,
 )
 from .recipe import RealSource, SignalSource, SimulatedSource
+
+if TYPE_CHECKING:
+    from .store import Programs
 
 CONTIG = "world"
 
@@ -209,6 +213,37 @@ def simulated(source: SimulatedSource, genome: Path, pore: Path, scale: Path, se
     profile.unlink()
     world.write(reference, variants, placed)
     return world
+
+
+def without_variants(
+    source: SimulatedSource, profile: str, genome: Path, programs: Programs, length: int, depth: float, folder: Path
+) -> str:
+    """Simulates reads of a piece of a source's genome without variants, and returns how often they err, as TOML."""
+    rng = generator(f"{source.name}, errors", 0)
+    sequence = max(read_fasta(genome).values(), key=len)
+    piece = with_repeats(_known(sequence, min(length, len(sequence)), rng), source.repeats * length // source.piece, rng)
+    folder.mkdir(parents=True, exist_ok=True)
+    world = World(folder, "haploid", depth)
+    write_fasta({CONTIG: piece}, world.reference)
+    scaled, calls = folder / "profile.toml", folder / "reads.fastq"
+    with scaled.open("wb") as out:
+        factor = float(np.sqrt(source.errors[0] * source.errors[1]))
+        run([str(programs.scale), "--factor", f"{factor:.4g}", "--seed", "1", profile], stdout=out)
+    command = [
+        str(programs.pore), "simulate", "reads", "--ref", str(world.reference), "--profile", str(scaled),
+        "--depth", f"{depth:g}", "--length", str(source.length), "--seed", "1",
+    ]  # fmt: skip
+    with calls.open("wb") as out:
+        run(command, stdout=out)
+    aligner = Aligner(piece, source.preset)
+    placed = [found for read in read_fastq(calls) if (found := aligner.place(read))]
+    world.write(piece, [], placed)
+    counted = folder / "counted.toml"
+    with counted.open("wb") as out:
+        run([str(programs.extract), "errors", "--ref", str(world.reference), str(world.alignments)], stdout=out)
+    for path in (world.alignments, world.reference, world.truth, scaled, calls):
+        path.unlink()
+    return counted.read_text()
 
 
 def _known(sequence: str, length: int, rng: np.random.Generator) -> str:
