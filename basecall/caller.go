@@ -178,6 +178,10 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 		},
 		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap, phase: framesOfPhase},
 	}
+	if m.Decoder.Type == decoderCRF {
+		decoder := m.Decoder.crf()
+		c.network.Decoder = &decoder
+	}
 	c.requests.New = func() any {
 		r := &request{caller: c}
 		r.Input = make([]float32, c.network.Samples)
@@ -233,7 +237,7 @@ func (c *Caller) open(cfg Config) error {
 		cfg.Logger.Info("model is loaded",
 			slog.String("model", c.model.Manifest.Name), slog.String("device", c.device), slog.String("precision", c.precision.String()), slog.String("scores", c.path.Scores),
 			slog.Int("sessions", c.path.Sessions), slog.Int("batch", c.path.Batch), slog.Bool("padded", c.path.Padded), slog.Bool("pinned", c.path.Pinned),
-			slog.Int("kernel_layers", c.kernels.Layers))
+			slog.Int("kernel_layers", c.kernels.Layers), slog.Bool("kernel_decodes", c.kernels.Decodes))
 	}
 	return nil
 }
@@ -353,7 +357,7 @@ func (c *Caller) Precision() infer.Precision { return c.precision }
 // Path is how windows are computed, as it was chosen when the model was loaded.
 type Path struct {
 	Precision string `json:"precision"` // fp32, fp16 or int8
-	Scores    string `json:"scores"`    // form in which they leave the network: fp32, fp16 or int8
+	Scores    string `json:"scores"`    // form in which they leave the network: fp32, fp16 or int8; or that they are decoded there
 	Sessions  int    `json:"sessions"`
 	Batch     int    `json:"batch"`  // windows
 	Padded    bool   `json:"padded"` // whatever there is, that many are computed
@@ -362,6 +366,9 @@ type Path struct {
 	GPUs   []infer.GPU `json:"gpus,omitempty"`
 	Pinned bool        `json:"pinned"`
 }
+
+// Decoded reports whether scores are decoded where they are computed.
+func (p Path) Decoded() bool { return p.Scores == infer.Decoded }
 
 // Path returns how windows are computed.
 func (c *Caller) Path() Path { return c.path }

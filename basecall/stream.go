@@ -163,7 +163,7 @@ func (s *Stream) submit(ctx context.Context) error {
 			s.caller.requests.Put(req)
 			return nil
 		}
-		req.Tag, req.window = w.index, w
+		req.Tag, req.Frames, req.window = w.index, w.frames, w
 		if err := s.producer.Submit(ctx, &req.Request); err != nil {
 			return err
 		}

@@ -53,10 +53,13 @@ stamp=$(cat "$source"/* scripts/kernels.sh scripts/kernels_resources.py | sha256
 work=$(mktemp -d "$out/tmp.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 flags=(-std=c++17 -O3 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter "-I$headers")
+exact=(-ffp-contract=off) # where Go, CPUs and GPUs have to come to the same bits
 
 if [ "$kind" = cpu ]; then
-	"$CXX" "${flags[@]}" -shared "$source/ops.cpp" "$source/lstm_cpu.cpp" -o "$work/libporestream_ops.so" &
-	"$CXX" "${flags[@]}" -O2 -Wno-unknown-pragmas -x c++ "$source/emulate.cpp" "$source/lstm_cpu.cpp" -o "$work/emulate" || fail "building the emulator failed"
+	"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/crf_cpu.cpp" -o "$work/crf_cpu.o" || fail "building the operators failed"
+	"$CXX" "${flags[@]}" -shared "$source/ops.cpp" "$source/lstm_cpu.cpp" "$work/crf_cpu.o" -o "$work/libporestream_ops.so" &
+	"$CXX" "${flags[@]}" "${exact[@]}" -O2 -Wno-unknown-pragmas -c -x c++ "$source/emulate.cpp" -o "$work/emulate.o" || fail "building the emulator failed"
+	"$CXX" "${flags[@]}" "$source/lstm_cpu.cpp" "$work"/{emulate,crf_cpu}.o -o "$work/emulate" || fail "building the emulator failed"
 	wait $! || fail "building the operators failed"
 	mv "$work/emulate" "$work/libporestream_ops.so" "$out/"
 	echo "$stamp" >"$out/.stamp"
@@ -82,9 +85,15 @@ nv=$cuda/nvidia/cu13
 export PATH=$nv/bin:$PATH
 "$CXX" "${flags[@]}" -DPORESTREAM_CUDA -c "$source/ops.cpp" -o "$work/ops.o"
 "$CXX" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o"
-nvcc -std=c++17 -O3 -ccbin "$CXX" "${targets[@]}" --threads 2 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden \
-	-c "$source/lstm.cu" -o "$work/lstm.o" >"$work/ptxas.log" 2>&1 || { cat "$work/ptxas.log" >&2; fail "compiling the kernels failed"; }
-nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,lstm}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
+"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/crf_cpu.cpp" -o "$work/crf_cpu.o"
+# compile NAME OPTIONS...: one of the kernels
+compile() {
+	nvcc -std=c++17 -O3 -ccbin "$CXX" "${targets[@]}" --threads 2 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden "${@:2}" \
+		-c "$source/$1.cu" -o "$work/$1.o" >>"$work/ptxas.log" 2>&1 || { cat "$work/ptxas.log" >&2; fail "compiling the kernels failed"; }
+}
+compile lstm
+compile crf -fmad=false
+nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,crf_cpu,lstm,crf}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
 	fail "linking the operators failed"
 python3 scripts/kernels_resources.py <"$work/ptxas.log" >/dev/null
 mv "$work/ptxas.log" "$work/libporestream_ops.so" "$out/"

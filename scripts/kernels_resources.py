@@ -31,6 +31,14 @@ def describe(name: str) -> tuple[str, str, str]:
         states = row(width) * tiles
         shared = f"{states:,} + {cells:,} cells" if width else "by width"
         return f"`LSTM`, {width} wide" if width else "`LSTM`, any width", f"{16 * tiles} windows", shared
+    if m := re.match(r"_Z10crf_kernelILi(\d+)E([ft])Lb([01])E", name):
+        states, beam = int(m[1]), m[3] == "1"
+        warp = 4 * states * (2 if beam else 4) + 32 + (160 * 20 + 64 if beam else 0)
+        warps = 4 if warp <= 12 << 10 else 2 if warp <= 24 << 10 else 1
+        what = f"`CRF`, {states:,} states" if states else "`CRF`, any number of states"
+        what += ", beam" if beam else ", no beam"
+        what += ", half floats" if m[2] == "t" else ""
+        return what, f"{warps} windows" if states else "1 to 4 windows", f"{warp * warps:,}" if states else "by states"
     return name, "", ""
 
 
@@ -38,7 +46,7 @@ targets = sorted({t for r in rows.values() for t in r}, key=lambda t: int(re.sub
 lines = []
 lines.append("| kernel | a block | shared memory, bytes | " + " | ".join(f"{t}: registers, spilled" for t in targets) + " |")
 lines.append("|---" * (3 + len(targets)) + "|")
-for name in sorted(rows, key=lambda n: [int(x) for x in re.findall(r"Li(\d+)E", n)] or [0]):
+for name in sorted(rows, key=lambda n: ("crf" in n, "Lb0E" in n, [int(x) for x in re.findall(r"Li(\d+)E", n)], n)):
     lines.append("| " + " | ".join([*describe(name), *(rows[name].get(t, "-") for t in targets)]) + " |")
 table = "\n".join(lines) + "\n"
 if len(sys.argv) > 1:

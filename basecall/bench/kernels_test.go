@@ -68,3 +68,43 @@ func TestKernelsCallAsThePlainGraphDoes(t *testing.T) {
 		})
 	}
 }
+
+// TestKernelsDecodeAsGoDoes calls real reads with networks whose operators decode, and with those whose scores are decoded in
+// Go: sequences, qualities and moves are the same.
+func TestKernelsDecodeAsGoDoes(t *testing.T) {
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	open(t) // or skip
+	for _, tt := range []struct {
+		model     string
+		precision infer.Precision
+		samples   int
+	}{
+		{"r9.4-fast", infer.PrecisionAuto, 60_000},
+		{"r9.4-fast", infer.PrecisionHalf, 60_000},
+		{"r9.4-hac", infer.PrecisionHalf, 20_000},
+	} {
+		t.Run(tt.model+" "+tt.precision.String(), func(t *testing.T) {
+			model, err := basecall.OpenModel(filepath.Join("..", "..", "models", tt.model))
+			require.NoError(t, err)
+			reads := lambdaReads(t, tt.samples)
+			require.NotEmpty(t, reads)
+			call := func(form infer.ScoreForm) (all []basecall.Called) {
+				cfg := basecall.Config{Device: "cpu", Batch: 3, Sessions: 1}
+				cfg.Precision, cfg.Kernels, cfg.Scores = tt.precision, infer.KernelsAlways, form
+				c, err := basecall.NewCaller(model, cfg)
+				require.NoError(t, err)
+				defer c.Close()
+				assert.Equal(t, form == infer.ScoresAuto, c.Kernels().Decodes)
+				for _, read := range reads {
+					called, err := c.Call(t.Context(), read)
+					require.NoError(t, err)
+					all = append(all, called)
+				}
+				return all
+			}
+			want := call(infer.ScoresFloat)
+			assert.Greater(t, len(want[0].Sequence), 200)
+			assert.Equal(t, want, call(infer.ScoresAuto))
+		})
+	}
+}

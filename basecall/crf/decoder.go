@@ -113,6 +113,9 @@ func (d *Decoder) DecodeWindow(w scores.Window) ([]Base, error) {
 	if w.Frames == 0 {
 		return nil, nil
 	}
+	if w.Path != nil {
+		return d.decoded(w)
+	}
 	if err := d.sums(w); err != nil {
 		return nil, err
 	}
@@ -128,6 +131,19 @@ func (d *Decoder) DecodeWindow(w scores.Window) ([]Base, error) {
 	return d.bases, nil
 }
 
+// decoded returns the bases of a window that a device has decoded.
+func (d *Decoder) decoded(w scores.Window) ([]Base, error) {
+	for t, v := range w.Path[:w.Frames] {
+		switch {
+		case v == scores.NoNumber:
+			return nil, fmt.Errorf("a score of frame %d is not a finite number", t)
+		case v&scores.Begins != 0:
+			d.bases = append(d.bases, Base{Frame: int32(t), Code: v & 3, Probability: w.Probabilities[t]})
+		}
+	}
+	return d.bases, nil
+}
+
 // sums prepares the lattice.
 func (d *Decoder) sums(w scores.Window) error {
 	stay := float32(0)
@@ -139,10 +155,6 @@ func (d *Decoder) sums(w scores.Window) error {
 	}
 	return d.lattice.sweep(&w)
 }
-
-// power brings the posterior probabilities of states closer to how often bases are
-// right. It is part of the definition of Dorado's qualities.
-const power = 0.4
 
 // emit turns the path into bases.
 func (d *Decoder) emit() {
@@ -158,7 +170,7 @@ func (d *Decoder) emit() {
 			last()
 			d.bases = append(d.bases, Base{Frame: int32(t), Code: uint8(state & 3)})
 		}
-		sum += float32(math.Pow(float64(min(1, d.near(t+1, int(state)))), power))
+		sum += power(min(1, d.near(t+1, int(state))))
 		frames++
 	}
 	last()

@@ -16,11 +16,13 @@ import (
 // Strategy: forward and backward sums (Rabiner 1989) over weights, not over their
 // logarithms: one exponential per score, and after that multiplications. A frame's
 // weights are relative to its highest. Sums of a frame are scaled by a power of
-// two, which is exact, whose exponents add up to the scale of Z. States are
-// visited in ascending order and sums are taken in one fixed order.
+// two, which is exact, so that the highest is between 1 and 2; the exponents add up to the scale of Z. Sums
+// are taken in one fixed order, which processors with vectors and GPUs can keep, too, and products
+// are rounded before they are added to.
 //
-// Consequences: the result is a function of the scores alone. Weights below
-// minLogWeight of a frame's highest, and sums below tiny of a frame's total, are
+// Consequences: the result is a function of the scores alone, to the bit, on every processor; the kernels
+// for GPUs (basecall/kernels) are held to that. Weights below
+// minLogWeight of a frame's highest, and sums below tiny of a frame's highest, are
 // held there: no path is impossible, nothing divides by zero, and no operation
 // meets denormal numbers, which are slow. Scores within ±5 don't reach these bounds
 // for state lengths up to 5, since every state can be reached by k moves.
@@ -122,7 +124,9 @@ func (l *lattice) weigh(w *scores.Window, t int) error {
 	if l.fixed {
 		top = max(top, l.stayScore)
 		l.exponentials(moves, row, top)
-		l.stays[t] = float32(math.Exp(max(minLogWeight, float64(l.stayScore-top))))
+		stay := [1]float32{l.stayScore}
+		exponentials(stay[:], stay[:], top)
+		l.stays[t] = stay[0]
 	} else {
 		l.exponentials(l.row, row, top)
 		stays := l.stays[t*l.n:][:l.n]
@@ -174,28 +178,34 @@ func (l *lattice) sweep(w *scores.Window) error {
 	l.totals = grow(l.totals, l.frames+1)
 
 	fill(l.backward[l.frames*n:], 1)
-	scale := float32(1) / float32(n)
+	scale := float32(1)
 	for t := l.frames - 1; t >= 0; t-- {
 		if err := l.weigh(w, t); err != nil {
 			return err
 		}
-		sum := l.stepBack(l.backward[(t+1)*n:][:n], l.backward[t*n:][:n], t, scale)
-		scale, _ = reciprocal(sum)
+		highest := l.stepBack(l.backward[(t+1)*n:][:n], l.backward[t*n:][:n], t, scale)
+		scale, _ = reciprocal(highest)
 	}
 
 	fill(l.forward[:n], 1)
-	l.totals[0] = dot(l.forward[:n], l.backward[:n])
-	scale = 1 / float32(n)
-	exponent := 2 * (l.q2() + 1) // n is 2^exponent
+	l.totals[0] = l.dot(l.forward[:n], l.backward[:n])
+	scale = 1
+	exponents := 0
 	for t := range l.frames {
-		sum := l.step(l.forward[t*n:][:n], l.forward[(t+1)*n:][:n], t, scale)
-		l.totals[t+1] = dot(l.forward[(t+1)*n:][:n], l.backward[(t+1)*n:][:n])
-		l.logZ += float64(exponent) * math.Ln2
-		if t == l.frames-1 {
-			l.logZ += math.Log(float64(sum))
+		after := l.forward[(t+1)*n:][:n]
+		highest := l.step(l.forward[t*n:][:n], after, t, scale)
+		l.totals[t+1] = l.dot(after, l.backward[(t+1)*n:][:n])
+		var exponent int
+		scale, exponent = reciprocal(highest)
+		if t < l.frames-1 {
+			exponents += exponent
 		}
-		scale, exponent = reciprocal(sum)
 	}
+	sum := 0.0
+	for _, v := range l.forward[l.frames*n:] {
+		sum += float64(v)
+	}
+	l.logZ += float64(exponents)*math.Ln2 + math.Log(sum)
 	return nil
 }
 
@@ -213,7 +223,7 @@ func (l *lattice) q2() int {
 func (l *lattice) wide() bool { return l.vectors && l.fixed && l.q%4 == 0 }
 
 // step computes the forward sums after frame t from those before it, times scale,
-// and returns their sum.
+// and returns the highest.
 func (l *lattice) step(before, after []float32, t int, scale float32) float32 {
 	moves := l.moves[4*t*l.n:][:4*l.n]
 	if l.wide() {
@@ -225,23 +235,23 @@ func (l *lattice) step(before, after []float32, t int, scale float32) float32 {
 func step(before, after, moves, stay []float32, scale float32) float32 {
 	q := len(before) / 4
 	b0, b1, b2, b3 := before[:q], before[q:2*q], before[2*q:3*q], before[3*q:4*q]
-	var s0, s1, s2, s3 float32
+	top := float32(0)
 	for i := range q {
 		w := (*[16]float32)(moves[16*i:])
 		from, to, st := (*[4]float32)(before[4*i:]), (*[4]float32)(after[4*i:]), (*[4]float32)(stay[4*i:])
 		a0, a1, a2, a3 := b0[i]*scale, b1[i]*scale, b2[i]*scale, b3[i]*scale
-		t0 := from[0]*scale*st[0] + (a0*w[0] + a1*w[1]) + (a2*w[2] + a3*w[3]) + tiny
-		t1 := from[1]*scale*st[1] + (a0*w[4] + a1*w[5]) + (a2*w[6] + a3*w[7]) + tiny
-		t2 := from[2]*scale*st[2] + (a0*w[8] + a1*w[9]) + (a2*w[10] + a3*w[11]) + tiny
-		t3 := from[3]*scale*st[3] + (a0*w[12] + a1*w[13]) + (a2*w[14] + a3*w[15]) + tiny
+		t0 := float32(from[0]*scale*st[0]) + (float32(a0*w[0]) + float32(a1*w[1])) + (float32(a2*w[2]) + float32(a3*w[3])) + tiny
+		t1 := float32(from[1]*scale*st[1]) + (float32(a0*w[4]) + float32(a1*w[5])) + (float32(a2*w[6]) + float32(a3*w[7])) + tiny
+		t2 := float32(from[2]*scale*st[2]) + (float32(a0*w[8]) + float32(a1*w[9])) + (float32(a2*w[10]) + float32(a3*w[11])) + tiny
+		t3 := float32(from[3]*scale*st[3]) + (float32(a0*w[12]) + float32(a1*w[13])) + (float32(a2*w[14]) + float32(a3*w[15])) + tiny
 		to[0], to[1], to[2], to[3] = t0, t1, t2, t3
-		s0, s1, s2, s3 = s0+t0, s1+t1, s2+t2, s3+t3
+		top = max(top, t0, t1, t2, t3)
 	}
-	return (s0 + s1) + (s2 + s3)
+	return top
 }
 
 // stepBack computes the backward sums before frame t from those after it, times
-// scale, and returns their sum.
+// scale, and returns the highest.
 func (l *lattice) stepBack(after, before []float32, t int, scale float32) float32 {
 	moves := l.moves[4*t*l.n:][:4*l.n]
 	if l.wide() {
@@ -254,21 +264,21 @@ func stepBack(after, before, moves, stay []float32, scale float32) float32 {
 	q := len(before) / 4
 	// Stays first: a state's moves are spread over blocks.
 	for s, w := range stay[:len(before)] {
-		before[s] = after[s]*scale*w + tiny
+		before[s] = float32(after[s]*scale*w) + tiny
 	}
 	b0, b1, b2, b3 := before[:q], before[q:2*q], before[2*q:3*q], before[3*q:4*q]
-	var s0, s1, s2, s3 float32
+	top := float32(0)
 	for i := range q {
 		w, to := (*[16]float32)(moves[16*i:]), (*[4]float32)(after[4*i:])
 		a0, a1, a2, a3 := to[0]*scale, to[1]*scale, to[2]*scale, to[3]*scale
-		t0 := b0[i] + (a0*w[0] + a1*w[4]) + (a2*w[8] + a3*w[12])
-		t1 := b1[i] + (a0*w[1] + a1*w[5]) + (a2*w[9] + a3*w[13])
-		t2 := b2[i] + (a0*w[2] + a1*w[6]) + (a2*w[10] + a3*w[14])
-		t3 := b3[i] + (a0*w[3] + a1*w[7]) + (a2*w[11] + a3*w[15])
+		t0 := b0[i] + (float32(a0*w[0]) + float32(a1*w[4])) + (float32(a2*w[8]) + float32(a3*w[12]))
+		t1 := b1[i] + (float32(a0*w[1]) + float32(a1*w[5])) + (float32(a2*w[9]) + float32(a3*w[13]))
+		t2 := b2[i] + (float32(a0*w[2]) + float32(a1*w[6])) + (float32(a2*w[10]) + float32(a3*w[14]))
+		t3 := b3[i] + (float32(a0*w[3]) + float32(a1*w[7])) + (float32(a2*w[11]) + float32(a3*w[15]))
 		b0[i], b1[i], b2[i], b3[i] = t0, t1, t2, t3
-		s0, s1, s2, s3 = s0+t0, s1+t1, s2+t2, s3+t3
+		top = max(top, t0, t1, t2, t3)
 	}
-	return (s0 + s1) + (s2 + s3)
+	return top
 }
 
 // transitions writes the posterior probabilities of frame t's transitions:
@@ -279,7 +289,7 @@ func (l *lattice) transitions(t int, dst []float32) {
 	moves, stay := l.moves[4*t*n:][:4*n], l.stay(t)
 	// Forward sums of this frame and of the next differ by a power of two, so the
 	// total is taken over the transitions themselves.
-	total := float32(0)
+	var total blockSums
 	for i := range q {
 		w, st := (*[16]float32)(moves[16*i:]), (*[4]float32)(stay[4*i:])
 		from, to, out := (*[4]float32)(before[4*i:]), (*[4]float32)(after[4*i:]), (*[20]float32)(dst[20*i:])
@@ -287,13 +297,14 @@ func (l *lattice) transitions(t int, dst []float32) {
 		sum := float32(0)
 		for b := range 4 {
 			z := to[b]
-			p0, p1, p2, p3, p4 := from[b]*st[b]*z, a0*w[4*b]*z, a1*w[4*b+1]*z, a2*w[4*b+2]*z, a3*w[4*b+3]*z
+			p0, p1, p2 := float32(from[b]*st[b]*z), float32(a0*w[4*b]*z), float32(a1*w[4*b+1]*z)
+			p3, p4 := float32(a2*w[4*b+2]*z), float32(a3*w[4*b+3]*z)
 			out[5*b], out[5*b+1], out[5*b+2], out[5*b+3], out[5*b+4] = p0, p1, p2, p3, p4
 			sum += p0 + (p1 + p2) + (p3 + p4)
 		}
-		total += sum
+		total.add(i, sum)
 	}
-	inverse := 1 / total
+	inverse := 1 / total.sum()
 	for i := range dst {
 		dst[i] *= inverse
 	}
@@ -302,7 +313,7 @@ func (l *lattice) transitions(t int, dst []float32) {
 // posterior returns the probability of a state at the boundary after t frames.
 func (l *lattice) posterior(t, state int) float32 {
 	i := t*l.n + state
-	return l.forward[i] * l.backward[i] / l.totals[t]
+	return float32(l.forward[i]*l.backward[i]) / l.totals[t]
 }
 
 // reciprocal returns the power of two that brings a positive number between 1 and
@@ -318,15 +329,37 @@ func fill(x []float32, v float32) {
 	}
 }
 
+// blockSums adds up numbers, one for each block of four states, as a warp of a GPU does, whose
+// lanes take blocks in turns: 32 sums, and of these the halves, and the halves of these.
+type blockSums [32]float32
+
+func (s *blockSums) add(block int, v float32) { s[block%len(s)] += v }
+
+func (s *blockSums) sum() float32 {
+	for half := len(s) / 2; half > 0; half /= 2 {
+		for i := range half {
+			s[i] += s[i+half]
+		}
+	}
+	return s[0]
+}
+
 // dot returns the scalar product of two vectors whose length is a multiple of 4.
+func (l *lattice) dot(x, y []float32) float32 {
+	if l.vectors && len(x)%64 == 0 {
+		return dotAVX2(&x[0], &y[:len(x)][0], len(x))
+	}
+	return dot(x, y)
+}
+
 func dot(x, y []float32) float32 {
-	var s0, s1, s2, s3 float32
+	var s blockSums
 	y = y[:len(x)]
 	for i := 0; i+4 <= len(x); i += 4 {
 		a, b := (*[4]float32)(x[i:]), (*[4]float32)(y[i:])
-		s0, s1, s2, s3 = s0+a[0]*b[0], s1+a[1]*b[1], s2+a[2]*b[2], s3+a[3]*b[3]
+		s.add(i/4, (float32(a[0]*b[0])+float32(a[1]*b[1]))+(float32(a[2]*b[2])+float32(a[3]*b[3])))
 	}
-	return (s0 + s1) + (s2 + s3)
+	return s.sum()
 }
 
 // highest returns the highest of some numbers, and the index of the first that is

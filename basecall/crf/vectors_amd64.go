@@ -43,3 +43,8 @@ func stepAVX2(before, after, moves *float32, q int, stay, scale, tiny float32) f
 //
 //go:noescape
 func stepBackAVX2(after, before, moves *float32, q int, stay, scale, tiny float32) float32
+
+// dotAVX2 is for vectors of n numbers, a multiple of 64.
+//
+//go:noescape
+func dotAVX2(x, y *float32, n int) float32

@@ -187,7 +187,7 @@ weighBytes:
 	VMOVHLPS  T1, T3, R3
 
 // QUARTERS points R9 to R12 at the four states, a quarter of all apart, that come before
-// the first four of SI, and BX behind the last that R9 points at; no sums are in X12 yet.
+// the first four of SI, and BX behind the last that R9 points at; no highest is in X12 yet.
 #define QUARTERS \
 	MOVQ   SI, R9             \
 	LEAQ   (SI)(CX*4), R10    \
@@ -207,13 +207,15 @@ weighBytes:
 	ADDQ $16, R12 \
 	CMPQ R9, BX
 
-// SUM adds up the four sums of X12.
-#define SUM \
-	VHADDPS X12, X12, X12 \
-	VHADDPS X12, X12, X12
+// HIGHEST leaves the highest of the four numbers of X12 in each of them.
+#define HIGHEST \
+	VPERMILPS $0x4e, X12, X4  \
+	VMAXPS    X4, X12, X12    \
+	VPERMILPS $0xb1, X12, X4  \
+	VMAXPS    X4, X12, X12
 
 // STEP computes the sums of the four states that come after those of A. X12: the
-// sums. X13: scale. X14: stay. X15: tiny.
+// highest. X13: scale. X14: stay. X15: tiny.
 #define STEP(A, offset) \
 	VMULPS  (4*offset+0)(R8), A, X4  \
 	VMULPS  (4*offset+16)(R8), A, X5 \
@@ -228,7 +230,7 @@ weighBytes:
 	VADDPS  X5, X4, X4               \
 	VADDPS  X7, X4, X4               \
 	VADDPS  X15, X4, X4              \
-	VADDPS  X4, X12, X12             \
+	VMAXPS  X4, X12, X12             \
 	VMOVUPS X4, offset(DI)
 
 // func stepAVX2(before, after, moves *float32, q int, stay, scale, tiny float32) float32
@@ -257,7 +259,7 @@ step:
 	NEXT
 	JLT  step
 
-	SUM
+	HIGHEST
 	VMOVSS  X12, ret+48(FP)
 	VZEROUPPER
 	RET
@@ -277,7 +279,7 @@ step:
 	VADDPS    X8, X7, X7                 \
 	VADDPS    X5, B, B                   \
 	VADDPS    X7, B, B                   \
-	VADDPS    B, X12, X12
+	VMAXPS    B, X12, X12
 
 // STAY computes what staying gives.
 #define STAY(at, B) \
@@ -319,7 +321,65 @@ back:
 	NEXT
 	JLT  back
 
-	SUM
+	HIGHEST
 	VMOVSS  X12, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// BLOCKS adds to SUMS the products of 32 numbers at offset, added up by blocks of four: those of the
+// blocks 0, 2, 4, 6, 1, 3, 5 and 7.
+#define BLOCKS(SUMS, offset) \
+	VMOVUPS (offset+0)(SI), Y0       \
+	VMOVUPS (offset+32)(SI), Y1      \
+	VMOVUPS (offset+64)(SI), Y2      \
+	VMOVUPS (offset+96)(SI), Y3      \
+	VMULPS  (offset+0)(DI), Y0, Y0   \
+	VMULPS  (offset+32)(DI), Y1, Y1  \
+	VMULPS  (offset+64)(DI), Y2, Y2  \
+	VMULPS  (offset+96)(DI), Y3, Y3  \
+	VHADDPS Y1, Y0, Y0               \
+	VHADDPS Y3, Y2, Y2               \
+	VHADDPS Y2, Y0, Y0               \
+	VADDPS  Y0, SUMS, SUMS
+
+// func dotAVX2(x, y *float32, n int) float32
+TEXT ·dotAVX2(SB), NOSPLIT, $0-28
+	MOVQ   x+0(FP), SI
+	MOVQ   y+8(FP), DI
+	MOVQ   n+16(FP), CX
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+dot:
+	CMPQ CX, $128
+	JLT  rest
+	BLOCKS(Y8, 0)
+	BLOCKS(Y9, 128)
+	BLOCKS(Y10, 256)
+	BLOCKS(Y11, 384)
+	ADDQ $512, SI
+	ADDQ $512, DI
+	SUBQ $128, CX
+	JMP  dot
+
+rest:
+	TESTQ CX, CX
+	JZ    halves32
+	BLOCKS(Y8, 0)
+	BLOCKS(Y9, 128)
+
+halves32: // of 32 sums, of 16, and so on
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y11, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y9
+	VADDPS       Y9, Y8, Y8
+	VEXTRACTF128 $1, Y8, X9
+	VADDPS       X9, X8, X8
+	VMOVSS       X8, ret+24(FP)
 	VZEROUPPER
 	RET

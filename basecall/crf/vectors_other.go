@@ -11,3 +11,4 @@ func weighBytesAVX2(_ *float32, _ *int8, _ int, _ int32, _, _, _ *[8]float32) { 
 func exponentialsAVX2(_, _ *float32, _ int, _ float32, _ *expConstants)       { panic("no AVX2") }
 func stepAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32               { panic("no AVX2") }
 func stepBackAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32           { panic("no AVX2") }
+func dotAVX2(_, _ *float32, _ int) float32                                    { panic("no AVX2") }

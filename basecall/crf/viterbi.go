@@ -72,7 +72,7 @@ func (v *viterbi) step(q int, choices []uint8, scale float32) float32 {
 			if y := a3 * (p[5*b+4] + floor); y > x {
 				x, choice = y, 4
 			}
-			x = x*scale + tiny
+			x = float32(x*scale) + tiny
 			to[b], way[b] = x, choice
 			if x > top {
 				top = x

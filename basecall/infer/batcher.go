@@ -24,6 +24,7 @@ type Request struct {
 	// is then computed once more, and Decode called again.
 	Decode func(scores.Window) error
 	Output []float32 // receives the scores, frame by frame, without Decode
+	Frames int       // that are wanted of the window; 0 means all
 	Tag    int       // the producer's own, for example the window's number
 	Err    error     // why there are no scores; nil if there are
 

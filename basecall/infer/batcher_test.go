@@ -54,6 +54,8 @@ func (r *fakeRunner) Run(rows int) (int, error) {
 	return rows, nil
 }
 
+func (*fakeRunner) Count(int, int) {}
+
 func (r *fakeRunner) Scores(row int) scores.Window { return scores.OfFloats(r.out[row:row+1], 1) }
 
 func (r *fakeRunner) Close() error { r.closed = true; return nil }
@@ -585,6 +587,8 @@ func newIdleRunner(batch, samples, scores int) *idleRunner {
 func (r *idleRunner) Input(row int) []float32 { return r.in[row*r.samples : (row+1)*r.samples] }
 
 func (r *idleRunner) Run(rows int) (int, error) { return rows, nil }
+
+func (*idleRunner) Count(int, int) {}
 
 func (r *idleRunner) Scores(row int) scores.Window {
 	return scores.OfFloats(r.out[row*r.scores:(row+1)*r.scores], 1)

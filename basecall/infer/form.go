@@ -28,14 +28,19 @@ const (
 	ScoresHalf
 	// ScoresBytes is whole numbers of eight bits, for networks that bound their scores.
 	ScoresBytes
+	// scoresPath is what the device has decoded. It isn't asked for but by ScoresAuto where there are kernels.
+	scoresPath
 )
 
-var formNames = [...]string{ScoresAuto: "auto", ScoresFloat: "fp32", ScoresHalf: "fp16", ScoresBytes: "int8"}
+// Decoded is the name of the form of what a device has decoded.
+const Decoded = "decoded"
+
+var formNames = [...]string{ScoresAuto: "auto", ScoresFloat: "fp32", ScoresHalf: "fp16", ScoresBytes: "int8", scoresPath: Decoded}
 
 // ErrNoBound is in the error about a network whose scores can't be given in eight bits.
 var ErrNoBound = errors.New("no bound of its scores (a Tanh or a Clip at its end) to give them in eight bits")
 
-// String returns "auto", "fp32", "fp16" or "int8".
+// String returns "auto", "fp32", "fp16", "int8" or "decoded".
 func (f ScoreForm) String() string {
 	if int(f) < len(formNames) {
 		return formNames[f]
@@ -45,9 +50,10 @@ func (f ScoreForm) String() string {
 
 // Set parses a flag's value.
 func (f *ScoreForm) Set(text string) error {
-	i := slices.Index(formNames[:], text)
+	asked := formNames[:scoresPath]
+	i := slices.Index(asked, text)
 	if i < 0 {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(formNames[:], ", "))
+		return fmt.Errorf("%q is none of %s", text, strings.Join(asked, ", "))
 	}
 	*f = ScoreForm(i)
 	return nil
@@ -74,9 +80,10 @@ func (*ScoreForm) Type() string { return "form" }
 
 // form says how scores leave a session.
 type form struct {
-	kind ScoreForm
-	step float32 // of ScoresBytes
-	sums string  // the output with the sums of frames; empty without
+	kind   ScoreForm
+	step   float32 // of ScoresBytes
+	sums   string  // the output with the sums of frames, or with the probabilities of a path's bases; empty without
+	frames string  // the input with how many frames of each window are to be decoded; empty without
 }
 
 // widestBound is the bound of scores up to which weights stay within what decoders tell apart.
@@ -295,16 +302,21 @@ type end struct {
 func (e *ending) outputs(ends ...end) {
 	e.graph.Output = nil
 	for _, o := range ends {
-		shape := &onnxpb.TensorShapeProto{}
-		for i := range o.axes {
-			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{
-				Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: fmt.Sprintf("%s.%d", o.name, i)},
-			})
-		}
-		e.graph.Output = append(e.graph.Output, &onnxpb.ValueInfoProto{Name: o.name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
-			TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(o.kind), Shape: shape},
-		}}})
+		e.graph.Output = append(e.graph.Output, ofAnyLength(o.name, o.kind, o.axes))
 	}
+}
+
+// ofAnyLength is an input or output with so many axes of any length.
+func ofAnyLength(name string, kind onnxpb.TensorProto_DataType, axes int) *onnxpb.ValueInfoProto {
+	shape := &onnxpb.TensorShapeProto{}
+	for i := range axes {
+		shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{
+			Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: fmt.Sprintf("%s.%d", name, i)},
+		})
+	}
+	return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+		TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(kind), Shape: shape},
+	}}}
 }
 
 // dropUnused takes out what nothing is made of any more, nodes and then constants.
@@ -351,7 +363,7 @@ func usedWithin(body *onnxpb.GraphProto, used map[string]bool) {
 // size returns how many bytes a score takes.
 func (f form) size() int {
 	switch f.kind {
-	case ScoresBytes:
+	case ScoresBytes, scoresPath:
 		return 1
 	case ScoresHalf:
 		return 2
@@ -364,6 +376,8 @@ func (f form) element() ort.TensorElementDataType {
 	switch f.kind {
 	case ScoresBytes:
 		return ort.TensorElementDataTypeInt8
+	case scoresPath:
+		return ort.TensorElementDataTypeUint8
 	case ScoresHalf:
 		return ort.TensorElementDataTypeFloat16
 	}

@@ -59,6 +59,7 @@ func view[T any](m *hostMemory) []T {
 
 func (m *hostMemory) floats() []float32 { return view[float32](m) }
 func (m *hostMemory) halves() []uint16  { return view[uint16](m) }
+func (m *hostMemory) int32s() []int32   { return view[int32](m) }
 func (m *hostMemory) int8s() []int8     { return view[int8](m) }
 
 // release gives the memory back; of nil there is none.

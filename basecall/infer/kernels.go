@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/basecall/crf"
 	"github.com/porestream/porestream/basecall/kernels"
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // GPUKernels says whether a GPU computes layers with Porestream's own operators.
@@ -65,8 +67,9 @@ var refusals = [...]Refusal{RefusedLibrary, RefusedNetwork, RefusedDevice, Refus
 
 // Kernels says how far operators of our own compute a network.
 type Kernels struct {
-	Layers int // that they compute
-	Plain  int // layers of the same kind that they don't
+	Layers  int  // that they compute
+	Plain   int  // layers of the same kind that they don't
+	Decodes bool // scores become paths on the device
 	// Refused is why there are none where there could be; empty where none are asked for.
 	Refused Refusal
 	Why     string // Refused in a line, with what to do
@@ -76,6 +79,13 @@ type Kernels struct {
 // the root mean square of the difference, as a part of that of the scores. Rounding the states to
 // half floats makes some thousandths; a wrong kernel makes about 1.
 const mostKernelError = 2e-2
+
+// What of a window's frames has to be decoded as on the CPU, and how far the probabilities of its bases may be off on average. What a wrong
+// kernel decodes has little to do with it.
+const (
+	leastAlike           = 0.95
+	mostProbabilityError = 1e-2
+)
 
 // refusal is an error that names what it is about.
 type refusal struct {
@@ -96,7 +106,7 @@ func openWithKernels(net Network, devices []Device, batch, sessions int, opts Op
 	case exact, opts.Kernels == KernelsOff, opts.Kernels == KernelsAuto && !devices[0].CUDA:
 		return nil, Kernels{}, nil
 	}
-	r, k, err := tryKernels(net, devices, batch, sessions, opts, logger)
+	r, k, err := kernelsOrPlain(net, devices, batch, sessions, opts, logger)
 	if err != nil {
 		k, err = k.refuse(net, opts.Kernels, err, logger)
 		return nil, k, err
@@ -114,7 +124,7 @@ func (k Kernels) refuse(net Network, asked GPUKernels, err error, logger *slog.L
 	if !errors.As(err, &refused) {
 		return Kernels{}, nil // the network or the device is at fault, which it shows without kernels as well
 	}
-	k.Plain, k.Layers = k.Plain+k.Layers, 0
+	k.Plain, k.Layers, k.Decodes = k.Plain+k.Layers, 0, false
 	k.Refused, k.Why = refused.kind, oneLine(err).Error()
 	level := slog.LevelWarn
 	if k.Refused == RefusedNetwork {
@@ -123,6 +133,18 @@ func (k Kernels) refuse(net Network, asked GPUKernels, err error, logger *slog.L
 	logger.Log(context.Background(), level, "the GPU computes the network with ONNX Runtime's operators, not with Porestream's kernels",
 		slog.String("network", net.Name), slog.String("why", k.Why))
 	return k, nil
+}
+
+// kernelsOrPlain opens all sessions with operators of our own, without the one that decodes if that is what can't be used.
+func kernelsOrPlain(net Network, devices []Device, batch, sessions int, opts Options, logger *slog.Logger) (*Runners, Kernels, error) {
+	r, k, err := tryKernels(net, devices, batch, sessions, opts, logger)
+	var refused *refusal
+	if err == nil || !k.Decodes || opts.Kernels == KernelsAlways || errors.As(err, &refused) && refused.kind == RefusedLibrary {
+		return r, k, err
+	}
+	logger.Warn("the GPU leaves decoding to the CPU", slog.String("network", net.Name), slog.String("why", oneLine(err).Error()))
+	net.Decoder = nil
+	return tryKernels(net, devices, batch, sessions, opts, logger)
 }
 
 // tryKernels opens all sessions with operators of our own, and compares what they compute with what the
@@ -139,7 +161,11 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 		return nil, k, fmt.Errorf("reading network %s: %w", net.Name, err)
 	}
 	if k.Layers == 0 {
-		return nil, k, &refusal{RefusedNetwork, errors.New("it has no LSTM layers that there are kernels for")}
+		rewritten.ONNX = plain.ONNX
+	}
+	k.Decodes = opts.form() == ScoresAuto && net.Decoder != nil && kernels.Decodes(*net.Decoder)
+	if k.Layers == 0 && !k.Decodes {
+		return nil, k, &refusal{RefusedNetwork, errors.New("it has no LSTM layers that there are kernels for, and no scores that one could decode")}
 	}
 	if rewritten.operators, err = kernels.FindLibrary(); err != nil {
 		return nil, k, &refusal{RefusedLibrary, err}
@@ -147,7 +173,13 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 	if err := checkEnds(plain); err != nil {
 		return nil, k, err
 	}
-	if rewritten, err = rewritten.inForm(opts.form(), devices[0]); err != nil {
+	scored := rewritten
+	if k.Decodes {
+		rewritten, err = rewritten.decoded(precision)
+	} else {
+		rewritten, err = rewritten.inForm(opts.form(), devices[0])
+	}
+	if err != nil {
 		return nil, k, err
 	}
 	if devices[0].CUDA && opts.Tune {
@@ -157,42 +189,135 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 		return nil, k, &refusal{RefusedDevice, err}
 	}
 	r.Precision, r.Form = precision, rewritten.form.kind
-	if err := r.compareWith(plain, opts); err != nil {
+	if k.Decodes {
+		err = r.compareDecoded(plain, scored, opts)
+	} else {
+		err = r.compareWith(plain, opts)
+	}
+	if err != nil {
 		return nil, k, errors.Join(err, r.Close())
 	}
 	return r, k, nil
 }
 
 // compareWith has each runner compute a window and compares the scores with those of another network.
-func (r *Runners) compareWith(plain Network, opts Options) (err error) {
-	want := make([]float32, plain.Frames*plain.Classes)
-	have := make([]float32, len(want))
+func (r *Runners) compareWith(plain Network, opts Options) error {
+	have := make([]float32, plain.Frames*plain.Classes)
 	for i, device := range r.Devices {
-		places, err := openSession(plain, device, 1, 1, 1, opts, nil)
+		want, err := probed(plain, device, opts)
 		if err != nil {
-			return err
-		}
-		s := places[0]
-		fillProbe(s.Input(0), 0)
-		_, err = s.Run(1)
-		if err == nil {
-			s.Scores(0).Copy(want)
-		}
-		if err := errors.Join(err, s.Close()); err != nil {
 			return fmt.Errorf("trying network %s: %w", plain.Name, err)
 		}
-		sessions := r.Sessions()
-		for j := i; j < len(sessions); j += len(r.Devices) { // see openSessions
-			runner := sessions[j]
-			fillProbe(runner.Input(0), 0)
-			if _, err := runner.Run(1); err != nil {
-				return &refusal{RefusedDevice, err}
-			}
-			runner.Scores(0).Copy(have)
-			if e := relativeError(have, want); !(e <= mostKernelError) {
-				return &refusal{RefusedResult, fmt.Errorf("on %s scores differ by %.2g of their size from those of ONNX Runtime's operators, and may by %.2g", device, e, mostKernelError)}
-			}
+		if err := r.probe(i, func(w scores.Window) error {
+			w.Copy(have)
+			return compareScores(have, want, device)
+		}); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// compareDecoded has each runner decode a window and compares that with what the CPU decodes of the scores of the network that the
+// device decodes, scored, which in turn are compared with those of the plain one.
+func (r *Runners) compareDecoded(plain, scored Network, opts Options) error {
+	decoder, err := crf.NewDecoder(*plain.Decoder)
+	if err != nil {
+		return err
+	}
+	for i, device := range r.Devices {
+		want, err := probed(plain, device, opts)
+		if err != nil {
+			return fmt.Errorf("trying network %s: %w", plain.Name, err)
+		}
+		have, err := probed(scored, device, opts)
+		if err != nil {
+			return &refusal{RefusedDevice, err}
+		}
+		if err := compareScores(have, want, device); err != nil {
+			return err
+		}
+		window := scores.OfFloats(have, plain.Classes)
+		if plain.TimeMajor {
+			window.Stride = plain.Classes // a batch of one
+		}
+		bases, err := decoder.DecodeWindow(window)
+		if err != nil {
+			return &refusal{RefusedResult, err}
+		}
+		if err := r.probe(i, func(w scores.Window) error { return comparePaths(w, bases, device) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probed returns the scores that a network gives a window of its own.
+func probed(net Network, device Device, opts Options) ([]float32, error) {
+	places, err := openSession(net, device, 1, 1, 1, opts, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := places[0]
+	out := make([]float32, net.Frames*net.Classes)
+	fillProbe(s.Input(0), 0)
+	_, err = s.Run(1)
+	if err == nil {
+		s.Scores(0).Copy(out)
+	}
+	return out, errors.Join(err, s.Close())
+}
+
+// probe has the runners of one of the devices compute that window and looks at what they give.
+func (r *Runners) probe(device int, look func(scores.Window) error) error {
+	sessions := r.Sessions()
+	for j := device; j < len(sessions); j += len(r.Devices) { // see openSessions
+		runner := sessions[j]
+		fillProbe(runner.Input(0), 0)
+		if _, err := runner.Run(1); err != nil {
+			return &refusal{RefusedDevice, err}
+		}
+		if err := look(runner.Scores(0)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compareScores(have, want []float32, device Device) error {
+	if e := relativeError(have, want); !(e <= mostKernelError) {
+		return &refusal{RefusedResult, fmt.Errorf("on %s scores differ by %.2g of their size from those of ONNX Runtime's operators, and may by %.2g", device, e, mostKernelError)}
+	}
+	return nil
+}
+
+// comparePaths compares what a device has decoded with the bases of the same scores. A network may round otherwise
+// in a batch of another size, which moves a base here and there.
+func comparePaths(w scores.Window, bases []crf.Base, device Device) error {
+	want := make([]uint8, w.Frames)
+	for _, b := range bases {
+		want[b.Frame] = scores.Begins | b.Code
+	}
+	alike, off := 0, 0.0
+	next := 0
+	for t, v := range w.Path[:w.Frames] {
+		if v&scores.Begins == 0 {
+			v = 0
+		}
+		if v == want[t] {
+			alike++
+		}
+		if want[t] == 0 {
+			continue
+		}
+		if v == want[t] {
+			off += math.Abs(float64(w.Probabilities[t] - bases[next].Probability))
+		}
+		next++
+	}
+	part := float64(alike) / float64(w.Frames)
+	if part < leastAlike || !(off/float64(max(1, len(bases))) <= mostProbabilityError) {
+		return &refusal{RefusedResult, fmt.Errorf("on %s %.1f %% of a window's frames are decoded as on the CPU, not %.0f %%, or bases are as probable as there", device, 100*part, 100*leastAlike)}
 	}
 	return nil
 }

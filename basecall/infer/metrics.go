@@ -21,6 +21,7 @@ type Metrics struct {
 	padding  prometheus.Counter
 	left     prometheus.Gauge
 	kernels  prometheus.Gauge
+	decodes  prometheus.Gauge
 	refused  *prometheus.GaugeVec // by why
 }
 
@@ -65,6 +66,10 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		Name: "porestream_infer_kernel_layers",
 		Help: "Layers of the network that a GPU computes with Porestream's own kernels.",
 	}, labels)
+	decodes := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "porestream_infer_kernel_decodes",
+		Help: "1 if a GPU decodes the network's scores with Porestream's own kernel, 0 if the CPU does.",
+	}, labels)
 	refused := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "porestream_infer_kernels_refused",
 		Help: "1 for the reason why a GPU computes the network without Porestream's kernels: library, network, device or result; else 0.",
@@ -77,7 +82,7 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 	err := errors.Join(metric.Share(reg, &batches), metric.Share(reg, &failures), metric.Share(reg, &items),
 		metric.Share(reg, &queue), metric.Share(reg, &queued), metric.Share(reg, &computed),
 		metric.Share(reg, &samples), metric.Share(reg, &padding), metric.Share(reg, &left),
-		metric.Share(reg, &kernels), metric.Share(reg, &refused), metric.Share(reg, &info))
+		metric.Share(reg, &kernels), metric.Share(reg, &decodes), metric.Share(reg, &refused), metric.Share(reg, &info))
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +98,7 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		padding:  padding.WithLabelValues(model),
 		left:     left.WithLabelValues(model),
 		kernels:  kernels.WithLabelValues(model),
+		decodes:  decodes.WithLabelValues(model),
 		refused:  refused.MustCurryWith(prometheus.Labels{"model": model}),
 	}
 	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain, DispatchRetry} {
@@ -114,6 +120,10 @@ func (m *Metrics) Kernels(k Kernels) {
 		return
 	}
 	m.kernels.Set(float64(k.Layers))
+	m.decodes.Set(0)
+	if k.Decodes {
+		m.decodes.Set(1)
+	}
 	for _, why := range refusals {
 		refused := 0.
 		if why == k.Refused {

@@ -364,13 +364,16 @@ func rowsIndependent(r Runner, net Network, batch int) (bool, error) {
 	return true, nil
 }
 
-// copyAll writes the scores of a window to dst, and behind them the sums of frames, if there
-// are any: in eight bits most scores are the same although they differ.
+// copyAll writes the scores of a window to dst, and behind them the sums of frames, or the probabilities of
+// what is decoded, if there are any: in eight bits most scores are the same although they differ.
 func copyAll(dst []float32, w scores.Window) {
 	w.Copy(dst)
 	for frame := range w.Frames {
-		if w.Sums != nil {
+		switch {
+		case w.Sums != nil:
 			dst[w.Frames*w.Classes+frame] = w.Sums[frame*w.SumStride]
+		case w.Path != nil:
+			dst[w.Frames*w.Classes+frame] = w.Probabilities[frame]
 		}
 	}
 }

@@ -77,6 +77,9 @@ type session struct {
 	in     *hostMemory // float32
 	out    *hostMemory // as the form has them
 	sums   *hostMemory // float32; nil without
+	// frames are how many the device is to decode of each row, int32; nil if it gives scores. wanted are those that Count told.
+	frames *hostMemory
+	wanted []int32
 	// tensors hold the first n rows at index n; made when needed. They share memory with in, out
 	// and sums, so that nothing is allocated per batch.
 	tensors []tensors
@@ -133,13 +136,16 @@ func openSession(net Network, device Device, batch, places, sessions int, opts O
 
 // newSession opens a session on a network.
 func newSession(net Network, batch, places int, options *ort.SessionOptions, memory allocator) (all []*session, err error) {
-	outputs := []string{net.Output}
+	inputs, outputs := []string{net.Input}, []string{net.Output}
+	if net.form.frames != "" {
+		inputs = append(inputs, net.form.frames)
+	}
 	if net.form.sums != "" {
 		outputs = append(outputs, net.form.sums)
 	}
 	// Loading CUDA's provider takes over signal handlers.
 	handlers := saveSignalHandlers()
-	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.ONNX, []string{net.Input}, outputs, options)
+	inner, err := ort.NewDynamicAdvancedSessionWithONNXData(net.ONNX, inputs, outputs, options)
 	handlers.restore()
 	if err != nil {
 		return nil, oneLine(err)
@@ -154,6 +160,12 @@ func newSession(net Network, batch, places int, options *ort.SessionOptions, mem
 		}
 		if net.form.sums != "" {
 			s.sums = memory(4 * batch * net.Frames)
+		}
+		if net.form.frames != "" {
+			s.frames, s.wanted = memory(4*batch), make([]int32, batch)
+			for row := range s.wanted {
+				s.wanted[row] = int32(net.Frames)
+			}
 		}
 		all = append(all, s)
 	}
@@ -340,12 +352,23 @@ func (s *session) Input(row int) []float32 {
 	return s.in.floats()[row*s.net.Samples : (row+1)*s.net.Samples]
 }
 
+// Count implements Runner.
+func (s *session) Count(row, frames int) {
+	if s.wanted != nil {
+		s.wanted[row] = int32(frames)
+	}
+}
+
 // Run implements Runner.
 func (s *session) Run(rows int) (int, error) {
 	s.rows = rows
 	if s.fixed {
 		s.rows = s.batch
 		clear(s.in.floats()[rows*s.net.Samples:])
+	}
+	if s.frames != nil {
+		frames := s.frames.int32s()
+		clear(frames[copy(frames, s.wanted[:rows]):]) // nothing of what is padded
 	}
 	t, err := s.tensorsFor(s.rows)
 	if err != nil {
@@ -387,6 +410,9 @@ func (s *session) tensorsFor(n int) (tensors, error) {
 		output = batchOf(rows, s.net.OutputShape)
 	}
 	add(&t.in, s.in, 4, ort.TensorElementDataTypeFloat, input...)
+	if s.frames != nil {
+		add(&t.in, s.frames, 4, ort.TensorElementDataTypeInt32, rows)
+	}
 	add(&t.out, s.out, s.net.form.size(), s.net.form.element(), output...)
 	if s.sums != nil {
 		add(&t.out, s.sums, 4, ort.TensorElementDataTypeFloat, first, second)
@@ -418,6 +444,8 @@ func (s *session) Scores(row int) scores.Window {
 	switch s.net.form.kind {
 	case ScoresBytes:
 		w.Bytes, w.Sums = s.out.int8s()[first*classes:], s.sums.floats()[first:]
+	case scoresPath:
+		w.Path, w.Probabilities = s.out.data[first:], s.sums.floats()[first:]
 	case ScoresHalf:
 		w.Halves = s.out.halves()[first*classes:]
 	default:
@@ -436,6 +464,7 @@ func (s *session) Close() error {
 	s.in.release()
 	s.out.release()
 	s.sums.release()
+	s.frames.release()
 	if s.shared.places.Add(-1) > 0 {
 		return err
 	}

@@ -1,6 +1,9 @@
 package infer
 
-import "github.com/porestream/porestream/basecall/scores"
+import (
+	"github.com/porestream/porestream/basecall/crf"
+	"github.com/porestream/porestream/basecall/scores"
+)
 
 // Network is an ONNX network over windows of a signal.
 type Network struct {
@@ -12,6 +15,9 @@ type Network struct {
 	// Exact says that what is made of the scores hangs on their last digits: PrecisionAuto
 	// is PrecisionSingle then, on GPUs too.
 	Exact bool
+	// Decoder says how scores are decoded, if a device may do that by itself: with ScoresAuto, a kernel of our own
+	// and a CRF. A Runner's windows are then paths; nil for scores in any case.
+	Decoder *crf.Config
 	// Narrow says that scores may be rounded: ScoresAuto is ScoresBytes on GPUs then.
 	Narrow bool
 	Input  string // name of the input, float32 [N, 1, Samples]
@@ -36,6 +42,9 @@ type Network struct {
 type Runner interface {
 	// Input returns the place for the samples of a row, of the length of a window.
 	Input(row int) []float32
+	// Count says how many frames of a row are wanted from now on, where the device decodes them. Until
+	// then it is all.
+	Count(row, frames int)
 	// Run computes the first rows rows and returns how many were computed with
 	// padding, rows at least.
 	Run(rows int) (computed int, err error)

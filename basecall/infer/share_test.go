@@ -138,6 +138,8 @@ func (r *timedRunner) Run(rows int) (int, error) {
 	return rows, nil
 }
 
+func (*timedRunner) Count(int, int) {}
+
 func (r *timedRunner) Scores(int) scores.Window { return scores.Window{} }
 
 func (r *timedRunner) Close() error { return nil }

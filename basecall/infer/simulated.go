@@ -89,6 +89,9 @@ func (s *simulatedRunner) Input(row int) []float32 {
 	return s.in[row*s.net.Samples : (row+1)*s.net.Samples]
 }
 
+// Count implements Runner.
+func (s *simulatedRunner) Count(int, int) {}
+
 // Run implements Runner. It takes the latency, whatever else there is to do, as
 // long as that is less.
 func (s *simulatedRunner) Run(rows int) (int, error) {

@@ -50,6 +50,8 @@ func newNegation(net Network, batch int) *negation {
 
 func (r *negation) Input(row int) []float32   { return r.in[row] }
 func (r *negation) Run(rows int) (int, error) { return rows, nil }
+func (*negation) Count(int, int)              {}
+
 func (r *negation) Scores(row int) scores.Window {
 	out := make([]float32, r.net.Frames*r.net.Classes)
 	for i := range out {

@@ -28,6 +28,8 @@ func (p *pricedRunner) Run(rows int) (int, error) {
 	return rows, p.err
 }
 
+func (*pricedRunner) Count(int, int) {}
+
 func (p *pricedRunner) Scores(int) scores.Window { return scores.Window{} }
 
 func (p *pricedRunner) Close() error { return nil }

@@ -7,6 +7,7 @@ const (
 	Domain  = "porestream"
 	Version = 1
 	LSTMOp  = "LSTM"
+	CRFOp   = "CRF"
 )
 
 // Widths of layers that there are kernels for, in steps of 16.

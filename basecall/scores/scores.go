@@ -1,5 +1,5 @@
 // Package scores is how the scores of a window pass from a network to a decoder: as they lie
-// in a batch's buffer, in the numbers that they were given in.
+// in a batch's buffer, in the numbers that they were given in, or what a device that decodes them by itself gives instead.
 package scores
 
 import (
@@ -9,7 +9,7 @@ import (
 
 // Window holds the scores of one window, frames by classes. They belong to a batch, whose
 // windows may lie side by side in each frame, and are not to be changed. Exactly one of
-// Floats, Halves and Bytes is set, and begins with the scores of the first frame.
+// Floats, Halves, Bytes and Path is set, and begins with the scores of the first frame.
 type Window struct {
 	Frames, Classes int
 	// Stride is the number of scores from the beginning of a frame to that of the next.
@@ -24,7 +24,18 @@ type Window struct {
 	// is not a number if one of the scores wasn't. Its unit is of no account.
 	Sums      []float32
 	SumStride int
+
+	// Path is what was decoded already, a number for each frame: [Begins] if a base begins there, plus the
+	// code of the newest base, 0 to 3; or [NoNumber]. Probabilities are of the bases that begin in a frame.
+	Path          []uint8
+	Probabilities []float32
 }
+
+// What a path says of a frame.
+const (
+	Begins   = 4
+	NoNumber = 0xFF // one of its scores isn't a finite number; nothing was decoded
+)
 
 // MaxByte is the highest score in Bytes, and -MaxByte the lowest.
 const MaxByte = 127
@@ -59,6 +70,10 @@ func (w *Window) Row(frame int, dst []float32) []float32 {
 	switch {
 	case w.Floats != nil:
 		return w.Floats[at:][:w.Classes]
+	case w.Path != nil: // to tell windows apart
+		for i, b := range w.Path[at:][:w.Classes] {
+			dst[i] = float32(b)
+		}
 	case w.Halves != nil:
 		for i, h := range w.Halves[at:][:w.Classes] {
 			dst[i] = FromHalf(h)

@@ -435,14 +435,19 @@ type verified struct {
 	Path basecall.Path `json:"path"`
 	// LeftToCPU are nodes of the network that a GPU leaves to the CPU.
 	LeftToCPU []infer.Node `json:"left_to_cpu,omitempty"`
-	// KernelLayers are computed by Porestream's own kernels on a GPU; NoKernels is why none are.
-	KernelLayers int    `json:"kernel_layers,omitempty"`
-	NoKernels    string `json:"no_kernels,omitempty"`
+	// KernelLayers are computed by Porestream's own kernels on a GPU, and KernelDecodes says that one decodes; NoKernels is why none
+	// do.
+	KernelLayers  int    `json:"kernel_layers,omitempty"`
+	KernelDecodes bool   `json:"kernel_decodes,omitempty"`
+	NoKernels     string `json:"no_kernels,omitempty"`
 }
 
 // pathText tells of a path in a line.
 func pathText(p basecall.Path) string {
 	text := fmt.Sprintf("computed in %s, scores in %s, %d sessions, batches of %d windows", p.Precision, p.Scores, p.Sessions, p.Batch)
+	if p.Decoded() {
+		text = fmt.Sprintf("computed in %s and decoded there, %d sessions, batches of %d windows", p.Precision, p.Sessions, p.Batch)
+	}
 	if p.Padded {
 		text += ", padded"
 	}
@@ -492,7 +497,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	v := verified{
 		Model: m.Name, Device: caller.Device(), Samples: len(read.Samples), Bases: len(first.Sequence),
 		SamplesPerSecond: math.Round(2 * float64(len(read.Samples)) / took.Seconds()), From: cfg.source,
-		Path: caller.Path(), LeftToCPU: caller.LeftToCPU(), KernelLayers: caller.Kernels().Layers, NoKernels: caller.Kernels().Why,
+		Path: caller.Path(), LeftToCPU: caller.LeftToCPU(), KernelLayers: caller.Kernels().Layers, KernelDecodes: caller.Kernels().Decodes, NoKernels: caller.Kernels().Why,
 	}
 	if cfg.asJSON {
 		return json.NewEncoder(stdout).Encode(v)
@@ -507,7 +512,11 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 		if plain := caller.Kernels().Plain; plain > 0 {
 			text += fmt.Sprintf("; %d others have none", plain)
 		}
-	} else if v.NoKernels != "" {
+	}
+	if v.KernelDecodes {
+		text += "\nscores are decoded by Porestream's kernel, as on the CPU"
+	}
+	if v.NoKernels != "" {
 		text += "\nPorestream's GPU kernels are not used: " + v.NoKernels
 	}
 	for i, node := range v.LeftToCPU {

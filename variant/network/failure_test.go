@@ -50,6 +50,8 @@ func (e *echo) Run(rows int) (int, error) {
 	return rows, nil
 }
 
+func (*echo) Count(int, int) {}
+
 func (e *echo) Scores(row int) scores.Window {
 	out := make([]float32, variant.Scores)
 	for i := range out {

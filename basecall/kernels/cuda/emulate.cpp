@@ -3,14 +3,20 @@
 //
 //   emulate lstm WIDTH STEPS WINDOWS REVERSE RESIDUAL PROCESSORS SHARED BACKWARDS
 //   emulate lstm-cpu WIDTH STEPS WINDOWS REVERSE RESIDUAL
+//   emulate crf STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT MEMORY BACKWARDS
+//   emulate crf-cpu STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT
 //
-// takes x and the packed weights as half floats and the biases as floats; the first is the GPU's
+// lstm takes x and the packed weights as half floats and the biases as floats; the first is the GPU's
 // kernel on a card with so many multiprocessors, of which each has so many bytes of shared
-// memory for a block, and the second the operator's on a CPU.
+// memory for a block, and the second the operator's on a CPU. crf takes the frames of each
+// window as 32-bit numbers and the scores, has so many bytes of global memory, and gives the path and
+// then the probabilities.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "crf.cu"
+#include "crf_cpu.h"
 #include "lstm.cu"
 #include "lstm_cpu.h"
 
@@ -83,11 +89,79 @@ int lstm(int argc, char **argv, bool emulated) {
 	return 0;
 }
 
+template <int STATES> bool emulated_crf(const CRFWork &work, const CRFPlan &plan, bool backwards) {
+	const unsigned blocks = (work.windows + plan.warps - 1) / plan.warps;
+	auto run = [&](auto kernel) { return emulator::launch(blocks, 32 * plan.warps, plan.shared, backwards, [&] { kernel(work); }); };
+	if (work.call.width > 0) return work.call.half ? run(crf_kernel<STATES, uint16_t, true>) : run(crf_kernel<STATES, float, true>);
+	return work.call.half ? run(crf_kernel<STATES, uint16_t, false>) : run(crf_kernel<STATES, float, false>);
+}
+
+int crf(int argc, char **argv, bool emulated) {
+	if (argc != (emulated ? 13 : 11)) return 2;
+	CRF call{};
+	call.state_length = atoi(argv[2]);
+	call.steps = atoi(argv[3]);
+	call.windows = atoi(argv[4]);
+	call.windows_first = atoi(argv[5]);
+	call.half = atoi(argv[6]);
+	call.stays = atoi(argv[7]);
+	call.stay = strtof(argv[8], nullptr);
+	call.width = atoi(argv[9]);
+	call.cut = strtof(argv[10], nullptr);
+	if (!crf_can(call.state_length, call.width, call.stay, call.cut)) {
+		fprintf(stderr, "no kernel\n");
+		return 3;
+	}
+	const size_t frames = (size_t)call.steps * call.windows, count = frames * (call.stays ? 5 : 4) * crf_states(call.state_length);
+	const auto of = input<int32_t>(call.windows);
+	std::vector<uint16_t> halves;
+	std::vector<float> floats;
+	if (call.half)
+		halves = input<uint16_t>(count);
+	else
+		floats = input<float>(count);
+	std::vector<uint8_t> path(frames, 0xEE);
+	std::vector<float> probability(frames, NAN);
+	call.scores = call.half ? (const void *)halves.data() : floats.data();
+	call.frames = of.data();
+	call.path = path.data();
+	call.probability = probability.data();
+	if (emulated) {
+		const CRFPlan plan = plan_crf(call, strtoull(argv[11], nullptr, 10));
+		CRFWork work{};
+		work.call = call;
+		for (; work.first < call.windows; work.first += plan.at_a_time) {
+			std::vector<char> memory(plan.at_a_time * plan.window, (char)0xFF);
+			work.memory = memory.data();
+			work.windows = min(plan.at_a_time, call.windows - work.first);
+			const bool backwards = atoi(argv[12]);
+			bool kept;
+			switch (call.state_length) {
+			case 3: kept = emulated_crf<64>(work, plan, backwards); break;
+			case 4: kept = emulated_crf<256>(work, plan, backwards); break;
+			case 5: kept = emulated_crf<1024>(work, plan, backwards); break;
+			default: kept = emulated_crf<0>(work, plan, backwards);
+			}
+			if (!kept) {
+				fprintf(stderr, "the kernel wrote behind its shared memory\n");
+				return 4;
+			}
+		}
+	} else {
+		run_crf(call);
+	}
+	output(path);
+	output(probability);
+	return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
 	const std::string what = argc > 1 ? argv[1] : "";
 	if (what == "lstm") return lstm(argc, argv, true);
 	if (what == "lstm-cpu") return lstm(argc, argv, false);
+	if (what == "crf") return crf(argc, argv, true);
+	if (what == "crf-cpu") return crf(argc, argv, false);
 	return 2;
 }

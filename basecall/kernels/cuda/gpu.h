@@ -59,10 +59,22 @@ DEVICE void copy_wait() {
 	asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
+// What a warp does together. All its lanes come to each of these.
+constexpr unsigned all_lanes = 0xFFFFFFFF;
+DEVICE void warp_barrier() { __syncwarp(); }
+template <class T> DEVICE T from_lane(T v, int lane) { return __shfl_sync(all_lanes, v, lane); }
+DEVICE unsigned lanes_where(bool yes) { return __ballot_sync(all_lanes, yes); }
+DEVICE unsigned lanes_with(unsigned v) { return __match_any_sync(all_lanes, v); } // as this one has
+DEVICE unsigned highest_of_lanes(unsigned v) { return __reduce_max_sync(all_lanes, v); }
+DEVICE unsigned lowest_of_lanes(unsigned v) { return __reduce_min_sync(all_lanes, v); }
+DEVICE int count_bits(unsigned v) { return __popc(v); }
+DEVICE int lowest_bit(unsigned v) { return __ffs((int)v) - 1; }
+
 extern __shared__ __align__(128) unsigned char dynamic_shared[];
 
 #else
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -74,6 +86,9 @@ extern __shared__ __align__(128) unsigned char dynamic_shared[];
 #define __launch_bounds__(...)
 #define __restrict__
 #define DEVICE inline
+
+using std::max;
+using std::min;
 
 struct uint4 { uint32_t x, y, z, w; };
 
@@ -248,6 +263,35 @@ inline void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
 		}
 	});
 }
+
+inline void warp_barrier() { emulator::collective(nullptr, [](void **) {}); }
+// exchange gives each lane what f makes of the values of all, and of which it is.
+template <class T, class F> T exchange(T v, F f) {
+	struct Lane { T in, out; } mine{v, T()};
+	struct Call { Lane *lane; F *f; } call{&mine, &f};
+	emulator::collective(&call, [](void **v) {
+		T in[32];
+		for (int i = 0; i < 32; i++) in[i] = ((Call *)v[i])->lane->in;
+		for (int i = 0; i < 32; i++) ((Call *)v[i])->lane->out = (*((Call *)v[i])->f)(in);
+	});
+	return mine.out;
+}
+template <class T> T from_lane(T v, int lane) { return exchange(v, [lane](const T *in) { return in[lane]; }); }
+inline unsigned lanes_with(unsigned v) {
+	return exchange(v, [v](const unsigned *in) {
+		unsigned lanes = 0;
+		for (int i = 0; i < 32; i++) lanes |= (unsigned)(in[i] == v) << i;
+		return lanes;
+	});
+}
+inline unsigned lanes_where(bool yes) {
+	const unsigned lanes = lanes_with(yes);
+	return yes ? lanes : ~lanes;
+}
+inline unsigned highest_of_lanes(unsigned v) { return exchange(v, [](const unsigned *in) { return *std::max_element(in, in + 32); }); }
+inline unsigned lowest_of_lanes(unsigned v) { return exchange(v, [](const unsigned *in) { return *std::min_element(in, in + 32); }); }
+inline int count_bits(unsigned v) { return __builtin_popcount(v); }
+inline int lowest_bit(unsigned v) { return __builtin_ffs((int)v) - 1; }
 
 inline uint4 load_once(const void *p) {
 	uint4 v;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "crf_cpu.h"
 #include "lstm_cpu.h"
 #include "onnxruntime_c_api.h"
 #ifdef PORESTREAM_CUDA
@@ -42,6 +43,14 @@ OrtStatus *dimensions(const OrtValue *value, std::vector<int64_t> &dims) {
 
 template <class T> OrtStatus *data(const OrtValue *value, T **out) {
 	return api->GetTensorMutableData(const_cast<OrtValue *>(value), (void **)out);
+}
+
+OrtStatus *element(const OrtValue *value, ONNXTensorElementDataType &type) {
+	OrtTensorTypeAndShapeInfo *info;
+	RETURN_IF_FAILED(api->GetTensorTypeAndShape(value, &info));
+	OrtStatus *status = api->GetTensorElementType(info, &type);
+	api->ReleaseTensorTypeAndShapeInfo(info);
+	return status;
 }
 
 OrtStatus *input(OrtKernelContext *context, size_t index, const OrtValue **value, std::vector<int64_t> &dims) {
@@ -110,6 +119,69 @@ struct LSTMKernel {
 	}
 };
 
+// Decoding the scores of a CRF: X float or half [steps, windows, classes] or, with windows_first,
+// [windows, steps, classes], frames int32 [windows] -> path uint8 [windows, steps, 1], probability
+// float [windows, steps]; see CRF. Attributes: state_length, windows_first, stays, stay, beam_width, beam_cut.
+struct CRFKernel {
+	bool cuda;
+	CRF of{};
+
+	OrtStatus *init(const OrtKernelInfo *info) {
+		int64_t state_length, windows_first, stays, width;
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "state_length", &state_length));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "windows_first", &windows_first));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "stays", &stays));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "beam_width", &width));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "stay", &of.stay));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "beam_cut", &of.cut));
+		if (state_length != (int)state_length || width != (int)width || !crf_can((int)state_length, (int)width, of.stay, of.cut))
+			return failed("porestream.CRF has no kernel for states of " + std::to_string(state_length) + " bases and beams of " + std::to_string(width));
+		of.state_length = (int)state_length;
+		of.windows_first = windows_first != 0;
+		of.stays = stays != 0;
+		of.width = (int)width;
+		return nullptr;
+	}
+
+	OrtStatus *compute(OrtKernelContext *context) {
+		const OrtValue *x, *f;
+		std::vector<int64_t> dims, of_frames;
+		RETURN_IF_FAILED(input(context, 0, &x, dims));
+		RETURN_IF_FAILED(input(context, 1, &f, of_frames));
+		const int64_t classes = (of.stays ? 5 : 4) * crf_states(of.state_length);
+		if (dims.size() != 3 || dims[2] != classes || of_frames != std::vector<int64_t>{dims[of.windows_first ? 0 : 1]})
+			return failed("porestream.CRF: inputs don't have the dimensions of scores, " + std::to_string(classes) + " in a frame");
+		ONNXTensorElementDataType type;
+		RETURN_IF_FAILED(element(x, type));
+		if (type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT && type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16)
+			return failed("porestream.CRF: scores are neither floats nor half floats");
+		CRF call = of;
+		call.half = type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16;
+		call.windows = (int)of_frames[0];
+		call.steps = (int)dims[of.windows_first ? 1 : 0];
+		const int64_t path_dims[] = {call.windows, call.steps, 1};
+		OrtValue *path, *probability;
+		RETURN_IF_FAILED(api->KernelContext_GetOutput(context, 0, path_dims, 3, &path));
+		RETURN_IF_FAILED(api->KernelContext_GetOutput(context, 1, path_dims, 2, &probability));
+		RETURN_IF_FAILED(data(x, &call.scores));
+		RETURN_IF_FAILED(data(f, &call.frames));
+		RETURN_IF_FAILED(data(path, &call.path));
+		RETURN_IF_FAILED(data(probability, &call.probability));
+		if (call.steps == 0 || call.windows == 0) return nullptr;
+#ifdef PORESTREAM_CUDA
+		if (cuda) {
+			void *stream;
+			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
+			if (const char *what = check_device()) return failed(std::string("porestream.CRF: ") + what);
+			if (const char *what = launch_crf(call, stream)) return failed(std::string("porestream.CRF: ") + what);
+			return nullptr;
+		}
+#endif
+		run_crf(call);
+		return nullptr;
+	}
+};
+
 template <class Kernel> Operator make(const char *name, bool cuda, std::vector<ONNXTensorElementDataType> inputs, std::vector<ONNXTensorElementDataType> outputs) {
 	Operator o{};
 	o.name = name;
@@ -153,10 +225,13 @@ extern "C" __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(O
 		return nullptr;
 	}
 	constexpr auto half = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16, single = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+	constexpr auto any = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED, count = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, byte = ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
 	static Operator operators[] = {
 		make<LSTMKernel>("LSTM", false, {half, half, single}, {half}),
+		make<CRFKernel>("CRF", false, {any, count}, {byte, single}),
 #ifdef PORESTREAM_CUDA
 		make<LSTMKernel>("LSTM", true, {half, half, single}, {half}),
+		make<CRFKernel>("CRF", true, {any, count}, {byte, single}),
 #endif
 	};
 	OrtCustomOpDomain *domain;

@@ -1,0 +1,84 @@
+package infer
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/basecall/kernels"
+	"github.com/porestream/porestream/basecall/onnxpb"
+)
+
+// Networks that decode.
+//
+// Problem: scores that a GPU gives have to cross to the host, hundreds of numbers for a base, and a host
+// decodes them slower than a GPU computes them.
+//
+// Strategy: when a network is loaded, an operator of our own, CRF, takes the place of its output. How many frames
+// of each window are of a read, which decides what is called near its end, is a second input. What comes back is a
+// byte and a float a frame.
+//
+// Consequences: bases and their probabilities are those that basecall/crf gives of the same scores, to the bit.
+
+// Types of elements as ONNX numbers them, of which onnxpb has those that models of ours have.
+const (
+	elementUint8 onnxpb.TensorProto_DataType = 2
+	elementInt32 onnxpb.TensorProto_DataType = 6
+)
+
+// decoded returns the network with paths in place of scores. With numbers of half precision within, scores are
+// taken as such.
+func (n Network) decoded(precision Precision) (Network, error) {
+	var model onnxpb.ModelProto
+	if err := proto.Unmarshal(n.ONNX, &model); err != nil {
+		return n, fmt.Errorf("reading network %s: not an ONNX file: %w", n.Name, err)
+	}
+	graph := model.GetGraph()
+	e := newEnding(graph)
+	from, timeMajor := n.Output, n.TimeMajor
+	for e.makers[from] != nil {
+		if node := e.makers[from]; precision == PrecisionHalf && node.GetOpType() == opCast && len(node.GetInput()) == 1 {
+			from = node.GetInput()[0]
+			continue
+		}
+		inner, swapped := e.untransposed(from)
+		if !swapped {
+			break
+		}
+		from, timeMajor = inner, !timeMajor
+	}
+	path, probability, frames := formPrefix+".path", formPrefix+".probability", formPrefix+".frames"
+	stays, stay := int64(1), float32(0)
+	if n.Decoder.StayScore != nil {
+		stays, stay = 0, *n.Decoder.StayScore
+	}
+	windowsFirst := int64(1)
+	if timeMajor {
+		windowsFirst = 0
+	}
+	real := func(name string, v float32) *onnxpb.AttributeProto {
+		return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_FLOAT, F: v}
+	}
+	graph.Node = append(graph.Node, &onnxpb.NodeProto{
+		Name: path, OpType: kernels.CRFOp, Domain: kernels.Domain, Input: []string{from, frames}, Output: []string{path, probability},
+		Attribute: []*onnxpb.AttributeProto{
+			integer("state_length", int64(n.Decoder.StateLength)), integer("windows_first", windowsFirst), integer("stays", stays), real("stay", stay),
+			integer("beam_width", int64(n.Decoder.BeamWidth)), real("beam_cut", n.Decoder.BeamCut),
+		},
+	})
+	graph.Input = append(graph.Input, ofAnyLength(frames, elementInt32, 1))
+	e.outputs(end{path, elementUint8, 3}, end{probability, onnxpb.TensorProto_FLOAT, 2})
+	e.dropUnused()
+	known := false
+	for _, set := range model.GetOpsetImport() {
+		known = known || set.GetDomain() == kernels.Domain
+	}
+	if !known {
+		model.OpsetImport = append(model.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: kernels.Domain, Version: kernels.Version})
+	}
+	n.form = form{kind: scoresPath, sums: probability, frames: frames}
+	n.Output, n.TimeMajor, n.Classes = path, false, 1
+	var err error
+	n.ONNX, err = proto.MarshalOptions{Deterministic: true}.Marshal(&model)
+	return n, err
+}
