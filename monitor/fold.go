@@ -29,7 +29,7 @@ type Limits struct {
 
 // DefaultLimits take 100 MB at most, and little when little is there.
 func DefaultLimits() Limits {
-	return Limits{Variants: 10_000, Alerts: 5_000, Problems: 200, Runs: 200, Processes: 256, FlowCells: 48, DepthBins: 16 << 20, DeadLetters: 20_000}
+	return Limits{Variants: 10_000, Alerts: 12_000, Problems: 200, Runs: 200, Processes: 256, FlowCells: 48, DepthBins: 16 << 20, DeadLetters: 20_000}
 }
 
 // View is the live picture of a deployment: a fold of the records of its topics. It

@@ -24,6 +24,7 @@ func TestPageIsAccessible(t *testing.T) {
 		full    = rows + `.length > 3`
 		dialog  = `document.getElementById("detail").open && !document.getElementById("pileup-body").hidden`
 		first   = `document.querySelector(".grid-body .grid-row").click()`
+		plate   = `document.querySelectorAll("#plate-table tbody td").length === 96 * 60`
 		trouble = `document.getElementById("problems").children.length === 3`
 	)
 	for _, tt := range []struct {
@@ -44,6 +45,9 @@ func TestPageIsAccessible(t *testing.T) {
 		{"variant, light", pagetest.Lambda, desk, first, full, dialog},
 		{"variant, dark", pagetest.Lambda, dark, first, full, dialog},
 		{"variant, phone", pagetest.Lambda, phone, first, full, dialog},
+		{"plate, light", plateOf, desk, "", plate, ""},
+		{"plate, dark", plateOf, dark, "", plate, ""},
+		{"plate, phone", plateOf, phone, `document.querySelector("#plate-table tbody td").click()`, plate, `document.getElementById("plate-readout").textContent.startsWith("barcode01, ")`},
 		{"help", pagetest.Lambda, dark, `document.getElementById("help").click()`, full, `document.getElementById("help-dialog").open`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,6 +69,9 @@ func TestPageIsAccessible(t *testing.T) {
 		look(t, tab, string(axe))
 	})
 }
+
+// plateOf is a plate of 96 barcodes and 60 markers.
+func plateOf() pagetest.Scene { return pagetest.Plate(96, 60) }
 
 // look runs axe-core in the tab. It is put there past the policy, as developer tools are.
 func look(t *testing.T, tab *browser.Tab, axe string) {

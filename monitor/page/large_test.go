@@ -106,3 +106,80 @@ func TestManyVariantsCanBeReached(t *testing.T) {
 	wait(t, tab, fmt.Sprintf(`document.querySelector('.grid-row:not([hidden])[aria-rowindex="%d"]') !== null`, variants+1))
 	assert.Equal(t, "chr24", ask[string](t, tab, fmt.Sprintf(`document.querySelector('[aria-rowindex="%d"] .c-place').textContent.split(":")[0]`, variants+1)))
 }
+
+// TestPlateIsShownWithoutStutter shows 96 samples by 60 markers, lets every sample's answers to a marker change again and again, and bounds the elements that are
+// touched and the CPU time of the page's thread; the answers are those of the server, and are read with keys alone.
+func TestPlateIsShownWithoutStutter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	const samples, markers, steps = 96, 60, 30
+	scene := pagetest.Plate(samples, markers)
+	s := serve(t, scene)
+	tab := visit(t, s, night)
+	wait(t, tab, fmt.Sprintf(`document.querySelectorAll("#plate-table tbody td").length === %d`, samples*markers))
+	cell := func(row, column int) string {
+		return ask[string](t, tab, fmt.Sprintf(`document.querySelector('#plate-table tbody tr:nth-child(%d)').cells[%d].textContent`, row, column))
+	}
+	codes := map[string]string{"NEGATIVE": "–", "DETECTED": "D", "NOT_CALLABLE": "n/c", "SUSPECTED": "S?", "PENDING": "…", "RESISTANT": "R", "SUSCEPTIBLE": "S", "INTERMEDIATE": "I", "CLASSIFIED": "C"}
+	byPlace := make(map[string]monitor.Alert)
+	for _, a := range scene.Alerts {
+		byPlace[a.Sample+a.Panel+a.Rule] = a
+	}
+	at := func(row, column int) monitor.Alert { // lineages, of the second half, stand before resistance
+		marker := (column - 1 + markers/2) % markers
+		return byPlace[fmt.Sprintf("barcode%02d", row)+[]string{"resistance", "lineages"}[2*marker/markers]+fmt.Sprintf("gene%02d-K%dN", marker, marker)]
+	}
+	for _, place := range [][2]int{{1, 1}, {2, 1}, {50, 31}, {96, 60}, {17, 44}} {
+		assert.Equal(t, codes[at(place[0], place[1]).State], cell(place[0], place[1]), "%v", place)
+	}
+	ask[bool](t, tab, `(() => {
+		window.touched = 0;
+		new MutationObserver((all) => { touched += all.length; }).observe(document.getElementById("plate-table"), { subtree: true, childList: true, attributes: true, characterData: true });
+		document.getElementById("plate").scrollIntoView();
+		return true;
+	})()`)
+	inDocument := `document.querySelectorAll("*").length`
+	before := ask[int](t, tab, inDocument)
+	require.NoError(t, tab.MeasureCPU())
+	began, err := tab.CPU()
+	require.NoError(t, err)
+	states := []string{"DETECTED", "NEGATIVE"}
+	for step := range steps {
+		var changed []monitor.Alert
+		for row := 1; row <= samples; row++ {
+			a := at(row, 1+step)
+			a.State, a.Evidence = states[(row+step)%2], fmt.Sprintf("step %d", step)
+			changed = append(changed, a)
+		}
+		s.feed.Alerts(changed...)
+		wait(t, tab, fmt.Sprintf(`document.querySelector('#plate-table tbody tr:last-child').cells[%d].textContent === "%s"`, 1+step, codes[states[(samples+step)%2]]))
+	}
+	ended, err := tab.CPU()
+	require.NoError(t, err)
+	perStep := (ended - began) / steps
+	touched := ask[int](t, tab, `touched`)
+	t.Logf("%v CPU time and %d changes of the table a step of %d answers", perStep.Round(time.Millisecond/10), touched/steps, samples)
+	assert.Less(t, perStep, 500*time.Millisecond, "CPU time for a quarter of a second's changes")
+	assert.LessOrEqual(t, touched/steps, 3*samples, "only answers that have changed are touched")
+	assert.LessOrEqual(t, ask[int](t, tab, inDocument), before+20, "elements grow")
+
+	// Read with keys alone.
+	ask[bool](t, tab, `(document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "m", bubbles: true })), true)`)
+	wait(t, tab, `document.activeElement.id === "plate-frame"`)
+	press := func(key string) {
+		ask[bool](t, tab, fmt.Sprintf(`(document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "%s", bubbles: true, cancelable: true })), true)`, key))
+	}
+	press("ArrowDown")
+	press("ArrowRight")
+	wait(t, tab, `document.getElementById("plate-readout").textContent.startsWith("barcode02, lineages, gene31-K31N: ") && document.getElementById("plate-readout").textContent.includes("step 1")`)
+	press("End")
+	wait(t, tab, `document.getElementById("plate-readout").textContent.startsWith("barcode02, resistance, gene29-K29N: ")`)
+}
+
+// TestPlateOfOneSampleIsNone: a run of one sample has its list of watch-lists alone.
+func TestPlateOfOneSampleIsNone(t *testing.T) {
+	tab := visit(t, serve(t, pagetest.Lambda()), desk)
+	wait(t, tab, `document.querySelectorAll("#alerts li").length === 4`)
+	assert.True(t, ask[bool](t, tab, `document.getElementById("plate").hidden`))
+}

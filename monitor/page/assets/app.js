@@ -10,6 +10,7 @@ import { age, clock, instant, whole } from "./format.js";
 import { HeroView } from "./hero.js";
 import { keys } from "./keys.js";
 import { showAlerts, showPipeline, showProblems, showProcesses, showRuns } from "./panels.js";
+import { PlateView } from "./plate.js";
 import { Store } from "./store.js";
 import { VariantTable } from "./variants.js";
 
@@ -24,6 +25,7 @@ const hero = new HeroView();
 const flowCell = new FlowCellView();
 const detail = new DetailView(store, (row) => depth.goTo(row.sample, row.contig, row.pos));
 const depth = new DepthView(store, (id) => detail.open(id));
+const plate = new PlateView();
 const table = new VariantTable(store, (id) => detail.open(id));
 
 let connection = "connecting";
@@ -63,7 +65,10 @@ function show() {
     depth.variantsChanged();
     detail.update();
   }
-  if (parts.has("alerts")) showAlerts(store.alerts);
+  if (parts.has("alerts")) {
+    showAlerts(store.alerts);
+    plate.update(store.alerts);
+  }
 }
 
 function foot() {
@@ -173,7 +178,7 @@ function nextTheme() {
 byId("theme").addEventListener("click", nextTheme);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
 showTheme();
-keys({ flowCell, depth, table, nextTheme });
+keys({ flowCell, depth, plate, table, nextTheme });
 
 setInterval(banner, 1000);
 for (const [target, event] of [[window, "online"], [document, "visibilitychange"], [window, "focus"]]) {

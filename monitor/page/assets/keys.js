@@ -3,7 +3,7 @@
 
 import { byId } from "./dom.js";
 
-export function keys({ flowCell, depth, table, nextTheme }) {
+export function keys({ flowCell, depth, plate, table, nextTheme }) {
   const help = byId("help-dialog");
   const on = byId("keys-on");
   try {
@@ -36,6 +36,7 @@ export function keys({ flowCell, depth, table, nextTheme }) {
     v: () => table.focus(),
     "/": () => table.focusFind(),
     w: () => go("watch"),
+    m: () => plate.focus(),
     p: () => go("problems-panel"),
     l: () => go("pipeline"),
     t: nextTheme,

@@ -92,6 +92,24 @@ func Lambda() Scene {
 	return s
 }
 
+// Plate is Lambda with so many barcodes and markers of two panels, whose states follow one another.
+func Plate(samples, markers int) Scene {
+	s := Lambda()
+	states := []string{"NEGATIVE", "NEGATIVE", "DETECTED", "NEGATIVE", "NOT_CALLABLE", "SUSPECTED", "NEGATIVE", "PENDING", "RESISTANT", "SUSCEPTIBLE", "INTERMEDIATE", "CLASSIFIED"}
+	s.Alerts = nil
+	for i := range samples {
+		for j := range markers {
+			panel := []string{"resistance", "lineages"}[2*j/markers]
+			sample, rule := fmt.Sprintf("barcode%02d", i+1), fmt.Sprintf("gene%02d-K%dN", j, j)
+			s.Alerts = append(s.Alerts, monitor.Alert{
+				ID: sample + "/" + panel + "/" + rule + "/", Sample: sample, Panel: panel, Rule: rule, Title: rule, State: states[(i*7+j*j)%len(states)], Previous: "PENDING", Severity: "high",
+				Evidence: fmt.Sprintf("%d of %d reads", j, i+j+1), Updated: Now(),
+			})
+		}
+	}
+	return s
+}
+
 // Large is a full PromethION flow cell and n variants on 24 contigs of two samples.
 func Large(n int) Scene {
 	s := running(Empty(), 12.4e6)

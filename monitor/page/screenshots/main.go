@@ -44,7 +44,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	out := flag.String("out", filepath.Join("docs", "operate", "screenshots"), "folder of the pictures")
-	scene := flag.String("scene", "", "take a scene instead of the demo: lambda, large, troubled, behind or empty")
+	scene := flag.String("scene", "", "take a scene instead of the demo: lambda, large, plate, troubled, behind or empty")
 	serve := flag.Bool("serve", false, "serve the scene until interrupted, and take no pictures")
 	program := flag.String("pore", filepath.Join("bin", "pore"), "the program whose demo is played")
 	pace := flag.String("pace", "1", "speed of the demo; at 1 the flow cell is still sequencing when variants are there")
@@ -58,6 +58,7 @@ func run(ctx context.Context) error {
 		scenes := map[string]func() pagetest.Scene{
 			"lambda": pagetest.Lambda, "troubled": pagetest.Troubled, "behind": pagetest.Behind, "empty": pagetest.Empty,
 			"large": func() pagetest.Scene { return pagetest.Large(5000) },
+			"plate": func() pagetest.Scene { return pagetest.Plate(96, 60) },
 		}
 		chosen, known := scenes[*scene]
 		if !known {
