@@ -7,7 +7,6 @@ import (
 
 	"github.com/biogo/hts/sam"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/record"
 )
@@ -61,8 +60,7 @@ type Read struct {
 	cigar      sam.Cigar
 	seq        []sam.Doublet
 	// Instead of these a segment has operations that are ahead, their bases, and the contig.
-	ops            align.Ops
-	differ, contig []byte
+	ops, differ, contig []byte
 
 	own      []mark    // of the strand that was sequenced
 	opposite []mark    // of the other strand

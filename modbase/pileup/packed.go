@@ -9,7 +9,6 @@ import (
 
 	"github.com/biogo/hts/sam"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 )
 
@@ -196,17 +195,25 @@ func (u *unpacker) strand(kinds []Kind, marks []mark, s Span) ([]Kind, []mark) {
 	return kinds, marks
 }
 
+// Kinds of a segment's operations.
+const (
+	opMatch = iota // its bases are the contig's
+	opMismatch
+	opInsertion
+	opDeletion
+)
+
 // Segment is a read on a stretch of the reference, as differences from it.
 type Segment struct {
 	Start, End int
 	Reverse    bool
-	Ops        align.Ops
+	Ops        []byte // uvarints, length<<3 | kind, as stream/FORMAT.md has them
 	Bases      []byte // of mismatches and insertions, on the reference's strand
 	Contig     []byte // all of it
 }
 
 // Unpack makes a read of its packed calls, of which those below the thresholds fail. The segment must have been
-// checked; see [align.Check].
+// checked, as align.Check does.
 func Unpack(of Segment, packed []byte, s Span, thresholds *Thresholds) (*Read, error) {
 	r := &Read{start: int32(of.Start), end: int32(of.End), ref: int32(of.Start), reverse: of.Reverse, ops: of.Ops, differ: of.Bases, contig: of.Contig}
 	if len(packed) == 0 {

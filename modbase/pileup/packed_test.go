@@ -7,7 +7,6 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 )
 
@@ -20,10 +19,18 @@ func alignedRead(t testing.TB) (Aligned, *modbase.Tags) {
 	}, Bases: []byte("TACGTAGCAT")}, tags
 }
 
+// operations packs lengths, each with a kind behind it.
+func operations(of ...byte) (ops []byte) {
+	for i := 0; i < len(of); i += 2 {
+		ops = append(ops, of[i]<<3|of[i+1])
+	}
+	return ops
+}
+
 // alignedSegment is where that read lies, on a reference that differs in one base.
 var alignedSegment = Segment{
 	Start: 100, End: 111, Contig: append(bytes.Repeat([]byte("N"), 100), "ATGTCCAGCAT"...), Bases: []byte("C"),
-	Ops: align.Ops{1<<3 | byte(align.Match), 1<<3 | byte(align.Mismatch), 2<<3 | byte(align.Match), 2<<3 | byte(align.Deletion), 5<<3 | byte(align.Match)},
+	Ops: operations(1, opMatch, 1, opMismatch, 2, opMatch, 2, opDeletion, 5, opMatch),
 }
 
 // TestPack: the bytes are as stream/FORMAT.md has them, and the stretches of a read have together what the whole has.

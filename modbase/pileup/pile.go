@@ -7,7 +7,6 @@ import (
 
 	"github.com/biogo/hts/sam"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase"
 )
 
@@ -298,8 +297,8 @@ func (r *Read) walk(at int32) {
 
 // What operations of segments take of the reference, and of the bases that differ, as masks.
 var (
-	onReference = [8]int32{align.Match: -1, align.Mismatch: -1, align.Deletion: -1}
-	onDiffering = [8]int32{align.Mismatch: -1, align.Insertion: -1}
+	onReference = [8]int32{opMatch: -1, opMismatch: -1, opDeletion: -1}
+	onDiffering = [8]int32{opMismatch: -1, opInsertion: -1}
 )
 
 // walkOps is walk for segments, of which what is in the read is counted in the bases that differ. Which operation comes next can't be
@@ -322,8 +321,8 @@ func (r *Read) walkOps(at int32) {
 		ref += n & onReference[v&7]
 		query += n & onDiffering[v&7]
 	}
-	kind := align.OpKind(v & 7)
-	r.gone, r.same = kind == align.Deletion, kind == align.Match
+	kind := v & 7
+	r.gone, r.same = kind == opDeletion, kind == opMatch
 	r.shift = query - ref
 	r.ops, r.ref, r.query = ops[i:], ref, query
 }
