@@ -2,6 +2,7 @@ package genome
 
 import (
 	"encoding/binary"
+	"slices"
 	"sort"
 	"sync"
 )
@@ -32,8 +33,9 @@ type packed struct {
 	odd    []uint64   // a bit for each oddBases: there are letters besides A, C, G and T
 	others []run      // of those, by place
 
-	words []uint64 // the last block while the sequence grows; its first base is the lowest bits
-	room  *arena
+	vectors bool     // the processor has packAVX2
+	words   []uint64 // the last block while the sequence grows; its first base is the lowest bits
+	room    *arena
 }
 
 // run is a stretch of one letter.
@@ -126,7 +128,7 @@ func (p *packed) overwrite(bases []byte, start int) {
 }
 
 // newPacked is an empty sequence, whose bases will lie in room.
-func newPacked(room *arena) *packed { return &packed{room: room} }
+func newPacked(room *arena) *packed { return &packed{room: room, vectors: packs()} }
 
 // add appends bases, letters in either case. It is false if there is something else among them. The contig isn't longer
 // than maxContig.
@@ -147,10 +149,37 @@ func (p *packed) add(bases []byte) bool {
 func (p *packed) addToBlock(bases []byte) bool {
 	n := min((wordBases-p.n%wordBases)%wordBases, len(bases))
 	ok := p.addSlowly(bases[:n])
-	bases = bases[n:]
-	words := p.words
-	for ; len(bases) >= wordBases; bases = bases[wordBases:] {
-		from := bases[:wordBases:wordBases]
+	for bases = bases[n:]; len(bases) >= wordBases; {
+		n := wordBases * p.addWords(bases)
+		if n == 0 {
+			n = wordBases
+			ok = p.addSlowly(bases[:n]) && ok
+		}
+		bases = bases[n:]
+	}
+	return p.addSlowly(bases) && ok
+}
+
+// addWords appends whole words up to the first that has other letters. It returns how many; the one before is full.
+func (p *packed) addWords(bases []byte) int {
+	want := len(bases) / wordBases
+	p.words = slices.Grow(p.words, want)
+	dst := p.words[len(p.words) : len(p.words)+want]
+	var n int
+	if p.vectors {
+		n = packAVX2(&dst[0], &bases[0], want)
+	} else {
+		n = packWords(dst, bases)
+	}
+	p.words = p.words[:len(p.words)+n]
+	p.n += n * wordBases
+	return n
+}
+
+// packWords packs bases until dst is full or there are other letters, and returns how many words it made.
+func packWords(dst []uint64, bases []byte) int {
+	for i := range dst {
+		from := bases[i*wordBases:][:wordBases:wordBases]
 		a, b := binary.LittleEndian.Uint64(from), binary.LittleEndian.Uint64(from[8:])
 		c, d := binary.LittleEndian.Uint64(from[16:]), binary.LittleEndian.Uint64(from[24:])
 		_, aok := upperBases(a)
@@ -158,16 +187,11 @@ func (p *packed) addToBlock(bases []byte) bool {
 		_, cok := upperBases(c)
 		_, dok := upperBases(d)
 		if !(aok && bok && cok && dok) {
-			p.words = words
-			ok = p.addSlowly(from) && ok
-			words = p.words
-			continue
+			return i
 		}
-		words = append(words, codes(a)|codes(b)<<16|codes(c)<<32|codes(d)<<48)
-		p.n += wordBases
+		dst[i] = codes(a) | codes(b)<<16 | codes(c)<<32 | codes(d)<<48
 	}
-	p.words = words
-	return p.addSlowly(bases) && ok
+	return len(dst)
 }
 
 // codes are the codes of eight bases in either case, two bits each, the first lowest: the bits of each letter, brought

@@ -244,3 +244,34 @@ func BenchmarkPacked(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(places)*100), "ns/base")
 	})
 }
+
+// FuzzPackWords packs the same with and without the instructions of the processor.
+func FuzzPackWords(f *testing.F) {
+	f.Add([]byte(strings.Repeat("ACGTacgt", 12)))
+	f.Add([]byte(strings.Repeat("ACGTTGCA", 7) + "NNNNNNNN" + strings.Repeat("T", 40)))
+	f.Fuzz(func(t *testing.T, bases []byte) {
+		flat, fast := newPacked(new(arena)), newPacked(new(arena))
+		flat.vectors = false
+		flatOK, fastOK := flat.add(bases), fast.add(bases)
+		ok := true
+		for _, c := range bases {
+			ok = ok && letter[c] != 0
+		}
+		if flatOK != ok || fastOK != ok {
+			t.Fatalf("letters: %v, %v, %v", ok, flatOK, fastOK)
+		}
+		if !ok {
+			return
+		}
+		flat.close()
+		fast.close()
+		want := make([]byte, len(bases))
+		upperInto(want, bases)
+		if got := flat.appendTo(nil, 0, len(bases)); string(got) != string(want) {
+			t.Fatalf("%s, want %s", got, want)
+		}
+		if got := fast.appendTo(nil, 0, len(bases)); string(got) != string(want) {
+			t.Fatalf("by vectors %s, want %s", got, want)
+		}
+	})
+}
