@@ -64,7 +64,7 @@ func runCommand() *cobra.Command {
 		Short: "Run the whole pipeline over Kafka, from signal or called reads to annotated variants",
 		Long: `Plays POD5, BLOW5 and FAST5 files, or folders of them, through the whole pipeline and
 writes DIR/variants.vcf, DIR/variants.jsonl and DIR/summary.json when every run
-in them has ended, and DIR/report.html of them for people; with --panel also
+in them has ended, DIR/report.html of them for people and DIR/igv_session.xml for IGV; with --panel also
 DIR/alerts.json and DIR/alerts.tsv. With several
 samples, as of barcodes, each has files of its own, DIR/SAMPLE.variants.vcf and so on,
 which summary.json lists ("files"); barcodes without reads have none, unless a sample
@@ -203,6 +203,10 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		return err
 	}
 	if err := result.Write(cfg.out); err != nil {
+		return err
+	}
+	genes := slices.DeleteFunc(slices.Clone(opts.Genes.Paths), func(path string) bool { return path == processor.AutoGenes })
+	if err := report.WriteSession(cfg.out, report.Session{Reference: opts.Reference, Genes: genes}); err != nil {
 		return err
 	}
 	if err := report.WriteFile(cfg.out, "", report.Options{Program: cli.Version}); err != nil {

@@ -62,7 +62,11 @@ func read(dir string, options Options) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.view(options), nil
+	v := r.view(options)
+	if hasSession(dir) {
+		v.Session = SessionName
+	}
+	return v, nil
 }
 
 var parsed = template.Must(template.New("report").Parse(page))
@@ -77,6 +81,7 @@ func (v *view) write(w io.Writer) error {
 // view is what the page shows, in words.
 type view struct {
 	Title, Program string
+	Session        string // of IGV, beside the report; empty: none
 	Style          template.CSS
 	Figures        []figure
 	Groups         []panelGroup // of the table's columns

@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -255,4 +256,39 @@ func TestReportInBrowser(t *testing.T) {
 			require.Empty(t, tab.Messages())
 		})
 	}
+}
+
+// TestSession: IGV's session has the reference, the calls of each sample and alignments, as paths that hold when the folder is moved, at the first finding; the report links to it.
+func TestSession(t *testing.T) {
+	dir := plate(t, 3, 10, nil)
+	elsewhere := t.TempDir()
+	reference, genes, reads := filepath.Join(elsewhere, "a & b.fa"), filepath.Join(elsewhere, "g.gff3"), filepath.Join(dir, "reads.bam")
+	for _, path := range []string{reference, genes, reads} {
+		put(t, path, "x")
+	}
+	require.NotContains(t, write(t, dir), report.SessionName)
+	require.NoError(t, report.WriteSession(dir, report.Session{Reference: reference, Genes: []string{genes}, Alignments: []string{reads}}))
+	text, err := os.ReadFile(filepath.Join(dir, report.SessionName))
+	require.NoError(t, err)
+	var got struct {
+		Genome    string `xml:"genome,attr"`
+		Locus     string `xml:"locus,attr"`
+		Version   string `xml:"version,attr"`
+		Resources []struct {
+			Path string `xml:"path,attr"`
+			Name string `xml:"name,attr"`
+		} `xml:"Resources>Resource"`
+	}
+	require.NoError(t, xml.Unmarshal(text, &got))
+	require.Equal(t, reference, got.Genome)
+	require.Equal(t, "8", got.Version)
+	require.Regexp(t, `^chr 1:\d+$`, got.Locus)
+	var paths []string
+	for _, r := range got.Resources {
+		paths = append(paths, r.Name+"="+r.Path)
+	}
+	require.Equal(t, []string{"genes=" + genes, "barcode01=s0.variants.vcf", "barcode02=s1.variants.vcf", "barcode03=s2.variants.vcf", "reads.bam=reads.bam"}, paths)
+	require.Contains(t, write(t, dir), `<a href="igv_session.xml">`)
+	require.ErrorContains(t, report.WriteSession(dir, report.Session{Reference: filepath.Join(elsewhere, "none.fa")}), "a file for IGV: ")
+	require.ErrorContains(t, report.WriteSession(dir, report.Session{}), "--igv-ref")
 }
