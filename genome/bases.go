@@ -89,11 +89,11 @@ func (c *Contig) pieces() iter.Seq[[]byte] {
 	}
 }
 
-// margin is how many bases beside an edit are looked at first; few repeats are longer.
+// margin is how many bases beside an edit are examined first; few repeats are longer.
 const margin = 16
 
-// around is a stretch of the contig in which e can move as far as on all of it, and where it begins. It is in buf if that
-// has room. e, trimmed, may also be had as far left and as far right on the stretch as it goes.
+// around returns a stretch of the contig in which e can move as far as on the whole contig, and where the stretch begins. The
+// stretch is in buf if it fits. left and right are e, trimmed and moved as far as possible in either direction on the stretch.
 func (c *Contig) around(buf []byte, e vrs.Edit) (seq []byte, start int, left, right vrs.Edit) {
 	if c.packed == nil {
 		left = e.Left(c.Seq)
@@ -179,7 +179,7 @@ func (c *Contig) Anchored(e vrs.Edit) vrs.Edit {
 
 // AlleleID is [vrs.AlleleID] of the replacement of ref, at base pos (from 0), by alt.
 func (c *Contig) AlleleID(pos int, ref, alt string) (string, error) {
-	if c.packed == nil || !c.Has(pos, ref) { // of what isn't there, the error tells what is
+	if c.packed == nil || !c.Has(pos, ref) { // if ref isn't there, the error states which bases are
 		return vrs.AlleleID(c.Digest(), c.Flat(), pos, ref, alt)
 	}
 	seq, start, _, _ := c.around(nil, vrs.Edit{Start: pos, Ref: ref, Alt: alt})

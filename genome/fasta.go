@@ -41,7 +41,7 @@ var letter = func() (t [256]byte) {
 // large files with an index are read on all cores.
 func Load(path string) (*Genome, error) { return load(path, largeGenome, nil) }
 
-// LoadPacked is Load for those that look at few places and use no [Contig.Seq]: the bases of a large genome take a quarter
+// LoadPacked is Load for callers that read few places and don't use [Contig.Seq]: the bases of a large genome take a quarter
 // of the memory. A file that would be mapped is mapped.
 func LoadPacked(path string) (*Genome, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() < worthPacking {

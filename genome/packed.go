@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// Problem: programs that look at few places of a reference hold all of it at a byte a base, which is more than all else
+// Problem: programs that read few places of a reference hold all of it at a byte a base, which is more than all else
 // that they hold.
 //
 // Strategy: a contig may be packed, two bits a base. Letters other than A, C, G and T lie in runs beside it, and a bit for
-// each 64 bases says whether there are any, so that hardly a look-up asks for them. A contig with so many of them that runs
-// would be dear, such as one in the letters of RNA, stays at a byte a base.
+// each 64 bases says whether there are any, so that few look-ups need the runs. A contig with so many other letters that runs
+// would be costly, such as one in the letters of RNA, stays at a byte a base.
 //
 // Consequences: nobody gets a slice of the contig's own bases: they are copied out, or asked for one by one.
 
@@ -127,7 +127,7 @@ func (p *packed) overwrite(bases []byte, start int) {
 	}
 }
 
-// newPacked is an empty sequence, whose bases will lie in room.
+// newPacked returns an empty sequence, whose bases will lie in the given arena.
 func newPacked(room *arena) *packed { return &packed{room: room, vectors: packs()} }
 
 // add appends bases, letters in either case. It is false if there is something else among them. The contig isn't longer
@@ -145,7 +145,7 @@ func (p *packed) add(bases []byte) bool {
 	return ok
 }
 
-// addToBlock is add of bases that the last block has room for.
+// addToBlock is add for bases that fit in the last block.
 func (p *packed) addToBlock(bases []byte) bool {
 	n := min((wordBases-p.n%wordBases)%wordBases, len(bases))
 	ok := p.addSlowly(bases[:n])
@@ -264,8 +264,8 @@ func (c *Contig) closePacked() {
 	}
 }
 
-// arena has room for the blocks of a genome: at first on the heap, and from some megabytes on outside of it, where the
-// garbage collector doesn't count them. That memory is kept for the life of the process.
+// arena provides memory for the blocks of a genome: at first on the heap, and from some megabytes on outside of it, where
+// the garbage collector doesn't count it. That memory is kept for the life of the process.
 type arena struct {
 	guard sync.Mutex
 	heap  int // words that lie on the heap

@@ -13,7 +13,7 @@ import (
 	"github.com/porestream/porestream/vrs"
 )
 
-// alike compares what the methods of two contigs tell, at the places that a generator chooses.
+// alike compares what the methods of two contigs return, at the places that a generator chooses.
 func alike(t testing.TB, flat, packed *Contig, rng *rand.Rand) {
 	t.Helper()
 	n := flat.Len()
@@ -103,7 +103,7 @@ func randomText(rng *rand.Rand, width int) string {
 	return fasta.String()
 }
 
-// A packed genome tells the same as a flat one, whichever way it was read.
+// A packed genome returns the same as a flat one, whichever way it was read.
 func TestPacked(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 11))
@@ -173,7 +173,7 @@ func TestPackedOfOtherLetters(t *testing.T) {
 	}
 }
 
-// What is wrong in a file is told in the same words.
+// Faults of a file are reported in the same words.
 func TestPackedErrors(t *testing.T) {
 	for _, text := range []string{"", "ACGT\n", ">a\n", ">a\nAC-T\n", ">a\n" + strings.Repeat("ACGT", 20) + "!\nAC\n", ">a\nAC\n>a\nAC\n", ">a\nAC GT\n"} {
 		path := save(t, text, "")
