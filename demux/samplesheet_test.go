@@ -152,7 +152,7 @@ func FuzzParseSheet(f *testing.F) {
 	})
 }
 
-// TestSheetControls: column type names controls of the runs that the rows are of, and what is none of its values is told.
+// TestSheetControls: column type names the controls of a row's run, and a value that it doesn't know is reported.
 func TestSheetControls(t *testing.T) {
 	sheet, err := ParseSheet(strings.NewReader("kit,experiment_id,flow_cell_id,barcode,alias,type\n" +
 		"K,e,F1,barcode01,a,test_sample\nK,e,F1,barcode02,,Negative_Control\nK,e,F1,barcode03,water,no_template_control\nK,e,F2,barcode01,wild,control\nK,e,F2,barcode02,x,blank\nK,e,F2,barcode03,y,\n"))
