@@ -275,10 +275,10 @@ func (w *wayIn) play() string {
 	return w.rec.run
 }
 
-// watch starts a watch of a folder.
+// watch starts an ingest that follows a folder.
 func (w *wayIn) watch(dir, journal string, flags ...string) *service {
 	w.t.Helper()
-	return w.ingest(append([]string{"watch", "--journal", journal, "--poll", "100ms", "--settle", "100ms", dir}, flags...)...)
+	return w.ingest(append([]string{"folder", "--journal", journal, "--poll", "100ms", "--settle", "100ms", dir}, flags...)...)
 }
 
 // endRun says, as MinKNOW does, that all files of the run are written.

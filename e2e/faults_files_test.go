@@ -37,7 +37,7 @@ func (f *fault) unprivileged(cmd *exec.Cmd) *exec.Cmd {
 // watches runs a watch that polls often and ends runs soon.
 func (f *fault) watches(dir string, args ...string) {
 	f.Helper()
-	f.runs(append([]string{"watch", "--journal", f.TempDir(), "--poll", "50ms", "--settle", "50ms", dir}, args...)...)
+	f.runs(append([]string{"folder", "--journal", f.TempDir(), "--poll", "50ms", "--settle", "50ms", dir}, args...)...)
 }
 
 // damaged is a file with bytes in its middle changed.
@@ -81,7 +81,7 @@ var fileFaults = map[string]func(*fault){
 		dir := f.TempDir()
 		require.NoError(f, os.Chmod(dir, 0))
 		f.Cleanup(func() { os.Chmod(dir, 0o700) })
-		f.withoutRights("watch", "--journal", f.TempDir(), dir)
+		f.withoutRights("folder", "--journal", f.TempDir(), dir)
 	},
 	"a folder below a watched one may not be listed": func(f *fault) {
 		dir := f.TempDir()
@@ -89,7 +89,7 @@ var fileFaults = map[string]func(*fault){
 		require.NoError(f, os.Mkdir(below, 0))
 		f.Cleanup(func() { os.Chmod(below, 0o700) })
 		f.page = freeAddress(f)
-		cmd := f.unprivileged(f.command([]string{"watch", "--journal", f.TempDir(), "--listen", f.page, "--poll", "50ms", dir}))
+		cmd := f.unprivileged(f.command([]string{"folder", "--journal", f.TempDir(), "--listen", f.page, "--poll", "50ms", dir}))
 		cmd.Stdout, cmd.Stderr = &f.said, &f.said
 		require.NoError(f, cmd.Start())
 		f.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
@@ -98,7 +98,7 @@ var fileFaults = map[string]func(*fault){
 		dir := f.TempDir()
 		require.NoError(f, os.WriteFile(filepath.Join(dir, "x.pod5"), f.recordedPOD5(), 0))
 		f.page = freeAddress(f)
-		cmd := f.unprivileged(f.command([]string{"watch", "--journal", f.TempDir(), "--listen", f.page, "--poll", "50ms", "--settle", "50ms", dir}))
+		cmd := f.unprivileged(f.command([]string{"folder", "--journal", f.TempDir(), "--listen", f.page, "--poll", "50ms", "--settle", "50ms", dir}))
 		cmd.Stdout, cmd.Stderr = &f.said, &f.said
 		require.NoError(f, cmd.Start())
 		f.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
@@ -131,9 +131,9 @@ var fileFaults = map[string]func(*fault){
 	"a watched read comes behind its run's end": func(f *fault) {
 		dir, journal := f.TempDir(), f.TempDir()
 		require.NoError(f, os.WriteFile(filepath.Join(dir, "first.blow5"), f.recordedBLOW5(), 0o600))
-		f.works("watch", "--once", "--sample", "s", "--journal", journal, "--settle", "0", dir)
+		f.works("folder", "--once", "--sample", "s", "--journal", journal, "--settle", "0", dir)
 		require.NoError(f, os.WriteFile(filepath.Join(dir, "more.pod5"), f.recordedPOD5(), 0o600))
-		f.runs("watch", "--sample", "s", "--journal", journal, "--settle", "0", dir)
+		f.runs("folder", "--sample", "s", "--journal", journal, "--settle", "0", dir)
 	},
 	"a watched run changes its sample rate": func(f *fault) {
 		dir := f.TempDir()
@@ -149,33 +149,33 @@ var fileFaults = map[string]func(*fault){
 	"the journal is in use": func(f *fault) {
 		dir, journal := f.TempDir(), f.TempDir()
 		f.kafka()
-		other := f.command([]string{"watch", "--journal", journal, "--poll", "50ms", "--settle", "0", dir})
+		other := f.command([]string{"folder", "--journal", journal, "--poll", "50ms", "--settle", "0", dir})
 		require.NoError(f, other.Start())
 		defer func() { other.Process.Kill(); other.Wait() }()
 		f.eventually("the journal", func() bool { files, err := os.ReadDir(journal); return err == nil && len(files) > 0 })
-		f.fails("watch", "--journal", journal, dir)
+		f.fails("folder", "--journal", journal, dir)
 	},
 	"the journal of a run is gone": func(f *fault) {
 		dir := f.TempDir()
 		require.NoError(f, os.WriteFile(filepath.Join(dir, "x.pod5"), f.recordedPOD5(), 0o600))
 		f.interrupted()
-		f.fails("watch", "--journal", f.TempDir(), "--settle", "0", dir)
+		f.fails("folder", "--journal", f.TempDir(), "--settle", "0", dir)
 	},
 	"the journal may not be written": func(f *fault) {
 		journal := f.TempDir()
 		require.NoError(f, os.Chmod(journal, 0o500))
-		f.withoutRights("watch", "--journal", journal, f.TempDir())
+		f.withoutRights("folder", "--journal", journal, f.TempDir())
 	},
 	"the journal's disk is full when a run begins": func(f *fault) {
 		dir, disk := f.TempDir(), f.smallDisk()
 		require.NoError(f, os.WriteFile(filepath.Join(dir, "x.blow5"), f.recordedBLOW5(), 0o600))
 		f.fill(disk)
-		f.fails("watch", "--journal", disk, "--poll", "50ms", "--settle", "0", dir)
+		f.fails("folder", "--journal", disk, "--poll", "50ms", "--settle", "0", dir)
 	},
 	"the journal's disk is full": func(f *fault) {
 		dir, disk := f.TempDir(), f.smallDisk()
 		require.NoError(f, os.WriteFile(filepath.Join(dir, "x.blow5"), f.recordedBLOW5(), 0o600))
-		f.runs("watch", "--sample", "s", "--journal", disk, "--poll", "50ms", "--settle", "0", dir)
+		f.runs("folder", "--sample", "s", "--journal", disk, "--poll", "50ms", "--settle", "0", dir)
 		f.eventually("reads", func() bool { return f.counter("reads_total") > 2 })
 		f.fill(disk)
 		require.NoError(f, os.WriteFile(filepath.Join(dir, "more.pod5"), f.recordedPOD5(), 0o600))

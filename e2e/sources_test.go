@@ -85,7 +85,7 @@ func TestManySources(t *testing.T) {
 listen: %s
 sources:
 - {kind: play, name: control, signal: %s}
-- {kind: watch, name: nas, folders: incoming, journal: journal, poll: 200ms}
+- {kind: folder, name: nas, folders: incoming, journal: journal, poll: 200ms}
 - {kind: watch, name: away, folders: not-there, journal: journal-away}
 - {kind: serve, name: bench, push_listen: %q, spool: spool}
 - {kind: serve, name: wrong, push_listen: "127.0.0.1:0", devices: devices.yaml}

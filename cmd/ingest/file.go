@@ -268,7 +268,7 @@ func kindNames() (names []string) {
 
 func (p *fileParser) kind(s *listed, value *yaml.Node) {
 	for _, k := range kinds() {
-		if k.name == value.Value {
+		if k.name == value.Value || k.formerly != "" && k.formerly == value.Value {
 			s.kind = k
 			return
 		}

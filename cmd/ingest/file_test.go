@@ -28,7 +28,7 @@ sources:
   minknow_ca: ca.crt
   token_file: gridion.token
   spool: /var/spool/porestream/gridion
-- kind: watch
+- kind: folder
   name: nas
   folders: [/nas/runs, incoming]
   poll: 5s
@@ -72,7 +72,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, []string{"gridion.lab", "/etc/porestream/ca.crt", "/etc/porestream/gridion.token", ""}, []string{grid.Host, grid.CA, grid.TokenFile, grid.Token})
 	require.Equal(t, []sources.Claim{{What: sources.Position, Value: "gridion.lab:9501"}, {What: sources.Folder, Value: "/var/spool/porestream/gridion"}}, l.sources[0].claims)
 
-	nas := l.sources[1].source.(*watching)
+	nas := l.sources[1].source.(*folders)
 	require.Equal(t, []string{"/nas/runs", "/etc/porestream/incoming"}, nas.Dirs)
 	require.Equal(t, "/var/lib/porestream/watch-sources/nas", nas.Journal)
 	require.EqualValues(t, 128<<20, l.sources[1].intake.maxBuffered)
@@ -139,8 +139,8 @@ func TestFileErrors(t *testing.T) {
 		{"a flag's name", with("max_buffered", "max-buffered"), `sources.yaml:14:3: source "nas" has no option "max-buffered": did you mean "max_buffered"?`},
 		{"an option of the top", with("listen: ", "lissten: "), `sources.yaml:2:1: the file has no option "lissten": did you mean "listen"?`},
 		{"an option of Kafka", with("topic_prefix", "topicprefix"), `sources.yaml:1:32: kafka has no option "topicprefix": did you mean "topic_prefix"?`},
-		{"a kind that is nearly one", with("kind: watch", "kind: wacht"), `sources.yaml:10:9: no kind of source is called "wacht": did you mean "watch"?: one of play, watch, reads, minknow, serve`},
-		{"no kind", with("- kind: watch\n  name", "- name"), "sources.yaml:10:3: a source without a kind: one of play, watch, reads, minknow, serve"},
+		{"a kind that is nearly one", with("kind: folder", "kind: foldr"), `sources.yaml:10:9: no kind of source is called "foldr": did you mean "folder"?: one of play, folder, reads, minknow, serve`},
+		{"no kind", with("- kind: folder\n  name", "- name"), "sources.yaml:10:3: a source without a kind: one of play, folder, reads, minknow, serve"},
 		{"no name", with("  name: nas\n", ""), "sources.yaml:10:3: a source without a name"},
 		{"a name with a path in it", with("name: nas", "name: ../nas"), `sources.yaml:11:9: a source is called "../nas": a name has`},
 		{"a name twice", with("name: control", "name: bench"), `sources.yaml:22:3: source "bench" is listed twice`},
@@ -175,10 +175,10 @@ func TestAliases(t *testing.T) {
 	clearEnvironment(t)
 	l := parsed(t, `kafka: {brokers: [k:1]}
 sources:
-- {kind: watch, name: a, folders: [/a], poll: &poll 7s, sample: &sample S}
-- {kind: watch, name: b, folders: [/b], poll: *poll, sample: *sample}
+- {kind: folder, name: a, folders: [/a], poll: &poll 7s, sample: &sample S}
+- {kind: folder, name: b, folders: [/b], poll: *poll, sample: *sample}
 `)
-	require.Equal(t, l.sources[0].source.(*watching).Poll, l.sources[1].source.(*watching).Poll)
+	require.Equal(t, l.sources[0].source.(*folders).Poll, l.sources[1].source.(*folders).Poll)
 	require.Equal(t, "S", l.sources[1].intake.sample)
 }
 
@@ -200,9 +200,9 @@ func TestCheckTellsAll(t *testing.T) {
 
 	complaints.Reset()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "in"), 0o700))
-	write("kafka: {brokers: [k:1]}\nsources:\n- {kind: watch, name: nas, folders: in, journal: not/there}\n")
+	write("kafka: {brokers: [k:1]}\nsources:\n- {kind: folder, name: nas, folders: in, journal: not/there}\n")
 	require.NoError(t, checkFile(&out, &complaints, path))
-	require.Equal(t, "nas\twatch\n", out.String())
+	require.Equal(t, "nas\tfolder\n", out.String())
 }
 
 // TestSchema: the schema is what the code says, and takes what the code takes.
@@ -235,7 +235,7 @@ func TestSchema(t *testing.T) {
 	}
 	require.NoError(t, valid(goodFile))
 	for _, bad := range []string{
-		strings.Replace(goodFile, "poll:", "polll:", 1), strings.Replace(goodFile, "poll: 5s", "poll: 5", 1), strings.Replace(goodFile, "kind: watch", "kind: other", 1),
+		strings.Replace(goodFile, "poll:", "polll:", 1), strings.Replace(goodFile, "poll: 5s", "poll: 5", 1), strings.Replace(goodFile, "kind: folder", "kind: other", 1),
 		strings.Replace(goodFile, "  name: nas\n", "", 1), strings.Replace(goodFile, "max_runs: 3", "max_runs: three", 1), "kafka: {brokers: [k:1]}\nsources: []\n",
 	} {
 		require.Error(t, valid(bad), bad)

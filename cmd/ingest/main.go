@@ -25,6 +25,9 @@ func command() *cobra.Command {
 	cmd.Long += "\n\nOther sources have commands of their own, and run has many of them in one process."
 	for _, k := range kinds() {
 		cmd.AddCommand(k.command())
+		if k.formerly != "" {
+			cmd.AddCommand(cli.Formerly(k.formerly, k.command(), "ingest "+k.name))
+		}
 	}
 	cmd.AddCommand(runCommand(), checkCommand(), statusCommand(), tokenCommand())
 	return cmd

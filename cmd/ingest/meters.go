@@ -24,13 +24,13 @@ type meters struct {
 	by map[string]*meter // by the source's name
 }
 
-// meter is the metrics of one source; of push, minknow and watch, those of kinds
+// meter is the metrics of one source; of push, minknow and folder, those of kinds
 // that it has been of are there.
 type meter struct {
 	ingest  *ingest.Metrics
 	push    *push.Metrics
 	minknow *minknow.Metrics
-	watch   *folder.Metrics
+	folder  *folder.Metrics
 
 	registered *remembering
 }
@@ -54,8 +54,8 @@ func (all *meters) of(name, kind string) *meter {
 		m.push = push.NewMetrics(m.registered)
 	case kind == minknowName && m.minknow == nil:
 		m.minknow = minknow.NewMetrics(m.registered)
-	case (kind == watchName || kind == readsName) && m.watch == nil:
-		m.watch = folder.NewMetrics(m.registered)
+	case (kind == folderName || kind == readsName) && m.folder == nil:
+		m.folder = folder.NewMetrics(m.registered)
 	}
 	return m
 }

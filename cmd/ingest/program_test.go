@@ -23,7 +23,7 @@ func TestMistakes(t *testing.T) {
 		{Args: `--brokers 127.0.0.1:1 --spool-max 1.5GiB ../../testdata/lambda/reads.pod5`, Code: 2, Want: `"1.5GiB" is no size`},
 		{Args: `--brokers 127.0.0.1:1 --spol x ../../testdata/lambda/reads.pod5`, Code: 2, Want: `did you mean --spool?`},
 		{Args: `minknow --brokers 127.0.0.1:1`, Code: 2, Want: `--host is needed`},
-		{Args: `watch --brokers 127.0.0.1:1`, Code: 2, Want: `usage: ingest watch --brokers HOST:PORT DIR...`},
+		{Args: `folder --brokers 127.0.0.1:1`, Code: 2, Want: `usage: ingest folder --brokers HOST:PORT DIR...`},
 		{Args: `run nope.yaml`, Code: 1, Want: `nope.yaml: no such file or directory`},
 		{Args: `check nope.yaml`, Code: 1, Want: `nope.yaml: no such file or directory`},
 		{Args: `status --listen 127.0.0.1:1`, Code: 2, Want: `unknown flag: --listen`},

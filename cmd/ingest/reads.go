@@ -36,7 +36,7 @@ func readsKind() kind {
 
 // reading is a source of reads that are called already.
 type reading struct {
-	watching
+	folders
 	files folder.ReadFiles
 	sheet string
 	ref   string
@@ -44,7 +44,7 @@ type reading struct {
 }
 
 func (r *reading) register(flags *pflag.FlagSet) {
-	r.registerWatch(flags, readsName, 0)
+	r.registerFolders(flags, readsName, 0)
 	flags.StringVar(&r.files.Naming.Run, "run", "", "run of reads that name none")
 	flags.StringVar(&r.files.Naming.Model, "called-by", "", "basecalling model of reads that name none")
 	flags.BoolVar(&r.files.Naming.Demultiplexed, "demultiplexed", false, "reads that tell of no barcode have none: for FASTQ of Dorado, whose titles name barcodes only where there is one")
@@ -56,7 +56,7 @@ func (r *reading) register(flags *pflag.FlagSet) {
 }
 
 func (r *reading) complete(given *given) error {
-	if err := r.completeWatch(given, readsName); err != nil {
+	if err := r.completeFolders(given, readsName); err != nil {
 		return err
 	}
 	r.pipe = slices.Contains(given.operands, standardInput)
@@ -92,7 +92,7 @@ func (r *reading) claims() ([]sources.Claim, error) {
 	if r.pipe {
 		return folderClaims(r.Journal)
 	}
-	return r.watching.claims()
+	return r.folders.claims()
 }
 
 func (r *reading) run(ctx context.Context, to *destination) error {

@@ -26,6 +26,9 @@ func fileSchema() ([]byte, error) {
 		required := []string{"kind", "name"}
 		s := object(flags, nil)
 		properties(s)["kind"] = map[string]any{"const": k.name}
+		if k.formerly != "" {
+			properties(s)["kind"] = map[string]any{"enum": []string{k.name, k.formerly}, "description": k.formerly + " is the former name"}
+		}
 		properties(s)["name"] = map[string]any{"type": "string", "pattern": sourceName.String(), "description": "tells the source from the others in the log, in metrics and in ingest status"}
 		if k.operands != "" {
 			required = append(required, k.operands)

@@ -56,12 +56,14 @@ type kind struct {
 	// was asked for.
 	endless bool
 	waiting string // for what, until it is ready
-	make    func() source
+	// formerly is what it was called once; empty: nothing else.
+	formerly string
+	make     func() source
 }
 
 // kinds are all kinds of sources.
 func kinds() []kind {
-	return []kind{playKind(), watchKind(), readsKind(), minknowKind(), serveKind(), simulateKind()}
+	return []kind{playKind(), folderKind(), readsKind(), minknowKind(), serveKind(), simulateKind()}
 }
 
 // intake is what every source is told: how its signal is cut and named, and what

@@ -58,7 +58,7 @@ func runBroker(ctx context.Context, cfg brokerConfig, stdout io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, `Kafka broker on %[1]s, for programs on this machine; its log is in %[2]s. Ctrl-C ends it.
-  ingest    --brokers %[1]s DATA              # or ingest watch, ingest reads, ingest minknow
+  ingest    --brokers %[1]s DATA              # or ingest folder, ingest reads, ingest minknow
   processor --brokers %[1]s --ref ref.fa      # --gff genes.gff3 for consequences
   pore consume --brokers %[1]s
 `, broker.Addr(), cfg.data)

@@ -26,7 +26,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(genesCommand())
-	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), demuxCommand(), pileupCommand(), callCommand(), carryOverCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), diplotypeCommand(), watchCommand(), consumeCommand(), notifyCommand(), stateCommand(), resetCommand(),
+	cmd.AddCommand(runCommand(), demoCommand(), basecallCommand(), summaryCommand(), demuxCommand(), pileupCommand(), callCommand(), carryOverCommand(), annotateCommand(), sourcesCommand(), hgvsCommand(), diplotypeCommand(), panelCommand(), cli.Formerly("watch", panelCommand(), "pore panel"), consumeCommand(), notifyCommand(), stateCommand(), resetCommand(),
 		topicsCommand(), dlqCommand(), replayCommand(), aclsCommand(), sizeCommand(), reportCommand(), signalCommand(), modelCommand(), evalCommand(), benchCommand(), alignCommand(), indexCommand(), simulateCommand(), brokerCommand(), consensusCommand())
 	return cmd
 }

@@ -407,7 +407,7 @@ converted from is converted again, and must give the same networks byte by byte.
 			case folder.Sequence:
 				return verifySequenceModel(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
 			case folder.Biomarker:
-				return cli.Usagef("%s is a biomarker model: pore watch check PANEL loads the models that a panel asks", args[0])
+				return cli.Usagef("%s is a biomarker model: pore panel check PANEL loads the models that a panel asks", args[0])
 			}
 			return verifyModel(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
 		},

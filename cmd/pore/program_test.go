@@ -29,7 +29,7 @@ func TestMistakes(t *testing.T) {
 		{Args: `run --ref ../../testdata/lambda/reference.fa --out {tmp} --max-buffered lots ../../testdata/lambda/reads.pod5`, Code: 2, Want: `"lots" is no size`},
 		{Args: `run --ref ../../testdata/lambda/reference.fa --out {tmp} --model nope ../../testdata/lambda/reads.pod5`, Code: 1, Want: `neither a folder nor one of the shipped models (r9.4-fast`},
 		{Args: `run --ref ../../testdata/lambda/reference.fa --out {tmp} --brokers 127.0.0.1:1 ../../testdata/lambda/reads.pod5`, Code: 1, Want: `nobody listens there`},
-		{Args: `run --ref ../../testdata/lambda/reference.fa --out {tmp} --follow ../../testdata/lambda`, Code: 2, Want: `ingest watch --brokers 127.0.0.1:9092 DIR`},
+		{Args: `run --ref ../../testdata/lambda/reference.fa --out {tmp} --follow ../../testdata/lambda`, Code: 2, Want: `ingest folder --brokers 127.0.0.1:9092 DIR`},
 		{Args: `run --ref ../../testdata/lambda/reference.fa --out {tmp} --brokers-listen 0.0.0.0:9092 ../../testdata/lambda/reads.pod5`, Code: 1, Want: `not a loopback address`},
 		{Args: `broker --listen :9092 --data {tmp}`, Code: 1, Want: `not a loopback address`},
 		{Args: `basecall`, Code: 2, Want: `requires at least 1 arg(s)`},

@@ -73,7 +73,7 @@ are gone afterwards; its address is printed, and --brokers-listen chooses it, so
 other programs can follow the topics meanwhile.
 
 What is in the files when it starts is the run. Folders that go on growing are followed by
-ingest watch or ingest reads, with pore broker or any Kafka and a processor.
+ingest folder or ingest reads, with pore broker or any Kafka and a processor.
 
 With --modified-bases networks of Remora say which bases of each read are modified, and with that or
 --methylation they are counted by position: DIR/methylation.bed and a bedGraph for each
@@ -113,7 +113,7 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	cfg.page.Register(flags)
 	flags.StringVar(&cfg.brokerListen, "brokers-listen", "127.0.0.1:0", "loopback address of the embedded broker, for programs that follow the run; port 0 takes a free one")
 	// People try it, as other programs have it; what they look for has another name here.
-	flags.BoolVar(&cfg.follow, "follow", false, "see ingest watch and ingest reads")
+	flags.BoolVar(&cfg.follow, "follow", false, "see ingest folder and ingest reads")
 	_ = flags.MarkHidden("follow") // fails for flags that don't exist only
 	cfg.kafka.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
@@ -124,8 +124,8 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 
 func run(ctx context.Context, cfg runConfig, paths []string) error {
 	if cfg.follow {
-		return cli.Usagef("pore run takes what is there when it starts; folders that grow are followed by ingest watch (signal) or ingest reads (called reads): " +
-			"start pore broker, then processor --brokers 127.0.0.1:9092 --ref FASTA, then ingest watch --brokers 127.0.0.1:9092 DIR")
+		return cli.Usagef("pore run takes what is there when it starts; folders that grow are followed by ingest folder (signal) or ingest reads (called reads): " +
+			"start pore broker, then processor --brokers 127.0.0.1:9092 --ref FASTA, then ingest folder --brokers 127.0.0.1:9092 DIR")
 	}
 	if cfg.out == "" {
 		return cli.Usagef("--out is required: the folder for the results")

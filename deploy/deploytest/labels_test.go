@@ -81,7 +81,7 @@ var labels = func() map[string]label {
 		"phase":                                values("fence", "position", "snapshot", "replay"),
 		"fate":                                 values("decided", "ended", "missed", "control", "memory", "unsupported"),
 		"verdict":                              values(actions...),
-		"kind":                                 values("play", "watch", "reads", "minknow", "serve"),
+		"kind":                                 values("play", "folder", "reads", "minknow", "serve"),
 		"within":                               values("read", "other"),
 		"what":                                 values("file", "folder", "journal", "gone", "read"),
 		"why":                                  values("failed", "empty"),

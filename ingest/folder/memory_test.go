@@ -28,7 +28,7 @@ func live() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestKnownReadsTakeNoMemory holds the set of a run's reads to what docs/attach/watch.md says of it: beyond the reads that
+// TestKnownReadsTakeNoMemory holds the set of a run's reads to what docs/attach/folders.md says of it: beyond the reads that
 // are kept in memory it has a key of 16 bytes for each page of 256, and less than 2 kB for each file on disk.
 func TestKnownReadsTakeNoMemory(t *testing.T) {
 	const (

@@ -37,7 +37,7 @@ type Config struct {
 	// changes or not.
 	Poll time.Duration
 	// Settle is for how long bytes have to be there before they are read; see
-	// docs/attach/watch.md.
+	// docs/attach/folders.md.
 	Settle time.Duration
 	// IdleEnd ends runs of which there was nothing new for so long; 0 never does.
 	IdleEnd time.Duration

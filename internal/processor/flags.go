@@ -35,7 +35,7 @@ const PrimersHelp = "primer scheme of the reads' amplicons, BED (contig, start, 
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	f.Genes.Register(flags)
-	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/consume/watchlists.md), or the name of a ready one (pore watch ls); may be given several times")
+	flags.StringArrayVar(&f.Panels, "panel", nil, "watch-list to hold samples against, YAML (docs/consume/watchlists.md), or the name of a ready one (pore panel ls); may be given several times")
 	flags.StringArrayVar(&f.Sources, "source", nil, "source of known variants, made by pore sources build; may be given several times, and replaced while this runs")
 	flags.StringArrayVar(&f.Functions, "functions", nil, "functions of genes and proteins: GAF, GPAD, InterProScan, GMT, OBO; may be given several times")
 	flags.StringVar(&f.Primers, "primers", "", PrimersHelp)

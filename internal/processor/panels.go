@@ -62,7 +62,7 @@ func firstFault(err error) error {
 	if !more {
 		return err
 	}
-	return fmt.Errorf("%s (and %d more lines: pore watch check shows all)", first, 1+strings.Count(rest, "\n"))
+	return fmt.Errorf("%s (and %d more lines: pore panel check shows all)", first, 1+strings.Count(rest, "\n"))
 }
 
 // fingerprint distinguishes sets of panels, whatever the order they were named in.

@@ -41,7 +41,7 @@ func Text(name string) []byte {
 func Open(nameOrPath string) (*watchlist.Panel, error) {
 	if Text(nameOrPath) != nil {
 		return watchlist.LoadFS(panels, "panels/"+nameOrPath+".yaml", "ready panel "+nameOrPath,
-			fmt.Sprintf("if the panel is to change, pore watch show %s > mine.yaml and change that", nameOrPath))
+			fmt.Sprintf("if the panel is to change, pore panel show %s > mine.yaml and change that", nameOrPath))
 	}
 	p, err := watchlist.Load(nameOrPath)
 	if errors.Is(err, fs.ErrNotExist) {

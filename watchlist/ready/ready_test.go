@@ -85,7 +85,7 @@ func TestFaultsNameThePanel(t *testing.T) {
 		}
 		require.Regexp(t, `^ready panel malaria:( |\d+: )`, line)
 	}
-	require.Contains(t, first, "pore watch show malaria > mine.yaml and change that")
+	require.Contains(t, first, "pore panel show malaria > mine.yaml and change that")
 }
 
 func TestSpikePanelFitsItsReference(t *testing.T) {

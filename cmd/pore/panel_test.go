@@ -13,14 +13,14 @@ import (
 	"github.com/porestream/porestream/watchlist"
 )
 
-// checkLambda runs pore watch check on panels of phage lambda.
+// checkLambda runs pore panel check on panels of phage lambda.
 func checkLambda(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "testdata", "lambda")
 	return runWatch(t, append([]string{"check", "--ref", filepath.Join(dir, "reference.fa"), "--gff", filepath.Join(dir, "genes.gff3")}, args...)...)
 }
 
-// runWatch runs pore watch.
+// runWatch runs pore panel.
 func runWatch(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -28,7 +28,7 @@ func runWatch(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	cmd.SetArgs(append([]string{"watch"}, args...))
+	cmd.SetArgs(append([]string{"panel"}, args...))
 	err = cmd.ExecuteContext(t.Context())
 	return out.String(), errs.String(), err
 }

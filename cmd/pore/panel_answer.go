@@ -21,14 +21,14 @@ import (
 	watchnetwork "github.com/porestream/porestream/watchlist/network"
 )
 
-type watchAnswerConfig struct {
+type panelAnswerConfig struct {
 	reference, format, library string
 	genes                      processor.Genes
 	log                        cli.LogFlags
 }
 
-func watchAnswerCommand() *cobra.Command {
-	var cfg watchAnswerConfig
+func panelAnswerCommand() *cobra.Command {
+	var cfg panelAnswerConfig
 	cmd := &cobra.Command{
 		Use:   "answer --ref FASTA [--gff GFF3] PANEL.yaml LIST.tsv",
 		Short: "Answers of a panel's models for lists of mutations",
@@ -36,7 +36,7 @@ func watchAnswerCommand() *cobra.Command {
 a line, with a name, mutations such as RT:M184V, and perhaps what is covered
 (PR RT:1-240), separated by tabs; - is standard input. What isn't listed is as in
 the models' numbering. The answers are those that reads of such a sample lead to.`,
-		Example: `  pore watch answer --ref hxb2.fa --gff pol.gff3 panel.yaml isolates.tsv`,
+		Example: `  pore panel answer --ref hxb2.fa --gff pol.gff3 panel.yaml isolates.tsv`,
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return answerLists(cmd.Context(), cfg, args[0], args[1], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -51,7 +51,7 @@ the models' numbering. The answers are those that reads of such a sample lead to
 	return cmd
 }
 
-func answerLists(ctx context.Context, cfg watchAnswerConfig, panel, path string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+func answerLists(ctx context.Context, cfg panelAnswerConfig, panel, path string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the reference genome that the panel is about")
 	}

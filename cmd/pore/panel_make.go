@@ -17,7 +17,7 @@ import (
 	"github.com/porestream/porestream/watchlist/catalogue"
 )
 
-type watchMakeConfig struct {
+type panelMakeConfig struct {
 	reference string
 	head      catalogue.Head
 	genes     processor.Genes
@@ -41,7 +41,7 @@ func checkHead(h catalogue.Head) error {
 	return nil
 }
 
-func watchMakeCommand() *cobra.Command {
+func panelMakeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "make",
 		Short: "Make a panel of a table that others publish",
@@ -50,12 +50,12 @@ func watchMakeCommand() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(watchMakeTBCommand(), watchMakeLineagesCommand())
+	cmd.AddCommand(panelMakeTBCommand(), panelMakeLineagesCommand())
 	return cmd
 }
 
-func watchMakeTBCommand() *cobra.Command {
-	cfg := watchMakeConfig{head: catalogue.WHO2021()}
+func panelMakeTBCommand() *cobra.Command {
+	cfg := panelMakeConfig{head: catalogue.WHO2021()}
 	cmd := &cobra.Command{
 		Use:   "tb --ref FASTA --gff GFF3 TABLE.tsv",
 		Short: "Panel of the WHO's catalogue of mutations of M. tuberculosis",
@@ -66,7 +66,7 @@ standard input. A mutation that is graded twice for a drug has the better grade.
 another edition say so with --id, --panel-version, --source and --date. The
 reference is H37Rv, NC_000962.3, with its RefSeq annotation, and every row is held
 against it. The catalogue is under CC BY-NC-SA 3.0 IGO, and so is the panel.`,
-		Example: `  pore watch make tb --ref h37rv.fa --gff h37rv.gff3 who-panel.tsv > tb.yaml`,
+		Example: `  pore panel make tb --ref h37rv.fa --gff h37rv.gff3 who-panel.tsv > tb.yaml`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return makeTB(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -80,7 +80,7 @@ against it. The catalogue is under CC BY-NC-SA 3.0 IGO, and so is the panel.`,
 	return cmd
 }
 
-func makeTB(ctx context.Context, cfg watchMakeConfig, table string, stdin io.Reader, stdout, stderr io.Writer) error {
+func makeTB(ctx context.Context, cfg panelMakeConfig, table string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: H37Rv, NC_000962.3")
 	}
@@ -112,13 +112,13 @@ func makeTB(ctx context.Context, cfg watchMakeConfig, table string, stdin io.Rea
 	return nil
 }
 
-type watchMakeLineagesConfig struct {
+type panelMakeLineagesConfig struct {
 	reference string
 	head      catalogue.Head
 }
 
-func watchMakeLineagesCommand() *cobra.Command {
-	cfg := watchMakeLineagesConfig{head: catalogue.Head{ID: "lineages", Version: "1"}}
+func panelMakeLineagesCommand() *cobra.Command {
+	cfg := panelMakeLineagesConfig{head: catalogue.Head{ID: "lineages", Version: "1"}}
 	cmd := &cobra.Command{
 		Use:   "lineages --ref FASTA BARCODE.bed",
 		Short: "Panel of a barcode of lineages",
@@ -127,7 +127,7 @@ positions, whose fourth column is the lineage and whose fifth the base that its
 members have, such as those of TB-Profiler; it may be gzipped, and - is standard
 input. Positions where the reference itself has that base are left out, and counted.
 Lineages without any other, to which the reference belongs, have no rule, and are named.`,
-		Example: `  pore watch make lineages --ref h37rv.fa --id tb-lineage --source tbdb barcode.bed > tb-lineage.yaml`,
+		Example: `  pore panel make lineages --ref h37rv.fa --id tb-lineage --source tbdb barcode.bed > tb-lineage.yaml`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return makeLineages(cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -139,7 +139,7 @@ Lineages without any other, to which the reference belongs, have no rule, and ar
 	return cmd
 }
 
-func makeLineages(cfg watchMakeLineagesConfig, barcode string, stdin io.Reader, stdout, stderr io.Writer) error {
+func makeLineages(cfg panelMakeLineagesConfig, barcode string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the genome that the barcode's positions are on")
 	}

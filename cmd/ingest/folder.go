@@ -21,29 +21,37 @@ const watchedRuns = 4
 // leastBuffered is the least memory of a run, in bytes.
 const leastBuffered = 4 << 20
 
-const watchName = "watch"
+// folderName is its kind's name. It was called formerFolderName once, which commands, files of sources and the folder of the journal
+// still know: a journal by another name would be an empty one.
+const (
+	folderName       = "folder"
+	formerFolderName = "watch"
+)
 
-func watchKind() kind {
+func folderKind() kind {
 	return kind{
-		name: watchName, use: "--brokers HOST:PORT DIR...",
-		example: "watch --brokers kafka:9092 /data/run1",
+		name: folderName, use: "--brokers HOST:PORT DIR...",
+		example: "folder --brokers kafka:9092 /data/run1",
 		short:   "Put the signal of files on Kafka that are still being written",
 		long: "Watches folders, and what is below them, for POD5 and BLOW5 files that grow, and POD5, BLOW5 and FAST5 files that are renamed or moved in. Each read is sent once, " +
 			"whatever files it is in. Started again after a crash or an interrupt, it goes on where it stopped.",
 		operands: "folders", operandsUsage: "folders that are watched, with what is below them",
 		patient: true, endless: true, waiting: "connecting and listing the folders",
-		make: func() source { return new(watching) },
+		formerly: formerFolderName,
+		make:     func() source { return new(folders) },
 	}
 }
 
-// watching is a source of folders in which files are being written.
-type watching struct{ folder.Config }
+// folders is a source of folders in which files are being written.
+type folders struct{ folder.Config }
 
-func (w *watching) register(flags *pflag.FlagSet) { w.registerWatch(flags, watchName, time.Second) }
+func (w *folders) register(flags *pflag.FlagSet) {
+	w.registerFolders(flags, formerFolderName, time.Second)
+}
 
-// registerWatch adds the options of all that watch folders. settle is how long bytes must
+// registerFolders adds the options of all that watch folders. settle is how long bytes must
 // have been there unless told otherwise.
-func (w *watching) registerWatch(flags *pflag.FlagSet, kind string, settle time.Duration) {
+func (w *folders) registerFolders(flags *pflag.FlagSet, kind string, settle time.Duration) {
 	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream, and there "+kind+")")
 	folderFlag(flags, "journal")
 	flags.DurationVar(&w.Poll, "poll", time.Second, "how often folders are listed, also where the system tells of changes")
@@ -53,10 +61,10 @@ func (w *watching) registerWatch(flags *pflag.FlagSet, kind string, settle time.
 	flags.BoolVar(&w.Restart, "restart", false, "send runs from their beginning, whatever is in Kafka already")
 }
 
-func (w *watching) complete(given *given) error { return w.completeWatch(given, watchName) }
+func (w *folders) complete(given *given) error { return w.completeFolders(given, formerFolderName) }
 
-// completeWatch completes the options of a kind that watches folders.
-func (w *watching) completeWatch(given *given, kind string) error {
+// completeFolders completes the options of a kind that watches folders.
+func (w *folders) completeFolders(given *given, kind string) error {
 	if w.Poll <= 0 || w.Settle < 0 || w.IdleEnd < 0 {
 		return cli.Usagef("--poll must be more than 0, and --settle and --idle-end not less")
 	}
@@ -74,18 +82,18 @@ func (w *watching) completeWatch(given *given, kind string) error {
 	return nil
 }
 
-func (w *watching) claims() ([]sources.Claim, error) {
+func (w *folders) claims() ([]sources.Claim, error) {
 	return folderClaims(append([]string{w.Journal}, w.Dirs...)...)
 }
 
-func (w *watching) run(ctx context.Context, to *destination) error {
+func (w *folders) run(ctx context.Context, to *destination) error {
 	return folder.Watch(ctx, w.configure(to, to.service.Player.Topics.Signal), to.ready)
 }
 
 // configure completes the settings for reads that go to a topic.
-func (w *watching) configure(to *destination, topic string) folder.Config {
+func (w *folders) configure(to *destination, topic string) folder.Config {
 	cfg := w.Config
-	cfg.Topic, cfg.Logger, cfg.Metrics = topic, to.logger, to.meter.watch
+	cfg.Topic, cfg.Logger, cfg.Metrics = topic, to.logger, to.meter.folder
 	cfg.Sink = sink(to, cfg.Restart, to.connection.partitions[topic])
 	return cfg
 }

@@ -21,35 +21,35 @@ import (
 	"github.com/porestream/porestream/watchlist/ready"
 )
 
-func watchCommand() *cobra.Command {
+func panelCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "watch",
+		Use:   "panel",
 		Short: "Watch-lists: panels of alleles, genes and regions to be alerted of",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(watchCheckCommand(), watchAnswerCommand(), watchMakeCommand(), watchListCommand(), watchShowCommand())
+	cmd.AddCommand(panelCheckCommand(), panelAnswerCommand(), panelMakeCommand(), panelListCommand(), panelShowCommand())
 	return cmd
 }
 
-type watchCheckConfig struct {
+type panelCheckConfig struct {
 	reference, format string
 	genes             processor.Genes
 	log               cli.LogFlags
 }
 
-func watchCheckCommand() *cobra.Command {
-	var cfg watchCheckConfig
+func panelCheckCommand() *cobra.Command {
+	var cfg panelCheckConfig
 	cmd := &cobra.Command{
 		Use:   "check --ref FASTA [--gff GFF3] PANEL...",
 		Short: "Check panels against a reference and its genes",
 		Long: `Writes a line for each rule, and for each allele of rules that name several:
 what it means on the reference, and the depth that NEGATIVE needs. A panel with
 faults is refused: they are told with file and line, and the exit code is 1. PANEL
-is a file, or the name of a ready panel (pore watch ls).`,
-		Example: `  pore watch check --ref ref.fa --gff genes.gff3 panel.yaml`,
+is a file, or the name of a ready panel (pore panel ls).`,
+		Example: `  pore panel check --ref ref.fa --gff genes.gff3 panel.yaml`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return checkPanels(cmd.Context(), cfg, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -63,7 +63,7 @@ is a file, or the name of a ready panel (pore watch ls).`,
 	return cmd
 }
 
-func checkPanels(ctx context.Context, cfg watchCheckConfig, paths []string, stdout, stderr io.Writer) error {
+func checkPanels(ctx context.Context, cfg panelCheckConfig, paths []string, stdout, stderr io.Writer) error {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the reference genome that the panels are about")
 	}
@@ -135,12 +135,12 @@ func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, s
 	return w, nil
 }
 
-func watchListCommand() *cobra.Command {
+func panelListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Short:   "Panels that come with Porestream",
 		Long:    "Writes a line for each panel that --panel takes by its name: rules, date, licence,\ntitle and source.",
-		Example: "  pore watch ls",
+		Example: "  pore panel ls",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := bufio.NewWriter(cmd.OutOrStdout())
@@ -157,12 +157,12 @@ func watchListCommand() *cobra.Command {
 	}
 }
 
-func watchShowCommand() *cobra.Command {
+func panelShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show NAME",
 		Short:   "A panel that comes with Porestream, as YAML",
 		Long:    "Writes a ready panel, to be read or to be changed for one's own use: give it an id\nof its own then.",
-		Example: "  pore watch show malaria > my-malaria.yaml",
+		Example: "  pore panel show malaria > my-malaria.yaml",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := ready.Text(args[0])

@@ -1,0 +1,46 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/internal/cli"
+)
+
+// TestFormerNamesWorkAndSayTheNewOne: a script that uses a command's former name goes on, and its log says what to change.
+func TestFormerNamesWorkAndSayTheNewOne(t *testing.T) {
+	var ran string
+	panel := func() *cobra.Command {
+		cmd := &cobra.Command{Use: "panel", Args: cli.Args(cobra.NoArgs)}
+		cmd.AddCommand(&cobra.Command{Use: "show NAME", RunE: func(_ *cobra.Command, args []string) error {
+			ran = "show " + args[0]
+			return nil
+		}})
+		return cmd
+	}
+	root := &cobra.Command{Use: "pore"}
+	root.AddCommand(panel(), cli.Formerly("watch", panel(), "pore panel"))
+	var out, complaints strings.Builder
+	root.SetOut(&out)
+	root.SetErr(&complaints)
+
+	root.SetArgs([]string{"watch", "show", "malaria"})
+	require.NoError(t, root.Execute())
+	require.Equal(t, "show malaria", ran)
+	require.Equal(t, "pore watch show: warning: it is called \"pore panel show\" now, and this name will go\n", complaints.String())
+	require.Empty(t, out.String(), "what a command prints is for the next program")
+
+	complaints.Reset()
+	root.SetArgs([]string{"panel", "show", "tb"})
+	require.NoError(t, root.Execute())
+	require.Equal(t, "show tb", ran)
+	require.Empty(t, complaints.String())
+
+	root.SetArgs([]string{"--help"})
+	require.NoError(t, root.Execute())
+	require.Contains(t, out.String(), "panel")
+	require.NotContains(t, out.String(), "watch")
+}
