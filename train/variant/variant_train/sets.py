@@ -460,7 +460,7 @@ def section(manifest: dict, plan: Plan, figures: dict[str, list[Figures]], tried
     tables = ["\n".join(some) for some in (sets, parts, rows)]
     rated = ""
     if tried:
-        lines = ["| set | nats per 1,000 | found | false | rates |", "|---|---|---|---|---|"]
+        lines = ["| set | nats | found | false | rates |", "|---|---|---|---|---|"]
         for name, t in tried.items():
             a, b = t.without, t.own_rates
             verdict = "own" if t.own and not plans[name].guessed else "the usual"
