@@ -57,7 +57,7 @@ PACKAGES ?= ./...
 # are tested without it, and what the other packages use of them is compiled without it; with PORESTREAM_TEST_ALL, as every night, it looks at all.
 # e2e/calculating_test.go holds the list to that.
 calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/score basecall/convert basecall/crf basecall/kernels e2e/events internal/porefit \
-	modbase/pileup modbase/stage signal/internal/hdf5 simulate/eventalign simulate/squiggle variant variant/eval variant/phase vcf vcf/filter vrs watchlist
+	modbase/pileup modbase/stage signal/hdf5 simulate/eventalign simulate/squiggle variant variant/eval variant/phase vcf vcf/filter vrs watchlist
 uninstrumented := $(if $(PORESTREAM_TEST_ALL),,$(calculating:%=-gcflags=github.com/porestream/porestream/%=-race=false))
 # More tests at once than cores, as many wait for a broker.
 race := $(if $(RACE),-race -parallel 4 $(uninstrumented))

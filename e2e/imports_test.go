@@ -26,7 +26,7 @@ func TestImports(t *testing.T) {
 	}{
 		{"signal", "readers know nothing of transport or engines", []string{kafkaGo, kfake, ort, services}},
 		{"signal/fast5", "readers know nothing of transport or engines, and not of each other", []string{kafkaGo, kfake, ort, services, module + "signal/pod5", module + "signal/blow5"}},
-		{"signal/internal/hdf5", "the format knows nothing of what is kept in it", []string{kafkaGo, kfake, ort, services, module + "signal/fast5", "net"}},
+		{"signal/hdf5", "the format knows nothing of what is kept in it", []string{kafkaGo, kfake, ort, services, module + "signal/fast5", "net"}},
 		{"signal/internal/svb32", "integers are unpacked without anything else", []string{module + "signal/fast5", module + "signal/pod5", "net"}},
 		{"signal/convert", "files are converted without transport or engines", []string{kafkaGo, kfake, ort, services}},
 		{"signal/check", "files are checked without transport or engines", []string{kafkaGo, kfake, ort, services}},

@@ -713,16 +713,17 @@ func modelConvertCommand() *cobra.Command {
 	out := ""
 	cmd := &cobra.Command{
 		Use:   "convert --out FOLDER DIR|FILE...",
-		Short: "Convert a model of Dorado or Bonito, or a splicing network of OpenSpliceAI",
+		Short: "Convert a model of Dorado or Bonito, or a splicing network of OpenSpliceAI or SpliceAI",
 		Long: `Reads the folder of a model as Dorado downloads it or Bonito trains it, and writes
 a folder with the network as ONNX, in single and in half precision, and a
 manifest. Layers that are not known are refused by name. The model is used by
 --model FOLDER.
 
-Of OpenSpliceAI it reads state dicts, of which several are averaged, and writes a
-folder for --network FOLDER. What its licence is has to be told.`,
+Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras. Several are
+averaged. It writes a folder for --network FOLDER. What its licence is has to be told.`,
 		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0
-  pore model convert --out splicing --licence GPL-3.0 model_10000nt_rs1*.pt`,
+  pore model convert --out splicing --licence GPL-3.0 model_10000nt_rs1*.pt
+  pore model convert --out spliceai --licence CC-BY-NC-4.0 spliceai[1-5].h5`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
@@ -764,13 +765,13 @@ folder for --network FOLDER. What its licence is has to be told.`,
 	flags.StringVar(&opts.Chemistry, "chemistry", "", "chemistry that it is for, such as r10.4.1, where the folder's name doesn't say")
 	flags.IntVar(&opts.SampleRate, "sample-rate", 0, "sample rate that it is for in Hz, where neither configuration nor name say")
 	flags.StringVar(&splicing.Licence, "licence", "", "licence of a splicing network, such as GPL-3.0: it is shown and recorded")
-	flags.StringVar(&splicing.Info, "info", "OpenSpliceAI", "key of a splicing network's scores in INFO")
+	flags.StringVar(&splicing.Info, "info", "", "key of a splicing network's scores in INFO; OpenSpliceAI or SpliceAI if empty")
 	flags.IntVar(&splicing.Distance, "splice-distance", 50, "bases on both sides of a variant that a splicing network looks at, up to 4999")
 	flags.BoolVar(&splicing.Mask, "splice-mask", false, "take gains at annotated splice sites, and losses elsewhere, for nothing")
 	return cmd
 }
 
-// convertSplicing converts the state dicts of a splicing network, or of several that are averaged.
+// convertSplicing converts the files of a splicing network, or of several that are averaged.
 func convertSplicing(cmd *cobra.Command, files []string, out string, opts splice.Options) error {
 	if opts.Licence == "" {
 		return cli.Usagef("name the licence of the network with --licence, such as GPL-3.0")

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"hash/crc32"
 
-	"github.com/porestream/porestream/signal/internal/hdf5"
+	"github.com/porestream/porestream/signal/hdf5"
 )
 
 // ErrUnfinished says that a file's writer has not closed it, or that it is still

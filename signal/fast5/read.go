@@ -6,7 +6,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/porestream/porestream/signal/internal/hdf5"
+	"github.com/porestream/porestream/signal/hdf5"
 	"github.com/porestream/porestream/signal/internal/text"
 )
 

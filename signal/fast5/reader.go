@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/porestream/porestream/signal/internal/hdf5"
+	"github.com/porestream/porestream/signal/hdf5"
 	"github.com/porestream/porestream/signal/internal/mapped"
 	"github.com/porestream/porestream/signal/internal/text"
 )

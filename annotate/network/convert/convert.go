@@ -37,7 +37,7 @@ var (
 // Options are what a state dict doesn't tell.
 type Options struct {
 	Name        string // of the model
-	Info        string // key in INFO
+	Info        string // key in INFO; empty for the usual one of such networks
 	Licence     string
 	LicenceText string
 	Distance    int // bases on both sides of a variant that are looked at; 0: 50
@@ -51,7 +51,7 @@ func Is(tensors map[string]torch.Tensor) bool {
 	return first && last
 }
 
-// Convert reads state dicts of networks whose probabilities are averaged, and returns the manifest and files of their model.
+// Convert reads state dicts of PyTorch, or what Keras saves, of networks whose probabilities are averaged, and returns the manifest and files of their model.
 func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, error) {
 	m := &score.Manifest{
 		Format: score.FormatVersion, Kind: "sequence", Name: opts.Name, Version: "1", Rule: score.Splice, Info: opts.Info,
@@ -64,13 +64,12 @@ func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, 
 	}
 	contents := make(map[string][]byte)
 	for i, file := range files {
-		tensors, err := torch.ReadFile(file)
+		onnx, context, info, err := convert(file)
 		if err != nil {
-			return nil, nil, fmt.Errorf("converting a network: %w", err)
+			return nil, nil, err
 		}
-		onnx, context, err := build(tensors)
-		if err != nil {
-			return nil, nil, fmt.Errorf("converting %s: %w", file, err)
+		if i == 0 && m.Info == "" {
+			m.Info = info
 		}
 		if i > 0 && context != m.Input.Context {
 			return nil, nil, fmt.Errorf("converting %s: it has %d bases of context, %s has %d: such networks aren't averaged", file, context, files[0], m.Input.Context)
@@ -90,6 +89,28 @@ func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, 
 	}
 	contents[folder.Manifest] = text
 	return m, contents, nil
+}
+
+// convert returns the ONNX file of a network, its bases of context, and the usual key of such scores in INFO.
+func convert(file string) (onnx []byte, context int, info string, err error) {
+	keras, err := isKeras(file)
+	if err != nil {
+		return nil, 0, "", fmt.Errorf("converting a network: %w", err)
+	}
+	if keras {
+		if onnx, context, err = readKeras(file); err != nil {
+			return nil, 0, "", fmt.Errorf("converting %s: %w", file, err)
+		}
+		return onnx, context, "SpliceAI", nil
+	}
+	tensors, err := torch.ReadFile(file)
+	if err != nil {
+		return nil, 0, "", fmt.Errorf("converting a network: %w", err)
+	}
+	if onnx, context, err = build(tensors); err != nil {
+		return nil, 0, "", fmt.Errorf("converting %s: %w", file, err)
+	}
+	return onnx, context, "OpenSpliceAI", nil
 }
 
 // network is a state dict on its way into a graph. Values have the shape [batch, channels, 1, bases]: ONNX Runtime has faster
@@ -160,7 +181,7 @@ func build(tensors map[string]torch.Tensor) (onnx []byte, context int, err error
 	}
 	sum := ""
 	for _, s := range skips {
-		value := n.crop(s.value, n.cut-s.cut)
+		value := crop(g, s.value, n.cut-s.cut)
 		if sum == "" {
 			sum = value
 		} else {
@@ -192,14 +213,7 @@ func (n *network) unit(x, at string, width, dilation int) (string, error) {
 		return "", err
 	}
 	g := n.g
-	ones, zeros := make([]float32, n.channels), make([]float32, n.channels)
-	for i := range ones {
-		ones[i] = 1
-	}
-	// As one operator: the sum's scale and shift are all that is left of it.
-	y := g.Node("BatchNormalization", []string{
-		x, g.Weights(one.scale, n.channels), g.Weights(one.shift, n.channels), g.Weights(zeros, n.channels), g.Weights(ones, n.channels),
-	}, onnxgraph.Float("epsilon", 0))
+	y := normalise(g, x, one)
 	y = g.Node("LeakyRelu", []string{y}, onnxgraph.Float("alpha", slope))
 	if y, err = n.conv(y, at+"conv1", n.channels, n.channels, width, dilation, two); err != nil {
 		return "", err
@@ -210,16 +224,7 @@ func (n *network) unit(x, at string, width, dilation int) (string, error) {
 	}
 	cut := 2 * (width - 1) * dilation
 	n.cut += cut
-	return g.Node("Add", []string{y, n.crop(x, cut)}), nil
-}
-
-// crop cuts half of a number of bases off both ends of a value.
-func (n *network) crop(x string, bases int) string {
-	if bases == 0 {
-		return x
-	}
-	half := int64(bases / 2)
-	return n.g.Node("Slice", []string{x, n.g.Integers(half), n.g.Integers(-half), n.g.Integers(3)})
+	return g.Node("Add", []string{y, crop(g, x, cut)}), nil
 }
 
 // affine is a normalisation as what it does: a scale and a shift for each channel.
@@ -235,19 +240,7 @@ func (n *network) normalisation(at string) (*affine, error) {
 		parts[i] = t.Data
 	}
 	n.used[at+".num_batches_tracked"] = true // counts training's batches
-	a := &affine{make([]float32, n.channels), make([]float32, n.channels)}
-	for c := range n.channels {
-		if parts[3][c] < 0 {
-			return nil, fmt.Errorf("%s.running_var has the variance %g", at, parts[3][c])
-		}
-		scale := float64(parts[0][c]) / math.Sqrt(float64(parts[3][c])+epsilon)
-		a.scale[c] = float32(scale)
-		a.shift[c] = float32(float64(parts[1][c]) - float64(parts[2][c])*scale)
-	}
-	if !finite(a.scale) || !finite(a.shift) {
-		return nil, fmt.Errorf("%s makes values that are no numbers", at)
-	}
-	return a, nil
+	return newAffine(at, parts[0], parts[1], parts[2], parts[3], epsilon)
 }
 
 func finite(values []float32) bool {
@@ -266,14 +259,8 @@ func (n *network) conv(x, at string, out, in, width, dilation int, then *affine)
 	}
 	w, b := slices.Clone(weight.Data), slices.Clone(bias.Data)
 	if then != nil {
-		for c := range out {
-			for i := range in * width {
-				w[c*in*width+i] *= then.scale[c]
-			}
-			b[c] = b[c]*then.scale[c] + then.shift[c]
-		}
-		if !finite(w) || !finite(b) {
-			return "", fmt.Errorf("%s makes values that are no numbers with the normalisation behind it", at)
+		if err := then.fold(at, w, b); err != nil {
+			return "", err
 		}
 	}
 	return n.g.Node("Conv", []string{x, n.g.Weights(w, out, in, 1, width), n.g.Weights(b, out)},

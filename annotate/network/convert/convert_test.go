@@ -103,24 +103,30 @@ func probabilitiesArePyTorchs(t *testing.T, dir string) {
 			m, files, err := convert.Convert([]string{filepath.Join(dir, fmt.Sprint(units, ".pt"))}, options())
 			require.NoError(t, err)
 			require.Equal(t, contexts[units], m.Input.Context)
-			text, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(units, ".txt")))
-			require.NoError(t, err)
-			windows := strings.Fields(string(text))
-			have, err := load(t, files).Predict(t.Context(), windows)
-			require.NoError(t, err)
-			data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(units, ".f32")))
-			require.NoError(t, err)
-			want := make([]float32, len(data)/4)
-			_, err = binary.Decode(data, binary.LittleEndian, want)
-			require.NoError(t, err)
-			require.Len(t, have, len(windows))
-			for i, one := range have {
-				require.Len(t, one, 3*101)
-				for j, p := range one {
-					require.InDelta(t, want[i*len(one)+j], p, 2e-6, "window %d, value %d", i, j)
-				}
-			}
+			agree(t, files, filepath.Join(dir, fmt.Sprint(units)), 101)
 		})
+	}
+}
+
+// agree holds a conversion to the probabilities in NAME.f32 of the windows in NAME.txt.
+func agree(t *testing.T, files map[string][]byte, name string, positions int) {
+	t.Helper()
+	text, err := os.ReadFile(name + ".txt")
+	require.NoError(t, err)
+	windows := strings.Fields(string(text))
+	have, err := load(t, files).Predict(t.Context(), windows)
+	require.NoError(t, err)
+	data, err := os.ReadFile(name + ".f32")
+	require.NoError(t, err)
+	want := make([]float32, len(data)/4)
+	_, err = binary.Decode(data, binary.LittleEndian, want)
+	require.NoError(t, err)
+	require.Len(t, have, len(windows))
+	for i, one := range have {
+		require.Len(t, one, 3*positions)
+		for j, p := range one {
+			require.InDelta(t, want[i*len(one)+j], p, 2e-6, "window %d, value %d", i, j)
+		}
 	}
 }
 
@@ -175,7 +181,7 @@ func refused(t *testing.T, dir string) {
 		})
 	}
 	for name, want := range map[string]string{
-		"nan.pt": "residual_units.1.conv2.weight has values that are no numbers", "variance.pt": "residual_units.1.batchnorm1.running_var has the variance -1",
+		"nan.pt": "residual_units.1.conv2.weight has values that are no numbers", "variance.pt": "residual_units.1.batchnorm1 has the variance -1",
 		"scale.pt": "residual_units.1.batchnorm1.weight has values that are no numbers", "width.pt": "residual_units.0.conv1.weight has the shape [8 8 9], not [8 8 11]",
 	} {
 		_, _, err := convert.Convert([]string{filepath.Join(dir, name)}, options())

@@ -1,4 +1,4 @@
-// Package convert makes models of splicing networks that were trained with PyTorch, without PyTorch.
+// Package convert makes models of splicing networks that were trained with PyTorch or Keras, without either.
 //
 // # Form
 //
@@ -14,9 +14,13 @@
 // Dilations are not in the file: they follow from the number of units, as the published networks of 80, 400, 2,000 and 10,000
 // bases of context have them.
 //
+// SpliceAI's own networks are HDF5 files of Keras 2: the attribute model_config has the layers as JSON, and the group model_weights their weights, as
+// layer/…/{kernel,bias,gamma,beta,moving_mean,moving_variance}:0. Kernels are [width,in,out]. Any network of one-dimensional convolutions, normalisations,
+// ReLUs, sums and croppings is read.
+//
 // # Graph
 //
-// PyTorch pads each convolution and cuts the context off at the end. The graph that is written doesn't pad: a convolution's
+// Both pad each convolution and cut the context off at the end. The graph that is written doesn't pad: a convolution's
 // output is shorter than its input, and what goes around it is cut to that, so only what the outputs need is computed.
 // Second normalisations are folded into the convolutions before them.
 package convert

@@ -12,7 +12,7 @@ import (
 )
 
 // fixtures are files that h5py has written; see oracle.py beside them.
-const fixtures = "../../fast5/testdata/"
+const fixtures = "../fast5/testdata/"
 
 func read(tb testing.TB, name string) []byte {
 	tb.Helper()
@@ -46,6 +46,8 @@ func walk(f *File, check func(what string)) (datasets, all []string, errs []erro
 			}
 			check("data")
 			errs = append(errs, err)
+			_, _ = o.Floats()
+			check("floats")
 		}
 		links, err := o.Links()
 		errs = append(errs, err)

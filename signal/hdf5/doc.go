@@ -1,4 +1,4 @@
-// Package hdf5 reads the part of the HDF5 format that files of nanopore signal use.
+// Package hdf5 reads the part of the HDF5 format that files of nanopore signal and of networks' weights use.
 //
 // An HDF5 file is a tree of groups and datasets. Each has an object header, a list
 // of messages that say what it is: links to other objects, attributes, or shape,
@@ -7,10 +7,11 @@
 // in fractal heaps), attributes of numbers, enumerations and text, compact or
 // dense, and one-dimensional datasets of integers that are compact, contiguous or
 // in chunks, with the chunk indexes that the HDF Group's library writes for them.
+// Datasets of floating-point numbers are read in any number of dimensions, but not in chunks.
 // The filters are deflate, shuffle, Fletcher-32 and ONT's VBZ.
 //
 // Left out, each with an error that says so: external files and links, virtual
-// datasets, messages in a shared message table, filtered heaps, and data of more
+// datasets, messages in a shared message table, filtered heaps, and chunks of more
 // than one dimension.
 //
 // A file comes from outside, so nothing in it is believed: addresses and lengths

@@ -126,7 +126,7 @@ func (d *Dataset) parse(o *Object) error {
 	}
 	d.n = n
 	if c, err = o.message(msgExternal); c != nil || err != nil {
-		return cmpErr(err, errors.New("has its data in other files, which is not supported"))
+		return cmpErr(err, errExternal)
 	}
 	if c, err = o.message(msgFilters); err != nil {
 		return err
@@ -141,6 +141,8 @@ func (d *Dataset) parse(o *Object) error {
 	}
 	return d.parseLayout(c)
 }
+
+var errExternal = errors.New("has its data in other files, which is not supported")
 
 // cmpErr is the first of two errors that is one.
 func cmpErr(a, b error) error {
