@@ -7,7 +7,7 @@ func (a *Alignment) Trim(lo, hi int) bool {
 		return true
 	}
 	var kept []Op
-	first, last, start, end := 0, 0, 0, 0 // of what is kept: bases of the aligned part of the read, and of the reference
+	first, last, start, end := 0, 0, 0, 0 // of the part that is kept: bases of the aligned part of the read, and of the reference
 	q, r := 0, a.Start
 	for _, op := range a.Ops {
 		n, skip := op.Len, 0

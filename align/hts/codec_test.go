@@ -102,8 +102,8 @@ func rewrite(t testing.TB, in []byte, format hts.Format) []byte {
 	return out.Bytes()
 }
 
-// TestWrittenAgain: what is read from SAM or BAM and written again as either is the same to
-// the byte, headers too, and samtools finds in our BAM what was in the text.
+// TestWrittenAgain: records and headers that are read from SAM or BAM and written again as
+// either are the same to the byte, and samtools finds in our BAM what was in the text.
 func TestWrittenAgain(t *testing.T) {
 	samtools, lookErr := exec.LookPath("samtools")
 	for seed := range uint64(40) {

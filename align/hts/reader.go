@@ -46,8 +46,8 @@ func NewFormatReader(r io.Reader, format Format, decompressors int) (*Reader, er
 	return NewBAMReader(r, decompressors)
 }
 
-// NewBAMReader reads the header of a BAM file, of which a number of blocks is
-// decompressed at a time.
+// NewBAMReader reads the header of a BAM file. The reader decompresses the given number
+// of blocks at a time.
 func NewBAMReader(r io.Reader, decompressors int) (*Reader, error) {
 	out := new(Reader)
 	err := Guard(func() (err error) {

@@ -175,8 +175,8 @@ func (t *textReader) reference(name []byte) (*sam.Reference, error) {
 	return ref, nil
 }
 
-// nibbles are the codes of letters in BAM, as htslib has them: U is T, and what is no
-// letter of a base N.
+// nibbles are the codes of letters in BAM, as htslib has them: U is T, and a letter of no
+// base is N.
 var nibbles = func() (table [256]sam.Doublet) {
 	for i := range table {
 		table[i] = 15
@@ -362,7 +362,7 @@ func parseInt(text []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// smallest is a tag, of which b is the name, with a number in as few bytes as it needs, as
+// smallest returns a tag whose name is in b, with a number in as few bytes as it needs, as
 // samtools writes it.
 func smallest(b sam.Aux, n int64) sam.Aux {
 	switch {

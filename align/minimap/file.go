@@ -56,7 +56,7 @@ type indexed struct {
 func checkIndex(in io.Reader) (*indexed, error) {
 	r := &indexReader{in: bufio.NewReaderSize(in, 1<<18)}
 	x, err := r.check()
-	if r.err != nil { // what was read of what isn't there says nothing
+	if r.err != nil { // values read beyond the file's end mean nothing
 		return nil, r.err
 	}
 	return x, err

@@ -128,7 +128,7 @@ func FuzzLoadIndex(f *testing.F) {
 	g, err := genome.Read(bytes.NewReader([]byte(">c\nACGTTGCAAGGCTTACGATCGGATCCAATTGGCACGTATACCGGTTAACGATTACAGGCATCCAAGTCCA\n")))
 	require.NoError(f, err)
 	_, good := written(f, g, minimap.Config{})
-	// Its first bytes, so that what is tried lies where something is: 2^14 buckets follow.
+	// Its first bytes, so that changes hit bytes that mean something: 2^14 buckets follow.
 	f.Add(uint32(12), uint32(2), uint8(1))
 	f.Add(uint32(40), uint32(9), uint8(4))
 	f.Add(uint32(len(good)-40), uint32(7), uint8(2))

@@ -173,7 +173,7 @@ func parse(line string, length func(string) (int, bool)) (contig string, p Prime
 	return f[0], p, nil
 }
 
-// Trim leaves of an alignment what is not of primers. With [Nothing] it is as it was.
+// Trim cuts an alignment to the part outside primers. With [Nothing] it leaves the alignment as it was.
 func (s *Scheme) Trim(a *align.Alignment) Ends {
 	lo, hi, ends := s.Inside(a.Contig, a.Start, a.End)
 	if ends == Nothing || !a.Trim(lo, hi) {

@@ -55,8 +55,8 @@ type Placer struct {
 	// MinQuality is the mean quality, on the Phred scale, below which a read is not
 	// aligned; zero: all are.
 	MinQuality float64
-	// Finisher takes runs apart by their reads' barcodes, and cuts off what is not of
-	// the molecule; nil does neither. It must not split reads.
+	// Finisher assigns reads to samples by their barcodes, and cuts off sequence that isn't
+	// the molecule's; nil does neither. It must not split reads.
 	Finisher *finish.Finisher
 	// Primers are those that the reads' amplicons were made with: bases within them are no evidence; nil: none.
 	Primers *primer.Scheme
@@ -165,7 +165,7 @@ func Recorded(run *streampb.Run) *signal.Run {
 }
 
 // Place does for a finished part what its outcome asks for: it is published, aligned and
-// counted. It returns the records, of which those of segments come last, and the segments.
+// counted. It returns the records, those of segments last, and the segments.
 func (p *Placer) Place(read *Read, part Part, a Aligner) (published, aligned []stream.Out, segments []*streampb.Segment, err error) {
 	if part.Outcome == Mapped && part.Sample == "" {
 		part.Outcome = Unclassified
@@ -249,13 +249,13 @@ func RegionOf(s *streampb.Segment) Region {
 	return Region{s.GetSample(), s.GetContig(), s.GetRegion()}
 }
 
-// SegmentOut is a segment as a record for who owns its region.
+// SegmentOut is a segment as a record for the worker that owns its region.
 func (p *Placer) SegmentOut(s *streampb.Segment) (stream.Out, error) {
 	value, err := p.encode(s)
 	return p.RegionOut(RegionOf(s), value), err
 }
 
-// RegionOut is a record for who owns a region.
+// RegionOut is a record for the worker that owns a region.
 func (p *Placer) RegionOut(r Region, value []byte) stream.Out {
 	return stream.Out{
 		Topic: p.Topics.Reads, Partition: stream.AnyPartition, Key: stream.RegionKey(r.Sample, r.Contig, r.Index), Value: value,

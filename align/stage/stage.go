@@ -32,7 +32,7 @@ type Config struct {
 	Logger     *slog.Logger // nil: none
 }
 
-// defaultRunTimeout is that of a run of which nothing comes.
+// defaultRunTimeout is the time-out of a run without new records.
 const defaultRunTimeout = 6 * time.Hour
 
 // New returns the maker of the stage's handlers.
@@ -285,7 +285,7 @@ func (h *handler) end(ctx context.Context, rec stream.Record, mk *streampb.Marke
 	return emit.Emit(ctx, append(outs, told...), []int64{rec.Offset})
 }
 
-// Tick ends runs of which nothing has come for too long.
+// Tick ends runs that have had no record for too long.
 func (h *handler) Tick(ctx context.Context, now time.Time, emit stream.Emitter) error {
 	return h.timeouts.Tick(ctx, now, emit)
 }

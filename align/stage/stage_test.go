@@ -202,8 +202,8 @@ func TestSamplesOfCalledReads(t *testing.T) {
 	assert.Equal(t, map[string]int64{"barcode02": 1, "unclassified": 1}, cfg.Metrics.Barcodes())
 }
 
-// TestAliasesOfCalledReads: reads are counted by what a sample sheet calls them, and a run of which
-// it has no row is taken apart all the same.
+// TestAliasesOfCalledReads: reads are counted by the sample sheet's names, and a run without a row
+// in the sheet counts as demultiplexed all the same.
 func TestAliasesOfCalledReads(t *testing.T) {
 	cfg, g := lambda(t)
 	seq := g.Contigs[0].Seq[100:900]
@@ -289,7 +289,7 @@ func TestStateOfTheAlignStage(t *testing.T) {
 	}
 	assert.Equal(t, want, state(third))
 
-	// A run of which nothing comes any more is ended by a marker in the partition.
+	// A run without further records is ended by a marker in the partition.
 	e := new(emitted)
 	require.NoError(t, third.(stream.Ticker).Tick(t.Context(), time.UnixMilli(1_002_000).Add(7*time.Hour), e))
 	require.Len(t, e.outs, 1)

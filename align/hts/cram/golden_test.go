@@ -156,8 +156,8 @@ func TestDamage(t *testing.T) {
 	require.ErrorContains(t, err, "bytes behind the container that ends a CRAM file")
 }
 
-// TestErrors: what is wrong with a file or its reference is one line, which names the place of what is
-// wrong in the file, and the reference of what is not.
+// TestErrors: a fault of a file or its reference is reported in one line, which names the place in the
+// file, or the reference if the fault is there.
 func TestErrors(t *testing.T) {
 	reference := goldenReference(t)
 	other := bytes.Clone(reference("c2"))

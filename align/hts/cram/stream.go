@@ -18,7 +18,7 @@ func (f *failure) set(err error) {
 
 var errEnds = errors.New("it ends too early")
 
-// stream is a block's bytes, of which those behind what was read are left.
+// stream is the bytes of a block that have not been read yet.
 type stream struct {
 	data []byte
 	name string // for errors

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// ranges decodes symbols from the range that each has of what is left of a number (section 4).
+// ranges decodes symbols: each symbol has a part of the current range (section 4).
 type ranges struct {
 	data         []byte
 	at           int
@@ -103,7 +103,7 @@ func (m *model) halve() {
 	}
 }
 
-// decodeArithmetic decodes bytes by what is learnt of them meanwhile (section 4.4).
+// decodeArithmetic decodes bytes by adaptive models, which are updated with each byte (section 4.4).
 func decodeArithmetic(data []byte, size int) ([]byte, error) {
 	c := &cursor{data: data}
 	return c.arithmetic(size, false)

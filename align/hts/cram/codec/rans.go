@@ -311,8 +311,8 @@ func (c *cursor) plainNx16(size, coders int) ([]byte, error) {
 	return out, nil
 }
 
-// contextTables reads the frequencies of symbols in the context of the one before, of which each
-// context has its own; bits is what they add up to.
+// contextTables reads the frequencies of symbols, a table for each preceding symbol (the
+// context); the frequencies of a table add up to 1<<bits.
 func (c *cursor) contextTables() (tables *[256]slots, bits uint, err error) {
 	head := c.byte()
 	if bits = uint(head >> 4); bits != 10 && bits != 12 {
@@ -406,8 +406,8 @@ type runLengths struct {
 	lengths cursor
 }
 
-// runLengths reads lengths, and the number of bytes that they stand between, of which at most
-// limit become.
+// runLengths reads the lengths of runs, and the number of literals; expanded, these are at most limit
+// bytes.
 func (c *cursor) runLengths(coders, limit int) (runLengths, int, error) {
 	var r runLengths
 	meta, literals := c.uint7(), c.uint7()
