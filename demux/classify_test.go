@@ -57,8 +57,8 @@ func classifiers(tb testing.TB) func(kit string, bothEnds bool) *Classifier {
 	}
 }
 
-// TestGolden: what is found of reads with known barcodes, and all numbers on the way, is
-// what an implementation over edlib says.
+// TestGolden: the results for reads with known barcodes, and all intermediate numbers, are
+// those of an implementation over edlib.
 func TestGolden(t *testing.T) {
 	classifier := classifiers(t)
 	for i, g := range readGolden(t) {
@@ -122,7 +122,7 @@ func TestBarcodesBehindEachOther(t *testing.T) {
 	require.Greater(t, counts["other second_barcode"], 40, "of 64: %v", counts)
 }
 
-// dual is a kit with native barcodes around PCR barcodes, of which there are those listed.
+// dual is a kit with native barcodes around PCR barcodes, with the listed pairs.
 func dual(tb testing.TB, pairs ...string) Kit {
 	tb.Helper()
 	outer, err := OpenKit("SQK-NBD114-24")

@@ -185,7 +185,7 @@ func reverse(s string) string {
 	return string(out)
 }
 
-// complements maps a base to the one opposite; what is no base becomes N.
+// complements maps a base to its complement; a letter that is no base becomes N.
 var complements = func() (c [256]byte) {
 	for i := range c {
 		c[i] = 'N'
@@ -204,7 +204,7 @@ func appendReverseComplement(dst, sequence []byte) []byte {
 	return dst
 }
 
-// ReverseComplement returns the other strand of a sequence; what is no base becomes N.
+// ReverseComplement returns the other strand of a sequence; a letter that is no base becomes N.
 func ReverseComplement(sequence []byte) []byte { return appendReverseComplement(nil, sequence) }
 
 func reverseComplement(sequence string) string {

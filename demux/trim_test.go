@@ -31,7 +31,7 @@ func TestInside(t *testing.T) {
 			require.InDelta(t, len(tt.before)+len(insert), got.End, 1)
 		})
 	}
-	// Adapters and nothing between stay whole, and so does what is empty.
+	// Adapters with nothing between stay whole, and so does an empty sequence.
 	require.Equal(t, Interval{0, len(adapter)}, trimmer.Inside([]byte(adapter), none))
 	require.Equal(t, Interval{}, trimmer.Inside(nil, none))
 

@@ -159,7 +159,7 @@ func (m memory) create(name string) (io.WriteCloser, error) {
 	return closer{m[name]}, nil
 }
 
-// TestSortByTag: what was classified before goes by its tag, with its alignments.
+// TestSortByTag: reads that were classified before are sorted by their tag, with their alignments.
 func TestSortByTag(t *testing.T) {
 	text := header +
 		"r1\t0\tref\t1\t60\t4M\t*\t0\t0\tACGT\tIIII\tBC:Z:patient-1\n" +
@@ -198,8 +198,8 @@ func TestSortAlias(t *testing.T) {
 	require.Contains(t, r.Header().RGs()[0].String(), "\tSM:patient-7")
 }
 
-// TestSortDual: reads with two barcodes go by the pair, as a sheet has it; what was sorted goes
-// by its tag as well, with a sheet and without a kit.
+// TestSortDual: reads with two barcodes are sorted by the pair, as a sheet has it; sorted reads
+// are sorted by their tag as well, with a sheet and without a kit.
 func TestSortDual(t *testing.T) {
 	kit, err := demux.OpenKit("SQK-NBD114-24")
 	require.NoError(t, err)
