@@ -117,7 +117,7 @@ func faults() []fault {
 	}
 }
 
-// The faults are listed for operators, who may wonder what an alert has been seen with.
+// The documentation lists for operators which fault each alert has been tested with.
 func TestFaultsAreDocumented(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("\n| fault | alerts |\n|---|---|\n")

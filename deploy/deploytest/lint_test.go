@@ -68,7 +68,7 @@ func TestLintFindsFaults(t *testing.T) {
 	}
 }
 
-// Native for who can scrape them, classic for who can't.
+// Native for servers that can scrape them, classic for those that can't.
 func TestHistogramsAreNativeAndClassic(t *testing.T) {
 	catalogue(t)
 	checked := 0

@@ -141,7 +141,7 @@ func TestDashboardsAreRendered(t *testing.T) {
 	}
 }
 
-// Addresses of the pages contain these: who has kept one must find it again.
+// Addresses of the pages contain these: a bookmark must still work.
 func TestDashboardsKeepTheirNames(t *testing.T) {
 	var names []string
 	for _, d := range grafana.Dashboards() {

@@ -122,8 +122,8 @@ func TestScaleExpr(t *testing.T) {
 	}
 }
 
-// Scaling by one changes nothing but how durations are spelt, and what is scaled has
-// all the rules.
+// Scaling by one changes nothing except how durations are spelt, and the scaled file
+// has all the rules.
 func TestScaleRules(t *testing.T) {
 	shipped, err := os.ReadFile(filepath.Join(testenv.Root(t), "deploy/prometheus/rules.yml"))
 	require.NoError(t, err)

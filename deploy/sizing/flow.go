@@ -44,7 +44,7 @@ type Fault struct {
 	At, For time.Duration
 	// Killed processors; what takes their place is there after For.
 	Killed int
-	// Kafka away: what is measured waits in ingest's spool and comes afterwards, at twice
+	// Kafka away: measured signal waits in ingest's spool and comes afterwards, at twice
 	// the peak of the flow cells.
 	Kafka bool
 }
