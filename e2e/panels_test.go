@@ -52,7 +52,7 @@ var lambdaAnswers = map[string][]string{
 }
 
 // TestPanels holds the recording against a panel: over one partition, over several
-// with several processors, and by services of which one is killed, the answers are
+// with several processors, and by services when one of them is killed, the answers are
 // the same, and the variants are those of a run without a panel.
 func TestPanels(t *testing.T) {
 	t.Parallel()

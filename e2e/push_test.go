@@ -181,8 +181,7 @@ func TestPushedSignal(t *testing.T) {
 	})
 }
 
-// TestServeErrors: what is wrong with the flags of `ingest serve` is said in one
-// line.
+// TestServeErrors: wrong flags of `ingest serve` are reported in one line.
 func TestServeErrors(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

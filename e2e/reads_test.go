@@ -192,7 +192,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "calls.bam")
 		require.NoError(t, os.WriteFile(path, bam, 0o600))
 		require.Equal(t, rec.vcf, string(readFile(t, run(t, rec.ref, lambda("genes.gff3"), path), "variants.vcf")))
-		// As aligned reads in CRAM, of which the reference's bases are not there.
+		// As aligned reads in CRAM, which doesn't hold the reference's bases.
 		dir := t.TempDir()
 		reads, cram := filepath.Join(dir, "reads.fastq"), filepath.Join(dir, "calls.cram")
 		cmd := exec.CommandContext(t.Context(), "samtools", "fastq", "-T", "*", path)

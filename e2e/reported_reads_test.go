@@ -77,8 +77,8 @@ func samLines(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// TestReportedReads runs the programs on what users of such tools have reported, each input with its fault, and
-// holds them to what is right.
+// TestReportedReads runs the programs on inputs that users of such tools have reported, each with its fault, and
+// checks for the right result.
 func TestReportedReads(t *testing.T) {
 	t.Run("haplotag leaves all but its tags", func(t *testing.T) {
 		t.Parallel()

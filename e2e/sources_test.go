@@ -122,7 +122,7 @@ sources:
 			return r.File.Refused >= 2 && strings.Contains(r.File.Error, "needs a restart of ingest")
 		})
 
-		// One that can begins what is new and ends what is no more, and leaves the rest.
+		// A file that can be used starts new sources, ends those that are gone, and leaves the rest.
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "not-there"), 0o700))
 		write(strings.Replace(strings.Replace(list, "name: wrong", "name: other", 1), ", devices: devices.yaml", "", 1))
 		after := await("the new list", func(r sources.Report, by map[string]sources.Status) bool {

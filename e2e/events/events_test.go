@@ -1,4 +1,4 @@
-// Package events holds real events of several bases, from simulated reads to what is published of them, to the literature.
+// Package events compares real events of several bases, from simulated reads to the published variants, with the literature.
 package events
 
 import (

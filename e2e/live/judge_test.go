@@ -97,7 +97,7 @@ func TestCountedLosses(t *testing.T) {
 	require.Equal(t, map[uint32]loss{3: {3, 25}}, got)
 }
 
-// readsObserved is a run of three reads of one barcode, of which one failed. The first is on
+// readsObserved is a run of three reads of one barcode; one of them failed. The first is on
 // two partitions.
 func readsObserved() *readsSeen {
 	at := func(seconds float64) time.Time {

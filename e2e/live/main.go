@@ -68,7 +68,7 @@ func command() *cobra.Command {
 	flags.DurationVar(&cfg.chunk, "chunk", 800*time.Millisecond, "MinKNOW's break_reads_after_seconds")
 	flags.Float64Var(&cfg.drop, "drop", 0, "share of the chunks that MinKNOW leaves out")
 	// With seed 1 a twentieth less of the shipped recording, which is half of the whole,
-	// leaves a place to seven reads of which six agree on a wrong base: a call with a
+	// leaves seven reads at one place, six of which agree on a wrong base: a call with a
 	// quality of 12, as there is one in seventeen such.
 	flags.IntVar(&cfg.seed, "seed", 2, "what the simulator draws from")
 	flags.DurationVar(&cfg.within, "within", 2*time.Second, "how soon after a read's end the call must come that it makes possible; 0 for no matter")
