@@ -17,8 +17,8 @@ import (
 const (
 	// maxContig is the longest sequence that positions in VCF and BAM, signed 32-bit, can address.
 	maxContig = math.MaxInt32
-	// maxRoom bounds what is set aside for a file by its size: more than the largest genomes of interest need, and what
-	// is larger may be something else.
+	// maxRoom bounds the memory that is reserved for a file by its size: it is more than the largest genomes of interest
+	// need, and a larger file may be something else.
 	maxRoom = 8 << 30
 	// worthPacking is the size of a file, compressed or not, from which on packing saves what counts beside the rest of a
 	// process. Bacteria are smaller.
@@ -269,8 +269,8 @@ func (p *parser) residues(body []byte) error {
 	return fmt.Errorf("%q is not a nucleotide letter (contig %q)", c, p.contig.Name)
 }
 
-// upperInto writes the letters of a piece of a sequence to dst, which is as long, in upper case, and 0 for what is no
-// nucleotide letter; then it is false.
+// upperInto writes the letters of a piece of a sequence in upper case to dst, which has the same length. It writes 0 for a
+// character that is no nucleotide letter, and then returns false.
 func upperInto(dst, piece []byte) bool {
 	dst = dst[:len(piece)]
 	var wrong byte // its highest bit, for the loop has no time for branches
@@ -297,7 +297,7 @@ func upperInto(dst, piece []byte) bool {
 		}
 		wrong |= upperLetters(dst[i:i+8], piece[i:i+8])
 	}
-	if rest := len(piece) - 8; i > rest && i < len(piece) && rest >= 0 { // the last eight, of which some are done
+	if rest := len(piece) - 8; i > rest && i < len(piece) && rest >= 0 { // the last eight; some of them are done
 		if u, ok := upperBases(binary.LittleEndian.Uint64(piece[rest:])); ok {
 			binary.LittleEndian.PutUint64(dst[rest:], u)
 			return wrong < 0x80

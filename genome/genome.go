@@ -11,7 +11,7 @@ import (
 type Contig struct {
 	Name string // the header's first word
 	// Seq are upper-case IUPAC nucleotide letters, which must not be changed. A contig that was read by [LoadPacked] has
-	// none: those who take both kinds use the methods.
+	// none: code that takes both kinds uses the methods.
 	Seq []byte
 
 	packed  *packed

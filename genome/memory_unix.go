@@ -30,7 +30,7 @@ func systemWords(n int) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), n) // pages begin at multiples of a word
 }
 
-// mapFile is a file in memory; what is written to it stays in this process. It is false if the file can't be mapped.
+// mapFile maps a file into memory; writes to it stay in this process. It returns false if the file can't be mapped.
 func mapFile(f *os.File, size int64) ([]byte, bool, error) {
 	if size <= 0 || int64(int(size)) != size {
 		return nil, false, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is read by an index is what is read from the beginning; and what does not fit the index is left to that.
+// Reading by an index gives the same as reading from the beginning; a file that does not fit its index is left to the latter.
 func TestReadIndexed(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("ACGTN", 12)+"\n", 50_000) // several chunks
 	for name, c := range map[string]struct {
