@@ -119,8 +119,8 @@ func TestFailureStandsForAWhile(t *testing.T) {
 	})
 }
 
-// TestLoadingHoldsNobodyElseUp has one key load for ever: others are there at once, who waits for it
-// is let go with the context, and the pool closes.
+// TestLoadingHoldsNobodyElseUp has one key load for ever: others are there at once, a caller that
+// waits for it returns when its context ends, and the pool closes.
 func TestLoadingHoldsNobodyElseUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})

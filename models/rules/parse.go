@@ -29,7 +29,7 @@ func (e *Error) Error() string {
 }
 
 // Parse reads the text of a file of rules; path names it in errors. Its error is an [*Error]
-// of what is wrong first.
+// for the first fault.
 func Parse(path string, text []byte) (*Rules, error) {
 	p := parser{path: path}
 	r, err := p.parse(text)
