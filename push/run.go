@@ -331,8 +331,8 @@ func (r *Run) send(ctx context.Context, conn *connection) {
 }
 
 // Next is the number of the run's chunk that is sent next. In a run that was begun
-// before, by another process, it is what the server has got: a device that keeps
-// its signal goes on there, and another one says in its next chunks what is lost.
+// before, by another process, it is the first that the server doesn't have: a device that
+// keeps its signal goes on there, and another one states the loss in its next chunks.
 func (r *Run) Next() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
