@@ -81,7 +81,7 @@ func (s *fast5Source) samples(at location, n int, dst []int16) ([]int16, error) 
 	return s.r.SamplesAt(at.offset, n, dst)
 }
 
-// run translates a read's run, of which each read gives the sample rate.
+// run translates a read's run; each read states the sample rate of its run.
 func (s *fast5Source) run(in *fast5.Read) (*Run, error) {
 	rate := in.SampleRate
 	if rate != math.Trunc(rate) || rate > maxSampleRate {

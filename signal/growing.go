@@ -51,7 +51,7 @@ type Growing struct {
 	last    Place
 }
 
-// OpenGrowing opens a recording file of which size bytes can be trusted, to be
+// OpenGrowing opens a recording file whose first size bytes can be trusted, to be
 // read from a place on. beside gives the trusted sizes of other files in its
 // folder: ONT's library keeps the tables of reads and runs there until it closes
 // a POD5 file. A place in another file, such as one that was replaced, is taken for

@@ -10,7 +10,7 @@
 // those that don't fit).
 //
 // The file is mapped and one record at a time is unpacked. Lengths are checked
-// against what is left before anything is allocated.
+// against the bytes that remain before anything is allocated.
 //
 // Specification: SLOW5 0.2.0 and 1.0.0, https://hasindu2008.github.io/slow5specs,
 // and for the signal compressions the reference library slow5lib.

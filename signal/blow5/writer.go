@@ -29,8 +29,8 @@ type Writer struct {
 	err    error // sticky
 }
 
-// NewWriter begins a file with the given attributes of its read groups, of which
-// there is one at least, and auxiliary fields. An empty attribute is written as
+// NewWriter begins a file with the given auxiliary fields and the given attributes
+// of its read groups; there is at least one group. An empty attribute is written as
 // the format's sign for a missing one.
 func NewWriter(out io.Writer, groups []map[string]string, fields []Field) (*Writer, error) {
 	header, err := appendHeader(nil, groups, fields)

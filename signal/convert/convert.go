@@ -42,7 +42,7 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// Loss counts the reads of which the target format can't hold a field.
+// Loss counts the reads that have a field which the target format can't hold.
 type Loss struct {
 	Field string `json:"field"`
 	Why   string `json:"why"`

@@ -9,8 +9,8 @@ import (
 	"github.com/porestream/porestream/signal/fast5"
 )
 
-// fast5Files are files of three reads, of which POD5 and BLOW5 files are beside them,
-// and larger ones where they are there.
+// fast5Files are files of three reads, which lie beside POD5 and BLOW5 files of the same
+// reads, and larger files where there are any.
 func fast5Files(t *testing.T) []string {
 	t.Helper()
 	files := []string{fixtures + "three_vbz.fast5", fixtures + "three_gzip.fast5"}
@@ -77,7 +77,7 @@ func TestFAST5AsConvertedByOthers(t *testing.T) {
 	}
 }
 
-// TestFAST5Merge merges a run of which one file is FAST5.
+// TestFAST5Merge merges the files of a run, one of which is FAST5.
 func TestFAST5Merge(t *testing.T) {
 	dir := t.TempDir()
 	file := "../fast5/testdata/multi_dense.fast5"

@@ -133,8 +133,8 @@ func (p *plan) run(input int, f found, to Format) (int, error) {
 	return i, p.checkRate(i, f)
 }
 
-// description is what the file says of a read's run, the same for all reads of which
-// it says the same.
+// description is what the file says of a read's run; it is equal for all reads whose
+// runs the file describes alike.
 func (f found) description(input int) any {
 	switch {
 	case f.run != nil:

@@ -157,16 +157,16 @@ func (r *Reader) findSingle() (err error) {
 // Len returns the number of reads.
 func (r *Reader) Len() int { return len(r.reads) }
 
-// Forget drops the list of reads: of a reader of which only SamplesAt is used from here
-// on, and which may stay for long. Len is 0 from here on.
+// Forget drops the list of reads. It is for a reader that may stay open for long and of
+// whose methods only SamplesAt is called from here on. Len is 0 from here on.
 func (r *Reader) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads, r.runs, r.byGroup = nil, nil, nil
 }
 
-// Version is what the file says of its layout, "1.0" or "2.3", or what is known of
-// one that says nothing.
+// Version is the version of its layout that the file states, "1.0" or "2.3", or "unknown"
+// if it states none.
 func (r *Reader) Version() string { return cmp.Or(text.Clip(r.info), "unknown") }
 
 // Compression names the filters of the first read's signal.

@@ -113,9 +113,9 @@ func (d *Dataset) fixedArray(n uint64, fn func(uint64, chunk) error) error {
 	return nil
 }
 
-// entries reads count entries, the first of which is for chunk first, and the
-// checksum behind them; from is where what it covers begins. Chunks from n on are
-// left out.
+// entries reads count entries, beginning with that of chunk first, and the checksum
+// behind them; from is where the bytes that the checksum covers begin. Chunks from n
+// on are left out.
 func (d *Dataset) entries(c *cursor, from, first, count, n uint64, filtered bool, size int, fn func(uint64, chunk) error) error {
 	if c.err == nil && count > c.left()/uint64(size) {
 		return fmt.Errorf("chunk index at byte %d: %d entries reach beyond the end of the file", from, count)

@@ -64,7 +64,7 @@ func parseFilters(c *cursor) (list []filter, err error) {
 		if version == 1 || f.id >= 256 {
 			nameSize = c.uint(2)
 		}
-		c.skip(2) // flags: whether a chunk may be stored without the filter is said by the chunk
+		c.skip(2) // flags: each chunk itself states whether it is stored without the filter
 		params := c.uint(2)
 		if version == 1 {
 			nameSize = padded(nameSize)
@@ -155,8 +155,8 @@ func (w *Workspace) inflate(b []byte, most int) (_ []byte, err error) {
 	return *out, err
 }
 
-// unshuffle puts the bytes of elements together again, of which the filter has put
-// all first ones first, then all second ones. Bytes left over are at the end.
+// unshuffle puts the bytes of elements together again: the filter stores the first byte
+// of every element, then the second bytes, and so on. Bytes left over are at the end.
 func (w *Workspace) unshuffle(b []byte, size int) []byte {
 	n := len(b) / size
 	if size == 1 || n <= 1 {

@@ -35,11 +35,11 @@ type Part struct {
 	Size int64
 }
 
-// ErrUnfinished says that what was asked for has not been written yet.
+// ErrUnfinished says that the requested part of the file has not been written yet.
 var ErrUnfinished = errors.New("not written yet")
 
-// Identifier returns the identifier of a POD5 file of which there is only the
-// beginning, or ErrUnfinished if even that is not there.
+// Identifier returns the identifier of a POD5 file that is written only in part, or
+// ErrUnfinished if not even its beginning is there.
 func Identifier(file []byte) (string, error) {
 	if err := checkHead(file); err != nil {
 		return "", err

@@ -5,8 +5,8 @@
 // one list. POD5 says more: which of its tags stood in which of two lists, that a
 // tag is there but empty, times to the millisecond of fields that FAST5 lacks. So
 // that nothing of it is lost, the attribute [Exact] keeps the whole where the list
-// alone would not give it back. It counts only while it agrees with the list: who
-// edits an attribute is believed.
+// alone would not give it back. It counts only while it agrees with the list: if a
+// user edits an attribute, the edited value counts.
 package runinfo
 
 import (

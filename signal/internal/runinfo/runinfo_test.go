@@ -127,8 +127,8 @@ func TestAttributesOfOthers(t *testing.T) {
 	}
 }
 
-// FuzzFromAttributes reads attributes that anybody may have written: what they say
-// must come back from what is made of it.
+// FuzzFromAttributes reads attributes that anybody may have written: converted to a run
+// info and back, they must say the same.
 func FuzzFromAttributes(f *testing.F) {
 	f.Add("run_id", "a", `{"acquisition_id":"a","tracking_id":{"k":""}}`)
 	f.Add("exp_start_time", "2020-01-01T00:00:00Z", "{}")
