@@ -3,7 +3,7 @@ package simulate
 // letters are the bases in the order of their codes: complements add up to 3.
 const letters = "ACGT"
 
-// code maps a letter to its base's code, and what is none of A, C, G and T to 4.
+// code maps a letter to its base's code, and any letter other than A, C, G and T to 4.
 var code = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 4

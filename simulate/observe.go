@@ -31,7 +31,7 @@ const (
 // walk is an alignment in reading direction, and what it says of each base of the
 // template and of each run.
 type walk struct {
-	template []byte // codes; 4 for what is none of A, C, G and T
+	template []byte // codes; 4 for letters other than A, C, G and T
 	called   []byte // code, gone or unknown
 	at       []int  // index in bases of the called base; of a deleted one, of the next
 	extra    []int  // bases inserted after the template's base
@@ -212,7 +212,7 @@ func (w *walk) findRuns() {
 			w.extra[i] = -len(x)
 		}
 	}
-	// From here on extra counts only what is no change of a run.
+	// From here on extra counts only bases that don't change the length of a run.
 	for i := range w.extra {
 		w.extra[i] = max(w.extra[i], 0)
 	}

@@ -194,8 +194,8 @@ type Maker struct {
 // seed, the molecule and the read's number alone.
 func NewMaker(p *Profile, seed uint64) *Maker { return &Maker{newModel(p), seed} }
 
-// NewSampler draws the molecules to be read: all of a genome's haplotypes, of which
-// there are ploidy of each contig.
+// NewSampler draws the molecules to be read. haplotypes are all of a genome's, ploidy of
+// them for each contig.
 func NewSampler(haplotypes []*Haplotype, ploidy int, p *Profile, cfg ReadsConfig) (*Sampler, error) {
 	library, err := NewLibrary(haplotypes, cfg)
 	if err != nil {

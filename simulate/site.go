@@ -270,7 +270,7 @@ func Homopolymers(c *genome.Contig, h *Haplotype, least int) []Interval {
 		}
 	}
 	longOnes(h.Seq, mark)
-	// Of a run that is shorter on the haplotype, what is left of it.
+	// For a run that is shorter on the haplotype: the remaining bases.
 	onContig := make([]bool, len(c.Seq))
 	longOnes(c.Seq, func(start, end int) {
 		for i := start; i < end; i++ {

@@ -62,7 +62,7 @@ type Path struct {
 	Begins []int
 }
 
-// run is samples in a row that are near each other, of which one base has all or none.
+// run is a series of samples that are near each other; one base has all or none of them.
 type run struct {
 	begin, samples int
 	mean           float32

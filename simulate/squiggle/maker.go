@@ -191,7 +191,7 @@ func newARMA(c [3]float64) arma {
 	if c[2] > 0 {
 		a.ar = min(max(math.Sqrt(c[2]/rho), 0), 0.98)
 	}
-	// rho (1 + 2 ar ma + ma²) = (1 + ar ma) (ar + ma), of which one root is below 1.
+	// rho (1 + 2 ar ma + ma²) = (1 + ar ma) (ar + ma) has one root below 1.
 	if d := rho - a.ar; math.Abs(d) > 1e-9 {
 		b := (2*a.ar*rho - 1 - a.ar*a.ar) / d
 		root := math.Sqrt(max(b*b/4-1, 0))
