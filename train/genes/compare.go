@@ -25,7 +25,7 @@ type coding struct {
 	low    int
 	high   int
 	pseudo bool
-	// symbols are the names of its gene, the first of which is that which is in use.
+	// symbols are the names of its gene, the one in use first.
 	symbols []string
 	similar bool // named after a known protein, or its product is
 }
@@ -149,7 +149,7 @@ func names(truthPath, foundPath string, out io.Writer) error {
 // counts are what a comparison comes to.
 type counts struct {
 	truth, found, hits, starts int
-	broken                     int    // found in what is annotated as a pseudogene
+	broken                     int    // found in annotated pseudogenes
 	missed, wrong              [4]int // by classOf
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// record is a GenBank file with genes one behind the other, on one strand, the last of which is marked as broken.
+// record is a GenBank file with genes one behind the other, on one strand; the last one is marked as broken.
 func record(genes int) string {
 	r := rand.New(rand.NewPCG(1, 1))
 	var seq strings.Builder
