@@ -3,8 +3,8 @@ package vcf
 import "unicode/utf8"
 
 // Escaper writes text into a field of VCF. Whatever may stand in no field (control characters, line ends, bytes that
-// are not UTF-8) it percent-encodes; what else means something in the field is said when it is made. Every text that
-// comes from outside, such as a gene's name, goes through one. It may be shared.
+// are not UTF-8) it percent-encodes; further characters that have a meaning in the field are given when it is made. Every
+// text that comes from outside, such as a gene's name, goes through one. It may be shared.
 type Escaper struct {
 	special [256]bool
 	text    [256]string

@@ -69,7 +69,7 @@ func CutLine(text []byte) (line, rest []byte) {
 	return trimEnd(line), rest
 }
 
-// Row is a data line of which only what a variant is has been parsed. Its slices are parts of the line.
+// Row is a data line whose fields from CHROM to ALT alone have been parsed. Its slices are parts of the line.
 type Row struct {
 	Text           []byte // the line without its end
 	Chrom          []byte
