@@ -179,6 +179,14 @@ bench: deps ## run the benchmarks
 gpu: build ## measure basecalling on a GPU (DEVICE=cuda:0) into docs/measured/gpu.md; DEVICE=cpu tries it all on the CPU
 	@./scripts/gpu.sh
 
+.PHONY: gpu-measure gpu-report
+gpu-measure: build kernels ## measure the GPU, kernels, PyTorch beside them and basecalling in 7 minutes (DEVICE=cuda:0) into docs/measured/gpu.json, and write the report
+	@status=0; python3 scripts/gpu/measure.py --device $(or $(DEVICE),cuda:0) $(MEASURE) || status=$$?; $(MAKE) --no-print-directory gpu-report; exit $$status
+
+PRICE ?= 0.25
+gpu-report: ## write docs/measured/gpu-kernels.md from the last measurement: CPU against GPU, with energy and cost (PRICE of a kWh) of a human genome
+	@python3 scripts/gpu/report.py --price $(PRICE) docs/measured/gpu.json docs/measured/gpu-kernels.md
+
 .PHONY: kernels kernels-cpu kernels-docs
 kernels: ## build Porestream's own GPU operators into .deps/kernels/, with NVIDIA's compiler from PyPI (105 MB); no GPU is needed
 	@scripts/kernels.sh cuda

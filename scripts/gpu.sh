@@ -31,7 +31,7 @@ cpu)
 	;;
 cuda | cuda:*)
 	read -ra models <<<"${MODELS:-r9.4-fast r9.4-hac}"
-	out=${OUT:-docs/gpu-measured.md} samples=${SAMPLES:-10000000} rounds=${ROUNDS:-3} duration=${DURATION:-30s}
+	out=${OUT:-docs/measured/gpu.md} samples=${SAMPLES:-10000000} rounds=${ROUNDS:-3} duration=${DURATION:-30s}
 	[ -z "${BATCHES:-}" ] || sweep+=(--sweep-batches "$BATCHES")
 	command -v nvidia-smi >/dev/null || fail "no NVIDIA GPU can be used here: there is no nvidia-smi, which comes with the driver; make gpu DEVICE=cpu tries the same on the CPU"
 	gpus=$(nvidia-smi --query-gpu=index,name,driver_version,memory.total,power.limit --format=csv,noheader 2>&1) ||
@@ -85,7 +85,7 @@ measured() {
 
 {
 	printf '# Basecalling, measured on %s\n\n' "$device"
-	printf '`make gpu` wrote this on %s. What the columns mean is in [devices.md](devices.md).\n\n' "$(date -u +%F)"
+	printf '`make gpu` wrote this on %s. What the columns mean is in [devices.md](../operate/devices.md).\n\n' "$(date -u +%F)"
 	printf '| | |\n|---|---|\n'
 	printf '| processor | %s, %s cores |\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
 	if [ -n "${gpus:-}" ]; then

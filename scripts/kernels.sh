@@ -2,7 +2,7 @@
 # Builds Porestream's own operators for ONNX Runtime (basecall/kernels/cuda) into .deps/kernels/,
 # which git ignores:
 #
-#   kernels.sh cuda   libporestream_ops.so for GPUs, with NVIDIA's compiler from PyPI
+#   kernels.sh cuda   libporestream_ops.so for GPUs, and bench, which measures them there, with NVIDIA's compiler from PyPI
 #                     (105 MB, pinned by hash, kept in .deps/cuda); fails if a kernel spills registers
 #   kernels.sh docs   the same, and what kernels need of a GPU into docs/operate/gpu-kernels.md
 #   kernels.sh cpu    cpu/libporestream_ops.so without a GPU's part, and cpu/emulate, which runs the
@@ -93,9 +93,11 @@ compile() {
 }
 compile lstm
 compile crf -fmad=false
+compile bench
 nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,crf_cpu,lstm,crf}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
 	fail "linking the operators failed"
+nvcc -ccbin "$CXX" -cudart static "-L$nv/lib" "$work"/{bench,lstm_cpu,crf_cpu,lstm,crf}.o -o "$work/bench" -Xlinker -s || fail "linking the measuring program failed"
 python3 scripts/kernels_resources.py <"$work/ptxas.log" >/dev/null
-mv "$work/ptxas.log" "$work/libporestream_ops.so" "$out/"
+mv "$work/ptxas.log" "$work/libporestream_ops.so" "$work/bench" "$out/"
 echo "$stamp" >"$out/.stamp"
 echo "kernels: $out/libporestream_ops.so" >&2

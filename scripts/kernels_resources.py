@@ -15,7 +15,7 @@ for line in sys.stdin:
     elif m := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
         spills += int(m[1]) + int(m[2])
         spilled = int(m[1]) + int(m[2])
-    elif m := re.search(r"Used (\d+) registers", line):
+    elif (m := re.search(r"Used (\d+) registers", line)) and re.match(r"_Z1[01](lstm|crf)_kernel", kernel):  # the library's
         rows.setdefault(kernel, {})[target] = f"{m[1]}, {spilled}"
 
 

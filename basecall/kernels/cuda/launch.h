@@ -6,5 +6,5 @@
 
 const char *launch_lstm(LSTM call, void *stream);
 const char *launch_crf(CRF call, void *stream);
-// check_device says whether the kernels can run on the current device.
+// check_device says whether the kernels can run on the current device, and prepares it.
 const char *check_device();

@@ -154,7 +154,13 @@ const char *check_device() {
 	cudaError_t err;
 	if ((err = cudaGetDevice(&device)) != cudaSuccess || (err = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) != cudaSuccess)
 		return cudaGetErrorString(err);
-	return major < 8 ? "the GPU is older than compute capability 8.0 (Ampere)" : nullptr;
+	if (major < 8) return "the GPU is older than compute capability 8.0 (Ampere)";
+	// What a launch needs of the card's memory stays with the process from then on: taking it anew each time would cost milliseconds.
+	cudaMemPool_t pool;
+	uint64_t all = UINT64_MAX;
+	if ((err = cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess || (err = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all)) != cudaSuccess)
+		return cudaGetErrorString(err);
+	return nullptr;
 }
 
 const char *launch_lstm(LSTM call, void *stream_handle) {

@@ -1,0 +1,271 @@
+// Measures a GPU and the kernels on it, and holds what they give to what a CPU computes: one line
+// of JSON for each measurement.
+//
+//   bench card             the card and its driver
+//   bench copies           1 GB to and from it, pinned and pageable
+//   bench l2               all multiprocessors read the same megabyte
+//   bench lstm WIDTH ...   a layer, by the number of windows, against float and as the CPU's kernel
+//   bench crf BASES ...    decoding, by the number of windows, to the bit
+//   bench small            both with few windows, once: for compute-sanitizer
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "crf_cpu.h"
+#include "half.h"
+#include "launch.h"
+#include "lstm_cpu.h"
+
+namespace {
+
+void fail(const std::string &what) {
+	fprintf(stderr, "bench: %s\n", what.c_str());
+	exit(1);
+}
+void must(cudaError_t err) {
+	if (err != cudaSuccess) fail(cudaGetErrorString(err));
+}
+void must(const char *what) {
+	if (what) fail(what);
+}
+
+// Buffer is memory of the card.
+template <class T> struct Buffer {
+	T *at = nullptr;
+	size_t count;
+	explicit Buffer(size_t n) : count(n) { must(cudaMalloc((void **)&at, n * sizeof(T))); }
+	explicit Buffer(const std::vector<T> &from) : Buffer(from.size()) { must(cudaMemcpy(at, from.data(), count * sizeof(T), cudaMemcpyHostToDevice)); }
+	~Buffer() { cudaFree(at); }
+	Buffer(const Buffer &) = delete;
+	std::vector<T> read(size_t n) const {
+		std::vector<T> v(n);
+		must(cudaMemcpy(v.data(), at, n * sizeof(T), cudaMemcpyDeviceToHost));
+		return v;
+	}
+};
+
+// milliseconds is the median of five runs after one that isn't counted.
+double milliseconds(int runs, const std::function<void()> &f) {
+	cudaEvent_t begin, end;
+	must(cudaEventCreate(&begin));
+	must(cudaEventCreate(&end));
+	std::vector<float> took;
+	for (int i = 0; i <= runs; i++) {
+		float ms;
+		must(cudaEventRecord(begin));
+		f();
+		must(cudaEventRecord(end));
+		must(cudaEventSynchronize(end));
+		must(cudaEventElapsedTime(&ms, begin, end));
+		if (i > 0 || runs == 0) took.push_back(ms);
+	}
+	std::sort(took.begin(), took.end());
+	return took[took.size() / 2];
+}
+
+void card() {
+	cudaDeviceProp p;
+	int driver;
+	must(cudaGetDeviceProperties(&p, 0));
+	must(cudaDriverGetVersion(&driver));
+	printf("{\"name\":\"%s\",\"capability\":\"%d.%d\",\"multiprocessors\":%d,\"memory_bytes\":%zu,\"l2_bytes\":%d,\"shared_bytes_of_a_block\":%zu,\"driver_cuda\":\"%d.%d\"}\n", p.name, p.major, p.minor,
+		p.multiProcessorCount, p.totalGlobalMem, p.l2CacheSize, p.sharedMemPerBlockOptin, driver / 1000, driver % 1000 / 10);
+}
+
+void copies() {
+	const size_t size = (size_t)1 << 30;
+	Buffer<char> on_card(size);
+	void *pinned;
+	must(cudaMallocHost(&pinned, size));
+	memset(pinned, 1, size);
+	std::vector<char> pageable(size, 1);
+	for (bool in : {true, false})
+		for (bool is_pinned : {true, false}) {
+			void *host = is_pinned ? pinned : pageable.data();
+			const double ms = milliseconds(3, [&] {
+				must(in ? cudaMemcpyAsync(on_card.at, host, size, cudaMemcpyHostToDevice) : cudaMemcpyAsync(host, on_card.at, size, cudaMemcpyDeviceToHost));
+			});
+			printf("{\"direction\":\"%s\",\"memory\":\"%s\",\"bytes_per_s\":%.4g}\n", in ? "to the card" : "to the host", is_pinned ? "pinned" : "pageable", size / ms * 1e3);
+		}
+	cudaFreeHost(pinned);
+}
+
+constexpr int l2_rounds = 1000;
+__global__ void read_together(const uint4 *from, int count, unsigned *out) {
+	unsigned sum = 0;
+	for (int round = 0; round < l2_rounds; round++)
+		for (int i = threadIdx.x; i < count; i += blockDim.x) {
+			uint4 v;
+			asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from + i));
+			sum += v.x ^ v.y ^ v.z ^ v.w;
+		}
+	if (sum == 12345) *out = sum;
+}
+
+void l2() {
+	cudaDeviceProp p;
+	must(cudaGetDeviceProperties(&p, 0));
+	const size_t size = (size_t)1 << 20;
+	Buffer<uint4> from(size / 16);
+	must(cudaMemset(from.at, 1, size));
+	Buffer<unsigned> out(1);
+	const double ms = milliseconds(5, [&] { read_together<<<p.multiProcessorCount, 256>>>(from.at, (int)from.count, out.at); });
+	must(cudaGetLastError());
+	printf("{\"bytes_per_s\":%.4g}\n", (double)size * l2_rounds * p.multiProcessorCount / ms * 1e3);
+}
+
+std::vector<uint16_t> halves(size_t n, float scale, unsigned seed) {
+	std::mt19937 random(seed);
+	std::normal_distribution<float> normal(0, scale);
+	std::vector<uint16_t> v(n);
+	for (auto &x : v) x = to_half(normal(random));
+	return v;
+}
+
+void lstm(int width, int steps, const std::vector<int> &numbers, int runs) {
+	constexpr int checked = 16; // windows
+	const auto weights = halves((size_t)8 * width * width, 1 / std::sqrt((float)width), 1);
+	const std::vector<float> bias((size_t)4 * width, 0.1f);
+	const auto some = halves((size_t)steps * checked * width, 1, 2);
+	std::vector<uint16_t> want(some.size());
+	LSTM call{};
+	call.width = width;
+	call.steps = steps;
+	call.reverse = true;
+	call.residual = true;
+	call.x = some.data();
+	call.y = want.data();
+	call.bias = bias.data();
+	call.windows = checked;
+	run_lstm(call, LSTMWeights(weights.data(), width));
+	Buffer<uint16_t> w(weights);
+	Buffer<float> b(bias);
+	std::vector<uint16_t> first;
+	for (int windows : numbers) {
+		std::vector<uint16_t> x((size_t)steps * windows * width);
+		for (int t = 0; t < steps; t++)
+			for (int n = 0; n < windows; n++) memcpy(&x[((size_t)t * windows + n) * width], &some[((size_t)t * checked + n % checked) * width], 2 * width);
+		Buffer<uint16_t> in(x), out(x.size());
+		must(cudaMemset(out.at, 0xFF, 2 * x.size()));
+		call.x = in.at;
+		call.y = out.at;
+		call.weights = w.at;
+		call.bias = b.at;
+		call.windows = windows;
+		const double ms = milliseconds(runs, [&] { must(launch_lstm(call, nullptr)); });
+		const auto y = out.read(x.size());
+		double off = 0, all = 0;
+		bool same = true;
+		std::vector<uint16_t> these;
+		for (int t = 0; t < steps; t++)
+			for (int n = 0; n < windows; n++)
+				for (int u = 0; u < width; u++) {
+					const uint16_t h = y[((size_t)t * windows + n) * width + u];
+					const double v = from_half(want[((size_t)t * checked + n % checked) * width + u]), d = from_half(h) - v;
+					off += d * d;
+					all += v * v;
+					if (n < checked) these.push_back(h);
+				}
+		if (first.empty()) first = these;
+		same = first == these;
+		printf("{\"width\":%d,\"windows\":%d,\"ms\":%.4g,\"us_per_step\":%.4g,\"error\":%.3g,\"same_as_first\":%s}\n", width, windows, ms, ms * 1e3 / steps, std::sqrt(off / all), same ? "true" : "false");
+		fflush(stdout);
+	}
+}
+
+void crf(int state_length, int steps, const std::vector<int> &numbers, int runs) {
+	constexpr int checked = 24; // windows
+	const int classes = 4 * crf_states(state_length), q = classes / 16;
+	// Scores that favour a sequence, as a network's do.
+	std::mt19937 random(3);
+	std::normal_distribution<float> normal(-1, 1);
+	std::vector<uint16_t> some((size_t)checked * steps * classes);
+	for (int n = 0, state = 0; n < checked; n++)
+		for (int t = 0; t < steps; t++) {
+			uint16_t *row = &some[((size_t)n * steps + t) * classes];
+			for (int i = 0; i < classes; i++) row[i] = to_half(std::min(5.f, normal(random)));
+			if (random() % 2) continue;
+			const int dropped = state / q;
+			state = state % q * 4 + (int)(random() % 4);
+			row[4 * state + dropped] = to_half(2 + 3 * (random() % 1000 / 1000.f));
+		}
+	CRF call{};
+	call.half = true;
+	call.windows_first = true;
+	call.steps = steps;
+	call.state_length = state_length;
+	call.stay = 2;
+	call.width = 12;
+	call.cut = 100;
+	std::vector<int32_t> frames(checked);
+	for (int n = 0; n < checked; n++) frames[n] = n % 5 == 4 ? steps * n / checked : steps;
+	std::vector<uint8_t> path((size_t)checked * steps);
+	std::vector<float> probability(path.size());
+	call.scores = some.data();
+	call.frames = frames.data();
+	call.path = path.data();
+	call.probability = probability.data();
+	call.windows = checked;
+	run_crf(call);
+	for (int windows : numbers) {
+		Buffer<uint16_t> scores((size_t)windows * steps * classes);
+		std::vector<int32_t> all(windows);
+		for (int n = 0; n < windows; n++) all[n] = frames[n % checked];
+		for (int n = 0; n < windows; n += checked)
+			must(cudaMemcpy(scores.at + (size_t)n * steps * classes, some.data(), (size_t)2 * std::min(checked, windows - n) * steps * classes, cudaMemcpyHostToDevice));
+		Buffer<int32_t> counts(all);
+		Buffer<uint8_t> path_there((size_t)windows * steps);
+		Buffer<float> probability_there((size_t)windows * steps);
+		call.scores = scores.at;
+		call.frames = counts.at;
+		call.path = path_there.at;
+		call.probability = probability_there.at;
+		call.windows = windows;
+		const double ms = milliseconds(runs, [&] { must(launch_crf(call, nullptr)); });
+		const auto have = path_there.read(path_there.count);
+		const auto sure = probability_there.read(path_there.count);
+		int unequal = 0;
+		for (int n = 0; n < windows; n++)
+			unequal += memcmp(&have[(size_t)n * steps], &path[(size_t)(n % checked) * steps], steps) != 0 || memcmp(&sure[(size_t)n * steps], &probability[(size_t)(n % checked) * steps], 4 * steps) != 0;
+		printf("{\"states\":%d,\"windows\":%d,\"frames\":%d,\"ms\":%.4g,\"frames_per_s\":%.4g,\"unequal_windows\":%d}\n", crf_states(state_length), windows, steps, ms, (double)windows * steps / ms * 1e3, unequal);
+		fflush(stdout);
+	}
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+	const std::string what = argc > 1 ? argv[1] : "";
+	const auto numbers = [&](const char *list) {
+		std::vector<int> v;
+		for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') v.push_back(atoi(p));
+		return v;
+	};
+	if (what == "card") {
+		card();
+	} else if (what == "copies") {
+		copies();
+	} else if (what == "l2") {
+		l2();
+	} else if (what == "lstm" && argc == 4) {
+		lstm(atoi(argv[2]), 256, numbers(argv[3]), 5);
+	} else if (what == "crf" && argc == 4) {
+		crf(atoi(argv[2]), 720, numbers(argv[3]), 5);
+	} else if (what == "small") {
+		must(check_device());
+		for (int width : {112, 256, 384}) lstm(width, 3, {70}, 0);
+		for (int bases : {3, 4}) crf(bases, 40, {30}, 0);
+	} else {
+		fprintf(stderr, "bench: card, copies, l2, lstm WIDTH WINDOWS,..., crf BASES WINDOWS,... or small\n");
+		return 2;
+	}
+	return 0;
+}
