@@ -29,6 +29,7 @@ import (
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/access"
 	"github.com/porestream/porestream/stream/embedded"
 	"github.com/porestream/porestream/vcf"
 )
@@ -51,6 +52,8 @@ type runConfig struct {
 	listen     string
 	page       livepage.Flags
 	controls   processor.Controls
+	notify     string
+	notifyWait time.Duration
 	trace      tracing.Flags
 	// brokerListen is where the embedded broker listens.
 	brokerListen string
@@ -106,6 +109,8 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	flags.BoolVar(&cfg.reads.Naming.Demultiplexed, "demultiplexed", false, "called reads that tell of no barcode have none")
 	flags.BoolVar(&cfg.reads.Failed, "include-fail", false, "take called reads, too, that fell through the basecaller's quality control")
 	cfg.controls.Register(flags)
+	flags.StringVar(&cfg.notify, "notify", "", "file of destinations, webhooks and mail, that are told of alerts while the run goes on (docs/consume/notify.md)")
+	flags.DurationVar(&cfg.notifyWait, "notify-wait", time.Minute, "how long destinations that haven't got all alerts are waited for at the end")
 	flags.Var(&cfg.vcfVersion, "vcf-version", vcfVersionHelp)
 	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of the topics that are created")
 	flags.IntVar(&cfg.processors, "processors", 1, "processors that share the work")
@@ -122,7 +127,7 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	return cmd
 }
 
-func run(ctx context.Context, cfg runConfig, paths []string) error {
+func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 	if cfg.follow {
 		return cli.Usagef("pore run takes what is there when it starts; folders that grow are followed by ingest folder (signal) or ingest reads (called reads): " +
 			"start pore broker, then processor --brokers 127.0.0.1:9092 --ref FASTA, then ingest folder --brokers 127.0.0.1:9092 DIR")
@@ -182,6 +187,18 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		return err
 	}
 	defer stopTracing()
+	var notifier *runNotifier
+	switch {
+	case cfg.notify == "":
+	case len(opts.Panels) == 0:
+		return cli.Usagef("--notify tells of the alerts of panels: give --panel")
+	case cfg.notifyWait < 0:
+		return cli.Usagef("--notify-wait %v: want 0s or more", cfg.notifyWait)
+	default:
+		if notifier, err = newRunNotifier(cfg.notify, cfg.notifyWait); err != nil {
+			return err
+		}
+	}
 	var total atomic.Int64
 	unit, processed := "samples", pipeline.SamplesProcessed
 	if reads != nil {
@@ -195,7 +212,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
 		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
 		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
-	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, brokerListen: cfg.brokerListen, onBroker: func(addr string) {
+	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, notifier: notifier, brokerListen: cfg.brokerListen, onBroker: func(addr string) {
 		fmt.Fprintf(os.Stderr, "Kafka broker of this run: %s; pore consume --brokers %s follows it\n", addr, addr)
 	}})
 	stopProgress()
@@ -211,6 +228,11 @@ func run(ctx context.Context, cfg runConfig, paths []string) error {
 	}
 	if err := report.WriteFile(cfg.out, "", report.Options{Program: cli.Version}); err != nil {
 		return fmt.Errorf("making the report of the results in %s: %w", cfg.out, err)
+	}
+	if notifier != nil {
+		if err := notifier.outcome; err != nil {
+			defer func() { failed = errors.Join(failed, err) }()
+		}
 	}
 	s := result.Summary
 	if len(s.Files) > 1 {
@@ -309,6 +331,7 @@ type watching struct {
 	// if set, is told its address.
 	brokerListen string
 	onBroker     func(addr string)
+	notifier     *runNotifier // nil: nobody is told of alerts
 }
 
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
@@ -369,7 +392,16 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 			}
 		}()
 	}
-	return pipeline.Run(ctx, cfg)
+	atStart(&cfg, func() {
+		watch.notifier.start(ctx, cfg.Kafka, access.Deployment{Prefix: flags.Prefix, Group: "porestream", Panels: true}, cfg.Registry, cfg.Logger)
+	})
+	result, err := pipeline.Run(ctx, cfg)
+	if err != nil || result.Alerts == nil {
+		watch.notifier.abort()
+		return result, err
+	}
+	watch.notifier.finish(ctx, result.Alerts.Last())
+	return result, nil
 }
 
 // atStart has something done once all that a run needs is there, so that what is refused is

@@ -33,6 +33,7 @@ type courier struct {
 	deadLetters     string
 	metrics         *destinationMetrics
 	log             *slog.Logger
+	dealt           func(destination string, rec stream.Record) // nil: nobody asks
 }
 
 // newCourier makes the courier of a destination.
@@ -133,7 +134,13 @@ func (h handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emit
 	if err != nil {
 		return err
 	}
-	return emit.Emit(ctx, outs, []int64{rec.Offset})
+	if err := emit.Emit(ctx, outs, []int64{rec.Offset}); err != nil {
+		return err
+	}
+	if h.dealt != nil {
+		h.dealt(h.name, rec)
+	}
+	return nil
 }
 
 func (h handler) deal(ctx context.Context, rec stream.Record) ([]stream.Out, error) {

@@ -24,6 +24,8 @@ type Service struct {
 	Logger     *slog.Logger
 	// Group bounds the membership in the groups; the zero value is right but for tests.
 	Group kafka.GroupConfig
+	// Dealt, if set, is told of each record that a destination has, wants none of, or that was given up for it; from several goroutines.
+	Dealt func(destination string, rec stream.Record)
 }
 
 // Run notifies all destinations until ctx ends, then lets requests that are under way end, and commits.
@@ -42,6 +44,7 @@ func (s *Service) Run(ctx context.Context) error {
 		if couriers[i], err = newCourier(d, topics.DeadLetters, s.Metrics, s.Logger); err != nil {
 			return fmt.Errorf("destination %s: %w", d.Name, err)
 		}
+		couriers[i].dealt = s.Dealt
 	}
 	producer, err := kafka.NewProducer(ctx, s.Client, kafka.ProducerConfig{})
 	if err != nil {

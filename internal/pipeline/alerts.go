@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,16 +22,18 @@ import (
 type AlertFold struct {
 	runEnds
 	latest map[string]*watchlist.Alert
+	last   map[int32]int64 // offset of the last record by partition
 }
 
 // NewAlertFold returns the state of an empty topic with a number of partitions.
 func NewAlertFold(partitions int32) *AlertFold {
-	return &AlertFold{runEnds: newRunEnds(partitions), latest: make(map[string]*watchlist.Alert)}
+	return &AlertFold{runEnds: newRunEnds(partitions), latest: make(map[string]*watchlist.Alert), last: make(map[int32]int64)}
 }
 
 // Add takes one record and returns the alert that it brings, or nil when it brings
 // none: it is known, a marker, or an event of a kind this program doesn't know.
 func (f *AlertFold) Add(rec stream.Record) (*watchlist.Alert, error) {
+	f.last[rec.Partition] = max(f.last[rec.Partition], rec.Offset)
 	a, end, err := alert.Decode(rec)
 	switch {
 	case err != nil:
@@ -43,6 +46,9 @@ func (f *AlertFold) Add(rec stream.Record) (*watchlist.Alert, error) {
 	}
 	return nil, nil
 }
+
+// Last are the offsets of the last record of each partition that has one.
+func (f *AlertFold) Last() map[int32]int64 { return maps.Clone(f.last) }
 
 // Samples lists the samples that a panel has said something of, sorted.
 func (f *AlertFold) Samples() []string {
