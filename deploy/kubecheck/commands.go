@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// commandLines has the programs judge how they are started: a flag is read before --help is
-// answered, and ingest checks its file of sources. Files that the file of sources names
-// must be in the image or on a volume.
+// commandLines has the programs check how they are started: they read a flag before they
+// answer --help, and ingest checks its file of sources. Files that the file of sources
+// names must be in the image or on a volume.
 func commandLines(ctx context.Context, bin string, objects []Object) ([]string, error) {
 	m := sortOut(objects)
 	var faults []string

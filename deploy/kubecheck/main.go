@@ -1,5 +1,5 @@
 // Command kubecheck renders the Kustomize folders of Porestream as kubectl would and
-// judges what comes out, without a cluster and without the network:
+// checks the rendered objects, without a cluster and without the network:
 //
 //   - every object is decoded strictly into the Go type that its API has, or by the
 //     schema of its custom resource: unknown fields and wrong types are faults;

@@ -15,7 +15,7 @@ var pagePaths = map[string]networking.PathType{
 	"/": networking.PathTypeExact, "/assets": networking.PathTypePrefix, "/api": networking.PathTypePrefix,
 }
 
-// checkPages judges how processors serve the live page.
+// checkPages checks how processors serve the live page.
 func (m manifest) checkPages(fault faultf) {
 	for _, w := range m.workloads {
 		for i := range w.pod.Containers {
@@ -65,7 +65,7 @@ func (m manifest) checkPage(w workload, c *core.Container, fault faultf) {
 	}
 }
 
-// fromSecret tells whether a file of the container is mounted from a Secret.
+// fromSecret reports whether a file of the container is mounted from a Secret.
 func fromSecret(w workload, c *core.Container, file string) bool {
 	for _, mount := range c.VolumeMounts {
 		if !mounted(&core.Container{VolumeMounts: []core.VolumeMount{mount}}, file) {

@@ -513,8 +513,8 @@ func (m manifest) checkNetwork(fault faultf) {
 	}
 }
 
-// brokers are the addresses that a workload is told, in its arguments or its file of
-// sources.
+// brokers are the addresses of brokers that a workload is given, in its arguments or its
+// file of sources.
 func (m manifest) brokers(w workload) []string {
 	var out []string
 	for i := range w.pod.Containers {

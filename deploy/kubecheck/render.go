@@ -222,7 +222,7 @@ func (s schemas) decodeScaledObject(data []byte, o *Object) error {
 	return nil
 }
 
-// ScaledObject is what is judged of KEDA's.
+// ScaledObject holds the fields of KEDA's object that are checked.
 type ScaledObject struct {
 	Spec struct {
 		ScaleTargetRef struct {
