@@ -406,6 +406,7 @@ func TestVariantHasADialogWithItsReads(t *testing.T) {
 	wait(t, tab, `document.getElementById("detail").open && !document.getElementById("pileup-body").hidden`)
 	assert.Equal(t, "J02459.1:37,589 C>T", text(t, tab, "detail-title"))
 	assert.Contains(t, text(t, tab, "detail-consequence"), "cI:p.Glu118Lys")
+	assert.Contains(t, text(t, tab, "detail-consequence"), "0.27 in cI: acceptor loss 0.27 at −23, acceptor gain 0.15 at +89, donor loss 0.05 at +193")
 	assert.Contains(t, text(t, tab, "detail-evidence"), "25 of 26 show it (96 %)")
 	assert.Contains(t, text(t, tab, "detail-sources"), "clear plaque")
 	assert.Greater(t, ask[int](t, tab, inked("pileup-canvas")), 8)

@@ -28,6 +28,9 @@ func TestNumbersAreWrittenForPeople(t *testing.T) {
 		`m.percent(0.034)`: "3.4 %", `m.percent(0.99)`: "99 %", `m.percent(0)`: "0 %", `m.percent(NaN)`: "–",
 		`m.allele("ACGTACGTACGTACGTACGT")`: "ACGTACG…CGT (20)", `m.allele("A")`: "A", `m.allele("")`: "–",
 		`m.count(1, "read")`: "1 read", `m.count(2, "read")`: "2 reads", `m.words("stop_gained")`: "stop gained",
+		`m.score({score: 0.62, gene: "TUBB8", changes: [{name: "acceptor_gain", score: 0.01, position: -2}, {name: "acceptor_loss", score: 0.18, position: 1100}, {name: "donor_gain", score: 0, position: 5}, {name: "donor_loss", score: 0.62, position: 0}]})`: "0.62 in TUBB8: donor loss 0.62 at +0, acceptor loss 0.18 at +1,100, acceptor gain 0.01 at −2",
+		`m.score({score: 1.5, changes: [{name: "dnase", score: -1.5}, {name: "b", score: 1}, {name: "c", score: 0.5}]}, 2)`:                                                                                                                                       "1.5: dnase -1.5, b 1, 1 more",
+		`m.score({score: 0, changes: [{name: "a", score: 0}, {name: "b", score: 0}]})`:                                                                                                                                                                            "0: a 0", `m.score({gene: "X", unscored: "too long"})`: "X: not scored: too long",
 		`m.ticks(0, 48502, 5).join()`: "0,10000,20000,30000,40000", `m.ticks(5, 5, 3).join()`: "", `m.ticks(0.5, 3.2, 3).join()`: "1,2,3",
 		`String(m.instant("0001-01-01T00:00:00Z"))`: "NaN", `String(m.instant("2026-03-02T09:00:00Z"))`: "1772442000000",
 	} {

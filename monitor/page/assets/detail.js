@@ -4,7 +4,7 @@
 
 import { ask } from "./api.js";
 import { byId, element, keyed, setAttribute, setText } from "./dom.js";
-import { allele, clock, count, percent, whole, words } from "./format.js";
+import { allele, clock, count, percent, score, whole, words } from "./format.js";
 import { PileupView } from "./pileup.js";
 import { sentence } from "./variants.js";
 
@@ -146,6 +146,7 @@ export class DetailView {
       ["Codons", chosen.codons],
       ["Together", (variant.haplotype ?? []).map((h) => `${h.gene ?? h.transcript}: ${(h.terms ?? []).map(words).join(", ")}${h.amino_acids ? ` ${h.amino_acids}` : ""}`).join("; ")],
       ["Other transcripts", (annotation.consequences ?? []).length > 1 ? count(annotation.consequences.length - 1, "more", "more") : null],
+      ...(annotation.scores ?? []).slice(0, 20).map((s) => [`Score of ${s.network}`, score(s)]),
       ["Gene models", annotation.gene_models],
       ["Not annotated", variant.annotation_error],
     ]);

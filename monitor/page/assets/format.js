@@ -73,6 +73,15 @@ export function words(name) {
   return (name ?? "").replaceAll("_", " ");
 }
 
+/** What a sequence network says of an allele, its largest changes first: "0.62 in TUBB8: donor loss 0.62 at +0, acceptor loss 0.18 at +110". */
+export function score(s, most = 4) {
+  if (!(s.changes ?? []).length) return [s.gene, `not scored: ${s.unscored ?? "the network says nothing"}`].filter(Boolean).join(": ");
+  const changes = [...s.changes].sort((a, b) => Math.abs(b.score) - Math.abs(a.score)).filter((c, i) => i === 0 || c.score !== 0);
+  const parts = changes.slice(0, most).map((c) => `${words(c.name)} ${c.score}${Number.isFinite(c.position) ? ` at ${c.position < 0 ? "−" : "+"}${whole(Math.abs(c.position))}` : ""}`);
+  if (changes.length > most) parts.push(count(changes.length - most, "more", "more"));
+  return `${s.score}${s.gene ? ` in ${s.gene}` : ""}: ${parts.join(", ")}`;
+}
+
 /** A long allele with its middle left out: "ACGTACGT…ACGT (1,204)". */
 export function allele(bases, room = 12) {
   if (!bases) return "–";

@@ -292,7 +292,11 @@ func Detail(row monitor.Variant) monitor.Detail {
 			"hgvsg":        fmt.Sprintf("%s:g.%d%s>%s", row.Contig, row.Pos, row.Ref, row.Alt),
 			"most_severe":  map[string]any{"term": row.Consequence, "impact": row.Impact, "gene": row.Gene, "transcript": row.Gene + "-001"},
 			"consequences": []any{map[string]any{"terms": []any{map[string]any{"so": "SO:0001583", "name": row.Consequence}}, "impact": row.Impact, "hgvsp": row.HGVSp, "hgvsc": row.HGVSc, "codons": "Gag/Aag"}},
-			"known":        []any{map[string]any{"source": "markers", "version": "2026-01", "id": "M17", "match": "exact", "fields": map[string]any{"NAME": "clear_plaque"}}},
+			"scores": []any{map[string]any{"network": "splicing", "sha256": strings.Repeat("0", 64), "gene": row.Gene, "score": 0.27, "changes": []any{
+				map[string]any{"name": "acceptor_gain", "score": 0.15, "position": 89}, map[string]any{"name": "acceptor_loss", "score": 0.27, "position": -23},
+				map[string]any{"name": "donor_gain", "score": 0, "position": -267}, map[string]any{"name": "donor_loss", "score": 0.05, "position": 193},
+			}}},
+			"known": []any{map[string]any{"source": "markers", "version": "2026-01", "id": "M17", "match": "exact", "fields": map[string]any{"NAME": "clear_plaque"}}},
 		},
 		"last_chunk_time": Now(),
 	}
