@@ -97,8 +97,8 @@ func (n *runNotifier) settle(ctx context.Context, last map[int32]int64) error {
 			return fmt.Errorf("alerts were not sent to %s: %w", strings.Join(behind, ", "), errors.Join(err, ctx.Err()))
 		case <-timeout.C:
 			n.stop()
-			<-n.done
-			return fmt.Errorf("within %v of the run's end not all alerts were sent to %s: the log says why, and alerts.json has them; --notify-wait waits longer", n.wait, strings.Join(behind, ", "))
+			late := fmt.Errorf("within %v of the run's end not all alerts were sent to %s: the log says why, and alerts.json has them; --notify-wait waits longer", n.wait, strings.Join(behind, ", "))
+			return errors.Join(late, ended(<-n.done))
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (n *runNotifier) settle(ctx context.Context, last map[int32]int64) error {
 func (n *runNotifier) abort() {
 	if n != nil && n.done != nil {
 		n.stop()
-		<-n.done
+		n.outcome = ended(<-n.done)
 	}
 }
 

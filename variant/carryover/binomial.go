@@ -2,6 +2,38 @@ package carryover
 
 import "math"
 
+// bounds are bounds at Alpha/2 that were asked for: all samples of a run have the same ones at an allele.
+type bounds struct {
+	uppers, lowers map[[2]int]float64
+	poisson        map[int]float64
+}
+
+func newBounds() *bounds {
+	return &bounds{uppers: make(map[[2]int]float64), lowers: make(map[[2]int]float64), poisson: make(map[int]float64)}
+}
+
+func (b *bounds) upper(k, n int) float64 {
+	return known(b.uppers, [2]int{k, n}, func() float64 { return upper(k, n, Alpha/2) })
+}
+
+func (b *bounds) lower(k, n int) float64 {
+	return known(b.lowers, [2]int{k, n}, func() float64 { return lower(k, n, Alpha/2) })
+}
+
+func (b *bounds) upperPoisson(k int) float64 {
+	return known(b.poisson, k, func() float64 { return upperPoisson(k, Alpha/2) })
+}
+
+// known is what a map has for a key, computed once.
+func known[K comparable](of map[K]float64, key K, compute func() float64) float64 {
+	v, ok := of[key]
+	if !ok {
+		v = compute()
+		of[key] = v
+	}
+	return v
+}
+
 // tail is the probability of k or more successes of n trials at rate p.
 func tail(k, n int, p float64) float64 {
 	switch {
@@ -68,7 +100,7 @@ func upperPoisson(k int, alpha float64) float64 {
 func bisect(lo, hi float64, below func(float64) bool) float64 {
 	for range 100 {
 		mid := lo + (hi-lo)/2
-		if mid <= lo || mid >= hi {
+		if mid <= lo || mid >= hi || hi-lo < 1e-14*hi {
 			break
 		}
 		if below(mid) {

@@ -80,13 +80,17 @@ const ownShare = 0.2
 //
 // The allele is explained if either source gives as many reads with a probability above Alpha/2. The larger of the two is told.
 func Judge(own Reads, others int, controls []Control) Judgement {
+	return judge(own, others, controls, newBounds())
+}
+
+func judge(own Reads, others int, controls []Control, b *bounds) Judgement {
 	j := Judgement{Basis: NoSource}
 	var usable []Control
 	unusable := NotCovered
 	for _, c := range controls {
 		switch {
 		case c.Kind == Negative && c.Depth == 0:
-		case c.Kind == Negative && c.Alt > 0 && lower(c.Alt, c.Depth, Alpha/2) >= ownShare:
+		case c.Kind == Negative && c.Alt > 0 && b.lower(c.Alt, c.Depth) >= ownShare:
 			unusable = OwnAllele
 		default:
 			usable = append(usable, c)
@@ -109,17 +113,17 @@ func Judge(own Reads, others int, controls []Control) Judgement {
 			hopped += c.Alt
 			trials += own.Alt + others + c.Alt
 		}
-		rate := upper(hopped, trials, Alpha/2)
+		rate := b.upper(hopped, trials)
 		j.source(Hopping, rate*float64(others), tail(own.Alt, others, rate), own)
 	}
 	for _, c := range usable {
 		switch {
 		case c.Alt == 0:
 		case c.Kind == NoTemplate:
-			most := upperPoisson(c.Alt, Alpha/2)
+			most := b.upperPoisson(c.Alt)
 			j.source(Contamination, most, tailPoisson(own.Alt, most), own)
 		default:
-			share := upper(c.Alt, c.Depth, Alpha/2)
+			share := b.upper(c.Alt, c.Depth)
 			j.source(Contamination, share*float64(own.Depth), tail(own.Alt, own.Depth, share), own)
 		}
 	}

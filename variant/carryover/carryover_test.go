@@ -1,6 +1,7 @@
 package carryover
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -228,4 +229,25 @@ func TestMark(t *testing.T) {
 	failed := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C"}, Filter: []string{"LowQual"}}
 	Mark(failed, func(int) *Judgement { return judgements[0] })
 	require.Equal(t, []string{"LowQual", "CarryOver"}, failed.Filter)
+}
+
+// BenchmarkJudge judges an allele in each sample of a plate of 96, of which two are controls.
+func BenchmarkJudge(b *testing.B) {
+	controls := Controls{"water": NoTemplate, "wild": Negative}
+	samples := []string{"water", "wild"}
+	for i := range 94 {
+		samples = append(samples, fmt.Sprint("barcode", i))
+	}
+	allele := vrs.Edit{Start: 10, Ref: "A", Alt: "G"}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		table := NewTable(controls, samples)
+		table.Add("c", allele)
+		for i, sample := range samples {
+			table.Count(sample, "c", 0, []Reads{{(i + n) % 60, 200 + i}})
+		}
+		for _, sample := range samples[2:] {
+			table.Judge(sample, "c", allele)
+		}
+	}
 }

@@ -53,11 +53,12 @@ type Table struct {
 	alleles  map[string][]vrs.Edit         // by contig
 	counts   map[string]map[string][]Reads // by sample and contig, in the order of alleles
 	sorted   bool
+	bounds   *bounds
 }
 
 // NewTable is a table of a run's samples without an allele. Controls are among the samples.
 func NewTable(controls Controls, samples []string) *Table {
-	return &Table{controls: controls, samples: slices.Sorted(slices.Values(samples)), alleles: make(map[string][]vrs.Edit), counts: make(map[string]map[string][]Reads)}
+	return &Table{controls: controls, samples: slices.Sorted(slices.Values(samples)), alleles: make(map[string][]vrs.Edit), counts: make(map[string]map[string][]Reads), bounds: newBounds()}
 }
 
 // Judges says whether a sample's alleles are judged: it is one of the run and no control.
@@ -138,7 +139,7 @@ func (t *Table) Judge(sample, contig string, e vrs.Edit) *Judgement {
 			others += reads(name).Alt
 		}
 	}
-	j := Judge(reads(sample), others, controls)
+	j := judge(reads(sample), others, controls, t.bounds)
 	return &j
 }
 
