@@ -134,7 +134,7 @@ func describable(rnd *rand.Rand, seq string, n int) []piece {
 		case 5:
 			x.alt = bases(1 + rnd.IntN(4))
 			x.from, x.to, end = first, first, first
-			if rnd.IntN(2) == 0 { // a copy of what is beside
+			if rnd.IntN(2) == 0 { // a copy of the bases beside it
 				x.alt = seq[first-1 : min(len(seq), first+rnd.IntN(3))]
 			}
 			x.text = fmt.Sprintf("%d_%dins%s", first, first+1, x.alt)
@@ -156,7 +156,7 @@ func describable(rnd *rand.Rand, seq string, n int) []piece {
 				span, x.to, end = fmt.Sprintf("%d_%d", first, last), last, last
 			}
 			x.alt, x.text = strings.Repeat(ref, copies), fmt.Sprintf("%s%s[%d]", span, ref, copies)
-		case 9: // a copy of another place, perhaps in pieces, or turned round
+		case 9: // a copy of another place, perhaps in pieces, or inverted
 			from := rnd.IntN(len(seq) - 8)
 			to := from + 2 + rnd.IntN(6)
 			x.alt, x.text = seq[from:to], fmt.Sprintf("%sdelins%d_%d", span, from+1, to)

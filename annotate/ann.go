@@ -143,7 +143,7 @@ type annEntry struct {
 }
 
 // annShift is by how many bases SnpEff moves an insertion or deletion towards the 3' end of its transcript before it
-// looks what it does. Our own place is the leftmost on the contig, which on the reverse strand is that end.
+// determines its consequence. Our own place is the leftmost on the contig, which on the reverse strand is that end.
 func annShift(e *effect, c *Consequence) int {
 	if e.t != nil && e.t.forward {
 		return c.HGVSOffset

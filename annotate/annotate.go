@@ -16,7 +16,7 @@ import (
 // DefaultDistance is how far upstream and downstream of a transcript a variant is reported with it, VEP's default.
 const DefaultDistance = 5000
 
-// Annotation is what is known about one variant allele.
+// Annotation holds everything known about one variant allele.
 type Annotation struct {
 	HGVSg string `json:"hgvsg,omitempty"`
 	// Atoms are the VRS ids of the changes that an allele of several bases is made of ([vrs.Edit.Atoms]); none for an
@@ -36,7 +36,7 @@ type Annotation struct {
 	Scores []Score `json:"scores,omitempty"`
 }
 
-// MostSevere is the one consequence to show where there is room for one.
+// MostSevere is the one consequence to show where there is space for only one.
 type MostSevere struct {
 	Term       string `json:"term"`
 	SO         string `json:"so"`
@@ -86,8 +86,8 @@ type Consequence struct {
 	Functions []Function `json:"functions,omitempty"`
 }
 
-// ErrUnsupportedAllele is the error for alternate alleles of which no consequence can be told. Annotate has it for all
-// that are not sequences: symbolic ones, breakends and "*"; AnnotateSite for fewer.
+// ErrUnsupportedAllele is the error for alternate alleles whose consequence can't be determined. Annotate returns it
+// for all that are not sequences: symbolic ones, breakends and "*"; AnnotateSite for fewer.
 var ErrUnsupportedAllele = errors.New("not a sequence")
 
 // maxAllele bounds the alleles that are annotated base by base; longer changes are structural variants.
@@ -159,9 +159,9 @@ func (a *Annotator) WithPick(p Pick) *Annotator {
 	return &b
 }
 
-// Annotate tells what replacing ref, at 1-based position pos1 of contig, by alt does. The alleles are sequences as
-// in VCF (any letter case, with or without shared flanks) and ref must be what the contig has there. The result
-// depends on the change alone, not on its spelling, but for Consequence.Allele.
+// Annotate returns the consequences of replacing ref, at 1-based position pos1 of contig, by alt. The alleles are
+// sequences as in VCF (any letter case, with or without shared flanks) and ref must be what the contig has there. The
+// result depends on the change alone, not on its spelling, but for Consequence.Allele.
 func (a *Annotator) Annotate(contig string, pos1 int, ref, alt string) (Annotation, error) {
 	var w workspace
 	v, err := a.variant(&w, contig, pos1, ref, alt)
@@ -354,7 +354,7 @@ const (
 	classBits    = 4
 )
 
-// maxDistance is the greatest distance that relevance can tell from others.
+// maxDistance is the greatest distance that relevance can distinguish from others.
 const maxDistance = 1<<distanceBits - 1
 
 // relevance is e's place in the order of effects on transcripts.
@@ -411,7 +411,7 @@ func (e *effect) compare(f *effect) int {
 	return e.compareRegulatory(f)
 }
 
-// compareRegulatory is compare for effects of which at least one is on no transcript.
+// compareRegulatory is compare for effects when at least one of them is on no transcript.
 func (e *effect) compareRegulatory(f *effect) int {
 	if e.r == nil || f.r == nil {
 		return yesFirst(e.t != nil, f.t != nil)

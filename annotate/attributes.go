@@ -106,7 +106,7 @@ func (a attributes) decode(value []byte) string {
 	return decode(string(value))
 }
 
-// decode resolves GFF3's percent-encoding, which is VCF's; what is not an encoding stays as it is.
+// decode resolves GFF3's percent-encoding, which is VCF's; other text stays as it is.
 func decode(s string) string { return vcf.Unescape(s) }
 
 // accession is an ID without the prefix that makes it unique in its file.

@@ -243,7 +243,7 @@ func (b *builder) newTranscript() *transcript {
 	return t
 }
 
-// newSegments is room for n segments.
+// newSegments returns capacity for n segments.
 func (b *builder) newSegments(n int) []segment {
 	if n > len(b.segments) {
 		b.segments = make([]segment, max(n, 1024))
@@ -458,7 +458,7 @@ func (b *builder) completeStop(f *feature) {
 	}
 }
 
-// joinCDS joins coding segments that touch, as a stop codon and what is before it.
+// joinCDS joins coding segments that touch, as a stop codon and the segment before it.
 func (f *feature) joinCDS() {
 	if len(f.cds) == 0 {
 		return

@@ -131,8 +131,8 @@ func (t *transcript) sees(v *variant) *variant {
 	return &w
 }
 
-// turned is v on the unrolled contig, some turns of it further on. An insertion or deletion may move across the origin
-// there.
+// turned is v on the unrolled contig, moved by so many lengths of the contig. An insertion or deletion may move across
+// the origin there.
 func (k *track) turned(v *variant, by int) variant {
 	w := *v
 	w.contig = k.unrolled

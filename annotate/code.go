@@ -130,7 +130,7 @@ var codonTexts = func() (texts [64]string) {
 	return texts
 }()
 
-// codonIndex numbers the codons of A, C, G and T: bits 1 and 2 of these letters tell them apart.
+// codonIndex numbers the codons of A, C, G and T: bits 1 and 2 of these letters distinguish them.
 func codonIndex(a, b, c byte) int { return int(a>>1&3)<<4 | int(b>>1&3)<<2 | int(c>>1&3) }
 
 // codonText is bases as a string.
@@ -155,7 +155,7 @@ type GeneticCodes struct {
 	AllStarts bool
 }
 
-// Set reads the text form and adds it to what is set.
+// Set reads the text form and adds it to the values already set.
 func (c *GeneticCodes) Set(text string) error {
 	for _, item := range strings.Split(text, ",") {
 		name, number := "", item

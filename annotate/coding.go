@@ -304,7 +304,7 @@ func (e *effect) peptideTerms(v *variant, alt string) {
 		case !changesLength:
 			startKept = isCodon(t.code.starts, e.altBase(alt, 0), e.altBase(alt, 1), e.altBase(alt, 2))
 			e.lostStart = !startKept
-			// A change behind the first codon is judged as any other.
+			// A change after the first codon is classified like any other.
 			startKept = startKept && len(c.refPep) == 1
 		case t.startKept(v, e.cdsTo, true):
 			startKept = true
@@ -344,7 +344,7 @@ func (e *effect) peptideTerms(v *variant, alt string) {
 	}
 }
 
-// stopsMoved judges a substitution of several codons that has a stop before and after.
+// stopsMoved classifies a substitution of several codons that has a stop before and after.
 func (e *effect) stopsMoved() {
 	c := e.codon
 	before, after := strings.IndexByte(c.refPep, '*'), strings.IndexByte(c.altPep, '*')

@@ -34,9 +34,9 @@ func (v *variant) overlaps(start, end int) bool {
 	return v.start < end && v.end > start
 }
 
-// placed is v where its consequence for t is judged: where it stands, leftmost, unless an insertion or deletion that
-// could as well lie inside an exon stands across or beyond the exon's edge. Taken there it would seem to destroy a
-// splice site that the changed sequence still has. VEP judges the leftmost place only.
+// placed is v where its consequence for t is evaluated: its leftmost position, unless an insertion or deletion that
+// could as well lie inside an exon stands across or beyond the exon's edge. Evaluated there it would seem to destroy a
+// splice site that the changed sequence still has. VEP evaluates the leftmost position only.
 func (v *variant) placed(t *transcript) *variant {
 	if v.roll == 0 {
 		return v

@@ -15,7 +15,7 @@ const longCopy = 50
 // seedLength is the number of bases in the middle of a copied range by which it is found again.
 const seedLength = 32
 
-// maxPlaces bounds the places of a seed that are looked at: in a long run of one unit there are as many as it has bases. Where
+// maxPlaces bounds the places of a seed that are examined: in a long run of one unit there are as many as it has bases. Where
 // there are more, other bases beside the run are spelt out with it.
 const maxPlaces = 100
 

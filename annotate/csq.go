@@ -18,8 +18,8 @@ const csqFormat = "Consequence annotations from Ensembl VEP. Format: "
 // CSQDescription is the Description of INFO/CSQ with the usual sub-fields.
 const CSQDescription = csqFormat + csqFields
 
-// csqEscapes replaces what would end a sub-field, an entry or an INFO field, as VEP does. It leaves the "%" of what is
-// encoded already.
+// csqEscapes replaces characters that would end a sub-field, an entry or an INFO field, as VEP does. It leaves the "%"
+// of text that is encoded already.
 var csqEscapes = vcf.NewEscaper(";=", ",", "&", "|", "&")
 
 // escapeCSQ is s as the text of a sub-field. Every run of white space becomes one underscore.

@@ -142,7 +142,7 @@ func (f csqField) ofTranscript() bool {
 	return false
 }
 
-// ofPlace says whether f tells a place in the transcript or what happens there: it is empty if the variant is beside.
+// ofPlace reports whether f describes a place in the transcript or the change there: it is empty for a variant beside it.
 func (f csqField) ofPlace() bool {
 	switch f {
 	case csqExon, csqIntron, csqHGVSc, csqHGVSp, csqCDNA, csqCDS, csqProtein, csqAminoAcids, csqCodons, csqHGVSOffset, csqNMD:
@@ -328,7 +328,7 @@ func (w *csqWriter) stepsOf(key *csqKey) []csqStep {
 	return w.steps[key.class][0]
 }
 
-// append appends the entries of one alternate allele, the number of which counts from 1, with commas between them.
+// append appends the entries of one alternate allele, numbered from 1, with commas between them.
 func (w *csqWriter) append(b []byte, j *judged, number int) []byte {
 	v := j.described()
 	w.allele, w.hgvsg = append(w.allele[:0], j.name...), v.appendOnContig(w.hgvsg[:0])
@@ -474,7 +474,7 @@ func (w *csqWriter) field(b []byte, f csqField, j *judged, e *effect, number int
 	return escapeFrom(b, from)
 }
 
-// appendPlace appends a sub-field that tells a place in the transcript or what happens there.
+// appendPlace appends a sub-field that describes a place in the transcript or the change there.
 func (e *effect) appendPlace(b []byte, f csqField) []byte {
 	t, v := e.t, e.seen
 	from := len(b)

@@ -115,7 +115,7 @@ func placements(seq string, c change) []change {
 	return all
 }
 
-// turned is the change on the strand of m.
+// turned returns the change on the strand of m.
 func (m *message) turned(c change) change {
 	if m.forward {
 		return c
@@ -142,7 +142,7 @@ func (m *message) judged(all []change) change {
 	}
 	first := m.turned(all[0])
 	if first.start == first.end && (first.start <= m.start || first.start >= m.end) || first.start != first.end && (first.end <= m.start || first.start >= m.end) {
-		return first // beside the transcript, it is not looked at further
+		return first // beside the transcript, it is not examined further
 	}
 	if first.start <= m.start && first.end >= m.end {
 		return first
@@ -547,7 +547,7 @@ func (m *message) compare(old, now, before, after string, lo, hi int, hasStart b
 	return names
 }
 
-// peptide translates codons of which the first is codon i of the coding sequence. Where a start is, an initiator reads
+// peptide translates codons, the first one being codon i of the coding sequence. Where a start is, an initiator reads
 // methionine: any annotated one if unchanged, else those in wide use. Codons with an amino acid of their own keep it
 // where they are unchanged.
 func (m *message) peptide(codons string, i int, hasStart, unchanged bool, ref string) string {

@@ -76,7 +76,7 @@ func TestDialects(t *testing.T) {
 	for _, c := range []struct {
 		file string
 		want []string
-		warn string // what is warned of; "" if nothing is
+		warn string // the expected warning; "" if none
 	}{
 		{"ensembl.gtf", ensembl, ""},
 		{"ensembl.gff3", ensembl, ""},
@@ -148,7 +148,7 @@ func TestTranscriptsAreNamedByTheirGeneToo(t *testing.T) {
 	}
 }
 
-// Rows of types that are not known tell nothing: with them the model is the one without them.
+// Rows of unknown types have no effect: the model with them equals the model without them.
 func TestUnknownRowsOfGTFTellNothing(t *testing.T) {
 	g := readGenome(t, ">c\n"+strings.Repeat("GCA", 60)+"\n")
 	own := []string{`c CDS 1 30 + 0 gene_id "a"; transcript_id "t";`, `c exon 1 30 + . gene_id "a"; transcript_id "t";`}

@@ -1,4 +1,4 @@
-// Package annotate tells what a variant does to the genes and regulatory regions it touches.
+// Package annotate determines the effects of a variant on the genes and regulatory regions it touches.
 //
 // A Model (genes, transcripts and coding regions from GFF3) and a genome make an Annotator. It is a pure function:
 // a variant's annotation depends on nothing but the variant, the model and the genome, never on its neighbours or
@@ -14,9 +14,10 @@
 //   - A start codon that the changed sequence still has is not lost, also where a bacterial code begins with another
 //     codon than ATG, and one allele never both loses and keeps it. A coding sequence that does not begin with a
 //     start codon has none to lose.
-//   - Start and stop are also judged where a deletion reaches beyond the transcript, as it often does in genomes
+//   - Start and stop are also evaluated where a deletion reaches beyond the transcript, as it often does in genomes
 //     whose genes have no untranslated regions; translation then reads on along the contig.
-//   - The codon after a shift at the end of the coding sequence is completed by what follows before it is judged.
+//   - The codon after a shift at the end of the coding sequence is completed by the bases that follow before it is
+//     evaluated.
 //   - Of several changed stretches of one allele each counts for the splice terms, not the last alone.
 //   - The windows of the splice terms do not reach out of short introns.
 //

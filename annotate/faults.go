@@ -2,8 +2,9 @@ package annotate
 
 import "fmt"
 
-// FaultKind is a kind of fault in a gene model that is left out or repaired; docs/files/annotation.md says what is done about
-// each. What would make the whole model doubtful is an error of reading it instead.
+// FaultKind is a kind of fault in a gene model that is left out or repaired;
+// docs/files/annotation.md describes the remedy for each. A fault that makes the
+// whole model doubtful is an error of reading it instead.
 type FaultKind uint8
 
 // The kinds of faults.
@@ -28,7 +29,7 @@ const (
 	faultKinds
 )
 
-// faultNames say what is wrong and what is done about it.
+// faultNames describe each fault and its remedy.
 var faultNames = [faultKinds][2]string{
 	UnknownContig:    {"a row on a contig that the reference does not have", "left out"},
 	MissingParent:    {"an exon or CDS whose parent no row describes", "the row is left out"},
@@ -49,10 +50,10 @@ var faultNames = [faultKinds][2]string{
 	NamedCode:        {"a mitochondrion or plastid without transl_table", "the genetic code that goes with the contig's name"},
 }
 
-// String says what is wrong.
+// String describes the fault.
 func (k FaultKind) String() string { return faultNames[k][0] }
 
-// Remedy says what is done about it.
+// Remedy describes how the fault is handled.
 func (k FaultKind) Remedy() string { return faultNames[k][1] }
 
 // Fault counts the faults of one kind in a gene model.
@@ -74,7 +75,7 @@ func (f *faults) note(kind FaultKind, line int, format string, args ...any) {
 	f.noteMany(kind, 1, line, format, args...)
 }
 
-// noteMany is note for n faults of which one is described; line 0 is none.
+// noteMany is note for n faults, one of them described; line 0 is none.
 func (f *faults) noteMany(kind FaultKind, n, line int, format string, args ...any) {
 	e := &f[kind]
 	e.Kind = kind
@@ -100,7 +101,7 @@ func (f *faults) list() []Fault {
 	return out
 }
 
-// Warnings tell of all faults in a few lines for each kind.
+// Warnings describe all faults in a few lines for each kind.
 func (m *Model) Warnings() []string {
 	var out []string
 	for _, f := range m.Faults {

@@ -129,7 +129,7 @@ func TestFaultsAreSummarised(t *testing.T) {
 	require.Equal(t, "1000 in all: an exon or CDS whose parent no row describes (the row is left out)", m.Warnings()[3])
 }
 
-// TestBadInputIsDocumented compares the tables of the documentation with what is tested above.
+// TestBadInputIsDocumented compares the tables of the documentation with the cases tested above.
 func TestBadInputIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "files", "annotation.md"))
 	require.NoError(t, err)

@@ -155,7 +155,8 @@ func (w *functionWriter) append(b []byte, from int, number int, allele, feature 
 	return b
 }
 
-// appendFunctions appends INFO/FUNCTIONS to INFO, in which something is if filled, and tells whether something is then.
+// appendFunctions appends INFO/FUNCTIONS to INFO, which is not empty if filled, and reports whether INFO is not empty
+// afterwards.
 func (r *Rows) appendFunctions(dst []byte, filled bool) ([]byte, bool) {
 	clear(r.does.begun)
 	before := len(dst)

@@ -64,7 +64,7 @@ func (p *parser) transcriptOf(r *record) *feature {
 
 // transcript is the feature of the row's gene_id and transcript_id, made if this is the first row that has them. Both
 // name it: a transcript_id may be that of all genes of a file, or count within each. Where there is no name, the protein
-// tells transcripts of a gene apart.
+// distinguishes transcripts of a gene.
 func (p *parser) transcript(r *record) *feature {
 	id, gene := r.raw("transcript_id"), r.raw("gene_id")
 	none := nameless(id)

@@ -89,7 +89,7 @@ func TestGTFEqualsGFF3(t *testing.T) {
 	}
 }
 
-// TestLabels shows what is kept of the tags.
+// TestLabels shows which tags are kept.
 func TestLabels(t *testing.T) {
 	g := readGenome(t, ">c\n"+strings.Repeat("ATGGCATGGAAATGACCTTAGCATCATTTCCATGCC", 3)+"\n")
 	m, err := ReadModel(strings.NewReader(rows("c mRNA 1 48 + . ID=transcript:T;version=4;tag=basic,gencode_primary,appris_alternative_2,seleno;transcript_support_level=3;ccdsid=CCDS1.2",

@@ -80,7 +80,7 @@ type Sources interface {
 	// AppendKnown appends what all sources know of c to dst. What one call appends is of one state of the sources,
 	// though they may be replaced at any time.
 	AppendKnown(dst []Known, c Change) ([]Known, error)
-	// Describe tells which sources there are now.
+	// Describe lists the current sources.
 	Describe() []SourceInfo
 }
 
@@ -178,7 +178,7 @@ func (f *KnownField) appendElement(b []byte, s string) []byte {
 	return appendJSONText(b, vcf.Unescape(s))
 }
 
-// appendJSONText appends s quoted. What is not UTF-8 becomes U+FFFD.
+// appendJSONText appends s quoted. Bytes that aren't UTF-8 become U+FFFD.
 func appendJSONText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {

@@ -120,7 +120,7 @@ func (w *KnownInfo) Declare(h *vcf.Header) {
 	}
 }
 
-// Set sets the fields of a record, where known(i) is what is known of its alternate allele i.
+// Set sets the fields of a record, where known(i) holds the entries on its alternate allele i.
 func (w *KnownInfo) Set(rec *vcf.Record, known func(i int) []Known) {
 	for i := range w.columns {
 		if value := w.columns[i].append(nil, len(rec.Alt), known); value != nil {
@@ -129,7 +129,7 @@ func (w *KnownInfo) Set(rec *vcf.Record, known func(i int) []Known) {
 	}
 }
 
-// append appends the fields to INFO, in which something is if filled, and tells whether something is then.
+// append appends the fields to INFO, which is not empty if filled, and reports whether it is not empty afterwards.
 func (w *KnownInfo) append(dst []byte, filled bool, alleles int, known func(i int) []Known) ([]byte, bool) {
 	some := false
 	for i := range alleles {

@@ -11,10 +11,10 @@ import (
 
 // Model is a set of transcripts on a genome. It does not change and may be shared.
 type Model struct {
-	// Faults tell what the file has and the model leaves out or repairs.
+	// Faults are the faults of the file that the model leaves out or repairs.
 	Faults []Fault
-	// Origin says where the models come from if it is no annotation, such as that they are predicted; empty otherwise. It is told with
-	// everything that follows from them.
+	// Origin says where the models come from if it is no annotation, such as that they are predicted; empty otherwise.
+	// It is given with every result that follows from them.
 	Origin string
 
 	contigs    map[*genome.Contig]*track

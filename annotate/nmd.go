@@ -28,7 +28,7 @@ var (
 const nmdTerms termSet = 1<<stopGained | 1<<frameshift | 1<<spliceDonor | 1<<spliceAcceptor
 
 // nmd is the prediction, nil for a consequence without a premature stop and for one that is not wholly in the coding
-// sequence, as most at splice sites. Like the plugin it judges the place of the variant, not of the new stop.
+// sequence, as most at splice sites. Like the plugin it uses the position of the variant, not of the new stop.
 func (e *effect) nmd() *NMD {
 	t := e.t
 	if e.terms&nmdTerms == 0 || t.cds == nil || e.cdsFrom < 0 || e.cdsTo < 0 || e.cdnaTo < 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// TestNMD judges changes along a transcript with exons of 400, 200 and 200 bases, coding from base 101 of the first, on
+// TestNMD checks changes along a transcript with exons of 400, 200 and 200 bases, coding from base 101 of the first, on
 // both strands, and in a transcript without introns.
 func TestNMD(t *testing.T) {
 	codons := "ATG" + strings.Repeat("CAACAGTGG", 300/9) // there is no stop in any frame

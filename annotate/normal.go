@@ -58,7 +58,7 @@ func (s ProteinStyle) change(p string) string {
 	return p
 }
 
-// What is said of a protein without saying how it changes.
+// Statements on a protein that don't say how it changes.
 const (
 	unknownProtein = "?"
 	noProtein      = "0?" // probably there is none
@@ -78,8 +78,8 @@ func NewNormalizer(a *Annotator, style ProteinStyle) *Normalizer {
 	return &Normalizer{a: a, names: indexModel(a.model), style: style}
 }
 
-// Normalize resolves one description. It fails for what is not a description of DNA, for what the reference or the
-// gene model contradicts, and for what has no single sequence.
+// Normalize resolves one description. It fails for descriptions of anything but DNA, for those that the reference or
+// the gene model contradicts, and for those without a single sequence.
 func (n *Normalizer) Normalize(description string) (Normal, error) {
 	d, err := hgvs.Parse(description)
 	if err != nil {
@@ -146,7 +146,7 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 	type described struct {
 		vrs.Edit
 		from, to int // what the description names
-		// placed says that it stands where the description has it: a copy could as well stand before what is copied.
+		// placed says that it stands where the description has it: a copy could as well stand before the copied bases.
 		placed bool
 	}
 	var list []described
@@ -163,7 +163,7 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 		}
 		e = on.atOrigin(e)
 		d := described{e, e.Start, e.End(), c.Kind != hgvs.Duplication && c.Kind != hgvs.Repeat}
-		if c.Kind == hgvs.Duplication { // the copy stands behind what is copied
+		if c.Kind == hgvs.Duplication { // the copy stands after the copied bases
 			d.from -= len(e.Alt)
 		}
 		list = append(list, d)
@@ -205,8 +205,8 @@ func (n *numbering) atOrigin(e vrs.Edit) vrs.Edit {
 	return e
 }
 
-// telling are the edits that change something, in the memory of edits, or all of them if none does: beside a change, what
-// stays says nothing.
+// telling are the edits that change something, in the memory of edits, or all of them if none does: beside a change, the
+// bases that stay carry no information.
 func telling(edits []vrs.Edit) []vrs.Edit {
 	same := func(e vrs.Edit) bool { return e.Ref == e.Alt }
 	if slices.ContainsFunc(edits, func(e vrs.Edit) bool { return !same(e) }) {

@@ -299,7 +299,7 @@ func TestLambdaHGVS(t *testing.T) {
 	}
 }
 
-// TestVersionedTranscript: a version that the gene model tells apart from the name must be the one asked for.
+// TestVersionedTranscript: a version that the gene model separates from the name must be the one asked for.
 func TestVersionedTranscript(t *testing.T) {
 	g := readGenome(t, ">c\n"+gene14.seq+"\n")
 	m, err := ReadModel(strings.NewReader(`c	x	gene	11	40	.	+	.	ID=gene:G;Name=TOY;biotype=protein_coding

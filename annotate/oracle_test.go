@@ -18,7 +18,7 @@ import (
 // The independent oracle of these tests is bcftools csq -l (testdata/make_golden.sh). It has fewer terms and other
 // habits; folded is what both can agree on, and differences that remain must belong to a class named below.
 
-// bcsqName are bcftools csq's names of terms, both with the names that VEP and csq do not tell apart in one.
+// bcsqName are bcftools csq's names of terms, both with the names that VEP and csq do not distinguish in one.
 var bcsqName = map[string]string{
 	"splice_acceptor_variant": "splice_acceptor", "splice_donor_variant": "splice_donor",
 	"splice_region_variant": "splice_region", "splice_donor_5th_base_variant": "splice_region", "splice_donor_region_variant": "splice_region",
@@ -27,7 +27,7 @@ var bcsqName = map[string]string{
 	"frameshift_variant": "frameshift", "missense_variant": "missense", "synonymous_variant": "synonymous",
 	"coding_sequence_variant": "coding_sequence", "incomplete_terminal_codon_variant": "coding_sequence",
 	"5_prime_UTR_variant": "5_prime_utr", "3_prime_UTR_variant": "3_prime_utr",
-	// csq tells an inframe insertion from a protein_altering_variant by length only.
+	// csq distinguishes an inframe insertion from a protein_altering_variant by length only.
 	"inframe_insertion": "inframe", "inframe_deletion": "inframe", "protein_altering_variant": "inframe", "inframe_altering": "inframe",
 }
 

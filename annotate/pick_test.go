@@ -8,7 +8,7 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// pickModel has two genes that overlap: A with three transcripts, of which A2 is MANE Select, and B with one that is not
+// pickModel has two genes that overlap: A with three transcripts, A2 being MANE Select, and B with one that is not
 // coding.
 func pickModel(t *testing.T) *Annotator {
 	t.Helper()

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPartsOfCodingSequences: what is read of a coding sequence where a variant lies is what the whole one has there.
+// TestPartsOfCodingSequences: the part of a coding sequence read where a variant lies equals that of the whole
+// sequence.
 func TestPartsOfCodingSequences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(48, 1))
 	a := newGeneSet(7, 3, 60, true).annotator(t)
@@ -37,8 +38,8 @@ func TestPartsOfCodingSequences(t *testing.T) {
 	require.Greater(t, coding, 50)
 }
 
-// TestNearest: the exonic base next to each base of a transcript is the one that a look at all exons finds, and the one
-// before it in transcript direction if two are as near.
+// TestNearest: the exonic base next to each base of a transcript is the one that a search of all exons finds, and the
+// one before it in transcript direction if two are as near.
 func TestNearest(t *testing.T) {
 	a := newGeneSet(8, 2, 40, true).annotator(t)
 	for _, k := range a.model.contigs {
@@ -67,8 +68,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestVariantsInIntrons: what is decided about a variant away from the ends of its intron by its place alone is what all the
-// rules together decide.
+// TestVariantsInIntrons: for a variant away from the ends of its intron, its place alone gives the result of all the
+// rules together.
 func TestVariantsInIntrons(t *testing.T) {
 	a := newGeneSet(9, 4, 80, true).annotator(t)
 	rng := rand.New(rand.NewPCG(48, 2))

@@ -205,7 +205,7 @@ type parser struct {
 
 	features []*feature
 	slab     []feature // not in use yet
-	texts    []byte    // room for attributes
+	texts    []byte    // space for attributes
 	exons    partRoom
 	cds      partRoom
 	parent   struct { // of the part read last: most have the one that the part before them had
@@ -343,8 +343,8 @@ func (r *record) linksLikeGTF(kind partKind) bool {
 // isGene says whether rows of a type are genes.
 func isGene(kind string) bool { return strings.HasSuffix(kind, "gene") }
 
-// isTranscript says whether rows of a type are transcripts. Others that name one, such as intron, initial or tss, tell of
-// a part of it that the exons and the CDS tell, too.
+// isTranscript reports whether rows of a type are transcripts. Others that name one, such as intron, initial or tss,
+// describe a part of it that the exons and the CDS also describe.
 func isTranscript(kind string) bool {
 	return strings.HasSuffix(kind, "RNA") || strings.HasSuffix(kind, "transcript") || strings.HasSuffix(kind, "gene_segment") || kind == "pseudogene"
 }
@@ -463,7 +463,7 @@ func (p *parser) feature(r *record, id string) *feature {
 	return f
 }
 
-// partRoom is room for parts of one kind: those of a feature come one behind the other, and lie so.
+// partRoom is space for parts of one kind: those of a feature come one after the other, and lie so in memory.
 type partRoom struct {
 	parts []part
 	owner *feature // of the last ones

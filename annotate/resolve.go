@@ -70,7 +70,7 @@ func (x *index) find(name string) (list []*transcript, own bool) {
 	if bare == name {
 		return nil, false
 	}
-	// A version that the gene model has apart from the name, or tells nothing of.
+	// A version that the gene model has apart from the name, or doesn't give.
 	version := name[len(bare)+1:]
 	if list = filtered(x.transcripts[bare], func(t *transcript) bool {
 		return t.id == bare && (t.version == "" || t.version == version)

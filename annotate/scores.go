@@ -32,7 +32,7 @@ type ScoreChange struct {
 	Position *int `json:"position,omitempty"`
 }
 
-// Delta is a change, rounded to the decimals that it is told with.
+// Delta is a change, rounded to the decimals that it is reported with.
 type Delta float64
 
 // MarshalJSON writes a number, and 0 without a sign.
@@ -47,11 +47,11 @@ type Spelled struct {
 	Ref, Alt string
 }
 
-// Scorer has sequence networks judge alleles. It is safe for concurrent use.
+// Scorer scores alleles with sequence networks. It is safe for concurrent use.
 type Scorer interface {
 	// Score returns the scores of each allele; none of those that no network has a say about.
 	Score(alleles []Spelled) ([][]Score, error)
-	// Describe tells which networks there are.
+	// Describe lists the networks.
 	Describe() []ScoreField
 }
 
@@ -232,7 +232,7 @@ func (r *Rows) scoreAhead(rows []vcf.Row) error {
 	return nil
 }
 
-// alleles is the number of alternate alleles of a data line, of which "." is one here.
+// alleles is the number of alternate alleles of a data line; "." counts as one here.
 func alleles(row *vcf.Row) int { return bytes.Count(row.Alt, []byte{','}) + 1 }
 
 // appendSpelled appends the alternate alleles of a data line, which may be one that isn't valid.
@@ -265,7 +265,8 @@ func (r *Rows) scoresOf(row *vcf.Row) error {
 	return err
 }
 
-// appendScores appends the scores to INFO, in which something is if filled, and tells whether something is then.
+// appendScores appends the scores to INFO, which is not empty if filled, and reports whether it is not empty
+// afterwards.
 func (r *Rows) appendScores(dst []byte, filled bool) ([]byte, bool) {
 	for i := range r.scores.fields {
 		f := &r.scores.fields[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// Field is an INFO field that tells consequences, in the form of the program that introduced it.
+// Field is an INFO field of consequences, in the form of the program that introduced it.
 type Field string
 
 // The fields.
@@ -35,7 +35,7 @@ func (t *Stats) Add(s Stats) {
 	}
 }
 
-// Options choose what is said about an allele. The zero value is what most want.
+// Options choose the content of an allele's annotation. The zero value suits most users.
 type Options struct {
 	// Fields are the INFO fields to write, in this order. BCSQ takes more than a record at a time and is not this
 	// package's: it is left as it comes.
@@ -178,7 +178,7 @@ func (r *Rows) Ahead(rows []vcf.Row) error {
 
 func (r *Rows) readAhead(rows []vcf.Row) {
 	if r.w.at == nil {
-		return // the first line tells which contig it is
+		return // the first line shows which contig it is
 	}
 	contig := r.w.at.contig
 	for i := range rows {
@@ -237,7 +237,7 @@ func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
 	return nil
 }
 
-// judge sets r.judged to the alternate alleles of row, and counts.
+// judge sets r.judged to the evaluated alternate alleles of row, and counts.
 func (r *Rows) judge(row *vcf.Row) error {
 	r.Stats.Records++
 	r.w.reset()

@@ -204,7 +204,8 @@ func TestEachAllele(t *testing.T) {
 	}
 }
 
-// TestRowKeepsTheRest: what is not annotated stays byte for byte, and without a field to write all of it does.
+// TestRowKeepsTheRest: the fields that aren't annotated stay byte for byte, and without a field to write the
+// whole row does.
 func TestRowKeepsTheRest(t *testing.T) {
 	a := gene14.annotator(t, "+")
 	const in = `##fileformat=VCFv4.3

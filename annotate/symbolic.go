@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxStructural bounds the bases that a structural variant may span, as VEP's --max_sv_size does: what is longer
+// maxStructural bounds the bases that a structural variant may span, as VEP's --max_sv_size does: a longer one
 // concerns so many transcripts that one record would fill the memory.
 const maxStructural = 10_000_000
 
@@ -102,7 +102,7 @@ type Site struct {
 	Imprecise bool
 }
 
-// Allele is what is known of one alternate allele of a Site.
+// Allele is the annotation of one alternate allele of a Site.
 type Allele struct {
 	Alt string
 	// Annotation has no consequences if Unsupported says why, or if a Pick leaves all out.
@@ -116,7 +116,7 @@ type Allele struct {
 
 // AnnotateSite annotates the alternate alleles of a record, each on its own and in their order, and appends them to
 // dst. Sequences are treated as by Annotate. Symbolic alleles and breakends have the consequences of VEP's structural
-// variants. An allele whose consequence cannot be told is not an error of the record; a contig that is not known, a
+// variants. An allele whose consequence can't be determined is not an error of the record; an unknown contig, a
 // place outside of it or another reference base there is.
 func (a *Annotator) AnnotateSite(dst []Allele, s *Site) ([]Allele, error) {
 	var w workspace
@@ -135,12 +135,12 @@ func (a *Annotator) AnnotateSite(dst []Allele, s *Site) ([]Allele, error) {
 	return dst, nil
 }
 
-// judged is what there is to say about one alternate allele of a Site.
+// judged is the evaluation of one alternate allele of a Site.
 type judged struct {
 	alt         string // as in the record
 	name        string // as VEP names it
 	v           *variant
-	effects     []*effect // nil if there are none to tell
+	effects     []*effect // nil if there are none to report
 	known       []Known
 	unsupported error
 }
@@ -153,7 +153,7 @@ func (j *judged) described() *variant {
 	return j.v
 }
 
-// describe is all there is to tell of j.
+// describe returns the whole annotation of j.
 func (a *Annotator) describe(j *judged) Annotation {
 	ann := j.described().annotation(j.effects, j.name)
 	ann.Known = j.known
@@ -272,7 +272,7 @@ func (a *Annotator) alternate(w *workspace, s *Site, i int) (*variant, error) {
 	case svBreakend:
 		v.start = s.Pos
 		if alt[0] == '[' || alt[0] == ']' || alt[0] == '.' {
-			v.start = s.Pos - 1 // what is joined comes before the base
+			v.start = s.Pos - 1 // the joined sequence comes before the base
 		}
 		v.start = max(0, v.start)
 		v.end = v.start
@@ -317,7 +317,7 @@ func (a *Annotator) checkSite(s *Site) (*place, error) {
 	return at, nil
 }
 
-// end is the last base of alternate allele i, counted from 1; 0 if neither END nor SVLEN tell it. END is the end of
+// end is the last base of alternate allele i, counted from 1; 0 if neither END nor SVLEN gives it. END is the end of
 // the longest one where there are several.
 func (s *Site) end(i int) int {
 	length := 0

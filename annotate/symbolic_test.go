@@ -116,7 +116,8 @@ func TestStructuralConsequences(t *testing.T) {
 			if strings.ContainsAny(c.alt, "[].") {
 				return
 			}
-			// The same on the other strand. What is inserted behind a base comes before the one that is its mirror image.
+			// The same on the other strand. A sequence inserted after a base comes before the base that is its mirror
+			// image.
 			m := Site{Contig: "d", Pos: 2000 - c.last, Ref: "N", Alts: s.Alts, Lengths: []int{c.first - c.last - 1}}
 			if c.last == 0 {
 				m.Pos = 2000 - c.first
@@ -140,7 +141,7 @@ func annotateSite(t *testing.T, a *Annotator, s Site) []Allele {
 	return alleles
 }
 
-// TestMixedAlleles has one record with alleles of all sorts: each is judged on its own, in their order.
+// TestMixedAlleles has one record with alleles of all sorts: each is evaluated on its own, in their order.
 func TestMixedAlleles(t *testing.T) {
 	a := structuralModel(t)
 	ref := string(a.genome.Contig("c").At(519))

@@ -18,7 +18,7 @@ type geneSet struct {
 	fasta, gff string
 }
 
-// newGeneSet makes a set on contigs of the given number of genes each. Gaps are what is too short to be an intron.
+// newGeneSet makes a set on contigs of the given number of genes each. Gaps are stretches too short to be an intron.
 func newGeneSet(seed uint64, contigs, genes int, gaps bool) geneSet {
 	rng := rand.New(rand.NewPCG(seed, 23))
 	var fasta, gff strings.Builder

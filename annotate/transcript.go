@@ -23,7 +23,7 @@ type segment struct {
 // transcript is one transcript, coding or not. Exons and coding segments are in transcript order, so that on the
 // reverse strand their coordinates fall.
 type transcript struct {
-	// What is asked of each variant comes first, to lie together.
+	// The fields read for each variant come first, to lie together.
 	start, end int
 	exons      []segment
 	cds        []segment // nil if not coding; two segments may share bases where the ribosome slips back
@@ -94,7 +94,7 @@ func (t *transcript) layOut(segs []segment) int {
 	return n
 }
 
-// settle derives what is asked of each variant, after all else of t is known.
+// settle derives the fields that are read for each variant, after all others of t are known.
 func (t *transcript) settle() {
 	t.plain = true
 	for _, s := range [...]string{

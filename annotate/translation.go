@@ -262,7 +262,7 @@ func (t *transcript) exceptAt(first int, amino byte) {
 	}
 }
 
-// oneLetter is the symbol of a three-letter amino acid name, '*' for TERM, 'X' for OTHER, and 0 for what is neither.
+// oneLetter is the symbol of a three-letter amino acid name, '*' for TERM, 'X' for OTHER, and 0 for any other.
 func oneLetter(name string) byte {
 	switch name {
 	case "TERM":

@@ -12,7 +12,7 @@ const (
 	UnknownType                 // symbolic, of a type that is not known
 	NoExtent                    // neither END nor SVLEN
 	BadExtent                   // ends before it begins, or outside the contig
-	TooLong                     // longer than what is annotated
+	TooLong                     // longer than the limit for annotation
 	NoAllele                    // neither bases nor symbolic
 	reasonCount
 )
@@ -41,7 +41,7 @@ func (e *unsupportedError) Error() string { return e.detail + ": " + ErrUnsuppor
 // Unwrap makes the error one of ErrUnsupportedAllele.
 func (e *unsupportedError) Unwrap() error { return ErrUnsupportedAllele }
 
-// Those of which files are full.
+// Those that are frequent in files.
 var (
 	errAnotherRecord = &unsupportedError{AnotherRecord, `"*" stands for a deletion that another record describes`}
 	errAnyAllele     = &unsupportedError{AnyAllele, "it stands for any other allele"}

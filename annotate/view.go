@@ -13,8 +13,8 @@ type CodingSpan struct {
 	Phase int
 }
 
-// View is what a transcript is made of, for engines that judge variants by rules of their own. What it points to is
-// shared and must not be changed.
+// View holds the parts of a transcript, for engines that evaluate variants by rules of their own. The data that it
+// points to is shared and must not be changed.
 type View struct {
 	ID      string
 	Version string // "" if the annotation gives none

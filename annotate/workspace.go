@@ -1,6 +1,6 @@
 package annotate
 
-// workspace is memory that one goroutine uses again for each record. What is taken from it is valid until reset.
+// workspace is memory that one goroutine reuses for each record. Memory taken from it is valid until reset.
 type workspace struct {
 	variants []variant
 	effects  []effect

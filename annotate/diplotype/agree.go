@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// same says whether two genotypes are told in the same way.
+// same reports whether two genotypes are written in the same way.
 func (g Genotype) same(other Genotype) bool {
 	return g.Phase == other.Phase && slices.Equal(g.Bases, other.Bases)
 }
@@ -27,10 +27,10 @@ func (g Genotype) count(bases string) int {
 
 // agreed is what the different statements of a position say together, in whichever order they came; false: they contradict each other.
 //
-// A statement that there is another base says more than one that there is the reference: the latter may be a block that goes on over a variant. Besides, a
-// variant's record with the reference's base only says that there is none of its own alleles, since records of one position may be split by alleles. So each
-// statement says how many copies have its alleles, and what all genotypes have in common that fit all statements is known. If none does, what is known is the
-// base that all of them have besides the reference, if it is one: at least one copy has it.
+// A statement of another base is stronger than one of the reference base: the latter may be a block that continues over a variant. Besides, a
+// variant's record with the reference's base only excludes the record's own alleles, since records of one position may be split by alleles. So each
+// statement says how many copies have its alleles, and known is what all genotypes that fit all statements have in common. If no genotype fits, known is the
+// single base that all statements have besides the reference: at least one copy has it.
 func agreed(said []Genotype, ref string) (Genotype, bool) {
 	for _, g := range said {
 		if len(g.Bases) != 2 {
@@ -99,7 +99,7 @@ func common(list []Genotype, alleles []string) Genotype {
 	return g
 }
 
-// oneGenotype is the genotype that all statements are about, in the order that those tell that tell one.
+// oneGenotype is the genotype of all statements, in the order of those statements that give one.
 func oneGenotype(said []Genotype) (Genotype, bool) {
 	sorted := func(g Genotype) []string { return slices.Sorted(slices.Values(g.Bases)) }
 	one := said[0]

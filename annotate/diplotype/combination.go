@@ -22,9 +22,9 @@ type named struct {
 
 // combine names copies by combinations of alleles, where no pair of alleles has what was seen.
 //
-// A copy is all alleles that it has at each of their defining positions of which something is known, and the changes that these leave, [*6 + *14 + g.41010006G>C]. No position
-// counts for two alleles of one copy: of alleles that share one, that with more defining positions explains it, and of those with as many, which only a missing
-// position tells apart, each by itself. A copy without an allele is its changes alone, or the reference. The rule is PharmCAT's.
+// A copy has every allele that it matches at all known defining positions, and the changes that these don't explain, [*6 + *14 + g.41010006G>C]. No position
+// counts for two alleles of one copy: of alleles that share a position, the one with more defining positions explains it. Alleles with equally many, which only
+// a missing position distinguishes, are alternatives. A copy without an allele is its changes alone, or the reference. The rule is PharmCAT's.
 func (d *Definitions) combine(genotypes []Genotype, c *Call) {
 	var known []int
 	for i, g := range genotypes {
@@ -84,7 +84,7 @@ func (d *Definitions) combine(genotypes []Genotype, c *Call) {
 
 // combinations are what a copy with these bases, by position, may be called; false: too many.
 func (d *Definitions) combinations(bases map[int]string) (list []named, all bool) {
-	cores := make(map[int][]int) // of the alleles that the copy has, the defining positions of which something is known
+	cores := make(map[int][]int) // the known defining positions of each allele that the copy has
 	for n := range d.alleles {
 		a := &d.alleles[n]
 		var core []int
@@ -128,13 +128,13 @@ func (d *Definitions) combinations(bases map[int]string) (list []named, all bool
 	return list, all
 }
 
-// maximal are the largest sets of candidates of which no two share a position: each other candidate shares one with a member. false: there are too many.
+// maximal are the largest sets of candidates without a shared position: each other candidate shares one with a member. false: there are too many.
 func maximal(candidates []int, share func(a, b int) bool) (sets [][]int, all bool) {
 	tried := 0
 	var add func(set, left []int)
 	add = func(set, left []int) {
 		if tried++; tried > 16*maxCombinations || len(sets) > maxCombinations {
-			return // too many to be told, and whoever asks refuses
+			return // too many to report, and the caller refuses
 		}
 		if len(left) == 0 {
 			whole := !slices.ContainsFunc(candidates, func(n int) bool {

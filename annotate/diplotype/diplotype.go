@@ -1,7 +1,7 @@
 // Package diplotype names the two copies of a gene by the alleles that others have defined, such as CYP2C19 *1/*17.
 //
-// Definitions are PharmCAT's JSON files (format 2). All of it is pure. Positions that weren't looked at are left out of all definitions and
-// told, never taken as the reference; where several pairs of alleles explain what was seen, all of the best are told.
+// Definitions are PharmCAT's JSON files (format 2). The package is pure. Positions that weren't examined are left out of all definitions and
+// reported, never taken as the reference; where several pairs of alleles explain the genotypes, all of the best are reported.
 package diplotype
 
 import (
@@ -42,7 +42,7 @@ type allele struct {
 // Genotype is what a sample has at a position.
 type Genotype struct {
 	Bases []string // of each copy, in the spelling of the position, "" where not known; nil: nothing is known
-	// Phase names the positions whose copies are told in one order; "": the order means nothing.
+	// Phase names the positions whose copies are given in one order; "": the order means nothing.
 	Phase string
 }
 
@@ -51,10 +51,10 @@ type Pair struct{ First, Second string }
 
 func (p Pair) String() string { return p.First + "/" + p.Second }
 
-// Call is what is said of a gene.
+// Call is the result for a gene.
 type Call struct {
 	Gene string
-	// Pairs explain what was seen, with the most positions that define them; several: it can't be told which. None: no pair of alleles does.
+	// Pairs explain the genotypes, with the most positions that define them; several: they can't be distinguished. None: no pair of alleles does.
 	Pairs []Pair
 	// Also are all other pairs that explain what was seen, with fewer positions that define them: in another order of what isn't in phase, or because
 	// positions are missing.
@@ -66,7 +66,7 @@ type Call struct {
 	Unknown []Position
 	// Combined says that no pair of alleles explains what was seen, and that Pairs are of combinations of alleles, of alleles with changes besides, or of changes alone.
 	Combined bool
-	// Refused is why the calls can't be looked at and what to do about it; empty if they can.
+	// Refused is why the calls can't be evaluated and what to do about it; empty if they can.
 	Refused string
 
 	nothing bool // no position is known
@@ -138,7 +138,7 @@ func Read(r io.Reader) (*Definitions, error) {
 	}
 	for _, n := range f.NamedAlleles {
 		if n.StructuralVariant {
-			continue // which bases don't tell
+			continue // which bases don't determine
 		}
 		if len(n.CPICAlleles) != len(d.Positions) {
 			return nil, fmt.Errorf("allele %s has %d positions, the gene %d", n.Name, len(n.CPICAlleles), len(d.Positions))
@@ -223,7 +223,7 @@ type candidate struct {
 	number, score int
 }
 
-// candidates are the alleles of which a defining position is known.
+// candidates are the alleles with a known defining position.
 func (d *Definitions) candidates(known []int, c *Call) []candidate {
 	var list []candidate
 	for n := range d.alleles {

@@ -55,7 +55,8 @@ func words(pairs []diplotype.Pair) string {
 
 const head = "##fileformat=VCFv4.2\n##INFO=<ID=END,Number=1,Type=Integer,Description=\"e\">\n##FORMAT=<ID=GT,Number=1,Type=String,Description=\"g\">\n##FORMAT=<ID=PS,Number=1,Type=Integer,Description=\"p\">\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts\n"
 
-// TestEvidence has what a record must tell for a position to be known, and what several say of one position. The base of *80 is T at 233759924, that of *27 is A at 233760973.
+// TestEvidence has what a record must state for a position to be known, and the result of several records at one position. The base of *80 is T at 233759924, that of *27 is A
+// at 233760973.
 func TestEvidence(t *testing.T) {
 	d := definitions(t, filepath.Join("testdata", "UGT1A1_translation.json"))
 	const all = "chr2 233759000 . A <*> . PASS END=233761000 "
@@ -148,7 +149,7 @@ func TestManyOpenPhases(t *testing.T) {
 	require.Equal(t, "17 groups of heterozygous positions without common phase, at most 16 can be looked at: phase the calls", called(t, d, strings.NewReader(text)).Reason())
 }
 
-// TestTooManyCombinations has alleles that only missing positions would tell apart, more of them on a copy than can be told.
+// TestTooManyCombinations has alleles that only missing positions would distinguish, more of them on a copy than can be reported.
 func TestTooManyCombinations(t *testing.T) {
 	var variants, wild []string
 	for i := range 17 {
@@ -325,7 +326,7 @@ func FuzzRead(f *testing.F) {
 const pgxFolder = "PORESTREAM_PHARMCAT"
 
 // TestPharmCATsCases has PharmCAT's VCFs of single genes with what their names say, in the names of the definitions in use (CYP2C19 *4B is *4 now, *1 has a base of its own
-// and isn't told from *38 where it is missing, UGT1A1 *60 is no allele any more). "" is no call.
+// and isn't distinguished from *38 where it is missing, UGT1A1 *60 is no allele any more). "" is no call.
 func TestPharmCATsCases(t *testing.T) {
 	dir := os.Getenv(pgxFolder)
 	if dir == "" {

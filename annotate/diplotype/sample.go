@@ -9,13 +9,13 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// Least is the evidence below which a record of a sample counts as if it had failed a filter. What a record doesn't tell isn't asked for.
+// Least is the evidence below which a record of a sample counts as if it had failed a filter. Values that a record lacks aren't required.
 type Least struct {
 	Depth   int // of MIN_DP, else of DP
 	Quality int // of GQ, else of RGQ
 }
 
-// Sample collects what a VCF says of one sample at a gene's positions, in any order. Positions of which no record speaks, or only one that has failed a filter
+// Sample collects a VCF's genotypes of one sample at a gene's positions, in any order. Positions without a record, or with only one that has failed a filter
 // or has too little evidence, aren't known.
 type Sample struct {
 	// Combinations has copies named by combinations of alleles where no pair of alleles explains the calls.
@@ -27,7 +27,7 @@ type Sample struct {
 	doubted     []bool       // a record without sufficient evidence speaks of the position: another's block doesn't make it the reference
 }
 
-// NewSample is a sample of which nothing is known.
+// NewSample returns a sample without any known position.
 func NewSample(d *Definitions, least Least) *Sample {
 	return &Sample{definitions: d, least: least, said: make([][]Genotype, len(d.Positions)), doubted: make([]bool, len(d.Positions))}
 }
@@ -138,7 +138,7 @@ func isBlock(r *vcf.Record) bool {
 	return !slices.ContainsFunc(r.Alt, func(alt string) bool { return alt != "<*>" && alt != "<NON_REF>" })
 }
 
-// isSymbolic says whether an allele is named or a breakend, so that its bases aren't told.
+// isSymbolic reports whether an allele is named or a breakend, so that its bases aren't given.
 func isSymbolic(alt string) bool { return strings.ContainsAny(alt, "<[]") }
 
 func isBases(alt string) bool { return !isSymbolic(alt) }

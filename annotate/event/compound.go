@@ -20,7 +20,7 @@ type Compound struct {
 	With []string `json:"with,omitempty"`
 }
 
-// Equal tells whether both say the same.
+// Equal reports whether both have the same content.
 func (c Compound) Equal(o Compound) bool {
 	return c.Gene == o.Gene && c.Transcript == o.Transcript && c.Biotype == o.Biotype && slices.Equal(c.Terms, o.Terms) &&
 		c.AminoAcids == o.AminoAcids && c.Changes == o.Changes && slices.Equal(c.With, o.With)

@@ -87,7 +87,7 @@ func TestPythonConsumer(t *testing.T) {
 		require.NoError(t, err, stderr.String())
 		require.Equal(t, "s1\tc\t2\tA\tG\tFINAL\tmissense_variant\ns2\tc\t3\tA\tG\tPROVISIONAL\tintron_variant\n", string(out))
 
-		// A follower prints each revision once, over a restart, and tells of the run's end when all partitions have.
+		// A follower prints each revision once, over a restart, and reports the run's end when all partitions have.
 		state := filepath.Join(t.TempDir(), "state.sqlite")
 		const group = "consumer-py-test"
 		f := follow(t, interpreter, addr, topic, "--follow", state, "--group", group)

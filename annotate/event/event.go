@@ -111,10 +111,10 @@ type Call struct {
 
 // CarryOver is how much of an allele's reads got in from other samples of the run, or from what its controls show.
 type CarryOver struct {
-	Explained bool     `json:"explained"`       // the allele can't be told from carry-over
+	Explained bool     `json:"explained"`       // the allele can't be distinguished from carry-over
 	Share     *float64 `json:"share,omitempty"` // of its reads that are carried over at most; absent: no control bounds it
 	Basis     string   `json:"basis"`           // what Share goes by, or why there is none
-	// Control is the control that shows the allele most, with its reads that do and that tell whether they do.
+	// Control is the control that shows the allele most, with its reads that show it and those that could show it.
 	Control      string `json:"control"`
 	ControlAlt   uint32 `json:"control_alt"`
 	ControlDepth uint32 `json:"control_depth"`
@@ -199,7 +199,7 @@ func FromCall(c *streampb.Call, a annotate.Annotation) Variant {
 	return v
 }
 
-// Passed tells whether the revision stands and passed all filters.
+// Passed reports whether the revision stands and passed all filters.
 func (v Variant) Passed() bool {
 	return v.Status != streampb.CallStatus_RETRACTED.String() && len(v.Call.Filters) == 0
 }
@@ -290,7 +290,7 @@ func endStatus(mk *streampb.Marker) string {
 	}
 }
 
-// RunEndRecords are the records that tell every partition of topic.
+// RunEndRecords are the records that announce it to every partition of topic.
 func RunEndRecords(topic string, partitions int32, mk *streampb.Marker) ([]stream.Out, error) {
 	status := endStatus(mk)
 	value, err := json.Marshal(RunEnd{

@@ -58,8 +58,8 @@ func asRecord(o stream.Out) stream.Record {
 	return stream.Record{Topic: o.Topic, Partition: 4, Offset: 17, Key: o.Key, Value: o.Value, Headers: o.Headers}
 }
 
-// TestGoldenDocument: the document is a contract. What is in the golden file is
-// read by consumers that were written against it.
+// TestGoldenDocument: the document is a contract. Consumers that were written
+// against the golden file read it.
 func TestGoldenDocument(t *testing.T) {
 	v := FromCall(testCall(), testAnnotation())
 	v.AnnotationError = "none, but the member is shown"
@@ -216,7 +216,7 @@ func TestRunEndRecords(t *testing.T) {
 		}
 	}
 
-	// How it ended tells events apart that have the same key.
+	// How it ended distinguishes events that have the same key.
 	ids := make(map[string]string)
 	for status, want := range map[streampb.EndStatus]string{
 		streampb.EndStatus_END_STATUS_NORMAL: EndNormal, streampb.EndStatus_END_STATUS_TIMEOUT: EndTimeout, streampb.EndStatus_END_STATUS_ABORTED: EndAborted,
@@ -316,7 +316,7 @@ func schema(t *testing.T) (*jsonschema.Schema, map[string]any) {
 	return s, raw
 }
 
-// TestSchema checks real documents, and what is none, against the published JSON
+// TestSchema checks real documents, and invalid ones, against the published JSON
 // Schema.
 func TestSchema(t *testing.T) {
 	s, _ := schema(t)
@@ -411,7 +411,7 @@ func TestSchema(t *testing.T) {
 }
 
 // TestSchemaKnowsAllMembers compares the schema's properties with the Go types,
-// both ways, and what is required with what is never left out.
+// both ways, and the required members with those never left out.
 func TestSchemaKnowsAllMembers(t *testing.T) {
 	_, raw := schema(t)
 	defs := raw["$defs"].(map[string]any)

@@ -30,7 +30,7 @@ type MotifCount struct {
 	Alleles  int64   `json:"alleles"`  // that were marked
 }
 
-// String says what is read wrong, and where.
+// String describes the misread base, and where it is.
 func (m MotifCount) String() string {
 	return fmt.Sprintf("base %d of %s is read as %s at %d of %d sites, by %.0f %% of one strand's reads there: %d alleles of sample %s are marked MotifArtifact",
 		m.Base, m.Motif, m.Shows, m.Affected, m.Sites, 100*m.Share, m.Alleles, m.Sample)
@@ -50,8 +50,8 @@ type motifRegion struct {
 	region               int64
 }
 
-// Add counts the newest revision of an allele, unless it is no artefact of a motif, or is retracted. Of a
-// region that says several things of a motif, as it does while reads arrive, what is about most reads counts.
+// Add counts the newest revision of an allele, unless it is no artefact of a motif, or is retracted. A region
+// may report a motif several times while reads arrive: the report with the most reads counts.
 func (c *MotifCounts) Add(sample string, a Allele, m *Motif, status string) {
 	if m == nil || status == streampb.CallStatus_RETRACTED.String() {
 		return

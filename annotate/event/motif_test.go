@@ -11,8 +11,8 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// A motif is summed over regions, each once, whatever the order in which its alleles come; what is retracted, and what
-// has no motif, counts for nothing.
+// A motif is summed over regions, each once, whatever the order in which its alleles come. Retracted alleles, and
+// those without a motif, count for nothing.
 func TestMotifCountsDoNotDependOnTheOrder(t *testing.T) {
 	gatc := func(sites, affected uint32, reads, wrong uint64) *event.Motif {
 		return &event.Motif{Motif: "GATC", Base: 2, Shows: "G", Sites: sites, Affected: affected, Reads: reads, Wrong: wrong}

@@ -111,7 +111,7 @@ func TestDecodeReferenceOthers(t *testing.T) {
 }
 
 // TestReferenceFitsARecord: the largest that the variant stage makes, of 4,096 positions
-// of which each is a block and a span of its own, fits what brokers take.
+// each of them a block and a span of its own, fits the brokers' limit.
 func TestReferenceFitsARecord(t *testing.T) {
 	const first = 248_000_000
 	r := &streampb.Reference{Run: strings.Repeat("r", 512), Sample: strings.Repeat("s", 512), Contig: strings.Repeat("c", 512), Start: first, End: first + 4096, Revision: math.MaxUint32}

@@ -212,7 +212,7 @@ func firstDate(known, text string) string {
 	return ""
 }
 
-// recognise tells the format of a line without a header before it; nil if it is none.
+// recognise returns the format of a line without a header before it; nil if it is none.
 func recognise(c []string) *format {
 	switch {
 	case len(c) >= 11 && md5Digest.MatchString(c[1]) && isNumber(c[6]) && isNumber(c[7]):

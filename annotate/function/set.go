@@ -136,7 +136,7 @@ func (s *Set) Functions(p annotate.Product) []annotate.Function {
 	if first < 0 {
 		return list
 	}
-	kept := slices.Clip(list[:first]) // shared: what is appended goes elsewhere
+	kept := slices.Clip(list[:first]) // shared: appending allocates anew
 	for i := first + 1; i < len(list); i++ {
 		if !out(&list[i]) {
 			kept = append(kept, list[i])

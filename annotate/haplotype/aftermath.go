@@ -1,6 +1,6 @@
 package haplotype
 
-// aftermath is what a compound does, judged by its translation.
+// aftermath is a compound's effect, determined by its translation.
 type aftermath struct {
 	ref, alt *protein
 	shift    int  // bases that the compound adds
@@ -12,7 +12,7 @@ type aftermath struct {
 	startLost bool  // with the frame: what would be translated is not
 }
 
-// judge sets the terms; terms has those of the variants' places. It says whether the changed protein has a stop.
+// judge sets the terms; terms has those of the variants' places. It reports whether the changed protein has a stop.
 func (a *aftermath) judge() bool {
 	whole := a.alt.aminos
 	wholeMarks := a.alt.marks

@@ -18,7 +18,7 @@ const (
 type arena[T any] struct {
 	blocks [][]T
 	block  int // blocks in use
-	free   []T // what is left of the last of them
+	free   []T // the unused rest of the last of them
 	most   int // elements of a block; 0: usualBlock
 }
 
@@ -33,7 +33,7 @@ func (a *arena[T]) take(n int) []T {
 	return s
 }
 
-// next goes on to a block with room for n elements.
+// next goes on to a block with space for n elements.
 func (a *arena[T]) next(n int) {
 	for a.block < len(a.blocks) {
 		a.free = a.blocks[a.block]
@@ -117,9 +117,9 @@ func (m *memory) reset() {
 	m.claims.reset()
 }
 
-// forget leaves all blocks to the garbage collector if one of the arenas has more than the given number: those that hold
-// something in use stay as long as that does. What is not in use any more must have been cleared: a block whose dead elements
-// point into older ones would hold these, and they those before them, back to the first.
+// forget leaves all blocks to the garbage collector if one of the arenas has more than the given number: blocks with
+// something in use stay alive as long as that does. The caller must have cleared elements no longer in use: a block whose
+// dead elements point into older blocks would hold these, and they those before them, back to the first.
 func (m *memory) forget(kept int) {
 	most := max(
 		m.sites.block, m.calls.block, m.members.block, m.texts.block, m.bytes.block, m.nodes.block, m.children.block,

@@ -31,7 +31,7 @@ type call struct {
 // shown are the terms as they are written.
 func (c *call) shown() Terms {
 	t := c.terms
-	// Starts and stops of incomplete coding sequences are no news where there is another consequence to tell.
+	// Starts and stops of incomplete coding sequences aren't worth reporting where there is another consequence.
 	if t&incompleteCDS != 0 && t&^(startStop|incompleteCDS|UpstreamStop) != 0 {
 		t &^= startStop | incompleteCDS
 	}
@@ -116,7 +116,7 @@ func (c *call) absorb(later *call) bool {
 	switch {
 	case later.terms&printedElsewhere != 0:
 		if later.terms&startStop != 0 && c.terms&startStop != 0 {
-			*c = *later // the start or stop is told where the compound is
+			*c = *later // the start or stop is reported where the compound is
 			return true
 		}
 		return c.terms&printedElsewhere != 0 && later.elsewhere == c.elsewhere
@@ -140,7 +140,7 @@ func (c *call) absorbCompound(later *call) bool {
 		return false
 	}
 	if later.change.known != c.change.known {
-		// The place of a variant can already have told of a start or stop that its translation tells of again.
+		// The place of a variant can already have given a start or stop that its translation gives again.
 		if later.terms&startStop == 0 || c.terms&startStop == 0 {
 			return false
 		}

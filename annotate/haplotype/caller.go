@@ -26,7 +26,7 @@ const (
 // ErrUnphased is the error about a heterozygous genotype that is not phased, with PhaseRequire.
 var ErrUnphased = errors.New("heterozygous genotype is not phased")
 
-// defaultPerHaplotype is how many consequences of a site FORMAT/BCSQ can tell per haplotype: as many as bits fit in one
+// defaultPerHaplotype is how many consequences of a site FORMAT/BCSQ can hold per haplotype: as many as bits fit in one
 // integer.
 const defaultPerHaplotype = 15
 
@@ -34,16 +34,16 @@ const defaultPerHaplotype = 15
 type Options struct {
 	Phase        Phase // PhaseRequire when 0
 	Local        bool  // one variant at a time, whatever else is on its haplotype
-	Greedy       bool  // tell also of introns and non-coding transcripts where another transcript has a consequence
+	Greedy       bool  // report also introns and non-coding transcripts where another transcript has a consequence
 	TrimProtein  int   // amino acids to write of a longer change; 0: all
-	PerHaplotype int   // consequences of a site that FORMAT/BCSQ can tell per haplotype; 15 when 0
+	PerHaplotype int   // consequences of a site that FORMAT/BCSQ can hold per haplotype; 15 when 0
 
-	// replaced says that an allele which replaces bases by more or fewer ones is translated as what it is. bcftools csq tells of
+	// replaced says that an allele which replaces bases by more or fewer ones is translated as it is. bcftools csq reports
 	// another sequence where one of the two is a single base, as in "TTAAG>C", and calls the others elongation or truncation.
 	replaced bool
 }
 
-// Counts tell what was left out.
+// Counts are the numbers of items left out.
 type Counts struct {
 	Colliding  int // variants that overlap one before them on their haplotype
 	Polyploid  int // sites with genotypes of more than two alleles, in coding sequence
@@ -77,7 +77,7 @@ const (
 	noAllele = -2 // the sample has fewer
 )
 
-// claim is a transcript that has told of an allele already.
+// claim is a transcript that has reported an allele already.
 type claim struct {
 	transcript *transcript
 	allele     int
@@ -130,7 +130,7 @@ type Caller struct {
 	kept   int    // blocks of memory to have of each kind before the old ones are left to the garbage collector
 	near   [4]int // where the last searches of the contig's indices ended: coding, untranslated, exons, transcripts
 
-	// The coding sequence that was looked at last.
+	// The coding sequence that was examined last.
 	sequenceOf *transcript
 	sequence   []byte
 }
@@ -187,8 +187,8 @@ func (c *Caller) push(done []*site, s *site) ([]*site, error) {
 	return c.leave(done, s.pos-1), nil
 }
 
-// recycle takes the memory of all sites back if none of them waits and none is looked at any more. Where each transcript
-// overlaps the next, over a whole contig perhaps, that is never so: then it leaves what is old to the garbage collector.
+// recycle takes the memory of all sites back if none of them waits and none is examined any more. Where each transcript
+// overlaps the next, over a whole contig perhaps, that never happens: then it leaves old memory to the garbage collector.
 func (c *Caller) recycle() {
 	if len(c.queue) == 0 && len(c.active) == 0 {
 		c.memory.reset()
@@ -223,7 +223,7 @@ func (c *Caller) leave(done []*site, pos int) []*site {
 	return done
 }
 
-// call looks at the genes for s.
+// call evaluates s against the genes.
 func (c *Caller) call(s *site) error {
 	if s.contig == nil {
 		return nil
@@ -264,7 +264,7 @@ func (s *site) hasClaim(t *transcript, allele int) bool {
 	return false
 }
 
-// codingSite looks at coding stretches. A base behind the record is looked at, too, because of insertions.
+// codingSite evaluates coding stretches, including the base after the record, because of insertions.
 func (c *Caller) codingSite(s *site) (bool, error) {
 	c.coding = s.contig.coding.overlapping(c.coding[:0], s.pos, s.pos+s.rlen, &c.near[0])
 	for _, e := range c.coding {
@@ -296,7 +296,7 @@ func (s *site) check(t *transcript) error {
 	return nil
 }
 
-// untranslatedSite looks at untranslated stretches.
+// untranslatedSite evaluates untranslated stretches.
 func (c *Caller) untranslatedSite(s *site) bool {
 	c.utrs = s.contig.untranslate.overlapping(c.utrs[:0], s.pos, s.pos+s.rlen, &c.near[1])
 	hit := false
@@ -316,14 +316,14 @@ func (c *Caller) untranslatedSite(s *site) bool {
 	return hit
 }
 
-// at looks at the region [beg,end].
+// at evaluates the region [beg,end].
 func (c *Caller) at(l look, beg, end int) outcome {
 	l.caller, l.refBases, l.altBases = c, c.look.refBases, c.look.altBases
 	c.look = l
 	return c.look.at(beg, end)
 }
 
-// spliceSites looks at the borders of exons.
+// spliceSites evaluates the borders of exons.
 func (c *Caller) spliceSites(s *site) bool {
 	c.exons = s.contig.exons.overlapping(c.exons[:0], s.pos, s.pos+s.rlen, &c.near[2])
 	hit := false
@@ -346,7 +346,7 @@ func (c *Caller) spliceSites(s *site) bool {
 	return hit
 }
 
-// transcripts tells of introns and of transcripts that are not coding.
+// transcripts reports introns and transcripts that are not coding.
 func (c *Caller) transcripts(s *site) {
 	c.others = s.contig.transcripts.overlapping(c.others[:0], s.pos, s.pos+s.rlen, &c.near[3])
 	for _, t := range c.others {
@@ -369,7 +369,7 @@ func (t *transcript) within() Terms {
 	return NonCoding
 }
 
-// symbolicSite tells of a long insertion or deletion that is named, not written.
+// symbolicSite reports a long insertion or deletion that is named, not written.
 func (c *Caller) symbolicSite(s *site) {
 	var kind Terms
 	switch alt := s.alleles[1]; {

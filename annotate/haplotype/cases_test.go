@@ -136,7 +136,7 @@ func cases(t testing.TB) map[string]map[string][]byte {
 	return unpack(t, "testdata/bcftools-csq.tar.gz")
 }
 
-// haploidCase tells what each haplotype has; its expectation has a line per sample.
+// haploidCase lists the consequences of each haplotype; its expectation has a line per sample.
 const haploidCase = "haploid-diploid"
 
 func TestCasesOfBcftools(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// chain is a contig with coding transcripts on both strands, each of which overlaps the next one, and a VCF of phased
+// chain is a contig with coding transcripts on both strands, each overlapping the next one, and a VCF of phased
 // genotypes on it, a record every ten bases.
 func chain(t *testing.T, transcripts, samples int) (*Genes, []byte) {
 	const span, step = 900, 600
@@ -113,7 +113,7 @@ func TestMemoryOfChains(t *testing.T) {
 	require.Less(t, most, before.HeapAlloc+room, "after 1000 records %d bytes are in use, after all %d", before.HeapAlloc, most)
 }
 
-// TestForgottenBlocks: what becomes of memory does not show in what is written.
+// TestForgottenBlocks: the handling of memory does not show in the output.
 func TestForgottenBlocks(t *testing.T) {
 	genes, text := chain(t, 40, 7)
 	written := func(kept int) string {

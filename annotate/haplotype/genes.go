@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pad is how many bases beside a transcript or its coding sequence its rules may look at.
+	// pad is how many bases beside a transcript or its coding sequence its rules may examine.
 	pad = 10
 	// spliceSite is how many bases of an intron are its donor or acceptor, spliceRegion how many belong to the
 	// region around them.
@@ -23,7 +23,7 @@ const (
 
 // Genes are the transcripts of a genome, laid out for the rules. They do not change and may be shared.
 type Genes struct {
-	// Warnings tell of transcripts that have no or fewer consequences.
+	// Warnings name transcripts that have no or fewer consequences.
 	Warnings []string
 
 	genome  *genome.Genome
@@ -121,8 +121,8 @@ func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, erro
 	return all, nil
 }
 
-// makeRoom makes the contigs, with room for the transcripts that are laid out: lists that grew would leave several times as
-// much behind.
+// makeRoom makes the contigs, with capacity for the transcripts that are laid out: growing lists would leave several
+// times as much garbage.
 func (all *Genes) makeRoom(views []annotate.View) {
 	type count struct{ transcripts, utrs, exons, coding int }
 	counts := map[string]*count{}
@@ -154,13 +154,13 @@ func (all *Genes) makeRoom(views []annotate.View) {
 	}
 }
 
-// newExon is an exon in the contig's room.
+// newExon is an exon in the contig's preallocated list.
 func (c *contig) newExon(t *transcript, s annotate.Span) *exon {
 	c.room = append(c.room, exon{transcript: t, beg: s.Start, end: s.End - 1})
 	return &c.room[len(c.room)-1]
 }
 
-// warn tells of transcripts that are not what their class says.
+// warn reports transcripts that are not what their class says.
 func (all *Genes) warn() {
 	const shown = 3
 	if n := len(all.cdsless); n > 0 {
@@ -209,7 +209,7 @@ func (all *Genes) add(c *contig, v *annotate.View, kind *biotype, code *code) {
 		}
 		return
 	}
-	// The model's own frame: where phases of CDS rows contradict the bases, it follows the bases and tells of it.
+	// The model's own frame: where phases of CDS rows contradict the bases, it follows the bases and reports it.
 	t.trim((3 - v.Pad()) % 3)
 	n := 0
 	for i, e := range t.cds {
@@ -324,7 +324,7 @@ func (x *index[T]) overlapping(dst []T, beg, end int, near *int) []T {
 	return dst
 }
 
-// first is the first span up to which one ends at or behind beg. It is looked for from near on, in steps that double.
+// first is the first span up to which one ends at or behind beg. The search begins at near, in steps that double.
 func (x *index[T]) first(beg, near int) int {
 	low, high := 0, len(x.reach)
 	if near <= high && (near == 0 || x.reach[near-1] < beg) {

@@ -170,7 +170,7 @@ func (c *Caller) extend(t *tree, s *site, e *exon, h, allele int) {
 	}
 }
 
-// localCoding tells what each allele of a site does to the protein on its own.
+// localCoding determines the effect of each allele of a site on the protein on its own.
 func (c *Caller) localCoding(s *site, e *exon) {
 	t := e.transcript
 	for allele := 1; allele < len(s.alleles); allele++ {
@@ -194,7 +194,7 @@ func (c *Caller) localCoding(s *site, e *exon) {
 	}
 }
 
-// localCall tells what one variant does to the protein.
+// localCall determines the effect of one variant on the protein.
 func (c *Caller) localCall(s *site, t *transcript, n *node, ref []byte) {
 	length := len(ref) - 2*pad
 	end := n.offset + n.length
@@ -205,7 +205,7 @@ func (c *Caller) localCall(s *site, t *transcript, n *node, ref []byte) {
 	a := aftermath{ref: &c.ref, alt: &c.alt, shift: n.growth, local: true, terms: n.terms}
 	a.judge()
 	if a.startLost {
-		c.stage(s, &call{transcript: t, allele: n.allele}) // its place has told it
+		c.stage(s, &call{transcript: t, allele: n.allele}) // its place has reported it
 		return
 	}
 	x := &call{transcript: t, allele: n.allele}

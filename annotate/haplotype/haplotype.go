@@ -18,11 +18,11 @@ type Effect struct {
 	Transcript string
 	Biotype    string
 	Forward    bool
-	// AminoAcids and DNA tell the change: "5TY>5I" and "121ACG>A+124TA>T". Both are empty where only the variant's
-	// place is told.
+	// AminoAcids and DNA describe the change: "5TY>5I" and "121ACG>A+124TA>T". Both are empty where only the variant's
+	// place is reported.
 	AminoAcids, DNA string
-	// At is the index of the variant that tells the consequence, if it is another one of its compound: Terms then
-	// holds what the variant's own place tells, and the change is empty; else -1.
+	// At is the index of the variant that carries the consequence, if it is another one of its compound: Terms then
+	// holds the terms of the variant's own place, and the change is empty; else -1.
 	At int
 	// Compound are the indices of all variants that make the consequence together, this one's included, in order;
 	// nil if it has the consequence on its own.

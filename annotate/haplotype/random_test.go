@@ -172,7 +172,7 @@ func BenchmarkAnnotator(b *testing.B) {
 	}
 }
 
-// FuzzEffects looks for variants that the rules fall over: any alleles, as long as REF is the reference's.
+// FuzzEffects searches for variants that make the rules fail: any alleles, as long as REF is the reference's.
 func FuzzEffects(f *testing.F) {
 	var all []*Genes
 	for _, files := range unpack(f, "testdata/random.tar.gz") {

@@ -5,19 +5,20 @@ type outcome uint8
 
 const (
 	noVariant outcome = iota // the alleles are the same
-	outside                  // what there is to tell has been told
+	outside                  // everything there is to report has been reported
 	inside                   // a coding region's sequence is to be translated
 	overlaps                 // across the region's border: what it does to the sequence is not known
 )
 
-// look is one allele of a site looked at from one region: an exon, a coding or untranslated stretch, a transcript.
+// look is the evaluation of one allele of a site in one region: an exon, a coding or untranslated stretch, a
+// transcript.
 type look struct {
 	caller     *Caller
 	transcript *transcript
 	site       *site
 	allele     int
 
-	// What to look for.
+	// What to search for.
 	splice             bool // donor and acceptor
 	start, stop        bool // the region's outer codon is the start, the stop
 	beginning, ending  bool // the region has an intron on that side
@@ -25,14 +26,14 @@ type look struct {
 	sequence           bool // compare and keep sequences
 	pos                int
 	ref, alt           []byte
-	rlen, alen         int // of the alleles, or of what is left of them
+	rlen, alen         int // of the alleles, or of their remaining parts
 	head, tail         int // bases that the alleles share at their beginnings and ends
 	terms              Terms
 	beg, end           int // the bases that matter
 	refBases, altBases []byte
 }
 
-// at looks at the region [beg,end].
+// at evaluates the region [beg,end].
 func (l *look) at(beg, end int) outcome {
 	s := l.site
 	l.pos, l.ref, l.alt, l.rlen = s.pos, s.alleles[0], s.alleles[l.allele], s.rlen
@@ -71,7 +72,7 @@ func (l *look) trim(symbolic bool) {
 	}
 }
 
-// stage tells the terms found so far.
+// stage reports the terms found so far.
 func (l *look) stage() {
 	if l.terms != 0 {
 		l.caller.stage(l.site, &call{terms: l.terms, transcript: l.transcript, allele: l.allele})
@@ -79,7 +80,7 @@ func (l *look) stage() {
 	}
 }
 
-// untranslated tells that the variant is in an untranslated stretch of the transcript, if one has a base in [beg,end].
+// untranslated reports the variant as in an untranslated stretch of the transcript, if one has a base in [beg,end].
 func (l *look) untranslated(beg, end int) bool {
 	if !l.utr {
 		return false
@@ -101,7 +102,7 @@ func (u *utr) term() Terms {
 	return UTR3
 }
 
-// siteBefore and siteAfter tell of the splice site before and after a region.
+// siteBefore and siteAfter report changes of the splice site before and after a region.
 func (l *look) siteBefore() {
 	switch {
 	case !l.splice:
@@ -122,7 +123,7 @@ func (l *look) siteAfter() {
 	}
 }
 
-// first and last tell of a variant in the first and the last codon of a region.
+// first and last report a variant in the first and the last codon of a region.
 func (l *look) first() {
 	if l.beginning {
 		l.terms |= SpliceRegion
@@ -344,7 +345,7 @@ func (l *look) deletion(beg, end int) outcome {
 	return inside
 }
 
-// deletionBefore tells of the part of a deletion before a region. It is false if that is all there is to tell.
+// deletionBefore reports the part of a deletion before a region. It is false if there is nothing else to report.
 func (l *look) deletionBefore(beg int) bool {
 	if l.beginning && !l.untranslated(l.beg, beg-1) {
 		if l.sequence {
@@ -379,7 +380,7 @@ func (l *look) deletionBefore(beg int) bool {
 	return true
 }
 
-// deletionAfter tells of the part of a deletion after a region.
+// deletionAfter reports the part of a deletion after a region.
 func (l *look) deletionAfter(end int) {
 	if l.ending && !l.untranslated(end+1, l.end) {
 		if l.sequence {

@@ -38,7 +38,7 @@ const compound = Synonymous | Missense | StopLost | StopGained | InframeDeletion
 
 const startStop = StopLost | StopGained | StopRetained | StartLost | StartRetained
 
-// places are terms after which no strand is written where there is no change of the protein to tell.
+// places are terms after which no strand is written where there is no change of the protein to report.
 const places = SpliceAcceptor | SpliceDonor | SpliceRegion | FeatureElongation | FeatureTruncation
 
 // names are the names of the terms by bit; "" for marks.

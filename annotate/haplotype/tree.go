@@ -7,7 +7,7 @@ import "strconv"
 type node struct {
 	site   *site
 	allele int
-	terms  Terms // what its place tells
+	terms  Terms // the terms of its place
 	exon   *exon
 	beg    int // first replaced base, and how many are
 	length int
@@ -24,7 +24,7 @@ type node struct {
 	told     []told  // consequences of the haplotypes that end here
 }
 
-// told is where a consequence stands: its number at a site.
+// told is the position of a reported consequence: its number at a site.
 type told struct {
 	site   *site
 	number int
@@ -73,7 +73,7 @@ func (c *Caller) place(parent *node, e *exon, s *site, allele int) (*node, Terms
 		}
 		return nil, l.terms, byPlace
 	}
-	terms := l.terms &^ Synonymous // told by the translation
+	terms := l.terms &^ Synonymous // reported by the translation
 	skip := max(0, e.beg-l.beg)    // the record begins before the exon, the variant does not
 	skip = min(skip, len(l.altBases), len(l.refBases))
 	if skip > 0 {
@@ -171,7 +171,7 @@ func (p *lineage) begins(i int) int { return p.ends[i] - p.nodes[i].length - p.n
 
 func (p *lineage) beginsAt(i int) int { return p.nodes[0].offset + p.begins(i) }
 
-// finish tells what the haplotypes of a tree do to the protein.
+// finish reports the effects of a tree's haplotypes on the protein.
 func (c *Caller) finish(t *tree) {
 	c.sequenceOf, c.sequence = nil, t.transcript.codingSequence(c.sequence[:0])
 	t.coding = c.sequence
@@ -217,7 +217,7 @@ func (c *Caller) release(t *tree) {
 	*t = tree{}
 }
 
-// step is a node on the way to the one that is looked at, and which of its children come next.
+// step is a node on the path to the current one, and which of its children come next.
 type step struct {
 	node  *node
 	child int
@@ -296,7 +296,7 @@ type compoundOf struct {
 	stopped bool
 
 	from  int  // first node of the compound
-	shift int  // growth of the compound so far
+	shift int  // length change of the compound so far
 	indel bool // one of its variants changes the length
 }
 
@@ -310,7 +310,7 @@ func (h *compoundOf) take(i int) bool {
 	return h.shift%3 != 0
 }
 
-// tell tells of the compound of the nodes from to to.
+// tell reports the compound of the nodes from to to.
 func (h *compoundOf) tell(from, to int) {
 	c, p, t := h.caller, h.path, h.tree.transcript
 	first, last := p.nodes[from], p.nodes[to]
@@ -365,7 +365,7 @@ func (h *compoundOf) tell(from, to int) {
 	h.pushOthers(&a, call, main, from, to)
 }
 
-// pushOthers tells at each variant of a compound what its place does, and where to look for the rest.
+// pushOthers reports at each variant of a compound the effect of its place, and where to find the rest.
 func (h *compoundOf) pushOthers(a *aftermath, whole *call, main *node, from, to int) {
 	t := h.tree.transcript
 	for _, n := range h.path.nodes[from : to+1] {

@@ -40,7 +40,7 @@ type Annotator struct {
 	last   *genome.Contig // of the record before, and its position
 	pos    int
 
-	// The contig that was looked up last, if it is in the reference; nil if it has no transcripts.
+	// The contig of the last lookup, if it is in the reference; nil if it has no transcripts.
 	looked string
 	known  *genome.Contig // nil: it isn't
 	contig *contig
@@ -82,7 +82,7 @@ func (a *Annotator) Declare(h *vcf.Header) error {
 	return nil
 }
 
-// Counts tell what was left out so far.
+// Counts are the numbers of items left out so far.
 func (a *Annotator) Counts() Counts { return a.caller.Counts }
 
 // Push takes the next line and appends those whose consequences are known to out.
@@ -133,12 +133,12 @@ func (a *Annotator) write(out *vcf.Lines) {
 		out.Text = append(a.appendLine(out.Text, s), '\n')
 		out.Numbers = append(out.Numbers, s.number)
 		clear(s.calls)
-		*s = site{pos: s.pos} // it holds nothing while others of its memory are in use, and calls of these tell where it was
+		*s = site{pos: s.pos} // it holds nothing while others of its memory are in use, and calls of these point to its position
 	}
 	a.caller.recycle()
 }
 
-// tag is Tag as it is looked for in lines.
+// tag is Tag as it is searched for in lines.
 var tag = []byte(Tag)
 
 // appendLine appends the line of s with its calls. Those of an earlier run go.

@@ -47,8 +47,8 @@ type Change struct {
 	// only that is said, or 0.
 	Ref  string
 	Size int
-	// New is what a substitution, insertion or delins puts in; the units of a Repeat, of which one without bases
-	// stands for the bases at Location.
+	// New holds the bases that a substitution, insertion or delins puts in, or the units of a Repeat; a unit
+	// without bases stands for the bases at Location.
 	New []Part
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMutalyzerGrammar compares what is taken as a description with mutalyzer-hgvs-parser, whose grammar is wider: it
+// TestMutalyzerGrammar compares the accepted descriptions with mutalyzer-hgvs-parser, whose grammar is wider: it
 // takes what the nomenclature has for uncertain sequences, and a few things that it does not have.
 func TestMutalyzerGrammar(t *testing.T) {
 	f, err := os.Open(filepath.Join("testdata", "grammar.tsv"))

@@ -17,7 +17,7 @@ const maxNumber = 1 << 40
 // maxChanges bounds the changes and pieces of one description.
 const maxChanges = 10_000
 
-// Parse reads one description. An error says at which column what is wrong.
+// Parse reads one description. An error names the column and the fault.
 func Parse(s string) (Description, error) {
 	if len(s) > MaxLength {
 		return Description{}, fmt.Errorf("a description of %d bytes: at most %d are read", len(s), MaxLength)
@@ -134,7 +134,7 @@ func (p *parser) count() error {
 	return nil
 }
 
-// rest says what is next, for an error.
+// rest describes the next characters, for an error.
 func (p *parser) rest() string {
 	if p.at >= len(p.s) {
 		return "the end"

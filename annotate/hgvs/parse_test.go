@@ -33,7 +33,8 @@ func TestParseShape(t *testing.T) {
 	}
 }
 
-// TestParseAndPrint: what is in normal spelling prints as it was; the rest as the second string.
+// TestParseAndPrint: a description in normal spelling prints unchanged; others print as the
+// second string.
 func TestParseAndPrint(t *testing.T) {
 	for _, c := range [][2]string{
 		{"NC_000023.10:g.33038255C>A"}, {"NG_012232.1(NM_004006.2):c.93+1G>T"}, {"NM_004006.2:c.123="},

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// badLines are examples of what is wrong with lines of a VCF; docs/files/annotation.md has the same table.
+// badLines are examples of faulty lines of a VCF; docs/files/annotation.md has the same table.
 var badLines = []struct{ what, line, want string }{
 	{"a line with too few or too many columns", "J02459.1\tx", "2 columns, want 10"},
 	{"POS that is not a position", "J02459.1\tx\t.\tG\tA\t.\t.\t.\tGT\t1", `POS "x" is not a position`},
@@ -54,7 +54,7 @@ func TestManyBadLines(t *testing.T) {
 	require.Contains(t, log.String(), "further lines with errors are only counted")
 }
 
-// TestBadLinesAreDocumented compares the table of the documentation with what is tested above.
+// TestBadLinesAreDocumented compares the table of the documentation with the cases tested above.
 func TestBadLinesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "files", "annotation.md"))
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ type holder struct {
 	skip         bool
 	malformed    []malformed
 	row          vcf.Row
-	passed       []vcf.Lines // by transformer: what it let go, while it is looked at
+	passed       []vcf.Lines // by transformer: the lines it released, while they are examined
 }
 
 // malformed is a line that is no record. It waits until the records before it have come through.

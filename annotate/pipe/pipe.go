@@ -156,7 +156,7 @@ func (p *pipe) take(ctx context.Context) (*batch, error) {
 
 func interrupted(ctx context.Context) error { return fmt.Errorf("annotating VCF: %w", ctx.Err()) }
 
-// send hands a batch to the workers and the writer. There is room for all batches in both queues.
+// send hands a batch to the workers and the writer. Both queues have capacity for all batches.
 func (p *pipe) send(b *batch) {
 	p.ordered <- b
 	p.work <- b

@@ -376,7 +376,7 @@ func TestMessageHasAllMembers(t *testing.T) {
 	compare(reflect.TypeFor[annotate.Line](), (&annotatepb.AnnotatedAllele{}).ProtoReflect().Descriptor())
 }
 
-// TestSplitVEP: bcftools reads CSQ, and gives back what is in it. (ANN's description has no "Format: ", by which it finds
+// TestSplitVEP: bcftools reads CSQ, and returns its content. (ANN's description has no "Format: ", by which it finds
 // the names.)
 func TestSplitVEP(t *testing.T) {
 	bcftools, err := exec.LookPath("bcftools")

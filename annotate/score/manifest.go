@@ -15,7 +15,7 @@ import (
 // FormatVersion is the version of the manifest that this package reads.
 const FormatVersion = 1
 
-// RuleName says what is made of two outputs.
+// RuleName says how two outputs are combined.
 type RuleName string
 
 // The rules.
@@ -68,7 +68,7 @@ type Manifest struct {
 	Rule        RuleName `toml:"rule"`
 	// Info is the key of the scores in INFO of a VCF.
 	Info string `toml:"info"`
-	// Licence is the licence's name, and LicenceText what its users are told.
+	// Licence is the licence's name, and LicenceText the text shown to users.
 	Licence     string         `toml:"licence"`
 	LicenceText string         `toml:"licence_text"`
 	Input       InputManifest  `toml:"input"`
@@ -105,7 +105,7 @@ type OutputManifest struct {
 
 // SpliceManifest has what the rule splice leaves open.
 type SpliceManifest struct {
-	Distance int `toml:"distance,omitempty"` // bases on both sides of a variant that are looked at; 0: 50
+	Distance int `toml:"distance,omitempty"` // bases on both sides of a variant that are scored; 0: 50
 	// Mask takes gains at sites that are annotated, and losses at those that aren't, for nothing.
 	Mask bool `toml:"mask,omitempty"`
 }
@@ -124,7 +124,7 @@ type NetworkFile struct {
 	SHA256 string `toml:"sha256"`
 }
 
-// Distance is how many bases on both sides of a variant are looked at by the rule splice.
+// Distance is how many bases on both sides of a variant the rule splice scores.
 func (m *Manifest) Distance() int {
 	if m.Splice.Distance == 0 {
 		return 50
@@ -317,7 +317,7 @@ func numbers(list string, n int) ([]int, error) {
 	return all, nil
 }
 
-// Fingerprint tells networks apart that score differently, whatever they are called: a hash of the networks and of how
+// Fingerprint distinguishes networks that score differently, whatever they are called: a hash of the networks and of how
 // they are used.
 func (m *Manifest) Fingerprint() string {
 	h := sha256.New()

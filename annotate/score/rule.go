@@ -55,7 +55,7 @@ func (w *Windows) add(bases []byte) int {
 	return len(w.Bases) - 1
 }
 
-// Job is one score that an allele gets: what is to be computed for it, and how it is told.
+// Job is one score that an allele gets: the windows to compute for it, and how it is reported.
 type Job struct {
 	score    annotate.Score
 	finish   func(j *Job, out func(window int) []float32) error
@@ -127,7 +127,7 @@ func round(v float64, decimals int) annotate.Delta {
 // errNoProbability is what a network gives that a manifest lies about.
 var errNoProbability = errors.New("its outputs are no probabilities, as its manifest says: is an activation missing, or input or output another?")
 
-// errNotFinite is what a change of cannot be told.
+// errNotFinite is the error for outputs whose change can't be computed.
 var errNotFinite = errors.New("there is no change of what is no finite number: does the network end in a logarithm?")
 
 func checkProbability(p float32) error {

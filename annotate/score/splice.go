@@ -59,7 +59,7 @@ func (r *Rule) planSplice(a *annotate.Spelled, w *Windows) []Job {
 		j.ref = []int{w.add(window)}
 		for wanted := len(changed) - r.m.Input.Context; wanted > 0; wanted -= r.m.positions() {
 			tile := changed[:min(length, len(changed))]
-			for len(tile) < length { // outputs that only N is behind are not looked at
+			for len(tile) < length { // outputs followed only by N are not evaluated
 				tile = append(tile[:len(tile):len(tile)], 'N')
 			}
 			j.alt = append(j.alt, w.add(tile))

@@ -122,7 +122,7 @@ func (r *Rule) output(windows []int, bin, channel int, out func(int) []float32) 
 	}
 	v := sum / float64(len(windows))
 	if r.m.Rule == LogitDifference {
-		// The least a float32 can tell from one.
+		// The smallest that a float32 can distinguish from one.
 		v = min(max(v, 1.0/(1<<23)), 1-1.0/(1<<23))
 		v = math.Log(v / (1 - v))
 	}

@@ -28,17 +28,17 @@ type Config struct {
 	Date          string // YYYY-MM-DD; empty: the VCF header's, if it has one
 	// Kind is vcf, bed or tsv; empty: by the input's beginning and name, and tsv if there are Columns.
 	Kind string
-	// Fields choose and name what is kept: of a VCF the keys of INFO, and FILTER; of a BED or TSV
+	// Fields choose and name the values that are kept: of a VCF the keys of INFO, and FILTER; of a BED or TSV
 	// NAME[=COLUMN][:TYPE], where COLUMN is a name in the header line or a number from 1. Empty: everything that a VCF
 	// declares; score and strand of a BED; all columns of a TSV that are not in Columns, as text.
 	Fields []string
-	// Columns tell what the columns of a TSV are: chrom, pos (1-based) or start (0-based), end, ref, alt, id.
+	// Columns name the columns of a TSV: chrom, pos (1-based) or start (0-based), end, ref, alt, id.
 	Columns map[string]string
 	// Matches are the kinds of match that the store gives. Empty: exact where entries have alleles, overlap otherwise.
 	Matches []annotate.Match
-	// Memory bounds what is sorted in memory, in bytes; 0 means 256 MiB. The rest goes to temporary files.
+	// Memory bounds the records sorted in memory, in bytes; 0 means 256 MiB. The rest goes to temporary files.
 	Memory int
-	// Progress is told the bytes read so far, if it is not nil.
+	// Progress is called with the bytes read so far, if it is not nil.
 	Progress func(int64)
 	Logger   *slog.Logger // nil: none
 }
@@ -66,7 +66,7 @@ const (
 const maxAllele = 1 << 16
 
 // Compile makes the file at path out of the file input ("-" is standard input) and puts it in place in one step, so
-// that whoever has an older one open keeps that. The same input and settings give the same bytes.
+// that a process that has an older one open keeps that. The same input and settings give the same bytes.
 func Compile(ctx context.Context, cfg Config, input, path string) (*Meta, error) {
 	in, name := os.Stdin, "standard input"
 	if input != "-" {
@@ -139,7 +139,7 @@ func compile(ctx context.Context, cfg Config, in io.Reader, name string, out *os
 	return &c.meta, nil
 }
 
-// meter counts what is read, and ends when the context does.
+// meter counts the bytes read, and ends when the context does.
 type meter struct {
 	ctx      context.Context //nolint:containedctx // io.Reader has no other way to be stopped
 	r        io.Reader
@@ -226,7 +226,7 @@ func (c *compiler) begin(fields []annotate.SourceField, matches ...annotate.Matc
 // maxWarnings is how often the same is logged.
 const maxWarnings = 5
 
-// skip counts what is not in the store, and logs the first of a kind.
+// skip counts records left out of the store, and logs the first of a kind.
 func (c *compiler) skip(line int, reason, detail string) {
 	c.meta.Counts.Skipped[reason]++
 	c.warn(line, reason, detail)

@@ -1,4 +1,4 @@
-// Package source keeps what is known about variants, from ClinVar, gnomAD, dbSNP or any VCF, BED or TSV file, in
+// Package source keeps entries about variants, from ClinVar, gnomAD, dbSNP or any VCF, BED or TSV file, in
 // immutable files that are mapped into memory.
 //
 // A Compiler makes a file of an input; Open maps one for a reference; a Set holds several, replaces them while they are

@@ -112,7 +112,7 @@ func FuzzStore(f *testing.F) {
 	})
 }
 
-// fuzzCompile compiles text in each of the given ways; what is compiled must be whole.
+// fuzzCompile compiles text in each of the given ways; the compiled file must be whole.
 func fuzzCompile(t *testing.T, text string, configs ...Config) {
 	if len(text) > 1<<16 {
 		return

@@ -150,7 +150,7 @@ func (q *span) visit(dst []Entry, i int64) ([]Entry, error) {
 	return append(dst, Entry{Match: match, Start: start, End: end, store: q.s, record: record}), nil
 }
 
-// compare tells whether the interval is the change itself, and whether its row was found.
+// compare reports whether the interval is the change itself, and whether its row was found.
 func (q *span) compare(start, end int, record []byte) (same, found bool, err error) {
 	for _, a := range q.atoms {
 		if start != a.Start || end != a.End() {

@@ -56,12 +56,12 @@ type Meta struct {
 	Dictionary dictMeta `json:"dictionary"`
 }
 
-// Counts tell what became of the input's records.
+// Counts are the numbers of the input's records by their outcome.
 type Counts struct {
 	Records int `json:"records"` // data lines
 	Alleles int `json:"alleles"` // changes that can be found exactly
 	Spans   int `json:"spans"`   // intervals, and alleles found by what they overlap
-	// Skipped counts what is not in the store, by reason.
+	// Skipped counts records left out of the store, by reason.
 	Skipped map[string]int `json:"skipped,omitempty"`
 	// Dropped counts values that are left out because their number does not fit the alleles, by field.
 	Dropped map[string]int `json:"dropped,omitempty"`

@@ -144,7 +144,7 @@ func catchFault(before bool, err *error) {
 	panic(r)
 }
 
-// Describe tells what the sources are.
+// Describe lists the sources.
 func (s *Set) Describe() []annotate.SourceInfo {
 	gen := s.acquire()
 	if gen == nil {
@@ -158,7 +158,7 @@ func (s *Set) Describe() []annotate.SourceInfo {
 	return list
 }
 
-// Reload opens the files that were replaced, and tells whether there were any. If one can't be opened everything stays
+// Reload opens the files that were replaced, and reports whether there were any. If one can't be opened everything stays
 // as it was.
 func (s *Set) Reload() (bool, error) {
 	s.reload.Lock()
@@ -189,8 +189,8 @@ func (s *Set) Close() error {
 	return gen.release()
 }
 
-// Watch looks for replaced files again and again until ctx ends. What can't be opened is logged once for each state of
-// the files, and the sources stay as they are.
+// Watch checks for replaced files again and again until ctx ends. A file that can't be opened is logged once for each
+// state of the files, and the sources stay as they are.
 func (s *Set) Watch(ctx context.Context, every time.Duration, logger *slog.Logger) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -166,7 +166,7 @@ func TestWrittenInPlace(t *testing.T) {
 	require.ErrorIs(t, err, ErrDamaged)
 }
 
-// signal is a log handler that tells of each message.
+// signal is a log handler that signals each message.
 type signal struct{ messages chan string }
 
 func (s *signal) Write(p []byte) (int, error) {

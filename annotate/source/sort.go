@@ -72,13 +72,13 @@ func (s *sorter) add(it item) error {
 	return nil
 }
 
-// sorted sorts what is in memory.
+// sorted sorts the records in memory.
 func (s *sorter) sorted() []item {
 	slices.SortFunc(s.items, func(a, b item) int { return a.compare(&b) })
 	return s.items
 }
 
-// spill writes what is in memory to a run.
+// spill writes the records in memory to a run.
 func (s *sorter) spill() error {
 	if len(s.runs) == maxRuns {
 		if err := s.compact(); err != nil {

@@ -19,9 +19,9 @@ var ErrDamaged = errors.New("the file is damaged: compile or copy it again")
 
 // Store is an open file. It is safe for concurrent use.
 //
-// The file is mapped, not read: opening takes no time, what is not asked for takes no memory, and processes share what
-// is. Each block's checksum is compared when the block is first used. A file must be replaced by renaming another over
-// it, never written in place.
+// The file is mapped, not read: opening takes no time, unused blocks take no memory, and processes share the used
+// ones. Each block's checksum is compared when the block is first used. A file must be replaced by renaming another
+// over it, never written in place.
 type Store struct {
 	Meta Meta
 	Path string // as opened; "" for one in memory
@@ -38,7 +38,7 @@ type Store struct {
 	unmap func() error
 }
 
-// Open maps a file for use with the reference it was compiled for. Without a reference (nil) nothing can be looked up.
+// Open maps a file for use with the reference it was compiled for. Without a reference (nil) lookups aren't possible.
 func Open(path string, g *genome.Genome) (*Store, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -39,7 +39,7 @@ func appendTag(b []byte, field int, form uint64) []byte {
 	return appendUvarint(b, uint64(field)<<formBits|form)
 }
 
-// appendNumber appends a number as compactly as its text can be had back, and tells whether it is one of the forms.
+// appendNumber appends a number as compactly as its text can be restored, and reports whether it is one of the forms.
 func appendNumber(b []byte, field int, s string) ([]byte, bool) {
 	n := parseNumber(s)
 	var scratch [40]byte

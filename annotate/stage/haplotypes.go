@@ -19,8 +19,8 @@ func (h GeneHaplotypes) Locus(contig string, start, end int) (int, int) {
 	return min(start, first-1), max(end, last)
 }
 
-// Together tells of the compounds, and of alleles behind a stop that another one
-// brought: these have no effect of their own any more.
+// Together returns the compounds, and the alleles after a stop that another one
+// introduced: these have no effect of their own any more.
 func (h GeneHaplotypes) Together(contig string, alleles []event.Allele) ([][]event.Compound, error) {
 	variants := make([]haplotype.Variant, len(alleles))
 	for i, a := range alleles {
@@ -56,8 +56,8 @@ func (h GeneHaplotypes) Together(contig string, alleles []event.Allele) ([][]eve
 	return out, nil
 }
 
-// telling is the effect that holds the change which e is a part of: a compound is
-// told by one of its variants, and the others point to it.
+// telling is the effect that holds the change which e is a part of: one of a
+// compound's variants carries it, and the others point to that one.
 func telling(effects [][]haplotype.Effect, e *haplotype.Effect) *haplotype.Effect {
 	if e.At < 0 {
 		return e

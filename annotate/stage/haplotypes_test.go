@@ -67,8 +67,8 @@ func TestTwoChangesOfACodon(t *testing.T) {
 	}
 }
 
-// However calls come and go, an allele says of its neighbours what the whole
-// contig, looked at once, says.
+// However calls come and go, an allele's effects together with its neighbours
+// equal those of the whole contig, evaluated once.
 func TestLocusByLocusIsTheWholeContig(t *testing.T) {
 	g, haplotypes := lambdaHaplotypes(t)
 	contig := g.Contig("J02459.1")

@@ -8,10 +8,10 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// Haplotypes tells what alleles do together.
+// Haplotypes determines the effects of alleles together.
 type Haplotypes interface {
-	// Locus is the least stretch around [start,end) of a contig outside of which no
-	// allele shares a transcript with one inside. Inter-residue coordinates.
+	// Locus is the least stretch around [start,end) of a contig such that no allele
+	// outside shares a transcript with one inside. Inter-residue coordinates.
 	Locus(contig string, start, end int) (int, int)
 	// Together returns, for each of the alleles that one haplotype carries, in the
 	// order of their positions, what it does together with others of them; nothing
@@ -20,12 +20,12 @@ type Haplotypes interface {
 }
 
 // neighbours knows which alleles stand on the contigs of samples, so that a
-// revision of one can tell what it changes about the others: two changes of one
+// revision of one can state how it changes the others: two changes of one
 // codon are one amino acid, and a second frameshift may give the frame back.
 //
-// All calls of a contig of a sample are on one partition, and what is published
-// is a function of their sequence there: whoever replays it goes on with the
-// same revision numbers.
+// All calls of a contig of a sample are on one partition, and the published events
+// are a function of their sequence there: a process that replays it continues with
+// the same revision numbers.
 type neighbours struct {
 	haplotypes Haplotypes // nil: alleles are never taken together
 	twice      bool       // a revision leaves the number behind its own free, for the same with scores

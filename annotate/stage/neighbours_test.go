@@ -80,7 +80,7 @@ func (apart) Together(string, []event.Allele) ([][]event.Compound, error) {
 	return nil, errors.New("contig is not in the reference")
 }
 
-// A call holds whether or not its neighbours can be told.
+// A call holds whether or not the effects of its neighbours can be determined.
 func TestCallsGoOnWithoutNeighbours(t *testing.T) {
 	h, err := New(Config{Topics: stream.NewTopics(""), VariantsPartitions: 3, Annotator: brokenAnnotator{}, Haplotypes: apart{}})("calls", 1, 2)
 	if err != nil {

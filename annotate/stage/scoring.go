@@ -17,13 +17,13 @@ import (
 // Scorer has sequence networks score alleles. It is safe for concurrent use, and the same allele has the same scores.
 type Scorer interface {
 	ScoreContext(ctx context.Context, alleles []annotate.Spelled) ([][]annotate.Score, error)
-	// Fingerprint tells scorers apart whose scores may differ.
+	// Fingerprint distinguishes scorers whose scores may differ.
 	Fingerprint() string
 }
 
-// Scoring has networks score calls. They are never in the way of a call: it is published at once, and again
-// with its scores, as its next revision, when these are there. Only what is FINAL or AMENDED waits for its scores, so
-// that the last word on an allele has them whatever came when.
+// Scoring has networks score calls. They never delay a call: it is published at once, and again
+// with its scores, as its next revision, when these are there. Only FINAL and AMENDED revisions wait for their scores, so
+// that the last revision of an allele has them for any order of arrival.
 type Scoring struct {
 	Scorer Scorer
 	Genome *genome.Genome
@@ -139,7 +139,7 @@ func (s *scoring) Handle(ctx context.Context, rec stream.Record, emit stream.Emi
 	for i := range s.handler.published {
 		p := &s.handler.published[i]
 		key := string(stream.AlleleKey(p.variant.Sample, p.variant.Allele.VRSID))
-		delete(s.waiting, key) // what is newer is out
+		delete(s.waiting, key) // a newer revision is out
 		if !p.unscored {
 			continue
 		}
@@ -203,7 +203,7 @@ func (s *scoring) score(ctx context.Context, batch []*unscored) error {
 	return nil
 }
 
-// next takes what is to be scored together; nothing ends the goroutine.
+// next takes the calls to score together; an empty result ends the goroutine.
 func (s *scoring) next() ([]*unscored, stream.Emitter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,8 +277,8 @@ type publication struct {
 	unscored bool
 }
 
-// addScores adds scores to a revision, if they are there or have to be, and tells whether they are still to come. What is
-// retracted has none.
+// addScores adds scores to a revision, if they are there or have to be, and reports whether they are still to come. A
+// retracted revision has none.
 func (h *handler) addScores(v *event.Variant) (later bool, err error) {
 	if h.scores == nil || v.Status == streampb.CallStatus_RETRACTED.String() {
 		return false, nil

@@ -54,7 +54,7 @@ func (g *gated) ScoreContext(ctx context.Context, alleles []annotate.Spelled) ([
 	return all, nil
 }
 
-// collector keeps what is emitted, in order.
+// collector keeps the emitted records, in order.
 type collector struct {
 	mu     sync.Mutex
 	out    []stream.Out
@@ -247,7 +247,7 @@ func TestLastWordHasScores(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(want), `"score":0.3`)
 }
 
-// TestScoresAreForgotten: what is kept is bounded, and the longest unused goes first.
+// TestScoresAreForgotten: the number of kept scores is bounded, and the longest unused go first.
 func TestScoresAreForgotten(t *testing.T) {
 	s := newScores(Scoring{newGated(true), lambdaGenome(t)}, 2)
 	for _, id := range []string{"a", "b", "a", "c"} {

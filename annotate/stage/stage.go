@@ -32,8 +32,8 @@ type Config struct {
 	Annotator          Annotator
 	Haplotypes         Haplotypes // nil: alleles are never taken together
 	Scoring            *Scoring   // nil: no networks
-	// Genes tells apart references and gene models, and so what Haplotypes say.
-	// Kept state is of use only with the same.
+	// Genes distinguishes references and gene models, and so the results of
+	// Haplotypes. Kept state can be used only with the same ones.
 	Genes   string
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
@@ -207,7 +207,8 @@ func (h *handler) publish(c *streampb.Call, revisions []revision) ([]stream.Out,
 	return outs, nil
 }
 
-// records are what is written of an event: itself, and what the watch stage is told.
+// records are the records written for an event: itself, and the one for the watch
+// stage.
 func (h *handler) records(v *event.Variant) ([]stream.Out, error) {
 	out, err := v.Record(h.cfg.Topics.Variants)
 	if err != nil {
@@ -217,7 +218,7 @@ func (h *handler) records(v *event.Variant) ([]stream.Out, error) {
 	return append([]stream.Out{out}, watch...), err
 }
 
-// latest is the later of two times, either of which may be unknown.
+// latest is the later of two times; either may be unknown.
 func latest(a, b *time.Time) *time.Time {
 	if a == nil || b != nil && b.After(*a) {
 		return b

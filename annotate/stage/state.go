@@ -83,8 +83,8 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	return nil
 }
 
-// section names the section of a contig. Names serve people, and to tell sections
-// apart; one that is too long is replaced by a hash.
+// section names the section of a contig. Names serve people, and to distinguish
+// sections; one that is too long is replaced by a hash.
 func (k contigKey) section() string {
 	name := "contig/" + url.PathEscape(k.sample) + "/" + url.PathEscape(k.contig)
 	if len(name) > maxSectionName {

@@ -64,8 +64,8 @@ func realCalls(t testing.TB, run, sample string) []*streampb.Call {
 	return append(calls, final...)
 }
 
-// randomCalls are revisions of alleles that lie close together, some of which
-// come and go.
+// randomCalls are revisions of alleles that lie close together; some of the
+// alleles come and go.
 func randomCalls(t testing.TB, rng *rand.Rand, run, sample string, n int) []*streampb.Call {
 	t.Helper()
 	contig := aligntest.LambdaGenome(t).Contigs[0]
@@ -158,8 +158,8 @@ func TestLaw(t *testing.T) {
 	}
 }
 
-// TestSamplesDontMix: what is said of a sample does not depend on what else comes
-// over the partition, be alleles and runs called alike.
+// TestSamplesDontMix: a sample's results do not depend on other records of the
+// partition, even if alleles and runs have the same names.
 func TestSamplesDontMix(t *testing.T) {
 	of := func(outs []stream.Out) map[string][]string {
 		said := make(map[string][]string)

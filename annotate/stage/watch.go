@@ -12,11 +12,11 @@ type Watch struct {
 	Partitions int32
 	// Panels is the fingerprint of the panels behind Concerns.
 	Panels string
-	// Concerns tells whether a rule looks at a variant.
+	// Concerns reports whether a variant concerns a rule.
 	Concerns func(*event.Variant) bool
 }
 
-// watchVariant returns what the watch stage is told of a variant, whose document
+// watchVariant returns the watch stage's record of a variant, whose document
 // is given.
 func (h *handler) watchVariant(v *event.Variant, document []byte) ([]stream.Out, error) {
 	w := h.cfg.Watch
@@ -39,8 +39,8 @@ func (h *handler) watchCoverage(c *streampb.Coverage) ([]stream.Out, error) {
 	return h.watchRecord(c.GetSample(), &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: c}, Panels: w.Panels})
 }
 
-// watchMarker tells every partition of the watch topic that this one has begun or
-// ended a run.
+// watchMarker announces to every partition of the watch topic that this one has
+// begun or ended a run.
 func (h *handler) watchMarker(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 	w := h.cfg.Watch
 	if w == nil {

@@ -46,7 +46,7 @@ func watching(t testing.TB) stream.Handler {
 }
 
 // TestWatch: variants that concern a rule, coverage and markers are passed on, with
-// the fingerprint of this process's panels, and what is published stays the same.
+// the fingerprint of this process's panels, and the published events stay the same.
 func TestWatch(t *testing.T) {
 	recs := watchedRecords(t)
 	emissions := handle(t, watching(t), recs)
