@@ -30,7 +30,7 @@ const (
 	Resistant    State = "RESISTANT"
 	Intermediate State = "INTERMEDIATE"
 	Susceptible  State = "SUSCEPTIBLE"
-	// Classified is an answer in classes of the model's own, of which [ModelAnswer] tells.
+	// Classified is an answer in classes of the model's own, given in [ModelAnswer].
 	Classified State = "CLASSIFIED"
 )
 
@@ -70,7 +70,8 @@ type Alert struct {
 	Severity      string `json:"severity,omitempty"` // the panel's word
 
 	Scope Scope `json:"scope"`
-	// Subject tells what the rule's alerts are about apart: a VRS id, a protein change, or "" for the rule as a whole.
+	// Subject distinguishes the subjects of a rule's alerts: a VRS id, a protein change, or "" for the rule as a
+	// whole.
 	Subject string `json:"subject,omitempty"`
 
 	State    State  `json:"state"`
@@ -86,7 +87,7 @@ type Alert struct {
 	Evidence    *Evidence             `json:"evidence,omitempty"` // of the reads that show the allele
 	// Carried is the reads that show what the alert is about by their bases, called or not; of several the most.
 	Carried  *Carried `json:"carried,omitempty"`
-	Coverage *Covered `json:"coverage,omitempty"` // of the places that the rule looks at
+	Coverage *Covered `json:"coverage,omitempty"` // of the places that the rule covers
 	// CarryOver is what makes the answer doubtful, once all samples of the run are known: of several alleles that the rule goes by the most of it.
 	CarryOver   *event.CarryOver `json:"carry_over,omitempty"`
 	Probability Probability      `json:"probability"`
@@ -122,7 +123,7 @@ type Evidence struct {
 
 // Carried is the reads that show something by their bases, whatever the caller says.
 type Carried struct {
-	Depth              uint32  `json:"depth"` // reads that tell it from its absence
+	Depth              uint32  `json:"depth"` // reads that show its presence or absence
 	AltForward         uint32  `json:"alt_forward"`
 	AltReverse         uint32  `json:"alt_reverse"`
 	AlleleFraction     float64 `json:"allele_fraction"`
@@ -130,7 +131,7 @@ type Carried struct {
 	Explained          uint32  `json:"explained"` // reads that errors explain at the rule's error rate
 }
 
-// Covered is how well the places that a rule looks at are covered.
+// Covered is the coverage of the places that a rule evaluates.
 type Covered struct {
 	Positions   int    `json:"positions"`
 	NotCallable int    `json:"not_callable"`       // positions below DepthNeeded

@@ -7,7 +7,7 @@ import (
 	"github.com/porestream/porestream/vrs"
 )
 
-// chunkBases bounds the stretches that an area is kept in: what has to be looked at again when the depth of a stretch
+// chunkBases bounds the stretches that an area is kept in: the bases to evaluate again when the depth of a stretch
 // changes.
 const chunkBases = 4096
 

@@ -20,7 +20,7 @@ type ModelAnswer struct {
 	Output  string `json:"output"`
 	// Class is RESISTANT, INTERMEDIATE or SUSCEPTIBLE, or one of the model's own; "" while none can be given.
 	Class string `json:"class,omitempty"`
-	// Probability is of RESISTANT, or of the likeliest class, by what is known so far.
+	// Probability is of RESISTANT, or of the likeliest class, from the reads so far.
 	Probability float64    `json:"probability"`
 	Classes     []ClassOdd `json:"classes,omitempty"` // of models with classes of their own
 	// Drivers are the features that are present without which the probability would be another, the strongest first.
@@ -28,7 +28,7 @@ type ModelAnswer struct {
 	// Missing are decisive codons that are not covered; of more than 20 the first. MissingCount is the number of all.
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missing_count,omitempty"`
-	Codons       int      `json:"codons"`       // that the output looks at
+	Codons       int      `json:"codons"`       // that the output uses
 	CodonsKnown  int      `json:"codons_known"` // of these
 }
 
@@ -79,8 +79,8 @@ func (t *Tracker) note(s *subject) {
 
 // site is what a sample shows at a codon.
 //
-// It is known where it is deep enough by the thresholds to say what is there and what isn't, and no reads show what isn't called. A
-// codon where a change is DETECTED needs no more than min_depth: what it has been changed to is known.
+// It is known where its depth suffices by the thresholds to state presence and absence, and no reads show an uncalled change. A
+// codon where a change is DETECTED needs no more than min_depth: its new residue is known.
 func (t *Tracker) site(s *subject, st *subjectState, codon *codonOf, final bool) biomarker.Site {
 	site := biomarker.Site{Depth: math.MaxInt}
 	for _, c := range st.chunks {
@@ -131,7 +131,7 @@ const ownShare = 0.75
 
 // shares are the residues that alleles make of a codon.
 //
-// Problem: two changes of one codon may have been called apart, and reads tell of each by itself.
+// Problem: two changes of one codon may have been called apart, and the counts of reads are for each by itself.
 //
 // Strategy: those that most reads show are on all molecules, so they are applied together; each other one is applied to that by itself.
 //
@@ -280,7 +280,7 @@ func stateOf(class string, final bool) State {
 	return Classified
 }
 
-// saidOf tells answers apart that are worth a revision while a run goes on.
+// saidOf distinguishes answers that are worth a revision while a run goes on.
 func saidOf(a *biomarker.Answer, state State) string {
 	if state == Pending {
 		return string(state)
@@ -289,7 +289,7 @@ func saidOf(a *biomarker.Answer, state State) string {
 	return fmt.Sprintf("%s %d %d %x", a.Class, int(a.Probability*10), len(a.Missing), missing[:8])
 }
 
-// modelAnswer is the answer as alerts tell it.
+// modelAnswer is the answer in the form of alerts.
 func modelAnswer(s *subject, a *biomarker.Answer, drivers []biomarker.Driver) *ModelAnswer {
 	model := s.use.model
 	o := &model.Manifest.Outputs[s.output]

@@ -114,7 +114,7 @@ func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, err
 // NEGATIVE would mean nothing.
 func (w *Watch) Scored() string { return w.scored }
 
-// Warnings tell what the panels ask for that can't be answered in full.
+// Warnings name the parts of the panels that can't be answered in full.
 func (w *Watch) Warnings() []string { return w.warnings }
 
 // Targets are the places whose depth has to be known, by contig and position, without overlaps.

@@ -14,14 +14,14 @@ import (
 	"github.com/porestream/porestream/watchlist"
 )
 
-// lastWord is the newest of what was told of a sample.
+// lastWord is the newest data on a sample.
 type lastWord struct {
 	variants map[string]*event.Variant               // by VRS id
 	coverage map[watchlist.Target]watchlist.Coverage // by stretch
 	meaning  func(s watchlist.Shown) *event.Variant
 }
 
-// depth is the least depth that any stretch tells of a position; 0 if none does.
+// depth is the least depth that any stretch reports for a position; 0 if none does.
 func (l *lastWord) depth(pos int) int {
 	least := -1
 	for at, c := range l.coverage {

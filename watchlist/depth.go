@@ -36,7 +36,7 @@ func compareWindows(a, b window) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end))
 }
 
-// depths is what is known of one contig's coverage.
+// depths is the known coverage of one contig.
 type depths struct {
 	windows []window // by start and end
 	longest int
@@ -87,7 +87,7 @@ func (d *depths) changed(start, end int) uint64 {
 	return newest
 }
 
-// unknown stands for a position that no stretch has told of.
+// unknown stands for a position that no stretch has covered.
 const unknown = -1
 
 // fill sets depth[i] to the depth of position start+i.
@@ -108,7 +108,7 @@ func (d *depths) fill(depth []int, start int) {
 	}
 }
 
-// lower takes the window's depths where they are less than what is there.
+// lower takes the window's depths where they are less than the present ones.
 func (w *window) lower(depth []int, start int) {
 	at := max(w.start, start) // positions before it are done
 	end := min(w.end, start+len(depth))
@@ -134,7 +134,7 @@ type covered struct {
 	least          int // the least depth that is enough
 }
 
-// sumUp looks at one chunk.
+// sumUp evaluates one chunk.
 func (d *depths) sumUp(chunk span, needed int, room []int) covered {
 	depth := room[:chunk.end-chunk.start]
 	d.fill(depth, chunk.start)

@@ -13,9 +13,9 @@
 //	              of the alert
 //	NOT_CALLABLE  the run has ended and neither can be said
 //
-// Two properties hold. Looking again after every read does not raise the rate of false alarms: the test is a
+// Two properties hold. Evaluating again after every read does not raise the rate of false alarms: the test is a
 // likelihood ratio that exceeds 1/alpha with a probability of at most alpha, ever. And once the runs of a sample have
 // ended, the states depend on its final variants and depths alone, not on the order in which anything arrived.
 //
-// docs/consume/watchlists.md tells how to write a panel.
+// docs/consume/watchlists.md describes how to write a panel.
 package watchlist

@@ -8,11 +8,11 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// finding is what can be said of an allele or a subject. judge looks at the reads that show an allele which is called,
-// listen at those that show what is not; where they leave the state open, settle looks at the depth.
+// finding is the evaluation of an allele or a subject. judge evaluates the reads that show a called allele, and listen
+// those that show an uncalled one; where they leave the state open, settle evaluates the depth.
 type finding struct {
 	state   State   // "": the reads speak against it, or there are none; the depth decides
-	ratio   float64 // of what is called; -Inf: nothing is
+	ratio   float64 // of the called alleles; -Inf: there are none
 	byDepth bool    // settle has set the state
 	covered coverage
 	byReads readEvidence
@@ -33,7 +33,7 @@ func (s *seen) counts() (alt, depth int) {
 	return alt, max(alt, int(s.call.Depth))
 }
 
-// judge is what the reads at an allele say.
+// judge evaluates the reads at an allele.
 //
 // Problem: while reads come in, an allele near a threshold would be confirmed and taken back again and again.
 //
@@ -64,7 +64,7 @@ func (s *test) confirms(a *seen, ratio float64) bool {
 		a.call.Qual >= s.MinQual && s.accepts(a.call.Filters)
 }
 
-// unmet is what is missing for that, in words.
+// unmet describes what is missing for that.
 func (s *test) unmet(a *seen) []string {
 	alt, depth := a.counts()
 	var list []string
@@ -114,7 +114,7 @@ func weight(s State) int {
 	return 0
 }
 
-// outweighs says whether f rather than g is what is to be said of a subject with both.
+// outweighs reports whether f rather than g is the state of a subject with both.
 func (f *finding) outweighs(g *finding) bool {
 	return cmp.Or(cmp.Compare(weight(f.state), weight(g.state)), cmp.Compare(f.ratio, g.ratio)) > 0
 }
@@ -159,7 +159,7 @@ func (st *subjectState) sum(s *subject) coverage {
 	return sumChunks(s.area.chunks, chunks, s.test.needed)
 }
 
-// sumChunks puts together what is known of chunks.
+// sumChunks combines the coverage of chunks.
 func sumChunks(places []span, chunks []covered, needed int) coverage {
 	c := coverage{Covered: Covered{DepthNeeded: needed}, least: math.MaxInt}
 	for i, k := range chunks {
@@ -191,7 +191,7 @@ func (t *Tracker) atAllele(s *subject, a *seen) coverage {
 }
 
 // placesOf is where an allele lies; nowhere, if it is not one of this reference. Then it would not have fulfilled a rule
-// that looks at places.
+// on places.
 func (t *Tracker) placesOf(a *seen) []span {
 	if a.places == nil {
 		a.places = []span{}

@@ -65,7 +65,7 @@ func withoutVersion(accession string) string {
 	return base
 }
 
-// geneID is what tells genes apart.
+// geneID distinguishes genes.
 func geneID(g *annotate.Gene) string { return cmp.Or(g.ID, g.Symbol) }
 
 // gene are the transcripts of the one gene of that symbol or id.
@@ -161,8 +161,8 @@ func residues(v *annotate.View) int {
 // codonAlleles are the alleles of one codon that make a change of one residue, in a row for each stretch of the codon
 // within one exon; nil for other changes, which can't be listed.
 //
-// A codon over two exons is looked at in both by itself, as reads may not reach from one to the other: for what changes in
-// its first part, whatever the second is, and for what changes in the second alone. So no read with the change is missed.
+// A codon over two exons is evaluated in both by itself, as reads may not reach from one to the other: for changes in
+// its first part, whatever the second is, and for changes in the second alone. So no read with the change is missed.
 func (c *catalogue) codonAlleles(v *annotate.View, change *proteinChange, name string) []Named {
 	want := change.replacement()
 	bases := c.codonBases(v, change.from)

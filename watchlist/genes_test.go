@@ -89,7 +89,7 @@ func TestCodonsAreWhereTheAnnotationHasThem(t *testing.T) {
 	})
 }
 
-// compareCodons looks at the bases from to to of a contig, and of the circular one.
+// compareCodons evaluates the bases from to to of a contig, and of the circular one.
 func compareCodons(t *testing.T, g *genome.Genome, a *annotate.Annotator, transcript, contig string, from, to int) {
 	places := map[string]map[string]bool{} // residue, place
 	note := func(contig string, pos int) {
@@ -127,7 +127,7 @@ func compareCodons(t *testing.T, g *genome.Genome, a *annotate.Annotator, transc
 	checked := 0
 	for residue, want := range places {
 		if len(want) < 2 {
-			continue // at the edge of what was looked at
+			continue // at the edge of the evaluated bases
 		}
 		w := loaded(t, g, a, fmt.Sprintf("- id: r\n  match: {transcript: %s, codon: %s}\n", transcript, residue))
 		got := map[string]bool{}
@@ -145,7 +145,7 @@ func compareCodons(t *testing.T, g *genome.Genome, a *annotate.Annotator, transc
 	require.Greater(t, checked, 17)
 }
 
-// TestSpansAndFlags holds what of a gene is looked at.
+// TestSpansAndFlags checks which parts of a gene are evaluated.
 func TestSpansAndFlags(t *testing.T) {
 	g, a := spliced(t)
 	for _, tt := range []struct{ match, want string }{

@@ -17,7 +17,7 @@ type hit struct {
 	consequence *annotate.Consequence
 }
 
-// Concerns says whether any rule looks at the allele of v.
+// Concerns reports whether any rule concerns the allele of v.
 func (w *Watch) Concerns(v *event.Variant) bool {
 	var hits [4]hit
 	return len(w.matches(hits[:0], v)) > 0
@@ -118,8 +118,8 @@ func (f *filter) match(consequences []annotate.Consequence) (*annotate.Consequen
 	return nil, f.any()
 }
 
-// scored says whether a network says of v what f asks for. What is retracted has no scores, and is to be taken back whatever
-// they were.
+// scored reports whether a network's score of v meets f. A retracted allele has no scores, and is to be
+// taken back whatever they were.
 func (f *filter) scored(v *event.Variant) bool {
 	if f.score == 0 || v.Status == streampb.CallStatus_RETRACTED.String() {
 		return true

@@ -63,7 +63,7 @@ func (p *reader) model(n *yaml.Node, r *ruleText) {
 	if p.panel.models == nil {
 		p.panel.models = map[string]*biomarker.Model{}
 	}
-	p.panel.models[m.folder] = model // nil: its fault has been told
+	p.panel.models[m.folder] = model // nil: its fault has been reported
 }
 
 // modelUse is a model with the thresholds of its evidence. What its codons and alleles show is kept once for all rules that ask
@@ -83,7 +83,7 @@ type codonOf struct {
 	ref   [3]byte
 }
 
-// useKey tells uses of one panel's models apart.
+// useKey distinguishes uses of one panel's models.
 type useKey struct {
 	folder     string
 	thresholds string
@@ -143,7 +143,7 @@ func (c *compiler) modelRule(r *ruleText) {
 		c.uses[key] = use
 	}
 	if use == nil {
-		return // its faults have been told
+		return // its faults have been reported
 	}
 	s := &subject{scope: ScopeModel, use: use, output: output, rule: r, panel: c.panel, test: use.test(c)}
 	var spans []span

@@ -18,7 +18,8 @@ import (
 	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
-// linear is a network of one layer: a logit for each row of weights, over values and then what is known.
+// linear is a network of one layer: a logit for each row of weights, over values and then the flags of the known
+// ones.
 type linear [][]float32
 
 func (l linear) Compute(rows int, inputs []float32) ([]float32, error) {
@@ -65,7 +66,8 @@ func modelNetwork() linear {
 	}
 }
 
-// modelPanel writes a panel that asks a model, and the model; change changes its manifest, and so what is beside it.
+// modelPanel writes a panel that asks a model, and the model; change changes its manifest, and so the files beside
+// it.
 func modelPanel(t testing.TB, sequence string, change func(manifest string) string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -141,7 +143,7 @@ func TestModelRule(t *testing.T) {
 	// Where nothing is covered nothing is said.
 	require.Empty(t, named(tr.Variant(b.allele(t, 37589, "C", "T", 3, 4)), "drug"))
 
-	// What is detected is known at the depth of its own reads, if the codon has that depth.
+	// A detected change is known at the depth of its own reads, if the codon has that depth.
 	alerts := b.coverAll(tr, 10, 1)
 	require.Empty(t, named(alerts, "drug"))
 	alerts = tr.Variant(revised(b.allele(t, 37589, "C", "T", 0, 0), "PROVISIONAL", 60, 22, 22))
@@ -156,7 +158,7 @@ func TestModelRule(t *testing.T) {
 	require.InDelta(t, 1e-4, *drug[0].Probability.FalseAlarm, 0)
 	require.Empty(t, named(alerts, "lineage"))
 
-	// The run ends: the codon that isn't covered keeps the class from being told.
+	// The run ends: the codon that isn't covered keeps the class from being given.
 	final := tr.RunEnd("run")
 	require.NoError(t, tr.Err())
 	require.Equal(t, []string{"drug model RESISTANT>RESISTANT final"}, briefs(named(final, "drug")))

@@ -101,7 +101,7 @@ func (m *matchText) placed() bool {
 // classed says whether the rule names classes of consequences.
 func (m *matchText) classed() bool { return len(m.terms)+len(m.impacts)+len(m.scores) > 0 }
 
-// Load reads a panel and the files it names, which are looked for beside it. Errors name file and line, one line per
+// Load reads a panel and the files it names, which it searches for beside it. Errors name file and line, one line per
 // fault.
 func Load(path string) (*Panel, error) {
 	text, err := readLimited(path)
@@ -374,7 +374,7 @@ func (p *reader) checkMatch(r *ruleText) {
 	}
 }
 
-// The spans of a gene that a rule looks at.
+// The spans of a gene that a rule covers.
 const (
 	spanExons  = "exons"  // exons and the bases beside them where splice terms apply
 	spanCoding = "coding" // coding sequence alone

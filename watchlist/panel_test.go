@@ -124,7 +124,7 @@ func folder(t testing.TB, text string) string {
 }
 
 // requireLines compares an error line by line: each begins with the path and the
-// line, and says what is wanted.
+// line, and says what is expected.
 func requireLines(t *testing.T, path string, want []string, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -208,7 +208,7 @@ func TestFilesBesideThePanel(t *testing.T) {
 	require.NotEqual(t, p.Hash, changed.Hash)
 }
 
-// TestUnknownPlace warns of an allele whose absence can't be told.
+// TestUnknownPlace warns of an allele whose absence can't be determined.
 func TestUnknownPlace(t *testing.T) {
 	b := written(t, "- id: r\n  match: {vrs: \"ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH\"}\n")
 	require.Len(t, b.w.Warnings(), 1)

@@ -124,7 +124,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 	return []*subject{s}
 }
 
-// geneSpans are the positions that a rule looks at in its genes and transcripts, or in all of them. It sets which
+// geneSpans are the positions that a rule covers in its genes and transcripts, or in all of them. It sets which
 // genes and transcripts f asks for.
 func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 	m := &r.match

@@ -26,7 +26,7 @@ type Resolved struct {
 	FalseAlarm float64 `json:"false_alarm"`
 }
 
-// Resolve tells what the rules mean, in the order of the panels.
+// Resolve describes the rules' meaning, in the order of the panels.
 func (w *Watch) Resolve() []Resolved {
 	var out []Resolved
 	for _, s := range w.subjects {

@@ -29,7 +29,7 @@ func (a *answer) say(alerts []Alert, next Alert) []Alert {
 // digest stands for the content of an alert.
 type digest [16]byte
 
-// contentOf tells alerts apart by what does not belong to the revision.
+// contentOf distinguishes alerts by everything that does not belong to the revision.
 func contentOf(a Alert) digest {
 	a.ID, a.Revision, a.Previous = "", 0, ""
 	document, err := a.JSON()
@@ -86,7 +86,7 @@ func (s *subject) changesOf(scope Scope) int {
 	return s.changes()
 }
 
-// showEvidence makes the alert tell of the reads at an allele.
+// showEvidence adds the counts of reads at an allele to the alert.
 func (a *Alert) showEvidence(s *subject, from *seen, f *finding) {
 	alt, depth := from.counts()
 	allele := from.allele
@@ -99,8 +99,8 @@ func (a *Alert) showEvidence(s *subject, from *seen, f *finding) {
 	}
 }
 
-// against is the log ratio of what speaks least against what is NEGATIVE: the reads of what is called, of what reads show
-// without a call, and where that is not counted of what they may show unheard.
+// against is the log ratio of the weakest evidence against NEGATIVE: of the reads of called alleles, of alleles that
+// reads show without a call, and where these are not counted, of those that reads may show without a report.
 func (f *finding) against(s *subject) float64 {
 	least := max(f.ratio, f.byReads.ratio)
 	if len(s.named) == 0 && f.covered.least < math.MaxInt {
@@ -109,7 +109,7 @@ func (f *finding) against(s *subject) float64 {
 	return least
 }
 
-// showCarried makes the alert tell of the reads that show what it is about, called or not.
+// showCarried adds the counts of the reads that show its subject to the alert, called or not.
 func (a *Alert) showCarried(s *subject, from *seen, f *finding) {
 	c := f.byReads.worst
 	if c == nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/porestream/porestream/vrs"
 )
 
-// Shown is how many reads show something by their bases, whether it is called or not: what a panel names, whatever the
-// count, or an allele that no panel names, which enough of them show for the caller to look at it, and which is no part of a
-// call.
+// Shown is how many reads show something by their bases, whether it is called or not: an allele that a panel names,
+// whatever the count, or one that no panel names, if enough reads show it for the caller to evaluate it and it is no
+// part of a call.
 type Shown struct {
 	Named            string // Name of a [Named]; "": an allele that no panel names
 	Pos              int    // 1-based; of Ref, or of the first base that is named
 	Ref, Alt         string // of an allele that no panel names
 	Forward, Reverse int    // reads that show it, by strand
-	Depth            int    // reads that tell it from its absence
+	Depth            int    // reads that show its presence or absence
 }
 
 func compareShown(a, b Shown) int {
@@ -36,7 +36,7 @@ func (s *Shown) counts() (alt, depth int) {
 type carried struct {
 	Shown
 	contig      string
-	from        [2]int // start and end of the stretch that told of it
+	from        [2]int // start and end of the stretch that reported it
 	fulfils     bool   // it is what the subject is about, or a part of that; else it only makes its place doubtful
 	positions   int    // of the place
 	allele      *event.Allele
@@ -97,7 +97,7 @@ func (a *area) overlaps(contig string, start, end int) bool {
 	return slices.ContainsFunc(a.chunks, func(c span) bool { return c.contig == contig && c.start < end && start < c.end })
 }
 
-// hear takes what reads show in a stretch in the place of what was told of it before.
+// hear replaces the earlier report on a stretch by what its reads show now.
 func (st *subjectState) hear(s *subject, contig string, w *window, others []unnamed) {
 	from := [2]int{w.start, w.end}
 	st.carried = slices.DeleteFunc(st.carried, func(c carried) bool { return c.contig == contig && c.from == from })
@@ -130,13 +130,13 @@ type readEvidence struct {
 	ratio float64 // of it; -Inf without it
 
 	unknown   bool     // what the subject names was not counted everywhere
-	shallow   *carried // what too few reads tell from its absence; nil: nothing
+	shallow   *carried // covered by too few reads that show its presence or absence; nil: nothing
 	undecided *carried // what reads speak neither for nor against; nil: nothing
-	doubtful  int      // positions where reads show what is not called and does not fulfil the subject
+	doubtful  int      // positions where reads show an allele that isn't called and doesn't fulfil the subject
 	instead   *carried // the first such; nil: none
 }
 
-// listen sums up what was told of the reads.
+// listen sums up the reports on the reads.
 func (st *subjectState) listen(s *subject, final bool) readEvidence {
 	h := readEvidence{ratio: math.Inf(-1)}
 	known := 0

@@ -62,8 +62,8 @@ func detected(alerts []watchlist.Alert) bool {
 	return false
 }
 
-// TestFalseAlarms looks after every single read at a place where nothing is but
-// errors, all of them to the same base, which is the worst they can do. The
+// TestFalseAlarms evaluates after every single read a place with nothing but
+// errors, all of them to the same base, which is the worst case. The
 // share of samples in which DETECTED is ever said is at most alpha.
 func TestFalseAlarms(t *testing.T) {
 	const reads, alpha = 100, 0.05
@@ -169,9 +169,9 @@ func TestWrongNegatives(t *testing.T) {
 	}
 }
 
-// TestWrongNegativesWhileTheRunGoesOn tells of the depth after every read, so that NEGATIVE is said at the first read
-// that allows it, and lets the caller speak only when DETECTED follows, which a second tracker tells. The share of
-// samples with the allele of which NEGATIVE is ever said is at most beta at every rate of errors up to the assumed.
+// TestWrongNegativesWhileTheRunGoesOn reports the depth after every read, so that NEGATIVE is said at the first read
+// that allows it, and lets the caller report only when DETECTED follows, which a second tracker shows. The share of
+// samples with the allele that are ever NEGATIVE is at most beta at every rate of errors up to the assumed.
 func TestWrongNegativesWhileTheRunGoesOn(t *testing.T) {
 	const reads, beta = 40, 0.01
 	runs := cases(t, 3000)
@@ -312,7 +312,7 @@ func largePanel(n int) string {
 	return s.String()
 }
 
-// BenchmarkVariant takes one variant through panels of 10 to 10,000 rules, of which none or a few look at it: the
+// BenchmarkVariant takes one variant through panels of 10 to 10,000 rules; it concerns none or a few of them: the
 // cost follows the matches, not the rules.
 func BenchmarkVariant(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {

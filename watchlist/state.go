@@ -36,7 +36,7 @@ const (
 // stateCodes are the states as they are written; the first is for what nothing was said of.
 var stateCodes = [...]State{"", Pending, Suspected, Detected, Negative, NotCallable, Resistant, Intermediate, Susceptible, Classified}
 
-// subjectKey tells subjects apart, whatever the order in which panels were given.
+// subjectKey distinguishes subjects, whatever the order in which panels were given.
 type subjectKey struct{ panel, rule, name string }
 
 func (s *subject) key() subjectKey { return subjectKey{s.panel.ID, s.rule.id, s.name} }
@@ -121,7 +121,7 @@ func (a *answer) append(b []byte) []byte {
 	return b
 }
 
-// evidence is what is kept of an allele, as a document.
+// evidence is the kept state of an allele, as a document.
 type evidence struct {
 	Allele      event.Allele          `json:"variant"`
 	Run         string                `json:"run"`
@@ -131,8 +131,8 @@ type evidence struct {
 	Consequence *annotate.Consequence `json:"consequence,omitempty"`
 }
 
-// append writes what is known of an allele. Of the last look only that the reads confirmed the allele matters, see
-// [test.judge].
+// append writes the evidence on an allele. Of the last evaluation only that the reads confirmed the allele matters,
+// see [test.judge].
 func (s *seen) append(b []byte) ([]byte, error) {
 	document, err := json.Marshal(evidence{s.allele, s.run, s.status, s.revision, s.call, s.consequence})
 	if err != nil {
@@ -228,7 +228,7 @@ func within(in *packed.Reader) int {
 	return int(v)
 }
 
-// restoreSubject reads what is known of one subject.
+// restoreSubject reads the state of one subject.
 func (t *Tracker) restoreSubject(in *packed.Reader, models bool) {
 	key := subjectKey{in.String(maxName), in.String(maxName), in.String(maxDocument)}
 	last, said := restoreAnswer(in), ""

@@ -9,10 +9,10 @@ import (
 
 // Thresholds say what a rule takes for evidence. docs/consume/watchlists.md explains them.
 type Thresholds struct {
-	// Alpha bounds the probability that a rule is ever DETECTED in a sample where nothing is there, however often one
-	// looks. It is shared among the changes that the rule can match.
+	// Alpha bounds the probability that a rule is ever DETECTED in a sample where nothing is there, however often it is
+	// evaluated. It is shared among the changes that the rule can match.
 	Alpha float64
-	// Beta bounds the probability that what is there, at Fraction, is NEGATIVE.
+	// Beta bounds the probability that an allele present at Fraction is NEGATIVE.
 	Beta float64
 	// ErrorRate is the greatest probability with which a read shows one given change that is not there.
 	ErrorRate float64
@@ -38,7 +38,7 @@ var defaults = Thresholds{
 
 const (
 	// callerShare and callerDepth are the caller's own bounds: below this share of the reads it proposes no allele,
-	// and more reads than these it does not look at (variant.Config).
+	// and more reads than these it does not examine (variant.Config).
 	callerShare = 0.2
 	callerDepth = 120
 )
@@ -122,15 +122,15 @@ func (t *Thresholds) present() float64 {
 
 // test is the sequential test of one subject, made of thresholds and of the number of changes that the rule can match.
 //
-// Problem: a sample is looked at after every read, and a threshold that is safe for one look is crossed by chance if
-// one looks often enough.
+// Problem: a sample is evaluated after every read, and a threshold that is safe for one evaluation is crossed by chance
+// if there are enough evaluations.
 //
 // Strategy: the ratio of the probability of the reads if the allele is there to that if it is not. If it is not, the
 // ratio is a non-negative supermartingale that begins at 1, for every rate of errors up to ErrorRate. By Ville's
 // inequality it exceeds 1/alpha with a probability of at most alpha, ever.
 //
-// Consequences: the bound holds for any way of looking, as Wald's does but without his approximation. Whoever can match
-// m changes tries m times, so each gets alpha/m.
+// Consequences: the bound holds for any schedule of evaluations, as Wald's does but without his approximation. A rule that
+// can match m changes tries m times, so each gets alpha/m.
 type test struct {
 	Thresholds
 	alpha    float64              // of one change
@@ -191,7 +191,7 @@ func (s *test) speak(alt, depth int, final bool) State {
 	return Pending
 }
 
-// unlisted is the greatest log ratio of an allele that the caller does not look at, at a depth.
+// unlisted is the greatest log ratio of an allele that the caller does not evaluate, at a depth.
 func (s *test) unlisted(depth int) float64 {
 	return s.ratio(max(0, int(math.Ceil(callerShare*float64(depth)-1e-9))-1), depth)
 }

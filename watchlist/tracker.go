@@ -43,9 +43,10 @@ type seen struct {
 	call        event.Call
 	consequence *annotate.Consequence
 	answer      answer // of the allele for itself, in rules that several can fulfil
-	places      []span // where its depth is looked at; nil before it was
+	places      []span // where its depth is evaluated; nil before it was
 
-	// What the last look found, for as long as neither the allele nor the depth nor whether the runs go on changes.
+	// The result of the last evaluation, for as long as neither the allele nor the depth nor whether the runs go on
+	// changes.
 	looked, lookedFinal bool
 	lookedDepth         uint64
 	reads               finding // by the reads alone
@@ -62,7 +63,7 @@ type answer struct {
 	content  digest // of the alert
 }
 
-// NewTracker is a sample of which nothing is known yet.
+// NewTracker is a sample without any evidence yet.
 func (w *Watch) NewTracker(sample string) *Tracker {
 	return &Tracker{
 		watch: w, sample: sample, states: make([]subjectState, len(w.subjects)),
@@ -73,8 +74,8 @@ func (w *Watch) NewTracker(sample string) *Tracker {
 // Err is why a model could not answer; after that the tracker is of no use.
 func (t *Tracker) Err() error { return t.err }
 
-// Variant takes a revision of an allele and returns the alerts that follow. Revisions that are not newer than what is
-// known change nothing.
+// Variant takes a revision of an allele and returns the alerts that follow. Revisions that are not newer than the
+// known one change nothing.
 func (t *Tracker) Variant(v *event.Variant) []Alert {
 	t.version++
 	t.know(v.Run)
@@ -151,7 +152,7 @@ func (t *Tracker) Coverage(c Coverage) []Alert {
 	return t.answerModels(alerts)
 }
 
-// depthsOf is what is known of a contig's coverage.
+// depthsOf is the known coverage of a contig.
 func (t *Tracker) depthsOf(contig string) *depths {
 	d := t.depths[contig]
 	if d == nil {
@@ -229,7 +230,7 @@ func (t *Tracker) lastRun() string {
 	return slices.Max(append(slices.Collect(maps.Keys(t.runs)), ""))
 }
 
-// look finds what can be said of an allele by itself, unless that is known.
+// look evaluates an allele by itself, unless the result is known.
 func (t *Tracker) look(s *subject, a *seen, final bool) {
 	depth := uint64(0)
 	if s.scope != ScopeAllele {
@@ -247,7 +248,7 @@ func (t *Tracker) look(s *subject, a *seen, final bool) {
 	}
 }
 
-// decide appends what is to be said about a subject now.
+// decide appends the alert on a subject, if one is due now.
 //
 // Once the runs have ended, an allele that is no longer called is as one that never was: whether it had been called
 // while the reads came in depends on their order.

@@ -34,7 +34,7 @@ func lambda(t testing.TB) (*genome.Genome, *annotate.Annotator) {
 	return g, annotate.New(g, m)
 }
 
-// bench is a Watch on lambda with what is needed to make observations.
+// bench is a Watch on lambda with the parts needed to make observations.
 type bench struct {
 	g *genome.Genome
 	a *annotate.Annotator
@@ -101,7 +101,7 @@ func (b *bench) covered(start, end, depth int, revision uint64) watchlist.Covera
 	return c
 }
 
-// shows is c with reads that show what is named at a position.
+// shows is c with reads that show the named allele at a position.
 func shows(c watchlist.Coverage, pos, reads int) watchlist.Coverage {
 	c.Shown = slices.Clone(c.Shown)
 	for i := range c.Shown {
@@ -139,8 +139,8 @@ func briefs(alerts []watchlist.Alert) []string {
 	return lines
 }
 
-// trimmed leaves of v's annotation what rules look at, so that the golden file
-// does not change with everything else that is said of a variant.
+// trimmed keeps of v's annotation the fields that rules read, so that the golden
+// file does not change with all other fields of a variant.
 func trimmed(v *event.Variant) *event.Variant {
 	for i, c := range v.Annotation.Consequences {
 		v.Annotation.Consequences[i] = annotate.Consequence{
@@ -489,8 +489,8 @@ func TestMatching(t *testing.T) {
 	}
 }
 
-// TestScores: a rule that asks for a score is fulfilled by one that is there and high enough, and what is retracted is taken
-// back whatever it was.
+// TestScores: a rule that asks for a score is fulfilled by one that is there and high enough, and a retracted allele is
+// taken back whatever its score was.
 func TestScores(t *testing.T) {
 	b := written(t, "- id: r\n  match: {gene: cI, score: \">= 0.5\"}\n")
 	require.Equal(t, "r", b.w.Scored())
@@ -638,7 +638,7 @@ func play(t *testing.T, w *watchlist.Watch, rng *rand.Rand, all []observation) m
 }
 
 // TestReplayGivesTheSameAlerts says that a tracker is a function of its calls:
-// what is delivered again after a crash has the same ids.
+// alerts delivered again after a crash have the same ids.
 func TestReplayGivesTheSameAlerts(t *testing.T) {
 	b := newBench(t, filepath.Join("testdata", "lambda", "panel.yaml"))
 	rng := rand.New(rand.NewPCG(3, 5))

@@ -13,13 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxErrors bounds how many faults of a panel are told at once.
+// maxErrors bounds how many faults of a panel are reported at once.
 const maxErrors = 50
 
-// faults collects what is wrong with a panel, one line each.
+// faults collects the faults of a panel, one line each.
 type faults struct {
 	path   string
-	advice string // what to do about any of them, for the first to tell; "" for nothing
+	advice string // what to do about any of them, reported with the first; "" for nothing
 	list   []error
 	more   int
 }

@@ -64,7 +64,7 @@ func typeOf(rec stream.Record) string {
 	return ""
 }
 
-// Supersedes tells whether a takes the place of known, an alert of the same key
+// Supersedes reports whether a replaces known, an alert of the same key
 // that came before it, or of nothing if known is nil. A changed panel starts its
 // revisions anew; of one panel the highest revision counts.
 func Supersedes(a, known *watchlist.Alert) bool {

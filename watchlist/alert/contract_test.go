@@ -105,7 +105,7 @@ func TestSchema(t *testing.T) {
 }
 
 // TestSchemaKnowsAllMembers compares the schema's properties with the Go types,
-// both ways, and what is required with what is never left out.
+// both ways, and the required members with those never left out.
 func TestSchemaKnowsAllMembers(t *testing.T) {
 	_, raw := schema(t)
 	defs := raw["$defs"].(map[string]any)

@@ -39,7 +39,7 @@ type Network interface {
 	Compute(rows int, inputs []float32) ([]float32, error)
 }
 
-// The answers of outputs without classes of their own, and what is said where none can be given.
+// The answers of outputs without classes of their own, and the answer where none can be given.
 const (
 	Resistant    = "RESISTANT"
 	Intermediate = "INTERMEDIATE"
@@ -51,10 +51,10 @@ const (
 type Answer struct {
 	// Class is one of the constants, or of the output's own classes.
 	Class string
-	// Probability is of RESISTANT, or of the likeliest class; by what is known, also of what is NOT_CALLABLE.
+	// Probability is of RESISTANT, or of the likeliest class, by the known codons; it is set for NOT_CALLABLE, too.
 	Probability   float64
 	Probabilities []float64 // by class; nil without
-	// Missing are the decisive codons that are not covered, and Unknown how many of the Codons looked at are not.
+	// Missing are the decisive codons that are not covered, and Unknown how many of the Codons used are not.
 	Missing         []Codon
 	Unknown, Codons int
 }
@@ -72,7 +72,7 @@ type Judgement struct {
 	numbers  []float32
 }
 
-// Judge has the network compute a genotype.
+// Judge has the network compute the answer for a genotype.
 func (m *Model) Judge(n Network, g *Genotype) (*Judgement, error) {
 	numbers, err := n.Compute(1, m.input(nil, g, -1, 0))
 	if err != nil {
@@ -109,7 +109,7 @@ func (j *Judgement) Answer(out int) Answer {
 		missing = *o.MaxMissing
 	}
 	few := float64(a.Unknown) > missing*float64(a.Codons)
-	// What isn't seen may add resistance; it seldom takes away what is seen of it.
+	// Uncovered codons may add resistance; they seldom take away the resistance found.
 	if few || len(a.Missing) > 0 && a.Class != Resistant {
 		a.Class = NotCallable
 	}
@@ -313,7 +313,7 @@ func (m *Model) input(dst []float32, g *Genotype, removed int, residue byte) []f
 	return dst
 }
 
-// of is the score of what is present.
+// of is the score of the changes present.
 func (s *score) of(met func(clause) bool) float64 {
 	total := 0.0
 	for i := range s.groups {

@@ -58,7 +58,7 @@ type feature struct {
 	gene    int // in Model.Manifest.Genes
 }
 
-// score is a sum over groups of terms of which one counts each.
+// score is a sum over groups of terms; one term of each group counts.
 type score struct {
 	name   string
 	groups []group
@@ -86,7 +86,7 @@ type Model struct {
 	Manifest Manifest
 	Network  []byte // ONNX
 	Digest   string // SHA-256 over all files, hexadecimal
-	// Codons are those that anything of the model looks at, by gene and number.
+	// Codons are all that a part of the model uses, by gene and number.
 	Codons []Codon
 	// Alleles are the descriptions of features that name alleles.
 	Alleles []string
@@ -100,7 +100,7 @@ type Model struct {
 type output struct {
 	at       int   // of its first number
 	decisive []int // in Model.Codons
-	codons   []int // looked at in its genes
+	codons   []int // used in its genes
 }
 
 // Size is the number of features; an input has twice as many numbers.

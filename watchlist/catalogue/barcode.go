@@ -18,8 +18,8 @@ type Barcode struct {
 }
 
 // Lineages writes a panel of a barcode of lineages: a BED file of single positions, whose fourth column is the lineage and whose fifth the base that
-// its members have. The first column isn't looked at, as the reference has one contig. There is one rule for each lineage, with all of its positions. Where
-// the reference itself has the lineage's base there is no change to watch for.
+// its members have. The first column isn't read, as the reference has one contig. There is one rule for each lineage, with all of its positions.
+// Where the reference itself has the lineage's base there is no change to watch for.
 func Lineages(w io.Writer, barcode io.Reader, h Head, g *genome.Genome) (Barcode, error) {
 	contig, err := only(g)
 	if err == nil {

@@ -146,7 +146,7 @@ func TestTablesComeInManyForms(t *testing.T) {
 	require.ErrorContains(t, err, "cut short")
 }
 
-// TestGenesAsAWhole: what is graded of a gene as a whole is there for each gene, whatever the annotation calls it.
+// TestGenesAsAWhole: the grades for a gene as a whole are there for each gene, whatever the annotation calls it.
 func TestGenesAsAWhole(t *testing.T) {
 	const table = "fwd\tK2R\tPROT\tx\t1\n"
 	for i, g := range graded() {
@@ -173,7 +173,7 @@ func TestGenesAsAWhole(t *testing.T) {
 	}
 }
 
-// TestHeads: what a panel is to say of itself is refused first, or taken by whoever reads the panel.
+// TestHeads: the metadata of a panel is refused first, or accepted by the reader of panels.
 func TestHeads(t *testing.T) {
 	g, a := small(t)
 	for _, tt := range []struct {
@@ -250,7 +250,7 @@ func TestLineages(t *testing.T) {
 	}
 }
 
-// FuzzTuberculosis holds what is made of any table to the reader of panels: it takes it, on the same reference.
+// FuzzTuberculosis checks that the reader of panels accepts the panel made of any table, on the same reference.
 func FuzzTuberculosis(f *testing.F) {
 	for _, s := range []string{"fwd\tK2R\tPROT\tx\t1\n", "rev\tGC15G\tDNA\t\"x\\\t2\n", "fwd\tM1T\tPROT\t\x00\t1\n"} {
 		f.Add(s)
@@ -313,7 +313,7 @@ func TestEachGradedMutationIsDetected(t *testing.T) {
 		}
 		e, kind := planted1(t, g.Contigs[0].Seq, genes[row[0]], row, places, rng)
 		if kind == "" {
-			continue // the catalogue tells no place
+			continue // the catalogue gives no position
 		}
 		kinds[kind]++
 		planted++
@@ -373,7 +373,7 @@ func genesOf(t *testing.T, path string) map[string]geneOf {
 	return genes
 }
 
-// planted1 is a row's change on the genome; "" where the catalogue doesn't tell its place.
+// planted1 is a row's change on the genome; "" where the catalogue doesn't give its position.
 func planted1(t *testing.T, seq []byte, on geneOf, row []string, places map[string]int, rng *rand.Rand) (vrs.Edit, string) {
 	t.Helper()
 	turn := func(s string) string {

@@ -19,7 +19,7 @@ type Head struct {
 	Source, Date, Licence        string
 }
 
-// Limits of a panel's texts, as whoever reads panels has them.
+// Limits of a panel's texts, those of the reader of panels.
 const (
 	maxID   = 200
 	maxText = 1000
@@ -49,7 +49,7 @@ type rule struct {
 	match               string   // in YAML's flow style
 }
 
-// writePanel writes a panel for one contig. Whoever reads it finds the rules in the order of the table.
+// writePanel writes a panel for one contig. The rules are in the order of the table.
 func writePanel(w io.Writer, h Head, contig *genome.Contig, rules []rule) error {
 	out := bufio.NewWriter(w)
 	line := func(key, value string) {
@@ -84,10 +84,10 @@ func writePanel(w io.Writer, h Head, contig *genome.Contig, rules []rule) error 
 	return out.Flush()
 }
 
-// maxFaults bounds how many faults of a table are told at once.
+// maxFaults bounds how many faults of a table are reported at once.
 const maxFaults = 20
 
-// faults collects what is wrong with a table, one line each.
+// faults collects the faults of a table, one line each.
 type faults struct {
 	list []error
 	more int

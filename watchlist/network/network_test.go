@@ -34,14 +34,14 @@ func spec(size, numbers int) networktest.Spec {
 	rng := rand.New(rand.NewPCG(7, uint64(size)))
 	weights := make([]float32, size*numbers)
 	for i := range weights {
-		if i%size < size/2 { // what is known doesn't matter
+		if i%size < size/2 { // the flags of known values don't matter
 			weights[i] = float32(rng.NormFloat64())
 		}
 	}
 	return networktest.Spec{Size: size, Scores: numbers, Weights: func(score, input int) float32 { return weights[score*size+input] }}
 }
 
-// folder is a model of a gene whose first codons it looks at.
+// folder is a model that uses the first codons of a gene.
 func folder(t testing.TB, gene, protein string, codons int, onnx []byte) fstest.MapFS {
 	t.Helper()
 	var features strings.Builder
@@ -102,7 +102,7 @@ func TestNetworkComputesItsRows(t *testing.T) {
 	require.ErrorContains(t, err, "700 values are not 2 rows of 700")
 }
 
-// TestNetworksThatDoNotFit: wrong shapes are told in one line before anything runs.
+// TestNetworksThatDoNotFit: wrong shapes are reported in one line before anything runs.
 func TestNetworksThatDoNotFit(t *testing.T) {
 	for _, tt := range []struct {
 		onnx []byte
@@ -176,7 +176,7 @@ func changeAt(t testing.TB, g *genome.Genome, a *annotate.Annotator, pos int, re
 	}
 }
 
-// BenchmarkEventToAnswer is what an event costs until the answers that follow from it are there: 96 samples, each of which has 20 changes,
+// BenchmarkEventToAnswer is the cost of an event until the answers that follow from it are there: 96 samples with 20 changes each,
 // a panel of 25 models of 700 residues, one core (-cpu 1). p99-ms is the greatest of all but a hundredth of the events, p99-cpu-ms the same of
 // the processor time, which other programs of the machine don't add to.
 func BenchmarkEventToAnswer(b *testing.B) {

@@ -32,8 +32,8 @@ type Config struct {
 	// variant says nothing.
 	Watch  *watchlist.Watch
 	Panels string
-	// Genes tells apart references and gene models, and so what the panels mean.
-	// Kept state is of use only with the same.
+	// Genes distinguishes references and gene models, and so the panels' meanings.
+	// Kept state can be used only with the same ones.
 	Genes   string
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
@@ -104,7 +104,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	}
 }
 
-// ours tells whether a record was made for the panels of this process.
+// ours reports whether a record was made for the panels of this process.
 func (h *handler) ours(panels string) bool {
 	if panels == h.cfg.Panels {
 		return true
@@ -117,7 +117,7 @@ func (h *handler) ours(panels string) bool {
 	return false
 }
 
-// warnUncounted tells that a depth alone is no ground to say that something is absent.
+// warnUncounted warns that a depth alone doesn't show that something is absent.
 func (h *handler) warnUncounted() {
 	if !h.uncounted {
 		h.uncounted = true
@@ -202,8 +202,8 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 }
 
 // concerned lists the samples of the run whose records come over this partition. Its
-// markers come over all: a sample of which nothing else is heard is answered too,
-// and once; unless it is a barcode that nobody has asked for.
+// markers come over all: a sample without any other record is answered too,
+// and once; unless it is a barcode that no sheet lists.
 func (h *handler) concerned(run *streampb.Run) []string {
 	expected := len(run.GetSamples()) == 0 || run.GetSamplesListed()
 	var samples []string
@@ -221,7 +221,7 @@ func (h *handler) tracker(sample string) *watchlist.Tracker {
 	if t == nil {
 		t = h.cfg.Watch.NewTracker(sample)
 		h.take(t)
-		// A barcode of which the first is heard amid several runs waits for all of them.
+		// A barcode whose first record comes amid several runs waits for all of them.
 		for _, run := range h.markers.Open() {
 			if slices.Contains(stream.SamplesOf(run), sample) {
 				t.RunStart(run.GetId())
@@ -236,7 +236,8 @@ func (h *handler) take(t *watchlist.Tracker) {
 	h.trackers[t.Sample()], h.sections[section(t.Sample())] = t, t
 }
 
-// publish makes records of a tracker's alerts. A model that could not answer fails the record: whoever restores the tracker asks again.
+// publish makes records of a tracker's alerts. A model that could not answer fails the
+// record: the next owner restores the tracker and asks again.
 func (h *handler) publish(t *watchlist.Tracker, alerts []watchlist.Alert) ([]stream.Out, error) {
 	if err := t.Err(); err != nil {
 		return nil, fmt.Errorf("sample %s: %w", t.Sample(), err)

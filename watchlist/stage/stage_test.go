@@ -127,7 +127,7 @@ func (f *fixture) variant(t testing.TB, run string, revision uint64, status stre
 	return encode(t, "lambda", &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: document}, Panels: own})
 }
 
-// covered is a stretch of the gene, of one depth, in which no read shows what is watched.
+// covered is a stretch of the gene, of one depth, in which no read shows a watched allele.
 func covered(t testing.TB, run string, start int64, depth uint32, revision uint64, by, of string) testRecord {
 	t.Helper()
 	return encode(t, "lambda", &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: &streampb.Coverage{
@@ -320,8 +320,8 @@ func TestReplayGoesOn(t *testing.T) {
 	}
 }
 
-// final folds what was emitted: the last alert of every rule, without what tells
-// of the way there.
+// final folds the emitted alerts: the last alert of every rule, without the members that
+// describe its history.
 func final(t testing.TB, emissions []emission) map[string]string {
 	t.Helper()
 	newest := make(map[string]*watchlist.Alert)
@@ -432,8 +432,8 @@ func TestTwoRunsOfOneSample(t *testing.T) {
 	}
 }
 
-// TestSampleWithoutReads: nothing was heard of it, so every rule is NOT_CALLABLE,
-// and the partition where it would have been heard says so, no other.
+// TestSampleWithoutReads: it has no records, so every rule is NOT_CALLABLE, and
+// the partition to which they would belong says so, no other.
 func TestSampleWithoutReads(t *testing.T) {
 	f := load(t)
 	answered := 0
@@ -453,7 +453,7 @@ func TestSampleWithoutReads(t *testing.T) {
 }
 
 // TestSamplesOfARun: every sample that a sheet lists is answered, also one without
-// reads; of barcodes that nobody has listed only those of which something was heard.
+// reads; of barcodes that no sheet lists only those with records.
 func TestSamplesOfARun(t *testing.T) {
 	f := load(t)
 	samples := []string{"lambda", "nobody", "water"}

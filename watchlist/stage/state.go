@@ -70,8 +70,8 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	return nil
 }
 
-// section names the section of a sample. Names serve people, and to tell sections
-// apart; one that is too long is replaced by a hash.
+// section names the section of a sample. Names serve people, and to distinguish
+// sections; one that is too long is replaced by a hash.
 func section(sample string) string {
 	name := "sample/" + url.PathEscape(sample)
 	if len(name) > maxSectionName {

@@ -30,7 +30,7 @@ func (f *fixture) lawful(t testing.TB) func() stream.Handler {
 }
 
 // random is n records of a run, between its markers: revisions of the alleles
-// that the panel looks at, and of one that it doesn't, and depths.
+// that concern the panel, and of one that doesn't, and depths.
 func (f *fixture) random(t testing.TB, rng *rand.Rand, run, sample string, n int) []testRecord {
 	t.Helper()
 	contig := f.genome.Contigs[0]
@@ -111,8 +111,8 @@ func TestLaw(t *testing.T) {
 	}
 }
 
-// TestSamplesDontMix: what is said of a sample does not depend on what else comes
-// over the partition, and a marker of another sample that claims one of its runs
+// TestSamplesDontMix: a sample's results do not depend on other records of the
+// partition, and a marker of another sample that claims one of its runs
 // is refused.
 func TestSamplesDontMix(t *testing.T) {
 	f := load(t)
@@ -149,7 +149,7 @@ func TestSamplesDontMix(t *testing.T) {
 			lists = append(lists, slices.Clone(perSample[sample]))
 		}
 		all := weave(rng, lists...)
-		// Behind the run's own markers, whoever claims it comes too late.
+		// After the run's own markers, a sample that claims it comes too late.
 		all = append(all, marker(t, "cell-3", "thief", 0, 1, false), marker(t, "cell-3", "thief", 0, 1, true))
 		got := of(handle(t, f.lawful(t)(), records(all...)))
 		for sample, recs := range perSample {
