@@ -70,7 +70,7 @@ func followDeciding(ctx context.Context, to *destination, source minknow.Config)
 }
 
 // readDecisions passes on the decisions that are written from now on, until ctx ends.
-// What is wrong with them does not keep signal from being taken.
+// Faulty decisions do not keep signal from being taken.
 func readDecisions(ctx context.Context, to *destination, source minknow.Config) {
 	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
 	for {

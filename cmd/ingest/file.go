@@ -412,7 +412,7 @@ func (p *fileParser) checkClaims(l *listing) {
 	}
 }
 
-// checkPaths returns what is wrong with the files and folders that a listing
+// checkPaths returns the faults of the files and folders that a listing
 // names, as far as that can be seen without starting.
 func (l *listing) checkPaths(path string) error {
 	p := &fileParser{path: path}
@@ -495,7 +495,7 @@ type valueType struct {
 	schema map[string]any
 }
 
-// typeOf tells how a flag's value is written.
+// typeOf returns the notation of a flag's value.
 func typeOf(f *pflag.Flag) valueType {
 	const text, number, integer = "!!str", "!!float", "!!int"
 	switch f.Value.Type() {

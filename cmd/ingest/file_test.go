@@ -85,7 +85,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, []string{"/etc/porestream/control.pod5"}, control.paths)
 }
 
-// TestFileAndFlagsAreTheSame: a source is told the same by flags and by the file.
+// TestFileAndFlagsAreTheSame: flags and the file give a source the same settings.
 func TestFileAndFlagsAreTheSame(t *testing.T) {
 	clearEnvironment(t)
 	l := parsed(t, goodFile)

@@ -50,7 +50,7 @@ func (w *folders) register(flags *pflag.FlagSet) {
 }
 
 // registerFolders adds the options of all that watch folders. settle is how long bytes must
-// have been there unless told otherwise.
+// have been there by default.
 func (w *folders) registerFolders(flags *pflag.FlagSet, kind string, settle time.Duration) {
 	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream, and there "+kind+")")
 	folderFlag(flags, "journal")

@@ -135,7 +135,7 @@ sources:
 			require.Zero(t, s.Restarts)
 		}
 	}
-	if claimed != nil { // the recording may have ended before the rival looked
+	if claimed != nil { // the recording may have ended before the rival checked
 		require.ErrorContains(t, claimed, `is that of source "control"`)
 	}
 

@@ -11,8 +11,8 @@ import (
 	"github.com/porestream/porestream/ingest/push"
 )
 
-// sourceLabel tells the metrics of sources apart. Its values are the names in the
-// file of sources, or the one kind of a command.
+// sourceLabel distinguishes the metrics of sources. Its values are the names in
+// the file of sources, or the one kind of a command.
 const sourceLabel = "source"
 
 // meters are the metrics of all sources. They go on counting when a source is

@@ -39,8 +39,8 @@ func TestMinKNOWFlags(t *testing.T) {
 	}
 }
 
-// TestMinKNOWEnvironment: what MinKNOW's own clients are told by the environment,
-// ingest is too; flags come first.
+// TestMinKNOWEnvironment: ingest reads the settings that MinKNOW's own clients
+// take from the environment; flags come first.
 func TestMinKNOWEnvironment(t *testing.T) {
 	t.Setenv(caVariable, "ca")
 	t.Setenv(certVariable, "cert")

@@ -24,8 +24,8 @@ import (
 	"github.com/porestream/porestream/stream/trace"
 )
 
-// process is what an ingest is told once, whatever sources it has: where Kafka
-// is, and how it shows itself.
+// process holds an ingest's settings that don't depend on its sources: where
+// Kafka is, and how it shows itself.
 type process struct {
 	kafka              cli.KafkaFlags
 	partitions         int
@@ -43,7 +43,7 @@ func (p *process) register(flags *pflag.FlagSet) {
 	p.registerSelf(flags)
 }
 
-// registerKafka adds the flags that tell of Kafka.
+// registerKafka adds the flags for Kafka.
 func (p *process) registerKafka(flags *pflag.FlagSet) {
 	p.kafka.Register(flags)
 	fileFlag(flags, "tls-ca", "tls-cert", "tls-key", "sasl-password-file")
@@ -51,7 +51,7 @@ func (p *process) registerKafka(flags *pflag.FlagSet) {
 	flags.DurationVar(&p.transactionTimeout, "transaction-timeout", time.Minute, "for how long readers wait for the signal of an ingest that has died")
 }
 
-// registerSelf adds the flags that tell how the process shows itself.
+// registerSelf adds the flags for how the process shows itself.
 func (p *process) registerSelf(flags *pflag.FlagSet) {
 	p.log.Register(flags, slog.LevelInfo)
 	p.trace.Register(flags)
@@ -75,14 +75,14 @@ type connection struct {
 	logger     *slog.Logger
 	// ready makes /readyz say so.
 	ready func()
-	// serve makes /status tell of the sources, and of the file that lists them if
+	// serve makes /status show the sources, and the file that lists them if
 	// there is one.
 	serve func(*sources.Supervisor, *sources.File)
 }
 
 // attach connects to Kafka, calls fn, and returns when it is done. Meanwhile it
-// serves health, metrics and status; until fn is ready /readyz says that it is
-// waiting for what waiting tells.
+// serves health, metrics and status; until fn is ready /readyz says what it is
+// waiting for, as waiting describes it.
 func (p *process) attach(ctx context.Context, waiting string, fn func(context.Context, *connection) error) error {
 	if err := p.reports.Validate(); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 	return group.Wait()
 }
 
-// report has the process tell of itself for the live page until the function is
-// called that it returns.
+// report has the process report its state for the live page until the returned
+// function is called.
 func (c *connection) report(ctx context.Context) (stop func()) {
 	p := livepage.New(livepage.Config{
 		Client: c.client, Topics: c.topics, Kind: "ingest", Stages: []string{"ingest"}, Version: cli.Version,

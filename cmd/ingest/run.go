@@ -98,8 +98,8 @@ func (c *connection) specs(l *listing) []sources.Spec {
 	return list
 }
 
-// isPermanent tells whether starting a source again does not mend an error: what
-// was configured is wrong, another process has the run, or the error says so
+// isPermanent reports whether restarting a source can't resolve an error: the
+// configuration is wrong, another process has the run, or the error says so
 // itself.
 func isPermanent(err error) bool {
 	if _, ok := errors.AsType[*ingest.PermanentError](err); ok {

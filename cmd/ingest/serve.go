@@ -18,7 +18,7 @@ import (
 	"github.com/porestream/porestream/stream"
 )
 
-// serving is what `ingest serve` is told besides the settings of all sources.
+// serving holds the settings of `ingest serve` besides those of all sources.
 type serving struct {
 	address   string
 	cert, key string
@@ -140,8 +140,8 @@ func (o *serving) security(metrics *push.Metrics, to *destination) (*push.Author
 					return nil, nil, err
 				}
 			}
-			// Whether it may be trusted is for the authority to say, which can tell the
-			// device what is wrong.
+			// The authority decides whether it may be trusted; it can report the
+			// fault to the device.
 			protection.ClientAuth = tls.RequireAnyClientCert
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(protection)))

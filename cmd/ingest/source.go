@@ -22,7 +22,7 @@ import (
 type source interface {
 	// register adds the options of its kind.
 	register(flags *pflag.FlagSet)
-	// complete checks the settings and fills in what is not given. It connects to
+	// complete checks the settings and fills in missing ones. It connects to
 	// nothing, and its errors name options as flags.
 	complete(given *given) error
 	// claims are what no other source may have at the same time, besides what all
@@ -32,7 +32,7 @@ type source interface {
 	run(ctx context.Context, to *destination) error
 }
 
-// given is what a source was told besides its own options.
+// given holds a source's settings besides its own options.
 type given struct {
 	name     string // in a file of sources; empty for a command
 	operands []string
@@ -66,8 +66,8 @@ func kinds() []kind {
 	return []kind{playKind(), folderKind(), readsKind(), minknowKind(), serveKind(), simulateKind()}
 }
 
-// intake is what every source is told: how its signal is cut and named, and what
-// may be held of it.
+// intake holds the settings of every source: how its signal is cut and named, and
+// how much of it may be held.
 type intake struct {
 	chunk       time.Duration
 	sample      string
@@ -107,7 +107,7 @@ func fileFlag(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
-// options registers all that a source of a kind may be told on a flag set.
+// options registers all settings of a kind of source on a flag set.
 func (k *kind) options(flags *pflag.FlagSet) (source, *intake) {
 	in, src := new(intake), k.make()
 	in.register(flags, k)

@@ -35,7 +35,7 @@ type alignConfig struct {
 	log                                      cli.LogFlags
 }
 
-// indexUsage is how commands tell of their flag --index.
+// indexUsage is the help text of the commands' flag --index.
 const indexUsage = "minimap2 index of the reference with the preset's seeds, made by pore index; made anew if not given"
 
 func alignCommand() *cobra.Command {
@@ -276,7 +276,8 @@ func (a *fileAligner) align(aligner *minimap.Aligner, b *batch) error {
 				a.tagged.Add(1)
 			}
 			// Modified bases are counted from the read's first base, so tags of a read that was cut
-			// since would tell of other bases. All records have the whole read, whichever the strand.
+			// since would refer to other bases. All records have the whole read, whichever the
+			// strand.
 			if of.Tags, err = record.Kept(of.Tags, modbase.Sequence{Bases: dna(read.Seq)}); err != nil {
 				b.untrue = append(b.untrue, untrue{read.Name, err})
 			}

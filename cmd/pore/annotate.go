@@ -218,7 +218,7 @@ func closeOutput(f *os.File, err error) error {
 	return err
 }
 
-// countingReader counts what is read.
+// countingReader counts the bytes read.
 type countingReader struct {
 	r io.Reader
 	n atomic.Int64

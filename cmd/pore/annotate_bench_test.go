@@ -111,7 +111,7 @@ func measured(b *testing.B, args []string) measurement {
 	}
 }
 
-// highWater is the most memory that a running process had so far, in MiB. What the kernel tells of one that has
+// highWater is the most memory that a running process had so far, in MiB. The kernel's figure for one that has
 // ended includes its parent's.
 func highWater(pid int) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -299,7 +299,7 @@ func humanLikeSet(b testing.TB) annotationSet {
 	return s
 }
 
-// writeGene writes a gene that begins at start with four transcripts, each of which skips other exons.
+// writeGene writes a gene that begins at start with four transcripts that skip different exons.
 func writeGene(out io.Writer, rng *rand.Rand, c *contig, number, start int) {
 	strand, coding := "+-"[rng.IntN(2):][:1], rng.IntN(5) > 0
 	biotype := "lncRNA"

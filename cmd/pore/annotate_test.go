@@ -169,7 +169,7 @@ func TestAnnotateRefuses(t *testing.T) {
 	}
 }
 
-// TestAnnotateWithNetwork has a small network score variants: in VCF, in JSON, and with errors that say what is wrong.
+// TestAnnotateWithNetwork has a small network score variants: in VCF, in JSON, and with errors that name the fault.
 func TestAnnotateWithNetwork(t *testing.T) {
 	if _, err := infer.FindLibrary(""); err != nil {
 		if os.Getenv("CI") == "true" {

@@ -282,7 +282,7 @@ type basecaller struct {
 	written   atomic.Int64
 }
 
-// takeOver begins the output with what is whole of an earlier one.
+// takeOver begins the output with the complete records of an earlier one.
 func (b *basecaller) takeOver(path string, stdout io.Writer, logger *slog.Logger) error {
 	old, err := os.Open(path)
 	if err != nil {
@@ -382,7 +382,7 @@ func (b *basecaller) write(rec output.Record) error {
 	return b.failed.Write(rec)
 }
 
-// report tells what became of reads besides being written.
+// report logs what happened to reads besides being written.
 func (b *basecaller) report(logger *slog.Logger) {
 	for _, name := range slices.Sorted(maps.Keys(b.barcodes)) {
 		logger.Info("reads by barcode", "barcode", name, "reads", b.barcodes[name])

@@ -81,7 +81,7 @@ func (f *bcsqFlags) choose(h *vcf.Header) (haplotype.Select, error) {
 	return func(rec *vcf.Record) bool { return expression.Match(rec) == want }, nil
 }
 
-// reportBCSQ tells what was left out of BCSQ.
+// reportBCSQ logs what was left out of BCSQ.
 func reportBCSQ(w io.Writer, a *haplotype.Annotator) {
 	c := a.Counts()
 	for _, line := range []struct {

@@ -99,7 +99,7 @@ func (f *benchFlags) open(ctx context.Context, paths []string) (*basecall.Model,
 	return model, reads, logger, nil
 }
 
-// basecallBench is what pore bench basecall is told.
+// basecallBench holds the settings of pore bench basecall.
 type basecallBench struct {
 	effort  bench.Effort
 	scaling *bool // nil: on a CPU
@@ -178,7 +178,7 @@ type basecallReport struct {
 	NoCounters string           `json:"no_gpu_counters,omitempty"`
 }
 
-// run measures, and tells w what it finds as it goes.
+// run measures, and writes results to w as they come.
 func (b basecallBench) run(ctx context.Context, model *basecall.Model, reads []basecall.Read, cfg basecall.Config, w io.Writer) (basecallReport, error) {
 	var r basecallReport
 	var err error
@@ -269,7 +269,7 @@ func printThroughput(w io.Writer, t bench.Throughput) {
 const sweepHead = `| batch | reads, samples/s | engine, samples/s | bare session, samples/s | share | Mbases/s |   GPU |     W | J/Mbase |
 |------:|-----------------:|------------------:|------------------------:|------:|---------:|------:|------:|--------:|`
 
-// printStep writes a row of that table. Engine and bare session are told in samples of
+// printStep writes a row of that table. Engine and bare session are given in samples of
 // windows, which overlap.
 func printStep(w io.Writer, s bench.Step) {
 	t := s.Throughput

@@ -27,7 +27,7 @@ import (
 	"github.com/porestream/porestream/monitor/ops"
 )
 
-// watchingConfig is what pore bench watching is told.
+// watchingConfig holds the settings of pore bench watching.
 type watchingConfig struct {
 	engines    processor.Flags
 	log        cli.LogFlags

@@ -124,7 +124,7 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 // vcfVersionHelp is the help of --vcf-version.
 const vcfVersionHelp = "version of the VCF: 4.2, 4.3, 4.4 or 4.5 (default the least that the file needs, 4.2 unless a name in it is not ASCII)"
 
-// targetFlags choose what is called.
+// targetFlags choose the regions to call.
 type targetFlags struct {
 	regions []string
 	bed     string
@@ -460,7 +460,7 @@ func tellPrimers(w io.Writer, logger *slog.Logger, path string, scheme *primer.S
 	}
 }
 
-// warnOfMotifs tells of motifs that reads of one strand get wrong.
+// warnOfMotifs warns of motifs that reads of one strand get wrong.
 func warnOfMotifs(logger *slog.Logger, motifs []event.MotifCount) {
 	for _, m := range motifs {
 		logger.Warn("reads of one strand get a motif wrong, and what it makes look like variants is filtered: call the signal with a newer basecalling model, or look at both strands", "motif", m.String())
@@ -493,7 +493,7 @@ func haplotag(ctx context.Context, path, to, sample string, g *genome.Genome, ta
 // threadsOf is how many threads --threads asks for.
 func threadsOf(threads int) int { return cmp.Or(threads, runtime.GOMAXPROCS(0)) }
 
-// headBytes tell whether the reads of a file are aligned, and of what samples its header is.
+// headBytes suffice to find out whether the reads of a file are aligned, and the samples in its header.
 const headBytes = 1 << 20
 
 // openAlignments opens a file, or standard input. Reads that are aligned to nothing are
@@ -604,7 +604,8 @@ func (u *unalignedReads) align(ctx context.Context, path string, head []byte, st
 const unnamedSample = "sample"
 
 // reader reads FASTQ, SAM, BAM or CRAM, without the reads of other samples, those that failed in the
-// basecaller's quality control and those without a base. One that can't be used is told of, and left out.
+// basecaller's quality control and those without a base. One that can't be used is reported, and left
+// out.
 func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), error) {
 	r, err := input.NewReader(in, cram.Options{Names: "read"})
 	if err != nil {
@@ -651,7 +652,7 @@ type callOutput struct {
 	callable *bedFile  // nil: none
 }
 
-// createCalls opens the output. Without a path it is stdout, and what is no regular
+// createCalls opens the output. Without a path it is stdout, and anything but a regular
 // file, such as a pipe, is written to directly.
 func createCalls(path, callable string, stdout io.Writer, header *vcf.Header) (*callOutput, error) {
 	out := &callOutput{}
@@ -699,7 +700,7 @@ func (o *callOutput) commit() error {
 	return nil
 }
 
-// discard removes what is not finished.
+// discard removes an unfinished output.
 func (o *callOutput) discard() error {
 	var errs []error
 	if o.file != nil {

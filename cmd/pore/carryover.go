@@ -271,7 +271,7 @@ func (m *marking) countFile(ctx context.Context, table *carryover.Table, sample,
 	return err
 }
 
-// write writes the calls of a sample with what they are judged to be.
+// write writes the calls of a sample with their classification.
 func (m *marking) write(table *carryover.Table, sample string) (err error) {
 	path := strings.ReplaceAll(m.output, samplePlace, sample)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

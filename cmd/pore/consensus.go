@@ -111,7 +111,8 @@ func withText(path string, stdin io.Reader, fn func(r io.Reader, file string) er
 	return fn(text, name)
 }
 
-// writeConsensus writes all contigs, a line for every 60 bases, and returns what is in them.
+// writeConsensus writes all contigs, a line for every 60 bases, and returns counts of their
+// content.
 func writeConsensus(cfg consensusConfig, g *genome.Genome, c *consensus.Consensus, stdout io.Writer) (total consensus.Counts, err error) {
 	var file *wholefile.File
 	if cfg.output != "" {

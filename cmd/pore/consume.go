@@ -192,7 +192,7 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	return out.Flush()
 }
 
-// viewer prints what is new on a public topic.
+// viewer prints new events of a public topic.
 type viewer struct {
 	out         *bufio.Writer
 	format      string
@@ -239,8 +239,8 @@ func (w *viewer) print(text string, document func() ([]byte, error)) error {
 	return nil
 }
 
-// printed writes one line and sends it on its way: whoever follows a topic
-// through a pipe wants it now.
+// printed writes one line and flushes it: a user who follows a topic
+// through a pipe wants it at once.
 func printed(out *bufio.Writer, line string) error {
 	_, _ = out.WriteString(line) // a bufio.Writer's error stays until Flush
 	_ = out.WriteByte('\n')

@@ -132,7 +132,7 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	return nil
 }
 
-// summarise prints what a run came to and tells whether its calls are the truth.
+// summarise prints a run's results and reports whether its calls are the truth.
 func summarise(stdout io.Writer, truth []expected, result *pipeline.Result) bool {
 	var called []*event.Variant
 	for _, sample := range result.Fold.Samples() {
@@ -212,7 +212,7 @@ func readTruth(path string) ([]expected, error) {
 	}
 }
 
-// compare prints a table of the truth and the calls and tells whether they are
+// compare prints a table of the truth and the calls and reports whether they are
 // the same.
 func compare(out io.Writer, truth []expected, called []*event.Variant) bool {
 	same := true

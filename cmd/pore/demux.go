@@ -141,7 +141,8 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	return table.Flush()
 }
 
-// warnUntrue tells in a line for each reason of reads whose tags of modified bases were dropped.
+// warnUntrue reports, in a line for each reason, reads whose tags of modified bases were
+// dropped.
 func warnUntrue(logger *slog.Logger, untrue *record.Faults) {
 	for _, fault := range untrue.List() {
 		logger.Warn("tags of modified bases that are not of their reads were dropped", "reads", fault.Reads, "first", fault.First, "why", fault.Detail)

@@ -245,7 +245,7 @@ func readEvents(path, sample string, stdin io.Reader) (*eval.History, error) {
 	}
 }
 
-// revision is what is compared of an event.
+// revision holds the compared members of an event.
 func revision(v *event.Variant) eval.Revision {
 	r := eval.Revision{
 		Key: v.Allele.VRSID, Number: v.Revision, Status: eval.Status(v.Status),
@@ -286,7 +286,7 @@ func (cfg *evalVariantsConfig) write(stdout io.Writer, result *eval.Result, whol
 	return whole.WriteText(stdout)
 }
 
-// explainSamples tells which flag chooses a sample.
+// explainSamples names the flag that chooses a sample.
 func (cfg *evalVariantsConfig) explainSamples(err error) error {
 	var which *eval.SampleError
 	switch {

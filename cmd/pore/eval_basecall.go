@@ -228,8 +228,8 @@ func loadReport(path string) (*eval.Report, error) {
 	return r, nil
 }
 
-// judge has the reads of files aligned and counted side by side, and passes on what each
-// came to in the order of the files.
+// judge has the reads of files aligned and counted in parallel, and passes on each
+// file's result in the order of the files.
 type judge struct {
 	cfg     evalBasecallConfig
 	genome  *genome.Genome
@@ -418,8 +418,8 @@ const (
 	bamFormat
 )
 
-// formatOf looks at the beginning of a file. SAM and FASTQ both begin with @; SAM's has
-// two capitals and a tab behind it.
+// formatOf inspects the beginning of a file. SAM and FASTQ both begin with @; in SAM two
+// capitals and a tab follow.
 func formatOf(head []byte) calledFormat {
 	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
 		z, err := gzip.NewReader(bytes.NewReader(head))
@@ -431,7 +431,7 @@ func formatOf(head []byte) calledFormat {
 		if string(inner[:n]) == "BAM\x01" {
 			return bamFormat
 		}
-		return fastqFormat // the reader of FASTQ says what is wrong with others
+		return fastqFormat // the reader of FASTQ reports the faults of others
 	}
 	capital := func(b byte) bool { return b >= 'A' && b <= 'Z' }
 	switch {
@@ -444,7 +444,7 @@ func formatOf(head []byte) calledFormat {
 }
 
 // open starts reading. next returns a read and its number of bases; final says that the
-// file, which is called name, tells whether and where reads align.
+// file, which is called name, says whether and where reads align.
 func (j *judge) open(in io.Reader, name string) (next func() (calledRead, int, error), final bool, err error) {
 	buffered := bufio.NewReaderSize(in, 256<<10)
 	head, err := buffered.Peek(1 << 10)

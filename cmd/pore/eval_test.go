@@ -125,7 +125,7 @@ func TestEvalVariantsErrors(t *testing.T) {
 		_, err := evaluated(t, "", tt.args...)
 		assert.EqualError(t, err, tt.want)
 	}
-	// Not bgzip, cut in the middle of what is compressed.
+	// Not bgzip, cut in the middle of the compressed data.
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, err = w.Write([]byte(lambdaCalls))

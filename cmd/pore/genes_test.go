@@ -57,7 +57,8 @@ func TestGenes(t *testing.T) {
 	}
 }
 
-// TestGenesAreReadByBcftools has bcftools csq judge the four variants of the demo by genes that were found.
+// TestGenesAreReadByBcftools has bcftools csq annotate the four variants of the demo with genes that were
+// found.
 func TestGenesAreReadByBcftools(t *testing.T) {
 	t.Parallel()
 	bcftools, err := exec.LookPath("bcftools")

@@ -48,7 +48,7 @@ func modelCommand() *cobra.Command {
 	return cmd
 }
 
-// modelRow is what is listed of a model. What its kind doesn't have is missing.
+// modelRow is a model's row of the list. Members that its kind doesn't have are missing.
 type modelRow struct {
 	Name        string  `json:"name"`
 	Kind        string  `json:"kind"` // "basecalling", "variant", "sequence", "biomarker" or "modified-base"
@@ -73,7 +73,7 @@ type modelRow struct {
 // modifiedKind is the kind of models that call modified bases: files of Remora, not folders.
 const modifiedKind = "modified-base"
 
-// isModified tells whether a name is that of a modified-base model.
+// isModified reports whether a name is that of a modified-base model.
 func isModified(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular() && filepath.Ext(name) == ".onnx"
@@ -127,7 +127,7 @@ func newModelRow(model *basecall.Model, place string) modelRow {
 	}
 }
 
-// newOriginalRow returns the row of a model of Dorado or Bonito, of which nothing but the
+// newOriginalRow returns the row of a model of Dorado or Bonito; only its
 // configuration is read.
 func newOriginalRow(l models.Listed) modelRow {
 	m := l.Manifest
@@ -442,7 +442,7 @@ type verified struct {
 	NoKernels     string `json:"no_kernels,omitempty"`
 }
 
-// pathText tells of a path in a line.
+// pathText describes a path in a line.
 func pathText(p basecall.Path) string {
 	text := fmt.Sprintf("computed in %s, scores in %s, %d sessions, batches of %d windows", p.Precision, p.Scores, p.Sessions, p.Batch)
 	if p.Decoded() {
@@ -535,7 +535,7 @@ type verifiedModified struct {
 	Device string `json:"device"`
 	Codes  string `json:"codes"`
 	SHA256 string `json:"sha256"`
-	Bases  int    `json:"bases"` // that were judged
+	Bases  int    `json:"bases"` // that were scored
 }
 
 func verifyModifiedModel(ctx context.Context, cfg verifyConfig, path string, stdout io.Writer) (err error) {

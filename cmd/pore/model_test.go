@@ -194,7 +194,7 @@ func TestModelsOfDoradoAsTheyLie(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestModelConvertOfSplicingNetworks: a file is read as a network of splicing, whose licence must be told.
+// TestModelConvertOfSplicingNetworks: a file is read as a network of splicing, whose licence must be given.
 func TestModelConvertOfSplicingNetworks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "weights.pt")
 	require.NoError(t, os.WriteFile(file, []byte("no weights"), 0o600))

@@ -84,8 +84,8 @@ func TestAlignKeepsModifiedBases(t *testing.T) {
 }
 
 // TestPileupLikeModkit: bedMethyl of modkit's own test reads, byte for byte. They are under the ONT Public Licence, so
-// they are not shipped: the test runs where they lie beside the repository. What is shipped is held to a pile-up of its
-// own in modbase/aligned.
+// they are not shipped: the test runs where they lie beside the repository. The shipped data is compared with a pile-up
+// of its own in modbase/aligned.
 func TestPileupLikeModkit(t *testing.T) {
 	dir, err := filepath.Abs("../../../shared/data/modbase/modkit")
 	require.NoError(t, err)

@@ -112,7 +112,7 @@ func writeResolved(w io.Writer, rules []watchlist.Resolved, format string) error
 	return out.Flush()
 }
 
-// newWatch loads panels and checks them against a reference, and tells all that is wrong.
+// newWatch loads panels and checks them against a reference, and reports all faults.
 func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, stderr io.Writer) (*watchlist.Watch, error) {
 	var panels []*watchlist.Panel
 	var faults []error

@@ -100,7 +100,7 @@ func TestPanelOfLineagesIsTaken(t *testing.T) {
 	require.Contains(t, out, "lineages\tL1\tallele\t")
 }
 
-// TestWatchMakeTellsWhatItLeavesOut: whoever makes a panel is told of lineages without a rule, and of flags that no panel takes.
+// TestWatchMakeTellsWhatItLeavesOut: warnings name lineages without a rule, and flags that no panel takes.
 func TestWatchMakeTellsWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	barcode := filepath.Join(dir, "barcode.bed")

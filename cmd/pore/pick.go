@@ -15,7 +15,7 @@ type pickFlags struct {
 	order  string
 }
 
-// pickModes are the flags, of which at most one is given.
+// pickModes are the flags; at most one of them is given.
 var pickModes = []struct {
 	name, usage string
 	mode        annotate.PickMode

@@ -243,7 +243,7 @@ func openPileup(path string, stdin io.Reader, cfg *pileupConfig, opts *aligned.O
 	return in, name, nil
 }
 
-// isBAM tells whether a file that can be gone about in begins as BAM does.
+// isBAM reports whether a seekable file begins as BAM does.
 func isBAM(f *os.File) bool {
 	magic := make([]byte, 2)
 	_, err := f.ReadAt(magic, 0)
@@ -408,7 +408,7 @@ func (o *pileupOutput) discard() error {
 	return errors.Join(errs...)
 }
 
-// tellPileup tells what a user would not expect of a file.
+// tellPileup reports what a user would not expect of a file.
 func tellPileup(logger *slog.Logger, n *aligned.Counts) {
 	for _, fault := range n.Faults.List() {
 		logger.Warn("modified bases of reads can't be used: they count as reads without calls", "reads", fault.Reads, "first", fault.First, "why", fault.Detail)

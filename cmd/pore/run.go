@@ -117,7 +117,7 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	flags.StringVar(&cfg.listen, "listen", "", "address of the live page, /healthz, /readyz and /metrics; none if not given")
 	cfg.page.Register(flags)
 	flags.StringVar(&cfg.brokerListen, "brokers-listen", "127.0.0.1:0", "loopback address of the embedded broker, for programs that follow the run; port 0 takes a free one")
-	// People try it, as other programs have it; what they look for has another name here.
+	// People try it, as other programs have it; the option has another name here.
 	flags.BoolVar(&cfg.follow, "follow", false, "see ingest folder and ingest reads")
 	_ = flags.MarkHidden("follow") // fails for flags that don't exist only
 	cfg.kafka.Register(flags)
@@ -325,13 +325,13 @@ func inLine(reads map[string]int64) string {
 type watching struct {
 	listen string // address of the live page, health and metrics; empty: none
 	page   livepage.Flags
-	// onListen, if set, is told the address once it is listened on.
+	// onListen, if set, is called with the address once the process listens on it.
 	onListen func(addr string)
 	// brokerListen is where an embedded broker listens; empty: on any free port. onBroker,
-	// if set, is told its address.
+	// if set, is called with its address.
 	brokerListen string
 	onBroker     func(addr string)
-	notifier     *runNotifier // nil: nobody is told of alerts
+	notifier     *runNotifier // nil: no destination gets alerts
 }
 
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
@@ -404,8 +404,8 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 	return result, nil
 }
 
-// atStart has something done once all that a run needs is there, so that what is refused is
-// refused in one line.
+// atStart has something done once all that a run needs is there, so that a refusal is one
+// line.
 func atStart(cfg *pipeline.Config, do func()) {
 	next := cfg.OnStart
 	cfg.OnStart = func(s pipeline.Start) {

@@ -19,7 +19,8 @@ import (
 	"github.com/porestream/porestream/stream/kafka"
 )
 
-// runNotifier tells the destinations of a file of a run's alerts while the run goes on, and knows what each has been told. A nil notifier tells nobody.
+// runNotifier sends a run's alerts to the destinations of a file while the run goes on, and knows what each has
+// received. A nil notifier sends nothing.
 type runNotifier struct {
 	config *notify.Config
 	wait   time.Duration // after the run's end
@@ -42,7 +43,7 @@ func newRunNotifier(path string, wait time.Duration) (*runNotifier, error) {
 	return &runNotifier{config: config, wait: wait, dealt: make(map[string]map[int32]int64), changed: make(chan struct{})}, nil
 }
 
-// start begins to tell of the alerts of a deployment, whose topics are there.
+// start begins to send the alerts of a deployment, whose topics are there.
 func (n *runNotifier) start(ctx context.Context, cfg kafka.Config, deployment access.Deployment, registry prometheus.Registerer, log *slog.Logger) {
 	if n == nil {
 		return

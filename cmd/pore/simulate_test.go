@@ -122,7 +122,7 @@ func TestSimulateReference(t *testing.T) {
 	require.NoError(t, err)
 	path := filepath.Join(dir, "planted.fa")
 	require.NoError(t, os.WriteFile(path, []byte(planted), 0o600))
-	// What is planted back makes reads of the first reference.
+	// The changes planted back make reads of the first reference.
 	of := func(ref, vcf string) string {
 		args := []string{"simulate", "reference", "--ref", ref, "-o", "-"}
 		if vcf != "" {

@@ -313,7 +313,7 @@ func withSources(a *annotate.Annotator, g *genome.Genome, paths []string) (*anno
 	return a.WithSources(set), set.Close, nil
 }
 
-// lookup prints what is known of each variant.
+// lookup prints the sources' entries on each variant.
 func lookup(args []string, stdin io.Reader, stdout io.Writer, a *annotate.Annotator) error {
 	w := bufio.NewWriter(stdout)
 	enc := json.NewEncoder(w)

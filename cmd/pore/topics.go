@@ -58,7 +58,7 @@ func topicsSubcommand(name, short, exampleFlags string, run func(context.Context
 }
 
 // checkTopics prints a line for every topic that is in order or missing and two
-// for every fault: what is wrong, and the command that repairs it.
+// for every fault: its description, and the command that repairs it.
 func checkTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error {
 	client, err := connect(ctx, &cfg.kafka, &cfg.log)
 	if err != nil {
