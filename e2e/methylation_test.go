@@ -86,10 +86,11 @@ func TestMethylation(t *testing.T) {
 	sorted := filepath.Join(dir, "sorted.bam")
 	res := pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, reads)
 	require.Zero(t, res.code, res.stderr)
-	res = pore(t, "pileup", sorted)
+	res = pore(t, "pileup", "--ref", lambda("reference.fa"), "--find-motifs", filepath.Join(dir, "motifs.tsv"), sorted)
 	require.Zero(t, res.code, res.stderr)
-	want := res.stdout
+	want, motifs := res.stdout, string(readFile(t, dir, "motifs.tsv"))
 	require.Greater(t, strings.Count(want, "\n"), 5000)
+	require.Regexp(t, `(?m)\A.*\nGATC,1\ta\ttrue\t.*\nCG,0\tm\ttrue\t.*\n\z`, motifs)
 	onBrokers(t, func(t *testing.T, addr string) {
 		for _, partitions := range []string{"1", "4", "7"} {
 			out := t.TempDir()
@@ -97,12 +98,13 @@ func TestMethylation(t *testing.T) {
 				"--processors", "2", "--out", out, reads)
 			require.Zero(t, res.code, res.stderr)
 			same(t, want, string(readFile(t, out, "methylation.bed")), partitions+" partitions")
+			require.Equal(t, motifs, string(readFile(t, out, "methylation.motifs.tsv")))
 			tracks, err := filepath.Glob(filepath.Join(out, "methylation.*.bedgraph"))
 			require.NoError(t, err)
 			require.Len(t, tracks, 4)
 		}
 		t.Run("killed", func(t *testing.T) {
-			killedMethylation(t, addr, "killed-", want, played{run: "r", command: []string{"reads"}, args: []string{"--run", "r", "--sample", "s", "--once", "--journal", t.TempDir(), reads}},
+			killedMethylation(t, addr, "killed-", want, played{run: "r", motifs: motifs, command: []string{"reads"}, args: []string{"--run", "r", "--sample", "s", "--once", "--journal", t.TempDir(), reads}},
 				"--stages", "align,methylate")
 		})
 	})
@@ -124,9 +126,9 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(res.stdout), 0o600))
 	res = pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, file)
 	require.Zero(t, res.code, res.stderr)
-	res = pore(t, "pileup", sorted)
+	res = pore(t, "pileup", "--ref", lambda("reference.fa"), "--find-motifs", filepath.Join(dir, "motifs.tsv"), sorted)
 	require.Zero(t, res.code, res.stderr)
-	want := res.stdout
+	want, motifs := res.stdout, string(readFile(t, dir, "motifs.tsv"))
 	require.Greater(t, strings.Count(want, "\n"), 1000)
 	onBrokers(t, func(t *testing.T, addr string) {
 		for _, partitions := range []string{"1", "4", "7"} {
@@ -142,7 +144,7 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 			same(t, strings.Join(fastq, ""), strings.Join(reads(published.stdout), ""), partitions+" partitions, called reads")
 		}
 		t.Run("killed", func(t *testing.T) {
-			killedMethylation(t, addr, "modified-killed-", want, played{run: lambdaRun, args: []string{"--pace", "max", lambda("reads.pod5")}}, append(common, "--stages", "basecall,methylate")...)
+			killedMethylation(t, addr, "modified-killed-", want, played{run: lambdaRun, motifs: motifs, args: []string{"--pace", "max", lambda("reads.pod5")}}, append(common, "--stages", "basecall,methylate")...)
 		})
 	})
 }
@@ -164,6 +166,7 @@ func same(t *testing.T, want, got, what string) {
 type played struct {
 	run           string
 	command, args []string
+	motifs        string // that are found
 }
 
 // killedMethylation has one of two processors die at the first counts.
@@ -208,4 +211,7 @@ func killedMethylation(t *testing.T, addr, prefix, want string, from played, fla
 	res := pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--methylation", "--format", "bedmethyl", "--ref", lambda("reference.fa"))
 	require.Zero(t, res.code, res.stderr)
 	same(t, want, res.stdout, "a processor was killed")
+	res = pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--methylation", "--format", "motifs", "--ref", lambda("reference.fa"))
+	require.Zero(t, res.code, res.stderr)
+	require.Equal(t, from.motifs, res.stdout)
 }

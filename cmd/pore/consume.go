@@ -47,7 +47,7 @@ type consumeConfig struct {
 func consumeCommand() *cobra.Command {
 	var cfg consumeConfig
 	cmd := &cobra.Command{
-		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls|--methylation] [--filter EXPR] [--format text|json|vcf|gvcf|callable|bedmethyl]",
+		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls|--methylation] [--filter EXPR] [--format text|json|vcf|gvcf|callable|bedmethyl|motifs]",
 		Short: "Follow the annotated variants, the alerts of panels, called reads or modified bases on Kafka",
 		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
 the alerts topic (docs/consume/alerts.md), and every change of a rule's state; with
@@ -62,7 +62,7 @@ every allele and prints one VCF; it needs --ref for the contigs. --format gvcf h
 the blocks without a variant too, and --format callable is a BED of what the reads
 allow to be said of each position, of samples that have ended, if the processors were
 started with --gvcf and --callable. --methylation --format bedmethyl prints the newest
-counts as pore pileup does.`,
+counts as pore pileup does, and --format motifs the motifs that are modified by them.`,
 		Example: `  pore consume --brokers kafka:9092
   pore consume --brokers kafka:9092 --format json --filter 'status == "FINAL" && call.qual > 30'
   pore consume --brokers kafka:9092 --format vcf --ref ref.fa > now.vcf
@@ -80,10 +80,10 @@ counts as pore pileup does.`,
 	flags.BoolVar(&cfg.methylation, "methylation", false, "follow the counts of modified bases instead of the variants")
 	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts, --basecalls or --methylation theirs)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
-	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable or, with --methylation, bedmethyl")
+	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable or, with --methylation, bedmethyl or motifs")
 	flags.StringVar(&cfg.allele, "gvcf-allele", "*", "symbolic allele of --format gvcf: *, or NON_REF for GATK's tools")
 	flags.Var(&cfg.version, "vcf-version", vcfVersionHelp)
-	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf, callable and bedmethyl")
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf, callable, bedmethyl and motifs")
 	flags.StringVar(&cfg.from, "from", "start", "start, or end for what comes from now on")
 	flags.BoolVar(&cfg.untilEnd, "until-end", false, "stop at the end of what is on the topic now")
 	return cmd
@@ -115,14 +115,14 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	write, file := consumedFiles[cfg.format]
 	if !file && cfg.format != "text" && cfg.format != "json" {
-		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable or bedmethyl", cfg.format)
+		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable, bedmethyl or motifs", cfg.format)
 	}
 	if file {
 		switch {
 		case cfg.alerts:
 			return cli.Usagef("--format %s is for variants, not with --alerts", cfg.format)
-		case cfg.methylation != (cfg.format == bedMethyl):
-			return cli.Usagef("--format %s: bedmethyl goes with --methylation, and with nothing else", cfg.format)
+		case cfg.methylation != (cfg.format == bedMethyl || cfg.format == motifList):
+			return cli.Usagef("--format %s: bedmethyl and motifs go with --methylation, and with nothing else", cfg.format)
 		case cfg.reference == "":
 			return cli.Usagef("--format %s needs --ref, the reference genome", cfg.format)
 		case cfg.allele != "*" && cfg.allele != "NON_REF":
@@ -179,10 +179,12 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
 		}
 		if cfg.methylation {
-			if err := show.methylation.WriteBedMethyl(out, samples[0], g.Rank); err != nil {
-				return err
+			if cfg.format == motifList {
+				err = show.methylation.WriteMotifs(out, samples[0], g)
+			} else {
+				err = show.methylation.WriteBedMethyl(out, samples[0], g.Rank)
 			}
-			return out.Flush()
+			return errors.Join(err, out.Flush())
 		}
 		settings := processor.SurveySettings{Allele: cfg.allele}
 		if err := write(out, g, samples[0], settings.Symbol(), cfg.version, show.variants); err != nil {
@@ -247,8 +249,11 @@ func printed(out *bufio.Writer, line string) error {
 	return out.Flush()
 }
 
-// bedMethyl is the format of counts of modified bases.
-const bedMethyl = "bedmethyl"
+// bedMethyl and motifs are the formats of counts of modified bases.
+const (
+	bedMethyl = "bedmethyl"
+	motifList = "motifs"
+)
 
 // consumedFiles are the formats that show the state of a sample as a file.
 var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error{
@@ -259,6 +264,7 @@ var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, any
 		return pipeline.WriteGVCF(out, variant.Config{}, version, anyAllele, fold.Told(sample, g), fold.Variants(sample, g.Rank))
 	},
 	bedMethyl: nil,
+	motifList: nil,
 	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, _ vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteCallable(out, fold.Told(sample, g))
 	},

@@ -226,6 +226,8 @@ func TestPileupRefuses(t *testing.T) {
 		{"", "--cpg x.bam", "--ref is required"},
 		{"", "--combine-strands x.bam", "give --cpg or --motif"},
 		{"", "--combine-strands --motif CHH,0 --ref " + ref + " x.bam", "CHH,0 doesn't read the same on both strands"},
+		{"", "--find-motifs m.tsv x.bam", "--find-motifs looks for what is around modified bases"},
+		{"", "--find-motifs m.tsv --cpg --ref " + ref + " x.bam", "leave --motif, --cpg, --combine-mods and --haplotypes out"},
 		{"", "--motif CG --ref r x.bam", `"CG": want a motif and the place`},
 		{"", "--motif CG,2 --ref r x.bam", "a number from 0 to 1"},
 		{"", "--motif C!,0 --ref r x.bam", "no letter of IUPAC's"},

@@ -23,6 +23,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/aligned"
+	"github.com/porestream/porestream/modbase/motif"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/wholefile"
 )
@@ -33,7 +34,7 @@ type pileupConfig struct {
 	cpg, combineStrands, combine bool
 	percentile                   float64
 	noFiltering, haplotypes      bool
-	output, bedGraph             string
+	output, bedGraph, found      string
 	threads                      int
 	log                          cli.LogFlags
 }
@@ -56,6 +57,7 @@ docs/files/modified-bases.md describes the columns.`,
 		Example: `  pore pileup --ref ref.fa --cpg --combine-strands -o cpg.bed reads.sorted.bam
   pore pileup --filter-threshold 0.8 --region chr20:1000000-2000000 reads.sorted.bam > all.bed
   pore pileup --ref ref.fa --motif GATC,1 --motif CCWGG,1 -o ecoli.bed ecoli.sorted.bam
+  pore pileup --ref ecoli.fa --find-motifs motifs.tsv -o ecoli.bed ecoli.sorted.bam
   pore pileup --ref ref.fa --cpg --haplotypes -o 'cpg.{haplotype}.bed' tagged.bam
   pore pileup --ref ref.fa --cpg --bedgraph track --no-filtering reads.sorted.bam > cpg.bed`,
 		Args: cli.Args(cobra.ExactArgs(1)),
@@ -76,6 +78,7 @@ docs/files/modified-bases.md describes the columns.`,
 	flags.BoolVar(&cfg.haplotypes, "haplotypes", false, "count reads by haplotype (tag HP), each to a file: "+haplotypePlace+" in -o and --bedgraph stands for its number, or unphased")
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file")
 	flags.StringVar(&cfg.bedGraph, "bedgraph", "", "write percentages for browsers, too, to PREFIX.CODE.plus.bedgraph and the same with minus or combined")
+	flags.StringVar(&cfg.found, "find-motifs", "", "file for the motifs that are modified, such as GATC and CCWGG of E. coli, as a table (docs/files/modified-bases.md#motifs); needs --ref")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -108,6 +111,10 @@ func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bo
 	switch {
 	case len(opts.Motifs) > 0 && cfg.reference == "":
 		err = errors.New("--ref is required: motifs are looked for in the reference genome")
+	case cfg.found != "" && cfg.reference == "":
+		err = errors.New("--ref is required: --find-motifs looks for what is around modified bases in the reference genome")
+	case cfg.found != "" && (len(opts.Motifs) > 0 || cfg.combine || cfg.haplotypes):
+		err = errors.New("--find-motifs looks at all positions and reads, each modification by itself: leave --motif, --cpg, --combine-mods and --haplotypes out")
 	case cfg.combineStrands && len(opts.Motifs) == 0:
 		err = errors.New("--combine-strands adds the strands of a motif: give --cpg or --motif")
 	case cfg.noFiltering && len(cfg.thresholds) > 0:
@@ -161,11 +168,29 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 	if err := out.begin(); err != nil {
 		return err
 	}
-	counts, err := aligned.Pileup(ctx, in.records, opts, out.row)
+	row, finder := out.row, motif.NewFinder(motif.Config{})
+	if cfg.found != "" {
+		row = func(contig string, r *pileup.Row) error {
+			if c := opts.Genome.Contig(contig); c != nil {
+				finder.Add(c.Seq, r)
+			}
+			return out.row(contig, r)
+		}
+	}
+	counts, err := aligned.Pileup(ctx, in.records, opts, row)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	tellPileup(logger, counts)
+	if cfg.found != "" {
+		out.line = append(out.line[:0], motif.Header...)
+		for _, m := range finder.Find() {
+			out.line = m.Append(out.line)
+		}
+		if err := out.write(cfg.found, ""); err != nil {
+			return err
+		}
+	}
 	return out.commit()
 }
 

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/motif"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
@@ -117,10 +119,35 @@ func (f *MethylationFold) WriteBedMethyl(w io.Writer, sample string, rank func(c
 	})
 }
 
-// writeMethylation writes a sample's methylation.bed, and a bedGraph for each modification and strand.
+// WriteMotifs writes the motifs that a sample's modifications are at, as a table.
+func (f *MethylationFold) WriteMotifs(w io.Writer, sample string, g *genome.Genome) error {
+	finder := motif.NewFinder(motif.Config{})
+	err := f.Rows(sample, g.Rank, func(contig string, row *pileup.Row) error {
+		if c := g.Contig(contig); c != nil {
+			finder.Add(c.Seq, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	lines := []byte(motif.Header)
+	for _, m := range finder.Find() {
+		lines = m.Append(lines)
+	}
+	_, err = w.Write(lines)
+	return err
+}
+
+// writeMethylation writes a sample's methylation.bed, its motifs, and a bedGraph for each modification and strand.
 func (r *Result) writeMethylation(path func(name string) string, sample string) (err error) {
 	if err := wholefile.Write(path("methylation.bed"), func(w *bufio.Writer) error {
 		return r.Methylation.WriteBedMethyl(w, sample, r.Genome.Rank)
+	}); err != nil {
+		return err
+	}
+	if err := wholefile.Write(path("methylation.motifs.tsv"), func(w *bufio.Writer) error {
+		return r.Methylation.WriteMotifs(w, sample, r.Genome)
 	}); err != nil {
 		return err
 	}
