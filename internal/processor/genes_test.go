@@ -107,6 +107,26 @@ func TestGenesAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, with, without)
 
+	// Known proteins name what they are like, and state is made anew with them.
+	var named Genes
+	known := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	named.Register(known)
+	require.NoError(t, known.Parse([]string{"--gff", "auto", "--proteins", filepath.Join("..", "..", "testdata", "lambda", "genes.gff3") + "," + reference}))
+	b, err := named.Annotator(t.Context(), g, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	got, err := b.Annotate("J02459.1", 37589, "C", "T")
+	require.NoError(t, err)
+	require.Equal(t, "cI", got.Consequences[0].Gene.Symbol)
+	require.Equal(t, "p.Glu118Lys", got.Consequences[0].HGVSp[strings.Index(got.Consequences[0].HGVSp, "p."):])
+	other, err := named.fingerprint(g, b.Model().Origin)
+	require.NoError(t, err)
+	require.NotEqual(t, with, other)
+	_, err = named.WithFunctions(b, []string{reference})
+	require.ErrorContains(t, err, "reading functions")
+	same, err := named.WithFunctions(b, nil)
+	require.NoError(t, err)
+	require.Same(t, b, same)
+
 	// A contig that is said to be circular is so in what was found too.
 	var circular Genes
 	again := pflag.NewFlagSet("test", pflag.ContinueOnError)
