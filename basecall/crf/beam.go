@@ -135,7 +135,7 @@ func (b *beam) extend(l *lattice, t int, cut float32) {
 		following := (*[4]float32)(after[first:])
 		for base := range 4 {
 			state := first + base
-			weight := from.weight * moves[4*state+dropped]
+			weight := float32(from.weight * moves[4*state+dropped]) // rounded before it is added to another
 			guided := weight * following[base]
 			if guided < least && b.stays[4*i+base] < 0 {
 				continue
