@@ -31,8 +31,8 @@ type Config struct {
 	MinMappingQuality *uint8
 }
 
-// Look is what is known of the beginning of a read.
-type Look struct {
+// Evaluation is what is known of the beginning of a read when the policy decides about it.
+type Evaluation struct {
 	// Bases is the number of bases that were called.
 	Bases int
 	// Alignments are those of the bases, the primary one first; none if they lie
@@ -82,22 +82,22 @@ func NewPolicy(cfg Config) (*Policy, error) {
 	return p, errors.Join(errs...)
 }
 
-// Judge decides what is to become of a read. It never waits after the last evaluation.
+// Decide decides what is to become of a read. It never waits after the last evaluation.
 //
 // An alignment that is certain and speaks for keeping the read keeps it, whatever
 // others say. The read is ejected if all alignments speak for that and one of them is
 // certain. Everything else is a doubt, and at the last evaluation a doubtful read is kept. A
 // read with several equally good places has a primary alignment of low mapping quality.
-func (p *Policy) Judge(l Look) Verdict {
+func (p *Policy) Decide(e Evaluation) Verdict {
 	switch {
-	case l.Bases < p.minBases:
-		return doubt(TooShort, l.Last, Continue)
-	case len(l.Alignments) == 0:
-		return doubt(Unaligned, l.Last, p.unaligned)
+	case e.Bases < p.minBases:
+		return doubt(TooShort, e.Last, Continue)
+	case len(e.Alignments) == 0:
+		return doubt(Unaligned, e.Last, p.unaligned)
 	}
 	var keep, certainKeep, reject, certainReject bool
-	for i := range l.Alignments {
-		a := &l.Alignments[i]
+	for i := range e.Alignments {
+		a := &e.Alignments[i]
 		certain := a.MappingQuality >= p.minQuality
 		if p.targets.Overlaps(a.Contig, a.Start, a.End) == p.reject {
 			reject, certainReject = true, certainReject || certain
@@ -117,7 +117,7 @@ func (p *Policy) Judge(l Look) Verdict {
 	case certainReject && !keep:
 		return Verdict{Unblock, rejected}
 	}
-	return doubt(Ambiguous, l.Last, Continue)
+	return doubt(Ambiguous, e.Last, Continue)
 }
 
 // doubt waits for more of a read, or takes an action at the last evaluation.

@@ -27,7 +27,7 @@ func place(contig string, start int, quality uint8) align.Alignment {
 	return align.Alignment{Contig: contig, Start: start, End: start + 300, MappingQuality: quality}
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	on, off := place("a", 1200, 60), place("a", 5000, 60)
 	doubtfulOn, doubtfulOff := place("a", 1200, 3), place("b", 3000, 3)
 	supplementary := func(a align.Alignment) align.Alignment { a.Supplementary = true; return a }
@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 					want = map[bool]string{false: tt.deplete, true: tt.lastDeplete}
 				}
 				for last, text := range want {
-					v := p.Judge(Look{Bases: tt.bases, Alignments: tt.alignments, Last: last})
+					v := p.Decide(Evaluation{Bases: tt.bases, Alignments: tt.alignments, Last: last})
 					if got := v.Action.String() + " " + v.Reason.String(); got != text {
 						t.Errorf("%v, last %v: %s, want %s", mode, last, got, text)
 					}
@@ -89,16 +89,16 @@ func TestSettings(t *testing.T) {
 	strict := uint8(60)
 	p := policy(t, Config{Mode: Enrich, Targets: targets, Unaligned: Unblock, MinBases: 500, MinMappingQuality: &strict})
 	for _, tt := range []struct {
-		look Look
-		want Verdict
+		evaluation Evaluation
+		want       Verdict
 	}{
-		{Look{Bases: 600, Last: true}, Verdict{Unblock, Unaligned}},
-		{Look{Bases: 600}, Verdict{Wait, Unaligned}},
-		{Look{Bases: 499, Last: true}, Verdict{Continue, TooShort}},
-		{Look{Bases: 600, Alignments: []align.Alignment{place("a", 5000, 59)}}, Verdict{Wait, Ambiguous}},
+		{Evaluation{Bases: 600, Last: true}, Verdict{Unblock, Unaligned}},
+		{Evaluation{Bases: 600}, Verdict{Wait, Unaligned}},
+		{Evaluation{Bases: 499, Last: true}, Verdict{Continue, TooShort}},
+		{Evaluation{Bases: 600, Alignments: []align.Alignment{place("a", 5000, 59)}}, Verdict{Wait, Ambiguous}},
 	} {
-		if got := p.Judge(tt.look); got != tt.want {
-			t.Errorf("%+v: %v, want %v", tt.look, got, tt.want)
+		if got := p.Decide(tt.evaluation); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.evaluation, got, tt.want)
 		}
 	}
 	_, err := NewPolicy(Config{MinBases: -1})
@@ -120,20 +120,20 @@ func TestNobodyIsEjectedInDoubt(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			mode = Deplete
 		}
-		l := Look{Bases: rng.IntN(400), Last: rng.IntN(2) == 0}
+		e := Evaluation{Bases: rng.IntN(400), Last: rng.IntN(2) == 0}
 		all, certain := true, false
 		for range rng.IntN(4) {
 			a := place([]string{"a", "b"}[rng.IntN(2)], rng.IntN(4500), uint8(rng.IntN(61)))
-			l.Alignments = append(l.Alignments, a)
+			e.Alignments = append(e.Alignments, a)
 			speaks := targets.Overlaps(a.Contig, a.Start, a.End) == (mode == Deplete)
 			all, certain = all && speaks, certain || speaks && a.MappingQuality >= 10
 		}
-		v := policy(t, Config{Mode: mode, Targets: targets}).Judge(l)
-		if may := all && certain && l.Bases >= 100; (v.Action == Unblock) != may {
-			t.Fatalf("%v %+v: %v, though all speak for ejecting it: %v, one is certain: %v", mode, l, v, all, certain)
+		v := policy(t, Config{Mode: mode, Targets: targets}).Decide(e)
+		if may := all && certain && e.Bases >= 100; (v.Action == Unblock) != may {
+			t.Fatalf("%v %+v: %v, though all speak for ejecting it: %v, one is certain: %v", mode, e, v, all, certain)
 		}
-		if l.Last && v.Action == Wait {
-			t.Fatalf("%v %+v waits", mode, l)
+		if e.Last && v.Action == Wait {
+			t.Fatalf("%v %+v waits", mode, e)
 		}
 		if v.Action == Unblock {
 			ejected++

@@ -29,8 +29,8 @@ func (s Schedule) Validate() error {
 	return nil
 }
 
-// Looks is the number of evaluations that a read gets at most.
-func (s Schedule) Looks() int {
+// Evaluations is the number of evaluations that a read gets at most.
+func (s Schedule) Evaluations() int {
 	n := 1
 	for at := s.First; at <= s.Limit/2; at *= 2 {
 		n++
@@ -50,15 +50,15 @@ func (s Schedule) after(samples int) int {
 // Read is the beginning of a read in progress, as far as it has come, and what has
 // been decided about it. The zero value is of no use: see [NewRead].
 type Read struct {
-	schedule Schedule
-	start    int     // of samples, within the read
-	samples  []int16 // without a gap; never changed where an evaluation has seen them
-	looks    int     // evaluations with a verdict
-	looked   int     // samples at the last of them
-	looking  int     // samples of the evaluation that is under way; 0: none
-	from     int     // where these begin within the read
-	over     bool    // nothing is to be evaluated any more
-	decided  bool
+	schedule    Schedule
+	start       int     // of samples, within the read
+	samples     []int16 // without a gap; never changed where an evaluation has seen them
+	evaluations int     // evaluations with a verdict
+	evaluatedAt int     // samples at the last of them
+	evaluating  int     // samples of the evaluation that is under way; 0: none
+	from        int     // where these begin within the read
+	over        bool    // nothing is to be evaluated any more
+	decided     bool
 }
 
 // NewRead returns a read of which nothing has come.
@@ -75,18 +75,18 @@ func (r *Read) Add(first uint64, samples []int16) {
 	}
 	switch {
 	case first > end && first >= limit:
-		if r.looking == 0 {
+		if r.evaluating == 0 {
 			r.finish()
 		}
 		return
 	case first > end:
 		// Not in place: an evaluation may be under way with what is here.
-		r.start, r.samples, r.looked = int(first), nil, 0
+		r.start, r.samples, r.evaluatedAt = int(first), nil, 0
 	case first < end:
 		samples = samples[min(end-first, uint64(len(samples))):]
 	}
-	room := r.schedule.Limit - len(r.samples)
-	r.samples = append(r.samples, samples[:min(room, len(samples))]...)
+	space := r.schedule.Limit - len(r.samples)
+	r.samples = append(r.samples, samples[:min(space, len(samples))]...)
 }
 
 // Held is the number of samples that are held.
@@ -94,34 +94,34 @@ func (r *Read) Held() int { return len(r.samples) }
 
 // Begin begins an evaluation, if one is due: with the samples from the read's beginning
 // on, or from the last gap on, which are not to be changed. It has to be ended by
-// Judged or Done before the next one.
+// Evaluated or Done before the next one.
 func (r *Read) Begin() (samples []int16, last, due bool) {
 	have := len(r.samples)
-	if r.over || r.looking > 0 || have < r.schedule.after(r.looked) {
+	if r.over || r.evaluating > 0 || have < r.schedule.after(r.evaluatedAt) {
 		return nil, false, false
 	}
-	r.looking, r.from = have, r.start
-	last = r.schedule.after(have) > r.schedule.Limit || r.looks+1 >= r.schedule.Looks()
+	r.evaluating, r.from = have, r.start
+	last = r.schedule.after(have) > r.schedule.Limit || r.evaluations+1 >= r.schedule.Evaluations()
 	return r.samples[:have:have], last, true
 }
 
 // Done gives back an evaluation without a verdict: it does not count, and is due again.
-func (r *Read) Done() { r.looking = 0 }
+func (r *Read) Done() { r.evaluating = 0 }
 
-// Judged ends an evaluation with the policy's verdict, and reports whether that is the
+// Evaluated ends an evaluation with the policy's verdict, and reports whether that is the
 // read's decision.
-func (r *Read) Judged(v Verdict) bool {
-	if r.looking == 0 {
+func (r *Read) Evaluated(v Verdict) bool {
+	if r.evaluating == 0 {
 		return false
 	}
-	r.looks++
-	r.looked = r.looking
+	r.evaluations++
+	r.evaluatedAt = r.evaluating
 	if r.from != r.start {
-		r.looked = 0 // it was of samples before a gap
+		r.evaluatedAt = 0 // it was of samples before a gap
 	}
-	r.looking = 0
+	r.evaluating = 0
 	r.decided = v.Action != Wait
-	if r.decided || r.looks >= r.schedule.Looks() {
+	if r.decided || r.evaluations >= r.schedule.Evaluations() {
 		r.finish()
 	}
 	return r.decided
@@ -130,7 +130,7 @@ func (r *Read) Judged(v Verdict) bool {
 // End ends the read: it is not evaluated any more, and an evaluation that is under way
 // decides nothing.
 func (r *Read) End() {
-	r.looking = 0
+	r.evaluating = 0
 	r.finish()
 }
 

@@ -58,13 +58,13 @@ func TestRead(t *testing.T) {
 					}
 					got = append(got, text)
 				case "wait":
-					r.Judged(Verdict{Action: Wait})
+					r.Evaluated(Verdict{Action: Wait})
 				case "done":
 					r.Done()
 				case "end":
 					r.End()
 				case "decide":
-					if !r.Judged(Verdict{Action: Unblock}) || !r.Decided() {
+					if !r.Evaluated(Verdict{Action: Unblock}) || !r.Decided() {
 						t.Error("not decided")
 					}
 				default:
@@ -92,8 +92,8 @@ func TestReadKeepsItsPromises(t *testing.T) {
 		s := Schedule{First: 1 + rng.IntN(50), Limit: 0}
 		s.Limit = s.First + rng.IntN(400)
 		r := NewRead(s)
-		var look, seen []int16
-		judged, decisions, at := 0, 0, 0
+		var evaluation, seen []int16
+		evaluated, decisions, at := 0, 0, 0
 		for range 200 {
 			switch rng.IntN(8) {
 			case 0:
@@ -101,21 +101,21 @@ func TestReadKeepsItsPromises(t *testing.T) {
 			case 1:
 				at = max(0, at-rng.IntN(60)) // sent again
 			case 2, 3:
-				if look != nil {
+				if evaluation != nil {
 					v := Verdict{Action: Action(rng.IntN(3))}
-					if r.Judged(v) {
+					if r.Evaluated(v) {
 						decisions++
 					}
-					judged++
-					look = nil
+					evaluated++
+					evaluation = nil
 				}
 			case 4:
-				if look != nil {
+				if evaluation != nil {
 					r.Done()
-					look = nil
+					evaluation = nil
 				}
 			}
-			if look != nil && !slices.Equal(look, seen) {
+			if evaluation != nil && !slices.Equal(evaluation, seen) {
 				t.Fatal("the samples of a look have changed")
 			}
 			n := rng.IntN(60)
@@ -128,7 +128,7 @@ func TestReadKeepsItsPromises(t *testing.T) {
 			if !due {
 				continue
 			}
-			if look != nil {
+			if evaluation != nil {
 				t.Fatal("two looks at a time")
 			}
 			if r.Decided() {
@@ -137,19 +137,19 @@ func TestReadKeepsItsPromises(t *testing.T) {
 			if !slices.Equal(samples, ramp(int(samples[0]), len(samples))) || len(samples) < s.First {
 				t.Fatalf("a look of %d samples that do not follow each other", len(samples))
 			}
-			look, seen = samples, slices.Clone(samples)
+			evaluation, seen = samples, slices.Clone(samples)
 		}
-		if judged > s.Looks() || decisions > 1 {
-			t.Fatalf("%+v: %d looks were judged, %d decisions", s, judged, decisions)
+		if evaluated > s.Evaluations() || decisions > 1 {
+			t.Fatalf("%+v: %d looks were judged, %d decisions", s, evaluated, decisions)
 		}
 	}
 }
 
 func TestSchedule(t *testing.T) {
 	for _, tt := range []struct {
-		s     Schedule
-		looks int
-		err   string
+		s           Schedule
+		evaluations int
+		err         string
 	}{
 		{DefaultSchedule(), 4, ""},
 		{Schedule{1, 1}, 1, ""},
@@ -167,8 +167,8 @@ func TestSchedule(t *testing.T) {
 			}
 			continue
 		}
-		if got := tt.s.Looks(); got != tt.looks {
-			t.Errorf("%+v: %d looks, want %d", tt.s, got, tt.looks)
+		if got := tt.s.Evaluations(); got != tt.evaluations {
+			t.Errorf("%+v: %d looks, want %d", tt.s, got, tt.evaluations)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// look is an evaluation of the beginning of a read.
-type look struct {
+// evaluation is an evaluation of the beginning of a read.
+type evaluation struct {
 	handler *handler
 	emit    stream.Emitter
 	run     *streampb.Run
@@ -29,59 +29,59 @@ type look struct {
 // waiting are evaluations that wait for a worker; the one with the youngest signal
 // comes first. It is pure.
 type waiting struct {
-	limit int
-	looks []*look
+	limit       int
+	evaluations []*evaluation
 }
 
 // add takes an evaluation. If there are too many then, it removes the one with the oldest signal.
-func (w *waiting) add(l *look) (out *look) {
-	w.looks = append(w.looks, l)
-	if len(w.looks) <= w.limit {
+func (w *waiting) add(e *evaluation) (out *evaluation) {
+	w.evaluations = append(w.evaluations, e)
+	if len(w.evaluations) <= w.limit {
 		return nil
 	}
 	oldest := 0
-	for i, l := range w.looks {
-		if l.at.Before(w.looks[oldest].at) {
+	for i, e := range w.evaluations {
+		if e.at.Before(w.evaluations[oldest].at) {
 			oldest = i
 		}
 	}
-	out = w.looks[oldest]
-	w.looks = slices.Delete(w.looks, oldest, oldest+1)
+	out = w.evaluations[oldest]
+	w.evaluations = slices.Delete(w.evaluations, oldest, oldest+1)
 	return out
 }
 
 // next removes the evaluation with the youngest signal, of several the one that came
 // first, and all whose signal is from before a time.
-func (w *waiting) next(before time.Time) (l *look, late []*look) {
+func (w *waiting) next(before time.Time) (e *evaluation, late []*evaluation) {
 	youngest := -1
-	kept := w.looks[:0]
-	for _, l := range w.looks {
-		if l.at.Before(before) {
-			late = append(late, l)
+	kept := w.evaluations[:0]
+	for _, e := range w.evaluations {
+		if e.at.Before(before) {
+			late = append(late, e)
 			continue
 		}
-		if youngest < 0 || l.at.After(kept[youngest].at) {
+		if youngest < 0 || e.at.After(kept[youngest].at) {
 			youngest = len(kept)
 		}
-		kept = append(kept, l)
+		kept = append(kept, e)
 	}
-	clear(w.looks[len(kept):])
-	w.looks = kept
+	clear(w.evaluations[len(kept):])
+	w.evaluations = kept
 	if youngest < 0 {
 		return nil, late
 	}
-	l = w.looks[youngest]
-	w.looks = slices.Delete(w.looks, youngest, youngest+1)
-	return l, late
+	e = w.evaluations[youngest]
+	w.evaluations = slices.Delete(w.evaluations, youngest, youngest+1)
+	return e, late
 }
 
 // withdraw removes the evaluations of a handler.
-func (w *waiting) withdraw(h *handler) (out []*look) {
-	w.looks = slices.DeleteFunc(w.looks, func(l *look) bool {
-		if l.handler == h {
-			out = append(out, l)
+func (w *waiting) withdraw(h *handler) (out []*evaluation) {
+	w.evaluations = slices.DeleteFunc(w.evaluations, func(e *evaluation) bool {
+		if e.handler == h {
+			out = append(out, e)
 		}
-		return l.handler == h
+		return e.handler == h
 	})
 	return out
 }
@@ -100,15 +100,15 @@ type desk struct {
 }
 
 // admit has an evaluation worked on when there is a worker.
-func (d *desk) admit(l *look) {
+func (d *desk) admit(e *evaluation) {
 	d.mu.Lock()
-	out := d.waiting.add(l)
+	out := d.waiting.add(e)
 	n := len(d.idle)
 	var aligner Aligner
 	if n > 0 {
 		aligner, d.idle = d.idle[n-1], d.idle[:n-1]
 	}
-	d.metrics.waits(len(d.waiting.looks))
+	d.metrics.waits(len(d.waiting.evaluations))
 	d.mu.Unlock()
 	if out != nil {
 		out.handler.giveBack(out, skippedCrowded)
@@ -122,19 +122,19 @@ func (d *desk) admit(l *look) {
 func (d *desk) work(aligner Aligner) {
 	for {
 		d.mu.Lock()
-		l, late := d.waiting.next(time.Now().Add(-d.maxAge))
-		if l == nil {
+		e, late := d.waiting.next(time.Now().Add(-d.maxAge))
+		if e == nil {
 			d.idle = append(d.idle, aligner)
 		}
-		d.metrics.waits(len(d.waiting.looks))
+		d.metrics.waits(len(d.waiting.evaluations))
 		d.mu.Unlock()
-		for _, l := range late {
-			l.handler.giveBack(l, skippedLate)
+		for _, e := range late {
+			e.handler.giveBack(e, skippedLate)
 		}
-		if l == nil {
+		if e == nil {
 			return
 		}
-		l.handler.work(l, aligner)
+		e.handler.work(e, aligner)
 	}
 }
 
@@ -142,15 +142,15 @@ func (d *desk) work(aligner Aligner) {
 func (d *desk) withdraw(h *handler) {
 	d.mu.Lock()
 	out := d.waiting.withdraw(h)
-	d.metrics.waits(len(d.waiting.looks))
+	d.metrics.waits(len(d.waiting.evaluations))
 	d.mu.Unlock()
-	for _, l := range out {
-		h.giveBack(l, skippedStopped)
+	for _, e := range out {
+		h.giveBack(e, skippedStopped)
 	}
 }
 
-// room reports whether another read may be held.
-func (d *desk) room() bool {
+// hasCapacity reports whether another read may be held.
+func (d *desk) hasCapacity() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.held < d.limit

@@ -27,10 +27,10 @@ func (s skipped) String() string {
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
 type Metrics struct {
-	looks, skipped, decisions, reads, bad *prometheus.CounterVec
-	unpublished                           prometheus.Counter
-	look, decision                        prometheus.Histogram
-	heldBytes, waiting                    prometheus.Gauge
+	evaluations, skipped, decisions, reads, bad *prometheus.CounterVec
+	unpublished                                 prometheus.Counter
+	evaluation, decision                        prometheus.Histogram
+	heldBytes, waiting                          prometheus.Gauge
 }
 
 // NewMetrics registers the metrics with reg.
@@ -45,18 +45,18 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "porestream_adaptive_" + name, Help: help})
 	}
 	m := &Metrics{
-		looks:       vec("looks_total", "Looks at the beginnings of reads that were judged, by verdict and reason.", "verdict", "reason"),
+		evaluations: vec("looks_total", "Looks at the beginnings of reads that were judged, by verdict and reason.", "verdict", "reason"),
 		skipped:     vec("skipped_looks_total", "Looks that were due and not taken, by reason; they are due again with the read's next chunk.", "reason"),
 		decisions:   vec("decisions_total", "Decisions published, by action and reason.", "action", "reason"),
 		reads:       vec("reads_total", "Reads by what became of them for the stage: decided about, ended before, or left alone.", "fate"),
 		bad:         vec("bad_records_total", "Signal records that can't be read, by code; the basecall stage keeps them.", "code"),
 		unpublished: prometheus.NewCounter(prometheus.CounterOpts{Name: "porestream_adaptive_lost_decisions_total", Help: "Decisions that could not be published."}),
-		look:        histogram("look_seconds", "Time to basecall, align and judge one look."),
+		evaluation:  histogram("look_seconds", "Time to basecall, align and judge one look."),
 		decision:    histogram("decision_seconds", "Time from when the last chunk that a decision rests on was taken in by ingest until the decision was written."),
 		heldBytes:   gauge("held_bytes", "Memory that the beginnings of reads take."),
 		waiting:     gauge("waiting_looks", "Looks that wait for a worker."),
 	}
-	reg.MustRegister(m.looks, m.skipped, m.decisions, m.reads, m.bad, m.unpublished, m.look, m.decision, m.heldBytes, m.waiting)
+	reg.MustRegister(m.evaluations, m.skipped, m.decisions, m.reads, m.bad, m.unpublished, m.evaluation, m.decision, m.heldBytes, m.waiting)
 	for s := range skips {
 		m.skipped.WithLabelValues(s.String())
 	}
@@ -66,10 +66,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) looked(v adaptive.Verdict, took time.Duration) {
+func (m *Metrics) evaluated(v adaptive.Verdict, took time.Duration) {
 	if m != nil {
-		m.looks.WithLabelValues(v.Action.String(), v.Reason.String()).Inc()
-		m.look.Observe(took.Seconds())
+		m.evaluations.WithLabelValues(v.Action.String(), v.Reason.String()).Inc()
+		m.evaluation.Observe(took.Seconds())
 	}
 }
 
@@ -110,8 +110,8 @@ func (m *Metrics) holds(samples int64) {
 	}
 }
 
-func (m *Metrics) waits(looks int) {
+func (m *Metrics) waits(evaluations int) {
 	if m != nil {
-		m.waiting.Set(float64(looks))
+		m.waiting.Set(float64(evaluations))
 	}
 }

@@ -124,21 +124,21 @@ func (h *handler) Replay(context.Context, stream.Record) error { return nil }
 // Handle takes in one signal record, which is dealt with then: it does not wait for
 // evaluations. Bad records are the basecall stage's to keep.
 func (h *handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emitter) error {
-	if l, err := h.take(rec); err != nil {
+	if e, err := h.take(rec); err != nil {
 		if !stream.IsBadRecord(err) {
 			return err
 		}
 		h.cfg.Metrics.badRecord(err)
 		h.log.Debug("leaving a record out", "offset", rec.Offset, "err", err)
-	} else if l != nil {
-		l.emit = emit
-		h.desk.admit(l)
+	} else if e != nil {
+		e.emit = emit
+		h.desk.admit(e)
 	}
 	return emit.Emit(ctx, nil, []int64{rec.Offset})
 }
 
 // take folds in a record and returns the evaluation that is due with it, if one is.
-func (h *handler) take(rec stream.Record) (*look, error) {
+func (h *handler) take(rec stream.Record) (*evaluation, error) {
 	m, err := stream.DecodeSignal(rec.Value)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (h *handler) take(rec stream.Record) (*look, error) {
 	return nil, nil
 }
 
-func (h *handler) chunk(c *streampb.SignalChunk, at time.Time) (*look, error) {
+func (h *handler) chunk(c *streampb.SignalChunk, at time.Time) (*evaluation, error) {
 	samples, err := h.codec.Decode(h.buf[:0], c.GetVbz(), int(c.GetSampleCount()))
 	if err != nil {
 		return nil, &stream.DecodeError{Code: stream.CodePayload, Reason: fmt.Sprintf("read %s, chunk %d: %v", c.GetReadId(), c.GetNumber(), err)}
@@ -172,7 +172,7 @@ func (h *handler) chunk(c *streampb.SignalChunk, at time.Time) (*look, error) {
 		switch {
 		case ch.key.channel < h.cfg.FirstChannel || ch.key.channel > h.cfg.LastChannel:
 			h.conclude(ch, fateControl)
-		case !h.desk.room():
+		case !h.desk.hasCapacity():
 			h.conclude(ch, fateMemory)
 		}
 	}
@@ -205,7 +205,7 @@ func (h *handler) conclude(ch *channel, f fate) {
 
 // begin returns the evaluation that is due at a channel's read, if one is. One that is
 // not possible now is given back.
-func (h *handler) begin(ch *channel, at time.Time) *look {
+func (h *handler) begin(ch *channel, at time.Time) *evaluation {
 	samples, last, due := ch.read.Begin()
 	if !due {
 		return nil
@@ -225,94 +225,94 @@ func (h *handler) begin(ch *channel, at time.Time) *look {
 		return nil
 	}
 	h.working.Add(1)
-	return &look{
+	return &evaluation{
 		handler: h, run: run, channel: ch, read: ch.read, id: ch.id, number: ch.number, offset: ch.offset, scale: ch.scale,
 		samples: samples, last: last, at: at,
 	}
 }
 
 // giveBack gives an evaluation back to its read: it was skipped, and is due again.
-func (h *handler) giveBack(l *look, why skipped) {
+func (h *handler) giveBack(e *evaluation, why skipped) {
 	defer h.working.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l.read.Done()
+	e.read.Done()
 	h.cfg.Metrics.skip(why)
 }
 
 // work basecalls and aligns the signal of an evaluation, asks the policy, and publishes
 // what is decided.
-func (h *handler) work(l *look, aligner Aligner) {
+func (h *handler) work(e *evaluation, aligner Aligner) {
 	began := time.Now()
-	v, err := h.judge(l, aligner)
+	v, err := h.evaluate(e, aligner)
 	if err != nil {
-		h.giveBack(l, skippedStopped)
+		h.giveBack(e, skippedStopped)
 		if h.ctx.Err() == nil {
-			l.emit.Fail(fmt.Errorf("looking at read %s of run %s: %w", l.id, l.run.GetId(), err))
+			e.emit.Fail(fmt.Errorf("looking at read %s of run %s: %w", e.id, e.run.GetId(), err))
 		}
 		return
 	}
-	h.cfg.Metrics.looked(v, time.Since(began))
+	h.cfg.Metrics.evaluated(v, time.Since(began))
 	defer h.working.Done()
-	if !h.decide(l, v) {
+	if !h.decide(e, v) {
 		return
 	}
-	if err := h.publish(l, v); err != nil {
+	if err := h.publish(e, v); err != nil {
 		// The partition is lost, or ctx has ended: the read goes on, as without a decision.
 		h.cfg.Metrics.lost()
-		h.log.Debug("a decision could not be published", "read", l.id, "err", err)
+		h.log.Debug("a decision could not be published", "read", e.id, "err", err)
 	}
 }
 
-func (h *handler) judge(l *look, aligner Aligner) (adaptive.Verdict, error) {
+func (h *handler) evaluate(e *evaluation, aligner Aligner) (adaptive.Verdict, error) {
 	called, err := h.cfg.Caller.Call(h.ctx, basecall.Read{
-		ID: l.id, Samples: l.samples, SampleRate: int(l.run.GetSampleRate()), Calibration: signal.Calibration{Offset: l.offset, Scale: l.scale},
+		ID: e.id, Samples: e.samples, SampleRate: int(e.run.GetSampleRate()), Calibration: signal.Calibration{Offset: e.offset, Scale: e.scale},
 	})
 	if err != nil {
 		return adaptive.Verdict{}, err
 	}
 	var alignments []align.Alignment
 	if len(called.Sequence) > 0 {
-		if alignments, err = aligner.Map(l.id, called.Sequence); err != nil {
+		if alignments, err = aligner.Map(e.id, called.Sequence); err != nil {
 			return adaptive.Verdict{}, err
 		}
 	}
-	return h.cfg.Policy.Judge(adaptive.Look{Bases: len(called.Sequence), Alignments: alignments, Last: l.last}), nil
+	return h.cfg.Policy.Decide(adaptive.Evaluation{Bases: len(called.Sequence), Alignments: alignments, Last: e.last}), nil
 }
 
 // decide ends an evaluation with its verdict, and reports whether that is the decision
 // about a read in progress.
-func (h *handler) decide(l *look, v adaptive.Verdict) bool {
+func (h *handler) decide(e *evaluation, v adaptive.Verdict) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	held := l.read.Held()
-	decided := l.read.Judged(v)
-	h.desk.holds(l.read.Held() - held)
-	if decided && l.channel.read == l.read {
-		h.conclude(l.channel, fateDecided)
+	held := e.read.Held()
+	decided := e.read.Evaluated(v)
+	h.desk.holds(e.read.Held() - held)
+	if decided && e.channel.read == e.read {
+		h.conclude(e.channel, fateDecided)
 	}
 	return decided
 }
 
 // publish writes a decision.
-func (h *handler) publish(l *look, v adaptive.Verdict) error {
+func (h *handler) publish(e *evaluation, v adaptive.Verdict) error {
 	action := streampb.DecisionAction_DECISION_ACTION_CONTINUE
 	if v.Action == adaptive.Unblock {
 		action = streampb.DecisionAction_DECISION_ACTION_UNBLOCK
 	}
 	d := &streampb.Decision{
-		Run: l.run.GetId(), Channel: l.channel.key.channel, ReadId: l.id, ReadNumber: l.number, Action: action,
-		Policy: h.cfg.PolicyName, Reason: v.Reason.String(), Samples: uint64(len(l.samples)), LastChunkMs: l.at.UnixMilli(), DryRun: h.cfg.DryRun,
+		Run: e.run.GetId(), Channel: e.channel.key.channel, ReadId: e.id, ReadNumber: e.number, Action: action,
+		Policy: h.cfg.PolicyName, Reason: v.Reason.String(), Samples: uint64(len(e.samples)), LastChunkMs: e.at.UnixMilli(), DryRun: h.cfg.DryRun,
 	}
 	value, err := stream.EncodeDecision(d)
 	if err != nil {
 		return err
 	}
 	out := stream.Out{Topic: h.cfg.Topics.Decisions, Partition: stream.AnyPartition, Key: stream.SignalKey(d.GetRun(), d.GetChannel()), Value: value}
-	if err := l.emit.Emit(h.ctx, []stream.Out{out}, nil); err != nil {
+	if err := e.emit.Emit(h.ctx, []stream.Out{out}, nil); err != nil {
 		return err
 	}
-	h.cfg.Metrics.decided(v, time.Since(l.at))
+	h.cfg.Metrics.decided(v, time.Since(e.at))
 	return nil
 }
 

@@ -340,8 +340,8 @@ func TestReadsThatAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestSkippedLooksComeBack: an evaluation that can't be taken is not lost to its read.
-func TestSkippedLooksComeBack(t *testing.T) {
+// TestSkippedEvaluationsComeBack: an evaluation that can't be taken is not lost to its read.
+func TestSkippedEvaluationsComeBack(t *testing.T) {
 	synced(t, "late", func(t *testing.T) {
 		b := newBench(t, func(c *Config) { c.MaxAge = time.Second })
 		b.chunk("run", 1, "off", 0, 0, 1600, 2*time.Second)
