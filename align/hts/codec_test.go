@@ -105,7 +105,7 @@ func rewrite(t testing.TB, in []byte, format hts.Format) []byte {
 // TestWrittenAgain: records and headers that are read from SAM or BAM and written again as
 // either are the same to the byte, and samtools finds in our BAM what was in the text.
 func TestWrittenAgain(t *testing.T) {
-	samtools, lookErr := exec.LookPath("samtools")
+	samtools, samtoolsErr := exec.LookPath("samtools")
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		lines := anyLines(rnd, 50)
@@ -116,7 +116,7 @@ func TestWrittenAgain(t *testing.T) {
 		compressed := rewrite(t, text, hts.BAM)
 		require.Equal(t, compressed, rewrite(t, compressed, hts.BAM))
 		require.Equal(t, string(text), string(rewrite(t, compressed, hts.SAM)))
-		if lookErr != nil || seed > 3 {
+		if samtoolsErr != nil || seed > 3 {
 			continue
 		}
 		path := filepath.Join(t.TempDir(), "x.bam")
@@ -134,9 +134,9 @@ func TestWrittenAgain(t *testing.T) {
 			}
 		}
 	}
-	if lookErr != nil {
+	if samtoolsErr != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatal(lookErr)
+			t.Fatal(samtoolsErr)
 		}
 		t.Skip("samtools is not installed: compared with our own reader alone")
 	}
@@ -234,7 +234,7 @@ func TestParseLeavesRecords(t *testing.T) {
 	ref := bytes.Repeat([]byte("ACGTTGCA"), 10_000)
 	r, err := hts.NewSAMReader(strings.NewReader(header + strings.Join(anyLines(rand.New(rand.NewPCG(1, 1)), 3000), "\n") + "\n"))
 	require.NoError(t, err)
-	parsed, turned := 0, 0
+	parsed, reversed := 0, 0
 	for {
 		rec, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -248,14 +248,14 @@ func TestParseLeavesRecords(t *testing.T) {
 				parsed++
 				require.NotContains(t, string(read.Seq), "=")
 				if a.Reverse && len(read.Qualities) > 0 {
-					turned++
+					reversed++
 				}
 			}
 		}
 		require.Equal(t, before, binaryOf(rec), rec.Name)
 	}
 	require.Greater(t, parsed, 500)
-	require.Greater(t, turned, 100)
+	require.Greater(t, reversed, 100)
 }
 
 // binaryOf is everything that a record holds.

@@ -115,7 +115,7 @@ func (l Lines) parse(refs []*sam.Reference) (*sam.Header, error) {
 				continue
 			}
 			seen[line[:3]+id] = true
-			kept.WriteString(lookedAt(line) + "\n")
+			kept.WriteString(sanitizedLine(line) + "\n")
 		case Is(line, "@SQ") && refs == nil:
 			name, _ := Field(line, "SN")
 			length, _ := Field(line, "LN")
@@ -147,9 +147,9 @@ func (l Lines) parse(refs []*sam.Reference) (*sam.Header, error) {
 	return h, nil
 }
 
-// lookedAt is a line @RG or @PG without what the library reads as a number or a time, and
+// sanitizedLine is a line @RG or @PG without what the library reads as a number or a time, and
 // without fields that are none or come twice.
-func lookedAt(line string) string {
+func sanitizedLine(line string) string {
 	fields := strings.Split(line, "\t")
 	seen := map[string]bool{"DT": true, "PI": true}
 	kept := fields[:1]

@@ -110,18 +110,18 @@ func (r *Records) Of(read *Read) ([]*sam.Record, error) {
 			Seq: sam.NewSeq(seq), Qual: read.Qualities, AuxFields: append(sam.AuxFields{group}, read.Tags...),
 		}}, nil
 	}
-	var turned, turnedQualities []byte // made when the first alignment needs them
+	var reverseComplement, reversedQualities []byte // made when the first alignment needs them
 	out := make([]*sam.Record, 0, len(read.Alignments))
 	for i := range read.Alignments {
 		a := &read.Alignments[i]
 		s, q := seq, read.Qualities
 		if a.Reverse {
-			if turned == nil {
-				turned, turnedQualities = bytes.Clone(seq), bytes.Clone(read.Qualities)
-				align.ReverseComplement(turned)
-				slices.Reverse(turnedQualities)
+			if reverseComplement == nil {
+				reverseComplement, reversedQualities = bytes.Clone(seq), bytes.Clone(read.Qualities)
+				align.ReverseComplement(reverseComplement)
+				slices.Reverse(reversedQualities)
 			}
-			s, q = turned, turnedQualities
+			s, q = reverseComplement, reversedQualities
 		}
 		rec, err := r.aligned(read, i, s, q)
 		if err != nil {

@@ -155,9 +155,9 @@ func (m *PlacerMetrics) modifiedFault(reason string) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	told := m.faulty[reason]
+	seen := m.faulty[reason]
 	m.faulty[reason] = true
-	return !told
+	return !seen
 }
 
 // unlistedCode reports whether a code comes up for the first time.

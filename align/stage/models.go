@@ -14,14 +14,14 @@ import (
 // Reads are placed concurrently, so the records with a name may follow segments of another read
 // that carry its number. A consumer that counts segments by number knows all names when the run ends.
 type ModelNames struct {
-	mu   sync.Mutex
-	told map[runModel]bool
+	mu        sync.Mutex
+	published map[runModel]bool
 }
 
 type runModel struct{ run, model string }
 
-// maxToldModels bounds what is remembered, whatever reads call their models.
-const maxToldModels = 1024
+// maxPublishedModels bounds what is remembered, whatever reads call their models.
+const maxPublishedModels = 1024
 
 // Ahead puts records with the name of a read's model ahead of the read's own, one for each
 // partition of the topic of reads, unless this was done before.
@@ -29,19 +29,19 @@ func (n *ModelNames) Ahead(outs []stream.Out, of *Read, topic string, partitions
 	if !stream.ModelNameable(of.Model) || !n.first(runModel{of.Run.GetId(), of.Model}) {
 		return outs, nil
 	}
-	told, err := stream.ModelRecords(topic, partitions, of.Model)
-	return append(told, outs...), err
+	names, err := stream.ModelRecords(topic, partitions, of.Model)
+	return append(names, outs...), err
 }
 
 func (n *ModelNames) first(model runModel) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.told[model] {
+	if n.published[model] {
 		return false
 	}
-	if n.told == nil || len(n.told) >= maxToldModels {
-		n.told = make(map[runModel]bool)
+	if n.published == nil || len(n.published) >= maxPublishedModels {
+		n.published = make(map[runModel]bool)
 	}
-	n.told[model] = true
+	n.published[model] = true
 	return true
 }

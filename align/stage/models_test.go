@@ -12,9 +12,9 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// TestModelsAreToldOnceToEveryPartition: segments carry the number of their read's model, each partition
+// TestModelNamesArePublishedOnceToEveryPartition: segments carry the number of their read's model, each partition
 // is sent its name once in a run, and a model that no record can name has no number.
-func TestModelsAreToldOnceToEveryPartition(t *testing.T) {
+func TestModelNamesArePublishedOnceToEveryPartition(t *testing.T) {
 	cfg, g := lambda(t)
 	seq := g.Contigs[0].Seq[1000:2000]
 	other := &streampb.Run{Id: "run 2", Sample: "lambda", Called: true}
@@ -26,18 +26,18 @@ func TestModelsAreToldOnceToEveryPartition(t *testing.T) {
 	l.read(&streampb.CalledRead{Run: "run 2", ReadId: "more", Model: "hac@5"}, seq, repeated(20, len(seq)), nil)
 	h := newHandler(t, cfg)
 	e := handle(t, h, l.recs)
-	told := make(map[string][]int32)
+	published := make(map[string][]int32)
 	for _, o := range e.outs {
 		m, err := stream.DecodeReads(o.Value)
 		require.NoError(t, err)
 		if m.GetModel() != nil {
-			told[m.GetModel().GetName()] = append(told[m.GetModel().GetName()], o.Partition)
+			published[m.GetModel().GetName()] = append(published[m.GetModel().GetName()], o.Partition)
 		}
 	}
-	for name := range told {
-		slices.Sort(told[name])
+	for name := range published {
+		slices.Sort(published[name])
 	}
-	require.Equal(t, map[string][]int32{"hac@5": {0, 0, 1, 1}, "fast@5": {0, 1}}, told)
+	require.Equal(t, map[string][]int32{"hac@5": {0, 0, 1, 1}, "fast@5": {0, 1}}, published)
 	segments := e.segments(t)
 	for i, want := range []string{"hac@5", "fast@5", "", "hac@5", "", ""} {
 		require.Len(t, segments[fmt.Sprint(i)], 1)

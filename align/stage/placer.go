@@ -90,7 +90,7 @@ type Part struct {
 	Modified *modbase.Tags
 }
 
-// Finish finds a part's barcode, cuts it off, and filters the rest as [Placer.Judge] does.
+// Finish finds a part's barcode, cuts it off, and filters the rest as [Placer.Filter] does.
 func (p *Placer) Finish(read *Read, part Part) Part {
 	if p.Finisher == nil || !p.Finisher.Classifies() {
 		part.Sample = read.Run.GetSample() // of a run that is taken apart only a barcode says whose a part is
@@ -107,11 +107,11 @@ func (p *Placer) Finish(read *Read, part Part) Part {
 			part.Sample, part.Barcode = p.Finisher.Sample(of, read.Run.GetSample(), r.Barcode), p.Finisher.Barcode(of, r.Barcode)
 		}
 	}
-	return p.Judge(part)
+	return p.Filter(part)
 }
 
-// Judge sets the outcome of a finished part that is not to be aligned.
-func (p *Placer) Judge(part Part) Part {
+// Filter sets the outcome of a finished part that is not to be aligned.
+func (p *Placer) Filter(part Part) Part {
 	switch {
 	case len(part.Called.Sequence) == 0:
 		part.Outcome = Short
@@ -145,8 +145,8 @@ func Demultiplexed(run *streampb.Run, f *finish.Finisher) *streampb.Run {
 	return run
 }
 
-// TellUnlisted warns that the sample sheet, if there is one, has no row of a run that has ended.
-func TellUnlisted(run *streampb.Run, f *finish.Finisher, log *slog.Logger) {
+// WarnUnlisted warns that the sample sheet, if there is one, has no row of a run that has ended.
+func WarnUnlisted(run *streampb.Run, f *finish.Finisher, log *slog.Logger) {
 	if of := Recorded(run); !f.Listed(of) {
 		log.Warn("no row of the sample sheet is of a run, so none of its reads was used", "run", of.ID, "flow_cell", of.FlowCellID, "position", of.SequencerPosition)
 	}

@@ -236,7 +236,7 @@ func (h *handler) place(run *streampb.Run, r *streampb.CalledRead, called baseca
 				part.Barcode = &output.Barcode{Name: s, Sample: s, Alias: s}
 			}
 		}
-		part = p.Judge(part)
+		part = p.Filter(part)
 	} else {
 		part = p.Finish(read, part)
 	}
@@ -253,7 +253,7 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 	own := h.runs.Forward(mk, h.partition, h.partitions)
 	if f := h.cfg.Placer.Finisher; f != nil && !TakenApart(own.GetRun()) {
 		if end && h.partition == 0 {
-			TellUnlisted(own.GetRun(), f, h.log)
+			WarnUnlisted(own.GetRun(), f, h.log)
 		}
 		own.Run = Demultiplexed(own.Run, f)
 	}
@@ -278,11 +278,11 @@ func (h *handler) end(ctx context.Context, rec stream.Record, mk *streampb.Marke
 	if err != nil {
 		return err
 	}
-	told, err := h.runs.EndingOut(h.cfg.Placer.Topics.Runs, mk.GetRun(), h.partition, h.partitions)
+	ending, err := h.runs.EndingOut(h.cfg.Placer.Topics.Runs, mk.GetRun(), h.partition, h.partitions)
 	if err != nil {
 		return err
 	}
-	return emit.Emit(ctx, append(outs, told...), []int64{rec.Offset})
+	return emit.Emit(ctx, append(outs, ending...), []int64{rec.Offset})
 }
 
 // Tick ends runs that have had no record for too long.

@@ -156,10 +156,10 @@ func TestCalledReadsBecomeSegments(t *testing.T) {
 	require.Len(t, got["b"], 1)
 	b := got["b"][0]
 	assert.True(t, b.GetReverse())
-	turned := slices.Clone(ramp)
-	slices.Reverse(turned)
-	assert.Equal(t, turned, b.GetQualities())
-	assert.Equal(t, turned, b.GetDwells())
+	reversed := slices.Clone(ramp)
+	slices.Reverse(reversed)
+	assert.Equal(t, reversed, b.GetQualities())
+	assert.Equal(t, reversed, b.GetDwells())
 	assert.NotContains(t, got, "nowhere")
 	for outcome, n := range map[Outcome]float64{Mapped: 2, Unmapped: 1} {
 		assert.InDelta(t, n, testutil.ToFloat64(cfg.Metrics.Parts.WithLabelValues(outcome.String())), 0, outcome.String())

@@ -178,7 +178,7 @@ func TestLongBasecallsWithModifiedBases(t *testing.T) {
 			Base: 'C', Codes: []modbase.Code{'m'}, Skipped: modbase.Unknown, Skips: make([]int32, judged), Probabilities: make([]byte, judged),
 		}}}
 		p := &alignstage.Placer{Publish: true, MinQuality: 13, Logger: slog.New(slog.DiscardHandler)}
-		outs, _, _, err := p.Place(read, p.Judge(alignstage.Part{To: read.Total, Called: called, Modified: tags}), nil)
+		outs, _, _, err := p.Place(read, p.Filter(alignstage.Part{To: read.Total, Called: called, Modified: tags}), nil)
 		require.NoError(t, err)
 		require.Len(t, outs, 1)
 		require.LessOrEqual(t, len(outs[0].Value), stream.MaxRecord)

@@ -138,7 +138,7 @@ func TestLongBasecalls(t *testing.T) {
 	}{{false, []int{0, 10 * alignstage.MaxPublishedBases}}, {true, []int{10 * 1000, 0}}} {
 		called.FromEnd = test.fromEnd
 		p := &alignstage.Placer{Publish: true, MinQuality: 13} // published, though it is not aligned
-		outs, _, _, err := p.Place(read, p.Judge(alignstage.Part{To: read.Total, Called: called}), nil)
+		outs, _, _, err := p.Place(read, p.Filter(alignstage.Part{To: read.Total, Called: called}), nil)
 		require.NoError(t, err)
 		require.Equal(t, 2, len(outs)) //nolint:testifylint // Len prints the records
 		var sequence []byte

@@ -316,7 +316,7 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 	own := h.fold.runs.Forward(mk, h.partition, h.partitions)
 	if h.cfg.Finisher != nil {
 		if end && h.partition == 0 {
-			alignstage.TellUnlisted(own.GetRun(), h.cfg.Finisher, h.log)
+			alignstage.WarnUnlisted(own.GetRun(), h.cfg.Finisher, h.log)
 		}
 		own.Run = alignstage.Demultiplexed(own.Run, h.cfg.Finisher)
 	}

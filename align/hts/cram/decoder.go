@@ -194,7 +194,7 @@ type records struct {
 	in      *stream // blocks of the slices to come
 	slice   *slice  // that is being decoded; nil: the next one comes
 	number  int     // of slices
-	told    int32   // records of the slices so far
+	decoded int32   // records of the slices so far
 }
 
 // records opens the records of a container.
@@ -241,11 +241,11 @@ func (r *records) next(dst []byte) (out []byte, more bool, err error) {
 		return dst, true, nil
 	}
 	r.slice = nil
-	if r.told += s.head.records; r.told < r.count && s.head.records > 0 {
+	if r.decoded += s.head.records; r.decoded < r.count && s.head.records > 0 {
 		return dst, true, nil
 	}
-	if r.told != r.count {
-		return nil, false, fmt.Errorf("it has %d records, and says %d", r.told, r.count)
+	if r.decoded != r.count {
+		return nil, false, fmt.Errorf("it has %d records, and says %d", r.decoded, r.count)
 	}
 	if rest := bytes.Trim(r.in.data, "\x00"); len(rest) > 0 {
 		return nil, false, fmt.Errorf("%d bytes behind its last record", len(rest))

@@ -168,9 +168,9 @@ type (
 
 // letters is a series of bytes.
 type letters struct {
-	in   *stream // nil: they are in the core block
-	next func() byte
-	room *arena
+	in    *stream // nil: they are in the core block
+	next  func() byte
+	arena *arena
 }
 
 // take returns the next n.
@@ -178,7 +178,7 @@ func (l *letters) take(n int) []byte {
 	if l.in != nil {
 		return l.in.take(n)
 	}
-	out := l.room.take(n)
+	out := l.arena.take(n)
 	for i := range out {
 		out[i] = l.next()
 	}
@@ -213,7 +213,7 @@ func (s *slice) lettersOf(name string, e *encoding) *letters {
 		return &letters{in: in, next: in.byte}
 	}
 	values := s.integersOf(name, e)
-	return &letters{next: func() byte { return byte(values()) }, room: &s.room}
+	return &letters{next: func() byte { return byte(values()) }, arena: &s.arena}
 }
 
 // arrays opens a series of arrays of bytes, which stay the slice's.

@@ -44,5 +44,5 @@ func FixSums(data []byte) {
 // SetPiece ends pieces of slices after so many bases.
 func (r *Reader) SetPiece(bases int) { r.decoder.piece = bases }
 
-// Room is how much decoded data is held at once.
-func (r *Reader) Room() int { return cap(r.out) }
+// Capacity is how much decoded data is held at once.
+func (r *Reader) Capacity() int { return cap(r.out) }

@@ -140,7 +140,7 @@ type aligned struct {
 // What they leave out is the reference's.
 func (s *slice) readMapped(r *record) error {
 	in := s.series
-	a := &aligned{slice: s, record: r, position: r.start, sequence: s.room.take(int(r.length))}
+	a := &aligned{slice: s, record: r, position: r.start, sequence: s.arena.take(int(r.length))}
 	r.cigarFrom = len(s.cigars)
 	features := int(in.features())
 	if features < 0 || features > 8*int(r.length)+1<<16 {
@@ -164,7 +164,7 @@ func (s *slice) readMapped(r *record) error {
 	r.end = a.position - 1
 	r.cigarTo = len(s.cigars)
 	r.quality = byte(in.quality())
-	r.qualities = a.told()
+	r.qualities = a.givenQualities()
 	s.readQualities(r)
 	if r.kept&noBases == 0 && r.length > 0 {
 		r.bases = a.sequence
@@ -225,14 +225,14 @@ func (a *aligned) score(place int, values ...byte) error {
 	return nil
 }
 
-// told returns the qualities of a record that gives qualities one by one, nil if it gives none. A quality
+// givenQualities returns the qualities of a record that gives qualities one by one, nil if it gives none. A quality
 // that the record doesn't give is 30, as in other readers.
-func (a *aligned) told() []byte {
-	const untold = 30
+func (a *aligned) givenQualities() []byte {
+	const unspecified = 30
 	if !slices.ContainsFunc(a.scores, func(q byte) bool { return q != 0xff }) {
 		return nil
 	}
-	return bytes.ReplaceAll(a.scores, []byte{0xff}, []byte{untold})
+	return bytes.ReplaceAll(a.scores, []byte{0xff}, []byte{unspecified})
 }
 
 // feature reads one.

@@ -46,7 +46,7 @@ type slice struct {
 	blocks  map[int32]*block
 	streams map[int32]*stream
 	fail    *failure
-	room    arena
+	arena   arena
 	left    int // bytes that may still be decoded
 
 	series *series
@@ -162,7 +162,7 @@ func (s *slice) decode() (more bool, err error) {
 	count := int(s.head.records)
 	s.from += len(s.records)
 	s.records, s.tags, s.cigars = s.records[:0], s.tags[:0], s.cigars[:0]
-	s.room.reset()
+	s.arena.reset()
 	for piece := 0; ; {
 		number := s.from + len(s.records)
 		if number == count || piece >= s.piece && number > s.awaited {

@@ -170,8 +170,8 @@ func (c *cursor) runs(table []byte) {
 }
 
 func (q *qualities) decode(size int) ([]byte, error) {
-	type turned struct{ from, to int }
-	var turn []turned
+	type interval struct{ from, to int }
+	var reversed []interval
 	out := make([]byte, 0, size)
 	for len(out) < size {
 		p, selector := &q.parameters[q.selectors[0]], byte(0)
@@ -193,7 +193,7 @@ func (q *qualities) decode(size int) ([]byte, error) {
 			return nil, errors.New("a record's length can't be")
 		}
 		if q.reversed && q.reverse.decode(q.in) != 0 {
-			turn = append(turn, turned{from, to})
+			reversed = append(reversed, interval{from, to})
 		}
 		if p.flags&qualRepeats != 0 && q.repeat.decode(q.in) != 0 {
 			if p.length > from {
@@ -207,7 +207,7 @@ func (q *qualities) decode(size int) ([]byte, error) {
 			return nil, q.in.err
 		}
 	}
-	for _, t := range turn {
+	for _, t := range reversed {
 		slices.Reverse(out[t.from:t.to])
 	}
 	return out, nil
