@@ -92,7 +92,7 @@ func runOnce(ctx context.Context, cfg config, drawn schedule.Schedule, dir strin
 	if err := h.disturb(ctx, drawn.Faults, logger); err != nil {
 		return nil, err
 	}
-	return h.judge(ctx, ref, logger)
+	return h.verify(ctx, ref, logger)
 }
 
 func newReference(ctx context.Context, cfg *config, work string, shape schedule.Shape) (*reference, error) {
@@ -270,8 +270,8 @@ func (h *harness) stopServices() {
 	stopping.Wait()
 }
 
-// judge reads what the run has left and checks it against the promises.
-func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger) (_ *verdict, err error) {
+// verify reads what the run has left and checks it against the promises.
+func (h *harness) verify(ctx context.Context, ref *reference, logger *slog.Logger) (_ *verdict, err error) {
 	topics := stream.NewTopics("")
 	// An id that is stolen after its holder has done all its work is left to the brokers.
 	if err := h.cluster.observers().AwaitTransactions(ctx, dataTopics(topics), nemesis.ThiefTimeout+h.cfg.recover/2); err != nil {
@@ -316,7 +316,7 @@ func (h *harness) judge(ctx context.Context, ref *reference, logger *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	violations := check.Judge(check.Evidence{
+	violations := check.Violations(check.Evidence{
 		Run: contents, Reference: ref.contents, History: events, Recomputed: recomputed, States: states,
 	}, check.Limits{Stall: h.cfg.recover, FirstOutput: h.cfg.recover})
 	return &verdict{violations: violations, events: events, contents: &contents, reads: countReads(h.recordings), restored: restored}, nil

@@ -103,7 +103,7 @@ func soaked(ctx context.Context, cfg *soakConfig, logger *slog.Logger) (err erro
 	if runErr != nil {
 		return runErr
 	}
-	grew, err := series.Judge(soak.DefaultLimits())
+	grew, err := series.Check(soak.DefaultLimits())
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (s *soaking) run(ctx context.Context, r recording, logger *slog.Logger) (so
 		if time.Since(began) > r.length+catchUp {
 			return series, fmt.Errorf("signal of %.0f min is not played after %.0f", r.length.Minutes(), time.Since(began).Minutes())
 		}
-		sample, err := s.look(ctx, time.Since(began))
+		sample, err := s.sample(ctx, time.Since(began))
 		if err != nil {
 			if ingest.finished() { // it ended between two samples
 				break
@@ -252,8 +252,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// look samples all services once.
-func (s *soaking) look(ctx context.Context, at time.Duration) (soak.Sample, error) {
+// sample samples all services once.
+func (s *soaking) sample(ctx context.Context, at time.Duration) (soak.Sample, error) {
 	sample := soak.Sample{At: at, Lag: s.observer.Lag()}
 	for _, service := range s.services {
 		held, err := service.holds()

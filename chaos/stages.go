@@ -34,7 +34,7 @@ func folding(ctx context.Context, cfg *config, g *genome.Genome, partitions map[
 	if err != nil {
 		return nil, nil, err
 	}
-	caller, judge, err := new(processor.Calling).Load(g, variant.Config{}, network.Config{Library: cfg.ort, Logger: logger})
+	caller, scorer, err := new(processor.Calling).Load(g, variant.Config{}, network.Config{Library: cfg.ort, Logger: logger})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,5 +45,5 @@ func folding(ctx context.Context, cfg *config, g *genome.Genome, partitions map[
 			Topics: topics, VariantsPartitions: partitions[topics.Variants],
 			Annotator: annotator, Haplotypes: annotatestage.GeneHaplotypes{Genes: haplotypes},
 		}),
-	}, judge.Close, nil
+	}, scorer.Close, nil
 }

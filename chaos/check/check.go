@@ -118,25 +118,25 @@ const (
 // maxPerCheck bounds the violations reported of each promise; how many more there are is said.
 const maxPerCheck = 8
 
-// Judge returns every broken promise, by promise.
-func Judge(e Evidence, limits Limits) []Violation {
+// Violations returns every broken promise, by promise.
+func Violations(e Evidence, limits Limits) []Violation {
 	r := &report{found: make(map[string]int)}
-	for _, judge := range []func(*report){
-		func(r *report) { judgeContent(r, &e.Reference) },
-		func(r *report) { judgeSignal(r, &e.Run, &e.Reference) },
-		func(r *report) { judgeReads(r, &e.Run, &e.Reference) },
-		func(r *report) { judgeMarkers(r, &e.Run) },
-		func(r *report) { judgeRevisions(r, &e.Run) },
-		func(r *report) { judgeResult(r, &e.Run, &e.Reference) },
-		func(r *report) { judgeFunction(r, &e.Run, e.Recomputed) },
-		func(r *report) { judgeOffsets(r, &e.Run, e.History) },
-		func(r *report) { judgeTransactions(r, &e.Run) },
-		func(r *report) { judgeStates(r, e.States) },
-		func(r *report) { judgeProgress(r, e.Run.Topics.Signal, e.History, limits) },
-		func(r *report) { judgeDeadLetters(r, &e.Run) },
-		func(r *report) { judgeProcesses(r, e.History) },
+	for _, check := range []func(*report){
+		func(r *report) { checkContent(r, &e.Reference) },
+		func(r *report) { checkSignal(r, &e.Run, &e.Reference) },
+		func(r *report) { checkReads(r, &e.Run, &e.Reference) },
+		func(r *report) { checkMarkers(r, &e.Run) },
+		func(r *report) { checkRevisions(r, &e.Run) },
+		func(r *report) { checkResult(r, &e.Run, &e.Reference) },
+		func(r *report) { checkFunction(r, &e.Run, e.Recomputed) },
+		func(r *report) { checkOffsets(r, &e.Run, e.History) },
+		func(r *report) { checkTransactions(r, &e.Run) },
+		func(r *report) { checkStates(r, e.States) },
+		func(r *report) { checkProgress(r, e.Run.Topics.Signal, e.History, limits) },
+		func(r *report) { checkDeadLetters(r, &e.Run) },
+		func(r *report) { checkProcesses(r, e.History) },
 	} {
-		judge(r)
+		check(r)
 	}
 	r.summarise()
 	return r.violations
@@ -181,8 +181,8 @@ func (c *Contents) partitions(topic string) int32 {
 	return n
 }
 
-// judgeContent refuses a reference that could excuse anything.
-func judgeContent(r *report, ref *Contents) {
+// checkContent refuses a reference that could excuse anything.
+func checkContent(r *report, ref *Contents) {
 	for _, topic := range []string{ref.Topics.Signal, ref.Topics.Reads, ref.Topics.Calls, ref.Topics.Variants} {
 		if len(ref.Records[topic]) == 0 {
 			r.add(Content, topic, "the run without faults left nothing on the topic", "0 records")

@@ -14,7 +14,7 @@ import (
 )
 
 func TestARunInGoodOrderHasNoViolations(t *testing.T) {
-	require.Empty(t, check.Judge(evidence(t), limits))
+	require.Empty(t, check.Violations(evidence(t), limits))
 }
 
 // nth is the place of the nth record of a topic that is no marker, counted from 0.
@@ -183,7 +183,7 @@ func TestEveryViolationIsFound(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := evidence(t)
 			tt.plant(t, &e)
-			found := check.Judge(e, limits)
+			found := check.Violations(e, limits)
 			contains := func(v check.Violation) bool {
 				has := func(text, part string) bool { return bytes.Contains([]byte(text), []byte(part)) }
 				return v.Check == tt.want.Check && has(v.What, tt.want.What) && has(v.Where, tt.want.Where) && has(v.Evidence, tt.want.Evidence) &&
@@ -199,7 +199,7 @@ func TestManyViolationsAreCounted(t *testing.T) {
 	for range 20 {
 		again(&e, "reads", nth(&e, "reads", 0))
 	}
-	found := check.Judge(e, limits)
+	found := check.Violations(e, limits)
 	require.True(t, slices.ContainsFunc(found, func(v check.Violation) bool { return v.Check == check.Reads && v.What == "and 12 more" }), "%v", found)
 	require.Less(t, len(found), 20)
 }

@@ -22,8 +22,8 @@ func (i input) String() string { return fmt.Sprintf("group %s, %s/%d", i.group, 
 
 func inputOf(e history.Event) input { return input{e.Group, e.Topic, e.Partition} }
 
-// judgeOffsets checks every commit that took effect, and at what was seen from outside meanwhile.
-func judgeOffsets(r *report, run *Contents, events []history.Event) {
+// checkOffsets checks every commit that took effect, and at what was seen from outside meanwhile.
+func checkOffsets(r *report, run *Contents, events []history.Event) {
 	last := make(map[input]int64)
 	for i, c := range run.Commits {
 		in := input{c.Group, c.Topic, c.Partition}
@@ -56,7 +56,7 @@ func judgeOffsets(r *report, run *Contents, events []history.Event) {
 	}
 }
 
-func judgeTransactions(r *report, run *Contents) {
+func checkTransactions(r *report, run *Contents) {
 	for _, b := range run.Bounds {
 		if b.Stable != b.End {
 			r.add(Transactions, fmt.Sprintf("%s/%d", b.Topic, b.Partition), "a transaction is still open", "last stable offset %d, end %d", b.Stable, b.End)
@@ -64,7 +64,7 @@ func judgeTransactions(r *report, run *Contents) {
 	}
 }
 
-func judgeStates(r *report, states []Section) {
+func checkStates(r *report, states []Section) {
 	for _, s := range states {
 		if !bytes.Equal(s.Restored, s.Replayed) {
 			r.add(State, fmt.Sprintf("%s stage, %s/%d, section %s", s.Stage, s.Topic, s.Partition, s.Name),
@@ -73,7 +73,7 @@ func judgeStates(r *report, states []Section) {
 	}
 }
 
-func judgeProcesses(r *report, events []history.Event) {
+func checkProcesses(r *report, events []history.Event) {
 	for _, e := range events {
 		if e.Kind == history.StopsLate {
 			r.add(Processes, e.Name, "it did not stop when it was told to", "%s, %v after the start", e.Detail, e.Since())
@@ -237,8 +237,8 @@ func movedOn(events []history.Event, from int) time.Duration {
 	return moved
 }
 
-// judgeProgress holds the history against the limits.
-func judgeProgress(r *report, signal string, events []history.Event, limits Limits) {
+// checkProgress holds the history against the limits.
+func checkProgress(r *report, signal string, events []history.Event, limits Limits) {
 	if len(events) == 0 {
 		return
 	}

@@ -25,8 +25,8 @@ func (k chunkKey) String() string {
 // digest stands for a record's content.
 type digest [sha256.Size]byte
 
-// judgeSignal checks the chunks of every read in the order of the topic.
-func judgeSignal(r *report, run, reference *Contents) {
+// checkSignal checks the chunks of every read in the order of the topic.
+func checkSignal(r *report, run, reference *Contents) {
 	type readKey struct{ run, read string }
 	type place struct {
 		partition int32
@@ -90,8 +90,8 @@ func (k segmentKey) String() string {
 	return fmt.Sprintf("alignment %d of part %d of read %s of run %s in region %d of %s", k.alignment, k.part, k.read, k.run, k.region, k.contig)
 }
 
-// judgeReads holds the segments against those of the reference, which is how a read that was never called is noticed.
-func judgeReads(r *report, run, reference *Contents) {
+// checkReads holds the segments against those of the reference, which is how a read that was never called is noticed.
+func checkReads(r *report, run, reference *Contents) {
 	first := make(map[segmentKey]stream.Record)
 	digests := make(map[segmentKey]digest)
 	for _, rec := range run.Records[run.Topics.Reads] {

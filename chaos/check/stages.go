@@ -62,8 +62,8 @@ func eitherMarker(start, end *streampb.Marker, run string) (*streampb.Marker, bo
 	return end, end != nil, run
 }
 
-// judgeMarkers checks that there is each run's begin and end by every source in every partition of the topics that pass them on.
-func judgeMarkers(r *report, run *Contents) {
+// checkMarkers checks that there is each run's begin and end by every source in every partition of the topics that pass them on.
+func checkMarkers(r *report, run *Contents) {
 	t := run.Topics
 	runs := make(map[string]bool)
 	for _, rec := range run.Records[t.Signal] {
@@ -85,7 +85,7 @@ func judgeMarkers(r *report, run *Contents) {
 		for _, rec := range run.Records[flow.topic] {
 			mk, end, of := markOf(t, rec)
 			if mk == nil {
-				judgeBehind(r, rec, of, flow.sources, seen)
+				checkBehind(r, rec, of, flow.sources, seen)
 				continue
 			}
 			m := mark{mk.GetRun().GetId(), mk.GetSource(), rec.Partition, end}
@@ -99,13 +99,13 @@ func judgeMarkers(r *report, run *Contents) {
 			seen[m] = rec
 		}
 		for id := range runs {
-			judgeMissing(r, flow.topic, id, flow.sources, run.partitions(flow.topic), flow.begins, seen)
+			checkMissing(r, flow.topic, id, flow.sources, run.partitions(flow.topic), flow.begins, seen)
 		}
 	}
 }
 
-// judgeBehind reports a record of a run that all sources have ended in its partition.
-func judgeBehind(r *report, rec stream.Record, run string, sources int32, seen map[mark]stream.Record) {
+// checkBehind reports a record of a run that all sources have ended in its partition.
+func checkBehind(r *report, rec stream.Record, run string, sources int32, seen map[mark]stream.Record) {
 	if run == "" {
 		return
 	}
@@ -117,7 +117,7 @@ func judgeBehind(r *report, rec stream.Record, run string, sources int32, seen m
 	r.add(Markers, at(rec), "a record of run "+run+" behind its end", "all of its %d sources had ended", sources)
 }
 
-func judgeMissing(r *report, topic, run string, sources, partitions int32, begins bool, seen map[mark]stream.Record) {
+func checkMissing(r *report, topic, run string, sources, partitions int32, begins bool, seen map[mark]stream.Record) {
 	for partition := range partitions {
 		for source := range sources {
 			for _, end := range []bool{false, true} {
@@ -130,8 +130,8 @@ func judgeMissing(r *report, topic, run string, sources, partitions int32, begin
 	}
 }
 
-// judgeRevisions checks each key of the topics that hold revisions.
-func judgeRevisions(r *report, run *Contents) {
+// checkRevisions checks each key of the topics that hold revisions.
+func checkRevisions(r *report, run *Contents) {
 	for _, topic := range []string{run.Topics.Calls, run.Topics.Variants} {
 		last := make(map[string]uint64)
 		where := make(map[string]stream.Record)
@@ -182,8 +182,8 @@ func revisionOf(topics stream.Topics, rec stream.Record) (key string, revision u
 	return "", 0, false, nil
 }
 
-// judgeResult compares what a consumer is left with.
-func judgeResult(r *report, run, reference *Contents) {
+// checkResult compares what a consumer is left with.
+func checkResult(r *report, run, reference *Contents) {
 	got, want := standing(r, run), standing(new(report), reference)
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		switch v, exists := got[key]; {
@@ -254,9 +254,9 @@ func firstDifference(got, want string) string {
 	return fmt.Sprintf("from byte %d: %q, want %q", i, cut(got), cut(want))
 }
 
-// judgeFunction compares the output topics of folding stages with what follows from their input, as multisets: how the outputs of
+// checkFunction compares the output topics of folding stages with what follows from their input, as multisets: how the outputs of
 // several input partitions interleave is open.
-func judgeFunction(r *report, run *Contents, recomputed Recomputed) {
+func checkFunction(r *report, run *Contents, recomputed Recomputed) {
 	for _, topic := range slices.Sorted(maps.Keys(recomputed)) {
 		balance := make(map[digest]int)
 		describe := make(map[digest]string)
@@ -301,7 +301,7 @@ func outDigest(partition int32, key, value []byte) digest {
 
 func printable(key []byte) string { return strings.ReplaceAll(string(key), "\x00", "·") }
 
-func judgeDeadLetters(r *report, run *Contents) {
+func checkDeadLetters(r *report, run *Contents) {
 	for _, rec := range run.Records[run.Topics.DeadLetters] {
 		reason := "no reason"
 		for _, h := range rec.Headers {

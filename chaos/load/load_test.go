@@ -78,7 +78,7 @@ func TestFaults(t *testing.T) {
 		{"memory", func(r *report) { r.ingest.resident = growing }, "ingest: resident memory from"},
 		{"too short to be judged", func(r *report) { r.ingest.resident = growing[:10] }, ""},
 	} {
-		r := &report{ingest: &process{name: "ingest", looks: looks{resident: steady}}, given: sequencer.Report{Given: cell()}, decoded: decoded{Cell: cell()}}
+		r := &report{ingest: &process{name: "ingest", observations: observations{resident: steady}}, given: sequencer.Report{Given: cell()}, decoded: decoded{Cell: cell()}}
 		tt.change(r)
 		if got := strings.Join(r.faults(), "; "); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
@@ -86,10 +86,10 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestLooks(t *testing.T) {
+func TestObservations(t *testing.T) {
 	began := time.Now()
-	l := looks{first: usage{began, time.Second}, last: usage{began.Add(10 * time.Second), 6 * time.Second}}
-	if c := l.cores(); c != 0.5 {
+	o := observations{first: usage{began, time.Second}, last: usage{began.Add(10 * time.Second), 6 * time.Second}}
+	if c := o.cores(); c != 0.5 {
 		t.Errorf("%v cores, want 0.5", c)
 	}
 	for i := range 30 {
@@ -97,12 +97,12 @@ func TestLooks(t *testing.T) {
 		if i >= 10 {
 			held += int64(i) << 20
 		}
-		l.resident = append(l.resident, held)
+		o.resident = append(o.resident, held)
 	}
-	if s := l.slope(time.Second) / (1 << 20); s < 59.9 || s > 60.1 {
+	if s := o.slope(time.Second) / (1 << 20); s < 59.9 || s > 60.1 {
 		t.Errorf("%v MiB a minute, want 60", s)
 	}
-	if s := (&looks{resident: []int64{1}}).slope(time.Second); s != 0 {
+	if s := (&observations{resident: []int64{1}}).slope(time.Second); s != 0 {
 		t.Errorf("a single look has a slope of %v", s)
 	}
 }

@@ -25,11 +25,11 @@ type process struct {
 	out  *bufio.Reader
 	done chan struct{} // closed when it has ended
 	err  error         // how, once done is closed
-	looks
+	observations
 }
 
-// looks is what was seen of a process while signal flowed.
-type looks struct {
+// observations is what was seen of a process while signal flowed.
+type observations struct {
 	first, last usage
 	resident    []int64 // bytes, at each sample
 	peak        int64   // bytes
@@ -106,8 +106,8 @@ func (p *process) wait(ctx context.Context) error {
 	}
 }
 
-// look notes what the process uses. A process that has ended is not sampled any more.
-func (p *process) look() error {
+// sample notes what the process uses. A process that has ended is not sampled any more.
+func (p *process) sample() error {
 	proc, err := procfs.NewProc(p.pid)
 	if err != nil {
 		return p.gone(err)
@@ -141,18 +141,18 @@ func (p *process) gone(err error) error {
 }
 
 // cores is how many processors the process has kept busy.
-func (l *looks) cores() float64 {
-	lasted := l.last.at.Sub(l.first.at)
+func (o *observations) cores() float64 {
+	lasted := o.last.at.Sub(o.first.at)
 	if lasted <= 0 {
 		return 0
 	}
-	return float64(l.last.cpu-l.first.cpu) / float64(lasted)
+	return float64(o.last.cpu-o.first.cpu) / float64(lasted)
 }
 
 // slope is by how much memory grew, in bytes a minute: a least-squares line through the
 // samples of the last two thirds, as the first third is for warming up.
-func (l *looks) slope(every time.Duration) float64 {
-	held := l.resident[len(l.resident)/3:]
+func (o *observations) slope(every time.Duration) float64 {
+	held := o.resident[len(o.resident)/3:]
 	n := float64(len(held))
 	if n < 2 {
 		return 0

@@ -38,7 +38,7 @@ func (r *report) faults() []string {
 		series.Samples = append(series.Samples, soak.Sample{Processes: []soak.Process{{Resident: held}}})
 	}
 	// A series that is too short to be assessed has no slope either.
-	if grew, err := series.Judge(flat); err == nil {
+	if grew, err := series.Check(flat); err == nil {
 		faults = append(faults, grew...)
 	}
 	return faults
@@ -66,7 +66,7 @@ func (r *report) print(w io.Writer) {
 	for _, p := range r.processes {
 		total += p.cores()
 		heap := fmt.Sprintf("%d-%d", slices.Min(p.resident)/mib, slices.Max(p.resident)/mib)
-		fmt.Fprintf(w, "%-10s %6.2f %9.1f %9s %+8.2f\n", p.name, p.cores(), float64(p.peak)/mib, heap, p.slope(lookEvery)/mib)
+		fmt.Fprintf(w, "%-10s %6.2f %9.1f %9s %+8.2f\n", p.name, p.cores(), float64(p.peak)/mib, heap, p.slope(sampleEvery)/mib)
 	}
 	fmt.Fprintf(w, "%-10s %6.2f\n", "all", total)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// lookEvery is how often the processes' usage is sampled.
-	lookEvery = time.Second
+	// sampleEvery is how often the processes' usage is sampled.
+	sampleEvery = time.Second
 	// startWithin is how long ingest may take to ask for signal, endWithin how long
 	// the others may take behind the last signal.
 	startWithin = 2 * time.Minute
@@ -147,11 +147,11 @@ func (l *load) await(ctx context.Context) (*report, error) {
 
 // watch samples the processes' usage until all signal is given.
 func (l *load) watch(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
 		for _, p := range []*process{l.own, l.ingest, l.broker, l.stage} {
-			if err := p.look(); err != nil {
+			if err := p.sample(); err != nil {
 				return err
 			}
 		}

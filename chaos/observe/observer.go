@@ -54,7 +54,7 @@ type Observer struct {
 	mu      sync.Mutex
 	ends    map[TopicPartition]int64 // behind the last committed record
 	offsets map[string]map[TopicPartition]int64
-	told    map[string]history.Event
+	noted   map[string]history.Event
 }
 
 // New returns an observer that begins with the start of all topics, whose partitions are given. groups names the input topic of each
@@ -76,7 +76,7 @@ func New(cluster Cluster, partitions map[string]int32, groups map[string]string,
 	}
 	return &Observer{
 		client: client, log: log, groups: groups, ends: make(map[TopicPartition]int64),
-		offsets: make(map[string]map[TopicPartition]int64), told: make(map[string]history.Event),
+		offsets: make(map[string]map[TopicPartition]int64), noted: make(map[string]history.Event),
 	}, nil
 }
 
@@ -125,7 +125,7 @@ func (o *Observer) sample(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for tp, end := range o.ends {
-		o.tell(history.Event{Kind: history.Output, Topic: tp.Topic, Partition: tp.Partition, End: end})
+		o.note(history.Event{Kind: history.Output, Topic: tp.Topic, Partition: tp.Partition, End: end})
 		for group, topic := range o.groups {
 			if topic != tp.Topic {
 				continue
@@ -134,18 +134,18 @@ func (o *Observer) sample(ctx context.Context) {
 			if !committed {
 				offset = -1
 			}
-			o.tell(history.Event{Kind: history.Sample, Group: group, Topic: topic, Partition: tp.Partition, Offset: offset, End: end})
+			o.note(history.Event{Kind: history.Sample, Group: group, Topic: topic, Partition: tp.Partition, Offset: offset, End: end})
 		}
 	}
 }
 
-// tell notes an event unless it is the same as the last of its kind and place.
-func (o *Observer) tell(e history.Event) {
+// note notes an event unless it is the same as the last of its kind and place.
+func (o *Observer) note(e history.Event) {
 	place := fmt.Sprint(e.Kind, e.Group, e.Topic, e.Partition)
-	if o.told[place] == e {
+	if o.noted[place] == e {
 		return
 	}
-	o.told[place] = e
+	o.noted[place] = e
 	o.log.Add(e)
 }
 

@@ -50,8 +50,8 @@ func DefaultLimits() Limits {
 // minSamples is how many samples a third must have for an assessment.
 const minSamples = 5
 
-// Judge says what grew, one line each; nothing if all is flat. A series that is too short to assess is an error.
-func (s Series) Judge(l Limits) ([]string, error) {
+// Check says what grew, one line each; nothing if all is flat. A series that is too short to assess is an error.
+func (s Series) Check(l Limits) ([]string, error) {
 	n := len(s.Samples)
 	if n < 3*minSamples {
 		return nil, fmt.Errorf("judging a soak: %d looks are too few, want %d", n, 3*minSamples)

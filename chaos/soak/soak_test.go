@@ -24,7 +24,7 @@ func hour() Series {
 	return s
 }
 
-func TestJudge(t *testing.T) {
+func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -49,18 +49,18 @@ func TestJudge(t *testing.T) {
 			for i := range s.Samples {
 				tt.change(i, &s.Samples[i])
 			}
-			got, err := s.Judge(DefaultLimits())
+			got, err := s.Check(DefaultLimits())
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
 		})
 	}
 }
 
-func TestJudgeNeedsEnough(t *testing.T) {
+func TestCheckNeedsEnough(t *testing.T) {
 	t.Parallel()
 	s := hour()
 	s.Samples = s.Samples[:14]
-	_, err := s.Judge(DefaultLimits())
+	_, err := s.Check(DefaultLimits())
 	require.ErrorContains(t, err, "14 looks are too few, want 15")
 }
 

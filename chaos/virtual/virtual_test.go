@@ -428,10 +428,10 @@ func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
 	members.Wait()
 	stopWatching()
 	watchers.Wait()
-	w.judge(log)
+	w.verify(log)
 }
 
-func (w *world) judge(log *history.Log) {
+func (w *world) verify(log *history.Log) {
 	t := w.t
 	topics := stream.NewTopics("")
 	contents, err := w.outside.Contents(t.Context(), topics, []string{topics.Signal, topics.Reads, topics.Calls, topics.Variants, topics.DeadLetters})
@@ -457,7 +457,7 @@ func (w *world) judge(log *history.Log) {
 	require.NotZero(t, partials, "reads before their end")
 	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts, %d evicted; %d transactions committed, %d aborted; %d segments, %d of them of open reads, %d variants", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts, w.evicted,
 		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), partials, len(contents.Records[topics.Variants]))
-	for _, v := range check.Judge(check.Evidence{Run: contents, Reference: reference, History: events, Recomputed: recomputed},
+	for _, v := range check.Violations(check.Evidence{Run: contents, Reference: reference, History: events, Recomputed: recomputed},
 		check.Limits{Stall: 5 * time.Minute, FirstOutput: 5 * time.Minute}) {
 		t.Error(v)
 	}
