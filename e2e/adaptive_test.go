@@ -168,7 +168,7 @@ func (s sampling) end(ctx context.Context, t *testing.T, sim *minknowsim.Sim) {
 		require.NoError(t, err)
 		return s.enough(actions)
 	})
-	require.NoError(t, sim.Tell("end"))
+	require.NoError(t, sim.Command("end"))
 }
 
 var summaryField = regexp.MustCompile(` sent=(\d+)`)
@@ -214,7 +214,7 @@ func TestAdaptiveSampling(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, certain, 4)
 
-	acted, ejected, told := make(map[string]bool), 0, 0
+	acted, ejected, explained := make(map[string]bool), 0, 0
 	for _, a := range got.actions {
 		require.Equal(t, streampb.DecisionAction_DECISION_ACTION_UNBLOCK, about[a.Read].GetAction(), "an action that nobody decided: %+v", a)
 		require.False(t, acted[a.Read], "two actions of read %s", a.Read)
@@ -227,18 +227,18 @@ func TestAdaptiveSampling(t *testing.T) {
 		require.Equal(t, a.Progress+1, strand.End-strand.Start)
 		require.Less(t, strand.End-strand.Start, a.Of)
 		if got.ends[a.Read] == signal.EndDataServiceUnblockMuxChange.String() {
-			told++
+			explained++
 		}
 	}
 	require.Greater(t, ejected, treated)
-	require.Positive(t, told, "the signal in Kafka tells why reads have ended: %v", got.ends)
+	require.Positive(t, explained, "the signal in Kafka tells why reads have ended: %v", got.ends)
 	m := summaryField.FindStringSubmatch(got.ingest)
 	require.NotNil(t, m, got.ingest)
 	sent, err := strconv.Atoi(m[1])
 	require.NoError(t, err)
 	// What was on its way when the run ended may not have come.
 	require.GreaterOrEqual(t, sent, len(got.actions))
-	t.Logf("%d decisions, %d of them certain; %d actions, %d reads ejected, %d of them told of", len(got.decisions), certain, len(got.actions), ejected, told)
+	t.Logf("%d decisions, %d of them certain; %d actions, %d reads ejected, %d of them told of", len(got.decisions), certain, len(got.actions), ejected, explained)
 }
 
 // inDoubt reports whether a decision keeps a read for want of knowledge.

@@ -88,7 +88,7 @@ func TestBasecallGoesOn(t *testing.T) {
 		report := filepath.Join(t.TempDir(), "report.json")
 		drawn, err := exec.CommandContext(t.Context(), python, "-c", "from pycoQC.__main__ import main_pycoQC; main_pycoQC()", "-f", path, "-o", report+".html", "-j", report).CombinedOutput()
 		require.NoError(t, err, "%s", drawn)
-		var told struct {
+		var parsed struct {
 			All struct {
 				Run struct {
 					Duration float64 `json:"run_duration"`
@@ -98,9 +98,9 @@ func TestBasecallGoesOn(t *testing.T) {
 				} `json:"basecall"`
 			} `json:"All Reads"`
 		}
-		require.NoError(t, json.Unmarshal(readFile(t, filepath.Dir(report), "report.json"), &told))
-		require.Equal(t, 24, told.All.Basecall.Reads)
-		require.Greater(t, told.All.Run.Duration, 0.0)
+		require.NoError(t, json.Unmarshal(readFile(t, filepath.Dir(report), "report.json"), &parsed))
+		require.Equal(t, 24, parsed.All.Basecall.Reads)
+		require.Greater(t, parsed.All.Run.Duration, 0.0)
 	})
 
 	t.Run("pysam", func(t *testing.T) {

@@ -29,10 +29,10 @@ func (f *fault) following(sim *simulated, args ...string) {
 	f.signalComes()
 }
 
-func (f *fault) tell(sim *simulated, lines ...string) {
+func (f *fault) instruct(sim *simulated, lines ...string) {
 	f.Helper()
 	for _, line := range lines {
-		require.NoError(f, sim.Tell(line))
+		require.NoError(f, sim.Command(line))
 	}
 }
 
@@ -91,7 +91,7 @@ var minknowFaults = map[string]func(*fault){
 	"MinKNOW's token expires during a run": func(f *fault) {
 		sim := f.sequencer()
 		f.following(sim)
-		f.tell(sim, "token another", "cut")
+		f.instruct(sim, "token another", "cut")
 	},
 	"MinKNOW's certificate has expired": func(f *fault) {
 		sim := f.sequencerWith(-time.Hour)
@@ -135,18 +135,18 @@ var minknowFaults = map[string]func(*fault){
 	"MinKNOW says another sample than before": func(f *fault) {
 		sim := f.sequencer()
 		f.following(sim)
-		f.tell(sim, "sample other", "cut")
+		f.instruct(sim, "sample other", "cut")
 	},
 	"MinKNOW's clock goes back": func(f *fault) {
 		sim := f.sequencer()
 		f.following(sim)
-		f.tell(sim, "rewind")
+		f.instruct(sim, "rewind")
 	},
 	"MinKNOW leaves out signal": func(f *fault) {
 		sim := f.sequencer("--drop", "0.2")
 		f.following(sim)
 		f.eventually("a gap", func() bool { return f.counter(`minknow_gaps_total{within="read"}`) > 0 })
-		f.tell(sim, "end")
+		f.instruct(sim, "end")
 	},
 	"a second ingest follows MinKNOW's run": func(f *fault) {
 		sim := f.sequencer()

@@ -189,7 +189,7 @@ func (d *device) notified() string {
 func (f *fault) refused(err error) {
 	f.Helper()
 	require.Error(f, err)
-	f.told = append(f.told, status.Convert(err).Message())
+	f.answers = append(f.answers, status.Convert(err).Message())
 }
 
 // pushes is a fault of a device that pushes chunks it should not.
@@ -256,7 +256,7 @@ var pushFaults = map[string]func(*fault){
 	"a device is over its bytes per second": func(f *fault) {
 		d := f.serves("bytes_per_second: 1000").device(deviceToken).opens("run", "")
 		d.send(piece(0, 1, "a", 0, 0, long(4000)), piece(1, 1, "b", 4000, 0, long(4000)), piece(2, 1, "c", 8000, 0, long(4000)), piece(3, 1, "d", 12000, 0, long(4000)))
-		f.told = append(f.told, d.notified())
+		f.answers = append(f.answers, d.notified())
 	},
 	"a device is over its channels":   pushes("channels: 1", piece(0, 1, "a", 0, 0), piece(1, 2, "b", 0, 0)),
 	"a device is over its open reads": pushes("open_reads: 1", piece(0, 1, "a", 0, 0), piece(1, 2, "b", 0, 0)),
@@ -320,13 +320,13 @@ var pushFaults = map[string]func(*fault){
 		broker := f.kafka()
 		d := f.serves("", "--max-buffered", "4MiB").device(deviceToken).opens("run", "")
 		broker.Close()
-		f.told = append(f.told, d.flooded())
+		f.answers = append(f.answers, d.flooded())
 	},
 	"a device pushes while Kafka is away and the spool is full": func(f *fault) {
 		broker := f.kafka()
 		d := f.serves("", "--max-buffered", "4MiB", "--spool", filepath.Join(f.TempDir(), "spool"), "--spool-max", "2MiB").device(deviceToken).opens("run", "")
 		broker.Close()
-		f.told = append(f.told, d.flooded())
+		f.answers = append(f.answers, d.flooded())
 	},
 	"a run begins while Kafka is away": func(f *fault) {
 		broker := f.kafka()

@@ -98,10 +98,10 @@ type fault struct {
 	said testenv.Log     // what the ingest has printed
 	page string          // its metrics; empty if it has ended
 	// ended is closed when an ingest that is to go on has ended all the same.
-	ended <-chan struct{}
-	code  int      // its exit code, if it has
-	told  []string // what the server answered a device
-	env   []string
+	ended   <-chan struct{}
+	code    int      // its exit code, if it has
+	answers []string // what the server answered a device
+	env     []string
 }
 
 // kafka starts a broker for this fault.
@@ -188,7 +188,7 @@ func (f *fault) eventually(what string, ok func() bool) {
 			}
 			f.Fatalf("waiting for %s: ingest has ended and printed\n%s", what, &f.said)
 		case <-f.ctx.Done():
-			f.Fatalf("waiting for %s: ingest has printed\n%s\nand a device was told %q", what, &f.said, f.told)
+			f.Fatalf("waiting for %s: ingest has printed\n%s\nand a device was told %q", what, &f.said, f.answers)
 		}
 	}
 }
@@ -259,10 +259,10 @@ func (f *fault) check(row faultRow) {
 		require.Len(f, line.FindAllString(f.unquoted(), -1), 1, "once, not\n%s", &f.said)
 		f.eventually("the counter "+row.counter, func() bool { return f.counter(row.counter) > 0 })
 	}
-	for _, told := range f.told {
-		require.Regexp(f, line, told, "what the device is told")
-		require.NotContains(f, told, "\n")
-		require.Empty(f, leaks([]byte(told), secretsOfFaults...))
+	for _, answer := range f.answers {
+		require.Regexp(f, line, answer, "what the device is told")
+		require.NotContains(f, answer, "\n")
+		require.Empty(f, leaks([]byte(answer), secretsOfFaults...))
 	}
 	require.Empty(f, leaks([]byte(f.said.String()), secretsOfFaults...), "%s", &f.said)
 }

@@ -20,12 +20,12 @@ func TestLayers(t *testing.T) {
 	below := make(map[string]int) // lines below a group's
 	lines := strings.Split(strings.TrimSpace(drawing), "\n")
 	for i, line := range lines {
-		for _, room := range strings.Fields(line) {
-			assert.NotContains(t, below, room, "it is drawn twice")
-			below[room] = len(lines) - 1 - i
+		for _, group := range strings.Fields(line) {
+			assert.NotContains(t, below, group, "it is drawn twice")
+			below[group] = len(lines) - 1 - i
 		}
 	}
-	roomOf := func(pkg string) string {
+	groupOf := func(pkg string) string {
 		for name := pkg; ; {
 			if _, drawn := below[name]; drawn {
 				return name
@@ -51,7 +51,7 @@ func TestLayers(t *testing.T) {
 			if !ours {
 				continue
 			}
-			a, b := roomOf(from), roomOf(to)
+			a, b := groupOf(from), groupOf(to)
 			if a == b || a == "" || b == "" {
 				continue
 			}

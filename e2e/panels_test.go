@@ -158,10 +158,10 @@ func reads(fastq string) []string {
 // adjacentDeletion is c1:602 GTTGCC>G of testdata/adjacent.
 const adjacentDeletion = "ga4gh:VA.D7usdSQTt2S1X_XWbMm1bC8A0V8g-m0t"
 
-// TestPanelsLookAtReads simulates a sample with three changed bases side by side and a deletion, and holds it against rules
+// TestPanelsExamineReads simulates a sample with three changed bases side by side and a deletion, and holds it against rules
 // for the whole, for parts and for what is not there. With a caller that has no network, and so filters the deletion in such
 // noisy reads, what follows from it is SUSPECTED and never NEGATIVE.
-func TestPanelsLookAtReads(t *testing.T) {
+func TestPanelsExamineReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("basecalls a simulated run twice")
 	}

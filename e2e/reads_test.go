@@ -219,11 +219,11 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		res := pore(t, append(args, path)...)
 		require.Zero(t, res.code, res.stderr)
 		vcf := string(readFile(t, out, "variants.vcf"))
-		told := ";ModelMismatch=" + strange
-		require.Equal(t, rec.vcf, strings.ReplaceAll(vcf, told, ""), "the same calls but for what they say")
+		mismatch := ";ModelMismatch=" + strange
+		require.Equal(t, rec.vcf, strings.ReplaceAll(vcf, mismatch, ""), "the same calls but for what they say")
 		records := strings.Count("\n"+strings.TrimSpace(rec.vcf), "\n") - strings.Count("\n"+rec.vcf, "\n#")
 		require.Positive(t, records)
-		require.Equal(t, records, strings.Count(vcf, told))
+		require.Equal(t, records, strings.Count(vcf, mismatch))
 		require.Equal(t, records, strings.Count(string(readFile(t, out, "variants.jsonl")), `"model_mismatch":["`+strange+`"]`))
 		line := "variant model r9-r10-pileup was not made for reads of " + strange + " (100.0 %)"
 		require.Contains(t, res.stderr, line)
@@ -231,7 +231,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		// pore call says the same of the same reads, and both refuse if asked to.
 		res = pore(t, "call", "--ref", rec.ref, path)
 		require.Zero(t, res.code, res.stderr)
-		require.Contains(t, res.stdout, told)
+		require.Contains(t, res.stdout, mismatch)
 		require.Contains(t, res.stderr, line)
 		for _, args := range [][]string{append(args, "--strict-models"), {"call", "--ref", rec.ref, "--strict-models"}} {
 			res = pore(t, append(args, path)...)

@@ -98,11 +98,11 @@ func scale(t *testing.T, n int, device string) (rate, takes float64, vcf string)
 // the first has no more to do: in the longest stretch in which each went on from one
 // poll to the next.
 func busyRate(urls []string, ended <-chan struct{}) float64 {
-	type look struct {
+	type reading struct {
 		at      time.Time
 		samples []float64
 	}
-	var first, last look
+	var first, last reading
 	var rate, longest float64
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
@@ -112,7 +112,7 @@ func busyRate(urls []string, ended <-chan struct{}) float64 {
 			return rate
 		case <-ticker.C:
 		}
-		now := look{at: time.Now(), samples: make([]float64, len(urls))}
+		now := reading{at: time.Now(), samples: make([]float64, len(urls))}
 		busy := true
 		for i, url := range urls {
 			now.samples[i] = samplesOf(url)

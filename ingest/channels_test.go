@@ -45,9 +45,9 @@ func TestChannelsOfASequencer(t *testing.T) {
 	for channel := range uint32(3) {
 		m.chunk(&streampb.SignalChunk{Run: "a", Channel: channel + 1, ReadId: "r", SampleCount: 10})
 	}
-	told := []byte{'a', 0, 'n', 0, 't'}
-	m.SetStates("a", told)
-	told[0] = 'x' // it is the caller's
+	reported := []byte{'a', 0, 'n', 0, 't'}
+	m.SetStates("a", reported)
+	reported[0] = 'x' // it is the caller's
 	require.Equal(t, []Channels{{Run: "a", States: []byte("asnit"), Sequencer: true, Samples: 30}}, m.Channels())
 	m.chunk(&streampb.SignalChunk{Run: "a", Channel: 1, ReadId: "r", SampleCount: 10, EndOfRead: true})
 	require.Equal(t, "asnit", string(m.Channels()[0].States))
@@ -58,5 +58,5 @@ func TestChannelsOfASequencer(t *testing.T) {
 	require.Empty(t, m.Channels()[1].States)
 	m.SetStates("c", nil)
 	require.Len(t, m.Channels(), 2, "nothing is known of it")
-	(*Metrics)(nil).SetStates("a", told)
+	(*Metrics)(nil).SetStates("a", reported)
 }

@@ -321,16 +321,16 @@ func TestResumeProperty(t *testing.T) {
 					if rng.IntN(2) > 0 {
 						cfg.SpoolMax = int64(1000 + rng.IntN(40_000))
 					}
-					room, syncErr := 1<<30, error(nil)
+					space, syncErr := 1<<30, error(nil)
 					switch rng.IntN(3) {
 					case 0:
-						room = rng.IntN(40_000)
+						space = rng.IntN(40_000)
 					case 1:
 						syncErr = syscall.EIO
 					}
-					before := room
-					cfg.openSpoolFile = smallDisk(&room, &syncErr)
-					defer func() { spooled += before - room }()
+					before := space
+					cfg.openSpoolFile = smallDisk(&space, &syncErr)
+					defer func() { spooled += before - space }()
 				}
 				_, err := live(t.Context(), kafka, rec, cfg)
 				if err == nil {

@@ -77,9 +77,9 @@ func TestPlayedReadsAreTraced(t *testing.T) {
 	}
 }
 
-// TestOnlyCommittedChunksAreToldOf: a chunk whose transaction fails is traced once, when it
+// TestOnlyCommittedChunksAreTraced: a chunk whose transaction fails is traced once, when it
 // is in Kafka; a read that never ends has its span at the end of its run.
-func TestOnlyCommittedChunksAreToldOf(t *testing.T) {
+func TestOnlyCommittedChunksAreTraced(t *testing.T) {
 	sink := new(recorded)
 	now := time.Unix(100, 0)
 	s := newSpans(trace.New(1, sink, func() time.Time { return now }))

@@ -242,7 +242,7 @@ func TestRealEvents(t *testing.T) {
 			assert.Equal(t, fmt.Sprintf("%s %s %s", e.c, e.p, e.term), p.described(t, e.pos, e.ref, e.alt, e.gene))
 		})
 	}
-	judge := shipped(t)
+	scorer := shipped(t)
 	for _, sample := range []struct {
 		name, called string
 		genotype     []uint8
@@ -250,7 +250,7 @@ func TestRealEvents(t *testing.T) {
 		for _, e := range table {
 			p := all[e.contig]
 			t.Run("called/"+sample.name+"/"+e.name, func(t *testing.T) {
-				calls := p.called(t, &e, judge, sample.genotype)
+				calls := p.called(t, &e, scorer, sample.genotype)
 				if e.apart && len(calls) > 1 {
 					want := event{pos: e.pos, ref: e.ref, alt: e.alt}
 					assert.Equal(t, p.spelled(t, &want, []*streampb.Call{{Pos: int64(e.pos), Ref: e.ref, Alt: e.alt}}), p.spelled(t, &e, calls))

@@ -101,8 +101,8 @@ type firstOne struct {
 	Minute  float64 `json:"run_minute"` // of the run at which the read ended
 }
 
-// judge compares a run with the truth.
-func judge(truth []allele, seen *observation) *report {
+// evaluate compares a run with the truth.
+func evaluate(truth []allele, seen *observation) *report {
 	r := new(report)
 	r.readTimes(seen)
 	r.variants(truth, seen)

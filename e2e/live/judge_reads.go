@@ -106,8 +106,8 @@ type readsReport struct {
 	Kills     map[string]int   `json:"kills,omitempty"`    // likewise
 }
 
-// judgeReads says how a run of called reads went.
-func judgeReads(seen *readsSeen) *readsReport {
+// evaluateReads says how a run of called reads went.
+func evaluateReads(seen *readsSeen) *readsReport {
 	r := &readsReport{Written: len(seen.written), PeakBytes: seen.peak, Kills: seen.kills}
 	at := make(map[string]time.Time)
 	for _, w := range seen.written {

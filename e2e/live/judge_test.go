@@ -40,8 +40,8 @@ func observed() *observation {
 	}
 }
 
-func TestJudge(t *testing.T) {
-	r := judge([]allele{snp}, observed())
+func TestEvaluate(t *testing.T) {
+	r := evaluate([]allele{snp}, observed())
 	require.Empty(t, r.failures(false, 2*time.Second))
 	require.Equal(t, []firstOne{{Variant: "c:150 A>G", Status: "PROVISIONAL", Read: "b", Call: 1, Event: 1.5, ToCome: 1, Minute: 10.0 / 60}}, r.Variants)
 	require.Equal(t, 3, r.Reads.Played)
@@ -80,7 +80,7 @@ func TestFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := observed()
 			tt.spoil(o)
-			failures := judge([]allele{snp}, o).failures(tt.lossy, 2*time.Second)
+			failures := evaluate([]allele{snp}, o).failures(tt.lossy, 2*time.Second)
 			if tt.want == "" {
 				require.Empty(t, failures)
 				return
@@ -117,8 +117,8 @@ func readsObserved() *readsSeen {
 	}
 }
 
-func TestJudgeReads(t *testing.T) {
-	r := judgeReads(readsObserved())
+func TestEvaluateReads(t *testing.T) {
+	r := evaluateReads(readsObserved())
 	require.Empty(t, r.failures(&readsConfig{barcodes: 1, killIngest: 1, p50: 550 * time.Millisecond, p99: 650 * time.Millisecond}))
 	require.Equal(t, []int{3, 1, 2, 2, 1, 2, 1}, []int{r.Written, r.Failed, r.Topic, r.Mapped, r.Samples, r.Calls, r.Live})
 	require.InDeltaMapValues(t, map[string]float64{"aligned": 0.2, "aligned99": 0.3, "effect": 0.5, "effect99": 0.6},
@@ -153,7 +153,7 @@ func TestReadsFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := readsObserved()
 			tt.spoil(o)
-			failures := judgeReads(o).failures(&cfg)
+			failures := evaluateReads(o).failures(&cfg)
 			require.True(t, slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, tt.want) }), "%q", failures)
 		})
 	}

@@ -128,7 +128,7 @@ func live(ctx context.Context, cfg config, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := judge(truth, seen)
+	r := evaluate(truth, seen)
 	failures := r.failures(cfg.drop > 0, cfg.within)
 	if cfg.json {
 		err = json.NewEncoder(stdout).Encode(r)

@@ -84,7 +84,7 @@ func liveReads(ctx context.Context, cfg *readsConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := judgeReads(seen)
+	r := evaluateReads(seen)
 	if cfg.json {
 		if err := json.NewEncoder(stdout).Encode(r); err != nil {
 			return err
@@ -301,7 +301,7 @@ func (r *readsRun) follow(ctx context.Context) error {
 	}
 	// What was committed last.
 	for p := range int32(partitions) {
-		if err := r.look(ctx, p); err != nil {
+		if err := r.notePosition(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -360,7 +360,7 @@ func (r *readsRun) poll(ctx context.Context, partition int32) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		if err := r.look(ctx, partition); err != nil {
+		if err := r.notePosition(ctx, partition); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -374,7 +374,7 @@ func (r *readsRun) poll(ctx context.Context, partition int32) error {
 	}
 }
 
-func (r *readsRun) look(ctx context.Context, partition int32) error {
+func (r *readsRun) notePosition(ctx context.Context, partition int32) error {
 	offset, _, err := r.client.CommittedOffset(ctx, variantGroup, r.topics.Reads, partition)
 	if err != nil {
 		return err

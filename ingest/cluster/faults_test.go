@@ -145,12 +145,12 @@ func TestClockAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, l.signal(t), want)
-	told := log.String()
-	if n := strings.Count(told, "look at this machine's clock"); n != 1 {
-		t.Errorf("%d lines about the clock:\n%s", n, told)
+	logged := log.String()
+	if n := strings.Count(logged, "look at this machine's clock"); n != 1 {
+		t.Errorf("%d lines about the clock:\n%s", n, logged)
 	}
-	if strings.Count(told, "level=WARN") != 1 || !strings.Contains(told, "Kafka takes signal again") {
-		t.Errorf("more than a line, or no end:\n%s", told)
+	if strings.Count(logged, "level=WARN") != 1 || !strings.Contains(logged, "Kafka takes signal again") {
+		t.Errorf("more than a line, or no end:\n%s", logged)
 	}
 }
 

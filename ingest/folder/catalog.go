@@ -79,7 +79,7 @@ type tracked struct {
 	trusted, next int64
 	nextAt        time.Time
 	stamp         stamp // when it was last read
-	looked        bool
+	wasRead       bool
 }
 
 // stamp is what has to change for a file to be read again.
@@ -196,7 +196,7 @@ func (c *catalog) stampOf(f *tracked) stamp {
 // due returns the files of reads to read, oldest first: those with something new since they were read last.
 func (c *catalog) due() (files []*tracked) {
 	for _, f := range c.files {
-		if f.kind == readFile && f.trusted > 0 && (!f.looked || f.more || f.retry() || c.stampOf(f) != f.stamp) {
+		if f.kind == readFile && f.trusted > 0 && (!f.wasRead || f.more || f.retry() || c.stampOf(f) != f.stamp) {
 			files = append(files, f)
 		}
 	}
@@ -218,17 +218,17 @@ const (
 // turns returns those of the files that are due, oldest first, that are read now: those of which a part was read, the
 // newest, and as many of the oldest as there are free slots. later says that others have to wait.
 func turns(due []*tracked) (now []*tracked, later bool) {
-	room := maxUnderWay
+	slots := maxUnderWay
 	for _, f := range due {
 		if f.more {
-			room--
+			slots--
 		}
 	}
 	for i, f := range due {
 		switch {
 		case f.more || len(due)-i <= newestTurns:
-		case room > newestTurns:
-			room--
+		case slots > newestTurns:
+			slots--
 		default:
 			later = true
 			continue
@@ -241,10 +241,10 @@ func turns(due []*tracked) (now []*tracked, later bool) {
 // retry reports whether reading is worth another try after an error: what was read may have been in the middle of being written.
 func (f *tracked) retry() bool { return f.err != nil && f.state == growing }
 
-// looking notes that a file is read as it is.
-func (c *catalog) looking(f *tracked) {
-	again := f.looked && f.err != nil && c.stampOf(f) == f.stamp
-	f.looked, f.more, f.stamp = true, false, c.stampOf(f)
+// reading notes that a file is read as it is.
+func (c *catalog) reading(f *tracked) {
+	again := f.wasRead && f.err != nil && c.stampOf(f) == f.stamp
+	f.wasRead, f.more, f.stamp = true, false, c.stampOf(f)
 	if !again {
 		f.state = growing
 		f.err = nil

@@ -110,7 +110,7 @@ func TestCatalog(t *testing.T) {
 				}
 				for _, f := range c.due() {
 					due = append(due, f.entry.Path)
-					c.looking(f)
+					c.reading(f)
 					switch {
 					case l.end:
 						f.state = finished

@@ -183,11 +183,11 @@ func TestJournalEnded(t *testing.T) {
 // full is a disk without space, which keeps a part of what is written.
 type full struct {
 	file
-	room bool
+	hasSpace bool
 }
 
 func (f *full) WriteAt(b []byte, at int64) (int, error) {
-	if f.room {
+	if f.hasSpace {
 		return f.file.WriteAt(b, at)
 	}
 	n, err := f.file.WriteAt(b[:len(b)/2], at)
@@ -209,7 +209,7 @@ func TestJournalDiskFull(t *testing.T) {
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		require.ErrorContains(t, err, j.path)
 	}
-	disk.room = true
+	disk.hasSpace = true
 	require.NoError(t, j.append(sent[1]))
 	j = reopen(t, j)
 	require.Equal(t, []string{"read-1 1/1"}, recalled(t, j, positions(t, sent[1:])[1]))

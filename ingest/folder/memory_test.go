@@ -131,7 +131,7 @@ func readFolder(t *testing.T, files, reads int) (most, after int64) {
 	require.NoError(t, err)
 	v.w.take(l, v.now)
 	for more := true; more; {
-		more, err = v.w.look(v.ctx, v.now)
+		more, err = v.w.poll(v.ctx, v.now)
 		require.NoError(t, err)
 		most = max(most, live()-before)
 	}

@@ -176,7 +176,7 @@ func (p *Player) skip(err error) {
 	p.skipped++
 	n := p.skipped
 	p.mu.Unlock()
-	if n <= toldSkipped {
+	if n <= loggedSkipped {
 		p.log.Error("a read can't be used; the others go on", "err", err)
 	}
 }

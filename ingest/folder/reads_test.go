@@ -28,11 +28,11 @@ func attaching(t *testing.T, files map[string]string) (*world, *bytes.Buffer) {
 	return v, said
 }
 
-func (v *world) startAndLook(n int) {
+func (v *world) startAndPoll(n int) {
 	v.t.Helper()
 	require.NoError(v.t, v.start())
 	for range n {
-		require.NoError(v.t, v.look())
+		require.NoError(v.t, v.poll())
 	}
 }
 
@@ -41,7 +41,7 @@ const goodRead = " runid=r\nACGT\n+\n!!!!\n"
 // TestOtherBases: a read that comes again with other bases is reported once, and what was sent stays.
 func TestOtherBases(t *testing.T) {
 	v, said := attaching(t, map[string]string{"x.fastq": "@twice runid=r\nACGT\n+\n!!!!\n@twice runid=r\nACGA\n+\n!!!!\n@good" + goodRead})
-	v.startAndLook(6)
+	v.startAndPoll(6)
 	_, err := v.w.done(v.now)
 	v.stop()
 	require.ErrorContains(t, err, "1 reads can't be used")
@@ -57,7 +57,7 @@ func TestDamagedReadsFile(t *testing.T) {
 		b[len(b)/2+i] ^= 0x5a
 	}
 	v, said := attaching(t, map[string]string{"x.bam": string(b)})
-	v.startAndLook(6)
+	v.startAndPoll(6)
 	v.stop()
 	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("a file is broken; the others go on")), said.String())
 }
@@ -75,7 +75,7 @@ func TestLeftOutReads(t *testing.T) {
 			"run/fastq_pass/barcode02/final_failed": "no reads by its name",
 		})
 		v.cfg.Files.(*ReadFiles).Failed = failed
-		v.startAndLook(6)
+		v.startAndPoll(6)
 		_, err := v.w.done(v.now)
 		desc := v.k.runs["r"].desc
 		v.stop()
@@ -120,19 +120,19 @@ func TestFaultsOfCalledReadsLoseNothingElse(t *testing.T) {
 			reg := prometheus.NewRegistry()
 			v.cfg.Metrics, v.cfg.Once = NewMetrics(reg), false
 			require.NoError(t, v.start())
-			require.NoError(t, v.look())
-			require.NoError(t, v.look())
+			require.NoError(t, v.poll())
+			require.NoError(t, v.poll())
 			if tt.vanishes {
 				require.NoError(t, os.Remove(filepath.Join(v.dir, "b", tt.file)))
 			}
 			for range 4 {
-				require.NoError(t, v.look())
+				require.NoError(t, v.poll())
 			}
 			events := len(v.k.runs["r"].events)
 			v.w.cfg.IdleEnd = time.Nanosecond // nothing more comes
 			for range 4 {
 				v.now = v.now.Add(time.Hour)
-				require.NoError(t, v.look())
+				require.NoError(t, v.poll())
 			}
 			v.w.cfg.Once = true
 			_, err := v.w.done(v.now)

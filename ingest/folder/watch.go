@@ -111,7 +111,7 @@ func (w *watcher) watch(ctx context.Context, ready func()) error {
 			w.take(l, listed)
 			ready()
 		}
-		more, err := w.look(ctx, time.Now())
+		more, err := w.poll(ctx, time.Now())
 		if err != nil {
 			return err
 		}

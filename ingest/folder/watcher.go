@@ -232,9 +232,9 @@ func (w *watcher) keep(l listing) []Entry {
 	return entries
 }
 
-// look reads a batch of each file in which there is something new, and ends runs.
+// poll reads a batch of each file in which there is something new, and ends runs.
 // It returns whether there is more to be read at once.
-func (w *watcher) look(ctx context.Context, now time.Time) (more bool, err error) {
+func (w *watcher) poll(ctx context.Context, now time.Time) (more bool, err error) {
 	files, more := turns(w.catalog.due())
 	for _, f := range files {
 		if err := w.read(ctx, f, now); err != nil {
@@ -251,16 +251,16 @@ func (w *watcher) look(ctx context.Context, now time.Time) (more bool, err error
 
 // read reads a batch of a file.
 func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
-	first := !f.looked
-	w.catalog.looking(f)
+	first := !f.wasRead
+	w.catalog.reading(f)
 	if first {
 		if known, err := w.isWhole(f); err != nil || known {
-			return w.judge(f, err)
+			return w.checkError(f, err)
 		}
 	}
 	g, err := w.cfg.Files.Open(f.entry.Path, f.trusted, w.catalog.beside(f), f.place)
 	if err != nil {
-		return w.judge(f, err)
+		return w.checkError(f, err)
 	}
 	defer g.Close()
 	batch, ended, refused, err := w.gather(ctx, f, g, now)
@@ -275,11 +275,11 @@ func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 		}
 	}
 	if refused != nil {
-		return w.judge(f, refused) // the place stays before what was refused
+		return w.checkError(f, refused) // the place stays before what was refused
 	}
 	place, err := g.Place()
 	if err != nil {
-		return w.judge(f, err)
+		return w.checkError(f, err)
 	}
 	f.place, f.err = place, nil
 	if ended {
@@ -288,8 +288,8 @@ func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 	return nil
 }
 
-// judge checks why a file can't be read further, if it can't.
-func (w *watcher) judge(f *tracked, err error) error {
+// checkError checks why a file can't be read further, if it can't.
+func (w *watcher) checkError(f *tracked, err error) error {
 	if err == nil || errors.Is(err, signal.ErrUnfinished) || errors.Is(err, os.ErrNotExist) {
 		return nil // not now
 	}
@@ -367,8 +367,8 @@ func (w *watcher) gather(ctx context.Context, f *tracked, g File, now time.Time)
 	return batch, false, nil, nil
 }
 
-// toldSkipped bounds the reads of a file of which each has a line in the log.
-const toldSkipped = 5
+// loggedSkipped bounds the reads of a file of which each has a line in the log.
+const loggedSkipped = 5
 
 // skip logs and counts a read that can't be used.
 func (w *watcher) skip(f *tracked, err *SkippedError) {
@@ -376,9 +376,9 @@ func (w *watcher) skip(f *tracked, err *SkippedError) {
 	f.skipped++
 	w.cfg.Metrics.skippedRead()
 	switch {
-	case f.skipped <= toldSkipped:
+	case f.skipped <= loggedSkipped:
 		w.log.Error("a read can't be used; the others go on", "err", err.Err)
-	case f.skipped == toldSkipped+1:
+	case f.skipped == loggedSkipped+1:
 		w.log.Error("more reads of a file can't be used; they are counted", "file", f.entry.Path)
 	}
 }

@@ -53,10 +53,10 @@ func (v *world) put(name string, b []byte) string {
 	return path
 }
 
-func (v *world) looks(n int) {
+func (v *world) polls(n int) {
 	v.t.Helper()
 	for range n {
-		require.NoError(v.t, v.look())
+		require.NoError(v.t, v.poll())
 	}
 }
 
@@ -125,7 +125,7 @@ func TestPOD5(t *testing.T) {
 		} {
 			v.put(name, parts[name][:size])
 		}
-		v.looks(1)
+		v.polls(1)
 		seen[n] = len(v.sentReads("run-0")) + len(v.sentReads("run-1"))
 		if n == 12 { // the watch is killed, the writer goes on
 			v.kill(v.committed())
@@ -139,7 +139,7 @@ func TestPOD5(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(v.dir, name)))
 	}
 	v.put("x.pod5", whole)
-	v.looks(2)
+	v.polls(2)
 	all := append(v.sentReads("run-0"), v.sentReads("run-1")...)
 	require.Len(t, all, 23)
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), 23)
@@ -152,16 +152,16 @@ func TestIdleEnd(t *testing.T) {
 	v, log, reg := bench(t, func(cfg *Config) { cfg.IdleEnd = 10 * time.Second })
 	whole := v.file("a", "b", "c")
 	path := v.put("x.blow5", whole[:len(whole)-100])
-	v.looks(10)
+	v.polls(10)
 	require.Equal(t, []string{"a", "b"}, v.sentReads(runIDs[0]))
-	v.looks(3)
+	v.polls(3)
 	require.Equal(t, []string{"a", "b", "end"}, v.sentReads(runIDs[0]))
 	require.Contains(t, log.String(), `msg="a file was never finished" file=`+path+" reads=2 bytes="+fmt.Sprint(len(whole)-100)+" bytes_read=")
 	metric(t, reg, "porestream_ingest_watch_unfinished_files_total", "1")
 
 	// What comes late is counted, and what was sent is known.
 	v.put("x.blow5", whole)
-	v.looks(3)
+	v.polls(3)
 	require.Equal(t, []string{"a", "b", "end"}, v.sentReads(runIDs[0]))
 	require.Contains(t, log.String(), "the run has ended in Kafka, and there are more reads of it")
 	metric(t, reg, "porestream_ingest_watch_late_reads_total", "1")
@@ -169,7 +169,7 @@ func TestIdleEnd(t *testing.T) {
 	v.stop()
 	log.Reset()
 	require.NoError(t, v.start())
-	v.looks(3)
+	v.polls(3)
 	require.Equal(t, []string{"a", "b", "end"}, v.sentReads(runIDs[0]))
 	require.Contains(t, log.String(), "there are more reads of it")
 }
@@ -178,10 +178,10 @@ func TestIdleEnd(t *testing.T) {
 func TestFinalSummary(t *testing.T) {
 	v, _, _ := bench(t, nil)
 	v.put("pod5/x.blow5", v.file("a"))
-	v.looks(60)
+	v.polls(60)
 	require.Equal(t, []string{"a"}, v.sentReads(runIDs[0]), "a run stays open")
 	v.put("final_summary_F_p_r.txt", []byte("instrument=MN1\nacquisition_run_id="+runIDs[0]+"\n"))
-	v.looks(3)
+	v.polls(3)
 	require.Equal(t, []string{"a", "end"}, v.sentReads(runIDs[0]))
 }
 
@@ -191,9 +191,9 @@ func TestFinalSummaryUnfinished(t *testing.T) {
 	whole := v.file("a", "b")
 	v.put("x.blow5", whole[:len(whole)-3])
 	v.put("final_summary_F_p_r.txt", []byte("acquisition_run_id="+runIDs[0]+"\n"))
-	v.looks(20)
+	v.polls(20)
 	require.Equal(t, []string{"a", "b"}, v.sentReads(runIDs[0]))
-	v.looks(20)
+	v.polls(20)
 	require.Equal(t, []string{"a", "b", "end"}, v.sentReads(runIDs[0]))
 	require.Contains(t, log.String(), "never finished")
 }
@@ -209,7 +209,7 @@ func TestBrokenFile(t *testing.T) {
 	path := v.put("bad.blow5", bad)
 	v.put("good.blow5", v.file("c"))
 	v.put("text.pod5", []byte("not signal, though it is called so"))
-	v.looks(6)
+	v.polls(6)
 	require.ElementsMatch(t, []string{"a", "c", "end"}, v.sentReads(runIDs[0]))
 	require.Equal(t, 1, strings.Count(log.String(), path+": byte "+fmt.Sprint(at)+": a record of "), log)
 	require.Contains(t, log.String(), "text.pod5: byte 0: not POD5, BLOW5 or FAST5")
@@ -230,13 +230,13 @@ func TestFAST5(t *testing.T) {
 	more, err := os.ReadFile("../../signal/fast5/testdata/multi_dense.fast5")
 	require.NoError(t, err)
 	v.put("a.fast5.part", three[:len(three)/3])
-	v.looks(1)
+	v.polls(1)
 	v.put("a.fast5.part", three[:len(three)-1])
-	v.looks(1)
+	v.polls(1)
 	require.Empty(t, v.sentReads(run))
 	v.put("a.fast5", three)
 	require.NoError(t, os.Remove(filepath.Join(v.dir, "a.fast5.part")))
-	v.looks(1)
+	v.polls(1)
 	require.Len(t, v.sentReads(run), 3)
 	v.kill(v.committed())
 	require.NoError(t, v.start())
@@ -248,7 +248,7 @@ func TestFAST5(t *testing.T) {
 	bulk, err := os.ReadFile("../../signal/fast5/testdata/bulk.fast5")
 	require.NoError(t, err)
 	v.put("bulk.fast5", bulk)
-	v.looks(6)
+	v.polls(6)
 	sent := v.sentReads(run)
 	require.Len(t, sent, 3+12+1)
 	require.Equal(t, "end", sent[15])
@@ -262,9 +262,9 @@ func TestFAST5(t *testing.T) {
 func TestMendedFile(t *testing.T) {
 	v, _, _ := bench(t, nil)
 	v.put("x.blow5", []byte("half a copy of something"))
-	v.looks(4)
+	v.polls(4)
 	v.put("x.blow5", v.file("a"))
-	v.looks(2)
+	v.polls(2)
 	require.Equal(t, []string{"a"}, v.sentReads(runIDs[0]))
 }
 
@@ -273,16 +273,16 @@ func TestFolderAway(t *testing.T) {
 	v, log, reg := bench(t, nil)
 	whole := v.file("a", "b")
 	v.put("x.blow5", whole[:len(whole)-3])
-	v.looks(1)
+	v.polls(1)
 	away := v.dir + ".away"
 	require.NoError(t, os.Rename(v.dir, away))
-	v.looks(3)
+	v.polls(3)
 	require.Equal(t, 1, strings.Count(log.String(), "a folder can't be listed"), log)
 	require.NotContains(t, log.String(), "a file is gone")
 	metric(t, reg, `porestream_ingest_watch_faults_total{what="folder"}`, "1")
 	require.NoError(t, os.Rename(away, v.dir))
 	v.put("x.blow5", whole)
-	v.looks(1)
+	v.polls(1)
 	require.Contains(t, log.String(), "a folder can be listed again")
 	require.Equal(t, []string{"a", "b"}, v.sentReads(runIDs[0]))
 	metric(t, reg, `porestream_ingest_watch_files{state="finished"}`, "1")
@@ -292,10 +292,10 @@ func TestFolderAway(t *testing.T) {
 func TestOtherRate(t *testing.T) {
 	v, log, _ := bench(t, nil)
 	v.put("a.blow5", v.file("a"))
-	v.looks(1)
+	v.polls(1)
 	v.w.runs[runIDs[0]].desc.SampleRate = 5000
 	v.put("b.blow5", v.file("b"))
-	v.looks(2)
+	v.polls(2)
 	require.Contains(t, log.String(), "run "+runIDs[0]+" has 4000 samples a second here, and had 5000 before")
 	require.Equal(t, []string{"a"}, v.sentReads(runIDs[0]))
 }
@@ -304,12 +304,12 @@ func TestOtherRate(t *testing.T) {
 func TestJournalGone(t *testing.T) {
 	v, _, _ := bench(t, nil)
 	v.put("x.blow5", v.file("a", "b"))
-	v.looks(1)
+	v.polls(1)
 	v.stop()
 	require.NoError(t, os.RemoveAll(v.journal))
 	require.NoError(t, os.MkdirAll(v.journal, 0o755))
 	require.NoError(t, v.start())
-	err := v.look()
+	err := v.poll()
 	require.ErrorContains(t, err, "run "+runIDs[0]+": 3 events of it are in Kafka, and there is no journal in ")
 	require.ErrorContains(t, err, "give the --journal that the run was begun with, or --restart")
 	v.cancel()
@@ -321,7 +321,7 @@ func TestJournalGone(t *testing.T) {
 func TestJournalFullFor(t *testing.T) {
 	v, log, reg := bench(t, nil)
 	v.put("x.blow5", v.file("a"))
-	v.looks(1)
+	v.polls(1)
 	r := v.w.runs[runIDs[0]]
 	disk := &full{file: r.journal.f}
 	r.journal.f = disk
@@ -332,15 +332,15 @@ func TestJournalFullFor(t *testing.T) {
 	l, err := list(v.cfg.Dirs, v.w.cfg.Files)
 	require.NoError(t, err)
 	v.w.take(l, v.now)
-	_, err = v.w.look(ctx, v.now)
+	_, err = v.w.poll(ctx, v.now)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, []string{"a"}, v.sentReads(runIDs[0]))
 	require.Contains(t, log.String(), "the journal takes nothing: no reads are sent until it does; make room on its disk")
 	require.GreaterOrEqual(t, testutil.ToFloat64(v.cfg.Metrics.journal), 1.0)
 	_ = reg
-	disk.room = true
-	v.w.catalog.files[filepath.Join(v.dir, "y.blow5")].looked = false
-	v.looks(1)
+	disk.hasSpace = true
+	v.w.catalog.files[filepath.Join(v.dir, "y.blow5")].wasRead = false
+	v.polls(1)
 	require.Equal(t, []string{"a", "b"}, v.sentReads(runIDs[0]))
 }
 
@@ -349,11 +349,11 @@ func TestJournalFullFor(t *testing.T) {
 func TestKnownFiles(t *testing.T) {
 	v, _, reg := bench(t, nil)
 	path := v.put("x.blow5", v.file("a", "b"))
-	v.looks(1)
+	v.polls(1)
 	v.stop()
 	require.NoError(t, os.Rename(path, filepath.Join(v.dir, "y.blow5")))
 	require.NoError(t, v.start())
-	v.looks(1)
+	v.polls(1)
 	metric(t, reg, "porestream_ingest_watch_known_reads_total", "0")
 	metric(t, reg, `porestream_ingest_watch_files{state="finished"}`, "1")
 	require.Equal(t, []string{"a", "b"}, v.sentReads(runIDs[0]))

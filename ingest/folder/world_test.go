@@ -380,8 +380,8 @@ func (v *world) kill(committed map[string]int) {
 	}
 }
 
-// look lists the folders and reads what is new.
-func (v *world) look() error {
+// poll lists the folders and reads what is new.
+func (v *world) poll() error {
 	v.now = v.now.Add(time.Second)
 	l, err := list(v.cfg.Dirs, v.w.cfg.Files)
 	if err != nil {
@@ -389,7 +389,7 @@ func (v *world) look() error {
 	}
 	v.w.take(l, v.now)
 	for {
-		more, err := v.w.look(v.ctx, v.now)
+		more, err := v.w.poll(v.ctx, v.now)
 		if err != nil || !more {
 			return err
 		}
@@ -419,7 +419,7 @@ func (v *world) play(steps int) {
 		if v.rng.IntN(4) == 0 {
 			v.k.countdown = v.rng.IntN(30)
 		}
-		err := v.look()
+		err := v.poll()
 		if err != nil && !errors.Is(err, errKilled) {
 			v.t.Fatal(err)
 		}
@@ -440,7 +440,7 @@ func (v *world) play(steps int) {
 		v.t.Fatal(err)
 	}
 	for range 20 {
-		if err := v.look(); err != nil {
+		if err := v.poll(); err != nil {
 			v.t.Fatal(err)
 		}
 	}

@@ -118,20 +118,20 @@ func (a *actions) decide(d *streampb.Decision, now time.Time, in inPore) {
 	_, is := in(x.channel, x.read)
 	switch {
 	case a.decided[x.channel] == x.read:
-		a.tell(x, outcomeRepeated, now)
+		a.report(x, outcomeRepeated, now)
 	case !is:
-		a.tell(x, outcomeEnded, now)
+		a.report(x, outcomeEnded, now)
 	default:
 		a.decided[x.channel] = x.read
 		if x.kind == streampb.DecisionAction_DECISION_ACTION_CONTINUE {
-			a.tell(x, outcomeKept, now)
+			a.report(x, outcomeKept, now)
 			return
 		}
 		a.pending = append(a.pending, x)
 	}
 }
 
-func (a *actions) tell(x *action, o outcome, now time.Time) {
+func (a *actions) report(x *action, o outcome, now time.Time) {
 	a.observer.decided(x.kind, o, x.after(now))
 }
 
@@ -146,13 +146,13 @@ func (a *actions) next(now time.Time, in inPore) (message *minknowpb.GetLiveRead
 		id, is := in(x.channel, x.read)
 		switch {
 		case !is:
-			a.tell(x, outcomeEnded, now)
+			a.report(x, outcomeEnded, now)
 			continue
 		case allowed == 0 || len(list) == maxBatch:
 		case x.dry:
 			allowed--
 			a.limit.AllowN(now, 1)
-			a.tell(x, outcomeDryRun, now)
+			a.report(x, outcomeDryRun, now)
 			continue
 		default:
 			allowed--
@@ -198,7 +198,7 @@ func (a *actions) handed(m *minknowpb.GetLiveReadsRequest_Actions, now time.Time
 		}
 		x.sent = now
 		a.sent[x.id] = x
-		a.tell(x, outcomeSent, now)
+		a.report(x, outcomeSent, now)
 		return true
 	})
 }
@@ -236,7 +236,7 @@ func (a *actions) sweep(now time.Time) {
 // lost notes that the connection is gone: nothing that was to be sent over it is of use any more.
 func (a *actions) lost(now time.Time) {
 	for _, x := range a.pending {
-		a.tell(x, outcomeDisconnected, now)
+		a.report(x, outcomeDisconnected, now)
 	}
 	for _, x := range a.sent {
 		a.observer.answered(x.kind, answerDisconnected, -1)

@@ -139,7 +139,7 @@ func TestDisconnects(t *testing.T) {
 	go func() { done <- Follow(t.Context(), cfg) }()
 	for i, what := range []string{"cut", "restart", "cut", "cut"} {
 		runs.wait(t, "signal comes", func() bool { return len(runs.runs) == 1 && runs.first().samples() > 100_000*(i+1) })
-		s.tell(what)
+		s.command(what)
 	}
 	if err := <-done; err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
@@ -216,10 +216,10 @@ func TestRunsFollowEachOther(t *testing.T) {
 	runs.wait(t, "both positions give signal", under(2))
 	for _, step := range [][2]string{{"muxscan", "phase=mux_scan"}, {"pause", "phase=paused"}, {"resume", "phase=sequencing"}} {
 		seen := strings.Count(log.String(), step[1])
-		s.tell(step[0])
+		s.command(step[0])
 		waitFor(t, "the log has "+step[1], func() bool { return strings.Count(log.String(), step[1]) == seen+2 })
 	}
-	s.tell("end")
+	s.command("end")
 	runs.wait(t, "both runs have ended", func() bool {
 		for _, r := range runs.runs {
 			if !r.ended {
@@ -228,7 +228,7 @@ func TestRunsFollowEachOther(t *testing.T) {
 		}
 		return true
 	})
-	s.tell("run")
+	s.command("run")
 	runs.wait(t, "other runs give signal", under(4))
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -270,8 +270,8 @@ func TestTokenExpires(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Follow(t.Context(), cfg) }()
 	runs.wait(t, "signal comes", func() bool { return len(runs.runs) == 1 && len(runs.first().chunks) > 20 })
-	s.tell("token second-secret")
-	s.tell("cut")
+	s.command("token second-secret")
+	s.command("cut")
 	waitFor(t, "the log tells of the token", func() bool { return strings.Contains(log.String(), "does not let this client in") })
 	if err := os.WriteFile(tokens, []byte("second-secret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -350,8 +350,8 @@ func TestConflict(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Follow(ctx, cfg) }()
 	runs.wait(t, "signal comes", func() bool { return len(runs.runs) == 1 && len(runs.first().chunks) > 20 })
-	s.tell("sample two")
-	s.tell("cut")
+	s.command("sample two")
+	s.command("cut")
 	waitFor(t, "the conflict is counted", func() bool {
 		return testutil.ToFloat64(cfg.Metrics.faults.WithLabelValues("metadata")) > 0
 	})

@@ -30,8 +30,8 @@ type position struct {
 	done string
 	// left are runs of this position that an earlier process has not ended.
 	left []*streampb.Run
-	// told is the error that was logged last, so that it is logged once.
-	told string
+	// logged is the error that was logged last, so that it is logged once.
+	logged string
 	// statesRefused says that it was logged that MinKNOW reports no states of channels.
 	statesRefused bool
 }
@@ -85,14 +85,14 @@ func isKafka(err error) bool {
 func (p *position) fault(what string, err error) {
 	reason := faultReason(err)
 	p.cfg.Metrics.faults.WithLabelValues(reason).Inc()
-	if text := err.Error(); text != p.told {
-		p.told = text
+	if text := err.Error(); text != p.logged {
+		p.logged = text
 		p.log.Warn(what, "err", err)
 	}
 }
 
 // sound notes that nothing is wrong any more: the next fault is news.
-func (p *position) sound() { p.told = "" }
+func (p *position) sound() { p.logged = "" }
 
 func (p *position) connected(yes bool) {
 	value := 0.0

@@ -113,9 +113,9 @@ func startSim(t *testing.T, certs, reads string, args ...string) *sim {
 	return s
 }
 
-func (s *sim) tell(line string) {
+func (s *sim) command(line string) {
 	s.t.Helper()
-	if err := s.Tell(line); err != nil {
+	if err := s.Command(line); err != nil {
 		s.t.Fatalf("%v\n%s", err, s.log)
 	}
 }
@@ -190,7 +190,7 @@ func (k *keptRuns) Run(ctx context.Context, run *streampb.Run, feed func(context
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r.ended = err == nil
-	k.tell()
+	k.notify()
 	return err
 }
 
@@ -198,7 +198,7 @@ func (k *keptRuns) Announced(_ context.Context, run string) (*streampb.Run, erro
 	return k.announced[run], nil
 }
 
-func (k *keptRuns) tell() {
+func (k *keptRuns) notify() {
 	select {
 	case k.news <- struct{}{}:
 	default:
@@ -252,7 +252,7 @@ func (k *keeper) Chunk(c *streampb.SignalChunk) (bool, error) {
 	defer k.k.mu.Unlock()
 	c = proto.CloneOf(c)
 	k.run.chunks, k.run.levels, k.run.times = append(k.run.chunks, c), append(k.run.levels, levels), append(k.run.times, time.Now())
-	k.k.tell()
+	k.k.notify()
 	return true, nil
 }
 

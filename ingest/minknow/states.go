@@ -95,20 +95,20 @@ func (t *taker) watchChannels(ctx context.Context, conn *grpc.ClientConn) error 
 		return nil
 	}
 	run := t.run.GetId()
-	told := t.position.metrics.m.ownStates.WithLabelValues(t.position.name)
+	reported := t.position.metrics.m.ownStates.WithLabelValues(t.position.name)
 	defer func() {
-		told.Set(0)
+		reported.Set(0)
 		to(run, nil)
 	}()
 	for {
 		err := t.channelStates(ctx, conn, func(letters []byte) {
-			told.Set(1)
+			reported.Set(1)
 			to(run, letters)
 		})
 		if ctx.Err() != nil {
 			return nil
 		}
-		told.Set(0)
+		reported.Set(0)
 		to(run, nil)
 		if refusesStates(err) {
 			if !t.position.statesRefused {

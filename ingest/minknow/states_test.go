@@ -144,7 +144,7 @@ func TestWithoutChannelStates(t *testing.T) {
 				}
 				return false
 			})
-			s.tell("cut")
+			s.command("cut")
 			if err := <-done; err != nil {
 				t.Fatalf("%v\n%s", err, s.log)
 			}

@@ -21,8 +21,8 @@ import (
 
 // Timing of a run's signal.
 const (
-	// lookInterval is how often a silent connection is checked.
-	lookInterval = 250 * time.Millisecond
+	// checkInterval is how often a silent connection is checked.
+	checkInterval = 250 * time.Millisecond
 	// silence is for how long nothing has to come before the clock of this machine
 	// stands in for the device's.
 	silence = 2 * time.Second
@@ -145,8 +145,8 @@ func (t *taker) stream(ctx context.Context, conn *grpc.ClientConn, to Live) erro
 
 // loop is stream's, once everything is under way.
 func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, states <-chan *minknowpb.AcquisitionRunInfo, to Live) error {
-	look, report := time.NewTicker(lookInterval), time.NewTicker(reportInterval)
-	defer look.Stop()
+	checks, report := time.NewTicker(checkInterval), time.NewTicker(reportInterval)
+	defer checks.Stop()
 	defer report.Stop()
 	received := time.Now() // when something came
 	probed := received     // when it was certain that the connection is there
@@ -201,7 +201,7 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 				}
 				t.log.Info("MinKNOW has ended the run", "reason", strings.ToLower(info.GetStopReason().String()))
 			}
-		case <-look.C:
+		case <-checks.C:
 			if quiet := time.Since(received); quiet > silence {
 				if err := t.reads.quiet(uint64((quiet-silence).Seconds()*float64(t.run.GetSampleRate())), to.Chunk); err != nil {
 					return kafkaError{err}

@@ -106,7 +106,7 @@ func TestRunOver(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second) // before the connection is asked
 				defer cancel()
 				err := tk.loop(ctx, nil, in, states, &liveSink{sink: sink{t: t}})
-				if took := time.Since(start); !errors.Is(err, tt.want) || took < tt.after || took > tt.after+lookInterval {
+				if took := time.Since(start); !errors.Is(err, tt.want) || took < tt.after || took > tt.after+checkInterval {
 					t.Errorf("%v after %v, want %v after %v", err, took, tt.want, tt.after)
 				}
 			})

@@ -312,7 +312,7 @@ func TestKeyPair(t *testing.T) {
 		t.Fatal(err)
 	}
 	serial := func() string {
-		pair.looked = time.Time{}
+		pair.checked = time.Time{}
 		c, err := pair.Certificate(nil)
 		if err != nil {
 			t.Fatal(err)

@@ -13,10 +13,10 @@ import (
 type KeyPair struct {
 	cert, key string
 
-	mu     sync.Mutex
-	loaded *tls.Certificate
-	stamp  time.Time // of the file that is loaded
-	looked time.Time
+	mu      sync.Mutex
+	loaded  *tls.Certificate
+	stamp   time.Time // of the file that is loaded
+	checked time.Time
 }
 
 // NewKeyPair reads a certificate and its key, both in PEM.
@@ -49,8 +49,8 @@ func (k *KeyPair) load() error {
 func (k *KeyPair) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if now := time.Now(); now.Sub(k.looked) >= reloadInterval {
-		k.looked = now
+	if now := time.Now(); now.Sub(k.checked) >= reloadInterval {
+		k.checked = now
 		_ = k.load()
 	}
 	return k.loaded, nil

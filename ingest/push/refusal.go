@@ -130,9 +130,9 @@ type refusalLog struct {
 	}
 }
 
-// tell reports whether a refusal is to be logged, and how many before it were
+// allow reports whether a refusal is to be logged, and how many before it were
 // not. An empty device is a stranger.
-func (l *refusalLog) tell(device string, now time.Time) (hidden int, ok bool) {
+func (l *refusalLog) allow(device string, now time.Time) (hidden int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	class := &l.classes[0]

@@ -544,7 +544,7 @@ func (s *Server) refuse(device, run string, err error) error {
 		return err
 	}
 	s.cfg.Metrics.refused(refused.reason)
-	if hidden, tell := s.refusals.tell(device, time.Now()); tell {
+	if hidden, logged := s.refusals.allow(device, time.Now()); logged {
 		s.log.Warn("device refused", "reason", label(refused.reason), "device", device, "run", shown(run), "why", refused.message, "not_logged_before", hidden)
 	}
 	return refused

@@ -44,11 +44,11 @@ type pushing struct {
 	notices chan *pushpb.Notice // from the receiver
 
 	// The receiver's.
-	codec   *vbz.Codec
-	samples []int16
-	packed  []byte
-	rate    *rate.Limiter
-	told    time.Time // when the device was last notified of its rate
+	codec    *vbz.Codec
+	samples  []int16
+	packed   []byte
+	rate     *rate.Limiter
+	notified time.Time // when the device was last notified of its rate
 
 	received error // why it has ended, once it has
 
@@ -200,8 +200,8 @@ func (p *pushing) throttle(ctx context.Context, size int) error {
 		return nil
 	}
 	p.server.cfg.Metrics.throttle(delay)
-	if time.Since(p.told) >= throttleNotice {
-		p.told = time.Now()
+	if time.Since(p.notified) >= throttleNotice {
+		p.notified = time.Now()
 		p.notify(pushpb.Reason_REASON_OVER_QUOTA, fmt.Sprintf("%q sends more than its %d bytes per second, and is made to wait", p.device.name, p.device.limits.BytesPerSecond))
 	}
 	timer := time.NewTimer(delay)
@@ -285,7 +285,7 @@ func (p *pushing) answer(ctx context.Context, received <-chan struct{}) error {
 			}
 			return p.ack()
 		case n := <-p.notices:
-			err = p.tell(n)
+			err = p.sendNotice(n)
 		case <-checks.C:
 			err = p.check()
 		case <-acks.C:
@@ -321,7 +321,7 @@ func (p *pushing) ack() error {
 	return p.stream.Send(&pushpb.PushResponse{Body: &pushpb.PushResponse_Ack{Ack: ack}})
 }
 
-func (p *pushing) tell(n *pushpb.Notice) error {
+func (p *pushing) sendNotice(n *pushpb.Notice) error {
 	p.server.cfg.Metrics.notice(n.GetReason())
 	p.server.log.Warn("device waits", "reason", label(n.GetReason()), "device", p.device.name, "run", p.run.description.GetId(), "why", n.GetMessage())
 	return p.stream.Send(&pushpb.PushResponse{Body: &pushpb.PushResponse_Notice{Notice: n}})
@@ -336,8 +336,8 @@ func (p *pushing) check() error {
 		p.moved = time.Now()
 	}
 	waits := time.Since(p.moved)
-	if told := p.stall; waits < stallNotice || told {
-		p.stall = told && waits >= stallNotice
+	if notified := p.stall; waits < stallNotice || notified {
+		p.stall = notified && waits >= stallNotice
 		return nil
 	}
 	p.stall = true
@@ -348,5 +348,5 @@ func (p *pushing) check() error {
 			reason = pushpb.Reason_REASON_DISK_FULL
 		}
 	}
-	return p.tell(&pushpb.Notice{Reason: reason, Message: message})
+	return p.sendNotice(&pushpb.Notice{Reason: reason, Message: message})
 }

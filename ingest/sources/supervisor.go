@@ -119,10 +119,10 @@ func (s *Supervisor) act(ctx context.Context) (wake time.Time, over bool) {
 	}
 	for _, l := range start {
 		s.log.Info("starting a source", "source", l.spec.Name, "kind", l.spec.Kind)
-		told, cancel := context.WithCancel(ctx)
+		sourceCtx, cancel := context.WithCancel(ctx)
 		s.cancels[l] = cancel
 		go func() {
-			err := s.live(told, l)
+			err := s.live(sourceCtx, l)
 			select {
 			case s.ends <- end{l, err}:
 			case <-ctx.Done(): // it was given up
@@ -145,9 +145,9 @@ func (s *Supervisor) ended(e end) {
 	s.cancels[e.life]()
 	delete(s.cancels, e.life)
 	var status Status
-	var told bool
+	var stopping bool
 	s.note(func(t *table, now time.Time) {
-		told = e.life.state == Stopping
+		stopping = e.life.state == Stopping
 		t.ended(e.life, e.err, now)
 		if entry := t.entries[name]; entry != nil {
 			status = Status{State: entry.state, RetryAt: &entry.due}
@@ -157,9 +157,9 @@ func (s *Supervisor) ended(e end) {
 		s.log.Error("a source has met a bug", "source", name, "kind", kind, "err", e.err, "stack", string(bug.Stack))
 	}
 	switch {
-	case told && (e.err == nil || errors.Is(e.err, context.Canceled)):
+	case stopping && (e.err == nil || errors.Is(e.err, context.Canceled)):
 		s.log.Info("a source has stopped", "source", name, "kind", kind)
-	case told:
+	case stopping:
 		s.log.Warn("a source has stopped with an error", "source", name, "kind", kind, "err", e.err)
 	case e.err == nil:
 		s.log.Info("a source has come to its end", "source", name, "kind", kind)

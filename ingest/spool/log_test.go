@@ -224,18 +224,18 @@ func TestTornTail(t *testing.T) {
 // failing is a file on a disk with space for so many bytes, or one that can't sync.
 type failing struct {
 	File
-	room *int
-	sync *error
+	space *int
+	sync  *error
 }
 
 func (f *failing) Write(b []byte) (int, error) {
-	if len(b) > *f.room {
-		n, err := f.File.Write(b[:*f.room])
-		*f.room -= n
+	if len(b) > *f.space {
+		n, err := f.File.Write(b[:*f.space])
+		*f.space -= n
 		return n, errors.Join(err, &os.PathError{Op: "write", Path: "spool", Err: syscall.ENOSPC})
 	}
 	n, err := f.File.Write(b)
-	*f.room -= n
+	*f.space -= n
 	return n, err
 }
 
@@ -249,11 +249,11 @@ func (f *failing) Sync() error {
 
 func TestFullAndFailingDisk(t *testing.T) {
 	dir := t.TempDir()
-	room, syncErr := 10_000, error(nil)
+	space, syncErr := 10_000, error(nil)
 	quota := NewQuota(1 << 20)
 	opts := Options{Quota: quota, SegmentBytes: 1000, Open: func(path string) (File, error) {
 		f, err := openFile(path)
-		return &failing{f, &room, &syncErr}, err
+		return &failing{f, &space, &syncErr}, err
 	}}
 	l := open(t, dir, opts)
 	next := uint64(0)
@@ -279,7 +279,7 @@ func TestFullAndFailingDisk(t *testing.T) {
 		}
 	}
 	check("full disk")
-	room = 10_000
+	space = 10_000
 	if err := l.Append(next, payloads(next, 3)); err != nil {
 		t.Fatalf("with room again: %v", err)
 	}

@@ -81,8 +81,8 @@ func (s *Sim) Kill() {
 	_ = s.cmd.Wait()         // that it was killed is no news
 }
 
-// Tell gives the simulator one of the lines that README.md lists.
-func (s *Sim) Tell(line string) error {
+// Command gives the simulator one of the lines that README.md lists.
+func (s *Sim) Command(line string) error {
 	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
 		return fmt.Errorf("telling the simulated MinKNOW to %s: %w", line, err)
 	}
@@ -120,7 +120,7 @@ type Report struct {
 
 // Report asks a simulator of one position what it has dropped.
 func (s *Sim) Report() (r Report, err error) {
-	if err := s.Tell("report"); err != nil {
+	if err := s.Command("report"); err != nil {
 		return r, err
 	}
 	return r, s.answer(&r)
@@ -151,7 +151,7 @@ func (l *Layout) At(sample uint64) time.Time {
 
 // Layout asks a simulator of one position what it plays.
 func (s *Sim) Layout() (l Layout, err error) {
-	if err := s.Tell("layout"); err != nil {
+	if err := s.Command("layout"); err != nil {
 		return l, err
 	}
 	return l, s.answer(&l)
@@ -168,7 +168,7 @@ type Action struct {
 
 // Actions asks a simulator of one position what clients have asked for so far.
 func (s *Sim) Actions() ([]Action, error) {
-	if err := s.Tell("actions"); err != nil {
+	if err := s.Command("actions"); err != nil {
 		return nil, err
 	}
 	var a struct{ Actions []Action }
